@@ -1,0 +1,3 @@
+module github.com/katsubushi/katsubushi
+
+go 1.26

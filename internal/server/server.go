@@ -1,0 +1,48 @@
+// Package server moves bytes between sockets and sessions: listeners, engines, limits, idle time-outs, draining. It knows no grammar
+// and no ids.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// A Session answers the bytes of one connection. Feed consumes the first n bytes of in, appends its reply to out and returns the result.
+// n = 0 with an empty reply means that more input is needed; any other result means that Feed may be called again with the rest.
+// An error means: send the reply, then close. Feed keeps neither slice. A Session bounds what it leaves unconsumed and what it appends.
+type Session interface {
+	Feed(now int64, in, out []byte) (n int, reply []byte, err error)
+}
+
+// An Engine serves connections. Serve owns the listeners from the call on and returns when ctx has ended and every connection is
+// answered and closed, or forcibly closed after Config.DrainTimeout. open makes the session of a new connection; loop tells on which
+// of the engine's event loops, 0..len(lns)-1, the connection lives.
+type Engine interface {
+	Name() string
+	Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error
+}
+
+// Config is what every engine needs. All fields are read only.
+type Config struct {
+	Now            func() int64  // the id clock, Unix ms; called once per turn of a loop
+	MaxConnections int64         // of all engines that share Counters; above it a connection gets Refusal and is closed
+	Refusal        []byte        // what a connection over the limit is sent
+	IdleTimeout    time.Duration // a connection that neither sends nor takes a byte for this long is closed; 0 = never
+	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended
+	Counters       *Counters     // shared by all engines of the daemon
+	Log            *slog.Logger
+}
+
+// Counters is what the engines count. Read it at any time.
+type Counters struct {
+	Current      atomic.Int64  // open connections
+	Total        atomic.Uint64 // accepted since start, refused ones included
+	Refused      atomic.Uint64 // closed at once for being over MaxConnections
+	IdleClosed   atomic.Uint64 // closed by the idle time-out
+	AcceptErrors atomic.Uint64
+	BytesRead    atomic.Uint64
+	BytesWritten atomic.Uint64
+}
