@@ -156,6 +156,26 @@ func (s *Snowflake) Position() int64 {
 	return s.layout.Epoch + (int64((next-1)>>s.seqBits)+1)*s.layout.Unit - 1
 }
 
+// Next is the Unix ms at which the tick of the next free position starts: a Take with a limit below it answers ErrAhead.
+func (s *Snowflake) Next() int64 {
+	return s.layout.Epoch + int64(s.next.Load()&^sealed>>s.seqBits)*s.layout.Unit
+}
+
+// Check says what a Take with the same arguments would answer now, and takes nothing.
+func (s *Snowflake) Check(now, limit int64) error {
+	next := s.next.Load()
+	tick := max(s.layout.floorTick(now), int64(next&^sealed>>s.seqBits))
+	switch {
+	case next >= sealed:
+		return ErrSealed
+	case tick > s.hiTick.Load():
+		return ErrWindow
+	case tick > s.layout.floorTick(limit):
+		return ErrAhead
+	}
+	return nil
+}
+
 // Worker is the worker id.
 func (s *Snowflake) Worker() uint64 { return s.worker >> s.layout.workerShift() }
 

@@ -1,0 +1,196 @@
+package issuer
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+)
+
+// A testbed is an issuer on a clock that only sleeping and the test move.
+type testbed struct {
+	*Issuer
+	now   int64
+	slept time.Duration
+}
+
+const start = int64(1_800_000_000_000)
+
+func newTestbed(lanes int, runAhead time.Duration, l generator.Layout) *testbed {
+	b := &testbed{now: start}
+	b.Issuer = New(Config{
+		Lanes: lanes, RunAhead: runAhead, Layout: l,
+		Now:   func() int64 { return b.now },
+		Sleep: func(d time.Duration) { b.slept += d; b.now += d.Milliseconds() },
+	})
+	return b
+}
+
+func (b *testbed) publish(t *testing.T, lane int, worker uint64, lo, hi int64) *generator.Snowflake {
+	t.Helper()
+	g, err := generator.NewSnowflake(generator.Options{Layout: b.c.Layout, Worker: worker, Lo: lo, Hi: hi})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Publish(lane, g)
+	return g
+}
+
+func (b *testbed) mint(t *testing.T, h *Handler, n int) (first uint64, got int) {
+	t.Helper()
+	first, _, got, err := h.Mint(b.now, 0, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first, got
+}
+
+const perTick = 4096
+
+func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
+	b := newTestbed(1, 10*time.Millisecond, generator.Katsubushi)
+	b.publish(t, 0, 7, start-1000, math.MaxInt64>>2)
+	h := b.Handler(0)
+	for range 11 { // the present tick and the ten that it may run ahead
+		if _, got := b.mint(t, h, perTick); got != perTick {
+			t.Fatalf("got %d ids", got)
+		}
+	}
+	if b.slept != 0 {
+		t.Fatalf("slept %v with ids left", b.slept)
+	}
+	first, _ := b.mint(t, h, 1)
+	if b.slept != time.Millisecond {
+		t.Fatalf("slept %v", b.slept)
+	}
+	if p := generator.Katsubushi.Decompose(first); p.Time.UnixMilli() != start+11 || p.Sequence != 0 {
+		t.Fatalf("%+v", p)
+	}
+}
+
+func TestOrderOfChoice(t *testing.T) {
+	b := newTestbed(3, time.Second, generator.Katsubushi)
+	for lane := range 3 {
+		b.publish(t, lane, uint64(lane+1), start-1000, math.MaxInt64>>2)
+	}
+	h := b.Handler(1)
+	var workers []uint64
+	for range 5 {
+		first, _ := b.mint(t, h, perTick)
+		workers = append(workers, generator.Katsubushi.Decompose(first).Worker)
+	}
+	// home, then the others while they stand at the present, then home ahead of the clock
+	for i, want := range []uint64{2, 3, 1, 2, 2} {
+		if workers[i] != want {
+			t.Fatalf("workers %v", workers)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	tenMs := generator.Katsubushi
+	tenMs.Unit = 10
+	for _, c := range []struct {
+		name   string
+		layout generator.Layout
+		set    func(t *testing.T, b *testbed)
+		want   Refusal
+	}{
+		{"no generator", generator.Katsubushi, func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
+		{"sealed", generator.Katsubushi, func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000).Seal() }, Refusal{NoWorkerID, "no worker id yet"}},
+		{"window over", generator.Katsubushi, func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
+		{"clock behind", generator.Katsubushi, func(t *testing.T, b *testbed) {
+			g := b.publish(t, 0, 1, start-60000, math.MaxInt64>>2)
+			if _, err := g.Take(b.now+3200, b.now+3200, perTick); err != nil {
+				t.Fatal(err)
+			}
+		}, Refusal{ClockBehind, "clock 3.2s behind the last id"}},
+		{"rate", tenMs, func(t *testing.T, b *testbed) {
+			g := b.publish(t, 0, 1, start-60000, math.MaxInt64>>2)
+			for range 101 { // the present tick and a run-ahead's worth
+				if _, err := g.Take(b.now, b.now+1000, perTick); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, Refusal{RateExceeded, "id rate exceeded"}},
+		{"end of time", generator.Layout{Epoch: start - 1<<20, Unit: 1, TimeBits: 10, WorkerBits: 10, SequenceBits: 12}, func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start-1<<20, math.MaxInt64>>2)
+		}, Refusal{TimeFieldEnd, "the time field of the id layout ended 2027-01-15"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newTestbed(1, time.Second, c.layout)
+			c.set(t, b)
+			_, _, _, err := b.Handler(0).Mint(b.now, 0, 1)
+			if r, ok := err.(*Refusal); !ok || *r != c.want {
+				t.Fatalf("%v, want %q", err, c.want.Text)
+			}
+			if b.slept > MaxWait {
+				t.Errorf("slept %v", b.slept)
+			}
+			if got := b.Refused(c.want.Reason); got != 1 {
+				t.Errorf("counted %d", got)
+			}
+			if err := b.Ready(b.now); err == nil || err.Error() != c.want.Text {
+				t.Errorf("Ready: %v", err)
+			}
+		})
+	}
+}
+
+func TestReadyWhileOneLaneIssues(t *testing.T) {
+	b := newTestbed(2, time.Second, generator.Katsubushi)
+	b.publish(t, 0, 1, start-60000, start-1)
+	b.publish(t, 1, 2, start-60000, start+1000)
+	if err := b.Ready(b.now); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := b.mint(t, b.Handler(0), 1)
+	if w := generator.Katsubushi.Decompose(first).Worker; w != 2 {
+		t.Fatalf("worker %d", w)
+	}
+}
+
+func TestManyHandlersNeverShareAnID(t *testing.T) {
+	b := newTestbed(2, time.Hour, generator.Katsubushi)
+	b.publish(t, 0, 1, start-1000, math.MaxInt64>>2)
+	b.publish(t, 1, 2, start-1000, math.MaxInt64>>2)
+	var mu sync.Mutex
+	seen := map[uint64]bool{}
+	var wg sync.WaitGroup
+	for loop := range 4 {
+		wg.Go(func() {
+			h := b.Handler(loop)
+			var ids []uint64
+			for i := range 2000 {
+				first, stride, got, err := h.Mint(start, 0, 1+i%7)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for k := range got {
+					ids = append(ids, first+uint64(k)*stride)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range ids {
+				if seen[id] {
+					t.Errorf("id %d twice", id)
+				}
+				seen[id] = true
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMintAllocatesNothing(t *testing.T) {
+	b := newTestbed(2, time.Hour, generator.Katsubushi)
+	b.publish(t, 0, 1, start-1000, math.MaxInt64>>2)
+	h := b.Handler(1)
+	if n := testing.AllocsPerRun(1000, func() { b.mint(t, h, 3) }); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
