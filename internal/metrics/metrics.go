@@ -1,0 +1,127 @@
+// Package metrics shows the daemon's figures to Prometheus. It alone imports Prometheus, and it keeps no figures of its own: they are
+// plain counters elsewhere, read when Prometheus asks.
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// A Snapshot is the daemon at one moment. Counts only grow.
+type Snapshot struct {
+	IDs                  uint64
+	Commands             []Count // by kind
+	Errors               []Count // by reason
+	Connections          int64
+	ConnectionsAccepted  uint64
+	ConnectionsRefused   uint64
+	ConnectionsIdle      uint64 // closed by the idle time-out
+	AcceptErrors         uint64
+	BytesRead            uint64
+	BytesWritten         uint64
+	Ready                bool
+	Lanes                []Lane
+	ClockDifference      float64 // wall − id clock, seconds
+	ClockAdjustments     []Count // by kind
+	TimeFieldSecondsLeft float64
+}
+
+// A Count is one labelled count.
+type Count struct {
+	Label string
+	Value uint64
+}
+
+// A Lane is the generator of one worker id.
+type Lane struct {
+	Worker       uint64
+	State        string
+	RunAhead     float64 // last id − now, seconds; negative while idle
+	WindowLeft   float64 // seconds until the window ends
+	WindowIsOpen bool    // the window ends with the layout: there is no lease to watch
+}
+
+// Build says what is running.
+type Build struct{ Version, GoVersion, Engine string }
+
+// Handler answers /metrics. read is called once for each answer, from any goroutine.
+func Handler(b Build, read func() Snapshot) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(&collector{b, read}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+type collector struct {
+	build Build
+	read  func() Snapshot
+}
+
+// Describe sends nothing: the metrics are unchecked, since those of the lanes come and go.
+func (*collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads one snapshot and writes it down.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := c.read()
+	w := writer{out}
+	w.gauge("build_info", "What is running; always 1.", 1, "version", c.build.Version, "goversion", c.build.GoVersion, "engine", c.build.Engine)
+	w.count("ids_issued_total", "Ids handed out.", s.IDs)
+	w.counts("commands_total", "Commands by kind.", "command", s.Commands)
+	w.counts("errors_total", "Requests answered by an error, by reason.", "reason", s.Errors)
+	w.gauge("connections", "Open connections.", float64(s.Connections))
+	w.count("connections_accepted_total", "Connections accepted.", s.ConnectionsAccepted)
+	w.count("connections_refused_total", "Connections closed at once for being over the limit.", s.ConnectionsRefused)
+	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
+	w.count("accept_errors_total", "Failures to accept a connection.", s.AcceptErrors)
+	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)
+	w.count("written_bytes_total", "Bytes written to clients.", s.BytesWritten)
+	w.gauge("ready", "1 while ids are issued.", bit(s.Ready))
+	w.gauge("lanes", "Slots for worker ids.", float64(len(s.Lanes)))
+	for i, l := range s.Lanes {
+		labels := []string{"lane", strconv.Itoa(i), "worker_id", strconv.FormatUint(l.Worker, 10)}
+		w.gauge("lane_state", "The state of a lane's lease; always 1.", 1, append(labels, "state", l.State)...)
+		w.gauge("run_ahead_seconds", "How far the last id lies ahead of the clock; negative while idle.", l.RunAhead, labels...)
+		if !l.WindowIsOpen {
+			w.gauge("window_left_seconds", "Time until the lane's window ends.", l.WindowLeft, labels...)
+		}
+	}
+	w.gauge("clock_difference_seconds", "Wall clock minus id clock.", s.ClockDifference)
+	w.counts("clock_adjustments_total", "Adjustments of the id clock, by kind.", "kind", s.ClockAdjustments)
+	w.gauge("time_field_left_seconds", "Time until the layout's time field is used up.", s.TimeFieldSecondsLeft)
+}
+
+type writer struct{ out chan<- prometheus.Metric }
+
+func (w writer) count(name, help string, v uint64) {
+	w.write(prometheus.CounterValue, name, help, float64(v))
+}
+
+func (w writer) counts(name, help, label string, counts []Count) {
+	for _, c := range counts {
+		w.write(prometheus.CounterValue, name, help, float64(c.Value), label, c.Label)
+	}
+}
+
+func (w writer) gauge(name, help string, v float64, labels ...string) {
+	w.write(prometheus.GaugeValue, name, help, v, labels...)
+}
+
+// write sends one value; labels are name, value, name, value.
+func (w writer) write(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
+	var names, values []string
+	for i := 0; i < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
+	}
+	d := prometheus.NewDesc("katsubushi_"+name, help, names, nil)
+	w.out <- prometheus.MustNewConstMetric(d, kind, v, values...)
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
