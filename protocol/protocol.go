@@ -3,11 +3,13 @@
 //
 // The guarantee: what a Session answers depends only on the bytes it was fed and on what its Handler says, never on how the bytes were
 // cut into Feeds; and no length that a client claims is ever allocated or believed. What is not promised: that it stores anything.
+//
+// docs/PROTOCOL.md says what every input is answered.
 package protocol
 
 import (
 	"errors"
-	"sync/atomic"
+	"fmt"
 )
 
 // A Handler is what the protocol needs of the program behind it. One serves all sessions of an event loop; with the portable engine
@@ -18,8 +20,44 @@ type Handler interface {
 	// Mint issues between 1 and n ids of a source: first, first+stride, ..., got of them. now is Unix ms. An error's text goes to
 	// the client, on one line, as the reason of a SERVER_ERROR; it means that nothing was issued.
 	Mint(now int64, source, n int) (first, stride uint64, got int, err error)
-	// Stats calls emit for every line of a statistics group ("" is the general one) and reports whether the group exists.
+	// Stats calls emit for every line of a statistics group ("" is the general one) and reports whether the group exists. group is
+	// lower-case and valid during the call only. Groups that are always empty (conns, sizes) are not asked for.
 	Stats(group []byte, emit func(name, value string)) bool
+}
+
+// Config is what all sessions of an event loop share. Nothing in it may change while a session lives.
+type Config struct {
+	Handler  Handler
+	Counters *Counters // what the sessions did; several loops may share one, at the price of cache misses
+	Version  string    // the answer to version, N.N.N: clients parse it when they connect
+}
+
+// Check says what is wrong with the settings, or nil.
+func (c *Config) Check() error {
+	switch {
+	case c.Handler == nil:
+		return errors.New("protocol: no Handler")
+	case c.Counters == nil:
+		return errors.New("protocol: no Counters")
+	case !isVersion(c.Version):
+		return fmt.Errorf("protocol: version %q: three numbers with dots between are needed, clients parse it", c.Version)
+	}
+	return nil
+}
+
+func isVersion(s string) bool {
+	dots, digits := 0, 0
+	for _, c := range []byte(s) {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == '.' && digits > 0:
+			dots, digits = dots+1, 0
+		default:
+			return false
+		}
+	}
+	return dots == 2 && digits > 0
 }
 
 // ErrClose is Feed's way to say: send the reply, then close the connection.
@@ -31,14 +69,6 @@ const (
 	MaxLine    = 2048     // bytes of a command line, LF included, other than a get's
 	MaxGetLine = 1 << 20  // bytes of a get, gets, gat or gats line, LF included
 	MaxBody    = 1 << 20  // bytes of a value that a storage command may send; it is swallowed, never stored
-	ReplyChunk = 64 << 10 // Feed stops once its reply has reached this many bytes
+	MaxReason  = 256      // bytes of an error's reason that a client is sent
+	ReplyChunk = 64 << 10 // Feed stops once it has replied this many bytes; one Feed stays under 2*ReplyChunk, statistics apart
 )
-
-// Counters counts what the sessions of one event loop did. Sessions add to it; anybody may read it at any time.
-type Counters struct {
-	Get, Gets, Gat, Meta, Set, Touch, Delete, Incr, Flush, Stats, Version, Other atomic.Uint64 // commands (lines or frames) by kind
-	IDs                                                                          atomic.Uint64 // ids sent: memcached's get_hits
-	Refused                                                                      atomic.Uint64 // keys answered by an error instead of an id: get_misses
-	Malformed, TooLong, Unauthenticated                                          atomic.Uint64 // errors of the client, by reason
-	AuthCmds, AuthErrors                                                         atomic.Uint64
-}

@@ -1,0 +1,123 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// fake is the program behind the protocol in tests. Keys that begin with a: b: c: have sources 1, 2, 3, whose ids start at 1000000 and
+// so on; the default source's at 100. Each source has a budget, after which it refuses.
+type fake struct {
+	next   [4]uint64
+	budget int // ids of each source before it refuses; 0 = no end
+	used   [4]int
+	most   int // ids of one Mint; 0 = no limit
+	mints  int
+	log    []string // of Mint's n, when wanted
+	logged bool
+}
+
+func newFake() *fake { return &fake{next: [4]uint64{100, 1000000, 2000000, 3000000}} }
+
+var errSpent = errors.New("no id\r\nfor now")
+
+func (f *fake) Source(key []byte) int {
+	if len(key) > 1 && key[1] == ':' && key[0] >= 'a' && key[0] <= 'c' {
+		return int(key[0]-'a') + 1
+	}
+	return 0
+}
+
+func (f *fake) Mint(_ int64, source, n int) (first, stride uint64, got int, err error) {
+	f.mints++
+	if f.logged {
+		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source))
+	}
+	if f.most > 0 {
+		n = min(n, f.most)
+	}
+	if f.budget > 0 {
+		if n = min(n, f.budget-f.used[source]); n == 0 {
+			return 0, 0, 0, errSpent
+		}
+	}
+	stride = uint64(source*source + 1)
+	first = f.next[source]
+	f.next[source] += stride * uint64(n)
+	f.used[source] += n
+	return first, stride, n, nil
+}
+
+func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
+	switch string(group) {
+	case "":
+		emit("pid", "1")
+		emit("version", "1.2.3")
+		emit("odd", "a\r\nb")
+	case "settings":
+		emit("maxconns", "1024")
+	case "items", "slabs":
+	default:
+		return false
+	}
+	return true
+}
+
+func newSession(f *fake) *Session {
+	return NewSession(&Config{Handler: f, Counters: new(Counters), Version: "1.2.3"})
+}
+
+// conversation feeds a session as an engine would: unconsumed bytes come again, with more behind them.
+type conversation struct {
+	t       *testing.T
+	s       *Session
+	pending []byte
+	reply   []byte
+	closed  bool
+}
+
+func (c *conversation) feed(more []byte) {
+	c.pending = append(c.pending, more...)
+	for !c.closed && len(c.pending) > 0 {
+		n, reply, err := c.s.Feed(1, bytes.Clone(c.pending), nil)
+		if n < 0 || n > len(c.pending) {
+			c.t.Fatalf("%d of %d bytes consumed", n, len(c.pending))
+		}
+		if len(reply) > 2*ReplyChunk {
+			c.t.Fatalf("one reply of %d bytes", len(reply))
+		}
+		c.reply = append(c.reply, reply...)
+		c.pending = c.pending[n:]
+		if err != nil && err != ErrClose {
+			c.t.Fatalf("error %v", err)
+		}
+		c.closed = err != nil
+		if n == 0 && len(reply) == 0 {
+			break
+		}
+	}
+	if len(c.pending) >= MaxGetLine {
+		c.t.Fatalf("%d bytes left unconsumed", len(c.pending))
+	}
+}
+
+// answerTo is what a fresh session says to input that comes in the given pieces, with a mark where it closes.
+func answerTo(t *testing.T, s *Session, pieces ...[]byte) []byte {
+	c := conversation{t: t, s: s}
+	for _, p := range pieces {
+		c.feed(p)
+	}
+	if c.closed {
+		return append(c.reply, "<closed>"...)
+	}
+	return c.reply
+}
+
+func inBytes(in []byte) (pieces [][]byte) {
+	for i := range in {
+		pieces = append(pieces, in[i:i+1])
+	}
+	return pieces
+}

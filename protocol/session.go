@@ -1,0 +1,76 @@
+package protocol
+
+// A Session answers the bytes of one connection. It holds only what a half-finished command needs, since it counts per idle
+// connection; unconsumed input stays with the caller. It may not be used by two goroutines at once.
+type Session struct {
+	config  *Config
+	left    int64  // in keys: bytes of the line to come, LF included; in body: of the value, without its terminator
+	scanned uint32 // in line: bytes that were seen and hold no LF
+	state   state
+	answer  answer // in body: what to say when it has ended
+	form    form   // in keys
+	long    bool   // in line: it is a get's, and so may exceed MaxLine
+}
+
+// A state says what the next byte of the connection is.
+type state uint8
+
+const (
+	start  state = iota // the first: it chooses the grammar
+	line                // text: the first of a command line
+	keys                // text: one of a get line whose first keys are answered
+	body                // text: one of a data block
+	closed              // of no interest
+)
+
+// NewSession makes the session of a new connection. c must have passed Check.
+func NewSession(c *Config) *Session { return &Session{config: c} }
+
+// A turn is one Feed: what it was given, the reply so far, what is to be counted.
+type turn struct {
+	now int64
+	out []byte
+	tally
+}
+
+// Feed consumes the first n bytes of in, appends its reply to out and returns the result; it keeps neither slice. now is the present,
+// Unix ms. It stops early when it has replied ReplyChunk bytes. n = 0 with nothing appended means that more input is needed: Feed
+// wants the same bytes again with more behind them. After any other result it may be called again with the rest. ErrClose, the only
+// error, means: send the reply, then close.
+//
+// What it leaves unconsumed while it waits is at most MaxGetLine bytes.
+func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	t := turn{now: now, out: out}
+	for n < len(in) && len(t.out)-len(out) < ReplyChunk && err == nil {
+		var k int
+		if k, err = s.step(&t, in[n:]); k == 0 {
+			break
+		}
+		n += k
+	}
+	t.flush(s.config.Counters)
+	return n, t.out, err
+}
+
+// step consumes one command, or a part of one that can be answered without the rest. 0 means that more input is needed.
+func (s *Session) step(t *turn, in []byte) (int, error) {
+	switch s.state {
+	case line:
+		return s.line(t, in)
+	case keys:
+		return s.moreKeys(t, in)
+	case body:
+		return s.body(t, in), nil
+	case start:
+		s.state = line
+		return s.line(t, in)
+	default:
+		return len(in), ErrClose
+	}
+}
+
+// hangUp ends the conversation: whatever follows is ignored.
+func (s *Session) hangUp() error {
+	s.state = closed
+	return ErrClose
+}
