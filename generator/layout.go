@@ -7,7 +7,7 @@ import (
 )
 
 // A Layout says how one id is put together: which bits hold the time, the worker id and the sequence, what a tick is and when
-// tick 0 was. The zero Layout is not valid; see Check.
+// tick 0 was. The zero Layout is not valid; see Check. Layouts may be compared with ==.
 type Layout struct {
 	Name         string
 	Epoch        int64 // start of tick 0, Unix milliseconds
@@ -18,26 +18,22 @@ type Layout struct {
 	WorkerLow    bool // time, sequence, worker (Sonyflake's order) instead of time, worker, sequence
 }
 
-// Katsubushi is the layout of kayac/go-katsubushi: 41 bits of milliseconds since 2015-01-01T00:00:00Z, 10 bits of worker id and 12 of
-// sequence. It lasts until 2084-09-06.
-//
-//	 63  62                                        22 21        12 11          0
-//	┌───┬────────────────────────────────────────────┬────────────┬─────────────┐
-//	│ 0 │ milliseconds since 2015-01-01T00:00:00Z    │ worker id  │ sequence    │
-//	└───┴────────────────────────────────────────────┴────────────┴─────────────┘
-var Katsubushi = Layout{Name: "katsubushi", Epoch: 1420070400000, Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
-
 // Check says what is wrong with the layout, or nil. Every other method needs a layout that passes.
 func (l Layout) Check() error {
-	total := int(l.TimeBits) + int(l.WorkerBits) + int(l.SequenceBits)
+	t, w, s := int(l.TimeBits), int(l.WorkerBits), int(l.SequenceBits)
 	switch {
 	case l.Unit < 1 || l.Unit > 60000:
-		return fmt.Errorf("time unit of %d ms: 1 to 60000 allowed", l.Unit)
-	case l.TimeBits < 1 || l.SequenceBits < 1 || total > 63:
-		return fmt.Errorf("%d time + %d worker + %d sequence bits: at least 1, 0, 1 and at most 63 together allowed", l.TimeBits, l.WorkerBits, l.SequenceBits)
+		return fmt.Errorf("generator: time unit of %d ms: 1 to 60000 allowed", l.Unit)
+	case t < 1 || s < 1:
+		return fmt.Errorf("generator: %d time and %d sequence bits: at least 1 each needed", t, s)
+	case t+w+s > 64:
+		return fmt.Errorf("generator: %d time + %d worker + %d sequence bits: an id has 64", t, w, s)
+	case t+s > 62:
+		// A Snowflake's word holds a position, the one past the last, and the mark of a sealed generator.
+		return fmt.Errorf("generator: %d time + %d sequence bits: at most 62 together allowed", t, s)
 	}
-	if hi, lo := bits.Mul64(uint64(1)<<l.TimeBits, uint64(l.Unit)); hi != 0 || lo > 1<<61 || l.Epoch < -1<<61 || l.Epoch > 1<<61 {
-		return fmt.Errorf("epoch %d and 2^%d ticks of %d ms do not fit 64 bits of milliseconds", l.Epoch, l.TimeBits, l.Unit)
+	if hi, lo := bits.Mul64(1<<t, uint64(l.Unit)); hi != 0 || lo > 1<<61 || l.Epoch < -1<<61 || l.Epoch > 1<<61 {
+		return fmt.Errorf("generator: epoch %d and 2^%d ticks of %d ms do not fit 64 bits of milliseconds", l.Epoch, t, l.Unit)
 	}
 	return nil
 }
@@ -45,8 +41,42 @@ func (l Layout) Check() error {
 // MaxWorker is the largest worker id.
 func (l Layout) MaxWorker() uint64 { return 1<<l.WorkerBits - 1 }
 
+// MaxSequence is the largest sequence number: one worker id has MaxSequence+1 ids per tick.
+func (l Layout) MaxSequence() uint64 { return 1<<l.SequenceBits - 1 }
+
 // End is the first Unix millisecond that the time field can no longer express.
 func (l Layout) End() int64 { return l.Epoch + l.Unit<<l.TimeBits }
+
+// CheckTime says why no id can carry the Unix millisecond ms: it lies before the epoch or past the time field. nil when one can.
+func (l Layout) CheckTime(ms int64) error {
+	switch {
+	case ms < l.Epoch:
+		return fmt.Errorf("generator: %s is before the epoch of layout %s, %s", date(ms), l, date(l.Epoch))
+	case ms >= l.End():
+		return fmt.Errorf("generator: %s is past the time field of layout %s, which ended at %s", date(ms), l, date(l.End()))
+	}
+	return nil
+}
+
+func date(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// String is the layout's name, or its fingerprint if it has none.
+func (l Layout) String() string {
+	if l.Name != "" {
+		return l.Name
+	}
+	return l.Fingerprint()
+}
+
+// Fingerprint names everything about the layout on which the uniqueness of ids depends, and not the name. Daemons whose fingerprints
+// differ must not share worker ids. It has no spaces.
+func (l Layout) Fingerprint() string {
+	order := "time,worker,sequence"
+	if l.WorkerLow {
+		order = "time,sequence,worker"
+	}
+	return fmt.Sprintf("epoch=%d;unit=%dms;bits=%d/%d/%d;order=%s", l.Epoch, l.Unit, l.TimeBits, l.WorkerBits, l.SequenceBits, order)
+}
 
 // Parts is an id taken apart.
 type Parts struct {
@@ -57,13 +87,28 @@ type Parts struct {
 
 // Decompose takes an id apart. Every uint64 has an answer; bits above the layout's are ignored.
 func (l Layout) Decompose(id uint64) Parts {
-	w, s := id>>l.workerShift(), id>>l.sequenceShift()
 	tick := id >> (l.WorkerBits + l.SequenceBits) & (1<<l.TimeBits - 1)
 	return Parts{
 		Time:     time.UnixMilli(l.Epoch + int64(tick)*l.Unit).UTC(),
-		Worker:   w & l.MaxWorker(),
-		Sequence: s & (1<<l.SequenceBits - 1),
+		Worker:   id >> l.workerShift() & l.MaxWorker(),
+		Sequence: id >> l.sequenceShift() & l.MaxSequence(),
 	}
+}
+
+// Compose is the id made of these parts. A time within a tick counts as the tick's start. A part that its bits cannot hold is an error.
+func (l Layout) Compose(p Parts) (uint64, error) {
+	ms := p.Time.UnixMilli()
+	if err := l.CheckTime(ms); err != nil {
+		return 0, err
+	}
+	if p.Worker > l.MaxWorker() {
+		return 0, fmt.Errorf("generator: worker id %d: 0 to %d allowed", p.Worker, l.MaxWorker())
+	}
+	if p.Sequence > l.MaxSequence() {
+		return 0, fmt.Errorf("generator: sequence %d: 0 to %d allowed", p.Sequence, l.MaxSequence())
+	}
+	tick := uint64((ms - l.Epoch) / l.Unit)
+	return tick<<(l.WorkerBits+l.SequenceBits) | p.Worker<<l.workerShift() | p.Sequence<<l.sequenceShift(), nil
 }
 
 func (l Layout) workerShift() uint8 {
@@ -80,20 +125,9 @@ func (l Layout) sequenceShift() uint8 {
 	return 0
 }
 
-// floorTick is the tick that holds Unix millisecond ms; negative before the epoch.
-func (l Layout) floorTick(ms int64) int64 {
-	d := ms - l.Epoch
-	if l.Unit == 1 {
-		return d
-	}
-	q := d / l.Unit
-	if d%l.Unit < 0 {
-		q--
-	}
-	return q
-}
-
-// window turns a window of milliseconds, both ends inclusive, into the ticks that lie wholly inside it. lo > hi when none does.
-func (l Layout) window(lo, hi int64) (loTick, hiTick int64) {
-	return l.floorTick(lo + l.Unit - 1), l.floorTick(hi+1) - 1
+// window turns a window of milliseconds, both ends inclusive, into the ticks that lie wholly inside it: from first to before end.
+// lo and hi must not be before the epoch − 1. Both answers lie within the time field or just past it; first ≥ end when no tick fits.
+func (l Layout) window(lo, hi int64) (first, end uint64) {
+	lo, hi = min(lo, l.End()), min(hi, l.End()-1)
+	return uint64(lo-l.Epoch+l.Unit-1) / uint64(l.Unit), uint64(hi+1-l.Epoch) / uint64(l.Unit)
 }

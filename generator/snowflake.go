@@ -3,13 +3,12 @@ package generator
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 )
 
 var (
 	// ErrAhead: the next free id lies after the limit that the caller gave. Either ids are asked for faster than the layout
-	// allows, or the clock stands behind the last id. Retry when the clock has moved; Position says how far that is.
+	// allows, or the clock stands behind the last id. Retry when the clock has moved; Next says how far that is.
 	ErrAhead = errors.New("generator: next id lies ahead of the clock")
 	// ErrWindow: the window is used up, or is not long enough to reach the present. Retry after Extend.
 	ErrWindow = errors.New("generator: window does not reach")
@@ -29,22 +28,30 @@ type Run struct {
 // compare-and-swap per run, so no two Takes get the same position; nothing in it depends on the clock telling the truth.
 //
 //	first = max(next, now<<SequenceBits)     never below what was issued, at the present when that is free
-//	tick(first) ≤ limit                      how far ahead of the clock the caller allows
-//	tick(first) ≤ hi                         the window: other holders of this worker id start above it
+//	tick(first) ≤ tick(limit)                how far ahead of the clock the caller allows
+//	tick(first) < end                        the window: other holders of this worker id start there
 //
-// Take, Extend, Position and Seal may be called from any goroutine, Extend from one at a time.
+// All methods may be called from any goroutine, Extend from one at a time.
 type Snowflake struct {
-	next   atomic.Uint64 // next free position; the top bit means sealed
-	hiTick atomic.Int64  // last tick of the window
+	next atomic.Uint64 // next free position; the top bit means sealed
+	end  atomic.Uint64 // first tick past the window
 
-	layout  Layout
+	// The layout's parts that Take needs, so that it copies nothing.
+	epoch   int64
+	unit    int64
 	seqBits uint8
-	seqMask uint64
-	worker  uint64 // already shifted into place
 	random  bool
-	lo, hi  int64 // the window in Unix ms; hi is Extend's, hiTick follows it
+	seqMask uint64
+	worker  uint64 // shifted into its place
+	high    uint8  // how far the tick is shifted into its place,
+	low     uint8  // and how far the sequence is
 
-	_ [64]byte // two lanes never share a cache line
+	layout Layout
+	first  uint64 // first tick of the window
+	lo     int64  // the window in Unix ms: its start,
+	hi     int64  // and its end, which Extend alone reads and writes
+
+	_ [128]byte // no two lanes share a cache line, nor the pair of lines that a prefetcher takes
 }
 
 const sealed = 1 << 63
@@ -53,7 +60,7 @@ const sealed = 1 << 63
 type Options struct {
 	Layout      Layout
 	Worker      uint64 // 0..Layout.MaxWorker()
-	Lo, Hi      int64  // the window, Unix ms, both inclusive; Hi < Lo is an empty one, to be extended
+	Lo, Hi      int64  // the window, Unix ms, both inclusive; Hi = Lo−1 is an empty one, to be extended; math.MaxInt64 is no end
 	RandomStart bool   // start each tick that the clock has reached at a scattered sequence, not at 0: low-rate ids then spread over shards
 }
 
@@ -67,120 +74,120 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 	if o.Worker > l.MaxWorker() {
 		return nil, fmt.Errorf("generator: worker id %d: 0 to %d allowed", o.Worker, l.MaxWorker())
 	}
-	if o.Lo < l.Epoch {
-		return nil, fmt.Errorf("generator: window starts at Unix ms %d, before the epoch %d", o.Lo, l.Epoch)
+	if err := l.CheckTime(o.Lo); err != nil {
+		return nil, err
 	}
 	if o.Hi < o.Lo-1 {
 		return nil, fmt.Errorf("generator: window ends at Unix ms %d, more than one before its start %d", o.Hi, o.Lo)
 	}
 	s := &Snowflake{
-		layout: l, seqBits: l.SequenceBits, seqMask: 1<<l.SequenceBits - 1,
-		worker: o.Worker << l.workerShift(), random: o.RandomStart, lo: o.Lo, hi: o.Hi,
+		epoch: l.Epoch, unit: l.Unit, seqBits: l.SequenceBits, seqMask: l.MaxSequence(),
+		worker: o.Worker << l.workerShift(), high: l.WorkerBits + l.SequenceBits, low: l.sequenceShift(),
+		random: o.RandomStart, layout: l, lo: o.Lo, hi: o.Hi,
 	}
-	loTick, _ := l.window(o.Lo, o.Hi)
-	loTick = min(loTick, 1<<l.TimeBits) // past the time field: nothing can be issued
-	s.next.Store(uint64(loTick) << l.SequenceBits)
-	s.setHi(o.Hi)
+	first, end := l.window(o.Lo, o.Hi)
+	s.first = first
+	s.next.Store(first << l.SequenceBits)
+	s.end.Store(end)
 	return s, nil
 }
 
-// Take issues between 1 and n ids of one tick. now is the present and limit ≥ now the last moment whose tick may be used, both Unix
-// ms. With limit = now it never runs ahead of the clock. The errors are ErrAhead, ErrWindow and ErrSealed; nothing is used up then.
+// Take issues between 1 and n ids of one tick; n below 1 counts as 1. now is the present and limit ≥ now the last moment whose tick
+// may be used, both Unix ms. With limit = now it never runs ahead of the clock. The errors are ErrAhead, ErrWindow and ErrSealed, and
+// leave everything as it was.
 func (s *Snowflake) Take(now, limit int64, n int) (Run, error) {
-	present, last, hi := s.layout.floorTick(now), s.layout.floorTick(limit), s.hiTick.Load()
 	for {
 		next := s.next.Load()
 		if next >= sealed {
 			return Run{}, ErrSealed
 		}
-		first := next
-		if present > int64(next>>s.seqBits) {
-			first = uint64(present) << s.seqBits
+		first, tick := next, next>>s.seqBits
+		start := s.epoch + int64(tick)*s.unit
+		// Division is slow, so it is done only where the clock has passed the tick in use.
+		if now >= start+s.unit {
+			tick = uint64(now-s.epoch) / uint64(s.unit)
+			if tick >= s.end.Load() {
+				return Run{}, ErrWindow // also what keeps the shift from overflowing
+			}
+			first = tick << s.seqBits
 			if s.random {
 				first |= scatter(first^s.worker) & s.seqMask
 			}
-		}
-		tick := int64(first >> s.seqBits)
-		if tick > hi {
+		} else if start > limit {
+			return Run{}, ErrAhead
+		} else if tick >= s.end.Load() {
 			return Run{}, ErrWindow
 		}
-		if tick > last {
-			return Run{}, ErrAhead
-		}
-		got := min(uint64(n), s.seqMask-first&s.seqMask+1)
+		got := min(uint64(max(n, 1)), s.seqMask-first&s.seqMask+1)
 		if s.next.CompareAndSwap(next, first+got) {
-			return s.run(first, got), nil
+			id := tick<<s.high | (first&s.seqMask)<<s.low | s.worker
+			return Run{First: id, Stride: 1 << s.low, N: int(got)}, nil
 		}
 	}
-}
-
-func (s *Snowflake) run(position, n uint64) Run {
-	l := &s.layout
-	if l.WorkerLow {
-		return Run{First: position<<l.WorkerBits | s.worker, Stride: 1 << l.WorkerBits, N: int(n)}
-	}
-	return Run{First: (position>>l.SequenceBits)<<(l.WorkerBits+l.SequenceBits) | s.worker | position&s.seqMask, Stride: 1, N: int(n)}
 }
 
 // Extend lengthens the window by lo..hi, Unix ms, both inclusive. lo must be the old end + 1: a gap may belong to somebody else, and
 // needs a new Snowflake. The store must already hold the new end. An end that is not later changes nothing.
 func (s *Snowflake) Extend(lo, hi int64) error {
-	if lo != s.hi+1 {
+	if lo-1 != s.hi {
 		return fmt.Errorf("generator: window ends at Unix ms %d, so it cannot be extended from %d", s.hi, lo)
 	}
 	if hi > s.hi {
-		s.setHi(hi)
+		s.hi = hi
+		_, end := s.layout.window(s.lo, hi)
+		s.end.Store(end)
 	}
 	return nil
 }
 
-func (s *Snowflake) setHi(hi int64) {
-	s.hi = hi
-	_, tick := s.layout.window(s.lo, hi)
-	s.hiTick.Store(min(tick, 1<<s.layout.TimeBits-1))
-}
-
-// Seal ends the generator: after it returns no Take succeeds, not even one that is running. last is the last Unix ms of the last tick
-// that ids were issued from, or the start of the window − 1 when there were none. A second call answers the same.
+// Seal ends the generator: after it returns no Take succeeds, not even one that is running. last is what Position says, for ever.
 func (s *Snowflake) Seal() (last int64) {
 	s.next.Or(sealed)
 	return s.Position()
 }
 
-// Position is the last Unix ms of the last tick that ids were issued from, or the start of the window − 1 before the first.
+// Position is the last Unix ms of the last tick that ids were issued from, or the start of the window − 1 before the first. Whoever
+// gets this worker id next must start above it.
 func (s *Snowflake) Position() int64 {
 	next := s.next.Load() &^ sealed
-	if first, _ := s.layout.window(s.lo, math.MaxInt64>>1); next>>s.seqBits <= uint64(first) && next&s.seqMask == 0 {
+	if next == s.first<<s.seqBits {
 		return s.lo - 1
 	}
-	return s.layout.Epoch + (int64((next-1)>>s.seqBits)+1)*s.layout.Unit - 1
+	return s.epoch + int64((next-1)>>s.seqBits+1)*s.unit - 1
 }
 
-// Next is the Unix ms at which the tick of the next free position starts: a Take with a limit below it answers ErrAhead.
+// Next is the first Unix ms of the tick of the next free id, which Take will not pass below: ErrAhead lasts until limit reaches it.
 func (s *Snowflake) Next() int64 {
-	return s.layout.Epoch + int64(s.next.Load()&^sealed>>s.seqBits)*s.layout.Unit
+	return s.epoch + int64(s.next.Load()&^sealed>>s.seqBits)*s.unit
 }
 
 // Check says what a Take with the same arguments would answer now, and takes nothing.
 func (s *Snowflake) Check(now, limit int64) error {
 	next := s.next.Load()
-	tick := max(s.layout.floorTick(now), int64(next&^sealed>>s.seqBits))
-	switch {
-	case next >= sealed:
+	if next >= sealed {
 		return ErrSealed
-	case tick > s.hiTick.Load():
-		return ErrWindow
-	case tick > s.layout.floorTick(limit):
+	}
+	tick := next >> s.seqBits
+	start := s.epoch + int64(tick)*s.unit
+	if now >= start+s.unit {
+		tick = uint64(now-s.epoch) / uint64(s.unit)
+	} else if start > limit {
 		return ErrAhead
+	}
+	if tick >= s.end.Load() {
+		return ErrWindow
 	}
 	return nil
 }
 
+// End is the last Unix ms of the window's last tick: ErrWindow begins after it. Without any tick it lies before Next.
+func (s *Snowflake) End() int64 { return s.epoch + int64(s.end.Load())*s.unit - 1 }
+
 // Worker is the worker id.
 func (s *Snowflake) Worker() uint64 { return s.worker >> s.layout.workerShift() }
 
-// End is the last Unix ms of the window.
-func (s *Snowflake) End() int64 { return s.layout.Epoch + (s.hiTick.Load()+1)*s.layout.Unit - 1 }
+// Layout is the layout of the ids.
+func (s *Snowflake) Layout() Layout { return s.layout }
 
 // scatter is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): the same tick gives the same start, on every machine.
 func scatter(x uint64) uint64 {

@@ -50,7 +50,7 @@ func (b *testbed) mint(t *testing.T, h *Handler, n int) (first uint64, got int) 
 const perTick = 4096
 
 func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
-	b := newTestbed(1, 10*time.Millisecond, generator.Katsubushi)
+	b := newTestbed(1, 10*time.Millisecond, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, math.MaxInt64>>2)
 	h := b.Handler(0)
 	for range 11 { // the present tick and the ten that it may run ahead
@@ -65,13 +65,13 @@ func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
 	if b.slept != time.Millisecond {
 		t.Fatalf("slept %v", b.slept)
 	}
-	if p := generator.Katsubushi.Decompose(first); p.Time.UnixMilli() != start+11 || p.Sequence != 0 {
+	if p := generator.Katsubushi().Decompose(first); p.Time.UnixMilli() != start+11 || p.Sequence != 0 {
 		t.Fatalf("%+v", p)
 	}
 }
 
 func TestOrderOfChoice(t *testing.T) {
-	b := newTestbed(3, time.Second, generator.Katsubushi)
+	b := newTestbed(3, time.Second, generator.Katsubushi())
 	for lane := range 3 {
 		b.publish(t, lane, uint64(lane+1), start-1000, math.MaxInt64>>2)
 	}
@@ -79,7 +79,7 @@ func TestOrderOfChoice(t *testing.T) {
 	var workers []uint64
 	for range 5 {
 		first, _ := b.mint(t, h, perTick)
-		workers = append(workers, generator.Katsubushi.Decompose(first).Worker)
+		workers = append(workers, generator.Katsubushi().Decompose(first).Worker)
 	}
 	// home, then the others while they stand at the present, then home ahead of the clock
 	for i, want := range []uint64{2, 3, 1, 2, 2} {
@@ -90,7 +90,7 @@ func TestOrderOfChoice(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	tenMs := generator.Katsubushi
+	tenMs := generator.Katsubushi()
 	tenMs.Unit = 10
 	for _, c := range []struct {
 		name   string
@@ -98,10 +98,10 @@ func TestRefusals(t *testing.T) {
 		set    func(t *testing.T, b *testbed)
 		want   Refusal
 	}{
-		{"no generator", generator.Katsubushi, func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
-		{"sealed", generator.Katsubushi, func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000).Seal() }, Refusal{NoWorkerID, "no worker id yet"}},
-		{"window over", generator.Katsubushi, func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
-		{"clock behind", generator.Katsubushi, func(t *testing.T, b *testbed) {
+		{"no generator", generator.Katsubushi(), func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
+		{"sealed", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000).Seal() }, Refusal{NoWorkerID, "no worker id yet"}},
+		{"window over", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
+		{"clock behind", generator.Katsubushi(), func(t *testing.T, b *testbed) {
 			g := b.publish(t, 0, 1, start-60000, math.MaxInt64>>2)
 			if _, err := g.Take(b.now+3200, b.now+3200, perTick); err != nil {
 				t.Fatal(err)
@@ -140,20 +140,20 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestReadyWhileOneLaneIssues(t *testing.T) {
-	b := newTestbed(2, time.Second, generator.Katsubushi)
+	b := newTestbed(2, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 1, start-60000, start-1)
 	b.publish(t, 1, 2, start-60000, start+1000)
 	if err := b.Ready(b.now); err != nil {
 		t.Fatal(err)
 	}
 	first, _ := b.mint(t, b.Handler(0), 1)
-	if w := generator.Katsubushi.Decompose(first).Worker; w != 2 {
+	if w := generator.Katsubushi().Decompose(first).Worker; w != 2 {
 		t.Fatalf("worker %d", w)
 	}
 }
 
 func TestManyHandlersNeverShareAnID(t *testing.T) {
-	b := newTestbed(2, time.Hour, generator.Katsubushi)
+	b := newTestbed(2, time.Hour, generator.Katsubushi())
 	b.publish(t, 0, 1, start-1000, math.MaxInt64>>2)
 	b.publish(t, 1, 2, start-1000, math.MaxInt64>>2)
 	var mu sync.Mutex
@@ -187,7 +187,7 @@ func TestManyHandlersNeverShareAnID(t *testing.T) {
 }
 
 func TestMintAllocatesNothing(t *testing.T) {
-	b := newTestbed(2, time.Hour, generator.Katsubushi)
+	b := newTestbed(2, time.Hour, generator.Katsubushi())
 	b.publish(t, 0, 1, start-1000, math.MaxInt64>>2)
 	h := b.Handler(1)
 	if n := testing.AllocsPerRun(1000, func() { b.mint(t, h, 3) }); n != 0 {
