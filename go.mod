@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/bwmarrin/snowflake v0.3.0
+	github.com/kavu/go_reuseport v1.5.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/sony/sonyflake/v2 v2.2.0
 	golang.org/x/sys v0.49.0

@@ -1,0 +1,57 @@
+package server
+
+import "time"
+
+// admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent Refusal and closed;
+// it is no longer counted as open.
+func (c *Config) admit() bool {
+	n := c.Counters
+	n.Total.Add(1)
+	if n.Current.Add(1) <= c.MaxConnections || c.MaxConnections <= 0 {
+		return true
+	}
+	n.Current.Add(-1)
+	n.Refused.Add(1)
+	return false
+}
+
+// A backoff spaces the attempts to accept after one has failed, since the usual reason, too many open files, lasts. A busy loop would
+// take the time from the connections that are to be served and closed.
+type backoff struct {
+	wait time.Duration
+}
+
+const (
+	minBackoff = 5 * time.Millisecond
+	maxBackoff = 500 * time.Millisecond
+)
+
+// failed counts and logs the error, once per series of failures, and returns how long to wait.
+func (b *backoff) failed(c *Config, err error) time.Duration {
+	c.Counters.AcceptErrors.Add(1)
+	if b.wait == 0 {
+		c.Log.Warn("cannot accept connections, trying again", "error", err)
+		b.wait = minBackoff
+		return b.wait
+	}
+	b.wait = min(2*b.wait, maxBackoff)
+	return b.wait
+}
+
+func (b *backoff) succeeded(c *Config) {
+	if b.wait != 0 {
+		c.Log.Info("accepting connections again")
+		b.wait = 0
+	}
+}
+
+// Idle time is counted in sweeps, idleSweeps of them to a time-out, so that a busy connection pays one store for it and no system call.
+// The clock of the daemon is not asked, since it may be stepped.
+const idleSweeps = 8
+
+func sweepPeriod(timeout time.Duration) time.Duration {
+	return max(timeout/idleSweeps, time.Millisecond)
+}
+
+// idle tells whether a connection that was last active after sweep number last has been idle for the whole time-out at sweep now.
+func idle(now, last uint32) bool { return now-last > idleSweeps }

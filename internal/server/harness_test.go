@@ -1,0 +1,309 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A maker is an engine under test.
+type maker struct {
+	name string
+	make func(Config) Engine
+}
+
+func makeNet(c Config) Engine { return NewNet(c) }
+
+// A place is where the engine under test listens.
+type place struct {
+	network string // tcp or unix
+	loops   int
+}
+
+var places = []place{{"tcp", 1}, {"tcp", 2}, {"unix", 1}, {"unix", 2}}
+
+// everywhere runs a test on every engine of this system and every kind of listener.
+func everywhere(t *testing.T, test func(t *testing.T, m maker, p place)) {
+	for _, m := range makers() {
+		for _, p := range places {
+			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) { test(t, m, p) })
+		}
+	}
+}
+
+// A rig is a running engine.
+type rig struct {
+	t        testing.TB
+	network  string
+	address  string
+	counters *Counters
+	log      *bytes.Buffer // only to be read after stop
+	end      context.CancelFunc
+	done     chan error
+
+	goroutines, descriptors int // before
+}
+
+const patience = 30 * time.Second // for conditions that become true unless something is broken
+
+func start(t testing.TB, m maker, p place, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, network: p.network, counters: new(Counters), log: new(bytes.Buffer), done: make(chan error, 1)}
+	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
+	var clock atomic.Int64
+	c := Config{
+		Now:            func() int64 { return clock.Add(1) },
+		MaxConnections: 100_000,
+		Refusal:        []byte("too many\r\n"),
+		DrainTimeout:   patience,
+		Counters:       r.counters,
+		Log:            slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&c)
+	}
+	var lns []net.Listener
+	var err error
+	if p.network == "tcp" {
+		lns, err = ListenTCP("127.0.0.1:0", p.loops)
+	} else {
+		lns, err = ListenUnix(filepath.Join(shortTempDir(t), "s"), 0o700, p.loops)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.address = lns[0].Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.end = cancel
+	go func() { r.done <- m.make(c).Serve(ctx, lns, func(int) Session { return new(lineSession) }) }()
+	t.Cleanup(r.stop)
+	return r
+}
+
+// stop ends the engine and checks that it has left nothing behind. Clients must be closed, or closing.
+func (r *rig) stop() {
+	r.t.Helper()
+	if r.end == nil {
+		return
+	}
+	r.end()
+	r.end = nil
+	if err := r.wait(); err != nil {
+		r.t.Errorf("Serve: %v", err)
+	}
+	if n := r.counters.Current.Load(); n != 0 {
+		r.t.Errorf("%d connections counted as open after Serve has returned", n)
+	}
+}
+
+// wait waits for Serve to return.
+func (r *rig) wait() error {
+	r.t.Helper()
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(patience):
+		buf := make([]byte, 1<<20)
+		r.t.Fatalf("Serve does not return\n%s", buf[:runtime.Stack(buf, true)])
+		return nil
+	}
+}
+
+// checkLeaks stops the engine and waits until goroutines and descriptors are as they were.
+func (r *rig) checkLeaks() {
+	r.t.Helper()
+	r.stop()
+	if r.t.Failed() {
+		return // clients may not be closed
+	}
+	eventually(r.t, func() string {
+		if n := runtime.NumGoroutine(); n > r.goroutines {
+			buf := make([]byte, 1<<20)
+			return fmt.Sprintf("%d goroutines, %d before\n%s", n, r.goroutines, buf[:runtime.Stack(buf, true)])
+		}
+		if n := openFiles(r.t); n > r.descriptors {
+			return fmt.Sprintf("%d open files, %d before", n, r.descriptors)
+		}
+		return ""
+	})
+}
+
+// openFiles counts this process's descriptors, or returns 0 where the system does not tell.
+func openFiles(t testing.TB) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil && runtime.GOOS == "linux" {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// eventually waits until problem returns "".
+func eventually(t testing.TB, problem func() string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		p := problem()
+		if p == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(p)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// shortTempDir is t.TempDir with a path that a socket address has room for.
+func shortTempDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// A client is one connection to a rig.
+type client struct {
+	net.Conn
+	t testing.TB
+	r *bufio.Reader
+}
+
+func (r *rig) dial() *client {
+	r.t.Helper()
+	c, err := net.DialTimeout(r.network, r.address, patience)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(2 * patience))
+	cl := &client{c, r.t, bufio.NewReader(c)}
+	r.t.Cleanup(func() { c.Close() })
+	return cl
+}
+
+func (c *client) say(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c, format, args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) expect(want string) {
+	c.t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(c.r, got); err != nil || string(got) != want {
+		c.t.Fatalf("got %.200q (%v), want %.200q", got[:n], err, want)
+	}
+}
+
+// expectBig reads the reply to "big n".
+func (c *client) expectBig(n int) {
+	c.t.Helper()
+	buf := make([]byte, 64<<10)
+	for at := 0; at < n; {
+		k, err := c.r.Read(buf[:min(len(buf), n-at)])
+		if err != nil {
+			c.t.Fatalf("after %d of %d bytes: %v", at, n, err)
+		}
+		if string(buf[:k]) != bigBytes(n - at)[:k] {
+			c.t.Fatalf("wrong bytes after %d of %d", at, n)
+		}
+		at += k
+	}
+}
+
+func (c *client) expectEOF() {
+	c.t.Helper()
+	rest, err := io.ReadAll(c.r)
+	if len(rest) > 0 || err != nil {
+		c.t.Fatalf("got %.200q (%v), want end of file", rest, err)
+	}
+}
+
+// abort closes with a reset, which also leaves no TIME_WAIT behind.
+func (c *client) abort() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+// A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (swallows the N bytes that follow), "close".
+type lineSession struct {
+	big, skip int
+}
+
+var errEnd = errors.New("close the connection")
+
+const longestLine = 1 << 20
+
+// bigBytes is the start of the last left bytes of a big reply; no two pieces of it that are near each other are alike.
+func bigBytes(left int) string {
+	from := len(period) - left%len(period)
+	return pattern[from : from+min(left, 64<<10)]
+}
+
+const period = "It is the memory where katsubushi is shaved from, thin. "
+
+var pattern = strings.Repeat(period, 64<<10/len(period)+2)
+
+func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	for len(out) < replyFull {
+		switch {
+		case s.big > 0:
+			// Pieces of its own size, made also when there is no input left.
+			piece := bigBytes(s.big)[:min(s.big, 5000)]
+			out = append(out, piece...)
+			s.big -= len(piece)
+		case s.skip > 0 && n < len(in):
+			k := min(s.skip, len(in)-n)
+			s.skip -= k
+			n += k
+		default:
+			end := bytes.IndexByte(in[n:], '\n')
+			if end < 0 {
+				if len(in)-n > longestLine {
+					return n, append(out, "too long\r\n"...), errEnd
+				}
+				return n, out, nil
+			}
+			out, err = s.command(bytes.TrimSuffix(in[n:n+end], []byte("\r")), out)
+			n += end + 1
+			if err != nil {
+				return n, out, err
+			}
+		}
+	}
+	return n, out, nil
+}
+
+func (s *lineSession) command(line, out []byte) ([]byte, error) {
+	verb, rest, _ := bytes.Cut(line, []byte(" "))
+	switch string(verb) {
+	case "echo":
+		return append(append(out, rest...), "\r\n"...), nil
+	case "big":
+		s.big, _ = strconv.Atoi(string(rest))
+		return out, nil
+	case "skip":
+		s.skip, _ = strconv.Atoi(string(rest))
+		return out, nil
+	case "close":
+		return append(out, "bye\r\n"...), errEnd
+	}
+	return append(out, "ERROR\r\n"...), nil
+}

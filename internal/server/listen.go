@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// ListenTCP opens up to n listeners on one address, one for each loop of an engine; the kernel spreads connections over them. Where the
+// system cannot do that (only Linux can) it opens one. An empty host means every address, IPv6 and IPv4 alike. With port 0 all get the
+// same free port. The error wraps syscall.EADDRINUSE when another program, or a second daemon, has the address.
+func ListenTCP(addr string, n int) ([]net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	network := "tcp"
+	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
+		network = "tcp4" // else net takes 0.0.0.0 for [::]
+	}
+	// Listeners with SO_REUSEPORT share their address with any other such listener of the same user, so a second daemon by
+	// mistake would silently take half of the connections. Without the option the address must be free.
+	first, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	if n = min(n, maxListeners); n <= 1 {
+		return []net.Listener{first}, nil
+	}
+	resolved := first.Addr().(*net.TCPAddr)
+	if err := first.Close(); err != nil {
+		return nil, err
+	}
+	lns := make([]net.Listener, 0, n)
+	for range n {
+		ln, err := listenReuseport(resolved)
+		if err != nil {
+			closeAll(lns)
+			return nil, err
+		}
+		lns = append(lns, ln)
+	}
+	return lns, nil
+}
+
+// ListenUnix opens a unix socket with the permissions mode, and n listeners that share it (one where the system has no event loops
+// of ours). A socket that a daemon left behind when it was killed is replaced; one that somebody listens on, or a file of any other kind, is not.
+func ListenUnix(path string, mode fs.FileMode, n int) ([]net.Listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	lc := net.ListenConfig{Control: beforeBind(mode)}
+	first, err := lc.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	lns := []net.Listener{first}
+	if !strings.HasPrefix(path, "@") {
+		err = os.Chmod(path, mode)
+	}
+	for len(lns) < min(n, maxListeners) && err == nil {
+		var ln net.Listener
+		if ln, err = duplicate(first.(*net.UnixListener)); err == nil {
+			lns = append(lns, ln)
+		}
+	}
+	if err != nil {
+		closeAll(lns)
+		return nil, err
+	}
+	return lns, nil
+}
+
+func duplicate(ln *net.UnixListener) (net.Listener, error) {
+	f, err := ln.File()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return net.FileListener(f)
+}
+
+// removeStale removes the socket at path if connecting to it is refused, which is how one looks that no process listens on.
+func removeStale(path string) error {
+	before, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case before.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	c, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
+		c.Close()
+		return &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Name: path, Net: "unix"}, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("socket %s exists, and it is unclear whether it is in use: %w", path, err)
+	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(before, now) {
+		return err // another daemon was faster; binding will tell
+	}
+	return os.Remove(path)
+}
+
+func closeAll(lns []net.Listener) {
+	for _, ln := range lns {
+		ln.Close()
+	}
+}
+
+// A socketFile is the file of a unix socket, to be removed when the engine stops listening - unless it is no longer the same file,
+// which is so when a successor already listens.
+type socketFile struct {
+	path string
+	info fs.FileInfo
+}
+
+// socketFiles takes over from the listeners the duty to remove the files of their sockets.
+func socketFiles(lns []net.Listener) []socketFile {
+	var files []socketFile
+	for _, ln := range lns {
+		u, ok := ln.(*net.UnixListener)
+		if !ok {
+			continue
+		}
+		u.SetUnlinkOnClose(false)
+		if info, err := os.Lstat(u.Addr().String()); err == nil {
+			files = append(files, socketFile{u.Addr().String(), info})
+		}
+	}
+	return files
+}
+
+func removeFiles(files []socketFile) {
+	for _, f := range files {
+		if now, err := os.Lstat(f.path); err == nil && os.SameFile(f.info, now) {
+			os.Remove(f.path)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package server
+
+func makers() []maker { return []maker{{"net", makeNet}} }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package server
+
+func makers() []maker { return []maker{{"net", makeNet}} }

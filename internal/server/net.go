@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// drainQuiet is how long a connection that is being drained is listened to for bytes that are under way.
+const drainQuiet = 10 * time.Millisecond
+
+// Net is the portable engine: a goroutine for each connection, the Go runtime's poller underneath. It runs everywhere and takes any
+// net.Listener, in particular TLS ones. A Net may serve several groups of listeners at once.
+//
+// Cost of an idle connection: its goroutine, the runtime's descriptor and smallBuffer bytes. Whatever is larger is
+// borrowed from pools while there is something to do.
+type Net struct {
+	Config
+	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *[]byte for replies
+}
+
+// NewNet makes the portable engine.
+func NewNet(c Config) *Net { return &Net{Config: c} }
+
+// Name is "net".
+func (e *Net) Name() string { return "net" }
+
+// Serve implements Engine. It returns an error if a listener fails for good; the connections are drained then too.
+func (e *Net) Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	files := socketFiles(lns)
+	g := &netGroup{Net: e, ctx: ctx, conns: make(map[*netConn]struct{})}
+
+	var accepting sync.WaitGroup
+	failures := make(chan error, len(lns))
+	for loop, ln := range lns {
+		accepting.Go(func() {
+			if err := g.accept(ln, func() Session { return open(loop) }); err != nil {
+				failures <- err
+				cancel()
+			}
+		})
+	}
+	if e.IdleTimeout > 0 {
+		sweeper := time.NewTicker(sweepPeriod(e.IdleTimeout))
+		defer sweeper.Stop()
+		done := make(chan struct{})
+		defer close(done)
+		go g.sweepIdle(sweeper.C, done)
+	}
+	<-ctx.Done()
+	g.draining.Store(true)
+	for _, ln := range lns {
+		setDeadline(ln, time.Now().Add(drainQuiet))
+	}
+	accepting.Wait()
+	removeFiles(files)
+	g.drain()
+	close(failures)
+	return <-failures
+}
+
+// A netGroup is one call of Serve.
+type netGroup struct {
+	*Net
+	ctx      context.Context
+	draining atomic.Bool
+	sweep    atomic.Uint32 // number of the last sweep for idle connections
+	serving  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*netConn]struct{}
+}
+
+// accept serves ln until the context ends, and then what is in its backlog. It closes ln.
+func (g *netGroup) accept(ln net.Listener, open func() Session) error {
+	defer ln.Close()
+	var failures backoff
+	var last time.Time // when even an unbroken stream of new connections is left waiting
+	for {
+		c, err := ln.Accept()
+		if err == nil {
+			failures.succeeded(&g.Config)
+			g.start(c, open)
+		}
+		stopping := g.draining.Load()
+		switch {
+		case stopping && last.IsZero():
+			last = time.Now().Add(g.DrainTimeout)
+		case stopping && (err != nil || time.Now().After(last)):
+			return nil
+		case err == nil || errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default:
+			select {
+			case <-time.After(failures.failed(&g.Config, err)):
+			case <-g.ctx.Done():
+			}
+		}
+		if stopping && !setDeadline(ln, time.Now().Add(drainQuiet)) {
+			return nil
+		}
+	}
+}
+
+func setDeadline(ln net.Listener, t time.Time) bool {
+	d, ok := ln.(interface{ SetDeadline(time.Time) error })
+	if !ok || d.SetDeadline(t) != nil {
+		ln.Close() // all that can be done to wake Accept
+		return false
+	}
+	return true
+}
+
+func (g *netGroup) start(nc net.Conn, open func() Session) {
+	if !g.admit() {
+		if _, encrypted := nc.(handshaker); !encrypted {
+			nc.Write(g.Refusal) // into an empty socket buffer: does not block
+		}
+		nc.Close()
+		return
+	}
+	c := &netConn{Conn: nc, group: g, session: open()}
+	c.buf = c.small[:]
+	c.last.Store(g.sweep.Load())
+	g.mu.Lock()
+	g.conns[c] = struct{}{}
+	g.mu.Unlock()
+	g.serving.Go(c.serve)
+}
+
+func (g *netGroup) finished(c *netConn) {
+	g.mu.Lock()
+	delete(g.conns, c)
+	g.mu.Unlock()
+	c.Close()
+	g.Counters.Current.Add(-1)
+}
+
+// sweepIdle wakes connections that have been idle too long; they close themselves. A deadline for each request would cost more.
+func (g *netGroup) sweepIdle(tick <-chan time.Time, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick:
+		}
+		now := g.sweep.Add(1)
+		g.mu.Lock()
+		for c := range g.conns {
+			if idle(now, c.last.Load()) {
+				c.SetDeadline(time.Unix(1, 0))
+			}
+		}
+		g.mu.Unlock()
+	}
+}
+
+// drain waits until every connection has been answered and closed, no longer than DrainTimeout.
+func (g *netGroup) drain() {
+	g.mu.Lock()
+	for c := range g.conns {
+		c.SetReadDeadline(time.Unix(1, 0)) // wake it
+	}
+	g.mu.Unlock()
+	force := time.AfterFunc(g.DrainTimeout, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for c := range g.conns {
+			c.Close()
+		}
+	})
+	g.serving.Wait()
+	force.Stop()
+}
