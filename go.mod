@@ -3,6 +3,7 @@ module github.com/katsubushi/katsubushi
 go 1.26.0
 
 require (
+	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
 	github.com/bwmarrin/snowflake v0.3.0
 	github.com/kavu/go_reuseport v1.5.0
 	github.com/prometheus/client_golang v1.25.0

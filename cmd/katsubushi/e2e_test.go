@@ -1,0 +1,381 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/katsubushi/katsubushi/generator"
+)
+
+func procKB(t *testing.T, pid int, field string) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Skip(err)
+	}
+	m := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Fatalf("no %s in %s", field, status)
+	}
+	kb, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	return kb
+}
+
+// firstDuplicate sorts ids and finds one that is there twice.
+func firstDuplicate(ids []uint64) (uint64, bool) {
+	slices.Sort(ids)
+	for i := 1; i < len(ids); i++ {
+		if ids[i] == ids[i-1] {
+			return ids[i], true
+		}
+	}
+	return 0, false
+}
+
+// TestProcessMillionIDs: 16 gomemcache clients of one connection each fetch a million ids, one by one and a hundred at a time.
+func TestProcessMillionIDs(t *testing.T) {
+	const clients, perClient, batch = 16, 62500, 100
+	p := start(t, "-worker-id", "1")
+	began := time.Now()
+	all := make([][]uint64, clients)
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			mc := memcache.New(p.addr)
+			mc.MaxIdleConns = 1
+			mc.Timeout = 30 * time.Second
+			defer mc.Close()
+			keys := make([]string, batch)
+			for i := range keys {
+				keys[i] = strconv.Itoa(i)
+			}
+			for len(all[c]) < perClient {
+				if len(all[c])%5000 == 0 { // some one by one
+					for range batch {
+						item, err := mc.Get("id")
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						id, _ := strconv.ParseUint(string(item.Value), 10, 64)
+						all[c] = append(all[c], id)
+					}
+					continue
+				}
+				items, err := mc.GetMulti(keys)
+				if err != nil || len(items) != batch {
+					t.Errorf("%d items: %v", len(items), err)
+					return
+				}
+				for _, k := range keys {
+					id, _ := strconv.ParseUint(string(items[k].Value), 10, 64)
+					all[c] = append(all[c], id)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var ids []uint64
+	for c, list := range all {
+		for i, id := range list {
+			if i > 0 && id <= list[i-1] {
+				t.Fatalf("client %d: id %d came after %d", c, id, list[i-1])
+			}
+			parts := generator.Katsubushi().Decompose(id)
+			if parts.Worker != 1 || parts.Time.Before(began.Add(-time.Second)) || parts.Time.After(time.Now().Add(2*time.Second)) {
+				t.Fatalf("id %d is of worker %d at %v", id, parts.Worker, parts.Time)
+			}
+		}
+		ids = append(ids, list...)
+	}
+	if len(ids) != 1_000_000 {
+		t.Fatalf("%d ids", len(ids))
+	}
+	if id, found := firstDuplicate(ids); found {
+		t.Fatalf("id %d twice", id)
+	}
+	ids[123456] = ids[777777]
+	if _, found := firstDuplicate(ids); !found {
+		t.Fatal("the check misses a planted duplicate")
+	}
+}
+
+// TestProcessHostileInput: none of it crashes the daemon, desynchronises the connection or stays in memory.
+func TestProcessHostileInput(t *testing.T) {
+	p := start(t, "-worker-id", "1", "-loops", "2")
+	answer := "VERSION " + version + "\r\n"
+	inData := "set k 0 0 8\r\nget id\r\n\r\nversion\r\n"
+	for _, c := range []struct {
+		name, send, want string
+		closes           bool
+	}{
+		{"one space", " \r\nversion\r\n", "ERROR\r\n" + answer, false},
+		{"a 300 KB line", strings.Repeat("x", 300<<10) + "\r\nversion\r\n", "CLIENT_ERROR line too long\r\n", true},
+		{"get in a data block", inData, "SERVER_ERROR read-only: ids are not stored\r\n" + answer, false},
+		{"data block too large", "set k 0 0 3000000\r\n" + strings.Repeat("get id\r\n", 375000) + "\r\nversion\r\n", "SERVER_ERROR object too large for cache\r\n" + answer, false},
+		{"garbage", "\x01\x02\xff\xfe\r\n\x00\r\nversion\r\n", "ERROR\r\nERROR\r\n" + answer, false},
+		{"HTTP", "POST /id HTTP/1.1\r\nHost: x\r\n\r\n", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := dial(t, "tcp", p.addr)
+			go io.WriteString(conn, c.send)
+			got := make([]byte, len(c.want))
+			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.want {
+				t.Fatalf("%q, %v", got, err)
+			}
+			if c.closes {
+				if rest, _ := io.ReadAll(conn); len(rest) != 0 {
+					t.Fatalf("%q after it", rest)
+				}
+			}
+		})
+	}
+	t.Run("a claimed 2 GB body, sent by 8 clients", func(t *testing.T) {
+		before := p.rss(t)
+		block := bytes.Repeat([]byte("get id\r\n"), 8<<10)
+		var wg sync.WaitGroup
+		for range 8 {
+			conn := dial(t, "tcp", p.addr)
+			wg.Go(func() {
+				fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
+				for range 16 << 20 / len(block) {
+					conn.Write(block)
+				}
+			})
+		}
+		wg.Wait()
+		if grown := p.rss(t) - before; grown > 16<<20 {
+			t.Errorf("128 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
+		}
+	})
+	if p.hasExited() {
+		t.Fatal("the daemon is gone")
+	}
+}
+
+func TestProcessLibmemcachedTools(t *testing.T) {
+	p := start(t, "-worker-id", "1")
+	out := func(program string, args ...string) string {
+		b, err := exec.Command(need(t, program), append([]string{"--servers=" + p.addr}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", program, err, b)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	first, err1 := strconv.ParseUint(out("memccat", "id"), 10, 64)
+	second, err2 := strconv.ParseUint(out("memccat", "id"), 10, 64)
+	if err1 != nil || err2 != nil || second <= first {
+		t.Errorf("memccat: %d then %d, %v %v", first, second, err1, err2)
+	}
+	out("memcping")
+	if stat := out("memcstat"); !strings.Contains(stat, "cmd_get: ") || !strings.Contains(stat, "version: "+version) {
+		t.Errorf("memcstat: %s", stat)
+	}
+}
+
+func TestProcessUnixSocket(t *testing.T) {
+	sock := filepath.Join(t.TempDir(), "k.sock")
+	p := start(t, "-worker-id", "1", "-sock", sock)
+	item, err := memcache.New(sock).Get("id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := strconv.ParseUint(string(item.Value), 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(sock); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if code := run([]string{"healthcheck", "-ready", "-sock", sock}, os.Getenv, nil, os.Stderr); code != exitOK {
+		t.Errorf("healthcheck: %d", code)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+	if _, err := os.Lstat(sock); err == nil {
+		t.Error("the socket is still there")
+	}
+}
+
+func TestProcessHealthcheck(t *testing.T) {
+	p := start(t, "-worker-id", "1")
+	_, port, _ := net.SplitHostPort(p.addr)
+	for _, args := range [][]string{{}, {"-ready"}} {
+		var stderr bytes.Buffer
+		args = append([]string{"healthcheck", "-bind", "127.0.0.1"}, args...)
+		if code := run(args, environment("PORT", port), nil, &stderr); code != exitOK {
+			t.Errorf("%q: %d %s", args, code, &stderr)
+		}
+	}
+	p.Process.Kill()
+	<-p.exited
+	if code := run([]string{"healthcheck", "-bind", "127.0.0.1", "-port", port}, environment(), nil, io.Discard); code != exitFailure {
+		t.Errorf("healthcheck of a dead daemon: %d", code)
+	}
+}
+
+func TestProcessStopsInGoodOrder(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
+		p := start(t, "-worker-id", "1")
+		busy, idle := dial(t, "tcp", p.addr), dial(t, "tcp", p.addr)
+		io.WriteString(idle, "get i")
+		r := bufio.NewReader(busy)
+		for i := range 100 {
+			if i == 50 {
+				p.Process.Signal(signal)
+			}
+			if _, err := io.WriteString(busy, "get id\r\n"); err != nil {
+				break
+			}
+			line, err := r.ReadString('\n')
+			if err == io.EOF || line == "" {
+				break // closed between two answers
+			}
+			value, err1 := r.ReadString('\n')
+			end, err2 := r.ReadString('\n')
+			if !strings.HasPrefix(line, "VALUE id 0 ") || len(value) < 10 || end != "END\r\n" {
+				t.Fatalf("%v cut an answer: %q %q %q %v %v", signal, line, value, end, err1, err2)
+			}
+		}
+		<-p.exited
+		if p.ProcessState.ExitCode() != exitOK {
+			t.Errorf("%v: exit code %d", signal, p.ProcessState.ExitCode())
+		}
+	}
+}
+
+func TestProcessHangupDoesNotStopIt(t *testing.T) {
+	p := start(t, "-worker-id", "1")
+	p.Process.Signal(syscall.SIGHUP)
+	await(t, "the signal is logged", func() bool { return p.entry("nothing to reload") != nil })
+	if _, err := memcache.New(p.addr).Get("id"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProcessUnreadyDuringShutdownDelay(t *testing.T) {
+	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", "300ms")
+	status := func() int {
+		resp, err := http.Get("http://" + p.http + "/readyz")
+		if err != nil {
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if s := status(); s != 200 {
+		t.Fatalf("/readyz: %d", s)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	await(t, "un-ready", func() bool { return status() == 503 })
+	if _, err := memcache.New(p.addr).Get("id"); err != nil {
+		t.Errorf("un-ready, but the delay is not over: %v", err)
+	}
+	<-p.exited
+}
+
+func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
+	p := start(t, "-worker-id", "1", "-loops", "2")
+	_, port, _ := net.SplitHostPort(p.addr)
+	second := launch(t, "-worker-id", "2", "-loops", "2", "-port", port)
+	<-second.exited
+	if code := second.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(second.logged(), "address already in use") {
+		t.Errorf("exit code %d, %s", code, second.logged())
+	}
+}
+
+func TestProcessConnectionLimit(t *testing.T) {
+	p := start(t, "-worker-id", "1", "-max-connections", "2", "-loops", "1")
+	for range 2 {
+		c := dial(t, "tcp", p.addr)
+		io.WriteString(c, "version\r\n")
+		bufio.NewReader(c).ReadString('\n')
+	}
+	b, _ := io.ReadAll(dial(t, "tcp", p.addr))
+	if string(b) != "ERROR Too many open connections\r\n" {
+		t.Errorf("%q", b)
+	}
+}
+
+// TestProcessRestartAfterKill: without a state directory a successor starts above everything that its predecessor issued, however far
+// that ran ahead of the clock, as long as the clock did not go back.
+func TestProcessRestartAfterKill(t *testing.T) {
+	var last uint64
+	for range 5 {
+		p := start(t, "-worker-id", "1")
+		conn := dial(t, "tcp", p.addr)
+		go conn.Write(bytes.Repeat([]byte("get"+strings.Repeat(" id", 500)+"\r\n"), 4000)) // 2 million ids: ahead of the clock
+		var ids []uint64
+		for r := bufio.NewScanner(conn); r.Scan(); {
+			if id, err := strconv.ParseUint(r.Text(), 10, 64); err == nil {
+				ids = append(ids, id)
+			}
+			if len(ids) == 400_000 {
+				break
+			}
+		}
+		p.Process.Kill()
+		<-p.exited
+		if len(ids) == 0 || ids[0] <= last {
+			t.Fatalf("%d ids, the first is %d after %d", len(ids), ids[0], last)
+		}
+		last = ids[len(ids)-1]
+	}
+}
+
+func TestProcessHTTP(t *testing.T) {
+	p := start(t, "-worker-id", "5", "-http-port", freePort(t), "-enable-stats", "-enable-pprof", "-debug-port", freePort(t))
+	get := func(path string) string {
+		resp, err := http.Get("http://" + p.http + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return string(b)
+	}
+	id, err := strconv.ParseUint(get("/id"), 10, 64)
+	if err != nil || generator.Katsubushi().Decompose(id).Worker != 5 {
+		t.Errorf("/id: %d %v", id, err)
+	}
+	if ids := strings.Split(get("/ids?n=1000"), "\n"); len(ids) != 1000 {
+		t.Errorf("/ids: %d", len(ids))
+	}
+	if _, err := memcache.New(p.addr).Get("id"); err != nil {
+		t.Error(err)
+	}
+	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") || !strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {
+		t.Error(m)
+	}
+	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 3,`) {
+		t.Error(s)
+	}
+}
+
+// freePort finds a port that was free a moment ago, for flags in which 0 means off.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}

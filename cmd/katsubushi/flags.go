@@ -1,0 +1,285 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/daemon"
+)
+
+// options is what flags and environment come to.
+type options struct {
+	daemon.Config
+	logLevel  slog.Level
+	logFormat string
+	version   bool
+}
+
+// A setting is one flag and its environment variable. This is the one place where their names, defaults and texts stand.
+type setting struct {
+	name  string
+	def   string
+	help  string
+	field string // of daemon.Config, so that Validate's findings are told in the words that the user used
+	bool  bool
+	kayac bool // the environment variable has kayac/go-katsubushi's bare name, in either case, instead of KATSUBUSHI_NAME
+	set   func(o *options, v string) error
+}
+
+func settings() []setting {
+	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
+	return []setting{
+		{name: "worker-id", kayac: true, field: "WorkerIDs", set: setWorkerIDs,
+			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9"},
+		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration { return &o.MaxRunAhead }),
+			help: "how far ahead of the clock ids may be issued"},
+
+		{name: "port", kayac: true, def: "11212", field: "Port", set: number(func(o *options) *int { return &o.Port }),
+			help: "TCP `port` of the memcached protocols; 0 = any free one"},
+		{name: "bind", field: "Bind", set: text(func(o *options) *string { return &o.Bind }),
+			help: "`address` to listen on; default all, IPv6 and IPv4"},
+		{name: "sock", kayac: true, field: "Sock", set: text(func(o *options) *string { return &o.Sock }),
+			help: "`path` of a unix socket to listen on instead of TCP"},
+		{name: "sock-mode", def: "0700", field: "SockMode", set: setSockMode,
+			help: "octal permissions of the unix socket"},
+
+		{name: "engine", def: "auto", field: "Engine", set: oneOf(func(o *options) *string { return &o.Engine }, "auto", "net"),
+			help: "how connections are served: auto or net"},
+		{name: "loops", def: cpus, field: "Loops", set: number(func(o *options) *int { return &o.Loops }),
+			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
+		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
+			help: "more connections are told so and closed; default the limit of open files − 64"},
+		{name: "idle-timeout", kayac: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
+			help: "close connections that are silent this long; 0 = never"},
+		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration { return &o.ShutdownDelay }),
+			help: "how long to go on serving, un-ready, after the signal to stop"},
+		{name: "drain-timeout", def: "5s", field: "DrainTimeout", set: duration(func(o *options) *time.Duration { return &o.DrainTimeout }),
+			help: "how long clients may take to accept their last answers"},
+
+		{name: "http-port", kayac: true, def: "0", field: "HTTPPort", set: number(func(o *options) *int { return &o.HTTPPort }),
+			help: "`port` of /id /ids /stats /healthz /readyz /metrics; 0 = off"},
+		{name: "debug-port", kayac: true, def: "8080", field: "DebugPort", set: number(func(o *options) *int { return &o.DebugPort }),
+			help: "`port`, on localhost, of what the next two enable"},
+		{name: "enable-pprof", kayac: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
+			help: "/debug/pprof/ on the debug port"},
+		{name: "enable-stats", kayac: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
+			help: "/debug/stats on the debug port"},
+
+		{name: "log-level", kayac: true, def: "info", set: setLogLevel,
+			help: "debug, info, warn, error, fatal or panic"},
+		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
+			help: "text or json"},
+
+		{name: "redis", kayac: true, set: notYet("worker ids leased from Redis", ""),
+			help: "not in this release: give -worker-id"},
+		{name: "min-worker-id", kayac: true, def: "0", set: notYet("worker ids leased from Redis", "0"),
+			help: "not in this release: belongs to -redis"},
+		{name: "max-worker-id", kayac: true, def: "0", set: notYet("worker ids leased from Redis", "0"),
+			help: "not in this release: belongs to -redis"},
+		{name: "grpc-port", kayac: true, def: "0", set: notYet("gRPC", "0"),
+			help: "not in this release"},
+	}
+}
+
+// A parsed command line: the options, what is left after the flags, and what was wrong.
+type parsed struct {
+	options
+	args     []string
+	names    map[string]string // field of daemon.Config -> the flag or variable that set it
+	problems []error
+	failed   map[string]bool // fields that have a problem already
+}
+
+// parse reads the flags and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
+// subcommand's own flags. The error is flag.ErrHelp.
+func parse(args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
+	p := &parsed{names: map[string]string{}, failed: map[string]bool{}}
+	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	all := settings()
+	given := make([]raw, len(all))
+	for i, s := range all {
+		given[i] = raw{bool: s.bool, value: s.def}
+		fs.Var(&given[i], s.name, s.help)
+	}
+	fs.BoolVar(&p.version, "version", false, "print the version and exit")
+	if extra != nil {
+		extra(fs)
+	}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, fs, err
+	} else if err != nil {
+		p.problems = append(p.problems, err)
+	}
+	p.args = fs.Args()
+	for i, s := range all {
+		name, value := "-"+s.name, given[i].value
+		if !given[i].set {
+			if n, v := s.environment(getenv); v != "" {
+				name, value = n, v
+			}
+		}
+		p.names[s.field] = name
+		if value == "" {
+			continue
+		}
+		if err := s.set(&p.options, value); err != nil {
+			p.problems = append(p.problems, fmt.Errorf("%s=%s: %w", name, value, err))
+			p.failed[s.field] = true
+		}
+	}
+	p.Layout = generator.Katsubushi()
+	return p, fs, nil
+}
+
+// validate returns every problem of the single settings and of their combination, joined, each in the words that the user used.
+func (p *parsed) validate() error {
+	problems := p.problems
+	if err := p.Validate(); err != nil {
+		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+			var fe *daemon.FieldError
+			if errors.As(err, &fe) && p.failed[fe.Field] {
+				continue
+			} else if fe != nil && p.names[fe.Field] != "" {
+				err = fmt.Errorf("%s: %w", p.names[fe.Field], fe.Err)
+			}
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// raw is a flag's text, kept as it was given so that one table parses flags and environment alike.
+type raw struct {
+	bool, set bool
+	value     string
+}
+
+func (r *raw) String() string     { return r.value }
+func (r *raw) Set(v string) error { r.value, r.set = v, true; return nil }
+func (r *raw) IsBoolFlag() bool   { return r.bool }
+
+// environment finds a setting's variable: empty means unset.
+func (s *setting) environment(getenv func(string) string) (name, value string) {
+	upper := strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+	names := []string{"KATSUBUSHI_" + upper}
+	if s.kayac {
+		names = []string{upper, strings.ToLower(upper)}
+	}
+	for _, name := range names {
+		if v := getenv(name); v != "" {
+			return name, v
+		}
+	}
+	return "", ""
+}
+
+func text(field func(*options) *string) func(*options, string) error {
+	return func(o *options, v string) error { *field(o) = v; return nil }
+}
+
+func number(field func(*options) *int) func(*options, string) error {
+	return func(o *options, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return errors.New("a whole number is allowed")
+		}
+		*field(o) = n
+		return nil
+	}
+}
+
+func boolean(field func(*options) *bool) func(*options, string) error {
+	return func(o *options, v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return errors.New("true or false allowed")
+		}
+		*field(o) = b
+		return nil
+	}
+}
+
+// duration also takes a plain number: seconds.
+func duration(field func(*options) *time.Duration) func(*options, string) error {
+	return func(o *options, v string) error {
+		d, err := time.ParseDuration(v)
+		if s, e := strconv.ParseUint(v, 10, 31); e == nil {
+			d, err = time.Duration(s)*time.Second, nil
+		}
+		if err != nil {
+			return errors.New("a duration such as 500ms, 10s, 5m or a number of seconds is allowed")
+		}
+		*field(o) = d
+		return nil
+	}
+}
+
+func oneOf(field func(*options) *string, names ...string) func(*options, string) error {
+	return func(o *options, v string) error {
+		if !slices.Contains(names, v) {
+			return errors.New(strings.Join(names, ", ") + " allowed")
+		}
+		*field(o) = v
+		return nil
+	}
+}
+
+// notYet is for flags that kayac/go-katsubushi has and this release does not; harmless is the value that asks for nothing.
+func notYet(what, harmless string) func(*options, string) error {
+	return func(_ *options, v string) error {
+		if v == harmless {
+			return nil
+		}
+		return errors.New(what + ": not in this release")
+	}
+}
+
+func setWorkerIDs(o *options, v string) error {
+	for part := range strings.SplitSeq(v, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		lo, err1 := strconv.ParseUint(from, 10, 32)
+		hi, err2 := strconv.ParseUint(to, 10, 32)
+		if err1 != nil || err2 != nil || lo > hi || hi-lo >= 1024 {
+			return errors.New("a worker id such as 7, a range such as 1-4 or a list such as 1,5,9 is allowed")
+		}
+		for id := lo; id <= hi; id++ {
+			o.WorkerIDs = append(o.WorkerIDs, id)
+		}
+	}
+	return nil
+}
+
+func setSockMode(o *options, v string) error {
+	mode, err := strconv.ParseUint(v, 8, 32)
+	if err != nil || mode > 0o777 {
+		return errors.New("octal permissions, 0 to 0777, allowed")
+	}
+	o.SockMode = fs.FileMode(mode)
+	return nil
+}
+
+func setLogLevel(o *options, v string) error {
+	level, ok := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
+		"error": slog.LevelError, "fatal": slog.LevelError + 4, "panic": slog.LevelError + 8,
+	}[v]
+	if !ok {
+		return errors.New("debug, info, warn, warning, error, fatal or panic allowed")
+	}
+	o.logLevel = level
+	return nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		env  []string
+		got  func(*parsed) any
+		want any
+	}{
+		{"kayac's defaults: port", nil, nil, func(p *parsed) any { return p.Port }, 11212},
+		{"kayac's defaults: idle", nil, nil, func(p *parsed) any { return p.IdleTimeout }, 600 * time.Second},
+		{"worker id 0 is an id", []string{"-worker-id", "0"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{0}},
+		{"lanes as a range", []string{"-worker-id", "1-4"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{1, 2, 3, 4}},
+		{"lanes as a list", []string{"-worker-id=1,5,9-10"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{1, 5, 9, 10}},
+		{"kayac's variable", nil, []string{"WORKER_ID", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
+		{"in lower case", nil, []string{"worker_id", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
+		{"upper case first", nil, []string{"PORT", "1", "port", "2"}, func(p *parsed) any { return p.Port }, 1},
+		{"a flag beats the environment", []string{"-port", "3"}, []string{"PORT", "1"}, func(p *parsed) any { return p.Port }, 3},
+		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any { return p.Loops }, 3},
+		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any { return p.IdleTimeout }, 90 * time.Second},
+		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
+		{"octal", []string{"-sock-mode", "0777"}, nil, func(p *parsed) any { return int(p.SockMode) }, 0o777},
+		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
+		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
+		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any { return len(p.problems) }, 0},
+		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.version }, false},
+	} {
+		p, _, err := parse(c.args, environment(c.env...), nil)
+		if err != nil || len(p.problems) > 0 {
+			t.Errorf("%s: %v %v", c.name, err, p.problems)
+		} else if got := c.got(p); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-max-run-ahead=soon", "-http-port=-1", "-redis=redis://h/0"},
+		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
+	if code != exitUsage {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{
+		"-worker-id: 2000: 0 to 1023 allowed",
+		"-worker-id: 1 is there twice",
+		"-port: 99999: 0 to 65535 allowed",
+		"-max-run-ahead=soon: a duration such as",
+		"-http-port: -1: 0 to 65535 allowed",
+		"-redis=redis://h/0: worker ids leased from Redis: not in this release",
+		"KATSUBUSHI_SOCK_MODE=rwx: octal permissions",
+		"idle_timeout: -5s: 0s to",
+		"LOG_LEVEL=loud: debug, info",
+		"KATSUBUSHI_LOOPS: 0: 1 to 1024 allowed",
+	} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("nothing says %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(stderr.String())
+	}
+}
+
+func TestAMissingWorkerIDSaysHowToGiveOne(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := run(nil, environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "-worker-id: none given: 0 to 1023") {
+		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+}
+
+func TestUnknownFlagsAndWords(t *testing.T) {
+	for _, args := range [][]string{{"-worker-id", "1", "-prot", "1"}, {"-worker-id", "1", "serve"}, {"inspekt", "1"}} {
+		var stderr bytes.Buffer
+		if code := run(args, environment(), nil, &stderr); code != exitUsage {
+			t.Errorf("%q: exit code %d", args, code)
+		} else if last := args[len(args)-1]; !strings.Contains(stderr.String(), strings.TrimLeft(last, "-")) && !strings.Contains(stderr.String(), "prot") {
+			t.Errorf("%q: %s", args, &stderr)
+		}
+	}
+}
+
+func TestHelpListsEverySetting(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"-help"}, environment(), &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	var names []string
+	for _, s := range settings() {
+		if slices.Contains(names, s.name) {
+			t.Errorf("-%s stands twice in the table", s.name)
+		}
+		names = append(names, s.name)
+		if !strings.Contains(stdout.String(), "  -"+s.name) {
+			t.Errorf("no -%s", s.name)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var stdout bytes.Buffer
+	if code := run([]string{"-version"}, environment(), &stdout, nil); code != exitOK || stdout.String() != "katsubushi version: "+version+"\n" {
+		t.Errorf("exit code %d: %q", code, &stdout)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		// kayac/go-katsubushi's own example
+		{[]string{"-json", "8070450532247928832"}, exitOK, `{"id":"8070450532247928832","time":"2075-12-22T04:49:08.608Z","worker_id":0,"sequence":0}` + "\n"},
+		{[]string{"-json", "0"}, exitOK, `{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0}` + "\n"},
+		{[]string{"4198403"}, exitOK, "ID       TIME                      WORKER ID  SEQUENCE\n4198403  2015-01-01T00:00:00.001Z  1          3\n"},
+		{[]string{"-json", "x", "0"}, exitUsage, `{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0}` + "\n"},
+		{nil, exitUsage, ""},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"inspect"}, c.args...), environment(), &stdout, &stderr); code != c.code || stdout.String() != c.want {
+			t.Errorf("%q: exit code %d, %q %s", c.args, code, stdout.String(), stderr.String())
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Command katsubushi hands out unique 64-bit ids to any client that speaks memcached's protocols.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/katsubushi/katsubushi/internal/daemon"
+)
+
+// version is N.N.N: clients parse it when they connect, and libmemcached takes a major version of 0 for a failure to parse. Release
+// builds set it with -ldflags "-X main.version=...".
+var version = "1.0.0"
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it could not start or go on: an address in use, a disk that fails
+	exitUsage   = 2 // it was told something that it cannot do
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+// run is main with everything of the process as an argument.
+func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "inspect":
+			return inspect(args[1:], stdout, stderr)
+		case "healthcheck":
+			return healthcheck(args[1:], getenv, stderr)
+		}
+	}
+	return serve(args, getenv, stdout, stderr)
+}
+
+func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	p, fs, err := parse(args, getenv, nil)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage(fs, stdout)
+		return exitOK
+	case p.version:
+		fmt.Fprintln(stdout, "katsubushi version:", version)
+		return exitOK
+	case len(p.args) > 0:
+		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, healthcheck)", p.args[0]))
+	}
+	if err := p.validate(); err != nil {
+		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
+		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, "katsubushi -help lists every setting.")
+		return exitUsage
+	}
+	p.Version = version
+	p.Log = logger(stderr, p.options)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	d, err := daemon.New(p.Config)
+	if err != nil {
+		p.Log.Error("cannot start", "error", err)
+		return exitFailure
+	}
+	go handleSignals(cancel, d, p.Log)
+	if err := d.Run(ctx); err != nil {
+		p.Log.Error("stopped", "error", err)
+		return exitFailure
+	}
+	p.Log.Info("stopped")
+	return exitOK
+}
+
+// handleSignals stops the daemon in good order at the first INT, TERM or QUIT and at once at the second. HUP does not stop it.
+func handleSignals(stop func(), d *daemon.Daemon, log *slog.Logger) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	stopping := false
+	for s := range signals {
+		switch {
+		case s == syscall.SIGHUP:
+			d.Reload()
+		case stopping:
+			log.Warn("second signal: exiting at once", "signal", s.String())
+			os.Exit(exitFailure)
+		default:
+			log.Info("stopping", "signal", s.String())
+			stopping = true
+			stop()
+		}
+	}
+}
+
+func logger(w io.Writer, o options) *slog.Logger {
+	ho := &slog.HandlerOptions{Level: o.logLevel}
+	if o.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, ho))
+	}
+	return slog.New(slog.NewTextHandler(w, ho))
+}
+
+func usage(fs *flag.FlagSet, w io.Writer) {
+	fmt.Fprint(w, `katsubushi hands out unique 64-bit ids to any memcached client.
+
+  katsubushi -worker-id N [flags]     serve
+  katsubushi inspect [-json] ID...    take ids apart
+  katsubushi healthcheck [-ready]     ask the daemon on this host whether it lives (or issues ids)
+
+Every flag can be given by the environment: those that kayac/go-katsubushi has by their bare name (WORKER_ID), the others with a
+prefix (KATSUBUSHI_LOOPS). A flag beats the environment.
+
+`)
+	fs.SetOutput(w)
+	fs.PrintDefaults()
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMain builds the program once; the tests in this package that begin with TestProcess talk to it from outside.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "katsubushi-test")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "katsubushi")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var binary string
+
+// A process is a running daemon and what it logged.
+type process struct {
+	*exec.Cmd
+	addr, http string
+	mu         sync.Mutex
+	log        bytes.Buffer
+	exited     chan struct{}
+}
+
+// start runs the daemon with more arguments, on loopback and a free port, and waits until it listens.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := launch(t, args...)
+	p.waitListening(t)
+	return p
+}
+
+// launch does not wait.
+func launch(t *testing.T, args ...string) *process {
+	t.Helper()
+	args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug"}, args...)
+	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		io.Copy(lockedWriter{p}, stderr)
+		p.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("%v logged:\n%s", args, p.logged())
+		}
+	})
+	return p
+}
+
+type lockedWriter struct{ p *process }
+
+func (w lockedWriter) Write(b []byte) (int, error) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	return w.p.log.Write(b)
+}
+
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// entry finds the first log line with a message.
+func (p *process) entry(msg string) map[string]any {
+	for s := bufio.NewScanner(bytes.NewReader([]byte(p.logged()))); s.Scan(); {
+		var e map[string]any
+		if json.Unmarshal(s.Bytes(), &e) == nil && e["msg"] == msg {
+			return e
+		}
+	}
+	return nil
+}
+
+func (p *process) waitListening(t *testing.T) {
+	t.Helper()
+	await(t, "the daemon listens", func() bool {
+		if e := p.entry("http listening"); e != nil {
+			p.http = e["address"].(string)
+		}
+		if e := p.entry("listening"); e != nil {
+			p.addr = e["address"].(string)
+		}
+		return p.addr != "" || p.hasExited()
+	})
+	if p.addr == "" {
+		t.Fatal("the daemon exited")
+	}
+}
+
+func (p *process) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for a condition; the deadline is only for a test that fails.
+func await(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for !condition() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not in 30 s: %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// rss is the process's resident memory in bytes.
+func (p *process) rss(t *testing.T) int64 {
+	t.Helper()
+	return procKB(t, p.Process.Pid, "VmRSS") << 10
+}
+
+func dial(t *testing.T, network, addr string) net.Conn {
+	t.Helper()
+	c, err := net.DialTimeout(network, addr, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(60 * time.Second))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// need skips the test when a program is missing, or fails it where the environment promises that it is there.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return path
+}

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+)
+
+// Config is everything that a Daemon is told. Nothing in it has a meaning of its own when zero, except where it says so.
+type Config struct {
+	Version string // N.N.N, the first not 0: memcached's clients parse it
+	Log     *slog.Logger
+
+	WorkerIDs   []uint64         // one lane each; at least one, each within the layout, none twice
+	Layout      generator.Layout // must pass Check
+	RandomStart bool             // see generator.Options
+	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
+
+	Bind     string      // address of the TCP and HTTP ports; empty = all, IPv6 and IPv4
+	Port     int         // 0 = any free one, see Daemon.Addr
+	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
+	SockMode fs.FileMode // permissions of the socket
+
+	Engine         string        // auto, uring, epoll or net
+	Loops          int           // event loops, each with a listener and a home lane: 1 to 1024
+	MaxConnections int           // more are told so and closed
+	IdleTimeout    time.Duration // 0 = never
+	ShutdownDelay  time.Duration // from un-ready to the end of accepting, for load balancers to notice
+	DrainTimeout   time.Duration // for clients to take their last answers
+
+	HTTPPort    int // 0 = off
+	DebugPort   int // on localhost, when one of the next two is set
+	EnablePprof bool
+	EnableStats bool
+}
+
+// A FieldError is one thing that is wrong with a Config.
+type FieldError struct {
+	Field string // of Config
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Validate finds everything that is wrong with the fields or between them, joined: each part is a *FieldError.
+func (c *Config) Validate() error {
+	var errs []error
+	wrong := func(field, format string, args ...any) {
+		errs = append(errs, &FieldError{field, fmt.Errorf(format, args...)})
+	}
+	within := func(field string, v, lo, hi int) {
+		if v < lo || v > hi {
+			wrong(field, "%d: %d to %d allowed", v, lo, hi)
+		}
+	}
+	duration := func(field string, v, hi time.Duration) {
+		if v < 0 || v > hi {
+			wrong(field, "%v: 0s to %v allowed", v, hi)
+		}
+	}
+	if err := c.Layout.Check(); err != nil {
+		wrong("Layout", "%w", err)
+	} else if len(c.WorkerIDs) > 0 {
+		for i, id := range c.WorkerIDs {
+			if id > c.Layout.MaxWorker() {
+				wrong("WorkerIDs", "%d: 0 to %d allowed", id, c.Layout.MaxWorker())
+			}
+			if slices.Contains(c.WorkerIDs[:i], id) {
+				wrong("WorkerIDs", "%d is there twice", id)
+			}
+		}
+	}
+	if len(c.WorkerIDs) == 0 {
+		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet", c.Layout.MaxWorker())
+	}
+	const year = 365 * 24 * time.Hour
+	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)
+	duration("IdleTimeout", c.IdleTimeout, year)
+	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
+	duration("DrainTimeout", c.DrainTimeout, time.Hour)
+	within("Port", c.Port, 0, 65535)
+	within("HTTPPort", c.HTTPPort, 0, 65535)
+	within("DebugPort", c.DebugPort, 0, 65535)
+	within("Loops", c.Loops, 1, 1024)
+	within("MaxConnections", c.MaxConnections, 1, 1<<30)
+	if c.SockMode&^fs.ModePerm != 0 {
+		wrong("SockMode", "%#o: 0 to 0777 allowed", uint32(c.SockMode))
+	}
+	if c.Sock == "" && c.HTTPPort != 0 && c.HTTPPort == c.Port {
+		wrong("HTTPPort", "%d is the memcached port too", c.HTTPPort)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,17 @@
+//go:build unix
+
+package daemon
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpuTime is what the process has used.
+func cpuTime() (user, system time.Duration) {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0, 0
+	}
+	return time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())
+}

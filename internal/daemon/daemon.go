@@ -1,0 +1,197 @@
+// Package daemon puts the parts together: it alone knows all of them, and none of them knows it.
+//
+// The life of a Daemon: New binds what can fail to bind; Run serves until its context ends and then stops in the order that stop
+// shows. The memcached port opens when the first lane may issue and stays open until the end, whatever becomes of the lanes.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/clock"
+	"github.com/katsubushi/katsubushi/internal/httpapi"
+	"github.com/katsubushi/katsubushi/internal/issuer"
+	"github.com/katsubushi/katsubushi/internal/server"
+	"github.com/katsubushi/katsubushi/protocol"
+)
+
+// A Daemon is one katsubushi process's worth of everything. Run may be called once.
+type Daemon struct {
+	c       Config
+	started time.Time
+	clock   *clock.Clock
+	issuer  *issuer.Issuer
+	engine  server.Engine
+
+	connections server.Counters
+	commands    []protocol.Counters // one block for each loop
+	requests    httpapi.Counters    // the HTTP port's
+
+	http, debug sideServer
+	stopping    atomic.Bool
+	opened      chan struct{} // closed when addr is set
+	addr        net.Addr
+}
+
+// A sideServer is an HTTP server with its listener; both nil when it is switched off.
+type sideServer struct {
+	*http.Server
+	ln net.Listener
+}
+
+// New checks the configuration and binds the HTTP ports; nothing is served before Run. An error means that the daemon cannot start: an
+// invalid setting (see Config.Validate) or an address in use.
+func New(c Config) (*Daemon, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	d := &Daemon{
+		c: c, started: time.Now(), clock: clock.New(), opened: make(chan struct{}),
+		commands: make([]protocol.Counters, c.Loops),
+	}
+	d.issuer = issuer.New(issuer.Config{
+		Lanes: len(c.WorkerIDs), RunAhead: c.MaxRunAhead, Layout: c.Layout,
+		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
+	})
+	d.engine = server.NewNet(server.Config{
+		Now: d.clock.Now, MaxConnections: int64(c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
+		IdleTimeout: c.IdleTimeout, DrainTimeout: c.DrainTimeout, Counters: &d.connections, Log: c.Log,
+	})
+	// An address in use should be known now, not when the port opens.
+	lns, err := d.listen(1)
+	if err != nil {
+		return nil, err
+	}
+	lns[0].Close()
+	return d, d.listenHTTP()
+}
+
+// Addr is where the memcached port listens. It waits until the port is open, or ctx ends: then it is nil.
+func (d *Daemon) Addr(ctx context.Context) net.Addr {
+	select {
+	case <-d.opened:
+		return d.addr
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// HTTPAddr is where the HTTP port listens, nil when it is off.
+func (d *Daemon) HTTPAddr() net.Addr {
+	if d.http.ln == nil {
+		return nil
+	}
+	return d.http.ln.Addr()
+}
+
+// Reload reads again what can change while the daemon runs.
+func (d *Daemon) Reload() { d.c.Log.Info("nothing to reload") }
+
+func (d *Daemon) listen(n int) ([]net.Listener, error) {
+	if d.c.Sock != "" {
+		return server.ListenUnix(d.c.Sock, d.c.SockMode, n)
+	}
+	return server.ListenTCP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.Port)), n)
+}
+
+func (d *Daemon) listenHTTP() (err error) {
+	if d.c.HTTPPort != 0 {
+		d.http.Server = httpapi.NewServer(d.httpConfig())
+		if d.http.ln, err = net.Listen("tcp", net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.HTTPPort))); err != nil {
+			return err
+		}
+	}
+	if d.c.EnablePprof || d.c.EnableStats {
+		d.debug.Server = httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats)
+		if d.debug.ln, err = net.Listen("tcp", net.JoinHostPort("localhost", strconv.Itoa(d.c.DebugPort))); err != nil && d.http.ln != nil {
+			d.http.ln.Close()
+		}
+	}
+	return err
+}
+
+// Run serves until ctx ends, then stops in good order. The error is the reason for stopping otherwise, such as a listener that failed.
+func (d *Daemon) Run(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var background sync.WaitGroup
+	defer background.Wait()
+	keeping, stopKeeping := context.WithCancel(context.Background())
+	defer stopKeeping()
+	background.Go(func() { d.clock.Run(keeping, d.issuer.Position, d.c.Log) })
+	for _, s := range []sideServer{d.http, d.debug} {
+		if s.Server != nil {
+			d.c.Log.Info("http listening", "address", s.ln.Addr().String())
+			background.Go(func() {
+				if err := s.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+					fail(fmt.Errorf("http server: %w", err))
+				}
+			})
+		}
+	}
+	if err := d.fillLanes(); err != nil {
+		return err
+	}
+
+	serving, stopServing := context.WithCancel(context.Background())
+	defer stopServing()
+	served := make(chan struct{})
+	if err := d.waitUntilReady(ctx); err == nil {
+		lns, err := d.listen(d.c.Loops)
+		if err != nil {
+			fail(err)
+			close(served)
+		} else {
+			go d.serve(serving, lns, served, fail)
+		}
+	} else {
+		close(served)
+	}
+
+	<-ctx.Done()
+	d.stop(stopServing, served)
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// serve opens the memcached port and serves it until ctx ends.
+func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- struct{}, fail func(error)) {
+	defer close(served)
+	d.addr = lns[0].Addr()
+	close(d.opened)
+	d.c.Log.Info("listening", "address", d.addr.String(), "engine", d.engine.Name(), "loops", len(lns), "worker_ids", d.c.WorkerIDs)
+	configs := make([]protocol.Config, len(lns))
+	for loop := range configs {
+		configs[loop] = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
+	}
+	if err := d.engine.Serve(ctx, lns, func(loop int) server.Session { return protocol.NewSession(&configs[loop]) }); err != nil {
+		fail(err)
+	}
+}
+
+// stop is the order in which a daemon ends.
+func (d *Daemon) stop(stopServing func(), served <-chan struct{}) {
+	d.stopping.Store(true)                            // readiness off: load balancers look elsewhere
+	time.Sleep(d.c.ShutdownDelay)                     // and are given time to
+	stopServing()                                     // accept what has already arrived, then no more; answer what was sent
+	<-served                                          // every connection has taken its answers or had its time
+	d.sealLanes()                                     // no id is issued from here on
+	for _, s := range []sideServer{d.http, d.debug} { // last: until now it told that we are not ready
+		if s.Server != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
+			if s.Shutdown(ctx) != nil {
+				s.Close()
+			}
+			cancel()
+		}
+	}
+}

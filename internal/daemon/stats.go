@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/clock"
+	"github.com/katsubushi/katsubushi/internal/httpapi"
+	"github.com/katsubushi/katsubushi/internal/issuer"
+	"github.com/katsubushi/katsubushi/internal/metrics"
+	"github.com/katsubushi/katsubushi/protocol"
+)
+
+// counts is what all loops together have counted.
+func (d *Daemon) counts() (sum protocol.Counts) {
+	for i := range d.commands {
+		d.commands[i].AddTo(&sum)
+	}
+	return sum
+}
+
+// stats emits a group of memcached's statistics. An unknown group is not one of ours.
+func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
+	var list []httpapi.Stat
+	switch string(group) {
+	case "":
+		list = d.generalStats()
+	case "settings":
+		list = d.settingStats()
+	case "slabs":
+		list = []httpapi.Stat{{Name: "active_slabs", Value: 0}, {Name: "total_malloced", Value: 0}}
+	case "items": // memcached's is empty too when nothing is stored
+	default:
+		return false
+	}
+	for _, s := range list {
+		emit(s.Name, fmt.Sprint(s.Value))
+	}
+	return true
+}
+
+// generalStats is what `stats` and /stats show: kayac's nine names first and in its order, then memcached's that monitors read, then
+// ours.
+func (d *Daemon) generalStats() []httpapi.Stat {
+	var list []httpapi.Stat
+	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
+	n, now := d.counts(), d.clock.Now()
+	issued := n[protocol.IDs] + d.requests.IDs.Load()
+
+	add("pid", os.Getpid())
+	add("uptime", int64(time.Since(d.started).Seconds()))
+	add("time", now/1000)
+	add("version", d.c.Version)
+	add("curr_connections", d.connections.Current.Load())
+	add("total_connections", d.connections.Total.Load())
+	add("cmd_get", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+d.requests.Requests.Load())
+	add("get_hits", issued)
+	add("get_misses", n[protocol.Refused]+d.requests.Refused.Load())
+
+	user, system := cpuTime()
+	add("pointer_size", strconv.IntSize)
+	add("rusage_user", fmt.Sprintf("%.6f", user.Seconds()))
+	add("rusage_system", fmt.Sprintf("%.6f", system.Seconds()))
+	add("max_connections", d.c.MaxConnections)
+	add("rejected_connections", d.connections.Refused.Load())
+	add("connection_structures", d.connections.Current.Load())
+	add("cmd_set", n[protocol.CmdSet])
+	add("cmd_flush", n[protocol.CmdFlush])
+	add("cmd_touch", n[protocol.CmdTouch]+n[protocol.CmdGat])
+	add("cmd_meta", n[protocol.CmdMetaGet]+n[protocol.CmdMeta])
+	for _, name := range []string{"get_expired", "get_flushed"} {
+		add(name, 0)
+	}
+	add("delete_misses", n[protocol.CmdDelete])
+	add("delete_hits", 0)
+	add("incr_misses", n[protocol.CmdIncr])
+	for _, name := range []string{"incr_hits", "decr_misses", "decr_hits", "cas_misses", "cas_hits", "cas_badval"} {
+		add(name, 0)
+	}
+	add("touch_hits", n[protocol.CmdGat])
+	add("touch_misses", n[protocol.CmdTouch])
+	add("auth_cmds", n[protocol.CmdAuth])
+	add("auth_errors", n[protocol.AuthErrors])
+	add("bytes_read", d.connections.BytesRead.Load())
+	add("bytes_written", d.connections.BytesWritten.Load())
+	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed"} {
+		add(name, 0) // nothing is stored
+	}
+	add("accepting_conns", map[bool]int{true: 1}[!d.stopping.Load()])
+	add("listen_disabled_num", d.connections.AcceptErrors.Load())
+	add("threads", d.c.Loops)
+
+	add("engine", d.engine.Name())
+	add("ready", d.ready() == nil)
+	if err := d.ready(); err != nil {
+		add("not_ready_reason", err.Error())
+	}
+	for r := range issuer.NumReasons {
+		add("refused_"+r.String(), d.issuer.Refused(r))
+	}
+	add("idle_closed_connections", d.connections.IdleClosed.Load())
+	add("clock_difference_ms", d.clock.Behind().Milliseconds())
+	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
+	add("lanes", d.issuer.Lanes())
+	for lane, s := range d.lanes(now) {
+		prefix := "lane_" + strconv.Itoa(lane) + "_"
+		add(prefix+"worker_id", s.Worker)
+		add(prefix+"state", s.State)
+		add(prefix+"run_ahead_ms", int64(s.RunAhead*1000))
+		if !s.WindowIsOpen {
+			add(prefix+"window_left_ms", int64(s.WindowLeft*1000))
+		}
+	}
+	return list
+}
+
+func (d *Daemon) settingStats() []httpapi.Stat {
+	bind, sock, port := d.c.Bind, "NULL", d.c.Port
+	if d.c.Sock != "" {
+		sock, port = d.c.Sock, 0
+	}
+	yes := func(b bool) string {
+		if b {
+			return "yes"
+		}
+		return "no"
+	}
+	return []httpapi.Stat{
+		{Name: "maxbytes", Value: 0},
+		{Name: "maxconns", Value: d.c.MaxConnections},
+		{Name: "tcpport", Value: port},
+		{Name: "udpport", Value: 0},
+		{Name: "inter", Value: bind},
+		{Name: "verbosity", Value: 0},
+		{Name: "oldest", Value: 0},
+		{Name: "evictions", Value: "off"},
+		{Name: "domain_socket", Value: sock},
+		{Name: "umask", Value: strconv.FormatUint(uint64(d.c.SockMode), 8)},
+		{Name: "num_threads", Value: d.c.Loops},
+		{Name: "stat_key_prefix", Value: ":"},
+		{Name: "detail_enabled", Value: "no"},
+		{Name: "cas_enabled", Value: "yes"},
+		{Name: "binding_protocol", Value: "auto-negotiate"},
+		{Name: "auth_enabled_sasl", Value: yes(false)},
+		{Name: "auth_enabled_ascii", Value: yes(false)},
+		{Name: "item_size_max", Value: protocol.MaxBody},
+		{Name: "maxconns_fast", Value: "yes"},
+		{Name: "flush_enabled", Value: "yes"},
+		{Name: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},
+		{Name: "ssl_enabled", Value: yes(false)},
+		{Name: "engine", Value: d.engine.Name()},
+		{Name: "worker_ids", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(d.c.WorkerIDs), " ", ","), "[]")},
+		{Name: "layout", Value: d.c.Layout.Name},
+		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
+		{Name: "http_port", Value: d.c.HTTPPort},
+	}
+}
+
+// lanes describes the lanes at now, Unix ms.
+func (d *Daemon) lanes(now int64) []metrics.Lane {
+	list := make([]metrics.Lane, d.issuer.Lanes())
+	for lane := range list {
+		g := d.issuer.Generator(lane)
+		if g == nil {
+			list[lane].State = "empty"
+			continue
+		}
+		list[lane] = metrics.Lane{
+			Worker: g.Worker(), State: "serving",
+			RunAhead:     float64(g.Position()-now) / 1000,
+			WindowLeft:   float64(g.End()-now) / 1000,
+			WindowIsOpen: g.End() >= d.c.Layout.End()-d.c.Layout.Unit,
+		}
+	}
+	return list
+}
+
+// snapshot is what /metrics shows.
+func (d *Daemon) snapshot() metrics.Snapshot {
+	n, now := d.counts(), d.clock.Now()
+	s := metrics.Snapshot{
+		IDs: n[protocol.IDs] + d.requests.IDs.Load(),
+		Commands: []metrics.Count{
+			{Label: "get", Value: n[protocol.CmdGet]}, {Label: "gets", Value: n[protocol.CmdGets]}, {Label: "gat", Value: n[protocol.CmdGat]},
+			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "set", Value: n[protocol.CmdSet]},
+			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]}, {Label: "incr", Value: n[protocol.CmdIncr]},
+			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]}, {Label: "version", Value: n[protocol.CmdVersion]},
+			{Label: "auth", Value: n[protocol.CmdAuth]}, {Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
+		},
+		Errors: []metrics.Count{
+			{Label: "malformed", Value: n[protocol.Malformed]}, {Label: "too_long", Value: n[protocol.TooLong]},
+			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]}, {Label: "authentication", Value: n[protocol.AuthErrors]},
+		},
+		Connections:         d.connections.Current.Load(),
+		ConnectionsAccepted: d.connections.Total.Load(),
+		ConnectionsRefused:  d.connections.Refused.Load(),
+		ConnectionsIdle:     d.connections.IdleClosed.Load(),
+		AcceptErrors:        d.connections.AcceptErrors.Load(),
+		BytesRead:           d.connections.BytesRead.Load(),
+		BytesWritten:        d.connections.BytesWritten.Load(),
+		Ready:               d.ready() == nil,
+		Lanes:               d.lanes(now),
+		ClockDifference:     d.clock.Behind().Seconds(),
+
+		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
+	}
+	for r := range issuer.NumReasons {
+		s.Errors = append(s.Errors, metrics.Count{Label: r.String(), Value: d.issuer.Refused(r)})
+	}
+	for k := range clock.NumKinds {
+		s.ClockAdjustments = append(s.ClockAdjustments, metrics.Count{Label: k.String(), Value: d.clock.Steps(k)})
+	}
+	return s
+}
+
+func (d *Daemon) httpConfig() httpapi.Config {
+	return httpapi.Config{
+		Mint: d.mint, Stats: d.generalStats, Ready: d.ready, Counters: &d.requests,
+		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
+	}
+}
