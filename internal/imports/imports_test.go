@@ -1,0 +1,106 @@
+// Package imports holds the test of who may import whom. The drawing is in docs/ARCHITECTURE.md.
+package imports
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/katsubushi/katsubushi/"
+
+// A rule says what a package may import of ours, or which foreign packages only it may import. Patterns are path.Match's.
+type rule struct {
+	from   string
+	may    []string
+	reason string
+}
+
+var rules = []rule{
+	{"protocol", nil, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
+	{"generator", nil, "a library of its own: arithmetic on one word, no clock, no lease"},
+	{"workerid", nil, "the lease machine decides; generators are published through a callback"},
+	{"workerid/*", []string{"workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids"},
+	{"internal/clock", nil, "the present is an argument everywhere else"},
+	{"internal/issuer", []string{"generator", "protocol"}, "it joins the two and knows neither sockets nor leases"},
+	{"internal/server", nil, "it moves bytes and knows no grammar"},
+	{"internal/httpapi", nil, "it is handed functions, not the daemon"},
+	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
+	{"internal/unique", nil, "a checker must not share code with what it checks"},
+	{"internal/faketime", nil, "a tool for tests"},
+	{"internal/imports", nil, "this test"},
+	{"internal/sim", []string{"generator", "internal/issuer", "internal/unique", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
+	{"internal/daemon", []string{"generator", "internal/clock", "internal/httpapi", "internal/issuer", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
+		"it alone puts the parts together"},
+	{"internal/clienttest", []string{"generator"}, "it looks at the daemon from outside, as clients do"},
+	{"internal/clienttest/*", []string{"generator", "internal/clienttest"}, "it looks at the daemon from outside, as clients do"},
+	{"cmd/katsubushi", []string{"generator", "internal/daemon", "internal/server", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"bench", nil, "it measures any server; an import of ours could flatter us"},
+	{"bench/*", []string{"bench/*"}, "it measures any server; an import of ours could flatter us"},
+}
+
+// exclusive names the packages that only some of ours may import.
+var exclusive = []rule{
+	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
+	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
+	{"net", []string{"internal/server", "internal/httpapi", "internal/daemon", "internal/clienttest", "internal/clienttest/*", "cmd/katsubushi", "bench", "bench/*", "workerid/*"}, "grammars, generators and leases do no I/O"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func ours(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name)
+		return ok || strings.HasSuffix(p, "/*") && strings.HasPrefix(name, strings.TrimSuffix(p, "*"))
+	})
+}
+
+func TestImportsGoDownOnly(t *testing.T) {
+	list := ours(t)
+	if len(list) < 8 {
+		t.Fatalf("go list found %d packages", len(list))
+	}
+	for _, p := range list {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		i := slices.IndexFunc(rules, func(r rule) bool { return matches([]string{r.from}, name) })
+		if i < 0 {
+			t.Errorf("%s: no rule says what it may import: add one, with its reason, and draw it in docs/ARCHITECTURE.md", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if of, ok := strings.CutPrefix(imp, module); ok && !matches(rules[i].may, of) {
+				t.Errorf("%s imports %s: %s", name, of, rules[i].reason)
+			}
+			for _, x := range exclusive {
+				if matches([]string{x.from}, imp) && !matches(x.may, name) {
+					t.Errorf("%s imports %s: %s", name, imp, x.reason)
+				}
+			}
+		}
+	}
+}
