@@ -1,0 +1,56 @@
+# What people type. Everything that is not a Go test is a few lines here.
+GO         ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+FUZZTIME   ?= 5s
+VERSION    ?=
+
+# Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
+PACKAGES    = gcc libc6-dev memcached libmemcached-tools
+
+.PHONY: build run test deps lint cross unit fuzz vuln image
+
+build: ## bin/katsubushi, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
+
+run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
+	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081
+
+test: deps lint cross unit fuzz vuln ## everything that CI runs
+
+deps: ## install what the tests need, if it is missing
+	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	test -z "$$missing" && exit 0; \
+	echo "installing $$missing"; \
+	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
+	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null
+
+lint:
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+cross: ## the portable parts build everywhere
+	@for t in linux/arm64 darwin/arm64 windows/amd64; do \
+		echo "building for $$t"; \
+		CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./... || exit 1; \
+	done
+
+unit:
+	KATSUBUSHI_REQUIRE=1 $(GO) test -race ./...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			$(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
+
+vuln: ## known vulnerabilities, where the database can be reached
+	@out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1); code=$$?; \
+	if echo "$$out" | grep -q -e 'no such host' -e 'dial tcp' -e 'fetching vulnerabilities'; then \
+		echo "govulncheck: skipped, the database cannot be reached"; \
+	else echo "$$out"; exit $$code; fi
+
+image: ## the container image
+	docker build -t katsubushi $(if $(VERSION),--build-arg VERSION=$(VERSION)) .
