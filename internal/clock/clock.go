@@ -17,7 +17,7 @@ type Clock struct {
 	base   time.Time    // its monotonic reading is the zero of the id clock
 	offset atomic.Int64 // Unix ns at base
 	behind atomic.Int64 // wall − id clock at the last comparison, ns
-	steps  [numKinds]atomic.Uint64
+	steps  [NumKinds]atomic.Uint64
 }
 
 // New sets a clock to the wall clock's present.

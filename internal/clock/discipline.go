@@ -21,7 +21,7 @@ const (
 	Suspend
 	Forward
 	Backward
-	numKinds
+	NumKinds
 )
 
 func (k Kind) String() string { return [...]string{"slew", "suspend", "forward", "backward"}[k] }
