@@ -5,7 +5,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION
-RUN make build VERSION=$VERSION && mkdir /state
+RUN make build VERSION=$VERSION
 
 FROM scratch
 COPY --from=build /src/bin/katsubushi /katsubushi
