@@ -1,0 +1,108 @@
+// Package authfile reads the users that may ask for ids from a file in memcached's own format: a line `user:password` for each.
+package authfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// Limits, in bytes.
+const (
+	MaxFile     = 64 << 10
+	MaxUser     = 256
+	MaxPassword = 256
+)
+
+// A File holds the users of a file as it was last read. Allows may be called while Reload runs.
+type File struct {
+	path  string
+	users atomic.Pointer[[]user]
+}
+
+// A user is kept as two digests, of one length whatever was typed, so that comparing takes the same time for all.
+type user struct{ name, password [sha256.Size]byte }
+
+// Load reads the file at path. The error says what is wrong with it: most often that others than its owner may read it.
+func Load(path string) (*File, error) {
+	f := &File{path: path}
+	return f, f.Reload()
+}
+
+// Reload reads the file again. After an error the users are those of before.
+func (f *File) Reload() error {
+	users, err := read(f.path)
+	if err != nil {
+		return err
+	}
+	f.users.Store(&users)
+	return nil
+}
+
+// Allows says whether a line of the file has this name and password. How long it takes depends on neither.
+func (f *File) Allows(name, password []byte) bool {
+	n, p := sha256.Sum256(name), sha256.Sum256(password)
+	found := 0
+	for _, u := range *f.users.Load() {
+		found |= subtle.ConstantTimeCompare(u.name[:], n[:]) & subtle.ConstantTimeCompare(u.password[:], p[:])
+	}
+	return found == 1
+}
+
+func read(path string) ([]user, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !privately(info) {
+		return nil, fmt.Errorf("%s: mode %#o lets others read the passwords: chmod 600 it", path, info.Mode().Perm())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	users, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return users, nil
+}
+
+// parse reads the lines. A password may hold a colon; a line may end in CR LF; empty lines mean nothing.
+func parse(text []byte) ([]user, error) {
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("larger than %d bytes", MaxFile)
+	}
+	var users []user
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		name, password, ok := bytes.Cut(line, []byte(":"))
+		switch {
+		case len(line) == 0:
+			continue
+		case !ok:
+			return nil, fmt.Errorf("line %d: user:password expected", number)
+		case len(name) == 0 || len(name) > MaxUser:
+			return nil, fmt.Errorf("line %d: a user name of %d bytes: 1 to %d allowed", number, len(name), MaxUser)
+		case len(password) == 0 || len(password) > MaxPassword:
+			return nil, fmt.Errorf("line %d: a password of %d bytes: 1 to %d allowed", number, len(password), MaxPassword)
+		}
+		users = append(users, user{sha256.Sum256(name), sha256.Sum256(password)})
+	}
+	if len(users) == 0 {
+		return nil, errors.New("no users: nobody could ask for ids")
+	}
+	return users, nil
+}
