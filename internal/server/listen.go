@@ -116,8 +116,9 @@ func closeAll(lns []net.Listener) {
 	}
 }
 
-// A socketFile is the file of a unix socket, to be removed when the engine stops listening - unless it is no longer the same file,
-// which is so when a successor already listens.
+// A socketFile is the file of a unix socket, to be removed before its listener is closed: then everybody who found it is in the
+// backlog, and is answered. If a successor already listens, it is no longer the same file, and stays. (While a socket is open its inode
+// number is not used again.)
 type socketFile struct {
 	path string
 	info fs.FileInfo

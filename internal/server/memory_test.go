@@ -1,6 +1,12 @@
 package server
 
-import "runtime"
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+)
 
 // heap is the memory that is in use after a collection.
 func heap() int {
@@ -8,4 +14,82 @@ func heap() int {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc + m.StackInuse)
+}
+
+// Neither a request, nor a batch of them, nor a large reply allocates.
+func TestNothingIsAllocatedPerRequest(t *testing.T) {
+	if raceDetector {
+		t.Skip("pools lose what they hold under the race detector")
+	}
+	everywhere(t, func(t *testing.T, m maker, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for _, test := range []struct {
+			in    string
+			reply int
+		}{
+			{"echo 1\r\n", 3},
+			{strings.Repeat("echo 1\r\n", 50), 150},
+			{strings.Repeat("echo 1\r\n", 5000), 15000},
+			{"big 300000\r\n", 300000},
+		} {
+			c := r.dial()
+			in, out := []byte(test.in), make([]byte, test.reply)
+			ask := func() {
+				if _, err := c.Write(in); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(c.Conn, out); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 20 { // buffers find their size
+				ask()
+			}
+			if n := testing.AllocsPerRun(200, ask); n > 0 {
+				t.Errorf("%d bytes in, %d out: %v allocations", len(in), test.reply, n)
+			}
+			c.Close()
+		}
+	})
+}
+
+// A collection must not have to wait for a loop, be it busy or asleep.
+func TestCollectionsAreNotHeldUp(t *testing.T) {
+	everywhere(t, func(t *testing.T, m maker, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		var before, after runtime.MemStats
+		collect := func(what string) {
+			runtime.ReadMemStats(&before)
+			for range 100 {
+				runtime.GC()
+			}
+			runtime.ReadMemStats(&after)
+			t.Logf("%s: 100 collections, world stopped for %d µs on average", what, (after.PauseTotalNs-before.PauseTotalNs)/100/1000)
+		}
+		collect("idle")
+		var clients []*client
+		done := make(chan struct{})
+		for range 4 {
+			c := r.dial()
+			clients = append(clients, c)
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for i := 0; ; i++ {
+					if _, err := fmt.Fprintf(c, "echo %d\r\n", i); err != nil {
+						return
+					}
+					if _, err := c.r.ReadSlice('\n'); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		collect("busy")
+		for _, c := range clients {
+			c.Close()
+			<-done
+		}
+	})
 }

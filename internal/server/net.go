@@ -55,11 +55,11 @@ func (e *Net) Serve(ctx context.Context, lns []net.Listener, open func(loop int)
 	}
 	<-ctx.Done()
 	g.draining.Store(true)
+	removeFiles(files)
 	for _, ln := range lns {
 		setDeadline(ln, time.Now().Add(drainQuiet))
 	}
 	accepting.Wait()
-	removeFiles(files)
 	g.drain()
 	close(failures)
 	return <-failures
