@@ -93,7 +93,9 @@ func TestChild(t *testing.T) {
 	done := make(chan error)
 	for _, m := range makers() {
 		if m.name == name {
-			go func() { done <- m.make(c).Serve(ctx, lns, func(int) Session { return &statSession{counters: counters} }) }()
+			go func() {
+				done <- m.make(c).Serve(ctx, lns, func(int) Session { return &statSession{counters: counters} })
+			}()
 		}
 	}
 	fmt.Printf("listening on %s\n", lns[0].Addr())

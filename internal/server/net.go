@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// drainQuiet is how long a connection that is being drained is listened to for bytes that are under way.
-const drainQuiet = 10 * time.Millisecond
+const (
+	// drainQuiet is how long a connection that is being drained is listened to for bytes that are under way.
+	drainQuiet = 10 * time.Millisecond
+	// handshakeTimeout is how long a client may take for TLS's.
+	handshakeTimeout = 10 * time.Second
+)
 
 // Net is the portable engine: a goroutine for each connection, the Go runtime's poller underneath. It runs everywhere and takes any
 // net.Listener, in particular TLS ones. A Net may serve several groups of listeners at once.
@@ -20,11 +24,12 @@ const drainQuiet = 10 * time.Millisecond
 // borrowed from pools while there is something to do.
 type Net struct {
 	Config
+	handshake       time.Duration
 	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *[]byte for replies
 }
 
 // NewNet makes the portable engine.
-func NewNet(c Config) *Net { return &Net{Config: c} }
+func NewNet(c Config) *Net { return &Net{Config: c, handshake: handshakeTimeout} }
 
 // Name is "net".
 func (e *Net) Name() string { return "net" }

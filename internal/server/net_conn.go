@@ -14,8 +14,6 @@ const (
 	smallBuffer = 512      // input buffer of a connection that is idle or sends a command at a time
 	bigBuffer   = 16 << 10 // one that has more to send
 	keepOutput  = 2 * replyFull
-
-	handshakeTimeout = 10 * time.Second
 )
 
 // A handshaker is an encrypted connection.
@@ -66,7 +64,7 @@ func (c *netConn) serve() {
 }
 
 func (c *netConn) handshake(h handshaker) bool {
-	ctx, cancel := context.WithTimeout(c.group.ctx, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(c.group.ctx, c.group.handshake)
 	defer cancel()
 	if err := h.HandshakeContext(ctx); err != nil {
 		c.group.Log.Debug("TLS handshake failed", "remote", c.RemoteAddr(), "error", err)
