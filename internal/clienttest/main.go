@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	var (
+		only    = flag.String("only", "", "run the set-ups whose name, language or protocol matches this regular expression")
+		plain   = flag.Bool("plain", false, "run against memcached and check only what each set-up does, not the ids")
+		tapped  = flag.Bool("bytes", false, "relay what set-ups and daemon say, check which protocol it is, show it if a set-up fails")
+		table   = flag.String("table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
+		timeout = flag.Duration("timeout", time.Minute, "of one set-up")
+	)
+	flag.Parse()
+	pattern, err := regexp.Compile("(?i)" + *only)
+	if err == nil {
+		var failed int
+		failed, err = run(pattern, *plain, *tapped, *table, *timeout)
+		if err == nil && failed == 0 {
+			return
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clienttest:", err)
+	}
+	os.Exit(1)
+}
+
+// A result is what became of one set-up.
+type result struct {
+	setup   *setup
+	version string
+	verdict string // PASS, FAIL or SKIP
+	text    string // what it did, or why not
+}
+
+func run(pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.Duration) (failed int, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return 0, err
+	}
+	r := runner{
+		source:  filepath.Join(root, "internal", "clienttest"),
+		work:    filepath.Join(root, "tmp", "clients"),
+		timeout: timeout,
+		tapped:  tapped,
+		require: os.Getenv("KATSUBUSHI_REQUIRE") == "1",
+		checker: checker{plain: plain, seen: make(map[uint64]string)},
+	}
+	if err := os.MkdirAll(r.work, 0o755); err != nil {
+		return 0, err
+	}
+	r.installer = installer{source: r.source, work: r.work}
+	r.launcher = launcher{plain: plain, work: r.work, running: make(map[string]*daemon)}
+	if err := r.findServer(root, plain); err != nil {
+		return 0, err
+	}
+
+	var chosen []*setup
+	for i := range setups {
+		if s := &setups[i]; pattern.MatchString(s.String()) {
+			chosen = append(chosen, s)
+		}
+	}
+	r.installer.debian(chosen)
+	count := map[string]int{}
+	var results []result
+	for _, s := range chosen {
+		res := r.try(s)
+		fmt.Printf("%s  %s %s: %s\n", res.verdict, res.setup, res.version, res.text)
+		count[res.verdict]++
+		results = append(results, res)
+	}
+	for _, d := range r.launcher.running {
+		if err := d.stop(); err != nil {
+			fmt.Printf("FAIL  %v\n", err)
+			count["FAIL"]++
+		}
+	}
+	if table != "" {
+		if err := rewriteTable(table, results); err != nil {
+			return 0, err
+		}
+	}
+	fmt.Printf("%d passed, %d failed, %d skipped\n", count["PASS"], count["FAIL"], count["SKIP"])
+	return count["FAIL"], nil
+}
+
+// moduleRoot is the directory of the go.mod that the command was started under.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+type runner struct {
+	source, work string
+	timeout      time.Duration
+	require      bool
+	tapped       bool
+	checker      checker
+	installer    installer
+	launcher     launcher
+}
+
+// findServer builds the daemon, or finds memcached.
+func (r *runner) findServer(root string, plain bool) error {
+	if plain {
+		r.launcher.program = "memcached"
+		return nil
+	}
+	r.launcher.program = filepath.Join(r.work, "katsubushi")
+	r.launcher.extra = strings.Fields(os.Getenv("KATSUBUSHI_ARGS"))
+	build := exec.Command("go", "build", "-o", r.launcher.program, "./cmd/katsubushi")
+	build.Dir = root
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	return build.Run()
+}
+
+// try installs, builds, runs and checks one set-up.
+func (r *runner) try(s *setup) result {
+	res := result{setup: s, verdict: "FAIL"}
+	version, err := r.installer.version(s)
+	if err != nil {
+		res.text = err.Error()
+		if !r.require || s.optional {
+			res.verdict = "SKIP"
+		}
+		return res
+	}
+	res.version = version
+	d, err := r.launcher.get(s.server)
+	if err != nil {
+		res.text = err.Error()
+		return res
+	}
+	if r.tapped && d.kind == "" {
+		res.text, err = r.exerciseTapped(s, d)
+	} else {
+		res.text, err = r.exercise(s, d, d.port)
+	}
+	if err != nil {
+		res.text = err.Error()
+		return res
+	}
+	res.verdict = "PASS"
+	return res
+}
+
+// exerciseTapped is exercise with a tap on the wire.
+func (r *runner) exerciseTapped(s *setup, d *daemon) (string, error) {
+	t, err := newTap(d.port)
+	if err != nil {
+		return "", err
+	}
+	defer t.listener.Close()
+	text, err := r.exercise(s, d, t.port())
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, t)
+	}
+	if spoken := t.protocols(); spoken != s.protocol {
+		return "", fmt.Errorf("it spoke %s, not %s\n%s", spoken, s.protocol, t)
+	}
+	return text, nil
+}
+
+// exercise builds and runs a set-up's program and checks what it printed.
+func (r *runner) exercise(s *setup, d *daemon, port int) (string, error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return "", err
+	}
+	work := filepath.Join(r.work, s.dir())
+	if err := os.MkdirAll(work, 0o777); err != nil {
+		return "", err
+	}
+	env := append(os.Environ(),
+		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket,
+		"SPARE_PORT="+strconv.Itoa(ports[0]), "STATS_PORT="+strconv.Itoa(ports[1]),
+		"USERNAME="+username, "PASSWORD="+password, "WORK="+work,
+		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),
+		"PATH="+r.installer.bin()+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	if s.build != "" {
+		if out, err := r.shell(s.build, env, 5*time.Minute); err != nil {
+			return "", fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	began := time.Now()
+	out, err := r.shell(s.run, env, r.timeout)
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, indent(out))
+	}
+	text, err := r.checker.check(s, out, began, time.Now())
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, indent(out))
+	}
+	if text == "" {
+		text = "ok" // a set-up that judges for itself
+	}
+	return text, nil
+}
+
+// shell runs a command, kills it and its children after a while, and returns its standard output; its standard error if it failed.
+func (r *runner) shell(command string, env []string, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-ec", command)
+	var stdout, stderr bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.source, env, &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if cmd.Process != nil {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it left behind
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("did not end within %s", limit)
+	case errors.Is(err, exec.ErrWaitDelay):
+		err = errors.New("left processes behind")
+	}
+	if err != nil {
+		return stdout.String() + stderr.String(), err
+	}
+	return stdout.String(), nil
+}
+
+// indent sets the last lines of a failed program's output apart from the verdicts.
+func indent(out string) string {
+	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+	return "    " + strings.Join(lines[max(0, len(lines)-15):], "\n    ")
+}

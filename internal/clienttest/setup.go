@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A setup is one client as somebody would have it set up.
+type setup struct {
+	name     string
+	language string
+	protocol string // text, meta or binary; "text, binary" if it uses both
+	needs    string // what to install; see installer. The first is the client itself, whose version is reported
+	build    string // shell command run before; $WORK is a directory of the set-up's own
+	run      string // shell command; $HOST and $PORT are the daemon, $SPARE_PORT and $STATS_PORT are free
+	does     string // get, cas, multi, version, stats, groups: what the client has, and therefore must do
+	shows    string // statistics that must be positive, if not the usual ones
+	lists    string // statistics that must be there and numbers, zero included
+	optional bool   // not to be had from the usual registries everywhere: skipped even if everything is required
+	server   string // the daemon it needs: "" for the usual one, auth, tls or unix
+	hint     string // the one line of set-up that a user needs, for docs/CLIENTS.md
+}
+
+func (s *setup) String() string { return fmt.Sprintf("%s (%s, %s)", s.name, s.language, s.protocol) }
+
+// dir is a name for the set-up's directory.
+func (s *setup) dir() string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, s.name+" "+s.protocol)
+}
