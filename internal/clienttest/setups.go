@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 // setups are all set-ups, in the order in which they run and appear in docs/CLIENTS.md.

@@ -87,7 +87,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("auth_errors", n[protocol.AuthErrors])
 	add("bytes_read", d.connections.BytesRead.Load())
 	add("bytes_written", d.connections.BytesWritten.Load())
-	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed"} {
+	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed", "conn_yields"} {
 		add(name, 0) // nothing is stored
 	}
 	add("accepting_conns", map[bool]int{true: 1}[!d.stopping.Load()])
