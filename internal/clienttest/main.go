@@ -149,6 +149,9 @@ func (r *runner) try(s *setup) result {
 	d, err := r.launcher.get(s.server)
 	if err != nil {
 		res.text = err.Error()
+		if errors.Is(err, errOurs) {
+			res.verdict = "SKIP"
+		}
 		return res
 	}
 	if r.tapped && d.kind == "" {
@@ -192,9 +195,9 @@ func (r *runner) exercise(s *setup, d *daemon, port int) (string, error) {
 		return "", err
 	}
 	env := append(os.Environ(),
-		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket,
+		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket, "CERT="+d.cert,
 		"SPARE_PORT="+strconv.Itoa(ports[0]), "STATS_PORT="+strconv.Itoa(ports[1]),
-		"USERNAME="+username, "PASSWORD="+password, "WORK="+work,
+		"LOGIN="+username+" "+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),
 		"PATH="+r.installer.bin()+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	if s.build != "" {
