@@ -126,6 +126,11 @@ func (in *installer) npm(name string) (string, error) {
 }
 
 func (in *installer) npmInstall(dir string) error {
+	if _, err := exec.LookPath("npm"); err != nil {
+		if out, err := aptGet("install", "-y", "--no-install-recommends", "nodejs", "npm"); err != nil {
+			return fmt.Errorf("package nodejs: %s", lastLine(out, err))
+		}
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

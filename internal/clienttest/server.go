@@ -46,6 +46,7 @@ type launcher struct {
 	extra   []string // further arguments, from KATSUBUSHI_ARGS
 	work    string
 	running map[string]*daemon
+	failed  map[string]error // kinds that did not start
 }
 
 // get returns the running daemon of a kind, starting it if need be.
@@ -53,8 +54,12 @@ func (l *launcher) get(kind string) (*daemon, error) {
 	if d, ok := l.running[kind]; ok {
 		return d, nil
 	}
+	if err, ok := l.failed[kind]; ok {
+		return nil, err
+	}
 	d, err := l.start(kind)
 	if err != nil {
+		l.failed[kind] = err
 		return nil, err
 	}
 	l.running[kind] = d
@@ -93,6 +98,16 @@ func (l *launcher) start(kind string) (*daemon, error) {
 		return d, d.fill()
 	}
 	return d, nil
+}
+
+// stop ends all servers and says which did not end well.
+func (l *launcher) stop() (failed []error) {
+	for _, d := range l.running {
+		if err := d.stop(); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
 }
 
 // errOurs means that memcached, as Debian has it, cannot be asked this.

@@ -83,7 +83,7 @@ var plaintext = []setup{
 	// Ruby
 	{name: "Dalli", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
 		run:  "ruby ruby/dalli.rb $HOST $PORT",
-		does: "get multi version stats groups", hint: "`Dalli::Client.new(\"host:port\", raw: true)`: without raw it works, too, as long as it finds no marshalling flag, which an id never has"},
+		does: "get multi version stats groups", hint: "`Dalli::Client.new(\"host:port\", raw: true)`; values are strings"},
 	{name: "remcached", language: "Ruby", protocol: "binary", needs: "apt ruby-remcached ruby-eventmachine",
 		run:  "ruby ruby/remcached.rb $HOST $PORT",
 		does: "get multi", hint: "`require 'eventmachine'`, which Debian's package does not depend on"},
@@ -145,10 +145,10 @@ var plaintext = []setup{
 		run: "sh monitor/memccapable.sh $HOST $PORT", hint: "`memccapable -T 'binary noop'` and so on"},
 
 	// Java
-	{name: "spymemcached", language: "Java", protocol: "text", needs: "apt libspymemcached-java openjdk-17-jdk-headless",
+	{name: "spymemcached", language: "Java", protocol: "text", needs: "apt libspymemcached-java default-jdk-headless",
 		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT text",
 		does: "get cas multi version stats groups", hint: "none; values are strings"},
-	{name: "spymemcached", language: "Java", protocol: "binary", needs: "apt libspymemcached-java openjdk-17-jdk-headless",
+	{name: "spymemcached", language: "Java", protocol: "binary", needs: "apt libspymemcached-java default-jdk-headless",
 		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT binary",
 		does: "get cas multi version stats groups", hint: "`new ConnectionFactoryBuilder().setProtocol(Protocol.BINARY)`"},
 
@@ -246,7 +246,7 @@ var authenticated = []setup{
 	{name: "memcachier/mc, SASL", language: "Go", protocol: "binary", needs: "go github.com/memcachier/mc/v3", server: "auth",
 		build: "cd go && go build -o $WORK/client ./mc", run: "$WORK/client $HOST $PORT $LOGIN",
 		does: "get cas version stats groups", hint: "`mc.NewMC(servers, user, password)`"},
-	{name: "spymemcached, SASL", language: "Java", protocol: "binary", needs: "apt libspymemcached-java openjdk-17-jdk-headless", server: "auth",
+	{name: "spymemcached, SASL", language: "Java", protocol: "binary", needs: "apt libspymemcached-java default-jdk-headless", server: "auth",
 		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT binary $LOGIN",
 		does: "get cas multi version stats groups", hint: "`setAuthDescriptor(new AuthDescriptor(new String[] {\"PLAIN\"}, ...))`; `typical` insists on CRAM-MD5 first"},
 	{name: "netcat, text handshake", language: "shell", protocol: "text", needs: "apt netcat-openbsd", server: "auth",
