@@ -70,6 +70,9 @@ var plaintext = []setup{
 	{name: "memcached extension", language: "PHP", protocol: "binary", needs: "apt php-memcached php-cli",
 		run:  "php php/memcached.php $HOST $PORT binary",
 		does: "get cas multi version stats groups", hint: "`setOption(Memcached::OPT_BINARY_PROTOCOL, true)`"},
+	{name: "memcached extension, unix socket", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli", server: "unix",
+		run:  "php php/memcached_socket.php $SOCKET",
+		does: "get multi version", hint: "`addServer(\"/run/katsubushi/ids.sock\", 0)`"},
 	{name: "memcache extension", language: "PHP", protocol: "text", needs: "apt php-memcache php-cli",
 		run:  "php php/memcache.php $HOST $PORT text",
 		does: "get multi version stats", hint: "none; values are strings"},
@@ -87,6 +90,10 @@ var plaintext = []setup{
 	{name: "remcached", language: "Ruby", protocol: "binary", needs: "apt ruby-remcached ruby-eventmachine",
 		run:  "ruby ruby/remcached.rb $HOST $PORT",
 		does: "get multi", hint: "`require 'eventmachine'`, which Debian's package does not depend on"},
+
+	{name: "EventMachine", language: "Ruby", protocol: "text", needs: "apt ruby-eventmachine",
+		run:  "ruby ruby/eventmachine.rb $HOST $PORT",
+		does: "get multi", hint: "`EM::Protocols::Memcache.connect(host, port)`"},
 
 	// Node.js
 	{name: "memjs", language: "Node.js", protocol: "binary", needs: "npm memjs",
