@@ -94,7 +94,9 @@ func debianVersion(name string) string {
 	if i := strings.LastIndexByte(version, '-'); i > 0 {
 		version = version[:i]
 	}
-	version, _, _ = strings.Cut(version, "+")
+	if i := strings.IndexAny(version, "+~"); i > 0 { // repacked, pre-release
+		version = version[:i]
+	}
 	return version
 }
 
