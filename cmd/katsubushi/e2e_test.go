@@ -263,7 +263,7 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 func TestProcessHangupDoesNotStopIt(t *testing.T) {
 	p := start(t, "-worker-id", "1")
 	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the signal is logged", func() bool { return p.entry("nothing to reload") != nil })
+	await(t, "the signal is logged", func() bool { return p.entry("nothing to reload: no certificate and no users are configured") != nil })
 	if _, err := memcache.New(p.addr).Get("id"); err != nil {
 		t.Error(err)
 	}

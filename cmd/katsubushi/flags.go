@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/daemon"
 )
 
 // options is what flags and environment come to.
 type options struct {
 	daemon.Config
+	layout    layoutChoice
 	logLevel  slog.Level
 	logFormat string
 	version   bool
@@ -38,11 +38,16 @@ type setting struct {
 
 func settings() []setting {
 	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
-	return []setting{
+	list := []setting{
 		{name: "worker-id", kayac: true, field: "WorkerIDs", set: setWorkerIDs,
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9"},
 		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration { return &o.MaxRunAhead }),
 			help: "how far ahead of the clock ids may be issued"},
+
+		{name: "datacenter-id", set: setDatacenter,
+			help: "datacenter `id` of the twitter layout, 0 to 31; worker ids are then 0 to 31 too"},
+		{name: "sequence-start", def: "zero", set: setSequenceStart,
+			help: "where a tick's sequence starts when ids are rare: zero, or random, so that ids spread evenly over shards"},
 
 		{name: "port", kayac: true, def: "11212", field: "Port", set: number(func(o *options) *int { return &o.Port }),
 			help: "TCP `port` of the memcached protocols; 0 = any free one"},
@@ -52,6 +57,13 @@ func settings() []setting {
 			help: "`path` of a unix socket to listen on instead of TCP"},
 		{name: "sock-mode", def: "0700", field: "SockMode", set: setSockMode,
 			help: "octal permissions of the unix socket"},
+
+		{name: "tls-cert", field: "TLSCert", set: text(func(o *options) *string { return &o.TLSCert }),
+			help: "PEM `file` of the certificate chain: the TCP port then speaks TLS and nothing else; reloaded on SIGHUP"},
+		{name: "tls-key", field: "TLSKey", set: text(func(o *options) *string { return &o.TLSKey }),
+			help: "PEM `file` of the certificate's key"},
+		{name: "tls-client-ca", field: "TLSClientCA", set: text(func(o *options) *string { return &o.TLSClientCA }),
+			help: "PEM `file` of the authorities that must have signed a client's certificate"},
 
 		{name: "engine", def: "auto", field: "Engine", set: oneOf(func(o *options) *string { return &o.Engine }, "auto", "net"),
 			help: "how connections are served: auto or net"},
@@ -89,6 +101,7 @@ func settings() []setting {
 		{name: "grpc-port", kayac: true, def: "0", set: notYet("gRPC", "0"),
 			help: "not in this release"},
 	}
+	return append(list, layoutSettings()...)
 }
 
 // A parsed command line: the options, what is left after the flags, and what was wrong.
@@ -100,13 +113,12 @@ type parsed struct {
 	failed   map[string]bool // fields that have a problem already
 }
 
-// parse reads the flags and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
+// parse reads the flags of a list of settings and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
 // subcommand's own flags. The error is flag.ErrHelp.
-func parse(args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
+func parse(all []setting, args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
 	p := &parsed{names: map[string]string{}, failed: map[string]bool{}}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	all := settings()
 	given := make([]raw, len(all))
 	for i, s := range all {
 		given[i] = raw{bool: s.bool, value: s.def}
@@ -129,7 +141,9 @@ func parse(args []string, getenv func(string) string, extra func(*flag.FlagSet))
 				name, value = n, v
 			}
 		}
-		p.names[s.field] = name
+		if p.names[s.field] == "" {
+			p.names[s.field] = name
+		}
 		if value == "" {
 			continue
 		}
@@ -138,8 +152,20 @@ func parse(args []string, getenv func(string) string, extra func(*flag.FlagSet))
 			p.failed[s.field] = true
 		}
 	}
-	p.Layout = generator.Katsubushi()
+	p.combine()
 	return p, fs, nil
+}
+
+// combine makes what several settings say together.
+func (p *parsed) combine() {
+	var err error
+	if p.Layout, err = p.layout.build(); err != nil && !p.failed["Layout"] {
+		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
+		p.failed["Layout"] = true
+	}
+	if err := p.applyDatacenter(); err != nil {
+		p.problems = append(p.problems, fmt.Errorf("-datacenter-id: %w", err))
+	}
 }
 
 // validate returns every problem of the single settings and of their combination, joined, each in the words that the user used.
@@ -260,6 +286,14 @@ func setWorkerIDs(o *options, v string) error {
 			o.WorkerIDs = append(o.WorkerIDs, id)
 		}
 	}
+	return nil
+}
+
+func setSequenceStart(o *options, v string) error {
+	if v != "zero" && v != "random" {
+		return errors.New("zero or random allowed")
+	}
+	o.RandomStart = v == "random"
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
 )
 
 func environment(pairs ...string) func(string) string {
@@ -44,9 +46,15 @@ func TestSettings(t *testing.T) {
 		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
 		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
 		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any { return len(p.problems) }, 0},
+		{"a layout by name", []string{"-layout", "sonyflake"}, nil, func(p *parsed) any { return p.Layout }, generator.Sonyflake()},
+		{"a layout of one's own", []string{"-epoch", "2020-01-01T00:00:00Z", "-worker-bits", "8", "-sequence-bits", "10", "-time-unit", "10ms"}, nil,
+			func(p *parsed) any { return p.Layout }, generator.Layout{Epoch: 1577836800000, Unit: 10, TimeBits: 45, WorkerBits: 8, SequenceBits: 10}},
+		{"an epoch alone", nil, []string{"KATSUBUSHI_EPOCH", "1500000000000"}, func(p *parsed) any { return p.Layout.Epoch }, int64(1500000000000)},
+		{"Twitter's datacenters", []string{"-layout=twitter", "-datacenter-id=3", "-worker-id=4,31"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{100, 127}},
+		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.version }, false},
 	} {
-		p, _, err := parse(c.args, environment(c.env...), nil)
+		p, _, err := parse(settings(), c.args, environment(c.env...), nil)
 		if err != nil || len(p.problems) > 0 {
 			t.Errorf("%s: %v %v", c.name, err, p.problems)
 		} else if got := c.got(p); !reflect.DeepEqual(got, c.want) {
@@ -57,7 +65,7 @@ func TestSettings(t *testing.T) {
 
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-max-run-ahead=soon", "-http-port=-1", "-redis=redis://h/0"},
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0"},
 		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
@@ -68,6 +76,8 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 		"-port: 99999: 0 to 65535 allowed",
 		"-max-run-ahead=soon: a duration such as",
 		"-http-port: -1: 0 to 65535 allowed",
+		"-datacenter-id: only the twitter layout has one",
+		"-time-unit=1.5ms: whole milliseconds",
 		"-redis=redis://h/0: worker ids leased from Redis: not in this release",
 		"KATSUBUSHI_SOCK_MODE=rwx: octal permissions",
 		"idle_timeout: -5s: 0s to",
@@ -135,6 +145,8 @@ func TestInspect(t *testing.T) {
 		{[]string{"-json", "8070450532247928832"}, exitOK, `{"id":"8070450532247928832","time":"2075-12-22T04:49:08.608Z","worker_id":0,"sequence":0}` + "\n"},
 		{[]string{"-json", "0"}, exitOK, `{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0}` + "\n"},
 		{[]string{"4198403"}, exitOK, "ID       TIME                      WORKER ID  SEQUENCE\n4198403  2015-01-01T00:00:00.001Z  1          3\n"},
+		{[]string{"-layout", "twitter", "-json", "1212092628029698048"}, exitOK, `{"id":"1212092628029698048","time":"2019-12-31T19:26:16.771Z","worker_id":327,"sequence":0}` + "\n"},
+		{[]string{"-layout", "sonyfake", "1"}, exitUsage, ""},
 		{[]string{"-json", "x", "0"}, exitUsage, `{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0}` + "\n"},
 		{nil, exitUsage, ""},
 	} {

@@ -2,14 +2,18 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/katsubushi/katsubushi/internal/authfile"
 )
 
 // healthcheckTimeout bounds the whole check, so that a hung daemon is an unhealthy one.
@@ -18,7 +22,7 @@ const healthcheckTimeout = 3 * time.Second
 // healthcheck asks the daemon that the same flags and environment would start whether it lives. It exits with 0 or 1.
 func healthcheck(args []string, getenv func(string) string, stderr io.Writer) int {
 	var ready bool
-	p, _, err := parse(args, getenv, func(fs *flag.FlagSet) {
+	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
 		fs.BoolVar(&ready, "ready", false, "ask for an id, not only for the version")
 	})
 	if errors.Is(err, flag.ErrHelp) {
@@ -47,21 +51,53 @@ func (p *parsed) ask(ready bool) error {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(healthcheckTimeout))
-	request, want := "version\r\n", "VERSION "
-	if ready {
-		request, want = "get healthcheck\r\n", "VALUE "
+	if p.TLSCert != "" && p.Sock == "" {
+		if conn, err = p.encrypt(conn); err != nil {
+			return err
+		}
 	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		return err
+	r := bufio.NewReaderSize(conn, 512)
+	exchange := func(request string, want ...string) error {
+		if _, err := io.WriteString(conn, request); err != nil {
+			return err
+		}
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(line, w) }) {
+			return fmt.Errorf("%s answered %q", address, strings.TrimSpace(line))
+		}
+		return nil
 	}
-	line, err := bufio.NewReaderSize(conn, 512).ReadString('\n')
-	if err != nil {
-		return err
+	if !ready {
+		return exchange("version\r\n", "VERSION ", "CLIENT_ERROR unauthenticated")
 	}
-	if !strings.HasPrefix(line, want) {
-		return fmt.Errorf("%s answered %q", address, strings.TrimSpace(line))
+	if p.AuthFile != "" {
+		user, password, err := authfile.First(p.AuthFile)
+		if err != nil {
+			return err
+		}
+		if err := exchange(fmt.Sprintf("set login 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user, password), "STORED"); err != nil {
+			return err
+		}
 	}
-	return nil
+	return exchange("get healthcheck\r\n", "VALUE ")
+}
+
+// encrypt does not ask who answers: the question is whether somebody does, on this host. The daemon's own certificate is shown in case
+// clients must have one.
+func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
+	c := &tls.Config{InsecureSkipVerify: true}
+	if p.TLSClientCA != "" {
+		own, err := tls.LoadX509KeyPair(p.TLSCert, p.TLSKey)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	encrypted := tls.Client(conn, c)
+	return encrypted, encrypted.Handshake()
 }
 
 // loopbackOf is where a daemon bound to address can be reached from its own host.

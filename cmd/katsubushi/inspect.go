@@ -2,14 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"text/tabwriter"
 	"time"
-
-	"github.com/katsubushi/katsubushi/generator"
 )
 
 // inspected is one id taken apart; the names are those of kayac's katsubushi-dump, and the id itself.
@@ -21,37 +20,43 @@ type inspected struct {
 }
 
 // inspect prints what ids are made of, one line each.
-func inspect(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("katsubushi inspect", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	asJSON := fs.Bool("json", false, "print one JSON object for each id")
-	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: katsubushi inspect [-json] ID...")
+func inspect(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	var asJSON bool
+	p, fs, err := parse(layoutSettings(), args, getenv, func(fs *flag.FlagSet) {
+		fs.BoolVar(&asJSON, "json", false, "print one JSON object for each id")
+	})
+	if err == nil {
+		err = errors.Join(p.problems...)
+	}
+	if err == nil && len(p.args) == 0 {
+		err = errors.New("no id given")
+	}
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(stderr, err)
+		}
+		fmt.Fprintln(stderr, "usage: katsubushi inspect [-json] [-layout NAME] ID...")
+		fs.SetOutput(stderr)
 		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err == flag.ErrHelp {
-		return exitOK
-	} else if err != nil {
-		return exitUsage
-	}
-	if fs.NArg() == 0 {
-		fs.Usage()
+		if errors.Is(err, flag.ErrHelp) {
+			return exitOK
+		}
 		return exitUsage
 	}
 	code := exitOK
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if !*asJSON {
+	if !asJSON {
 		fmt.Fprintln(table, "ID\tTIME\tWORKER ID\tSEQUENCE")
 	}
-	for _, s := range fs.Args() {
+	for _, s := range p.args {
 		id, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
 			fmt.Fprintf(stderr, "%s: not an id: a decimal number of at most 64 bits is one\n", s)
 			code = exitUsage
 			continue
 		}
-		parts := generator.Katsubushi().Decompose(id)
-		if *asJSON {
+		parts := p.Layout.Decompose(id)
+		if asJSON {
 			json.NewEncoder(stdout).Encode(inspected{s, parts.Time, parts.Worker, parts.Sequence})
 		} else {
 			fmt.Fprintf(table, "%s\t%s\t%d\t%d\n", s, parts.Time.Format("2006-01-02T15:04:05.000Z"), parts.Worker, parts.Sequence)

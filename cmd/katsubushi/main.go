@@ -35,7 +35,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	if len(args) > 0 {
 		switch args[0] {
 		case "inspect":
-			return inspect(args[1:], stdout, stderr)
+			return inspect(args[1:], getenv, stdout, stderr)
 		case "healthcheck":
 			return healthcheck(args[1:], getenv, stderr)
 		}
@@ -44,7 +44,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 }
 
 func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	p, fs, err := parse(args, getenv, nil)
+	p, fs, err := parse(settings(), args, getenv, nil)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		usage(fs, stdout)

@@ -48,7 +48,8 @@ func (r *Refusal) Error() string { return r.Text }
 type Config struct {
 	Lanes    int                 // slots for worker ids, at least 1
 	RunAhead time.Duration       // how far ahead of the clock ids may be issued
-	Layout   generator.Layout    // of every generator that will be published
+	Layout   generator.Layout    // of every generator
+	Random   bool                // see generator.Options.RandomStart
 	Now      func() int64        // the id clock, Unix ms; asked again only after a sleep
 	Sleep    func(time.Duration) // time.Sleep, or a test's
 	Stats    func(group []byte, emit func(name, value string)) bool
@@ -73,8 +74,33 @@ func New(c Config) *Issuer {
 	return &Issuer{c: c, runAhead: c.RunAhead.Milliseconds(), lanes: make([]lane, c.Lanes)}
 }
 
-// Publish puts a generator into a lane, in place of the one that was there.
-func (is *Issuer) Publish(lane int, g *generator.Snowflake) { is.lanes[lane].generator.Store(g) }
+// Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it into a lane in place of the one
+// there, which keeps to its own window.
+func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
+	g, err := generator.NewSnowflake(generator.Options{Layout: is.c.Layout, Worker: worker, Lo: lo, Hi: hi, RandomStart: is.c.Random})
+	if err == nil {
+		is.lanes[lane].generator.Store(g)
+	}
+	return err
+}
+
+// Extend lengthens the window of a lane's generator by lo..hi, Unix ms; lo is the old end + 1.
+func (is *Issuer) Extend(lane int, lo, hi int64) error {
+	g := is.Generator(lane)
+	if g == nil {
+		return fmt.Errorf("issuer: lane %d is empty", lane)
+	}
+	return g.Extend(lo, hi)
+}
+
+// Seal ends a lane's generator: no id of it is issued after Seal has returned. last is the last Unix ms that ids were issued from.
+func (is *Issuer) Seal(lane int) (last int64) {
+	g := is.Generator(lane)
+	if g == nil {
+		return 0
+	}
+	return g.Seal()
+}
 
 // Generator is the one in a lane, or nil.
 func (is *Issuer) Generator(lane int) *generator.Snowflake { return is.lanes[lane].generator.Load() }

@@ -30,12 +30,10 @@ func newTestbed(lanes int, runAhead time.Duration, l generator.Layout) *testbed 
 
 func (b *testbed) publish(t *testing.T, lane int, worker uint64, lo, hi int64) *generator.Snowflake {
 	t.Helper()
-	g, err := generator.NewSnowflake(generator.Options{Layout: b.c.Layout, Worker: worker, Lo: lo, Hi: hi})
-	if err != nil {
+	if err := b.Publish(lane, worker, lo, hi); err != nil {
 		t.Fatal(err)
 	}
-	b.Publish(lane, g)
-	return g
+	return b.Generator(lane)
 }
 
 func (b *testbed) mint(t *testing.T, h *Handler, n int) (first uint64, got int) {
@@ -51,7 +49,7 @@ const perTick = 4096
 
 func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
 	b := newTestbed(1, 10*time.Millisecond, generator.Katsubushi())
-	b.publish(t, 0, 7, start-1000, math.MaxInt64>>2)
+	b.publish(t, 0, 7, start-1000, math.MaxInt64)
 	h := b.Handler(0)
 	for range 11 { // the present tick and the ten that it may run ahead
 		if _, got := b.mint(t, h, perTick); got != perTick {
@@ -73,7 +71,7 @@ func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
 func TestOrderOfChoice(t *testing.T) {
 	b := newTestbed(3, time.Second, generator.Katsubushi())
 	for lane := range 3 {
-		b.publish(t, lane, uint64(lane+1), start-1000, math.MaxInt64>>2)
+		b.publish(t, lane, uint64(lane+1), start-1000, math.MaxInt64)
 	}
 	h := b.Handler(1)
 	var workers []uint64
@@ -102,13 +100,13 @@ func TestRefusals(t *testing.T) {
 		{"sealed", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000).Seal() }, Refusal{NoWorkerID, "no worker id yet"}},
 		{"window over", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
 		{"clock behind", generator.Katsubushi(), func(t *testing.T, b *testbed) {
-			g := b.publish(t, 0, 1, start-60000, math.MaxInt64>>2)
+			g := b.publish(t, 0, 1, start-60000, math.MaxInt64)
 			if _, err := g.Take(b.now+3200, b.now+3200, perTick); err != nil {
 				t.Fatal(err)
 			}
 		}, Refusal{ClockBehind, "clock 3.2s behind the last id"}},
 		{"rate", tenMs, func(t *testing.T, b *testbed) {
-			g := b.publish(t, 0, 1, start-60000, math.MaxInt64>>2)
+			g := b.publish(t, 0, 1, start-60000, math.MaxInt64)
 			for range 101 { // the present tick and a run-ahead's worth
 				if _, err := g.Take(b.now, b.now+1000, perTick); err != nil {
 					t.Fatal(err)
@@ -116,7 +114,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}, Refusal{RateExceeded, "id rate exceeded"}},
 		{"end of time", generator.Layout{Epoch: start - 1<<20, Unit: 1, TimeBits: 10, WorkerBits: 10, SequenceBits: 12}, func(t *testing.T, b *testbed) {
-			b.publish(t, 0, 1, start-1<<20, math.MaxInt64>>2)
+			b.publish(t, 0, 1, start-1<<20, math.MaxInt64)
 		}, Refusal{TimeFieldEnd, "the time field of the id layout ended 2027-01-15"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,8 +152,8 @@ func TestReadyWhileOneLaneIssues(t *testing.T) {
 
 func TestManyHandlersNeverShareAnID(t *testing.T) {
 	b := newTestbed(2, time.Hour, generator.Katsubushi())
-	b.publish(t, 0, 1, start-1000, math.MaxInt64>>2)
-	b.publish(t, 1, 2, start-1000, math.MaxInt64>>2)
+	b.publish(t, 0, 1, start-1000, math.MaxInt64)
+	b.publish(t, 1, 2, start-1000, math.MaxInt64)
 	var mu sync.Mutex
 	seen := map[uint64]bool{}
 	var wg sync.WaitGroup
@@ -188,9 +186,33 @@ func TestManyHandlersNeverShareAnID(t *testing.T) {
 
 func TestMintAllocatesNothing(t *testing.T) {
 	b := newTestbed(2, time.Hour, generator.Katsubushi())
-	b.publish(t, 0, 1, start-1000, math.MaxInt64>>2)
+	b.publish(t, 0, 1, start-1000, math.MaxInt64)
 	h := b.Handler(1)
 	if n := testing.AllocsPerRun(1000, func() { b.mint(t, h, 3) }); n != 0 {
 		t.Fatalf("%v allocations", n)
+	}
+}
+
+func TestALaneIsExtendedAndSealed(t *testing.T) {
+	b := newTestbed(1, 0, generator.Katsubushi())
+	if err := b.Extend(0, start, start+1); err == nil {
+		t.Error("an empty lane was extended")
+	}
+	if err := b.Publish(0, 1024, start, start); err == nil {
+		t.Error("worker id 1024 was published")
+	}
+	b.publish(t, 0, 7, start-10, start-1)
+	if b.Ready(b.now) == nil {
+		t.Error("ready past the window")
+	}
+	if err := b.Extend(0, start, start+9); err != nil {
+		t.Fatal(err)
+	}
+	b.mint(t, b.Handler(0), 1)
+	if last := b.Seal(0); last != start || b.Position() != start {
+		t.Errorf("sealed at %d, position %d, want %d", last, b.Position(), start)
+	}
+	if _, _, _, err := b.Handler(0).Mint(b.now, 0, 1); err == nil {
+		t.Error("an id after Seal")
 	}
 }

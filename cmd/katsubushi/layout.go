@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+)
+
+// A layoutChoice is what the layout flags say: a layout by name, and what of it is to be different. nil = as the name has it.
+type layoutChoice struct {
+	base                     generator.Layout
+	epoch, unit              *int64
+	workerBits, sequenceBits *uint8
+	datacenter               *uint64
+}
+
+// layoutSettings are the settings that say how an id is put together: the daemon's, and those of `inspect`.
+func layoutSettings() []setting {
+	var names []string
+	for _, l := range generator.Layouts() {
+		names = append(names, l.Name)
+	}
+	return []setting{
+		{name: "layout", def: names[0], field: "Layout", help: "`name` of the id layout: " + strings.Join(names, ", "),
+			set: func(o *options, v string) (err error) {
+				o.layout.base, err = generator.LayoutByName(v)
+				if err != nil {
+					err = errors.New(strings.Join(names, ", ") + " allowed")
+				}
+				return err
+			}},
+		{name: "epoch", field: "Layout", help: "`time` at which the time field is 0, Unix ms or 2015-01-01T00:00:00Z; default the layout's",
+			set: func(o *options, v string) error {
+				ms, err := strconv.ParseInt(v, 10, 64)
+				if t, e := time.Parse(time.RFC3339Nano, v); e == nil {
+					ms, err = t.UnixMilli(), nil
+				}
+				if err != nil {
+					return errors.New("Unix milliseconds, or a time such as 2015-01-01T00:00:00Z, allowed")
+				}
+				o.layout.epoch = &ms
+				return nil
+			}},
+		{name: "time-unit", field: "Layout", help: "`length` of a tick; default the layout's",
+			set: func(o *options, v string) error {
+				d, err := time.ParseDuration(v)
+				if err != nil || d%time.Millisecond != 0 {
+					return errors.New("whole milliseconds such as 1ms, 10ms, 1s allowed")
+				}
+				ms := d.Milliseconds()
+				o.layout.unit = &ms
+				return nil
+			}},
+		{name: "worker-bits", field: "Layout", help: "`bits` of the worker id; the time field gets what is left; default the layout's",
+			set: bits(func(o *options) **uint8 { return &o.layout.workerBits })},
+		{name: "sequence-bits", field: "Layout", help: "`bits` of the sequence; default the layout's",
+			set: bits(func(o *options) **uint8 { return &o.layout.sequenceBits })},
+	}
+}
+
+func bits(field func(*options) **uint8) func(*options, string) error {
+	return func(o *options, v string) error {
+		n, err := strconv.ParseUint(v, 10, 8)
+		if err != nil || n > 63 {
+			return errors.New("0 to 63 allowed")
+		}
+		b := uint8(n)
+		*field(o) = &b
+		return nil
+	}
+}
+
+// Twitter's worker id is in two parts of this many bits.
+const twitterMachineBits = 5
+
+func setDatacenter(o *options, v string) error {
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil || n >= 1<<twitterMachineBits {
+		return fmt.Errorf("0 to %d allowed", 1<<twitterMachineBits-1)
+	}
+	o.layout.datacenter = &n
+	return nil
+}
+
+// build is the layout that was chosen. The bits of an id stay as many as the named layout has: what worker id and sequence leave is
+// the time's.
+func (c layoutChoice) build() (generator.Layout, error) {
+	l := c.base
+	total := int(l.TimeBits) + int(l.WorkerBits) + int(l.SequenceBits)
+	if c.epoch != nil {
+		l.Epoch = *c.epoch
+	}
+	if c.unit != nil {
+		l.Unit = *c.unit
+	}
+	if c.workerBits != nil {
+		l.WorkerBits = *c.workerBits
+	}
+	if c.sequenceBits != nil {
+		l.SequenceBits = *c.sequenceBits
+	}
+	left := total - int(l.WorkerBits) - int(l.SequenceBits)
+	if left < 1 {
+		return l, fmt.Errorf("%d worker and %d sequence bits leave none of %d for the time", l.WorkerBits, l.SequenceBits, total)
+	}
+	l.TimeBits = uint8(left)
+	if l != c.base {
+		l.Name = "" // no longer the one that people know by it
+	}
+	return l, l.Check()
+}
+
+// applyDatacenter puts the datacenter id above the machine's, as Twitter has it.
+func (o *options) applyDatacenter() error {
+	if o.layout.datacenter == nil {
+		return nil
+	}
+	if o.layout.base.Name != "twitter" {
+		return errors.New("only the twitter layout has one")
+	}
+	for i, id := range o.WorkerIDs {
+		if id >= 1<<twitterMachineBits {
+			return fmt.Errorf("together with a datacenter id, worker ids of 0 to %d are allowed, not %d", 1<<twitterMachineBits-1, id)
+		}
+		o.WorkerIDs[i] = *o.layout.datacenter<<twitterMachineBits | id
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// writeCertificate makes a self-signed certificate for 127.0.0.1 with a serial number.
+func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "katsubushi test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return pool
+}
+
+func TestProcessTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	roots := writeCertificate(t, cert, key, 1)
+	p := start(t, "-worker-id", "1", "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
+	_, port, _ := net.SplitHostPort(p.addr)
+	own, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial := func(roots *x509.CertPool) int64 {
+		c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, "get id\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "VALUE id 0 ") {
+			t.Fatalf("%q %v", line, err)
+		}
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	if n := serial(roots); n != 1 {
+		t.Errorf("certificate %d", n)
+	}
+	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {
+		io.WriteString(c, "get id\r\n")
+		if b, _ := io.ReadAll(c); len(b) != 0 {
+			t.Errorf("a client without a certificate got %q", b)
+		}
+	}
+	plain := dial(t, "tcp", p.addr)
+	io.WriteString(plain, "get id\r\n")
+	if b, _ := io.ReadAll(plain); strings.Contains(string(b), "VALUE") {
+		t.Errorf("an unencrypted client got %q", b)
+	}
+	flags := []string{"healthcheck", "-ready", "-bind", "127.0.0.1", "-port", port, "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert}
+	if code := run(flags, environment(), nil, os.Stderr); code != exitOK {
+		t.Errorf("healthcheck: %d", code)
+	}
+
+	roots = writeCertificate(t, cert, key, 2)
+	if own, err = tls.LoadX509KeyPair(cert, key); err != nil {
+		t.Fatal(err)
+	}
+	p.Process.Signal(syscall.SIGHUP)
+	await(t, "the certificate is reloaded", func() bool { return p.entry("reloaded") != nil })
+	if n := serial(roots); n != 2 {
+		t.Errorf("certificate %d after the reload", n)
+	}
+	if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Process.Signal(syscall.SIGHUP)
+	await(t, "the bad certificate is reported", func() bool { return p.entry("not reloaded, the old one stays in force") != nil })
+	if n := serial(roots); n != 2 {
+		t.Errorf("certificate %d after a bad reload", n)
+	}
+}
