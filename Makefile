@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev memcached libmemcached-tools
 
-.PHONY: build run test deps lint cross unit fuzz vuln image
+.PHONY: build run test test-clients deps lint cross unit fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -38,6 +38,9 @@ cross: ## the portable parts build everywhere
 
 unit:
 	KATSUBUSHI_REQUIRE=1 $(GO) test -race ./...
+
+test-clients: ## real clients in nine languages: one PASS or FAIL line for each
+	KATSUBUSHI_REQUIRE=1 $(GO) run ./internal/clienttest
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./...); do \

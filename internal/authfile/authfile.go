@@ -25,8 +25,20 @@ type File struct {
 	users atomic.Pointer[[]user]
 }
 
-// A user is kept as two digests, of one length whatever was typed, so that comparing takes the same time for all.
+// A user is compared by digests, of one length whatever was typed, so that it takes the same time for all.
 type user struct{ name, password [sha256.Size]byte }
+
+// A login is a line of the file.
+type login struct{ name, password string }
+
+// First is the first user of the file at path, for a program on the same host that has to log in.
+func First(path string) (name, password string, err error) {
+	logins, err := read(path)
+	if err != nil {
+		return "", "", err
+	}
+	return logins[0].name, logins[0].password, nil
+}
 
 // Load reads the file at path. The error says what is wrong with it: most often that others than its owner may read it.
 func Load(path string) (*File, error) {
@@ -36,9 +48,13 @@ func Load(path string) (*File, error) {
 
 // Reload reads the file again. After an error the users are those of before.
 func (f *File) Reload() error {
-	users, err := read(f.path)
+	logins, err := read(f.path)
 	if err != nil {
 		return err
+	}
+	users := make([]user, len(logins))
+	for i, l := range logins {
+		users[i] = user{sha256.Sum256([]byte(l.name)), sha256.Sum256([]byte(l.password))}
 	}
 	f.users.Store(&users)
 	return nil
@@ -54,7 +70,7 @@ func (f *File) Allows(name, password []byte) bool {
 	return found == 1
 }
 
-func read(path string) ([]user, error) {
+func read(path string) ([]login, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -71,19 +87,19 @@ func read(path string) ([]user, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := parse(text)
+	logins, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return users, nil
+	return logins, nil
 }
 
 // parse reads the lines. A password may hold a colon; a line may end in CR LF; empty lines mean nothing.
-func parse(text []byte) ([]user, error) {
+func parse(text []byte) ([]login, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("larger than %d bytes", MaxFile)
 	}
-	var users []user
+	var logins []login
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
@@ -99,10 +115,10 @@ func parse(text []byte) ([]user, error) {
 		case len(password) == 0 || len(password) > MaxPassword:
 			return nil, fmt.Errorf("line %d: a password of %d bytes: 1 to %d allowed", number, len(password), MaxPassword)
 		}
-		users = append(users, user{sha256.Sum256(name), sha256.Sum256(password)})
+		logins = append(logins, login{string(name), string(password)})
 	}
-	if len(users) == 0 {
+	if len(logins) == 0 {
 		return nil, errors.New("no users: nobody could ask for ids")
 	}
-	return users, nil
+	return logins, nil
 }

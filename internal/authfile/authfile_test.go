@@ -51,9 +51,15 @@ func TestReloadKeepsTheUsersWhenTheFileIsBad(t *testing.T) {
 	if !f.Allows([]byte("ann"), []byte("one")) {
 		t.Error("the old password is gone")
 	}
+	if name, password, err := First(path); err == nil {
+		t.Errorf("First read %s:%s", name, password)
+	}
 	write(t, path, "ann:two\n", 0o600)
 	if err := f.Reload(); err != nil || !f.Allows([]byte("ann"), []byte("two")) || f.Allows([]byte("ann"), []byte("one")) {
 		t.Errorf("not reloaded: %v", err)
+	}
+	if name, password, err := First(path); name != "ann" || password != "two" || err != nil {
+		t.Errorf("First: %s:%s %v", name, password, err)
 	}
 }
 

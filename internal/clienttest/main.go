@@ -10,18 +10,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-)
-
-const (
-	buildLimit = 5 * time.Minute  // for compiling a set-up's program
-	endLimit   = 10 * time.Second // for what a set-up started to end after it
 )
 
 func main() {
@@ -33,12 +27,10 @@ func main() {
 		timeout = flag.Duration("timeout", time.Minute, "of one set-up")
 	)
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	pattern, err := regexp.Compile("(?i)" + *only)
 	if err == nil {
 		var failed int
-		failed, err = run(ctx, pattern, *plain, *tapped, *table, *timeout)
+		failed, err = run(pattern, *plain, *tapped, *table, *timeout)
 		if err == nil && failed == 0 {
 			return
 		}
@@ -57,7 +49,7 @@ type result struct {
 	text    string // what it did, or why not
 }
 
-func run(ctx context.Context, pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.Duration) (failed int, err error) {
+func run(pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.Duration) (failed int, err error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return 0, err
@@ -74,7 +66,7 @@ func run(ctx context.Context, pattern *regexp.Regexp, plain, tapped bool, table 
 		return 0, err
 	}
 	r.installer = installer{source: r.source, work: r.work}
-	r.launcher = launcher{plain: plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
+	r.launcher = launcher{plain: plain, work: r.work, running: make(map[string]*daemon)}
 	if err := r.findServer(root, plain); err != nil {
 		return 0, err
 	}
@@ -89,18 +81,16 @@ func run(ctx context.Context, pattern *regexp.Regexp, plain, tapped bool, table 
 	count := map[string]int{}
 	var results []result
 	for _, s := range chosen {
-		if err := ctx.Err(); err != nil {
-			r.launcher.stop()
-			return 0, err
-		}
-		res := r.try(ctx, s)
+		res := r.try(s)
 		fmt.Printf("%s  %s %s: %s\n", res.verdict, res.setup, res.version, res.text)
 		count[res.verdict]++
 		results = append(results, res)
 	}
-	for _, err := range r.launcher.stop() {
-		fmt.Printf("FAIL  %v\n", err)
-		count["FAIL"]++
+	for _, d := range r.launcher.running {
+		if err := d.stop(); err != nil {
+			fmt.Printf("FAIL  %v\n", err)
+			count["FAIL"]++
+		}
 	}
 	if table != "" {
 		if err := rewriteTable(table, results); err != nil {
@@ -145,7 +135,7 @@ func (r *runner) findServer(root string, plain bool) error {
 }
 
 // try installs, builds, runs and checks one set-up.
-func (r *runner) try(ctx context.Context, s *setup) result {
+func (r *runner) try(s *setup) result {
 	res := result{setup: s, verdict: "FAIL"}
 	version, err := r.installer.version(s)
 	if err != nil {
@@ -159,15 +149,12 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 	d, err := r.launcher.get(s.server)
 	if err != nil {
 		res.text = err.Error()
-		if errors.Is(err, errOurs) {
-			res.verdict = "SKIP"
-		}
 		return res
 	}
 	if r.tapped && d.kind == "" {
-		res.text, err = r.exerciseTapped(ctx, s, d)
+		res.text, err = r.exerciseTapped(s, d)
 	} else {
-		res.text, err = r.exercise(ctx, s, d, d.port)
+		res.text, err = r.exercise(s, d, d.port)
 	}
 	if err != nil {
 		res.text = err.Error()
@@ -178,13 +165,13 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 }
 
 // exerciseTapped is exercise with a tap on the wire.
-func (r *runner) exerciseTapped(ctx context.Context, s *setup, d *daemon) (string, error) {
+func (r *runner) exerciseTapped(s *setup, d *daemon) (string, error) {
 	t, err := newTap(d.port)
 	if err != nil {
 		return "", err
 	}
 	defer t.listener.Close()
-	text, err := r.exercise(ctx, s, d, t.port())
+	text, err := r.exercise(s, d, t.port())
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, t)
 	}
@@ -195,7 +182,7 @@ func (r *runner) exerciseTapped(ctx context.Context, s *setup, d *daemon) (strin
 }
 
 // exercise builds and runs a set-up's program and checks what it printed.
-func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (string, error) {
+func (r *runner) exercise(s *setup, d *daemon, port int) (string, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return "", err
@@ -205,18 +192,18 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 		return "", err
 	}
 	env := append(os.Environ(),
-		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket, "CERT="+d.cert,
+		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket,
 		"SPARE_PORT="+strconv.Itoa(ports[0]), "STATS_PORT="+strconv.Itoa(ports[1]),
-		"LOGIN="+username+" "+password, "WORK="+work,
+		"USERNAME="+username, "PASSWORD="+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),
 		"PATH="+r.installer.bin()+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	if s.build != "" {
-		if out, err := r.shell(ctx, s.build, env, buildLimit); err != nil {
+		if out, err := r.shell(s.build, env, 5*time.Minute); err != nil {
 			return "", fmt.Errorf("build: %w\n%s", err, out)
 		}
 	}
 	began := time.Now()
-	out, err := r.shell(ctx, s.run, env, r.timeout)
+	out, err := r.shell(s.run, env, r.timeout)
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, indent(out))
 	}
@@ -231,21 +218,21 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 }
 
 // shell runs a command, kills it and its children after a while, and returns its standard output; its standard error if it failed.
-func (r *runner) shell(ctx context.Context, command string, env []string, limit time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func (r *runner) shell(command string, env []string, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-ec", command)
 	var stdout, stderr bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.source, env, &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = endLimit
+	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if cmd.Process != nil {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it left behind
 	}
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case ctx.Err() != nil:
 		err = fmt.Errorf("did not end within %s", limit)
 	case errors.Is(err, exec.ErrWaitDelay):
 		err = errors.New("left processes behind")

@@ -26,6 +26,10 @@ type Config struct {
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
+	TLSCert, TLSKey string // PEM files: the TCP port speaks TLS and nothing else; both or neither
+	TLSClientCA     string // PEM file of the authorities that sign clients' certificates; empty = every client
+	AuthFile        string // users that may ask, see package authfile; empty = everybody may
+
 	Engine         string        // auto, uring, epoll or net
 	Loops          int           // event loops, each with a listener and a home lane: 1 to 1024
 	MaxConnections int           // more are told so and closed
@@ -89,6 +93,12 @@ func (c *Config) Validate() error {
 	within("DebugPort", c.DebugPort, 0, 65535)
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		wrong(map[bool]string{true: "TLSCert", false: "TLSKey"}[c.TLSCert == ""], "a certificate and its key go together")
+	}
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
+	}
 	if c.SockMode&^fs.ModePerm != 0 {
 		wrong("SockMode", "%#o: 0 to 0777 allowed", uint32(c.SockMode))
 	}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/authfile"
 	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/internal/httpapi"
 	"github.com/katsubushi/katsubushi/internal/issuer"
@@ -29,6 +30,8 @@ type Daemon struct {
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
 	engine  server.Engine
+	tls     *server.TLS    // nil = plain
+	users   *authfile.File // nil = everybody
 
 	connections server.Counters
 	commands    []protocol.Counters // one block for each loop
@@ -57,13 +60,16 @@ func New(c Config) (*Daemon, error) {
 		commands: make([]protocol.Counters, c.Loops),
 	}
 	d.issuer = issuer.New(issuer.Config{
-		Lanes: len(c.WorkerIDs), RunAhead: c.MaxRunAhead, Layout: c.Layout,
+		Lanes: len(c.WorkerIDs), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
 	d.engine = server.NewNet(server.Config{
 		Now: d.clock.Now, MaxConnections: int64(c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
 		IdleTimeout: c.IdleTimeout, DrainTimeout: c.DrainTimeout, Counters: &d.connections, Log: c.Log,
 	})
+	if err := d.loadSecrets(); err != nil {
+		return nil, err
+	}
 	// An address in use should be known now, not when the port opens.
 	lns, err := d.listen(1)
 	if err != nil {
@@ -71,6 +77,24 @@ func New(c Config) (*Daemon, error) {
 	}
 	lns[0].Close()
 	return d, d.listenHTTP()
+}
+
+// loadSecrets reads the certificate and the users, if there are any.
+func (d *Daemon) loadSecrets() (err error) {
+	if d.c.TLSCert != "" {
+		if d.tls, err = server.NewTLS(d.c.TLSCert, d.c.TLSKey, d.c.TLSClientCA); err != nil {
+			return err
+		}
+		if d.c.Sock != "" {
+			d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
+		}
+	}
+	if d.c.AuthFile != "" {
+		if d.users, err = authfile.Load(d.c.AuthFile); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Addr is where the memcached port listens. It waits until the port is open, or ctx ends: then it is nil.
@@ -91,14 +115,39 @@ func (d *Daemon) HTTPAddr() net.Addr {
 	return d.http.ln.Addr()
 }
 
-// Reload reads again what can change while the daemon runs.
-func (d *Daemon) Reload() { d.c.Log.Info("nothing to reload") }
+// Reload reads the certificate and the users again. Connections that are open keep what they have; if a file is not right, everything
+// stays as it was.
+func (d *Daemon) Reload() {
+	if d.tls == nil && d.users == nil {
+		d.c.Log.Info("nothing to reload: no certificate and no users are configured")
+	}
+	report := func(what string, err error) {
+		if err != nil {
+			d.c.Log.Error("not reloaded, the old one stays in force", "what", what, "error", err)
+		} else {
+			d.c.Log.Info("reloaded", "what", what)
+		}
+	}
+	if d.tls != nil {
+		report("certificate", d.tls.Reload())
+	}
+	if d.users != nil {
+		report("users", d.users.Reload())
+	}
+}
+
+// encrypted says whether the memcached port speaks TLS.
+func (d *Daemon) encrypted() bool { return d.tls != nil && d.c.Sock == "" }
 
 func (d *Daemon) listen(n int) ([]net.Listener, error) {
 	if d.c.Sock != "" {
 		return server.ListenUnix(d.c.Sock, d.c.SockMode, n)
 	}
-	return server.ListenTCP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.Port)), n)
+	lns, err := server.ListenTCP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.Port)), n)
+	if err == nil && d.tls != nil {
+		lns = d.tls.Wrap(lns)
+	}
+	return lns, err
 }
 
 func (d *Daemon) listenHTTP() (err error) {

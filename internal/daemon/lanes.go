@@ -3,9 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
-
-	"github.com/katsubushi/katsubushi/generator"
 )
 
 // fillLanes gives every lane a generator for one of the configured worker ids. Nothing records what they issue, so each starts above
@@ -13,14 +12,9 @@ import (
 func (d *Daemon) fillLanes() error {
 	d.c.Log.Warn("no state directory: ids may repeat if this host's clock goes back between two runs, or if another daemon has the same worker id")
 	for lane, worker := range d.c.WorkerIDs {
-		g, err := generator.NewSnowflake(generator.Options{
-			Layout: d.c.Layout, Worker: worker, RandomStart: d.c.RandomStart,
-			Lo: d.clock.Now() + d.c.MaxRunAhead.Milliseconds() + 1, Hi: d.c.Layout.End() - 1,
-		})
-		if err != nil {
+		if err := d.issuer.Publish(lane, worker, d.clock.Now()+d.c.MaxRunAhead.Milliseconds()+1, math.MaxInt64); err != nil {
 			return err
 		}
-		d.issuer.Publish(lane, g)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ var rules = []rule{
 		"it alone puts the parts together"},
 	{"internal/clienttest", []string{"generator"}, "it looks at the daemon from outside, as clients do"},
 	{"internal/clienttest/*", []string{"generator", "internal/clienttest"}, "it looks at the daemon from outside, as clients do"},
-	{"cmd/katsubushi", []string{"generator", "internal/daemon", "internal/server", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/daemon", "internal/server", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 	{"bench/*", []string{"bench/*"}, "it measures any server; an import of ours could flatter us"},
 }
