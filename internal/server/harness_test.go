@@ -19,6 +19,12 @@ import (
 	"time"
 )
 
+// TestMain leaves a processor beside those of the event loops, as the daemon does.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3))
+	os.Exit(m.Run())
+}
+
 // A maker is an engine under test.
 type maker struct {
 	name string

@@ -1,3 +1,5 @@
 package server
 
-func makers() []maker { return []maker{{"net", makeNet}} }
+func makers() []maker {
+	return []maker{{"net", makeNet}, {"epoll", func(c Config) Engine { return NewEpoll(c) }}}
+}

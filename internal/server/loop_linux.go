@@ -1,0 +1,325 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A loop is what the event loops of both engines for Linux have in common. Its fields belong to the goroutine that runs it, which is
+// locked to a thread; others reach it through signal.
+type loop struct {
+	*Config
+	open     func() Session
+	listener int  // descriptor, -1 when closed
+	shared   bool // other loops accept from the same socket
+	raw      bool // wait without telling the runtime; see raw_linux.go
+	loops    int  // of this engine
+	conns    table
+	spare    []*waiting // to be used again
+	again    []int32    // connections that get another turn without waiting for an event
+	now      int64      // of this turn
+	sweep    uint32     // number of the last sweep for idle connections
+	draining bool
+	failures backoff
+	resting  bool // accepting has failed, and signalAccept will come
+
+	lingering, lingeringLong []lingerer // since less, and since more, than the last signal of that kind
+	read, written            uint64     // in this turn; Counters are shared with other loops, so they are added to once a turn
+
+	mu      sync.Mutex // guards wake against being closed
+	wake    int        // an eventfd, -1 when closed
+	signals atomic.Uint32
+}
+
+type lingerer struct {
+	slot int32
+	life uint32
+}
+
+// Signals to a loop.
+const (
+	signalDrain  = 1 << iota // stop accepting, answer what has arrived, close
+	signalForce              // close everything
+	signalSweep              // look for idle connections
+	signalLinger             // give up connections that linger
+	signalAccept             // try again to accept
+)
+
+// A runner is an engine's way to run a loop.
+type runner interface {
+	run() error // until the loop is drained, or cannot go on
+	close()     // frees what the runner has
+}
+
+const (
+	spareBuffers = 16  // buffers that a loop keeps for later
+	turnAccepts  = 128 // connections accepted in one turn
+)
+
+// serveLoops runs a loop for each listener until all are drained.
+func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(int) Session, start func(*loop) (runner, error)) error {
+	files := socketFiles(lns)
+	loops := make([]*loop, 0, len(lns))
+	defer func() {
+		for _, l := range loops {
+			l.close()
+		}
+	}()
+	for i, ln := range lns {
+		l, err := newLoop(c, ln, func() Session { return open(i) })
+		if err != nil {
+			closeAll(lns[i:])
+			removeFiles(files)
+			return err
+		}
+		_, l.shared = ln.(*net.UnixListener)
+		l.shared = l.shared && len(lns) > 1
+		l.loops, l.raw = len(lns), mayBlockRaw(len(lns))
+		loops = append(loops, l)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	failures := make(chan error, len(loops))
+	for _, l := range loops {
+		running.Go(func() {
+			if err := l.run(start); err != nil {
+				failures <- err
+				cancel()
+			}
+		})
+	}
+	if period := sweepPeriod(c.IdleTimeout); c.IdleTimeout > 0 {
+		sweeper := time.NewTicker(period)
+		defer sweeper.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-sweeper.C:
+				signalAll(loops, signalSweep)
+			case <-ctx.Done():
+			}
+		}
+	}
+	<-ctx.Done()
+	removeFiles(files)
+	signalAll(loops, signalDrain)
+	force := time.AfterFunc(c.DrainTimeout, func() { signalAll(loops, signalForce) })
+	running.Wait()
+	force.Stop()
+	close(failures)
+	return <-failures
+}
+
+// newLoop takes the descriptor over from ln, which it closes: while ln is open the runtime's poller watches it, too.
+func newLoop(c *Config, ln net.Listener, open func() Session) (*loop, error) {
+	s, ok := ln.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("listener of type %T has no descriptor; only the net engine can serve it", ln)
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{Config: c, open: open, wake: -1}
+	err = control(func(fd int) error {
+		l.listener, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})("", "", raw)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	if _, tcp := ln.(*net.TCPListener); tcp {
+		// Accepted sockets inherit both, which saves two calls for each.
+		unix.SetsockoptInt(l.listener, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		unix.SetsockoptInt(l.listener, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+	}
+	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		l.close()
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	return l, ln.Close()
+}
+
+// mayBlockRaw tells whether loops may block in the kernel without handing their processor (the runtime's P) to other goroutines first.
+// They need one each then, there must be another for everything else, and the runtime must be able to interrupt them. The answer may
+// change while the program runs: the runtime follows the limits of its control group.
+func mayBlockRaw(loops int) bool {
+	return runtime.GOMAXPROCS(0) > loops && !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
+}
+
+func (l *loop) run(start func(*loop) (runner, error)) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r, err := start(l)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	return r.run()
+}
+
+func (l *loop) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wake >= 0 {
+		unix.Close(l.wake)
+		l.wake = -1
+	}
+	l.closeListener()
+}
+
+func (l *loop) closeListener() {
+	if l.listener >= 0 {
+		unix.Close(l.listener)
+		l.listener = -1
+	}
+}
+
+// signal asks something of the loop. It may be called from any goroutine, at any time.
+func (l *loop) signal(s uint32) {
+	if l.signals.Or(s)&s != 0 {
+		return // it has not got round to the last one
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wake >= 0 {
+		unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+func signalAll(loops []*loop, s uint32) {
+	for _, l := range loops {
+		l.signal(s)
+	}
+}
+
+// turnBegins reads the clock, once for everything that this turn does.
+func (l *loop) turnBegins() { l.now = l.Now() }
+
+func (l *loop) turnEnds() {
+	if l.read != 0 {
+		l.Counters.BytesRead.Add(l.read)
+	}
+	if l.written != 0 {
+		l.Counters.BytesWritten.Add(l.written)
+	}
+	l.read, l.written = 0, 0
+}
+
+// rest leaves the listener alone for a while, since accepting has failed.
+func (l *loop) rest(err error) {
+	l.resting = true
+	time.AfterFunc(l.failures.failed(l.Config, err), func() { l.signal(signalAccept) })
+}
+
+// digest has the session answer input, behind what it has left before, and appends the answer to out. What it leaves now is kept.
+func (l *loop) digest(c *conn, input, out []byte) []byte {
+	w := c.waiting
+	if w != nil && w.in.len() > 0 {
+		w.in.add(input)
+		input = w.in.bytes()
+	}
+	n, out, full, err := converse(c.session, l.now, input, out)
+	c.more, c.ending = full, err != nil
+	switch {
+	case w != nil && w.in.len() > 0:
+		w.in.drop(n)
+	case n < len(input):
+		w = l.wait(c)
+		w.in.add(input[n:])
+	}
+	if w != nil && !full && w.in.len() > maxInput && err == nil {
+		l.Log.Warn("closing a connection whose session does not consume its input", "bytes", w.in.len())
+		c.ending = true
+	}
+	l.settle(c)
+	return out
+}
+
+// wait gives c room for bytes that wait.
+func (l *loop) wait(c *conn) *waiting {
+	if c.waiting == nil {
+		if n := len(l.spare); n > 0 {
+			c.waiting, l.spare = l.spare[n-1], l.spare[:n-1]
+		} else {
+			c.waiting = new(waiting)
+		}
+	}
+	return c.waiting
+}
+
+// settle takes back the room if nothing waits any more.
+func (l *loop) settle(c *conn) {
+	if w := c.waiting; w != nil && w.in.len() == 0 && w.out.len() == 0 && !c.lingering {
+		c.waiting = nil
+		if len(l.spare) < spareBuffers && cap(w.in.buf) <= keepOutput && cap(w.out.buf) <= keepOutput {
+			l.spare = append(l.spare, w)
+		}
+	}
+}
+
+// queue gives c another turn.
+func (l *loop) queue(c *conn) {
+	if !c.queued {
+		c.queued = true
+		l.again = append(l.again, c.slot)
+	}
+}
+
+// linger notes that c was answered for the last time. It is closed when the client closes it, or has sent or taken too much.
+func (l *loop) linger(c *conn) {
+	c.lingering, c.more = true, false
+	w := l.wait(c)
+	w.in.drop(w.in.len())
+	w.left = lingerBytes
+	if len(l.lingering)+len(l.lingeringLong) == 0 {
+		time.AfterFunc(lingerTime, func() { l.signal(signalLinger) })
+	}
+	l.lingering = append(l.lingering, lingerer{c.slot, c.life})
+}
+
+// lingeredLong calls drop for the connections that were lingering at the last call already.
+func (l *loop) lingeredLong(drop func(*conn)) {
+	for _, e := range l.lingeringLong {
+		if c := l.conns.at(e.slot); c.life == e.life {
+			drop(c)
+		}
+	}
+	l.lingering, l.lingeringLong = l.lingeringLong[:0], l.lingering
+	if len(l.lingeringLong) > 0 {
+		time.AfterFunc(lingerTime, func() { l.signal(signalLinger) })
+	}
+}
+
+// sweepIdle calls drop for the connections that were idle for the whole time-out.
+func (l *loop) sweepIdle(drop func(*conn)) {
+	l.sweep++
+	l.conns.all(func(c *conn) {
+		if idle(l.sweep, c.last) {
+			l.Counters.IdleClosed.Add(1)
+			drop(c)
+		}
+	})
+}
+
+// forget gives back what a closed connection held.
+func (l *loop) forget(c *conn) {
+	if c.waiting != nil {
+		c.waiting.in.drop(c.waiting.in.len())
+		c.waiting.out.drop(c.waiting.out.len())
+		c.lingering = false
+		l.settle(c)
+	}
+	l.conns.vacate(c)
+	l.Counters.Current.Add(-1)
+}
