@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// A bar is a figure that the daemon's engines are meant to reach.
+type bar struct {
+	what  string
+	value func(r *results, server string) float64
+	unit  string
+	most  bool // the limit is the most that is good, not the least
+	limit map[string]float64
+}
+
+// bars are the goals that the project has set itself, by engine.
+func bars() []bar {
+	better := func(mode, than string) func(*results, string) float64 {
+		return func(r *results, server string) float64 {
+			return r.over(cell{mode, than}, cell{mode, server}, sample.cpuMicros)
+		}
+	}
+	limits := func(uring, epoll, net float64) map[string]float64 {
+		return map[string]float64{"katsubushi uring": uring, "katsubushi epoll": epoll, "katsubushi net": net}
+	}
+	none := math.NaN()
+	return []bar{
+		{what: "64 connections, against memcached", value: better("c64", reference), unit: "x", limit: limits(1.25, 1.08, 0.9)},
+		{what: "1 connection, against memcached", value: better("c1", reference), unit: "x", limit: limits(1, 1, none)},
+		{what: "pipelined, against memcached", value: better("pipelined", reference), unit: "x", limit: limits(14, 12, 10)},
+		{what: "pipelined, against redis INCR", value: better("pipelined", "redis"), unit: "x", limit: limits(1.7, none, none)},
+		{what: "100-key get, against memcached", value: better("multiget", reference), unit: "x", limit: limits(3, 2.6, 2.3)},
+		{
+			what: "1,000 connections, cost against own at 64",
+			value: func(r *results, server string) float64 {
+				return r.over(cell{"c1000", server}, cell{"c64", server}, sample.cpuMicros)
+			},
+			unit: "x", most: true, limit: limits(1.05, 1.05, 1.10),
+		},
+		{
+			what:  "idle connection, RSS",
+			value: func(r *results, server string) float64 { return median(r.idle[server]) },
+			unit:  " B", most: true, limit: limits(200, 100, 5<<10),
+		},
+	}
+}
+
+// verdict writes what a server reached and what it should have, "" where nothing is asked or nothing was measured.
+func (b bar) verdict(r *results, server string) string {
+	limit, ok := b.limit[server]
+	v := b.value(r, server)
+	if !ok || math.IsNaN(limit) || math.IsNaN(v) {
+		return ""
+	}
+	sign, reached := "≥", v >= limit
+	if b.most {
+		sign, reached = "≤", v <= limit
+	}
+	word := "short"
+	if reached {
+		word = "reached"
+	}
+	return fmt.Sprintf("%s%s, %s (%s %s)", number(v), b.unit, word, sign, number(limit))
+}
+
+// number writes three or four significant digits.
+func number(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return ""
+	case math.Abs(v) >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case math.Abs(v) >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case math.Abs(v) >= 1:
+		return fmt.Sprintf("%.2f", v)
+	default:
+		return fmt.Sprintf("%.3f", v)
+	}
+}

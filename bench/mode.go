@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A transport is the kind of listener that a mode needs.
+type transport string
+
+const (
+	overTCP  transport = "tcp"
+	overUnix transport = "unix"
+	overTLS  transport = "tls"
+)
+
+// A client is what drives the connections of a mode.
+type client int
+
+const (
+	rawClient  client = iota // the busy-polling loop
+	goClient                 // a goroutine for each connection, through net or crypto/tls
+	idleClient               // connections that say one get and then nothing
+)
+
+// A mode is one way to load a server.
+type mode struct {
+	name    string // what -modes takes
+	title   string
+	dialect string // text, meta or binary; a redis gets INCR instead of text
+	conns   int
+	depth   int // requests that a connection sends at once
+	keys    int // of one get
+	via     transport
+	client  client
+}
+
+// multiKeys is how many keys a multi-get asks for.
+const multiKeys = 100
+
+// modes are all there are, in the order of the report.
+func modes() []mode {
+	closed := func(n int) mode {
+		return mode{name: fmt.Sprintf("c%d", n), title: fmt.Sprintf("get, %d connections", n), conns: n}
+	}
+	all := []mode{
+		closed(1), closed(16), closed(64), closed(256), closed(1000),
+		{name: "pipelined", title: "get, 16 pipelined x 16 connections", conns: 16, depth: 16},
+		{name: "multiget", title: "get of 100 keys x 16 connections", conns: 16, keys: multiKeys},
+		{name: "binary", title: "binary GET, 64 connections", dialect: "binary"},
+		{name: "meta", title: "meta get (mg), 64 connections", dialect: "meta"},
+		{name: "unix", title: "get, unix socket, 64 connections", via: overUnix},
+		{name: "plain", title: "get, plain, crypto/tls client, 64 connections", client: goClient},
+		{name: "tls", title: "get, TLS, crypto/tls client, 64 connections", client: goClient, via: overTLS},
+		{name: "idle", title: "idle connections", client: idleClient, conns: 10000},
+	}
+	for i := range all {
+		m := &all[i]
+		m.dialect = orDefault(m.dialect, "text")
+		m.via = orDefault(m.via, overTCP)
+		m.conns = orDefault(m.conns, 64)
+		m.depth = orDefault(m.depth, 1)
+		m.keys = orDefault(m.keys, 1)
+	}
+	return all
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// chooseModes picks modes by name, in the order of the report; an empty list means all.
+func chooseModes(list string) ([]mode, error) {
+	all := modes()
+	if list == "" {
+		return all, nil
+	}
+	want := map[string]bool{}
+	for _, name := range strings.Split(list, ",") {
+		want[name] = true
+	}
+	var chosen []mode
+	for _, m := range all {
+		if want[m.name] {
+			chosen = append(chosen, m)
+			delete(want, m.name)
+		}
+	}
+	for name := range want {
+		return nil, fmt.Errorf("no mode %q; there are %s", name, modeNames())
+	}
+	return chosen, nil
+}
+
+func modeNames() string {
+	var names []string
+	for _, m := range modes() {
+		names = append(names, m.name)
+	}
+	return strings.Join(names, ",")
+}
+
+// newDialect makes the requests and the grammar of a mode for a server that speaks speech, "memcached" or "redis"; nil if the server has no
+// such thing. Each of the generator's loops needs its own.
+func newDialect(m mode, speech string, ids idCheck) dialect {
+	switch {
+	case speech == "redis" && (m.dialect != "text" || m.keys > 1):
+		return nil
+	case speech == "redis":
+		return respDialect{ids}
+	case m.dialect == "binary":
+		return binaryDialect{ids}
+	case m.dialect == "meta":
+		return newMeta(ids)
+	default:
+		return newText(m.keys, ids)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A peer is a server that takes part in a comparison.
+type peer struct {
+	name   string
+	speech string // "memcached" or "redis"
+	ours   bool
+	// command is the program and its arguments for a listener; nil arguments mean that the server has no such listener.
+	command func(at endpoint, dir string) []string
+	viaGo   bool     // takes part in the modes of the goroutine client
+	attach  *process // a server that was there before; command is not used
+}
+
+// maxConns is how many connections every server is told to allow.
+const maxConns = 12000
+
+func memcachedPeer() peer {
+	return peer{name: "memcached", speech: "memcached", command: func(at endpoint, dir string) []string {
+		args := []string{"memcached", "-t", "1", "-U", "0", "-m", "64", "-c", strconv.Itoa(maxConns)}
+		if me, err := user.Current(); err == nil {
+			args = append(args, "-u", me.Username) // it refuses to be root without being told
+		}
+		host, port, _ := net.SplitHostPort(at.address)
+		switch at.via {
+		case overUnix:
+			return append(args, "-s", at.address)
+		case overTLS:
+			args = append(args, "-Z", "-o", "ssl_chain_cert="+filepath.Join(dir, certFile)+",ssl_key="+filepath.Join(dir, keyFile))
+		}
+		return append(args, "-l", host, "-p", port)
+	}}
+}
+
+func redisPeer() peer {
+	return peer{name: "redis", speech: "redis", command: func(at endpoint, dir string) []string {
+		args := []string{"redis-server", "--save", "", "--appendonly", "no", "--dir", dir, "--maxclients", strconv.Itoa(maxConns)}
+		host, port, _ := net.SplitHostPort(at.address)
+		switch at.via {
+		case overUnix:
+			return append(args, "--port", "0", "--unixsocket", at.address)
+		case overTLS:
+			return nil
+		}
+		return append(args, "--bind", host, "--port", port)
+	}}
+}
+
+// oursPeer is the daemon with one engine. Every process of it gets four worker ids of its own: four, since one core can issue
+// more than the four million ids a second that one worker id has.
+func oursPeer(binary, engine string, nextWorker func() int) peer {
+	return peer{name: "katsubushi " + engine, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
+		w := nextWorker()
+		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn"}
+		if at.via == overUnix {
+			return append(args, "-sock", at.address)
+		}
+		host, port, _ := net.SplitHostPort(at.address)
+		if at.via == overTLS {
+			args = append(args, "-tls-cert", filepath.Join(dir, certFile), "-tls-key", filepath.Join(dir, keyFile))
+		}
+		return append(args, "-bind", host, "-port", port)
+	}}
+}
+
+// A process is a running server.
+type process struct {
+	at     endpoint
+	pid    int         // 0 if unknown
+	trust  *tls.Config // for an endpoint with TLS
+	issues bool        // a new id at every get, as opposed to a value that was stored
+	cmd    *exec.Cmd
+	ended  chan error
+	log    *os.File
+}
+
+// start runs a peer's server, pinned to cpu, and waits until it answers.
+func (p peer) start(via transport, cpu int, dir string, trust *tls.Config) (*process, error) {
+	at, err := freeEndpoint(via, dir)
+	if err != nil {
+		return nil, err
+	}
+	argv := p.command(at, dir)
+	if argv == nil {
+		return nil, fmt.Errorf("%s does not listen on %s", p.name, via)
+	}
+	log, err := os.CreateTemp(dir, "log")
+	if err != nil {
+		return nil, err
+	}
+	pr := &process{at: at, trust: trust, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan error, 1), log: log}
+	pr.cmd.Stdout, pr.cmd.Stderr = log, log
+	pr.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := startPinned(cpu, pr.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	pr.pid = pr.cmd.Process.Pid
+	go func() { pr.ended <- pr.cmd.Wait() }()
+	if err := pr.awaitReady(p.speech); err != nil {
+		pr.stop()
+		return nil, fmt.Errorf("start %q: %w; it said: %s", argv, err, pr.said())
+	}
+	return pr, nil
+}
+
+// awaitReady asks until the server gives what the benchmark asks for, storing it where the server does not make it up.
+func (pr *process) awaitReady(speech string) error {
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		err := pr.prime(speech)
+		if err == nil {
+			return nil
+		}
+		select {
+		case end := <-pr.ended:
+			pr.ended <- end
+			return fmt.Errorf("it ended (%v)", end)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// stop ends a server that start began.
+func (pr *process) stop() {
+	if pr.cmd == nil {
+		return
+	}
+	pr.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-pr.ended:
+	case <-time.After(10 * time.Second):
+		pr.cmd.Process.Kill()
+		<-pr.ended
+	}
+	pr.log.Close()
+}
+
+// said is the end of what the server wrote.
+func (pr *process) said() string {
+	b, err := os.ReadFile(pr.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	b = bytes.TrimSpace(b)
+	return string(b[max(0, len(b)-2000):])
+}
+
+// freeEndpoint finds a port or a path that nobody uses.
+func freeEndpoint(via transport, dir string) (endpoint, error) {
+	if via == overUnix {
+		f, err := os.CreateTemp(dir, "sock")
+		if err != nil {
+			return endpoint{}, err
+		}
+		return endpoint{via, f.Name()}, errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return endpoint{}, err
+	}
+	return endpoint{via, ln.Addr().String()}, ln.Close()
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The generator pins its process to one core and polls, so the tests run it as a process of its own: this binary, told to be the program.
+const actAsBench = "BENCH_TEST_ACT_AS_BENCH"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsBench) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// bench runs the program.
+func bench(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), actAsBench+"=1")
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err = cmd.Run()
+	return out.String(), errOut.String(), err
+}
+
+// need skips a test on a machine without a program, unless that is forbidden.
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
+		t.Fatalf("%s is not installed, and KATSUBUSHI_REQUIRE=1", program)
+	}
+	t.Skipf("%s is not installed", program)
+}
+
+func TestComparisonOfMemcached(t *testing.T) {
+	need(t, "memcached")
+	out := filepath.Join(t.TempDir(), "RESULTS.md")
+	_, stderr, err := bench(t, "-quick", "-servers", "memcached", "-out", out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	report, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modes() {
+		row := "| " + m.title + ": memcached | "
+		if m.client == idleClient {
+			row = "Resident bytes for each of 200 connections"
+		}
+		if !strings.Contains(string(report), row) {
+			t.Errorf("no row %q", row)
+		}
+	}
+	if strings.Contains(string(report), "was not measured") || t.Failed() {
+		t.Errorf("the report:\n%s", report)
+	}
+	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(out), "results.svg")); err != nil || !bytes.Contains(svg, []byte("memcached")) {
+		t.Errorf("the drawing: %v\n%s", err, svg)
+	}
+}
+
+func TestComparisonOfTheDaemon(t *testing.T) {
+	need(t, "memcached")
+	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes", "c1,c64,pipelined,multiget,unix,idle")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	for _, want := range []string{"| 64 connections, against memcached | ", "| katsubushi net | ", " ids of katsubushi were all different; a planted duplicate was found."} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in the report", want)
+		}
+	}
+	if strings.Contains(stdout, "was not measured") || t.Failed() {
+		t.Errorf("the report:\n%s", stdout)
+	}
+}
+
+func TestComparisonWithRedis(t *testing.T) {
+	need(t, "redis-server")
+	stdout, stderr, err := bench(t, "-quick", "-servers", "redis", "-modes", "c64,multiget,binary,unix,plain,tls,idle")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	if n := strings.Count(stdout, ": redis | "); n != 2 { // it has no multi-get, no binary protocol, and is left out with the goroutine client
+		t.Errorf("%d rows of redis, want 2:\n%s", n, stdout)
+	}
+}
+
+// answering serves every connection with a function from command line to answer.
+func answering(t *testing.T, answer func(line string, n int) string) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	lines := make(chan chan int)
+	go func() {
+		for n := 0; ; n++ {
+			reply, ok := <-lines
+			if !ok {
+				return
+			}
+			reply <- n
+		}
+	}()
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for r := bufio.NewReader(conn); ; {
+					line, err := r.ReadString('\n')
+					if err != nil {
+						return
+					}
+					n := make(chan int)
+					lines <- n
+					if _, err := conn.Write([]byte(answer(line, <-n))); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func id(n int) string {
+	return fmt.Sprintf("VALUE id 0 19\r\n%d\r\nEND\r\n", 1_000_000_000_000_000_000+n)
+}
+
+func TestAServerThatAlreadyRuns(t *testing.T) {
+	addr := answering(t, func(_ string, n int) string { return id(n) })
+	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "", "-against", addr, "-against-pid", fmt.Sprint(os.Getpid()), "-modes", "c1,c16,pipelined")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	for _, want := range []string{"get, 16 connections: " + addr, "ids of " + addr + " were all different"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
+func TestLoadOnOneServer(t *testing.T) {
+	addr := answering(t, func(_ string, n int) string { return id(n) })
+	stdout, stderr, err := bench(t, "load", "-addr", addr, "-mode", "pipelined", "-conns", "3", "-depth", "5", "-duration", "50ms", "-verify")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr)
+	}
+	if !strings.Contains(stdout, " requests/s, p50 ") || !strings.Contains(stdout, " ids, all different") {
+		t.Errorf("it said %q", stdout)
+	}
+}
+
+// After fifty good answers each of these servers goes wrong in its own way. Both clients must notice and say how.
+func TestAWrongServerEndsTheRun(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		wrong func(n int) string
+		want  string
+	}{
+		{"refusal", func(int) string { return "SERVER_ERROR id rate exceeded\r\n" }, `got "SERVER_ERROR id rate exceeded\r\n"`},
+		{"broken number", func(int) string { return "VALUE id 0 19\r\n1234567890x23456789\r\nEND\r\n" }, "want a decimal integer"},
+		{"duplicate", func(n int) string { return id(n / 2 * 2) }, "duplicate id 10000000000000000"},
+		{"two answers for one", func(n int) string { return id(n) + id(n+1<<40) }, "asked for"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, mode := range []string{"c1", "plain"} {
+				addr := answering(t, func(_ string, n int) string {
+					if n < 50 {
+						return id(n)
+					}
+					return tc.wrong(n)
+				})
+				_, stderr, err := bench(t, "load", "-addr", addr, "-mode", mode, "-conns", "1", "-duration", "10s", "-verify")
+				if err == nil || !strings.Contains(stderr, tc.want) {
+					t.Errorf("%s: want a failure with %q; got %v, %q", mode, tc.want, err, stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestASettingThatCannotBe(t *testing.T) {
+	for _, args := range [][]string{
+		{"-servers", "nonesuch"}, {"-modes", "nonesuch"}, {"stray"}, {"-idle-conns", "100000"}, {"-client-cpus", "x"},
+		{"load", "-mode", "idle"}, {"load", "-mode", "c1", "-keys", "1000"}, {"load", "-addr", "127.0.0.1:1"},
+	} {
+		if _, stderr, err := bench(t, args...); err == nil || stderr == "" {
+			t.Errorf("%q: %v, %q", args, err, stderr)
+		}
+	}
+}
+
+// The server's CPU clock that the reports rest on is the scheduler's own account.
+func TestProcessCPUIsSchedstat(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "load", "-addr", answering(t, func(_ string, n int) string { return id(n) }), "-duration", "10s")
+	cmd.Env = append(os.Environ(), actAsBench+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		low := schedstat(t, cmd.Process.Pid)
+		got, err := processCPU(cmd.Process.Pid)
+		high := schedstat(t, cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got > 100*time.Millisecond {
+			if got < low || got > high {
+				t.Errorf("the CPU clock says %v, schedstat %v before and %v after", got, low, high)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the process does not use its CPU")
+		}
+	}
+}
+
+// schedstat sums the first column of all threads.
+func schedstat(t *testing.T, pid int) (sum time.Duration) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no schedstat of process %d: %v", pid, err)
+	}
+	for _, f := range files {
+		var ns int64
+		if _, err := fmt.Sscan(fileText(f), &ns); err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
+}
