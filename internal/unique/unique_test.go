@@ -49,7 +49,7 @@ func TestZeroIsAnID(t *testing.T) {
 func TestTheFirstDuplicateIsKept(t *testing.T) {
 	var s Set
 	s.AddRun(10, 1, 100)
-	for _, id := range []uint64{50, 20, 50} {
+	for _, id := range []uint64{50, 20, 30} {
 		s.Add(id)
 	}
 	if d, _ := s.Duplicate(); d != 50 || s.Duplicates() != 3 || s.Len() != 100 {
