@@ -126,8 +126,8 @@ func (l Layout) sequenceShift() uint8 {
 }
 
 // window turns a window of milliseconds, both ends inclusive, into the ticks that lie wholly inside it: from first to before end.
-// lo and hi must not be before the epoch − 1. Both answers lie within the time field or just past it; first ≥ end when no tick fits.
+// Both answers lie within the time field or just past it; first ≥ end when no tick fits.
 func (l Layout) window(lo, hi int64) (first, end uint64) {
-	lo, hi = min(lo, l.End()), min(hi, l.End()-1)
+	lo, hi = min(max(lo, l.Epoch), l.End()), min(max(hi, l.Epoch-1), l.End()-1)
 	return uint64(lo-l.Epoch+l.Unit-1) / uint64(l.Unit), uint64(hi+1-l.Epoch) / uint64(l.Unit)
 }

@@ -58,10 +58,12 @@ const sealed = 1 << 63
 
 // Options are a Snowflake's settings.
 type Options struct {
-	Layout      Layout
-	Worker      uint64 // 0..Layout.MaxWorker()
-	Lo, Hi      int64  // the window, Unix ms, both inclusive; Hi = Lo−1 is an empty one, to be extended; math.MaxInt64 is no end
-	RandomStart bool   // start each tick that the clock has reached at a scattered sequence, not at 0: low-rate ids then spread over shards
+	Layout Layout
+	Worker uint64 // 0..Layout.MaxWorker()
+	// The window, Unix ms, both inclusive. Hi = Lo−1 is an empty one, to be extended; math.MaxInt64 is no end. What lies before the
+	// epoch is not used.
+	Lo, Hi      int64
+	RandomStart bool // start each tick that the clock has reached at a scattered sequence, not at 0: low-rate ids then spread over shards
 }
 
 // NewSnowflake makes a generator that has issued nothing. The caller owes it a window that overlaps with no other window of the same
@@ -74,10 +76,10 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 	if o.Worker > l.MaxWorker() {
 		return nil, fmt.Errorf("generator: worker id %d: 0 to %d allowed", o.Worker, l.MaxWorker())
 	}
-	if err := l.CheckTime(o.Lo); err != nil {
-		return nil, err
+	if o.Lo >= l.End() {
+		return nil, l.CheckTime(o.Lo)
 	}
-	if o.Hi < o.Lo-1 {
+	if o.Hi < o.Lo && o.Hi != o.Lo-1 {
 		return nil, fmt.Errorf("generator: window ends at Unix ms %d, more than one before its start %d", o.Hi, o.Lo)
 	}
 	s := &Snowflake{

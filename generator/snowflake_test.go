@@ -41,13 +41,29 @@ func TestNewRefuses(t *testing.T) {
 	for what, o := range map[string]Options{
 		"no layout":             {Lo: year2024, Hi: year2024},
 		"worker too large":      {Layout: l, Worker: 1024, Lo: year2024, Hi: year2024},
-		"before the epoch":      {Layout: l, Lo: l.Epoch - 1, Hi: year2024},
 		"past the time field":   {Layout: l, Lo: l.End(), Hi: l.End() + 5},
 		"far past it":           {Layout: l, Lo: math.MaxInt64, Hi: math.MaxInt64},
 		"window ends too early": {Layout: l, Lo: year2024, Hi: year2024 - 2},
 	} {
 		if _, err := NewSnowflake(o); err == nil {
 			t.Errorf("%s: accepted", what)
+		}
+	}
+}
+
+// A worker id that was never used may be granted from the beginning of time.
+func TestWindowFromBeforeTheEpoch(t *testing.T) {
+	for _, l := range unitLayouts() {
+		s := mustNew(t, Options{Layout: l, Lo: 1, Hi: l.Epoch + l.Unit - 1})
+		if s.Position() != 0 || s.Next() != l.Epoch || s.End() != l.Epoch+l.Unit-1 {
+			t.Errorf("%s: position %d, next %d, end %d", l, s.Position(), s.Next(), s.End())
+		}
+		if r := mustTake(t, s, 0, l.Epoch, 1); r.First != 0 {
+			t.Errorf("%s: the first id of all is %d", l, r.First)
+		}
+		s = mustNew(t, Options{Layout: l, Lo: math.MinInt64, Hi: l.Epoch - 1})
+		if _, err := s.Take(l.Epoch, l.Epoch, 1); !errors.Is(err, ErrWindow) {
+			t.Errorf("%s: a window before the epoch gave %v", l, err)
 		}
 	}
 }

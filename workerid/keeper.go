@@ -1,0 +1,202 @@
+package workerid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Lanes is what a Keeper needs of those who issue: slots, each with the generator of one worker id or none. Windows are in Unix ms,
+// both ends inclusive. Calls come from one goroutine.
+type Lanes interface {
+	// Publish makes a generator with this window and puts it into the lane, in place of the one there, with one atomic swap. The
+	// replaced one need not be sealed: it keeps to its own window. Errors are logged; the lane does without.
+	Publish(lane int, worker uint64, lo, hi int64) error
+	// Extend lengthens the window of the lane's generator.
+	Extend(lane int, lo, hi int64) error
+	// Seal ends the lane's generator for good and returns the last Unix ms that ids were issued from.
+	Seal(lane int) (last int64)
+}
+
+// Config is what a Keeper is made of. All fields without a default are needed.
+type Config struct {
+	Store     Store
+	Lanes     Lanes
+	Requests  []Request            // one for each lane; Owner is filled in if it is empty
+	Now       func() int64         // the id clock, Unix ms
+	RunAhead  time.Duration        // how far ahead of the clock ids are issued; it must be what the issuer goes by
+	Heartbeat time.Duration        // mean time between two extensions, well below the lease length; the stores name theirs
+	Timeout   time.Duration        // of one call of the store; default 1 s
+	Grace     time.Duration        // how long Run goes on after its context has ended, to give the leases back; default 2 s
+	CheckTime func(ms int64) error // the layout's: why no id can carry this time. nil means that all can
+	Log       *slog.Logger         // one line for each change of a lane
+}
+
+// A Keeper runs a Machine: it carries out its effects against a Store and the lanes, and tells it what came of them. Status and
+// Serving may be used from any goroutine.
+type Keeper struct {
+	c       Config
+	start   time.Time
+	events  chan Event
+	serving chan struct{} // closed when the first lane serves
+
+	mu      sync.Mutex // guards machine: Run steps it, Status reads it
+	machine *Machine
+}
+
+// NewKeeper makes a Keeper that has done nothing yet.
+func NewKeeper(c Config) *Keeper {
+	if c.Timeout == 0 {
+		c.Timeout = time.Second
+	}
+	if c.Grace == 0 {
+		c.Grace = 2 * time.Second
+	}
+	owner, requests := NewOwner(), make([]Request, len(c.Requests))
+	for i, r := range c.Requests {
+		if r.Owner == "" {
+			r.Owner = owner
+		}
+		requests[i] = r
+	}
+	return &Keeper{
+		c: c, start: time.Now(), serving: make(chan struct{}),
+		events: make(chan Event, len(requests)+2), // as many answers as can be due at once: no call ever blocks on it
+		machine: NewMachine(MachineConfig{
+			Requests: requests, RunAhead: c.RunAhead, Heartbeat: c.Heartbeat, CheckTime: c.CheckTime, Seed: rand.Uint64(),
+		}),
+	}
+}
+
+// Serving is closed once a lane has been Serving for the first time.
+func (k *Keeper) Serving() <-chan struct{} { return k.serving }
+
+// Status describes every lane.
+func (k *Keeper) Status() []LaneStatus {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.machine.Status(k.moment())
+}
+
+func (k *Keeper) moment() Moment { return Moment{Mono: time.Since(k.start), ID: k.c.Now()} }
+
+// Run keeps the leases until ctx ends, then seals every lane, gives the leases back and returns nil; or an error after Grace if some
+// could not be given back, because the store does not answer or says no. Their worker ids come free when the leases end. Run only once.
+func (k *Keeper) Run(ctx context.Context) error {
+	// Calls outlive ctx: the releases come after it.
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	timer, stop := time.NewTimer(0), ctx.Done()
+	defer timer.Stop()
+	var grace <-chan time.Time
+	var unreleased []error
+	for {
+		var e Event
+		select {
+		case <-timer.C:
+			e = Tick{}
+		case e = <-k.events:
+		case <-stop:
+			e, stop = Stop{}, nil
+			grace = time.After(k.c.Grace)
+		case <-grace:
+			return fmt.Errorf("workerid: the store did not answer for %v: leases are not given back", k.c.Grace)
+		}
+		if r, ok := e.(Released); ok && r.Err != nil {
+			unreleased = append(unreleased, fmt.Errorf("workerid: lease of lane %d not given back: %w", r.Lane, r.Err))
+		}
+		if k.step(calls, e) {
+			return errors.Join(unreleased...)
+		}
+		if at := k.deadline(); at >= 0 {
+			timer.Reset(at - time.Since(k.start))
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// step tells the machine one event and carries out what it wants. It reports whether that was all.
+func (k *Keeper) step(ctx context.Context, first Event) (finished bool) {
+	for queue := []Event{first}; len(queue) > 0; queue = queue[1:] {
+		k.mu.Lock()
+		effects := k.machine.Step(k.moment(), queue[0])
+		k.mu.Unlock()
+		for _, e := range effects {
+			switch e := e.(type) {
+			case Publish:
+				k.warn(e.Lane, k.c.Lanes.Publish(e.Lane, e.Grant.Worker, e.Grant.Lo, e.Grant.Hi))
+			case Lengthen:
+				k.warn(e.Lane, k.c.Lanes.Extend(e.Lane, e.Lo, e.Hi))
+			case Seal:
+				queue = append(queue, SealedAt{e.Lane, k.c.Lanes.Seal(e.Lane)})
+			case Changed:
+				k.changed(e)
+			case Finished:
+				finished = true
+			default:
+				k.call(ctx, e)
+			}
+		}
+	}
+	return finished
+}
+
+// call begins a call of the store. Its answer becomes an event, however late it comes.
+func (k *Keeper) call(ctx context.Context, e Effect) {
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, k.c.Timeout)
+		defer cancel()
+		switch e := e.(type) {
+		case Acquire:
+			g, err := k.c.Store.Acquire(ctx, e.Request)
+			k.events <- Acquired{e.Lane, g, err}
+		case Extend:
+			results, err := k.c.Store.Extend(ctx, e.Held)
+			k.events <- Extended{results, err}
+		case Release:
+			k.events <- Released{e.Lane, k.c.Store.Release(ctx, e.Grant, e.Last)}
+		}
+	}()
+}
+
+func (k *Keeper) deadline() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.machine.Deadline(k.moment())
+}
+
+func (k *Keeper) warn(lane int, err error) {
+	if err != nil {
+		k.c.Log.Error("generator not set", "lane", lane, "error", err)
+	}
+}
+
+func (k *Keeper) changed(e Changed) {
+	if e.To == Serving {
+		select {
+		case <-k.serving:
+		default:
+			close(k.serving)
+		}
+	}
+	level := slog.LevelInfo
+	if e.Reason != "" || e.To == Exhausted || e.To == Draining {
+		level = slog.LevelWarn
+	}
+	attrs := []any{"lane", e.Lane, "state", e.To.String()}
+	if e.From != e.To {
+		attrs = append(attrs, "was", e.From.String())
+	}
+	if e.Grant.Owner != "" {
+		attrs = append(attrs, "worker_id", e.Grant.Worker)
+	}
+	if e.Reason != "" {
+		attrs = append(attrs, "reason", e.Reason)
+	}
+	k.c.Log.Log(context.Background(), level, "lease", attrs...)
+}

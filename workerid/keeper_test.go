@@ -1,0 +1,299 @@
+package workerid_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/memstore"
+)
+
+// lanes are what a daemon has behind a Keeper, in the simplest way.
+type lanes []atomic.Pointer[generator.Snowflake]
+
+func (l lanes) Publish(lane int, worker uint64, lo, hi int64) error {
+	g, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: worker, Lo: lo, Hi: hi})
+	if err == nil {
+		l[lane].Store(g)
+	}
+	return err
+}
+func (l lanes) Extend(lane int, lo, hi int64) error { return l[lane].Load().Extend(lo, hi) }
+func (l lanes) Seal(lane int) (last int64)          { return l[lane].Load().Seal() }
+
+func (l lanes) take(lane int) error {
+	g := l[lane].Load()
+	if g == nil {
+		return errors.New("no generator")
+	}
+	_, err := g.Take(now(), now()+1000, 1)
+	return err
+}
+
+// now is the clock of a bubble, which begins in the year 2000, before the layout's epoch.
+func now() int64 { return time.Now().AddDate(25, 0, 0).UnixMilli() }
+
+// A faulty store fails or hangs when it is told to.
+type faulty struct {
+	workerid.Store
+	err  atomic.Pointer[error]
+	hang atomic.Bool
+}
+
+func (f *faulty) fail(err error) { f.err.Store(&err) }
+
+func (f *faulty) trouble(ctx context.Context) error {
+	if f.hang.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if err := f.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (f *faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	if err := f.trouble(ctx); err != nil {
+		return workerid.Grant{}, err
+	}
+	return f.Store.Acquire(ctx, want)
+}
+
+func (f *faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	if err := f.trouble(ctx); err != nil {
+		return nil, err
+	}
+	return f.Store.Extend(ctx, held)
+}
+
+func (f *faulty) Release(ctx context.Context, g workerid.Grant, last int64) error {
+	if err := f.trouble(ctx); err != nil {
+		return err
+	}
+	return f.Store.Release(ctx, g, last)
+}
+
+type bed struct {
+	*testing.T
+	keeper *workerid.Keeper
+	lanes  lanes
+	pool   *memstore.Pool
+	store  *faulty
+	log    bytes.Buffer
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// keep runs a Keeper of n lanes in a bubble, whose clock moves only when everybody waits.
+func keep(t *testing.T, n int, test func(*bed)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bed{T: t, lanes: make(lanes, n), ended: make(chan error, 1)}
+		b.pool = memstore.NewPool(memstore.Config{Min: 1, Max: 9, Lease: 60000, Now: now})
+		b.store = &faulty{Store: &memstore.Client{Pool: b.pool}}
+		requests := make([]workerid.Request, n)
+		for i := range requests {
+			requests[i] = workerid.Request{Min: 1, Max: 9}
+		}
+		b.keeper = workerid.NewKeeper(workerid.Config{
+			Store: b.store, Lanes: b.lanes, Requests: requests, Now: now, RunAhead: time.Second, Heartbeat: 5 * time.Second,
+			CheckTime: generator.Katsubushi().CheckTime,
+			Log:       slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{ReplaceAttr: noTime})),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		b.stop = stop
+		go func() { b.ended <- b.keeper.Run(ctx) }()
+		synctest.Wait()
+		test(b)
+		stop()
+		<-b.ended
+	})
+}
+
+func noTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+func (b *bed) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (b *bed) is(states ...workerid.State) {
+	b.Helper()
+	for i, s := range b.keeper.Status() {
+		if s.State != states[i] {
+			b.Fatalf("lane %d is %v (%s), not %v", i, s.State, s.Reason, states[i])
+		}
+		if err := b.lanes.take(i); (err == nil) != s.State.Issues() {
+			b.Errorf("lane %d is %v, and its generator says %v", i, s.State, err)
+		}
+	}
+}
+
+func TestKeeperServes(t *testing.T) {
+	keep(t, 3, func(b *bed) {
+		select {
+		case <-b.keeper.Serving():
+		default:
+			b.Fatal("not serving at once")
+		}
+		seen := map[uint64]bool{}
+		for range 100 { // ten minutes: many windows
+			b.pass(6 * time.Second)
+			b.is(workerid.Serving, workerid.Serving, workerid.Serving)
+		}
+		for _, s := range b.keeper.Status() {
+			if seen[s.Worker] || !s.Held || s.Left < 54*time.Second || s.Left > time.Minute || s.For != 10*time.Minute {
+				b.Errorf("%+v", s)
+			}
+			seen[s.Worker] = true
+		}
+		b.stop()
+		if err := <-b.ended; err != nil {
+			b.Error(err)
+		}
+		b.ended <- nil
+		b.is(workerid.Sealed, workerid.Sealed, workerid.Sealed)
+		// Everything was given back: somebody else can use it at once.
+		for range 3 {
+			g, err := b.pool.Acquire(workerid.Request{Owner: "x", Min: 1, Max: 3}, "t")
+			if err != nil || g.Lo > now()+1000 {
+				b.Errorf("%+v, %v", g, err)
+			}
+		}
+	})
+}
+
+func TestKeeperOutage(t *testing.T) {
+	for what, begin := range map[string]func(*faulty){
+		"errors":  func(f *faulty) { f.fail(errors.New("connection refused")) },
+		"silence": func(f *faulty) { f.hang.Store(true) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			keep(t, 1, func(b *bed) {
+				b.pass(30 * time.Second)
+				begin(b.store)
+				for range 53 {
+					b.pass(time.Second)
+					if s := b.keeper.Status()[0]; !s.State.Issues() {
+						b.Fatalf("%+v", s)
+					}
+				}
+				b.pass(10 * time.Second)
+				b.is(workerid.Exhausted)
+				b.pass(time.Hour)
+				b.is(workerid.Exhausted)
+				b.store.err.Store(nil)
+				b.store.hang.Store(false)
+				b.pass(8 * time.Second)
+				b.is(workerid.Serving)
+			})
+		})
+	}
+}
+
+func TestKeeperStartsWithoutAStore(t *testing.T) {
+	keep(t, 2, func(b *bed) {
+		b.is(workerid.Serving, workerid.Serving)
+	})
+	keep(t, 1, func(b *bed) {
+		b.store.fail(workerid.ErrLost)
+		b.pass(20 * time.Second)
+		b.store.fail(errors.New("connection refused"))
+		b.pass(2 * time.Minute)
+		b.is(workerid.Acquiring)
+		b.store.err.Store(nil)
+		b.pass(10 * time.Second)
+		b.is(workerid.Serving)
+	})
+}
+
+func TestKeeperStopsWithoutAStore(t *testing.T) {
+	keep(t, 1, func(b *bed) {
+		b.store.fail(errors.New("connection refused"))
+		b.stop()
+		if err := <-b.ended; err == nil || !strings.Contains(err.Error(), "connection refused") {
+			b.Error(err)
+		}
+		b.is(workerid.Sealed)
+		b.ended <- nil
+	})
+	keep(t, 1, func(b *bed) {
+		b.pass(4 * time.Second)
+		b.store.hang.Store(true)
+		begin := time.Now()
+		b.stop()
+		if err := <-b.ended; err == nil || time.Since(begin) > 2*time.Second {
+			b.Errorf("%v after %v", err, time.Since(begin))
+		}
+		b.is(workerid.Sealed)
+		b.ended <- nil
+	})
+}
+
+// One line for every change, and none for an error that goes on.
+func TestKeeperLog(t *testing.T) {
+	keep(t, 1, func(b *bed) {
+		b.pass(20 * time.Second)
+		b.store.fail(errors.New("connection refused"))
+		b.pass(2 * time.Minute)
+		b.store.err.Store(nil)
+		b.pass(10 * time.Second)
+		b.stop()
+		<-b.ended
+		b.ended <- nil
+		want := `level=INFO msg=lease lane=0 state=serving was=acquiring worker_id=1
+level=WARN msg=lease lane=0 state=degraded was=serving worker_id=1 reason="connection refused"
+level=WARN msg=lease lane=0 state=exhausted was=degraded worker_id=1 reason="connection refused"
+level=INFO msg=lease lane=0 state=serving was=exhausted worker_id=1
+level=INFO msg=lease lane=0 state=sealed was=serving worker_id=1
+`
+		if got := b.log.String(); got != want {
+			b.Errorf("log:\n%s", got)
+		}
+	})
+}
+
+func TestOwnersDiffer(t *testing.T) {
+	if a, b := workerid.NewOwner(), workerid.NewOwner(); a == b || strings.ContainsAny(a, " \n") {
+		t.Error(a, b)
+	}
+}
+
+func ExampleKeeper() {
+	pool := memstore.NewPool(memstore.Config{Min: 1, Max: 9, Lease: 60000, Now: now})
+	lanes := make(lanes, 1) // publishes generators; an issuer's
+	k := workerid.NewKeeper(workerid.Config{
+		Store:     &memstore.Client{Pool: pool},
+		Lanes:     lanes,
+		Requests:  []workerid.Request{{Min: 5, Max: 9}},
+		Now:       now,
+		RunAhead:  time.Second,
+		Heartbeat: 5 * time.Second,
+		Log:       slog.New(slog.DiscardHandler),
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- k.Run(ctx) }()
+	<-k.Serving()
+	s := k.Status()[0]
+	fmt.Println(s.State, s.Worker, lanes.take(0))
+	stop()
+	fmt.Println(<-ended, k.Status()[0].State, lanes.take(0))
+	// Output:
+	// serving 5 <nil>
+	// <nil> sealed generator: sealed
+}

@@ -1,0 +1,401 @@
+package workerid
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Pauses.
+const (
+	backoffFirst = 100 * time.Millisecond // before Acquire is tried again; doubled each time
+	backoffLast  = 5 * time.Second        // and no longer than this
+	lookAgain    = time.Second            // a lane that waits for the clock looks at it this often, as it may be set
+)
+
+// MachineConfig is what a Machine goes by.
+type MachineConfig struct {
+	Requests  []Request            // one for each lane: what it asks the store for
+	RunAhead  time.Duration        // how far ahead of the clock ids are issued
+	Heartbeat time.Duration        // mean time between two extensions; must be well below the lease length
+	CheckTime func(ms int64) error // why no id can carry this Unix ms, or nil; ids are not asked for at such times. Must be pure
+	Seed      uint64               // of the jitter; give each process another one
+}
+
+// A Machine decides how the leases of a daemon's lanes are acquired, extended, replaced and given back. It is pure: Step is told what
+// happened and when, and answers what is to be done. It is not safe for concurrent use.
+//
+// The state of a lane is not stored but follows from what it holds and from the clock, so that no order of events can leave it in one
+// that does not fit. Beside the table of states, these rules hold:
+//
+//   - at most one Extend and one Acquire are unanswered at a time; all lanes are extended together;
+//   - a window reaches the generator (Publish, Lengthen) only after the store's answer, and Seal always precedes Release;
+//   - a lane that lost its lease keeps its generator until the next one may issue or the old window is over, whichever is first;
+//   - errors change when something is tried again, never what may be issued.
+type Machine struct {
+	c          MachineConfig
+	lanes      []lane
+	jitter     uint64        // state of the random numbers
+	nextBeat   time.Duration // Mono of the next Extend
+	extending  []int         // the lanes of the unanswered Extend; nil if there is none
+	extendedAt time.Duration // when that was sent
+	failures   int           // of Extend, in a row
+	acquiring  bool          // an Acquire is unanswered
+	stopping   bool
+	finished   bool
+	effects    []Effect
+}
+
+type lane struct {
+	state    State
+	problem  problem       // why it is not as well as could be: the last error, zero when there is none
+	reported string        // the kind of the problem that the last Changed gave
+	since    time.Duration // Mono since when it is in this state
+
+	grant     Grant
+	held      bool // the store has grant down as ours, as far as we know
+	confirmed bool // and said that it may be used
+	failing   bool // the last extension failed
+	installed bool // the lane has a generator, not sealed
+	published bool // and that is of grant; else of a lease that was lost, whose window ends at lostHi
+	lostHi    int64
+
+	retryAt   time.Duration // Mono of the next Acquire
+	tries     int           // of Acquire in a row
+	sealing   bool          // Seal is unanswered
+	last      int64         // its answer
+	releasing bool          // Release was sent
+}
+
+// NewMachine makes a Machine whose lanes have nothing. Its first Deadline is at once.
+func NewMachine(c MachineConfig) *Machine {
+	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: c.Seed}
+}
+
+// Clone is a copy that goes on by itself, as a restored snapshot of a process does. It is there for simulations.
+func (m *Machine) Clone() *Machine {
+	c := *m
+	c.lanes, c.extending, c.effects = slices.Clone(m.lanes), slices.Clone(m.extending), nil
+	return &c
+}
+
+// Step tells what happened at now and returns what is to be done, in this order. The slice is valid until the next Step.
+func (m *Machine) Step(now Moment, e Event) []Effect {
+	clear(m.effects)
+	m.effects = m.effects[:0]
+	switch e := e.(type) {
+	case Acquired:
+		m.acquired(now, e)
+	case Extended:
+		m.extended(now, e)
+	case SealedAt:
+		l := &m.lanes[e.Lane]
+		l.sealing, l.last = false, e.Last
+	case Released:
+		l := &m.lanes[e.Lane]
+		l.held = false
+		if e.Err != nil {
+			l.problem = problemOf(fmt.Errorf("not released: %w", e.Err))
+		}
+	case Stop:
+		m.stop()
+	}
+	if m.stopping {
+		m.giveBack()
+	} else {
+		m.askForMore(now)
+	}
+	for i := range m.lanes {
+		m.settle(now, i)
+	}
+	return m.effects
+}
+
+func (m *Machine) do(e Effect) { m.effects = append(m.effects, e) }
+
+// Deadline is the Mono at which Step wants a Tick, if nothing happens before; negative if never.
+func (m *Machine) Deadline(now Moment) time.Duration {
+	if m.stopping {
+		return -1
+	}
+	at := time.Duration(-1)
+	sooner := func(t time.Duration) {
+		if t = max(t, now.Mono); at < 0 || t < at {
+			at = t
+		}
+	}
+	for i := range m.lanes {
+		l := &m.lanes[i]
+		if !l.held && !m.acquiring {
+			sooner(l.retryAt)
+		}
+		if l.extendable() {
+			sooner(m.nextBeat)
+		}
+		switch l.state {
+		case Waiting:
+			if behind := left(l.grant.Lo-m.runAhead(), now); behind > 0 { // else it waits for an extension
+				sooner(now.Mono + min(behind, lookAgain))
+			}
+		case Serving, Degraded:
+			if l.grant.Hi != Forever {
+				sooner(now.Mono + left(l.grant.Hi, now) + time.Millisecond)
+			}
+		case Draining:
+			sooner(now.Mono + min(left(l.lostHi, now)+time.Millisecond, lookAgain))
+		}
+	}
+	return at
+}
+
+func (m *Machine) runAhead() int64 { return m.c.RunAhead.Milliseconds() }
+
+func (l *lane) extendable() bool { return l.held && l.grant.Hi != Forever && !l.releasing }
+
+// askForMore begins the calls whose time has come.
+func (m *Machine) askForMore(now Moment) {
+	if now.Mono >= m.nextBeat {
+		m.beat(now)
+	}
+	if m.acquiring {
+		return
+	}
+	next := -1
+	for i := range m.lanes {
+		l := &m.lanes[i]
+		if !l.held && now.Mono >= l.retryAt && (next < 0 || l.retryAt < m.lanes[next].retryAt) {
+			next = i
+		}
+	}
+	if next < 0 {
+		return
+	}
+	if m.c.CheckTime != nil {
+		if err := m.c.CheckTime(now.ID); err != nil {
+			m.refused(now, next, problem{"time", err.Error()})
+			return
+		}
+	}
+	m.acquiring = true
+	m.do(Acquire{next, m.c.Requests[next]})
+}
+
+// beat extends everything that is held, or notes that the last beat is still unanswered.
+func (m *Machine) beat(now Moment) {
+	if m.extending != nil {
+		for _, i := range m.extending {
+			m.lanes[i].fail(problem{"no answer", fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
+		}
+		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
+		return
+	}
+	var held []Grant
+	for i := range m.lanes {
+		if l := &m.lanes[i]; l.extendable() {
+			held, m.extending = append(held, l.grant), append(m.extending, i)
+		}
+	}
+	if held == nil {
+		return
+	}
+	m.extendedAt, m.nextBeat = now.Mono, now.Mono+m.spread(m.c.Heartbeat, 0.1)
+	m.do(Extend{held})
+}
+
+func (l *lane) fail(p problem) { l.failing, l.problem = true, p }
+
+// A problem is what keeps a lane from being better. It is reported once as long as its kind stays the same, for its text may tell the time.
+type problem struct{ kind, text string }
+
+func problemOf(err error) problem {
+	for _, kind := range []error{ErrLost, ErrCloned, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
+		if errors.Is(err, kind) {
+			return problem{kind.Error(), err.Error()}
+		}
+	}
+	return problem{err.Error(), err.Error()}
+}
+
+func (m *Machine) acquired(now Moment, e Acquired) {
+	m.acquiring = false
+	l, unconfirmed := &m.lanes[e.Lane], errors.Is(e.Err, ErrUnconfirmed)
+	if e.Err != nil && !unconfirmed {
+		m.refused(now, e.Lane, problemOf(e.Err))
+		return
+	}
+	l.grant, l.held, l.confirmed, l.published = e.Grant, true, !unconfirmed, false
+	l.failing, l.problem, l.tries = false, problem{}, 0
+	l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
+	if m.nextBeat <= now.Mono { // nothing was held
+		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
+	}
+	if unconfirmed {
+		l.grant.Hi = l.grant.Lo - 1 // what Extend is to confirm, from the start
+		l.fail(problemOf(e.Err))
+		m.nextBeat = min(m.nextBeat, now.Mono+m.spread(backoffFirst, 0.5))
+	}
+}
+
+// refused notes that a lane got no worker id, and when to ask again.
+func (m *Machine) refused(now Moment, i int, why problem) {
+	l := &m.lanes[i]
+	l.problem = why
+	l.retryAt = now.Mono + m.spread(min(backoffFirst<<min(l.tries, 10), backoffLast), 0.5)
+	l.tries++
+}
+
+func (m *Machine) extended(now Moment, e Extended) {
+	lanes := m.extending
+	m.extending = nil
+	if e.Err == nil && len(e.Results) != len(lanes) {
+		e.Err = fmt.Errorf("workerid: %d grants were to be extended, and %d results came", len(lanes), len(e.Results))
+	}
+	failed := false
+	for k, i := range lanes {
+		r := Result{Err: e.Err}
+		if e.Err == nil {
+			r = e.Results[k]
+		}
+		m.extendedLane(now, i, r)
+		failed = failed || m.lanes[i].failing
+	}
+	if !failed {
+		m.failures = 0
+		return
+	}
+	again := now.Mono + m.spread(min(backoffFirst<<min(m.failures, 10), m.c.Heartbeat), 0.5)
+	m.nextBeat = min(max(m.nextBeat, now.Mono), again)
+	m.failures++
+}
+
+func (m *Machine) extendedLane(now Moment, i int, r Result) {
+	l := &m.lanes[i]
+	switch {
+	case errors.Is(r.Err, ErrCloned):
+		l.lose(r.Err)
+		m.seal(i)
+	case errors.Is(r.Err, ErrLost):
+		l.lose(r.Err)
+	case r.Err != nil:
+		l.fail(problemOf(r.Err))
+	case r.Grant.Worker != l.grant.Worker || r.Grant.Lo <= l.grant.Hi && r.Grant.Lo <= r.Grant.Hi:
+		l.fail(problemOf(fmt.Errorf("the store answered with worker id %d from %d, where %d ends at %d", r.Grant.Worker, r.Grant.Lo, l.grant.Worker, l.grant.Hi)))
+	case r.Grant.Lo > l.grant.Hi+1: // not contiguous: another generator
+		l.grant, l.published, l.confirmed = r.Grant, false, true
+		l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
+		l.failing, l.problem = false, problem{}
+	default:
+		lo, hi := l.grant.Hi+1, max(l.grant.Hi, r.Grant.Hi)
+		if l.published && hi >= lo && !m.stopping {
+			m.do(Lengthen{i, lo, hi})
+		}
+		l.grant.Hi, l.confirmed = hi, true
+		l.failing, l.problem = false, problem{}
+	}
+}
+
+// lose gives the lease up. Its window stays the generator's until it is over.
+func (l *lane) lose(err error) {
+	if l.published {
+		l.lostHi = l.grant.Hi
+	}
+	l.held, l.confirmed, l.published, l.failing = false, false, false, false
+	l.problem = problemOf(err)
+}
+
+func (m *Machine) stop() {
+	if m.stopping {
+		return
+	}
+	m.stopping = true
+	for i := range m.lanes {
+		m.seal(i)
+	}
+}
+
+func (m *Machine) seal(i int) {
+	if l := &m.lanes[i]; l.installed {
+		m.do(Seal{i})
+		l.installed, l.sealing = false, true
+	}
+}
+
+// giveBack releases what is sealed, once no answer is due that could change what there is to release.
+func (m *Machine) giveBack() {
+	done := !m.acquiring && m.extending == nil
+	for i := range m.lanes {
+		l := &m.lanes[i]
+		if l.held && !l.sealing && !l.releasing && m.extending == nil {
+			last := l.grant.Lo - 1
+			if l.published {
+				last = l.last
+			}
+			l.releasing = true
+			m.do(Release{i, l.grant, last})
+		}
+		done = done && !l.held && !l.sealing
+	}
+	if done && !m.finished {
+		m.finished = true
+		m.do(Finished{})
+	}
+}
+
+// settle publishes what has become usable and reports the state that follows.
+func (m *Machine) settle(now Moment, i int) {
+	l := &m.lanes[i]
+	if !m.stopping && l.held && l.confirmed && !l.published && (!l.draining(now) || l.reached(now, m.runAhead())) {
+		l.installed, l.published = true, true
+		m.do(Publish{i, l.grant})
+	}
+	state := m.stateOf(l, now)
+	if state == l.state && l.problem.kind == l.reported {
+		return
+	}
+	reason := l.problem.text
+	if state == Waiting && reason == "" {
+		reason = behind(l.grant.Lo, now)
+	}
+	m.do(Changed{i, l.grant, l.state, state, reason})
+	if state != l.state {
+		l.since = now.Mono
+	}
+	l.state, l.reported = state, l.problem.kind
+}
+
+// draining says whether the lane's generator may still issue from a lease that was lost.
+func (l *lane) draining(now Moment) bool { return l.installed && !l.published && now.ID <= l.lostHi }
+
+// reached says whether an id of the grant's window could be issued by now.
+func (l *lane) reached(now Moment, runAhead int64) bool {
+	return l.grant.Lo <= l.grant.Hi && now.ID+runAhead >= l.grant.Lo
+}
+
+func (m *Machine) stateOf(l *lane, now Moment) State {
+	switch {
+	case m.stopping:
+		return Sealed
+	case l.draining(now):
+		return Draining
+	case !l.published:
+		return Acquiring
+	case !l.reached(now, m.runAhead()):
+		return Waiting
+	case now.ID > l.grant.Hi:
+		return Exhausted
+	case l.failing:
+		return Degraded
+	}
+	return Serving
+}
+
+// spread varies a pause by part of it, in either direction, so that daemons do not act in step.
+func (m *Machine) spread(d time.Duration, part float64) time.Duration {
+	m.jitter += 0x9e3779b97f4a7c15 // SplitMix64
+	x := m.jitter
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return d + time.Duration(part*float64(d)*(2*float64(x>>11)/(1<<53)-1))
+}

@@ -1,0 +1,79 @@
+package workerid
+
+import (
+	"fmt"
+	"time"
+)
+
+// A State is a lane's; see the package comment.
+type State int
+
+// The states.
+const (
+	Acquiring State = iota
+	Waiting
+	Serving
+	Degraded
+	Draining
+	Exhausted
+	Sealed
+)
+
+// States is all of them, for metrics that have one series for each.
+func States() []State {
+	return []State{Acquiring, Waiting, Serving, Degraded, Draining, Exhausted, Sealed}
+}
+
+func (s State) String() string {
+	return [...]string{"acquiring", "waiting", "serving", "degraded", "draining", "exhausted", "sealed"}[s]
+}
+
+// Issues says whether a lane in this state issues ids.
+func (s State) Issues() bool { return s == Serving || s == Degraded || s == Draining }
+
+// A LaneStatus is what is to be told about a lane.
+type LaneStatus struct {
+	State  State
+	Reason string        // the last error that keeps it from being better, or empty
+	For    time.Duration // how long it has been in this state
+	Worker uint64        // the worker id whose lease is held, if Held
+	Held   bool
+	Lo, Hi int64         // its window, Unix ms; Hi may be Forever
+	Left   time.Duration // from now to the window's end, a century at most, negative after it; the lost window's while Draining
+}
+
+// Status describes every lane.
+func (m *Machine) Status(now Moment) []LaneStatus {
+	all := make([]LaneStatus, len(m.lanes))
+	for i := range m.lanes {
+		l := &m.lanes[i]
+		s := LaneStatus{State: l.state, Reason: l.problem.text, For: now.Mono - l.since, Held: l.held}
+		if l.held {
+			s.Worker, s.Lo, s.Hi = l.grant.Worker, l.grant.Lo, l.grant.Hi
+		}
+		switch {
+		case l.draining(now):
+			s.Left = left(l.lostHi, now)
+		case l.held:
+			s.Left = left(s.Hi, now)
+		}
+		if l.state == Waiting && s.Reason == "" {
+			s.Reason = behind(l.grant.Lo, now)
+		}
+		all[i] = s
+	}
+	return all
+}
+
+// left is the time from now to a Unix ms, at most a century either way.
+func left(until int64, now Moment) time.Duration {
+	const most = 100 * 365 * 24 * time.Hour
+	if until >= now.ID+most.Milliseconds() {
+		return most
+	}
+	return time.Duration(max(until-now.ID, -most.Milliseconds())) * time.Millisecond
+}
+
+func behind(lo int64, now Moment) string {
+	return fmt.Sprintf("the clock is %v behind the window", left(lo, now))
+}
