@@ -24,6 +24,7 @@ var rules = []rule{
 	{"protocol", nil, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"generator", nil, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"workerid", nil, "the lease machine decides; generators are published through a callback"},
+	{"workerid/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
 	{"workerid/*", []string{"workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"generator", "protocol"}, "it joins the two and knows neither sockets nor leases"},
