@@ -39,6 +39,16 @@ var benches = []struct {
 	{"gets", []byte("gets id\r\n"), 1},
 	{"pipeline16", bytes.Repeat([]byte("get id\r\n"), 16), 16},
 	{"get100", manyKeys(100), 100},
+	{"mg", []byte("mg id s v\r\n"), 1},
+	{"GETK", frameOf(0x0c, "", "id", ""), 1},
+}
+
+// frameOf is a binary request.
+func frameOf(opcode byte, extras, key, value string) []byte {
+	h := header{opcode: opcode}
+	b := h.appendResponse(nil, 0, len(extras), len(key), len(value), 0)
+	b[0] = magicRequest
+	return append(b, extras+key+value...)
 }
 
 func BenchmarkFeed(b *testing.B) {
@@ -56,11 +66,24 @@ func BenchmarkFeed(b *testing.B) {
 	}
 }
 
-func TestGetDoesNotAllocate(t *testing.T) {
+func TestNothingAllocates(t *testing.T) {
+	inputs := [][]byte{
+		[]byte("GETS a b\r\ngat 0 a\r\nGats 0 a b c\r\nmg aGVsbG8= b k v c Oo\r\nme k\r\nmd k k\r\nma k\r\nmn\r\nms k 1\r\nx\r\n"),
+		[]byte("set k 0 0 3\r\nabc\r\nset k 0 0 2147483645 noreply\r\nabc"),
+		[]byte("delete k\r\ntouch k 0\r\nincr k 1\r\nversion\r\nverbosity 1\r\nflush_all\r\nstats conns\r\nnonsense\r\n\r\n"),
+		append(frameOf(0x0a, "", "", ""), append(frameOf(0x01, "12345678", "k", "value"), frameOf(0x99, "", "k", "value")...)...),
+	}
 	for _, c := range benches {
-		s, out := counted(), make([]byte, 0, 1<<20)
-		if n := testing.AllocsPerRun(100, func() { s.Feed(0, c.in, out) }); n != 0 {
-			t.Errorf("%s: %v allocations", c.name, n)
+		inputs = append(inputs, c.in)
+	}
+	for _, in := range inputs {
+		out := make([]byte, 0, 1<<20)
+		s := counted()
+		if n := testing.AllocsPerRun(100, func() {
+			*s = Session{config: s.config}
+			s.Feed(0, in, out)
+		}); n != 0 {
+			t.Errorf("%.40q...: %v allocations", in, n)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 type Counter uint8
 
 const (
-	CmdGet     Counter = iota // get; binary GET, GETQ, GETK, GETKQ
+	CmdOther   Counter = iota // what has no kind of its own, unknown commands included
+	CmdGet                    // get; binary GET, GETQ, GETK, GETKQ
 	CmdGets                   // gets
 	CmdGat                    // gat, gats; binary GAT, GATQ, GATK, GATKQ
 	CmdMetaGet                // mg
@@ -21,8 +22,7 @@ const (
 	CmdFlush
 	CmdStats
 	CmdVersion
-	CmdAuth  // attempts to authenticate
-	CmdOther // the rest, unknown commands included
+	CmdAuth // attempts to authenticate
 
 	IDs             // ids sent: memcached's get_hits
 	Refused         // keys answered by an error instead of an id: get_misses

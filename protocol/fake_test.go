@@ -80,12 +80,18 @@ type conversation struct {
 
 func (c *conversation) feed(more []byte) {
 	c.pending = append(c.pending, more...)
+	const before = "what another session said"
 	for !c.closed && len(c.pending) > 0 {
-		n, reply, err := c.s.Feed(1, bytes.Clone(c.pending), nil)
+		in := bytes.Clone(c.pending)
+		n, reply, err := c.s.Feed(1, in, append(make([]byte, 0, len(before)+len(c.pending)%64), before...))
 		if n < 0 || n > len(c.pending) {
 			c.t.Fatalf("%d of %d bytes consumed", n, len(c.pending))
 		}
-		if len(reply) > 2*ReplyChunk {
+		if !bytes.Equal(in, c.pending) || !bytes.HasPrefix(reply, []byte(before)) {
+			c.t.Fatal("the input or an earlier reply was changed")
+		}
+		clear(in) // must not be kept
+		if reply = reply[len(before):]; len(reply) >= 2*ReplyChunk {
 			c.t.Fatalf("one reply of %d bytes", len(reply))
 		}
 		c.reply = append(c.reply, reply...)
@@ -98,7 +104,7 @@ func (c *conversation) feed(more []byte) {
 			break
 		}
 	}
-	if len(c.pending) >= MaxGetLine {
+	if !c.closed && len(c.pending) >= MaxGetLine {
 		c.t.Fatalf("%d bytes left unconsumed", len(c.pending))
 	}
 }

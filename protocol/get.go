@@ -1,9 +1,6 @@
 package protocol
 
-import (
-	"bytes"
-	"slices"
-)
+import "slices"
 
 // A form is how the VALUE lines of a get look, and what kind it is counted as.
 type form struct {
@@ -16,29 +13,51 @@ type form struct {
 // the error, later the error in place of END.
 func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 	t.add(f.kind, 1)
-	n, ok := countKeys(text)
+	if from, to := nextKey(text, 0); to == len(text) && from < to && to-from <= MaxKey && !isHTTP(text[from:]) {
+		s.getOne(t, text[from:], f)
+		return 0, nil
+	}
+	k, valid := s.span(text, ReplyChunk)
 	switch {
-	case n == 0:
+	case k.n == 0:
 		t.blame(errUnknown)
 		return 0, nil
-	case isHTTP(text):
+	case isHTTP(lastWord(text)):
 		t.add(Malformed, 1)
 		return 0, s.hangUp()
-	case !ok:
+	case !valid || k.end < len(text) && !validKeys(text[k.end:]):
 		t.blame(errFormat)
 		return 0, nil
 	}
 	begin := len(t.out)
-	left, sent, err := s.piece(t, text, f)
+	left, sent, err := s.piece(t, text, k, f)
 	if err != nil {
 		t.out = t.out[:begin]
-		t.add(Refused, n)
+		t.add(Refused, countKeys(text))
 		t.refuse(err)
 		return 0, nil
 	}
 	t.add(IDs, sent)
 	s.form = f
 	return left, nil
+}
+
+// getOne answers a get line of one key, which is what most of them are.
+func (s *Session) getOne(t *turn, key []byte, f form) {
+	id, err := s.issue(t, key)
+	if err != nil {
+		t.refuse(err)
+		return
+	}
+	var d decimal
+	d.set(id)
+	out := slices.Grow(t.out, len(key)+valueRoom)
+	out = append(append(append(out, "VALUE "...), key...), " 0 "...)
+	out = d.appendLen(out)
+	if f.cas {
+		out = d.appendTo(append(out, ' '))
+	}
+	t.out = append(d.appendLine(append(out, "\r\n"...)), "END\r\n"...)
 }
 
 // moreKeys goes on with a get line.
@@ -49,11 +68,11 @@ func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 	whole := in[:s.left]
 	text := trim(whole)
 	s.state = line
-	left, sent, err := s.piece(t, text, s.form)
+	k, _ := s.span(text, ReplyChunk)
+	left, sent, err := s.piece(t, text, k, s.form)
 	t.add(IDs, sent)
 	if err != nil {
-		n, _ := countKeys(text)
-		t.add(Refused, n-sent)
+		t.add(Refused, countKeys(text)-sent)
 		t.refuse(err)
 		left = 0
 	}
@@ -71,109 +90,22 @@ func (s *Session) getAndTouch(t *turn, text []byte, f form) (left int, err error
 	return s.get(t, rest, f)
 }
 
-// piece answers keys until the reply may have reached ReplyChunk, and ends the line with the last. left is how many bytes of keys are
-// still to be answered, sent how many keys were.
-func (s *Session) piece(t *turn, text []byte, f form) (left, sent int, err error) {
-	for room := ReplyChunk; len(text) > 0 && room > 0; {
-		n, end, size, source := s.span(text, room)
-		t.out = slices.Grow(t.out, size)
-		got, err := s.values(t, text[:end], source, n, f)
-		sent += got
+// piece answers keys until the reply may have reached ReplyChunk, and ends the line with the last. k is the span at the head of text.
+// left is how many bytes of keys are still to be answered, sent how many keys were.
+func (s *Session) piece(t *turn, text []byte, k span, f form) (left, sent int, err error) {
+	for room := ReplyChunk; ; k, _ = s.span(text, room) {
+		n, err := s.values(t, text[:k.end], k, f)
+		sent += n
 		if err != nil {
 			return len(text), sent, err
 		}
-		text, room = text[end:], room-size
-	}
-	if len(text) == 0 {
-		t.say("END\r\n")
-	}
-	return len(text), sent, nil
-}
-
-// valueRoom is the most that a key's answer takes besides the key: its frame, twice 20 digits and the END that may follow.
-const valueRoom = len("VALUE  0 20 \r\n\r\nEND\r\n") + 40
-
-// span measures the neighbouring keys of one source at the head of text that are answered in at most about room bytes.
-func (s *Session) span(text []byte, room int) (n, end, size, source int) {
-	for size < room {
-		key, next := nextKey(text, end)
-		if len(key) == 0 {
-			break
+		text, room = text[k.end:], room-k.size
+		if len(text) == 0 {
+			t.say("END\r\n")
+			return 0, sent, nil
 		}
-		from := s.config.Handler.Source(key)
-		if n > 0 && from != source {
-			break
+		if room <= 0 {
+			return len(text), sent, nil
 		}
-		source, end = from, next
-		size += len(key) + valueRoom
-		n++
-	}
-	return n, end, size, source
-}
-
-// values issues n ids of a source and answers the n keys of text with them; sent says how many, n unless issuing failed.
-func (s *Session) values(t *turn, text []byte, source, n int, f form) (sent int, err error) {
-	var d decimal
-	end := 0
-	for sent < n {
-		first, stride, got, err := s.config.Handler.Mint(t.now, source, n-sent)
-		if err != nil {
-			return sent, err
-		}
-		d.set(first)
-		for i := range got {
-			if i > 0 {
-				d.add(stride)
-			}
-			var key []byte
-			key, end = nextKey(text, end)
-			t.out = appendValue(t.out, key, d.text(), f)
-		}
-		sent += got
-	}
-	return sent, nil
-}
-
-func appendValue(out, key, id []byte, f form) []byte {
-	out = append(out, "VALUE "...)
-	out = append(out, key...)
-	out = append(out, " 0 "...)
-	if len(id) >= 10 {
-		out = append(out, byte('0'+len(id)/10))
-	}
-	out = append(out, byte('0'+len(id)%10))
-	if f.cas {
-		out = append(out, ' ')
-		out = append(out, id...)
-	}
-	out = append(out, "\r\n"...)
-	out = append(out, id...)
-	return append(out, "\r\n"...)
-}
-
-// nextKey finds the key at or after from, and where it ends. There is none when it is empty.
-func nextKey(text []byte, from int) (key []byte, end int) {
-	for from < len(text) && text[from] == ' ' {
-		from++
-	}
-	end = from
-	if i := bytes.IndexByte(text[from:], ' '); i >= 0 {
-		end += i
-	} else {
-		end = len(text)
-	}
-	return text[from:end], end
-}
-
-// countKeys counts the keys and tells whether all of them are short enough.
-func countKeys(text []byte) (n int, ok bool) {
-	ok = true
-	for end := 0; ; n++ {
-		var key []byte
-		key, end = nextKey(text, end)
-		if len(key) == 0 {
-			return n, ok
-		}
-		ok = ok && len(key) <= MaxKey
 	}
 }

@@ -30,6 +30,10 @@ type Config struct {
 	Handler  Handler
 	Counters *Counters // what the sessions did; several loops may share one, at the price of cache misses
 	Version  string    // the answer to version, N.N.N: clients parse it when they connect
+
+	// Auth tells whether a user with this password may have ids; nil = anybody may. It is called once per attempt, from the
+	// goroutine that called Feed, and keeps neither slice. It should take equally long whatever is wrong.
+	Auth func(user, password []byte) bool
 }
 
 // Check says what is wrong with the settings, or nil.

@@ -4,23 +4,28 @@ package protocol
 // connection; unconsumed input stays with the caller. It may not be used by two goroutines at once.
 type Session struct {
 	config  *Config
-	left    int64  // in keys: bytes of the line to come, LF included; in body: of the value, without its terminator
-	scanned uint32 // in line: bytes that were seen and hold no LF
+	left    int64  // in keys: bytes of the line to come, LF included; in body, credentials: of the value, without its terminator
+	scanned uint32 // in line, handshake: bytes that were seen and hold no LF
 	state   state
 	answer  answer // in body: what to say when it has ended
 	form    form   // in keys
 	long    bool   // in line: it is a get's, and so may exceed MaxLine
+	binary  bool   // the grammar
+	trusted bool   // the client has authenticated
 }
 
 // A state says what the next byte of the connection is.
 type state uint8
 
 const (
-	start  state = iota // the first: it chooses the grammar
-	line                // text: the first of a command line
-	keys                // text: one of a get line whose first keys are answered
-	body                // text: one of a data block
-	closed              // of no interest
+	start       state = iota // the first: it chooses the grammar
+	line                     // text: the first of a command line
+	keys                     // text: one of a get line whose first keys are answered
+	body                     // one of a data block, or of a frame's body, that is swallowed
+	handshake                // text: the first of a line of a client that has not authenticated
+	credentials              // text: the first of the data block with user and password
+	frame                    // binary: the first of a request
+	closed                   // of no interest
 )
 
 // NewSession makes the session of a new connection. c must have passed Check.
@@ -43,7 +48,12 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 	t := turn{now: now, out: out}
 	for n < len(in) && len(t.out)-len(out) < ReplyChunk && err == nil {
 		var k int
-		if k, err = s.step(&t, in[n:]); k == 0 {
+		if s.state == line { // most of the time
+			k, err = s.line(&t, in[n:])
+		} else {
+			k, err = s.step(&t, in[n:])
+		}
+		if k == 0 {
 			break
 		}
 		n += k
@@ -55,17 +65,36 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 // step consumes one command, or a part of one that can be answered without the rest. 0 means that more input is needed.
 func (s *Session) step(t *turn, in []byte) (int, error) {
 	switch s.state {
+	case start:
+		s.binary = in[0] == magicRequest
+		s.ready()
+		return s.step(t, in)
 	case line:
 		return s.line(t, in)
 	case keys:
 		return s.moreKeys(t, in)
 	case body:
 		return s.body(t, in), nil
-	case start:
-		s.state = line
-		return s.line(t, in)
+	case handshake:
+		return s.handshake(t, in)
+	case credentials:
+		return s.credentials(t, in)
+	case frame:
+		return s.frame(t, in)
 	default:
 		return len(in), ErrClose
+	}
+}
+
+// ready makes the next byte the first of a command.
+func (s *Session) ready() {
+	switch {
+	case s.binary:
+		s.state = frame
+	case s.locked():
+		s.state = handshake
+	default:
+		s.state = line
 	}
 }
 

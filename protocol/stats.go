@@ -1,36 +1,33 @@
 package protocol
 
-// stats answers a statistics group. Its values are the Handler's, its shape is the protocol's.
+// stats answers a statistics group. Its values are the Handler's, its form is the protocol's.
 func (s *Session) stats(t *turn, rest []byte) {
 	t.add(CmdStats, 1)
 	f := split(rest)
 	group := lower(make([]byte, 0, longestGroup), f.at(0))
-	switch {
-	case f.n > 0 && len(group) == 0:
-		t.blame(errUnknown)
-		return
-	case string(group) == "reset":
+	exists := len(group) == len(f.at(0))
+	switch string(group) {
+	case "reset":
 		t.say("RESET\r\n")
 		return
-	case string(group) == "detail":
+	case "detail":
 		t.statsDetail(f.at(1))
 		return
-	}
-	if !isEmptyGroup(group) {
-		var ok bool
-		if t.out, ok = textStats(s.config.Handler, group, t.out); !ok {
-			t.blame(errUnknown)
-			return
+	case "conns", "sizes": // exist, and have nothing to tell
+	default:
+		if exists {
+			t.out, exists = textStats(s.config.Handler, group, t.out)
 		}
+	}
+	if !exists {
+		t.blame(errUnknown)
+		return
 	}
 	t.say("END\r\n")
 }
 
 // longestGroup bounds the name of a statistics group, in bytes.
 const longestGroup = 32
-
-// isEmptyGroup names the groups that exist and have nothing to tell.
-func isEmptyGroup(group []byte) bool { return string(group) == "conns" || string(group) == "sizes" }
 
 // statsDetail switches on and off what we do not have: statistics by key prefix.
 func (t *turn) statsDetail(what []byte) {
@@ -44,7 +41,10 @@ func (t *turn) statsDetail(what []byte) {
 	}
 }
 
+// textStats and frameStats have what the Handler emits escape to the heap, which is why they see neither turn nor session.
+
 func textStats(h Handler, group, out []byte) ([]byte, bool) {
+	begin := len(out)
 	ok := h.Stats(group, func(name, value string) {
 		out = append(out, "STAT "...)
 		out = appendLine(out, name, MaxKey)
@@ -52,5 +52,21 @@ func textStats(h Handler, group, out []byte) ([]byte, bool) {
 		out = appendLine(out, value, MaxLine)
 		out = append(out, "\r\n"...)
 	})
+	if !ok {
+		out = out[:begin]
+	}
+	return out, ok
+}
+
+func frameStats(h Handler, to *header, group, out []byte) ([]byte, bool) {
+	request, begin := *to, len(out)
+	ok := h.Stats(group, func(name, value string) {
+		name, value = name[:min(len(name), MaxKey)], value[:min(len(value), MaxLine)]
+		out = request.appendResponse(out, statusOK, 0, len(name), len(value), 0)
+		out = append(append(out, name...), value...)
+	})
+	if !ok {
+		out = out[:begin]
+	}
 	return out, ok
 }

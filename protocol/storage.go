@@ -21,8 +21,8 @@ func (s *Session) store(t *turn, rest []byte, least int, a answer) {
 		return
 	}
 	quiet := f.noreply()
-	size, ok := parseInt(f.at(3), 32)
-	if !ok || size < 0 || size > math.MaxInt32-2 {
+	size, ok := parseSize(f.at(3))
+	if !ok {
 		t.blameUnless(quiet, errFormat)
 		return
 	}
@@ -48,6 +48,12 @@ func (s *Session) store(t *turn, rest []byte, least int, a answer) {
 	}
 }
 
+// parseSize reads the length of a data block.
+func parseSize(b []byte) (n int64, ok bool) {
+	n, ok = parseInt(b, 32)
+	return n, ok && n >= 0 && n <= math.MaxInt32-2
+}
+
 // swallow ignores the next n bytes, at least 1.
 func (s *Session) swallow(n int64) {
 	s.state, s.answer, s.left = body, sayNothing, n
@@ -59,14 +65,14 @@ func (s *Session) body(t *turn, in []byte) int {
 		n := min(s.left, int64(len(in)))
 		s.left -= n
 		if s.left == 0 && s.answer == sayNothing {
-			s.state = line
+			s.ready()
 		}
 		return int(n)
 	}
 	if len(in) < 2 {
 		return 0
 	}
-	s.state = line
+	s.ready()
 	switch {
 	case in[0] != '\r' || in[1] != '\n':
 		t.blame(errChunk)

@@ -35,7 +35,18 @@ func (s *Session) line(t *turn, in []byte) (int, error) {
 		return s.tooLong(t, in)
 	}
 	s.scanned, s.long = 0, false
-	return s.command(t, in[:n])
+	text := trim(in[:n])
+	var left int
+	var err error
+	if len(text) > 4 && string(text[:4]) == "get " { // the request that matters
+		left, err = s.get(t, text[4:], form{kind: CmdGet})
+	} else {
+		left, err = s.execute(t, text)
+	}
+	if left > 0 {
+		n = s.done(in[:n], text, left)
+	}
+	return n, err
 }
 
 func (s *Session) tooLong(t *turn, in []byte) (int, error) {
@@ -55,13 +66,6 @@ func (s *Session) mayBeLong(in []byte) bool {
 		}
 	}
 	return s.long
-}
-
-// command answers one complete line and reports how many of its bytes are done with: all, but for a get that is answered in pieces.
-func (s *Session) command(t *turn, whole []byte) (int, error) {
-	text := trim(whole)
-	left, err := s.execute(t, text)
-	return s.done(whole, text, left), err
 }
 
 // done leaves the last bytes of a get line's text to the next step.
@@ -84,7 +88,7 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 	case "GETS": // kayac's own client asks in upper case, and wants no cas
 		return s.get(t, rest, form{kind: CmdGets})
 	}
-	if isHTTP(text) {
+	if isHTTP(lastWord(text)) {
 		t.add(CmdOther, 1)
 		t.add(Malformed, 1)
 		return 0, s.hangUp()
@@ -116,6 +120,19 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		t.verbosity(rest)
 	case "stats":
 		s.stats(t, rest)
+	case "mg":
+		s.metaGet(t, rest)
+	case "mn":
+		t.add(CmdMeta, 1)
+		t.say("MN\r\n")
+	case "me":
+		s.metaDebug(t, rest)
+	case "ms":
+		s.metaSet(t, rest)
+	case "md":
+		t.metaMiss(CmdDelete, rest)
+	case "ma":
+		t.metaMiss(CmdIncr, rest)
 	case "version":
 		t.add(CmdVersion, 1)
 		t.say("VERSION ")
@@ -203,8 +220,7 @@ func cut(b []byte) (token, rest []byte, found bool) {
 	return b[i:], nil, false
 }
 
-// isHTTP tells whether a trimmed line ends in an HTTP version: a browser, or somebody who uses one against us. Nothing is said to it.
-func isHTTP(text []byte) bool {
-	last := text[bytes.LastIndexByte(text, ' ')+1:]
-	return len(last) >= 5 && string(last[:5]) == "HTTP/"
-}
+// isHTTP tells whether the last word of a line is an HTTP version: a browser, or somebody who uses one against us. It gets no answer.
+func isHTTP(word []byte) bool { return len(word) >= 5 && string(word[:5]) == "HTTP/" }
+
+func lastWord(text []byte) []byte { return text[bytes.LastIndexByte(text, ' ')+1:] }

@@ -1,0 +1,245 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// The binary grammar: a header, then extras, key and value, in both directions.
+//
+//	 0      1       2        4       5     6        8         12      16   24
+//	│magic │opcode │key     │extras │data │vbucket,│body     │opaque │cas │
+//	│      │       │length  │length │type │status  │length   │       │    │
+const (
+	magicRequest  = 0x80
+	magicResponse = 0x81
+	headerLen     = 24
+)
+
+// A status says how a request went.
+type status uint16
+
+const (
+	statusOK           status = 0x00
+	statusNotFound     status = 0x01
+	statusExists       status = 0x02
+	statusInvalid      status = 0x04
+	statusNotStored    status = 0x05
+	statusAuthError    status = 0x20
+	statusAuthContinue status = 0x21
+	statusUnknown      status = 0x81
+	statusTemporary    status = 0x86
+)
+
+// text is the body that goes with a failure.
+func (s status) text() string {
+	switch s {
+	case statusNotFound:
+		return "Not found"
+	case statusExists:
+		return "Data exists for key."
+	case statusInvalid:
+		return "Invalid arguments"
+	case statusNotStored:
+		return readOnly
+	case statusAuthError:
+		return "Auth failure."
+	case statusUnknown:
+		return "Unknown command"
+	}
+	return ""
+}
+
+// A header is what we need to know of a request's.
+type header struct {
+	opcode byte
+	extras int    // bytes
+	key    int    // bytes
+	body   int    // bytes: extras, key and value
+	opaque uint32 // comes back, whatever it means
+}
+
+func parseHeader(b []byte) header {
+	return header{
+		opcode: b[1],
+		key:    int(binary.BigEndian.Uint16(b[2:])),
+		extras: int(b[4]),
+		body:   int(binary.BigEndian.Uint32(b[8:])),
+		opaque: binary.BigEndian.Uint32(b[12:]),
+	}
+}
+
+func (h *header) value() int { return h.body - h.key - h.extras }
+
+// frame answers the request that in begins with. The header is judged before more is waited for, and no value is waited for but
+// credentials.
+func (s *Session) frame(t *turn, in []byte) (int, error) {
+	if in[0] != magicRequest {
+		t.add(Malformed, 1)
+		return len(in), s.hangUp()
+	}
+	if len(in) < headerLen {
+		return 0, nil
+	}
+	h := parseHeader(in)
+	op := opcodes[h.opcode]
+	if op.does == logIn || op.does == listMechanisms {
+		op = s.mechanism(op, &h)
+	}
+	switch {
+	case h.value() > MaxBody:
+		t.add(TooLong, 1)
+		return len(in), s.protocolError(t, op, &h)
+	case !op.fits(&h):
+		t.add(Malformed, 1)
+		return len(in), s.protocolError(t, op, &h)
+	case s.locked() && !op.open:
+		t.add(Unauthenticated, 1)
+		return s.refuseFrame(t, op, &h, statusAuthError), nil
+	case op.does == unknown:
+		t.add(Malformed, 1)
+		return s.refuseFrame(t, op, &h, statusUnknown), nil
+	case op.does == keepNothing:
+		return s.refuseFrame(t, op, &h, statusNotStored), nil
+	case op.does == addNothing:
+		return s.refuseFrame(t, op, &h, statusExists), nil
+	case op.does == logIn && h.value() > maxCredentials:
+		t.add(AuthErrors, 1)
+		return s.refuseFrame(t, op, &h, statusAuthError), nil
+	}
+	n := headerLen + h.body
+	if len(in) < n {
+		return 0, nil
+	}
+	t.add(op.kind, 1)
+	return n, s.act(t, op, &h, in[headerLen:n])
+}
+
+// mechanism makes the SASL requests unknown where there is nothing to authenticate against.
+func (s *Session) mechanism(op opcode, h *header) opcode {
+	if s.config.Auth == nil {
+		return opcode{kind: op.kind}
+	}
+	return op
+}
+
+// protocolError answers a frame that cannot be right, so that neither can what follows it.
+func (s *Session) protocolError(t *turn, op opcode, h *header) error {
+	t.add(op.kind, 1)
+	t.respond(h, statusInvalid, statusInvalid.text())
+	return s.hangUp()
+}
+
+// refuseFrame answers a request and swallows its body as it comes.
+func (s *Session) refuseFrame(t *turn, op opcode, h *header, why status) int {
+	t.add(op.kind, 1)
+	t.respond(h, why, why.text())
+	if h.body > 0 {
+		s.swallow(int64(h.body))
+	}
+	return headerLen
+}
+
+// act answers a request whose body is complete.
+func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
+	key, value := in[h.extras:h.extras+h.key], in[h.extras+h.key:]
+	switch op.does {
+	case giveID:
+		s.binaryGet(t, h, key, op.echo)
+	case giveVersion:
+		t.respond(h, statusOK, s.config.Version)
+	case giveStats:
+		s.binaryStats(t, h, key)
+	case doNothing:
+		if !op.quiet {
+			t.respond(h, statusOK, "")
+		}
+	case findNothing:
+		t.respond(h, statusNotFound, statusNotFound.text())
+	case partWays:
+		if !op.quiet {
+			t.respond(h, statusOK, "")
+		}
+		return s.hangUp()
+	case listMechanisms:
+		t.respond(h, statusOK, "PLAIN")
+	case logIn:
+		s.binaryLogIn(t, h, key, value)
+	}
+	return nil
+}
+
+// binaryGet answers with four bytes of flags, the key if it is to come back, and the id, which is the cas as well.
+func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
+	id, err := s.issue(t, key)
+	if err != nil {
+		t.respondError(h, err)
+		return
+	}
+	var d decimal
+	d.set(id)
+	if !echo {
+		key = nil
+	}
+	const flags = "\x00\x00\x00\x00"
+	out := slices.Grow(t.out, headerLen+len(flags)+len(key)+decimalRoom)
+	out = h.appendResponse(out, statusOK, len(flags), len(key), d.n, id)
+	out = append(append(out, flags...), key...)
+	t.out = d.appendTo(out)
+}
+
+// binaryStats answers with a frame for each statistic, and an empty one at the end.
+func (s *Session) binaryStats(t *turn, h *header, key []byte) {
+	group := lower(make([]byte, 0, longestGroup), key)
+	exists := len(group) == len(key)
+	switch string(group) {
+	case "reset", "conns", "sizes", "detail on", "detail off", "detail dump":
+	default:
+		if exists {
+			t.out, exists = frameStats(s.config.Handler, h, group, t.out)
+		}
+	}
+	if !exists {
+		t.respond(h, statusNotFound, statusNotFound.text())
+		return
+	}
+	t.respond(h, statusOK, "")
+}
+
+// binaryLogIn answers SASL: one mechanism, whose message may come in a second step.
+func (s *Session) binaryLogIn(t *turn, h *header, mechanism, message []byte) {
+	switch {
+	case string(mechanism) != "PLAIN":
+		t.add(AuthErrors, 1)
+		t.respond(h, statusAuthError, statusAuthError.text())
+	case len(message) == 0 && h.opcode == opSASLAuth:
+		t.respond(h, statusAuthContinue, "")
+	case s.plain(t, message):
+		t.respond(h, statusOK, "Authenticated")
+	default:
+		t.respond(h, statusAuthError, statusAuthError.text())
+	}
+}
+
+// respond answers with a status and a text.
+func (t *turn) respond(h *header, code status, text string) {
+	t.out = append(h.appendResponse(t.out, code, 0, 0, len(text), 0), text...)
+}
+
+// respondError is respond for a reason that the program behind gave.
+func (t *turn) respondError(h *header, reason error) {
+	text := reason.Error()
+	t.out = h.appendResponse(t.out, statusTemporary, 0, 0, min(len(text), MaxReason), 0)
+	t.out = appendLine(t.out, text, MaxReason)
+}
+
+// appendResponse appends the header of a response.
+func (h *header) appendResponse(out []byte, code status, extras, key, value int, cas uint64) []byte {
+	out = append(out, magicResponse, h.opcode)
+	out = binary.BigEndian.AppendUint16(out, uint16(key))
+	out = append(out, byte(extras), 0)
+	out = binary.BigEndian.AppendUint16(out, uint16(code))
+	out = binary.BigEndian.AppendUint32(out, uint32(extras+key+value))
+	out = binary.BigEndian.AppendUint32(out, h.opaque)
+	return binary.BigEndian.AppendUint64(out, cas)
+}

@@ -1,0 +1,236 @@
+package protocol
+
+import (
+	"encoding/base64"
+	"slices"
+)
+
+// The meta commands live among the text ones: two letters, a key, then flags of one letter, some with a token behind it. Flags that
+// ask for something come back in the order of the request.
+
+const (
+	errMetaFlags     = "CLIENT_ERROR options flags are too long\r\n"
+	errMetaDuplicate = "CLIENT_ERROR duplicate flag\r\n"
+	errMetaInvalid   = "CLIENT_ERROR invalid flag\r\n"
+	errMetaToken     = "CLIENT_ERROR bad token in command line format\r\n"
+	errMetaInitial   = "CLIENT_ERROR invalid numeric initial value\r\n"
+	errMetaDelta     = "CLIENT_ERROR invalid numeric delta value\r\n"
+	errMetaKey       = "CLIENT_ERROR error decoding key\r\n"
+	errMetaOpaque    = "CLIENT_ERROR opaque token too long\r\n"
+
+	maxMetaFlags = 18 // flags of one command
+	maxOpaque    = 32 // bytes of an opaque flag, its letter included
+
+	// metaRoom is the most that the answer to a meta command takes besides the key: an id up to three times, an opaque, small change.
+	metaRoom = 256
+)
+
+// A meta is a meta command taken apart.
+type meta struct {
+	key    []byte // as it was sent
+	flags  []byte // the rest of the line
+	value  bool   // v: the id is wanted
+	base64 bool   // b: the key is base64
+}
+
+// parseMeta takes the arguments of a meta command apart; skip says how many tokens stand between the key and the flags. complaint is
+// what is wrong, "" when nothing is.
+func parseMeta(rest []byte, skip int) (m meta, complaint string) {
+	m.key, m.flags, _ = cut(rest)
+	for range skip {
+		_, m.flags, _ = cut(m.flags)
+	}
+	switch {
+	case len(m.key) == 0:
+		return m, errUnknown
+	case len(m.key) > MaxKey:
+		return m, errFormat
+	}
+	var seen [2]uint64 // a bit for each letter
+	n := 0
+	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
+		letter := flag[0]
+		if n++; n > maxMetaFlags {
+			return m, errMetaFlags
+		}
+		if letter >= 127 || seen[letter/64]>>(letter%64)&1 != 0 {
+			return m, errMetaDuplicate
+		}
+		seen[letter/64] |= 1 << (letter % 64)
+		if complaint = checkFlag(letter, flag[1:]); complaint != "" {
+			return m, complaint
+		}
+		m.value = m.value || letter == 'v'
+		m.base64 = m.base64 || letter == 'b'
+	}
+	if m.base64 && !isBase64(m.key) {
+		return m, errMetaKey
+	}
+	return m, ""
+}
+
+// checkFlag knows all flags of all meta commands, as memcached does: what a flag is for is the command's affair.
+func checkFlag(letter byte, token []byte) (complaint string) {
+	ok := true
+	switch letter {
+	case 'N', 'T', 'R':
+		_, ok = parseInt(token, 32)
+		complaint = errMetaToken
+	case 'C', 'E':
+		_, ok = parseUint(token, 64)
+		complaint = errMetaToken
+	case 'F':
+		_, ok = parseUint(token, 32)
+		complaint = errFormat
+	case 'J':
+		_, ok = parseUint(token, 64)
+		complaint = errMetaInitial
+	case 'D':
+		_, ok = parseUint(token, 64)
+		complaint = errMetaDelta
+	case 'O':
+		ok = len(token) < maxOpaque
+		complaint = errMetaOpaque
+	case 'b', 'c', 'f', 'h', 'k', 'l', 'q', 's', 't', 'u', 'v', 'x', 'I', 'L', 'M', 'P':
+	default:
+		return errMetaInvalid
+	}
+	if ok {
+		return ""
+	}
+	return complaint
+}
+
+func isBase64(key []byte) bool {
+	var b [MaxKey]byte
+	n, err := base64.StdEncoding.Decode(b[:], key)
+	return err == nil && n > 0
+}
+
+// name is the key that a Handler knows. out is scratch: behind its end there is room, so that decoding allocates nothing.
+func (m *meta) name(out []byte) []byte {
+	if !m.base64 {
+		return m.key
+	}
+	name := out[len(out) : len(out)+len(m.key)]
+	n, _ := base64.StdEncoding.Decode(name, m.key)
+	return name[:n]
+}
+
+// metaGet answers mg: with v the id and what the flags ask about it, without v only that. The q flag silences misses, of which there
+// are none.
+func (s *Session) metaGet(t *turn, rest []byte) {
+	t.add(CmdMetaGet, 1)
+	m, complaint := parseMeta(rest, 0)
+	if complaint != "" {
+		t.blame(complaint)
+		return
+	}
+	out := slices.Grow(t.out, metaRoom+len(m.key))
+	id, err := s.issue(t, m.name(out))
+	if err != nil {
+		t.refuse(err)
+		return
+	}
+	var d decimal
+	d.set(id)
+	if m.value {
+		out = d.appendLen(append(out, "VA "...))
+	} else {
+		out = append(out, "HD"...)
+	}
+	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
+		switch flag[0] {
+		case 's':
+			out = d.appendLen(append(out, " s"...))
+		case 'c':
+			out = d.appendTo(append(out, " c"...))
+		case 'f', 'h', 'l': // no flags, not fetched before, made just now
+			out = append(out, ' ', flag[0], '0')
+		case 't':
+			out = append(out, " t-1"...)
+		default:
+			out = m.echo(out, flag)
+		}
+	}
+	if out = append(out, "\r\n"...); m.value {
+		out = d.appendLine(out)
+	}
+	t.out = out
+}
+
+// echo appends the flags that come back as they were sent, whatever the answer is.
+func (m *meta) echo(out, flag []byte) []byte {
+	switch {
+	case flag[0] == 'O':
+		out = append(append(out, ' '), flag...)
+	case flag[0] == 'k' && m.base64:
+		out = append(append(append(out, " k"...), m.key...), " b"...)
+	case flag[0] == 'k':
+		out = append(append(out, " k"...), m.key...)
+	}
+	return out
+}
+
+// metaMiss answers md and ma: nothing is ever found.
+func (t *turn) metaMiss(kind Counter, rest []byte) {
+	t.add(kind, 1)
+	m, complaint := parseMeta(rest, 0)
+	if complaint != "" {
+		t.blame(complaint)
+		return
+	}
+	out := append(t.out, "NF"...)
+	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
+		out = m.echo(out, flag)
+	}
+	t.out = append(out, "\r\n"...)
+}
+
+// metaSet answers ms when its data block has been swallowed. Errors are not silenced by q.
+func (s *Session) metaSet(t *turn, rest []byte) {
+	t.add(CmdSet, 1)
+	f := split(rest)
+	size, ok := parseSize(f.at(1))
+	switch {
+	case f.n == 0:
+		t.blame(errUnknown)
+		return
+	case !ok:
+		t.blame(errFormat)
+		return
+	}
+	switch _, complaint := parseMeta(rest, 1); {
+	case complaint != "":
+		t.blame(complaint)
+		s.swallow(size + 2)
+	case size > MaxBody:
+		t.add(TooLong, 1)
+		t.say(errTooLarge)
+		s.swallow(size + 2)
+	default:
+		s.state, s.answer, s.left = body, sayReadOnly, size
+	}
+}
+
+// metaDebug answers me, which describes an item: the id that the key would be answered with.
+func (s *Session) metaDebug(t *turn, rest []byte) {
+	t.add(CmdMeta, 1)
+	f := split(rest)
+	m := meta{key: f.at(0), base64: string(f.at(1)) == "b"}
+	if n := len(m.key); n == 0 || n > MaxKey || m.base64 && !isBase64(m.key) {
+		t.blame(errFormat)
+		return
+	}
+	out := slices.Grow(t.out, metaRoom+len(m.key))
+	id, err := s.issue(t, m.name(out))
+	if err != nil {
+		t.refuse(err)
+		return
+	}
+	var d decimal
+	d.set(id)
+	out = append(append(append(out, "ME "...), m.key...), " exp=-1 la=0 cas="...)
+	out = append(d.appendTo(out), " fetch=yes cls=1 size="...)
+	t.out = append(d.appendLen(out), "\r\n"...)
+}
