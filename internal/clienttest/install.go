@@ -94,7 +94,9 @@ func debianVersion(name string) string {
 	if i := strings.LastIndexByte(version, '-'); i > 0 {
 		version = version[:i]
 	}
-	version, _, _ = strings.Cut(version, "+")
+	if i := strings.IndexAny(version, "+~"); i > 0 { // repacked, pre-release
+		version = version[:i]
+	}
 	return version
 }
 
@@ -126,6 +128,11 @@ func (in *installer) npm(name string) (string, error) {
 }
 
 func (in *installer) npmInstall(dir string) error {
+	if _, err := exec.LookPath("npm"); err != nil {
+		if out, err := aptGet("install", "-y", "--no-install-recommends", "nodejs", "npm"); err != nil {
+			return fmt.Errorf("package nodejs: %s", lastLine(out, err))
+		}
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

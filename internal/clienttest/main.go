@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -18,19 +19,26 @@ import (
 	"time"
 )
 
+const (
+	buildLimit = 5 * time.Minute  // for compiling a set-up's program
+	endLimit   = 10 * time.Second // for what a set-up started to end after it
+)
+
 func main() {
 	var (
 		only    = flag.String("only", "", "run the set-ups whose name, language or protocol matches this regular expression")
 		plain   = flag.Bool("plain", false, "run against memcached and check only what each set-up does, not the ids")
-		tapped  = flag.Bool("bytes", false, "relay what set-ups and daemon say, check which protocol it is, show it if a set-up fails")
+		tapped  = flag.Bool("bytes", false, "relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a set-up fails")
 		table   = flag.String("table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
 		timeout = flag.Duration("timeout", time.Minute, "of one set-up")
 	)
 	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	pattern, err := regexp.Compile("(?i)" + *only)
 	if err == nil {
 		var failed int
-		failed, err = run(pattern, *plain, *tapped, *table, *timeout)
+		failed, err = run(ctx, pattern, *plain, *tapped, *table, *timeout)
 		if err == nil && failed == 0 {
 			return
 		}
@@ -49,7 +57,7 @@ type result struct {
 	text    string // what it did, or why not
 }
 
-func run(pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.Duration) (failed int, err error) {
+func run(ctx context.Context, pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.Duration) (failed int, err error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return 0, err
@@ -66,7 +74,7 @@ func run(pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.
 		return 0, err
 	}
 	r.installer = installer{source: r.source, work: r.work}
-	r.launcher = launcher{plain: plain, work: r.work, running: make(map[string]*daemon)}
+	r.launcher = launcher{plain: plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
 	if err := r.findServer(root, plain); err != nil {
 		return 0, err
 	}
@@ -81,16 +89,18 @@ func run(pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.
 	count := map[string]int{}
 	var results []result
 	for _, s := range chosen {
-		res := r.try(s)
+		if err := ctx.Err(); err != nil {
+			r.launcher.stop()
+			return 0, err
+		}
+		res := r.try(ctx, s)
 		fmt.Printf("%s  %s %s: %s\n", res.verdict, res.setup, res.version, res.text)
 		count[res.verdict]++
 		results = append(results, res)
 	}
-	for _, d := range r.launcher.running {
-		if err := d.stop(); err != nil {
-			fmt.Printf("FAIL  %v\n", err)
-			count["FAIL"]++
-		}
+	for _, err := range r.launcher.stop() {
+		fmt.Printf("FAIL  %v\n", err)
+		count["FAIL"]++
 	}
 	if table != "" {
 		if err := rewriteTable(table, results); err != nil {
@@ -135,7 +145,7 @@ func (r *runner) findServer(root string, plain bool) error {
 }
 
 // try installs, builds, runs and checks one set-up.
-func (r *runner) try(s *setup) result {
+func (r *runner) try(ctx context.Context, s *setup) result {
 	res := result{setup: s, verdict: "FAIL"}
 	version, err := r.installer.version(s)
 	if err != nil {
@@ -149,12 +159,15 @@ func (r *runner) try(s *setup) result {
 	d, err := r.launcher.get(s.server)
 	if err != nil {
 		res.text = err.Error()
+		if errors.Is(err, errOurs) {
+			res.verdict = "SKIP"
+		}
 		return res
 	}
 	if r.tapped && d.kind == "" {
-		res.text, err = r.exerciseTapped(s, d)
+		res.text, err = r.exerciseTapped(ctx, s, d)
 	} else {
-		res.text, err = r.exercise(s, d, d.port)
+		res.text, err = r.exercise(ctx, s, d, d.port)
 	}
 	if err != nil {
 		res.text = err.Error()
@@ -165,13 +178,16 @@ func (r *runner) try(s *setup) result {
 }
 
 // exerciseTapped is exercise with a tap on the wire.
-func (r *runner) exerciseTapped(s *setup, d *daemon) (string, error) {
+func (r *runner) exerciseTapped(ctx context.Context, s *setup, d *daemon) (string, error) {
 	t, err := newTap(d.port)
 	if err != nil {
 		return "", err
 	}
 	defer t.listener.Close()
-	text, err := r.exercise(s, d, t.port())
+	text, err := r.exercise(ctx, s, d, t.port())
+	if err := os.WriteFile(filepath.Join(r.work, s.dir(), "conversation"), []byte(t.String()), 0o644); err != nil {
+		return "", err
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, t)
 	}
@@ -182,7 +198,7 @@ func (r *runner) exerciseTapped(s *setup, d *daemon) (string, error) {
 }
 
 // exercise builds and runs a set-up's program and checks what it printed.
-func (r *runner) exercise(s *setup, d *daemon, port int) (string, error) {
+func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (string, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return "", err
@@ -192,18 +208,18 @@ func (r *runner) exercise(s *setup, d *daemon, port int) (string, error) {
 		return "", err
 	}
 	env := append(os.Environ(),
-		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket,
+		"HOST="+host, "PORT="+strconv.Itoa(port), "SOCKET="+d.socket, "CERT="+d.cert,
 		"SPARE_PORT="+strconv.Itoa(ports[0]), "STATS_PORT="+strconv.Itoa(ports[1]),
-		"USERNAME="+username, "PASSWORD="+password, "WORK="+work,
+		"LOGIN="+username+" "+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),
 		"PATH="+r.installer.bin()+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	if s.build != "" {
-		if out, err := r.shell(s.build, env, 5*time.Minute); err != nil {
+		if out, err := r.shell(ctx, s.build, env, buildLimit); err != nil {
 			return "", fmt.Errorf("build: %w\n%s", err, out)
 		}
 	}
 	began := time.Now()
-	out, err := r.shell(s.run, env, r.timeout)
+	out, err := r.shell(ctx, s.run, env, r.timeout)
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, indent(out))
 	}
@@ -218,21 +234,21 @@ func (r *runner) exercise(s *setup, d *daemon, port int) (string, error) {
 }
 
 // shell runs a command, kills it and its children after a while, and returns its standard output; its standard error if it failed.
-func (r *runner) shell(command string, env []string, limit time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+func (r *runner) shell(ctx context.Context, command string, env []string, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-ec", command)
 	var stdout, stderr bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.source, env, &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = endLimit
 	err := cmd.Run()
 	if cmd.Process != nil {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever it left behind
 	}
 	switch {
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("did not end within %s", limit)
 	case errors.Is(err, exec.ErrWaitDelay):
 		err = errors.New("left processes behind")

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ type daemon struct {
 	kind   string // "" for the usual one, auth, tls or unix
 	port   int
 	socket string // of kind unix
+	cert   string // of kind tls: the certificate, which is its own authority
 	log    string // where its output goes
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -44,6 +46,7 @@ type launcher struct {
 	extra   []string // further arguments, from KATSUBUSHI_ARGS
 	work    string
 	running map[string]*daemon
+	failed  map[string]error // kinds that did not start
 }
 
 // get returns the running daemon of a kind, starting it if need be.
@@ -51,8 +54,12 @@ func (l *launcher) get(kind string) (*daemon, error) {
 	if d, ok := l.running[kind]; ok {
 		return d, nil
 	}
+	if err, ok := l.failed[kind]; ok {
+		return nil, err
+	}
 	d, err := l.start(kind)
 	if err != nil {
+		l.failed[kind] = err
 		return nil, err
 	}
 	l.running[kind] = d
@@ -67,6 +74,7 @@ func (l *launcher) start(kind string) (*daemon, error) {
 	d := &daemon{kind: kind, port: ports[0], exited: make(chan struct{})}
 	d.log = filepath.Join(l.work, "daemon"+kind+".log")
 	d.socket = filepath.Join(l.work, "ids.sock")
+	d.cert = filepath.Join(l.work, "certificate.pem")
 	args, err := l.arguments(d, ports[1])
 	if err != nil {
 		return nil, err
@@ -92,25 +100,33 @@ func (l *launcher) start(kind string) (*daemon, error) {
 	return d, nil
 }
 
+// stop ends all servers and says which did not end well.
+func (l *launcher) stop() (failed []error) {
+	for _, d := range l.running {
+		if err := d.stop(); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// errOurs means that memcached, as Debian has it, cannot be asked this.
+var errOurs = errors.New("only against katsubushi")
+
 func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 	if l.plain {
-		if d.kind == "auth" || d.kind == "tls" {
-			return nil, errors.New("only with katsubushi")
-		}
-		me, err := user.Current() // memcached refuses root unless it is asked for by name
-		if err != nil {
-			return nil, err
-		}
-		if d.kind == "unix" {
-			return []string{"-u", me.Username, "-s", d.socket}, nil
-		}
-		return []string{"-u", me.Username, "-l", host, "-p", strconv.Itoa(d.port)}, nil
+		return plainArguments(d)
 	}
 	args := []string{"-worker-id", strconv.Itoa(wantWorker), "-bind", host,
 		"-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(httpPort)}
 	switch d.kind {
 	case "unix":
 		args = append(args, "-sock", d.socket)
+	case "tls":
+		if err := writeCertificate(d.cert, d.cert+".key"); err != nil {
+			return nil, err
+		}
+		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key")
 	case "auth":
 		file := filepath.Join(l.work, "auth")
 		if err := os.WriteFile(file, []byte(username+":"+password+"\n"), 0o600); err != nil {
@@ -119,6 +135,26 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 		args = append(args, "-auth-file", file)
 	}
 	return append(args, l.extra...), nil
+}
+
+func plainArguments(d *daemon) ([]string, error) {
+	me, err := user.Current() // memcached refuses root unless it is asked for by name
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"-u", me.Username, "-l", host, "-p", strconv.Itoa(d.port)}
+	switch d.kind {
+	case "unix":
+		args = []string{"-u", me.Username, "-s", d.socket}
+	case "tls":
+		if err := writeCertificate(d.cert, d.cert+".key"); err != nil {
+			return nil, err
+		}
+		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")
+	case "auth":
+		return nil, errOurs
+	}
+	return args, nil
 }
 
 // ready waits until the server answers.
@@ -143,7 +179,12 @@ func (d *daemon) dial() (net.Conn, error) {
 	if d.kind == "unix" {
 		return net.DialTimeout("unix", d.socket, time.Second)
 	}
-	return net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(d.port)), time.Second)
+	address := net.JoinHostPort(host, strconv.Itoa(d.port))
+	if d.kind == "tls" {
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
+		return dialer.Dial("tcp", address)
+	}
+	return net.DialTimeout("tcp", address, time.Second)
 }
 
 // ask sends a command and returns the first line of the answer.

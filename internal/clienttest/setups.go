@@ -2,8 +2,12 @@
 
 package main
 
+import "slices"
+
 // setups are all set-ups, in the order in which they run and appear in docs/CLIENTS.md.
-var setups = []setup{
+var setups = slices.Concat(plaintext, encrypted, authenticated)
+
+var plaintext = []setup{
 	// Python
 	{name: "pymemcache Client", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
 		run:  "/usr/bin/python3 python/pymemcache_client.py $HOST:$PORT",
@@ -66,6 +70,9 @@ var setups = []setup{
 	{name: "memcached extension", language: "PHP", protocol: "binary", needs: "apt php-memcached php-cli",
 		run:  "php php/memcached.php $HOST $PORT binary",
 		does: "get cas multi version stats groups", hint: "`setOption(Memcached::OPT_BINARY_PROTOCOL, true)`"},
+	{name: "memcached extension, unix socket", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli", server: "unix",
+		run:  "php php/memcached_socket.php $SOCKET",
+		does: "get multi version", hint: "`addServer(\"/run/katsubushi/ids.sock\", 0)`"},
 	{name: "memcache extension", language: "PHP", protocol: "text", needs: "apt php-memcache php-cli",
 		run:  "php php/memcache.php $HOST $PORT text",
 		does: "get multi version stats", hint: "none; values are strings"},
@@ -79,10 +86,14 @@ var setups = []setup{
 	// Ruby
 	{name: "Dalli", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
 		run:  "ruby ruby/dalli.rb $HOST $PORT",
-		does: "get multi version stats groups", hint: "`Dalli::Client.new(\"host:port\", raw: true)`: without raw it works, too, as long as it finds no marshalling flag, which an id never has"},
+		does: "get multi version stats groups", hint: "`Dalli::Client.new(\"host:port\", raw: true)`; values are strings"},
 	{name: "remcached", language: "Ruby", protocol: "binary", needs: "apt ruby-remcached ruby-eventmachine",
 		run:  "ruby ruby/remcached.rb $HOST $PORT",
 		does: "get multi", hint: "`require 'eventmachine'`, which Debian's package does not depend on"},
+
+	{name: "EventMachine", language: "Ruby", protocol: "text", needs: "apt ruby-eventmachine",
+		run:  "ruby ruby/eventmachine.rb $HOST $PORT",
+		does: "get multi", hint: "`EM::Protocols::Memcache.connect(host, port)`"},
 
 	// Node.js
 	{name: "memjs", language: "Node.js", protocol: "binary", needs: "npm memjs",
@@ -141,12 +152,12 @@ var setups = []setup{
 		run: "sh monitor/memccapable.sh $HOST $PORT", hint: "`memccapable -T 'binary noop'` and so on"},
 
 	// Java
-	{name: "spymemcached", language: "Java", protocol: "text", needs: "apt libspymemcached-java openjdk-17-jdk-headless",
+	{name: "spymemcached", language: "Java", protocol: "text", needs: "apt libspymemcached-java default-jdk-headless",
 		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT text",
 		does: "get cas multi version stats groups", hint: "none; values are strings"},
-	{name: "spymemcached", language: "Java", protocol: "binary", needs: "apt libspymemcached-java openjdk-17-jdk-headless",
+	{name: "spymemcached", language: "Java", protocol: "binary", needs: "apt libspymemcached-java default-jdk-headless",
 		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT binary",
-		does: "get cas multi version stats groups", hint: "`new BinaryConnectionFactory()`"},
+		does: "get cas multi version stats groups", hint: "`new ConnectionFactoryBuilder().setProtocol(Protocol.BINARY)`"},
 
 	// No library
 	{name: "bash /dev/tcp", language: "shell", protocol: "text", needs: "apt bash",
@@ -199,6 +210,55 @@ var setups = []setup{
 	{name: "Prometheus memcached exporter", language: "monitor", protocol: "text", optional: true, needs: "tool github.com/prometheus/memcached_exporter/cmd/memcached_exporter@v0.15.5",
 		run:  "sh monitor/exporter.sh $HOST $PORT",
 		does: "stats", shows: "up current_connections connections_total read_bytes_total max_connections", hint: "`--memcached.address host:11212`"},
+}
+
+// encrypted are set-ups with TLS, authenticated those with a user name and a password; they need daemons of their own.
+var encrypted = []setup{
+	{name: "pymemcache, TLS", language: "Python", protocol: "text", needs: "apt python3-pymemcache", server: "tls",
+		run:  "/usr/bin/python3 python/pymemcache_tls.py $HOST $PORT $CERT",
+		does: "get multi version", hint: "`Client(address, tls_context=ssl.create_default_context(cafile=...))`"},
+	{name: "python-binary-memcached, TLS", language: "Python", protocol: "binary", needs: "apt python3-binary-memcached", server: "tls",
+		run:  "/usr/bin/python3 python/bmemcached_tls.py $HOST $PORT $CERT",
+		does: "get multi", hint: "`Client([...], tls_context=...)`"},
+	{name: "memcache-client, TLS", language: "Node.js", protocol: "text", needs: "npm memcache-client", server: "tls",
+		run:  "node node/memcache_client_tls.js $HOST $PORT $CERT",
+		does: "get multi version", hint: "`tls: { ca }`"},
+	{name: "bradfitz/gomemcache, TLS", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache", server: "tls",
+		build: "cd go && go build -o $WORK/client ./gomemcachetls", run: "$WORK/client $HOST $PORT $CERT",
+		does: "get multi", hint: "`client.DialContext = (&tls.Dialer{...}).DialContext`"},
+	{name: "openssl s_client, TLS", language: "shell", protocol: "text", needs: "apt openssl", server: "tls",
+		run:  "sh shell/openssl.sh $HOST $PORT $CERT",
+		does: "get version", hint: "`openssl s_client -quiet -connect host:port`"},
+	{name: "HAProxy to TLS, pymemcache in front", language: "proxy", protocol: "text", needs: "apt haproxy python3-pymemcache netcat-openbsd",
+		server: "tls", run: "sh proxy/haproxy_tls.sh $HOST $PORT $CERT",
+		does: "get cas multi version stats groups", hint: "`server ids host:port ssl verify required ca-file ...`, for clients without TLS"},
+}
+
+var authenticated = []setup{
+	{name: "python-binary-memcached, SASL", language: "Python", protocol: "binary", needs: "apt python3-binary-memcached", server: "auth",
+		run:  "/usr/bin/python3 python/bmemcached_client.py $HOST $PORT $LOGIN",
+		does: "get cas multi version stats", hint: "`Client([...], username, password)`"},
+	{name: "pylibmc, SASL", language: "Python", protocol: "binary", needs: "apt python3-pylibmc", server: "auth",
+		run:  "/usr/bin/python3 python/pylibmc_client.py $HOST $PORT binary $LOGIN",
+		does: "get cas multi version stats groups", hint: "`Client([...], binary=True, username=..., password=...)`"},
+	{name: "memcached extension, SASL", language: "PHP", protocol: "binary", needs: "apt php-memcached php-cli", server: "auth",
+		run:  "php php/memcached.php $HOST $PORT binary $LOGIN",
+		does: "get cas multi version stats groups", hint: "`setSaslAuthData(user, password)`, binary protocol"},
+	{name: "Dalli, SASL", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli", server: "auth",
+		run:  "ruby ruby/dalli.rb $HOST $PORT $LOGIN",
+		does: "get multi version stats groups", hint: "`username:`, `password:`"},
+	{name: "memjs, SASL", language: "Node.js", protocol: "binary", needs: "npm memjs", server: "auth",
+		run:  "node node/memjs.js $HOST $PORT $LOGIN",
+		does: "get version stats", hint: "`Client.create(servers, { username, password })`"},
+	{name: "memcachier/mc, SASL", language: "Go", protocol: "binary", needs: "go github.com/memcachier/mc/v3", server: "auth",
+		build: "cd go && go build -o $WORK/client ./mc", run: "$WORK/client $HOST $PORT $LOGIN",
+		does: "get cas version stats groups", hint: "`mc.NewMC(servers, user, password)`"},
+	{name: "spymemcached, SASL", language: "Java", protocol: "binary", needs: "apt libspymemcached-java default-jdk-headless", server: "auth",
+		run:  "java -cp /usr/share/java/spymemcached.jar java/Spymemcached.java $HOST $PORT binary $LOGIN",
+		does: "get cas multi version stats groups", hint: "`setAuthDescriptor(new AuthDescriptor(new String[] {\"PLAIN\"}, ...))`; `typical` insists on CRAM-MD5 first"},
+	{name: "netcat, text handshake", language: "shell", protocol: "text", needs: "apt netcat-openbsd", server: "auth",
+		run:  "sh shell/netcat_auth.sh $HOST $PORT $LOGIN",
+		does: "get version", hint: "`set login 0 0 N`, and `user password` as the value"},
 }
 
 // exporterStats are the statistics that the Prometheus exporter makes metrics of.

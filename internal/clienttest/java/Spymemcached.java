@@ -1,17 +1,22 @@
 import java.util.Map;
 import net.spy.memcached.AddrUtil;
 import net.spy.memcached.CASValue;
-import net.spy.memcached.BinaryConnectionFactory;
-import net.spy.memcached.DefaultConnectionFactory;
+import net.spy.memcached.ConnectionFactoryBuilder;
+import net.spy.memcached.ConnectionFactoryBuilder.Protocol;
 import net.spy.memcached.MemcachedClient;
+import net.spy.memcached.auth.AuthDescriptor;
+import net.spy.memcached.auth.PlainCallbackHandler;
 
 public class Spymemcached {
     public static void main(String[] args) throws Exception {
         System.setProperty("net.spy.log.LoggerImpl", "net.spy.memcached.compat.log.SunLogger");
         java.util.logging.LogManager.getLogManager().reset();
-        MemcachedClient client = new MemcachedClient(
-                args[2].equals("binary") ? new BinaryConnectionFactory() : new DefaultConnectionFactory(),
-                AddrUtil.getAddresses(args[0] + ":" + args[1]));
+        ConnectionFactoryBuilder builder = new ConnectionFactoryBuilder();
+        builder.setProtocol(args[2].equals("binary") ? Protocol.BINARY : Protocol.TEXT);
+        if (args.length > 4) {
+            builder.setAuthDescriptor(new AuthDescriptor(new String[] {"PLAIN"}, new PlainCallbackHandler(args[3], args[4])));
+        }
+        MemcachedClient client = new MemcachedClient(builder.build(), AddrUtil.getAddresses(args[0] + ":" + args[1]));
         for (int i = 0; i < 5; i++) {
             System.out.println("get " + client.get("id"));
         }

@@ -2,8 +2,9 @@ import sys
 
 import pylibmc
 
-host, port, protocol = sys.argv[1:4]
-client = pylibmc.Client([f"{host}:{port}"], binary=protocol == "binary", behaviors={"cas": True})
+host, port, protocol, *login = sys.argv[1:]
+username, password = login or (None, None)
+client = pylibmc.Client([f"{host}:{port}"], binary=protocol == "binary", username=username, password=password, behaviors={"cas": True})
 for _ in range(5):
     print("get", int(client.get("id")))
 print("multi", *map(int, client.get_multi(["a", "b", "c"]).values()))
