@@ -10,7 +10,7 @@ import (
 // Measures of the drawing, in its own units.
 const (
 	panelWidth = 300
-	panelGap   = 24
+	panelGap   = 20
 	barHeight  = 15
 	nameWidth  = 112
 	barRoom    = panelWidth - nameWidth - 64 // beside the bar stands its figure

@@ -18,6 +18,12 @@
 // its other tenants come and go. Throughput depends on the generator's core as much as on the server's; a window in which the generator had
 // hardly an idle moment while the server's core had many is marked, and its throughput says nothing about the server.
 //
+// Where other work cannot be stopped, a session of its own can be preferred to it (as root, and only with the scheduler's autogroups):
+//
+//	setsid -w sh -c 'echo -20 > /proc/self/autogroup; exec go run ./bench -out bench/RESULTS.md'
+//
+// The report counts the windows in which something else ran on the two cores all the same.
+//
 // Latencies are those of a closed loop: each connection sends its next request when the last one is answered, so p50 at 64 connections is
 // mostly the time in 63 other queues, the generator's own among them. They compare servers under equal connections, not under equal load.
 //

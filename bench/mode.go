@@ -43,8 +43,10 @@ func modes() []mode {
 	closed := func(n int) mode {
 		return mode{name: fmt.Sprintf("c%d", n), title: fmt.Sprintf("get, %d connections", n), conns: n}
 	}
+	one := closed(1)
+	one.title = "get, 1 connection"
 	all := []mode{
-		closed(1), closed(16), closed(64), closed(256), closed(1000),
+		one, closed(16), closed(64), closed(256), closed(1000),
 		{name: "pipelined", title: "get, 16 pipelined x 16 connections", conns: 16, depth: 16},
 		{name: "multiget", title: "get of 100 keys x 16 connections", conns: 16, keys: multiKeys},
 		{name: "binary", title: "binary GET, 64 connections", dialect: "binary"},

@@ -77,7 +77,7 @@ func TestComparisonOfMemcached(t *testing.T) {
 
 func TestComparisonOfTheDaemon(t *testing.T) {
 	need(t, "memcached")
-	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes", "c1,c64,pipelined,multiget,unix,idle")
+	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes", "c1,c64,pipelined,multiget,binary,meta,unix,plain,tls,idle")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
@@ -164,12 +164,21 @@ func TestAServerThatAlreadyRuns(t *testing.T) {
 
 func TestLoadOnOneServer(t *testing.T) {
 	addr := answering(t, func(_ string, n int) string { return id(n) })
-	stdout, stderr, err := bench(t, "load", "-addr", addr, "-mode", "pipelined", "-conns", "3", "-depth", "5", "-duration", "50ms", "-verify")
+	cpus, err := allowedCPUs()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
+		t.Fatal(err)
 	}
-	if !strings.Contains(stdout, " requests/s, p50 ") || !strings.Contains(stdout, " ids, all different") {
-		t.Errorf("it said %q", stdout)
+	twice := fmt.Sprintf("%d,%d", cpus[0], cpus[0]) // one CPU with two loops
+	for _, args := range [][]string{
+		{"-mode", "pipelined", "-conns", "3", "-depth", "5", "-client-cpus", twice}, {"-mode", "c1", "-client-cpus", twice}, {"-mode", "plain", "-conns", "2"},
+	} {
+		stdout, stderr, err := bench(t, append([]string{"load", "-addr", addr, "-duration", "50ms", "-verify"}, args...)...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+		if !strings.Contains(stdout, " requests/s, p50 ") || !strings.Contains(stdout, " ids, all different") {
+			t.Errorf("%q: it said %q", args, stdout)
+		}
 	}
 }
 
