@@ -135,8 +135,8 @@ func (m *Machine) Deadline(now Moment) time.Duration {
 		}
 		switch l.state {
 		case Waiting:
-			if behind := left(l.grant.Lo-m.runAhead(), now); behind > 0 { // else it waits for an extension
-				sooner(now.Mono + min(behind, lookAgain))
+			if l.grant.Lo <= l.grant.Hi { // else it waits for an extension
+				sooner(now.Mono + min(left(l.grant.Lo-m.runAhead(), now), lookAgain))
 			}
 		case Serving, Degraded:
 			if l.grant.Hi != Forever {

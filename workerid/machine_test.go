@@ -545,3 +545,22 @@ func (r *random) answer(e Effect) Event {
 	}
 	return Released{Lane: e.(Release).Lane}
 }
+
+// The keeper asks for the deadline a moment after the step: the clock may have reached the window in between.
+func TestWaitingHasADeadlineWhenTheClockHasJustArrived(t *testing.T) {
+	m := NewMachine(MachineConfig{Requests: []Request{{Min: 1, Max: 1}}, RunAhead: time.Second, Heartbeat: time.Second})
+	at := Moment{ID: 1_800_000_000_000}
+	m.Step(at, Tick{})
+	m.Step(at, Acquired{Lane: 0, Grant: Grant{Worker: 1, Lo: at.ID + 1001, Hi: Forever}})
+	if s := m.Status(at)[0].State; s != Waiting {
+		t.Fatalf("%v", s)
+	}
+	later := Moment{Mono: 5 * time.Millisecond, ID: at.ID + 5}
+	if d := m.Deadline(later); d != later.Mono {
+		t.Fatalf("deadline %v at %v", d, later.Mono)
+	}
+	m.Step(later, Tick{})
+	if s := m.Status(later)[0].State; s != Serving {
+		t.Fatalf("%v", s)
+	}
+}
