@@ -15,9 +15,10 @@ import (
 	"github.com/katsubushi/katsubushi/internal/daemon"
 )
 
-// version is N.N.N: clients parse it when they connect, and libmemcached takes a major version of 0 for a failure to parse. Release
+// version is N.N.N: clients parse it when they connect. libmemcached takes a major version of 0 for a failure to parse, and its
+// memcapable takes less than 1.6 for a memcached of long ago, which answered differently; so versions begin after kayac's 2. Release
 // builds set it with -ldflags "-X main.version=...".
-var version = "1.0.0"
+var version = "3.0.0"
 
 // The exit codes.
 const (
