@@ -54,13 +54,19 @@ func start(t *testing.T, args ...string) *process {
 // launch does not wait.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
+	return launchBy(t, (*exec.Cmd).Start, args...)
+}
+
+// launchBy launches in another way than Start.
+func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
+	t.Helper()
 	args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug"}, args...)
 	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Start(); err != nil {
+	if err := begin(p.Cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

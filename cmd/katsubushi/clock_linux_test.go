@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/faketime"
+)
+
+// The tests in this file move the wall clock of the daemon, and of nothing else, while clients are at it.
+
+const year = 365 * 24 * time.Hour
+
+// A shifted is a daemon with a wall clock of its own.
+type shifted struct {
+	*process
+	clock *faketime.Process
+}
+
+// launchShifted launches the daemon with its wall clock off the machine's, or skips the test where that cannot be done.
+func launchShifted(t *testing.T, offset time.Duration, args ...string) *shifted {
+	t.Helper()
+	s := &shifted{}
+	s.process = launchBy(t, func(cmd *exec.Cmd) (err error) {
+		s.clock, err = faketime.Start(cmd, offset)
+		if errors.Is(err, errors.ErrUnsupported) && os.Getenv("KATSUBUSHI_REQUIRE") != "1" {
+			t.Skip(err)
+		}
+		return err
+	}, args...)
+	return s
+}
+
+func startShifted(t *testing.T, offset time.Duration, args ...string) *shifted {
+	t.Helper()
+	s := launchShifted(t, offset, args...)
+	s.waitListening(t)
+	return s
+}
+
+func (s *shifted) step(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := s.clock.Step(d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitDifference waits until the daemon has compared its clocks and found the wall clock this far from the id clock.
+func (s *shifted) awaitDifference(t *testing.T, want, tolerance time.Duration) {
+	t.Helper()
+	await(t, "the daemon finds its clocks "+want.String()+" apart", func() bool {
+		found := time.Duration(statistic(t, s.addr, "clock_difference_ms")) * time.Millisecond
+		return (found - want).Abs() <= tolerance
+	})
+}
+
+// issuedBetween checks the times in all ids against the machine's clock: the daemon's excursions have left no trace in them.
+func (c *census) issuedBetween(t *testing.T, began time.Time) {
+	t.Helper()
+	first, last := generator.Katsubushi().Decompose(c.min).Time, generator.Katsubushi().Decompose(c.max).Time
+	if first.Before(began.Add(-time.Second)) || last.After(time.Now().Add(3*time.Second)) {
+		t.Errorf("ids of %v to %v", first, last)
+	}
+}
+
+func TestProcessClockStepsBackAnHour(t *testing.T) {
+	t.Parallel()
+	began, c := time.Now(), census{lanes: 1}
+	d := startShifted(t, 0, "-worker-id", "1")
+	l := c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 20_000)
+	d.step(t, -time.Hour)
+	d.awaitDifference(t, -time.Hour, time.Second)
+	l.awaitMore(t, 50_000)
+	d.step(t, time.Hour)
+	d.awaitDifference(t, 0, time.Second)
+	l.awaitMore(t, 20_000)
+	l.finish(t)
+	c.noneRefused(t)
+	c.issuedBetween(t, began)
+	c.verdict(t)
+}
+
+func TestProcessIdleClockComesBack(t *testing.T) {
+	t.Parallel()
+	c := census{lanes: 1}
+	d := startShifted(t, 0, "-worker-id", "1")
+	l := c.load(t, d.addr, 1, 1)
+	l.awaitMore(t, 1)
+	l.finish(t)
+	d.step(t, -time.Hour)
+	// So the difference is the step less the age of the last id, which cannot be older than this test.
+	d.awaitDifference(t, -time.Hour+15*time.Second, 15*time.Second-100*time.Millisecond)
+	l = c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 50_000)
+	l.finish(t)
+	c.noneRefused(t)
+	c.verdict(t)
+}
+
+func TestProcessClockAYearAheadAndBack(t *testing.T) {
+	t.Parallel()
+	began, c := time.Now(), census{lanes: 1}
+	d := startShifted(t, 0, "-worker-id", "1")
+	l := c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 20_000)
+	d.step(t, year)
+	d.awaitDifference(t, year, time.Second)
+	up := statistic(t, d.addr, "uptime")
+	await(t, "it compares its clocks once more", func() bool { return statistic(t, d.addr, "uptime") > up+1 })
+	l.awaitMore(t, 20_000)
+	d.step(t, -year)
+	d.awaitDifference(t, 0, time.Second)
+	l.awaitMore(t, 20_000)
+	l.finish(t)
+	c.noneRefused(t)
+	c.issuedBetween(t, began)
+	c.verdict(t)
+}
+
+func TestProcessClockStepsHalfASecond(t *testing.T) {
+	t.Parallel()
+	began, c := time.Now(), census{lanes: 1}
+	d := startShifted(t, 0, "-worker-id", "1")
+	l := c.load(t, d.addr, 4, 20)
+	const half = 500 * time.Millisecond
+	for _, step := range []time.Duration{-half, half, half, -half, 999 * half / 1000, -half, -half} {
+		d.step(t, step)
+		l.awaitMore(t, 10_000)
+	}
+	d.awaitDifference(t, -half, half/5)
+	d.step(t, 2*half)
+	d.awaitDifference(t, half, half/5)
+	l.finish(t)
+	c.noneRefused(t)
+	c.issuedBetween(t, began)
+	c.verdict(t)
+}
+
+// TestProcessPlantedDuplicates lets real daemons make real duplicates, by the one thing that is not promised: without a state directory
+// the clock goes back between two runs. Tests that find no duplicates elsewhere would find them.
+func TestProcessPlantedDuplicates(t *testing.T) {
+	t.Parallel()
+	c := census{lanes: 1}
+	began := time.Now()
+	first := startShifted(t, 0, "-worker-id", "1")
+	l := c.load(t, first.addr, 4, 100)
+	l.awaitMore(t, 100_000)
+	l.kill(first.process)
+	if c.ids.Duplicates() != 0 {
+		t.Fatalf("%v of one daemon", &c.ids)
+	}
+	second := startShifted(t, -time.Since(began)-time.Second, "-worker-id", "1")
+	l = c.load(t, second.addr, 4, 100)
+	await(t, "a duplicate is found", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.ids.Duplicates() > 0
+	})
+	l.finish(t)
+	t.Log(c.ids.String())
+}

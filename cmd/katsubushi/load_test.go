@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/unique"
+)
+
+// A census counts every id that the daemons of a test issue, over all their runs.
+type census struct {
+	lanes    int // of the daemon: with more than one, ids on one connection need not increase
+	mu       sync.Mutex
+	ids      unique.Set
+	min, max uint64
+	refusals map[string]int // SERVER_ERROR texts
+}
+
+func (c *census) add(ids []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		if c.ids.Len() == 0 {
+			c.min = id
+		}
+		c.min, c.max = min(c.min, id), max(c.max, id)
+		c.ids.Add(id)
+	}
+}
+
+func (c *census) refused(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusals == nil {
+		c.refusals = map[string]int{}
+	}
+	c.refusals[text]++
+}
+
+// verdict prints what was found, fails the test if it was a duplicate, and shows that a planted one would have been.
+func (c *census) verdict(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.Log(c.ids.String())
+	if c.ids.Duplicates() != 0 {
+		t.Errorf("%v", &c.ids)
+	}
+	if err := c.ids.Plant(); err != nil {
+		t.Error(err)
+	}
+	if len(c.refusals) > 0 {
+		t.Logf("refused: %v", c.refusals)
+	}
+}
+
+// noneRefused is for tests in which every request must have been answered with ids.
+func (c *census) noneRefused(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refusals) > 0 {
+		t.Errorf("refused: %v", c.refusals)
+	}
+}
+
+// A load is clients that ask one daemon for ids without pause, for one id and for several in turn, each on its own connection.
+type load struct {
+	census  *census
+	t       *testing.T
+	stopped atomic.Bool
+	taken   atomic.Int64
+	cut     atomic.Int64 // clients whose connection failed
+	clients sync.WaitGroup
+}
+
+func (c *census) load(t *testing.T, addr string, clients, keys int) *load {
+	t.Helper()
+	l := &load{census: c, t: t}
+	t.Cleanup(l.clients.Wait)
+	for range clients {
+		conn := dial(t, "tcp", addr) // closed at the end of the test, before the above
+		l.clients.Go(func() { l.client(conn, keys) })
+	}
+	return l
+}
+
+func (l *load) client(conn net.Conn, keys int) {
+	lines := [2][]byte{[]byte("get id\r\n"), []byte("get" + strings.Repeat(" id", keys) + "\r\n")}
+	r := bufio.NewReaderSize(conn, 64<<10)
+	var last uint64
+	var a answer
+	for i := 0; !l.stopped.Load(); i++ {
+		_, err := conn.Write(lines[i%2])
+		if err == nil {
+			err = a.read(r)
+		}
+		l.census.add(a.ids)
+		l.taken.Add(int64(len(a.ids)))
+		for _, id := range a.ids {
+			if id <= last && l.census.lanes == 1 {
+				l.t.Errorf("id %d came after %d on one connection", id, last)
+			}
+			last = id
+		}
+		if a.refusal != "" {
+			l.census.refused(a.refusal)
+			time.Sleep(time.Millisecond) // a client that was refused does not storm
+		}
+		if a.strange != "" {
+			l.t.Errorf("the daemon answered %q", a.strange)
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			conn.Close()
+			l.cut.Add(1)
+			return
+		}
+		a = answer{ids: a.ids[:0]}
+	}
+}
+
+// An answer is what a get was answered, as far as it came: ids, perhaps a SERVER_ERROR, or a line that should not be there.
+type answer struct {
+	ids              []uint64
+	refusal, strange string
+}
+
+func (a *answer) read(r *bufio.Reader) error {
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		switch {
+		case bytes.HasPrefix(line, []byte("VALUE ")):
+			if line, err = r.ReadSlice('\n'); err != nil {
+				return err
+			}
+			id, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 64)
+			if err != nil {
+				a.strange = string(line)
+				return nil
+			}
+			a.ids = append(a.ids, id)
+		case string(line) == "END\r\n":
+			return nil
+		case bytes.HasPrefix(line, []byte("SERVER_ERROR ")):
+			a.refusal = strings.TrimSpace(string(line))
+			return nil
+		default:
+			a.strange = string(line)
+			return nil
+		}
+	}
+}
+
+// awaitMore waits until the clients were given n more ids.
+func (l *load) awaitMore(t *testing.T, n int64) {
+	t.Helper()
+	target := l.taken.Load() + n
+	await(t, fmt.Sprintf("%d more ids", n), func() bool { return l.taken.Load() >= target || l.cut.Load() > 0 })
+	if l.cut.Load() > 0 {
+		t.Fatal("a connection was cut")
+	}
+}
+
+// finish ends the clients, none of whose connections may have been cut.
+func (l *load) finish(t *testing.T) {
+	t.Helper()
+	l.stopped.Store(true)
+	l.clients.Wait()
+	if n := l.cut.Load(); n > 0 {
+		t.Errorf("%d connections were cut", n)
+	}
+}
+
+// kill kills the daemon with SIGKILL while the clients are at it, and waits until they have read what it had sent.
+func (l *load) kill(p *process) {
+	p.Process.Kill()
+	<-p.exited
+	l.clients.Wait()
+}
+
+// statistic asks for a number, on a connection of its own.
+func statistic(t *testing.T, addr, name string) int64 {
+	t.Helper()
+	conn := dial(t, "tcp", addr)
+	defer conn.Close()
+	io.WriteString(conn, "stats\r\n")
+	for s := bufio.NewScanner(conn); s.Scan() && s.Text() != "END"; {
+		if value, found := strings.CutPrefix(s.Text(), "STAT "+name+" "); found {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("stats has no %s", name)
+	return 0
+}
