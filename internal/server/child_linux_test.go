@@ -27,7 +27,7 @@ type child struct {
 const childEnv = "KATSUBUSHI_SERVER_TEST_CHILD"
 
 // startChild starts m with a limit of open files. It ends with the test.
-func startChild(t *testing.T, m maker, p place, files int) *child {
+func startChild(t *testing.T, m candidate, p place, files int) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
 	cmd.Env = append(os.Environ(), childEnv+"="+fmt.Sprint(m.name, " ", p.network, " ", p.loops, " ", files, " ", shortTempDir(t)+"/s"))

@@ -4,7 +4,7 @@ package server
 type conn struct {
 	session Session
 	waiting *waiting // nil: no bytes wait
-	fd      int32    // the descriptor
+	fd      int32    // epoll: the descriptor
 	slot    int32    // place in the loop's table
 	last    uint32   // sweep at which the client was last heard of
 	life    uint32   // counts the connections that this place of the table has held
@@ -16,8 +16,13 @@ type conn struct {
 	ending    bool // the session wants the connection closed
 	lingering bool // answered for the last time; what still comes is thrown away
 	queued    bool // in the loop's list of connections that get another turn
-	stopping  bool // uring: ... and is being cancelled
-	sending   bool // uring: a send of waiting.out is under way
+
+	// io_uring only: what the kernel is doing with the connection.
+	receiving bool   // a receive is under way
+	stopping  bool   // ... and is being cancelled
+	sending   bool   // a send of waiting.out is under way
+	closing   bool   // to be closed when nothing is under way
+	spoke     uint16 // round of sends that the last one belongs to
 }
 
 // waiting is the bytes of a connection that could not be dealt with at once.

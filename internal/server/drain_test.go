@@ -10,7 +10,7 @@ import (
 
 // What has arrived when the daemon is told to stop is answered, even on a connection that was not accepted yet.
 func TestDrainAnswersWhatHasArrived(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		for round := range 10 {
 			r := start(t, m, p, nil)
 			var clients []*client
@@ -50,7 +50,7 @@ func TestDrainAnswersWhatHasArrived(t *testing.T) {
 
 // A reply that is larger than what the socket's buffers hold is still delivered to a client that reads.
 func TestDrainFinishesReplies(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		c := r.dial()
 		c.say("big 30000000\r\necho end\r\n")
@@ -71,7 +71,7 @@ func TestDrainFinishesReplies(t *testing.T) {
 
 // Clients that do not take their replies, or do not stop sending, cannot hold the daemon.
 func TestDrainTimeout(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *Config) { c.DrainTimeout = 50 * time.Millisecond })
 		deaf, chatty := r.dial(), r.dial()
 		deaf.say("big 100000000\r\n")

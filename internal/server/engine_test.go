@@ -12,7 +12,7 @@ import (
 )
 
 func TestAnswers(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		c := r.dial()
@@ -25,7 +25,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		c := r.dial()
@@ -42,7 +42,7 @@ func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 
 // However the bytes arrive, the replies are the same. Includes lines longer than every buffer and replies longer than a write.
 func TestSplitInput(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		seed := rand.Uint64()
@@ -81,7 +81,7 @@ func TestSplitInput(t *testing.T) {
 }
 
 func TestCloseOnDemand(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		c := r.dial()
@@ -94,7 +94,7 @@ func TestCloseOnDemand(t *testing.T) {
 
 // A client that is still sending when its connection is ended gets the last reply all the same.
 func TestLastReplySurvivesUnreadInput(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		c := r.dial()
@@ -106,7 +106,7 @@ func TestLastReplySurvivesUnreadInput(t *testing.T) {
 }
 
 func TestHalfClosedClientGetsItsReplies(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		for _, in := range []string{"echo 1\r\necho 2\r\nunfinished", "echo 1\r\nbig 9000000\r\necho 2\r\n"} {
@@ -136,7 +136,7 @@ func (r *rig) open(n int64) string {
 }
 
 func TestReset(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		for range 20 {
@@ -155,7 +155,7 @@ func TestReset(t *testing.T) {
 }
 
 func TestConnectionLimit(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *Config) { c.MaxConnections = 3 })
 		defer r.checkLeaks()
 		var clients []*client
@@ -189,7 +189,7 @@ func TestConnectionLimit(t *testing.T) {
 }
 
 func TestIdleConnectionIsClosed(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *Config) { c.IdleTimeout = 150 * time.Millisecond })
 		defer r.checkLeaks()
 		active, silent, slow, deaf := r.dial(), r.dial(), r.dial(), r.dial()
@@ -209,7 +209,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 
 // A client that takes its reply slowly is not idle.
 func TestSlowReaderIsNotIdle(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const size = 40 << 20
 		r := start(t, m, p, func(c *Config) { c.IdleTimeout = 300 * time.Millisecond })
 		defer r.checkLeaks()
@@ -241,24 +241,28 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 
 // While a client does not read, its output is bounded, and its input stays unread.
 func TestClientsThatDoNotRead(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const clients, size = 10, 32 << 20
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
-		before := heap()
 		var cs []*client
 		for range clients {
 			c := r.dial()
+			c.say("echo ready\r\n")
+			c.expect("ready\r\n")
+			cs = append(cs, c)
+		}
+		line := []byte(strings.Repeat("echo 0123456789\r\n", 1000))
+		before := heap()
+		for _, c := range cs {
 			c.say("big %d\r\necho end\r\n", size)
 			go func() { // 40 MB of further commands: the socket's buffers fill up
-				line := []byte(strings.Repeat("echo 0123456789\r\n", 1000))
 				for range 2500 {
 					if _, err := c.Write(line); err != nil {
 						return
 					}
 				}
 			}()
-			cs = append(cs, c)
 		}
 		var written, read uint64
 		stable := 0
@@ -291,7 +295,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 
 // A client that keeps its loop busy does not keep others from being answered.
 func TestFairness(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		var busy sync.WaitGroup
@@ -323,7 +327,7 @@ func TestFairness(t *testing.T) {
 }
 
 func TestConnectStorm(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		var wg sync.WaitGroup

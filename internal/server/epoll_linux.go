@@ -87,6 +87,7 @@ func (e *epollLoop) run() error {
 		for _, ev := range e.events[:n] {
 			switch ev.Fd {
 			case tagWake:
+				e.silence()
 			case tagListener:
 				e.accepting = true
 			default:
@@ -122,7 +123,6 @@ func (e *epollLoop) serveAgain(n int) {
 }
 
 func (e *epollLoop) obey(signals uint32) {
-	rawRead(int32(e.wake), e.input[:8])
 	if signals&signalAccept != 0 {
 		e.resting = false
 		e.accept()
@@ -275,7 +275,7 @@ func (e *epollLoop) send(c *conn, out []byte) bool {
 	if n == len(out) {
 		return true
 	}
-	e.wait(c).out.add(out[n:])
+	e.room(c).out.add(out[n:])
 	// From now on the socket tells when it has room. Otherwise it would do so for every reply that a client of a unix socket takes.
 	if e.watch(unix.EPOLL_CTL_MOD, int(c.fd), c.slot, interest|unix.EPOLLOUT) != nil {
 		e.drop(c)

@@ -25,13 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A maker is an engine under test.
-type maker struct {
-	name string
-	make func(Config) Engine
+// makers are the engines under test: all that run here.
+func makers() (all []candidate) {
+	for _, c := range candidates() {
+		if c.probe() == nil {
+			all = append(all, c)
+		}
+	}
+	return all
 }
-
-func makeNet(c Config) Engine { return NewNet(c) }
 
 // A place is where the engine under test listens.
 type place struct {
@@ -42,7 +44,7 @@ type place struct {
 var places = []place{{"tcp", 1}, {"tcp", 2}, {"unix", 1}, {"unix", 2}}
 
 // everywhere runs a test on every engine of this system and every kind of listener.
-func everywhere(t *testing.T, test func(t *testing.T, m maker, p place)) {
+func everywhere(t *testing.T, test func(t *testing.T, m candidate, p place)) {
 	for _, m := range makers() {
 		for _, p := range places {
 			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) { test(t, m, p) })
@@ -65,7 +67,7 @@ type rig struct {
 
 const patience = 30 * time.Second // for conditions that become true unless something is broken
 
-func start(t testing.TB, m maker, p place, change func(*Config)) *rig {
+func start(t testing.TB, m candidate, p place, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, network: p.network, counters: new(Counters), log: new(bytes.Buffer), done: make(chan error, 1)}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)

@@ -203,6 +203,12 @@ func signalAll(loops []*loop, s uint32) {
 	}
 }
 
+// silence takes notice of the wake-up call. The signals are looked at after it, so none is lost.
+func (l *loop) silence() {
+	var count [8]byte
+	rawRead(int32(l.wake), count[:])
+}
+
 // turnBegins reads the clock, once for everything that this turn does.
 func (l *loop) turnBegins() { l.now = l.Now() }
 
@@ -235,7 +241,7 @@ func (l *loop) digest(c *conn, input, out []byte) []byte {
 	case w != nil && w.in.len() > 0:
 		w.in.drop(n)
 	case n < len(input):
-		w = l.wait(c)
+		w = l.room(c)
 		w.in.add(input[n:])
 	}
 	if w != nil && !full && w.in.len() > maxInput && err == nil {
@@ -246,8 +252,8 @@ func (l *loop) digest(c *conn, input, out []byte) []byte {
 	return out
 }
 
-// wait gives c room for bytes that wait.
-func (l *loop) wait(c *conn) *waiting {
+// room gives c room for bytes that wait.
+func (l *loop) room(c *conn) *waiting {
 	if c.waiting == nil {
 		if n := len(l.spare); n > 0 {
 			c.waiting, l.spare = l.spare[n-1], l.spare[:n-1]
@@ -279,7 +285,7 @@ func (l *loop) queue(c *conn) {
 // linger notes that c was answered for the last time. It is closed when the client closes it, or has sent or taken too much.
 func (l *loop) linger(c *conn) {
 	c.lingering, c.more = true, false
-	w := l.wait(c)
+	w := l.room(c)
 	w.in.drop(w.in.len())
 	w.left = lingerBytes
 	if len(l.lingering)+len(l.lingeringLong) == 0 {
@@ -305,7 +311,7 @@ func (l *loop) lingeredLong(drop func(*conn)) {
 func (l *loop) sweepIdle(drop func(*conn)) {
 	l.sweep++
 	l.conns.all(func(c *conn) {
-		if idle(l.sweep, c.last) {
+		if idle(l.sweep, c.last) && !c.closing {
 			l.Counters.IdleClosed.Add(1)
 			drop(c)
 		}

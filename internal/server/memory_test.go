@@ -32,7 +32,7 @@ func TestNothingIsAllocatedPerRequest(t *testing.T) {
 	if raceDetector {
 		t.Skip("pools lose what they hold under the race detector")
 	}
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		for _, test := range []struct {
@@ -67,7 +67,7 @@ func TestNothingIsAllocatedPerRequest(t *testing.T) {
 
 // A collection must not have to wait for a loop, be it busy or asleep.
 func TestCollectionsAreNotHeldUp(t *testing.T) {
-	everywhere(t, func(t *testing.T, m maker, p place) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		var before, after runtime.MemStats

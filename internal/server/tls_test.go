@@ -100,11 +100,11 @@ func writePEM(t testing.TB, path, kind string, der []byte) {
 
 // startTLS starts the portable engine behind TLS.
 func startTLS(t *testing.T, enc *TLS, handshake time.Duration) *rig {
-	return start(t, maker{"net", func(c Config) Engine {
+	return start(t, candidate{"net", func(c Config) Engine {
 		e := NewNet(c)
 		e.handshake = handshake
 		return wrapping{e, enc}
-	}}, place{"tcp", 2}, nil)
+	}, nil}, place{"tcp", 2}, nil)
 }
 
 type wrapping struct {

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A candidate is an engine that was compiled in.
+type candidate struct {
+	name  string
+	make  func(Config) Engine
+	probe func() error // why it cannot run here, or nil
+}
+
+func netCandidate() candidate {
+	return candidate{"net", func(c Config) Engine { return NewNet(c) }, func() error { return nil }}
+}
+
+// Choose finds the engine to use: "uring", "epoll" and "net" are themselves, or an error that says why not; "auto" is the first of
+// them that runs here. reason is for the log. Listeners that are encrypted need "net", whatever the others use.
+func Choose(name string) (make func(Config) Engine, reason string, err error) {
+	return choose(name, candidates())
+}
+
+func choose(name string, from []candidate) (make func(Config) Engine, reason string, err error) {
+	var names, refused []string
+	for _, c := range from {
+		names = append(names, c.name)
+		if name != c.name && name != "auto" {
+			continue
+		}
+		err := c.probe()
+		switch {
+		case err == nil && name == "auto" && len(refused) == 0:
+			return c.make, c.name + " is the fastest that runs here", nil
+		case err == nil && name == "auto":
+			return c.make, strings.Join(refused, "; "), nil
+		case err == nil:
+			return c.make, "it was asked for", nil
+		case name == c.name:
+			return nil, "", fmt.Errorf("engine %s: %w", name, err)
+		}
+		refused = append(refused, "not "+c.name+": "+err.Error())
+	}
+	return nil, "", fmt.Errorf("engine %q: auto, %s allowed", name, strings.Join(names, ", "))
+}

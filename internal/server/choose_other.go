@@ -1,0 +1,5 @@
+//go:build !linux
+
+package server
+
+func candidates() []candidate { return []candidate{netCandidate()} }

@@ -1,5 +1,0 @@
-package server
-
-func makers() []maker {
-	return []maker{{"net", makeNet}, {"epoll", func(c Config) Engine { return NewEpoll(c) }}}
-}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package server
-
-func makers() []maker { return []maker{{"net", makeNet}} }

@@ -1,0 +1,299 @@
+package server
+
+import (
+	"context"
+	"net"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Uring is an event loop for each listener, on a thread of its own, that leaves the moving of bytes to io_uring. Accepting and receiving
+// are each asked for once and go on by themselves; all replies of a turn are sent by the same system call that waits for the next
+// input. So a turn costs one call, however many requests it answers.
+type Uring struct{ Config }
+
+// NewUring makes the engine. ProbeUring tells whether it will run here.
+func NewUring(c Config) *Uring { return &Uring{c} }
+
+// Name is "uring".
+func (e *Uring) Name() string { return "uring" }
+
+// Serve implements Engine. The listeners must be TCP's or unix's.
+func (e *Uring) Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error {
+	return serveLoops(ctx, &e.Config, lns, open, newUringLoop)
+}
+
+// ProbeUring returns nil if this kernel, and whatever confines the process, allow everything that the engine needs, or else the reason
+// why not.
+func ProbeUring() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r, err := newRing(1)
+	if err != nil {
+		return err
+	}
+	r.close(true)
+	return nil
+}
+
+// A uringLoop is a loop that waits with io_uring.
+type uringLoop struct {
+	*loop
+	ring      *ring
+	accepting bool // an accept is under way
+	multi     bool // ... that goes on by itself
+	last      bool // ... for what is in the backlog when the loop is drained
+
+	// The replies of a turn, and their sends. A send that the socket did not take whole leaves a result, which must be looked at
+	// before replies is used again: see settleSends.
+	replies  []byte
+	sends    []send
+	round    uint16 // number of this round of sends
+	promised uint64 // bytes in sends
+	scanned  uint32 // results that were looked at for failed sends
+	talking  *conn  // whose reply is being made
+	reply    []byte // that reply
+}
+
+// A send is a reply on its way.
+type send struct {
+	slot  int32
+	life  uint32
+	bytes []byte
+}
+
+const (
+	repliesSize = 512 << 10
+	// acceptReserve is how many connections an accept that goes on by itself may bring before it can be stopped: a whole backlog.
+	// Those that find no room in the ring's table are lost.
+	acceptReserve = 4096 + 256
+)
+
+func newUringLoop(l *loop) (runner, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return nil, os.NewSyscallError("getrlimit", err)
+	}
+	files := int(min(limit.Cur, 1<<20)) // more is not allowed
+	if l.MaxConnections > 0 {
+		files = min(files, int(min(l.MaxConnections, 1<<20))+acceptReserve+64)
+	}
+	r, err := newRing(files)
+	if err != nil {
+		return nil, err
+	}
+	return &uringLoop{loop: l, ring: r, replies: make([]byte, 0, repliesSize), round: 1}, nil
+}
+
+func (u *uringLoop) close() {
+	quiet := u.conns.used == 0
+	u.conns.all(u.forget)
+	u.ring.close(quiet)
+}
+
+func (u *uringLoop) run() error {
+	u.armAccept()
+	u.armWake()
+	for !u.draining || u.conns.used > 0 || u.listener >= 0 {
+		if err := u.wait(len(u.again) == 0); err != nil {
+			return err
+		}
+		u.turnBegins()
+		again := len(u.again)
+		for u.ring.seen != u.scanned {
+			u.dispatch(u.ring.take())
+		}
+		u.serveAgain(again)
+		u.endReply()
+		if s := u.signals.Swap(0); s != 0 {
+			u.raw = mayBlockRaw(u.loops)
+			u.obey(s)
+		}
+		u.turnEnds()
+	}
+	// Whatever was queued last, the closing of connections above all, must still be submitted.
+	return u.wait(false)
+}
+
+// wait submits what this turn has queued and waits for results. Afterwards no send of the turn is unsettled.
+func (u *uringLoop) wait(block bool) error {
+	e := u.ring.enter(true, block, u.raw || !block)
+	if e == 0 && block && u.ring.ready() == u.ring.seen { // interrupted; see raw_linux.go
+		u.raw = mayBlockRaw(u.loops)
+		e = u.ring.enter(true, true, false)
+	}
+	if e != 0 && e != unix.EBUSY && e != unix.EAGAIN { // these two pass when results are taken
+		return os.NewSyscallError("io_uring_enter", e)
+	}
+	u.settleSends()
+	return nil
+}
+
+// What a result belongs to: 8 bits say what, 24 which life of the slot, 32 which slot (or which of the sends).
+const (
+	tagIgnored = iota << 56
+	tagAccept
+	tagSignal
+	tagReceive
+	tagSend  // a reply, in the turn in which it was made
+	tagFlush // what was left of one
+
+	tagKind  = 0xff << 56
+	lifeMask = 1<<24 - 1
+)
+
+func tagOf(kind uint64, c *conn) uint64 {
+	return kind | uint64(c.life&lifeMask)<<32 | uint64(uint32(c.slot))
+}
+
+// owner is the connection that a result belongs to, nil if it is gone.
+func (u *uringLoop) owner(tag uint64) *conn {
+	c := u.conns.at(int32(uint32(tag)))
+	if c.session == nil || c.life&lifeMask != uint32(tag>>32)&lifeMask {
+		return nil
+	}
+	return c
+}
+
+func (u *uringLoop) dispatch(r cqe) {
+	switch r.tag & tagKind {
+	case tagReceive:
+		u.received(r)
+	case tagFlush:
+		u.flushed(r)
+	case tagAccept:
+		u.accepted(r)
+	case tagSignal:
+		u.silence()
+		u.armWake()
+	}
+}
+
+// submit returns the place for an operation, making room if there is none.
+func (u *uringLoop) submit() *sqe {
+	for {
+		if s := u.ring.next(); s != nil {
+			return s
+		}
+		if e := u.ring.enter(false, false, true); e != 0 {
+			runtime.Gosched() // out of memory; there is nothing better to do than to try again
+		}
+	}
+}
+
+func (u *uringLoop) armWake() {
+	*u.submit() = sqe{op: opPollAdd, fd: int32(u.wake), opFlags: unix.POLLIN, tag: tagSignal}
+}
+
+func (u *uringLoop) obey(signals uint32) {
+	if signals&signalAccept != 0 {
+		u.resting = false
+		u.armAccept()
+	}
+	if signals&signalSweep != 0 {
+		u.sweepIdle(u.drop)
+	}
+	if signals&signalLinger != 0 {
+		u.lingeredLong(u.drop)
+	}
+	if signals&signalDrain != 0 {
+		u.drain()
+	}
+	if signals&signalForce != 0 {
+		u.conns.all(u.drop)
+	}
+}
+
+// armAccept asks for connections: for all that come, or, when there is little room left for them, for one.
+func (u *uringLoop) armAccept() {
+	if u.accepting || u.resting || u.last || u.listener < 0 {
+		return
+	}
+	room := u.ring.files - u.conns.used
+	if room <= 0 && u.draining {
+		u.closeListener()
+		return
+	}
+	if room <= 0 {
+		u.rest(os.NewSyscallError("accept", unix.ENFILE))
+		return
+	}
+	u.multi = room > acceptReserve
+	s := sqe{op: opAccept, fd: int32(u.listener), fileIndex: allocFile, tag: tagAccept}
+	if u.multi {
+		s.mode = acceptMultishot
+	}
+	if u.draining {
+		u.last = true
+		s.mode = acceptMultishot | acceptDontWait
+	}
+	u.accepting = true
+	*u.submit() = s
+}
+
+func (u *uringLoop) accepted(r cqe) {
+	if r.res >= 0 {
+		u.failures.succeeded(u.Config)
+		u.welcome(r.res)
+	}
+	if r.flags&cqeMore != 0 {
+		if u.multi && u.ring.files-u.conns.used <= acceptReserve {
+			u.multi = false
+			u.cancel(tagAccept)
+		}
+		return
+	}
+	u.accepting = false
+	if u.last { // the backlog is empty (or, before Linux 6.10, cannot be asked for)
+		u.closeListener()
+		return
+	}
+	switch e := unix.Errno(-r.res); {
+	case r.res >= 0, e == unix.ECANCELED, e == unix.ECONNABORTED, e == unix.EINTR, e == unix.EPERM, e == unix.EPROTO:
+	default:
+		if !u.draining {
+			u.rest(os.NewSyscallError("accept", e))
+		}
+	}
+	u.armAccept()
+}
+
+// welcome starts the connection in slot of the ring's table.
+func (u *uringLoop) welcome(slot int32) {
+	if !u.admit() {
+		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(u.Refusal), length: uint32(len(u.Refusal)),
+			opFlags: unix.MSG_DONTWAIT, tag: tagIgnored}
+		u.closeSlot(slot)
+		return
+	}
+	c := u.conns.occupy(slot)
+	c.session, c.last = u.open(), u.sweep
+	c.readable = u.draining
+	u.proceed(c)
+}
+
+func (u *uringLoop) closeSlot(slot int32) {
+	*u.submit() = sqe{op: opClose, flags: sqeSkipSuccess, fileIndex: uint32(slot) + 1, tag: tagIgnored}
+}
+
+// cancel ends an operation, whose result then says so.
+func (u *uringLoop) cancel(tag uint64) {
+	*u.submit() = sqe{op: opCancel, flags: sqeSkipSuccess, address: tag, tag: tagIgnored}
+}
+
+// drain stops accepting, and receiving for more than what has arrived.
+func (u *uringLoop) drain() {
+	u.draining = true
+	u.resting = false
+	if u.accepting {
+		u.cancel(tagAccept)
+	} else {
+		u.armAccept()
+	}
+	u.conns.all(func(c *conn) {
+		c.readable = true
+		u.proceed(c)
+	})
+}
