@@ -24,29 +24,38 @@ const (
 	endLimit   = 10 * time.Second // for what a set-up started to end after it
 )
 
+// options are the command line.
+type options struct {
+	only    *regexp.Regexp
+	program string
+	plain   bool
+	tapped  bool
+	table   string
+	timeout time.Duration
+}
+
 func main() {
-	var (
-		only    = flag.String("only", "", "run the set-ups whose name, language or protocol matches this regular expression")
-		plain   = flag.Bool("plain", false, "run against memcached and check only what each set-up does, not the ids")
-		tapped  = flag.Bool("bytes", false, "relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a set-up fails")
-		table   = flag.String("table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
-		timeout = flag.Duration("timeout", time.Minute, "of one set-up")
-	)
+	o := options{only: regexp.MustCompile("")}
+	flag.Func("only", "run the set-ups whose name, language or protocol matches this regular expression", func(s string) (err error) {
+		o.only, err = regexp.Compile("(?i)" + s)
+		return err
+	})
+	flag.StringVar(&o.program, "program", "", "the daemon's executable; without it the one of this source tree is built")
+	flag.BoolVar(&o.plain, "plain", false, "run against memcached and check only what each set-up does, not the ids")
+	flag.BoolVar(&o.tapped, "bytes", false,
+		"relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a set-up fails")
+	flag.StringVar(&o.table, "table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
+	flag.DurationVar(&o.timeout, "timeout", time.Minute, "of one set-up")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	pattern, err := regexp.Compile("(?i)" + *only)
-	if err == nil {
-		var failed int
-		failed, err = run(ctx, pattern, *plain, *tapped, *table, *timeout)
-		if err == nil && failed == 0 {
-			return
-		}
-	}
+	failed, err := run(ctx, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clienttest:", err)
 	}
-	os.Exit(1)
+	if err != nil || failed > 0 {
+		os.Exit(1)
+	}
 }
 
 // A result is what became of one set-up.
@@ -57,35 +66,32 @@ type result struct {
 	text    string // what it did, or why not
 }
 
-func run(ctx context.Context, pattern *regexp.Regexp, plain, tapped bool, table string, timeout time.Duration) (failed int, err error) {
+func run(ctx context.Context, o options) (failed int, err error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return 0, err
 	}
 	r := runner{
+		options: o,
 		source:  filepath.Join(root, "internal", "clienttest"),
 		work:    filepath.Join(root, "tmp", "clients"),
-		timeout: timeout,
-		tapped:  tapped,
 		require: os.Getenv("KATSUBUSHI_REQUIRE") == "1",
-		checker: checker{plain: plain, seen: make(map[uint64]string)},
+		checker: checker{plain: o.plain, seen: make(map[uint64]string)},
 	}
 	if err := os.MkdirAll(r.work, 0o755); err != nil {
 		return 0, err
 	}
 	r.installer = installer{source: r.source, work: r.work}
-	r.launcher = launcher{plain: plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
-	if err := r.findServer(root, plain); err != nil {
+	r.launcher = launcher{plain: o.plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
+	if err := r.findServer(root); err != nil {
 		return 0, err
 	}
-
-	var chosen []*setup
-	for i := range setups {
-		if s := &setups[i]; pattern.MatchString(s.String()) {
-			chosen = append(chosen, s)
-		}
+	if _, err := r.launcher.get(""); err != nil {
+		return 0, err
 	}
+	chosen := chosenSetups(o.only)
 	r.installer.debian(chosen)
+
 	count := map[string]int{}
 	var results []result
 	for _, s := range chosen {
@@ -102,13 +108,22 @@ func run(ctx context.Context, pattern *regexp.Regexp, plain, tapped bool, table 
 		fmt.Printf("FAIL  %v\n", err)
 		count["FAIL"]++
 	}
-	if table != "" {
-		if err := rewriteTable(table, results); err != nil {
+	if o.table != "" {
+		if err := rewriteTable(o.table, results); err != nil {
 			return 0, err
 		}
 	}
 	fmt.Printf("%d passed, %d failed, %d skipped\n", count["PASS"], count["FAIL"], count["SKIP"])
 	return count["FAIL"], nil
+}
+
+func chosenSetups(pattern *regexp.Regexp) (chosen []*setup) {
+	for i := range setups {
+		if s := &setups[i]; pattern.MatchString(s.String()) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
 }
 
 // moduleRoot is the directory of the go.mod that the command was started under.
@@ -121,23 +136,27 @@ func moduleRoot() (string, error) {
 }
 
 type runner struct {
+	options
 	source, work string
-	timeout      time.Duration
 	require      bool
-	tapped       bool
 	checker      checker
 	installer    installer
 	launcher     launcher
 }
 
-// findServer builds the daemon, or finds memcached.
-func (r *runner) findServer(root string, plain bool) error {
-	if plain {
+// findServer builds the daemon, unless it is another program that is to be run.
+func (r *runner) findServer(root string) error {
+	if r.plain {
 		r.launcher.program = "memcached"
+		_, err := r.installer.version(&setup{needs: "apt memcached"})
+		return err
+	}
+	r.launcher.extra = strings.Fields(os.Getenv("KATSUBUSHI_ARGS"))
+	if r.program != "" {
+		r.launcher.program = r.program
 		return nil
 	}
 	r.launcher.program = filepath.Join(r.work, "katsubushi")
-	r.launcher.extra = strings.Fields(os.Getenv("KATSUBUSHI_ARGS"))
 	build := exec.Command("go", "build", "-o", r.launcher.program, "./cmd/katsubushi")
 	build.Dir = root
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
