@@ -41,7 +41,7 @@ func (s status) text() string {
 	case statusInvalid:
 		return "Invalid arguments"
 	case statusNotStored:
-		return readOnly
+		return "Not stored."
 	case statusAuthError:
 		return "Auth failure."
 	case statusUnknown:
@@ -95,17 +95,19 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 		return len(in), s.protocolError(t, op, &h)
 	case s.locked() && !op.open:
 		t.add(Unauthenticated, 1)
-		return s.refuseFrame(t, op, &h, statusAuthError), nil
+		return s.refuseFrame(t, op, &h, statusAuthError, ""), nil
 	case op.does == unknown:
 		t.add(Malformed, 1)
-		return s.refuseFrame(t, op, &h, statusUnknown), nil
+		return s.refuseFrame(t, op, &h, statusUnknown, ""), nil
 	case op.does == keepNothing:
-		return s.refuseFrame(t, op, &h, statusNotStored), nil
+		return s.refuseFrame(t, op, &h, statusNotStored, readOnly), nil
+	case op.does == joinNothing:
+		return s.refuseFrame(t, op, &h, statusNotStored, ""), nil
 	case op.does == addNothing:
-		return s.refuseFrame(t, op, &h, statusExists), nil
+		return s.refuseFrame(t, op, &h, statusExists, ""), nil
 	case op.does == logIn && h.value() > maxCredentials:
 		t.add(AuthErrors, 1)
-		return s.refuseFrame(t, op, &h, statusAuthError), nil
+		return s.refuseFrame(t, op, &h, statusAuthError, ""), nil
 	}
 	n := headerLen + h.body
 	if len(in) < n {
@@ -126,14 +128,14 @@ func (s *Session) mechanism(op opcode, h *header) opcode {
 // protocolError answers a frame that cannot be right, so that neither can what follows it.
 func (s *Session) protocolError(t *turn, op opcode, h *header) error {
 	t.add(op.kind, 1)
-	t.respond(h, statusInvalid, statusInvalid.text())
+	t.fail(h, statusInvalid, "")
 	return s.hangUp()
 }
 
-// refuseFrame answers a request and swallows its body as it comes.
-func (s *Session) refuseFrame(t *turn, op opcode, h *header, why status) int {
+// refuseFrame answers a request and swallows its body as it comes. text is the status's own when it is empty.
+func (s *Session) refuseFrame(t *turn, op opcode, h *header, code status, text string) int {
 	t.add(op.kind, 1)
-	t.respond(h, why, why.text())
+	t.fail(h, code, text)
 	if h.body > 0 {
 		s.swallow(int64(h.body))
 	}
@@ -155,7 +157,7 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 			t.respond(h, statusOK, "")
 		}
 	case findNothing:
-		t.respond(h, statusNotFound, statusNotFound.text())
+		t.fail(h, statusNotFound, "")
 	case partWays:
 		if !op.quiet {
 			t.respond(h, statusOK, "")
@@ -200,7 +202,7 @@ func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 		}
 	}
 	if !exists {
-		t.respond(h, statusNotFound, statusNotFound.text())
+		t.fail(h, statusNotFound, "")
 		return
 	}
 	t.respond(h, statusOK, "")
@@ -211,14 +213,22 @@ func (s *Session) binaryLogIn(t *turn, h *header, mechanism, message []byte) {
 	switch {
 	case string(mechanism) != "PLAIN":
 		t.add(AuthErrors, 1)
-		t.respond(h, statusAuthError, statusAuthError.text())
+		t.fail(h, statusAuthError, "")
 	case len(message) == 0 && h.opcode == opSASLAuth:
 		t.respond(h, statusAuthContinue, "")
 	case s.plain(t, message):
 		t.respond(h, statusOK, "Authenticated")
 	default:
-		t.respond(h, statusAuthError, statusAuthError.text())
+		t.fail(h, statusAuthError, "")
 	}
+}
+
+// fail answers with a status and a text, by default the status's own.
+func (t *turn) fail(h *header, code status, text string) {
+	if text == "" {
+		text = code.text()
+	}
+	t.respond(h, code, text)
 }
 
 // respond answers with a status and a text.

@@ -25,7 +25,8 @@ const (
 	doNothing   // what is asked for is the case already
 	findNothing // an id exists only once it is issued
 	keepNothing // a value is refused
-	addNothing  // a value is refused in the way of add
+	addNothing  // in the way of ADD, which finds that the key exists
+	joinNothing // in the way of APPEND and PREPEND
 	partWays
 	listMechanisms
 	logIn
@@ -56,8 +57,8 @@ var opcodes = [256]opcode{
 	0x0b: {does: giveVersion, kind: CmdVersion, open: true},                    // VERSION
 	0x0c: {does: giveID, kind: CmdGet, key: with, echo: true},                  // GETK
 	0x0d: {does: giveID, kind: CmdGet, key: with, echo: true},                  // GETKQ
-	0x0e: {does: keepNothing, kind: CmdSet, key: with, value: true},            // APPEND
-	0x0f: {does: keepNothing, kind: CmdSet, key: with, value: true},            // PREPEND
+	0x0e: {does: joinNothing, kind: CmdSet, key: with, value: true},            // APPEND
+	0x0f: {does: joinNothing, kind: CmdSet, key: with, value: true},            // PREPEND
 	0x10: {does: giveStats, kind: CmdStats, key: maybe},                        // STAT
 	0x11: {does: keepNothing, kind: CmdSet, extras: 8, key: with, value: true}, // SETQ
 	0x12: {does: addNothing, kind: CmdSet, extras: 8, key: with, value: true},  // ADDQ
@@ -67,8 +68,8 @@ var opcodes = [256]opcode{
 	0x16: {does: findNothing, kind: CmdIncr, extras: 20, key: with},            // DECREMENTQ
 	0x17: {does: partWays, quiet: true},                                        // QUITQ
 	0x18: {does: doNothing, kind: CmdFlush, extras: 4, quiet: true},            // FLUSHQ
-	0x19: {does: keepNothing, kind: CmdSet, key: with, value: true},            // APPENDQ
-	0x1a: {does: keepNothing, kind: CmdSet, key: with, value: true},            // PREPENDQ
+	0x19: {does: joinNothing, kind: CmdSet, key: with, value: true},            // APPENDQ
+	0x1a: {does: joinNothing, kind: CmdSet, key: with, value: true},            // PREPENDQ
 	0x1c: {does: findNothing, kind: CmdTouch, extras: 4, key: with},            // TOUCH
 	0x1d: {does: giveID, kind: CmdGat, extras: 4, key: with},                   // GAT
 	0x1e: {does: giveID, kind: CmdGat, extras: 4, key: with},                   // GATQ

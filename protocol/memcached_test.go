@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A memcached is a real one, on a free port of the loopback interface.
+type memcached struct{ addr string }
+
+func startMemcached(t *testing.T, args ...string) *memcached {
+	path, err := exec.LookPath("memcached")
+	if err != nil {
+		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("no memcached here")
+	}
+	for range 10 { // until no other program was quicker to take the port
+		free, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := free.Addr().String()
+		_, port, _ := net.SplitHostPort(addr)
+		free.Close()
+		cmd := exec.Command(path, append([]string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "1", "-m", "16", "-u", "root"}, args...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan struct{})
+		go func() { cmd.Wait(); close(exited) }()
+		if waitForPort(addr, exited) {
+			t.Cleanup(func() { cmd.Process.Kill(); <-exited })
+			return &memcached{addr}
+		}
+		cmd.Process.Kill()
+		<-exited
+	}
+	t.Fatal("memcached does not start")
+	return nil
+}
+
+func waitForPort(addr string, exited chan struct{}) bool {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if c, err := net.Dial("tcp4", addr); err == nil {
+			c.Close()
+			return true
+		}
+		select {
+		case <-exited:
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// ask sends the input on a new connection and returns the answer, up to the end of what end matches, or of the connection.
+func (m *memcached) ask(t *testing.T, in []byte, end []byte, sendsAll bool) []byte {
+	c, err := net.Dial("tcp4", m.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		c.Write(in)
+		if sendsAll {
+			c.(*net.TCPConn).CloseWrite()
+		}
+	}()
+	var answer []byte
+	for b := make([]byte, 64<<10); ; {
+		n, err := c.Read(b)
+		answer = append(answer, b[:n]...)
+		switch {
+		case end != nil && bytes.HasSuffix(answer, end):
+			return answer
+		case err == io.EOF || errors.Is(err, syscall.ECONNRESET):
+			<-sent
+			return append(answer, "<closed>"...)
+		case err != nil:
+			t.Fatalf("%.200q: %v after %.200q", in, err, answer)
+		}
+	}
+}
