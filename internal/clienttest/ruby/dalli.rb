@@ -1,6 +1,7 @@
 # raw: ids are plain decimals, not marshalled Ruby objects.
 require 'dalli'
 
+Dalli.logger.level = Logger::WARN # it tells standard output that it logs in
 host, port, username, password = ARGV
 client = Dalli::Client.new("#{host}:#{port}", { raw: true, username: username, password: password }.compact)
 5.times { puts "get #{client.get('id')}" }

@@ -9,5 +9,5 @@ for _ in 1 2 3 4 5; do
     ask 'get id\r\nquit\r\n' | awk 'NR == 1 && $0 != "STORED" {print; exit 1} /^VALUE /{getline; print "get", $0}'
 done
 ask 'version\r\nquit\r\n' | sed -n 's/^VERSION/version/p'
-refused=$(printf 'get id\r\nquit\r\n' | timeout 10 nc -N "$host" "$port" | tr -d '\r')
+refused=$(printf 'get id\r\n' | timeout 10 nc -N "$host" "$port" | tr -d '\r')
 [ "$refused" = 'CLIENT_ERROR unauthenticated' ] || { echo "without a login: $refused" >&2; exit 1; }
