@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type census struct {
 	mu       sync.Mutex
 	ids      unique.Set
 	min, max uint64
+	runMin   uint64         // the smallest since newRun
 	refusals map[string]int // SERVER_ERROR texts
 }
 
@@ -30,11 +32,19 @@ func (c *census) add(ids []uint64) {
 	defer c.mu.Unlock()
 	for _, id := range ids {
 		if c.ids.Len() == 0 {
-			c.min = id
+			c.min, c.runMin = id, id
 		}
-		c.min, c.max = min(c.min, id), max(c.max, id)
+		c.min, c.runMin, c.max = min(c.min, id), min(c.runMin, id), max(c.max, id)
 		c.ids.Add(id)
 	}
+}
+
+// newRun is the largest id so far; all that are issued from now on should lie above it, see above.
+func (c *census) newRun() (largest uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runMin = math.MaxUint64
+	return c.max
 }
 
 func (c *census) refused(text string) {
