@@ -182,7 +182,9 @@ func TestTenThousandIdleConnections(t *testing.T) {
 		for _, p := range []place{{"tcp", 1}, {"unix", 2}} {
 			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
 				count := 10_000
-				if raceDetector {
+				if m.name == "tinyuring" {
+					count = 500 // it tries all of them again for each that it has room for
+				} else if raceDetector {
 					count = 3000 // which costs 20 times the memory and time
 				}
 				var limit unix.Rlimit
@@ -217,8 +219,17 @@ func TestTenThousandIdleConnections(t *testing.T) {
 				}
 				each := (c.rss() - before) / count
 				t.Logf("%d bytes of resident memory for each of %d idle connections", each, count)
-				if each > idleBar[m.name] && !raceDetector {
-					t.Errorf("%d bytes for each idle connection, want at most %d", each, idleBar[m.name])
+				if bar := idleBar[m.name]; each > bar && bar > 0 && !raceDetector {
+					t.Errorf("%d bytes for each idle connection, want at most %d", each, bar)
+				}
+				// All at once, which is more than any queue or set of buffers holds.
+				syscall.Kill(c.pid, syscall.SIGSTOP)
+				for i, cl := range clients {
+					cl.say("echo %d\r\n", i)
+				}
+				syscall.Kill(c.pid, syscall.SIGCONT)
+				for i, cl := range clients {
+					cl.expect(fmt.Sprintf("%d\r\n", i))
 				}
 				for i, cl := range clients {
 					ask(cl, i)

@@ -85,7 +85,7 @@ func (t *table) occupy(slot int32) *conn {
 	}
 	t.used++
 	c := t.at(slot)
-	c.slot = slot
+	*c = conn{slot: slot, life: c.life + 1}
 	return c
 }
 

@@ -360,3 +360,25 @@ func TestConnectStorm(t *testing.T) {
 		eventually(t, func() string { return r.open(0) })
 	})
 }
+
+// Connections are spread over the loops, those of a unix socket, too. (The loops of the portable engine are only numbers.)
+func TestConnectionsAreSpread(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		if m.name == "net" || p.loops == 1 {
+			t.Skip("nothing to spread over")
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for range 100 {
+			c := r.dial()
+			c.say("echo 1\r\n")
+			c.expect("1\r\n")
+			defer c.Close()
+		}
+		for i := range p.loops {
+			if n := r.opened[i].Load(); n < 10 {
+				t.Errorf("loop %d got %d of 100 connections", i, n)
+			}
+		}
+	})
+}

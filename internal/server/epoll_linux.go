@@ -49,13 +49,9 @@ func newEpollLoop(l *loop) (runner, error) {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
 	e := &epollLoop{loop: l, epoll: fd, events: make([]unix.EpollEvent, turnEvents), input: make([]byte, readSize), output: make([]byte, 0, 2*replyFull)}
-	listen := uint32(unix.EPOLLIN | unix.EPOLLET)
-	if l.shared {
-		listen |= unix.EPOLLEXCLUSIVE // wake one loop, not all
-	}
-	err = e.watch(unix.EPOLL_CTL_ADD, l.listener, tagListener, listen)
-	if err == nil {
-		err = e.watch(unix.EPOLL_CTL_ADD, l.wake, tagWake, unix.EPOLLIN|unix.EPOLLET)
+	err = e.watch(unix.EPOLL_CTL_ADD, l.wake, tagWake, unix.EPOLLIN|unix.EPOLLET)
+	if err == nil && l.listener >= 0 {
+		err = e.watch(unix.EPOLL_CTL_ADD, l.listener, tagListener, unix.EPOLLIN|unix.EPOLLET)
 	}
 	if err != nil {
 		e.close()
@@ -127,6 +123,11 @@ func (e *epollLoop) obey(signals uint32) {
 		e.resting = false
 		e.accept()
 	}
+	if signals&signalGiven != 0 {
+		for _, fd := range e.taken() {
+			e.welcome(fd)
+		}
+	}
 	if signals&signalSweep != 0 {
 		e.sweepIdle(e.drop)
 	}
@@ -157,34 +158,38 @@ func (e *epollLoop) acceptOne() bool {
 		return false
 	}
 	fd, errno := rawAccept(e.listener)
-	switch errno {
-	case 0:
-	case unix.EAGAIN:
+	switch {
+	case errno == 0:
+		e.failures.succeeded(e.Config)
+		e.welcome(fd)
+	case gone(errno):
+	case errno == unix.EAGAIN:
 		return false
-	case unix.ECONNABORTED, unix.EINTR, unix.EPERM, unix.EPROTO:
-		return true // this one is gone
 	default:
 		e.rest(os.NewSyscallError("accept4", errno))
 		return false
 	}
-	e.failures.succeeded(e.Config)
+	return true
+}
+
+// welcome starts a connection.
+func (e *epollLoop) welcome(fd int32) {
 	if !e.admit() {
 		rawWrite(fd, e.Refusal)
 		unix.Close(int(fd))
-		return true
+		return
 	}
 	c := e.conns.take()
 	c.fd, c.session, c.last = fd, e.open(), e.sweep
 	if err := e.watch(unix.EPOLL_CTL_ADD, int(fd), c.slot, interest); err != nil {
 		e.Log.Warn("cannot watch a connection", "error", err)
 		e.drop(c)
-		return true
+		return
 	}
 	if e.draining {
 		c.readable = true
 		e.queue(c)
 	}
-	return true
 }
 
 // drain stops accepting and gives each connection a last turn. Who has come so far is served.

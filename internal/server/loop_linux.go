@@ -20,10 +20,10 @@ import (
 type loop struct {
 	*Config
 	open     func() Session
-	listener int  // descriptor, -1 when closed
-	shared   bool // other loops accept from the same socket
+	listener int  // descriptor, -1 when there is none (any more)
 	raw      bool // wait without telling the runtime; see raw_linux.go
 	loops    int  // of this engine
+	dealt    bool // a dealer accepts for this loop
 	conns    table
 	spare    []*waiting // to be used again
 	again    []int32    // connections that get another turn without waiting for an event
@@ -36,8 +36,9 @@ type loop struct {
 	lingering, lingeringLong []lingerer // since less, and since more, than the last signal of that kind
 	read, written            uint64     // in this turn; Counters are shared with other loops, so they are added to once a turn
 
-	mu      sync.Mutex // guards wake against being closed
-	wake    int        // an eventfd, -1 when closed
+	mu      sync.Mutex
+	wake    int     // an eventfd, -1 when closed; guarded by mu against being closed
+	given   []int32 // connections that a dealer has accepted; guarded by mu
 	signals atomic.Uint32
 }
 
@@ -53,6 +54,7 @@ const (
 	signalSweep              // look for idle connections
 	signalLinger             // give up connections that linger
 	signalAccept             // try again to accept
+	signalGiven              // a dealer has accepted a connection
 )
 
 // A runner is an engine's way to run a loop.
@@ -69,49 +71,44 @@ const (
 // serveLoops runs a loop for each listener until all are drained.
 func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(int) Session, start func(*loop) (runner, error)) error {
 	files := socketFiles(lns)
-	loops := make([]*loop, 0, len(lns))
+	deal, err := newDealer(c, lns)
+	if err != nil {
+		return err
+	}
+	loops := make([]*loop, len(lns))
 	defer func() {
 		for _, l := range loops {
 			l.close()
 		}
 	}()
 	for i, ln := range lns {
-		l, err := newLoop(c, ln, func() Session { return open(i) })
-		if err != nil {
+		loops[i] = &loop{Config: c, open: func() Session { return open(i) }, listener: -1, wake: -1, loops: len(lns), raw: mayBlockRaw(len(lns)), dealt: deal != nil}
+		if err := loops[i].init(ln); err != nil {
 			closeAll(lns[i:])
-			removeFiles(files)
+			loops = loops[:i+1]
 			return err
 		}
-		_, l.shared = ln.(*net.UnixListener)
-		l.shared = l.shared && len(lns) > 1
-		l.loops, l.raw = len(lns), mayBlockRaw(len(lns))
-		loops = append(loops, l)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var running sync.WaitGroup
-	failures := make(chan error, len(loops))
-	for _, l := range loops {
-		running.Go(func() {
-			if err := l.run(start); err != nil {
-				failures <- err
-				cancel()
-			}
-		})
-	}
-	if period := sweepPeriod(c.IdleTimeout); c.IdleTimeout > 0 {
-		sweeper := time.NewTicker(period)
-		defer sweeper.Stop()
-		for ctx.Err() == nil {
-			select {
-			case <-sweeper.C:
-				signalAll(loops, signalSweep)
-			case <-ctx.Done():
-			}
+	failures := make(chan error, len(loops)+1)
+	try := func(err error) {
+		if err != nil {
+			failures <- err
+			cancel()
 		}
 	}
-	<-ctx.Done()
+	var running, dealing sync.WaitGroup
+	for _, l := range loops {
+		running.Go(func() { try(l.run(start)) })
+	}
+	if deal != nil {
+		deal.loops = loops
+		dealing.Go(func() { try(deal.run(ctx)) })
+	}
+	sweepUntil(ctx, c, loops)
 	removeFiles(files)
+	dealing.Wait()
 	signalAll(loops, signalDrain)
 	force := time.AfterFunc(c.DrainTimeout, func() { signalAll(loops, signalForce) })
 	running.Wait()
@@ -120,34 +117,54 @@ func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(in
 	return <-failures
 }
 
-// newLoop takes the descriptor over from ln, which it closes: while ln is open the runtime's poller watches it, too.
-func newLoop(c *Config, ln net.Listener, open func() Session) (*loop, error) {
+// sweepUntil has the loops look for idle connections until ctx ends.
+func sweepUntil(ctx context.Context, c *Config, loops []*loop) {
+	var tick <-chan time.Time // never
+	if c.IdleTimeout > 0 {
+		sweeper := time.NewTicker(sweepPeriod(c.IdleTimeout))
+		defer sweeper.Stop()
+		tick = sweeper.C
+	}
+	for {
+		select {
+		case <-tick:
+			signalAll(loops, signalSweep)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// init makes the means to wake the loop and, unless a dealer accepts for it, takes the descriptor over from ln, which it closes: while ln
+// is open the runtime's poller watches it, too.
+func (l *loop) init(ln net.Listener) (err error) {
+	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	if l.dealt {
+		return nil
+	}
 	s, ok := ln.(syscall.Conn)
 	if !ok {
-		return nil, fmt.Errorf("listener of type %T has no descriptor; only the net engine can serve it", ln)
+		return fmt.Errorf("listener of type %T has no descriptor; only the net engine can serve it", ln)
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	l := &loop{Config: c, open: open, wake: -1}
 	err = control(func(fd int) error {
 		l.listener, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		return err
+		return os.NewSyscallError("fcntl", err)
 	})("", "", raw)
 	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
+		return err
 	}
 	if _, tcp := ln.(*net.TCPListener); tcp {
 		// Accepted sockets inherit both, which saves two calls for each.
 		unix.SetsockoptInt(l.listener, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		unix.SetsockoptInt(l.listener, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	}
-	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		l.close()
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	return l, ln.Close()
+	return ln.Close()
 }
 
 // mayBlockRaw tells whether loops may block in the kernel without handing their processor (the runtime's P) to other goroutines first.
@@ -174,6 +191,9 @@ func (l *loop) close() {
 	if l.wake >= 0 {
 		unix.Close(l.wake)
 		l.wake = -1
+	}
+	for _, fd := range l.given {
+		unix.Close(int(fd))
 	}
 	l.closeListener()
 }

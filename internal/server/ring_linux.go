@@ -51,11 +51,13 @@ type ring struct {
 	tail                   uint32 // of the submission queue, not yet published
 	seen                   uint32 // completions taken, not yet published
 	files                  int    // size of the ring's table of files
+	installing             int32  // see install
 
 	buffers, bufferMemory []byte
 	free                  []bufferEntry // the ring of buffers that the kernel may take
 	freeTail              uint16        // not yet published
-	provided              int           // buffers that are in use, of maxBuffers
+	provided              int           // buffers that are in use, of len(free)
+	bufferSize            int
 }
 
 // An sqe is struct io_uring_sqe; the names are those of what the operations here use the fields for.
@@ -95,11 +97,11 @@ const (
 
 	setupCQSize, setupSubmitAll, setupSingleIssuer, setupDeferTaskrun = 1 << 3, 1 << 7, 1 << 12, 1 << 13
 
-	enterGetEvents, enterRegisteredRing                             = 1 << 0, 1 << 4
-	registerFiles, registerRing, unregisterRing, registerBufferRing = 13, 20, 21, 22
-	registerSparse                                                  = 1
-	featSingleMmap, featNoDrop, featCQESkip                         = 1 << 0, 1 << 1, 1 << 11
-	offSQRing, offSQEs                                              = 0, 0x10000000
+	enterGetEvents, enterRegisteredRing                                          = 1 << 0, 1 << 4
+	updateFiles, registerFiles, registerRing, unregisterRing, registerBufferRing = 6, 13, 20, 21, 22
+	registerSparse                                                               = 1
+	featSingleMmap, featNoDrop, featCQESkip                                      = 1 << 0, 1 << 1, 1 << 11
+	offSQRing, offSQEs                                                           = 0, 0x10000000
 
 	sqeFixedFile, sqeBufferSelect, sqeSkipSuccess = 1 << 0, 1 << 5, 1 << 6
 	cqeBuffer, cqeMore                            = 1 << 0, 1 << 1
@@ -109,15 +111,8 @@ const (
 	sqOverflow                                    = 1 << 1
 )
 
-const (
-	sqEntries = 1024
-	cqEntries = 8 * sqEntries // every submission may fail with a result, and every connection may have input
-
-	bufferSize   = 2048
-	bufferStride = bufferSize + 64 // so that the buffers' starts do not compete for the same lines of the cache
-	minBuffers   = 256
-	maxBuffers   = 8192
-)
+// bufferGap is between buffers, so that their starts do not compete for the same lines of the cache.
+const bufferGap = 64
 
 // params is struct io_uring_params.
 type params struct {
@@ -128,9 +123,9 @@ type params struct {
 }
 
 // newRing makes a ring with a table for files connections. Only the calling thread may use it.
-func newRing(files int) (r *ring, err error) {
-	p := params{cqEntries: cqEntries, flags: setupCQSize | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun}
-	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, sqEntries, uintptr(unsafe.Pointer(&p)), 0)
+func newRing(files int, sizes uringSizes) (r *ring, err error) {
+	p := params{cqEntries: sizes.completions, flags: setupCQSize | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun}
+	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(sizes.submissions), uintptr(unsafe.Pointer(&p)), 0)
 	switch e {
 	case 0:
 	case unix.ENOSYS:
@@ -142,7 +137,7 @@ func newRing(files int) (r *ring, err error) {
 	default:
 		return nil, os.NewSyscallError("io_uring_setup", e)
 	}
-	r = &ring{fd: int(fd), number: fd, files: files}
+	r = &ring{fd: int(fd), number: fd, files: files, bufferSize: sizes.bufferSize}
 	defer func() {
 		if err != nil {
 			r.close(true)
@@ -158,7 +153,7 @@ func newRing(files int) (r *ring, err error) {
 	if err := r.registerFiles(); err != nil {
 		return r, err
 	}
-	if err := r.provideBuffers(); err != nil {
+	if err := r.provideBuffers(sizes.buffers, sizes.maxBuffers); err != nil {
 		return r, err
 	}
 	r.registerItself()
@@ -197,39 +192,46 @@ func (r *ring) registerFiles() error {
 
 // provideBuffers maps the memory that receives go to, and gives the kernel the first of it. More is given when it runs out: what is
 // not used costs nothing, and what is used should stay in the cache.
-func (r *ring) provideBuffers() (err error) {
+func (r *ring) provideBuffers(n, most int) (err error) {
 	const anonymous = unix.MAP_ANON | unix.MAP_PRIVATE
-	if r.buffers, err = unix.Mmap(-1, 0, maxBuffers*bufferStride, unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
+	if r.buffers, err = unix.Mmap(-1, 0, most*(r.bufferSize+bufferGap), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
-	if r.bufferMemory, err = unix.Mmap(-1, 0, maxBuffers*int(unsafe.Sizeof(bufferEntry{})), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
+	if r.bufferMemory, err = unix.Mmap(-1, 0, most*int(unsafe.Sizeof(bufferEntry{})), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
-	r.free = unsafe.Slice((*bufferEntry)(unsafe.Pointer(&r.bufferMemory[0])), maxBuffers)
+	r.free = unsafe.Slice((*bufferEntry)(unsafe.Pointer(&r.bufferMemory[0])), most)
 	arg := struct {
 		address uint64
 		entries uint32
 		group   uint16
 		flags   uint16
 		_       [3]uint64
-	}{address: uint64(uintptr(unsafe.Pointer(&r.bufferMemory[0]))), entries: maxBuffers}
+	}{address: uint64(uintptr(unsafe.Pointer(&r.bufferMemory[0]))), entries: uint32(most)}
 	if err := r.register("buffers", registerBufferRing, unsafe.Pointer(&arg), 1); err != nil {
 		return err
 	}
-	r.moreBuffers()
+	r.provide(n)
 	return nil
+}
+
+// install puts a socket into the table; its descriptor may then be closed.
+func (r *ring) install(fd, slot int32) error {
+	r.installing = fd // on the heap: arg holds its address as a number, which is not corrected when the stack moves
+	arg := ringUpdate{offset: uint32(slot), data: uint64(uintptr(unsafe.Pointer(&r.installing)))}
+	return r.register("a file", updateFiles, unsafe.Pointer(&arg), 1)
 }
 
 // A ringUpdate is struct io_uring_rsrc_update.
 type ringUpdate struct {
 	offset uint32
 	_      uint32
-	fd     uint64
+	data   uint64
 }
 
 // registerItself spares enter a look-up. Where that fails, the ordinary descriptor will do.
 func (r *ring) registerItself() {
-	arg := ringUpdate{offset: 1<<32 - 1, fd: uint64(r.fd)}
+	arg := ringUpdate{offset: 1<<32 - 1, data: uint64(r.fd)}
 	if r.register("ring", registerRing, unsafe.Pointer(&arg), 1) == nil {
 		r.number, r.entering = uintptr(arg.offset), enterRegisteredRing
 	}
@@ -325,24 +327,27 @@ func (r *ring) take() cqe {
 // received is the input that a receive's result tells of, in a buffer that is ours until it is given back.
 func (r *ring) received(c cqe) (id uint16, data []byte) {
 	id = uint16(c.flags >> 16)
-	from := int(id) * bufferStride
-	return id, r.buffers[from : from+int(c.res)]
+	return id, r.buffer(id)[:c.res]
+}
+
+func (r *ring) buffer(id uint16) []byte {
+	from := int(id) * (r.bufferSize + bufferGap)
+	return r.buffers[from : from+r.bufferSize]
 }
 
 func (r *ring) giveBack(id uint16) {
-	e := &r.free[r.freeTail%maxBuffers]
-	e.address, e.length, e.id = r.bufferAddress(id), bufferSize, id
+	e := &r.free[int(r.freeTail)%len(r.free)]
+	e.address, e.length, e.id = addressOf(r.buffer(id)), uint32(r.bufferSize), id
 	r.freeTail++
 }
 
-func (r *ring) bufferAddress(id uint16) uint64 {
-	return uint64(uintptr(unsafe.Pointer(&r.buffers[int(id)*bufferStride])))
-}
-
 // moreBuffers doubles the number of buffers, up to the limit.
-func (r *ring) moreBuffers() {
-	for n := min(max(2*r.provided, minBuffers), maxBuffers); r.provided < n; r.provided++ {
+func (r *ring) moreBuffers() { r.provide(min(r.provided, len(r.free)-r.provided)) }
+
+func (r *ring) provide(n int) {
+	for range n {
 		r.giveBack(uint16(r.provided))
+		r.provided++
 	}
 }
 

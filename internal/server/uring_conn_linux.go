@@ -25,6 +25,8 @@ func (u *uringLoop) proceed(c *conn) {
 		u.drop(c)
 	case u.draining:
 		u.receiveLast(c)
+	case !c.receiving && c.spoke == u.round:
+		u.queue(c) // there are too few buffers, and it has had one: others first
 	case !c.receiving:
 		u.receive(c)
 	}
@@ -76,12 +78,13 @@ func (u *uringLoop) received(r cqe) {
 	case r.res > 0:
 		c.last = u.sweep
 		u.read += uint64(r.res)
-		c.readable = c.readable || u.draining && r.res == bufferSize
+		c.readable = c.readable || u.draining && len(input) == u.ring.bufferSize
 		u.hear(c, input)
 	case r.res == 0:
 		c.eof, c.readable = true, false
 	case e == unix.ENOBUFS:
 		u.ring.moreBuffers()
+		c.readable = c.readable || u.draining
 	case e != unix.ECANCELED && e != unix.EAGAIN && e != unix.EINTR:
 		u.drop(c)
 		return
@@ -167,7 +170,7 @@ func (u *uringLoop) settleSends() {
 		}
 	}
 	if u.ring.overflowed() || !u.ring.submitted() { // a result may come later, so what it refers to must stay
-		u.replies = make([]byte, 0, repliesSize)
+		u.replies = make([]byte, 0, cap(u.replies))
 		return
 	}
 	u.sends, u.replies = u.sends[:0], u.replies[:0]
@@ -256,6 +259,14 @@ func (u *uringLoop) drop(c *conn) {
 func (u *uringLoop) closeWhenQuiet(c *conn) {
 	if !c.receiving && !c.sending {
 		u.closeSlot(c.slot)
-		u.forget(c)
+		u.vacate(c)
+	}
+}
+
+func (u *uringLoop) vacate(c *conn) {
+	slot := c.slot
+	u.forget(c)
+	if u.dealt { // else it is for the kernel to choose the next
+		u.conns.free = append(u.conns.free, slot)
 	}
 }

@@ -12,17 +12,35 @@ import (
 // Uring is an event loop for each listener, on a thread of its own, that leaves the moving of bytes to io_uring. Accepting and receiving
 // are each asked for once and go on by themselves; all replies of a turn are sent by the same system call that waits for the next
 // input. So a turn costs one call, however many requests it answers.
-type Uring struct{ Config }
+type Uring struct {
+	Config
+	sizes uringSizes
+}
+
+// uringSizes are how much a loop can do at once. Less is only slower.
+type uringSizes struct {
+	submissions, completions uint32 // entries of the ring's queues, powers of 2
+	buffers, maxBuffers      int    // for input, at first and at most; powers of 2
+	bufferSize               int    // bytes of such a buffer
+	replies                  int    // bytes of replies in one turn, at least 2*replyFull
+}
 
 // NewUring makes the engine. ProbeUring tells whether it will run here.
-func NewUring(c Config) *Uring { return &Uring{c} }
+func NewUring(c Config) *Uring {
+	return &Uring{c, uringSizes{
+		submissions: 1024,
+		completions: 8192, // every submission may fail, and as many connections have input
+		buffers:     256, maxBuffers: 8192, bufferSize: 2048,
+		replies: 512 << 10,
+	}}
+}
 
 // Name is "uring".
 func (e *Uring) Name() string { return "uring" }
 
 // Serve implements Engine. The listeners must be TCP's or unix's.
 func (e *Uring) Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error {
-	return serveLoops(ctx, &e.Config, lns, open, newUringLoop)
+	return serveLoops(ctx, &e.Config, lns, open, func(l *loop) (runner, error) { return newUringLoop(l, e.sizes) })
 }
 
 // ProbeUring returns nil if this kernel, and whatever confines the process, allow everything that the engine needs, or else the reason
@@ -30,7 +48,7 @@ func (e *Uring) Serve(ctx context.Context, lns []net.Listener, open func(loop in
 func ProbeUring() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r, err := newRing(1)
+	r, err := newRing(1, NewUring(Config{}).sizes)
 	if err != nil {
 		return err
 	}
@@ -45,6 +63,7 @@ type uringLoop struct {
 	accepting bool // an accept is under way
 	multi     bool // ... that goes on by itself
 	last      bool // ... for what is in the backlog when the loop is drained
+	forced    bool // nobody is waited for any more
 
 	// The replies of a turn, and their sends. A send that the socket did not take whole leaves a result, which must be looked at
 	// before replies is used again: see settleSends.
@@ -64,14 +83,11 @@ type send struct {
 	bytes []byte
 }
 
-const (
-	repliesSize = 512 << 10
-	// acceptReserve is how many connections an accept that goes on by itself may bring before it can be stopped: a whole backlog.
-	// Those that find no room in the ring's table are lost.
-	acceptReserve = 4096 + 256
-)
+// acceptReserve is how many connections an accept that goes on by itself may bring before it can be stopped: a whole backlog.
+// Those that find no room in the ring's table are lost.
+const acceptReserve = 4096 + 256
 
-func newUringLoop(l *loop) (runner, error) {
+func newUringLoop(l *loop, sizes uringSizes) (runner, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
@@ -80,11 +96,11 @@ func newUringLoop(l *loop) (runner, error) {
 	if l.MaxConnections > 0 {
 		files = min(files, int(min(l.MaxConnections, 1<<20))+acceptReserve+64)
 	}
-	r, err := newRing(files)
+	r, err := newRing(files, sizes)
 	if err != nil {
 		return nil, err
 	}
-	return &uringLoop{loop: l, ring: r, replies: make([]byte, 0, repliesSize), round: 1}, nil
+	return &uringLoop{loop: l, ring: r, replies: make([]byte, 0, sizes.replies)}, nil
 }
 
 func (u *uringLoop) close() {
@@ -192,6 +208,9 @@ func (u *uringLoop) obey(signals uint32) {
 		u.resting = false
 		u.armAccept()
 	}
+	if signals&signalGiven != 0 {
+		u.adopt(u.taken())
+	}
 	if signals&signalSweep != 0 {
 		u.sweepIdle(u.drop)
 	}
@@ -202,6 +221,7 @@ func (u *uringLoop) obey(signals uint32) {
 		u.drain()
 	}
 	if signals&signalForce != 0 {
+		u.forced = true
 		u.conns.all(u.drop)
 	}
 }
@@ -250,27 +270,50 @@ func (u *uringLoop) accepted(r cqe) {
 		u.closeListener()
 		return
 	}
-	switch e := unix.Errno(-r.res); {
-	case r.res >= 0, e == unix.ECANCELED, e == unix.ECONNABORTED, e == unix.EINTR, e == unix.EPERM, e == unix.EPROTO:
-	default:
-		if !u.draining {
-			u.rest(os.NewSyscallError("accept", e))
-		}
+	if e := unix.Errno(-r.res); r.res < 0 && e != unix.ECANCELED && !gone(e) && !u.draining {
+		u.rest(os.NewSyscallError("accept", e))
 	}
 	u.armAccept()
 }
 
-// welcome starts the connection in slot of the ring's table.
+// welcome starts the connection that the kernel has put into slot of the ring's table.
 func (u *uringLoop) welcome(slot int32) {
 	if !u.admit() {
 		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(u.Refusal), length: uint32(len(u.Refusal)),
-			opFlags: unix.MSG_DONTWAIT, tag: tagIgnored}
+			opFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL, tag: tagIgnored}
 		u.closeSlot(slot)
 		return
 	}
-	c := u.conns.occupy(slot)
+	u.start(u.conns.occupy(slot))
+}
+
+// adopt starts connections that come as descriptors. Then the slots are ours to give out.
+func (u *uringLoop) adopt(fds []int32) {
+	u.ring.enter(false, false, true) // slots in the free list may still have to be closed
+	for _, fd := range fds {
+		if !u.admit() {
+			rawWrite(fd, u.Refusal)
+		} else {
+			c := u.conns.take()
+			if err := u.ring.install(fd, c.slot); err != nil {
+				u.Counters.AcceptErrors.Add(1)
+				u.Log.Warn("cannot take a connection", "error", err)
+				u.vacate(c)
+			} else {
+				u.start(c)
+			}
+		}
+		unix.Close(int(fd))
+	}
+}
+
+func (u *uringLoop) start(c *conn) {
 	c.session, c.last = u.open(), u.sweep
 	c.readable = u.draining
+	if u.forced {
+		u.drop(c)
+		return
+	}
 	u.proceed(c)
 }
 
