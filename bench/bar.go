@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // A bar is a figure that the daemon's engines are meant to reach.
@@ -31,6 +32,14 @@ func bars() []bar {
 		{what: "pipelined, against memcached", value: better("pipelined", reference), unit: "x", limit: limits(14, 12, 10)},
 		{what: "pipelined, against redis INCR", value: better("pipelined", "redis"), unit: "x", limit: limits(1.7, none, none)},
 		{what: "100-key get, against memcached", value: better("multiget", reference), unit: "x", limit: limits(3, 2.6, 2.3)},
+		{
+			what: "64 connections, cost against a C server that does not look at its input",
+			value: func(r *results, server string) float64 {
+				_, kind, _ := strings.Cut(server, " ")
+				return r.over(cell{"c64", server}, cell{"c64", "floor " + kind}, sample.cpuMicros)
+			},
+			unit: "x", most: true, limit: limits(1.05, 1.08, none),
+		},
 		{
 			what: "1,000 connections, cost against own at 64",
 			value: func(r *results, server string) float64 {
@@ -69,6 +78,8 @@ func number(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return ""
+	case v == 0:
+		return "0"
 	case math.Abs(v) >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case math.Abs(v) >= 10:

@@ -23,17 +23,20 @@ type options struct {
 	rounds, idleRounds, idleConns int
 	window, warm                  time.Duration
 	quick, verify                 bool
-	where                         cores
+	on                            machine
 }
 
-const ourEngines = "uring,epoll,net"
+const (
+	ourEngines = "uring,epoll,net"
+	allServers = "memcached,redis,floor-epoll,floor-uring," + ourEngines
+)
 
 func parseOptions(args []string) (*options, error) {
 	o := &options{}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.out, "out", "", "`file` for the report, with results.svg beside it (default: standard output, no drawing)")
 	fs.StringVar(&o.binary, "bin", "", "the daemon's `program` (default: build ./cmd/katsubushi of the module that encloses the working directory)")
-	fs.StringVar(&o.servers, "servers", "memcached,redis,"+ourEngines, "servers to compare; uring, epoll and net are the daemon's engines")
+	fs.StringVar(&o.servers, "servers", allServers, "servers to compare; uring, epoll and net are the daemon's engines, epoll@`program` is one of another build")
 	fs.StringVar(&o.modes, "modes", "", "modes, of "+modeNames()+" (default all)")
 	fs.StringVar(&o.against, "against", "", "`host:port` of one more server that speaks memcached's text protocol and already runs")
 	fs.IntVar(&o.againstPID, "against-pid", 0, "its `process`, for its CPU time; without it that is unknown")
@@ -44,7 +47,7 @@ func parseOptions(args []string) (*options, error) {
 	fs.DurationVar(&o.warm, "warm", 100*time.Millisecond, "load before each window")
 	fs.BoolVar(&o.quick, "quick", false, "one round of 40 ms windows and 200 idle connections, to see that everything works")
 	fs.BoolVar(&o.verify, "verify", false, "check that the ids of each server differ; costs the generator time")
-	o.where.flags(fs)
+	o.on.flags(fs)
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -113,11 +116,11 @@ func (c *comparison) prepare() (err error) {
 	if err := c.choosePeers(); err != nil {
 		return err
 	}
-	if err := c.where.settle(); err != nil {
+	if err := c.on.settle(); err != nil {
 		return err
 	}
-	c.gen = &generator{cpus: c.where.client, serverCPU: c.where.server, base: time.Now(), warm: c.warm, length: c.window}
-	c.res.machine = describe(c.where, c.servers)
+	c.gen = &generator{cpus: c.on.clients, serverCPU: c.on.server, driver: c.on.newDriver, base: time.Now(), warm: c.warm, length: c.window}
+	c.res.machine = describe(c.on, c.servers)
 	return nil
 }
 
@@ -131,19 +134,31 @@ func (c *comparison) choosePeers() error {
 		return worker
 	}
 	for _, name := range strings.Split(c.servers, ",") {
+		engine, program, other := strings.Cut(name, "@")
 		switch {
 		case name == "": // -against alone
 		case name == "memcached":
 			c.peers = append(c.peers, memcachedPeer())
 		case name == "redis":
 			c.peers = append(c.peers, redisPeer())
-		case slices.Contains(strings.Split(ourEngines, ","), name):
+		case name == "floor-epoll" || name == "floor-uring":
+			p := floorPeer(strings.TrimPrefix(name, "floor-"))
+			if err := buildFloor(strings.TrimPrefix(name, "floor-"), c.dir); err != nil {
+				c.res.notes = append(c.res.notes, oneLine(err))
+				break
+			}
+			c.peers = append(c.peers, p)
+		case slices.Contains(strings.Split(ourEngines, ","), engine):
+			if other {
+				c.peers = append(c.peers, oursPeer(name, program, engine, nextWorker))
+				break
+			}
 			if err := c.build(); err != nil {
 				return err
 			}
-			c.peers = append(c.peers, oursPeer(c.binary, name, nextWorker))
+			c.peers = append(c.peers, oursPeer(name, c.binary, engine, nextWorker))
 		default:
-			return fmt.Errorf("no server %q; there are memcached, redis, %s", name, ourEngines)
+			return fmt.Errorf("no server %q; there are %s", name, allServers)
 		}
 	}
 	if c.against != "" {
@@ -159,7 +174,7 @@ func (c *comparison) choosePeers() error {
 			c.res.ours = append(c.res.ours, p.name)
 			last = i
 		} else {
-			c.peers[i].viaGo = p.speech == "memcached"
+			c.peers[i].viaGo = p.speech == "memcached" && !p.canned
 		}
 	}
 	if last >= 0 {
@@ -189,6 +204,9 @@ func (c *comparison) build() error {
 // takes tells whether a peer takes part in a mode.
 func (c *comparison) takes(p peer, m mode) bool {
 	if newDialect(m, p.speech, idCheck{}) == nil || (m.client == goClient && !p.viaGo) {
+		return false
+	}
+	if p.canned && (m.depth > 1 || m.keys > 1 || m.dialect != "text") {
 		return false
 	}
 	if p.attach != nil {
@@ -279,7 +297,7 @@ func (c *comparison) idle(p peer, m mode) error {
 			return nil
 		}
 		var err error
-		if pr, err = p.start(m.via, c.where.server, c.dir, c.trust); err != nil {
+		if pr, err = p.start(m.via, c.on.server, c.dir, c.trust); err != nil {
 			return err
 		}
 		defer pr.stop()
@@ -300,19 +318,22 @@ func (c *comparison) process(p peer, via transport) *process {
 	}
 	pr, err := p.attach, error(nil)
 	if pr == nil {
-		pr, err = p.start(via, c.where.server, c.dir, c.trust)
+		pr, err = p.start(via, c.on.server, c.dir, c.trust)
 	} else {
-		err = pr.prime(p.speech)
+		err = pr.prime(p)
 	}
 	if err != nil {
 		pr = nil
-		note := fmt.Sprintf("%s over %s was not measured: %s", p.name, via, strings.Join(strings.Fields(err.Error()), " "))
+		note := fmt.Sprintf("%s over %s was not measured: %s", p.name, via, oneLine(err))
 		fmt.Fprintln(os.Stderr, "bench:", note)
 		c.res.notes = append(c.res.notes, note)
 	}
 	c.running[key] = pr
 	return pr
 }
+
+// oneLine is an error's text for a list of notes.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func (c *comparison) stopAll() {
 	for _, pr := range c.running {

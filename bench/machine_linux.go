@@ -13,7 +13,7 @@ import (
 )
 
 // describe tells what a reader needs to know of the machine and the programs. What cannot be found out is left out.
-func describe(where cores, servers string) [][2]string {
+func describe(on machine, servers string) [][2]string {
 	var d [][2]string
 	add := func(name, value string) {
 		if value = strings.TrimSpace(value); value != "" {
@@ -22,7 +22,7 @@ func describe(where cores, servers string) [][2]string {
 	}
 	add("date", time.Now().UTC().Format("2006-01-02 15:04 MST"))
 	add("processor", processor())
-	add("cores", fmt.Sprintf("%d; servers on CPU %d, generator on %v", runtime.NumCPU(), where.server, where.client))
+	add("cores", fmt.Sprintf("%d; servers on CPU %d, generator on %v, by %s", runtime.NumCPU(), on.server, on.clients, on.driver))
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		add("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:])+" "+unix.ByteSliceToString(u.Machine[:]))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,48 +32,66 @@ func run(ctx context.Context, args []string) error {
 	return runCompare(ctx, args)
 }
 
-// cores is where the generator and the servers run.
-type cores struct {
-	client []int
-	server int
+// A machine is where the generator and the servers run, and how the generator drives its connections.
+type machine struct {
+	clients []int
+	server  int
+	driver  string // auto until settle: then uring or epoll
 }
 
-func (c *cores) flags(fs *flag.FlagSet) {
-	c.server = -1
+func (m *machine) flags(fs *flag.FlagSet) {
 	fs.Func("client-cpus", "`CPUs` of the generator, comma-separated (default the first allowed)", func(s string) error {
-		c.client = nil
+		m.clients = nil
 		for _, f := range strings.Split(s, ",") {
 			n, err := strconv.Atoi(f)
 			if err != nil {
 				return err
 			}
-			c.client = append(c.client, n)
+			m.clients = append(m.clients, n)
 		}
 		return nil
 	})
-	fs.IntVar(&c.server, "server-cpu", c.server, "`CPU` of the servers (default the last allowed)")
+	fs.IntVar(&m.server, "server-cpu", -1, "`CPU` of the servers (default the last allowed)")
+	fs.StringVar(&m.driver, "client", "auto", "what the generator moves its bytes with: uring, epoll, or auto: uring where it is allowed")
 }
 
 // settle fills in what the flags left open and pins this process.
-func (c *cores) settle() error {
+func (m *machine) settle() error {
 	allowed, err := allowedCPUs()
 	if err != nil {
 		return err
 	}
-	if len(c.client) == 0 {
-		c.client = allowed[:1]
+	if len(m.clients) == 0 {
+		m.clients = allowed[:1]
 	}
-	if c.server < 0 {
-		c.server = allowed[len(allowed)-1]
+	if m.server < 0 {
+		m.server = allowed[len(allowed)-1]
 	}
-	for _, cpu := range c.client {
-		if cpu == c.server {
-			fmt.Fprintf(os.Stderr, "bench: generator and server share CPU %d: the figures mean little\n", cpu)
+	if slices.Contains(m.clients, m.server) {
+		fmt.Fprintf(os.Stderr, "bench: generator and server share CPU %d: the figures mean little\n", m.server)
+	}
+	switch m.driver {
+	case "uring", "epoll":
+	case "auto":
+		m.driver = "uring"
+		if err := probeRing(); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: the generator uses epoll and may be slower than the servers: %v\n", err)
+			m.driver = "epoll"
 		}
+	default:
+		return fmt.Errorf("-client %s: want uring, epoll or auto", m.driver)
 	}
 	// A polling thread never gives up its P; one more is for everything else.
-	runtime.GOMAXPROCS(len(c.client) + 1)
-	return pinProcess(c.client...)
+	runtime.GOMAXPROCS(len(m.clients) + 1)
+	return pinProcess(m.clients...)
+}
+
+// newDriver makes the driver of one loop.
+func (m *machine) newDriver() driver {
+	if m.driver == "uring" {
+		return &uringDriver{}
+	}
+	return &epollDriver{}
 }
 
 // runLoad aims one mode at one server that already runs.
@@ -87,8 +106,8 @@ func runLoad(ctx context.Context, args []string) error {
 	duration := fs.Duration("duration", 5*time.Second, "how long; each second is reported")
 	pid := fs.Int("pid", 0, "the server's process, for its CPU time")
 	verify := fs.Bool("verify", false, "check that all ids differ")
-	var where cores
-	where.flags(fs)
+	var on machine
+	on.flags(fs)
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -108,14 +127,14 @@ func runLoad(ctx context.Context, args []string) error {
 	if m.client == idleClient || m.via == overTLS {
 		return fmt.Errorf("mode %s is only for comparisons", m.name)
 	}
-	if err := where.settle(); err != nil {
+	if err := on.settle(); err != nil {
 		return err
 	}
 	pr := &process{at: at, pid: *pid}
-	if err := pr.prime(*speech); err != nil {
+	if err := pr.prime(peer{speech: *speech}); err != nil {
 		return err
 	}
-	g := &generator{cpus: where.client, serverCPU: -1, base: time.Now(), warm: 100 * time.Millisecond}
+	g := &generator{cpus: on.clients, serverCPU: -1, driver: on.newDriver, base: time.Now(), warm: 100 * time.Millisecond}
 	ld := load{mode: m, to: at, speech: *speech, pid: *pid}
 	if *verify {
 		if !pr.issues {

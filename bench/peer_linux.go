@@ -22,6 +22,7 @@ type peer struct {
 	ours   bool
 	// command is the program and its arguments for a listener; nil arguments mean that the server has no such listener.
 	command func(at endpoint, dir string) []string
+	canned  bool     // answers every read with one id, whatever was asked
 	viaGo   bool     // takes part in the modes of the goroutine client
 	attach  *process // a server that was there before; command is not used
 }
@@ -60,10 +61,10 @@ func redisPeer() peer {
 	}}
 }
 
-// oursPeer is the daemon with one engine. Every process of it gets four worker ids of its own: four, since one core can issue
+// oursPeer is the daemon with one engine, under the name that -servers gave it. Every process of it gets four worker ids of its own: four, since one core can issue
 // more than the four million ids a second that one worker id has.
-func oursPeer(binary, engine string, nextWorker func() int) peer {
-	return peer{name: "katsubushi " + engine, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
+func oursPeer(name, binary, engine string, nextWorker func() int) peer {
+	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
 		w := nextWorker()
 		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn"}
 		if at.via == overUnix {
@@ -110,7 +111,7 @@ func (p peer) start(via transport, cpu int, dir string, trust *tls.Config) (*pro
 	}
 	pr.pid = pr.cmd.Process.Pid
 	go func() { pr.ended <- pr.cmd.Wait() }()
-	if err := pr.awaitReady(p.speech); err != nil {
+	if err := pr.awaitReady(p); err != nil {
 		pr.stop()
 		return nil, fmt.Errorf("start %q: %w; it said: %s", argv, err, pr.said())
 	}
@@ -118,10 +119,10 @@ func (p peer) start(via transport, cpu int, dir string, trust *tls.Config) (*pro
 }
 
 // awaitReady asks until the server gives what the benchmark asks for, storing it where the server does not make it up.
-func (pr *process) awaitReady(speech string) error {
+func (pr *process) awaitReady(p peer) error {
 	deadline := time.Now().Add(15 * time.Second)
 	for {
-		err := pr.prime(speech)
+		err := pr.prime(p)
 		if err == nil {
 			return nil
 		}

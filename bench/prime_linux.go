@@ -66,7 +66,7 @@ func dialGo(to endpoint, trust *tls.Config) (net.Conn, error) {
 
 // prime makes a server answer what the benchmark asks for. It finds out whether the server issues ids; one that does not is given a value of the
 // same length under every key.
-func (pr *process) prime(speech string) error {
+func (pr *process) prime(p peer) error {
 	conn, err := dialGo(pr.at, pr.trust)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (pr *process) prime(speech string) error {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(primeLimit))
 	c := &lineClient{conn: conn, r: bufio.NewReader(conn)}
-	if speech == "redis" {
+	if p.speech == "redis" {
 		answer, err := c.ask("INCR id")
 		if err == nil && !strings.HasPrefix(answer, ":") {
 			err = fmt.Errorf("INCR was answered %q", answer)
@@ -89,7 +89,7 @@ func (pr *process) prime(speech string) error {
 	if err != nil {
 		return err
 	}
-	if pr.issues = first != second; pr.issues {
+	if pr.issues = first != second; pr.issues || p.canned {
 		return nil
 	}
 	for _, k := range append(keyNames(1), keyNames(multiKeys)...) {

@@ -170,7 +170,7 @@ func TestLoadOnOneServer(t *testing.T) {
 	}
 	twice := fmt.Sprintf("%d,%d", cpus[0], cpus[0]) // one CPU with two loops
 	for _, args := range [][]string{
-		{"-mode", "pipelined", "-conns", "3", "-depth", "5", "-client-cpus", twice}, {"-mode", "c1", "-client-cpus", twice}, {"-mode", "plain", "-conns", "2"},
+		{"-mode", "pipelined", "-conns", "3", "-depth", "5", "-client-cpus", twice}, {"-mode", "c1", "-client-cpus", twice}, {"-mode", "c16", "-client", "epoll"}, {"-mode", "plain", "-conns", "2"},
 	} {
 		stdout, stderr, err := bench(t, append([]string{"load", "-addr", addr, "-duration", "50ms", "-verify"}, args...)...)
 		if err != nil {
@@ -196,16 +196,16 @@ func TestAWrongServerEndsTheRun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			for _, mode := range []string{"c1", "plain"} {
+			for _, client := range [][]string{{"c1"}, {"c1", "-client", "epoll"}, {"plain"}} {
 				addr := answering(t, func(_ string, n int) string {
 					if n < 50 {
 						return id(n)
 					}
 					return tc.wrong(n)
 				})
-				_, stderr, err := bench(t, "load", "-addr", addr, "-mode", mode, "-conns", "1", "-duration", "10s", "-verify")
+				_, stderr, err := bench(t, append([]string{"load", "-addr", addr, "-conns", "1", "-duration", "10s", "-verify", "-mode"}, client...)...)
 				if err == nil || !strings.Contains(stderr, tc.want) {
-					t.Errorf("%s: want a failure with %q; got %v, %q", mode, tc.want, err, stderr)
+					t.Errorf("%q: want a failure with %q; got %v, %q", client, tc.want, err, stderr)
 				}
 			}
 		})
@@ -214,7 +214,7 @@ func TestAWrongServerEndsTheRun(t *testing.T) {
 
 func TestASettingThatCannotBe(t *testing.T) {
 	for _, args := range [][]string{
-		{"-servers", "nonesuch"}, {"-modes", "nonesuch"}, {"stray"}, {"-idle-conns", "100000"}, {"-client-cpus", "x"},
+		{"-servers", "nonesuch"}, {"-modes", "nonesuch"}, {"stray"}, {"-idle-conns", "100000"}, {"-client-cpus", "x"}, {"-client", "x"},
 		{"load", "-mode", "idle"}, {"load", "-mode", "c1", "-keys", "1000"}, {"load", "-addr", "127.0.0.1:1"},
 	} {
 		if _, stderr, err := bench(t, args...); err == nil || stderr == "" {

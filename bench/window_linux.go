@@ -14,6 +14,7 @@ type generator struct {
 	base      time.Time
 	warm      time.Duration // before each window
 	length    time.Duration // of each window
+	driver    func() driver // of the raw client
 }
 
 // A load is one mode aimed at one server.
@@ -122,7 +123,7 @@ func (g *generator) connect(ld load) (loops []*loop, err error) {
 		if ld.ids != nil {
 			ids.seen = newIDSet()
 		}
-		l, err := newLoop(g.base, ld.to, conns, ld.mode.depth, newDialect(ld.mode, ld.speech, ids))
+		l, err := newLoop(g.base, ld.to, conns, ld.mode.depth, newDialect(ld.mode, ld.speech, ids), g.driver())
 		if err != nil {
 			return loops, err
 		}
