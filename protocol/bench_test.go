@@ -7,18 +7,18 @@ import (
 )
 
 // counting is the least that can stand behind the protocol: ids in a row.
-type counting struct{ next uint64 }
+type counting struct{ next, stride uint64 }
 
 func (*counting) Source([]byte) int { return 0 }
 func (c *counting) Mint(_ int64, _, n int) (first, stride uint64, got int, err error) {
 	first = c.next
-	c.next += uint64(n)
-	return first, 1, n, nil
+	c.next += uint64(n) * c.stride
+	return first, c.stride, n, nil
 }
 func (*counting) Stats([]byte, func(name, value string)) bool { return true }
 
 func counted() *Session {
-	return NewSession(&Config{Handler: &counting{next: 1_500_000_000_000_000_000}, Counters: new(Counters), Version: "1.0.0"})
+	return NewSession(&Config{Handler: &counting{next: 1_500_000_000_000_000_000, stride: 1}, Counters: new(Counters), Version: "1.0.0"})
 }
 
 func manyKeys(n int) []byte {

@@ -39,11 +39,11 @@ func textGets() (ins []string) {
 			ins = append(ins, verb+keys+"\r\n")
 		}
 		ins = append(ins, verb+" id\n", " "+verb+" id\r\n", verb+" id\r\r\n", verb+" id\r\nversion\r\n"+verb+" a\r\n",
-			verb+strings.Repeat(" a", 1000)+"\r\n", verb+strings.Repeat(" id", 7000)+"\r\n", verb+strings.Repeat(" ", 1000)+"a\r\n")
+			verb+strings.Repeat(" id", 900)+"\r\n", verb+strings.Repeat(" ", 1000)+"a\r\n")
 	}
 	return append(ins, "GET id\r\n", "GET a b c\r\n", "Gets id\r\n", "GETS id\r\n", "GETS a "+k251+"\r\n", "GAT 0 id\r\n", "GATS 0 id\r\n", "get id\r\nGET id\r\n"[8:],
 		"gat id\r\n", "gat x id\r\n", "gat -1 id\r\n", "gat 99999999999 id\r\n", "gat 1x id\r\n", "gat + id\r\n", "gats 0\r\n", "gat 2147483647 id\r\n",
-		"gat 2147483648 id\r\n", "bget id\r\n", strings.Repeat(" ", 120)+"get a\r\n", "get"+strings.Repeat(" id", 70000)+"\r\n")
+		"gat 2147483648 id\r\n", "bget id\r\n", strings.Repeat(" ", 120)+"get a\r\n", "get"+strings.Repeat(" id", 7000)+"\r\n", "gat 0"+strings.Repeat(" id", 7000)+"\r\n")
 }
 
 func textLines() (ins []string) {

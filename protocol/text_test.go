@@ -54,21 +54,74 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// A refusal before anything of the line went out leaves nothing but the error; later it stands in place of END. Where the line is
-// depends on neither the packets nor what is pipelined before it.
+// A refusal before anything of the line went out leaves nothing but the error; later it stands in place of END. Which it is depends on
+// neither the packets nor what is pipelined before.
 func TestRefusal(t *testing.T) {
-	line := func(keys int) string { return "get" + strings.Repeat(" "+strings.Repeat("k", 90), keys) + "\r\n" }
-	for _, c := range []struct{ budget, keys, values int }{{1, 3, 0}, {3, 3, 3}, {300, 1000, 0}, {900, 1000, 900}, {1000, 1000, 1000}} {
-		in := line(c.keys)
-		answer := answerTo(t, newSession(&fake{budget: c.budget}), []byte(in))
+	same := func(i int) string { return " " + strings.Repeat("k", 90) }
+	mixed := func(i int) string { return " " + [...]string{"", "a:", "b:"}[i%3] + strings.Repeat("k", 90) }
+	for _, c := range []struct {
+		budget, keys, values int
+		key                  func(i int) string
+	}{
+		{1, 3, 0, same}, {3, 3, 3, same}, {300, 1000, 0, same}, {900, 1000, 900, same}, {1000, 1000, 1000, same},
+		{1, 10, 0, mixed}, {100, 1000, 0, mixed}, {250, 1000, 750, mixed}, {400, 1000, 1000, mixed},
+	} {
+		in := "get"
+		for i := range c.keys {
+			in += c.key(i)
+		}
+		in += "\r\n"
+		s := newSession(&fake{budget: c.budget})
+		answer := answerTo(t, s, []byte(in))
 		refused := bytes.HasSuffix(answer, []byte("\nSERVER_ERROR no id  for now\r\n")) || string(answer) == "SERVER_ERROR no id  for now\r\n"
 		if n := bytes.Count(answer, []byte("VALUE")); n != c.values || refused == (c.keys == c.values) {
 			t.Errorf("%d keys, %d ids: %d values, ends in %q", c.keys, c.budget, n, answer[max(0, len(answer)-40):])
 		}
+		var counts Counts
+		s.config.Counters.AddTo(&counts)
+		if want := (Counts{CmdGet: 1, IDs: uint64(c.values), Refused: uint64(c.keys - c.values)}); counts != want {
+			t.Errorf("%d keys, %d ids: counted %v, want %v", c.keys, c.budget, counts, want)
+		}
 		before := strings.Repeat("version\r\n", 4000)
-		f := &fake{budget: c.budget}
-		if got := answerTo(t, newSession(f), []byte(before+in)); !bytes.HasSuffix(got, append([]byte("VERSION 1.2.3\r\n"), answer...)) {
-			t.Errorf("%d keys, %d ids: a pipeline before changes the answer", c.keys, c.budget)
+		for _, pieces := range [][][]byte{{[]byte(before + in)}, {[]byte(before + in[:20]), []byte(in[20:])}} {
+			if got := answerTo(t, newSession(&fake{budget: c.budget}), pieces...); string(got) != strings.Repeat("VERSION 1.2.3\r\n", 4000)+string(answer) {
+				t.Errorf("%d keys, %d ids: a pipeline before changes the answer", c.keys, c.budget)
+			}
+		}
+	}
+}
+
+// Within a run an id is made from the one before.
+func TestRunsOfIDs(t *testing.T) {
+	for _, first := range []uint64{0, 95, 9990, 1e16 - 20, 1500000000000009990, 1 << 63, 1e19 - 100} {
+		for _, stride := range []uint64{1, 3, 4096, 65536} {
+			for _, verb := range []string{"get", "gets"} {
+				var want []byte
+				for i := range uint64(40) {
+					id := fmt.Sprint(first + i*stride)
+					cas := map[string]string{"get": "", "gets": " " + id}[verb]
+					want = fmt.Appendf(want, "VALUE key%d 0 %d%s\r\n%s\r\n", i, len(id), cas, id)
+				}
+				s := counted()
+				s.config.Handler = &counting{next: first, stride: stride}
+				if got := answerTo(t, s, append([]byte(verb), manyKeys(40)[3:]...)); string(got) != string(want)+"END\r\n" {
+					t.Errorf("%s from %d by %d: %s", verb, first, stride, firstDifference(got, want))
+				}
+			}
+		}
+	}
+}
+
+func TestClosedIsClosed(t *testing.T) {
+	for _, in := range []string{"quit\r\n", string(frameOf(0x17, "", "", "")), strings.Repeat("x", MaxLine)} {
+		s := newSession(newFake())
+		if _, _, err := s.Feed(0, []byte(in), nil); err != ErrClose {
+			t.Errorf("%.40q: error %v", in, err)
+		}
+		for _, more := range []string{"get id\r\n", string(frameOf(0x0a, "", "", ""))} {
+			if n, reply, err := s.Feed(0, []byte(more), nil); n != len(more) || len(reply) > 0 || err != ErrClose {
+				t.Errorf("%.40q, then %q: %d %q %v", in, more, n, reply, err)
+			}
 		}
 	}
 }
