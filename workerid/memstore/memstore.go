@@ -20,7 +20,22 @@ type Config struct {
 	Min, Max uint64       // worker ids, both inclusive
 	Lease    int64        // ms that a window reaches into the future at most
 	Now      func() int64 // the pool's clock, Unix ms
+	Mutant   Mutant       // a rule to leave out; None
 }
+
+// A Mutant is a store without one of the rules. Simulations prove with them that they would notice.
+type Mutant int
+
+// The mutants.
+const (
+	None            Mutant = iota
+	DeleteOnRelease        // a record is deleted when its lease is given back
+	StartAtNow             // a window starts at the present, not above the mark
+	RenewBlindly           // whoever asks gets an extension
+	IgnoreTokens           // an extension is not tied to the last one
+	LowerMark              // an extension sets the mark to what it grants, even if that is less
+	Uncapped               // an extension adds a lease to the mark, not to the present
+)
 
 // A Pool is the store's side. It may be used from any goroutine.
 type Pool struct {
@@ -61,6 +76,9 @@ func (p *Pool) Acquire(want workerid.Request, token string) (workerid.Grant, err
 		return workerid.Grant{}, workerid.ErrNoID
 	}
 	lo := found.mark + 1
+	if p.c.Mutant == StartAtNow {
+		lo = now
+	}
 	hi := max(now+p.c.Lease, found.mark)
 	p.records[best] = &record{mark: hi, lo: lo, until: hi, owner: want.Owner, token: token}
 	return workerid.Grant{Worker: best, Owner: want.Owner, Lo: lo, Hi: hi}, nil
@@ -81,22 +99,29 @@ func (p *Pool) Extend(requests []Extension) []workerid.Result {
 	now, results := p.c.Now(), make([]workerid.Result, len(requests))
 	for i, e := range requests {
 		r := p.records[e.Held.Worker]
-		if err := r.check(e.Held, e.Known); err != nil {
+		if err := p.check(r, e.Held, e.Known); err != nil {
 			results[i].Err = err
 			continue
 		}
 		hi := max(r.mark, now+p.c.Lease)
+		switch p.c.Mutant {
+		case LowerMark:
+			hi = now + p.c.Lease
+		case Uncapped:
+			hi = r.mark + p.c.Lease
+		}
 		r.mark, r.until, r.token = hi, hi, e.Token
 		results[i].Grant = workerid.Grant{Worker: e.Held.Worker, Owner: e.Held.Owner, Lo: e.Held.Hi + 1, Hi: hi}
 	}
 	return results
 }
 
-func (r *record) check(held workerid.Grant, known []string) error {
+func (p *Pool) check(r *record, held workerid.Grant, known []string) error {
 	switch {
+	case p.c.Mutant == RenewBlindly && r != nil:
 	case r == nil || r.owner != held.Owner || held.Owner == "" || held.Hi > r.mark:
 		return workerid.ErrLost
-	case !slices.Contains(known, r.token):
+	case !slices.Contains(known, r.token) && p.c.Mutant != IgnoreTokens:
 		return workerid.ErrCloned
 	}
 	return nil
@@ -107,13 +132,16 @@ func (p *Pool) Release(g workerid.Grant, last int64, known []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.records[g.Worker]
-	if err := r.check(g, known); err != nil {
+	if err := p.check(r, g, known); err != nil {
 		return err
 	}
 	if last < r.lo-1 || last > r.mark {
 		return fmt.Errorf("memstore: worker id %d released at %d, outside of its window %d..%d", g.Worker, last, r.lo, r.mark)
 	}
 	r.mark, r.until, r.owner = last, min(r.until, p.c.Now()-1), ""
+	if p.c.Mutant == DeleteOnRelease {
+		delete(p.records, g.Worker)
+	}
 	return nil
 }
 

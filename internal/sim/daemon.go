@@ -1,0 +1,263 @@
+package sim
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/issuer"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/memstore"
+)
+
+// A daemon is a process and its host's clock. The real Machine decides, the real issuer issues; what lies between them in the real
+// daemon, the keeper and the store's connection, is played here, so that it can go wrong.
+type daemon struct {
+	w      *world
+	name   string
+	offset int64   // id clock − time, ms
+	drift  float64 // of the id clock
+
+	life    int // counts the lives of the process: what is due for an earlier one is void
+	up      bool
+	isCopy  bool // of another process; does not start again when it has ended
+	booted  int64
+	machine *workerid.Machine
+	client  *memstore.Client
+	issuer  *issuer.Issuer
+	home    *issuer.Handler
+	served  bool // has issued an id in this life
+	tick    int  // number of the tick that is due; older ones are void
+	calls   int
+	pending map[int]func(error) workerid.Event // calls without an answer, and what it means that none comes
+
+	paused    bool
+	backlog   []func()
+	cutOff    int64          // until then no packet passes between it and the store
+	windows   map[int]window // by lane, for the mutants
+	uncounted map[uint64]int64
+	last      int64 // id clock at the last request, for the mutants
+}
+
+type window struct {
+	worker uint64
+	lo, hi int64
+}
+
+func (d *daemon) clock() int64 {
+	return start + d.w.now + d.offset + int64(d.drift*float64(d.w.now))
+}
+
+func (d *daemon) moment() workerid.Moment {
+	return workerid.Moment{Mono: time.Duration(d.w.now-d.booted) * time.Millisecond, ID: d.clock()}
+}
+
+// boot starts a new process.
+func (d *daemon) boot() {
+	if d.up {
+		return
+	}
+	w := d.w
+	d.begin()
+	requests := make([]workerid.Request, w.Lanes)
+	for i := range requests {
+		requests[i] = workerid.Request{Owner: w.token(), Min: 1, Max: uint64(w.Workers)}
+	}
+	d.machine = workerid.NewMachine(workerid.MachineConfig{
+		Requests: requests, RunAhead: runAhead * time.Millisecond, Heartbeat: heartbeat * time.Millisecond,
+		CheckTime: w.layout.CheckTime, Seed: w.rand.Uint64(),
+	})
+	d.client = &memstore.Client{Pool: w.pool, Token: w.token}
+	d.step(workerid.Tick{})
+	d.request(d.life)
+}
+
+func (d *daemon) begin() {
+	d.life++
+	d.up, d.paused, d.backlog, d.booted = true, false, nil, d.w.now
+	d.windows, d.uncounted, d.pending, d.served = map[int]window{}, nil, map[int]func(error) workerid.Event{}, false
+	d.issuer = issuer.New(issuer.Config{
+		Lanes: d.w.Lanes, RunAhead: runAhead * time.Millisecond, Layout: d.w.layout,
+		Now: d.clock, Sleep: func(time.Duration) {},
+	})
+	d.home = d.issuer.Handler(d.w.rand.IntN(d.w.Lanes))
+}
+
+// kill ends the process without a word.
+func (d *daemon) kill() {
+	d.life++
+	d.up, d.backlog = false, nil
+}
+
+// later does something in this life of the process, when it is not paused.
+func (d *daemon) later(ms int64, do func()) {
+	life := d.life
+	d.w.after(ms, func() {
+		switch {
+		case life != d.life:
+		case d.paused:
+			d.backlog = append(d.backlog, do)
+		default:
+			do()
+		}
+	})
+}
+
+func (d *daemon) resume() {
+	d.paused = false
+	backlog := d.backlog
+	d.backlog = nil
+	for _, do := range backlog {
+		d.later(0, do)
+	}
+}
+
+// step tells the machine something and carries out what it wants.
+func (d *daemon) step(e workerid.Event) {
+	for queue := []workerid.Event{e}; len(queue) > 0; queue = queue[1:] {
+		for _, e := range d.machine.Step(d.moment(), queue[0]) {
+			switch e := e.(type) {
+			case workerid.Publish:
+				d.publish(e.Lane, window{e.Grant.Worker, e.Grant.Lo, e.Grant.Hi})
+			case workerid.Lengthen:
+				d.lengthen(e)
+			case workerid.Seal:
+				queue = append(queue, workerid.SealedAt{Lane: e.Lane, Last: d.seal(e.Lane)})
+			case workerid.Acquire:
+				d.acquire(e)
+			case workerid.Extend:
+				d.extend(e)
+			case workerid.Release:
+				d.release(e)
+			case workerid.Finished:
+				d.later(d.w.upTo(20), d.end) // requests that are being served may still come to the generators
+			}
+		}
+	}
+	d.tick++
+	tick, at := d.tick, d.machine.Deadline(d.moment())
+	if at < 0 {
+		return
+	}
+	// Timers are late, never early.
+	d.later(int64(at/time.Millisecond)+1-(d.w.now-d.booted)+d.w.upTo(2), func() {
+		if tick == d.tick {
+			d.step(workerid.Tick{})
+		}
+	})
+}
+
+// end is the last thing that a process does that was told to stop.
+func (d *daemon) end() {
+	d.kill()
+	if !d.isCopy {
+		d.w.after(d.w.upTo(3000), d.boot)
+	}
+}
+
+func (d *daemon) publish(lane int, win window) {
+	d.windows[lane] = win
+	if d.w.Mutant == Unfenced {
+		win.hi = math.MaxInt64
+	}
+	if err := d.issuer.Publish(lane, win.worker, win.lo, win.hi); err != nil {
+		panic(err) // the store granted what is no window
+	}
+}
+
+func (d *daemon) lengthen(e workerid.Lengthen) {
+	win := d.windows[e.Lane]
+	win.hi = e.Hi
+	d.windows[e.Lane] = win
+	if d.w.Mutant == Unfenced {
+		return
+	}
+	if err := d.issuer.Extend(e.Lane, e.Lo, e.Hi); err != nil {
+		panic(err) // the machine let a gap through
+	}
+}
+
+func (d *daemon) seal(lane int) int64 {
+	if d.w.Mutant == Unsealed {
+		return d.issuer.Generator(lane).Position()
+	}
+	return d.issuer.Seal(lane)
+}
+
+// request is a client that asks for ids now and then, for as long as the process lives: mostly few, at times for so many that they run
+// ahead of the clock.
+func (d *daemon) request(life int) {
+	if life != d.life {
+		return
+	}
+	d.serve()
+	d.later(1+d.w.upTo(150), func() { d.request(life) })
+}
+
+func (d *daemon) serve() {
+	w, now := d.w, d.clock()
+	if w.Mutant == Rewinding && now < d.last { // a sequence that starts again when the clock goes back
+		for lane, win := range d.windows {
+			d.publish(lane, win)
+		}
+	}
+	d.last = now
+	n, calls := 1+w.rand.IntN(20), 1
+	if w.chance(100) && !w.calm {
+		n, calls = 60, 1+w.rand.IntN(1200) // at most more than the run-ahead has
+	}
+	for range calls {
+		w.Requests++
+		first, stride, got, err := d.home.Mint(now, 0, n)
+		if err != nil {
+			if d.served && !isRate(err) { // being asked for more than there is is nobody's fault
+				w.Refused++
+			}
+			return
+		}
+		d.served = true
+		if !d.isUncounted(first) {
+			w.IDs.AddRun(first, stride, got)
+		}
+	}
+}
+
+func isRate(err error) bool {
+	var r *issuer.Refusal
+	return errors.As(err, &r) && r.Reason == issuer.RateExceeded
+}
+
+// isUncounted says whether an id lies in a window that a copy of a process and its original both had in memory when the copy was made.
+// Nothing can keep these apart.
+func (d *daemon) isUncounted(id uint64) bool {
+	p := d.w.layout.Decompose(id)
+	hi, ok := d.uncounted[p.Worker]
+	return ok && p.Time.UnixMilli() <= hi
+}
+
+// copyOf makes a copy of a running process, as a snapshot of a virtual machine does that is started a second time. What it was waiting
+// for never comes.
+func (w *world) copyOf(d *daemon) {
+	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
+	c.begin()
+	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.Clone(), maps.Clone(d.pending)
+	c.uncounted = map[uint64]int64{}
+	for lane := range w.Lanes {
+		win, g := d.windows[lane], d.issuer.Generator(lane)
+		if g == nil || errors.Is(g.Check(0, 0), generator.ErrSealed) {
+			continue
+		}
+		c.publish(lane, window{win.worker, g.Position() + 1, win.hi})
+		c.uncounted[win.worker] = max(win.hi, c.uncounted[win.worker])
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
+		c.timeOut(id, timeout)
+	}
+	w.daemons = append(w.daemons, c)
+	c.step(workerid.Tick{})
+	c.request(c.life)
+	c.later(lease/2+w.upTo(2*lease), c.kill)
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/unique"
+	"github.com/katsubushi/katsubushi/workerid/memstore"
+)
+
+// The figures of every run, in ms. Leases are short, so that much happens in little time; what counts is their proportion.
+const (
+	lease     = 10_000
+	heartbeat = 800
+	timeout   = 1_000
+	runAhead  = 1_000
+	maxSkew   = 2_000
+	epoch     = 1_420_070_400_000
+	start     = 1_800_000_000_000
+)
+
+// Weather says what may go wrong in a run.
+type Weather int
+
+// The kinds of weather.
+const (
+	Storm   Weather = iota // everything
+	Bridged                // what a lease is there to bridge: stalls and outages of the store of less than half of it. Nothing may be refused
+)
+
+// Config describes a run. Everything else about it follows from the seed.
+type Config struct {
+	Seed    uint64
+	Minutes int // simulated
+	Weather Weather
+	Mutant  Mutant
+}
+
+// A Report is what came of a run.
+type Report struct {
+	Config
+	Daemons, Lanes, Workers int
+	Unit                    int64
+	Events, Faults          int
+	IDs                     unique.Set
+	Requests, Refused       int
+	Stuck                   []string // who did not issue again once the faults were over
+}
+
+// Err is what the run shows to be wrong, or nil.
+func (r *Report) Err() error {
+	switch {
+	case r.IDs.Duplicates() > 0:
+		return fmt.Errorf("seed %d: %v", r.Seed, &r.IDs)
+	case len(r.Stuck) > 0:
+		return fmt.Errorf("seed %d: the faults are over, and still: %q", r.Seed, r.Stuck)
+	case r.Weather == Bridged && r.Refused > 0:
+		return fmt.Errorf("seed %d: %d requests of %d were refused", r.Seed, r.Refused, r.Requests)
+	case r.IDs.Len() == 0:
+		return fmt.Errorf("seed %d: no ids at all", r.Seed)
+	}
+	return nil
+}
+
+// A world is one run. Its time is in ms since the run began; nobody in it knows that time.
+type world struct {
+	Report
+	rand   *rand.Rand
+	now    int64
+	events events
+	seq    int // breaks ties between events of one ms
+	layout generator.Layout
+
+	pool        *memstore.Pool
+	skew        int64 // store clock − time
+	unreachable int64 // until then no request reaches the store
+	tokens      int
+
+	daemons []*daemon
+	calm    bool // the faults are over
+}
+
+// Run carries out a run.
+func Run(c Config) Report {
+	w := &world{Report: Report{Config: c}, rand: rand.New(rand.NewPCG(c.Seed, 0x6b617473756f))}
+	w.Unit = []int64{1, 10, 1000}[w.rand.IntN(3)]
+	w.layout = generator.Layout{Epoch: epoch, Unit: w.Unit, TimeBits: 42, WorkerBits: 8, SequenceBits: 6} // few ids a tick: they run out
+	w.Daemons, w.Lanes = 1+w.rand.IntN(6), 1+w.rand.IntN(3)
+	w.Workers = w.Daemons * w.Lanes
+	if c.Weather == Storm {
+		w.Workers += w.rand.IntN(4)
+	}
+	w.pool = memstore.NewPool(memstore.Config{
+		Min: 1, Max: uint64(w.Workers), Lease: lease, Mutant: c.Mutant.ofStore(),
+		Now: func() int64 { return start + w.now + w.skew },
+	})
+	for i := range w.Daemons {
+		d := &daemon{w: w, name: "daemon " + strconv.Itoa(i)}
+		w.daemons = append(w.daemons, d)
+		w.after(w.upTo(1000), d.boot)
+	}
+	end := int64(c.Minutes) * time.Minute.Milliseconds()
+	w.after(5_000+w.upTo(5_000), w.fault)
+	w.runUntil(end)
+	w.calmDown()
+	w.runUntil(end + 4*lease)
+	for _, d := range w.daemons {
+		if err := d.issuer.Ready(d.clock()); err != nil {
+			w.Stuck = append(w.Stuck, d.name+": "+err.Error())
+		}
+	}
+	return w.Report
+}
+
+func (w *world) runUntil(end int64) {
+	for len(w.events) > 0 && w.events[0].at <= end {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		w.Events++
+		e.do()
+	}
+	w.now = end
+}
+
+// after does something ms from now.
+func (w *world) after(ms int64, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.now + max(ms, 0), w.seq, do})
+}
+
+// upTo is a random number of ms, 0 to n.
+func (w *world) upTo(n int64) int64 { return w.rand.Int64N(n + 1) }
+
+// chance is true once in n times.
+func (w *world) chance(n int) bool { return w.rand.IntN(n) == 0 }
+
+func (w *world) token() string { w.tokens++; return strconv.Itoa(w.tokens) }
+
+// An event is something that is due.
+type event struct {
+	at  int64
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*e = old[:len(old)-1]
+	return last
+}
