@@ -6,7 +6,7 @@ FUZZTIME   ?= 5s
 VERSION    ?=
 
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
-PACKAGES    = gcc libc6-dev memcached libmemcached-tools
+PACKAGES    = gcc libc6-dev redis-server memcached libmemcached-tools
 
 .PHONY: build run test test-clients deps lint cross unit fuzz vuln image
 

@@ -34,6 +34,7 @@ var rules = []rule{
 	{"internal/unique", nil, "a checker must not share code with what it checks"},
 	{"internal/authfile", nil, "a file format"},
 	{"internal/faketime", nil, "a tool for tests"},
+	{"internal/redistest", nil, "a tool for tests"},
 	{"internal/imports", nil, "this test"},
 	{"internal/sim", []string{"generator", "internal/issuer", "internal/unique", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
@@ -48,8 +49,9 @@ var rules = []rule{
 // exclusive names the packages that only some of ours may import.
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
+	{"github.com/redis/go-redis/*", []string{"workerid/redis", "workerid/redis/*", "internal/redistest"}, "one store knows Redis"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/server", "internal/httpapi", "internal/daemon", "internal/clienttest", "internal/clienttest/*", "cmd/katsubushi", "bench", "bench/*", "workerid/*"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/server", "internal/httpapi", "internal/daemon", "internal/clienttest", "internal/clienttest/*", "cmd/katsubushi", "bench", "bench/*", "workerid/*", "internal/redistest"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

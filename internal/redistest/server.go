@@ -1,0 +1,255 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how long a condition may take to come true before a test fails.
+const patience = 20 * time.Second
+
+// A Server is a redis-server process, or none while it is killed. Its port stays the same.
+type Server struct {
+	Port int
+	Dir  string
+
+	t    testing.TB
+	args []string
+	proc *process
+	log  *bytes.Buffer
+}
+
+// Start starts a redis-server without persistence. args are added to its command line: "--maxmemory", "1mb". The test is skipped where
+// there is no redis-server, unless KATSUBUSHI_REQUIRE=1.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
+			t.Fatalf("redis-server is needed: %v", err)
+		}
+		t.Skip("no redis-server")
+	}
+	s := &Server{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args}
+	t.Cleanup(s.Kill)
+	s.Launch()
+	return s
+}
+
+// FreePort is a TCP port of 127.0.0.1 that nobody listens on.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Launch starts the server again after Kill, and waits until it answers.
+func (s *Server) Launch() {
+	s.t.Helper()
+	s.LaunchOnly()
+	if !hasFlag(s.args, "--tls-port") {
+		s.Until("the server answers", func() bool { return s.try("PING") == nil })
+	}
+}
+
+// LaunchOnly starts the server again and does not wait.
+func (s *Server) LaunchOnly() {
+	s.t.Helper()
+	args := []string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"}
+	if !hasFlag(s.args, "--port") {
+		args = append(args, "--port", strconv.Itoa(s.Port))
+	}
+	s.run(append(args, s.args...))
+}
+
+func (s *Server) run(args []string) {
+	s.t.Helper()
+	s.log = &bytes.Buffer{}
+	cmd := exec.Command("redis-server", args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.log, s.log
+	var err error
+	if s.proc, err = startProcess(cmd); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func hasFlag(args []string, flag string) bool {
+	for _, a := range args {
+		if a == flag {
+			return true
+		}
+	}
+	return false
+}
+
+// Kill ends the process at once, as a crash does.
+func (s *Server) Kill() {
+	if s.proc != nil {
+		s.proc.kill()
+		s.proc = nil
+	}
+}
+
+// Pause stops the process, as an overloaded host does; Resume lets it go on.
+func (s *Server) Pause() { s.proc.pause(s.t) }
+
+// Resume ends a Pause.
+func (s *Server) Resume() { s.proc.resume(s.t) }
+
+// Addr is 127.0.0.1 and the port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+
+// URL is the server's, with a namespace that no other test uses.
+func (s *Server) URL() string { return "redis://" + s.Addr() + "/0?ns=" + Namespace(s.t) }
+
+// Namespace is the test's name, as one word.
+func Namespace(t testing.TB) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/ {}?&#%:+", r) {
+			return '-'
+		}
+		return r
+	}, t.Name())
+}
+
+// Client is a connection to the server, for one command at a time, that is not tried twice.
+func (s *Server) Client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Do sends one command over a connection of its own and returns the answer. An error fails the test.
+func (s *Server) Do(args ...any) any {
+	s.t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	defer c.Close()
+	v, err := c.Do(context.Background(), args...).Result()
+	if err != nil && err != redis.Nil {
+		s.t.Fatalf("redis %d: %v: %v", s.Port, args, err)
+	}
+	return v
+}
+
+// try sends one command, with no library that could log or repeat anything.
+func (s *Server) try(command string) error {
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	fmt.Fprintf(c, "%s\r\n", command)
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err == nil && strings.HasPrefix(line, "-") {
+		err = errors.New(line)
+	}
+	return err
+}
+
+// Info is a field of INFO, empty if there is none.
+func (s *Server) Info(field string) string {
+	s.t.Helper()
+	for line := range strings.Lines(fmt.Sprint(s.Do("INFO"))) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// Until waits for a condition.
+func (s *Server) Until(what string, ok func() bool) {
+	s.t.Helper()
+	Until(s.t, what, ok)
+}
+
+// Until waits for a condition, and fails the test when it does not come true.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v not yet: %s", patience, what)
+		}
+	}
+}
+
+// Replica starts a replica of s and waits until it is in sync.
+func (s *Server) Replica(args ...string) *Server {
+	s.t.Helper()
+	return s.ReplicaAt(s.Addr(), args...)
+}
+
+// ReplicaAt starts a replica of s that reaches it at another address, a proxy's.
+func (s *Server) ReplicaAt(addr string, args ...string) *Server {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := Start(s.t, append([]string{"--replicaof", host + " " + port}, args...)...)
+	r.Until("the replica is in sync", func() bool { return r.Info("master_link_status") == "up" })
+	s.Until("the master lists it", func() bool {
+		return strings.Contains(fmt.Sprint(s.Do("INFO", "replication")), fmt.Sprintf("port=%d,state=online", r.Port))
+	})
+	return r
+}
+
+// Promote makes a replica a master.
+func (s *Server) Promote() {
+	s.t.Helper()
+	s.Do("REPLICAOF", "NO", "ONE")
+}
+
+// Demote makes a master a replica of another one, and waits until it is in sync.
+func (s *Server) Demote(to *Server) {
+	s.t.Helper()
+	s.Do("REPLICAOF", "127.0.0.1", to.Port)
+	s.Until("the replica is in sync", func() bool { return s.Info("master_link_status") == "up" })
+}
+
+// Sentinels starts n Sentinels that watch the master at addr by the name of "main", and waits until they know each other and the
+// replicas.
+func Sentinels(t testing.TB, n, replicas int, addr string) []*Server {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*Server
+	for range n {
+		s := &Server{t: t, Port: FreePort(t), Dir: t.TempDir()}
+		conf := filepath.Join(s.Dir, "sentinel.conf")
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s %s %d\n", s.Port, s.Dir, host, port, n/2+1) +
+			"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Kill)
+		s.run([]string{conf, "--sentinel"})
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.Until("the Sentinel knows everybody", func() bool {
+			want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", addr, replicas, n)
+			return s.try("PING") == nil && strings.Contains(s.Info("master0"), want)
+		})
+	}
+	return all
+}
