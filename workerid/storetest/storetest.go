@@ -19,6 +19,9 @@ type Pool struct {
 	Now      func() int64
 	Advance  func(ms int64) // moves the clocks of all sides; negative to set them back
 
+	// Refusal is what the store may answer to anything while its clock is set back, having done nothing. nil: it takes any clock.
+	Refusal error
+
 	// Open is the store of another daemon.
 	Open func(t testing.TB) workerid.Store
 	// Crash ends a daemon that gives nothing back. Its leases end when they end.
@@ -352,21 +355,35 @@ func (h *history) step(d *daemon) {
 		g.Hi = max(g.Hi, g.Lo-1)
 		d.grant, d.ids = g, ids
 	case k < 8:
-		if err := d.store.Release(ctx, d.grant, d.ids.Seal()); err != nil && !errors.Is(err, workerid.ErrLost) {
+		if err := d.store.Release(ctx, d.grant, d.ids.Seal()); err != nil && !errors.Is(err, workerid.ErrLost) && !h.refused(err) {
 			h.Errorf("release of %+v at %d: %v", d.grant, d.ids.Position(), err)
 		}
 		d.ids = nil
 	case k < 12:
-		r := h.tryExtend(h.T, d.store, d.grant)
-		if r.Err != nil {
-			d.ids = nil
-		} else if d.grant.Hi = max(d.grant.Hi, r.Grant.Hi); r.Grant.Lo <= r.Grant.Hi {
-			if err := d.ids.Extend(r.Grant.Lo, r.Grant.Hi); err != nil {
-				h.Error(err)
-			}
+		r, err := d.store.Extend(ctx, []workerid.Grant{d.grant})
+		if h.refused(err) {
+			return
 		}
+		if err != nil || len(r) != 1 {
+			h.Fatalf("Extend(%+v) = %v, %v", d.grant, r, err)
+		}
+		h.extended(d, r[0])
 	default:
 		h.take(d.ids)
+	}
+}
+
+func (h *history) refused(err error) bool { return h.Refusal != nil && errors.Is(err, h.Refusal) }
+
+func (h *history) extended(d *daemon, r workerid.Result) {
+	switch {
+	case r.Err != nil:
+		d.ids = nil
+	case r.Grant.Lo <= r.Grant.Hi:
+		d.grant.Hi = r.Grant.Hi
+		if err := d.ids.Extend(r.Grant.Lo, r.Grant.Hi); err != nil {
+			h.Error(err)
+		}
 	}
 }
 
