@@ -1,0 +1,130 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// A Call is a script with its arguments.
+type Call interface {
+	Script() string // its name
+	Args() []string
+}
+
+// Acquire asks for a worker id.
+type Acquire struct {
+	Terms
+	Now      int64 // the daemon's clock, Unix ms
+	Token    string
+	Owner    string
+	From, To uint64
+	Init     bool     // make the pool if there is none; nobody gets a worker id of it at once
+	New      bool     // this owner never asked before
+	Known    []string // tokens of this owner's acquisitions that got no answer
+}
+
+// Script is the call's script.
+func (Acquire) Script() string { return "acquire" }
+
+// Args are its arguments.
+func (c Acquire) Args() []string {
+	return append(append(c.args(c.Now, c.Token), c.Owner, id(c.From), id(c.To), flag(c.Init), flag(c.New)), c.Known...)
+}
+
+// Acquired is the answer to Acquire: Worker is the owner's from Lo to Hi. Hi = Lo − 1 while Lo lies further ahead than a lease.
+type Acquired struct {
+	Server
+	Worker uint64
+	Lo, Hi int64
+}
+
+// ReadAcquired reads it.
+func ReadAcquired(reply any) (Acquired, error) {
+	a := read(reply)
+	r := Acquired{Server: a.server(), Worker: a.worker(), Lo: a.number(), Hi: a.number()}
+	return r, a.err
+}
+
+// Extend asks for longer windows.
+type Extend struct {
+	Terms
+	Now   int64
+	Token string
+	Lanes []Lane
+}
+
+// A Lane is one grant to be extended.
+type Lane struct {
+	Grant   workerid.Grant
+	History string   // in which it was last known to be held; empty: this daemon knows nothing of it
+	Known   []string // tokens that its record may bear
+}
+
+// Script is the call's script.
+func (Extend) Script() string { return "extend" }
+
+// Args are its arguments.
+func (c Extend) Args() []string {
+	args := c.args(c.Now, c.Token)
+	for _, l := range c.Lanes {
+		args = append(args, id(l.Grant.Worker), l.Grant.Owner, ms(l.Grant.Lo), ms(l.Grant.Hi), l.History, strconv.Itoa(len(l.Known)))
+		args = append(args, l.Known...)
+	}
+	return args
+}
+
+// Extended is the answer to Extend: for each lane the window that follows the old one, or workerid.ErrLost or ErrCloned.
+type Extended struct {
+	Server
+	Results []workerid.Result
+}
+
+// ReadExtended reads the answer to c.
+func ReadExtended(c Extend, reply any) (Extended, error) {
+	a := read(reply)
+	r := Extended{Server: a.server(), Results: make([]workerid.Result, len(c.Lanes))}
+	for i, l := range c.Lanes {
+		lane := read(a.next())
+		switch status := lane.text(); status {
+		case "OK":
+			r.Results[i].Grant = workerid.Grant{Worker: l.Grant.Worker, Owner: l.Grant.Owner, Lo: lane.number(), Hi: lane.number()}
+		case "LOST":
+			r.Results[i].Err = workerid.ErrLost
+		case "CLONED":
+			r.Results[i].Err = workerid.ErrCloned
+		default:
+			lane.err = fmt.Errorf("redis: a lane was answered with %q", status)
+		}
+		if a.err == nil {
+			a.err = lane.err
+		}
+	}
+	return r, a.err
+}
+
+// Release gives a worker id back. Its generator is sealed, and Last is the last Unix ms that it issued from.
+type Release struct {
+	Terms
+	Now   int64
+	Token string
+	Grant workerid.Grant
+	Last  int64
+	Known []string // tokens that its record may bear
+}
+
+// Script is the call's script.
+func (Release) Script() string { return "release" }
+
+// Args are its arguments.
+func (c Release) Args() []string {
+	return append(append(c.args(c.Now, c.Token), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)), c.Known...)
+}
+
+// ReadReleased reads the answer to Release.
+func ReadReleased(reply any) (Server, error) {
+	a := read(reply)
+	s := a.server()
+	return s, a.err
+}

@@ -1,0 +1,94 @@
+-- Every script begins with this part: what it was called with, what the server is and says, and whether anything may be done at all.
+-- Nothing is written before every check has passed. Times are Unix milliseconds.
+--
+-- KEYS: ids clients stats hw meta
+-- ARGV: fingerprint lease lmax skew eps now replicas min max token, and then the script's own. An empty fingerprint, now or replicas
+--       skips the check that it is for, and an empty range means the pool's own: operators have none of these.
+local ids, clients, stats, marks, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local fingerprint, token = ARGV[1], ARGV[10]
+local lease, skew, eps = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local daemon, replicas = tonumber(ARGV[6]), tonumber(ARGV[7])
+
+local function int(n) return string.format('%.0f', n) end
+
+-- A worker id's member: a letter for the number of digits, so that members of equal score sort as numbers do.
+local function member(n)
+  local s = int(n)
+  return string.char(64 + #s) .. s
+end
+
+-- Scores are Unix seconds.
+local function score(ms) return string.format('%.3f', ms / 1000) end
+local function millis(s) return math.floor(tonumber(s) * 1000 + 0.5) end
+local function expiry(id) return millis(redis.call('ZSCORE', ids, id) or '0') end
+
+-- A worker id's record: its mark, the token of the request that wrote it, the start of the holder's window.
+local function record(id)
+  local mark, by, lo = (redis.call('HGET', marks, id) or ''):match('^(%d+) (%S+) (%d+)$')
+  if not mark then return -1, '-', 0 end
+  return tonumber(mark), by, tonumber(lo)
+end
+
+local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
+local run, replid, role = info:match('run_id:(%x+)'), info:match('master_replid:(%x+)'), info:match('role:(%a+)')
+if role ~= 'master' or not run or not replid then return {err = 'KATSU_NOTMASTER ' .. (role or 'unknown')} end
+
+local time = redis.call('TIME')
+local raw = time[1] * 1000 + math.floor(time[2] / 1000)
+if daemon and math.abs(raw - daemon) > skew then return {err = 'KATSU_SKEW ' .. int(raw - daemon)} end
+
+local m = redis.call('HMGET', meta, 'hist', 'seen', 'floor', 'fingerprint', 'lmax', 'replicas', 'yaraus')
+local history, seen, oldFloor = m[1] or '', tonumber(m[2]) or 0, tonumber(m[3]) or 0
+if seen - raw > skew then return {err = 'KATSU_CLOCK ' .. int(seen - raw)} end
+if fingerprint ~= '' and m[4] and m[4] ~= fingerprint then return {err = 'KATSU_FOREIGN ' .. m[4]} end
+
+-- Replicas that could be promoted. One that reconnects is listed twice for a while.
+local needed, online, listed = tonumber(m[6]) or replicas or 0, 0, {}
+for ip, port in info:gmatch('slave%d+:ip=([^,]*),port=(%d+),state=online') do
+  local replica = ip .. ' ' .. port
+  if not listed[replica] then online, listed[replica] = online + 1, true end
+end
+if replicas and needed > 0 and online > needed then return {err = 'KATSU_REPLICAS ' .. online .. ' ' .. needed} end
+
+local range = redis.call('HMGET', stats, 'min', 'max')
+local min, max = tonumber(ARGV[8]) or tonumber(range[1]) or 1, tonumber(ARGV[9]) or tonumber(range[2]) or 0
+
+-- While yaraus clients are about: their expiries are only roughly true, and their leases last half an hour.
+local yaraus = m[7] == '1'
+local slack = yaraus and 5000 or 0
+local longest = math.max(lease, tonumber(m[5]) or 0)
+local lmax = math.max(longest, tonumber(ARGV[3]), yaraus and 1800000 or 0)
+
+-- The present never goes back, and no mark may be forgotten: a history is one stretch of one server's life in which none was. Whoever
+-- finds that one was sets lost. Then a new history begins, and until its floor has passed nobody gets a worker id that did not hold it.
+local now, floor = math.max(raw, seen), oldFloor
+local here = run .. ':' .. replid .. ':'
+local initialised = redis.call('EXISTS', ids) == 1
+local lost = history:sub(1, #here) ~= here or not initialised
+
+local function begin()
+  history = here .. token
+  floor = math.max(floor, now + lmax + eps)
+end
+
+-- save writes down the history. Where the floor has risen, it makes every worker id wait for it: those whose holders come back in time
+-- keep them. A used worker id without a record is a sign of loss, so all of them get one.
+local function save()
+  redis.call('HSET', meta, 'hist', history, 'seen', int(now), 'floor', int(floor), 'lmax', int(longest))
+  if fingerprint ~= '' then redis.call('HSET', meta, 'fingerprint', fingerprint) end
+  if not lost and floor == oldFloor then return end
+  for n = min, max do
+    local id = member(n)
+    if expiry(id) < floor then redis.call('ZADD', ids, score(floor), id) end
+    redis.call('HSETNX', marks, id, '0 - 0')
+  end
+  redis.call('HSET', stats, 'min', int(min), 'max', int(max))
+end
+
+local function grant(id, owner, hi, lo)
+  redis.call('HSET', clients, id, owner)
+  redis.call('HSET', marks, id, int(hi) .. ' ' .. token .. ' ' .. int(lo))
+  if hi > expiry(id) then redis.call('ZADD', ids, score(hi), id) end
+end
+
+local function count(counter, n) redis.call('HINCRBY', stats, counter, n or 1) end

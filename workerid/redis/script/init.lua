@@ -1,0 +1,43 @@
+-- init makes a pool, adopts one of yaraus's, gives one other settings, or ends yaraus's time.
+--
+-- ARGV: fingerprint (the common one is empty) and how:
+--   new      nobody ever issued ids for this pool, or whoever did has stopped and given everything back
+--   wait     not so sure: nobody gets a worker id before every lease that may have been forgotten is over
+--   replace  other settings, for daemons that have all stopped; waits as well
+--   migrated no yaraus client is left
+local how, ours = ARGV[12], m[1] or redis.call('EXISTS', marks) == 1
+if m[4] and m[4] ~= ARGV[11] and how ~= 'replace' then return {err = 'KATSU_FOREIGN ' .. m[4]} end
+if initialised and ours and (how == 'new' or how == 'wait') then return {int(raw), 'present'} end
+
+if how == 'migrated' then
+  if not initialised then return {err = 'KATSU_NOINIT absent'} end
+  for n = min, max do
+    local ended = expiry(member(n))
+    if ended > 0 then redis.call('HSETNX', marks, member(n), int(ended + slack) .. ' - ' .. int(ended + slack + 1)) end
+  end
+  redis.call('HSET', meta, 'yaraus', '0')
+  return {int(raw), yaraus and 'migrated' or 'present'}
+end
+
+if how == 'replace' then
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', ids, score(now), '+inf')) do
+    if redis.call('HEXISTS', clients, id) == 1 then return {err = 'KATSU_HELD ' .. id:sub(2)} end
+  end
+  for _, id in ipairs(redis.call('ZRANGE', ids, 0, -1)) do
+    local n = tonumber(id:sub(2))
+    if n < min or n > max then redis.call('ZREM', ids, id) end
+  end
+end
+
+fingerprint, lost = ARGV[11], how ~= 'new' or (ours and true or false)
+if lost then
+  begin()
+else
+  history, floor = here .. token, now
+  for n = min, max do redis.call('ZADD', ids, 'NX', '0', member(n)) end
+  redis.call('HSET', stats, 'min', int(min), 'max', int(max))
+  oldFloor = floor
+end
+save()
+redis.call('HSET', meta, 'yaraus', initialised and not ours and '1' or '0')
+return {int(raw), lost and 'waiting' or initialised and 'adopted' or 'made'}

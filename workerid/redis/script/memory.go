@@ -1,0 +1,124 @@
+package script
+
+import (
+	"slices"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// remembered is how many tokens without an answer are kept. Older ones are forgotten; if one of them should be the last that took
+// effect, the lease counts as lost.
+const remembered = 64
+
+// A Memory is what a daemon knows of its own requests: which of them the records in Redis may bear the tokens of. The zero Memory has
+// sent none. It is not safe for concurrent use.
+type Memory struct {
+	leases  map[holding]lease
+	unheard map[string][]string // by owner: the tokens of acquisitions that got no answer
+}
+
+type holding struct {
+	owner  string
+	worker uint64
+}
+
+type lease struct {
+	known   []string // the token that was answered last, then those that were not
+	history string
+}
+
+// Acquiring notes that an Acquire is on its way and fills in its New and Known.
+func (m *Memory) Acquiring(c Acquire) Acquire {
+	if m.unheard == nil {
+		m.unheard = map[string][]string{}
+	}
+	known, old := m.unheard[c.Owner]
+	c.New, c.Known = !old, slices.Clone(known)
+	m.unheard[c.Owner] = keep(known, c.Token)
+	return c
+}
+
+// Acquired notes the answer, if whoever asked heard it.
+func (m *Memory) Acquired(c Acquire, r Acquired) {
+	m.NotAcquired(c)
+	m.set(holding{c.Owner, r.Worker}, lease{[]string{c.Token}, r.History})
+}
+
+// NotAcquired notes that the request certainly had no effect.
+func (m *Memory) NotAcquired(c Acquire) {
+	m.unheard[c.Owner] = without(m.unheard[c.Owner], c.Token)
+}
+
+// Extending notes that an Extend of what is held is on its way and fills in its Lanes.
+func (m *Memory) Extending(c Extend, held []workerid.Grant) Extend {
+	for _, g := range held {
+		h := holding{g.Owner, g.Worker}
+		l := m.leases[h]
+		c.Lanes = append(c.Lanes, Lane{Grant: g, History: l.history, Known: slices.Clone(l.known)})
+		l.known = keep(l.known, c.Token)
+		m.set(h, l)
+	}
+	return c
+}
+
+// Extended notes the answer. What is lost may still be asked about, with the same answer.
+func (m *Memory) Extended(c Extend, r Extended) {
+	for i, l := range c.Lanes {
+		if r.Results[i].Err == nil {
+			m.set(holding{l.Grant.Owner, l.Grant.Worker}, lease{[]string{c.Token}, r.History})
+		} else {
+			m.forget(l, c.Token)
+		}
+	}
+}
+
+// NotExtended notes that the request certainly had no effect.
+func (m *Memory) NotExtended(c Extend) {
+	for _, l := range c.Lanes {
+		m.forget(l, c.Token)
+	}
+}
+
+func (m *Memory) forget(l Lane, token string) {
+	h := holding{l.Grant.Owner, l.Grant.Worker}
+	m.set(h, lease{without(m.leases[h].known, token), m.leases[h].history})
+}
+
+// Releasing fills in the Known of a Release, and forgets the lease: a release is sent once.
+func (m *Memory) Releasing(c Release) Release {
+	h := holding{c.Grant.Owner, c.Grant.Worker}
+	c.Known = m.leases[h].known
+	delete(m.leases, h)
+	return c
+}
+
+// Clone is the memory of a copy of the process.
+func (m *Memory) Clone() *Memory {
+	c := &Memory{leases: map[holding]lease{}, unheard: map[string][]string{}}
+	for h, l := range m.leases {
+		c.leases[h] = lease{slices.Clone(l.known), l.history}
+	}
+	for owner, tokens := range m.unheard {
+		c.unheard[owner] = slices.Clone(tokens)
+	}
+	return c
+}
+
+func (m *Memory) set(h holding, l lease) {
+	if m.leases == nil {
+		m.leases = map[holding]lease{}
+	}
+	m.leases[h] = l
+}
+
+func keep(tokens []string, token string) []string {
+	tokens = append(slices.Clone(tokens), token)
+	if len(tokens) > remembered {
+		tokens = slices.Delete(tokens, 1, 2) // the first may be the one that was answered
+	}
+	return tokens
+}
+
+func without(tokens []string, token string) []string {
+	return slices.DeleteFunc(slices.Clone(tokens), func(t string) bool { return t == token })
+}

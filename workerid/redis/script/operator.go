@@ -1,0 +1,177 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Ways to Init.
+const (
+	InitNew      = "new"      // nobody ever issued ids for this pool, or whoever did has stopped and given everything back
+	InitWait     = "wait"     // not so sure: nobody gets a worker id before every lease that may have been forgotten is over
+	InitReplace  = "replace"  // other settings, for daemons that have all stopped; waits as well
+	InitMigrated = "migrated" // no yaraus client is left
+)
+
+// Init makes a pool, or changes what it is.
+type Init struct {
+	Terms
+	Token string
+	How   string
+}
+
+// Script is the call's script.
+func (Init) Script() string { return "init" }
+
+// Args are its arguments.
+func (c Init) Args() []string {
+	t := c.Terms
+	t.Fingerprint = ""
+	return append(t.args(0, c.Token), c.Fingerprint, c.How)
+}
+
+// ReadInit reads what came of it: made, waiting (nobody gets a worker id for a lease's length), adopted (from yaraus), migrated, or
+// present, when there was nothing to do.
+func ReadInit(reply any) (string, error) {
+	a := read(reply)
+	a.number()
+	return a.text(), a.err
+}
+
+// Free ends a lease in its owner's place.
+type Free struct {
+	Terms
+	Token  string
+	Worker uint64
+}
+
+// Script is the call's script.
+func (Free) Script() string { return "free" }
+
+// Args are its arguments.
+func (c Free) Args() []string { return append(c.args(0, c.Token), id(c.Worker)) }
+
+// Freed is the answer to Free: whose the worker id was, until when, and its mark. Unix ms.
+type Freed struct {
+	Owner       string
+	Ended, Mark int64
+}
+
+// ReadFreed reads it.
+func ReadFreed(reply any) (Freed, error) {
+	a := read(reply)
+	a.number()
+	f := Freed{a.text(), a.number(), a.number()}
+	return f, a.err
+}
+
+// SetReplicas says for all daemons how many replicas must have a grant. Negative: their own flags say it.
+type SetReplicas struct {
+	Terms
+	Number int
+}
+
+// Script is the call's script.
+func (SetReplicas) Script() string { return "replicas" }
+
+// Args are its arguments.
+func (c SetReplicas) Args() []string {
+	n := ""
+	if c.Number >= 0 {
+		n = strconv.Itoa(c.Number)
+	}
+	return append(c.args(0, "-"), n)
+}
+
+// ResetClock accepts the server's clock after it was set back.
+type ResetClock struct {
+	Terms
+	Token string
+}
+
+// Script is the call's script.
+func (ResetClock) Script() string { return "clock" }
+
+// Args are its arguments.
+func (c ResetClock) Args() []string { return c.args(0, c.Token) }
+
+// ClockReset is the answer to ResetClock: the clock, what it was at its furthest, and until when nobody gets a worker id. Unix ms.
+type ClockReset struct{ Now, Seen, Floor int64 }
+
+// ReadClockReset reads it.
+func ReadClockReset(reply any) (ClockReset, error) {
+	a := read(reply)
+	r := ClockReset{a.number(), a.number(), a.number()}
+	return r, a.err
+}
+
+// Read asks for everything.
+type Read struct{ Terms }
+
+// Script is the call's script.
+func (Read) Script() string { return "read" }
+
+// Args are its arguments.
+func (c Read) Args() []string { return c.args(0, "-") }
+
+// A Dump is the answer to Read: the keys as they are.
+type Dump struct {
+	Now     int64  // Unix ms
+	Info    string // sections server and replication
+	Meta    map[string]string
+	Stats   map[string]string
+	Order   []uint64 // the worker ids of IDs, in the order in which they would be given out
+	IDs     map[uint64]float64
+	Clients map[uint64]string
+	Marks   map[uint64]string
+}
+
+// ReadDump reads it. Members that are no worker ids are left out.
+func ReadDump(reply any) (Dump, error) {
+	a := read(reply)
+	d := Dump{Now: a.number(), Info: a.text(), IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Marks: map[uint64]string{}}
+	d.Meta, d.Stats = a.hash(), a.hash()
+	ids := read(a.next())
+	for len(ids.values) > 0 && ids.err == nil {
+		w, err := ParseMember(ids.text())
+		score, scoreErr := strconv.ParseFloat(ids.text(), 64)
+		if err == nil && scoreErr == nil {
+			d.IDs[w] = score
+			d.Order = append(d.Order, w)
+		}
+	}
+	byWorker(a.hash(), d.Clients)
+	byWorker(a.hash(), d.Marks)
+	if a.err == nil {
+		a.err = ids.err
+	}
+	return d, a.err
+}
+
+func byWorker(from map[string]string, into map[uint64]string) {
+	for m, v := range from {
+		if w, err := ParseMember(m); err == nil {
+			into[w] = v
+		}
+	}
+}
+
+func (a *answer) hash() map[string]string {
+	flat, h := read(a.next()), map[string]string{}
+	for len(flat.values) > 0 && flat.err == nil {
+		k := flat.text()
+		h[k] = flat.text()
+	}
+	if a.err == nil {
+		a.err = flat.err
+	}
+	return h
+}
+
+// ParseRecord reads a value of Marks: the mark, the token of who wrote it, the start of the holder's window.
+func ParseRecord(s string) (mark int64, token string, lo int64, err error) {
+	if _, err = fmt.Sscanf(s, "%d %s %d", &mark, &token, &lo); err != nil {
+		err = fmt.Errorf("redis: %q is no record", s)
+	}
+	return mark, token, lo, err
+}

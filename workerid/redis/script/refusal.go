@@ -1,0 +1,112 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// Errors besides those of package workerid. All of them are certain: nothing was granted.
+var (
+	// ErrNotInitialised: there is no pool of that name, or it is one of yaraus's. Retry; an operator initialises it.
+	ErrNotInitialised = errors.New("the pool of worker ids is not initialised")
+	// ErrNotMaster: the server is a replica. Retry after finding the master.
+	ErrNotMaster = errors.New("the server is not a master")
+	// ErrClockBack: the server's clock is far behind what it was. Retry; an operator sets it right or accepts it.
+	ErrClockBack = errors.New("the server's clock went back")
+	// ErrReplicas: more replicas are connected than must have a grant, so that one without it could be promoted. Retry; an operator
+	// settles the number.
+	ErrReplicas = errors.New("more replicas are connected than must have a grant")
+	// ErrHeld: worker ids are held by daemons that would have to stop first.
+	ErrHeld = errors.New("worker ids are held")
+)
+
+// A Refusal is a script's answer that it will not do it.
+type Refusal struct {
+	Code   string   // without KATSU_
+	Fields []string // what it says besides
+}
+
+// ParseRefusal reads the text of a Redis error. Not every error is a refusal.
+func ParseRefusal(text string) (Refusal, bool) {
+	text, ok := strings.CutPrefix(text, "KATSU_")
+	if !ok {
+		return Refusal{}, false
+	}
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return Refusal{}, false
+	}
+	return Refusal{words[0], words[1:]}, true
+}
+
+func (r Refusal) field(i int) string {
+	if i < len(r.Fields) {
+		return r.Fields[i]
+	}
+	return "?"
+}
+
+func (r Refusal) duration(i int) time.Duration {
+	n, _ := strconv.ParseInt(r.field(i), 10, 64)
+	return time.Duration(n) * time.Millisecond
+}
+
+// Unwrap is the error that it amounts to.
+func (r Refusal) Unwrap() error {
+	switch r.Code {
+	case "LOST":
+		return workerid.ErrLost
+	case "NOID":
+		return workerid.ErrNoID
+	case "SKEW":
+		return workerid.ErrSkew
+	case "FOREIGN":
+		return workerid.ErrForeignPool
+	case "NOINIT":
+		return ErrNotInitialised
+	case "NOTMASTER":
+		return ErrNotMaster
+	case "CLOCK":
+		return ErrClockBack
+	case "REPLICAS":
+		return ErrReplicas
+	case "HELD":
+		return ErrHeld
+	}
+	return nil
+}
+
+func (r Refusal) Error() string {
+	what := r.Unwrap()
+	if what == nil {
+		return "redis: refused: " + strings.Join(append([]string{r.Code}, r.Fields...), " ")
+	}
+	switch wait := r.duration(0); {
+	case r.Code == "NOID" && wait > 0:
+		return fmt.Sprintf("%v: none is given out for another %v, as grants may have been forgotten", what, wait)
+	case r.Code == "SKEW" && wait > 0:
+		return fmt.Sprintf("%v: Redis's is %v ahead", what, wait)
+	case r.Code == "SKEW":
+		return fmt.Sprintf("%v: Redis's is %v behind", what, -wait)
+	case r.Code == "FOREIGN":
+		return fmt.Sprintf("%v: theirs are %s", what, r.field(0))
+	case r.Code == "NOINIT" && r.field(0) == "yaraus":
+		return fmt.Sprintf("%v: it is one of yaraus's, which `katsubushi lease init` adopts", what)
+	case r.Code == "NOINIT":
+		return fmt.Sprintf("%v: `katsubushi lease init` does it", what)
+	case r.Code == "NOTMASTER":
+		return fmt.Sprintf("%v: its role is %s", what, r.field(0))
+	case r.Code == "CLOCK":
+		return fmt.Sprintf("%v by %v: set it right, or accept it with `katsubushi lease reset-clock`", what, wait)
+	case r.Code == "REPLICAS":
+		return fmt.Sprintf("%v: %s are, and %s must; `katsubushi lease replicas %s` changes that", what, r.field(0), r.field(1), r.field(0))
+	case r.Code == "HELD":
+		return fmt.Sprintf("%v: %s is", what, r.field(0))
+	}
+	return what.Error()
+}

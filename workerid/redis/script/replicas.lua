@@ -1,0 +1,9 @@
+-- replicas says how many replicas must have every grant, or leaves it to the daemons' flags.
+--
+-- ARGV: the number, or nothing
+if ARGV[11] == '' then
+  redis.call('HDEL', meta, 'replicas')
+else
+  redis.call('HSET', meta, 'replicas', ARGV[11])
+end
+return {int(raw)}
