@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
+)
+
+// Defaults.
+const (
+	DefaultNamespace = "yaraus"
+	DefaultLease     = time.Minute
+	DefaultMaxSkew   = 2 * time.Second
+)
+
+// Config is what a Store is made of. URL, Layout, Min and Max are needed.
+type Config struct {
+	// URL says where Redis is and, as ns=NAME in its query, what the pool is called:
+	//
+	//	redis://user:password@host:port/db      rediss: with TLS
+	//	rediscluster://host:port,host:port      redisclusters: with TLS
+	//	redis+sentinel://host:port,host:port/master/db      rediss+sentinel: with TLS to all
+	//	unix:///path?db=N
+	//
+	// Sentinels' own credentials are sentinel_username and sentinel_password in the query; go-redis's options may stand there too.
+	URL string
+
+	// Layout says what ids look like, without spaces. Together with Lease, Min and Max it is the fingerprint of the pool: all
+	// daemons that share it must have the same one, since ids of others could equal theirs.
+	Layout   string
+	Min, Max uint64        // the pool's worker ids
+	Lease    time.Duration // how far a window reaches into the future; default 1 min. At least four times Epsilon
+
+	// MaxLease is the longest lease of anyone else who uses the worker ids, such as raus clients. Default: Lease.
+	MaxLease time.Duration
+
+	// MaxSkew is how much this host's clock and Redis's may differ; default 2 s. Beyond it nothing is granted.
+	MaxSkew time.Duration
+
+	// Replicas must have a grant before it counts. 0: none, and what a fail-over loses is made good by waiting. More: leases stop being
+	// extended while fewer are connected, and while more are. What the pool says goes before it.
+	Replicas int
+
+	AutoInit      bool         // make the pool if there is none. Its worker ids come after Lease + Epsilon
+	AllowEviction bool         // accept a Redis that may evict the pool's keys. That loses worker ids, and may repeat ids
+	TLS           *tls.Config  // instead of the system's certificates, for URLs with TLS
+	Now           func() int64 // this daemon's clock, Unix ms; default the wall clock
+	Log           *slog.Logger // warnings; default none
+}
+
+// Heartbeat is the mean time between two extensions that suits a lease.
+func Heartbeat(lease time.Duration) time.Duration { return max(time.Second, lease/12) }
+
+// Epsilon is how far clocks that stay within maxSkew may be misled, with some room.
+func Epsilon(maxSkew time.Duration) time.Duration {
+	return time.Duration(script.Epsilon(maxSkew.Milliseconds())) * time.Millisecond
+}
+
+// Fingerprint is what daemons of one pool must agree on, as the pool keeps it.
+func (c Config) Fingerprint() string {
+	c.defaults()
+	return fmt.Sprintf("%s;lease=%dms;ids=%d-%d", c.Layout, c.Lease.Milliseconds(), c.Min, c.Max)
+}
+
+func (c *Config) defaults() {
+	if c.Lease == 0 {
+		c.Lease = DefaultLease
+	}
+	c.MaxLease = max(c.MaxLease, c.Lease)
+	if c.MaxSkew == 0 {
+		c.MaxSkew = DefaultMaxSkew
+	}
+	if c.Now == nil {
+		c.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// check finds everything that is wrong with the settings, the URL aside.
+func (c *Config) check() error {
+	var errs []error
+	if c.Min > c.Max {
+		errs = append(errs, fmt.Errorf("redis: no worker ids from %d to %d", c.Min, c.Max))
+	}
+	if eps := Epsilon(c.MaxSkew); c.Lease < 4*eps {
+		errs = append(errs, fmt.Errorf("redis: a lease of %v is too short: with a skew of %v it takes at least %v", c.Lease, c.MaxSkew, 4*eps))
+	}
+	if c.MaxSkew < 0 {
+		errs = append(errs, fmt.Errorf("redis: a skew of %v is not possible", c.MaxSkew))
+	}
+	if c.Replicas < 0 {
+		errs = append(errs, fmt.Errorf("redis: %d replicas are not possible", c.Replicas))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) terms() script.Terms {
+	return script.Terms{
+		Fingerprint: c.Fingerprint(), Lease: c.Lease.Milliseconds(), MaxLease: c.MaxLease.Milliseconds(), MaxSkew: c.MaxSkew.Milliseconds(),
+		Epsilon: script.Epsilon(c.MaxSkew.Milliseconds()), Replicas: c.Replicas, Min: c.Min, Max: c.Max,
+	}
+}

@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestURLs(t *testing.T) {
+	for _, c := range []struct {
+		url, addr, ns, user, password, master string
+		db                                    int
+		seeds                                 []string
+		tls                                   bool
+	}{
+		{url: "redis://h", addr: "h:6379", ns: "yaraus"},
+		{url: "redis://h:7/3?ns=x", addr: "h:7", ns: "x", db: 3},
+		{url: "redis://:p%40ss@h/0?ns=x", addr: "h:6379", ns: "x", password: "p@ss"},
+		{url: "redis://u:p@[::1]:7", addr: "[::1]:7", ns: "yaraus", user: "u", password: "p"},
+		{url: "rediss://h?ns=x", addr: "h:6379", ns: "x", tls: true},
+		{url: "unix:///run/redis.sock?db=2&ns=x", addr: "/run/redis.sock", ns: "x", db: 2},
+		{url: "rediscluster://a:1,b:2,c?ns=x", ns: "x", seeds: []string{"a:1", "b:2", "c:6379"}},
+		{url: "redisclusters://u:p@a", ns: "yaraus", seeds: []string{"a:6379"}, user: "u", password: "p", tls: true},
+		{url: "redis+sentinel://u:p@a,b:7/main/2?ns=x", ns: "x", seeds: []string{"a:26379", "b:7"}, master: "main", db: 2, user: "u", password: "p"},
+		{url: "redis+sentinel://a/main", ns: "yaraus", seeds: []string{"a:26379"}, master: "main"},
+		{url: "redis+sentinel://[::1],[::2]:7/main", ns: "yaraus", seeds: []string{"[::1]:26379", "[::2]:7"}, master: "main"},
+	} {
+		got, err := parseURL(c.url)
+		o := got.options
+		if err != nil || got.namespace != c.ns || o.DB != c.db || o.Username != c.user || o.Password != c.password || got.master != c.master ||
+			!slices.Equal(got.seeds, c.seeds) || (o.TLSConfig != nil) != c.tls || c.seeds == nil && o.Addr != c.addr {
+			t.Errorf("%s: %+v, %v", c.url, got, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "h:6379", "http://h", "redis://a,b", "redis://h/x", "redis://h?nonsense=1", "redis://h?ns=%zz", "redis://h?ns={x}", "redis+sentinel://a",
+		"redis+sentinel:///main", "rediscluster://a/3", "rediscluster://", "redis://user:secret@h:port", "unix://?db=1",
+	} {
+		if got, err := parseURL(bad); err == nil {
+			t.Errorf("%q was accepted: %+v", bad, got)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: the error tells the password: %v", bad, err)
+		}
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, s := range []string{"redis://u:p@h:7/3?ns=x", "redis+sentinel://a,b:7/main/2", "rediscluster://a:1,b:2", "unix:///x?db=2", "rediss://[::1]", "redis://@"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, err := parseURL(s); err == nil && (got.namespace == "" || got.kind != single && len(got.seeds) == 0) {
+			t.Errorf("%q: %+v", s, got)
+		}
+	})
+}
+
+func TestSettings(t *testing.T) {
+	good := Config{URL: "redis://h", Layout: "l", Min: 1, Max: 1023}
+	s, err := Open(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "l;lease=60000ms;ids=1-1023"; s.terms.Fingerprint != want || good.Fingerprint() != want {
+		t.Errorf("%q", s.terms.Fingerprint)
+	}
+	if s.terms.Epsilon != 5000 || s.terms.MaxSkew != 2000 || s.terms.MaxLease != 60000 {
+		t.Errorf("%+v", s.terms)
+	}
+	if Heartbeat(time.Minute) != 5*time.Second || Heartbeat(time.Second) != time.Second {
+		t.Error("heartbeat")
+	}
+	for _, change := range []func(*Config){
+		func(c *Config) { c.URL = "" },
+		func(c *Config) { c.Min = 2000 },
+		func(c *Config) { c.Lease = 19 * time.Second },
+		func(c *Config) { c.MaxSkew = 10 * time.Second },
+		func(c *Config) { c.MaxSkew = -1 },
+		func(c *Config) { c.Replicas = -1 },
+	} {
+		bad := good
+		change(&bad)
+		if _, err := Open(bad); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+}
+
+func TestTLSNamesTheServerItTalksTo(t *testing.T) {
+	target, err := parseURL("rediss+sentinel://s1,s2/main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := at(target.options, "10.0.0.7:6379", nil); o.TLSConfig.ServerName != "10.0.0.7" {
+		t.Error(o.TLSConfig.ServerName)
+	}
+	if o := at(target.options, "10.0.0.7:6379", &tls.Config{ServerName: "redis.example"}); o.TLSConfig.ServerName != "redis.example" {
+		t.Error(o.TLSConfig.ServerName)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := target.find(ctx, "k", nil); err == nil {
+		t.Error("found a master")
+	}
+}

@@ -1,0 +1,221 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
+)
+
+// Limits of time.
+const (
+	dialTimeout = time.Second            // for a connection, and each step of finding the master
+	patience    = 5 * time.Second        // for an answer, before the connection is given up
+	waitTimeout = 500 * time.Millisecond // for replicas to have what was written
+)
+
+// A link is a connection to the master. It is used for one call at a time.
+type link struct {
+	client *goredis.Client
+	conn   *goredis.Conn
+	addr   string
+	id     string // what this server calls the connection: another one for every copy of this process
+}
+
+// plain takes away everything by which go-redis would do something by itself.
+func plain(o *goredis.Options) *goredis.Options {
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = dialTimeout, patience, dialTimeout, true
+	o.PoolSize, o.MinIdleConns, o.ConnMaxIdleTime, o.ConnMaxLifetime = 1, 0, -1, 0
+	o.Protocol, o.DisableIdentity = 2, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadBufferSize, o.WriteBufferSize = 8<<10, 8<<10
+	return o
+}
+
+// dial connects to a server, once: the client library is handed this connection and never gets another one.
+func dial(ctx context.Context, o *goredis.Options) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var d interface {
+		DialContext(ctx context.Context, network, addr string) (net.Conn, error)
+	} = &net.Dialer{}
+	if o.TLSConfig != nil {
+		d = &tls.Dialer{Config: o.TLSConfig}
+	}
+	c, err := d.DialContext(ctx, o.Network, o.Addr)
+	if err != nil {
+		return err
+	}
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if c == nil {
+			return nil, errors.New("the connection is gone")
+		}
+		once := c
+		c = nil
+		return once, nil
+	}
+	return nil
+}
+
+// open connects to a server and looks whether it may be used at all.
+func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*link, error) {
+	if err := dial(ctx, o); err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	l := &link{client: goredis.NewClient(o), addr: o.Addr}
+	l.conn = l.client.Conn()
+	if err := l.greet(ctx, allowEviction); err != nil {
+		l.close()
+		return nil, fmt.Errorf("redis: %s: %w", o.Addr, err)
+	}
+	return l, nil
+}
+
+func (l *link) greet(ctx context.Context, allowEviction bool) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	id, err := l.conn.ClientID(ctx).Result()
+	if err != nil {
+		return err
+	}
+	l.id = strconv.FormatInt(id, 10)
+	memory, err := l.conn.Info(ctx, "memory").Result()
+	if err != nil {
+		return err
+	}
+	_, policy, _ := strings.Cut(memory, "maxmemory_policy:")
+	policy, _, _ = strings.Cut(policy, "\r")
+	if policy != "" && policy != "noeviction" && !allowEviction {
+		return fmt.Errorf("%w (it is %s)", ErrEvicts, policy)
+	}
+	return nil
+}
+
+func (l *link) close() {
+	l.conn.Close()
+	l.client.Close()
+}
+
+// run runs a script and then, in the same round trip, WAIT for that many replicas. It returns the script's answer and how many of them
+// have it. An error that is not a Refusal leaves open whether the script ran.
+func (l *link) run(s script.Script, keys []string, args []string, replicas int) (reply any, have int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	values := make([]any, len(args))
+	for i, a := range args {
+		values[i] = a
+	}
+	for _, load := range []bool{false, true} {
+		pipe := l.conn.Pipeline()
+		var cmd *goredis.Cmd
+		if load {
+			cmd = pipe.Eval(ctx, s.Text, keys, values...)
+		} else {
+			cmd = pipe.EvalSha(ctx, s.SHA, keys, values...)
+		}
+		var wait *goredis.Cmd
+		if replicas > 0 {
+			wait = pipe.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds())
+		}
+		pipe.Exec(ctx) // the commands have their errors
+		if reply, err = cmd.Result(); err != nil && !load && goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			continue
+		}
+		if wait != nil {
+			have, _ = wait.Int() // no answer: nobody is known to have it
+		}
+		break
+	}
+	return reply, have, refusal(err)
+}
+
+// wait counts the replicas that have what was written over this connection.
+func (l *link) wait(replicas int) (have int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return l.conn.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds()).Int()
+}
+
+// refusal turns a script's error into what it means.
+func refusal(err error) error {
+	var answer goredis.Error
+	if errors.As(err, &answer) {
+		if r, ok := script.ParseRefusal(answer.Error()); ok {
+			return r
+		}
+	}
+	return err
+}
+
+// askSentinel asks a Sentinel for the master's address.
+func askSentinel(ctx context.Context, o *goredis.Options, master string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := dial(ctx, o); err != nil {
+		return "", err
+	}
+	c := goredis.NewSentinelClient(o)
+	defer c.Close()
+	found, err := c.GetMasterAddrByName(ctx, master).Result()
+	switch {
+	case errors.Is(err, goredis.Nil):
+		return "", fmt.Errorf("it knows no master %q", master)
+	case err != nil:
+		return "", err
+	case len(found) != 2:
+		return "", fmt.Errorf("it answered %q", found)
+	}
+	return net.JoinHostPort(found[0], found[1]), nil
+}
+
+// askNode asks a cluster node who has the key, and who else there is.
+func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, nodes []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := dial(ctx, o); err != nil {
+		return "", nil, err
+	}
+	c := goredis.NewClient(o)
+	defer c.Close()
+	slot, err := c.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return "", nil, err
+	}
+	//lint:ignore SA1019 servers before 7.0 have nothing else
+	slots, err := c.ClusterSlots(ctx).Result()
+	if err != nil {
+		return "", nil, err
+	}
+	for _, r := range slots {
+		for i, n := range r.Nodes {
+			host, port, err := net.SplitHostPort(n.Addr)
+			if err != nil {
+				continue
+			}
+			if host == "" { // the node that was asked, which does not know its own address
+				host, _, _ = net.SplitHostPort(o.Addr)
+			}
+			node := net.JoinHostPort(host, port)
+			if nodes = append(nodes, node); i == 0 && int64(r.Start) <= slot && slot <= int64(r.End) {
+				addr = node
+			}
+		}
+	}
+	if addr == "" {
+		return "", nil, fmt.Errorf("no node has slot %d", slot)
+	}
+	return addr, nodes, nil
+}
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }

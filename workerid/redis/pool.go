@@ -1,0 +1,307 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
+)
+
+// A Pool is an operator's side of a pool of worker ids. Its times are those of Redis's clock.
+type Pool struct {
+	c    Config
+	wire *wire
+}
+
+// OpenPool makes a Pool. It does not connect. Only Config's URL is needed, except for Init, which takes what a Store takes.
+func OpenPool(c Config) (*Pool, error) {
+	c.defaults()
+	t, err := parseURL(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	c.AllowEviction, c.Replicas = true, 0 // an operator must be able to look
+	return &Pool{c, newWire(c, t)}, nil
+}
+
+// Close closes the connection.
+func (p *Pool) Close() error { return p.wire.close() }
+
+// terms are those of somebody who is not part of the pool. lenient: a clock that went back is no obstacle.
+func (p *Pool) terms(lenient bool) script.Terms {
+	t := p.c.terms()
+	t.Fingerprint, t.Lease, t.Replicas, t.Min, t.Max = "", 0, -1, 1, 0
+	if lenient {
+		t.MaxSkew = math.MaxInt32 * 1000
+	}
+	return t
+}
+
+func ask[T any](ctx context.Context, p *Pool, c script.Call, read func(any) (T, error)) (T, error) {
+	return take(ctx, p.wire, func(*link) (v T, _ func(), err error) {
+		reply, _, err := p.wire.run(c)
+		if err != nil {
+			return v, nil, err
+		}
+		v, err = read(reply)
+		return v, nil, err
+	})
+}
+
+// How says what Init is to do.
+type How string
+
+// The ways.
+const (
+	New      How = script.InitNew      // the pool was never used, or all who used it have stopped and given their leases back
+	Wait     How = script.InitWait     // not so sure: its worker ids come after Lease + Epsilon
+	Replace  How = script.InitReplace  // other settings, for daemons that have all stopped; its worker ids come after Lease + Epsilon
+	Migrated How = script.InitMigrated // the last yaraus client has left
+)
+
+// What came of Init.
+const (
+	Made     = "made"     // a new pool, whose worker ids can be had at once
+	Waiting  = "waiting"  // a pool whose worker ids come after Lease + Epsilon
+	Adopted  = "adopted"  // a pool of yaraus's, which its clients may go on using for now
+	Finished = "migrated" // yaraus's clients may not come back
+	Present  = "present"  // nothing was to be done
+)
+
+// Init makes a pool, or changes what it is. It listens first, which takes three heartbeats: where a pool was lost, a daemon that still
+// holds a worker id of it makes it again, and then it is Present. Config needs what a Store needs.
+func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
+	if err := p.c.check(); err != nil {
+		return "", err
+	}
+	if how == New || how == Wait {
+		if err := p.listen(ctx, 3*Heartbeat(p.c.Lease)); err != nil {
+			return "", err
+		}
+	}
+	return p.initialise(ctx, how)
+}
+
+func (p *Pool) initialise(ctx context.Context, how How) (result string, err error) {
+	t := p.c.terms()
+	t.Replicas = -1
+	result, err = ask(ctx, p, script.Init{Terms: t, Token: rand.Text()[:13], How: string(how)}, script.ReadInit)
+	if errors.Is(err, workerid.ErrForeignPool) {
+		err = fmt.Errorf("%w; these are %s", err, t.Fingerprint)
+	}
+	return result, err
+}
+
+// listen returns when there is a pool, or when there was none for so long.
+func (p *Pool) listen(ctx context.Context, d time.Duration) error {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for {
+		d, err := p.read(ctx)
+		if err != nil {
+			return err
+		}
+		if len(d.IDs) > 0 && d.Meta["hist"] != "" {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Pool) read(ctx context.Context) (script.Dump, error) {
+	return ask(ctx, p, script.Read{Terms: p.terms(true)}, script.ReadDump)
+}
+
+// Stats counts what happened, as yaraus does and by the same names.
+type Stats struct {
+	ClientIDCount           int64   `json:"client_id_count"`            // owners that asked for the first time
+	GetIDCount              int64   `json:"client_get_id_count"`        // acquisitions
+	GetIDSuccess            int64   `json:"get_id_success"`             // those that got a worker id
+	GetIDNoAvailableID      int64   `json:"get_id_no_available_id"`     // those that did not
+	ExtendTTLCount          int64   `json:"extend_ttl_count"`           // extensions, of one lane each
+	ExtendTTLSuccess        int64   `json:"extend_ttl_success"`         // those that succeeded
+	ExtendTTLOwnershipError int64   `json:"extend_ttl_ownership_error"` // those whose lease was lost
+	ExtendTTLExpireWarning  int64   `json:"extend_ttl_expire_warning"`  // those that succeeded late
+	UnusingIDs              int64   `json:"unusing_ids"`                // worker ids that can be had
+	UsingIDs                int64   `json:"using_ids"`                  // worker ids that cannot
+	UsingTTLMax             float64 `json:"using_ttl_max"`              // longest time for which one of these cannot be had, in s
+	UsingTTLMid             float64 `json:"using_ttl_mid"`              // the median
+	UsingTTLMin             float64 `json:"using_ttl_min"`              // the shortest
+
+	Min         uint64    `json:"min"`
+	Max         uint64    `json:"max"`
+	Fingerprint string    `json:"fingerprint"` // the settings of the pool's daemons; empty: no daemon of ours uses it
+	Held        int64     `json:"held"`        // worker ids that have an owner, and a lease that has not ended
+	WaitsUntil  time.Time `json:"waits_until"` // none is given out before, as grants may have been forgotten; zero or past: they are
+	ClockBack   float64   `json:"clock_back"`  // how far Redis's clock is behind what it was, in s
+	Yaraus      bool      `json:"yaraus"`      // yaraus's clients may use the pool as well
+}
+
+// Stats reads the counters.
+func (p *Pool) Stats(ctx context.Context) (Stats, error) {
+	d, err := p.read(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	if len(d.IDs) == 0 {
+		return Stats{}, script.Refusal{Code: "NOINIT"}
+	}
+	n := func(h map[string]string, name string) int64 {
+		v, _ := strconv.ParseInt(h[name], 10, 64)
+		return v
+	}
+	s := Stats{
+		ClientIDCount: n(d.Stats, "client_id_count"), GetIDCount: n(d.Stats, "get_id_count"), GetIDSuccess: n(d.Stats, "get_id_success"),
+		GetIDNoAvailableID: n(d.Stats, "get_id_no_available_id"), ExtendTTLCount: n(d.Stats, "extend_ttl_count"),
+		ExtendTTLSuccess: n(d.Stats, "extend_ttl_success"), ExtendTTLOwnershipError: n(d.Stats, "extend_ttl_ownership_error"),
+		ExtendTTLExpireWarning: n(d.Stats, "extend_ttl_expire_warning"),
+		Min:                    uint64(n(d.Stats, "min")), Max: uint64(n(d.Stats, "max")),
+		Fingerprint: d.Meta["fingerprint"], WaitsUntil: moment(n(d.Meta, "floor")), Yaraus: d.Meta["yaraus"] == "1",
+		ClockBack: max(0, float64(n(d.Meta, "seen")-d.Now)/1000),
+	}
+	var left []float64 // in ascending order
+	for _, l := range leases(d) {
+		if !l.Using {
+			s.UnusingIDs++
+			continue
+		}
+		s.UsingIDs++
+		left = append(left, l.TTL)
+		if l.Owner != "" {
+			s.Held++
+		}
+	}
+	if k := len(left); k > 0 {
+		s.UsingTTLMin, s.UsingTTLMid, s.UsingTTLMax = left[0], left[k/2], left[k-1]
+	}
+	return s, nil
+}
+
+// A Lease is what the pool knows of one worker id.
+type Lease struct {
+	Worker   uint64    `json:"id"`
+	Owner    string    `json:"client_id"` // who has it, or had it last and did not give it back
+	ExpireAt time.Time `json:"expire_at"` // it can be had afterwards; zero: never used
+	Using    bool      `json:"using"`     // it cannot be had
+	TTL      float64   `json:"ttl"`       // until it can, in s
+	From     time.Time `json:"from"`      // the window of ids that Owner was granted, if a daemon of ours had it
+	Until    time.Time `json:"until"`
+}
+
+// List lists the worker ids, in the order in which they are given out.
+func (p *Pool) List(ctx context.Context) ([]Lease, error) {
+	d, err := p.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.IDs) == 0 {
+		return nil, script.Refusal{Code: "NOINIT"}
+	}
+	return leases(d), nil
+}
+
+func leases(d script.Dump) []Lease {
+	all := make([]Lease, 0, len(d.Order))
+	for _, w := range d.Order {
+		at := int64(math.Round(d.IDs[w] * 1000))
+		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: moment(at), Using: at >= d.Now, TTL: float64(at-d.Now) / 1000}
+		if mark, _, lo, err := script.ParseRecord(d.Marks[w]); err == nil && l.Owner != "" {
+			l.From, l.Until = moment(lo), moment(mark)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func moment(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// Freed is what Release found.
+type Freed struct {
+	Owner    string    `json:"client_id"` // who had the worker id, or had it last
+	ExpireAt time.Time `json:"expire_at"` // when its lease would have ended
+	Until    time.Time `json:"until"`     // the end of the window: the next one starts after it
+}
+
+// Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id. No id is repeated:
+// the next window starts after the one that was granted.
+func (p *Pool) Release(ctx context.Context, worker uint64) (Freed, error) {
+	f, err := ask(ctx, p, script.Free{Terms: p.terms(false), Token: rand.Text()[:13], Worker: worker}, script.ReadFreed)
+	return Freed{f.Owner, moment(f.Ended), moment(max(f.Mark, 0))}, err
+}
+
+// Replicas is how many replicas there are and must be.
+type Replicas struct {
+	Needed    int       `json:"needed"` // that must have a grant; −1: what each daemon's own setting says
+	Connected []Replica `json:"connected"`
+}
+
+// A Replica is one of them.
+type Replica struct {
+	Addr  string `json:"addr"`
+	State string `json:"state"` // online, or still being filled
+	Lag   int64  `json:"lag"`   // seconds since it was heard of
+}
+
+// Replicas reads it.
+func (p *Pool) Replicas(ctx context.Context) (Replicas, error) {
+	d, err := p.read(ctx)
+	r := Replicas{Needed: -1}
+	if n, bad := strconv.Atoi(d.Meta["replicas"]); bad == nil {
+		r.Needed = n
+	}
+	for line := range strings.Lines(d.Info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, ok := strings.CutPrefix(name, "slave"); !ok || strings.Trim(n, "0123456789") != "" || n == "" {
+			continue
+		}
+		fields := map[string]string{}
+		for f := range strings.SplitSeq(value, ",") {
+			k, v, _ := strings.Cut(f, "=")
+			fields[k] = v
+		}
+		lag, _ := strconv.ParseInt(fields["lag"], 10, 64)
+		r.Connected = append(r.Connected, Replica{fields["ip"] + ":" + fields["port"], fields["state"], lag})
+	}
+	return r, err
+}
+
+// SetReplicas says for all daemons of the pool how many replicas must have a grant, whatever their own setting. −1 leaves it to them.
+// They go by it from their next call on.
+func (p *Pool) SetReplicas(ctx context.Context, n int) error {
+	_, err := ask(ctx, p, script.SetReplicas{Terms: p.terms(false), Number: n}, func(any) (any, error) { return nil, nil })
+	return err
+}
+
+// ClockReset is what ResetClock found.
+type ClockReset struct {
+	Now        time.Time `json:"now"`         // Redis's clock, which counts from here on
+	Was        time.Time `json:"was"`         // the furthest that it had been
+	WaitsUntil time.Time `json:"waits_until"` // no worker id is given out before, but those who hold one keep it
+}
+
+// ResetClock accepts Redis's clock after it was set back. Worker ids that were granted for the future that it had been in stay unusable
+// until then.
+func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
+	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(true), Token: rand.Text()[:13]}, script.ReadClockReset)
+	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err
+}

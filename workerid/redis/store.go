@@ -1,0 +1,185 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
+)
+
+// A Store is a daemon's side of a pool. It implements workerid.Store and may be used from any goroutine; calls are carried out one after
+// the other.
+type Store struct {
+	c     Config
+	terms script.Terms
+	wire  *wire
+
+	memory script.Memory // whoever has the wire's turn uses it
+	warned map[string]bool
+
+	mu     sync.Mutex
+	status Status
+}
+
+var _ workerid.Store = (*Store)(nil)
+
+// Status is what a Store knows of the server from the last answer. The zero Status: there was none.
+type Status struct {
+	Addr     string        // host:port
+	History  string        // see package script: it changes when grants may have been forgotten
+	Ahead    time.Duration // of the server's clock before this daemon's
+	Needed   int           // replicas that must have a grant
+	Replicas int           // replicas that are connected
+}
+
+// Open makes a Store. It does not connect: Redis need not be there yet.
+func Open(c Config) (*Store, error) {
+	c.defaults()
+	t, urlErr := parseURL(c.URL)
+	if err := errors.Join(urlErr, c.check()); err != nil {
+		return nil, err
+	}
+	return &Store{c: c, terms: c.terms(), wire: newWire(c, t), warned: map[string]bool{}}, nil
+}
+
+// Close closes the connection. Leases stay.
+func (s *Store) Close() error { return s.wire.close() }
+
+// Status says what is known of the server.
+func (s *Store) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of this package nothing was granted; after any
+// other error perhaps something was, and the next call of the same owner gets it.
+func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	if want.Min > want.Max {
+		return workerid.Grant{}, fmt.Errorf("redis: no worker ids from %d to %d", want.Min, want.Max)
+	}
+	return take(ctx, s.wire, func(l *link) (workerid.Grant, func(), error) {
+		c := s.memory.Acquiring(script.Acquire{
+			Terms: s.terms, Now: s.c.Now(), Token: newToken(l), Owner: want.Owner, From: want.Min, To: want.Max, Init: s.c.AutoInit,
+		})
+		reply, have, err := s.wire.run(c)
+		if err != nil {
+			if certain(err) {
+				s.memory.NotAcquired(c)
+			}
+			return workerid.Grant{}, nil, s.explain(err)
+		}
+		r, err := script.ReadAcquired(reply)
+		if err != nil {
+			return workerid.Grant{}, nil, err
+		}
+		g := workerid.Grant{Worker: r.Worker, Owner: want.Owner, Lo: r.Lo, Hi: r.Hi}
+		// If nobody hears of it, the next acquisition gets it.
+		return g, func() { s.memory.Acquired(c, r) }, s.confirm(r.Server, c.Now, have)
+	})
+}
+
+// Extend lengthens all held grants in one round trip. Before an error that is not one of those of Acquire it may have been carried out,
+// and the next call takes account of it.
+func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	if len(held) == 0 {
+		return nil, nil
+	}
+	return take(ctx, s.wire, func(l *link) ([]workerid.Result, func(), error) {
+		c := s.memory.Extending(script.Extend{Terms: s.terms, Now: s.c.Now(), Token: newToken(l)}, held)
+		reply, have, err := s.wire.run(c)
+		if err != nil {
+			if certain(err) {
+				s.memory.NotExtended(c)
+			}
+			return nil, nil, s.explain(err)
+		}
+		r, err := script.ReadExtended(c, reply)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.memory.Extended(c, r)
+		if err := s.confirm(r.Server, c.Now, have); err != nil {
+			for i := range r.Results {
+				if r.Results[i].Err == nil {
+					r.Results[i].Err = err
+				}
+			}
+		}
+		return r.Results, nil, nil
+	})
+}
+
+// Release gives a grant back. Its generator must be sealed. It is not repeated: if there is no answer, the lease ends when it ends.
+func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error {
+	_, err := take(ctx, s.wire, func(l *link) (any, func(), error) {
+		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), Token: newToken(l), Grant: g, Last: last})
+		reply, _, err := s.wire.run(c)
+		if err != nil {
+			return nil, nil, s.explain(err)
+		}
+		server, err := script.ReadReleased(reply)
+		s.note(server, c.Now)
+		return nil, nil, err
+	})
+	return err
+}
+
+// newToken names a request. The connection's name is in it, since copies of a virtual machine may have the same random numbers.
+func newToken(l *link) string { return rand.Text()[:13] + "." + l.id }
+
+// certain says whether nothing was granted for sure.
+func certain(err error) bool {
+	var r script.Refusal
+	return errors.As(err, &r)
+}
+
+func (s *Store) explain(err error) error {
+	if errors.Is(err, workerid.ErrForeignPool) {
+		return fmt.Errorf("%w; this daemon's are %s", err, s.terms.Fingerprint)
+	}
+	return err
+}
+
+// confirm sees to it that enough replicas have what was written.
+func (s *Store) confirm(r script.Server, asked int64, have int) error {
+	err := error(nil)
+	if have < r.Needed {
+		have, err = s.wire.confirm(r.Needed, have)
+	}
+	s.note(r, asked)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", workerid.ErrUnconfirmed, err)
+	case have < r.Needed:
+		return fmt.Errorf("%w: %d of %d replicas have it", workerid.ErrUnconfirmed, have, r.Needed)
+	}
+	return nil
+}
+
+// note keeps what an answer says of the server, and warns of what it means.
+func (s *Store) note(r script.Server, asked int64) {
+	addr := s.wire.addr()
+	s.mu.Lock()
+	s.status = Status{addr, r.History, time.Duration(r.Now-asked) * time.Millisecond, r.Needed, r.Replicas}
+	s.mu.Unlock()
+	s.wire.needed = r.Needed
+	if r.Needed == 0 && r.Replicas > 0 {
+		s.warn("Redis has replicas, and grants do not wait for them: what a fail-over loses is made good by waiting", "replicas", r.Replicas)
+	}
+	if r.Needed != s.terms.Replicas {
+		s.warn("the pool says itself how many replicas must have a grant", "replicas", r.Needed, "ours", s.terms.Replicas)
+	}
+}
+
+func (s *Store) warn(text string, attrs ...any) {
+	if !s.warned[text] {
+		s.warned[text] = true
+		s.c.Log.Warn(text, attrs...)
+	}
+}

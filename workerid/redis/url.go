@@ -1,0 +1,174 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// A target is what a URL says.
+type target struct {
+	namespace string
+	kind      kind
+	options   goredis.Options // for data servers; Addr only where there is one
+	seeds     []string        // Sentinels or cluster nodes, host:port
+	master    string          // the Sentinels' name for it
+	sentinel  goredis.Options // for Sentinels
+}
+
+type kind int
+
+const (
+	single kind = iota
+	sentinels
+	cluster
+)
+
+var schemes = map[string]struct {
+	kind kind
+	tls  bool
+}{
+	"redis": {single, false}, "rediss": {single, true},
+	"rediscluster": {cluster, false}, "redisclusters": {cluster, true},
+	"redis+sentinel": {sentinels, false}, "rediss+sentinel": {sentinels, true},
+	"unix": {single, false},
+}
+
+// parseURL reads a URL of Config. Its errors do not repeat the URL, which may hold a password.
+func parseURL(s string) (target, error) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	form, known := schemes[scheme]
+	if !ok || !known {
+		return target{}, errors.New("redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, rediss+sentinel or unix, and ://")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return target{}, errors.New("redis: the URL's query is malformed")
+	}
+	t := target{kind: form.kind, namespace: values.Get("ns")}
+	if t.namespace == "" {
+		t.namespace = DefaultNamespace
+	}
+	if strings.ContainsAny(t.namespace, "{}") {
+		return target{}, errors.New("redis: the name of a pool has no braces")
+	}
+	user, password := values.Get("sentinel_username"), values.Get("sentinel_password")
+	for _, own := range []string{"ns", "sentinel_username", "sentinel_password"} {
+		values.Del(own)
+	}
+
+	authority, path, _ := strings.Cut(rest, "/")
+	if scheme == "unix" && path == "" {
+		return target{}, errors.New("redis: the URL names no socket: unix:///PATH")
+	}
+	userinfo, hosts := "", authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		userinfo, hosts = authority[:i+1], authority[i+1:]
+	}
+	list := strings.Split(hosts, ",")
+	if len(list) > 1 && t.kind == single {
+		return target{}, errors.New("redis: several hosts are for rediscluster and redis+sentinel")
+	}
+	switch t.kind {
+	case sentinels:
+		t.master, path, _ = strings.Cut(path, "/")
+		if t.master == "" {
+			return target{}, errors.New("redis: the master's name is missing: redis+sentinel://HOSTS/NAME")
+		}
+		t.seeds, err = addresses(list, "26379")
+	case cluster:
+		if path != "" && path != "0" {
+			return target{}, errors.New("redis: a cluster has no databases")
+		}
+		t.seeds, err = addresses(list, "6379")
+	}
+	if err != nil {
+		return target{}, err
+	}
+
+	base := "redis"
+	if form.tls {
+		base = "rediss"
+	}
+	if scheme == "unix" {
+		base = scheme
+	}
+	options, err := goredis.ParseURL(base + "://" + userinfo + list[0] + "/" + path + "?" + values.Encode())
+	var malformed *url.Error
+	if errors.As(err, &malformed) {
+		err = malformed.Err
+	}
+	if err != nil {
+		return target{}, fmt.Errorf("redis: the URL: %w", err)
+	}
+	t.options = *options
+	t.sentinel = goredis.Options{Network: "tcp", Username: user, Password: password, TLSConfig: options.TLSConfig}
+	return t, nil
+}
+
+// addresses adds the default port to hosts without one.
+func addresses(hosts []string, port string) ([]string, error) {
+	var all []string
+	for _, h := range hosts {
+		if h == "" {
+			return nil, errors.New("redis: the URL names no host")
+		}
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			h = net.JoinHostPort(strings.Trim(h, "[]"), port)
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// at makes options for one server of those that the URL means.
+func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
+	o.Addr, o.NodeAddress = addr, ""
+	if o.TLSConfig != nil {
+		c := o.TLSConfig
+		if custom != nil {
+			c = custom
+		}
+		c = c.Clone()
+		if c.ServerName == "" || custom == nil {
+			c.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		o.TLSConfig = c
+	}
+	return plain(&o)
+}
+
+// find asks Sentinels or cluster nodes who the master is. The first seed that answers is asked first the next time.
+func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
+	if t.kind == single {
+		return t.options.Addr, nil
+	}
+	var errs []error
+	for i, seed := range t.seeds {
+		var nodes []string
+		if t.kind == sentinels {
+			addr, err = askSentinel(ctx, at(t.sentinel, seed, custom), t.master)
+		} else {
+			addr, nodes, err = askNode(ctx, at(t.options, seed, custom), key)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", seed, err))
+			continue
+		}
+		t.seeds[0], t.seeds[i] = t.seeds[i], t.seeds[0]
+		for _, n := range nodes { // a cluster moves; its nodes of today may be all that is left of it tomorrow
+			if len(t.seeds) < 64 && !contains(t.seeds, n) {
+				t.seeds = append(t.seeds, n)
+			}
+		}
+		return addr, nil
+	}
+	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
+}

@@ -1,0 +1,141 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
+)
+
+// A wire is what calls go over: a link to the master, found anew when it breaks. Whoever has its turn uses it alone.
+type wire struct {
+	c       Config
+	target  target
+	keys    []string
+	needed  int // replicas to wait for
+	scripts map[string]script.Script
+	before  string          // put before every script, for tests
+	extra   func() []string // added to every call's arguments, for tests
+
+	turn   chan struct{} // full while somebody has the turn
+	link   *link
+	closed bool
+}
+
+var errClosed = errors.New("redis: the store is closed")
+
+func newWire(c Config, t target) *wire {
+	return &wire{
+		c: c, target: t, keys: script.Keys(t.namespace, t.kind == cluster), needed: c.Replicas, scripts: map[string]script.Script{},
+		turn: make(chan struct{}, 1),
+	}
+}
+
+// take takes the turn, connects if need be and calls f. If ctx ends before f returns, f goes on in its own time, with the turn, and what it
+// returns is told to nobody. Otherwise heard is called once it is told, if there is one.
+func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(), err error)) (T, error) {
+	type outcome struct {
+		v   T
+		err error
+	}
+	var none T
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return none, fmt.Errorf("redis: an earlier call has no answer yet: %w", ctx.Err())
+	}
+	told := make(chan outcome)
+	go func() {
+		defer func() { <-w.turn }()
+		var o outcome
+		var heard func()
+		l, err := w.connect(ctx)
+		if o.err = err; err == nil {
+			o.v, heard, o.err = f(l)
+		}
+		select {
+		case told <- o:
+			if heard != nil {
+				heard()
+			}
+		case <-ctx.Done():
+		}
+	}()
+	select {
+	case o := <-told:
+		return o.v, o.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("redis: no answer yet, the call may be carried out: %w", ctx.Err())
+	}
+}
+
+// connect returns the link, a new one if there is none. It gives up when ctx ends: nothing was sent yet.
+func (w *wire) connect(ctx context.Context) (*link, error) {
+	if w.closed {
+		return nil, errClosed
+	}
+	if w.link == nil {
+		addr, err := w.target.find(ctx, w.keys[0], w.c.TLS)
+		if err != nil {
+			return nil, err
+		}
+		if w.link, err = open(ctx, at(w.target.options, addr, w.c.TLS), w.c.AllowEviction); err != nil {
+			return nil, err
+		}
+	}
+	return w.link, ctx.Err()
+}
+
+// run carries a call out. Any error but a refusal costs the link: the master may be elsewhere by now.
+func (w *wire) run(c script.Call) (reply any, have int, err error) {
+	s, ok := w.scripts[c.Script()]
+	if !ok {
+		s = script.Load(c.Script(), w.before)
+		w.scripts[s.Name] = s
+	}
+	args := c.Args()
+	if w.extra != nil {
+		args = append(args, w.extra()...)
+	}
+	reply, have, err = w.link.run(s, w.keys, args, w.needed)
+	if err != nil && (!certain(err) || errors.Is(err, script.ErrNotMaster)) {
+		w.drop()
+		err = fmt.Errorf("redis: %w", err)
+	}
+	return reply, have, err
+}
+
+// confirm counts the replicas that have what was written, where more are needed than were waited for.
+func (w *wire) confirm(needed, have int) (int, error) {
+	if w.needed >= needed {
+		return have, nil
+	}
+	have, err := w.link.wait(needed)
+	if err != nil {
+		w.drop()
+	}
+	return have, err
+}
+
+func (w *wire) addr() string {
+	if w.link == nil {
+		return ""
+	}
+	return w.link.addr
+}
+
+func (w *wire) drop() {
+	if w.link != nil {
+		w.link.close()
+		w.link = nil
+	}
+}
+
+func (w *wire) close() error {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	w.closed = true
+	w.drop()
+	return nil
+}

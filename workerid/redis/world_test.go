@@ -1,0 +1,257 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// fakeTime lets a script see the clock that is its last argument.
+const fakeTime = `
+local redis = (function(real)
+  local now = tonumber(table.remove(ARGV))
+  local function call(command, ...)
+    if command == 'TIME' then return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)} end
+    return real.call(command, ...)
+  end
+  return setmetatable({call = call}, {__index = real})
+end)(redis)
+`
+
+const (
+	lease = 60000 // ms
+	eps   = 5000
+	long  = lease + eps // after this, whatever may have been forgotten is over
+)
+
+// A world is a Redis and daemons, whose clocks all go by one that only the test moves.
+type world struct {
+	*testing.T
+	server *redistest.Server
+	config Config
+	clock  *atomic.Int64
+
+	mu      sync.Mutex
+	windows map[uint64][]window
+}
+
+// A window is a stretch of time that a daemon was granted for a worker id.
+type window struct {
+	owner  string
+	lo, hi int64
+}
+
+// book checks that a window was not granted to anyone else.
+func (w *world) book(worker uint64, n window) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.windows[worker] {
+		if n.lo <= n.hi && o.lo <= n.hi && n.lo <= o.hi {
+			w.Errorf("worker id %d: %+v overlaps %+v", worker, n, o)
+		}
+	}
+	w.windows[worker] = append(w.windows[worker], n)
+}
+
+// cut ends an owner's windows at last: the rest was given back.
+func (w *world) cut(worker uint64, owner string, last int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, o := range w.windows[worker] {
+		if o.owner == owner {
+			w.windows[worker][i].hi = min(o.hi, last)
+		}
+	}
+}
+
+var startOfTime = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+// newWorld starts a Redis.
+func newWorld(t *testing.T, args ...string) *world {
+	t.Parallel()
+	return worldOf(t, redistest.Start(t, args...))
+}
+
+func worldOf(t *testing.T, s *redistest.Server) *world {
+	w := &world{T: t, server: s, clock: &atomic.Int64{}, windows: map[uint64][]window{}}
+	w.clock.Store(startOfTime)
+	w.config = Config{URL: s.URL(), Layout: "test", Min: 1, Max: 3, Now: w.now}
+	return w
+}
+
+func (w *world) now() int64       { return w.clock.Load() }
+func (w *world) advance(ms int64) { w.clock.Add(ms) }
+
+func (w *world) key(name string) string { return redistest.Namespace(w) + ":" + name }
+
+// fake makes a wire's scripts see the world's clock.
+func (w *world) fake(wire *wire) {
+	wire.before, wire.extra = fakeTime, func() []string { return []string{strconv.FormatInt(w.now(), 10)} }
+}
+
+// daemon is a daemon's store. change changes its settings.
+func (w *world) daemon(change ...func(*Config)) *daemon {
+	w.Helper()
+	c := w.config
+	for _, f := range change {
+		f(&c)
+	}
+	s, err := Open(c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.fake(s.wire)
+	w.Cleanup(func() { s.Close() })
+	return &daemon{Store: s, world: w, owner: workerid.NewOwner()}
+}
+
+func (w *world) pool() *Pool {
+	w.Helper()
+	p, err := OpenPool(w.config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.fake(p.wire)
+	w.Cleanup(func() { p.Close() })
+	return p
+}
+
+// init makes the pool without listening first.
+func (w *world) init(how How) string {
+	w.Helper()
+	result, err := w.pool().initialise(context.Background(), how)
+	if err != nil {
+		w.Fatalf("init %s: %v", how, err)
+	}
+	return result
+}
+
+func within(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}
+
+// A daemon is one that holds at most one worker id, and checks what it is told.
+type daemon struct {
+	*Store
+	*world
+	owner string
+	grant workerid.Grant
+}
+
+func (d *daemon) tryAcquire(timeout time.Duration) error {
+	ctx, cancel := within(timeout)
+	defer cancel()
+	g, err := d.Acquire(ctx, workerid.Request{Owner: d.owner, Min: d.c.Min, Max: d.c.Max})
+	if err == nil || errors.Is(err, workerid.ErrUnconfirmed) {
+		if g.Owner != d.owner || g.Worker < d.c.Min || g.Worker > d.c.Max || g.Hi > max(d.now()+lease, g.Lo-1) {
+			d.Errorf("%s was granted %+v at %d", d.owner, g, d.now())
+		}
+		d.grant = g
+		if err != nil {
+			d.grant.Hi = g.Lo - 1
+		}
+		d.book(g.Worker, window{d.owner, g.Lo, d.grant.Hi})
+	}
+	return err
+}
+
+func (d *daemon) acquire() workerid.Grant {
+	d.Helper()
+	if err := d.tryAcquire(patience); err != nil {
+		d.Fatalf("acquire: %v", err)
+	}
+	return d.grant
+}
+
+// tryExtend lengthens the grant.
+func (d *daemon) tryExtend(timeout time.Duration) error {
+	ctx, cancel := within(timeout)
+	defer cancel()
+	r, err := d.Extend(ctx, []workerid.Grant{d.grant})
+	if err != nil {
+		return err
+	}
+	if r[0].Err != nil {
+		return r[0].Err
+	}
+	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 || g.Hi > max(d.now()+lease, d.grant.Hi) {
+		d.Errorf("%+v was extended to %+v at %d", d.grant, g, d.now())
+	}
+	d.book(d.grant.Worker, window{d.owner, r[0].Grant.Lo, r[0].Grant.Hi})
+	d.grant.Hi = max(d.grant.Hi, r[0].Grant.Hi)
+	return nil
+}
+
+// settle tries to extend until the answer is certain, as a daemon's keeper does.
+func (d *daemon) settle() error {
+	err := d.tryExtend(patience)
+	for range 5 {
+		if err == nil || errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrCloned) {
+			break
+		}
+		err = d.tryExtend(patience)
+	}
+	return err
+}
+
+// extend lengthens the grant, which must reach a whole lease into the future afterwards.
+func (d *daemon) extend() {
+	d.Helper()
+	if err := d.settle(); err != nil {
+		d.Fatalf("extend %+v at %d: %v", d.grant, d.now(), err)
+	}
+	if d.grant.Hi < d.now()+lease {
+		d.Fatalf("extended to %d only, at %d", d.grant.Hi, d.now())
+	}
+}
+
+func (d *daemon) release(last int64) error {
+	ctx, cancel := within(patience)
+	defer cancel()
+	err := d.Release(ctx, d.grant, last)
+	if err == nil {
+		d.cut(d.grant.Worker, d.owner, last)
+	}
+	return err
+}
+
+// copied is a copy of the daemon's process, with a connection of its own.
+func (d *daemon) copied() *daemon {
+	d.Helper()
+	c := d.world.daemon(func(c *Config) { *c = d.c })
+	c.memory, c.owner, c.grant = *d.memory.Clone(), d.owner, d.grant
+	return c
+}
+
+// want checks an error.
+func (w *world) want(err, want error) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Fatalf("error is %v, not %v", err, want)
+	}
+}
+
+// waits checks that nobody new gets a worker id until whatever may have been forgotten at loss is over, and that somebody does then.
+func (w *world) waits(newcomer *daemon, loss int64) {
+	w.Helper()
+	w.want(newcomer.tryAcquire(patience), workerid.ErrNoID)
+	w.clock.Store(loss + long)
+	w.want(newcomer.tryAcquire(patience), workerid.ErrNoID)
+	w.advance(1)
+	if newcomer.acquire(); newcomer.grant.Lo <= loss+lease {
+		w.Errorf("a newcomer's window starts at %d, %d ms after the loss", newcomer.grant.Lo, newcomer.grant.Lo-loss)
+	}
+}
+
+// through is a change of settings: the daemon reaches Redis over a proxy.
+func (w *world) through(p *redistest.Proxy) func(*Config) {
+	return func(c *Config) { c.URL = "redis://" + p.Addr() + "/0?ns=" + redistest.Namespace(w) }
+}
