@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -131,39 +134,40 @@ func TestProcessStartedAYearAhead(t *testing.T) {
 	c.verdict(t)
 }
 
-// A round of the kill loop is one run of the daemon. Everything in it is drawn from the seed and the round's number.
+// A round of the kill loop is one run of the daemon. Everything in it is drawn from the seed.
 type round struct {
-	step     time.Duration // of the clock, before the run
-	underway time.Duration // of the clock, while clients are at it
-	keys     int
-	pause    time.Duration // for which the daemon is stopped, shortly before it is killed
-	ids      int64         // after so many it is killed,
-	early    time.Duration // or so soon after its start, whatever it is doing then
+	Step     time.Duration // of the clock, before the run
+	Underway time.Duration // of the clock, while clients are at it
+	Keys     int           // of the longer of the clients' requests
+	Pause    time.Duration // for which the daemon is stopped, shortly before it is killed
+	IDs      int64         // after so many it is killed,
+	Early    time.Duration // or so soon after its start, whatever it is doing then
 }
 
-func drawRound(seed uint64, i int) round {
-	r := rand.New(rand.NewPCG(seed, uint64(i)))
+func drawRound(r *rand.Rand) round {
 	between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(r.Int64N(int64(hi-lo))) }
-	d := round{step: between(-3*time.Second, 3*time.Second), keys: 1 + r.IntN(200), ids: 1 << r.IntN(20)}
+	const step = 3 * time.Second
+	d := round{Step: between(-step, step), Keys: 1 + r.IntN(200), IDs: 1 << r.IntN(20)}
 	if r.IntN(3) == 0 {
-		d.underway = between(-3*time.Second, 3*time.Second)
+		d.Underway = between(-step, step)
 	}
 	if r.IntN(16) == 0 {
-		d.pause = between(0, 4*time.Second)
+		d.Pause = between(0, 4*time.Second)
 	}
 	if r.IntN(8) == 0 {
-		d.early = between(time.Microsecond, 20*time.Millisecond)
+		d.Early = between(time.Microsecond, 20*time.Millisecond)
 	}
 	return d
 }
 
 // TestProcessKillLoop kills the daemon with SIGKILL in the middle of its work, moves its clock and starts it again: 5 rounds, or 1,000
-// with KATSUBUSHI_SOAK=1, which takes about half an hour. KATSUBUSHI_SEED repeats a run's plan.
+// with KATSUBUSHI_SOAK=1, in eight walks beside each other as they mostly wait for their clocks. KATSUBUSHI_SEED repeats a plan.
 func TestProcessKillLoop(t *testing.T) {
 	t.Parallel()
-	rounds := 5
+	stateDir(t) // or skip
+	walks, rounds := 1, 5
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
-		rounds = 1000
+		walks, rounds = 8, 125
 	}
 	seed := rand.Uint64()
 	if s := os.Getenv("KATSUBUSHI_SEED"); s != "" {
@@ -172,46 +176,68 @@ func TestProcessKillLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := append(stateDir(t), "-worker-id", "24")
-	c := census{lanes: 1}
-	offset := time.Duration(0)
-	for i := range rounds {
-		plan := drawRound(seed, i)
-		offset += plan.step
-		passed := t.Run(strconv.Itoa(i), func(t *testing.T) {
-			t.Logf("KATSUBUSHI_SEED=%d, clock %v off: %+v", seed, offset, plan)
-			plan.run(t, &c, offset, args)
+	t.Logf("KATSUBUSHI_SEED=%d", seed)
+	var all sync.WaitGroup
+	var done atomic.Int64
+	counts := make([]census, walks)
+	for walk := range walks {
+		c := &counts[walk]
+		c.lanes = 1
+		all.Go(func() {
+			t.Run(fmt.Sprint("walk ", walk), func(t *testing.T) {
+				done.Add(c.walk(t, rand.New(rand.NewPCG(seed, uint64(walk))), rounds, append(stateDir(t), "-worker-id", fmt.Sprint(100+walk))))
+			})
 		})
-		offset += plan.underway
+	}
+	all.Wait()
+	var ids, duplicates uint64
+	for i := range counts {
+		ids, duplicates = ids+counts[i].ids.Len(), duplicates+counts[i].ids.Duplicates()
+	}
+	t.Logf("KATSUBUSHI_SEED=%d: %d rounds, %d duplicates of %d ids", seed, done.Load(), duplicates, ids+duplicates)
+}
+
+// walk kills and restarts one daemon, whose clock wanders, and returns after how many rounds it ended.
+func (c *census) walk(t *testing.T, r *rand.Rand, rounds int, args []string) int64 {
+	var offset time.Duration
+	for i := range rounds {
+		plan := drawRound(r)
+		offset += plan.Step
+		passed := t.Run(fmt.Sprint("round ", i), func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("clock %v off, %+v", offset, plan)
+				}
+			}()
+			plan.run(t, c, offset, args)
+		})
+		offset += plan.Underway
 		if !passed {
-			break
-		}
-		if (i+1)%100 == 0 {
-			t.Logf("%d rounds, %v", i+1, &c.ids)
+			return int64(i + 1)
 		}
 	}
 	c.verdict(t)
-	t.Logf("KATSUBUSHI_SEED=%d: %d rounds, %v", seed, rounds, &c.ids)
+	return int64(rounds)
 }
 
 func (r round) run(t *testing.T, c *census, offset time.Duration, args []string) {
 	largest := c.newRun()
 	d := launchShifted(t, offset, args...)
-	if r.early > 0 {
-		time.Sleep(r.early) // no condition: the kill shall come at any point of its start
+	if r.Early > 0 {
+		time.Sleep(r.Early) // no condition: the kill shall come at any point of its start
 		d.Process.Kill()
 		<-d.exited
 		return
 	}
 	d.waitListening(t)
-	l := c.load(t, d.addr, 4, r.keys)
-	l.awaitMore(t, r.ids/2)
-	if r.underway != 0 {
-		d.step(t, r.underway)
+	l := c.load(t, d.addr, 4, r.Keys)
+	l.awaitMore(t, r.IDs/2)
+	if r.Underway != 0 {
+		d.step(t, r.Underway)
 	}
-	l.awaitMore(t, r.ids/2)
-	if r.pause != 0 {
-		d.pause(t, r.pause)
+	l.awaitMore(t, r.IDs/2)
+	if r.Pause != 0 {
+		d.pause(t, r.Pause)
 		l.awaitMore(t, 1)
 	}
 	l.kill(d.process)
