@@ -1,0 +1,110 @@
+package static
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// An Info is what can be said about one state file.
+type Info struct {
+	Path        string
+	Worker      uint64
+	Generation  uint64    // number of writes
+	Mark        time.Time // ids may have been issued up to here
+	Fingerprint string    // of the ids' layout
+	Machine     string    // identity of the machine that wrote it; empty if that has none
+	Damage      []string  // of one copy: the other is used
+	Err         error     // why the file cannot be used at all; the fields above mean nothing then, except Path
+}
+
+// Inspect reads all state files of a directory, in the order of their worker ids. It may be used while daemons run; a file that is being
+// written to may then seem to have a damaged copy.
+func Inspect(dir string) ([]Info, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "worker-*.state"))
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("static: no state file in %s", dir)
+	}
+	infos := make([]Info, len(paths))
+	for i, path := range paths {
+		infos[i] = inspect(path)
+	}
+	slices.SortFunc(infos, func(a, b Info) int { return int(a.Worker) - int(b.Worker) })
+	return infos, nil
+}
+
+func inspect(path string) Info {
+	var r record
+	var damage []string
+	b, err := os.ReadFile(path)
+	if err == nil {
+		r, damage, err = recoverRecord(b)
+	}
+	return Info{
+		Path: path, Worker: r.Worker, Generation: r.Generation, Mark: time.UnixMilli(r.Mark).UTC(),
+		Fingerprint: r.Fingerprint, Machine: r.Machine, Damage: damage, Err: err,
+	}
+}
+
+// Adopt makes a state file that was written on another machine this machine's. The other one must have stopped for good before now, a
+// Unix ms: the mark is moved ahead to where it can have come at most. ErrInUse if a process uses the file.
+func Adopt(dir string, worker uint64, now int64) (Info, error) {
+	return rewrite(dir, worker, func(r *record, err error) error {
+		if err != nil {
+			return err
+		}
+		r.Mark = max(r.Mark, now+r.Reserve)
+		return nil
+	})
+}
+
+// Reset makes a new state file, or replaces one of whatever content, so that ids are issued above mark, a Unix ms, only. Ids repeat if
+// any were issued above it. ErrInUse if a process uses the file.
+func Reset(dir string, worker uint64, mark int64, fingerprint string) (Info, error) {
+	return rewrite(dir, worker, func(r *record, err error) error {
+		var generation uint64
+		if err == nil {
+			generation = r.Generation
+		}
+		*r = record{Generation: generation, Mark: mark, Fingerprint: fingerprint}
+		return nil
+	})
+}
+
+// rewrite creates a state file anew with a changed record.
+func rewrite(dir string, worker uint64, change func(*record, error) error) (_ Info, err error) {
+	path := statePath(dir, worker)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("static: worker id %d: %w", worker, err)
+		}
+	}()
+	lock, err := lockFile(osDisk{}, path)
+	if err != nil {
+		return Info{}, err
+	}
+	defer lock.Close()
+	r, _, err := readState(osDisk{}, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("no state file: %w", err)
+	}
+	if err := change(&r, err); err != nil {
+		return Info{}, err
+	}
+	r.Worker, r.Machine, r.Boot, r.Offset = worker, MachineID(), "", 0
+	if err := r.check(); err != nil {
+		return Info{}, err
+	}
+	s := stateFile{disk: osDisk{}, path: path, record: r}
+	if err := errors.Join(s.create(r.Mark), s.close()); err != nil {
+		return Info{}, err
+	}
+	return inspect(path), nil
+}

@@ -1,0 +1,11 @@
+//go:build !windows && (!unix || solaris || aix)
+
+package static
+
+import "os"
+
+// lock is not to be had here: nothing finds a second process.
+func lock(*os.File) error { return nil }
+
+// SyncDir implements Disk, as far as it is to be had here.
+func (osDisk) SyncDir(string) error { return nil }

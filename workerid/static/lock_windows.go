@@ -1,0 +1,21 @@
+package static
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// lock takes the file's lock for this open file, until it is closed.
+func lock(f *os.File) error {
+	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, new(windows.Overlapped))
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return ErrInUse
+	}
+	return os.NewSyscallError("LockFileEx", err)
+}
+
+// SyncDir implements Disk. The system has no such call: NTFS keeps its names in a journal.
+func (osDisk) SyncDir(string) error { return nil }

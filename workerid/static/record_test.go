@@ -1,0 +1,145 @@
+package static
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strings"
+	"testing"
+)
+
+func sample() record {
+	return record{
+		Generation: 42, Worker: 7, Mark: 1732060802000, Reserve: 2000,
+		Fingerprint: "epoch=1420070400000;unit=1ms;bits=41/10/12;order=time,worker,sequence",
+		Machine:     "4be5a3c2e0b94d60a3f6e1d2c3b4a596", Boot: "0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a", Offset: 1731990000123,
+	}
+}
+
+// The format is a promise to every later version: this file was written once.
+func TestGoldenFile(t *testing.T) {
+	want, err := os.ReadFile("testdata/worker-7.state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := sample()
+	if got := r.encode(r.encode(nil)); !bytes.Equal(got, want) {
+		t.Errorf("encoded as\n%s", bytes.TrimRight(got[:copySize], "\n"))
+	}
+	got, damaged, err := recoverRecord(want)
+	if got != sample() || damaged != nil || err != nil {
+		t.Errorf("%+v, %v, %v", got, damaged, err)
+	}
+}
+
+func TestEmptyTexts(t *testing.T) {
+	r := record{Worker: 1, Mark: -5}
+	got, err := decode(r.encode(nil))
+	if got != r || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestNewerCopyWins(t *testing.T) {
+	older, newer := sample(), sample()
+	newer.Generation, newer.Mark = 43, 1732060801999 // a release: newer, and lower
+	for _, b := range [][]byte{newer.encode(older.encode(nil)), older.encode(newer.encode(nil))} {
+		if got, damaged, err := recoverRecord(b); got != newer || damaged != nil || err != nil {
+			t.Errorf("%+v, %v, %v", got, damaged, err)
+		}
+	}
+}
+
+// Every byte of the file, changed in every way that a bit can be: one copy is found damaged, the other used.
+func TestEveryFlippedBit(t *testing.T) {
+	r := sample()
+	b := r.encode(r.encode(nil))
+	for i := range b {
+		for bit := range 8 {
+			b[i] ^= 1 << bit
+			if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
+				t.Fatalf("byte %d, bit %d: %+v, %v, %v", i, bit, got, damaged, err)
+			}
+			b[i] ^= 1 << bit
+		}
+	}
+}
+
+// With the other copy gone already, a flipped bit anywhere is refused: nothing wrong is ever believed.
+func TestEveryFlippedBitOfTheLastCopy(t *testing.T) {
+	r := sample()
+	b := append(make([]byte, copySize), r.encode(nil)...)
+	if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
+		t.Fatalf("%+v, %v, %v", got, damaged, err)
+	}
+	for i := copySize; i < len(b); i++ {
+		for bit := range 8 {
+			b[i] ^= 1 << bit
+			if got, _, err := recoverRecord(b); !errors.Is(err, ErrDamaged) {
+				t.Fatalf("byte %d, bit %d: %+v, %v", i, bit, got, err)
+			}
+			b[i] ^= 1 << bit
+		}
+	}
+}
+
+func TestEveryTruncation(t *testing.T) {
+	r := sample()
+	b := r.encode(r.encode(nil))
+	for n := range b {
+		got, damaged, err := recoverRecord(b[:n])
+		if n < copySize && !errors.Is(err, ErrDamaged) || n >= copySize && (got != r || len(damaged) != 1 || err != nil) {
+			t.Fatalf("%d bytes: %+v, %v, %v", n, got, damaged, err)
+		}
+	}
+	if got, damaged, err := recoverRecord(append(b, 0)); got != r || len(damaged) != 1 || err != nil {
+		t.Errorf("a byte more: %+v, %v, %v", got, damaged, err)
+	}
+}
+
+func TestOtherVersions(t *testing.T) {
+	r := sample()
+	b := bytes.Replace(r.encode(nil), []byte("state 1\n"), []byte("state 2\n"), 1)
+	end := bytes.Index(b, []byte("crc32c "))
+	copy(b[end:], fmt.Sprintf("crc32c %08x", crc32.Checksum(b[:end], castagnoli)))
+	if _, _, err := recoverRecord(append(b, b...)); !errors.Is(err, errVersion) || errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+func TestRecordCheck(t *testing.T) {
+	for _, s := range []string{"with space", "line\nfeed", "-", "ünicode", strings.Repeat("x", maxText+1)} {
+		if (&record{Fingerprint: s}).check() == nil {
+			t.Errorf("%q was accepted", s)
+		}
+	}
+	r := record{Fingerprint: strings.Repeat("x", maxText), Machine: strings.Repeat("y", maxText), Boot: strings.Repeat("z", maxText)}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+	if got, err := decode(r.encode(nil)); got != r || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// FuzzRecover: whatever a file holds, nothing breaks, and what is accepted is what we would write.
+func FuzzRecover(f *testing.F) {
+	r := sample()
+	f.Add(r.encode(r.encode(nil)), false)
+	f.Add([]byte("katsubushi state 1\ncrc32c"), true)
+	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot -\noffset 0\n"), true)
+	f.Add([]byte("katsubushi state 1\ngeneration +1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot -\noffset 00\n"), true)
+	f.Add(append(bytes.Repeat([]byte("katsubushi state "), 256), "\ncrc32c "...)[:copySize], false)
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal && len(b) < copySize-16 { // make the checksum right, so that the parser is reached
+			b = fmt.Appendf(bytes.Clone(b), "crc32c %08x", crc32.Checksum(b, castagnoli))
+			b = append(b, bytes.Repeat([]byte("\n"), copySize-len(b))...)
+		}
+		if r, err := decode(b); err == nil && !bytes.Equal(r.encode(nil), b) {
+			t.Errorf("%q was read as %+v", bytes.TrimRight(b, "\n"), r)
+		}
+		recoverRecord(b)
+	})
+}

@@ -1,0 +1,106 @@
+package static
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+)
+
+// A stateFile writes a record in such an order that at any moment, whatever of the unsynced survives, a copy is whole whose mark was
+// either granted or is above one that was.
+type stateFile struct {
+	disk   Disk
+	path   string
+	record record // what was written last, or tried to be
+	file   File   // nil before create, and after an error: what the disk holds then is not known
+	buf    []byte
+}
+
+// create writes the file anew, beside the old one, and puts it in its place.
+func (s *stateFile) create(mark int64) error {
+	if err := s.close(); err != nil {
+		return err
+	}
+	s.encode(mark)
+	temporary := s.path + ".tmp"
+	if err := s.writeNew(temporary); err != nil {
+		return err
+	}
+	if err := s.disk.Rename(temporary, s.path); err != nil {
+		return err
+	}
+	if err := s.disk.SyncDir(filepath.Dir(s.path)); err != nil {
+		return err
+	}
+	f, err := s.disk.Open(s.path, false)
+	if err != nil {
+		return err
+	}
+	s.file = f
+	return nil
+}
+
+func (s *stateFile) writeNew(path string) error {
+	f, err := s.disk.Open(path, true)
+	if err != nil {
+		return err
+	}
+	for _, off := range []int64{0, copySize} {
+		if _, err := f.WriteAt(s.buf, off); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}
+
+// update writes one copy after the other. After an error, when the disk may be bad there, or when the file has gone, the next one creates
+// it anew.
+func (s *stateFile) update(mark int64) error {
+	if s.file == nil || !s.file.Is(s.path) {
+		return s.create(mark)
+	}
+	s.encode(mark)
+	for _, off := range []int64{0, copySize} {
+		_, err := s.file.WriteAt(s.buf, off)
+		if err == nil {
+			err = s.file.Datasync()
+		}
+		if err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	return nil
+}
+
+func (s *stateFile) encode(mark int64) {
+	s.record.Generation++
+	s.record.Mark = mark
+	s.buf = s.record.encode(s.buf[:0])
+}
+
+func (s *stateFile) close() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file = nil
+	return f.Close()
+}
+
+// readState reads a file that nobody writes to.
+func readState(d Disk, path string) (record, []string, error) {
+	f, err := d.Open(path, false)
+	if err != nil {
+		return record{}, nil, err
+	}
+	defer f.Close()
+	b := make([]byte, fileSize+1) // one more, to see whether there is more
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return record{}, nil, err
+	}
+	return recoverRecord(b[:n])
+}

@@ -1,0 +1,493 @@
+package static_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/workerid/static/crashdisk"
+	"github.com/katsubushi/katsubushi/workerid/storetest"
+)
+
+const t0 = int64(1732060800000)
+
+var (
+	ctx         = context.Background()
+	fingerprint = generator.Katsubushi().Fingerprint()
+	one         = workerid.Request{Owner: "me", Min: 7, Max: 7}
+)
+
+// A world is a directory and clocks.
+type world struct {
+	dir    string
+	disk   static.Disk
+	id     int64         // the id clock
+	clocks static.Clocks // of the machine
+	log    strings.Builder
+}
+
+func newWorld(t testing.TB) *world {
+	return &world{dir: t.TempDir(), id: t0, clocks: static.Clocks{Wall: t0, Boot: 1000, BootID: "boot-1"}}
+}
+
+// pass moves all clocks.
+func (w *world) pass(ms int64) {
+	w.id += ms
+	w.clocks.Wall += ms
+	w.clocks.Boot += ms
+}
+
+func (w *world) config(workers ...uint64) static.Config {
+	return static.Config{
+		Dir: w.dir, Workers: workers, Fingerprint: fingerprint, RunAhead: time.Second, Now: func() int64 { return w.id },
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Disk: w.disk, Clocks: func() static.Clocks { return w.clocks }, Machine: "machine-1",
+	}
+}
+
+func (w *world) open(t testing.TB, workers ...uint64) *static.Store {
+	t.Helper()
+	s, err := static.Open(w.config(workers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func mustAcquire(t testing.TB, s workerid.Store, want workerid.Request) workerid.Grant {
+	t.Helper()
+	g, err := s.Acquire(ctx, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func extendOne(s workerid.Store, g workerid.Grant) (workerid.Grant, error) {
+	r, err := s.Extend(ctx, []workerid.Grant{g})
+	if err != nil {
+		return g, err
+	}
+	if r[0].Err == nil {
+		g.Hi = max(g.Hi, r[0].Grant.Hi)
+	}
+	return g, r[0].Err
+}
+
+// pool makes a directory of n worker ids into a pool: a daemon is a Store for whichever of them is free.
+type pool struct {
+	*world
+	ids int
+}
+
+// A daemon opens the file of the worker id that it is asked for, as several daemons share a directory only in this test.
+type daemon struct {
+	*pool
+	stores map[uint64]*static.Store
+}
+
+func (d *daemon) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	if want.Min > want.Max {
+		return workerid.Grant{}, errors.New("empty range")
+	}
+	for id := want.Min; id <= want.Max; id++ {
+		s := d.stores[id]
+		if s == nil {
+			var err error
+			if s, err = static.Open(d.config(id)); errors.Is(err, static.ErrInUse) {
+				continue
+			} else if err != nil {
+				return workerid.Grant{}, err
+			}
+			d.stores[id] = s
+		}
+		if g, err := s.Acquire(ctx, want); !errors.Is(err, workerid.ErrNoID) && !errors.Is(err, static.ErrInUse) {
+			return g, err
+		}
+	}
+	return workerid.Grant{}, workerid.ErrNoID
+}
+
+func (d *daemon) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	var all []workerid.Result
+	for _, g := range held {
+		s := d.stores[g.Worker]
+		if s == nil {
+			all = append(all, workerid.Result{Err: workerid.ErrLost})
+			continue
+		}
+		r, err := s.Extend(ctx, []workerid.Grant{g})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r...)
+	}
+	return all, nil
+}
+
+func (d *daemon) Release(ctx context.Context, g workerid.Grant, last int64) error {
+	if s := d.stores[g.Worker]; s != nil {
+		return s.Release(ctx, g, last)
+	}
+	return workerid.ErrLost
+}
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, n int) storetest.Pool {
+		p := &pool{newWorld(t), n}
+		p.disk = &crashdisk.Disk{}
+		return storetest.Pool{
+			Min: 3, Max: uint64(3 + n - 1), Lease: static.Reserve(time.Second).Milliseconds(),
+			Now: func() int64 { return p.id },
+			Advance: func(ms int64) {
+				p.pass(ms)
+				if ms < 0 { // no clock of a machine goes back since its boot
+					p.clocks.Boot -= ms
+				}
+			},
+			Open: func(testing.TB) workerid.Store { return &daemon{p, map[uint64]*static.Store{}} },
+			Crash: func(s workerid.Store) {
+				for _, s := range s.(*daemon).stores {
+					s.Close()
+				}
+			},
+		}
+	})
+}
+
+// The same on a real disk, as far as its cost allows.
+func TestConformanceOnDisk(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(t, 7, 8)
+	mark := int64(0)
+	for i := range 5 {
+		a, b := mustAcquire(t, s, one), mustAcquire(t, s, workerid.Request{Owner: "me", Min: 8, Max: 8})
+		if a.Lo <= mark {
+			t.Fatalf("%+v starts below %d", a, mark)
+		}
+		for range 3 {
+			w.pass(500)
+			r, err := s.Extend(ctx, []workerid.Grant{a, b})
+			if err != nil || r[0].Err != nil || r[1].Err != nil || r[0].Grant.Hi != w.id+2000 {
+				t.Fatal(r, err)
+			}
+			a.Hi, b.Hi = r[0].Grant.Hi, r[1].Grant.Hi
+		}
+		mark = a.Hi
+		if i%2 == 0 {
+			mark = max(w.id, a.Lo-1)
+			if err := s.Release(ctx, a, mark); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Close()
+		s = w.open(t, 7, 8)
+	}
+}
+
+// Nothing is written by Open, so that looking is free; then the order in which everything is made durable.
+func TestGoldenTrace(t *testing.T) {
+	w, disk := newWorld(t), &crashdisk.Disk{}
+	w.disk = disk
+	trace := func(what, want string) {
+		t.Helper()
+		if got := strings.Join(disk.Trace, "\n"); got != strings.ReplaceAll(strings.TrimSpace(want), "\t", "") {
+			t.Errorf("%s:\n%s", what, got)
+		}
+		disk.Trace = nil
+	}
+	s := w.open(t, 7)
+	trace("open", `
+		open worker-7.lock create
+		lock worker-7.lock
+		open worker-7.state`)
+	g := mustAcquire(t, s, one)
+	create := `
+		open worker-7.state.tmp create
+		write worker-7.state.tmp 0+4096
+		write worker-7.state.tmp 4096+4096
+		sync worker-7.state.tmp
+		close worker-7.state.tmp
+		rename worker-7.state.tmp worker-7.state
+		syncdir
+		open worker-7.state`
+	trace("acquire", create)
+	w.pass(500)
+	g, err := extendOne(s, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := `
+		write worker-7.state 0+4096
+		datasync worker-7.state
+		write worker-7.state 4096+4096
+		datasync worker-7.state`
+	trace("extend", update)
+	w.id -= 3000
+	if g, err = extendOne(s, g); err != nil {
+		t.Fatal(err)
+	}
+	trace("extend, the clock being behind", "")
+	if err := s.Release(ctx, g, t0+1123); err != nil {
+		t.Fatal(err)
+	}
+	closing := `
+		close worker-7.state
+		close worker-7.lock`
+	trace("release", update+closing)
+	s = w.open(t, 7)
+	trace("open again", `
+		open worker-7.lock create
+		lock worker-7.lock
+		open worker-7.state
+		read worker-7.state
+		close worker-7.state`)
+	if g := mustAcquire(t, s, one); g.Lo != t0+1124 {
+		t.Errorf("%+v", g)
+	}
+	trace("acquire again", create)
+}
+
+// After an error the disk may be bad there: the record goes to another place.
+func TestTraceAfterAnError(t *testing.T) {
+	w, disk := newWorld(t), &crashdisk.Disk{}
+	w.disk = disk
+	s := w.open(t, 7)
+	g := mustAcquire(t, s, one)
+	disk.Fault = func(op string) error {
+		if strings.HasPrefix(op, "datasync") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	w.pass(500)
+	if _, err := extendOne(s, g); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	disk.Trace = nil
+	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	if len(disk.Trace) != 8 || disk.Trace[0] != "open worker-7.state.tmp create" {
+		t.Error(strings.Join(disk.Trace, "\n"))
+	}
+}
+
+// A disk that loses a write of one copy without a word: the other is newer.
+func TestLostWriteOfOneCopy(t *testing.T) {
+	const copySize = 4096
+	for lost := range 2 {
+		w, disk := newWorld(t), &crashdisk.Disk{}
+		w.disk = disk
+		s := w.open(t, 7)
+		g := mustAcquire(t, s, one)
+		before := disk.Read("worker-7.state")
+		w.pass(500)
+		g, err := extendOne(s, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := disk.Read("worker-7.state")
+		copy(after[lost*copySize:][:copySize], before)
+		s.Close()
+		disk.Write("worker-7.state", after)
+		if next := mustAcquire(t, w.open(t, 7), one); next.Lo != g.Hi+1 {
+			t.Errorf("copy %d lost: %+v after %+v", lost, next, g)
+		}
+	}
+}
+
+// The first window of all: above what somebody without a record may have issued by this clock.
+func TestFresh(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(t, 7)
+	if g := mustAcquire(t, s, one); g != (workerid.Grant{Worker: 7, Owner: "me", Lo: t0 + 1001, Hi: t0 + 2000}) {
+		t.Errorf("%+v", g)
+	}
+}
+
+// Killed, and started again with a clock 3 s or a year back: never at or below the mark, and the window comes when the clock does.
+func TestKilledAndClockBack(t *testing.T) {
+	for _, back := range []int64{0, 1, 3000, 365 * 24 * 3600 * 1000} {
+		w := newWorld(t)
+		s := w.open(t, 7)
+		first := mustAcquire(t, s, one)
+		s.Close()
+		w.id -= back
+		w.clocks.Wall -= back
+		s = w.open(t, 7)
+		g := mustAcquire(t, s, one)
+		if g.Lo != first.Hi+1 || g.Hi > max(w.id+2000, first.Hi) {
+			t.Errorf("%d ms back: %+v after %+v", back, g, first)
+		}
+		w.pass(back)
+		if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 && back > 0 {
+			t.Errorf("%d ms back, and there again: %+v, %v", back, g, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(t, 7, 8)
+	mustAcquire(t, s, one)
+	mustAcquire(t, s, workerid.Request{Min: 8, Max: 8})
+	refused := func(what string, want error, c static.Config) {
+		t.Helper()
+		if got, err := static.Open(c); !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+			if err == nil {
+				got.Close()
+			}
+		} else if !strings.Contains(err.Error(), "worker id 7") {
+			t.Errorf("%s: %v: names no worker id", what, err)
+		}
+	}
+	refused("twice", static.ErrInUse, w.config(7))
+	if _, err := s.Acquire(ctx, one); !errors.Is(err, workerid.ErrNoID) {
+		t.Errorf("twice by one process: %v", err)
+	}
+	if _, err := s.Acquire(ctx, workerid.Request{Min: 1, Max: 6}); !errors.Is(err, workerid.ErrNoID) {
+		t.Errorf("not configured: %v", err)
+	}
+	s.Close()
+	c := w.config(7)
+	c.Fingerprint = generator.Twitter().Fingerprint()
+	refused("another layout", workerid.ErrForeignPool, c)
+	c = w.config(7)
+	c.Machine = "machine-2"
+	refused("another machine", static.ErrOtherMachine, c)
+	w.open(t, 7).Close()
+	path := filepath.Join(w.dir, "worker-7.state")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append([]byte("x"), good[1:]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t, 7).Close()
+	if log := w.log.String(); !strings.Contains(log, "first copy: not a state file") {
+		t.Errorf("a damaged copy is not worth a word: %s", log)
+	}
+	if err := os.WriteFile(path, good[:100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("damaged", static.ErrDamaged, w.config(7))
+	if err := os.Rename(filepath.Join(w.dir, "worker-8.state"), path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := static.Open(w.config(7)); err == nil || !strings.Contains(err.Error(), "belongs to worker id 8") {
+		t.Errorf("the file of another worker id: %v", err)
+	}
+	c = w.config(7)
+	c.Fingerprint = "with spaces"
+	c.Dir = t.TempDir()
+	if _, err := static.Open(c); err == nil {
+		t.Error("a fingerprint with spaces")
+	}
+	// A refused Open keeps nothing: the others can still be used.
+	w.open(t, 9)
+	if _, err := static.Open(w.config(8, 9)); !errors.Is(err, static.ErrInUse) {
+		t.Error(err)
+	}
+	w.open(t, 8).Close()
+}
+
+// A file without a machine's identity, or a machine without one: nothing to compare.
+func TestUnknownMachine(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(t, 7)
+	g := mustAcquire(t, s, one)
+	s.Close()
+	if _, err := static.Reset(w.dir, 7, g.Hi, fingerprint); err != nil {
+		t.Fatal(err)
+	}
+	info, err := static.Inspect(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info[0].Machine != static.MachineID() {
+		t.Errorf("%+v", info)
+	}
+}
+
+// The directory is deleted under a running daemon, and made again by somebody.
+func TestDirectoryGone(t *testing.T) {
+	w := newWorld(t)
+	w.dir = filepath.Join(w.dir, "state")
+	s := w.open(t, 7)
+	g := mustAcquire(t, s, one)
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(500)
+	if _, err := extendOne(s, g); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("extended without a directory: %v", err)
+	}
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(500)
+	g, err := extendOne(s, g)
+	if err != nil || g.Hi != w.id+2000 {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	s.Close()
+	if next := mustAcquire(t, w.open(t, 7), one); next.Lo != g.Hi+1 {
+		t.Errorf("%+v after %+v", next, g)
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(t, 7)
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.Acquire(canceled, one); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := s.Extend(canceled, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func ExampleOpen() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	now := func() int64 { return t0 }
+	open := func() *static.Store {
+		s, err := static.Open(static.Config{
+			Dir: dir, Workers: []uint64{7}, Fingerprint: generator.Katsubushi().Fingerprint(), RunAhead: time.Second, Now: now, AnyDisk: true,
+		})
+		if err != nil {
+			panic(err)
+		}
+		return s
+	}
+	s := open()
+	g, err := s.Acquire(ctx, workerid.Request{Owner: "me", Min: 7, Max: 7})
+	fmt.Println(g.Lo-t0, g.Hi-t0, err)
+	s.Close() // as if killed
+	s = open()
+	defer s.Close()
+	g, err = s.Acquire(ctx, workerid.Request{Owner: "me", Min: 7, Max: 7})
+	fmt.Println(g.Lo-t0, g.Hi-t0, err) // empty for now, since the clock has not moved
+	// Output:
+	// 1001 2000 <nil>
+	// 2001 2000 <nil>
+}
