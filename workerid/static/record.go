@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strconv"
 	"strings"
 )
 
@@ -76,15 +77,15 @@ func decode(b []byte) (record, error) {
 	if end == 0 || end+len("crc32c 00000000") > len(b) || !bytes.HasPrefix(b, []byte(header)) {
 		return r, errors.New("not a state file")
 	}
-	var sum uint32
-	if _, err := fmt.Sscanf(string(b[end:end+15]), "crc32c %08x", &sum); err != nil || sum != crc32.Checksum(b[:end], castagnoli) {
+	sum, err := strconv.ParseUint(string(b[end+len("crc32c "):][:8]), 16, 32)
+	if err != nil || uint32(sum) != crc32.Checksum(b[:end], castagnoli) {
 		return r, errChecksum
 	}
 	if !bytes.HasPrefix(b, []byte(header+version+"\n")) {
 		return r, errVersion
 	}
 	text := string(b[len(header+version+"\n"):end])
-	_, err := fmt.Sscanf(text, "generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
+	_, err = fmt.Sscanf(text, "generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
 		&r.Generation, &r.Worker, &r.Mark, &r.Reserve, &r.Fingerprint, &r.Machine, &r.Boot, &r.Offset)
 	if err != nil {
 		return record{}, err

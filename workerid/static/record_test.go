@@ -52,35 +52,38 @@ func TestNewerCopyWins(t *testing.T) {
 	}
 }
 
-// Every byte of the file, changed in every way that a bit can be: one copy is found damaged, the other used.
-func TestEveryFlippedBit(t *testing.T) {
+// flips are the changes that each byte goes through: all bits, and one.
+func flips(i int) []byte { return []byte{0xff, 1 << (i % 8)} }
+
+// Every byte of the file changed: one copy is found damaged, the other used.
+func TestEveryFlippedByte(t *testing.T) {
 	r := sample()
 	b := r.encode(r.encode(nil))
 	for i := range b {
-		for bit := range 8 {
-			b[i] ^= 1 << bit
+		for _, flip := range flips(i) {
+			b[i] ^= flip
 			if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
-				t.Fatalf("byte %d, bit %d: %+v, %v, %v", i, bit, got, damaged, err)
+				t.Fatalf("byte %d changed by %#x: %+v, %v, %v", i, flip, got, damaged, err)
 			}
-			b[i] ^= 1 << bit
+			b[i] ^= flip
 		}
 	}
 }
 
-// With the other copy gone already, a flipped bit anywhere is refused: nothing wrong is ever believed.
-func TestEveryFlippedBitOfTheLastCopy(t *testing.T) {
+// With the other copy gone already, a changed byte anywhere is refused: nothing wrong is ever believed.
+func TestEveryFlippedByteOfTheLastCopy(t *testing.T) {
 	r := sample()
 	b := append(make([]byte, copySize), r.encode(nil)...)
 	if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
 		t.Fatalf("%+v, %v, %v", got, damaged, err)
 	}
 	for i := copySize; i < len(b); i++ {
-		for bit := range 8 {
-			b[i] ^= 1 << bit
+		for _, flip := range flips(i) {
+			b[i] ^= flip
 			if got, _, err := recoverRecord(b); !errors.Is(err, ErrDamaged) {
-				t.Fatalf("byte %d, bit %d: %+v, %v", i, bit, got, err)
+				t.Fatalf("byte %d changed by %#x: %+v, %v", i, flip, got, err)
 			}
-			b[i] ^= 1 << bit
+			b[i] ^= flip
 		}
 	}
 }
