@@ -31,24 +31,21 @@ const (
 	statusTemporary    status = 0x86
 )
 
-// text is the body that goes with a failure.
-func (s status) text() string {
-	switch s {
-	case statusNotFound:
-		return "Not found"
-	case statusExists:
-		return "Data exists for key."
-	case statusInvalid:
-		return "Invalid arguments"
-	case statusNotStored:
-		return "Not stored."
-	case statusAuthError:
-		return "Auth failure."
-	case statusUnknown:
-		return "Unknown command"
-	}
-	return ""
+// A failure is a status with the sentence that goes with it.
+type failure struct {
+	code status
+	text string
 }
+
+var (
+	failNotFound  = failure{statusNotFound, "Not found"}
+	failExists    = failure{statusExists, "Data exists for key."}
+	failInvalid   = failure{statusInvalid, "Invalid arguments"}
+	failReadOnly  = failure{statusNotStored, readOnly}
+	failNotStored = failure{statusNotStored, "Not stored."}
+	failAuth      = failure{statusAuthError, "Auth failure."}
+	failUnknown   = failure{statusUnknown, "Unknown command"}
+)
 
 // A header is what we need to know of a request's.
 type header struct {
@@ -82,10 +79,7 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 		return 0, nil
 	}
 	h := parseHeader(in)
-	op := opcodes[h.opcode]
-	if op.does == logIn || op.does == listMechanisms {
-		op = s.mechanism(op, &h)
-	}
+	op := s.opcode(&h)
 	switch {
 	case h.value() > MaxBody:
 		t.add(TooLong, 1)
@@ -95,19 +89,19 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 		return len(in), s.protocolError(t, op, &h)
 	case s.locked() && !op.open:
 		t.add(Unauthenticated, 1)
-		return s.refuseFrame(t, op, &h, statusAuthError, ""), nil
+		return s.refuseFrame(t, op, &h, failAuth), nil
 	case op.does == unknown:
 		t.add(Malformed, 1)
-		return s.refuseFrame(t, op, &h, statusUnknown, ""), nil
+		return s.refuseFrame(t, op, &h, failUnknown), nil
 	case op.does == keepNothing:
-		return s.refuseFrame(t, op, &h, statusNotStored, readOnly), nil
+		return s.refuseFrame(t, op, &h, failReadOnly), nil
 	case op.does == joinNothing:
-		return s.refuseFrame(t, op, &h, statusNotStored, ""), nil
+		return s.refuseFrame(t, op, &h, failNotStored), nil
 	case op.does == addNothing:
-		return s.refuseFrame(t, op, &h, statusExists, ""), nil
+		return s.refuseFrame(t, op, &h, failExists), nil
 	case op.does == logIn && h.value() > maxCredentials:
 		t.add(AuthErrors, 1)
-		return s.refuseFrame(t, op, &h, statusAuthError, ""), nil
+		return s.refuseFrame(t, op, &h, failAuth), nil
 	}
 	n := headerLen + h.body
 	if len(in) < n {
@@ -117,9 +111,10 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	return n, s.act(t, op, &h, in[headerLen:n])
 }
 
-// mechanism makes the SASL requests unknown where there is nothing to authenticate against.
-func (s *Session) mechanism(op opcode, h *header) opcode {
-	if s.config.Auth == nil {
+// opcode looks the request up. The SASL ones are unknown where there is nothing to authenticate against.
+func (s *Session) opcode(h *header) opcode {
+	op := opcodes[h.opcode]
+	if s.config.Auth == nil && (op.does == logIn || op.does == listMechanisms) {
 		return opcode{kind: op.kind}
 	}
 	return op
@@ -128,14 +123,14 @@ func (s *Session) mechanism(op opcode, h *header) opcode {
 // protocolError answers a frame that cannot be right, so that neither can what follows it.
 func (s *Session) protocolError(t *turn, op opcode, h *header) error {
 	t.add(op.kind, 1)
-	t.fail(h, statusInvalid, "")
+	t.fail(h, failInvalid)
 	return s.hangUp()
 }
 
-// refuseFrame answers a request and swallows its body as it comes. text is the status's own when it is empty.
-func (s *Session) refuseFrame(t *turn, op opcode, h *header, code status, text string) int {
+// refuseFrame answers a request and swallows its body as it comes.
+func (s *Session) refuseFrame(t *turn, op opcode, h *header, why failure) int {
 	t.add(op.kind, 1)
-	t.fail(h, code, text)
+	t.fail(h, why)
 	if h.body > 0 {
 		s.swallow(int64(h.body))
 	}
@@ -157,7 +152,7 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 			t.respond(h, statusOK, "")
 		}
 	case findNothing:
-		t.fail(h, statusNotFound, "")
+		t.fail(h, failNotFound)
 	case partWays:
 		if !op.quiet {
 			t.respond(h, statusOK, "")
@@ -202,7 +197,7 @@ func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 		}
 	}
 	if !exists {
-		t.fail(h, statusNotFound, "")
+		t.fail(h, failNotFound)
 		return
 	}
 	t.respond(h, statusOK, "")
@@ -213,23 +208,17 @@ func (s *Session) binaryLogIn(t *turn, h *header, mechanism, message []byte) {
 	switch {
 	case string(mechanism) != "PLAIN":
 		t.add(AuthErrors, 1)
-		t.fail(h, statusAuthError, "")
+		t.fail(h, failAuth)
 	case len(message) == 0 && h.opcode == opSASLAuth:
 		t.respond(h, statusAuthContinue, "")
 	case s.plain(t, message):
 		t.respond(h, statusOK, "Authenticated")
 	default:
-		t.fail(h, statusAuthError, "")
+		t.fail(h, failAuth)
 	}
 }
 
-// fail answers with a status and a text, by default the status's own.
-func (t *turn) fail(h *header, code status, text string) {
-	if text == "" {
-		text = code.text()
-	}
-	t.respond(h, code, text)
-}
+func (t *turn) fail(h *header, f failure) { t.respond(h, f.code, f.text) }
 
 // respond answers with a status and a text.
 func (t *turn) respond(h *header, code status, text string) {

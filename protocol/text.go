@@ -79,19 +79,14 @@ func (s *Session) done(whole, text []byte, left int) int {
 
 // execute answers a trimmed line. left is how many bytes of keys at its end are still to be answered.
 func (s *Session) execute(t *turn, text []byte) (left int, err error) {
-	verb, rest, _ := cut(text)
-	switch string(verb) { // the two that matter first, without a copy
-	case "get":
-		return s.get(t, rest, form{kind: CmdGet})
-	case "gets":
-		return s.get(t, rest, form{kind: CmdGets, cas: true})
-	case "GETS": // kayac's own client asks in upper case, and wants no cas
-		return s.get(t, rest, form{kind: CmdGets})
-	}
 	if isHTTP(lastWord(text)) {
 		t.add(CmdOther, 1)
 		t.add(Malformed, 1)
 		return 0, s.hangUp()
+	}
+	verb, rest, _ := cut(text)
+	if string(verb) == "GETS" { // kayac's own client asks in upper case, and wants no cas
+		return s.get(t, rest, form{kind: CmdGets})
 	}
 	switch string(lower(make([]byte, 0, longestVerb), verb)) {
 	case "get":
