@@ -14,7 +14,7 @@ build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
 
 run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
-	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081
+	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081 -state-dir state -state-any-disk
 
 test: deps lint cross unit fuzz vuln ## everything that CI runs
 
@@ -36,8 +36,9 @@ cross: ## the portable parts build everywhere
 		CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./... || exit 1; \
 	done
 
-unit:
+unit: ## every test under the race detector, and the whole daemon with each engine
 	KATSUBUSHI_REQUIRE=1 $(GO) test -race ./...
+	for e in net epoll; do KATSUBUSHI_ENGINE=$$e KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -run TestProcess ./cmd/katsubushi || exit 1; done
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./internal/clienttest

@@ -148,20 +148,24 @@ func TestProcessHostileInput(t *testing.T) {
 		})
 	}
 	t.Run("a claimed 2 GB body, sent by 8 clients", func(t *testing.T) {
-		before := p.rss(t)
 		block := bytes.Repeat([]byte("get id\r\n"), 8<<10)
-		var wg sync.WaitGroup
-		for range 8 {
-			conn := dial(t, "tcp", p.addr)
-			wg.Go(func() {
-				fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
-				for range 16 << 20 / len(block) {
-					conn.Write(block)
-				}
-			})
+		send := func() {
+			var wg sync.WaitGroup
+			for range 8 {
+				conn := dial(t, "tcp", p.addr)
+				wg.Go(func() {
+					fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
+					for range 16 << 20 / len(block) {
+						conn.Write(block)
+					}
+				})
+			}
+			wg.Wait()
 		}
-		wg.Wait()
-		if grown := p.rss(t) - before; grown > 16<<20 {
+		send() // the engine touches its buffers for the first time
+		before := p.rss(t)
+		send()
+		if grown := p.rss(t) - before; grown > 8<<20 {
 			t.Errorf("128 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
 		}
 	})
@@ -313,29 +317,85 @@ func TestProcessConnectionLimit(t *testing.T) {
 	}
 }
 
-// TestProcessRestartAfterKill: without a state directory a successor starts above everything that its predecessor issued, however far
-// that ran ahead of the clock, as long as the clock did not go back.
+// TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued, however far that ran ahead of the
+// clock: with a state directory in any case, without one as long as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {
-	var last uint64
-	for range 5 {
-		p := start(t, "-worker-id", "1")
-		conn := dial(t, "tcp", p.addr)
-		go conn.Write(bytes.Repeat([]byte("get"+strings.Repeat(" id", 500)+"\r\n"), 4000)) // 2 million ids: ahead of the clock
-		var ids []uint64
-		for r := bufio.NewScanner(conn); r.Scan(); {
-			if id, err := strconv.ParseUint(r.Text(), 10, 64); err == nil {
-				ids = append(ids, id)
+	for name, args := range map[string][]string{"state file": {"-state-dir", t.TempDir(), "-state-any-disk"}, "no state": nil} {
+		t.Run(name, func(t *testing.T) {
+			var last uint64
+			for range 5 {
+				p := start(t, append([]string{"-worker-id", "1"}, args...)...)
+				ids := hurry(t, p, 400_000)
+				p.Process.Kill()
+				<-p.exited
+				if ids[0] <= last {
+					t.Fatalf("the first id is %d after %d", ids[0], last)
+				}
+				last = ids[len(ids)-1]
 			}
-			if len(ids) == 400_000 {
-				break
+		})
+	}
+}
+
+// hurry fetches at least n ids so fast that they run ahead of the clock.
+func hurry(t *testing.T, p *process, n int) []uint64 {
+	t.Helper()
+	conn := dial(t, "tcp", p.addr)
+	go func() {
+		for line := []byte("get" + strings.Repeat(" id", 500) + "\r\n"); ; { // until the connection is closed
+			if _, err := conn.Write(line); err != nil {
+				return
 			}
 		}
-		p.Process.Kill()
-		<-p.exited
-		if len(ids) == 0 || ids[0] <= last {
-			t.Fatalf("%d ids, the first is %d after %d", len(ids), ids[0], last)
+	}()
+	defer conn.Close()
+	var ids []uint64
+	for r := bufio.NewScanner(conn); len(ids) < n && r.Scan(); {
+		if id, err := strconv.ParseUint(r.Text(), 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) < n {
+		t.Fatalf("%d ids of %d", len(ids), n)
+	}
+	return ids
+}
+
+// TestProcessCleanRestart: what was given back exactly is taken up at once, and right above it.
+func TestProcessCleanRestart(t *testing.T) {
+	dir := t.TempDir()
+	var last uint64
+	for range 3 {
+		p := start(t, "-worker-id", "3", "-state-dir", dir, "-state-any-disk")
+		ids := hurry(t, p, 400_000)
+		if ids[0] <= last {
+			t.Fatalf("the first id is %d after %d", ids[0], last)
 		}
 		last = ids[len(ids)-1]
+		p.Process.Signal(syscall.SIGTERM)
+		<-p.exited
+		if code := p.ProcessState.ExitCode(); code != exitOK {
+			t.Fatalf("exit code %d", code)
+		}
+		if p.entry("worker ids are not given back: they come free when their windows end") != nil {
+			t.Error("not given back")
+		}
+	}
+}
+
+// TestProcessTheSameWorkerIDTwice: the second daemon of a host with a worker id does not start, whatever its port and its state directory.
+func TestProcessTheSameWorkerIDTwice(t *testing.T) {
+	dir := t.TempDir()
+	start(t, "-worker-id", "1001", "-claim", "on", "-state-dir", dir, "-state-any-disk")
+	for _, args := range [][]string{
+		{"-worker-id", "1000-1002", "-claim", "on"},
+		{"-worker-id", "1001", "-state-dir", dir, "-state-any-disk"},
+	} {
+		p := launch(t, args...)
+		<-p.exited
+		if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(p.logged(), "worker id 1001: in use") {
+			t.Errorf("%q: exit code %d, %s", args, code, p.logged())
+		}
 	}
 }
 

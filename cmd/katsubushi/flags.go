@@ -41,6 +41,12 @@ func settings() []setting {
 	list := []setting{
 		{name: "worker-id", kayac: true, field: "WorkerIDs", set: setWorkerIDs,
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9"},
+		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
+			help: "`directory`, on a local disk, where the windows of the worker ids are recorded; default $STATE_DIRECTORY, which systemd sets"},
+		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool { return &o.AnyDisk }),
+			help: "accept a state directory on a file system that may forget what it has synced"},
+		{name: "claim", def: "on", field: "Claim", set: setClaim,
+			help: "on: refuse to start beside another daemon of this host that has the worker id; off"},
 		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration { return &o.MaxRunAhead }),
 			help: "how far ahead of the clock ids may be issued"},
 
@@ -64,9 +70,11 @@ func settings() []setting {
 			help: "PEM `file` of the certificate's key"},
 		{name: "tls-client-ca", field: "TLSClientCA", set: text(func(o *options) *string { return &o.TLSClientCA }),
 			help: "PEM `file` of the authorities that must have signed a client's certificate"},
+		{name: "auth-file", field: "AuthFile", set: text(func(o *options) *string { return &o.AuthFile }),
+			help: "`file` of lines user:password, readable by its owner only: clients must log in (SASL PLAIN or memcached's text login)"},
 
-		{name: "engine", def: "auto", field: "Engine", set: oneOf(func(o *options) *string { return &o.Engine }, "auto", "net"),
-			help: "how connections are served: auto or net"},
+		{name: "engine", def: "auto", field: "Engine", set: text(func(o *options) *string { return &o.Engine }),
+			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},
 		{name: "loops", def: cpus, field: "Loops", set: number(func(o *options) *int { return &o.Loops }),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
 		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
@@ -197,6 +205,10 @@ func (r *raw) IsBoolFlag() bool   { return r.bool }
 
 // environment finds a setting's variable: empty means unset.
 func (s *setting) environment(getenv func(string) string) (name, value string) {
+	if s.name == "state-dir" && getenv("KATSUBUSHI_STATE_DIR") == "" {
+		first, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":") // systemd lists all of a unit
+		return "STATE_DIRECTORY", first
+	}
 	upper := strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 	names := []string{"KATSUBUSHI_" + upper}
 	if s.kayac {
@@ -286,6 +298,14 @@ func setWorkerIDs(o *options, v string) error {
 			o.WorkerIDs = append(o.WorkerIDs, id)
 		}
 	}
+	return nil
+}
+
+func setClaim(o *options, v string) error {
+	if v != "on" && v != "off" {
+		return errors.New("on or off allowed")
+	}
+	o.Claim = v == "on"
 	return nil
 }
 

@@ -51,6 +51,9 @@ func TestSettings(t *testing.T) {
 			func(p *parsed) any { return p.Layout }, generator.Layout{Epoch: 1577836800000, Unit: 10, TimeBits: 45, WorkerBits: 8, SequenceBits: 10}},
 		{"an epoch alone", nil, []string{"KATSUBUSHI_EPOCH", "1500000000000"}, func(p *parsed) any { return p.Layout.Epoch }, int64(1500000000000)},
 		{"Twitter's datacenters", []string{"-layout=twitter", "-datacenter-id=3", "-worker-id=4,31"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{100, 127}},
+		{"systemd's state directory", nil, []string{"STATE_DIRECTORY", "/var/lib/a:/var/lib/b"}, func(p *parsed) any { return p.StateDir }, "/var/lib/a"},
+		{"ours beats systemd's", nil, []string{"STATE_DIRECTORY", "/a", "KATSUBUSHI_STATE_DIR", "/b"}, func(p *parsed) any { return p.StateDir }, "/b"},
+		{"the claim is on", nil, nil, func(p *parsed) any { return p.Claim }, true},
 		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.version }, false},
 	} {

@@ -51,7 +51,7 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// launch does not wait.
+// launch does not wait. It is told to make no claim, since other tests have daemons of worker id 1 too.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	return launchBy(t, (*exec.Cmd).Start, args...)
@@ -60,7 +60,7 @@ func launch(t *testing.T, args ...string) *process {
 // launchBy launches in another way than Start.
 func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
 	t.Helper()
-	args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug"}, args...)
+	args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"}, args...)
 	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	stderr, err := p.StderrPipe()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -55,7 +56,7 @@ func TestProcessTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	roots := writeCertificate(t, cert, key, 1)
-	p := start(t, "-worker-id", "1", "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
+	p := start(t, "-worker-id", "1", "-engine", "auto", "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
 	_, port, _ := net.SplitHostPort(p.addr)
 	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -108,5 +109,46 @@ func TestProcessTLS(t *testing.T) {
 	await(t, "the bad certificate is reported", func() bool { return p.entry("not reloaded, the old one stays in force") != nil })
 	if n := serial(roots); n != 2 {
 		t.Errorf("certificate %d after a bad reload", n)
+	}
+}
+
+func TestProcessAuthentication(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "-worker-id", "1", "-auth-file", file)
+	_, port, _ := net.SplitHostPort(p.addr)
+	login := func(password string) string {
+		c := dial(t, "tcp", p.addr)
+		fmt.Fprintf(c, "get id\r\nset x 0 0 %d\r\nann %s\r\nget id\r\n", 4+len(password), password)
+		r, got := bufio.NewReader(c), ""
+		for range 3 {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%q %v", got, err)
+			}
+			got += strings.Join(strings.Fields(line)[:1], "") + " "
+		}
+		return got
+	}
+	if got := login("secret"); got != "CLIENT_ERROR STORED VALUE " {
+		t.Error(got)
+	}
+	if got := login("guess"); got != "CLIENT_ERROR CLIENT_ERROR CLIENT_ERROR " {
+		t.Error(got)
+	}
+	for _, ready := range []string{"-ready=true", "-ready=false"} {
+		if code := run([]string{"healthcheck", ready, "-bind", "127.0.0.1", "-port", port, "-auth-file", file}, environment(), nil, os.Stderr); code != exitOK {
+			t.Errorf("healthcheck %s: %d", ready, code)
+		}
+	}
+	if err := os.WriteFile(file, []byte("ann:changed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Process.Signal(syscall.SIGHUP)
+	await(t, "the users are reloaded", func() bool { return p.entry("reloaded") != nil })
+	if got := login("changed"); got != "CLIENT_ERROR STORED VALUE " {
+		t.Error(got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/server"
 )
 
 // Config is everything that a Daemon is told. Nothing in it has a meaning of its own when zero, except where it says so.
@@ -19,6 +20,9 @@ type Config struct {
 	WorkerIDs   []uint64         // one lane each; at least one, each within the layout, none twice
 	Layout      generator.Layout // must pass Check
 	RandomStart bool             // see generator.Options
+	StateDir    string           // where the windows are recorded; empty = nowhere, see README on what is then not promised
+	AnyDisk     bool             // accept a StateDir on a file system that may forget what it has synced
+	Claim       bool             // refuse to start beside another daemon of this host that has one of the worker ids; Linux only
 	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
 
 	Bind     string      // address of the TCP and HTTP ports; empty = all, IPv6 and IPv4
@@ -98,6 +102,11 @@ func (c *Config) Validate() error {
 	}
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
+	}
+	if _, _, err := server.Choose(c.Engine); err != nil {
+		wrong("Engine", "%w", err)
+	} else if c.TLSCert != "" && c.Sock == "" && c.Engine != "auto" && c.Engine != "net" {
+		wrong("Engine", "%s does not encrypt: with a certificate, auto and net allowed", c.Engine)
 	}
 	if c.SockMode&^fs.ModePerm != 0 {
 		wrong("SockMode", "%#o: 0 to 0777 allowed", uint32(c.SockMode))

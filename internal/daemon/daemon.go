@@ -21,6 +21,7 @@ import (
 	"github.com/katsubushi/katsubushi/internal/issuer"
 	"github.com/katsubushi/katsubushi/internal/server"
 	"github.com/katsubushi/katsubushi/protocol"
+	"github.com/katsubushi/katsubushi/workerid"
 )
 
 // A Daemon is one katsubushi process's worth of everything. Run may be called once.
@@ -29,6 +30,8 @@ type Daemon struct {
 	started time.Time
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
+	store   store
+	keeper  *workerid.Keeper
 	engine  server.Engine
 	tls     *server.TLS    // nil = plain
 	users   *authfile.File // nil = everybody
@@ -49,6 +52,12 @@ type sideServer struct {
 	ln net.Listener
 }
 
+func (s *sideServer) close() {
+	if s.ln != nil {
+		s.ln.Close()
+	}
+}
+
 // New checks the configuration and binds the HTTP ports; nothing is served before Run. An error means that the daemon cannot start: an
 // invalid setting (see Config.Validate) or an address in use.
 func New(c Config) (*Daemon, error) {
@@ -63,20 +72,53 @@ func New(c Config) (*Daemon, error) {
 		Lanes: len(c.WorkerIDs), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
-	d.engine = server.NewNet(server.Config{
-		Now: d.clock.Now, MaxConnections: int64(c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
-		IdleTimeout: c.IdleTimeout, DrainTimeout: c.DrainTimeout, Counters: &d.connections, Log: c.Log,
-	})
-	if err := d.loadSecrets(); err != nil {
-		return nil, err
+	err := d.loadSecrets()
+	if err == nil {
+		err = d.chooseEngine()
 	}
-	// An address in use should be known now, not when the port opens.
-	lns, err := d.listen(1)
+	if err == nil {
+		err = d.listenHTTP()
+	}
+	if err == nil {
+		err = d.checkAddress()
+	}
+	if err == nil {
+		d.store, err = d.openStore()
+	}
 	if err != nil {
+		d.http.close()
+		d.debug.close()
 		return nil, err
 	}
-	lns[0].Close()
-	return d, d.listenHTTP()
+	d.keeper = d.newKeeper()
+	return d, nil
+}
+
+// chooseEngine makes the engine that the settings and this machine allow.
+func (d *Daemon) chooseEngine() error {
+	name := d.c.Engine
+	if d.encrypted() {
+		name = "net"
+	}
+	newEngine, why, err := server.Choose(name)
+	if err != nil {
+		return err
+	}
+	d.engine = newEngine(server.Config{
+		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
+		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
+	})
+	d.c.Log.Info("engine", "name", d.engine.Name(), "why", why)
+	return nil
+}
+
+// checkAddress finds out now, not when the port opens, whether the address is in use.
+func (d *Daemon) checkAddress() error {
+	lns, err := d.listen(1)
+	if err == nil {
+		lns[0].Close()
+	}
+	return err
 }
 
 // loadSecrets reads the certificate and the users, if there are any.
@@ -159,9 +201,7 @@ func (d *Daemon) listenHTTP() (err error) {
 	}
 	if d.c.EnablePprof || d.c.EnableStats {
 		d.debug.Server = httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats)
-		if d.debug.ln, err = net.Listen("tcp", net.JoinHostPort("localhost", strconv.Itoa(d.c.DebugPort))); err != nil && d.http.ln != nil {
-			d.http.ln.Close()
-		}
+		d.debug.ln, err = net.Listen("tcp", net.JoinHostPort("localhost", strconv.Itoa(d.c.DebugPort)))
 	}
 	return err
 }
@@ -185,27 +225,21 @@ func (d *Daemon) Run(ctx context.Context) error {
 			})
 		}
 	}
-	if err := d.fillLanes(); err != nil {
-		return err
-	}
+	leases := make(chan error, 1)
+	background.Go(func() { leases <- d.keeper.Run(keeping) })
 
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
 	served := make(chan struct{})
-	if err := d.waitUntilReady(ctx); err == nil {
-		lns, err := d.listen(d.c.Loops)
-		if err != nil {
-			fail(err)
-			close(served)
-		} else {
-			go d.serve(serving, lns, served, fail)
-		}
-	} else {
+	if lns, err := d.listenWhenServing(ctx); err != nil {
+		fail(err)
 		close(served)
+	} else {
+		go d.serve(serving, lns, served, fail)
 	}
 
 	<-ctx.Done()
-	d.stop(stopServing, served)
+	d.stop(stopServing, served, func() error { stopKeeping(); return <-leases })
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -221,6 +255,9 @@ func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- st
 	configs := make([]protocol.Config, len(lns))
 	for loop := range configs {
 		configs[loop] = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
+		if d.users != nil {
+			configs[loop].Auth = d.users.Allows
+		}
 	}
 	if err := d.engine.Serve(ctx, lns, func(loop int) server.Session { return protocol.NewSession(&configs[loop]) }); err != nil {
 		fail(err)
@@ -228,12 +265,15 @@ func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- st
 }
 
 // stop is the order in which a daemon ends.
-func (d *Daemon) stop(stopServing func(), served <-chan struct{}) {
-	d.stopping.Store(true)                            // readiness off: load balancers look elsewhere
-	time.Sleep(d.c.ShutdownDelay)                     // and are given time to
-	stopServing()                                     // accept what has already arrived, then no more; answer what was sent
-	<-served                                          // every connection has taken its answers or had its time
-	d.sealLanes()                                     // no id is issued from here on
+func (d *Daemon) stop(stopServing func(), served <-chan struct{}, giveBack func() error) {
+	d.stopping.Store(true)        // readiness off: load balancers look elsewhere
+	time.Sleep(d.c.ShutdownDelay) // and are given time to
+	stopServing()                 // accept what has already arrived, then no more; answer what was sent
+	<-served                      // every connection has taken its answers or had its time
+	err := giveBack()             // no id is issued from here on, and the worker ids are free
+	if err = errors.Join(err, d.store.Close()); err != nil {
+		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
+	}
 	for _, s := range []sideServer{d.http, d.debug} { // last: until now it told that we are not ready
 		if s.Server != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)

@@ -3,30 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
-	"math"
-	"time"
+	"net"
+
+	"github.com/katsubushi/katsubushi/internal/metrics"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/static"
 )
-
-// fillLanes gives every lane a generator for one of the configured worker ids. Nothing records what they issue, so each starts above
-// everything that a predecessor with the same clock may have issued: a run-ahead's length from now.
-func (d *Daemon) fillLanes() error {
-	d.c.Log.Warn("no state directory: ids may repeat if this host's clock goes back between two runs, or if another daemon has the same worker id")
-	for lane, worker := range d.c.WorkerIDs {
-		if err := d.issuer.Publish(lane, worker, d.clock.Now()+d.c.MaxRunAhead.Milliseconds()+1, math.MaxInt64); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sealLanes ends all generators: when it has returned, no id is issued any more.
-func (d *Daemon) sealLanes() {
-	for lane := range d.issuer.Lanes() {
-		if g := d.issuer.Generator(lane); g != nil {
-			d.c.Log.Debug("lane sealed", "lane", lane, "worker_id", g.Worker(), "last_id_unix_ms", g.Seal())
-		}
-	}
-}
 
 var errStopping = errors.New("shutting down")
 
@@ -38,25 +20,46 @@ func (d *Daemon) ready() error {
 	return d.issuer.Ready(d.clock.Now())
 }
 
-// waitUntilReady returns nil when the first lane may issue.
-func (d *Daemon) waitUntilReady(ctx context.Context) error {
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	var said string
-	for {
-		err := d.ready()
-		if err == nil {
-			return nil
-		}
-		if reason := err.Error(); said == "" {
-			said = reason
-			d.c.Log.Info("the port stays closed until ids can be issued", "reason", reason)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
+// A store is what the keeper gets its windows from; Close comes after the keeper's end.
+type store interface {
+	workerid.Store
+	Close() error
+}
+
+// openStore opens what remembers the windows of the worker ids.
+func (d *Daemon) openStore() (store, error) {
+	c := &d.c
+	if c.StateDir == "" {
+		c.Log.Warn("no state directory: ids may repeat if this host's clock goes back between two runs")
+		return static.NewEphemeral(static.EphemeralConfig{
+			Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim,
+		})
+	}
+	return static.Open(static.Config{
+		Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead,
+		Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
+	})
+}
+
+// newKeeper makes the keeper of the leases, with a lane for each worker id.
+func (d *Daemon) newKeeper() *workerid.Keeper {
+	requests := make([]workerid.Request, len(d.c.WorkerIDs))
+	for lane, id := range d.c.WorkerIDs {
+		requests[lane] = workerid.Request{Min: id, Max: id}
+	}
+	return workerid.NewKeeper(workerid.Config{
+		Store: d.store, Lanes: d.issuer, Requests: requests,
+		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: static.Heartbeat, CheckTime: d.c.Layout.CheckTime, Log: d.c.Log,
+	})
+}
+
+// listenWhenServing opens the listeners once the first lane serves. The error is ctx's if it ends before.
+func (d *Daemon) listenWhenServing(ctx context.Context) ([]net.Listener, error) {
+	select {
+	case <-d.keeper.Serving():
+		return d.listen(d.c.Loops)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -74,4 +77,20 @@ func (d *Daemon) mint(n int) ([]uint64, error) {
 		}
 	}
 	return ids, nil
+}
+
+// lanes describes the lanes at now, Unix ms.
+func (d *Daemon) lanes(now int64) []metrics.Lane {
+	status := d.keeper.Status()
+	list := make([]metrics.Lane, len(status))
+	for lane, s := range status {
+		list[lane] = metrics.Lane{
+			Worker: s.Worker, State: s.State.String(),
+			WindowLeft: s.Left.Seconds(), WindowIsOpen: !s.Held || s.Hi == workerid.Forever,
+		}
+		if g := d.issuer.Generator(lane); g != nil {
+			list[lane].RunAhead = float64(g.Position()-now) / 1000
+		}
+	}
+	return list
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/internal/issuer"
 	"github.com/katsubushi/katsubushi/internal/metrics"
 	"github.com/katsubushi/katsubushi/protocol"
+	"github.com/katsubushi/katsubushi/workerid"
 )
 
 // counts is what all loops together have counted.
@@ -106,13 +107,18 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("clock_difference_ms", d.clock.Behind().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
 	add("lanes", d.issuer.Lanes())
-	for lane, s := range d.lanes(now) {
+	for lane, s := range d.keeper.Status() {
 		prefix := "lane_" + strconv.Itoa(lane) + "_"
 		add(prefix+"worker_id", s.Worker)
-		add(prefix+"state", s.State)
-		add(prefix+"run_ahead_ms", int64(s.RunAhead*1000))
-		if !s.WindowIsOpen {
-			add(prefix+"window_left_ms", int64(s.WindowLeft*1000))
+		add(prefix+"state", s.State.String())
+		if s.Reason != "" {
+			add(prefix+"reason", s.Reason)
+		}
+		if g := d.issuer.Generator(lane); g != nil {
+			add(prefix+"run_ahead_ms", g.Position()-now)
+		}
+		if s.Held && s.Hi != workerid.Forever {
+			add(prefix+"window_left_ms", s.Left.Milliseconds())
 		}
 	}
 	return list
@@ -158,25 +164,6 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 		{Name: "http_port", Value: d.c.HTTPPort},
 	}
-}
-
-// lanes describes the lanes at now, Unix ms.
-func (d *Daemon) lanes(now int64) []metrics.Lane {
-	list := make([]metrics.Lane, d.issuer.Lanes())
-	for lane := range list {
-		g := d.issuer.Generator(lane)
-		if g == nil {
-			list[lane].State = "empty"
-			continue
-		}
-		list[lane] = metrics.Lane{
-			Worker: g.Worker(), State: "serving",
-			RunAhead:     float64(g.Position()-now) / 1000,
-			WindowLeft:   float64(g.End()-now) / 1000,
-			WindowIsOpen: g.End() >= d.c.Layout.End()-d.c.Layout.Unit,
-		}
-	}
-	return list
 }
 
 // snapshot is what /metrics shows.

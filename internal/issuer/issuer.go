@@ -212,6 +212,8 @@ func (is *Issuer) explain(g *generator.Snowflake, now int64) (*Refusal, time.Dur
 		return nil, never
 	case errors.Is(err, generator.ErrWindow) && max(now, g.Next()) >= l.End():
 		return &Refusal{TimeFieldEnd, "the time field of the id layout ended " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)}, never
+	case errors.Is(err, generator.ErrWindow) && now <= g.End(): // used up ahead of the clock, before it was extended
+		return &Refusal{RateExceeded, "id rate exceeded"}, never
 	case errors.Is(err, generator.ErrWindow):
 		return &Refusal{LeaseExpired, "lease expired " + ago(now-g.End()) + " ago"}, never
 	}

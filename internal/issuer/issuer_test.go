@@ -99,6 +99,14 @@ func TestRefusals(t *testing.T) {
 		{"no generator", generator.Katsubushi(), func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
 		{"sealed", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000).Seal() }, Refusal{NoWorkerID, "no worker id yet"}},
 		{"window over", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
+		{"window used up ahead of the clock", generator.Katsubushi(), func(t *testing.T, b *testbed) {
+			g := b.publish(t, 0, 1, start-60000, start+100)
+			for {
+				if _, err := g.Take(b.now, b.now+1000, perTick); err != nil {
+					return
+				}
+			}
+		}, Refusal{RateExceeded, "id rate exceeded"}},
 		{"clock behind", generator.Katsubushi(), func(t *testing.T, b *testbed) {
 			g := b.publish(t, 0, 1, start-60000, math.MaxInt64)
 			if _, err := g.Take(b.now+3200, b.now+3200, perTick); err != nil {

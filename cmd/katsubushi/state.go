@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid/static"
+)
+
+const stateUsage = `usage:
+  katsubushi state show  -state-dir DIR [-json]                   what the state files say
+  katsubushi state adopt -state-dir DIR -worker-id N              take over a file that was written on another machine, which has
+                                                                  stopped for good
+  katsubushi state reset -state-dir DIR -worker-id N -mark TIME   make a new file: ids are issued above TIME only. They repeat if any
+                                                                  were issued above it. TIME is now, Unix ms or 2015-01-01T00:00:00Z`
+
+// state looks at and mends the files in which the windows of worker ids given by hand are recorded.
+func state(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	var verb, mark string
+	var asJSON bool
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+		fs.BoolVar(&asJSON, "json", false, "")
+		fs.StringVar(&mark, "mark", "", "")
+	})
+	if errors.Is(err, flag.ErrHelp) || verb == "-help" || verb == "-h" {
+		fmt.Fprintln(stdout, stateUsage)
+		return exitOK
+	}
+	problem := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
+	if p.StateDir == "" {
+		problem("-state-dir: none given")
+	}
+	if len(p.args) > 0 {
+		problem("%q: not a flag", p.args[0])
+	}
+	if verb != "show" && len(p.WorkerIDs) != 1 {
+		problem("-worker-id: one is needed")
+	}
+	var at time.Time
+	switch verb {
+	case "show", "adopt":
+	case "reset":
+		if at, err = parseMark(mark); err != nil {
+			problem("-mark=%s: %w", mark, err)
+		}
+	default:
+		problem("state %s: show, adopt and reset are there", verb)
+	}
+	if err := errors.Join(p.problems...); err != nil {
+		fmt.Fprintf(stderr, "%v\n%s\n", err, stateUsage)
+		return exitUsage
+	}
+	infos, err := p.changeState(verb, at)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailure
+	}
+	return printStates(infos, asJSON, stdout)
+}
+
+func (p *parsed) changeState(verb string, mark time.Time) ([]static.Info, error) {
+	var info static.Info
+	var err error
+	switch verb {
+	case "show":
+		return static.Inspect(p.StateDir)
+	case "adopt":
+		info, err = static.Adopt(p.StateDir, p.WorkerIDs[0], time.Now().UnixMilli())
+	case "reset":
+		info, err = static.Reset(p.StateDir, p.WorkerIDs[0], mark.UnixMilli(), p.Layout.Fingerprint())
+	}
+	return []static.Info{info}, err
+}
+
+// parseMark has no default: only who runs it knows up to when ids were issued.
+func parseMark(s string) (time.Time, error) {
+	if s == "now" {
+		return time.Now(), nil
+	}
+	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.UnixMilli(ms), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return t, errors.New("now, Unix milliseconds or a time such as 2015-01-01T00:00:00Z is needed")
+	}
+	return t, nil
+}
+
+// shown is a state file as -json prints it.
+type shown struct {
+	File        string   `json:"file"`
+	WorkerID    uint64   `json:"worker_id"`
+	Mark        string   `json:"mark"`
+	Generation  uint64   `json:"generation"`
+	Fingerprint string   `json:"fingerprint"`
+	Machine     string   `json:"machine,omitempty"`
+	Damage      []string `json:"damage,omitempty"`
+	Error       string   `json:"error,omitempty"`
+}
+
+// printStates answers exitFailure if a file cannot be used.
+func printStates(infos []static.Info, asJSON bool, stdout io.Writer) int {
+	code := exitOK
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		fmt.Fprintln(table, "WORKER ID\tIDS ARE ISSUED ABOVE\tWRITES\tLAYOUT\tFILE")
+	}
+	for _, i := range infos {
+		s := shown{i.Path, i.Worker, i.Mark.Format("2006-01-02T15:04:05.000Z"), i.Generation, i.Fingerprint, i.Machine, i.Damage, ""}
+		note := i.Path
+		if len(i.Damage) > 0 {
+			note += " (one copy is damaged, the other is used: " + strings.Join(i.Damage, "; ") + ")"
+		}
+		if i.Err != nil {
+			code, s = exitFailure, shown{File: i.Path, Error: i.Err.Error()}
+			note = i.Path + ": " + i.Err.Error()
+		}
+		switch {
+		case asJSON:
+			json.NewEncoder(stdout).Encode(s)
+		case i.Err != nil:
+			fmt.Fprintf(table, "?\t?\t?\t?\t%s\n", note)
+		default:
+			fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\n", i.Worker, s.Mark, i.Generation, i.Fingerprint, note)
+		}
+	}
+	table.Flush()
+	return code
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// runState runs `katsubushi state` with a state directory.
+func runState(dir string, args ...string) (code int, stdout, stderr string) {
+	var o, e bytes.Buffer
+	code = run(append([]string{"state"}, args...), environment("KATSUBUSHI_STATE_DIR", dir), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestProcessStateOfADaemon(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "-worker-id", "7,9", "-state-dir", dir, "-state-any-disk")
+	hurry(t, p, 1000)
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+
+	code, out, _ := runState(dir, "show", "-json")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != exitOK || len(lines) != 2 {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	var s shown
+	if err := json.Unmarshal([]byte(lines[0]), &s); err != nil || s.WorkerID != 7 || s.Generation == 0 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if mark, err := time.Parse(time.RFC3339, s.Mark); err != nil || time.Since(mark).Abs() > time.Minute {
+		t.Errorf("mark %s: %v", s.Mark, err)
+	}
+
+	// A mark that is set ahead makes the daemon wait, un-ready, and serve by itself.
+	ahead := time.Now().Add(2500 * time.Millisecond)
+	if code, out, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", ahead.UTC().Format(time.RFC3339Nano)); code != exitOK || !strings.HasPrefix(out, "WORKER ID") {
+		t.Fatalf("exit code %d: %s %s", code, out, stderr)
+	}
+	p = launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
+	await(t, "it says that it waits", func() bool { return strings.Contains(p.logged(), "behind the window") })
+	if p.entry("listening") != nil {
+		t.Error("the port is open already")
+	}
+	p.waitListening(t)
+	if now := time.Now(); now.Before(ahead.Add(-1100 * time.Millisecond)) { // the run-ahead, and a little for rounding
+		t.Errorf("it serves %v before the mark", ahead.Sub(now))
+	}
+}
+
+func TestProcessADamagedStateFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", "now"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	file := filepath.Join(dir, "worker-7.state")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("x"), 8192), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
+	<-p.exited
+	if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(p.logged(), "no copy of the record is whole") {
+		t.Errorf("exit code %d: %s", code, p.logged())
+	}
+	if code, out, _ := runState(dir, "show"); code != exitFailure || !strings.Contains(out, "no copy of the record is whole") {
+		t.Errorf("show: exit code %d: %s", code, out)
+	}
+	if code, _, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", "now"); code != exitOK {
+		t.Errorf("reset: exit code %d: %s", code, stderr)
+	}
+	start(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
+}
+
+func TestStateIsUsedRightly(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "show, adopt and reset are there"},
+		{[]string{"destroy"}, "show, adopt and reset are there"},
+		{[]string{"adopt"}, "-worker-id: one is needed"},
+		{[]string{"reset", "-worker-id", "1,2", "-mark", "now"}, "-worker-id: one is needed"},
+		{[]string{"reset", "-worker-id", "1"}, "-mark=: now, Unix milliseconds"},
+		{[]string{"show", "all"}, `"all": not a flag`},
+	} {
+		if code, _, stderr := runState(t.TempDir(), c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)
+		}
+	}
+	if code, _, stderr := runState(t.TempDir(), "show"); code != exitFailure || !strings.Contains(stderr, "no state file") {
+		t.Errorf("an empty directory: exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := runState(t.TempDir(), "adopt", "-worker-id", "7"); code != exitFailure || !strings.Contains(stderr, "no state file") {
+		t.Errorf("adopting nothing: exit code %d: %s", code, stderr)
+	}
+}
