@@ -258,7 +258,9 @@ func (m *Machine) extended(now Moment, e Extended) {
 			r = e.Results[k]
 		}
 		m.extendedLane(now, i, r)
-		failed = failed || m.lanes[i].failing
+		l := &m.lanes[i]
+		stale := l.held && l.grant.Hi < now.ID // as after a pause of this process while the call was under way
+		failed = failed || l.failing || stale
 	}
 	if !failed {
 		m.failures = 0

@@ -564,3 +564,15 @@ func TestWaitingHasADeadlineWhenTheClockHasJustArrived(t *testing.T) {
 		t.Fatalf("%v", s)
 	}
 }
+
+// A process that is stopped while its Extend is under way gets a window that is over already. It must not wait for a whole heartbeat.
+func TestAnAnswerThatComesTooLateIsAskedForAgainSoon(t *testing.T) {
+	d := serving(t)
+	d.now.Mono, d.now.ID = d.now.Mono+time.Hour, d.now.ID+time.Hour.Milliseconds()
+	d.tell(Tick{}).is(Exhausted)
+	stale := t0 + 65000
+	d.tell(extended(Result{Grant: window(7, t0+60001, stale)})).is(Exhausted)
+	d.pass(150 * time.Millisecond).wants(Extend{[]Grant{window(7, t0-5, stale)}})
+	d.tell(extended(Result{Grant: window(7, stale+1, d.now.ID+60000)})).is(Serving)
+	d.pass(4 * time.Second).wants() // and the next one after a heartbeat, as always
+}
