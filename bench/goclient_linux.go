@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -31,23 +29,18 @@ func (g *generator) goWindow(ld load) (sample, error) {
 		}
 		streams = append(streams, &goStream{conn: conn, seen: ids.seen, dialect: newDialect(ld.mode, ld.speech, ids), base: g.base, phase: &phase, answered: answered})
 	}
-	var running sync.WaitGroup
-	errs := make([]error, len(streams))
-	for i, s := range streams {
-		running.Go(func() { errs[i] = s.run(ld.mode.depth) })
+	ended := make(chan error, len(streams))
+	for _, s := range streams {
+		go func() { ended <- s.run(ld.mode.depth) }()
 	}
-	time.Sleep(g.warm)
-	first, err1 := g.read(ld.pid)
-	phase.Store(counting)
-	time.Sleep(g.length)
-	select {
-	case <-answered:
-	case <-time.After(stallLimit): // the streams say why
-	}
-	last, err2 := g.read(ld.pid)
+	first, last, err := g.phases(ld.pid, &phase, answered, ended)
 	phase.Store(finished)
-	running.Wait()
-	if err := errors.Join(append(errs, err1, err2)...); err != nil {
+	for range streams {
+		if e := <-ended; err == nil {
+			err = e
+		}
+	}
+	if err != nil {
 		return sample{}, err
 	}
 	tallies := make([]tally, len(streams))
@@ -56,6 +49,34 @@ func (g *generator) goWindow(ld load) (sample, error) {
 		tallies[i] = tally{answers: s.latency.total, latency: &s.latency, seen: s.seen, elapsed: last.at - first.at, own: last.at - first.at}
 	}
 	return g.sum(ld, tallies, first, last)
+}
+
+// phases goes through a window's phases and reads the clocks at both ends of the middle one. A stream that ends has failed, and ends
+// it all; its error stays where it is, for who collects them.
+func (g *generator) phases(pid int, phase *atomic.Int32, answered <-chan struct{}, ended chan error) (first, last reading, err error) {
+	pause := func(d time.Duration, until <-chan struct{}) {
+		select {
+		case e := <-ended:
+			ended <- e
+			err = e
+		case <-until:
+		case <-time.After(d):
+		}
+	}
+	if pause(g.warm, nil); err != nil {
+		return first, last, err
+	}
+	if first, err = g.read(pid); err != nil {
+		return first, last, err
+	}
+	phase.Store(counting)
+	pause(g.length, nil)
+	pause(stallLimit, answered) // the first answer may be late on a busy machine
+	if err != nil {
+		return first, last, err
+	}
+	last, err = g.read(pid)
+	return first, last, err
 }
 
 // The phases of a window.
