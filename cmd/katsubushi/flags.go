@@ -20,6 +20,7 @@ import (
 type options struct {
 	daemon.Config
 	layout    layoutChoice
+	notes     []string // what is to be logged about the settings, though it is no problem
 	logLevel  slog.Level
 	logFormat string
 	version   bool
@@ -100,22 +101,17 @@ func settings() []setting {
 		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
 			help: "text or json"},
 
-		{name: "redis", kayac: true, set: notYet("worker ids leased from Redis", ""),
-			help: "not in this release: give -worker-id"},
-		{name: "min-worker-id", kayac: true, def: "0", set: notYet("worker ids leased from Redis", "0"),
-			help: "not in this release: belongs to -redis"},
-		{name: "max-worker-id", kayac: true, def: "0", set: notYet("worker ids leased from Redis", "0"),
-			help: "not in this release: belongs to -redis"},
 		{name: "grpc-port", kayac: true, def: "0", set: notYet("gRPC", "0"),
 			help: "not in this release"},
 	}
-	return append(list, layoutSettings()...)
+	return slices.Concat(list, redisSettings(), layoutSettings())
 }
 
 // A parsed command line: the options, what is left after the flags, and what was wrong.
 type parsed struct {
 	options
 	args     []string
+	given    map[string]bool   // settings that the user gave, by flag or environment
 	names    map[string]string // field of daemon.Config -> the flag or variable that set it
 	problems []error
 	failed   map[string]bool // fields that have a problem already
@@ -124,7 +120,7 @@ type parsed struct {
 // parse reads the flags of a list of settings and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
 // subcommand's own flags. The error is flag.ErrHelp.
 func parse(all []setting, args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
-	p := &parsed{names: map[string]string{}, failed: map[string]bool{}}
+	p := &parsed{given: map[string]bool{}, names: map[string]string{}, failed: map[string]bool{}}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
@@ -144,9 +140,10 @@ func parse(all []setting, args []string, getenv func(string) string, extra func(
 	p.args = fs.Args()
 	for i, s := range all {
 		name, value := "-"+s.name, given[i].value
+		p.given[s.name] = given[i].set && value != ""
 		if !given[i].set {
 			if n, v := s.environment(getenv); v != "" {
-				name, value = n, v
+				name, value, p.given[s.name] = n, v, true
 			}
 		}
 		if p.names[s.field] == "" {
@@ -171,6 +168,7 @@ func (p *parsed) combine() {
 		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
 		p.failed["Layout"] = true
 	}
+	p.combineRedis()
 	if err := p.applyDatacenter(); err != nil {
 		p.problems = append(p.problems, fmt.Errorf("-datacenter-id: %w", err))
 	}

@@ -54,6 +54,10 @@ func TestSettings(t *testing.T) {
 		{"systemd's state directory", nil, []string{"STATE_DIRECTORY", "/var/lib/a:/var/lib/b"}, func(p *parsed) any { return p.StateDir }, "/var/lib/a"},
 		{"ours beats systemd's", nil, []string{"STATE_DIRECTORY", "/a", "KATSUBUSHI_STATE_DIR", "/b"}, func(p *parsed) any { return p.StateDir }, "/b"},
 		{"the claim is on", nil, nil, func(p *parsed) any { return p.Claim }, true},
+		{"kayac's unset worker id beside -redis", []string{"-worker-id", "0", "-redis", "redis://h/0"}, nil, func(p *parsed) any { return len(p.WorkerIDs) }, 0},
+		{"kayac's unset range", []string{"-redis", "redis://h/0"}, []string{"MIN_WORKER_ID", "0", "MAX_WORKER_ID", "0"},
+			func(p *parsed) any { return []uint64{p.Redis.Min, p.Redis.Max} }, []uint64{1, 1023}},
+		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any { return p.Redis.Max }, uint64(31)},
 		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.version }, false},
 	} {
@@ -68,7 +72,7 @@ func TestSettings(t *testing.T) {
 
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0"},
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65"},
 		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
@@ -81,7 +85,9 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 		"-http-port: -1: 0 to 65535 allowed",
 		"-datacenter-id: only the twitter layout has one",
 		"-time-unit=1.5ms: whole milliseconds",
-		"-redis=redis://h/0: worker ids leased from Redis: not in this release",
+		"-worker-id: with -redis worker ids are leased, not given",
+		"-redis: redis: a lease of 3s is too short",
+		"-lanes: 65: 1 to 64 allowed",
 		"KATSUBUSHI_SOCK_MODE=rwx: octal permissions",
 		"idle_timeout: -5s: 0s to",
 		"LOG_LEVEL=loud: debug, info",
@@ -100,6 +106,19 @@ func TestAMissingWorkerIDSaysHowToGiveOne(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := run(nil, environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "-worker-id: none given: 0 to 1023") {
 		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+}
+
+func TestRedisSettingsNeedRedis(t *testing.T) {
+	var stderr bytes.Buffer
+	run([]string{"-worker-id", "1", "-lanes", "2", "-min-worker-id", "0"}, environment("KATSUBUSHI_LEASE", "30s", "MAX_WORKER_ID", "7"), nil, &stderr)
+	for _, want := range []string{"-lanes: belongs to -redis", "-lease: belongs to -redis", "-max-worker-id: belongs to -redis"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("nothing says %q: %s", want, &stderr)
+		}
+	}
+	if strings.Contains(stderr.String(), "-min-worker-id") {
+		t.Errorf("kayac's default is no problem: %s", &stderr)
 	}
 }
 

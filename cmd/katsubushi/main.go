@@ -37,6 +37,8 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		switch args[0] {
 		case "inspect":
 			return inspect(args[1:], getenv, stdout, stderr)
+		case "lease":
+			return lease(args[1:], getenv, stdout, stderr)
 		case "state":
 			return state(args[1:], getenv, stdout, stderr)
 		case "healthcheck":
@@ -56,7 +58,7 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fmt.Fprintln(stdout, "katsubushi version:", version)
 		return exitOK
 	case len(p.args) > 0:
-		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, healthcheck)", p.args[0]))
+		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, lease, healthcheck)", p.args[0]))
 	}
 	if err := p.validate(); err != nil {
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
@@ -66,6 +68,9 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	}
 	p.Version = version
 	p.Log = logger(stderr, p.options)
+	for _, note := range p.notes {
+		p.Log.Warn(note)
+	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -117,6 +122,8 @@ func usage(fs *flag.FlagSet, w io.Writer) {
   katsubushi -worker-id N [flags]     serve
   katsubushi inspect [-json] ID...    take ids apart
   katsubushi state show|adopt|reset   look at, and mend, the files that record windows
+  katsubushi lease VERB -redis URL    the same for a pool of worker ids in Redis: init list stats release ...
+
   katsubushi healthcheck [-ready]     ask the daemon on this host whether it lives (or issues ids)
 
 Every flag can be given by the environment: those that kayac/go-katsubushi has by their bare name (WORKER_ID), the others with a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/server"
+	"github.com/katsubushi/katsubushi/workerid/redis"
 )
 
 // Config is everything that a Daemon is told. Nothing in it has a meaning of its own when zero, except where it says so.
@@ -17,7 +18,10 @@ type Config struct {
 	Version string // N.N.N, the first not 0: memcached's clients parse it
 	Log     *slog.Logger
 
-	WorkerIDs   []uint64         // one lane each; at least one, each within the layout, none twice
+	WorkerIDs   []uint64         // given by hand, one lane each, each within the layout, none twice; none with Redis
+	Redis       redis.Config     // where worker ids are leased if its URL is set; Layout, Now and Log are filled in
+	Lanes       int              // how many are leased: 1 to 64
+	Heartbeat   time.Duration    // mean time between two extensions of the leases; 0 = what suits the lease
 	Layout      generator.Layout // must pass Check
 	RandomStart bool             // see generator.Options
 	StateDir    string           // where the windows are recorded; empty = nowhere, see README on what is then not promised
@@ -45,6 +49,34 @@ type Config struct {
 	DebugPort   int // on localhost, when one of the next two is set
 	EnablePprof bool
 	EnableStats bool
+}
+
+// redisConfig is the settings of the store.
+func (c *Config) redisConfig() redis.Config {
+	r := c.Redis
+	r.Layout, r.Log = c.Layout.Fingerprint(), c.Log
+	return r
+}
+
+func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
+	if len(c.WorkerIDs) > 0 {
+		wrong("WorkerIDs", "with -redis worker ids are leased, not given")
+	}
+	if c.Redis.Max > c.Layout.MaxWorker() {
+		wrong("Redis.Max", "%d: at most %d in this layout", c.Redis.Max, c.Layout.MaxWorker())
+	}
+	if c.Lanes < 1 || c.Lanes > 64 {
+		wrong("Lanes", "%d: 1 to 64 allowed", c.Lanes)
+	}
+	if c.Heartbeat < 0 || c.Heartbeat > c.Redis.Lease/2 {
+		wrong("Heartbeat", "%v: at most half the lease, %v, allowed", c.Heartbeat, c.Redis.Lease/2)
+	}
+	s, err := redis.Open(c.redisConfig()) // it does not connect
+	if err != nil {
+		wrong("Redis", "%w", err)
+		return
+	}
+	s.Close()
 }
 
 // A FieldError is one thing that is wrong with a Config.
@@ -84,8 +116,11 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	if len(c.WorkerIDs) == 0 {
-		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet", c.Layout.MaxWorker())
+	switch {
+	case c.Redis.URL != "":
+		c.validateLeases(wrong)
+	case len(c.WorkerIDs) == 0:
+		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -redis, to lease one", c.Layout.MaxWorker())
 	}
 	const year = 365 * 24 * time.Hour
 	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)

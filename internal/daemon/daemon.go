@@ -69,7 +69,7 @@ func New(c Config) (*Daemon, error) {
 		commands: make([]protocol.Counters, c.Loops),
 	}
 	d.issuer = issuer.New(issuer.Config{
-		Lanes: len(c.WorkerIDs), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
+		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
 	err := d.loadSecrets()
@@ -251,7 +251,7 @@ func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- st
 	defer close(served)
 	d.addr = lns[0].Addr()
 	close(d.opened)
-	d.c.Log.Info("listening", "address", d.addr.String(), "engine", d.engine.Name(), "loops", len(lns), "worker_ids", d.c.WorkerIDs)
+	d.c.Log.Info("listening", "address", d.addr.String(), "engine", d.engine.Name(), "loops", len(lns))
 	configs := make([]protocol.Config, len(lns))
 	for loop := range configs {
 		configs[loop] = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/internal/metrics"
 	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis"
 	"github.com/katsubushi/katsubushi/workerid/static"
 )
 
@@ -29,6 +30,11 @@ type store interface {
 // openStore opens what remembers the windows of the worker ids.
 func (d *Daemon) openStore() (store, error) {
 	c := &d.c
+	if c.Redis.URL != "" {
+		r := c.redisConfig()
+		r.Now = d.clock.Now
+		return redis.Open(r)
+	}
 	if c.StateDir == "" {
 		c.Log.Warn("no state directory: ids may repeat if this host's clock goes back between two runs")
 		return static.NewEphemeral(static.EphemeralConfig{
@@ -41,16 +47,32 @@ func (d *Daemon) openStore() (store, error) {
 	})
 }
 
-// newKeeper makes the keeper of the leases, with a lane for each worker id.
+// newKeeper makes the keeper of the leases.
 func (d *Daemon) newKeeper() *workerid.Keeper {
-	requests := make([]workerid.Request, len(d.c.WorkerIDs))
+	requests, heartbeat := make([]workerid.Request, d.c.lanes()), static.Heartbeat
+	if d.c.Redis.URL != "" {
+		for lane := range requests {
+			requests[lane] = workerid.Request{Min: d.c.Redis.Min, Max: d.c.Redis.Max}
+		}
+		if heartbeat = d.c.Heartbeat; heartbeat == 0 {
+			heartbeat = redis.Heartbeat(d.c.Redis.Lease)
+		}
+	}
 	for lane, id := range d.c.WorkerIDs {
 		requests[lane] = workerid.Request{Min: id, Max: id}
 	}
 	return workerid.NewKeeper(workerid.Config{
 		Store: d.store, Lanes: d.issuer, Requests: requests,
-		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: static.Heartbeat, CheckTime: d.c.Layout.CheckTime, Log: d.c.Log,
+		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: heartbeat, CheckTime: d.c.Layout.CheckTime, Log: d.c.Log,
 	})
+}
+
+// lanes is how many worker ids the daemon has at once.
+func (c *Config) lanes() int {
+	if c.Redis.URL != "" {
+		return c.Lanes
+	}
+	return len(c.WorkerIDs)
 }
 
 // listenWhenServing opens the listeners once the first lane serves. The error is ctx's if it ends before.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/internal/clock"
@@ -159,7 +158,7 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},
 		{Name: "ssl_enabled", Value: yes(d.encrypted())},
 		{Name: "engine", Value: d.engine.Name()},
-		{Name: "worker_ids", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(d.c.WorkerIDs), " ", ","), "[]")},
+		{Name: "lanes", Value: d.c.lanes()},
 		{Name: "layout", Value: d.c.Layout.Name},
 		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 		{Name: "http_port", Value: d.c.HTTPPort},

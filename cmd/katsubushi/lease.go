@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons' flags]
+  init [-how new|wait|replace|migrated]   make the pool that -min-worker-id, -max-worker-id, -lease and the layout describe
+                                            new       never used before, or all who used it have given their leases back
+                                            wait      not so sure: its worker ids come one lease later
+                                            replace   other settings; all daemons have stopped. Its worker ids come one lease later
+                                            migrated  the last yaraus client has left
+  list                                    who has which worker id, and until when
+  stats                                   counts, by yaraus's names
+  release ID                              end the lease of an owner that is gone; if it lives after all, it gets another worker id
+  replicas [N]                            how many replicas must have a lease before it counts; -1: what each daemon's flag says
+  reset-clock                             accept Redis's clock after it was set back`
+
+// leaseTimeout bounds a command; init listens for three heartbeats first.
+const leaseTimeout = 30 * time.Second
+
+// lease is the operator's side of a pool of worker ids in Redis.
+func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	var verb, how string
+	var asJSON bool
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+		fs.BoolVar(&asJSON, "json", false, "")
+		fs.StringVar(&how, "how", string(redis.New), "")
+	})
+	if errors.Is(err, flag.ErrHelp) || verb == "-help" || verb == "-h" {
+		fmt.Fprintln(stdout, leaseUsage)
+		return exitOK
+	}
+	if p.Redis.URL == "" {
+		p.problems = append(p.problems, errors.New("-redis: none given"))
+	}
+	carryOut, err := p.leaseVerb(verb, how)
+	if err := errors.Join(append(p.problems, err)...); err != nil {
+		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
+		return exitUsage
+	}
+	config := p.Redis
+	config.Layout = p.Layout.Fingerprint()
+	config.Log = logger(stderr, p.options)
+	pool, err := redis.OpenPool(config)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitUsage
+	}
+	defer pool.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTimeout+3*redis.Heartbeat(config.Lease))
+	defer cancel()
+	result, err := carryOut(ctx, pool)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailure
+	}
+	if asJSON {
+		json.NewEncoder(stdout).Encode(result)
+		return exitOK
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	printLease(table, result)
+	table.Flush()
+	return exitOK
+}
+
+// leaseVerb checks the words of the command and returns what is to be done.
+func (p *parsed) leaseVerb(verb, how string) (func(context.Context, *redis.Pool) (any, error), error) {
+	n, numberErr := 0, errors.New("a number is needed")
+	if len(p.args) == 1 {
+		n, numberErr = strconv.Atoi(p.args[0])
+	}
+	switch {
+	case verb == "init" && len(p.args) == 0:
+		switch h := redis.How(how); h {
+		case redis.New, redis.Wait, redis.Replace, redis.Migrated:
+			return func(ctx context.Context, pool *redis.Pool) (any, error) {
+				result, err := pool.Init(ctx, h)
+				return initialised{result}, err
+			}, nil
+		}
+		return nil, fmt.Errorf("-how=%s: new, wait, replace or migrated allowed", how)
+	case verb == "list" && len(p.args) == 0:
+		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.List(ctx) }, nil
+	case verb == "stats" && len(p.args) == 0:
+		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.Stats(ctx) }, nil
+	case verb == "release" && (numberErr != nil || n < 0):
+		return nil, errors.New("lease release: one worker id is needed")
+	case verb == "release":
+		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.Release(ctx, uint64(n)) }, nil
+	case verb == "replicas" && len(p.args) == 0:
+		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.Replicas(ctx) }, nil
+	case verb == "replicas" && (numberErr != nil || n < -1):
+		return nil, errors.New("lease replicas: a number of replicas, or -1, is needed")
+	case verb == "replicas":
+		return func(ctx context.Context, pool *redis.Pool) (any, error) {
+			if err := pool.SetReplicas(ctx, n); err != nil {
+				return nil, err
+			}
+			return pool.Replicas(ctx)
+		}, nil
+	case verb == "reset-clock" && len(p.args) == 0:
+		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.ResetClock(ctx) }, nil
+	case len(p.args) > 0 && verb != "":
+		return nil, fmt.Errorf("lease %s: what is %q?", verb, p.args[0])
+	}
+	return nil, fmt.Errorf("lease %s: init, list, stats, release, replicas and reset-clock are there", verb)
+}
+
+// initialised is what came of `lease init`.
+type initialised struct {
+	Result string `json:"result"`
+}
+
+// printLease writes a result for people.
+func printLease(w io.Writer, result any) {
+	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
+	switch r := result.(type) {
+	case initialised:
+		fmt.Fprintln(w, map[string]string{
+			redis.Made:     "made: its worker ids can be had",
+			redis.Waiting:  "made: its worker ids can be had one lease from now",
+			redis.Adopted:  "made from a pool of yaraus's, whose clients may go on for now: `lease init -how migrated` when the last has left",
+			redis.Finished: "yaraus's clients may not come back",
+			redis.Present:  "there already: nothing was done",
+		}[r.Result])
+	case []redis.Lease:
+		fmt.Fprintln(w, "WORKER ID\tSTATE\tUNTIL\tOWNER")
+		for _, l := range r {
+			state := "free"
+			if l.Using {
+				state = "held"
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", l.Worker, state, moment(l.ExpireAt), l.Owner)
+		}
+	case redis.Stats:
+		for _, s := range []struct {
+			name  string
+			value any
+		}{
+			{"client_id_count", r.ClientIDCount}, {"get_id_count", r.GetIDCount}, {"get_id_success", r.GetIDSuccess},
+			{"get_id_no_available_id", r.GetIDNoAvailableID}, {"extend_ttl_count", r.ExtendTTLCount}, {"extend_ttl_success", r.ExtendTTLSuccess},
+			{"extend_ttl_ownership_error", r.ExtendTTLOwnershipError}, {"extend_ttl_expire_warning", r.ExtendTTLExpireWarning},
+			{"unusing_ids", r.UnusingIDs}, {"using_ids", r.UsingIDs},
+			{"using_ttl_max", r.UsingTTLMax}, {"using_ttl_mid", r.UsingTTLMid}, {"using_ttl_min", r.UsingTTLMin},
+			{"worker_ids", fmt.Sprintf("%d-%d", r.Min, r.Max)}, {"held", r.Held}, {"waits_until", moment(r.WaitsUntil)},
+			{"clock_back_seconds", r.ClockBack}, {"yaraus_clients_allowed", r.Yaraus}, {"fingerprint", r.Fingerprint},
+		} {
+			row(s.name, s.value)
+		}
+	case redis.Freed:
+		row("owner", r.Owner)
+		row("lease until", moment(r.ExpireAt))
+		row("next window starts after", moment(r.Until))
+	case redis.Replicas:
+		needed := strconv.Itoa(r.Needed)
+		if r.Needed < 0 {
+			needed = "what each daemon's -redis-replicas says"
+		}
+		row("needed", needed)
+		for _, c := range r.Connected {
+			row("connected", fmt.Sprintf("%s, %s, heard of %d s ago", c.Addr, c.State, c.Lag))
+		}
+	case redis.ClockReset:
+		row("Redis's clock", moment(r.Now))
+		row("it had been at", moment(r.Was))
+		row("worker ids are given out from", moment(r.WaitsUntil))
+	}
+}
+
+// moment writes a time, or a dash for none.
+func moment(t time.Time) string {
+	if t.IsZero() || t.Unix() == 0 {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}

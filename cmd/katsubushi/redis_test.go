@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+// A shortLease is the shortest that the default skew allows, so that tests need not wait for minutes.
+var shortLease = []string{"-max-skew", "200ms", "-lease", "6s", "-min-worker-id", "1", "-max-worker-id", "5"}
+
+// runLease runs `katsubushi lease` on a pool, as -json prints it.
+func runLease(t *testing.T, url string, result any, args ...string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	args = append(append([]string{"lease", args[0], "-json", "-redis", url}, shortLease...), args[1:]...)
+	if code := run(args, environment(), &stdout, &stderr); code != exitOK {
+		t.Fatalf("%q: exit code %d: %s", args, code, &stderr)
+	}
+	if err := json.Unmarshal(stdout.Bytes(), result); err != nil {
+		t.Fatalf("%s: %v", &stdout, err)
+	}
+}
+
+func initPool(t *testing.T, url string) {
+	t.Helper()
+	var made initialised
+	if runLease(t, url, &made, "init"); made.Result != redis.Made {
+		t.Fatalf("lease init: %s", made.Result)
+	}
+}
+
+func launchLeasing(t *testing.T, url string, more ...string) *process {
+	t.Helper()
+	return launch(t, append(append([]string{"-redis", url}, shortLease...), more...)...)
+}
+
+// workerOf is the worker id of a daemon's next id.
+func workerOf(t *testing.T, p *process) uint64 {
+	t.Helper()
+	return generator.Katsubushi().Decompose(hurry(t, p, 1)[0]).Worker
+}
+
+func TestProcessLeasesFromRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	url := server.URL()
+	httpPort := freePort(t)
+	first := launchLeasing(t, url, "-http-port", httpPort)
+	// It says what is missing, is un-ready, and goes on by itself.
+	await(t, "it says how to make the pool", func() bool { return strings.Contains(first.logged(), "lease init") })
+	await(t, "HTTP answers", func() bool {
+		resp, err := http.Get("http://127.0.0.1:" + httpPort + "/readyz")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusServiceUnavailable
+	})
+	initPool(t, url)
+	first.waitListening(t)
+	if w := workerOf(t, first); w != 1 {
+		t.Errorf("the first daemon has worker id %d", w)
+	}
+	second := launchLeasing(t, url, "-lanes", "2")
+	second.waitListening(t)
+	await(t, "both lanes of the second serve", func() bool { return strings.Count(second.logged(), `"state":"serving"`) == 2 })
+
+	var list []redis.Lease
+	runLease(t, url, &list, "list")
+	held := 0
+	for _, l := range list {
+		if l.Using {
+			held++
+		}
+	}
+	if len(list) != 5 || held != 3 {
+		t.Errorf("lease list: %+v", list)
+	}
+	namespace := url[strings.Index(url, "ns=")+3:]
+	if members := fmt.Sprint(server.Do("ZRANGE", namespace+":ids", "0", "-1")); members != "[A4 A5 A1 A2 A3]" {
+		t.Errorf("the least recently expired come first: %s", members)
+	}
+
+	// What is given back can be had at once.
+	first.Process.Signal(syscall.SIGTERM)
+	<-first.exited
+	third := launchLeasing(t, url, "-lanes", "3")
+	third.waitListening(t)
+	await(t, "all lanes of the third serve", func() bool { return strings.Count(third.logged(), `"state":"serving"`) == 3 })
+	var stats redis.Stats
+	if runLease(t, url, &stats, "stats"); stats.Held != 5 || stats.GetIDSuccess != 6 {
+		t.Errorf("lease stats: %+v", stats)
+	}
+}
+
+// TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's daemon: whatever holds the lease is
+// killed, and somebody else gets its worker id.
+func TestProcessKilledHolderAndSuccessor(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	initPool(t, url)
+	c := census{lanes: 1}
+	for range 3 {
+		// Four other daemons, so that there is one worker id to be had: the killed one's.
+		var others []*process
+		for range 4 {
+			o := launchLeasing(t, url)
+			o.waitListening(t)
+			others = append(others, o)
+		}
+		p := launchLeasing(t, url)
+		p.waitListening(t)
+		for _, d := range append(others, p) {
+			c.add(hurry(t, d, 200_000))
+		}
+		for _, d := range append(others, p) {
+			d.Process.Kill()
+		}
+	}
+	c.verdict(t)
+}
+
+func TestProcessServesThroughAnOutageOfRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	url := server.URL()
+	initPool(t, url)
+	p := launchLeasing(t, url)
+	p.waitListening(t)
+	c := census{lanes: 1}
+	server.Pause()
+	await(t, "it notices", func() bool { return strings.Contains(p.logged(), `"state":"degraded"`) })
+	c.add(hurry(t, p, 1000)) // not refused: the window is still its own
+	await(t, "its window ends", func() bool { return strings.Contains(p.logged(), `"state":"exhausted"`) })
+	conn := dial(t, "tcp", p.addr)
+	fmt.Fprintf(conn, "get id\r\n")
+	answer := make([]byte, 256)
+	n, _ := conn.Read(answer)
+	if !strings.HasPrefix(string(answer[:n]), "SERVER_ERROR lease expired ") {
+		t.Errorf("after the end of the window: %q", answer[:n])
+	}
+	server.Resume()
+	resumed := time.Now()
+	await(t, "it serves again", func() bool {
+		log := p.logged()
+		return strings.LastIndex(log, `"state":"serving"`) > strings.LastIndex(log, `"state":"exhausted"`)
+	})
+	t.Logf("serving again after %v", time.Since(resumed).Round(time.Millisecond))
+	c.add(hurry(t, p, 1000))
+	c.verdict(t)
+}
+
+func TestLeaseIsUsedRightly(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "init, list, stats, release, replicas and reset-clock are there"},
+		{[]string{"list"}, "-redis: none given"},
+		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "one worker id is needed"},
+		{[]string{"replicas", "-redis", "redis://127.0.0.1:1/0", "many"}, "a number of replicas"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "new, wait, replace or migrated"},
+		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
+	} {
+		var stderr bytes.Buffer
+		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
+		}
+	}
+}
