@@ -194,7 +194,11 @@ func (r *ring) close() {
 		timeout [2]int64
 		_       [4]uint64
 	}{flags: cancelAll | cancelAny, timeout: [2]int64{-1, -1}}
-	r.register(registerSyncCancel, unsafe.Pointer(&all), 1)
+	for errors.Is(r.register(registerSyncCancel, unsafe.Pointer(&all), 1), unix.EINTR) {
+	}
+	for r.bufRing != nil && r.enter() == nil && *r.cqHead != atomic.LoadUint32(r.cqTail) { // only now the operations end
+		atomic.StoreUint32(r.cqHead, atomic.LoadUint32(r.cqTail))
+	}
 	r.register(unregisterFiles, nil, 0)
 	unix.Close(r.fd)
 	for _, m := range [][]byte{r.sq, r.cq, r.memory, r.bufMemory} {
