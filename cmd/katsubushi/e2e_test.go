@@ -428,6 +428,20 @@ func TestProcessHTTP(t *testing.T) {
 	}
 }
 
+func TestProcessHasAProcessorBesideItsLoops(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "1")
+	debug := freePort(t)
+	p := start(t, "-worker-id", "6", "-loops", "2", "-enable-stats", "-debug-port", debug)
+	resp, err := http.Get("http://localhost:" + debug + "/debug/stats")
+	if err != nil {
+		t.Fatal(err, p.logged())
+	}
+	defer resp.Body.Close()
+	if b, _ := io.ReadAll(resp.Body); !strings.Contains(string(b), `"gomaxprocs":3,`) {
+		t.Errorf("with two loops: %s", b)
+	}
+}
+
 // freePort finds a port that was free a moment ago, for flags in which 0 means off.
 func freePort(t *testing.T) string {
 	t.Helper()
