@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server memcached libmemcached-tools
 
-.PHONY: build run test test-clients deps lint cross unit fuzz vuln image
+.PHONY: build run test test-clients soak bench deps lint cross unit fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -42,6 +42,13 @@ unit: ## every test under the race detector, and the whole daemon with each engi
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./internal/clienttest
+
+soak: ## simulated weeks, and a thousand restarts of the real daemon with kill -9 and its clock moved
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./internal/sim
+	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run Kill ./cmd/katsubushi
+
+bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
+	$(GO) run ./bench -out bench/RESULTS.md
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./...); do \
