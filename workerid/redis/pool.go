@@ -198,7 +198,7 @@ type Lease struct {
 	Owner    string    `json:"client_id"` // who has it, or had it last and did not give it back
 	ExpireAt time.Time `json:"expire_at"` // it can be had afterwards; zero: never used
 	Using    bool      `json:"using"`     // it cannot be had
-	TTL      float64   `json:"ttl"`       // until it can, in s
+	TTL      float64   `json:"ttl"`       // until it can, in s; negative: since then; 0: never used
 	From     time.Time `json:"from"`      // the window of ids that Owner was granted, if a daemon of ours had it
 	Until    time.Time `json:"until"`
 }
@@ -219,7 +219,10 @@ func leases(d script.Dump) []Lease {
 	all := make([]Lease, 0, len(d.Order))
 	for _, w := range d.Order {
 		at := int64(math.Round(d.IDs[w] * 1000))
-		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: moment(at), Using: at >= d.Now, TTL: float64(at-d.Now) / 1000}
+		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: moment(at), Using: at >= d.Now}
+		if at != 0 {
+			l.TTL = float64(at-d.Now) / 1000
+		}
 		if mark, _, lo, err := script.ParseRecord(d.Marks[w]); err == nil && l.Owner != "" {
 			l.From, l.Until = moment(lo), moment(mark)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/internal/redistest"
 	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
 )
 
 // fakeTime lets a script see the clock that is its last argument.
@@ -37,6 +38,7 @@ type world struct {
 	server *redistest.Server
 	config Config
 	clock  *atomic.Int64
+	real   bool // everybody has the real clock instead
 
 	mu      sync.Mutex
 	windows map[uint64][]window
@@ -87,13 +89,22 @@ func worldOf(t *testing.T, s *redistest.Server) *world {
 	return w
 }
 
-func (w *world) now() int64       { return w.clock.Load() }
+func (w *world) now() int64 {
+	if w.real {
+		return time.Now().UnixMilli()
+	}
+	return w.clock.Load()
+}
+
 func (w *world) advance(ms int64) { w.clock.Add(ms) }
 
 func (w *world) key(name string) string { return redistest.Namespace(w) + ":" + name }
 
 // fake makes a wire's scripts see the world's clock.
 func (w *world) fake(wire *wire) {
+	if w.real {
+		return
+	}
 	wire.before, wire.extra = fakeTime, func() []string { return []string{strconv.FormatInt(w.now(), 10)} }
 }
 
@@ -223,11 +234,18 @@ func (d *daemon) release(last int64) error {
 	return err
 }
 
+// remembered is a copy of the daemon's memory.
+func (d *daemon) remembered() *script.Memory {
+	d.wire.turn <- struct{}{}
+	defer func() { <-d.wire.turn }()
+	return d.memory.Clone()
+}
+
 // copied is a copy of the daemon's process, with a connection of its own.
 func (d *daemon) copied() *daemon {
 	d.Helper()
-	c := d.world.daemon(func(c *Config) { *c = d.c })
-	c.memory, c.owner, c.grant = *d.memory.Clone(), d.owner, d.grant
+	c := d.world.daemon() // not over a proxy
+	c.memory, c.owner, c.grant = *d.remembered(), d.owner, d.grant
 	return c
 }
 

@@ -1,0 +1,285 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// A pair is a master, a replica that is reached over a proxy which can lose what the master sends, and a proxy for daemons, which is
+// what tells them who the master is.
+type pair struct {
+	*world
+	replica     *redistest.Server
+	replication *redistest.Proxy
+	front       *redistest.Proxy
+}
+
+func newPair(t *testing.T) *pair {
+	w := newWorld(t)
+	p := &pair{world: w, replication: redistest.NewProxy(t, w.server.Addr()), front: redistest.NewProxy(t, w.server.Addr())}
+	p.replica = w.server.ReplicaAt(p.replication.Addr())
+	w.config.URL = "redis://" + p.front.Addr() + "/0?ns=" + redistest.Namespace(t)
+	return p
+}
+
+// catchUp waits until the replica has everything.
+func (p *pair) catchUp() {
+	p.Helper()
+	p.Until("the replica has everything", func() bool {
+		return p.server.Info("master_repl_offset") == p.replica.Info("slave_repl_offset")
+	})
+}
+
+func (p *pair) Until(what string, ok func() bool) {
+	p.Helper()
+	redistest.Until(p.T, what, ok)
+}
+
+// failOver makes the replica the master, without what was dropped, and sends daemons there.
+func (p *pair) failOver() {
+	p.Helper()
+	p.front.Cut()
+	p.replication.Refuse(true)
+	p.replication.Cut()
+	p.replica.Promote()
+	p.front.Retarget(p.replica.Addr())
+}
+
+func TestFailOverLosingTheLastWrites(t *testing.T) {
+	p := newPair(t)
+	holders := p.holders(2)
+	p.catchUp()
+	p.replication.Answers(redistest.Drop) // from here on the replica hears nothing
+	last := p.daemon()
+	last.acquire()
+	p.advance(20000)
+	for _, d := range append(holders, last) {
+		d.extend()
+	}
+	p.server.Kill()
+	p.failOver()
+	if p.record3() != "" {
+		t.Fatal("nothing was lost")
+	}
+	loss := p.now() + 5000
+	p.keepTheirIDs(append(holders, last)) // even the one whose acquisition was lost
+	newcomer := p.daemon()
+	p.want(newcomer.settleAcquire(), workerid.ErrNoID)
+	if err := holders[0].release(p.now()); err != nil {
+		t.Fatal(err)
+	}
+	p.waits(newcomer, loss)
+}
+
+func (p *pair) record3() string {
+	s, _ := p.replica.Do("HGET", p.key("hw"), "A3").(string)
+	return s
+}
+
+// settleAcquire tries until the answer is certain.
+func (d *daemon) settleAcquire() error {
+	err := d.tryAcquire(patience)
+	for range 5 {
+		if err == nil || certain(err) {
+			break
+		}
+		err = d.tryAcquire(patience)
+	}
+	return err
+}
+
+// A worker id passed to somebody else, which the new master never heard of: whoever had it before does not get it back.
+func TestFailOverLosingASuccession(t *testing.T) {
+	p := newPair(t)
+	p.config.Max = 1
+	before := p.holders(1)[0]
+	p.catchUp()
+	p.advance(lease + 1) // it stood still all that time
+	p.replication.Answers(redistest.Drop)
+	after := p.daemon()
+	after.acquire()
+	p.server.Kill()
+	p.failOver()
+	p.want(before.settle(), workerid.ErrLost)
+	after.extend()
+	p.want(before.settle(), workerid.ErrLost)
+}
+
+func TestFailOverLosingNothing(t *testing.T) {
+	p := newPair(t)
+	p.config.Replicas = 1
+	holders := p.holders(2)
+	p.failOver()
+	p.config.Replicas = 0
+	for _, d := range holders {
+		d.wire.needed, d.terms.Replicas = 0, 0
+	}
+	p.keepTheirIDs(holders)
+}
+
+// The old master comes back without having been restarted or refilled, and with what it had: only its replication id is another.
+func TestFailBackWithoutRestart(t *testing.T) {
+	p := newPair(t)
+	holders := p.holders(2)
+	p.catchUp()
+	p.failOver()
+	p.keepTheirIDs(holders)
+	p.advance(lease)
+	p.keepTheirIDs(holders)
+	third := p.daemon()
+	third.acquire() // the old master knows nothing of it
+	run, replid := p.server.Info("run_id"), p.server.Info("master_replid")
+
+	p.server.Do("REPLICAOF", "127.0.0.1", 1) // nobody there
+	p.want(p.daemonAt(p.server).settleAcquire(), ErrNotMaster)
+	p.front.Cut()
+	p.front.Retarget(p.server.Addr())
+	p.server.Promote()
+	if p.server.Info("run_id") != run || p.server.Info("master_replid") == replid {
+		t.Fatal("not what is to be tested")
+	}
+	newcomer, loss := p.daemon(), p.now()+5000 // when the holders' records prove to be old
+	p.want(newcomer.settleAcquire(), workerid.ErrNoID)
+	p.keepTheirIDs(append(holders, third))
+	if err := third.release(p.now()); err != nil {
+		t.Fatal(err)
+	}
+	p.waits(newcomer, loss)
+}
+
+func (w *world) daemonAt(s *redistest.Server) *daemon {
+	w.Helper()
+	return w.daemon(func(c *Config) { c.URL = "redis://" + s.Addr() + "/0?ns=" + redistest.Namespace(w) })
+}
+
+func TestReplicasAreNotWrittenTo(t *testing.T) {
+	w := newWorld(t)
+	w.holders(1)
+	r := w.server.Replica()
+	for _, readOnly := range []string{"yes", "no"} {
+		r.Do("CONFIG", "SET", "replica-read-only", readOnly)
+		w.want(w.daemonAt(r).tryAcquire(patience), ErrNotMaster)
+	}
+}
+
+// A master that is cut off from the others can grant nothing when grants must be elsewhere too.
+func TestTwoMasters(t *testing.T) {
+	p := newPair(t)
+	p.config.Replicas = 1
+	holders := p.holders(1)
+	p.replication.Answers(redistest.Drop)
+	p.replication.Requests(redistest.Drop)
+	cutOff := p.daemonAt(p.server)
+	p.want(cutOff.tryAcquire(patience), workerid.ErrUnconfirmed)
+	p.want(cutOff.tryExtend(patience), workerid.ErrUnconfirmed)
+	if cutOff.grant.Hi >= cutOff.grant.Lo {
+		t.Errorf("%+v", cutOff.grant)
+	}
+	p.failOver()
+	if err := p.pool().SetReplicas(context.Background(), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.keepTheirIDs(holders)
+	p.want(cutOff.tryExtend(patience), workerid.ErrUnconfirmed)
+}
+
+func TestWAITShort(t *testing.T) {
+	w := newWorld(t)
+	w.config.Replicas = 2
+	proxies := []*redistest.Proxy{redistest.NewProxy(t, w.server.Addr()), redistest.NewProxy(t, w.server.Addr())}
+	for _, p := range proxies {
+		w.server.ReplicaAt(p.Addr())
+	}
+	w.init(New)
+	w.advance(1)
+	d, early := w.daemon(), w.daemon()
+	early.acquire()
+	for _, p := range proxies {
+		p.Requests(redistest.Hold) // acknowledgements
+	}
+	w.want(d.tryAcquire(patience), workerid.ErrUnconfirmed)
+	w.want(early.tryExtend(patience), workerid.ErrUnconfirmed)
+	before := d.grant
+	proxies[0].Requests(redistest.Pass)
+	w.want(d.tryExtend(patience), workerid.ErrUnconfirmed) // one of two
+	proxies[1].Requests(redistest.Pass)
+	d.extend() // the same worker id, from the same start
+	if d.grant.Worker != before.Worker || d.grant.Lo != before.Lo {
+		t.Errorf("%+v became %+v", before, d.grant)
+	}
+	early.extend()
+	if s := d.Status(); s.Needed != 2 || s.Replicas != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestMoreReplicasThanMustHaveIt(t *testing.T) {
+	w := newWorld(t)
+	w.config.Replicas = 1
+	w.server.Replica()
+	d := w.holders(1)[0]
+	w.server.Replica()
+	w.want(d.tryExtend(patience), ErrReplicas)
+	w.want(w.daemon().tryAcquire(patience), ErrReplicas)
+	p := w.pool()
+	if r, err := p.Replicas(t.Context()); err != nil || r.Needed != -1 || len(r.Connected) != 2 || r.Connected[0].State != "online" || !strings.HasPrefix(r.Connected[0].Addr, "127.0.0.1:") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := p.SetReplicas(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	d.extend()
+	if s := d.Status(); s.Needed != 2 {
+		t.Errorf("%+v", s)
+	}
+	if r, err := p.Replicas(t.Context()); err != nil || r.Needed != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := p.SetReplicas(t.Context(), -1); err != nil {
+		t.Fatal(err)
+	}
+	w.want(d.tryExtend(patience), ErrReplicas)
+}
+
+// Sentinel fails over to a replica that lost the last writes. Dropping them takes no packet filter: the replica reaches its master over a
+// proxy that throws away what the master sent, and by which Sentinel and the daemons know the master.
+func TestSentinelFailOverWithLostWrites(t *testing.T) {
+	w := newWorld(t)
+	front := redistest.NewProxy(t, w.server.Addr())
+	front.OnlyFor("127.0.0.2")
+	replica := w.server.ReplicaAt(front.Addr(), "--bind-source-addr", "127.0.0.2")
+	sentinels := redistest.Sentinels(t, 3, 1, front.Addr())
+	w.config.URL = fmt.Sprintf("redis+sentinel://127.0.0.1:1,%s,%s,%s/main/0?ns=%s", sentinels[0].Addr(), sentinels[1].Addr(), sentinels[2].Addr(), redistest.Namespace(t))
+	holders := w.holders(2)
+	w.server.Until("the replica has everything", func() bool { return w.server.Info("master_repl_offset") == replica.Info("slave_repl_offset") })
+	front.Answers(redistest.Drop)
+	last := w.daemon()
+	last.acquire()
+	w.advance(20000)
+	for _, d := range append(holders, last) {
+		d.extend()
+	}
+	front.Refuse(true)
+	w.server.Kill()
+	front.Cut()
+	sentinels[0].Kill()
+	w.server.Until("Sentinel has failed over", func() bool { return replica.Info("role") == "master" })
+	if v, _ := replica.Do("HGET", w.key("hw"), "A3").(string); v != "" {
+		t.Fatal("nothing was lost")
+	}
+	w.server.Until("a daemon is back", func() bool { return holders[0].tryExtend(patience) == nil })
+	loss := w.now() + 5000 // when the others come
+	w.keepTheirIDs(append(holders, last))
+	if s := last.Status(); s.Addr != replica.Addr() {
+		t.Errorf("%+v", s)
+	}
+	if err := last.release(w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.waits(w.daemon(), loss)
+}

@@ -1,0 +1,387 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis/script"
+)
+
+const soon = 300 * time.Millisecond // a timeout for calls that get no answer
+
+func (w *world) proxied() (*redistest.Proxy, *daemon) {
+	p := redistest.NewProxy(w, w.server.Addr())
+	return p, w.daemon(w.through(p))
+}
+
+// uncertain checks that an error leaves open whether the call was carried out.
+func (w *world) uncertain(err error) {
+	w.Helper()
+	if err == nil || certain(err) || errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrUnconfirmed) {
+		w.Fatalf("error is %v", err)
+	}
+}
+
+// record is what Redis has about a worker id, to see that a call was carried out.
+func (w *world) record(member string) string {
+	s, _ := w.server.Do("HGET", w.key("hw"), member).(string)
+	return s
+}
+
+func TestReplyLostAfterExecution(t *testing.T) {
+	w := newWorld(t)
+	w.init(New)
+	w.advance(1)
+	w.daemon().acquire() // and Redis knows the script
+	p, d := w.proxied()
+	d.extendNothing()
+	p.Answers(redistest.Drop)
+	w.uncertain(d.tryAcquire(soon))
+	w.server.Until("the acquisition is carried out", func() bool { return w.record("A2") != "" })
+	p.Answers(redistest.Pass)
+	p.Cut()
+	for range 5 {
+		if err := d.tryAcquire(patience); err == nil || certain(err) {
+			break
+		}
+	}
+	if d.grant.Worker != 2 {
+		t.Errorf("what was granted unheard is not found again: %+v", d.grant)
+	}
+	for range 3 { // and extensions
+		before := w.record("A2")
+		p.Answers(redistest.Drop)
+		w.advance(1000)
+		w.uncertain(d.tryExtend(soon))
+		w.server.Until("the extension is carried out", func() bool { return w.record("A2") != before })
+		p.Answers(redistest.Pass)
+		p.Cut()
+		d.extend()
+	}
+}
+
+// extendNothing connects.
+func (d *daemon) extendNothing() {
+	if err := d.tryExtend(patience); !errors.Is(err, workerid.ErrLost) {
+		d.Fatal(err)
+	}
+}
+
+// A request that is still under way when everybody has given it up does no harm, however late it arrives.
+func TestLateExtendAfterRelease(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 1
+	w.init(New)
+	w.advance(1)
+	p, d := w.proxied()
+	d.acquire()
+	other := d.copied() // the same process over a new connection
+	p.Requests(redistest.Hold)
+	w.uncertain(d.tryExtend(soon))
+	if err := other.release(w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(1)
+	next := w.daemon()
+	next.acquire()
+	before := w.record("A1")
+	count := w.server.Do("HGET", w.key("stats"), "extend_ttl_count")
+	p.Requests(redistest.Pass)
+	w.server.Until("the late extension arrives", func() bool { return w.server.Do("HGET", w.key("stats"), "extend_ttl_count") != count })
+	if now := w.record("A1"); now != before {
+		t.Errorf("the record was %q and is %q", before, now)
+	}
+	next.extend()
+}
+
+func TestMemoryClone(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	c := d.copied()
+	w.advance(1000)
+	d.extend()
+	w.want(c.settle(), workerid.ErrCloned)
+	d.extend()
+	// The one that comes first goes on, whichever it is; and a lost answer does not make it a clone.
+	c = d.copied()
+	w.advance(1000)
+	c.extend()
+	w.want(d.settle(), workerid.ErrCloned)
+}
+
+func TestPartition(t *testing.T) {
+	w := newWorld(t)
+	w.init(New)
+	w.advance(1)
+	p, d := w.proxied()
+	d.acquire()
+	p.Requests(redistest.Hold)
+	p.Answers(redistest.Hold)
+	for range 3 {
+		w.advance(5000)
+		w.uncertain(d.tryExtend(soon))
+	}
+	w.advance(lease) // its window is over
+	p.Requests(redistest.Pass)
+	p.Answers(redistest.Pass)
+	d.extend() // and goes on where it ended: nobody took the worker id
+}
+
+func TestSIGSTOPOfRedis(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	w.server.Pause()
+	w.uncertain(d.tryExtend(soon))
+	w.uncertain(d.tryExtend(soon)) // not even sent
+	w.server.Resume()
+	d.extend()
+	if n := len(d.remembered().Releasing(script.Release{Grant: d.grant}).Known); n != 1 {
+		t.Errorf("%d tokens are remembered", n)
+	}
+}
+
+func TestCLIENTPAUSE(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	w.server.Do("CLIENT", "PAUSE", 1000)
+	w.uncertain(d.tryExtend(soon))
+	d.extend()
+}
+
+func TestBUSY(t *testing.T) {
+	w := newWorld(t, "--lua-time-limit", "20")
+	d := w.holders(1)[0]
+	busy := w.server.Client()
+	go busy.Eval(context.Background(), "while true do end", nil)
+	w.server.Until("the server says BUSY", func() bool {
+		err := d.tryExtend(patience)
+		return err != nil && strings.Contains(err.Error(), "BUSY")
+	})
+	w.uncertain(d.tryExtend(patience))
+	w.server.Do("SCRIPT", "KILL")
+	w.server.Until("it is extended again", func() bool { return d.tryExtend(patience) == nil })
+}
+
+func TestOOM(t *testing.T) {
+	w := newWorld(t, "--maxmemory-policy", "noeviction")
+	d := w.holders(1)[0]
+	newcomer := w.daemon()
+	w.server.Do("CONFIG", "SET", "maxmemory", 1)
+	for _, err := range []error{d.tryExtend(patience), newcomer.tryAcquire(patience), d.tryExtend(patience)} {
+		if w.uncertain(err); !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("error is %v", err)
+		}
+	}
+	w.server.Do("CONFIG", "SET", "maxmemory", 0)
+	d.extend()
+	newcomer.acquire()
+}
+
+func TestMISCONF(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	if err := os.RemoveAll(w.server.Dir); err != nil {
+		t.Fatal(err)
+	}
+	w.server.Do("CONFIG", "SET", "save", "3600 1")
+	w.server.Do("BGSAVE")
+	w.server.Until("the server says MISCONF", func() bool {
+		err := d.tryExtend(patience)
+		return err != nil && strings.Contains(err.Error(), "MISCONF")
+	})
+	w.server.Do("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	d.extend()
+}
+
+func TestLOADING(t *testing.T) {
+	w := newWorld(t, "--appendonly", "yes", "--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024")
+	d := w.holders(1)[0]
+	p := w.server.Client().Pipeline()
+	for i := range 500 {
+		p.Set(context.Background(), fmt.Sprint("key", i), strings.Repeat("y", 200), 0)
+	}
+	if _, err := p.Exec(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	w.server.Do("BGREWRITEAOF")
+	w.server.Until("it is rewritten", func() bool { return w.server.Info("aof_rewrite_in_progress") == "0" })
+	w.server.Kill()
+	w.server.LaunchOnly()
+	saw := false
+	w.server.Until("it is extended again", func() bool {
+		err := d.tryExtend(patience)
+		saw = saw || err != nil && strings.Contains(err.Error(), "LOADING")
+		return err == nil
+	})
+	if !saw {
+		t.Error("LOADING was not seen")
+	}
+}
+
+func TestClockOfRedis(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	skewed := int64(0)
+	slow := w.daemon(func(c *Config) { c.Now = func() int64 { return w.now() + skewed } })
+	for _, skewed = range []int64{2001, -2001} {
+		w.want(slow.tryAcquire(patience), workerid.ErrSkew)
+	}
+	skewed = -2000
+	slow.acquire()
+
+	w.advance(-2000) // as much as a fail-over may bring: time stands still
+	d.extendTo(d.now() + 2000 + lease)
+	w.advance(-1)
+	w.want(d.tryExtend(patience), ErrClockBack)
+	w.want(w.daemon().tryAcquire(patience), ErrClockBack)
+
+	w.advance(-3600000)
+	if s, err := w.pool().Stats(context.Background()); err != nil || s.ClockBack != 3602.001 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	r, err := w.pool().ResetClock(context.Background())
+	if err != nil || r.Was.Sub(r.Now) != 3602001*time.Millisecond || r.WaitsUntil.Sub(r.Now) != long*time.Millisecond {
+		t.Errorf("%+v, %v", r, err)
+	}
+	before := d.grant.Hi
+	if err := d.tryExtend(patience); err != nil || d.grant.Hi != before {
+		t.Errorf("%+v, %v", d.grant, err)
+	}
+	w.waits(w.daemon(), w.now())
+}
+
+func (d *daemon) extendTo(hi int64) {
+	d.Helper()
+	if err := d.tryExtend(patience); err != nil || d.grant.Hi != hi {
+		d.Fatalf("%+v, %v; should reach %d", d.grant, err, hi)
+	}
+}
+
+func TestPoolOf3With5Daemons(t *testing.T) {
+	w := newWorld(t)
+	w.init(New)
+	w.advance(1)
+	var all []*daemon
+	for range 5 {
+		all = append(all, w.daemon())
+	}
+	served := map[*daemon]int{}
+	holds := map[*daemon]bool{}
+	for round := range 200 {
+		w.advance(5000)
+		for i := range all {
+			d := all[(i+round)%len(all)]
+			switch {
+			case holds[d] && (round+i)%17 == 0: // crashes: its worker id comes free when its lease ends
+				holds[d] = false
+				d.owner = workerid.NewOwner()
+			case holds[d] && (round+i)%13 == 0:
+				if err := d.release(w.now()); err != nil {
+					t.Fatal(err)
+				}
+				holds[d] = false
+			case holds[d]:
+				d.extend()
+				served[d]++
+			default:
+				err := d.tryAcquire(patience)
+				if holds[d] = err == nil; err != nil && !errors.Is(err, workerid.ErrNoID) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for i, d := range all {
+		if served[d] == 0 {
+			t.Errorf("daemon %d never had a worker id", i)
+		}
+	}
+}
+
+// Real clocks: the daemons of a fleet start at once, and then Redis stands still for longer than any call waits.
+func TestStallUnder1000Clients(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max, w.config.Now = 1000, nil
+	w.real = true
+	w.init(New)
+	all := make([]*daemon, 1000)
+	for i := range all {
+		all[i] = w.daemon()
+	}
+	each := func(f func(d *daemon)) {
+		var wg sync.WaitGroup
+		for _, d := range all {
+			wg.Go(func() { f(d) })
+		}
+		wg.Wait()
+	}
+	each(func(d *daemon) {
+		for deadline := time.Now().Add(30 * time.Second); d.tryAcquire(time.Second) != nil; {
+			if time.Now().After(deadline) {
+				t.Error("no worker id")
+				return
+			}
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	w.server.Pause()
+	stalled := time.AfterFunc(2500*time.Millisecond, w.server.Resume)
+	defer stalled.Stop()
+	each(func(d *daemon) {
+		for deadline := time.Now().Add(30 * time.Second); ; {
+			err := d.tryExtend(time.Second)
+			switch {
+			case err == nil:
+				return
+			case errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrCloned) || time.Now().After(deadline):
+				t.Errorf("%+v: %v", d.grant, err)
+				return
+			}
+		}
+	})
+	held := map[uint64]bool{}
+	for _, d := range all {
+		held[d.grant.Worker] = true
+	}
+	if len(held) != 1000 {
+		t.Errorf("%d worker ids are held by 1000 daemons", len(held))
+	}
+	if n := w.server.Info("total_connections_received"); n != "" {
+		t.Logf("%s connections were made", n)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	w := newWorld(t)
+	docs, err := os.ReadFile("../../docs/REDIS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, _ := strings.Cut(string(docs), "\nACL SETUSER ")
+	rule, _, _ = strings.Cut("ACL SETUSER "+rule, "\n")
+	var args []any
+	for word := range strings.FieldsSeq(strings.ReplaceAll(rule, "~NAME:*", "~"+redistest.Namespace(t)+":*")) {
+		args = append(args, word)
+	}
+	w.server.Do(args...)
+	w.config.URL = "redis://katsubushi:secret@" + w.server.Addr() + "/0?ns=" + redistest.Namespace(t)
+	w.keepTheirIDs(w.holders(2))
+	p := w.pool()
+	if l, err := p.List(t.Context()); err != nil || len(l) != 3 {
+		t.Errorf("%v, %v", l, err)
+	}
+	w.config.URL = strings.Replace(w.config.URL, "secret", "wrong", 1)
+	if err := w.daemon().tryAcquire(patience); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("error is %v", err)
+	}
+}

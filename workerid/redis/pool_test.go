@@ -1,0 +1,142 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+func TestListAndStats(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.pool().List(t.Context()); err == nil {
+		t.Error("listed no pool")
+	}
+	w.init(New)
+	w.advance(1)
+	d := w.daemon()
+	d.acquire()
+	w.advance(10000)
+	d.extend()
+	l, err := w.pool().List(t.Context())
+	if err != nil || len(l) != 3 || l[0].Worker != 2 || l[1].Worker != 3 || l[0].Using || l[0].TTL != 0 || !l[0].ExpireAt.IsZero() {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	want := Lease{
+		Worker: 1, Owner: d.owner, ExpireAt: time.UnixMilli(w.now() + lease).UTC(), Using: true, TTL: 60,
+		From: time.UnixMilli(d.grant.Lo).UTC(), Until: time.UnixMilli(d.grant.Hi).UTC(),
+	}
+	if l[2] != want {
+		t.Errorf("%+v, not %+v", l[2], want)
+	}
+	s, err := w.pool().Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s != (Stats{
+		ClientIDCount: 1, GetIDCount: 1, GetIDSuccess: 1, ExtendTTLCount: 1, ExtendTTLSuccess: 1, UnusingIDs: 2, UsingIDs: 1, UsingTTLMax: 60, UsingTTLMid: 60,
+		UsingTTLMin: 60, Min: 1, Max: 3, Fingerprint: w.config.Fingerprint(), Held: 1, WaitsUntil: time.UnixMilli(startOfTime).UTC(),
+	}) {
+		t.Errorf("%+v", s)
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{ // yaraus's
+		"client_id_count", "client_get_id_count", "get_id_success", "get_id_no_available_id", "extend_ttl_count", "extend_ttl_success",
+		"extend_ttl_ownership_error", "extend_ttl_expire_warning", "unusing_ids", "using_ids", "using_ttl_max", "using_ttl_mid", "using_ttl_min",
+	} {
+		if !strings.Contains(string(b), `"`+name+`":`) {
+			t.Errorf("%s is missing in %s", name, b)
+		}
+	}
+}
+
+// An operator ends a lease. Its holder may live, and goes on to the end of its window: the next one starts after it.
+func TestOperatorsRelease(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 1
+	d := w.holders(1)[0]
+	next := w.daemon()
+	w.want(next.tryAcquire(patience), workerid.ErrNoID)
+	f, err := w.pool().Release(t.Context(), 1)
+	if err != nil || f.Owner != d.owner || f.Until.UnixMilli() != d.grant.Hi || f.ExpireAt.UnixMilli() != d.grant.Hi {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	w.want(d.tryExtend(patience), workerid.ErrLost)
+	w.advance(1)
+	if next.acquire(); next.grant.Lo != d.grant.Hi+1 || next.grant.Hi > w.now()+lease {
+		t.Errorf("%+v after %+v", next.grant, d.grant)
+	}
+	w.advance(lease)
+	next.extend()
+	if _, err := w.pool().Release(t.Context(), 7); err == nil {
+		t.Error("released what there is not")
+	}
+}
+
+func TestOtherSettings(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	if got := w.init(New); got != Present {
+		t.Errorf("init: %s", got)
+	}
+	w.config.Lease, w.config.Max = 2*DefaultLease, 5
+	_, err := w.pool().initialise(t.Context(), New)
+	w.want(err, workerid.ErrForeignPool)
+	_, err = w.pool().initialise(t.Context(), Replace)
+	w.want(err, ErrHeld)
+	if err := d.release(w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(1)
+	if got := w.init(Replace); got != Waiting {
+		t.Errorf("init: %s", got)
+	}
+	w.want(d.tryAcquire(patience), workerid.ErrForeignPool)
+	loss := w.now()
+	n := w.daemon()
+	w.clock.Store(loss + long + lease)
+	w.want(n.tryAcquire(patience), workerid.ErrNoID) // the longer lease counts
+	w.advance(1)
+	g, err := n.Acquire(context.Background(), workerid.Request{Owner: "n", Min: 1, Max: 5})
+	if err != nil || g.Hi != w.now()+2*lease {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if l, err := w.pool().List(t.Context()); err != nil || len(l) != 5 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// Where a pool was lost, init listens for daemons that still hold worker ids, and leaves the making to them.
+func TestInitListens(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	w.server.Do("FLUSHALL")
+	type outcome struct {
+		result string
+		err    error
+	}
+	calls := func() string {
+		_, line, _ := strings.Cut(fmt.Sprint(w.server.Do("INFO", "commandstats")), "cmdstat_eval:")
+		return line[:strings.IndexByte(line, ',')]
+	}
+	before := calls()
+	done := make(chan outcome)
+	p := w.pool()
+	go func() {
+		result, err := p.Init(context.Background(), New)
+		done <- outcome{result, err}
+	}()
+	w.server.Until("it listens", func() bool { return calls() != before })
+	d.extend()
+	if o := <-done; o.err != nil || o.result != Present {
+		t.Errorf("%+v", o)
+	}
+	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+}
