@@ -107,9 +107,10 @@ func TestLastReplySurvivesUnreadInput(t *testing.T) {
 
 func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
+		const size = 130*70_000 + 60_000 // the last piece is large, but no full reply
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
-		for _, in := range []string{"echo 1\r\necho 2\r\nunfinished", "echo 1\r\nbig 9000000\r\necho 2\r\n"} {
+		for _, in := range []string{"echo 1\r\necho 2\r\nunfinished", fmt.Sprintf("echo 1\r\nbig %d\r\necho 2\r\n", size)} {
 			c := r.dial()
 			c.say("%s", in)
 			if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
@@ -117,7 +118,7 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 			}
 			c.expect("1\r\n")
 			if strings.Contains(in, "big") {
-				c.expectBig(9_000_000)
+				c.expectBig(size)
 			}
 			c.expect("2\r\n")
 			c.expectEOF()
@@ -125,6 +126,49 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 		}
 		eventually(t, func() string { return r.open(0) })
 	})
+}
+
+// Wherever in a reply the socket's buffer is full, also in the last bytes that a client which has nothing more to say will get.
+func TestReplyFallsShortAnywhere(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		if p.network != "unix" {
+			t.Skip("the buffers of TCP grow")
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for size := 60_000; size < 500_000; size += 70_000 {
+			c := r.dial()
+			before := r.counters.BytesRead.Load()
+			c.say("big %d\r\n", size)
+			c.Conn.(*net.UnixConn).CloseWrite()
+			eventually(t, func() string {
+				if r.counters.BytesRead.Load() == before {
+					return "not read"
+				}
+				return ""
+			})
+			r.settled()
+			c.expectBig(size)
+			c.expectEOF()
+			c.Close()
+		}
+	})
+}
+
+// settled waits until nothing is read or written any more.
+func (r *rig) settled() (read, written uint64) {
+	r.t.Helper()
+	calm := 0
+	eventually(r.t, func() string {
+		if n, w := r.counters.BytesRead.Load(), r.counters.BytesWritten.Load(); n != read || w != written {
+			read, written, calm = n, w, 0
+		}
+		if calm++; calm < 50 {
+			return "still moving"
+		}
+		return ""
+	})
+	return read, written
 }
 
 // open says what is wrong if not n connections are open.
@@ -264,18 +308,13 @@ func TestClientsThatDoNotRead(t *testing.T) {
 				}
 			}()
 		}
-		var written, read uint64
-		stable := 0
-		eventually(t, func() string { // until neither moves any more
-			w, n := r.counters.BytesWritten.Load(), r.counters.BytesRead.Load()
-			if w != written || n != read || w == 0 {
-				written, read, stable = w, n, 0
-			}
-			if stable++; stable < 100 {
-				return "still moving"
+		eventually(t, func() string {
+			if r.counters.BytesWritten.Load() < 1<<20 {
+				return "nothing written"
 			}
 			return ""
 		})
+		read, _ := r.settled()
 		if read > clients*(maxInput+1<<20) {
 			t.Errorf("%d bytes read from %d clients that do not read", read, clients)
 		}

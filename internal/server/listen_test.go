@@ -150,6 +150,22 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 	}
 }
 
+// A socket of another kind refuses, too, but not for want of a listener.
+func TestOtherSocketsAreNotReplaced(t *testing.T) {
+	path := filepath.Join(shortTempDir(t), "s")
+	c, err := net.ListenPacket("unixgram", path)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer c.Close()
+	if _, err := ListenUnix(path, 0o700, 1); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want one that names the socket", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Error(err)
+	}
+}
+
 // The file of a successor's socket is not removed by the engine that it succeeds.
 func TestSuccessorsSocketIsNotRemoved(t *testing.T) {
 	path := filepath.Join(shortTempDir(t), "s")

@@ -191,7 +191,6 @@ func (u *uringLoop) fellShort(s send, res int) {
 		return
 	}
 	u.room(c).out.add(s.bytes[sent:])
-	u.stopReceiving(c)
 	u.flush(c)
 }
 
