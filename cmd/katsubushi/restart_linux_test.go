@@ -12,12 +12,23 @@ import (
 	"time"
 )
 
-// The tests in this file kill the daemon, or stop it for a while, and start it with another wall clock than it had. What keeps the ids
+// The tests in this file kill the daemon and start it with another wall clock than it had, or stop it for a while. What keeps the ids
 // apart is the state directory.
 
-// stateDir is arguments for a daemon whose windows are recorded. Killing a process loses nothing that it wrote, so any disk will do.
-func stateDir(t *testing.T) []string {
+// onDisk is arguments for a daemon that records its windows on a disk, or what the temporary directory is on.
+func onDisk(t *testing.T) []string {
 	return []string{"-state-dir", t.TempDir(), "-state-any-disk"}
+}
+
+// inMemory is arguments for a daemon whose state directory no busy disk slows down. A process that is killed loses nothing by it.
+func inMemory(t *testing.T) []string {
+	dir, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
+	if err != nil {
+		t.Log(err)
+		return onDisk(t)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return []string{"-state-dir", dir, "-state-any-disk"}
 }
 
 // above fails the test if an id issued since the census had this largest one lies below it.
@@ -33,7 +44,7 @@ func (c *census) above(t *testing.T, largest uint64) {
 func TestProcessRestartThreeSecondsBack(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
-	args := append(stateDir(t), "-worker-id", "21", "-max-run-ahead", "200ms")
+	args := append(onDisk(t), "-worker-id", "21", "-max-run-ahead", "200ms")
 	d := startShifted(t, 0, args...)
 	l := c.load(t, d.addr, 4, 20)
 	d.awaitHeartbeats(t)
@@ -68,7 +79,7 @@ func (s *shifted) pause(t *testing.T, d time.Duration) {
 func TestProcessStoppedForThreeWindows(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
-	d := startShifted(t, 0, append(stateDir(t), "-worker-id", "22", "-max-run-ahead", "200ms")...)
+	d := startShifted(t, 0, append(inMemory(t), "-worker-id", "22", "-max-run-ahead", "200ms")...)
 	l := c.load(t, d.addr, 4, 20)
 	l.awaitMore(t, 20_000)
 	const windows = 3 * (200*time.Millisecond + time.Second) // each is a second longer than the run-ahead
@@ -84,7 +95,7 @@ func TestProcessStoppedForThreeWindows(t *testing.T) {
 func TestProcessClockAYearAheadAndBack(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
-	args := append(stateDir(t), "-worker-id", "23")
+	args := append(inMemory(t), "-worker-id", "23")
 	d := startShifted(t, 0, args...)
 	l := c.load(t, d.addr, 4, 20)
 	d.step(t, year)
@@ -109,7 +120,7 @@ func TestProcessClockAYearAheadAndBack(t *testing.T) {
 func TestProcessStartedAYearAhead(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
-	args := append(stateDir(t), "-worker-id", "25")
+	args := append(inMemory(t), "-worker-id", "25")
 	d := startShifted(t, 0, args...)
 	l := c.load(t, d.addr, 4, 20)
 	l.awaitMore(t, 20_000)
@@ -192,8 +203,12 @@ func TestProcessKillLoop(t *testing.T) {
 
 // walk kills and restarts one daemon, whose clock wanders, and returns after how many rounds it ended.
 func (c *census) walk(t *testing.T, walk, rounds int, r *rand.Rand) int64 {
+	args := inMemory(t)
+	if walk%2 == 1 {
+		args = onDisk(t)
+	}
 	// A claim dies with its process. It is good for all of this host, so the worker id should be nobody else's.
-	args := append(stateDir(t), "-claim", "on", "-worker-id", fmt.Sprint(128*walk+r.IntN(128)))
+	args = append(args, "-claim", "on", "-worker-id", fmt.Sprint(128*walk+r.IntN(128)))
 	var offset time.Duration
 	for i := range rounds {
 		plan := drawRound(r)
