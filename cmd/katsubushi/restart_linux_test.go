@@ -152,7 +152,8 @@ type round struct {
 func drawRound(r *rand.Rand) round {
 	between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(r.Int64N(int64(hi-lo))) }
 	const step = 3 * time.Second
-	d := round{Step: between(-step, step), Keys: 1 + r.IntN(200), IDs: 1 << r.IntN(20)}
+	d := round{Step: between(-step, step), Keys: 1 + r.IntN(200)}
+	d.IDs = int64(d.Keys) << r.IntN(12)
 	if r.IntN(3) == 0 {
 		d.Underway = between(-step, step)
 	}
