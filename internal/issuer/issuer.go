@@ -50,7 +50,7 @@ type Config struct {
 	RunAhead time.Duration       // how far ahead of the clock ids may be issued
 	Layout   generator.Layout    // of every generator
 	Random   bool                // see generator.Options.RandomStart
-	Now      func() int64        // the id clock, Unix ms; asked again only after a sleep
+	Now      func() int64        // the id clock, Unix ms; asked only when a Mint finds no id at the moment it was given
 	Sleep    func(time.Duration) // time.Sleep, or a test's
 	Stats    func(group []byte, emit func(name, value string)) bool
 }
@@ -155,6 +155,10 @@ func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
 // Mint issues between 1 and n ids: first, first+stride, ..., got of them. now is Unix ms. The error is a *Refusal.
 func (h *Handler) Mint(now int64, _, n int) (first, stride uint64, got int, err error) {
 	run, ok := h.take(now, n)
+	if !ok { // the clock was read when the loop's turn began, which may be a while ago
+		now = h.is.c.Now()
+		run, ok = h.take(now, n)
+	}
 	for waited := time.Duration(0); !ok; {
 		refusal, wait := h.is.why(now, h.home)
 		if waited += wait; waited > MaxWait {

@@ -68,6 +68,24 @@ func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
 	}
 }
 
+// A loop's turn may last long, on a host that is short of processors or because Mint itself slept, while other loops issue.
+func TestTheClockIsReadAgainBeforeRefusing(t *testing.T) {
+	b := newTestbed(1, time.Second, generator.Katsubushi())
+	g := b.publish(t, 0, 7, start-1000, math.MaxInt64)
+	turn := b.now
+	b.now += 300
+	if _, err := g.Take(b.now+1000, b.now+1000, perTick); err != nil {
+		t.Fatal(err)
+	}
+	b.now += 2
+	if _, _, _, err := b.Handler(0).Mint(turn, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if b.slept != 0 {
+		t.Errorf("slept %v", b.slept)
+	}
+}
+
 func TestOrderOfChoice(t *testing.T) {
 	b := newTestbed(3, time.Second, generator.Katsubushi())
 	for lane := range 3 {
