@@ -40,7 +40,7 @@ func layoutSettings() []setting {
 					ms, err = t.UnixMilli(), nil
 				}
 				if err != nil {
-					return errors.New("Unix milliseconds, or a time such as 2015-01-01T00:00:00Z, allowed")
+					return errors.New("a time such as 2015-01-01T00:00:00Z, or Unix milliseconds, allowed")
 				}
 				o.layout.epoch = &ms
 				return nil
