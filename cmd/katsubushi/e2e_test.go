@@ -430,15 +430,20 @@ func TestProcessHTTP(t *testing.T) {
 
 func TestProcessHasAProcessorBesideItsLoops(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "1")
-	debug := freePort(t)
-	p := start(t, "-worker-id", "6", "-loops", "2", "-enable-stats", "-debug-port", debug)
-	resp, err := http.Get("http://localhost:" + debug + "/debug/stats")
-	if err != nil {
-		t.Fatal(err, p.logged())
-	}
-	defer resp.Body.Close()
-	if b, _ := io.ReadAll(resp.Body); !strings.Contains(string(b), `"gomaxprocs":3,`) {
-		t.Errorf("with two loops: %s", b)
+	for engine, want := range map[string]string{"net": `"gomaxprocs":1,`, "auto": `"gomaxprocs":3,`} {
+		debug := freePort(t)
+		p := start(t, "-worker-id", "6", "-engine", engine, "-loops", "2", "-enable-stats", "-debug-port", debug)
+		if strings.Contains(p.logged(), `"name":"net"`) {
+			want = `"gomaxprocs":1,` // there is no other engine here
+		}
+		resp, err := http.Get("http://localhost:" + debug + "/debug/stats")
+		if err != nil {
+			t.Fatal(err, p.logged())
+		}
+		defer resp.Body.Close()
+		if b, _ := io.ReadAll(resp.Body); !strings.Contains(string(b), want) {
+			t.Errorf("engine %s with two loops: want %s in %s", engine, want, b)
+		}
 	}
 }
 

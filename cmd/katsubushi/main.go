@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/katsubushi/katsubushi/internal/daemon"
@@ -73,8 +72,6 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		p.Log.Warn(note)
 	}
 
-	spareProcessor(p.Loops)
-
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d, err := daemon.New(p.Config)
@@ -89,15 +86,6 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	}
 	p.Log.Info("stopped")
 	return exitOK
-}
-
-// spareProcessor sees to it that the Go runtime runs something beside the event loops: a loop that waits in the kernel keeps its place in
-// the runtime, and waits in a much dearer way where it would take the last one. An ample GOMAXPROCS is left alone, since the runtime
-// follows the limits of the control group only as long as nobody sets it.
-func spareProcessor(loops int) {
-	if runtime.GOMAXPROCS(0) <= loops {
-		runtime.GOMAXPROCS(loops + 1)
-	}
 }
 
 // handleSignals stops the daemon in good order at the first INT, TERM or QUIT and at once at the second. HUP does not stop it.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -108,8 +109,21 @@ func (d *Daemon) chooseEngine() error {
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
 		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
 	})
+	if d.engine.Name() != "net" {
+		spareProcessor(d.c.Loops)
+	}
 	d.c.Log.Info("engine", "name", d.engine.Name(), "why", why)
 	return nil
+}
+
+// spareProcessor sees to it that the Go runtime can run something beside the event loops. A loop that waits in the kernel keeps its place
+// in the runtime, and has to wait in a much dearer way where it would take the last one. The portable engine must not have more than there
+// are CPUs: its goroutines would interrupt each other. An ample GOMAXPROCS is left alone, since the runtime follows the limits of the
+// control group only as long as nobody sets it.
+func spareProcessor(loops int) {
+	if runtime.GOMAXPROCS(0) <= loops {
+		runtime.GOMAXPROCS(loops + 1)
+	}
 }
 
 // checkAddress finds out now, not when the port opens, whether the address is in use.
