@@ -35,7 +35,7 @@ const (
 // Config describes a run. Everything else about it follows from the seed.
 type Config struct {
 	Seed    uint64
-	Minutes int // simulated
+	Minutes int // simulated; for RunHost the lives of the process
 	Weather Weather
 	Mutant  Mutant
 }
