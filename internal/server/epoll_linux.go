@@ -249,7 +249,7 @@ func (e *epollLoop) serve(c *conn) {
 // receive reads what the socket holds. A read that does not fill the buffer has emptied it, and the next byte will be an event, unless
 // it is the end, which may have been part of the last one.
 func (e *epollLoop) receive(c *conn) (n int, ok bool) {
-	n, errno := rawRead(c.fd, e.input)
+	n, errno := rawReceive(c.fd, e.input)
 	switch {
 	case errno == unix.EAGAIN:
 		c.readable = false
