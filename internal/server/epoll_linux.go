@@ -175,7 +175,7 @@ func (e *epollLoop) acceptOne() bool {
 // welcome starts a connection.
 func (e *epollLoop) welcome(fd int32) {
 	if !e.admit() {
-		rawWrite(fd, e.Refusal)
+		rawSend(fd, e.Refusal)
 		unix.Close(int(fd))
 		return
 	}
@@ -268,7 +268,7 @@ func (e *epollLoop) receive(c *conn) (n int, ok bool) {
 
 // send writes out, or as much as the socket takes, and keeps the rest. False: c has to wait, or is gone.
 func (e *epollLoop) send(c *conn, out []byte) bool {
-	n, errno := rawWrite(c.fd, out)
+	n, errno := rawSend(c.fd, out)
 	if errno != 0 {
 		if errno != unix.EAGAIN && errno != unix.EINTR {
 			e.drop(c)
@@ -292,7 +292,7 @@ func (e *epollLoop) send(c *conn, out []byte) bool {
 func (e *epollLoop) flush(c *conn) bool {
 	out := &c.waiting.out
 	for out.len() > 0 {
-		n, errno := rawWrite(c.fd, out.bytes())
+		n, errno := rawSend(c.fd, out.bytes())
 		switch {
 		case errno == unix.EAGAIN:
 			return false

@@ -82,7 +82,10 @@ func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(in
 		}
 	}()
 	for i, ln := range lns {
-		loops[i] = &loop{Config: c, open: func() Session { return open(i) }, listener: -1, wake: -1, loops: len(lns), raw: mayBlockRaw(len(lns)), dealt: deal != nil}
+		loops[i] = &loop{
+			Config: c, open: func() Session { return open(i) }, listener: -1, wake: -1,
+			loops: len(lns), raw: mayBlockRaw(len(lns)), dealt: deal != nil,
+		}
 		if err := loops[i].init(ln); err != nil {
 			closeAll(lns[i:])
 			loops = loops[:i+1]
@@ -226,7 +229,7 @@ func signalAll(loops []*loop, s uint32) {
 // silence takes notice of the wake-up call. The signals are looked at after it, so none is lost.
 func (l *loop) silence() {
 	var count [8]byte
-	rawRead(int32(l.wake), count[:])
+	unix.Read(l.wake, count[:])
 }
 
 // turnBegins reads the clock, once for everything that this turn does.

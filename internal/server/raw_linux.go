@@ -19,18 +19,13 @@ import (
 //
 // The buffers are Go memory, which does not move, and are kept alive by the caller's slice during the call.
 
-func rawRead(fd int32, b []byte) (int, unix.Errno) {
-	n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	return int(n), e
-}
-
 // rawReceive reads from a socket without the kernel's file layer between: 2 % less for a request.
 func rawReceive(fd int32, b []byte) (int, unix.Errno) {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
 	return int(n), e
 }
 
-func rawWrite(fd int32, b []byte) (int, unix.Errno) {
+func rawSend(fd int32, b []byte) (int, unix.Errno) {
 	n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), e
 }

@@ -292,7 +292,7 @@ func (u *uringLoop) adopt(fds []int32) {
 	u.ring.enter(false, false, true) // slots in the free list may still have to be closed
 	for _, fd := range fds {
 		if !u.admit() {
-			rawWrite(fd, u.Refusal)
+			rawSend(fd, u.Refusal)
 		} else {
 			c := u.conns.take()
 			if err := u.ring.install(fd, c.slot); err != nil {
