@@ -39,12 +39,11 @@ type Daemon struct {
 
 	connections server.Counters
 	commands    []protocol.Counters // one block for each loop
+	sessions    []protocol.Config   // what the sessions of a loop share, one for each
 	requests    httpapi.Counters    // the HTTP port's
 
 	http, debug sideServer
 	stopping    atomic.Bool
-	opened      chan struct{} // closed when addr is set
-	addr        net.Addr
 }
 
 // A sideServer is an HTTP server with its listener; both nil when it is switched off.
@@ -66,7 +65,7 @@ func New(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		c: c, started: time.Now(), clock: clock.New(), opened: make(chan struct{}),
+		c: c, started: time.Now(), clock: clock.New(),
 		commands: make([]protocol.Counters, c.Loops),
 	}
 	d.issuer = issuer.New(issuer.Config{
@@ -74,6 +73,9 @@ func New(c Config) (*Daemon, error) {
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
 	err := d.loadSecrets()
+	if err == nil {
+		err = d.configureSessions()
+	}
 	if err == nil {
 		err = d.chooseEngine()
 	}
@@ -93,6 +95,22 @@ func New(c Config) (*Daemon, error) {
 	}
 	d.keeper = d.newKeeper()
 	return d, nil
+}
+
+// configureSessions makes what the sessions of each loop share.
+func (d *Daemon) configureSessions() error {
+	d.sessions = make([]protocol.Config, d.c.Loops)
+	for loop := range d.sessions {
+		s := &d.sessions[loop]
+		*s = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
+		if d.users != nil {
+			s.Auth = d.users.Allows
+		}
+		if err := s.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chooseEngine makes the engine that the settings and this machine allow.
@@ -151,24 +169,6 @@ func (d *Daemon) loadSecrets() (err error) {
 		}
 	}
 	return nil
-}
-
-// Addr is where the memcached port listens. It waits until the port is open, or ctx ends: then it is nil.
-func (d *Daemon) Addr(ctx context.Context) net.Addr {
-	select {
-	case <-d.opened:
-		return d.addr
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// HTTPAddr is where the HTTP port listens, nil when it is off.
-func (d *Daemon) HTTPAddr() net.Addr {
-	if d.http.ln == nil {
-		return nil
-	}
-	return d.http.ln.Addr()
 }
 
 // Reload reads the certificate and the users again. Connections that are open keep what they have; if a file is not right, everything
@@ -263,17 +263,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 // serve opens the memcached port and serves it until ctx ends.
 func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- struct{}, fail func(error)) {
 	defer close(served)
-	d.addr = lns[0].Addr()
-	close(d.opened)
-	d.c.Log.Info("listening", "address", d.addr.String(), "engine", d.engine.Name(), "loops", len(lns))
-	configs := make([]protocol.Config, len(lns))
-	for loop := range configs {
-		configs[loop] = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
-		if d.users != nil {
-			configs[loop].Auth = d.users.Allows
-		}
-	}
-	if err := d.engine.Serve(ctx, lns, func(loop int) server.Session { return protocol.NewSession(&configs[loop]) }); err != nil {
+	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
+	if err := d.engine.Serve(ctx, lns, func(loop int) server.Session { return protocol.NewSession(&d.sessions[loop]) }); err != nil {
 		fail(err)
 	}
 }
