@@ -39,6 +39,8 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 			return inspect(args[1:], getenv, stdout, stderr)
 		case "lease":
 			return lease(args[1:], getenv, stdout, stderr)
+		case "run":
+			return runProgram(args[1:], getenv, stdout, stderr)
 		case "state":
 			return state(args[1:], getenv, stdout, stderr)
 		case "healthcheck":
@@ -58,7 +60,7 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fmt.Fprintln(stdout, "katsubushi version:", version)
 		return exitOK
 	case len(p.args) > 0:
-		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, lease, healthcheck)", p.args[0]))
+		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, lease, run, healthcheck)", p.args[0]))
 	}
 	if err := p.validate(); err != nil {
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
@@ -123,7 +125,7 @@ func usage(fs *flag.FlagSet, w io.Writer) {
   katsubushi inspect [-json] ID...    take ids apart
   katsubushi state show|adopt|reset   look at, and mend, the files that record windows
   katsubushi lease VERB -redis URL    the same for a pool of worker ids in Redis: init list stats release ...
-
+  katsubushi run -redis URL -- COMMAND lease a worker id for another program, and run it
   katsubushi healthcheck [-ready]     ask the daemon on this host whether it lives (or issues ids)
 
 Every flag can be given by the environment: those that kayac/go-katsubushi has by their bare name (WORKER_ID), the others with a

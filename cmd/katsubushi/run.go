@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/leaserun"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+const runUsage = `usage: katsubushi run -redis URL [flags] -- COMMAND [ARGUMENT...]
+
+Leases a worker id for another program and runs it: {} in its arguments stands for the worker id, which is in the environment as
+` + leaserun.WorkerIDVariable + ` too. ` + "`katsubushi lease init`" + ` makes the pool, with the same settings; give programs of another kind another pool
+(?ns=NAME). Signals go to the program. When it ends, whatever it started is killed and the worker id is given back.
+
+The program is killed, with all that it started, before its window of time can become somebody else's: when the lease could not be extended
+in time, was lost, or is used by a copy of this process. Where there is time it gets a TERM first.
+
+Exit codes: the program's; 128 + N if signal N ended it; 75 if it had to end because of its lease: start again; 126 and 127 if it cannot be
+started or is not found; 2 for wrong settings.
+
+Not promised, since the program does not look at its window by itself:
+  - if this process or the machine is frozen (SIGSTOP, a paused container or virtual machine), nobody watches, and a program that goes on
+    may repeat ids that others issue;
+  - the program must go by this host's clock, to within -margin, and look itself to its own ids when that is set back;
+  - if this process is killed (SIGKILL), the kernel kills the program, but not what the program started, and not a set-user-ID program.
+    So the command should be the generator itself: sh -c 'exec program {}'. Elsewhere than on Linux the kernel does not.
+
+`
+
+// runProgram is `katsubushi run`: it leases a worker id for another program, as `yaraus run` does.
+func runProgram(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	var c leaserun.Config
+	replacement := "{}" // not a setting of the table: an empty one means something
+	p, fs, err := parse(runSettings(&c), args, getenv, func(fs *flag.FlagSet) {
+		fs.StringVar(&replacement, "replacement", replacement, "`text` in the arguments that stands for the worker id")
+	})
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, runUsage)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return exitOK
+	}
+	pool := p.Redis
+	pool.Layout, pool.Log = p.Layout.Fingerprint(), logger(stderr, p.options)
+	c.Replacement, c.Command, c.Log = replacement, p.args, pool.Log
+	c.Request = workerid.Request{Min: pool.Min, Max: pool.Max}
+	c.Lease, c.Heartbeat = pool.Lease, p.Heartbeat
+	if c.Heartbeat == 0 {
+		c.Heartbeat = redis.Heartbeat(c.Lease)
+	}
+	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees, and not the id clock
+	store, err := p.openForProgram(pool, &c)
+	if err != nil {
+		fmt.Fprintf(stderr, "%v\nkatsubushi run -help says more.\n", err)
+		return exitUsage
+	}
+	defer store.Close()
+	c.Store = store
+	for _, note := range p.notes {
+		c.Log.Warn(note)
+	}
+	signals := make(chan os.Signal, 16)
+	for _, s := range leaserun.Signals() {
+		if !signal.Ignored(s) { // as under nohup: the program ignores it too
+			signal.Notify(signals, s)
+		}
+	}
+	c.Signals = signals
+	code, err := leaserun.Run(c)
+	if err != nil {
+		c.Log.Error(err.Error())
+	}
+	return code
+}
+
+// openForProgram opens the pool if all the settings are right.
+func (p *parsed) openForProgram(pool redis.Config, c *leaserun.Config) (*redis.Store, error) {
+	problems := slices.Clone(p.problems)
+	if pool.URL == "" {
+		problems = append(problems, errors.New("-redis: none given"))
+	} else if c.Heartbeat < 0 || c.Heartbeat > c.Lease/2 {
+		problems = append(problems, fmt.Errorf("-heartbeat=%v: at most half the lease, %v, allowed", c.Heartbeat, c.Lease/2))
+	}
+	if len(problems) == 0 {
+		if err := c.Check(); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return redis.Open(pool)
+}
+
+// runSettings are the daemon's settings that have to do with leases, some of its own, and what yaraus called them.
+func runSettings(c *leaserun.Config) []setting {
+	list := slices.DeleteFunc(settings(), func(s setting) bool {
+		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }
+		return !slices.ContainsFunc(redisSettings(), same) && !slices.ContainsFunc(layoutSettings(), same) &&
+			s.name != "log-level" && s.name != "log-format"
+	})
+	own := func(field *time.Duration) func(*options, string) error {
+		return duration(func(*options) *time.Duration { return field })
+	}
+	for yaraus, ours := range map[string]string{
+		"server": "redis", "min": "min-worker-id", "max": "max-worker-id", "interval": "heartbeat", "expire": "lease",
+	} {
+		i := slices.IndexFunc(list, func(s setting) bool { return s.name == ours })
+		list = append(list, setting{name: yaraus, set: list[i].set, help: "yaraus's name of -" + ours})
+	}
+	return append(list,
+		setting{name: "margin", def: "1s", set: own(&c.Margin),
+			help: "how far the program's clock may be off, and it may issue ids ahead of it: it lives only that far inside its window"},
+		setting{name: "stop-timeout", def: "10s", set: own(&c.StopTimeout),
+			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before it is killed"},
+		setting{name: "delay", help: "of yaraus, not needed: -margin is waited for where somebody else had the worker id",
+			set: func(*options, string) error { return nil }},
+	)
+}

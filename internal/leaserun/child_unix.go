@@ -1,0 +1,85 @@
+//go:build unix
+
+package leaserun
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// Signals are those that are passed on to the program.
+func Signals() []os.Signal {
+	return []os.Signal{
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH,
+	}
+}
+
+// A child is a running program, which leads a process group of its own.
+type child struct {
+	cmd    *exec.Cmd
+	elders map[int]bool  // children that this process had before, which are none of the program's
+	gone   chan struct{} // closed when the program and all that it started are dead
+
+	mu   sync.Mutex
+	over bool // the program's number may be another process's by now
+}
+
+// startChild starts the program. It returns once the program is running.
+func startChild(cmd *exec.Cmd) (*child, error) {
+	c := &child{cmd: cmd, gone: make(chan struct{})}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	go func() {
+		// The kernel takes the end of the thread that started the program for its parent's death: the thread has to outlive it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			c.wait()
+			close(c.gone)
+		}
+	}()
+	return c, <-started
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// signal sends a signal to the program alone, as whoever had started it by itself would.
+func (c *child) signal(s os.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, ok := s.(syscall.Signal); ok && !c.over {
+		syscall.Kill(c.pid(), n)
+	}
+}
+
+// kill kills the program's process group.
+func (c *child) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		syscall.Kill(-c.pid(), syscall.SIGKILL)
+	}
+}
+
+// bury kills what is left of the group, for the last time.
+func (c *child) bury() {
+	c.kill()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
+// code is the program's exit code, once it is gone.
+func (c *child) code() int {
+	if s := c.cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() {
+		return signalled(s.Signal())
+	}
+	return c.cmd.ProcessState.ExitCode()
+}

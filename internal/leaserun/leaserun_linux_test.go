@@ -1,0 +1,222 @@
+package leaserun
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+)
+
+// TestPrograms shares one pool among its parts; each has worker ids of its own.
+func TestPrograms(t *testing.T) {
+	all := newPool(t)
+	for i, test := range []struct {
+		name string
+		run  func(*place)
+	}{
+		{"it gets its worker id, and its exit code is forwarded", exitCodes},
+		{"signals are forwarded", signals},
+		{"nothing outlives the program", leftBehind},
+		{"killing the lessee kills the program", parentDeath},
+		{"without Redis it is dead before its window ends", outage},
+		{"an operator ends its lease", operator},
+		{"a copy of the process means the end at once", copied},
+		{"whoever holds the lease is killed and another starts", successors},
+		{"one after another", takingTurns},
+		{"children from before are left alone", elders},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			own := *all
+			own.T, own.ids, own.dir = t, fmt.Sprint(3*i+1, " ", 3*i+3), t.TempDir()
+			test.run(&own)
+		})
+	}
+}
+
+func exitCodes(p *place) {
+	l := p.lease("sh", "-c", "echo args {}x{} env $KATSUBUSHI_WORKER_ID; exit 7")
+	l.code(7)
+	if !l.said("args 1x1 env 1\n") { // the test's first one
+		p.Error("the worker id is not in its place")
+	}
+	p.lease("sh", "-c", "kill -9 $$").code(128 + 9)
+	p.lease("no-such-program", "{}").code(ExitNotFound)
+	p.lease("/", "{}").code(ExitCannotStart)
+	p.givenBack(l)
+}
+
+func signals(p *place) {
+	l := p.lease("sh", "-c", `for s in HUP INT QUIT USR1 USR2 ALRM WINCH; do trap "echo got $s." $s; done
+		trap 'exit 5' TERM; echo "ready"; while :; do sleep 0.02; done`)
+	l.await("ready\n")
+	for name, s := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+		"ALRM": syscall.SIGALRM, "WINCH": syscall.SIGWINCH,
+	} {
+		l.Process.Signal(s)
+		l.await("got " + name + ".")
+	}
+	l.Process.Signal(syscall.SIGTERM)
+	l.code(5)
+	p.givenBack(l)
+}
+
+// leftBehind: neither a program that ignores TERM, nor what it left in another session.
+func leftBehind(p *place) {
+	file := filepath.Join(p.dir, "pid")
+	l := p.lease("sh", "-c", `trap "" TERM; setsid sh -c 'echo $$ > `+file+`; while :; do sleep 1; done' & while :; do sleep 1; done`)
+	pid := readPid(p.T, file)
+	l.Process.Signal(syscall.SIGTERM)
+	l.code(128 + 9)
+	if alive(pid) {
+		p.Error("a process that the program started lives on")
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func parentDeath(p *place) {
+	file := filepath.Join(p.dir, "pid")
+	l := p.lease("sh", "-c", `trap "" TERM; echo $$ > `+file+`; while :; do sleep 0.1; done`)
+	pid := readPid(p.T, file)
+	killed := time.Now()
+	l.Process.Kill()
+	redistest.Until(p, "the program is dead", func() bool { return !alive(pid) })
+	p.Logf("dead after %v", time.Since(killed).Round(time.Millisecond))
+}
+
+func outage(p *place) {
+	between := redistest.NewProxy(p, p.server.Addr())
+	p.url = strings.Replace(p.url, p.server.Addr(), between.Addr(), 1)
+	// One that ends when it is asked to, and one that does not.
+	polite := p.lease(os.Args[0], p.dir, "{}")
+	rude := p.lease("sh", "-c", `trap "" TERM; echo ready; while :; do sleep 0.1; done`)
+	p.issuers(1)
+	rude.await("ready")
+	between.Refuse(true)
+	between.Cut()
+	for _, l := range []*lessee{polite, rude} {
+		l.await("msg=ended")
+		dead := time.Now()
+		for _, held := range p.leases() {
+			if l.holds(held) && !dead.Before(held.Until) {
+				p.Errorf("worker id %d: the window ended at %v, the program at %v", held.Worker, held.Until, dead)
+			} else if l.holds(held) {
+				p.Logf("dead %v before the end of the window", held.Until.Sub(dead).Round(time.Millisecond))
+			}
+		}
+		l.code(ExitLeaseOver)
+	}
+	if !polite.said("could not be extended in time") || !polite.said("code=143") || !rude.said("code=137") {
+		p.Error("they do not say why they ended, or ended in another way")
+	}
+}
+
+func operator(p *place) {
+	l := p.lease("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+	l.await("ready")
+	for _, held := range p.leases() {
+		if l.holds(held) {
+			if _, err := p.pool.Release(context.Background(), held.Worker); err != nil {
+				p.Fatal(err)
+			}
+		}
+	}
+	l.code(ExitLeaseOver)
+	if !l.said("the lease is lost") {
+		p.Error("it does not say why")
+	}
+}
+
+func copied(p *place) {
+	p.fault = "cloned"
+	file := filepath.Join(p.dir, "asked")
+	l := p.lease("sh", "-c", "trap 'touch "+file+"' TERM; while :; do sleep 0.05; done")
+	l.code(ExitLeaseOver)
+	if _, err := os.Stat(file); err == nil {
+		p.Error("the program was asked instead of killed")
+	}
+}
+
+// successors: with yaraus the program lived on, beside the next one with the same worker id.
+func successors(p *place) {
+	var all []*lessee
+	for range 5 {
+		all = append(all, p.lease(os.Args[0], p.dir, "{}"))
+	}
+	p.issuers(3)
+	for _, l := range all {
+		if l.said("msg=started") {
+			l.Process.Kill()
+		}
+	}
+	p.issuers(5) // the other two, with the worker ids of those
+	before := census(p.T, p.dir).Len()
+	redistest.Until(p, "they issue", func() bool { return census(p.T, p.dir).Len() > before+1000 })
+	for _, l := range all {
+		l.Process.Signal(syscall.SIGTERM)
+	}
+	for _, l := range all {
+		<-l.exited
+	}
+	p.verdict()
+}
+
+// takingTurns: each gives its worker id back in good order, and the next one may get it at once.
+func takingTurns(p *place) {
+	const runs = 9
+	var all []*lessee
+	for range runs {
+		all = append(all, p.lease(os.Args[0], p.dir, "{}"))
+	}
+	for ended := map[*lessee]bool{}; len(ended) < runs; {
+		redistest.Until(p, "another one runs", func() bool {
+			for _, l := range all {
+				if !ended[l] && l.issued(p) {
+					l.Process.Signal(syscall.SIGTERM)
+					ended[l] = true
+					return true
+				}
+			}
+			return false
+		})
+	}
+	for _, l := range all {
+		l.code(128 + int(syscall.SIGTERM))
+	}
+	p.givenBack(all...)
+	p.verdict()
+}
+
+// elders: a script may start something and then become this process by exec.
+func elders(p *place) {
+	file := filepath.Join(p.dir, "pid")
+	script := strings.Join([]string{"sleep 30 >/dev/null 2>&1 & echo $! > " + file, `exec "$0" sh -c 'exit 4'`}, "\n")
+	s := p.leaseBy("sh", "-c", script, os.Args[0])
+	s.code(4)
+	if pid := readPid(p.T, file); !alive(pid) {
+		p.Error("a process that was there before was killed")
+	} else {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestASignalBeforeThereIsAWorkerID(t *testing.T) {
+	t.Parallel()
+	// Nobody answers at this address.
+	p := &place{T: t, url: "redis://127.0.0.1:" + strconv.Itoa(redistest.FreePort(t)) + "/0", ids: "1 3"}
+	l := p.lease("true")
+	l.await("msg=lease")
+	l.Process.Signal(syscall.SIGTERM)
+	l.code(128 + int(syscall.SIGTERM))
+	if l.said("msg=started") {
+		t.Error("started")
+	}
+}

@@ -1,0 +1,297 @@
+package leaserun
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/internal/unique"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+// TestMain makes this binary play three parts: the tests; the process that leases, since that takes all its children for the program's
+// and is killed now and then; and a program that issues ids.
+func TestMain(m *testing.M) {
+	switch os.Getenv("LEASERUN_TEST") {
+	case "lease":
+		os.Setenv("LEASERUN_TEST", "issue") // for the program, if that is this binary
+		os.Exit(leaseAndRun(os.Args[1:]))
+	case "issue":
+		issue(os.Args[1], os.Args[2])
+	}
+	flag.Parse()
+	flag.Set("test.parallel", "12") // they wait most of the time
+	os.Exit(m.Run())
+}
+
+// settings are the shortest that a skew of 200 ms allows.
+func settings(url string) redis.Config {
+	return redis.Config{URL: url, Layout: "test", Min: 1, Max: 30, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}
+}
+
+func leaseAndRun(command []string) int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	c := settings(os.Getenv("LEASERUN_URL"))
+	var want workerid.Request
+	fmt.Sscan(os.Getenv("LEASERUN_IDS"), &want.Min, &want.Max)
+	c.Log = log
+	s, err := redis.Open(c)
+	if err != nil {
+		log.Error(err.Error())
+		return 2
+	}
+	defer s.Close()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, Signals()...)
+	code, err := Run(Config{
+		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: redis.Heartbeat(c.Lease),
+		Margin: 300 * time.Millisecond, StopTimeout: 500 * time.Millisecond, Command: command, Replacement: "{}", Signals: signals,
+		Now: func() int64 { return time.Now().UnixMilli() }, Log: log,
+	})
+	if err != nil {
+		log.Error(err.Error())
+	}
+	return code
+}
+
+// A faulty store finds a copy of this process at the second extension, if it is told to.
+type faulty struct {
+	workerid.Store
+	fault string
+}
+
+func (s faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	if s.fault == "cloned" {
+		return []workerid.Result{{Err: workerid.ErrCloned}}, nil
+	}
+	return s.Store.Extend(ctx, held)
+}
+
+// issue is as simple a generator as there is: the clock, the worker id, a sequence that begins anew each ms. It appends its ids to a file.
+func issue(dir, worker string) {
+	id, err := strconv.ParseUint(worker, 10, 10)
+	if err != nil {
+		panic(err)
+	}
+	f, err := os.Create(filepath.Join(dir, strconv.Itoa(os.Getpid())+".ids"))
+	if err != nil {
+		panic(err)
+	}
+	for last := int64(0); ; time.Sleep(500 * time.Microsecond) {
+		now := time.Now().UnixMilli()
+		if now <= last {
+			continue
+		}
+		last = now
+		var ids []byte
+		for seq := range uint64(4) {
+			ids = binary.LittleEndian.AppendUint64(ids, uint64(now)<<22|id<<12|seq)
+		}
+		if _, err := f.Write(ids); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// A lessee is a process that leases a worker id and runs a program.
+type lessee struct {
+	*exec.Cmd
+	mu     sync.Mutex
+	out    bytes.Buffer // the program's, and the log
+	exited chan struct{}
+	t      *testing.T
+}
+
+func (l *lessee) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+func (l *lessee) said(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.out.String(), text)
+}
+
+func (p *place) lease(command ...string) *lessee {
+	p.Helper()
+	return p.leaseBy(append([]string{os.Args[0]}, command...)...)
+}
+
+// leaseBy runs a command line that comes to this binary.
+func (p *place) leaseBy(command ...string) *lessee {
+	t := p.T
+	t.Helper()
+	l := &lessee{Cmd: exec.Command(command[0], command[1:]...), exited: make(chan struct{}), t: t}
+	l.Env = append(os.Environ(), "LEASERUN_TEST=lease", "LEASERUN_URL="+p.url, "LEASERUN_IDS="+p.ids, "LEASERUN_FAULT="+p.fault)
+	l.Stdout, l.Stderr = l, l
+	l.WaitDelay = time.Second // a program that outlives it keeps the pipe open
+	if err := l.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		l.Wait()
+		close(l.exited)
+	}()
+	t.Cleanup(func() {
+		l.Process.Kill()
+		<-l.exited
+		if t.Failed() {
+			t.Logf("%q:\n%s", command, l.out.String())
+		}
+	})
+	return l
+}
+
+// holds says whether it has, or had last, the worker id of a lease and did not give it back.
+func (l *lessee) holds(held redis.Lease) bool {
+	return strings.Contains(held.Owner, fmt.Sprintf("/%d/", l.Process.Pid))
+}
+
+// issued says whether the lessee's program has issued some ids.
+func (l *lessee) issued(p *place) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, pid, _ := strings.Cut(l.out.String(), " pid=")
+	pid, _, _ = strings.Cut(pid, "\n")
+	info, err := os.Stat(filepath.Join(p.dir, pid+".ids"))
+	return err == nil && info.Size() > 1000
+}
+
+// code waits for the end.
+func (l *lessee) code(want int) {
+	l.t.Helper()
+	redistest.Until(l.t, "it ends", func() bool {
+		select {
+		case <-l.exited:
+			return true
+		default:
+			return false
+		}
+	})
+	if got := l.ProcessState.ExitCode(); got != want {
+		l.t.Errorf("exit code %d, want %d", got, want)
+	}
+}
+
+func (l *lessee) await(text string) {
+	l.t.Helper()
+	redistest.Until(l.t, "it says "+text, func() bool { return l.said(text) })
+}
+
+// A place is where a test's programs run: a pool that all tests share, since a new one takes three seconds, and a range of it that is
+// the test's own.
+type place struct {
+	*testing.T
+	server *redistest.Server
+	pool   *redis.Pool
+	url    string
+	ids    string // a range
+	dir    string // for what programs write
+	fault  string
+}
+
+func newPool(t *testing.T) *place {
+	t.Helper()
+	server := redistest.Start(t)
+	pool, err := redis.OpenPool(settings(server.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	if _, err := pool.Init(context.Background(), redis.New); err != nil {
+		t.Fatal(err)
+	}
+	return &place{T: t, server: server, pool: pool, url: server.URL()}
+}
+
+func (p *place) leases() []redis.Lease {
+	p.Helper()
+	all, err := p.pool.List(context.Background())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return all
+}
+
+// givenBack checks that a process that ended has no lease.
+func (p *place) givenBack(all ...*lessee) {
+	p.Helper()
+	for _, l := range all {
+		for _, held := range p.leases() {
+			if l.holds(held) {
+				p.Errorf("worker id %d is not given back", held.Worker)
+			}
+		}
+	}
+}
+
+// alive says whether there is such a process, a zombie aside.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !bytes.Contains(stat, []byte(") Z "))
+}
+
+// readPid waits for a number in a file.
+func readPid(t *testing.T, file string) (pid int) {
+	t.Helper()
+	redistest.Until(t, file+" is written", func() bool {
+		text, _ := os.ReadFile(file)
+		n, err := strconv.Atoi(strings.TrimSuffix(string(text), "\n"))
+		pid = n
+		return err == nil && strings.HasSuffix(string(text), "\n")
+	})
+	return pid
+}
+
+// census reads what programs issued, and finds ids that came twice.
+func census(t *testing.T, dir string) *unique.Set {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(dir, "*.ids"))
+	set := &unique.Set{}
+	for _, f := range files {
+		ids, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(ids) >= 8; ids = ids[8:] {
+			set.Add(binary.LittleEndian.Uint64(ids))
+		}
+	}
+	return set
+}
+
+func (p *place) verdict() {
+	t, dir := p.T, p.dir
+	t.Helper()
+	set := census(t, dir)
+	if err := set.Plant(); err != nil || set.Duplicates() > 0 {
+		t.Errorf("%v, %v", set, err)
+	}
+	t.Log(set)
+}
+
+// issuers waits until n programs issue.
+func (p *place) issuers(n int) {
+	t, dir := p.T, p.dir
+	t.Helper()
+	redistest.Until(t, fmt.Sprintf("%d programs issue", n), func() bool {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.ids"))
+		return len(files) >= n && census(t, dir).Len() > 0
+	})
+}
