@@ -117,8 +117,9 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 	if l.plain {
 		return plainArguments(d)
 	}
-	args := []string{"-worker-id", strconv.Itoa(wantWorker), "-bind", host,
-		"-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(httpPort)}
+	// No claim: daemons of several kinds run beside each other, and all have the worker id that is checked.
+	args := append([]string{"-worker-id", strconv.Itoa(wantWorker), "-claim", "off", "-bind", host,
+		"-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(httpPort)}, l.extra...)
 	switch d.kind {
 	case "unix":
 		args = append(args, "-sock", d.socket)
@@ -126,7 +127,7 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 		if err := writeCertificate(d.cert, d.cert+".key"); err != nil {
 			return nil, err
 		}
-		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key")
+		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key", "-engine", "auto") // the only one that encrypts
 	case "auth":
 		file := filepath.Join(l.work, "auth")
 		if err := os.WriteFile(file, []byte(username+":"+password+"\n"), 0o600); err != nil {
@@ -134,7 +135,7 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 		}
 		args = append(args, "-auth-file", file)
 	}
-	return append(args, l.extra...), nil
+	return args, nil
 }
 
 func plainArguments(d *daemon) ([]string, error) {
