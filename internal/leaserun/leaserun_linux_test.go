@@ -86,6 +86,11 @@ func parentDeath(p *place) {
 	file := filepath.Join(p.dir, "pid")
 	l := p.lease("sh", "-c", `trap "" TERM; echo $$ > `+file+`; while :; do sleep 0.1; done`)
 	pid := readPid(p.T, file)
+	p.Cleanup(func() {
+		if alive(pid) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	killed := time.Now()
 	l.Process.Kill()
 	redistest.Until(p, "the program is dead", func() bool { return !alive(pid) })
