@@ -211,6 +211,17 @@ func (s *Server) ReplicaAt(addr string, args ...string) *Server {
 	return r
 }
 
+// CatchUp waits until a replica has everything that its master has written by now.
+func (s *Server) CatchUp(master *Server) {
+	s.t.Helper()
+	offset := func(r *Server, field string) int64 {
+		n, _ := strconv.ParseInt(r.Info(field), 10, 64)
+		return n
+	}
+	written := offset(master, "master_repl_offset")
+	s.Until("the replica has everything", func() bool { return offset(s, "slave_repl_offset") >= written })
+}
+
 // Promote makes a replica a master.
 func (s *Server) Promote() {
 	s.t.Helper()

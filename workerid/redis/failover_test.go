@@ -27,18 +27,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// catchUp waits until the replica has everything.
-func (p *pair) catchUp() {
-	p.Helper()
-	p.Until("the replica has everything", func() bool {
-		return p.server.Info("master_repl_offset") == p.replica.Info("slave_repl_offset")
-	})
-}
-
-func (p *pair) Until(what string, ok func() bool) {
-	p.Helper()
-	redistest.Until(p.T, what, ok)
-}
+func (p *pair) catchUp() { p.replica.CatchUp(p.server) }
 
 // failOver makes the replica the master, without what was dropped, and sends daemons there.
 func (p *pair) failOver() {
@@ -257,7 +246,7 @@ func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	sentinels := redistest.Sentinels(t, 3, 1, front.Addr())
 	w.config.URL = fmt.Sprintf("redis+sentinel://127.0.0.1:1,%s,%s,%s/main/0?ns=%s", sentinels[0].Addr(), sentinels[1].Addr(), sentinels[2].Addr(), redistest.Namespace(t))
 	holders := w.holders(2)
-	w.server.Until("the replica has everything", func() bool { return w.server.Info("master_repl_offset") == replica.Info("slave_repl_offset") })
+	replica.CatchUp(w.server)
 	front.Answers(redistest.Drop)
 	last := w.daemon()
 	last.acquire()

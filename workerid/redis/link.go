@@ -83,7 +83,7 @@ func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*link, e
 }
 
 func (l *link) greet(ctx context.Context, allowEviction bool) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	id, err := l.conn.ClientID(ctx).Result()
 	if err != nil {

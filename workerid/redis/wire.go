@@ -50,7 +50,10 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 		defer func() { <-w.turn }()
 		var o outcome
 		var heard func()
-		l, err := w.connect(ctx)
+		l, err := w.connect(context.WithoutCancel(ctx)) // a slow server would never be reached if every call began anew
+		if err == nil {
+			err = ctx.Err() // nothing was sent yet
+		}
 		if o.err = err; err == nil {
 			o.v, heard, o.err = f(l)
 		}
@@ -70,7 +73,7 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 	}
 }
 
-// connect returns the link, a new one if there is none. It gives up when ctx ends: nothing was sent yet.
+// connect returns the link, a new one if there is none.
 func (w *wire) connect(ctx context.Context) (*link, error) {
 	if w.closed {
 		return nil, errClosed
@@ -84,7 +87,7 @@ func (w *wire) connect(ctx context.Context) (*link, error) {
 			return nil, err
 		}
 	}
-	return w.link, ctx.Err()
+	return w.link, nil
 }
 
 // run carries a call out. Any error but a refusal costs the link: the master may be elsewhere by now.

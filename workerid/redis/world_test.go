@@ -162,7 +162,7 @@ func (d *daemon) tryAcquire(timeout time.Duration) error {
 	defer cancel()
 	g, err := d.Acquire(ctx, workerid.Request{Owner: d.owner, Min: d.c.Min, Max: d.c.Max})
 	if err == nil || errors.Is(err, workerid.ErrUnconfirmed) {
-		if g.Owner != d.owner || g.Worker < d.c.Min || g.Worker > d.c.Max || g.Hi > max(d.now()+lease, g.Lo-1) {
+		if g.Owner != d.owner || g.Worker < d.c.Min || g.Worker > d.c.Max || g.Hi > max(d.now()+d.terms.Lease, g.Lo-1) {
 			d.Errorf("%s was granted %+v at %d", d.owner, g, d.now())
 		}
 		d.grant = g
@@ -193,7 +193,7 @@ func (d *daemon) tryExtend(timeout time.Duration) error {
 	if r[0].Err != nil {
 		return r[0].Err
 	}
-	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 || g.Hi > max(d.now()+lease, d.grant.Hi) {
+	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 || g.Hi > max(d.now()+d.terms.Lease, d.grant.Hi) {
 		d.Errorf("%+v was extended to %+v at %d", d.grant, g, d.now())
 	}
 	d.book(d.grant.Worker, window{d.owner, r[0].Grant.Lo, r[0].Grant.Hi})
