@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server memcached libmemcached-tools
 
-.PHONY: build run test test-clients soak bench deps lint cross unit fuzz vuln image
+.PHONY: build run test test-clients soak chaos bench deps lint cross unit fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -46,6 +46,9 @@ test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 soak: ## simulated weeks, and a thousand restarts of the real daemon with kill -9 and its clock moved
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./internal/sim
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run KillLoop ./cmd/katsubushi
+
+chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_SEED
+	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./internal/chaos
 
 bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
 	$(GO) run ./bench -out bench/RESULTS.md

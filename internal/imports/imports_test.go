@@ -36,6 +36,7 @@ var rules = []rule{
 	{"internal/faketime", nil, "a tool for tests"},
 	{"internal/redistest", nil, "a tool for tests"},
 	{"internal/leaserun", []string{"workerid"}, "it keeps a lease for another program, whatever the store"},
+	{"internal/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
 	{"internal/imports", nil, "this test"},
 	{"internal/sim", []string{"generator", "internal/issuer", "internal/unique", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
