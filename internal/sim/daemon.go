@@ -10,7 +10,6 @@ import (
 	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/issuer"
 	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/memstore"
 )
 
 // A daemon is a process and its host's clock. The real Machine decides, the real issuer issues; what lies between them in the real
@@ -26,7 +25,7 @@ type daemon struct {
 	isCopy  bool // of another process; does not start again when it has ended
 	booted  int64
 	machine *workerid.Machine
-	client  *memstore.Client
+	client  client
 	issuer  *issuer.Issuer
 	home    *issuer.Handler
 	served  bool // has issued an id in this life
@@ -70,7 +69,7 @@ func (d *daemon) boot() {
 		Requests: requests, RunAhead: runAhead * time.Millisecond, Heartbeat: heartbeat * time.Millisecond,
 		CheckTime: w.layout.CheckTime, Seed: w.rand.Uint64(),
 	})
-	d.client = &memstore.Client{Pool: w.pool, Token: w.token}
+	d.client = w.store.client(d)
 	d.step(workerid.Tick{})
 	d.request(d.life)
 }
@@ -243,7 +242,7 @@ func (d *daemon) isUncounted(id uint64) bool {
 func (w *world) copyOf(d *daemon) {
 	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
 	c.begin()
-	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.Clone(), maps.Clone(d.pending)
+	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.clone(c), maps.Clone(d.pending)
 	c.uncounted = map[uint64]int64{}
 	for lane := range w.Lanes {
 		win, g := d.windows[lane], d.issuer.Generator(lane)

@@ -1,6 +1,11 @@
 package sim
 
-import "github.com/katsubushi/katsubushi/workerid/memstore"
+import (
+	"slices"
+
+	"github.com/katsubushi/katsubushi/workerid/memstore"
+	"github.com/katsubushi/katsubushi/workerid/redis/model"
+)
 
 // A Mutant is the design without one of its rules.
 type Mutant string
@@ -16,8 +21,7 @@ const (
 	Uncapped  Mutant = "windows reach further with every renewal"
 )
 
-// The store's mutants are memstore's.
-func storeMutants() map[Mutant]memstore.Mutant {
+func memoryMutants() map[Mutant]memstore.Mutant {
 	return map[Mutant]memstore.Mutant{
 		"release deletes the record":        memstore.DeleteOnRelease,
 		"a successor starts at the present": memstore.StartAtNow,
@@ -28,13 +32,32 @@ func storeMutants() map[Mutant]memstore.Mutant {
 	}
 }
 
-// Mutants is all of them.
+// Mutants is all of them, of the daemon's side and of the store in memory.
 func Mutants() []Mutant {
 	all := []Mutant{Unfenced, Unsealed, Rewinding}
-	for m := range storeMutants() {
+	for m := range memoryMutants() {
 		all = append(all, m)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// RedisMutants are those of the scripts.
+func RedisMutants() []Mutant {
+	var all []Mutant
+	for _, m := range model.Mutants() {
+		all = append(all, Mutant(m.String()))
 	}
 	return all
 }
 
-func (m Mutant) ofStore() memstore.Mutant { return storeMutants()[m] }
+func (m Mutant) ofMemory() memstore.Mutant { return memoryMutants()[m] }
+
+func (m Mutant) ofRedis() model.Mutant {
+	for _, r := range model.Mutants() {
+		if r.String() == string(m) {
+			return r
+		}
+	}
+	return model.Sound
+}

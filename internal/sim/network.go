@@ -6,11 +6,14 @@ import (
 	"github.com/katsubushi/katsubushi/workerid"
 )
 
+// usual is how long a packet takes at most, as a rule, in ms.
+const usual = 5
+
 var errTimeout = errors.New("no answer in time")
 
-// call sends something to the store. carryOut is done there, if the request arrives, however late; its result, answer, is done when the
-// reply arrives in time. After the time-out the answer is failed's.
-func (d *daemon) call(carryOut func() (answer func() workerid.Event), failed func(error) workerid.Event) {
+// call sends something to the store. carryOut is done there, if the request arrives, however late; its answer is heard when the reply
+// arrives in time. After the time-out the answer is failed's.
+func (d *daemon) call(carryOut request, failed func(error) workerid.Event) {
 	w, life := d.w, d.life
 	d.calls++
 	id := d.calls
@@ -23,15 +26,17 @@ func (d *daemon) call(carryOut func() (answer func() workerid.Event), failed fun
 		if d.lost() {
 			return
 		}
-		answer := carryOut()
-		if d.lost() || life != d.life {
-			return
-		}
-		d.later(w.latency(), func() {
-			if _, waiting := d.pending[id]; waiting {
-				delete(d.pending, id)
-				d.step(answer())
+		carryOut(func(a answer) {
+			if d.lost() || life != d.life {
+				return
 			}
+			d.later(w.latency(), func() {
+				_, waiting := d.pending[id]
+				delete(d.pending, id)
+				if e := a(waiting); waiting {
+					d.step(e)
+				}
+			})
 		})
 	})
 }
@@ -40,6 +45,7 @@ func (d *daemon) timeOut(id int, ms int64) {
 	d.later(ms, func() {
 		if failed, waiting := d.pending[id]; waiting {
 			delete(d.pending, id)
+			d.client.unanswered()
 			d.step(failed(errTimeout))
 		}
 	})
@@ -56,37 +62,17 @@ func (w *world) latency() int64 {
 	if w.Weather == Storm && !w.calm && w.chance(20) {
 		return w.upTo(4 * timeout)
 	}
-	return w.upTo(5)
+	return w.upTo(usual)
 }
 
 func (d *daemon) acquire(e workerid.Acquire) {
-	token := d.w.token()
-	d.call(func() func() workerid.Event {
-		g, err := d.w.pool.Acquire(e.Request, token)
-		return func() workerid.Event {
-			if err == nil {
-				d.client.Acquired(g, token)
-			}
-			return workerid.Acquired{Lane: e.Lane, Grant: g, Err: err}
-		}
-	}, func(err error) workerid.Event { return workerid.Acquired{Lane: e.Lane, Err: err} })
+	d.call(d.client.acquire(e), func(err error) workerid.Event { return workerid.Acquired{Lane: e.Lane, Err: err} })
 }
 
 func (d *daemon) extend(e workerid.Extend) {
-	requests := d.client.Extending(e.Held)
-	d.call(func() func() workerid.Event {
-		results := d.w.pool.Extend(requests)
-		return func() workerid.Event {
-			d.client.Extended(requests, results)
-			return workerid.Extended{Results: results}
-		}
-	}, func(err error) workerid.Event { return workerid.Extended{Err: err} })
+	d.call(d.client.extend(e), func(err error) workerid.Event { return workerid.Extended{Err: err} })
 }
 
 func (d *daemon) release(e workerid.Release) {
-	known := d.client.Releasing(e.Grant)
-	d.call(func() func() workerid.Event {
-		err := d.w.pool.Release(e.Grant, e.Last, known)
-		return func() workerid.Event { return workerid.Released{Lane: e.Lane, Err: err} }
-	}, func(err error) workerid.Event { return workerid.Released{Lane: e.Lane, Err: err} })
+	d.call(d.client.release(e), func(err error) workerid.Event { return workerid.Released{Lane: e.Lane, Err: err} })
 }

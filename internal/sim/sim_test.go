@@ -9,7 +9,9 @@ import (
 
 // What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds of soakMinutes instead, KATSUBUSHI_SEED=n that one alone.
 const (
-	seeds, minutes         = 60, 10
+	seeds, minutes         = 60, 10 // of the mutants, and of the store in memory
+	redisSeeds             = 15     // of each other kind of run
+	scriptSeeds            = 80     // of the scripts' mutants: one of them takes 61
 	soakSeeds, soakMinutes = 2000, 30
 )
 
@@ -25,23 +27,35 @@ func TestNoDuplicates(t *testing.T) {
 		}
 		first, n = seed, 1
 	}
-	var faults, events, refused, requests int
-	var ids, minutes uint64
-	for _, weather := range []Weather{Storm, Bridged} {
-		for seed := first; seed < first+uint64(n); seed++ {
-			r := Run(Config{Seed: seed, Minutes: length, Weather: weather})
-			if err := r.Err(); err != nil {
-				t.Errorf("%v (run it alone with KATSUBUSHI_SEED=%d)", err, seed)
+	for _, store := range []Store{Memory, Losing, Keeping} {
+		for _, weather := range []Weather{Storm, Bridged} {
+			n := n
+			if n == seeds && (store != Memory || weather != Storm) {
+				n = redisSeeds
 			}
-			if err := r.IDs.Plant(); err != nil {
-				t.Error(err)
-			}
-			faults, events, ids, minutes = faults+r.Faults, events+r.Events, ids+r.IDs.Len(), minutes+uint64(length)
-			refused, requests = refused+r.Refused, requests+r.Requests
+			t.Run(fmt.Sprint(store, " in ", weather), func(t *testing.T) {
+				runAll(t, Config{Minutes: length, Store: store, Weather: weather}, first, n)
+			})
 		}
 	}
+}
+
+func runAll(t *testing.T, c Config, first uint64, n int) {
+	var faults, events, refused, requests int
+	var ids uint64
+	for c.Seed = first; c.Seed < first+uint64(n); c.Seed++ {
+		r := Run(c)
+		if err := r.Err(); err != nil {
+			t.Errorf("%v (run it alone with KATSUBUSHI_SEED=%d)", err, c.Seed)
+		}
+		if err := r.IDs.Plant(); err != nil {
+			t.Error(err)
+		}
+		faults, events, ids = faults+r.Faults, events+r.Events, ids+r.IDs.Len()
+		refused, requests = refused+r.Refused, requests+r.Requests
+	}
 	t.Logf("%d runs, %.1f simulated hours, %d faults, %d events, %d requests of which %d refused: 0 duplicates of %d ids expected, and none stuck",
-		2*n, float64(minutes)/60, faults, events, requests, refused, ids)
+		n, float64(n*c.Minutes)/60, faults, events, requests, refused, ids)
 }
 
 // All but one issue duplicates. That one makes everybody wait.
@@ -56,6 +70,28 @@ func TestEveryMutantIsFoundOut(t *testing.T) {
 				}
 			}
 			t.Errorf("nothing is noticed in %d seeds", seeds)
+		})
+	}
+}
+
+// The same of the scripts. Two lose nothing but leases.
+func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
+	for _, m := range RedisMutants() {
+		t.Run(string(m), func(t *testing.T) {
+			for seed := uint64(1); seed <= scriptSeeds; seed++ {
+				for _, c := range []Config{{Store: Losing}, {Store: Keeping}, {Store: Losing, Weather: Bridged}} {
+					if onlyLeases := m == "history without token" || m == "roll-back not noticed"; onlyLeases != (c.Weather == Bridged) {
+						continue
+					}
+					c.Seed, c.Minutes, c.Mutant = seed, minutes, m
+					r := Run(c)
+					if r.IDs.Duplicates() > 0 || c.Weather == Bridged && r.Refused > 0 {
+						t.Log(c.Store, c.Weather, r.Err())
+						return
+					}
+				}
+			}
+			t.Errorf("nothing is noticed in %d seeds", scriptSeeds)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/unique"
-	"github.com/katsubushi/katsubushi/workerid/memstore"
 )
 
 // The figures of every run, in ms. Leases are short, so that much happens in little time; what counts is their proportion.
@@ -23,6 +22,18 @@ const (
 	start     = 1_800_000_000_000
 )
 
+// Store says where worker ids are leased.
+type Store int
+
+// The stores.
+const (
+	Memory  Store = iota
+	Losing        // Redis that loses what it has: fail-overs, restarts, wipes. Its clocks keep within maxSkew, and one master serves at a time
+	Keeping       // Redis that keeps what it acknowledged, on every server that may be promoted. Its clocks do what they like, and masters may be two
+)
+
+func (s Store) String() string { return [...]string{"memory", "losing Redis", "keeping Redis"}[s] }
+
 // Weather says what may go wrong in a run.
 type Weather int
 
@@ -32,10 +43,13 @@ const (
 	Bridged                // what a lease is there to bridge: stalls and outages of the store of less than half of it. Nothing may be refused
 )
 
+func (w Weather) String() string { return [...]string{"storm", "bridged"}[w] }
+
 // Config describes a run. Everything else about it follows from the seed.
 type Config struct {
 	Seed    uint64
 	Minutes int // simulated; for RunHost the lives of the process
+	Store   Store
 	Weather Weather
 	Mutant  Mutant
 }
@@ -75,8 +89,7 @@ type world struct {
 	seq    int // breaks ties between events of one ms
 	layout generator.Layout
 
-	pool        *memstore.Pool
-	skew        int64 // store clock − time
+	store       store
 	unreachable int64 // until then no request reaches the store
 	tokens      int
 
@@ -94,12 +107,16 @@ func Run(c Config) Report {
 	if c.Weather == Storm {
 		w.Workers += w.rand.IntN(4)
 	}
-	w.pool = memstore.NewPool(memstore.Config{
-		Min: 1, Max: uint64(w.Workers), Lease: lease, Mutant: c.Mutant.ofStore(),
-		Now: func() int64 { return start + w.now + w.skew },
-	})
+	if c.Store == Memory {
+		w.store = newMemory(w)
+	} else {
+		w.store = newRedis(w)
+	}
 	for i := range w.Daemons {
 		d := &daemon{w: w, name: "daemon " + strconv.Itoa(i)}
+		if c.Store != Memory {
+			d.offset = w.upTo(redisSkew) - redisSkew/2
+		}
 		w.daemons = append(w.daemons, d)
 		w.after(w.upTo(1000), d.boot)
 	}
@@ -109,7 +126,7 @@ func Run(c Config) Report {
 	w.calmDown()
 	w.runUntil(end + 4*lease)
 	for _, d := range w.daemons {
-		if err := d.issuer.Ready(d.clock()); err != nil {
+		if err := d.issuer.Ready(d.clock()); err != nil && !isRate(err) {
 			w.Stuck = append(w.Stuck, d.name+": "+err.Error())
 		}
 	}

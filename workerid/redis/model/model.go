@@ -71,7 +71,7 @@ const (
 	Sound                Mutant = iota
 	ReleaseDeletesRecord        // and with it the mark
 	SuccessorStartsNow          // whatever was granted before
-	HiNotCapped                 // windows reach an hour ahead, and the score a lease
+	HiNotCapped                 // windows reach an hour further with every extension
 	NoToken                     // whoever has the owner's name extends
 	BlindRenewal                // whoever asks extends, as long as the lease has not ended
 	NoFloor                     // a new history begins without one
@@ -81,6 +81,7 @@ const (
 	ReleaseNotChecked           // last may lie anywhere
 	HistoryWithoutToken         // a second loss on one server is not told from the first
 	RollBackNotNoticed          // an own record that is too old counts
+	NoEpsilon                   // clocks are believed
 	end
 )
 
@@ -97,7 +98,7 @@ func (m Mutant) String() string {
 	return [...]string{
 		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no token", "blind renewal", "no floor",
 		"reclaim without prev > now + eps", "history without replid", "mark lowered by extend", "release not checked",
-		"history without token", "roll-back not noticed",
+		"history without token", "roll-back not noticed", "eps = 0",
 	}[m]
 }
 
@@ -154,6 +155,9 @@ func (s *Server) start(t script.Terms, token string, daemon, raw int64) (*run, e
 	r.lmax = max(r.longest, t.MaxLease)
 	if m.Yaraus {
 		r.slack, r.lmax = yarausSlack, max(r.lmax, yarausLease)
+	}
+	if s.Mutant == NoEpsilon {
+		r.t.Epsilon = 0
 	}
 	r.here = s.Run + ":" + s.Replid + ":"
 	if s.Mutant == HistoryWithoutReplid {

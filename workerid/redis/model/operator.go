@@ -102,9 +102,9 @@ func (s *Server) ResetClock(c script.ResetClock, now int64) (script.ClockReset, 
 	r.now, r.floor, r.lost = r.raw, 0, true
 	r.begin()
 	r.save()
-	for w, at := range s.Keys.IDs {
-		if at > score(r.floor) && r.record(w).Mark <= r.floor {
-			s.Keys.IDs[w] = score(r.floor)
+	for w := range s.Keys.IDs {
+		if until := max(r.record(w).Mark, r.floor); r.expiry(w) > until {
+			s.Keys.IDs[w] = score(until)
 		}
 	}
 	return script.ClockReset{Now: r.raw, Seen: seen, Floor: r.floor}, nil

@@ -4,6 +4,8 @@ now, floor, lost = raw, 0, true
 begin()
 save()
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', ids, '(' .. score(floor), '+inf')) do
-  if record(id) <= floor then redis.call('ZADD', ids, score(floor), id) end
+  local mark = record(id)
+  local ends = math.max(mark, floor)
+  if expiry(id) > ends then redis.call('ZADD', ids, score(ends), id) end
 end
 return {int(raw), int(seen), int(floor)}
