@@ -18,7 +18,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/internal/redistest"
 )
 
@@ -189,7 +188,7 @@ func (w *world) recover() {
 			switch {
 			case serves:
 				w.note("%s serves for good since %v after the end of all faults", d.name, max(0, resumed.Sub(healed)).Round(time.Millisecond))
-			case took > patience(d):
+			case took > patience:
 				w.t.Errorf("%s does not serve again, %v after the end of all faults", d.name, took)
 			default:
 				return false
@@ -200,15 +199,7 @@ func (w *world) recover() {
 }
 
 // patience is how long a daemon may take to serve again: a lease and epsilon are for what Redis has forgotten, the rest is for the machine.
-// An id clock that followed the wall clock back comes forward again only when that has held for a while, and till then it may be too far
-// from Redis's to get a lease.
-func patience(d *daemon) time.Duration {
-	most := 3 * (lease + epsilon)
-	if d.moved {
-		most += clock.ForwardHold
-	}
-	return most
-}
+const patience = 3 * (lease + epsilon)
 
 // note adds a line to the story.
 func (w *world) note(format string, args ...any) {

@@ -26,7 +26,6 @@ type daemon struct {
 	proxy *redistest.Proxy // between it and Redis
 	addr  atomic.Pointer[string]
 	busy  bool // a fault is happening to it
-	moved bool // its wall clock was, since it started
 
 	cmd    *exec.Cmd
 	clock  *faketime.Process // nil where clocks cannot be moved
@@ -53,7 +52,6 @@ func (d *daemon) Write(b []byte) (int, error) {
 
 func (d *daemon) start() {
 	d.t.Helper()
-	d.moved = false
 	d.cmd = exec.Command(d.args[0], d.args[1:]...)
 	d.cmd.Stderr = d
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

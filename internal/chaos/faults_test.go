@@ -77,7 +77,6 @@ var daemonFaults = []fault{
 		if moving == nil {
 			return nil
 		}
-		d.moved = true
 		w.step(d, moving, by)
 		return func() { w.step(d, moving, -by) }
 	}},

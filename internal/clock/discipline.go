@@ -49,7 +49,8 @@ type Adjustment struct {
 //	wall further ahead     followed after it has held for 60 s: a clock that was a year ahead for a moment must not carry the ids
 //	                       with it; and never by more than 24 h without a restart
 //	wall further back      followed at once, but not below the last id: a busy daemon stays ahead of the wall clock and goes on
-//	                       issuing, an idle one comes back
+//	                       issuing, an idle one comes back. What was followed back is followed forward again at
+//	                       once within a minute
 type Discipline struct {
 	started   bool
 	suspended time.Duration
@@ -59,6 +60,9 @@ type Discipline struct {
 	refused   bool
 	back      bool // a step back has been reported and is not over
 	followed  time.Duration
+	owed      time.Duration // how far the clock followed the wall clock back, and has not come forward again
+	agreed    time.Duration // Mono since when the two clocks agree, if they do
+	agreeing  bool
 }
 
 // Step takes one comparison.
@@ -72,13 +76,19 @@ func (d *Discipline) Step(s Sample) Adjustment {
 	off := time.Duration(s.Wall - s.Clock)
 	switch {
 	case off >= SlewBelow:
-		d.back = false
+		d.back, d.agreeing = false, false
 		return d.forward(s.Mono, off)
 	case off <= -SlewBelow:
-		d.holding, d.refused = false, false
+		d.holding, d.refused, d.agreeing = false, false, false
 		return d.backward(s, off)
 	}
 	d.holding, d.refused, d.back = false, false, false
+	if !d.agreeing {
+		d.agreeing, d.agreed = true, s.Mono
+	}
+	if s.Mono-d.agreed >= ForwardHold { // the step back was right
+		d.owed = 0
+	}
 	if -noise < off && off < noise {
 		return Adjustment{}
 	}
@@ -86,6 +96,10 @@ func (d *Discipline) Step(s Sample) Adjustment {
 }
 
 func (d *Discipline) forward(mono, off time.Duration) Adjustment {
+	if by := min(off, d.owed); by > 0 { // it has been there before
+		d.owed -= by
+		return Adjustment{Forward, by, "the wall clock came forward again: the id clock follows to where it would have been"}
+	}
 	if moved := off - d.ahead; !d.holding || moved >= SlewBelow || moved <= -SlewBelow {
 		d.holding, d.refused, d.ahead, d.since = true, false, off, mono
 		return Adjustment{Kind: Forward, Note: "the wall clock went forward: followed if it stays there for " + ForwardHold.String()}
@@ -104,6 +118,7 @@ func (d *Discipline) forward(mono, off time.Duration) Adjustment {
 
 func (d *Discipline) backward(s Sample, off time.Duration) Adjustment {
 	by := min(max(off, time.Duration(s.Position-s.Clock)), 0)
+	d.owed -= by
 	a := Adjustment{Kind: Backward, By: by}
 	if !d.back {
 		d.back = true

@@ -130,6 +130,32 @@ func TestAStepBackIsNotFollowedBelowTheLastID(t *testing.T) {
 	}
 }
 
+func TestWhatWasFollowedBackIsFollowedForwardAtOnce(t *testing.T) {
+	w := newWorld()
+	w.pass(600, false) // idle for ten minutes, so there is room to go back
+	w.wall -= int64(5 * time.Minute)
+	w.pass(10, false)
+	if w.off().Abs() >= noise || w.moved[Backward] != -5*time.Minute {
+		t.Fatalf("%v off after the step back, moved %v", w.off(), w.moved)
+	}
+	w.wall += int64(5*time.Minute + time.Hour)
+	w.pass(1, false)
+	if w.off() != time.Hour {
+		t.Fatalf("%v off: only what was followed back is to be followed at once", w.off())
+	}
+	w.pass(62, false)
+	if w.off() != 0 {
+		t.Fatalf("%v off", w.off())
+	}
+	w.wall -= int64(5 * time.Minute)
+	w.pass(70, false) // by now the step back counts as right
+	w.wall += int64(5 * time.Minute)
+	w.pass(1, false)
+	if w.off() != 5*time.Minute {
+		t.Fatalf("%v off: an old step back was made good at once", w.off())
+	}
+}
+
 func TestSuspensionIsAddedAtOnce(t *testing.T) {
 	w := newWorld()
 	w.suspended = 3 * time.Hour // slept before the daemon started
