@@ -28,6 +28,7 @@ deps: ## install what the tests need, if it is missing
 lint:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags chaos ./internal/chaos
 	$(GO) run $(STATICCHECK) ./...
 
 cross: ## the portable parts build everywhere
@@ -36,8 +37,9 @@ cross: ## the portable parts build everywhere
 		CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./... || exit 1; \
 	done
 
-unit: ## every test under the race detector, and the whole daemon with each engine
+unit: ## every test under the race detector, the simulation without it, and the whole daemon with each engine
 	KATSUBUSHI_REQUIRE=1 $(GO) test -race ./...
+	$(GO) test -count=1 ./internal/sim
 	for e in net epoll; do KATSUBUSHI_ENGINE=$$e KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -run TestProcess ./cmd/katsubushi || exit 1; done
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each

@@ -10,6 +10,9 @@ const hostSeeds, hostLives = 150, 40
 
 func TestNoDuplicatesFromAStateFile(t *testing.T) {
 	n := hostSeeds
+	if underRace {
+		n = 10
+	}
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		n *= 100
 	}
@@ -31,6 +34,7 @@ func TestNoDuplicatesFromAStateFile(t *testing.T) {
 
 // All but one issue duplicates. That one also finds no whole copy of its record.
 func TestEveryMutantOfAStateFileIsFoundOut(t *testing.T) {
+	skipUnderRace(t)
 	for _, m := range HostMutants() {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := uint64(1); seed <= hostSeeds; seed++ {

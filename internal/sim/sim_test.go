@@ -20,6 +20,9 @@ func TestNoDuplicates(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		n, length = soakSeeds, soakMinutes
 	}
+	if underRace {
+		n = 2
+	}
 	if s := os.Getenv("KATSUBUSHI_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
@@ -58,8 +61,15 @@ func runAll(t *testing.T, c Config, first uint64, n int) {
 		n, float64(n*c.Minutes)/60, faults, events, requests, refused, ids)
 }
 
+func skipUnderRace(t *testing.T) {
+	if underRace {
+		t.Skip("run without the race detector")
+	}
+}
+
 // All but one issue duplicates. That one makes everybody wait.
 func TestEveryMutantIsFoundOut(t *testing.T) {
+	skipUnderRace(t)
 	for _, m := range Mutants() {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := uint64(1); seed <= seeds; seed++ {
@@ -76,6 +86,7 @@ func TestEveryMutantIsFoundOut(t *testing.T) {
 
 // The same of the scripts. Two lose nothing but leases.
 func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
+	skipUnderRace(t)
 	for _, m := range RedisMutants() {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := uint64(1); seed <= scriptSeeds; seed++ {
