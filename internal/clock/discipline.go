@@ -74,6 +74,10 @@ func (d *Discipline) Step(s Sample) Adjustment {
 		return Adjustment{Suspend, slept, "the machine was suspended: the id clock skips the time slept"}
 	}
 	off := time.Duration(s.Wall - s.Clock)
+	if by := min(off, d.owed); by > SlewRate { // it has been there before
+		d.owed, d.back, d.agreeing = d.owed-by, false, false
+		return Adjustment{Forward, by, "the wall clock came forward again: the id clock follows to where it would have been"}
+	}
 	switch {
 	case off >= SlewBelow:
 		d.back, d.agreeing = false, false
@@ -96,10 +100,6 @@ func (d *Discipline) Step(s Sample) Adjustment {
 }
 
 func (d *Discipline) forward(mono, off time.Duration) Adjustment {
-	if by := min(off, d.owed); by > 0 { // it has been there before
-		d.owed -= by
-		return Adjustment{Forward, by, "the wall clock came forward again: the id clock follows to where it would have been"}
-	}
 	if moved := off - d.ahead; !d.holding || moved >= SlewBelow || moved <= -SlewBelow {
 		d.holding, d.refused, d.ahead, d.since = true, false, off, mono
 		return Adjustment{Kind: Forward, Note: "the wall clock went forward: followed if it stays there for " + ForwardHold.String()}

@@ -147,6 +147,12 @@ func TestWhatWasFollowedBackIsFollowedForwardAtOnce(t *testing.T) {
 	if w.off() != 0 {
 		t.Fatalf("%v off", w.off())
 	}
+	w.wall -= int64(500 * time.Millisecond)
+	w.pass(10, false)
+	w.wall += int64(499 * time.Millisecond) // too little to count as a step
+	if w.pass(1, false); w.off().Abs() > SlewRate {
+		t.Fatalf("%v off: it is worn off, though it was followed back at once", w.off())
+	}
 	w.wall -= int64(5 * time.Minute)
 	w.pass(70, false) // by now the step back counts as right
 	w.wall += int64(5 * time.Minute)
