@@ -13,6 +13,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func TestProcessTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	roots := writeCertificate(t, cert, key, 1)
-	p := start(t, "-worker-id", "1", "-engine", "auto", "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
+	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-engine", "auto", "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
 	_, port, _ := net.SplitHostPort(p.addr)
 	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -76,6 +77,11 @@ func TestProcessTLS(t *testing.T) {
 	}
 	if n := serial(roots); n != 1 {
 		t.Errorf("certificate %d", n)
+	}
+	if s, _ := http.Get("http://" + p.http + "/stats"); s == nil {
+		t.Error("no statistics")
+	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) { // it lasts an hour
+		t.Errorf("%s", b)
 	}
 	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {
 		io.WriteString(c, "get id\r\n")

@@ -30,7 +30,7 @@ type Config struct {
 	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
 
 	Bind     string      // address of the TCP and HTTP ports; empty = all, IPv6 and IPv4
-	Port     int         // 0 = any free one, see Daemon.Addr
+	Port     int         // 0 = any free one, which the log names
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 

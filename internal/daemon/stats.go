@@ -105,6 +105,9 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("idle_closed_connections", d.connections.IdleClosed.Load())
 	add("clock_difference_ms", d.clock.Behind().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
+	if d.encrypted() {
+		add("tls_certificate_days_left", int64(time.Until(d.tls.Expires())/(24*time.Hour)))
+	}
 	add("lanes", d.issuer.Lanes())
 	for lane, s := range d.keeper.Status() {
 		prefix := "lane_" + strconv.Itoa(lane) + "_"

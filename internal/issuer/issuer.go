@@ -55,7 +55,7 @@ type Config struct {
 	Stats    func(group []byte, emit func(name, value string)) bool
 }
 
-// An Issuer holds the lanes. Publish and Withdraw may be called while handlers mint.
+// An Issuer holds the lanes. All of its methods may be called while handlers mint, Publish, Extend and Seal from one goroutine at a time.
 type Issuer struct {
 	c        Config
 	runAhead int64
