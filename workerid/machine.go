@@ -209,7 +209,7 @@ func (l *lane) fail(p problem) { l.failing, l.problem = true, p }
 type problem struct{ kind, text string }
 
 func problemOf(err error) problem {
-	for _, kind := range []error{ErrLost, ErrCloned, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
+	for _, kind := range []error{ErrLost, ErrShared, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
 		if errors.Is(err, kind) {
 			return problem{kind.Error(), err.Error()}
 		}
@@ -274,7 +274,7 @@ func (m *Machine) extended(now Moment, e Extended) {
 func (m *Machine) extendedLane(now Moment, i int, r Result) {
 	l := &m.lanes[i]
 	switch {
-	case errors.Is(r.Err, ErrCloned):
+	case errors.Is(r.Err, ErrShared):
 		l.lose(r.Err)
 		m.seal(i)
 	case errors.Is(r.Err, ErrLost):

@@ -39,8 +39,10 @@ var (
 	// ErrLost: the worker id is somebody else's now, or may become so. Never extend again. The window that was granted before stays
 	// the holder's until its end.
 	ErrLost = errors.New("the lease is lost")
-	// ErrCloned: a copy of this process's memory extended the lease. Both have the same window: stop issuing from it at once.
-	ErrCloned = errors.New("a copy of this process uses the same lease")
+	// ErrShared: somebody else issues from the same window. Never extend again, and stop issuing from it at once.
+	ErrShared = errors.New("somebody else uses the same window")
+	// ErrCloned is an ErrShared: a copy of this process's memory extended the lease.
+	ErrCloned = fmt.Errorf("%w: a copy of this process", ErrShared)
 	// ErrNoID: every worker id of the range is taken. Retry; one may become free when its lease ends.
 	ErrNoID = errors.New("no worker id is free")
 	// ErrSkew: this host's clock and the store's differ too much to tell when a window ends. Retry; clocks are set right.

@@ -152,7 +152,7 @@ func printLease(w io.Writer, result any) {
 			name  string
 			value any
 		}{
-			{"client_id_count", r.ClientIDCount}, {"get_id_count", r.GetIDCount}, {"get_id_success", r.GetIDSuccess},
+			{"client_id_count", r.ClientIDCount}, {"client_get_id_count", r.GetIDCount}, {"client_get_id_success", r.GetIDSuccess},
 			{"get_id_no_available_id", r.GetIDNoAvailableID}, {"extend_ttl_count", r.ExtendTTLCount}, {"extend_ttl_success", r.ExtendTTLSuccess},
 			{"extend_ttl_ownership_error", r.ExtendTTLOwnershipError}, {"extend_ttl_expire_warning", r.ExtendTTLExpireWarning},
 			{"unusing_ids", r.UnusingIDs}, {"using_ids", r.UsingIDs},

@@ -30,6 +30,8 @@ func redisSettings() []setting {
 			help: "how many replicas must have a lease before it counts; see docs/REDIS.md before setting it"},
 		{name: "redis-allow-eviction", bool: true, def: "false", field: "Redis", set: boolean(func(o *options) *bool { return &o.Redis.AllowEviction }),
 			help: "accept a Redis whose maxmemory-policy may evict the pool"},
+		{name: "hold-raus", field: "Redis", set: text(func(o *options) *string { return &o.Redis.HoldRaus }),
+			help: "also hold the locks of kayac/go-katsubushi's -redis in this `namespace`, raus unless its URL says another: while its daemons use the same worker ids"},
 		{name: "lease-auto-init", bool: true, def: "false", field: "Redis", set: boolean(func(o *options) *bool { return &o.Redis.AutoInit }),
 			help: "make the pool if there is none; its worker ids come a lease later. Otherwise `katsubushi lease init` makes it"},
 	}

@@ -77,10 +77,10 @@ func (r *runner) started() bool {
 }
 
 // heard takes note of what the store said of the lease. After a loss the rest of the window would still be the program's; but then it has
-// to end anyway, so it is asked to at once. A copy of this process runs the program with the same worker id: no time is lost on asking.
+// to end anyway, so it is asked to at once. If somebody else uses the same window, as a copy of this process does, no time is lost on asking.
 func (r *runner) heard(err error) {
-	lost, cloned := errors.Is(err, workerid.ErrLost), errors.Is(err, workerid.ErrCloned)
-	if !lost && !cloned {
+	lost, shared := errors.Is(err, workerid.ErrLost), errors.Is(err, workerid.ErrShared)
+	if !lost && !shared {
 		return
 	}
 	r.mu.Lock()
@@ -88,7 +88,7 @@ func (r *runner) heard(err error) {
 		r.offered = nil
 	} else {
 		r.doom(err.Error())
-		if cloned {
+		if shared {
 			r.killAt = time.Now()
 		}
 	}

@@ -35,8 +35,12 @@ type Config struct {
 	Min, Max uint64        // the pool's worker ids
 	Lease    time.Duration // how far a window reaches into the future; default 1 min. At least four times Epsilon
 
-	// MaxLease is the longest lease of anyone else who uses the worker ids, such as raus clients. Default: Lease.
+	// MaxLease is the longest lease of anyone else who uses the worker ids. Default: Lease, and at least 10 min with HoldRaus.
 	MaxLease time.Duration
+
+	// HoldRaus is the namespace of clients of raus, kayac/go-katsubushi's daemons, that use the same worker ids: their locks are held as well,
+	// on the same Redis. Empty: there are none. What they are good for and what not is in docs/MIGRATING.md. The lease is at most 5 min then.
+	HoldRaus string
 
 	// MaxSkew is how much this host's clock and Redis's may differ; default 2 s. Beyond it nothing is granted.
 	MaxSkew time.Duration
@@ -71,6 +75,9 @@ func (c *Config) defaults() {
 		c.Lease = DefaultLease
 	}
 	c.MaxLease = max(c.MaxLease, c.Lease)
+	if c.HoldRaus != "" {
+		c.MaxLease = max(c.MaxLease, rausExpiry)
+	}
 	if c.MaxSkew == 0 {
 		c.MaxSkew = DefaultMaxSkew
 	}
@@ -90,6 +97,9 @@ func (c *Config) check() error {
 	}
 	if eps := Epsilon(c.MaxSkew); c.Lease < 4*eps {
 		errs = append(errs, fmt.Errorf("redis: a lease of %v is too short: with a skew of %v it takes at least %v", c.Lease, c.MaxSkew, 4*eps))
+	}
+	if c.HoldRaus != "" && c.Lease > rausMaxLease {
+		errs = append(errs, fmt.Errorf("redis: a lease of %v is too long beside locks of raus: at most %v", c.Lease, rausMaxLease))
 	}
 	if c.MaxSkew < 0 {
 		errs = append(errs, fmt.Errorf("redis: a skew of %v is not possible", c.MaxSkew))

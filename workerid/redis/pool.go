@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -92,7 +91,7 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 func (p *Pool) initialise(ctx context.Context, how How) (result string, err error) {
 	t := p.c.terms()
 	t.Replicas = -1
-	result, err = ask(ctx, p, script.Init{Terms: t, Token: rand.Text()[:13], How: string(how)}, script.ReadInit)
+	result, err = ask(ctx, p, script.Init{Terms: t, Token: newName(), How: string(how)}, script.ReadInit)
 	if errors.Is(err, workerid.ErrForeignPool) {
 		err = fmt.Errorf("%w; these are %s", err, t.Fingerprint)
 	}
@@ -131,7 +130,7 @@ func (p *Pool) read(ctx context.Context) (script.Dump, error) {
 type Stats struct {
 	ClientIDCount           int64   `json:"client_id_count"`            // owners that asked for the first time
 	GetIDCount              int64   `json:"client_get_id_count"`        // acquisitions
-	GetIDSuccess            int64   `json:"get_id_success"`             // those that got a worker id
+	GetIDSuccess            int64   `json:"client_get_id_success"`      // those that got a worker id
 	GetIDNoAvailableID      int64   `json:"get_id_no_available_id"`     // those that did not
 	ExtendTTLCount          int64   `json:"extend_ttl_count"`           // extensions, of one lane each
 	ExtendTTLSuccess        int64   `json:"extend_ttl_success"`         // those that succeeded
@@ -248,7 +247,7 @@ type Freed struct {
 // Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id. No id is repeated:
 // the next window starts after the one that was granted.
 func (p *Pool) Release(ctx context.Context, worker uint64) (Freed, error) {
-	f, err := ask(ctx, p, script.Free{Terms: p.terms(false), Token: rand.Text()[:13], Worker: worker}, script.ReadFreed)
+	f, err := ask(ctx, p, script.Free{Terms: p.terms(false), Token: newName(), Worker: worker}, script.ReadFreed)
 	return Freed{f.Owner, moment(f.Ended), moment(max(f.Mark, 0))}, err
 }
 
@@ -305,6 +304,6 @@ type ClockReset struct {
 // ResetClock accepts Redis's clock after it was set back. Worker ids that were granted for the future that it had been in stay unusable
 // until then.
 func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
-	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(true), Token: rand.Text()[:13]}, script.ReadClockReset)
+	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(true), Token: newName()}, script.ReadClockReset)
 	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err
 }

@@ -48,7 +48,7 @@ func TestListAndStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{ // yaraus's
-		"client_id_count", "client_get_id_count", "get_id_success", "get_id_no_available_id", "extend_ttl_count", "extend_ttl_success",
+		"client_id_count", "client_get_id_count", "client_get_id_success", "get_id_no_available_id", "extend_ttl_count", "extend_ttl_success",
 		"extend_ttl_ownership_error", "extend_ttl_expire_warning", "unusing_ids", "using_ids", "using_ttl_max", "using_ttl_mid", "using_ttl_min",
 	} {
 		if !strings.Contains(string(b), `"`+name+`":`) {

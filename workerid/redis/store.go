@@ -18,6 +18,7 @@ type Store struct {
 	c     Config
 	terms script.Terms
 	wire  *wire
+	raus  *raus // nil unless Config.HoldRaus
 
 	memory script.Memory // whoever has the wire's turn uses it
 	warned map[string]bool
@@ -44,11 +45,20 @@ func Open(c Config) (*Store, error) {
 	if err := errors.Join(urlErr, c.check()); err != nil {
 		return nil, err
 	}
-	return &Store{c: c, terms: c.terms(), wire: newWire(c, t), warned: map[string]bool{}}, nil
+	s := &Store{c: c, terms: c.terms(), wire: newWire(c, t), warned: map[string]bool{}}
+	if c.HoldRaus != "" {
+		s.raus = newRaus(c, t)
+	}
+	return s, nil
 }
 
-// Close closes the connection. Leases stay.
-func (s *Store) Close() error { return s.wire.close() }
+// Close closes the connections. Leases stay.
+func (s *Store) Close() error {
+	if s.raus != nil {
+		s.raus.close()
+	}
+	return s.wire.close()
+}
 
 // Status says what is known of the server.
 func (s *Store) Status() Status {
@@ -60,6 +70,13 @@ func (s *Store) Status() Status {
 // Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of this package nothing was granted; after any
 // other error perhaps something was, and the next call of the same owner gets it.
 func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	if s.raus != nil {
+		return s.acquireBesideRaus(ctx, want)
+	}
+	return s.acquire(ctx, want)
+}
+
+func (s *Store) acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	if want.Min > want.Max {
 		return workerid.Grant{}, fmt.Errorf("redis: no worker ids from %d to %d", want.Min, want.Max)
 	}
@@ -87,6 +104,13 @@ func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 // Extend lengthens all held grants in one round trip. Before an error that is not one of those of Acquire it may have been carried out,
 // and the next call takes account of it.
 func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	if s.raus != nil {
+		return s.extendBesideRaus(ctx, held)
+	}
+	return s.extend(ctx, held)
+}
+
+func (s *Store) extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	if len(held) == 0 {
 		return nil, nil
 	}
@@ -117,6 +141,13 @@ func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 
 // Release gives a grant back. Its generator must be sealed. It is not repeated: if there is no answer, the lease ends when it ends.
 func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error {
+	if s.raus != nil {
+		return s.releaseBesideRaus(ctx, g, last)
+	}
+	return s.release(ctx, g, last)
+}
+
+func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error {
 	_, err := take(ctx, s.wire, func(l *link) (any, func(), error) {
 		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), Token: newToken(l), Grant: g, Last: last})
 		reply, _, err := s.wire.run(c)
@@ -131,7 +162,9 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 }
 
 // newToken names a request. The connection's name is in it, since copies of a virtual machine may have the same random numbers.
-func newToken(l *link) string { return rand.Text()[:13] + "." + l.id }
+func newToken(l *link) string { return newName() + "." + l.id }
+
+func newName() string { return rand.Text()[:13] }
 
 // certain says whether nothing was granted for sure.
 func certain(err error) bool {
