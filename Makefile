@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server memcached libmemcached-tools
 
-.PHONY: build run test test-clients soak chaos bench deps lint cross unit fuzz vuln image
+.PHONY: build run test test-clients test-migration soak chaos bench deps lint cross unit fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -44,6 +44,17 @@ unit: ## every test under the race detector, the simulation without it, and the 
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./internal/clienttest
+
+# The programs that this one replaces; a path in the environment saves the download.
+KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi
+KATSUBUSHI_YARAUS ?= $(CURDIR)/bin/yaraus
+bin/kayac/katsubushi:
+	GOBIN=$(CURDIR)/bin/kayac $(GO) install github.com/kayac/go-katsubushi/v2/cmd/katsubushi@v2.0.4
+bin/yaraus:
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/shogo82148/yaraus/cmd/yaraus@818db09862af
+
+test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS)) ## fleets of kayac/go-katsubushi and of yaraus are replaced under load, daemon by daemon
+	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi
 
 soak: ## simulated weeks, and a thousand restarts of the real daemon with kill -9 and its clock moved
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./internal/sim

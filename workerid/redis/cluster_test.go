@@ -35,6 +35,7 @@ func TestCluster(t *testing.T) {
 	at := map[bool]bool{}
 	for i := range 8 { // namespaces, some on either node, asked of the first
 		w.config.URL = fmt.Sprintf("rediscluster://%s/?ns=pool%d", w.server.Addr(), i)
+		w.config.HoldRaus = fmt.Sprint("raus", i) // whose locks are on any node
 		w.windows = map[uint64][]window{}
 		holders := w.holders(2)
 		w.keepTheirIDs(holders)

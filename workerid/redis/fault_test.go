@@ -367,17 +367,7 @@ func TestStallUnder1000Clients(t *testing.T) {
 
 func TestPermissions(t *testing.T) {
 	w := newWorld(t)
-	docs, err := os.ReadFile("../../docs/REDIS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rule, _ := strings.Cut(string(docs), "\nACL SETUSER ")
-	rule, _, _ = strings.Cut("ACL SETUSER "+rule, "\n")
-	var args []any
-	for word := range strings.FieldsSeq(strings.ReplaceAll(rule, "~NAME:*", "~"+redistest.Namespace(t)+":*")) {
-		args = append(args, word)
-	}
-	w.server.Do(args...)
+	w.server.Do(documentedRule(t, "REDIS.md")...)
 	w.config.URL = "redis://katsubushi:secret@" + w.server.Addr() + "/0?ns=" + redistest.Namespace(t)
 	w.keepTheirIDs(w.holders(2))
 	p := w.pool()
@@ -388,4 +378,19 @@ func TestPermissions(t *testing.T) {
 	if err := w.daemon().tryAcquire(patience); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("error is %v", err)
 	}
+}
+
+// documentedRule is the command that a document says makes the user that a daemon needs.
+func documentedRule(t *testing.T, doc string) (command []any) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, _ := strings.Cut(string(text), "\nACL SETUSER ")
+	rule, _, _ = strings.Cut("ACL SETUSER "+rule, "\n")
+	for word := range strings.FieldsSeq(strings.ReplaceAll(rule, "~NAME:*", "~"+redistest.Namespace(t)+":*")) {
+		command = append(command, word)
+	}
+	return command
 }

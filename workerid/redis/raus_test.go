@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/redistest"
 	"github.com/katsubushi/katsubushi/workerid"
 )
 
@@ -219,5 +220,22 @@ func TestRausSettings(t *testing.T) {
 	defer s.Close()
 	if s.terms.MaxLease != (10 * time.Minute).Milliseconds() {
 		t.Errorf("after a loss only %d ms are waited for", s.terms.MaxLease)
+	}
+}
+
+// The rules in the documents are enough, and all of them are needed.
+func TestRausPermissions(t *testing.T) {
+	w := besideRaus(t)
+	w.server.Do(documentedRule(t, "REDIS.md")...)
+	w.config.URL = "redis://katsubushi:secret@" + w.server.Addr() + "/0?ns=" + redistest.Namespace(t)
+	if err := w.daemon().tryAcquire(patience); err == nil || !strings.Contains(err.Error(), "permissions") {
+		t.Errorf("error is %v", err)
+	}
+	w.server.Do(documentedRule(t, "MIGRATING.md")...)
+	d := w.daemon()
+	d.acquire()
+	d.extend()
+	if err := d.release(d.grant.Lo); err != nil {
+		t.Error(err)
 	}
 }

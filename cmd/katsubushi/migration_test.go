@@ -1,0 +1,135 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+)
+
+// predecessor is the path of a program that this one replaces. `make test-migration` downloads and names them; other runs go without, and have
+// random histories beside the formats of both (workerid/redis).
+func predecessor(t *testing.T, variable string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		t.Skipf("%s names no program", variable)
+	}
+	return path
+}
+
+// launchOld runs another program's daemon on a free port.
+func launchOld(t *testing.T, command ...string) *process {
+	t.Helper()
+	port := freePort(t)
+	for i, arg := range command {
+		if arg == "PORT" {
+			command[i] = port
+		}
+	}
+	p := &process{Cmd: exec.Command(command[0], command[1:]...), addr: "127.0.0.1:" + port, exited: make(chan struct{})}
+	p.Stdout, p.Stderr = lockedWriter{p}, lockedWriter{p}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("%v logged:\n%s", command, p.logged())
+		}
+	})
+	return p
+}
+
+// roll replaces a fleet daemon by daemon under load, and goes back once.
+func roll(t *testing.T, old, ours func() *process) {
+	type member struct {
+		*process
+		*load
+	}
+	c := census{lanes: 1}
+	var fleet []member
+	come := func(launch func() *process) {
+		p := launch()
+		await(t, "the daemon listens", func() bool {
+			if p.addr == "" {
+				p.waitListening(t)
+			}
+			conn, err := net.Dial("tcp", p.addr)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil || p.hasExited()
+		})
+		m := member{p, c.load(t, p.addr, 2, 50)}
+		m.awaitMore(t, 50_000)
+		fleet = append(fleet, m)
+	}
+	leave := func(i int) {
+		m := fleet[i]
+		if err := m.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-m.exited
+		m.clients.Wait()
+		fleet = slices.Delete(fleet, i, i+1)
+	}
+	for range 3 {
+		come(old)
+	}
+	for _, next := range []func() *process{ours, ours, old, ours, ours} { // the third is taken back
+		leave(0)
+		come(next)
+	}
+	for range fleet {
+		leave(0)
+	}
+	c.verdict(t)
+}
+
+func TestProcessMigrationFromKayac(t *testing.T) {
+	t.Parallel()
+	kayac := predecessor(t, "KATSUBUSHI_KAYAC")
+	url := redistest.Start(t).URL()
+	var made initialised
+	runLease(t, url, &made, "init", "-max-worker-id", "3") // as many as there are daemons
+	roll(t, func() *process {
+		return launchOld(t, kayac, "-redis", url, "-min-worker-id", "1", "-max-worker-id", "3", "-port", "PORT")
+	}, func() *process {
+		return launchLeasing(t, url, "-max-worker-id", "3", "-hold-raus", redistest.Namespace(t))
+	})
+}
+
+func TestProcessMigrationFromYaraus(t *testing.T) {
+	t.Parallel()
+	yaraus := predecessor(t, "KATSUBUSHI_YARAUS")
+	url := redistest.Start(t).URL()
+	if out, err := exec.Command(yaraus, "init", "-server", url, "-min", "1", "-max", "5").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var adopted initialised
+	old := func() *process {
+		return launchOld(t, yaraus, "run", "-server", url, "-min", "1", "-max", "5", "--", predecessor(t, "KATSUBUSHI_KAYAC"), "-worker-id", "{}", "-port", "PORT")
+	}
+	first := old()
+	await(t, "yaraus has a worker id", func() bool { return first.hasExited() || len(first.logged()) > 0 })
+	if runLease(t, url, &adopted, "init"); adopted.Result != "adopted" {
+		t.Fatalf("lease init: %s", adopted.Result)
+	}
+	roll(t, old, func() *process { return launchLeasing(t, url) })
+	var finished initialised
+	first.Process.Signal(syscall.SIGTERM)
+	<-first.exited
+	if runLease(t, url, &finished, "init", "-how", "migrated"); finished.Result != "migrated" {
+		t.Fatalf("lease init -how migrated: %s", finished.Result)
+	}
+}
