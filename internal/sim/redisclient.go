@@ -103,6 +103,9 @@ func (c *redisClient) extend(e workerid.Extend) request {
 				v.Results[i].Err = err
 			}
 		}
+		if heard {
+			c.memory.Heard(q, v)
+		}
 		return workerid.Extended{Results: v.Results}
 	})
 }

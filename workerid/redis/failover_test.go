@@ -65,6 +65,33 @@ func TestFailOverLosingTheLastWrites(t *testing.T) {
 	p.waits(newcomer, loss)
 }
 
+// Answers that come too late for the daemon to hear them are no grants to it; what the new master has of it may be one of these.
+func TestFailOverToAnUnheardExtension(t *testing.T) {
+	p := newPair(t)
+	d := p.holders(1)[0]
+	late := func() {
+		t.Helper()
+		count := p.server.Do("HGET", p.key("stats"), "extend_ttl_success")
+		p.front.Answers(redistest.Hold)
+		p.advance(1000)
+		p.uncertain(d.tryExtend(soon))
+		p.server.Until("it is carried out", func() bool { return p.server.Do("HGET", p.key("stats"), "extend_ttl_success") != count })
+		p.front.Answers(redistest.Pass)
+		d.wire.turn <- struct{}{}
+		if d.wire.link == nil {
+			t.Fatal("the answer was lost, not late")
+		}
+		<-d.wire.turn
+	}
+	late()
+	p.catchUp()
+	p.replication.Answers(redistest.Drop)
+	late()
+	p.server.Kill()
+	p.failOver()
+	d.extend()
+}
+
 func (p *pair) record3() string {
 	s, _ := p.replica.Do("HGET", p.key("hw"), "A3").(string)
 	return s

@@ -135,7 +135,7 @@ func (s *Store) extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 				}
 			}
 		}
-		return r.Results, nil, nil
+		return r.Results, func() { s.memory.Heard(c, r) }, nil
 	})
 }
 

@@ -208,6 +208,7 @@ func (h *history) extend(d *daemon) string {
 	}
 	if r := v.(script.Extended); h.rnd.IntN(4) > 0 {
 		d.memory.Extended(c, r)
+		d.memory.Heard(c, r)
 		var held []workerid.Grant
 		for i, g := range d.held {
 			switch {

@@ -24,6 +24,6 @@
 //
 // # Tokens
 //
-// Whoever extends a lease names the tokens that its record may bear: that of the last request which was answered, and those of all
-// requests that were not. So a lost answer does no harm, and of two copies of one process only one goes on.
+// Whoever extends a lease names the tokens that its record may bear: that of the last request whose answer was heard, and those of all
+// requests since. So a lost answer does no harm, and of two copies of one process only one goes on.
 package script

@@ -1,7 +1,7 @@
 -- extend lengthens the windows of all lanes of a daemon, each contiguously.
 --
 -- ARGV, for each lane: worker owner lo hi history n, and then the n tokens that its record may bear: of the last request that was
--- answered and of all that were not.
+-- heard of and of all since.
 local lanes, k = {}, 11
 while k <= #ARGV do
   local l = {id = member(tonumber(ARGV[k])), owner = ARGV[k + 1], lo = tonumber(ARGV[k + 2]), hi = tonumber(ARGV[k + 3]), history = ARGV[k + 4]}

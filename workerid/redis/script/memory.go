@@ -23,8 +23,8 @@ type holding struct {
 }
 
 type lease struct {
-	known   []string // the token that was answered last, then those that were not
-	history string
+	known   []string // the token of the last request that was heard of, then those since
+	history string   // of the last answer
 }
 
 // Acquiring notes that an Acquire is on its way and fills in its New and Known.
@@ -64,10 +64,22 @@ func (m *Memory) Extending(c Extend, held []workerid.Grant) Extend {
 // Extended notes the answer. What is lost may still be asked about, with the same answer.
 func (m *Memory) Extended(c Extend, r Extended) {
 	for i, l := range c.Lanes {
-		if r.Results[i].Err == nil {
-			m.set(holding{l.Grant.Owner, l.Grant.Worker}, lease{[]string{c.Token}, r.History})
+		if h := (holding{l.Grant.Owner, l.Grant.Worker}); r.Results[i].Err == nil {
+			m.set(h, lease{m.leases[h].known, r.History})
 		} else {
 			m.forget(l, c.Token)
+		}
+	}
+}
+
+// Heard notes that whoever asked heard the answer, and that the grants in it count. Only then is what was written before of no more use: a
+// fail-over may yet bring it back.
+func (m *Memory) Heard(c Extend, r Extended) {
+	for i, l := range c.Lanes {
+		h := holding{l.Grant.Owner, l.Grant.Worker}
+		known := m.leases[h].known
+		if at := slices.Index(known, c.Token); r.Results[i].Err == nil && at >= 0 {
+			m.set(h, lease{known[at:], m.leases[h].history})
 		}
 	}
 }

@@ -118,11 +118,24 @@ func TestMemory(t *testing.T) {
 	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
 		t.Errorf("a request that had no effect is remembered: %q", k)
 	}
-	m.Extended(e, Extended{Server: Server{History: "h2"}, Results: make([]workerid.Result, 1)})
+	answer := Extended{Server: Server{History: "h2"}, Results: make([]workerid.Result, 1)}
+	m.Extended(e, answer)
+	e = m.Extending(Extend{Token: "6b"}, held)
+	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4", "6"}) || e.Lanes[0].History != "h2" {
+		t.Errorf("after an answer that nobody heard: %+v", e)
+	}
+	m.Extended(e, answer)
+	m.Heard(e, Extended{Results: []workerid.Result{{Err: workerid.ErrUnconfirmed}}})
+	e = m.Extending(Extend{Token: "6c"}, held)
+	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4", "6", "6b"}) {
+		t.Errorf("after one that does not count: %q", k)
+	}
+	m.Extended(e, answer)
+	m.Heard(e, answer)
 	for i := range 2 * remembered {
 		known(fmt.Sprint("x", i))
 	}
-	if k := known("7"); len(k) != remembered || k[0] != "6" || k[len(k)-1] != fmt.Sprint("x", 2*remembered-1) {
+	if k := known("7"); len(k) != remembered || k[0] != "6c" || k[len(k)-1] != fmt.Sprint("x", 2*remembered-1) {
 		t.Errorf("%q", k)
 	}
 	if k := copied.Extending(Extend{Token: "8"}, held).Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
