@@ -229,9 +229,12 @@ func (h *host) mustServeAgain() {
 	}
 	h.pass(max(0, h.grant.Lo-h.now()))
 	h.extend()
-	if _, err := h.lane.Take(h.now(), h.now()+runAhead, 1); err != nil {
+	r, err := h.lane.Take(h.now(), h.now()+runAhead, 1)
+	if err != nil {
 		h.Stuck = append(h.Stuck, "the clock has reached the window: "+err.Error())
+		return
 	}
+	h.IDs.AddRun(r.First, r.Stride, r.N)
 }
 
 // unsynced is a disk whose owner trusts that what is written stays.
