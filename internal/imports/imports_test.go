@@ -34,7 +34,7 @@ var rules = []rule{
 	{"internal/unique", nil, "a checker must not share code with what it checks"},
 	{"internal/authfile", nil, "a file format"},
 	{"internal/faketime", nil, "a tool for tests"},
-	{"internal/redistest", nil, "a tool for tests"},
+	{"internal/redistest", []string{"internal/faketime"}, "a tool for tests"},
 	{"internal/leaserun", []string{"workerid"}, "it keeps a lease for another program, whatever the store"},
 	{"internal/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
 	{"internal/imports", nil, "this test"},

@@ -5,22 +5,30 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/internal/faketime"
 )
 
 // A process is a child that dies with this process, even when that is killed.
 type process struct {
 	cmd   *exec.Cmd
+	clock *faketime.Process // nil: the machine's
 	ended chan struct{}
 }
 
-func startProcess(cmd *exec.Cmd) (*process, error) {
+func startProcess(cmd *exec.Cmd, clocked bool) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the signal comes when the thread ends that started the child
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		var err error
+		if clocked {
+			p.clock, err = faketime.Start(cmd, 0)
+		} else {
+			err = cmd.Start()
+		}
 		started <- err
 		if err == nil {
 			cmd.Wait()
@@ -42,5 +50,20 @@ func (p *process) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-func (p *process) pause(t testing.TB)  { p.signal(t, syscall.SIGSTOP) }
-func (p *process) resume(t testing.TB) { p.signal(t, syscall.SIGCONT) }
+func (p *process) pause(t testing.TB) {
+	t.Helper()
+	if p.clock == nil {
+		p.signal(t, syscall.SIGSTOP)
+	} else if err := p.clock.Pause(); err != nil { // so that a step meanwhile does not wake it
+		t.Fatal(err)
+	}
+}
+
+func (p *process) resume(t testing.TB) {
+	t.Helper()
+	if p.clock == nil {
+		p.signal(t, syscall.SIGCONT)
+	} else if err := p.clock.Resume(); err != nil {
+		t.Fatal(err)
+	}
+}

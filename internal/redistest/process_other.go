@@ -5,14 +5,17 @@ package redistest
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/internal/faketime"
 )
 
 type process struct {
 	cmd   *exec.Cmd
+	clock *faketime.Process // nil
 	ended chan struct{}
 }
 
-func startProcess(cmd *exec.Cmd) (*process, error) {
+func startProcess(cmd *exec.Cmd, _ bool) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, err

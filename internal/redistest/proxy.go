@@ -27,6 +27,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	up, down Mode // towards the server and back
+	rewrite  func([]byte) []byte
 	delay    time.Duration
 	refuse   bool
 	closed   bool
@@ -62,6 +63,9 @@ func (p *Proxy) Requests(m Mode) { p.set(func() { p.up = m }) }
 
 // Answers sets the mode of what comes back.
 func (p *Proxy) Answers(m Mode) { p.set(func() { p.down = m }) }
+
+// Rewrite has f change every piece of the answers. A Sentinel's, say, that shall name a proxy instead of the server.
+func (p *Proxy) Rewrite(f func([]byte) []byte) { p.set(func() { p.rewrite = f }) }
 
 // Delay makes every piece of data wait, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
@@ -107,7 +111,16 @@ func (p *Proxy) accept() {
 			c.Close()
 			continue
 		}
-		p.set(func() { p.conns[c], p.conns[s] = true, true })
+		p.set(func() {
+			if refuse = p.refuse || p.closed || p.target != target; !refuse { // or else what was set meanwhile would not be true of this one
+				p.conns[c], p.conns[s] = true, true
+			}
+		})
+		if refuse {
+			c.Close()
+			s.Close()
+			continue
+		}
 		go p.pump(s, c, c, func() Mode { return p.up })
 		go p.pump(c, s, c, func() Mode { return p.down })
 	}
@@ -129,7 +142,7 @@ func (p *Proxy) pump(dst, src, client net.Conn, mode func() Mode) {
 		for concerned && mode() == Hold && p.conns[src] {
 			p.changed.Wait()
 		}
-		drop, delay, gone := concerned && mode() == Drop, p.delay, !p.conns[src]
+		drop, delay, gone, rewrite := concerned && mode() == Drop, p.delay, !p.conns[src], p.rewrite
 		p.mu.Unlock()
 		if gone {
 			return
@@ -140,7 +153,11 @@ func (p *Proxy) pump(dst, src, client net.Conn, mode func() Mode) {
 		if delay > 0 {
 			time.Sleep(delay)
 		}
-		if _, err := dst.Write(buf[:n]); err != nil {
+		piece := buf[:n]
+		if rewrite != nil && dst == client {
+			piece = rewrite(piece)
+		}
+		if _, err := dst.Write(piece); err != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/katsubushi/katsubushi/internal/faketime"
 )
 
 // patience is how long a condition may take to come true before a test fails.
@@ -26,15 +29,27 @@ type Server struct {
 	Port int
 	Dir  string
 
-	t    testing.TB
-	args []string
-	proc *process
-	log  *bytes.Buffer
+	t       testing.TB
+	args    []string
+	clocked bool
+	proc    *process
+	log     *bytes.Buffer
 }
 
 // Start starts a redis-server without persistence. args are added to its command line: "--maxmemory", "1mb". The test is skipped where
 // there is no redis-server, unless KATSUBUSHI_REQUIRE=1.
 func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, false, args)
+}
+
+// StartClocked is Start, and the server has a wall clock that can be moved.
+func StartClocked(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, true, args)
+}
+
+func start(t testing.TB, clocked bool, args []string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
@@ -42,7 +57,7 @@ func Start(t testing.TB, args ...string) *Server {
 		}
 		t.Skip("no redis-server")
 	}
-	s := &Server{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args}
+	s := &Server{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args, clocked: clocked}
 	t.Cleanup(s.Kill)
 	s.Launch()
 	return s
@@ -64,14 +79,20 @@ func (s *Server) Launch() {
 	s.t.Helper()
 	s.LaunchOnly()
 	if !hasFlag(s.args, "--tls-port") {
-		s.Until("the server answers", func() bool { return s.try("PING") == nil })
+		s.Until("the server answers", s.answers)
 	}
 }
 
-// LaunchOnly starts the server again and does not wait.
+// LaunchOnly starts the server again and does not wait. What CONFIG REWRITE wrote down, as Sentinels have it done, is true again.
 func (s *Server) LaunchOnly() {
 	s.t.Helper()
-	args := []string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"}
+	conf := filepath.Join(s.Dir, "redis.conf")
+	if f, err := os.OpenFile(conf, os.O_CREATE, 0o600); err != nil {
+		s.t.Fatal(err)
+	} else {
+		f.Close()
+	}
+	args := []string{conf, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"}
 	if !hasFlag(s.args, "--port") {
 		args = append(args, "--port", strconv.Itoa(s.Port))
 	}
@@ -81,10 +102,16 @@ func (s *Server) LaunchOnly() {
 func (s *Server) run(args []string) {
 	s.t.Helper()
 	s.log = &bytes.Buffer{}
-	cmd := exec.Command("redis-server", args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.log, s.log
+	command := func() *exec.Cmd {
+		cmd := exec.Command("redis-server", args...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.log, s.log
+		return cmd
+	}
 	var err error
-	if s.proc, err = startProcess(cmd); err != nil {
+	if s.proc, err = startProcess(command(), s.clocked); errors.Is(err, errors.ErrUnsupported) {
+		s.proc, err = startProcess(command(), false)
+	}
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -111,6 +138,15 @@ func (s *Server) Pause() { s.proc.pause(s.t) }
 
 // Resume ends a Pause.
 func (s *Server) Resume() { s.proc.resume(s.t) }
+
+// Clock is the wall clock of the process that runs now; a restart has the machine's again. It is nil where clocks cannot be moved, while the
+// server is dead, and for one that was not started by StartClocked.
+func (s *Server) Clock() *faketime.Process {
+	if s.proc == nil {
+		return nil
+	}
+	return s.proc.clock
+}
 
 // Addr is 127.0.0.1 and the port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
@@ -147,20 +183,57 @@ func (s *Server) Do(args ...any) any {
 	return v
 }
 
-// try sends one command, with no library that could log or repeat anything.
-func (s *Server) try(command string) error {
+// Ask sends one command over a connection of its own and returns the answer as text, an array with a line for each element. It takes a third
+// of a second at most, and no library logs or repeats anything: it is for servers that may be dead.
+func (s *Server) Ask(args ...string) (string, error) {
 	c, err := net.Dial("tcp", s.Addr())
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
-	fmt.Fprintf(c, "%s\r\n", command)
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if err == nil && strings.HasPrefix(line, "-") {
-		err = errors.New(line)
+	c.SetDeadline(time.Now().Add(time.Second / 3))
+	request := fmt.Appendf(nil, "*%d\r\n", len(args))
+	for _, a := range args {
+		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(a), a)
 	}
-	return err
+	if _, err := c.Write(request); err != nil {
+		return "", err
+	}
+	return readAnswer(bufio.NewReader(c))
+}
+
+func readAnswer(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	kind, line := line[0], strings.TrimSpace(line[1:])
+	n, _ := strconv.Atoi(line)
+	switch kind {
+	case '-':
+		return "", errors.New(line)
+	case '$':
+		if n < 0 {
+			return "", nil
+		}
+		b := make([]byte, n+len("\r\n"))
+		_, err := io.ReadFull(r, b)
+		return string(b[:n]), err
+	case '*':
+		all := make([]string, max(n, 0))
+		for i := range all {
+			if all[i], err = readAnswer(r); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(all, "\n"), nil
+	}
+	return line, nil
+}
+
+func (s *Server) answers() bool {
+	_, err := s.Ask("PING")
+	return err == nil
 }
 
 // Info is a field of INFO, empty if there is none.
@@ -259,7 +332,7 @@ func Sentinels(t testing.TB, n, replicas int, addr string) []*Server {
 	for _, s := range all {
 		s.Until("the Sentinel knows everybody", func() bool {
 			want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", addr, replicas, n)
-			return s.try("PING") == nil && strings.Contains(s.Info("master0"), want)
+			return s.answers() && strings.Contains(s.Info("master0"), want)
 		})
 	}
 	return all
