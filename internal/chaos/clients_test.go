@@ -10,9 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/unique"
 )
 
 const (
@@ -22,61 +19,88 @@ const (
 	gapFrom     = 200 * time.Millisecond
 )
 
-// A census takes in all ids that anybody got.
-type census struct {
-	mu    sync.Mutex
-	ids   unique.Set
-	twice []string // the story of the first few duplicates
-}
-
-func (c *census) add(d *daemon, began time.Time, ids []uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range ids {
-		if !c.ids.Add(id) && len(c.twice) < 20 {
-			p := generator.Katsubushi().Decompose(id)
-			c.twice = append(c.twice, strconv.FormatUint(id, 10)+" of worker id "+strconv.FormatUint(p.Worker, 10)+
-				" and "+p.Time.UTC().Format("15:04:05.000")+" came again from "+d.name+" after "+time.Since(began).Round(time.Millisecond).String())
-		}
-	}
-}
+// noAnswer is the reason of a gap in which clients were told none.
+const noAnswer = "no answer: killed, frozen or starting"
 
 // A sight is what clients saw of one daemon.
 type sight struct {
-	mu                   sync.Mutex
-	ids, refusals        int
-	last                 time.Time // when ids came last
-	refusedSince         bool      // a refusal was read since then
-	refused, unreachable time.Duration
-	longest              time.Duration
-	resumed              time.Time // when the last gap ended
+	mu            sync.Mutex
+	ids, refusals int
+	last, heard   time.Time       // when ids came, and when anything came
+	without       gaps            // between ids
+	why           map[string]gaps // what was heard in them
+	stretch       time.Duration   // of the reason that was heard last
+	told          string          // that reason, or empty: ids came last
+	resumed       time.Time       // when the last gap ended
 }
 
-// got notes an answer with ids, or a refusal. A gap between ids counts as refused if a refusal was read in it, else as unreachable.
+// gaps are stretches of time.
+type gaps struct {
+	times          int
+	total, longest time.Duration
+}
+
+// got notes that ids came.
 func (s *sight) got(ids int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ids == 0 {
-		s.refusals++
-		s.refusedSince = true
-		return
-	}
 	s.close(time.Now())
 	s.ids += ids
 }
 
-// close ends the gap at a time. s.mu is held.
-func (s *sight) close(now time.Time) {
-	gap := now.Sub(s.last)
-	if gap >= gapFrom {
-		s.longest, s.resumed = max(s.longest, gap), now
-		if s.refusedSince {
-			s.refused += gap
-		} else {
-			s.unreachable += gap
+// was notes a refusal: what it says, without the figures.
+func (s *sight) was(refused string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusals++
+	for _, known := range []string{"lease expired", "clock"} {
+		if strings.HasPrefix(refused, known+" ") {
+			refused = known
 		}
 	}
-	s.last, s.refusedSince = now, false
+	s.spend(time.Now(), refused)
+}
+
+// close ends the gap at a time. s.mu is held.
+func (s *sight) close(now time.Time) {
+	s.spend(now, "")
+	if gap := now.Sub(s.last); gap >= gapFrom {
+		s.without = s.without.and(gap, gap)
+		s.without.times++
+		s.resumed = now
+	}
+	s.last = now
+}
+
+// spend says why no ids came since something was heard. s.mu is held.
+func (s *sight) spend(now time.Time, told string) {
+	passed := now.Sub(s.heard)
+	s.heard = now
+	if passed >= gapFrom {
+		s.add(noAnswer, passed)
+	} else if told != "" {
+		s.add(told, passed)
+	}
+	if told == "" {
+		s.told = ""
+	}
+}
+
+func (s *sight) add(why string, passed time.Duration) {
+	if s.why == nil {
+		s.why = map[string]gaps{}
+	}
+	g := s.why[why]
+	if s.told != why {
+		s.told, s.stretch = why, 0
+		g.times++
+	}
+	s.stretch += passed
+	s.why[why] = g.and(passed, s.stretch)
+}
+
+func (g gaps) and(passed, stretch time.Duration) gaps {
+	return gaps{g.times, g.total + passed, max(g.longest, stretch)}
 }
 
 // servesSince says whether ids came after a time, and when the last gap before them ended.
@@ -95,11 +119,11 @@ func (w *world) client(d *daemon) {
 			return
 		case <-time.After(pace):
 		}
-		addr := d.addr.Load()
-		if addr == nil {
+		at := d.at.Load()
+		if at == nil {
 			continue
 		}
-		conn, err := net.Dial("tcp", *addr)
+		conn, err := net.Dial("tcp", at.address)
 		if err != nil {
 			continue
 		}
@@ -111,13 +135,13 @@ func (w *world) client(d *daemon) {
 			case <-gone:
 			}
 		}()
-		w.converse(d, conn)
+		w.converse(d, at.name, conn)
 		close(gone)
 		conn.Close()
 	}
 }
 
-func (w *world) converse(d *daemon, conn net.Conn) {
+func (w *world) converse(d *daemon, process string, conn net.Conn) {
 	request := []byte("get" + strings.Repeat(" id", keys) + "\r\n")
 	r := bufio.NewReaderSize(conn, 16<<10)
 	var ids []uint64
@@ -127,12 +151,13 @@ func (w *world) converse(d *daemon, conn net.Conn) {
 		}
 		var err error
 		ids, err = answer(r, ids[:0])
-		w.census.add(d, w.began, ids) // also those before the connection broke
+		w.census.add(process, w.began, ids) // also those before the connection broke
 		if len(ids) > 0 {
 			d.seen.got(len(ids))
 		}
-		if errors.Is(err, errRefused) {
-			d.seen.got(0)
+		var refused refusal
+		if errors.As(err, &refused) {
+			d.seen.was(string(refused))
 		} else if err != nil {
 			return
 		}
@@ -144,20 +169,25 @@ func (w *world) converse(d *daemon, conn net.Conn) {
 	}
 }
 
-var errRefused = errors.New("refused")
+// A refusal is what a daemon says instead of ids.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 // answer reads one answer. What it returns is good also with an error.
 func answer(r *bufio.Reader, ids []uint64) ([]uint64, error) {
 	for {
 		line, err := r.ReadString('\n')
-		switch {
-		case err != nil:
+		if err != nil {
 			return ids, err
-		case line == "END\r\n":
+		}
+		if line == "END\r\n" {
 			return ids, nil
-		case strings.HasPrefix(line, "SERVER_ERROR "):
-			return ids, errRefused
-		case !strings.HasPrefix(line, "VALUE id "):
+		}
+		if why, ok := strings.CutPrefix(line, "SERVER_ERROR "); ok {
+			return ids, refusal(strings.TrimSpace(why))
+		}
+		if !strings.HasPrefix(line, "VALUE id ") {
 			return ids, errors.New("not an answer: " + line)
 		}
 		if line, err = r.ReadString('\n'); err != nil {

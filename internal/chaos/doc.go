@@ -1,9 +1,10 @@
-// Package chaos runs real daemons over a real Redis with replicas and Sentinels, and lets real faults happen to both at random: processes
-// are killed and frozen, connections held, cut and robbed of their bytes, a master dies and a replica takes its place, the database is
-// emptied, a clock jumps. Clients ask for ids all the time, and no id may come twice. The test has the build tag chaos, since it takes
-// minutes: `make chaos`. KATSUBUSHI_CHAOS_MINUTES says how many, KATSUBUSHI_SEED repeats the choice of faults (not the exact moment at
-// which each meets the daemons, which is up to the machine).
+// Package chaos runs real daemons over a real Redis, and lets real faults happen to both at random: processes are killed and frozen,
+// connections held, cut and robbed of their bytes, a master dies and a replica takes its place without its last writes, the database is
+// emptied, clocks jump. Clients ask for ids all the time, and no id may come twice; after the last fault every daemon must serve again.
+// The test has the build tag chaos, since it takes minutes: `make chaos`. KATSUBUSHI_CHAOS_MINUTES says how many. KATSUBUSHI_SEED repeats
+// the choice of the Redis and largely that of the faults, not the exact moment at which each meets the daemons, which is up to the machine.
 //
-// The pool counts no replicas (-redis-replicas 0), so that fail-overs really lose writes; that is part of the promise. Two masters that
-// serve at once are not: each daemon reaches Redis through a proxy of its own, and all proxies turn to a new master together.
+// Faults are those under which docs/REDIS.md promises uniqueness, each kind of Redis its own. Where grants wait for no replica, two masters
+// must not serve at once: there the ways of all daemons to a master are shut before those to the next one are opened. Where they wait for
+// all of them, nobody does that, and daemons are where their Sentinels send them.
 package chaos

@@ -3,129 +3,123 @@
 package chaos
 
 import (
+	"errors"
+	"os"
 	"syscall"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/faketime"
 	"github.com/katsubushi/katsubushi/internal/redistest"
 )
 
-// A fault of a daemon begins at once; what it returns ends it, if it has an end of its own. lasts is up to how long.
+// A fault begins at once. What it returns ends it, if it has an end of its own. d is nil for a fault of Redis.
 type fault struct {
-	name  string
-	lasts time.Duration
-	on    func(w *world, d *daemon) (heal func())
+	part   string // what it happens to: at most one fault at a time for each
+	name   string
+	lasts  time.Duration // up to
+	on     func(w *world, d *daemon) (end func() (more time.Duration))
+	unless func(setting) bool // where it cannot happen, or outside of the promise
+}
+
+// The parts of a daemon, and those of Redis. Faults of server begin only when all servers are there and in sync.
+const (
+	process = "process"
+	network = "network"
+	clock   = "clock"
+	server  = "server"
+	data    = "data"
+)
+
+// then makes an end of what has only one stage.
+func then(end func()) func() time.Duration {
+	return func() time.Duration {
+		end()
+		return 0
+	}
 }
 
 var daemonFaults = []fault{
-	{"kill -9 of a daemon, and restart", lease, func(w *world, d *daemon) func() {
+	{part: process, name: "kill -9 of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.end(syscall.SIGKILL)
-		return d.start
+		return then(d.start)
 	}},
-	{"clean stop of a daemon, and restart", lease, func(w *world, d *daemon) func() {
+	{part: process, name: "clean stop of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.cmd.Process.Signal(syscall.SIGTERM) // it drains while the clients are at it
-		return func() {
+		return then(func() {
 			d.end(syscall.SIGTERM)
 			d.start()
-		}
+		})
 	}},
-	{"SIGSTOP of a daemon", 3 * lease, func(w *world, d *daemon) func() {
-		d.cmd.Process.Signal(syscall.SIGSTOP)
-		return func() { d.cmd.Process.Signal(syscall.SIGCONT) }
+	{part: process, name: "SIGSTOP of a daemon", lasts: 3 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.pause()
+		return then(d.resume)
 	}},
-	{"requests to Redis held", 2 * lease, func(w *world, d *daemon) func() {
-		d.proxy.Requests(redistest.Hold)
-		return func() { d.proxy.Requests(redistest.Pass) }
+	{part: network, name: "requests to Redis held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
+		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
 	}},
-	{"answers of Redis held", 2 * lease, func(w *world, d *daemon) func() {
-		d.proxy.Answers(redistest.Hold)
-		return func() { d.proxy.Answers(redistest.Pass) }
+	{part: network, name: "answers of Redis held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
+		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
 	}},
-	{"requests to Redis dropped", 2 * lease, func(w *world, d *daemon) func() {
-		d.proxy.Requests(redistest.Drop)
-		return func() { // no stream goes on behind a hole
-			d.proxy.Cut()
-			d.proxy.Requests(redistest.Pass)
-		}
+	{part: network, name: "requests to Redis dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
+		return then(func() { // no stream goes on behind a hole
+			d.everyWay(func(p *redistest.Proxy) {
+				p.Cut()
+				p.Requests(redistest.Pass)
+			})
+		})
 	}},
-	{"answers of Redis dropped", 2 * lease, func(w *world, d *daemon) func() {
-		d.proxy.Answers(redistest.Drop)
-		return func() {
-			d.proxy.Cut()
-			d.proxy.Answers(redistest.Pass)
-		}
+	{part: network, name: "answers of Redis dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
+		return then(func() {
+			d.everyWay(func(p *redistest.Proxy) {
+				p.Cut()
+				p.Answers(redistest.Pass)
+			})
+		})
 	}},
-	{"Redis slow for a daemon", 2 * lease, func(w *world, d *daemon) func() {
-		d.proxy.Delay(time.Duration(w.rand.Int64N(int64(1500 * time.Millisecond))))
-		return func() { d.proxy.Delay(0) }
+	{part: network, name: "Redis slow for a daemon", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		by := w.between(0, 1500*time.Millisecond)
+		d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
+		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
 	}},
-	{"connections to Redis cut and refused", 2 * lease, func(w *world, d *daemon) func() {
-		w.refusing[d] = true
-		d.proxy.Refuse(true)
-		d.proxy.Cut()
-		return func() {
-			w.refusing[d] = false
-			d.proxy.Refuse(false)
-		}
+	{part: network, name: "connections to Redis cut and refused", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.refused = true
+		w.doors()
+		return then(func() {
+			d.refused = false
+			w.doors()
+		})
 	}},
-	{"wall clock of a daemon moved, and back", 2 * lease, func(w *world, d *daemon) func() {
-		steps := []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second, time.Minute, time.Hour}
-		by := steps[w.rand.IntN(len(steps))]
-		if w.rand.IntN(2) == 0 {
-			by = -by
-		}
-		moving := d.clock
-		if moving == nil {
-			return nil
-		}
-		w.step(d, moving, by)
-		return func() { w.step(d, moving, -by) }
+	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
+		w.note("%s: by %v", d.name, by)
+		return then(w.step(d.clock, by))
 	}},
 }
 
-// redisFaults happen to the whole fleet, one at a time.
-var redisFaults = []fault{
-	{"kill -9 of the master, fail-over, its return", lease / 2, func(w *world, _ *daemon) func() {
-		s := w.redis
-		was, before := s.master, s.failovers
-		was.Kill()
-		s.killed = was
-		// Its return waits until another one is master: it has lost everything, and must not serve for a moment.
-		return func() {
-			for deadline := time.Now().Add(5 * lease); s.failovers == before && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-				w.follow()
-			}
-			if s.failovers == before {
-				w.note("Sentinel has found no new master: the old one comes back, empty")
-			}
-			w.revive()
-		}
-	}},
-	{"SIGSTOP of Redis", 0, func(w *world, _ *daemon) func() {
-		w.redis.master.Pause()
-		time.Sleep(time.Duration(w.rand.IntN(350)) * time.Millisecond) // Sentinel would take it for dead after 500 ms
-		w.redis.master.Resume()
-		return nil
-	}},
-	{"FLUSHALL", 0, func(w *world, _ *daemon) func() {
-		w.command("FLUSHALL")
-		return nil
-	}},
-	{"CLIENT PAUSE of writes", 0, func(w *world, _ *daemon) func() {
-		w.command("CLIENT", "PAUSE", 200+w.rand.IntN(3000), "WRITE") // of all commands: Sentinel's too, and it would take it for dead
-		return nil
-	}},
-}
-
-// step moves a daemon's wall clock.
-func (w *world) step(d *daemon, moving interface{ Step(time.Duration) error }, by time.Duration) {
-	if err := moving.Step(by); err != nil {
-		w.t.Errorf("%s: its clock cannot be moved: %v", d.name, err)
+// oneOf is one of some lengths of time, forward or back.
+func (w *world) oneOf(lengths ...time.Duration) time.Duration {
+	by := lengths[w.rand.IntN(len(lengths))]
+	if w.rand.IntN(2) == 0 {
+		by = -by
 	}
+	return by
 }
 
-// command is carried out by the master.
-func (w *world) command(args ...any) {
-	if _, err := w.redis.ask[w.redis.master](args...); err != nil {
-		w.note("%v: %v", args, err)
+// step moves a process's wall clock, if it has one that can be moved, and returns what moves it back. The clock ends with its process; the next
+// one has its host's.
+func (w *world) step(clock *faketime.Process, by time.Duration) (back func()) {
+	if clock == nil {
+		return func() {}
 	}
+	move := func(by time.Duration) {
+		if err := clock.Step(by); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			w.t.Errorf("a clock cannot be moved: %v", err)
+		}
+	}
+	move(by)
+	return func() { move(-by) }
 }

@@ -3,117 +3,177 @@
 package chaos
 
 import (
-	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/internal/redistest"
 )
 
-// A set is a master, its replicas, the Sentinels that watch them, and who of them the daemons are sent to.
-type set struct {
-	servers   []*redistest.Server
-	ask       map[*redistest.Server]func(args ...any) (string, error)
-	sentinels []*redistest.Server
-	master    *redistest.Server
-	killed    *redistest.Server // dead, or nil
-	failovers int
-	busy      bool // a fault is happening to it
+// A setting is the Redis of a run.
+type setting struct {
+	name     string
+	replicas int  // of the master, watched by three Sentinels; 0: one server, alone
+	confirm  int  // -redis-replicas
+	keeps    bool // every write is synced to disk; else a restart forgets everything
 }
 
-func newSet(t testing.TB) *set {
-	master := redistest.Start(t)
-	s := &set{servers: []*redistest.Server{master, master.Replica(), master.Replica()}, master: master}
-	s.sentinels = redistest.Sentinels(t, 3, 2, master.Addr())
-	s.ask = map[*redistest.Server]func(...any) (string, error){}
-	for _, server := range append(append([]*redistest.Server{}, s.servers...), s.sentinels...) {
-		client := server.Client()
-		s.ask[server] = func(args ...any) (string, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-			defer cancel()
-			v, err := client.Do(ctx, args...).Result()
-			return fmt.Sprint(v), err
+// settings are the worlds in which docs/REDIS.md promises that no id comes twice. The seed picks one. Where no acknowledged write is ever
+// forgotten, the promise holds for any clocks and for two masters at once, so both are let happen there; elsewhere neither is.
+var settings = []setting{
+	{"one server that forgets everything at a restart", 0, 0, false},
+	{"one server that syncs every write", 0, 0, true},
+	{"a master, 2 replicas and 3 Sentinels; -redis-replicas 0; a server forgets everything at a restart", 2, 0, false},
+	{"a master, 1 replica and 3 Sentinels; -redis-replicas 1; every write is synced", 1, 1, true},
+	{"a master, 2 replicas and 3 Sentinels; -redis-replicas 2; every write is synced", 2, 2, true},
+}
+
+// fenced says that a master is cut off from all daemons before they reach the next one.
+func (s setting) fenced() bool { return s.replicas > 0 && s.confirm == 0 }
+
+// A set is a master, its replicas, and the Sentinels that watch them.
+type set struct {
+	setting
+	t         testing.TB
+	servers   []*redistest.Server
+	sentinels []*redistest.Server
+	master    *redistest.Server // that the Sentinels agreed on last
+	killed    *redistest.Server // dead, or nil
+	failovers int
+}
+
+func newSet(t testing.TB, of setting) *set {
+	s := &set{setting: of, t: t}
+	for range 1 + of.replicas {
+		// What a fault sets and a Sentinel writes down is over at a restart.
+		args := []string{"--maxmemory", "0", "--min-replicas-to-write", "0", "--lua-time-limit", "100"}
+		if of.keeps {
+			args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 		}
+		s.servers = append(s.servers, redistest.StartClocked(t, args...))
+	}
+	s.master = s.servers[0]
+	for _, r := range s.servers[1:] {
+		r.Demote(s.master)
+		r.Do("CONFIG", "REWRITE")
+	}
+	if of.replicas > 0 {
+		s.sentinels = redistest.Sentinels(t, 3, of.replicas, s.master.Addr())
 	}
 	return s
+}
+
+// rest is everybody but the master.
+func (s *set) rest() []*redistest.Server {
+	return slices.DeleteFunc(slices.Clone(s.servers), func(r *redistest.Server) bool { return r == s.master })
+}
+
+// url is what daemons are told: where the servers are, or the Sentinels that know the master.
+func (s *set) url(addresses []string) string {
+	if s.replicas == 0 {
+		return "redis://" + addresses[0] + "/0?ns=chaos"
+	}
+	return "redis+sentinel://" + strings.Join(addresses, ",") + "/main/0?ns=chaos"
 }
 
 // elected is the master on which all Sentinels agree, if it thinks so too.
 func (s *set) elected() *redistest.Server {
 	var found *redistest.Server
 	for _, sentinel := range s.sentinels {
-		answer, err := s.ask[sentinel]("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+		answer, err := sentinel.Ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
 		if err != nil {
 			return nil
 		}
-		var is *redistest.Server
-		for _, server := range s.servers {
-			if strings.HasSuffix(strings.Trim(answer, "[]"), " "+strconv.Itoa(server.Port)) {
-				is = server
-			}
-		}
-		if is == nil || found != nil && is != found {
+		i := slices.IndexFunc(s.servers, func(r *redistest.Server) bool { return strings.HasSuffix(answer, "\n"+strconv.Itoa(r.Port)) })
+		if i < 0 || found != nil && s.servers[i] != found {
 			return nil
 		}
-		found = is
+		found = s.servers[i]
 	}
-	if role, err := s.ask[found]("INFO", "replication"); err != nil || !strings.Contains(role, "role:master") {
+	if found == nil {
+		return nil
+	}
+	if role, err := found.Ask("INFO", "replication"); err != nil || !strings.Contains(role, "role:master") {
 		return nil
 	}
 	return found
 }
 
-// whole says whether everybody is there and in sync, so that the next master may die.
+// whole says whether everybody is there and in sync, so that the next one may fail.
 func (s *set) whole() bool {
-	info, err := s.ask[s.master]("INFO", "replication")
-	if err != nil || s.killed != nil || strings.Count(info, "state=online") != len(s.servers)-1 {
+	info, err := s.master.Ask("INFO", "replication")
+	if err != nil || s.killed != nil || !strings.Contains(info, "role:master") || strings.Count(info, "state=online") != s.replicas {
 		return false
 	}
 	for _, sentinel := range s.sentinels {
-		info, err := s.ask[sentinel]("INFO", "sentinel")
-		if err != nil || !strings.Contains(info, fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", s.master.Addr(), len(s.servers)-1, len(s.sentinels))) {
+		info, err := sentinel.Ask("INFO", "sentinel")
+		if err != nil || !strings.Contains(info, fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", s.master.Addr(), s.replicas, len(s.sentinels))) {
 			return false
 		}
 	}
 	return true
 }
 
-// follow sends the daemons to a new master, all together: first no proxy lets anything through, then all know the new one. So no two
-// masters ever serve the pool at once, even when Sentinel takes a slow master for a dead one.
+// follow learns from the Sentinels who the master is. Where two masters are not allowed, the daemons lose the old one now, all of them, and
+// only then may reach the new one: whoever is sent there by a Sentinel before finds the door shut.
 func (w *world) follow() {
 	elected := w.redis.elected()
 	if elected == nil || elected == w.redis.master {
 		return
 	}
-	for _, d := range w.daemons {
-		d.proxy.Refuse(true)
-		d.proxy.Cut()
-	}
-	for _, d := range w.daemons {
-		d.proxy.Retarget(elected.Addr())
-		d.proxy.Cut() // what was being dialled meanwhile
-		d.proxy.Refuse(w.refusing[d])
-	}
 	w.redis.master = elected
 	w.redis.failovers++
-	w.note("Sentinel has made %d the master", elected.Port)
+	w.note("Sentinels have made %d the master", elected.Port)
+	w.doors()
 }
 
-// revive brings the dead server back, as a replica of the master that there is.
+// doors shuts and opens the daemons' ways to the servers: first none leads to a server that it may not, then all lead where they may.
+func (w *world) doors() {
+	shut := func(d *daemon, server *redistest.Server) bool {
+		return d.refused || w.redis.fenced() && server != w.redis.master
+	}
+	for _, d := range w.daemons {
+		for server, p := range d.ways {
+			if shut(d, server) {
+				p.Refuse(true)
+				p.Cut()
+			}
+		}
+		for _, p := range d.sentinels {
+			p.Refuse(d.refused)
+			if d.refused {
+				p.Cut()
+			}
+		}
+	}
+	for _, d := range w.daemons {
+		for server, p := range d.ways {
+			p.Refuse(shut(d, server))
+		}
+	}
+}
+
+// kill ends a server as a crash does.
+func (s *set) kill(server *redistest.Server) {
+	server.Kill()
+	s.killed = server
+}
+
+// revive starts the dead server again. It believes to be what it was; an operator makes it a replica if there is a new master, before the
+// Sentinels do.
 func (w *world) revive() {
 	s := w.redis
 	back := s.killed
 	back.Launch()
 	s.killed = nil
+	if back == s.master {
+		return
+	}
 	host, port, _ := net.SplitHostPort(s.master.Addr())
-	if back != s.master {
-		// A new connection: the old one's library waits a while after refused ones. If it fails, Sentinel will see to it.
-		if err := back.Client().Do(context.Background(), "REPLICAOF", host, port).Err(); err != nil {
-			w.note("%d does not become a replica yet: %v", back.Port, err)
-		}
+	if _, err := back.Ask("REPLICAOF", host, port); err != nil {
+		w.note("%d does not become a replica yet: %v", back.Port, err) // Sentinels see to it
 	}
 }
