@@ -1,9 +1,11 @@
 package workerid
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -50,7 +52,7 @@ type Machine struct {
 type lane struct {
 	state    State
 	problem  problem       // why it is not as well as could be: the last error, zero when there is none
-	reported string        // the kind of the problem that the last Changed gave
+	reported reasons       // what Changed gave as a reason since it is in this state, or since all was well in it
 	since    time.Duration // Mono since when it is in this state
 
 	grant     Grant
@@ -58,8 +60,8 @@ type lane struct {
 	confirmed bool // and said that it may be used
 	failing   bool // the last extension failed
 	installed bool // the lane has a generator, not sealed
-	published bool // and that is of grant; else of a lease that was lost, whose window ends at lostHi
-	lostHi    int64
+	published bool // and that is of grant; else of a lease that was lost
+	lost      Grant
 
 	retryAt   time.Duration // Mono of the next Acquire
 	tries     int           // of Acquire in a row
@@ -143,7 +145,7 @@ func (m *Machine) Deadline(now Moment) time.Duration {
 				sooner(now.Mono + left(l.grant.Hi, now) + time.Millisecond)
 			}
 		case Draining:
-			sooner(now.Mono + min(left(l.lostHi, now)+time.Millisecond, lookAgain))
+			sooner(now.Mono + min(left(l.lost.Hi, now)+time.Millisecond, lookAgain))
 		}
 	}
 	return at
@@ -185,7 +187,7 @@ func (m *Machine) askForMore(now Moment) {
 func (m *Machine) beat(now Moment) {
 	if m.extending != nil {
 		for _, i := range m.extending {
-			m.lanes[i].fail(problem{"no answer", fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
+			m.lanes[i].fail(problem{noAnswer, fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
 		}
 		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
 		return
@@ -205,16 +207,41 @@ func (m *Machine) beat(now Moment) {
 
 func (l *lane) fail(p problem) { l.failing, l.problem = true, p }
 
-// A problem is what keeps a lane from being better. It is reported once as long as its kind stays the same, for its text may tell the time.
+// A problem is what keeps a lane from being better. Its text may tell a time, a port or an attempt; its kind stays the same, and is what
+// decides whether there is something new to report.
 type problem struct{ kind, text string }
 
+const noAnswer = "no answer"
+
 func problemOf(err error) problem {
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	for _, kind := range []error{ErrLost, ErrShared, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
 		if errors.Is(err, kind) {
-			return problem{kind.Error(), err.Error()}
+			return problem{kind.Error(), text}
 		}
 	}
-	return problem{err.Error(), err.Error()}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return problem{noAnswer, text}
+	}
+	return problem{strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, text), text}
+}
+
+// reasons are kinds of problems, the last ones first.
+type reasons [8]string
+
+// add reports whether it was not among them.
+func (r *reasons) add(kind string) bool {
+	if slices.Contains(r[:], kind) {
+		return false
+	}
+	copy(r[1:], r[:])
+	r[0] = kind
+	return true
 }
 
 func (m *Machine) acquired(now Moment, e Acquired) {
@@ -300,7 +327,7 @@ func (m *Machine) extendedLane(now Moment, i int, r Result) {
 // lose gives the lease up. Its window stays the generator's until it is over.
 func (l *lane) lose(err error) {
 	if l.published {
-		l.lostHi = l.grant.Hi
+		l.lost = l.grant
 	}
 	l.held, l.confirmed, l.published, l.failing = false, false, false, false
 	l.problem = problemOf(err)
@@ -351,23 +378,40 @@ func (m *Machine) settle(now Moment, i int) {
 		l.installed, l.published = true, true
 		m.do(Publish{i, l.grant})
 	}
-	state := m.stateOf(l, now)
-	if state == l.state && l.problem.kind == l.reported {
+	m.report(now, i)
+}
+
+// report tells of a lane that has come into another state, or has a reason for being in this one that was not told yet: two that take
+// turns are told once each.
+func (m *Machine) report(now Moment, i int) {
+	l, state := &m.lanes[i], m.stateOf(&m.lanes[i], now)
+	switch {
+	case state != l.state || l.problem.kind == "" && l.reported != reasons{}:
+		l.reported = reasons{}
+		l.reported.add(l.problem.kind)
+	case m.stopping && !l.releasing: // what else it had begun does not matter any more
+		return
+	case !l.reported.add(l.problem.kind):
 		return
 	}
-	reason := l.problem.text
-	if state == Waiting && reason == "" {
+	reason, grant := l.problem.text, l.grant
+	switch {
+	case state == Waiting && reason == "":
 		reason = behind(l.grant.Lo, now)
+	case state == Draining:
+		grant = l.lost
 	}
-	m.do(Changed{i, l.grant, l.state, state, reason})
+	m.do(Changed{i, grant, l.state, state, reason})
 	if state != l.state {
-		l.since = now.Mono
+		l.state, l.since = state, now.Mono
 	}
-	l.state, l.reported = state, l.problem.kind
+	if state == Acquiring && !l.held {
+		l.grant = Grant{}
+	}
 }
 
 // draining says whether the lane's generator may still issue from a lease that was lost.
-func (l *lane) draining(now Moment) bool { return l.installed && !l.published && now.ID <= l.lostHi }
+func (l *lane) draining(now Moment) bool { return l.installed && !l.published && now.ID <= l.lost.Hi }
 
 // reached says whether an id of the grant's window could be issued by now.
 func (l *lane) reached(now Moment, runAhead int64) bool {

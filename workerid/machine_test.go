@@ -1,10 +1,12 @@
 package workerid
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +156,44 @@ func TestStates(t *testing.T) {
 			t.Errorf("%d reports", changes)
 		}
 	})
+	t.Run("acquiring: what was reported once is not reported again", func(t *testing.T) {
+		d := drive(t, 1)
+		told := func(reasons ...string) {
+			t.Helper()
+			var got []string
+			for _, e := range d.effects {
+				if c, ok := e.(Changed); ok {
+					got = append(got, c.Reason)
+				}
+			}
+			if !slices.Equal(got, reasons) {
+				t.Errorf("reported %q, not %q", got, reasons)
+			}
+		}
+		fail := func(err error) { d.pass(10 * time.Second).tell(Acquired{Lane: 0, Err: err}) }
+		slow := fmt.Errorf("the call may be carried out: %w", context.DeadlineExceeded)
+		fail(errStore)
+		told(errStore.Error())
+		fail(slow)
+		told(slow.Error())
+		for _, err := range []error{errStore, slow, fmt.Errorf("no connection: %w", context.DeadlineExceeded), errStore} {
+			fail(err)
+			told() // two that take turns, and a time-out by another name
+		}
+		fail(errors.New("read from port 40312: reset\nafter 1.5s"))
+		told("read from port 40312: reset; after 1.5s")
+		fail(errors.New("read from port 51234: reset\nafter 12s"))
+		told()
+		for i := range len(reasons{}) { // so many others that the first are forgotten
+			fail(errors.New(strings.Repeat("x", i+1)))
+		}
+		fail(errStore)
+		told(errStore.Error())
+		d.pass(10 * time.Second).tell(Acquired{0, window(7, t0, t0+300000), nil}).is(Serving)
+		told("")
+		d.pass(10 * time.Second).tell(Extended{Err: errStore}).is(Degraded)
+		told(errStore.Error()) // in another state it is news
+	})
 	t.Run("acquiring: not confirmed", func(t *testing.T) {
 		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0, t0+60000), ErrUnconfirmed}).wants().is(Acquiring)
 		for range 3 { // extended until it counts, never acquired again
@@ -251,11 +291,38 @@ func TestStates(t *testing.T) {
 	})
 	t.Run("draining", func(t *testing.T) {
 		d := serving(t).tell(extended(Result{Err: fmt.Errorf("told: %w", ErrLost)})).wants(Acquire{0, Request{"me", 1, 9}}).is(Draining)
-		if s := d.Status(d.now)[0]; s.Held || s.Left != 60*time.Second-5600*time.Millisecond {
+		if s := d.Status(d.now)[0]; s.Held || s.Worker != 7 || s.Left != 60*time.Second-5600*time.Millisecond {
 			t.Errorf("%+v", s)
 		}
 		g := window(8, d.now.ID+1000, d.now.ID+60000)
 		d.tell(Acquired{0, g, nil}).wants(Publish{0, g}).is(Serving)
+	})
+	t.Run("what is reported names the worker id that it is about", func(t *testing.T) {
+		d := serving(t)
+		of := func(workers ...uint64) {
+			t.Helper()
+			var got []uint64
+			for _, e := range d.effects {
+				if c, ok := e.(Changed); ok {
+					got = append(got, c.Grant.Worker)
+				}
+			}
+			if !slices.Equal(got, workers) {
+				t.Errorf("worker ids %d, not %d:\n%s", got, workers, list(d.effects))
+			}
+		}
+		d.tell(extended(Result{Err: ErrLost})).is(Draining)
+		of(7)
+		d.tell(Acquired{0, window(8, t0+90000, t0+120000), nil}).is(Draining) // of 7 it still issues
+		of(7)
+		d.pass(56 * time.Second).tell(extended(Result{Grant: window(8, t0+120001, t0+120000)})).is(Waiting)
+		d.now.ID = t0 + 120001
+		d.tell(Tick{}).is(Exhausted)
+		of(8)
+		d.pass(5600 * time.Millisecond).tell(extended(Result{Err: ErrLost})).is(Acquiring)
+		of(8)
+		d.tell(Acquired{Lane: 0, Err: ErrNoID}).is(Acquiring)
+		of(0)
 	})
 	t.Run("draining until the next window begins", func(t *testing.T) {
 		d := serving(t).tell(extended(Result{Err: ErrLost}))
@@ -330,6 +397,12 @@ func TestOutsideTheTimeField(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	g := window(7, t0-5, t0+60000)
+	t.Run("what it had begun is not reported any more", func(t *testing.T) {
+		d := drive(t, 1).tell(Tick{}).wants(Acquire{0, Request{"me", 1, 9}}).tell(Stop{}).is(Sealed)
+		if d.tell(Acquired{Lane: 0, Err: errStore}).wants(Finished{}); len(d.effects) != 1 {
+			t.Errorf("reported:\n%s", list(d.effects))
+		}
+	})
 	t.Run("seal, then release", func(t *testing.T) {
 		d := serving(t).tell(extended(Result{Grant: window(7, t0+60001, t0+60000)}))
 		d.tell(Stop{}).wants(Seal{0}).is(Sealed)

@@ -36,10 +36,10 @@ type LaneStatus struct {
 	State  State
 	Reason string        // the last error that keeps it from being better, or empty
 	For    time.Duration // how long it has been in this state
-	Worker uint64        // the worker id whose lease is held, if Held
-	Held   bool
-	Lo, Hi int64         // its window, Unix ms; Hi may be Forever
-	Left   time.Duration // from now to the window's end, a century at most, negative after it; the lost window's while Draining
+	Held   bool          // the lane has a lease
+	Worker uint64        // its worker id; while Draining that of the lost lease, whose window is still issued from. 0 if there is neither
+	Lo, Hi int64         // the window, Unix ms; Hi may be Forever
+	Left   time.Duration // from now to the window's end, a century at most, negative after it
 }
 
 // Status describes every lane.
@@ -48,14 +48,12 @@ func (m *Machine) Status(now Moment) []LaneStatus {
 	for i := range m.lanes {
 		l := &m.lanes[i]
 		s := LaneStatus{State: l.state, Reason: l.problem.text, For: now.Mono - l.since, Held: l.held}
-		if l.held {
-			s.Worker, s.Lo, s.Hi = l.grant.Worker, l.grant.Lo, l.grant.Hi
+		grant, some := l.grant, l.held
+		if l.draining(now) {
+			grant, some = l.lost, true
 		}
-		switch {
-		case l.draining(now):
-			s.Left = left(l.lostHi, now)
-		case l.held:
-			s.Left = left(s.Hi, now)
+		if some {
+			s.Worker, s.Lo, s.Hi, s.Left = grant.Worker, grant.Lo, grant.Hi, left(grant.Hi, now)
 		}
 		if l.state == Waiting && s.Reason == "" {
 			s.Reason = behind(l.grant.Lo, now)
