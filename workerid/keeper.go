@@ -36,7 +36,7 @@ type Config struct {
 	Log       *slog.Logger         // one line for each change of a lane
 }
 
-// A Keeper runs a Machine: it carries out its effects against a Store and the lanes, and tells it what came of them. Status and
+// A Keeper runs a Machine: it carries out its effects against a Store and the lanes, and tells it what came of them. Status, Counts and
 // Serving may be used from any goroutine.
 type Keeper struct {
 	c       Config
@@ -44,8 +44,9 @@ type Keeper struct {
 	events  chan Event
 	serving chan struct{} // closed when the first lane serves
 
-	mu      sync.Mutex // guards machine: Run steps it, Status reads it
+	mu      sync.Mutex // guards what follows: Run steps the machine, Status reads it
 	machine *Machine
+	counts  Counts
 }
 
 // NewKeeper makes a Keeper that has done nothing yet.
@@ -151,16 +152,20 @@ func (k *Keeper) call(ctx context.Context, e Effect) {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, k.c.Timeout)
 		defer cancel()
+		var answer Event
+		begun, lanes := time.Now(), 1
 		switch e := e.(type) {
 		case Acquire:
 			g, err := k.c.Store.Acquire(ctx, e.Request)
-			k.events <- Acquired{e.Lane, g, err}
+			answer = Acquired{e.Lane, g, err}
 		case Extend:
 			results, err := k.c.Store.Extend(ctx, e.Held)
-			k.events <- Extended{results, err}
+			answer, lanes = Extended{results, err}, len(e.Held)
 		case Release:
-			k.events <- Released{e.Lane, k.c.Store.Release(ctx, e.Grant, e.Last)}
+			answer = Released{e.Lane, k.c.Store.Release(ctx, e.Grant, e.Last)}
 		}
+		k.count(answer, lanes, time.Since(begun))
+		k.events <- answer
 	}()
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,7 +71,9 @@ func (f *faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.G
 }
 
 func (f *faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
-	if err := f.trouble(ctx); err != nil {
+	if err := f.trouble(ctx); errors.Is(err, workerid.ErrLost) { // of each lane by itself
+		return slices.Repeat([]workerid.Result{{Err: err}}, len(held)), nil
+	} else if err != nil {
 		return nil, err
 	}
 	return f.Store.Extend(ctx, held)
@@ -263,6 +266,47 @@ level=INFO msg=lease lane=0 state=sealed was=serving worker_id=1
 `
 		if got := b.log.String(); got != want {
 			b.Errorf("log:\n%s", got)
+		}
+	})
+}
+
+func TestKeeperCounts(t *testing.T) {
+	keep(t, 2, func(b *bed) {
+		b.pass(27 * time.Second) // five heartbeats
+		b.store.fail(errors.New("connection refused"))
+		b.pass(100 * time.Millisecond)
+		before := b.keeper.Counts()
+		want := workerid.Counts{Calls: 7}
+		want.Acquisitions[workerid.OK], want.Extensions[workerid.OK] = 2, 10
+		if ago := time.Since(before.LastExtended); ago < 0 || ago > 6*time.Second {
+			b.Errorf("last extended %v ago", ago)
+		}
+		if want.LastExtended = before.LastExtended; before != want {
+			b.Errorf("%+v, not %+v", before, want)
+		}
+		b.pass(5 * time.Second) // one heartbeat, and some that come sooner since it failed
+		b.store.err.Store(nil)
+		b.store.hang.Store(true)
+		b.pass(5 * time.Second)
+		b.store.hang.Store(false)
+		b.store.fail(workerid.ErrLost)
+		b.pass(8 * time.Second)
+		b.store.fail(workerid.ErrNoID)
+		b.pass(10 * time.Second)
+		after := b.keeper.Counts()
+		for what, n := range map[string]uint64{
+			"failed": after.Extensions[workerid.Failed], "unanswered": after.Extensions[workerid.Unanswered], "lost": after.Extensions[workerid.Lost],
+			"none free": after.Acquisitions[workerid.NoneFree],
+		} {
+			if n == 0 {
+				b.Errorf("no call %s: %+v", what, after)
+			}
+		}
+		if n := after.Extensions[workerid.Unanswered] / 2; after.Took != time.Duration(n)*time.Second {
+			b.Errorf("%d calls of two lanes were waited for for a second each, all together %v", n, after.Took)
+		}
+		if after.LastExtended != before.LastExtended {
+			b.Errorf("last extended %v, and before the failures %v", after.LastExtended, before.LastExtended)
 		}
 	})
 }
