@@ -47,6 +47,20 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+func TestErrorsNameTheServersWithoutSecrets(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://u:secret@h/0":                     "h:6379",
+		"rediss://u:secret@h:7":                    "h:7 with TLS",
+		"rediscluster://u:secret@a,b:2":            "a:6379,b:2",
+		"rediss+sentinel://u:secret@a,b:7/main/2":  "main of a:26379,b:7 with TLS",
+		"unix://u:secret@/run/redis.sock?ns=other": "/run/redis.sock",
+	} {
+		if got, err := parseURL(url); err != nil || got.where() != want {
+			t.Errorf("%s: %q, %v", url, got.where(), err)
+		}
+	}
+}
+
 func FuzzParseURL(f *testing.F) {
 	for _, s := range []string{"redis://u:p@h:7/3?ns=x", "redis+sentinel://a,b:7/main/2", "rediscluster://a:1,b:2", "unix:///x?db=2", "rediss://[::1]", "redis://@"} {
 		f.Add(s)

@@ -47,15 +47,18 @@ func plain(o *goredis.Options) *goredis.Options {
 func dial(ctx context.Context, o *goredis.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d interface {
-		DialContext(ctx context.Context, network, addr string) (net.Conn, error)
-	} = &net.Dialer{}
-	if o.TLSConfig != nil {
-		d = &tls.Dialer{Config: o.TLSConfig}
-	}
+	var d net.Dialer
 	c, err := d.DialContext(ctx, o.Network, o.Addr)
 	if err != nil {
 		return err
+	}
+	if o.TLSConfig != nil {
+		encrypted := tls.Client(c, o.TLSConfig)
+		if err := encrypted.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return fmt.Errorf("no TLS with %s: %w", o.Addr, err)
+		}
+		c = encrypted
 	}
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if c == nil {

@@ -29,7 +29,7 @@ type Store struct {
 
 var _ workerid.Store = (*Store)(nil)
 
-// Status is what a Store knows of the server from the last answer. The zero Status: there was none.
+// Status is what a Store knows of the server from the last answer. Until it has granted something only Ahead may be set.
 type Status struct {
 	Addr     string        // host:port
 	History  string        // see package script: it changes when grants may have been forgotten
@@ -172,9 +172,21 @@ func certain(err error) bool {
 	return errors.As(err, &r)
 }
 
+// explain adds to a refusal what an operator needs to do something about it.
 func (s *Store) explain(err error) error {
-	if errors.Is(err, workerid.ErrForeignPool) {
+	switch {
+	case errors.Is(err, workerid.ErrForeignPool):
 		return fmt.Errorf("%w; this daemon's are %s", err, s.terms.Fingerprint)
+	case errors.Is(err, ErrNotInitialised):
+		return fmt.Errorf("%w, with this daemon's flags; it was looked for at %s as ns=%s", err, s.wire.where, s.wire.target.namespace)
+	}
+	var r script.Refusal
+	if errors.As(err, &r) {
+		if ahead, skewed := r.Skew(); skewed {
+			s.mu.Lock()
+			s.status.Ahead = ahead
+			s.mu.Unlock()
+		}
 	}
 	return err
 }

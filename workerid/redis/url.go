@@ -113,6 +113,21 @@ func parseURL(s string) (target, error) {
 	return t, nil
 }
 
+// where names the servers that the URL names.
+func (t *target) where() string {
+	servers := t.options.Addr
+	if t.kind != single {
+		servers = strings.Join(t.seeds, ",")
+	}
+	if t.kind == sentinels {
+		servers = t.master + " of " + servers
+	}
+	if t.options.TLSConfig != nil {
+		servers += " with TLS"
+	}
+	return servers
+}
+
 // addresses adds the default port to hosts without one.
 func addresses(hosts []string, port string) ([]string, error) {
 	var all []string

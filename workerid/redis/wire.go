@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/workerid/redis/script"
 )
@@ -12,6 +13,7 @@ import (
 type wire struct {
 	c       Config
 	target  target
+	where   string // where the URL says that Redis is, without secrets
 	keys    []string
 	needed  int // replicas to wait for
 	scripts map[string]script.Script
@@ -27,7 +29,7 @@ var errClosed = errors.New("redis: the store is closed")
 
 func newWire(c Config, t target) *wire {
 	return &wire{
-		c: c, target: t, keys: script.Keys(t.namespace, t.kind == cluster), needed: c.Replicas, scripts: map[string]script.Script{},
+		c: c, target: t, where: t.where(), keys: script.Keys(t.namespace, t.kind == cluster), needed: c.Replicas, scripts: map[string]script.Script{},
 		turn: make(chan struct{}, 1),
 	}
 }
@@ -43,9 +45,10 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
-		return none, fmt.Errorf("redis: an earlier call has no answer yet: %w", ctx.Err())
+		return none, fmt.Errorf("redis: %s has not answered an earlier call yet: %w", w.where, ctx.Err())
 	}
 	told := make(chan outcome)
+	var connected atomic.Bool
 	go func() {
 		defer func() { <-w.turn }()
 		var o outcome
@@ -55,6 +58,7 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 			err = ctx.Err() // nothing was sent yet
 		}
 		if o.err = err; err == nil {
+			connected.Store(true)
 			o.v, heard, o.err = f(l)
 		}
 		select {
@@ -69,7 +73,10 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 	case o := <-told:
 		return o.v, o.err
 	case <-ctx.Done():
-		return none, fmt.Errorf("redis: no answer yet, the call may be carried out: %w", ctx.Err())
+		if !connected.Load() {
+			return none, fmt.Errorf("redis: no connection to %s yet: %w", w.where, ctx.Err())
+		}
+		return none, fmt.Errorf("redis: no answer from %s yet, the call may be carried out: %w", w.where, ctx.Err())
 	}
 }
 

@@ -56,6 +56,9 @@ func (r Refusal) duration(i int) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
+// Skew is how far the server's clock is ahead of the daemon's, if that is why it refuses.
+func (r Refusal) Skew() (ahead time.Duration, ok bool) { return r.duration(0), r.Code == "SKEW" }
+
 // Unwrap is the error that it amounts to.
 func (r Refusal) Unwrap() error {
 	switch r.Code {
