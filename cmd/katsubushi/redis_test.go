@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/redistest"
@@ -127,36 +126,6 @@ func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 			d.Process.Kill()
 		}
 	}
-	c.verdict(t)
-}
-
-func TestProcessServesThroughAnOutageOfRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	url := server.URL()
-	initPool(t, url)
-	p := launchLeasing(t, url)
-	p.waitListening(t)
-	c := census{lanes: 1}
-	server.Pause()
-	await(t, "it notices", func() bool { return strings.Contains(p.logged(), `"state":"degraded"`) })
-	c.add(hurry(t, p, 1000)) // not refused: the window is still its own
-	await(t, "its window ends", func() bool { return strings.Contains(p.logged(), `"state":"exhausted"`) })
-	conn := dial(t, "tcp", p.addr)
-	fmt.Fprintf(conn, "get id\r\n")
-	answer := make([]byte, 256)
-	n, _ := conn.Read(answer)
-	if !strings.HasPrefix(string(answer[:n]), "SERVER_ERROR lease expired ") {
-		t.Errorf("after the end of the window: %q", answer[:n])
-	}
-	server.Resume()
-	resumed := time.Now()
-	await(t, "it serves again", func() bool {
-		log := p.logged()
-		return strings.LastIndex(log, `"state":"serving"`) > strings.LastIndex(log, `"state":"exhausted"`)
-	})
-	t.Logf("serving again after %v", time.Since(resumed).Round(time.Millisecond))
-	c.add(hurry(t, p, 1000))
 	c.verdict(t)
 }
 

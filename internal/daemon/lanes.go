@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
-	"github.com/katsubushi/katsubushi/internal/metrics"
 	"github.com/katsubushi/katsubushi/workerid"
 	"github.com/katsubushi/katsubushi/workerid/redis"
 	"github.com/katsubushi/katsubushi/workerid/static"
@@ -77,11 +77,17 @@ func (c *Config) lanes() int {
 
 // listenWhenServing opens the listeners once the first lane serves. The error is ctx's if it ends before.
 func (d *Daemon) listenWhenServing(ctx context.Context) ([]net.Listener, error) {
-	select {
-	case <-d.keeper.Serving():
-		return d.listen(d.c.Loops)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	for {
+		select {
+		case <-d.keeper.Serving():
+			return d.listen(d.c.Loops)
+		case <-late.C:
+			d.c.Log.Warn("the port stays closed until ids can be issued")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 
@@ -99,20 +105,4 @@ func (d *Daemon) mint(n int) ([]uint64, error) {
 		}
 	}
 	return ids, nil
-}
-
-// lanes describes the lanes at now, Unix ms.
-func (d *Daemon) lanes(now int64) []metrics.Lane {
-	status := d.keeper.Status()
-	list := make([]metrics.Lane, len(status))
-	for lane, s := range status {
-		list[lane] = metrics.Lane{
-			Worker: s.Worker, State: s.State.String(),
-			WindowLeft: s.Left.Seconds(), WindowIsOpen: !s.Held || s.Hi == workerid.Forever,
-		}
-		if g := d.issuer.Generator(lane); g != nil {
-			list[lane].RunAhead = float64(g.Position()-now) / 1000
-		}
-	}
-	return list
 }

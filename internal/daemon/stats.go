@@ -12,7 +12,6 @@ import (
 	"github.com/katsubushi/katsubushi/internal/issuer"
 	"github.com/katsubushi/katsubushi/internal/metrics"
 	"github.com/katsubushi/katsubushi/protocol"
-	"github.com/katsubushi/katsubushi/workerid"
 )
 
 // counts is what all loops together have counted.
@@ -109,20 +108,8 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 		add("tls_certificate_days_left", int64(time.Until(d.tls.Expires())/(24*time.Hour)))
 	}
 	add("lanes", d.issuer.Lanes())
-	for lane, s := range d.keeper.Status() {
-		prefix := "lane_" + strconv.Itoa(lane) + "_"
-		add(prefix+"worker_id", s.Worker)
-		add(prefix+"state", s.State.String())
-		if s.Reason != "" {
-			add(prefix+"reason", s.Reason)
-		}
-		if g := d.issuer.Generator(lane); g != nil {
-			add(prefix+"run_ahead_ms", g.Position()-now)
-		}
-		if s.Held && s.Hi != workerid.Forever {
-			add(prefix+"window_left_ms", s.Left.Milliseconds())
-		}
-	}
+	d.laneStats(now, add)
+	d.leaseStats(add)
 	return list
 }
 
@@ -137,7 +124,7 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		}
 		return "no"
 	}
-	return []httpapi.Stat{
+	list := []httpapi.Stat{
 		{Name: "maxbytes", Value: 0},
 		{Name: "maxconns", Value: d.c.MaxConnections},
 		{Name: "tcpport", Value: port},
@@ -166,6 +153,10 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 		{Name: "http_port", Value: d.c.HTTPPort},
 	}
+	if d.c.Redis.URL != "" {
+		list = append(list, httpapi.Stat{Name: "lease_fingerprint", Value: d.c.redisConfig().Fingerprint()})
+	}
+	return list
 }
 
 // snapshot is what /metrics shows.
@@ -196,6 +187,8 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		ClockDifference:     d.clock.Behind().Seconds(),
 
 		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
+
+		Leases: d.leases(),
 	}
 	for r := range issuer.NumReasons {
 		s.Errors = append(s.Errors, metrics.Count{Label: r.String(), Value: d.issuer.Refused(r)})
@@ -208,7 +201,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 
 func (d *Daemon) httpConfig() httpapi.Config {
 	return httpapi.Config{
-		Mint: d.mint, Stats: d.generalStats, Ready: d.ready, Counters: &d.requests,
+		Mint: d.mint, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
 }

@@ -28,6 +28,7 @@ type Snapshot struct {
 	ClockDifference      float64 // wall − id clock, seconds
 	ClockAdjustments     []Count // by kind
 	TimeFieldSecondsLeft float64
+	Leases               Leases
 }
 
 // A Count is one labelled count.
@@ -36,13 +37,30 @@ type Count struct {
 	Value uint64
 }
 
-// A Lane is the generator of one worker id.
+// A Lane is a slot for the generator of one worker id.
 type Lane struct {
+	HasWorker    bool // else it has neither a worker id nor a window
 	Worker       uint64
 	State        string
 	RunAhead     float64 // last id − now, seconds; negative while idle
 	WindowLeft   float64 // seconds until the window ends
 	WindowIsOpen bool    // the window ends with the layout: there is no lease to watch
+}
+
+// Leases is what the store of the windows was asked and what came of it.
+type Leases struct {
+	Acquisitions, Extensions []Count // by outcome
+	Calls                    uint64
+	CallSeconds              float64 // all Calls together
+	LastExtension            float64 // Unix seconds; 0: there was none
+	Redis                    *Redis  // nil: it is not the store, or has not answered yet
+}
+
+// Redis is what its last answer said.
+type Redis struct {
+	Addr, History    string  // empty while it has granted nothing
+	ClockAhead       float64 // of the id clock, seconds
+	Replicas, Needed int
 }
 
 // Build says what is running.
@@ -81,13 +99,21 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.gauge("ready", "1 while ids are issued.", bit(s.Ready))
 	w.gauge("lanes", "Slots for worker ids.", float64(len(s.Lanes)))
 	for i, l := range s.Lanes {
-		labels := []string{"lane", strconv.Itoa(i), "worker_id", strconv.FormatUint(l.Worker, 10)}
+		worker := ""
+		if l.HasWorker {
+			worker = strconv.FormatUint(l.Worker, 10)
+		}
+		labels := []string{"lane", strconv.Itoa(i), "worker_id", worker}
 		w.gauge("lane_state", "The state of a lane's lease; always 1.", 1, append(labels, "state", l.State)...)
+		if !l.HasWorker {
+			continue
+		}
 		w.gauge("run_ahead_seconds", "How far the last id lies ahead of the clock; negative while idle.", l.RunAhead, labels...)
 		if !l.WindowIsOpen {
 			w.gauge("window_left_seconds", "Time until the lane's window ends.", l.WindowLeft, labels...)
 		}
 	}
+	w.leases(s.Leases)
 	w.gauge("clock_difference_seconds", "Wall clock minus id clock.", s.ClockDifference)
 	w.counts("clock_adjustments_total", "Adjustments of the id clock, by kind.", "kind", s.ClockAdjustments)
 	w.gauge("time_field_left_seconds", "Time until the layout's time field is used up.", s.TimeFieldSecondsLeft)
@@ -107,6 +133,31 @@ func (w writer) counts(name, help, label string, counts []Count) {
 
 func (w writer) gauge(name, help string, v float64, labels ...string) {
 	w.write(prometheus.GaugeValue, name, help, v, labels...)
+}
+
+func (w writer) summary(name, help string, n uint64, sum float64) {
+	w.out <- prometheus.MustNewConstSummary(prometheus.NewDesc("katsubushi_"+name, help, nil, nil), n, sum, nil)
+}
+
+func (w writer) leases(l Leases) {
+	w.counts("lease_extensions_total", "Extensions of windows, each lane's counted, by outcome.", "outcome", l.Extensions)
+	w.counts("lease_acquisitions_total", "Attempts to get a worker id, by outcome.", "outcome", l.Acquisitions)
+	w.summary("lease_call_duration_seconds", "Duration of the calls of what records the windows.", l.Calls, l.CallSeconds)
+	if l.LastExtension != 0 {
+		w.gauge("lease_last_extension_timestamp_seconds", "When an extension last succeeded, in Unix seconds.", l.LastExtension)
+	}
+	r := l.Redis
+	if r == nil {
+		return
+	}
+	w.gauge("lease_redis_clock_ahead_seconds", "Redis's clock minus the id clock.", r.ClockAhead)
+	if r.History == "" {
+		return
+	}
+	w.gauge("lease_redis_info", "Where leases come from; the history is another one when the server is, or has lost data. Always 1.", 1,
+		"address", r.Addr, "history", r.History)
+	w.gauge("lease_redis_replicas", "Connected replicas.", float64(r.Replicas))
+	w.gauge("lease_redis_replicas_needed", "Replicas that must have a lease before it counts.", float64(r.Needed))
 }
 
 // write sends one value; labels are name, value, name, value.

@@ -14,8 +14,14 @@ func snapshot() Snapshot {
 		IDs: 12, Commands: []Count{{"get", 3}, {"version", 1}}, Errors: []Count{{"malformed", 2}},
 		Connections: 4, ConnectionsAccepted: 9, Ready: true,
 		Lanes: []Lane{
-			{Worker: 1, State: "serving", RunAhead: 0.25, WindowIsOpen: true},
-			{Worker: 9, State: "degraded", RunAhead: -3, WindowLeft: 48.5},
+			{Worker: 0, HasWorker: true, State: "serving", RunAhead: 0.25, WindowIsOpen: true},
+			{Worker: 9, HasWorker: true, State: "degraded", RunAhead: -3, WindowLeft: 48.5},
+			{State: "acquiring"},
+		},
+		Leases: Leases{
+			Acquisitions: []Count{{"ok", 2}, {"none_free", 5}}, Extensions: []Count{{"ok", 20}, {"unanswered", 1}},
+			Calls: 28, CallSeconds: 1.5, LastExtension: 1732060802.5,
+			Redis: &Redis{Addr: "10.0.0.5:6379", History: "aa:bb", ClockAhead: -0.25, Replicas: 1, Needed: 2},
 		},
 		ClockDifference: -0.002, ClockAdjustments: []Count{{"slew", 8}},
 	}
@@ -37,9 +43,41 @@ katsubushi_errors_total{reason="malformed"} 2
 # HELP katsubushi_ids_issued_total Ids handed out.
 # TYPE katsubushi_ids_issued_total counter
 katsubushi_ids_issued_total 12
+# HELP katsubushi_lane_state The state of a lane's lease; always 1.
+# TYPE katsubushi_lane_state gauge
+katsubushi_lane_state{lane="0",state="serving",worker_id="0"} 1
+katsubushi_lane_state{lane="1",state="degraded",worker_id="9"} 1
+katsubushi_lane_state{lane="2",state="acquiring",worker_id=""} 1
+# HELP katsubushi_lease_acquisitions_total Attempts to get a worker id, by outcome.
+# TYPE katsubushi_lease_acquisitions_total counter
+katsubushi_lease_acquisitions_total{outcome="none_free"} 5
+katsubushi_lease_acquisitions_total{outcome="ok"} 2
+# HELP katsubushi_lease_call_duration_seconds Duration of the calls of what records the windows.
+# TYPE katsubushi_lease_call_duration_seconds summary
+katsubushi_lease_call_duration_seconds_sum 1.5
+katsubushi_lease_call_duration_seconds_count 28
+# HELP katsubushi_lease_extensions_total Extensions of windows, each lane's counted, by outcome.
+# TYPE katsubushi_lease_extensions_total counter
+katsubushi_lease_extensions_total{outcome="ok"} 20
+katsubushi_lease_extensions_total{outcome="unanswered"} 1
+# HELP katsubushi_lease_last_extension_timestamp_seconds When an extension last succeeded, in Unix seconds.
+# TYPE katsubushi_lease_last_extension_timestamp_seconds gauge
+katsubushi_lease_last_extension_timestamp_seconds 1.7320608025e+09
+# HELP katsubushi_lease_redis_clock_ahead_seconds Redis's clock minus the id clock.
+# TYPE katsubushi_lease_redis_clock_ahead_seconds gauge
+katsubushi_lease_redis_clock_ahead_seconds -0.25
+# HELP katsubushi_lease_redis_info Where leases come from; the history is another one when the server is, or has lost data. Always 1.
+# TYPE katsubushi_lease_redis_info gauge
+katsubushi_lease_redis_info{address="10.0.0.5:6379",history="aa:bb"} 1
+# HELP katsubushi_lease_redis_replicas Connected replicas.
+# TYPE katsubushi_lease_redis_replicas gauge
+katsubushi_lease_redis_replicas 1
+# HELP katsubushi_lease_redis_replicas_needed Replicas that must have a lease before it counts.
+# TYPE katsubushi_lease_redis_replicas_needed gauge
+katsubushi_lease_redis_replicas_needed 2
 # HELP katsubushi_run_ahead_seconds How far the last id lies ahead of the clock; negative while idle.
 # TYPE katsubushi_run_ahead_seconds gauge
-katsubushi_run_ahead_seconds{lane="0",worker_id="1"} 0.25
+katsubushi_run_ahead_seconds{lane="0",worker_id="0"} 0.25
 katsubushi_run_ahead_seconds{lane="1",worker_id="9"} -3
 # HELP katsubushi_window_left_seconds Time until the lane's window ends.
 # TYPE katsubushi_window_left_seconds gauge
@@ -47,8 +85,11 @@ katsubushi_window_left_seconds{lane="1",worker_id="9"} 48.5
 `
 	r := prometheus.NewRegistry()
 	r.MustRegister(c)
-	if err := testutil.GatherAndCompare(r, strings.NewReader(want), "katsubushi_build_info", "katsubushi_commands_total",
-		"katsubushi_errors_total", "katsubushi_ids_issued_total", "katsubushi_run_ahead_seconds", "katsubushi_window_left_seconds"); err != nil {
+	if err := testutil.GatherAndCompare(r, strings.NewReader(want), strings.Fields(`katsubushi_build_info katsubushi_commands_total
+		katsubushi_errors_total katsubushi_ids_issued_total katsubushi_run_ahead_seconds katsubushi_window_left_seconds katsubushi_lane_state
+		katsubushi_lease_acquisitions_total katsubushi_lease_call_duration_seconds katsubushi_lease_extensions_total
+		katsubushi_lease_last_extension_timestamp_seconds katsubushi_lease_redis_clock_ahead_seconds katsubushi_lease_redis_info
+		katsubushi_lease_redis_replicas katsubushi_lease_redis_replicas_needed`)...); err != nil {
 		t.Error(err)
 	}
 }

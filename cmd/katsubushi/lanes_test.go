@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+)
+
+// A change is a line of the log about lane 0.
+type change struct {
+	State  string `json:"state"`
+	Was    string `json:"was"` // empty: it is in the state that it was in, for another reason
+	Worker *int   `json:"worker_id"`
+	Reason string `json:"reason"`
+}
+
+func (c change) String() string {
+	worker := "-"
+	if c.Worker != nil {
+		worker = fmt.Sprint(*c.Worker)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s < %s, worker %s, %s", c.State, c.Was, worker, c.Reason))
+}
+
+// changes are the lines about lane 0 so far. They must follow from each other: one for each change, and none for what was said already.
+func (p *process) changes(t *testing.T) []change {
+	t.Helper()
+	var list []change
+	state, told := "acquiring", map[string]bool{}
+	for s := bufio.NewScanner(strings.NewReader(p.logged())); s.Scan(); {
+		line := struct {
+			Msg  string `json:"msg"`
+			Lane *int   `json:"lane"`
+			change
+		}{}
+		if json.Unmarshal(s.Bytes(), &line) != nil || line.Msg != "lease" || line.Lane == nil || *line.Lane != 0 {
+			continue
+		}
+		c := line.change
+		kind := strings.Trim(c.Reason, "0123456789") // some tell a time, which is not news
+		switch {
+		case c.Was != "" && (c.Was != state || c.State == state), c.Was == "" && c.State != state:
+			t.Errorf("it was %s, and the log goes on with: %v", state, c)
+		case c.Was == "" && told[kind]:
+			t.Errorf("told twice: %v", c)
+		case c.Was != "" || c.Reason == "":
+			clear(told)
+		}
+		state, told[kind] = c.State, true
+		list = append(list, c)
+	}
+	return list
+}
+
+// went checks that lane 0 has changed like this, with any number of other changes in between: a busy machine has flaps of its own. Each
+// of want begins as a change is written, up to a * and what its reason contains.
+func (p *process) went(t *testing.T, want ...string) {
+	t.Helper()
+	list := p.changes(t)
+	rest := want
+	for _, c := range list {
+		if len(rest) == 0 {
+			break
+		}
+		if begin, contains, _ := strings.Cut(rest[0], "*"); strings.HasPrefix(c.String(), begin) && strings.Contains(c.Reason, contains) {
+			rest = rest[1:]
+		}
+	}
+	if len(rest) > 0 {
+		var b strings.Builder
+		for _, c := range list {
+			fmt.Fprintln(&b, c)
+		}
+		t.Errorf("not %q, after what came before it:\n%s", rest[0], &b)
+	}
+}
+
+// httpGet asks the daemon's HTTP port, which may not be there yet: then the status is 0.
+func httpGet(port, path string) (status int, header http.Header, body string) {
+	resp, err := http.Get("http://127.0.0.1:" + port + path)
+	if err != nil {
+		return 0, nil, ""
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(b)
+}
+
+// awaitReadyz waits until /readyz says so. What it says of the lanes is below the sentence that clients get.
+func awaitReadyz(t *testing.T, port string, status int, sentence, lanes string) {
+	t.Helper()
+	await(t, fmt.Sprintf("/readyz is %d %q %q", status, sentence, lanes), func() bool {
+		s, header, body := httpGet(port, "/readyz")
+		first, below, _ := strings.Cut(body, "\n")
+		if s == http.StatusServiceUnavailable && header.Get("Retry-After") != "1" {
+			t.Fatalf("Retry-After: %q", header.Get("Retry-After"))
+		}
+		return s == status && strings.HasPrefix(first, sentence) && strings.Contains(below, lanes)
+	})
+}
+
+// leaseStats is what /stats says.
+func leaseStats(t *testing.T, port string) map[string]any {
+	t.Helper()
+	_, _, body := httpGet(port, "/stats")
+	var m map[string]any
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return m
+}
+
+// TestProcessWalksThroughTheStates takes two daemons through every state of a lane over a real Redis: each change is one line of the log,
+// and /readyz, the statistics and clients are told what it is about.
+func TestProcessWalksThroughTheStates(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	url, port, port2 := server.URL(), freePort(t), freePort(t)
+	server.Kill()
+	p := launchLeasing(t, url, "-max-worker-id", "2", "-http-port", port)
+	awaitReadyz(t, port, 503, "no worker id yet", ": redis: dial tcp "+server.Addr()+": connect: connection refused")
+	server.Launch()
+	namespace := url[strings.Index(url, "ns=")+3:]
+	awaitReadyz(t, port, 503, "no worker id yet", "`katsubushi lease init` does it, with this daemon's flags; it was looked for at "+server.Addr()+" as ns="+namespace)
+	if s := leaseStats(t, port); s["ready"] != false || s["lane_0_state"] != "acquiring" || s["lane_0_worker_id"] != nil || s["lease_redis_addr"] != nil {
+		t.Errorf("stats before there is a worker id: %v", s)
+	}
+	runLease(t, url, &initialised{}, "init", "-max-worker-id", "2")
+	p.waitListening(t)
+	awaitReadyz(t, port, 200, "ready", "")
+	c := census{lanes: 1}
+	c.add(hurry(t, p, 1000))
+
+	// An operator ends its lease. It issues on, gets the other worker id, and whoever gets the first one waits for the end of its window.
+	runLease(t, url, &struct{}{}, "release", "1")
+	await(t, "it has the other worker id", func() bool { return leaseStats(t, port)["lane_0_worker_id"] == 2.0 })
+	q := launchLeasing(t, url, "-max-worker-id", "2", "-http-port", port2)
+	awaitReadyz(t, port2, 503, "clock ", ": the clock is ")
+	s := leaseStats(t, port)
+	if s["lane_0_state"] != "serving" || s["lease_acquisitions_ok"] != 2.0 || s["lease_extensions_lost"] != 1.0 ||
+		s["lease_redis_addr"] != server.Addr() || s["lease_redis_replicas"] != 0.0 || s["lease_redis_history"] == "" {
+		t.Errorf("stats: %v", s)
+	}
+	c.add(hurry(t, p, 1000))
+
+	// Redis stands still for longer than a window.
+	server.Pause()
+	await(t, "it notices", func() bool { return leaseStats(t, port)["lane_0_state"] == "degraded" })
+	awaitReadyz(t, port, 200, "ready", "")
+	c.add(hurry(t, p, 1000)) // not refused: the window is still its own
+	awaitReadyz(t, port, 503, "lease expired ", "lane 0: exhausted for ")
+	conn := dial(t, "tcp", p.addr)
+	fmt.Fprintf(conn, "get id\r\n")
+	if answer, _ := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(answer, "SERVER_ERROR lease expired ") {
+		t.Errorf("after the end of the window: %q", answer)
+	}
+	_, _, exposed := httpGet(port, "/metrics")
+	for _, line := range []string{
+		`katsubushi_lane_state{lane="0",state="exhausted",worker_id="2"} 1`, `katsubushi_window_left_seconds{lane="0",worker_id="2"} -`,
+		`katsubushi_lease_extensions_total{outcome="unanswered"} `, `katsubushi_lease_redis_info{address="` + server.Addr() + `"`,
+	} {
+		if !strings.Contains(exposed, "\n"+line) {
+			t.Errorf("/metrics does not say %s", line)
+		}
+	}
+	server.Resume()
+	awaitReadyz(t, port, 200, "ready", "")
+	awaitReadyz(t, port2, 200, "ready", "")
+	q.waitListening(t)
+	c.add(hurry(t, p, 1000))
+	c.add(hurry(t, q, 1000))
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+	c.verdict(t)
+	p.went(t, "acquiring < , worker -, *connection refused", "acquiring < , worker -, *lease init", "serving < acquiring, worker 1,",
+		"draining < serving, worker 1, *the lease is lost", "serving < draining, worker 2,", "degraded < serving, worker 2, *answer",
+		"exhausted < degraded, worker 2, *answer", "serving < exhausted, worker 2,", "sealed < serving, worker 2,")
+	q.went(t, "waiting < acquiring, worker 1, *behind the window")
+	if p.entry("the port stays closed until ids can be issued") == nil {
+		t.Error("the log does not say that the port is closed")
+	}
+}

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/metrics"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+// What an operator is told of the lanes and their leases: on /readyz, in the statistics and on /metrics.
+
+// readiness is what /readyz says: the sentence that clients get, and below it what each lane is waiting for.
+func (d *Daemon) readiness() error {
+	err := d.ready()
+	if err == nil || errors.Is(err, errStopping) {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(err.Error())
+	for lane, s := range d.keeper.Status() {
+		fmt.Fprintf(&b, "\nlane %d: %v for %v", lane, s.State, s.For.Round(time.Second))
+		if s.Reason != "" {
+			b.WriteString(": " + s.Reason)
+		}
+	}
+	return errors.New(b.String())
+}
+
+// hasWorker says whether a lane has a worker id: one that is leased, or one whose lease is lost and whose window is not over yet.
+func hasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workerid.Draining }
+
+// laneStats adds what is told of each lane at now, Unix ms.
+func (d *Daemon) laneStats(now int64, add func(name string, value any)) {
+	for lane, s := range d.keeper.Status() {
+		prefix := "lane_" + strconv.Itoa(lane) + "_"
+		if hasWorker(s) {
+			add(prefix+"worker_id", s.Worker)
+		}
+		add(prefix+"state", s.State.String())
+		add(prefix+"state_seconds", int64(s.For.Seconds()))
+		if s.Reason != "" {
+			add(prefix+"reason", s.Reason)
+		}
+		if !hasWorker(s) {
+			continue
+		}
+		if g := d.issuer.Generator(lane); g != nil {
+			add(prefix+"run_ahead_ms", g.Position()-now)
+		}
+		if s.Hi != workerid.Forever {
+			add(prefix+"window_left_ms", s.Left.Milliseconds())
+		}
+	}
+}
+
+// leaseStats adds what the store of the windows was asked, what came of it, and what is known of the store.
+func (d *Daemon) leaseStats(add func(name string, value any)) {
+	l := d.leases()
+	for _, c := range l.Acquisitions {
+		add("lease_acquisitions_"+c.Label, c.Value)
+	}
+	for _, c := range l.Extensions {
+		add("lease_extensions_"+c.Label, c.Value)
+	}
+	if l.LastExtension != 0 {
+		add("lease_last_extension", int64(l.LastExtension))
+	}
+	add("lease_calls", l.Calls)
+	add("lease_calls_ms", int64(l.CallSeconds*1000))
+	r := l.Redis
+	if r != nil {
+		add("lease_redis_clock_ahead_ms", int64(r.ClockAhead*1000))
+	}
+	if r != nil && r.History != "" {
+		add("lease_redis_addr", r.Addr)
+		add("lease_redis_history", r.History)
+		add("lease_redis_replicas", r.Replicas)
+		add("lease_redis_replicas_needed", r.Needed)
+	}
+}
+
+// lanes describes the lanes at now, Unix ms.
+func (d *Daemon) lanes(now int64) []metrics.Lane {
+	status := d.keeper.Status()
+	list := make([]metrics.Lane, len(status))
+	for lane, s := range status {
+		list[lane] = metrics.Lane{
+			Worker: s.Worker, HasWorker: hasWorker(s), State: s.State.String(),
+			WindowLeft: s.Left.Seconds(), WindowIsOpen: s.Hi == workerid.Forever,
+		}
+		if g := d.issuer.Generator(lane); g != nil {
+			list[lane].RunAhead = float64(g.Position()-now) / 1000
+		}
+	}
+	return list
+}
+
+// leases describes the calls of the store of the windows, and the store.
+func (d *Daemon) leases() metrics.Leases {
+	c := d.keeper.Counts()
+	l := metrics.Leases{Calls: c.Calls, CallSeconds: c.Took.Seconds()}
+	if !c.LastExtended.IsZero() {
+		l.LastExtension = float64(c.LastExtended.UnixMilli()) / 1000
+	}
+	for o := range workerid.NumOutcomes {
+		if o != workerid.Lost {
+			l.Acquisitions = append(l.Acquisitions, metrics.Count{Label: o.String(), Value: c.Acquisitions[o]})
+		}
+		if o != workerid.NoneFree {
+			l.Extensions = append(l.Extensions, metrics.Count{Label: o.String(), Value: c.Extensions[o]})
+		}
+	}
+	if r, ok := d.store.(*redis.Store); ok {
+		if s := r.Status(); s != (redis.Status{}) {
+			l.Redis = &metrics.Redis{Addr: s.Addr, History: s.History, ClockAhead: s.Ahead.Seconds(), Replicas: s.Replicas, Needed: s.Needed}
+		}
+	}
+	return l
+}
