@@ -19,7 +19,8 @@ const runUsage = `usage: katsubushi run -redis URL [flags] -- COMMAND [ARGUMENT.
 
 Leases a worker id for another program and runs it: {} in its arguments stands for the worker id, which is in the environment as
 ` + leaserun.WorkerIDVariable + ` too. ` + "`katsubushi lease init`" + ` makes the pool, with the same settings; give programs of another kind another pool
-(?ns=NAME). Signals go to the program. When it ends, whatever it started is killed and the worker id is given back.
+(?ns=NAME). Signals go to the program. When it ends, whatever it started is killed and the worker id is given back. On Linux a cgroup of its
+own holds the program, where one can be made; the log says which, or why not. A program that reads the terminal gets it, and ^Z stops nothing.
 
 The program is killed, with all that it started, before its window of time can become somebody else's: when the lease could not be extended
 in time, was lost, or is used by a copy of this process. Where there is time it gets a TERM first.
@@ -32,7 +33,8 @@ Not promised, since the program does not look at its window by itself:
     may repeat ids that others issue;
   - the program must go by this host's clock, to within -margin, and look itself to its own ids when that is set back;
   - if this process is killed (SIGKILL), the kernel kills the program, but not what the program started, and not a set-user-ID program.
-    So the command should be the generator itself: sh -c 'exec program {}'. Elsewhere than on Linux the kernel does not.
+    So the command should be the generator itself: sh -c 'exec program {}'. What is left in a cgroup is killed when run is started again in
+    the same place, as by a supervisor or in the same shell. Elsewhere than on Linux the kernel does neither.
 
 `
 

@@ -11,10 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepare sees to it that the program dies with this process, and that what it leaves behind becomes a child of this process, which can
-// wait for its death: also what left the process group.
+// prepare sees to it that the program dies with this process and is never outside the cgroup, and that what it leaves behind becomes a
+// child of this process, which can wait for its death: also what left the process group, or was moved to another cgroup.
 func (c *child) prepare() error {
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if c.cgroup != nil {
+		a.UseCgroupFD, a.CgroupFD = true, int(c.cgroup.dir.Fd())
+	}
+	c.cmd.SysProcAttr = a
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
@@ -22,22 +26,29 @@ func (c *child) prepare() error {
 	for _, pid := range children() {
 		c.elders[pid] = true
 	}
+	c.tty = openTerminal()
 	return nil
 }
 
 // wait returns when the program and all that it started are dead. Meanwhile it sees orphans off, as the init process would.
 func (c *child) wait() {
-	for {
-		pid := awaitDeath()
-		if pid == c.pid() || pid == 0 {
-			break
+	for dead := false; !dead; {
+		switch pid, stop := awaitChild(); {
+		case pid == c.pid() && stop != 0:
+			c.tty.stopped(pid, stop)
+		case pid == c.pid() || pid == 0:
+			dead = true
+		case stop == 0:
+			unix.Wait4(pid, nil, 0, nil)
 		}
-		unix.Wait4(pid, nil, 0, nil)
 	}
 	c.bury() // before anybody asks for the exit status: until then no other process and no other group gets the number
 	c.cmd.Wait()
 	for c.sweep() {
 	}
+	c.cgroup.await(-1)
+	c.tty.takeBack()
+	c.tty.close()
 }
 
 // sweep kills the children that the program left to this process and waits for them. In dying they may leave others.
@@ -59,23 +70,32 @@ func (c *child) sweep() (found bool) {
 	return len(left) > 0
 }
 
-// awaitDeath waits until a child is dead and returns its number, which stays its own until it is waited for once more. 0: there is none.
-func awaitDeath() (pid int) {
+// awaitChild waits until a child is dead and returns its number, which stays its own until it is waited for once more. 0: there is none.
+// If it was only stopped, it says by which signal.
+func awaitChild() (pid int, stop unix.Signal) {
 	for {
 		var info unix.Siginfo
-		switch err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err {
+		switch err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); err {
 		case unix.EINTR:
+			continue
 		case nil:
-			// After three ints comes a union that holds pointers too; its first field is the number.
-			const word = unsafe.Sizeof(uintptr(0))
-			const at = (3*4 + word - 1) / word * word
-			raw := (*[unsafe.Sizeof(info)]byte)(unsafe.Pointer(&info))
-			return int(binary.NativeEndian.Uint32(raw[at:]))
 		default:
-			return 0
+			return 0, 0
 		}
+		// After three ints comes a union that holds pointers too; it begins with the number, the user and the status.
+		const word = unsafe.Sizeof(uintptr(0))
+		const at = (3*4 + word - 1) / word * word
+		raw := (*[unsafe.Sizeof(info)]byte)(unsafe.Pointer(&info))
+		pid = int(binary.NativeEndian.Uint32(raw[at:]))
+		if info.Code != cldStopped {
+			return pid, 0
+		}
+		unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil) // once is enough
+		return pid, unix.Signal(binary.NativeEndian.Uint32(raw[at+8:]))
 	}
 }
+
+const cldStopped = 5 // si_code of a child that stopped
 
 // children lists the children of this process.
 func children() (pids []int) {

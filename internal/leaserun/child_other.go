@@ -14,7 +14,7 @@ func Signals() []os.Signal { return []os.Signal{os.Interrupt} }
 // A child cannot be had here: there are no process groups.
 type child struct{ gone chan struct{} }
 
-func startChild(*exec.Cmd) (*child, error) {
+func startChild(*exec.Cmd, *cgroup) (*child, error) {
 	return nil, errors.New("programs can be run with a leased worker id on Unix systems only")
 }
 

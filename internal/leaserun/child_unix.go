@@ -5,6 +5,7 @@ package leaserun
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
@@ -20,6 +21,8 @@ func Signals() []os.Signal {
 // A child is a running program, which leads a process group of its own.
 type child struct {
 	cmd    *exec.Cmd
+	cgroup *cgroup       // holds the program; nil if that is not possible
+	tty    *terminal     // this process's; nil if it has none
 	elders map[int]bool  // children that this process had before, which are none of the program's
 	gone   chan struct{} // closed when the program and all that it started are dead
 
@@ -27,9 +30,9 @@ type child struct {
 	over bool // the program's number may be another process's by now
 }
 
-// startChild starts the program. It returns once the program is running.
-func startChild(cmd *exec.Cmd) (*child, error) {
-	c := &child{cmd: cmd, gone: make(chan struct{})}
+// startChild starts the program, in the cgroup if that is not nil. It returns once the program is running.
+func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
+	c := &child{cmd: cmd, cgroup: g, gone: make(chan struct{})}
 	if err := c.prepare(); err != nil {
 		return nil, err
 	}
@@ -45,30 +48,43 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 			close(c.gone)
 		}
 	}()
-	return c, <-started
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	// Who stops cannot look at the clock. The program has got the signals as they were.
+	signal.Ignore(syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	return c, nil
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// signal sends a signal to the program alone, as whoever had started it by itself would.
+// signal sends a signal to the program alone, as whoever had started it by itself would; what may have been typed, to its group, as the
+// terminal would.
 func (c *child) signal(s os.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n, ok := s.(syscall.Signal); ok && !c.over {
-		syscall.Kill(c.pid(), n)
+	n, ok := s.(syscall.Signal)
+	if !ok || c.over {
+		return
 	}
+	to := c.pid()
+	if typed := n == syscall.SIGINT || n == syscall.SIGQUIT || n == syscall.SIGWINCH; typed && c.tty.ours() {
+		to = -to
+	}
+	syscall.Kill(to, n)
 }
 
-// kill kills the program's process group.
+// kill kills the program's process group, and whoever is in the cgroup.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.over {
 		syscall.Kill(-c.pid(), syscall.SIGKILL)
+		c.cgroup.kill()
 	}
 }
 
-// bury kills what is left of the group, for the last time.
+// bury kills what is left of them, for the last time.
 func (c *child) bury() {
 	c.kill()
 	c.mu.Lock()

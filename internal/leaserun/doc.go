@@ -12,11 +12,15 @@
 //   - a program whose clock is off by more than Margin, that issues ids further ahead of the clock, or that repeats ids by itself when the
 //     clock goes back, does so here too;
 //   - when this process is killed by SIGKILL, processes that the program started live on, and so does a program that changed its
-//     credentials (set-user-ID): the kernel's signal reaches only the process that was started. Let that be the generator itself.
+//     credentials (set-user-ID): the kernel's signal reaches only the process that was started. Let that be the generator itself. If there
+//     is a cgroup, the next Run below the same one kills them before it asks for a worker id.
 //
 // # How
 //
 // A workerid.Keeper holds the lease; a runner is its one lane. Publish offers a window, and once the clock is inside it the program is
 // started, once. From then on three goroutines have one task each, so that a log that blocks, or a store, delays no other: one forwards
 // signals, one looks at the clock and kills, one waits for deaths.
+//
+// Killed is the program's process group and, where this process may make one (Linux 5.14, cgroup v2), the cgroup that the program was born
+// into. Orphans that are in neither become children of this process, which kills them after the program.
 package leaserun

@@ -38,6 +38,8 @@ type Config struct {
 	Signals     <-chan os.Signal
 	Now         func() int64 // the clock that the program goes by, Unix ms
 	Log         *slog.Logger
+
+	cgroups string // the directory for the program's cgroup; empty: that of this process
 }
 
 // MinMargin is the least Margin: looking at the clock and killing take their time.
@@ -60,7 +62,8 @@ func (c *Config) Check() error {
 
 // Run leases a worker id, waiting for one as long as it takes, runs the program once and gives the worker id back. It returns the exit
 // code that this process should have, and with some of them the reason. Signals go to the program; those that come before its start and
-// mean to stop end Run. On Linux all children that this process gets after the start of Run are taken for the program's.
+// mean to stop end Run. On Linux all children that this process gets after the start of Run are taken for the program's. From the start of
+// the program on this process ignores the signals by which a terminal stops processes.
 func Run(c Config) (code int, err error) {
 	if err := c.Check(); err != nil {
 		return ExitCannotStart, err
@@ -69,6 +72,8 @@ func Run(c Config) (code int, err error) {
 		return startCode(err), err
 	}
 	r := &runner{c: &c, terms: newTerms(&c), wake: make(chan struct{}, 1)}
+	r.cgroup, r.noCgroup = newCgroup(c.cgroups)
+	defer r.cgroup.remove()
 	keeper := workerid.NewKeeper(workerid.Config{
 		Store: store{c.Store, r}, Lanes: r, Requests: []workerid.Request{c.Request}, Now: c.Now, Heartbeat: c.Heartbeat, Log: c.Log,
 	})

@@ -31,6 +31,13 @@ func TestPrograms(t *testing.T) {
 		{"whoever holds the lease is killed and another starts", successors},
 		{"one after another", takingTurns},
 		{"children from before are left alone", elders},
+		{"without a cgroup nothing outlives the program", leftBehindUnconfined},
+		{"in a cgroup nothing outlives the program", leftBehindConfined},
+		{"a cgroup that is gone is done without", cgroupGone},
+		{"what was left by one that was killed ends with the next", leftByTheDead},
+		{"a stopped program is killed", stopped},
+		{"a program that reads the terminal gets it", reader},
+		{"what is typed reaches a program that does not read", typed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,6 +53,12 @@ func exitCodes(p *place) {
 	l.code(7)
 	if !l.said("args 1x1 env 1\n") { // the test's first one
 		p.Error("the worker id is not in its place")
+	}
+	if g, err := newCgroup(""); err == nil {
+		g.remove()
+		if !l.said("cgroup=" + filepath.Dir(g.path) + "/" + cgroupPrefix + strconv.Itoa(l.Process.Pid)) {
+			p.Error("the program was in no cgroup")
+		}
 	}
 	p.lease("sh", "-c", "kill -9 $$").code(128 + 9)
 	p.lease("no-such-program", "{}").code(ExitNotFound)
@@ -80,6 +93,19 @@ func leftBehind(p *place) {
 		p.Error("a process that the program started lives on")
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
+}
+
+// stopped: TERM waits for the program to go on, SIGKILL does not.
+func stopped(p *place) {
+	file := filepath.Join(p.dir, "pid")
+	l := p.lease("sh", "-c", "echo $$ > "+file+"; kill -STOP $$")
+	pid := readPid(p.T, file)
+	redistest.Until(p, "it has stopped", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return strings.Contains(string(stat), ") T ")
+	})
+	l.Process.Signal(syscall.SIGTERM)
+	l.code(128 + 9)
 }
 
 func parentDeath(p *place) {

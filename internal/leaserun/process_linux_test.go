@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 		os.Setenv("LEASERUN_TEST", "issue") // for the program, if that is this binary
 		os.Exit(leaseAndRun(os.Args[1:]))
 	case "issue":
+		if len(os.Args) == 1 {
+			os.Exit(parrot())
+		}
 		issue(os.Args[1], os.Args[2])
 	}
 	flag.Parse()
@@ -40,7 +44,7 @@ func TestMain(m *testing.M) {
 
 // settings are the shortest that a skew of 200 ms allows.
 func settings(url string) redis.Config {
-	return redis.Config{URL: url, Layout: "test", Min: 1, Max: 30, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}
+	return redis.Config{URL: url, Layout: "test", Min: 1, Max: 60, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}
 }
 
 func leaseAndRun(command []string) int {
@@ -60,7 +64,7 @@ func leaseAndRun(command []string) int {
 	code, err := Run(Config{
 		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: redis.Heartbeat(c.Lease),
 		Margin: 300 * time.Millisecond, StopTimeout: 500 * time.Millisecond, Command: command, Replacement: "{}", Signals: signals,
-		Now: func() int64 { return time.Now().UnixMilli() }, Log: log,
+		Now: func() int64 { return time.Now().UnixMilli() }, Log: log, cgroups: os.Getenv("LEASERUN_CGROUPS"),
 	})
 	if err != nil {
 		log.Error(err.Error())
@@ -68,10 +72,20 @@ func leaseAndRun(command []string) int {
 	return code
 }
 
-// A faulty store finds a copy of this process at the second extension, if it is told to.
+// A faulty store finds a copy of this process at the second extension, or somebody removes the cgroup before the program's start, if it is
+// told so.
 type faulty struct {
 	workerid.Store
 	fault string
+}
+
+func (s faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	if s.fault == "no cgroup" {
+		for _, dir := range cgroupsBelow(os.Getenv("LEASERUN_CGROUPS")) {
+			os.Remove(dir)
+		}
+	}
+	return s.Store.Acquire(ctx, want)
 }
 
 func (s faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
@@ -138,8 +152,13 @@ func (p *place) leaseBy(command ...string) *lessee {
 	t := p.T
 	t.Helper()
 	l := &lessee{Cmd: exec.Command(command[0], command[1:]...), exited: make(chan struct{}), t: t}
-	l.Env = append(os.Environ(), "LEASERUN_TEST=lease", "LEASERUN_URL="+p.url, "LEASERUN_IDS="+p.ids, "LEASERUN_FAULT="+p.fault)
+	l.Env = append(os.Environ(), "LEASERUN_TEST=lease", "LEASERUN_URL="+p.url, "LEASERUN_IDS="+p.ids, "LEASERUN_FAULT="+p.fault,
+		"LEASERUN_CGROUPS="+p.cgroups)
 	l.Stdout, l.Stderr = l, l
+	if p.terminal != nil { // a session of its own, and the terminal is that one's
+		l.Stdin, l.Stdout, l.Stderr = p.terminal, p.terminal, p.terminal
+		l.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	}
 	l.WaitDelay = time.Second // a program that outlives it keeps the pipe open
 	if err := l.Start(); err != nil {
 		t.Fatal(err)
@@ -152,6 +171,8 @@ func (p *place) leaseBy(command ...string) *lessee {
 		l.Process.Kill()
 		<-l.exited
 		if t.Failed() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			t.Logf("%q:\n%s", command, l.out.String())
 		}
 	})
@@ -204,6 +225,9 @@ type place struct {
 	ids    string // a range
 	dir    string // for what programs write
 	fault  string
+
+	cgroups  string   // where cgroups are made; empty: where they are without a test
+	terminal *os.File // nil: none
 }
 
 func newPool(t *testing.T) *place {

@@ -13,9 +13,11 @@ import (
 
 // A runner is the lane of a Keeper whose generator is another program. It implements workerid.Lanes.
 type runner struct {
-	c     *Config
-	terms terms
-	wake  chan struct{} // the guard is to look now
+	c        *Config
+	terms    terms
+	wake     chan struct{} // the guard is to look now
+	cgroup   *cgroup       // for the program
+	noCgroup error         // why it is in none
 
 	// mu guards what follows. It is never held for long: nothing is logged, and no store is asked, under it.
 	mu      sync.Mutex
@@ -134,7 +136,11 @@ func (r *runner) supervise() (code int, err error) {
 		}
 	}
 	go r.guard()
-	r.c.Log.Info("started", "command", r.c.Command[0], "worker_id", r.own.worker, "pid", r.child.pid())
+	place := r.cgroup.String()
+	if r.noCgroup != nil {
+		place = "none: " + r.noCgroup.Error()
+	}
+	r.c.Log.Info("started", "command", r.c.Command[0], "worker_id", r.own.worker, "cgroup", place, "pid", r.child.pid())
 	for {
 		select {
 		case s := <-r.c.Signals:
@@ -153,7 +159,11 @@ func (r *runner) start() (started bool, err error) {
 	if r.offered == nil || !r.terms.ready(*r.offered, now) {
 		return false, nil
 	}
-	child, err := startChild(r.c.command(r.offered.worker))
+	child, err := startChild(r.c.command(r.offered.worker), r.cgroup)
+	if err != nil && r.noCgroup == nil { // the kernel and its filters have reasons to refuse it that cannot be told from others
+		r.noCgroup = err
+		child, err = startChild(r.c.command(r.offered.worker), nil)
+	}
 	if err != nil {
 		return false, err
 	}
