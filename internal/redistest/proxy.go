@@ -17,6 +17,12 @@ const (
 	Drop      // takes them and throws them away: whoever sent them knows nothing of it
 )
 
+// A path is what happens to one direction.
+type path struct {
+	mode  Mode
+	delay time.Duration
+}
+
 // A Proxy stands between clients and a server. Changes apply to connections that there are as well as to new ones.
 type Proxy struct {
 	t      testing.TB
@@ -26,9 +32,8 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	changed  *sync.Cond
-	up, down Mode // towards the server and back
+	up, down path // towards the server and back
 	rewrite  func([]byte) []byte
-	delay    time.Duration
 	refuse   bool
 	closed   bool
 	conns    map[net.Conn]bool
@@ -59,16 +64,22 @@ func (p *Proxy) Addr() string { return p.l.Addr().String() }
 func (p *Proxy) OnlyFor(ip string) { p.set(func() { p.only = ip }) }
 
 // Requests sets the mode of what goes to the server.
-func (p *Proxy) Requests(m Mode) { p.set(func() { p.up = m }) }
+func (p *Proxy) Requests(m Mode) { p.set(func() { p.up.mode = m }) }
 
 // Answers sets the mode of what comes back.
-func (p *Proxy) Answers(m Mode) { p.set(func() { p.down = m }) }
+func (p *Proxy) Answers(m Mode) { p.set(func() { p.down.mode = m }) }
 
 // Rewrite has f change every piece of the answers. A Sentinel's, say, that shall name a proxy instead of the server.
 func (p *Proxy) Rewrite(f func([]byte) []byte) { p.set(func() { p.rewrite = f }) }
 
 // Delay makes every piece of data wait, in both directions.
-func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
+func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.up.delay, p.down.delay = d, d }) }
+
+// DelayRequests makes every piece of data wait that goes to the server.
+func (p *Proxy) DelayRequests(d time.Duration) { p.set(func() { p.up.delay = d }) }
+
+// DelayAnswers makes every piece of data wait that comes back.
+func (p *Proxy) DelayAnswers(d time.Duration) { p.set(func() { p.down.delay = d }) }
 
 // Refuse makes the proxy close new connections at once.
 func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
@@ -121,13 +132,13 @@ func (p *Proxy) accept() {
 			s.Close()
 			continue
 		}
-		go p.pump(s, c, c, func() Mode { return p.up })
-		go p.pump(c, s, c, func() Mode { return p.down })
+		go p.pump(s, c, c, &p.up)
+		go p.pump(c, s, c, &p.down)
 	}
 }
 
 // pump copies from src to dst until either end is closed.
-func (p *Proxy) pump(dst, src, client net.Conn, mode func() Mode) {
+func (p *Proxy) pump(dst, src, client net.Conn, way *path) {
 	defer dst.Close()
 	defer src.Close()
 	ip, _, _ := net.SplitHostPort(client.RemoteAddr().String())
@@ -139,10 +150,10 @@ func (p *Proxy) pump(dst, src, client net.Conn, mode func() Mode) {
 		}
 		p.mu.Lock()
 		concerned := p.only == "" || p.only == ip
-		for concerned && mode() == Hold && p.conns[src] {
+		for concerned && way.mode == Hold && p.conns[src] {
 			p.changed.Wait()
 		}
-		drop, delay, gone, rewrite := concerned && mode() == Drop, p.delay, !p.conns[src], p.rewrite
+		drop, delay, gone, rewrite := concerned && way.mode == Drop, way.delay, !p.conns[src], p.rewrite
 		p.mu.Unlock()
 		if gone {
 			return

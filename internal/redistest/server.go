@@ -166,15 +166,19 @@ func Namespace(t testing.TB) string {
 
 // Client is a connection to the server, for one command at a time, that is not tried twice.
 func (s *Server) Client() *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	c := s.client()
 	s.t.Cleanup(func() { c.Close() })
 	return c
+}
+
+func (s *Server) client() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
 }
 
 // Do sends one command over a connection of its own and returns the answer. An error fails the test.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	c := s.client()
 	defer c.Close()
 	v, err := c.Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
@@ -236,10 +240,12 @@ func (s *Server) answers() bool {
 	return err == nil
 }
 
-// Info is a field of INFO, empty if there is none.
+// Info is a field of INFO, empty if there is none, or no answer: a server that is promoted closes connections.
 func (s *Server) Info(field string) string {
-	s.t.Helper()
-	for line := range strings.Lines(fmt.Sprint(s.Do("INFO"))) {
+	c := s.client()
+	defer c.Close()
+	info, _ := c.Info(context.Background()).Result()
+	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
 			return v
 		}

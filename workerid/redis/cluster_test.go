@@ -1,98 +1,119 @@
 package redis
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid"
 )
 
-func TestCluster(t *testing.T) {
-	w := newWorld(t, "--cluster-enabled", "yes")
-	other := redistest.Start(t, "--cluster-enabled", "yes")
-	w.server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
-	other.Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
-	w.server.Do("CLUSTER", "MEET", "127.0.0.1", other.Port)
-	for _, s := range []*redistest.Server{w.server, other} {
-		s.Until("the cluster is up", func() bool {
-			return strings.HasPrefix(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_state:ok")
-		})
+// newCluster starts a cluster of n masters and makes a world of it whose pool is on the first of them; daemons ask the last.
+func newCluster(t *testing.T, n int) (*world, []*redistest.Server) {
+	t.Parallel()
+	nodes := redistest.Cluster(t, n)
+	w := worldOf(t, nodes[0])
+	for i := 0; ; i++ {
+		name := fmt.Sprint("pool", i)
+		if slot := w.server.Do("CLUSTER", "KEYSLOT", "{"+name+"}").(int64); slot < int64(16384/n) {
+			w.config.URL = fmt.Sprintf("rediscluster://%s/?ns=%s", nodes[n-1].Addr(), name)
+			w.namespace = "{" + name + "}"
+			return w, nodes
+		}
 	}
-	at := map[bool]bool{}
+}
+
+func TestCluster(t *testing.T) {
+	w, nodes := newCluster(t, 2)
+	at := map[string]bool{}
 	for i := range 8 { // namespaces, some on either node, asked of the first
-		w.config.URL = fmt.Sprintf("rediscluster://%s/?ns=pool%d", w.server.Addr(), i)
+		w.config.URL = fmt.Sprintf("rediscluster://%s/?ns=another%d", w.server.Addr(), i)
 		w.config.HoldRaus = fmt.Sprint("raus", i) // whose locks are on any node
 		w.windows = map[uint64][]window{}
 		holders := w.holders(2)
 		w.keepTheirIDs(holders)
-		at[holders[0].Status().Addr == w.server.Addr()] = true
+		at[holders[0].Status().Addr] = true
 	}
-	if len(at) != 2 {
-		t.Errorf("only one node had pools: %v", at)
+	if len(at) != 2 || !at[nodes[0].Addr()] || !at[nodes[1].Addr()] {
+		t.Errorf("the pools are on %v", at)
 	}
 }
 
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	roots := certificates(t, dir)
-	port := redistest.FreePort(t)
-	s := redistest.Start(t, "--port", "0", "--tls-port", fmt.Sprint(port), "--tls-auth-clients", "no", "--requirepass", "secret",
-		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"), "--tls-ca-cert-file", filepath.Join(dir, "cert.pem"))
-	w := worldOf(t, s)
-	w.config.URL = fmt.Sprintf("rediss://:secret@127.0.0.1:%d/0?ns=x", port)
-	var unknown x509.UnknownAuthorityError
-	redistest.Until(t, "the server answers", func() bool {
-		err := w.daemon().tryAcquire(patience)
-		return errors.As(err, &unknown)
-	})
-	w.config.TLS = &tls.Config{RootCAs: roots}
-	w.keepTheirIDs(w.holders(2))
-}
-
-// certificates writes a certificate for 127.0.0.1 and its key.
-func certificates(t *testing.T, dir string) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+// The pool's slot moves to another node, key by key. Meanwhile no part of a call is carried out here or there; afterwards the holders find
+// the node, prove what they hold, and newcomers wait: the node has a history of its own.
+func TestClusterSlotMigration(t *testing.T) {
+	w, nodes := newCluster(t, 2)
+	from, to := nodes[0], nodes[1]
+	holders := w.holders(2)
+	newcomer := w.daemon()
+	slot := from.Do("CLUSTER", "KEYSLOT", w.key("ids"))
+	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.NodeID())
+	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.NodeID())
+	w.keepTheirIDs(holders)
+	keys := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+	if len(keys) != 5 {
+		t.Fatalf("%v are in the slot", keys)
 	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	for _, key := range keys {
+		from.Do("MIGRATE", "127.0.0.1", to.Port, key, 0, 5000)
+		w.advance(1000)
+		for _, d := range holders {
+			w.uncertain(d.tryExtend(patience))
+		}
+		w.uncertain(newcomer.tryAcquire(patience))
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
+	for _, s := range []*redistest.Server{to, from} {
+		s.Do("CLUSTER", "SETSLOT", slot, "NODE", to.NodeID())
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
+	loss := w.now()
+	w.want(newcomer.settleAcquire(), workerid.ErrNoID)
+	w.keepTheirIDs(holders)
+	for _, d := range holders {
+		if s := d.Status(); s.Addr != to.Addr() {
+			t.Errorf("%+v", s)
 		}
 	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
+	if err := holders[0].release(w.now()); err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return roots
+	w.waits(newcomer, loss)
+}
+
+// The node that has the pool dies with its last writes, and the cluster makes its replica the master.
+func TestClusterFailOver(t *testing.T) {
+	w, nodes := newCluster(t, 3)
+	replica := redistest.ClusterReplica(nodes)
+	holders := w.holders(2)
+	replica.CatchUp(w.server)
+	replica.Pause()
+	w.server.Do("CLIENT", "KILL", "TYPE", "replica") // it hears nothing any more, and finds that out when it is too late
+	last := w.daemon()
+	last.acquire()
+	w.advance(20000)
+	for _, d := range append(holders, last) {
+		d.extend()
+	}
+	w.server.Kill()
+	replica.Resume()
+	w.uncertain(holders[0].tryExtend(patience))
+	w.server.Until("the cluster has failed over", func() bool { return replica.Info("role") == "master" })
+	if replica.Do("HGET", w.key("hw"), "A3") != nil {
+		t.Fatal("nothing was lost")
+	}
+	w.server.Until("the nodes know of it", func() bool { return holders[0].tryExtend(patience) == nil })
+	loss := w.now() + 5000 // when the others come
+	w.keepTheirIDs(append(holders, last))
+	newcomer := w.daemon()
+	w.want(newcomer.settleAcquire(), workerid.ErrNoID)
+	if s := last.Status(); s.Addr != replica.Addr() {
+		t.Errorf("%+v", s)
+	}
+	w.server.Launch() // it finds that it is a replica now, and says so to who asks it for the master
+	w.server.Until("the old node is a replica", func() bool { return w.server.Info("role") == "slave" })
+	w.config.URL = fmt.Sprintf("rediscluster://%s/?ns=%s", nodes[0].Addr(), w.namespace[1:len(w.namespace)-1])
+	w.want(w.daemon().settleAcquire(), workerid.ErrNoID)
+	if err := last.release(w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.waits(newcomer, loss)
 }

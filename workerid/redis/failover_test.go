@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 type pair struct {
 	*world
 	replica     *redistest.Server
-	replication *redistest.Proxy
+	replication *redistest.Proxy // nil: it reaches its master directly
 	front       *redistest.Proxy
 }
 
@@ -33,17 +34,19 @@ func (p *pair) catchUp() { p.replica.CatchUp(p.server) }
 func (p *pair) failOver() {
 	p.Helper()
 	p.front.Cut()
-	p.replication.Refuse(true)
-	p.replication.Cut()
+	if p.replication != nil {
+		p.replication.Refuse(true)
+		p.replication.Cut()
+	}
 	p.replica.Promote()
 	p.front.Retarget(p.replica.Addr())
 }
 
-func TestFailOverLosingTheLastWrites(t *testing.T) {
-	p := newPair(t)
+// losingTheLastWrites fails over to a replica that hears nothing any more after deafen.
+func (p *pair) losingTheLastWrites(deafen func()) {
 	holders := p.holders(2)
 	p.catchUp()
-	p.replication.Answers(redistest.Drop) // from here on the replica hears nothing
+	deafen()
 	last := p.daemon()
 	last.acquire()
 	p.advance(20000)
@@ -53,16 +56,33 @@ func TestFailOverLosingTheLastWrites(t *testing.T) {
 	p.server.Kill()
 	p.failOver()
 	if p.record3() != "" {
-		t.Fatal("nothing was lost")
+		p.Fatal("nothing was lost")
 	}
 	loss := p.now() + 5000
 	p.keepTheirIDs(append(holders, last)) // even the one whose acquisition was lost
 	newcomer := p.daemon()
 	p.want(newcomer.settleAcquire(), workerid.ErrNoID)
 	if err := holders[0].release(p.now()); err != nil {
-		t.Fatal(err)
+		p.Fatal(err)
 	}
 	p.waits(newcomer, loss)
+}
+
+func TestFailOverLosingTheLastWrites(t *testing.T) {
+	p := newPair(t)
+	p.losingTheLastWrites(func() { p.replication.Answers(redistest.Drop) })
+}
+
+// The same without a proxy: packets are lost between the two servers, until the master is dead and forgotten.
+func TestFailOverLosingTheLastWritesInTheNetwork(t *testing.T) {
+	if !redistest.InOwnNetwork(t) {
+		return
+	}
+	const ip = "127.0.0.2"
+	w := newWorld(t, "--protected-mode", "no") // a loopback address other than 127.0.0.1 would not be let in
+	p := &pair{world: w, replica: w.server.Replica("--bind-source-addr", ip), front: redistest.NewProxy(t, w.server.Addr())}
+	w.config.URL = "redis://" + p.front.Addr() + "/0?ns=" + redistest.Namespace(t)
+	p.losingTheLastWrites(func() { redistest.DropPackets(t, ip) })
 }
 
 // Answers that come too late for the daemon to hear them are no grants to it; what the new master has of it may be one of these.
@@ -109,6 +129,14 @@ func (d *daemon) settleAcquire() error {
 	return err
 }
 
+// settleOnce extends over a connection that is not the one which just broke.
+func (d *daemon) settleOnce() error {
+	if err := d.tryExtend(patience); errors.Is(err, workerid.ErrUnconfirmed) {
+		return err
+	}
+	return d.tryExtend(patience)
+}
+
 // A worker id passed to somebody else, which the new master never heard of: whoever had it before does not get it back.
 func TestFailOverLosingASuccession(t *testing.T) {
 	p := newPair(t)
@@ -132,11 +160,38 @@ func TestFailOverLosingNothing(t *testing.T) {
 	p.config.Replicas = 1
 	holders := p.holders(2)
 	p.failOver()
-	p.want(holders[0].settle(), workerid.ErrUnconfirmed) // the replica is the master now and has none
+	p.want(holders[0].settleOnce(), workerid.ErrUnconfirmed) // the replica is the master now and has none
 	if err := p.pool().SetReplicas(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
 	p.keepTheirIDs(holders)
+}
+
+// Two replicas, and every grant is on both: whichever is promoted, nothing was lost.
+func TestTwoReplicas(t *testing.T) {
+	w := newWorld(t)
+	w.config.Replicas = 2
+	next, other := w.server.Replica(), w.server.Replica()
+	front := redistest.NewProxy(t, w.server.Addr())
+	w.config.URL = "redis://" + front.Addr() + "/0?ns=" + redistest.Namespace(t)
+	holders := w.holders(3)
+	for _, r := range []*redistest.Server{next, other} {
+		for _, member := range []string{"A1", "A2", "A3"} { // at once: each call came back when both had it
+			if got, want := r.Do("HGET", w.key("hw"), member), w.record(member); got != want {
+				t.Errorf("a replica has %q of %s, not %q", got, member, want)
+			}
+		}
+	}
+	w.server.Kill()
+	front.Cut()
+	next.Promote()
+	other.Demote(next)
+	front.Retarget(next.Addr())
+	w.want(holders[0].settleOnce(), workerid.ErrUnconfirmed) // one of two
+	if err := w.pool().SetReplicas(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.keepTheirIDs(holders)
 }
 
 // The old master comes back without having been restarted or refilled, and with what it had: only its replication id is another.
@@ -174,14 +229,33 @@ func (w *world) daemonAt(s *redistest.Server) *daemon {
 	return w.daemon(func(c *Config) { c.URL = "redis://" + s.Addr() + "/0?ns=" + redistest.Namespace(w) })
 }
 
-func TestReplicasAreNotWrittenTo(t *testing.T) {
-	w := newWorld(t)
-	w.holders(1)
-	r := w.server.Replica()
-	for _, readOnly := range []string{"yes", "no"} {
-		r.Do("CONFIG", "SET", "replica-read-only", readOnly)
-		w.want(w.daemonAt(r).tryAcquire(patience), ErrNotMaster)
+// The master becomes a replica under the daemons' hands: they look for the next one, and are not told that their leases are lost.
+func TestREADONLY(t *testing.T) {
+	p := newPair(t)
+	holders := p.holders(2)
+	p.catchUp()
+	p.server.Do("REPLICAOF", "127.0.0.1", 1) // nobody there
+	for _, d := range holders {
+		p.want(d.tryExtend(patience), ErrNotMaster)
+		p.want(d.tryExtend(patience), ErrNotMaster) // over a new connection
 	}
+	p.want(p.daemon().tryAcquire(patience), ErrNotMaster)
+	p.failOver()
+	p.keepTheirIDs(holders)
+}
+
+// What is written to a replica is gone when it hears of its master again.
+func TestWritableReplica(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	r := w.server.Replica("--replica-read-only", "no")
+	r.Do("SET", "it", "is writable")
+	misled := w.daemonAt(r)
+	w.want(misled.tryAcquire(patience), ErrNotMaster)
+	misled.memory, misled.owner, misled.grant = *d.remembered(), d.owner, d.grant
+	w.want(misled.tryExtend(patience), ErrNotMaster)
+	w.want(misled.release(w.now()), ErrNotMaster)
+	d.extend()
 }
 
 // A master that is cut off from the others can grant nothing when grants must be elsewhere too.

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -154,7 +156,7 @@ func TestEachKeyAloneLost(t *testing.T) {
 	})
 }
 
-func TestEviction(t *testing.T) {
+func TestEvictionIsRefused(t *testing.T) {
 	w := newWorld(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	w.init(New)
 	w.advance(1)
@@ -165,24 +167,102 @@ func TestEviction(t *testing.T) {
 	d.acquire()
 }
 
-func TestMixedSettings(t *testing.T) {
+// A daemon that may: Redis is short of memory all the time and throws keys of the pool away, whichever it likes. That costs worker ids,
+// and newcomers wait; but as long as it forgets keys whole, windows do not overlap. (What it throws away comes from no seed.)
+func TestKeysReallyEvicted(t *testing.T) {
+	w := newWorld(t, "--maxmemory-policy", "allkeys-random")
+	w.config.Max, w.config.AllowEviction, w.config.AutoInit = 4, true, true
+	w.init(New)
+	w.advance(1)
+	used, err := strconv.ParseInt(w.server.Info("used_memory"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server.Do("CONFIG", "SET", "maxmemory", used+1<<20)
+	all := make([]*daemon, 5)
+	for i := range all {
+		all[i] = w.daemon()
+	}
+	junk, evicted := w.server.Client(), map[string]bool{}
+	there := func() (n int) {
+		for _, key := range []string{"ids", "clients", "stats", "hw", "meta"} {
+			if junk.Exists(t.Context(), w.key(key)).Val() == 1 {
+				n++
+			} else {
+				evicted[key] = true
+			}
+		}
+		return n
+	}
+	press := func() { // until one of them is gone
+		before := there()
+		for i := 0; there() == before; i++ {
+			if err := junk.Set(t.Context(), fmt.Sprint("junk", i%40), strings.Repeat("x", 50_000), 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 40 {
+			junk.Del(t.Context(), fmt.Sprint("junk", i))
+		}
+	}
+	holds, granted, lost := map[*daemon]bool{}, 0, 0
+	for round, next, pause := 0, 0, 0; len(evicted) < 5 || granted < 20 || lost < 3; round++ {
+		if round == 50_000 {
+			t.Fatalf("in %d rounds %v were evicted, %d leases granted and %d lost", round, evicted, granted, lost)
+		}
+		w.advance(1000)
+		if round == next {
+			if there() > 0 {
+				press()
+			}
+			pause = (pause + 37) % 120 // sometimes a newcomer's wait ends, sometimes the next key goes before
+			next += 1 + pause
+		}
+		for i, d := range all {
+			switch {
+			case (round+i)%5 != 0:
+			case holds[d]:
+				if err := d.settle(); err != nil {
+					holds[d] = false
+					lost++
+				}
+			default:
+				d.owner = workerid.NewOwner()
+				if holds[d] = d.settleAcquire() == nil; holds[d] {
+					granted++
+				}
+			}
+		}
+	}
+	t.Logf("%d of the pool's 5 keys were evicted; %d leases granted, %d lost; %s evictions in all", len(evicted), granted, lost, w.server.Info("evicted_keys"))
+}
+
+// mixed starts a daemon with another setting in a pool that has a holder: it is told both settings, and nothing is granted to it.
+func mixed(t *testing.T, changes ...func(*Config)) {
 	w := newWorld(t)
 	d := w.holders(1)[0]
-	for _, change := range []func(*Config){
-		func(c *Config) { c.Lease = 2 * DefaultLease },
-		func(c *Config) { c.Layout = "other" },
-		func(c *Config) { c.Max = 4 },
-		func(c *Config) { c.Min = 0 },
-	} {
+	for _, change := range changes {
 		foreign := w.daemon(change)
 		err := foreign.tryAcquire(patience)
 		w.want(err, workerid.ErrForeignPool)
 		if !strings.Contains(err.Error(), d.terms.Fingerprint) || !strings.Contains(err.Error(), foreign.terms.Fingerprint) {
 			t.Errorf("%v does not say both settings", err)
 		}
+		foreign.memory, foreign.owner, foreign.grant = *d.remembered(), d.owner, d.grant
+		w.want(foreign.tryExtend(patience), workerid.ErrForeignPool) // nor is a lease kept with it
 	}
 	d.extend()
 }
+
+func TestMixedLeases(t *testing.T) {
+	mixed(t, func(c *Config) { c.Lease = 2 * DefaultLease }, func(c *Config) { c.Lease = DefaultLease / 2 })
+}
+
+func TestMixedRanges(t *testing.T) {
+	mixed(t, func(c *Config) { c.Max = 4 }, func(c *Config) { c.Min = 0 })
+}
+
+func TestOtherLayout(t *testing.T) { mixed(t, func(c *Config) { c.Layout = "other" }) }
 
 func TestNotInitialised(t *testing.T) {
 	w := newWorld(t)

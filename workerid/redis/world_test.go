@@ -32,13 +32,16 @@ const (
 	long  = lease + eps // after this, whatever may have been forgotten is over
 )
 
-// A world is a Redis and daemons, whose clocks all go by one that only the test moves.
+// A world is a Redis and daemons, whose clocks all go by one that only the test moves; Redis's may be ahead of it.
 type world struct {
 	*testing.T
-	server *redistest.Server
-	config Config
-	clock  *atomic.Int64
-	real   bool // everybody has the real clock instead
+	server    *redistest.Server
+	config    Config
+	namespace string // as keys begin with it
+
+	clock *atomic.Int64
+	ahead atomic.Int64 // ms of Redis's clock before the daemons'
+	real  bool         // everybody has the real clock instead
 
 	mu      sync.Mutex
 	windows map[uint64][]window
@@ -83,7 +86,7 @@ func newWorld(t *testing.T, args ...string) *world {
 }
 
 func worldOf(t *testing.T, s *redistest.Server) *world {
-	w := &world{T: t, server: s, clock: &atomic.Int64{}, windows: map[uint64][]window{}}
+	w := &world{T: t, server: s, namespace: redistest.Namespace(t), clock: &atomic.Int64{}, windows: map[uint64][]window{}}
 	w.clock.Store(startOfTime)
 	w.config = Config{URL: s.URL(), Layout: "test", Min: 1, Max: 3, Now: w.now}
 	return w
@@ -98,14 +101,17 @@ func (w *world) now() int64 {
 
 func (w *world) advance(ms int64) { w.clock.Add(ms) }
 
-func (w *world) key(name string) string { return redistest.Namespace(w) + ":" + name }
+// redisNow is what Redis's clock shows.
+func (w *world) redisNow() int64 { return w.now() + w.ahead.Load() }
+
+func (w *world) key(name string) string { return w.namespace + ":" + name }
 
 // fake makes a wire's scripts see the world's clock.
 func (w *world) fake(wire *wire) {
 	if w.real {
 		return
 	}
-	wire.before, wire.extra = fakeTime, func() []string { return []string{strconv.FormatInt(w.now(), 10)} }
+	wire.before, wire.extra = fakeTime, func() []string { return []string{strconv.FormatInt(w.redisNow(), 10)} }
 }
 
 // daemon is a daemon's store. change changes its settings.
@@ -162,7 +168,7 @@ func (d *daemon) tryAcquire(timeout time.Duration) error {
 	defer cancel()
 	g, err := d.Acquire(ctx, workerid.Request{Owner: d.owner, Min: d.c.Min, Max: d.c.Max})
 	if err == nil || errors.Is(err, workerid.ErrUnconfirmed) {
-		if g.Owner != d.owner || g.Worker < d.c.Min || g.Worker > d.c.Max || g.Hi > max(d.now()+d.terms.Lease, g.Lo-1) {
+		if g.Owner != d.owner || g.Worker < d.c.Min || g.Worker > d.c.Max || g.Hi > max(d.redisNow()+d.terms.Lease, g.Lo-1) {
 			d.Errorf("%s was granted %+v at %d", d.owner, g, d.now())
 		}
 		d.grant = g
@@ -193,7 +199,7 @@ func (d *daemon) tryExtend(timeout time.Duration) error {
 	if r[0].Err != nil {
 		return r[0].Err
 	}
-	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 || g.Hi > max(d.now()+d.terms.Lease, d.grant.Hi) {
+	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 || g.Hi > max(d.redisNow()+d.terms.Lease, d.grant.Hi) {
 		d.Errorf("%+v was extended to %+v at %d", d.grant, g, d.now())
 	}
 	d.book(d.grant.Worker, window{d.owner, r[0].Grant.Lo, r[0].Grant.Hi})
@@ -219,8 +225,8 @@ func (d *daemon) extend() {
 	if err := d.settle(); err != nil {
 		d.Fatalf("extend %+v at %d: %v", d.grant, d.now(), err)
 	}
-	if d.grant.Hi < d.now()+lease {
-		d.Fatalf("extended to %d only, at %d", d.grant.Hi, d.now())
+	if d.grant.Hi < d.redisNow()+lease {
+		d.Fatalf("extended to %d only, at %d", d.grant.Hi, d.redisNow())
 	}
 }
 

@@ -1,0 +1,235 @@
+package redis
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+const skew = 2000 // ms, the default
+
+// clocked is a daemon whose clock is off the others'.
+func (w *world) clocked(off *int64) *daemon {
+	return w.daemon(func(c *Config) { c.Now = func() int64 { return w.now() + *off } })
+}
+
+// Clocks that differ by more than they may, and one of Redis's that went back by more than that.
+func TestClockOfRedis(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	skewed := int64(0)
+	slow := w.daemon(func(c *Config) { c.Now = func() int64 { return w.now() + skewed } })
+	for _, skewed = range []int64{2001, -2001} {
+		w.want(slow.tryAcquire(patience), workerid.ErrSkew)
+	}
+	skewed = -2000
+	slow.acquire()
+
+	w.advance(-2000) // as much as a fail-over may bring: time stands still
+	d.extendTo(d.now() + 2000 + lease)
+	w.advance(-1)
+	w.want(d.tryExtend(patience), ErrClockBack)
+	w.want(w.daemon().tryAcquire(patience), ErrClockBack)
+
+	w.advance(-3600000)
+	if s, err := w.pool().Stats(context.Background()); err != nil || s.ClockBack != 3602.001 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	r, err := w.pool().ResetClock(context.Background())
+	if err != nil || r.Was.Sub(r.Now) != 3602001*time.Millisecond || r.WaitsUntil.Sub(r.Now) != long*time.Millisecond {
+		t.Errorf("%+v, %v", r, err)
+	}
+	before := d.grant.Hi
+	if err := d.tryExtend(patience); err != nil || d.grant.Hi != before {
+		t.Errorf("%+v, %v", d.grant, err)
+	}
+	w.waits(w.daemon(), w.now())
+}
+
+func (d *daemon) extendTo(hi int64) {
+	d.Helper()
+	if err := d.tryExtend(patience); err != nil || d.grant.Hi != hi {
+		d.Fatalf("%+v, %v; should reach %d", d.grant, err, hi)
+	}
+}
+
+// The clocks of a master and of its successor are as far apart as they may be, either way, and the last writes are lost: the successor's
+// newcomers start above everything that the other one granted, and whoever was succeeded there is not let in again here.
+func TestRedisClockAtFailOver(t *testing.T) {
+	for name, ahead := range map[string]int64{"the old one was ahead": skew, "the new one is ahead": -skew} {
+		t.Run(name, func(t *testing.T) { testClockAtFailOver(t, ahead, true) })
+		t.Run(name+" and nobody survives", func(t *testing.T) { testClockAtFailOver(t, ahead, false) })
+	}
+}
+
+func testClockAtFailOver(t *testing.T, ahead int64, survivors bool) {
+	p := newPair(t)
+	p.config.Max = 4
+	p.ahead.Store(ahead)
+	holders := p.holders(3)
+	asleep, awake := holders[0], holders[1:]
+	p.catchUp()
+	p.advance(20000)
+	for _, d := range awake {
+		d.extend()
+	}
+	p.catchUp()
+	p.replication.Answers(redistest.Drop)
+	p.advance(asleep.grant.Hi - p.redisNow() + 1)
+	successor, dead := p.daemon(), p.daemon()
+	dead.acquire()
+	successor.acquire()
+	if dead.grant.Worker != 4 || successor.grant.Worker != asleep.grant.Worker {
+		t.Fatalf("%+v, %+v", dead.grant, successor.grant)
+	}
+	for _, d := range awake {
+		d.extend()
+	}
+	p.server.Kill()
+	p.failOver()
+	p.ahead.Store(-ahead)
+	if awake = append(awake, successor); !survivors {
+		awake = nil
+		p.want(p.daemon().settleAcquire(), workerid.ErrNoID)
+	}
+	p.want(asleep.settle(), workerid.ErrLost)
+	p.keepTheirIDs(awake)
+	p.want(asleep.settle(), workerid.ErrLost)
+	for granted := len(awake); granted < 4; { // book sees that nothing overlaps
+		p.advance(1000)
+		for _, d := range awake {
+			d.extend()
+		}
+		if p.now() > dead.grant.Hi+2*long {
+			t.Fatalf("%d of 4 worker ids are granted", granted)
+		}
+		if p.daemon().tryAcquire(patience) == nil {
+			granted++
+		}
+	}
+}
+
+// All clocks are an hour ahead, as where they follow one that is wrong, and are then set right.
+func TestRedisAndDaemonWrongTogether(t *testing.T) {
+	const hour = 3600000
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	w.advance(hour)
+	d.extend() // the hour before is lost to its window, no more
+	gone := w.daemon()
+	gone.acquire()
+	w.advance(-hour)
+	for range 3 { // what d was granted lies far ahead, and nothing is granted below it
+		w.advance(5000)
+		w.want(d.tryExtend(patience), ErrClockBack)
+		w.want(w.daemon().tryAcquire(patience), ErrClockBack)
+	}
+	if _, err := w.pool().ResetClock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.waits(w.daemon(), w.now()) // the third worker id, which was never granted for the false future
+	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+	w.advance(hour)
+	after := map[uint64]int64{}
+	for range 3 {
+		next := w.daemon()
+		next.acquire()
+		after[next.grant.Worker] = next.grant.Lo
+	}
+	if after[d.grant.Worker] != d.grant.Hi+1 || after[gone.grant.Worker] != gone.grant.Hi+1 {
+		t.Errorf("%v after %+v and %+v", after, d.grant, gone.grant)
+	}
+}
+
+// Redis's clock is smeared by a second, first one way and then the other, and the daemons' are not.
+func TestLeapSecondSmear(t *testing.T) {
+	w := newWorld(t)
+	holders := w.holders(2)
+	for _, step := range []int64{100, -100, -100, 100} {
+		for range 10 {
+			w.ahead.Add(step)
+			w.advance(5000)
+			for _, d := range holders {
+				d.extend()
+			}
+			n := w.daemon()
+			n.acquire()
+			if err := n.release(w.now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A daemon whose clock goes forward by an hour and back is refused meanwhile, and its lease reaches no further for it.
+func TestDaemonClockForwardThenBack(t *testing.T) {
+	w := newWorld(t)
+	w.init(New)
+	w.advance(1)
+	var off int64
+	d := w.clocked(&off)
+	d.acquire()
+	for _, off = range []int64{3600000, -3600000, skew + 1, -skew - 1} {
+		w.want(d.tryExtend(patience), workerid.ErrSkew)
+		w.want(w.clocked(&off).tryAcquire(patience), workerid.ErrSkew)
+	}
+	off = 0
+	w.advance(5000)
+	d.extendTo(w.now() + lease)
+}
+
+// A worker id goes from a host whose clock is fast, and which issued a second ahead of that, to one whose clock is slow.
+func TestFastHostHandsToSlowHost(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 1
+	w.init(New)
+	w.advance(1)
+	fast, slow := int64(skew), int64(-skew)
+	from, to := w.clocked(&fast), w.clocked(&slow)
+	from.acquire()
+	w.advance(5000)
+	from.extend()
+	last := w.now() + fast + 1000
+	if err := from.release(last); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(1)
+	if to.acquire(); to.grant.Lo != last+1 {
+		t.Errorf("%+v after %d", to.grant, last)
+	}
+}
+
+// A daemon stops in order and is there again before the millisecond is over.
+func TestRestartInTheSameMillisecond(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 1
+	d := w.holders(1)[0]
+	if err := d.release(w.now()); err != nil {
+		t.Fatal(err)
+	}
+	again := w.daemon()
+	w.want(again.tryAcquire(patience), workerid.ErrNoID) // this one still has ids
+	w.advance(1)
+	if again.acquire(); again.grant.Lo != w.now() {
+		t.Errorf("%+v", again.grant)
+	}
+}
+
+// A daemon is killed, and is there again with a clock that went back: it is not let in while that is more than it may be, and then gets
+// a window above the one that it had.
+func TestRestartThreeSecondsBack(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 1
+	killed := w.holders(1)[0]
+	off := int64(-3000)
+	again := w.clocked(&off)
+	w.advance(killed.grant.Hi - w.now() + 1)
+	w.want(again.tryAcquire(patience), workerid.ErrSkew)
+	off = -skew
+	if again.acquire(); again.grant.Lo != killed.grant.Hi+1 {
+		t.Errorf("%+v after %+v", again.grant, killed.grant)
+	}
+}
