@@ -19,7 +19,8 @@ import (
 
 // A census counts every id that the daemons of a test issue, over all their runs.
 type census struct {
-	lanes    int // of the daemon: with more than one, ids on one connection need not increase
+	lanes    int           // of the daemon: with more than one, ids on one connection need not increase
+	pace     time.Duration // of a client: how long it waits after an answer
 	mu       sync.Mutex
 	ids      unique.Set
 	min, max uint64
@@ -126,6 +127,7 @@ func (l *load) client(conn net.Conn, keys int) {
 			l.census.refused(a.refusal)
 			time.Sleep(time.Millisecond) // a client that was refused does not storm
 		}
+		time.Sleep(l.census.pace)
 		if a.strange != "" {
 			l.t.Errorf("the daemon answered %q", a.strange)
 			err = io.ErrUnexpectedEOF

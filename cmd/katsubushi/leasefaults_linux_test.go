@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+// The tests in this file let faults happen to whole daemons and a real Redis, on real clocks, while clients are at it.
+
+// alone is the settings of a pool with one worker id, whose daemons can only succeed each other, and whose leases are short.
+var alone = []string{"-max-worker-id", "1", "-max-skew", "100ms", "-lease", "4800ms"}
+
+const aloneLease = 4800 * time.Millisecond
+
+func initAlone(t *testing.T, url string) {
+	t.Helper()
+	var made initialised
+	if runLease(t, url, &made, append([]string{"init"}, alone...)...); made.Result != redis.Made {
+		t.Fatalf("lease init: %s", made.Result)
+	}
+}
+
+// came is how many times a daemon's lanes have come to a state.
+func (p *process) came(state string) int {
+	return strings.Count(p.logged(), `"state":"`+state+`"`)
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProcessStoppedForThreeLeases: a daemon stands still, with requests in its hands, while another one gets its worker id and issues. It
+// wakes up and goes on with what it was at; then it waits for a worker id until there is one again.
+func TestProcessStoppedForThreeLeases(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	initAlone(t, url)
+	c := census{lanes: 1}
+	sleeper := launchLeasing(t, url, alone...)
+	sleeper.waitListening(t)
+	asked := c.load(t, sleeper.addr, 4, 20)
+	asked.awaitMore(t, 20_000)
+	sleeper.signal(t, syscall.SIGSTOP)
+	stopped := time.Now()
+
+	other := launchLeasing(t, url, alone...)
+	other.waitListening(t) // when the sleeper's lease is over
+	c.add(hurry(t, other, 20_000))
+	await(t, "three leases pass", func() bool { return time.Since(stopped) > 3*aloneLease })
+	l := c.load(t, other.addr, 2, 20)
+	l.awaitMore(t, 1000)
+	sleeper.signal(t, syscall.SIGCONT)
+	await(t, "it finds that its lease is lost", func() bool { return strings.Contains(sleeper.logged(), "the lease is lost") })
+	l.awaitMore(t, 20_000)
+	l.finish(t)
+	serving := sleeper.came("serving")
+	other.signal(t, syscall.SIGTERM)
+	await(t, "it has a worker id again", func() bool { return sleeper.came("serving") > serving })
+	asked.awaitMore(t, 20_000)
+	asked.finish(t)
+	c.verdict(t)
+}
+
+// TestProcessReplyInFlightAfterLoss: replies wait in a daemon for a client that does not read, while the worker id that is in them goes to
+// another daemon, which issues. Then the client reads.
+func TestProcessReplyInFlightAfterLoss(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	initAlone(t, url)
+	c := census{lanes: 1, pace: time.Millisecond}
+	first, second := launchLeasing(t, url, alone...), launchLeasing(t, url, alone...)
+	await(t, "one of them has the worker id", func() bool { return first.came("serving")+second.came("serving") > 0 })
+	if second.came("serving") > 0 {
+		first, second = second, first
+	}
+	first.waitListening(t)
+	conn := dial(t, "tcp", first.addr)
+	lines := 0
+	for line := []byte("get" + strings.Repeat(" id", 500) + "\r\n"); ; lines++ { // until nobody takes any more
+		conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		if n, err := conn.Write(line); n < len(line) {
+			if netErr, ok := err.(net.Error); !ok || !netErr.Timeout() {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	var freed redis.Freed
+	runLease(t, url, &freed, append(append([]string{"release"}, alone...), "1")...)
+	second.waitListening(t)
+	l := c.load(t, second.addr, 2, 20)
+	await(t, "the first one's window is over", func() bool { return time.Now().After(freed.Until) })
+	l.awaitMore(t, 1000)
+
+	conn.SetDeadline(time.Now().Add(60 * time.Second))
+	r := bufio.NewReaderSize(conn, 64<<10)
+	var a answer
+	for range lines {
+		if err := a.read(r); err != nil || a.strange != "" {
+			t.Fatal(err, a.strange)
+		}
+		if a.refusal != "" {
+			c.refused(a.refusal)
+		}
+		c.add(a.ids)
+		a = answer{ids: a.ids[:0]}
+	}
+	l.awaitMore(t, 1000)
+	l.finish(t)
+	c.verdict(t)
+}
+
+// TestProcessHoldersAreNotRefused: one thing after the other happens to Redis, and not one request is refused: neither then nor when the
+// windows would be over that were granted before.
+func TestProcessHoldersAreNotRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	front := redistest.NewProxy(t, server.Addr())
+	url := strings.Replace(server.URL(), server.Addr(), front.Addr(), 1)
+	initPool(t, url)
+	c := census{lanes: 1, pace: time.Millisecond}
+	p := launchLeasing(t, url)
+	p.waitListening(t)
+	l := c.load(t, p.addr, 2, 3)
+	away := func(d time.Duration, begin, end func()) {
+		t.Helper()
+		degraded, began := p.came("degraded"), time.Now()
+		begin()
+		await(t, "it is noticed, and lasts", func() bool { return p.came("degraded") > degraded && time.Since(began) > d })
+		serving := p.came("serving")
+		end()
+		await(t, "it is over", func() bool { return p.came("serving") > serving })
+	}
+	away(3*time.Second, server.Pause, server.Resume) // half a lease
+	away(0, server.Kill, server.Launch)
+	replica := server.Replica()
+	away(2*time.Second, server.Kill, func() {
+		replica.Promote()
+		front.Retarget(replica.Addr())
+		front.Cut()
+	})
+	replica.Do("FLUSHALL")
+	history := redistest.Namespace(t) + ":meta"
+	await(t, "the pool is made again", func() bool { return replica.Do("HGET", history, "hist") != nil })
+	until := time.Now().Add(6 * time.Second) // no window that was granted before reaches beyond
+	await(t, "all windows are over that were granted before", func() bool { return time.Now().After(until) })
+	l.awaitMore(t, 100)
+	l.finish(t)
+	c.noneRefused(t)
+	c.verdict(t)
+	if held := generator.Katsubushi(); held.Decompose(c.min).Worker != held.Decompose(c.max).Worker {
+		t.Error("it has another worker id than it began with")
+	}
+	for _, state := range []string{"draining", "exhausted"} {
+		if p.came(state) > 0 {
+			t.Errorf("it was %s", state)
+		}
+	}
+}
+
+// TestProcessRedisDownForALease: the daemon serves to the end of its window, refuses then, and goes on with the same lease when Redis answers.
+func TestProcessRedisDownForALease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	url := server.URL()
+	initAlone(t, url)
+	p := launchLeasing(t, url, alone...)
+	p.waitListening(t)
+	c := census{lanes: 1, pace: time.Millisecond}
+	l := c.load(t, p.addr, 2, 3)
+	l.awaitMore(t, 100)
+	var list []redis.Lease
+	runLease(t, url, &list, append([]string{"list"}, alone...)...)
+	server.Pause()
+	paused := time.Now()
+	await(t, "it notices", func() bool { return p.came("degraded") > 0 })
+	await(t, "it refuses", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.refusals) > 0
+	})
+	if now := time.Now(); len(list) != 1 || now.Before(list[0].Until) {
+		t.Errorf("refused at %v; its window was %+v", now, list)
+	}
+	largest := c.newRun()
+	if issued := generator.Katsubushi().Decompose(largest).Time; issued.After(paused.Add(aloneLease)) {
+		t.Errorf("an id of %v; Redis has stood still since %v", issued, paused)
+	}
+	serving := p.came("serving")
+	server.Resume()
+	resumed := time.Now()
+	await(t, "it serves again", func() bool { return p.came("serving") > serving })
+	t.Logf("serving again after %v", time.Since(resumed).Round(time.Millisecond))
+	l.awaitMore(t, 100)
+	l.finish(t)
+	c.above(t, largest)
+	c.verdict(t)
+	for text := range c.refusals {
+		if !strings.HasPrefix(text, "SERVER_ERROR lease expired ") {
+			t.Errorf("refused with %q", text)
+		}
+	}
+	var stats redis.Stats
+	if runLease(t, url, &stats, append([]string{"stats"}, alone...)...); stats.GetIDSuccess != 1 {
+		t.Errorf("it went on with another lease: %+v", stats)
+	}
+}
