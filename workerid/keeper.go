@@ -26,7 +26,7 @@ type Lanes interface {
 type Config struct {
 	Store     Store
 	Lanes     Lanes
-	Requests  []Request            // one for each lane; Owner is filled in if it is empty
+	Requests  []Request            // one for each lane; Owner, which no two may share, is filled in if it is empty
 	Now       func() int64         // the id clock, Unix ms
 	RunAhead  time.Duration        // how far ahead of the clock ids are issued; it must be what the issuer goes by
 	Heartbeat time.Duration        // mean time between two extensions, well below the lease length; the stores name theirs
@@ -57,10 +57,10 @@ func NewKeeper(c Config) *Keeper {
 	if c.Grace == 0 {
 		c.Grace = 2 * time.Second
 	}
-	owner, requests := NewOwner(), make([]Request, len(c.Requests))
+	requests := make([]Request, len(c.Requests))
 	for i, r := range c.Requests {
-		if r.Owner == "" {
-			r.Owner = owner
+		if r.Owner == "" { // one for each lane: else a store would extend for one what ended, and was granted to another
+			r.Owner = NewOwner()
 		}
 		requests[i] = r
 	}

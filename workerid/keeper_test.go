@@ -63,8 +63,11 @@ func (f *faulty) trouble(ctx context.Context) error {
 	return nil
 }
 
+// errNoExtension fails extensions alone.
+var errNoExtension = errors.New("no extension")
+
 func (f *faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
-	if err := f.trouble(ctx); err != nil {
+	if err := f.trouble(ctx); err != nil && err != errNoExtension {
 		return workerid.Grant{}, err
 	}
 	return f.Store.Acquire(ctx, want)
@@ -221,6 +224,26 @@ func TestKeeperStartsWithoutAStore(t *testing.T) {
 		b.store.err.Store(nil)
 		b.pass(10 * time.Second)
 		b.is(workerid.Serving)
+	})
+}
+
+// A lane without a worker id may get that of another one whose lease ended: to the store they are two, though of one process.
+func TestKeeperLanesAreStrangers(t *testing.T) {
+	keep(t, 10, func(b *bed) { // and nine worker ids
+		b.store.fail(errNoExtension)
+		b.pass(70 * time.Second)
+		b.store.err.Store(nil)
+		b.pass(10 * time.Second)
+		var workers []uint64
+		for _, s := range b.keeper.Status() {
+			if s.Held {
+				workers = append(workers, s.Worker)
+			}
+		}
+		slices.Sort(workers)
+		if !slices.Equal(workers, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+			b.Errorf("the lanes have worker ids %d", workers)
+		}
 	})
 }
 

@@ -22,7 +22,7 @@ type Grant struct {
 
 // A Request says what Acquire should look for.
 type Request struct {
-	Owner    string // who asks; see NewOwner
+	Owner    string // who asks, and holds one grant at a time; see NewOwner
 	Min, Max uint64 // worker ids, both inclusive
 }
 
@@ -72,7 +72,7 @@ type Store interface {
 	Release(ctx context.Context, g Grant, last int64) error
 }
 
-// NewOwner names this process for its Requests: nobody else, not even a process of the same number on a host of the same name, has
+// NewOwner names a lane of this process for its Requests: nobody else, not even a process of the same number on a host of the same name, has
 // the same one.
 func NewOwner() string {
 	host, err := os.Hostname()
