@@ -119,9 +119,9 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 		} else if err != nil && !errors.Is(err, workerid.ErrUnconfirmed) {
 			return g, err
 		}
-		// A client of raus may have used the worker id just now, by another clock.
-		after := max(g.Lo, min(s.c.Now()+s.terms.Epsilon, g.Hi)+1)
 		was, lockErr := s.raus.do(ctx, rausTake, g.Worker, rausExpiry)
+		// A client of raus may have used the worker id until the lock was had, by another clock.
+		after := max(g.Lo, min(s.c.Now()+s.terms.Epsilon, g.Hi)+1)
 		if lockErr == nil {
 			if !was {
 				g.Lo = after
@@ -160,7 +160,7 @@ func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]
 		case errors.As(err, new(rausHolder)):
 			results[i].Err = fmt.Errorf("%w: %w", workerid.ErrShared, err)
 		case err != nil:
-			return nil, err
+			results[i].Err = err
 		case over && !was:
 			results[i].Err = fmt.Errorf("%w: a client of raus may have had the worker id", workerid.ErrLost)
 		default:
@@ -168,11 +168,12 @@ func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]
 		}
 	}
 	extended, err := s.extend(ctx, kept)
-	if err != nil {
-		return nil, err
-	}
 	for i := range results {
-		if results[i].Err == nil {
+		switch { // whose lock is lost must hear it, whatever is wrong with the others
+		case results[i].Err != nil:
+		case err != nil:
+			results[i].Err = err
+		default:
 			results[i], extended = extended[0], extended[1:]
 		}
 	}

@@ -1,0 +1,56 @@
+package redis
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// What is wrong with one lane, or with the pool, keeps no other lane from hearing that its lock is lost.
+func TestRausLanesHearTheirOwn(t *testing.T) {
+	w := besideRaus(t)
+	d := w.daemon()
+	var held []workerid.Grant
+	for range 3 {
+		held = append(held, d.acquire())
+		d.owner = workerid.NewOwner()
+	}
+	extend := func() []workerid.Result {
+		t.Helper()
+		ctx, cancel := within(patience)
+		defer cancel()
+		results, err := d.Extend(ctx, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.want(results[0].Err, workerid.ErrShared)
+		return results
+	}
+	late := &rausClient{w, "late", 1}
+	late.hold()
+	w.ahead.Store(3000)
+	w.want(extend()[1].Err, workerid.ErrSkew)
+	w.ahead.Store(0)
+	w.server.Do("DEL", w.rausKey(2))
+	w.server.Do("RPUSH", w.rausKey(2), "not a lock")
+	if r := extend(); r[1].Err == nil || errors.Is(r[1].Err, workerid.ErrLost) || r[2].Err != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A client of raus may go on until the lock is had, and not only until it is asked for.
+func TestRausLockTakesItsTime(t *testing.T) {
+	w := besideRaus(t)
+	d := w.daemon(func(c *Config) {
+		c.Now = func() int64 {
+			if _, left := w.lock(1); left > 0 {
+				return w.now() + 900
+			}
+			return w.now()
+		}
+	})
+	if g := d.acquire(); g.Worker != 1 || g.Lo != w.now()+900+eps+1 {
+		t.Errorf("%+v, had at %d", g, w.now()+900)
+	}
+}
