@@ -29,7 +29,8 @@ type cgroup struct {
 // cgroupPrefix begins the names of the directories; the number of the process that made it follows, for people.
 const cgroupPrefix = "katsubushi-run-"
 
-// patience is how long a killed process of a killed predecessor is waited for. The next one to start does what could not be done then.
+// patience is how long killed processes are waited for: those of a killed predecessor once, as the next one to start does what could not be
+// done then, and the program's before they are killed again.
 const patience = time.Second
 
 // newCgroup makes a cgroup for the program, below parent if that is not empty. First it kills what is left in those of dead processes.
@@ -39,9 +40,12 @@ func newCgroup(parent string) (g *cgroup, err error) {
 			return nil, err
 		}
 	}
-	left, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
-	for _, path := range left {
-		if g, err := openCgroup(path); err == nil {
+	left, _ := os.ReadDir(parent)
+	for _, e := range left {
+		if !strings.HasPrefix(e.Name(), cgroupPrefix) {
+			continue
+		}
+		if g, err := openCgroup(filepath.Join(parent, e.Name())); err == nil {
 			g.kill()
 			g.await(patience)
 			g.remove()
@@ -92,10 +96,17 @@ func (g *cgroup) kill() {
 	}
 }
 
-// await returns when nobody is left inside, or after a time that is not negative.
-func (g *cgroup) await(limit time.Duration) {
+// end returns when nobody is left inside. Everybody was killed; so is now and then whoever was moved there since.
+func (g *cgroup) end() {
+	for !g.await(patience) {
+		g.kill()
+	}
+}
+
+// await returns when nobody is left inside, or after a time that is not negative. It reports whether nobody is.
+func (g *cgroup) await(limit time.Duration) (empty bool) {
 	if g == nil {
-		return
+		return true
 	}
 	ms := int(limit.Milliseconds())
 	if limit < 0 {
@@ -105,14 +116,14 @@ func (g *cgroup) await(limit time.Duration) {
 		text := make([]byte, 256)
 		n, err := g.events.ReadAt(text, 0)
 		if n == 0 && err != nil { // somebody removed it, which only an empty one can be
-			return
+			return true
 		}
 		if bytes.Contains(text[:n], []byte("populated 0")) {
-			return
+			return true
 		}
 		changed, err := unix.Poll([]unix.PollFd{{Fd: int32(g.events.Fd()), Events: unix.POLLPRI}}, ms)
 		if err == nil && changed == 0 {
-			return
+			return false
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package leaserun
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +33,7 @@ func cgroupFor(t *testing.T) (dir string) {
 			return
 		}
 		g.kill()
-		g.await(-1)
+		g.end()
 		g.remove()
 	})
 	if _, err := os.Stat(dir + "/cgroup.kill"); err != nil {
@@ -132,6 +134,54 @@ func TestACgroupIsWaitedFor(t *testing.T) {
 		if alive(pid) {
 			t.Errorf("%d lives", pid)
 		}
+	}
+}
+
+// TestACgroupIsFoundAgain: what the dead left behind, also below a name that means something else to shells. systemd writes a hyphen so.
+// Not parallel: what another test forks holds the lock until it executes its program.
+func TestACgroupIsFoundAgain(t *testing.T) {
+	parent := cgroupFor(t)
+	for _, name := range []string{`system-katsubushi\x2drun.slice`, "a*[b]?"} {
+		dir := filepath.Join(parent, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		g, err := newCgroup(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := guestIn(t, g.path)
+		g.close() // as the end of its process does
+		next, err := newCgroup(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alive(left) {
+			t.Errorf("below %s somebody lives", name)
+		}
+		if next.remove(); !gone(g.path) {
+			t.Errorf("below %s it is still there", name)
+		}
+	}
+}
+
+func gone(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// TestACgroupEnds: also if somebody is moved into it after everybody was killed.
+func TestACgroupEnds(t *testing.T) {
+	t.Parallel()
+	g, err := newCgroup(cgroupFor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.remove()
+	g.kill()
+	late := guestIn(t, g.path)
+	if g.end(); alive(late) {
+		t.Error("somebody lives on")
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *child) wait() {
 	c.cmd.Wait()
 	for c.sweep() {
 	}
-	c.cgroup.await(-1)
+	c.cgroup.end()
 	c.tty.takeBack()
 	c.tty.close()
 }
