@@ -374,3 +374,25 @@ func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	}
 	w.waits(w.daemon(), loss)
 }
+
+// A Sentinel that the others cannot reach goes on naming the master that it knew, which is dead, or a replica now. Somebody else is asked.
+func TestASentinelThatIsBehind(t *testing.T) {
+	w := newWorld(t)
+	next := redistest.Start(t)
+	behind, knows := redistest.Sentinels(t, 1, 0, w.server.Addr())[0], redistest.Sentinels(t, 1, 0, next.Addr())[0]
+	w.config.URL = fmt.Sprintf("redis+sentinel://%s,%s/main/0?ns=%s", behind.Addr(), knows.Addr(), redistest.Namespace(t))
+	holders := w.holders(2)
+	w.server.Kill()
+	for _, d := range holders {
+		w.uncertain(d.tryExtend(patience))
+	}
+	w.keepTheirIDs(holders)
+	if s := holders[0].Status(); s.Addr != next.Addr() {
+		t.Errorf("%+v", s)
+	}
+	w.server.Launch()
+	w.server.Do("REPLICAOF", "127.0.0.1", 1) // nobody there
+	late := w.daemon()
+	w.want(late.tryAcquire(patience), ErrNotMaster)
+	w.want(late.tryAcquire(patience), workerid.ErrNoID)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -186,4 +187,12 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 		return addr, nil
 	}
 	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
+}
+
+// doubt is called when the master that find named is none, or cannot be reached: whoever named it may not know better for a long time, so
+// somebody else is asked next.
+func (t *target) doubt() {
+	if len(t.seeds) > 1 {
+		t.seeds = slices.Concat(t.seeds[1:], t.seeds[:1])
+	}
 }

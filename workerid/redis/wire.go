@@ -91,6 +91,7 @@ func (w *wire) connect(ctx context.Context) (*link, error) {
 			return nil, err
 		}
 		if w.link, err = open(ctx, at(w.target.options, addr, w.c.TLS), w.c.AllowEviction); err != nil {
+			w.target.doubt()
 			return nil, err
 		}
 	}
@@ -111,6 +112,9 @@ func (w *wire) run(c script.Call) (reply any, have int, err error) {
 	reply, have, err = w.link.run(s, w.keys, args, w.needed)
 	if err != nil && (!certain(err) || errors.Is(err, script.ErrNotMaster)) {
 		w.drop()
+		if certain(err) {
+			w.target.doubt()
+		}
 		err = fmt.Errorf("redis: %w", err)
 	}
 	return reply, have, err

@@ -266,7 +266,7 @@ func (w *world) want(err, want error) {
 // waits checks that nobody new gets a worker id until whatever may have been forgotten at loss is over, and that somebody does then.
 func (w *world) waits(newcomer *daemon, loss int64) {
 	w.Helper()
-	w.want(newcomer.tryAcquire(patience), workerid.ErrNoID)
+	w.want(newcomer.settleAcquire(), workerid.ErrNoID) // a server that was promoted may close connections yet
 	w.clock.Store(loss + long)
 	w.want(newcomer.tryAcquire(patience), workerid.ErrNoID)
 	w.advance(1)
