@@ -11,13 +11,15 @@ import (
 	"github.com/katsubushi/katsubushi/internal/unique"
 )
 
+const maxTold = 20 // answers with duplicates of which the story is told
+
 // A census takes in all ids that anybody got.
 type census struct {
 	mu     sync.Mutex
 	ids    unique.Set
 	last   uint64
 	reigns map[uint64][]reign // of each worker id, in the order in which their ids came
-	twice  []string           // the story of the first few duplicates
+	twice  []string           // the story of the first few answers with duplicates
 }
 
 // A reign is a stretch of ids of one worker id from one process: who had it, which is what a duplicate's reader wants to know.
@@ -29,10 +31,11 @@ type reign struct {
 func (c *census) add(process string, began time.Time, ids []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	told := len(c.twice)
 	for _, id := range ids {
 		p := generator.Katsubushi().Decompose(id)
-		if !c.ids.Add(id) && len(c.twice) < 20 {
-			c.twice = append(c.twice, fmt.Sprintf("%d of worker id %d and %s came again from %s after %.3f s%s",
+		if !c.ids.Add(id) && len(c.twice) == told && told < maxTold {
+			c.twice = append(c.twice, fmt.Sprintf("%d, of worker id %d at %s, came again from %s after %.3f s%s",
 				id, p.Worker, p.Time.UTC().Format("15:04:05.000"), process, time.Since(began).Seconds(), c.who(p.Worker, p.Time)))
 		}
 		c.last = id
@@ -73,11 +76,11 @@ func (c *census) plant(began time.Time) (story string, err error) {
 	if err := c.ids.Plant(); err != nil {
 		return "", err
 	}
-	before, told := c.ids.Duplicates(), len(c.twice)
-	c.twice = c.twice[:min(told, 19)]
+	before := c.ids.Duplicates()
+	c.twice = nil
 	c.add("the test itself", began, []uint64{c.last})
 	if c.ids.Duplicates() != before+1 {
 		return "", fmt.Errorf("id %d was planted and not noticed", c.last)
 	}
-	return c.twice[len(c.twice)-1], nil
+	return c.twice[0], nil
 }

@@ -119,7 +119,7 @@ func (w *world) launch(t *testing.T) {
 			"-min-worker-id", "1", "-max-worker-id", strconv.Itoa(w.workers),
 		}
 	}
-	url := "redis://" + w.redis.master.Addr() + "/0?ns=chaos"
+	url := "redis://katsubushi:secret@" + w.redis.master.Addr() + "/0?ns=chaos"
 	if out, err := exec.Command(binary, append([]string{"lease", "init"}, pool(url)...)...).CombinedOutput(); err != nil {
 		t.Fatalf("lease init: %v\n%s", err, out)
 	}

@@ -53,7 +53,10 @@ func newSet(t testing.TB, of setting) *set {
 		if of.keeps {
 			args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 		}
-		s.servers = append(s.servers, redistest.StartClocked(t, args...))
+		server := redistest.StartClocked(t, args...)
+		server.Do(daemonUser()...)
+		server.Do("CONFIG", "REWRITE")
+		s.servers = append(s.servers, server)
 	}
 	s.master = s.servers[0]
 	for _, r := range s.servers[1:] {
@@ -66,6 +69,15 @@ func newSet(t testing.TB, of setting) *set {
 	return s
 }
 
+// daemonUser makes the user that docs/REDIS.md gives to daemons: they may do nothing else, and are told from replicas and Sentinels.
+func daemonUser() (args []any) {
+	for _, a := range strings.Fields("ACL SETUSER katsubushi on >secret ~chaos:* +evalsha +eval +info +time +wait +exists +hget +hset +hsetnx +hmget " +
+		"+hgetall +hdel +hexists +hincrby +zadd +zrem +zscore +zrange +zrangebyscore +client|id +hello +select +ping") {
+		args = append(args, a)
+	}
+	return args
+}
+
 // rest is everybody but the master.
 func (s *set) rest() []*redistest.Server {
 	return slices.DeleteFunc(slices.Clone(s.servers), func(r *redistest.Server) bool { return r == s.master })
@@ -74,9 +86,9 @@ func (s *set) rest() []*redistest.Server {
 // url is what daemons are told: where the servers are, or the Sentinels that know the master.
 func (s *set) url(addresses []string) string {
 	if s.replicas == 0 {
-		return "redis://" + addresses[0] + "/0?ns=chaos"
+		return "redis://katsubushi:secret@" + addresses[0] + "/0?ns=chaos"
 	}
-	return "redis+sentinel://" + strings.Join(addresses, ",") + "/main/0?ns=chaos"
+	return "redis+sentinel://katsubushi:secret@" + strings.Join(addresses, ",") + "/main/0?ns=chaos"
 }
 
 // elected is the master on which all Sentinels agree, if it thinks so too.

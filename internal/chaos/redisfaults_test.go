@@ -21,6 +21,7 @@ var redisFaults = []fault{
 		return then(w.revive)
 	}},
 	{part: server, name: "kill -9 of the master, whose last writes reached no replica", lasts: lease / 2, unless: alone, on: (*world).loseWrites},
+	{part: server, name: "the master cut off from replicas and Sentinels, not from daemons", lasts: 4 * lease, unless: alone, on: (*world).part},
 	{part: server, name: "kill -9 of a replica, and restart", lasts: lease, unless: alone, on: func(w *world, _ *daemon) func() time.Duration {
 		w.redis.kill(w.replica())
 		return then(w.revive)
@@ -101,6 +102,15 @@ func (w *world) loseWrites(*daemon) func() time.Duration {
 		w.note("Redis: %d was killed", master.Port)
 		return w.between(time.Millisecond, lease)
 	}
+}
+
+// part takes the master away from everybody but the daemons, who have a user of their own. The others make another master, and daemons that
+// were not cut off stay with the old one.
+func (w *world) part(*daemon) func() time.Duration {
+	s := w.redis.master
+	w.command(s, "CLIENT", "KILL", "TYPE", "replica")
+	w.command(s, "ACL", "SETUSER", "default", "-@all", "+acl")
+	return then(func() { w.command(s, "ACL", "SETUSER", "default", "+@all") })
 }
 
 func (w *world) replica() *redistest.Server {
