@@ -177,7 +177,8 @@ func (w *world) strike(now time.Time) {
 		where, pack = d.name, &w.ofDaemons
 	}
 	share := w.rand.Float64()
-	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || w.redis.whole()) })
+	whole := sync.OnceValue(w.redis.whole)
+	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || whole()) })
 	if f == nil {
 		return
 	}
