@@ -45,6 +45,9 @@ var daemonFaults = []fault{
 	}},
 	{part: process, name: "clean stop of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.cmd.Process.Signal(syscall.SIGTERM) // it drains while the clients are at it
+		if w.rand.IntN(2) == 0 {
+			w.newcomers(d)
+		}
 		return then(func() {
 			d.end(syscall.SIGTERM)
 			d.start()

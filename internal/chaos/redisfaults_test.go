@@ -64,14 +64,14 @@ var redisFaults = []fault{
 	}},
 	{part: data, name: "FLUSHALL", unless: keeps, on: func(w *world, _ *daemon) func() time.Duration {
 		w.command(w.redis.master, "FLUSHALL")
-		w.newcomers()
+		w.newcomers(nil)
 		return nil
 	}},
 	{part: data, name: "one of the pool's keys deleted", unless: keeps, on: func(w *world, _ *daemon) func() time.Duration {
 		key := "chaos:" + []string{"ids", "clients", "stats", "hw", "meta"}[w.rand.IntN(5)]
 		w.note("Redis: DEL %s", key)
 		w.command(w.redis.master, "DEL", key)
-		w.newcomers()
+		w.newcomers(nil)
 		return nil
 	}},
 	{part: clock, name: "a server's clock moved within the skew, and back", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
@@ -91,7 +91,7 @@ func (w *world) loseWrites(*daemon) func() time.Duration {
 		r.Pause()
 	}
 	w.command(master, "CLIENT", "KILL", "TYPE", "replica") // what lies in a socket's buffer would reach them yet
-	w.newcomers()
+	w.newcomers(nil)
 	dead := false
 	return func() time.Duration {
 		if dead {
@@ -117,11 +117,11 @@ func (w *world) part(*daemon) func() time.Duration {
 	return then(func() { w.command(s, "ACL", "SETUSER", "default", "+@all") })
 }
 
-// newcomers has two daemons start anew at once: what is forgotten now shall not be given to whoever asks now. Two, since the first to ask may
-// be told to wait only because it found out.
-func (w *world) newcomers() {
+// newcomers has two daemons start anew at once: what is forgotten or given back now, and may still be in use, shall not be given to whoever asks
+// now. Two, since the first to ask may be told to wait only because it found out.
+func (w *world) newcomers(but *daemon) {
 	for _, i := range w.rand.Perm(len(w.daemons))[:2] {
-		if d := w.daemons[i]; !w.struck[d.name+": "+process] {
+		if d := w.daemons[i]; d != but && !w.struck[d.name+": "+process] {
 			w.note("%s: kill -9, and at once it starts again", d.name)
 			d.end(syscall.SIGKILL)
 			d.start()

@@ -15,7 +15,7 @@ import (
 func (w *world) verdict() {
 	took := time.Since(w.began)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v of faults and recovery\n%s; %d worker ids; KATSUBUSHI_SEED=%d\n\n", took.Round(time.Millisecond), w.redis.name, w.workers, w.seed)
+	fmt.Fprintf(&b, "%v of faults and recovery\n%s; KATSUBUSHI_SEED=%d\n\n", took.Round(time.Millisecond), w.redis.name, w.seed)
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "FAULT\tTIMES\n")
 	total := 0
