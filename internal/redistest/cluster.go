@@ -31,8 +31,7 @@ func Cluster(t testing.TB, n int) []*Server {
 	return all
 }
 
-// startNode starts a node that belongs to no cluster yet. It is not the port that says where the others reach it, since 10,000 above it
-// there may be no port.
+// startNode starts a node that belongs to no cluster yet. Its port for the other nodes is a free one, which 10,000 above need not be.
 func startNode(t testing.TB) *Server {
 	return Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(FreePort(t)))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -63,15 +64,19 @@ func start(t testing.TB, clocked bool, args []string) *Server {
 	return s
 }
 
-// FreePort is a TCP port of 127.0.0.1 that nobody listens on.
+// FreePort is a TCP port of 127.0.0.1 that nobody listens on. It is below those that outgoing connections are given, so that none of them
+// takes it before a server does, or while that is dead.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // Launch starts the server again after Kill, and waits until it answers.
