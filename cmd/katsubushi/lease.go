@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -35,6 +36,9 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	var asJSON bool
 	if len(args) > 0 {
 		verb, args = args[0], args[1:]
+	}
+	if last := len(args) - 1; verb == "replicas" && last >= 0 && args[last] == "-1" { // not a flag
+		args = slices.Concat(args[:last], []string{"--", "-1"})
 	}
 	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")

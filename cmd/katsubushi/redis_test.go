@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -145,5 +146,22 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
 		}
+	}
+}
+
+func TestLeaseWithNumbers(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	initPool(t, url)
+	for _, n := range []int{2, -1} {
+		var r struct{ Needed int }
+		if runLease(t, url, &r, "replicas", strconv.Itoa(n)); r.Needed != n {
+			t.Errorf("lease replicas %d: %d", n, r.Needed)
+		}
+	}
+	var stderr bytes.Buffer
+	args := []string{"lease", "release", "-redis", url, "1024"}
+	if code := run(args, environment(), nil, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "the pool has no worker id 1024") {
+		t.Errorf("%q: exit code %d: %s", args, code, &stderr)
 	}
 }

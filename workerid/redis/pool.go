@@ -248,6 +248,11 @@ type Freed struct {
 // the next window starts after the one that was granted.
 func (p *Pool) Release(ctx context.Context, worker uint64) (Freed, error) {
 	f, err := ask(ctx, p, script.Free{Terms: p.terms(false), Token: newName(), Worker: worker}, script.ReadFreed)
+	if errors.Is(err, ErrNotInitialised) {
+		if d, readErr := p.read(ctx); readErr == nil && len(d.IDs) > 0 {
+			err = fmt.Errorf("redis: the pool has no worker id %d", worker)
+		}
+	}
 	return Freed{f.Owner, moment(f.Ended), moment(max(f.Mark, 0))}, err
 }
 
