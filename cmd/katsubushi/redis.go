@@ -23,7 +23,7 @@ func redisSettings() []setting {
 		{name: "lease", def: "1m", field: "Redis", set: duration(func(o *options) *time.Duration { return &o.Redis.Lease }),
 			help: "how far ahead a lease reaches: the longest outage of Redis without an effect; the same for all daemons of a pool"},
 		{name: "heartbeat", field: "Heartbeat", set: duration(func(o *options) *time.Duration { return &o.Heartbeat }),
-			help: "time between two extensions of a lease; default a twelfth of it, at least 1s"},
+			help: "time between two extensions of a lease; default a twelfth of it, at least 1s; 1s with -hold-raus"},
 		{name: "max-skew", def: "2s", field: "Redis", set: duration(func(o *options) *time.Duration { return &o.Redis.MaxSkew }),
 			help: "how much this host's clock and Redis's may differ"},
 		{name: "redis-replicas", def: "0", field: "Redis", set: number(func(o *options) *int { return &o.Redis.Replicas }),

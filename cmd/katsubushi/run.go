@@ -57,7 +57,7 @@ func runProgram(args []string, getenv func(string) string, stdout, stderr io.Wri
 	c.Request = workerid.Request{Min: pool.Min, Max: pool.Max}
 	c.Lease, c.Heartbeat = pool.Lease, p.Heartbeat
 	if c.Heartbeat == 0 {
-		c.Heartbeat = redis.Heartbeat(c.Lease)
+		c.Heartbeat = pool.Heartbeat()
 	}
 	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees, and not the id clock
 	store, err := p.openForProgram(pool, &c)

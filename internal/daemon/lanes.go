@@ -55,7 +55,7 @@ func (d *Daemon) newKeeper() *workerid.Keeper {
 			requests[lane] = workerid.Request{Min: d.c.Redis.Min, Max: d.c.Redis.Max}
 		}
 		if heartbeat = d.c.Heartbeat; heartbeat == 0 {
-			heartbeat = redis.Heartbeat(d.c.Redis.Lease)
+			heartbeat = d.c.Redis.Heartbeat()
 		}
 	}
 	for lane, id := range d.c.WorkerIDs {

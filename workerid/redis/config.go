@@ -59,6 +59,16 @@ type Config struct {
 // Heartbeat is the mean time between two extensions that suits a lease.
 func Heartbeat(lease time.Duration) time.Duration { return max(time.Second, lease/12) }
 
+// Heartbeat is that of these settings. Beside clients of raus it is as often as theirs: until then nobody notices that one of them has come to
+// use the same worker id.
+func (c Config) Heartbeat() time.Duration {
+	c.defaults()
+	if c.HoldRaus != "" {
+		return time.Second
+	}
+	return Heartbeat(c.Lease)
+}
+
 // Epsilon is how far clocks that stay within maxSkew may be misled, with some room.
 func Epsilon(maxSkew time.Duration) time.Duration {
 	return time.Duration(script.Epsilon(maxSkew.Milliseconds())) * time.Millisecond

@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/workerid"
 )
@@ -52,5 +53,11 @@ func TestRausLockTakesItsTime(t *testing.T) {
 	})
 	if g := d.acquire(); g.Worker != 1 || g.Lo != w.now()+900+eps+1 {
 		t.Errorf("%+v, had at %d", g, w.now()+900)
+	}
+}
+
+func TestRausHeartbeat(t *testing.T) {
+	if alone, beside := (Config{}).Heartbeat(), (Config{HoldRaus: "raus"}).Heartbeat(); alone != 5*time.Second || beside != time.Second {
+		t.Errorf("%v alone, %v beside clients of raus", alone, beside)
 	}
 }
