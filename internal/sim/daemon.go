@@ -64,6 +64,9 @@ func (d *daemon) boot() {
 	requests := make([]workerid.Request, w.Lanes)
 	for i := range requests {
 		requests[i] = workerid.Request{Owner: w.token(), Min: 1, Max: uint64(w.Workers)}
+		if w.Mutant == OneOwner {
+			requests[i].Owner = requests[0].Owner
+		}
 	}
 	d.machine = workerid.NewMachine(workerid.MachineConfig{
 		Requests: requests, RunAhead: runAhead * time.Millisecond, Heartbeat: heartbeat * time.Millisecond,

@@ -18,6 +18,7 @@ const (
 	Unfenced  Mutant = "the generator issues outside its window"
 	Unsealed  Mutant = "the lease is released while the generator still issues"
 	Rewinding Mutant = "the generator starts again when the clock goes back"
+	OneOwner  Mutant = "the lanes of a daemon are one owner"
 	Uncapped  Mutant = "windows reach further with every renewal"
 )
 
@@ -34,7 +35,7 @@ func memoryMutants() map[Mutant]memstore.Mutant {
 
 // Mutants is all of them, of the daemon's side and of the store in memory.
 func Mutants() []Mutant {
-	all := []Mutant{Unfenced, Unsealed, Rewinding}
+	all := []Mutant{Unfenced, Unsealed, Rewinding, OneOwner}
 	for m := range memoryMutants() {
 		all = append(all, m)
 	}
