@@ -151,7 +151,7 @@ func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.rand.Int64N(int64(to-from)+1))
 }
 
-// run lets faults happen: one every second or two, each to a part of the world that has none of its kind, so that several overlap. A duplicate
+// run lets faults happen: one every two seconds, each to a part of the world that has none of its kind, so that several overlap. A duplicate
 // ends it.
 func (w *world) run() {
 	next := w.began
@@ -159,7 +159,7 @@ func (w *world) run() {
 		w.follow()
 		w.heal(now)
 		if now.After(next) {
-			next = now.Add(w.between(0, 3*time.Second))
+			next = now.Add(w.between(0, 4*time.Second))
 			w.strike(now)
 		}
 		time.Sleep(20 * time.Millisecond)
