@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -15,8 +16,13 @@ import (
 	"time"
 )
 
-// TestMain builds the program once; the tests in this package that begin with TestProcess talk to it from outside.
+// TestMain builds the program once; the tests in this package that begin with TestProcess talk to it from outside. More of them run beside
+// each other than there are processors: most of the time they wait for a lease or a clock.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		flag.Set(f.Name, "4")
+	}
 	dir, err := os.MkdirTemp("", "katsubushi-test")
 	if err != nil {
 		panic(err)
