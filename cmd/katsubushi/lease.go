@@ -23,7 +23,7 @@ const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons
                                             migrated  the last yaraus client has left
   list                                    who has which worker id, and until when
   stats                                   counts, by yaraus's names
-  release ID                              end the lease of an owner that is gone; if it lives after all, it gets another worker id
+  release ID                              take a worker id from its owner, who gets another one; it can be had when the owner's window is over
   replicas [N]                            how many replicas must have a lease before it counts; -1: what each daemon's flag says
   reset-clock                             accept Redis's clock after it was set back`
 
@@ -169,7 +169,7 @@ func printLease(w io.Writer, result any) {
 	case redis.Freed:
 		row("owner", r.Owner)
 		row("lease until", moment(r.ExpireAt))
-		row("next window starts after", moment(r.Until))
+		row("can be had after", moment(r.Until))
 	case redis.Replicas:
 		needed := strconv.Itoa(r.Needed)
 		if r.Needed < 0 {

@@ -244,8 +244,8 @@ type Freed struct {
 	Until    time.Time `json:"until"`     // the end of the window: the next one starts after it
 }
 
-// Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id. No id is repeated:
-// the next window starts after the one that was granted.
+// Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id; this one can be had when
+// the window is over.
 func (p *Pool) Release(ctx context.Context, worker uint64) (Freed, error) {
 	f, err := ask(ctx, p, script.Free{Terms: p.terms(false), Token: newName(), Worker: worker}, script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {

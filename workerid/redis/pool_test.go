@@ -69,8 +69,10 @@ func TestOperatorsRelease(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	w.want(d.tryExtend(patience), workerid.ErrLost)
+	w.clock.Store(d.grant.Hi)
+	w.want(next.tryAcquire(patience), workerid.ErrNoID)
 	w.advance(1)
-	if next.acquire(); next.grant.Lo != d.grant.Hi+1 || next.grant.Hi > w.now()+lease {
+	if next.acquire(); next.grant.Lo != d.grant.Hi+1 {
 		t.Errorf("%+v after %+v", next.grant, d.grant)
 	}
 	w.advance(lease)
@@ -78,6 +80,20 @@ func TestOperatorsRelease(t *testing.T) {
 	if _, err := w.pool().Release(t.Context(), 7); err == nil {
 		t.Error("released what there is not")
 	}
+}
+
+// A holder that does not hear of it, and after a loss proves by its window that nobody else can have the worker id, is right.
+func TestOperatorsReleaseBeforeALoss(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 1
+	d, next := w.holders(1)[0], w.daemon()
+	if _, err := w.pool().Release(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(1)
+	next.tryAcquire(patience)
+	w.server.Do("FLUSHALL")
+	d.extend()
 }
 
 func TestOtherSettings(t *testing.T) {

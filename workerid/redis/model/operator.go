@@ -88,7 +88,7 @@ func (s *Server) Free(c script.Free, now int64) (script.Freed, error) {
 	r.save()
 	f.Mark = r.record(c.Worker).Mark
 	delete(s.Keys.Clients, c.Worker)
-	s.Keys.IDs[c.Worker] = score(max(r.now, r.floor))
+	s.Keys.IDs[c.Worker] = score(max(r.now, r.floor, f.Mark))
 	return f, nil
 }
 
