@@ -173,7 +173,7 @@ func TestReplyInFlightAfterLoss(t *testing.T) {
 	if _, err := w.pool().Release(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	w.advance(1)
+	w.advance(lease + 1)
 	next := w.daemon()
 	next.acquire()
 	w.advance(lease)
