@@ -66,7 +66,8 @@ func (h rausHolder) Error() string {
 func (r *raus) do(ctx context.Context, what string, worker uint64, expiry time.Duration) (was bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key, at := r.c.HoldRaus+":id:"+strconv.FormatUint(worker, 10), ""
+	id := strconv.FormatUint(worker, 10)
+	key, at := r.c.HoldRaus+":id:"+id, ""
 	if r.target.kind == cluster {
 		at = key
 	}
@@ -77,7 +78,11 @@ func (r *raus) do(ctx context.Context, what string, worker uint64, expiry time.D
 		}
 		r.links[at] = l
 	}
-	reply, err := l.conn.Eval(ctx, rausScript, []string{key}, what, r.value, r.pool, expiry.Milliseconds()).StringSlice()
+	reply, err := l.conn.Eval(ctx, rausScript, []string{key}, what, r.value, r.pool, expiry.Milliseconds(), r.c.HoldRaus+":broadcast", id).StringSlice()
+	if at != "" && (what == rausEnd || len(reply) == 2 && reply[0] == "theirs") { // or one for each worker id that there is would stay
+		l.close()
+		delete(r.links, at)
+	}
 	switch {
 	case err == nil && len(reply) == 2 && reply[0] == "theirs":
 		return false, rausHolder{key, reply[1]}
@@ -120,17 +125,14 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 			return g, err
 		}
 		was, lockErr := s.raus.do(ctx, rausTake, g.Worker, rausExpiry)
-		// A client of raus may have used the worker id until the lock was had, by another clock.
-		after := max(g.Lo, min(s.c.Now()+s.terms.Epsilon, g.Hi)+1)
 		if lockErr == nil {
-			if !was {
-				g.Lo = after
+			if !was { // a client of raus may have used the worker id until the lock was had, by another clock
+				g.Lo = max(g.Lo, min(s.c.Now()+s.terms.Epsilon, g.Hi)+1)
 			}
 			return g, err
 		}
-		// The lock may be ours all the same, if there was no answer. Whoever finds it so next goes by the mark alone.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-		err = s.release(ctx, g, after-1)
+		err = s.release(ctx, g, g.Lo-1)
 		cancel()
 		if !errors.As(lockErr, new(rausHolder)) {
 			return workerid.Grant{}, lockErr
