@@ -37,9 +37,7 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	if len(args) > 0 {
 		verb, args = args[0], args[1:]
 	}
-	if last := len(args) - 1; verb == "replicas" && last >= 0 && args[last] == "-1" { // not a flag
-		args = slices.Concat(args[:last], []string{"--", "-1"})
-	}
+	args = numberLast(args)
 	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&how, "how", string(redis.New), "")
@@ -80,6 +78,21 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	printLease(table, result)
 	table.Flush()
 	return exitOK
+}
+
+// numberLast lets a verb's number stand before the flags as well as after them, and -1 be none of these.
+func numberLast(args []string) []string {
+	last := len(args) - 1
+	if last < 0 {
+		return args
+	}
+	if _, err := strconv.Atoi(args[0]); err == nil {
+		return slices.Concat(args[1:], []string{"--", args[0]})
+	}
+	if args[last] == "-1" {
+		return slices.Concat(args[:last], []string{"--", "-1"})
+	}
+	return args
 }
 
 // leaseVerb checks the words of the command and returns what is to be done.

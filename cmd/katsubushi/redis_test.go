@@ -154,14 +154,15 @@ func TestLeaseWithNumbers(t *testing.T) {
 	url := redistest.Start(t).URL()
 	initPool(t, url)
 	for _, n := range []int{2, -1} {
-		var r struct{ Needed int }
-		if runLease(t, url, &r, "replicas", strconv.Itoa(n)); r.Needed != n {
-			t.Errorf("lease replicas %d: %d", n, r.Needed)
+		var r redis.Replicas
+		if runLease(t, url, &r, "replicas", strconv.Itoa(n)); r.Needed != n || r.Connected == nil {
+			t.Errorf("lease replicas %d: %+v", n, r)
 		}
 	}
-	var stderr bytes.Buffer
-	args := []string{"lease", "release", "-redis", url, "1024"}
-	if code := run(args, environment(), nil, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "the pool has no worker id 1024") {
-		t.Errorf("%q: exit code %d: %s", args, code, &stderr)
+	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"}, {"lease", "release", "1024", "-redis", url}} {
+		var stderr bytes.Buffer
+		if code := run(args, environment(), nil, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "the pool has no worker id 1024") {
+			t.Errorf("%q: exit code %d: %s", args, code, &stderr)
+		}
 	}
 }

@@ -40,6 +40,7 @@ func (c *child) wait() {
 			dead = true
 		case stop == 0:
 			unix.Wait4(pid, nil, 0, nil)
+			delete(c.elders, pid) // the number may become an orphan's
 		}
 	}
 	c.bury() // before anybody asks for the exit status: until then no other process and no other group gets the number

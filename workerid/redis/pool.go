@@ -272,7 +272,7 @@ type Replica struct {
 // Replicas reads it.
 func (p *Pool) Replicas(ctx context.Context) (Replicas, error) {
 	d, err := p.read(ctx)
-	r := Replicas{Needed: -1}
+	r := Replicas{Needed: -1, Connected: []Replica{}}
 	if n, bad := strconv.Atoi(d.Meta["replicas"]); bad == nil {
 		r.Needed = n
 	}
