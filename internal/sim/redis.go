@@ -188,11 +188,11 @@ func (r *redis) resetClock() {
 	})
 }
 
-func (r *redis) free() {
+func (r *redis) free(worker uint64) {
 	s, t := r.master, r.terms
 	t.Replicas = -1
 	r.run(s, func() {
-		s.Server.Free(script.Free{Terms: t, Token: r.w.token(), Worker: 1 + r.w.rand.Uint64N(uint64(r.w.Workers))}, r.clock(s))
+		s.Server.Free(script.Free{Terms: t, Token: r.w.token(), Worker: worker}, r.clock(s))
 		r.wrote(s)
 	})
 }

@@ -31,7 +31,11 @@ func (r *redis) fault() {
 		r.setClock(x)
 	case 6:
 		x.saved = x.Keys.Clone()
-		r.free()
+		if w.Store == Losing && w.chance(2) {
+			r.takeAway()
+			return
+		}
+		r.free(1 + w.rand.Uint64N(uint64(w.Workers)))
 		w.misfortunes()
 	case 7:
 		if w.Store == Losing {
@@ -209,6 +213,31 @@ func (r *redis) closeCall() {
 		d.restart(0)
 		w.after(lease+w.upTo(1000), func() { d.restart(0) })
 		w.after(lease+w.upTo(2000), func() { d.offset = -w.upTo(2000); d.repaired() })
+	})
+}
+
+// takeAway lets an operator take a worker id from a daemon that does not hear of it. Somebody else asks for one, and then the pool is lost: the
+// first one proves by its window that it had it.
+func (r *redis) takeAway() {
+	w := r.w
+	d, other := w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)]
+	win, serves := d.windows[0]
+	if d == other || !d.up || d.paused || !serves {
+		return
+	}
+	d.cutOff = w.now + 4*heartbeat
+	w.after(heartbeat+w.upTo(heartbeat), func() {
+		if !w.calm {
+			r.free(win.worker)
+			other.restart(w.upTo(100))
+		}
+	})
+	w.after(3*heartbeat, func() {
+		if !w.calm {
+			r.lose(0)
+			d.cutOff = 0
+			other.cutOff = w.now + w.upTo(lease)
+		}
 	})
 }
 

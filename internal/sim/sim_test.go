@@ -11,7 +11,7 @@ import (
 const (
 	seeds, minutes         = 60, 10 // of the mutants, and of the store in memory
 	redisSeeds             = 15     // of each other kind of run
-	scriptSeeds            = 80     // of the scripts' mutants: one of them takes 61
+	scriptSeeds            = 80     // of the scripts' mutants: one of them takes 45
 	soakSeeds, soakMinutes = 2000, 30
 )
 

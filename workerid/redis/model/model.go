@@ -82,6 +82,7 @@ const (
 	HistoryWithoutToken         // a second loss on one server is not told from the first
 	RollBackNotNoticed          // an own record that is too old counts
 	NoEpsilon                   // clocks are believed
+	FreedAtOnce                 // what an operator takes away is granted before its holder's window is over
 	end
 )
 
@@ -98,7 +99,7 @@ func (m Mutant) String() string {
 	return [...]string{
 		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no token", "blind renewal", "no floor",
 		"reclaim without prev > now + eps", "history without replid", "mark lowered by extend", "release not checked",
-		"history without token", "roll-back not noticed", "eps = 0",
+		"history without token", "roll-back not noticed", "eps = 0", "operator's release grants at once",
 	}[m]
 }
 

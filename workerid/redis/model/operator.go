@@ -89,6 +89,9 @@ func (s *Server) Free(c script.Free, now int64) (script.Freed, error) {
 	f.Mark = r.record(c.Worker).Mark
 	delete(s.Keys.Clients, c.Worker)
 	s.Keys.IDs[c.Worker] = score(max(r.now, r.floor, f.Mark))
+	if s.Mutant == FreedAtOnce {
+		s.Keys.IDs[c.Worker] = score(max(r.now, r.floor))
+	}
 	return f, nil
 }
 
