@@ -171,6 +171,9 @@ func (r *redis) wipe(what int) {
 func (r *redis) lose(what int) {
 	s := r.master
 	r.run(s, func() {
+		if r.w.calm { // the server stood still until now
+			return
+		}
 		k := &s.Keys
 		switch what {
 		case 0, 1:
