@@ -275,7 +275,8 @@ func TestProcessHangupDoesNotStopIt(t *testing.T) {
 }
 
 func TestProcessUnreadyDuringShutdownDelay(t *testing.T) {
-	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", "300ms")
+	t.Parallel()
+	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", "2s")
 	status := func() int {
 		resp, err := http.Get("http://" + p.http + "/readyz")
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // What has arrived when the daemon is told to stop is answered, even on a connection that was not accepted yet.
 func TestDrainAnswersWhatHasArrived(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		for round := range 10 {
+		for round := range 4 {
 			r := start(t, m, p, nil)
 			var clients []*client
 			for i := range 30 {

@@ -76,7 +76,7 @@ func TestCollectionsAreNotHeldUp(t *testing.T) {
 		var before, after runtime.MemStats
 		collect := func(what string) {
 			runtime.ReadMemStats(&before)
-			const n = 10
+			const n = 3
 			for range n {
 				runtime.GC()
 			}
