@@ -63,7 +63,7 @@ func leaseAndRun(command []string) int {
 	signal.Notify(signals, Signals()...)
 	code, err := Run(Config{
 		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: redis.Heartbeat(c.Lease),
-		Margin: 300 * time.Millisecond, StopTimeout: 500 * time.Millisecond, Command: command, Replacement: "{}", Signals: signals,
+		Margin: 300 * time.Millisecond, StopTimeout: time.Second, Command: command, Replacement: "{}", Signals: signals,
 		Now: func() int64 { return time.Now().UnixMilli() }, Log: log, cgroups: os.Getenv("LEASERUN_CGROUPS"),
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a condition may take to come true before a test fails.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A Server is a redis-server process, or none while it is killed. Its port stays the same.
 type Server struct {
