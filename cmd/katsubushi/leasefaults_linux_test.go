@@ -76,14 +76,12 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 // another daemon, which issues. Then the client reads.
 func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
+	server := redistest.Start(t)
+	url := server.URL()
 	initAlone(t, url)
 	c := census{lanes: 1, pace: time.Millisecond}
-	first, second := launchLeasing(t, url, alone...), launchLeasing(t, url, alone...)
-	await(t, "one of them has the worker id", func() bool { return first.came("serving")+second.came("serving") > 0 })
-	if second.came("serving") > 0 {
-		first, second = second, first
-	}
+	way := redistest.NewProxy(t, server.Addr())
+	first := launchLeasing(t, strings.Replace(url, server.Addr(), way.Addr(), 1), alone...)
 	first.waitListening(t)
 	conn := dial(t, "tcp", first.addr)
 	lines := 0
@@ -96,11 +94,11 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 			break
 		}
 	}
-	var freed redis.Freed
-	runLease(t, url, &freed, append(append([]string{"release"}, alone...), "1")...)
-	second.waitListening(t)
+	way.Refuse(true)
+	way.Cut()
+	second := launchLeasing(t, url, alone...)
+	second.waitListening(t) // when the first one's window is over
 	l := c.load(t, second.addr, 2, 20)
-	await(t, "the first one's window is over", func() bool { return time.Now().After(freed.Until) })
 	l.awaitMore(t, 1000)
 
 	conn.SetDeadline(time.Now().Add(60 * time.Second))
