@@ -284,7 +284,7 @@ func (m *Machine) extended(now Moment, e Extended) {
 		if e.Err == nil {
 			r = e.Results[k]
 		}
-		m.extendedLane(now, i, r)
+		m.extendedLane(i, r)
 		l := &m.lanes[i]
 		stale := l.held && l.grant.Hi < now.ID // as after a pause of this process while the call was under way
 		failed = failed || l.failing || stale
@@ -298,7 +298,7 @@ func (m *Machine) extended(now Moment, e Extended) {
 	m.failures++
 }
 
-func (m *Machine) extendedLane(now Moment, i int, r Result) {
+func (m *Machine) extendedLane(i int, r Result) {
 	l := &m.lanes[i]
 	switch {
 	case errors.Is(r.Err, ErrShared):

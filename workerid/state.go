@@ -19,11 +19,6 @@ const (
 	Sealed
 )
 
-// States is all of them, for metrics that have one series for each.
-func States() []State {
-	return []State{Acquiring, Waiting, Serving, Degraded, Draining, Exhausted, Sealed}
-}
-
 func (s State) String() string {
 	return [...]string{"acquiring", "waiting", "serving", "degraded", "draining", "exhausted", "sealed"}[s]
 }

@@ -54,7 +54,7 @@ func (c *checker) check(s *setup, output string, began, ended time.Time) (string
 	if err := lines.Err(); err != nil {
 		return "", err
 	}
-	if err := t.complete(s, c.plain); err != nil {
+	if err := t.complete(s); err != nil {
 		return "", err
 	}
 	return t.summary(), nil
@@ -133,7 +133,7 @@ func (c *checker) ids(s *setup, t *transcript, values []string, began, ended tim
 }
 
 // complete says what a set-up should have done and did not.
-func (t *transcript) complete(s *setup, plain bool) error {
+func (t *transcript) complete(s *setup) error {
 	for what := range strings.FieldsSeq(s.does) {
 		switch {
 		case what == "get" && t.gets < minGets:

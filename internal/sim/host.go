@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
@@ -250,6 +249,5 @@ func (d unsynced) Open(path string, create bool) (static.File, error) {
 	return unsyncedFile{f}, nil
 }
 
-func (d unsynced) SyncDir(dir string) error { return d.Disk.SyncDir(filepath.Clean(dir)) }
-func (unsyncedFile) Sync() error            { return nil }
-func (unsyncedFile) Datasync() error        { return nil }
+func (unsyncedFile) Sync() error     { return nil }
+func (unsyncedFile) Datasync() error { return nil }

@@ -43,8 +43,6 @@ func (r *redis) fault() {
 		} else {
 			r.misleadClock(x)
 		}
-	case 9:
-		r.comeback()
 	case 8:
 		if w.Store == Losing {
 			r.wipe(w.rand.IntN(6))
@@ -52,6 +50,8 @@ func (r *redis) fault() {
 		} else {
 			r.misleadClock(x)
 		}
+	case 9:
+		r.comeback()
 	}
 }
 

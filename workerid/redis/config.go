@@ -35,9 +35,6 @@ type Config struct {
 	Min, Max uint64        // the pool's worker ids
 	Lease    time.Duration // how far a window reaches into the future; default 1 min. At least four times Epsilon
 
-	// MaxLease is the longest lease of anyone else who uses the worker ids. Default: Lease, and at least 10 min with HoldRaus.
-	MaxLease time.Duration
-
 	// HoldRaus is the namespace of clients of raus, kayac/go-katsubushi's daemons, that use the same worker ids: their locks are held as well,
 	// on the same Redis. Empty: there are none. What they are good for and what not is in docs/MIGRATING.md. The lease is at most 5 min then.
 	HoldRaus string
@@ -84,10 +81,6 @@ func (c *Config) defaults() {
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
-	c.MaxLease = max(c.MaxLease, c.Lease)
-	if c.HoldRaus != "" {
-		c.MaxLease = max(c.MaxLease, rausExpiry)
-	}
 	if c.MaxSkew == 0 {
 		c.MaxSkew = DefaultMaxSkew
 	}
@@ -120,9 +113,17 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
+// maxLease is the longest lease of anyone who uses the worker ids.
+func (c *Config) maxLease() time.Duration {
+	if c.HoldRaus != "" {
+		return max(c.Lease, rausExpiry)
+	}
+	return c.Lease
+}
+
 func (c *Config) terms() script.Terms {
 	return script.Terms{
-		Fingerprint: c.Fingerprint(), Lease: c.Lease.Milliseconds(), MaxLease: c.MaxLease.Milliseconds(), MaxSkew: c.MaxSkew.Milliseconds(),
+		Fingerprint: c.Fingerprint(), Lease: c.Lease.Milliseconds(), MaxLease: c.maxLease().Milliseconds(), MaxSkew: c.MaxSkew.Milliseconds(),
 		Epsilon: script.Epsilon(c.MaxSkew.Milliseconds()), Replicas: c.Replicas, Min: c.Min, Max: c.Max,
 	}
 }

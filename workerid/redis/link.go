@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -220,5 +219,3 @@ func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, 
 	}
 	return addr, nodes, nil
 }
-
-func contains(list []string, s string) bool { return slices.Contains(list, s) }

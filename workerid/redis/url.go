@@ -180,7 +180,7 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 		}
 		t.seeds[0], t.seeds[i] = t.seeds[i], t.seeds[0]
 		for _, n := range nodes { // a cluster moves; its nodes of today may be all that is left of it tomorrow
-			if len(t.seeds) < 64 && !contains(t.seeds, n) {
+			if len(t.seeds) < 64 && !slices.Contains(t.seeds, n) {
 				t.seeds = append(t.seeds, n)
 			}
 		}

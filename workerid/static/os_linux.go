@@ -82,9 +82,6 @@ func readClocks() Clocks {
 		return processClocks()
 	}
 	wall := time.Now()
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		boot = nil
-	}
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return Clocks{Wall: wall.UnixMilli(), Boot: t.Nano() / int64(time.Millisecond), BootID: strings.TrimSpace(string(boot))}
 }

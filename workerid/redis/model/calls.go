@@ -9,10 +9,9 @@ import (
 	"github.com/katsubushi/katsubushi/workerid/redis/script"
 )
 
-func score(ms int64) float64          { return float64(ms) / 1000 }
-func millis(score float64) int64      { return int64(math.Floor(score*1000 + 0.5)) }
-func itoa(n int64) string             { return strconv.FormatInt(n, 10) }
-func known(t []string, s string) bool { return slices.Contains(t, s) }
+func score(ms int64) float64     { return float64(ms) / 1000 }
+func millis(score float64) int64 { return int64(math.Floor(score*1000 + 0.5)) }
+func itoa(n int64) string        { return strconv.FormatInt(n, 10) }
 
 // Acquire is acquire.lua. now is the server's clock, Unix ms.
 func (s *Server) Acquire(c script.Acquire, now int64) (script.Acquired, error) {
@@ -58,7 +57,7 @@ func (s *Server) Acquire(c script.Acquire, now int64) (script.Acquired, error) {
 func (r *run) unheard(c script.Acquire, a *script.Acquired) (found bool) {
 	for w := c.From; w <= c.To; w++ {
 		rec := r.record(w)
-		if r.Keys.Clients[w] == c.Owner && known(c.Known, rec.Token) && rec.Mark > r.now+r.t.Epsilon {
+		if r.Keys.Clients[w] == c.Owner && slices.Contains(c.Known, rec.Token) && rec.Mark > r.now+r.t.Epsilon {
 			a.Worker, a.Lo, a.Hi = w, rec.Lo, rec.Mark
 			return true
 		}
@@ -110,7 +109,7 @@ func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
 	states := make([]state, len(c.Lanes))
 	for i, l := range c.Lanes {
 		rec := r.record(l.Grant.Worker)
-		states[i] = state{rec, s.Keys.Clients[l.Grant.Worker] == l.Grant.Owner, known(l.Known, rec.Token)}
+		states[i] = state{rec, s.Keys.Clients[l.Grant.Worker] == l.Grant.Owner, slices.Contains(l.Known, rec.Token)}
 		if s.Mutant == NoToken {
 			states[i].asked = true
 		}
@@ -188,7 +187,7 @@ func (s *Server) Release(c script.Release, now int64) (script.Server, error) {
 		r.begin()
 	}
 	r.save()
-	ok := mine && known(c.Known, rec.Token) && rec.Lo-1 <= c.Last && c.Last <= rec.Mark
+	ok := mine && slices.Contains(c.Known, rec.Token) && rec.Lo-1 <= c.Last && c.Last <= rec.Mark
 	if s.Mutant == ReleaseNotChecked {
 		ok = true
 	}

@@ -118,6 +118,7 @@ type run struct {
 	existed, initialised, lost bool
 }
 
+// While yaraus clients are about, ms.
 const (
 	yarausSlack = 5000
 	yarausLease = 1800000
