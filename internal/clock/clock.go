@@ -16,7 +16,7 @@ import (
 type Clock struct {
 	base   time.Time    // its monotonic reading is the zero of the id clock
 	offset atomic.Int64 // Unix ns at base
-	behind atomic.Int64 // wall − id clock at the last comparison, ns
+	apart  atomic.Int64 // wall − id clock at the last comparison, ns
 	steps  [NumKinds]atomic.Uint64
 }
 
@@ -35,8 +35,8 @@ func (c *Clock) Now() int64 {
 // Steps counts the adjustments of one kind.
 func (c *Clock) Steps(k Kind) uint64 { return c.steps[k].Load() }
 
-// Behind is how far the wall clock was ahead of the id clock (negative: behind) when they were last compared.
-func (c *Clock) Behind() time.Duration { return time.Duration(c.behind.Load()) }
+// Difference is wall clock − id clock when they were last compared.
+func (c *Clock) Difference() time.Duration { return time.Duration(c.apart.Load()) }
 
 // Run compares the clock with the wall clock every second until ctx ends. position is the last Unix ms that ids were issued from:
 // the clock is never taken back below it.
@@ -65,7 +65,7 @@ func (c *Clock) Run(ctx context.Context, position func() int64, log *slog.Logger
 
 func (c *Clock) apply(s Sample, a Adjustment, log *slog.Logger) {
 	c.offset.Add(int64(a.By))
-	c.behind.Store(s.Wall - s.Clock - int64(a.By))
+	c.apart.Store(s.Wall - s.Clock - int64(a.By))
 	if a.By != 0 {
 		c.steps[a.Kind].Add(1)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/workerid/redis"
 )
 
-// Config is everything that a Daemon is told. Nothing in it has a meaning of its own when zero, except where it says so.
+// Config is everything that a Daemon is told. A field that is zero is taken at its word, not for a default, unless its comment says otherwise.
 type Config struct {
 	Version string // N.N.N, the first not 0: memcached's clients parse it
 	Log     *slog.Logger

@@ -58,8 +58,8 @@ func (s *sideServer) close() {
 	}
 }
 
-// New checks the configuration and binds the HTTP ports; nothing is served before Run. An error means that the daemon cannot start: an
-// invalid setting (see Config.Validate) or an address in use.
+// New checks the configuration, binds the HTTP ports and opens the store of the windows; nothing is served before Run. An error means that
+// the daemon cannot start: an invalid setting (see Config.Validate), an address in use, a state file that must not be used.
 func New(c Config) (*Daemon, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -72,26 +72,14 @@ func New(c Config) (*Daemon, error) {
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
-	err := d.loadSecrets()
-	if err == nil {
-		err = d.configureSessions()
-	}
-	if err == nil {
-		err = d.chooseEngine()
-	}
-	if err == nil {
-		err = d.listenHTTP()
-	}
-	if err == nil {
-		err = d.checkAddress()
-	}
-	if err == nil {
-		d.store, err = d.openStore()
-	}
-	if err != nil {
-		d.http.close()
-		d.debug.close()
-		return nil, err
+	for _, prepare := range []func() error{
+		d.loadSecrets, d.configureSessions, d.chooseEngine, d.listenHTTP, d.checkAddress, d.openStore,
+	} {
+		if err := prepare(); err != nil {
+			d.http.close()
+			d.debug.close()
+			return nil, err
+		}
 	}
 	d.keeper = d.newKeeper()
 	return d, nil

@@ -28,23 +28,25 @@ type store interface {
 }
 
 // openStore opens what remembers the windows of the worker ids.
-func (d *Daemon) openStore() (store, error) {
+func (d *Daemon) openStore() (err error) {
 	c := &d.c
-	if c.Redis.URL != "" {
+	switch {
+	case c.Redis.URL != "":
 		r := c.redisConfig()
 		r.Now = d.clock.Now
-		return redis.Open(r)
-	}
-	if c.StateDir == "" {
+		d.store, err = redis.Open(r)
+	case c.StateDir == "":
 		c.Log.Warn("no state directory: ids may repeat if this host's clock goes back between two runs")
-		return static.NewEphemeral(static.EphemeralConfig{
+		d.store, err = static.NewEphemeral(static.EphemeralConfig{
 			Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim,
 		})
+	default:
+		d.store, err = static.Open(static.Config{
+			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead,
+			Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
+		})
 	}
-	return static.Open(static.Config{
-		Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead,
-		Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
-	})
+	return err
 }
 
 // newKeeper makes the keeper of the leases.

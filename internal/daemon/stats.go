@@ -22,7 +22,7 @@ func (d *Daemon) counts() (sum protocol.Counts) {
 	return sum
 }
 
-// stats emits a group of memcached's statistics. An unknown group is not one of ours.
+// stats emits a group of memcached's statistics, and reports whether there is such a group.
 func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	var list []httpapi.Stat
 	switch string(group) {
@@ -94,15 +94,16 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("threads", d.c.Loops)
 
 	add("engine", d.engine.Name())
-	add("ready", d.ready() == nil)
-	if err := d.ready(); err != nil {
-		add("not_ready_reason", err.Error())
+	refusal := d.ready()
+	add("ready", refusal == nil)
+	if refusal != nil {
+		add("not_ready_reason", refusal.Error())
 	}
 	for r := range issuer.NumReasons {
 		add("refused_"+r.String(), d.issuer.Refused(r))
 	}
 	add("idle_closed_connections", d.connections.IdleClosed.Load())
-	add("clock_difference_ms", d.clock.Behind().Milliseconds())
+	add("clock_difference_ms", d.clock.Difference().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
 	if d.encrypted() {
 		add("tls_certificate_days_left", int64(time.Until(d.tls.Expires())/(24*time.Hour)))
@@ -184,7 +185,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		BytesWritten:        d.connections.BytesWritten.Load(),
 		Ready:               d.ready() == nil,
 		Lanes:               d.lanes(now),
-		ClockDifference:     d.clock.Behind().Seconds(),
+		ClockDifference:     d.clock.Difference().Seconds(),
 
 		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
 
