@@ -46,14 +46,14 @@ func settings() []setting {
 			help: "`directory`, on a local disk, where the windows of the worker ids are recorded; default $STATE_DIRECTORY, which systemd sets"},
 		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool { return &o.AnyDisk }),
 			help: "accept a state directory on a file system that may forget what it has synced"},
-		{name: "claim", def: "on", field: "Claim", set: setClaim,
+		{name: "claim", def: "on", field: "Claim", set: either(func(o *options) *bool { return &o.Claim }, "on", "off"),
 			help: "on: refuse to start beside another daemon of this host that has the worker id; off"},
 		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration { return &o.MaxRunAhead }),
 			help: "how far ahead of the clock ids may be issued"},
 
 		{name: "datacenter-id", set: setDatacenter,
 			help: "datacenter `id` of the twitter layout, 0 to 31; worker ids are then 0 to 31 too"},
-		{name: "sequence-start", def: "zero", set: setSequenceStart,
+		{name: "sequence-start", def: "zero", set: either(func(o *options) *bool { return &o.RandomStart }, "random", "zero"),
 			help: "where a tick's sequence starts when ids are rare: zero, or random, so that ids spread evenly over shards"},
 
 		{name: "port", kayac: true, def: "11212", field: "Port", set: number(func(o *options) *int { return &o.Port }),
@@ -107,7 +107,7 @@ func settings() []setting {
 	return slices.Concat(list, redisSettings(), layoutSettings())
 }
 
-// A parsed command line: the options, what is left after the flags, and what was wrong.
+// parsed is a command line: the options, what is left after the flags, and what was wrong.
 type parsed struct {
 	options
 	args     []string
@@ -118,7 +118,7 @@ type parsed struct {
 }
 
 // parse reads the flags of a list of settings and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
-// subcommand's own flags. The error is flag.ErrHelp.
+// subcommand's own flags. The only error is flag.ErrHelp.
 func parse(all []setting, args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
 	p := &parsed{given: map[string]bool{}, names: map[string]string{}, failed: map[string]bool{}}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
@@ -271,6 +271,17 @@ func oneOf(field func(*options) *string, names ...string) func(*options, string)
 	}
 }
 
+// either is a choice of two words that mean true and false.
+func either(field func(*options) *bool, yes, no string) func(*options, string) error {
+	return func(o *options, v string) error {
+		if v != yes && v != no {
+			return fmt.Errorf("%s or %s allowed", yes, no)
+		}
+		*field(o) = v == yes
+		return nil
+	}
+}
+
 // notYet is for flags that kayac/go-katsubushi has and this release does not; harmless is the value that asks for nothing.
 func notYet(what, harmless string) func(*options, string) error {
 	return func(_ *options, v string) error {
@@ -281,6 +292,9 @@ func notYet(what, harmless string) func(*options, string) error {
 	}
 }
 
+// maxLanes bounds a range of worker ids: a slip of the finger should not make millions of lanes.
+const maxLanes = 1024
+
 func setWorkerIDs(o *options, v string) error {
 	for part := range strings.SplitSeq(v, ",") {
 		from, to, isRange := strings.Cut(part, "-")
@@ -289,29 +303,13 @@ func setWorkerIDs(o *options, v string) error {
 		}
 		lo, err1 := strconv.ParseUint(from, 10, 32)
 		hi, err2 := strconv.ParseUint(to, 10, 32)
-		if err1 != nil || err2 != nil || lo > hi || hi-lo >= 1024 {
+		if err1 != nil || err2 != nil || lo > hi || hi-lo >= maxLanes {
 			return errors.New("a worker id such as 7, a range such as 1-4 or a list such as 1,5,9 is allowed")
 		}
 		for id := lo; id <= hi; id++ {
 			o.WorkerIDs = append(o.WorkerIDs, id)
 		}
 	}
-	return nil
-}
-
-func setClaim(o *options, v string) error {
-	if v != "on" && v != "off" {
-		return errors.New("on or off allowed")
-	}
-	o.Claim = v == "on"
-	return nil
-}
-
-func setSequenceStart(o *options, v string) error {
-	if v != "zero" && v != "random" {
-		return errors.New("zero or random allowed")
-	}
-	o.RandomStart = v == "random"
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 // healthcheckTimeout bounds the whole check, so that a hung daemon is an unhealthy one.
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheck asks the daemon that the same flags and environment would start whether it lives. It exits with 0 or 1.
+// healthcheck asks the daemon that the same flags and environment would start whether it lives, and exits with 0 if it does.
 func healthcheck(args []string, getenv func(string) string, stderr io.Writer) int {
 	var ready bool
 	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
@@ -45,12 +45,14 @@ func (p *parsed) ask(ready bool) error {
 	if p.Sock != "" {
 		network, address = "unix", p.Sock
 	}
-	conn, err := net.DialTimeout(network, address, healthcheckTimeout)
+	deadline := time.Now().Add(healthcheckTimeout)
+	dialer := net.Dialer{Deadline: deadline}
+	conn, err := dialer.Dial(network, address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(healthcheckTimeout))
+	conn.SetDeadline(deadline)
 	if p.TLSCert != "" && p.Sock == "" {
 		if conn, err = p.encrypt(conn); err != nil {
 			return err

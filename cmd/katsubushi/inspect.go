@@ -59,7 +59,7 @@ func inspect(args []string, getenv func(string) string, stdout, stderr io.Writer
 		if asJSON {
 			json.NewEncoder(stdout).Encode(inspected{s, parts.Time, parts.Worker, parts.Sequence})
 		} else {
-			fmt.Fprintf(table, "%s\t%s\t%d\t%d\n", s, parts.Time.Format("2006-01-02T15:04:05.000Z"), parts.Worker, parts.Sequence)
+			fmt.Fprintf(table, "%s\t%s\t%d\t%d\n", s, parts.Time.Format(millisecond), parts.Worker, parts.Sequence)
 		}
 	}
 	table.Flush()

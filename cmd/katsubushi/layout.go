@@ -35,13 +35,11 @@ func layoutSettings() []setting {
 			}},
 		{name: "epoch", field: "Layout", help: "`time` at which the time field is 0, Unix ms or 2015-01-01T00:00:00Z; default the layout's",
 			set: func(o *options, v string) error {
-				ms, err := strconv.ParseInt(v, 10, 64)
-				if t, e := time.Parse(time.RFC3339Nano, v); e == nil {
-					ms, err = t.UnixMilli(), nil
-				}
+				t, err := parseTime(v)
 				if err != nil {
 					return errors.New("a time such as 2015-01-01T00:00:00Z, or Unix milliseconds, allowed")
 				}
+				ms := t.UnixMilli()
 				o.layout.epoch = &ms
 				return nil
 			}},
@@ -60,6 +58,17 @@ func layoutSettings() []setting {
 		{name: "sequence-bits", field: "Layout", help: "`bits` of the sequence; default the layout's",
 			set: bits(func(o *options) **uint8 { return &o.layout.sequenceBits })},
 	}
+}
+
+// millisecond is how times are printed, in UTC.
+const millisecond = "2006-01-02T15:04:05.000Z"
+
+// parseTime takes a time, or Unix milliseconds.
+func parseTime(s string) (time.Time, error) {
+	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.UnixMilli(ms), nil
+	}
+	return time.Parse(time.RFC3339Nano, s)
 }
 
 func bits(field func(*options) **uint8) func(*options, string) error {

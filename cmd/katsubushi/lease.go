@@ -204,5 +204,5 @@ func moment(t time.Time) string {
 	if t.IsZero() || t.Unix() == 0 {
 		return "-"
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	return t.UTC().Format(millisecond)
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -87,10 +86,7 @@ func parseMark(s string) (time.Time, error) {
 	if s == "now" {
 		return time.Now(), nil
 	}
-	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return time.UnixMilli(ms), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
+	t, err := parseTime(s)
 	if err != nil {
 		return t, errors.New("now, Unix milliseconds or a time such as 2015-01-01T00:00:00Z is needed")
 	}
@@ -117,7 +113,7 @@ func printStates(infos []static.Info, asJSON bool, stdout io.Writer) int {
 		fmt.Fprintln(table, "WORKER ID\tIDS ARE ISSUED ABOVE\tWRITES\tLAYOUT\tFILE")
 	}
 	for _, i := range infos {
-		s := shown{i.Path, i.Worker, i.Mark.Format("2006-01-02T15:04:05.000Z"), i.Generation, i.Fingerprint, i.Machine, i.Damage, ""}
+		s := shown{i.Path, i.Worker, i.Mark.Format(millisecond), i.Generation, i.Fingerprint, i.Machine, i.Damage, ""}
 		note := i.Path
 		if len(i.Damage) > 0 {
 			note += " (one copy is damaged, the other is used: " + strings.Join(i.Damage, "; ") + ")"
