@@ -128,7 +128,7 @@ func (c *comparison) prepare() (err error) {
 func (c *comparison) choosePeers() error {
 	worker := 1
 	nextWorker := func() int {
-		if worker += 4; worker > 1019 {
+		if worker += 4; worker+3 > 1023 { // the largest that there is
 			worker = 1
 		}
 		return worker

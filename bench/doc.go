@@ -1,4 +1,4 @@
-// Bench measures id servers beside memcached and redis, and aims load at a single server.
+// Command bench measures id servers beside memcached and redis, and aims load at a single server.
 //
 // # Comparing
 //

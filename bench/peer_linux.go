@@ -61,8 +61,8 @@ func redisPeer() peer {
 	}}
 }
 
-// oursPeer is the daemon with one engine, under the name that -servers gave it. Every process of it gets four worker ids of its own: four, since one core can issue
-// more than the four million ids a second that one worker id has.
+// oursPeer is the daemon with one engine, under the name that -servers gave it. Every process of it gets four worker ids of its own, since
+// one core can issue more than the four million ids a second that one worker id has.
 func oursPeer(name, binary, engine string, nextWorker func() int) peer {
 	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
 		w := nextWorker()

@@ -158,7 +158,7 @@ func (s *Snowflake) Position() int64 {
 	return s.epoch + int64((next-1)>>s.seqBits+1)*s.unit - 1
 }
 
-// Next is the first Unix ms of the tick of the next free id, which Take will not pass below: ErrAhead lasts until limit reaches it.
+// Next is the first Unix ms of the tick of the next free id: no Take issues below it, and ErrAhead lasts until limit reaches it.
 func (s *Snowflake) Next() int64 {
 	return s.epoch + int64(s.next.Load()&^sealed>>s.seqBits)*s.unit
 }

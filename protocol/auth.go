@@ -19,7 +19,7 @@ const (
 // locked tells whether the client still has to say who it is.
 func (s *Session) locked() bool { return s.config.Auth != nil && !s.trusted }
 
-// authenticate checks credentials and counts.
+// authenticate checks credentials, and counts those that are wrong.
 func (s *Session) authenticate(t *turn, user, password []byte) bool {
 	if !s.config.Auth(user, password) {
 		t.add(AuthErrors, 1)

@@ -58,11 +58,11 @@ var (
 // A Store hands out windows. Those of one worker id never overlap, whatever becomes of the daemons. What that takes of a store is
 // listed in the package comment and tested by package storetest.
 //
-// One daemon calls a Store from one goroutine at a time for each method; calls of different methods may overlap. A Store keeps by
-// itself what it must remember between calls, such as the requests that it has no answer to. A call that outlives ctx may return
-// late or not at all, as a disk may; the Keeper waits for it elsewhere.
+// Calls come from several goroutines, and may overlap: a Keeper has one Acquire and one Extend under way at most, and the Releases of all
+// its lanes at once. A Store keeps by itself what it must remember between calls, such as the requests that it has no answer to. A call that
+// outlives ctx may return late or not at all, as a disk may; the Keeper waits for it elsewhere.
 type Store interface {
-	// Acquire grants a worker id of the range that nobody else holds.
+	// Acquire grants a worker id of the range that nobody else holds; ErrNoID if there is none.
 	Acquire(ctx context.Context, want Request) (Grant, error)
 	// Extend lengthens all held grants in one round trip: one Result for each, in order, or an error that holds for all of them.
 	// The windows that it returns are already recorded.

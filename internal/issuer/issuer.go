@@ -52,10 +52,11 @@ type Config struct {
 	Random   bool                // see generator.Options.RandomStart
 	Now      func() int64        // the id clock, Unix ms; asked only when a Mint finds no id at the moment it was given
 	Sleep    func(time.Duration) // time.Sleep, or a test's
-	Stats    func(group []byte, emit func(name, value string)) bool
+	Stats    func(group []byte, emit func(name, value string)) bool // see protocol.Handler
 }
 
-// An Issuer holds the lanes. All of its methods may be called while handlers mint, Publish, Extend and Seal from one goroutine at a time.
+// An Issuer holds the lanes. All of its methods may be called while handlers mint; Publish, Extend and Seal from one goroutine at a time.
+// Lanes are counted from 0; a number that is too large panics.
 type Issuer struct {
 	c        Config
 	runAhead int64
@@ -93,7 +94,8 @@ func (is *Issuer) Extend(lane int, lo, hi int64) error {
 	return g.Extend(lo, hi)
 }
 
-// Seal ends a lane's generator: no id of it is issued after Seal has returned. last is the last Unix ms that ids were issued from.
+// Seal ends a lane's generator: no id of it is issued after Seal has returned. last is the last Unix ms that ids were issued from, 0 if the
+// lane is empty.
 func (is *Issuer) Seal(lane int) (last int64) {
 	g := is.Generator(lane)
 	if g == nil {
@@ -111,7 +113,7 @@ func (is *Issuer) Lanes() int { return len(is.lanes) }
 // Refused counts the Mints that were refused for a reason.
 func (is *Issuer) Refused(r Reason) uint64 { return is.refused[r].Load() }
 
-// Position is the latest position of all lanes, Unix ms: no id lies after it. It is 0 before the first id.
+// Position is the latest position of the generators in the lanes, Unix ms: no id of theirs lies after it. It is 0 while there are none.
 func (is *Issuer) Position() int64 {
 	var last int64
 	for i := range is.lanes {

@@ -19,7 +19,7 @@ type Session interface {
 
 // An Engine serves connections. Serve owns the listeners from the call on and returns when ctx has ended and every connection is
 // answered and closed, or forcibly closed after Config.DrainTimeout. open makes the session of a new connection; loop tells on which
-// of the engine's event loops, 0..len(lns)-1, the connection lives. The file of a unix socket is removed when its listener closes.
+// of the engine's event loops, 0..len(lns)-1, the connection lives. The file of a unix socket is removed just before its listener closes.
 type Engine interface {
 	Name() string
 	Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error

@@ -48,7 +48,7 @@ type Pool struct {
 // A record is never deleted and its mark never lowered, except to what a sealed generator reported.
 type record struct {
 	mark  int64  // no id up to here may be granted again
-	lo    int64  // start of the holder's first window: the mark is never lowered below it
+	lo    int64  // start of the holder's window: the mark is never lowered below lo − 1
 	until int64  // the lease ends: the holder may extend it later too, as long as nobody else came
 	owner string // "" when it was given back
 	token string // of the last request that changed the record
@@ -57,7 +57,7 @@ type record struct {
 // NewPool makes a pool whose worker ids were never used.
 func NewPool(c Config) *Pool { return &Pool{c: c, records: map[uint64]*record{}} }
 
-// Acquire grants the free worker id whose next window starts first. token names the request.
+// Acquire grants the free worker id whose next window starts first, or returns workerid.ErrNoID. token names the request.
 func (p *Pool) Acquire(want workerid.Request, token string) (workerid.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *Pool) Release(g workerid.Grant, last int64, known []string) error {
 	return nil
 }
 
-// A Client is a daemon's side: a workerid.Store. What it knows between calls are the tokens of its requests.
+// A Client is a daemon's side: a workerid.Store, for any goroutine. What it knows between calls are the tokens of its requests.
 type Client struct {
 	Pool   *Pool
 	Token  func() string // a new token, unique even among copies of this process; default random

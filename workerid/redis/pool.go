@@ -13,7 +13,8 @@ import (
 	"github.com/katsubushi/katsubushi/workerid/redis/script"
 )
 
-// A Pool is an operator's side of a pool of worker ids. Its times are those of Redis's clock.
+// A Pool is an operator's side of a pool of worker ids. Its times are those of Redis's clock. It may be used from any goroutine; calls are
+// carried out one after the other. Their errors are those of a Store.
 type Pool struct {
 	c    Config
 	wire *wire

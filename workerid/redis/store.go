@@ -101,8 +101,8 @@ func (s *Store) acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 	})
 }
 
-// Extend lengthens all held grants in one round trip. Before an error that is not one of those of Acquire it may have been carried out,
-// and the next call takes account of it.
+// Extend lengthens all held grants in one round trip. When the error is not one that Acquire names, it may have been carried out all the
+// same, and the next call takes account of it.
 func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	if s.raus != nil {
 		return s.extendBesideRaus(ctx, held)
@@ -193,7 +193,7 @@ func (s *Store) explain(err error) error {
 
 // confirm sees to it that enough replicas have what was written.
 func (s *Store) confirm(r script.Server, asked int64, have int) error {
-	err := error(nil)
+	var err error
 	if have < r.Needed {
 		have, err = s.wire.confirm(r.Needed, have)
 	}
