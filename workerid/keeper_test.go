@@ -211,10 +211,7 @@ func TestKeeperOutage(t *testing.T) {
 	}
 }
 
-func TestKeeperStartsWithoutAStore(t *testing.T) {
-	keep(t, 2, func(b *bed) {
-		b.is(workerid.Serving, workerid.Serving)
-	})
+func TestKeeperAcquiresOnceTheStoreIsBack(t *testing.T) {
 	keep(t, 1, func(b *bed) {
 		b.store.fail(workerid.ErrLost)
 		b.pass(20 * time.Second)

@@ -40,7 +40,7 @@ func (c *census) add(ids []uint64) {
 	}
 }
 
-// newRun is the largest id so far; all that are issued from now on should lie above it, see above.
+// newRun is the largest id so far. All that are issued from now on should lie above it: runMin is the smallest of them.
 func (c *census) newRun() (largest uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

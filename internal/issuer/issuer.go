@@ -52,7 +52,9 @@ type Config struct {
 	Random   bool                // see generator.Options.RandomStart
 	Now      func() int64        // the id clock, Unix ms; asked only when a Mint finds no id at the moment it was given
 	Sleep    func(time.Duration) // time.Sleep, or a test's
-	Stats    func(group []byte, emit func(name, value string)) bool // see protocol.Handler
+
+	// Stats is what Handlers say when they are asked for statistics; see protocol.Handler.
+	Stats func(group []byte, emit func(name, value string)) bool
 }
 
 // An Issuer holds the lanes. All of its methods may be called while handlers mint; Publish, Extend and Seal from one goroutine at a time.

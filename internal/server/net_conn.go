@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	smallBuffer = 512      // input buffer of a connection that is idle or sends a command at a time
-	bigBuffer   = 16 << 10 // one that has more to send
+	smallBuffer = 512           // input buffer of a connection that is idle or sends a command at a time
+	bigBuffer   = 16 << 10      // one that has more to send
 	keepOutput  = 2 * replyFull // a buffer that has grown beyond this is given up, not kept for later
 )
 
