@@ -2,16 +2,10 @@ package main
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,44 +13,21 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-)
 
-// writeCertificate makes a self-signed certificate for 127.0.0.1 with a serial number.
-func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "katsubushi test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return pool
-}
+	"github.com/katsubushi/katsubushi/internal/selfsigned"
+)
 
 func TestProcessTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	roots := writeCertificate(t, cert, key, 1)
+	renew := func(serial int64) *x509.CertPool {
+		roots, err := selfsigned.Write(cert, key, serial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return roots
+	}
+	roots := renew(1)
 	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-engine", "auto", "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
 	_, port, _ := net.SplitHostPort(p.addr)
 	own, err := tls.LoadX509KeyPair(cert, key)
@@ -99,7 +70,7 @@ func TestProcessTLS(t *testing.T) {
 		t.Errorf("healthcheck: %d", code)
 	}
 
-	roots = writeCertificate(t, cert, key, 2)
+	roots = renew(2)
 	if own, err = tls.LoadX509KeyPair(cert, key); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/katsubushi/katsubushi/internal/selfsigned"
 )
 
 const (
@@ -124,7 +126,7 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 	case "unix":
 		args = append(args, "-sock", d.socket)
 	case "tls":
-		if err := writeCertificate(d.cert, d.cert+".key"); err != nil {
+		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
 			return nil, err
 		}
 		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key", "-engine", "auto") // the only one that encrypts
@@ -148,7 +150,7 @@ func plainArguments(d *daemon) ([]string, error) {
 	case "unix":
 		args = []string{"-u", me.Username, "-s", d.socket}
 	case "tls":
-		if err := writeCertificate(d.cert, d.cert+".key"); err != nil {
+		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
 			return nil, err
 		}
 		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")

@@ -35,6 +35,7 @@ var rules = []rule{
 	{"internal/unique", nil, "a checker must not share code with what it checks"},
 	{"internal/authfile", nil, "a file format"},
 	{"internal/faketime", nil, "a tool for tests"},
+	{"internal/selfsigned", nil, "a tool for tests"},
 	{"internal/redistest", []string{"internal/faketime"}, "a tool for tests"},
 	{"internal/leaserun", []string{"workerid"}, "it keeps a lease for another program, whatever the store"},
 	{"internal/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
@@ -43,7 +44,7 @@ var rules = []rule{
 	{"internal/sim", []string{"generator", "internal/issuer", "internal/unique", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
 		"it alone puts the parts together"},
-	{"internal/clienttest", nil, "it looks at the daemon from outside, as clients do"},
+	{"internal/clienttest", []string{"internal/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/daemon", "internal/leaserun", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 }
@@ -53,7 +54,7 @@ var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"workerid/redis", "internal/redistest"}, "one store knows Redis"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/server", "internal/daemon", "internal/clienttest", "cmd/katsubushi", "bench", "workerid/*", "internal/redistest"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/server", "internal/daemon", "internal/clienttest", "cmd/katsubushi", "bench", "workerid/*", "internal/redistest", "internal/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {
