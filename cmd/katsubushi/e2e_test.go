@@ -22,6 +22,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/redistest"
 )
 
 func procKB(t *testing.T, pid int, field string) int64 {
@@ -449,14 +450,8 @@ func TestProcessHasAProcessorBesideItsLoops(t *testing.T) {
 	}
 }
 
-// freePort finds a port that was free a moment ago, for flags in which 0 means off.
+// freePort is a port for flags in which 0 means off.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	return port
+	return strconv.Itoa(redistest.FreePort(t))
 }
