@@ -1,6 +1,7 @@
 package static
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,18 +26,20 @@ type Info struct {
 // Inspect reads all state files of a directory, in the order of their worker ids. It may be used while daemons run; a file that is being
 // written to may then seem to have a damaged copy.
 func Inspect(dir string) ([]Info, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "worker-*.state"))
+	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("static: state directory: %w", err)
 	}
-	if len(paths) == 0 {
+	var infos []Info
+	for _, f := range files {
+		if ok, _ := filepath.Match("worker-*.state", f.Name()); ok {
+			infos = append(infos, inspect(filepath.Join(dir, f.Name())))
+		}
+	}
+	if infos == nil {
 		return nil, fmt.Errorf("static: no state file in %s", dir)
 	}
-	infos := make([]Info, len(paths))
-	for i, path := range paths {
-		infos[i] = inspect(path)
-	}
-	slices.SortFunc(infos, func(a, b Info) int { return int(a.Worker) - int(b.Worker) })
+	slices.SortFunc(infos, func(a, b Info) int { return cmp.Compare(a.Worker, b.Worker) })
 	return infos, nil
 }
 

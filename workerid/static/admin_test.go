@@ -17,6 +17,13 @@ import (
 
 func TestInspect(t *testing.T) {
 	w := newWorld(t)
+	w.dir = filepath.Join(w.dir, "[0]") // a name is no pattern
+	if _, err := static.Inspect(w.dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := static.Inspect(w.dir); err == nil {
 		t.Error("an empty directory has nothing to show")
 	}
