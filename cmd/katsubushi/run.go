@@ -121,7 +121,7 @@ func runSettings(c *leaserun.Config) []setting {
 	}
 	return append(list,
 		setting{name: "margin", def: "1s", set: own(&c.Margin),
-			help: "how far the program's clock may be off, and it may issue ids ahead of it: it lives only that far inside its window"},
+			help: "how far the program's clock may be off, or its ids ahead of the clock: it lives only that far inside its window"},
 		setting{name: "stop-timeout", def: "10s", set: own(&c.StopTimeout),
 			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before it is killed"},
 		setting{name: "delay", help: "of yaraus, not needed: -margin is waited for where somebody else had the worker id",

@@ -51,7 +51,7 @@ func TestProcessTLS(t *testing.T) {
 	}
 	if s, _ := http.Get("http://" + p.http + "/stats"); s == nil {
 		t.Error("no statistics")
-	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) { // it lasts an hour
+	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) { // it lasts a day, less what has passed
 		t.Errorf("%s", b)
 	}
 	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {

@@ -81,7 +81,7 @@ func (p *parsed) changeState(verb string, mark time.Time) ([]static.Info, error)
 	return []static.Info{info}, err
 }
 
-// parseMark has no default: only who runs it knows up to when ids were issued.
+// parseMark has no default: only whoever runs it knows up to when ids were issued.
 func parseMark(s string) (time.Time, error) {
 	if s == "now" {
 		return time.Now(), nil

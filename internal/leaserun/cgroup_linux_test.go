@@ -224,7 +224,7 @@ func leftByTheDead(p *place) {
 	}
 }
 
-// TestCgroupsAtTheSameTime: nobody takes another one's for left behind. Who is unlucky may get none.
+// TestCgroupsAtTheSameTime: nobody takes another one's for left behind. Whoever is unlucky may get none.
 func TestCgroupsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	parent := cgroupFor(t)

@@ -51,7 +51,7 @@ func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	// Who stops cannot look at the clock. The program has got the signals as they were.
+	// A process that is stopped cannot look at the clock. The program was started with these signals as they were.
 	signal.Ignore(syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	return c, nil
 }

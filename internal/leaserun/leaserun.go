@@ -31,7 +31,7 @@ type Config struct {
 	Request     workerid.Request
 	Lease       time.Duration // the store's: how far a window reaches into the future
 	Heartbeat   time.Duration // mean time between two extensions
-	Margin      time.Duration // how far the program's clock may be off, and it may issue ahead of it: 100 ms to a quarter of the lease
+	Margin      time.Duration // how far the program's clock may be off, or its ids ahead of the clock: MinMargin to a quarter of the lease
 	StopTimeout time.Duration // for the program to end after a TERM, before it is killed
 	Command     []string      // a program and its arguments
 	Replacement string        // stands for the worker id in the arguments; empty = nothing does

@@ -192,7 +192,7 @@ func (e *epollLoop) welcome(fd int32) {
 	}
 }
 
-// drain stops accepting and gives each connection a last turn. Who has come so far is served.
+// drain stops accepting and gives each connection a last turn. Whoever has come so far is served.
 func (e *epollLoop) drain() {
 	e.draining = true
 	for range longestBacklog {
