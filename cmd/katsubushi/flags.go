@@ -23,7 +23,6 @@ type options struct {
 	notes     []string // what is to be logged about the settings, though it is no problem
 	logLevel  slog.Level
 	logFormat string
-	version   bool
 }
 
 // A setting is one flag and its environment variable. This is the one place where their names, defaults and texts stand.
@@ -128,7 +127,6 @@ func parse(all []setting, args []string, getenv func(string) string, extra func(
 		given[i] = raw{bool: s.bool, value: s.def}
 		fs.Var(&given[i], s.name, s.help)
 	}
-	fs.BoolVar(&p.version, "version", false, "print the version and exit")
 	if extra != nil {
 		extra(fs)
 	}

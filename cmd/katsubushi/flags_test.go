@@ -59,7 +59,7 @@ func TestSettings(t *testing.T) {
 			func(p *parsed) any { return []uint64{p.Redis.Min, p.Redis.Max} }, []uint64{1, 1023}},
 		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any { return p.Redis.Max }, uint64(31)},
 		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
-		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.version }, false},
+		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},
 	} {
 		p, _, err := parse(settings(), c.args, environment(c.env...), nil)
 		if err != nil || len(p.problems) > 0 {

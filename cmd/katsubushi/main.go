@@ -51,12 +51,15 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 }
 
 func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	p, fs, err := parse(settings(), args, getenv, nil)
+	var showVersion bool
+	p, fs, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+		fs.BoolVar(&showVersion, "version", false, "print the version and exit")
+	})
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		usage(fs, stdout)
 		return exitOK
-	case p.version:
+	case showVersion:
 		fmt.Fprintln(stdout, "katsubushi version:", version)
 		return exitOK
 	case len(p.args) > 0:
