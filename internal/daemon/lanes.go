@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"net"
 	"time"
 
@@ -10,16 +9,6 @@ import (
 	"github.com/katsubushi/katsubushi/workerid/redis"
 	"github.com/katsubushi/katsubushi/workerid/static"
 )
-
-var errStopping = errors.New("shutting down")
-
-// ready says whether ids are issued: nil, or why not.
-func (d *Daemon) ready() error {
-	if d.stopping.Load() {
-		return errStopping
-	}
-	return d.issuer.Ready(d.clock.Now())
-}
 
 // A store is what the keeper gets its windows from; Close comes after the keeper's end.
 type store interface {

@@ -14,6 +14,16 @@ import (
 
 // What an operator is told of the lanes and their leases: on /readyz, in the statistics and on /metrics.
 
+var errStopping = errors.New("shutting down")
+
+// ready says whether ids are issued: nil, or why not.
+func (d *Daemon) ready() error {
+	if d.stopping.Load() {
+		return errStopping
+	}
+	return d.issuer.Ready(d.clock.Now())
+}
+
 // readiness is what /readyz says: the sentence that clients get, and below it what each lane is waiting for.
 func (d *Daemon) readiness() error {
 	err := d.ready()

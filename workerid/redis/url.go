@@ -161,6 +161,9 @@ func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 	return plain(&o)
 }
 
+// maxSeeds is how many servers are remembered that may say who the master is.
+const maxSeeds = 64
+
 // find asks Sentinels or cluster nodes who the master is. The first seed that answers is asked first the next time.
 func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
 	if t.kind == single {
@@ -180,7 +183,7 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 		}
 		t.seeds[0], t.seeds[i] = t.seeds[i], t.seeds[0]
 		for _, n := range nodes { // a cluster moves; its nodes of today may be all that is left of it tomorrow
-			if len(t.seeds) < 64 && !slices.Contains(t.seeds, n) {
+			if len(t.seeds) < maxSeeds && !slices.Contains(t.seeds, n) {
 				t.seeds = append(t.seeds, n)
 			}
 		}
