@@ -112,6 +112,35 @@ func TestFailOverToAnUnheardExtension(t *testing.T) {
 	d.extend()
 }
 
+// The first answer to an acquisition is lost, a later one is heard and issued from. Then an operator takes the worker id away, and the new master
+// knows of the first alone: the same window is not granted to the same daemon once more.
+func TestFailOverToAnUnheardAcquisition(t *testing.T) {
+	p := newPair(t)
+	p.init(New)
+	p.advance(1)
+	p.daemon().acquire() // and Redis knows the script
+	d := p.daemon()
+	d.extendNothing() // and it is connected
+	p.front.Answers(redistest.Drop)
+	p.uncertain(d.tryAcquire(soon))
+	p.server.Until("it is carried out", func() bool { return p.server.Do("HGET", p.key("hw"), "A2") != nil })
+	p.front.Answers(redistest.Pass)
+	p.front.Cut()
+	p.catchUp()
+	p.replication.Answers(redistest.Drop)
+	if err := d.settleAcquire(); err != nil || d.grant.Worker != 2 {
+		t.Fatalf("%+v, %v", d.grant, err)
+	}
+	p.advance(1000)
+	if _, err := p.pool().Release(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	p.want(d.tryExtend(patience), workerid.ErrLost) // it goes on to the end of its window
+	p.server.Kill()
+	p.failOver()
+	p.want(d.settleAcquire(), workerid.ErrNoID)
+}
+
 func (p *pair) record3() string {
 	s, _ := p.replica.Do("HGET", p.key("hw"), "A3").(string)
 	return s

@@ -38,9 +38,10 @@ func (m *Memory) Acquiring(c Acquire) Acquire {
 	return c
 }
 
-// Acquired notes the answer, if whoever asked heard it.
+// Acquired notes the answer, if whoever asked heard it. Acquisitions from before are of no more use: what the answer grants may have been
+// granted to one of them first, and must not be once more when a fail-over brings that back.
 func (m *Memory) Acquired(c Acquire, r Acquired) {
-	m.NotAcquired(c)
+	m.unheard[c.Owner] = nil
 	m.set(holding{c.Owner, r.Worker}, lease{[]string{c.Token}, r.History})
 }
 
