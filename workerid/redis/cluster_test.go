@@ -79,6 +79,27 @@ func TestClusterSlotMigration(t *testing.T) {
 	w.waits(newcomer, loss)
 }
 
+// A node names itself for the slot and serves nothing, as a master does that the others have gone on without: another node is asked.
+func TestAClusterNodeThatIsBehind(t *testing.T) {
+	w, nodes := newCluster(t, 1)
+	behind := redistest.Cluster(t, 1)[0]
+	behind.Do("CLUSTER", "DELSLOTS", 16383) // which is not the pool's, and enough for it to be down
+	w.config.HoldRaus = "raus"
+	d := w.holders(1)[0]
+	w.config.URL = fmt.Sprintf("rediscluster://%s,%s/?ns=%s", behind.Addr(), nodes[0].Addr(), w.namespace[1:len(w.namespace)-1])
+	late := w.daemon()
+	err := late.tryAcquire(patience)
+	for range 5 {
+		if err == nil {
+			break
+		}
+		err = late.tryAcquire(patience)
+	}
+	if s := late.Status(); err != nil || late.grant.Worker == d.grant.Worker || s.Addr != w.server.Addr() {
+		t.Errorf("%+v, %v, %+v", late.grant, err, s)
+	}
+}
+
 // The node that has the pool dies with its last writes, and the cluster makes its replica the master.
 func TestClusterFailOver(t *testing.T) {
 	w, nodes := newCluster(t, 3)

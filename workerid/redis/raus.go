@@ -93,6 +93,7 @@ func (r *raus) do(ctx context.Context, what string, worker uint64, expiry time.D
 	}
 	l.close() // the master may be elsewhere by now
 	delete(r.links, at)
+	r.target.doubt()
 	return false, fmt.Errorf("raus's lock %s: %w", key, err)
 }
 
@@ -101,7 +102,11 @@ func (r *raus) connect(ctx context.Context, key string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, at(r.target.options, addr, r.c.TLS), r.c.AllowEviction)
+	l, err := open(ctx, at(r.target.options, addr, r.c.TLS), r.c.AllowEviction)
+	if err != nil {
+		r.target.doubt()
+	}
+	return l, err
 }
 
 func (r *raus) close() {

@@ -192,8 +192,8 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
 }
 
-// doubt is called when the master that find named is none, or cannot be reached: whoever named it may not know better for a long time, so
-// somebody else is asked next.
+// doubt is called when the master that find named is none, cannot be reached or does not do what it is asked: whoever named it, itself perhaps,
+// may not know better for a long time, so somebody else is asked next.
 func (t *target) doubt() {
 	if len(t.seeds) > 1 {
 		t.seeds = slices.Concat(t.seeds[1:], t.seeds[:1])

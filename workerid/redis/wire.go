@@ -112,9 +112,7 @@ func (w *wire) run(c script.Call) (reply any, have int, err error) {
 	reply, have, err = w.link.run(s, w.keys, args, w.needed)
 	if err != nil && (!certain(err) || errors.Is(err, script.ErrNotMaster)) {
 		w.drop()
-		if certain(err) {
-			w.target.doubt()
-		}
+		w.target.doubt()
 		err = fmt.Errorf("redis: %w", err)
 	}
 	return reply, have, err
