@@ -14,7 +14,6 @@ type fake struct {
 	budget int // ids of each source before it refuses; 0 = no end
 	used   [4]int
 	most   int // ids of one Mint; 0 = no limit
-	mints  int
 	log    []string // of Mint's n, when wanted
 	logged bool
 }
@@ -31,7 +30,6 @@ func (f *fake) Source(key []byte) int {
 }
 
 func (f *fake) Mint(_ int64, source, n int) (first, stride uint64, got int, err error) {
-	f.mints++
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source))
 	}

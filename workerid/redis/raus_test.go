@@ -254,7 +254,7 @@ func TestRausSettings(t *testing.T) {
 	}
 }
 
-// The rules in the documents are enough, and all of them are needed.
+// The rules of the two documents together are enough; that of the first alone is not.
 func TestRausPermissions(t *testing.T) {
 	w := besideRaus(t)
 	w.server.Do(documentedRule(t, "REDIS.md")...)
