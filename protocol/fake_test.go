@@ -13,7 +13,7 @@ type fake struct {
 	next   [4]uint64
 	budget int // ids of each source before it refuses; 0 = no end
 	used   [4]int
-	most   int // ids of one Mint; 0 = no limit
+	most   int      // ids of one Mint; 0 = no limit
 	log    []string // of Mint's n, when wanted
 	logged bool
 }
