@@ -135,6 +135,22 @@ func TestHWHashAloneLost(t *testing.T) {
 	newcomer.acquire()
 }
 
+// A record that nobody can read is as good as none: it counts as lost, once.
+func TestUnreadableRecord(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	if err := d.release(w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.server.Do("HSET", w.key("hw"), "A1", "not a record")
+	w.advance(1)
+	w.config.Max = 3
+	newcomers := []*daemon{w.daemon(), w.daemon(), w.daemon()}
+	newcomers[0].acquire() // others come first
+	newcomers[1].acquire()
+	w.waits(newcomers[2], w.now())
+}
+
 func TestEachKeyAloneLost(t *testing.T) {
 	for _, key := range []string{"ids", "stats", "meta"} {
 		t.Run(key, func(t *testing.T) {

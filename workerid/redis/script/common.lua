@@ -72,7 +72,7 @@ local function begin()
 end
 
 -- save writes down the history. Where the floor has risen, it makes every worker id wait for it: those whose holders come back in time
--- keep them. A used worker id without a record is a sign of loss, so all of them get one.
+-- keep them. A used worker id without a record, or with one that nobody can read, is a sign of loss, so all of them get one.
 local function save()
   redis.call('HSET', meta, 'hist', history, 'seen', int(now), 'floor', int(floor), 'lmax', int(longest))
   if fingerprint ~= '' then redis.call('HSET', meta, 'fingerprint', fingerprint) end
@@ -80,7 +80,7 @@ local function save()
   for n = min, max do
     local id = member(n)
     if expiry(id) < floor then redis.call('ZADD', ids, score(floor), id) end
-    redis.call('HSETNX', marks, id, '0 - 0')
+    if record(id) < 0 then redis.call('HSET', marks, id, '0 - 0') end
   end
   redis.call('HSET', stats, 'min', int(min), 'max', int(max))
 end
