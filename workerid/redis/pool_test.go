@@ -127,6 +127,17 @@ func TestOtherSettings(t *testing.T) {
 	if l, err := w.pool().List(t.Context()); err != nil || len(l) != 5 {
 		t.Errorf("%+v, %v", l, err)
 	}
+	if err := n.Release(t.Context(), g, w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(1)
+	w.config.Lease = 0
+	w.init(Replace)
+	w.advance(2*lease + eps + 1)
+	n = w.daemon()
+	n.acquire()
+	w.server.Do("DEBUG", "CHANGE-REPL-ID") // a new history
+	w.waits(w.daemon(), w.now())           // and the longer lease does not count any more
 }
 
 // Where a pool was lost, init listens for daemons that still hold worker ids, and leaves the making to them.

@@ -34,6 +34,9 @@ func (s *Server) Init(c script.Init, now int64) (string, error) {
 	r.t.Fingerprint = c.Fingerprint
 	if r.lost = c.How != script.InitNew || ours; r.lost {
 		r.begin()
+		if c.How == script.InitReplace {
+			r.longest = t.Lease
+		}
 	} else {
 		r.history, r.floor = r.here+r.token, r.now
 		for w := t.Min; w <= t.Max; w++ {

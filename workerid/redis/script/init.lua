@@ -32,6 +32,7 @@ end
 fingerprint, lost = ARGV[11], how ~= 'new' or (ours and true or false)
 if lost then
   begin()
+  if how == 'replace' then longest = lease end -- whatever had a longer one is over by the floor
 else
   history, floor = here .. token, now
   for n = min, max do redis.call('ZADD', ids, 'NX', '0', member(n)) end
