@@ -17,6 +17,10 @@ const (
 	DefaultMaxSkew   = 2 * time.Second
 )
 
+// maxWorkers is how many worker ids a pool may have: when it is made, and after a loss, Redis does nothing else while it writes all of them down.
+// These take a third of a second.
+const maxWorkers = 1 << 16
+
 // Config is what a Store is made of. URL, Layout, Min and Max are needed.
 type Config struct {
 	// URL says where Redis is and, as ns=NAME in its query, what the pool is called:
@@ -32,7 +36,7 @@ type Config struct {
 	// Layout says what ids look like, without spaces. Together with Lease, Min and Max it is the fingerprint of the pool: all
 	// daemons that share it must have the same one, since ids of others could equal theirs.
 	Layout   string
-	Min, Max uint64        // the pool's worker ids
+	Min, Max uint64        // the pool's worker ids, 65,536 at most
 	Lease    time.Duration // how far a window reaches into the future; default 1 min. At least four times Epsilon
 
 	// HoldRaus is the namespace of clients of raus, kayac/go-katsubushi's daemons, that use the same worker ids: their locks are held as well,
@@ -95,8 +99,11 @@ func (c *Config) defaults() {
 // check finds everything that is wrong with the settings, the URL aside.
 func (c *Config) check() error {
 	var errs []error
-	if c.Min > c.Max {
+	switch {
+	case c.Min > c.Max:
 		errs = append(errs, fmt.Errorf("redis: no worker ids from %d to %d", c.Min, c.Max))
+	case c.Max-c.Min >= maxWorkers:
+		errs = append(errs, fmt.Errorf("redis: a pool has at most %d worker ids, not those from %d to %d", maxWorkers, c.Min, c.Max))
 	}
 	if eps := Epsilon(c.MaxSkew); c.Lease < 4*eps {
 		errs = append(errs, fmt.Errorf("redis: a lease of %v is too short: with a skew of %v it takes at least %v", c.Lease, c.MaxSkew, 4*eps))
