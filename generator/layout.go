@@ -53,7 +53,7 @@ func (l Layout) CheckTime(ms int64) error {
 	case ms < l.Epoch:
 		return fmt.Errorf("generator: %s is before the epoch of layout %s, %s", date(ms), l, date(l.Epoch))
 	case ms >= l.End():
-		return fmt.Errorf("generator: %s is past the time field of layout %s, which ended at %s", date(ms), l, date(l.End()))
+		return fmt.Errorf("generator: %s is past the time field of layout %s, which ends at %s", date(ms), l, date(l.End()))
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func TestCheckTime(t *testing.T) {
 		l.Epoch:       "",
 		l.End() - 1:   "",
 		l.Epoch - 1:   "generator: 2014-12-31T23:59:59Z is before the epoch of layout katsubushi, 2015-01-01T00:00:00Z",
-		l.End():       "generator: 2084-09-06T15:47:35Z is past the time field of layout katsubushi, which ended at 2084-09-06T15:47:35Z",
+		l.End():       "generator: 2084-09-06T15:47:35Z is past the time field of layout katsubushi, which ends at 2084-09-06T15:47:35Z",
 		math.MinInt64: "before the epoch",
 		math.MaxInt64: "past the time field",
 	} {
