@@ -110,7 +110,7 @@ func settings() []setting {
 type parsed struct {
 	options
 	args     []string
-	given    map[string]bool   // settings that the user gave, by flag or environment
+	given    map[string]string // setting -> the flag or variable by which the user gave it; without an entry for the others
 	names    map[string]string // field of daemon.Config -> the flag or variable that set it
 	problems []error
 	failed   map[string]bool // fields that have a problem already
@@ -119,7 +119,7 @@ type parsed struct {
 // parse reads the flags of a list of settings and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
 // subcommand's own flags. The only error is flag.ErrHelp.
 func parse(all []setting, args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
-	p := &parsed{given: map[string]bool{}, names: map[string]string{}, failed: map[string]bool{}}
+	p := &parsed{given: map[string]string{}, names: map[string]string{}, failed: map[string]bool{}}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
@@ -130,21 +130,22 @@ func parse(all []setting, args []string, getenv func(string) string, extra func(
 	if extra != nil {
 		extra(fs)
 	}
-	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+	var err error
+	if p.args, p.problems, err = parseFlags(fs, args); err != nil {
 		return nil, fs, err
-	} else if err != nil {
-		p.problems = append(p.problems, err)
 	}
-	p.args = fs.Args()
 	for i, s := range all {
 		name, value := "-"+s.name, given[i].value
-		p.given[s.name] = given[i].set && value != ""
+		byUser := given[i].set && value != ""
 		if !given[i].set {
 			if n, v := s.environment(getenv); v != "" {
-				name, value, p.given[s.name] = n, v, true
+				name, value, byUser = n, v, true
 			}
 		}
-		if p.names[s.field] == "" {
+		if byUser {
+			p.given[s.name] = name
+		}
+		if byUser || p.names[s.field] == "" {
 			p.names[s.field] = name
 		}
 		if value == "" {
@@ -159,6 +160,26 @@ func parse(all []setting, args []string, getenv func(string) string, extra func(
 	return p, fs, nil
 }
 
+// parseFlags parses args up to the first that is no flag, and returns the rest. Behind a flag that there is not it goes on, so that whatever else is
+// wrong is told as well; an argument there is taken for that flag's value. The error is flag.ErrHelp.
+func parseFlags(fs *flag.FlagSet, args []string) (rest []string, problems []error, err error) {
+	for {
+		err := fs.Parse(args)
+		rest = fs.Args()
+		if err == nil || errors.Is(err, flag.ErrHelp) {
+			return rest, problems, err
+		}
+		problems = append(problems, err)
+		if len(rest) == len(args) { // it is not even the name of a flag
+			rest = rest[1:]
+		}
+		if last := args[len(args)-len(rest)-1]; len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.Contains(last, "=") {
+			rest = rest[1:]
+		}
+		args = rest
+	}
+}
+
 // combine makes what several settings say together.
 func (p *parsed) combine() {
 	var err error
@@ -168,7 +189,7 @@ func (p *parsed) combine() {
 	}
 	p.combineRedis()
 	if err := p.applyDatacenter(); err != nil {
-		p.problems = append(p.problems, fmt.Errorf("-datacenter-id: %w", err))
+		p.problems = append(p.problems, fmt.Errorf("%s: %w", p.given["datacenter-id"], err))
 	}
 }
 
@@ -241,6 +262,17 @@ func boolean(field func(*options) *bool) func(*options, string) error {
 		}
 		*field(o) = b
 		return nil
+	}
+}
+
+// positive is a duration of which 0 would be taken for "not set".
+func positive(field func(*options) *time.Duration) func(*options, string) error {
+	return func(o *options, v string) error {
+		err := duration(field)(o, v)
+		if err == nil && *field(o) <= 0 {
+			return errors.New("more than 0 is allowed")
+		}
+		return err
 	}
 }
 
@@ -323,7 +355,7 @@ func setSockMode(o *options, v string) error {
 func setLogLevel(o *options, v string) error {
 	level, ok := map[string]slog.Level{
 		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
-		"error": slog.LevelError, "fatal": slog.LevelError + 4, "panic": slog.LevelError + 8,
+		"error": slog.LevelError, "panic": levelPanic, "fatal": levelFatal,
 	}[v]
 	if !ok {
 		return errors.New("debug, info, warn, warning, error, fatal or panic allowed")

@@ -86,7 +86,7 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 		"-datacenter-id: only the twitter layout has one",
 		"-time-unit=1.5ms: whole milliseconds",
 		"-worker-id: with -redis worker ids are leased, not given",
-		"-redis: redis: a lease of 3s is too short",
+		"-lease: 3s is too short",
 		"-lanes: 65: 1 to 64 allowed",
 		"KATSUBUSHI_SOCK_MODE=rwx: octal permissions",
 		"idle_timeout: -5s: 0s to",
@@ -102,6 +102,70 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	}
 }
 
+// complaints are what is printed about settings that cannot be right.
+func complaints(t *testing.T, args []string, env ...string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	if code := run(args, environment(env...), &stderr, &stderr); code != exitUsage {
+		t.Errorf("%q: exit code %d", args, code)
+	}
+	return stderr.String()
+}
+
+func TestProblemsBehindAnUnknownFlagAreToldToo(t *testing.T) {
+	for _, args := range [][]string{
+		{"-prot", "3", "-worker-id", "7", "-loops", "0"}, {"-prot=3", "-worker-id", "7", "-loops", "0"}, {"-prot", "-worker-id", "7", "-loops", "0"},
+		{"-=prot", "3", "-worker-id", "7", "-loops", "0"},
+	} {
+		got := complaints(t, args)
+		if !strings.Contains(got, "prot") || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") || strings.Contains(got, "none given") || strings.Contains(got, `"3"`) {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
+}
+
+func TestProblemsOfLeasesAreToldByTheirFlags(t *testing.T) {
+	const url = "-redis=redis://h/0"
+	for _, c := range []struct{ args, env, want []string }{
+		{[]string{url, "-lease", "5s", "-redis-replicas", "-1", "-lanes=9", "-min-worker-id=3", "-max-worker-id=4"}, nil,
+			[]string{"-lease: 5s is too short", "-redis-replicas: -1: ", "-lanes: 9: more than there are worker ids from 3 to 4"}},
+		{[]string{url, "-min-worker-id=8"}, []string{"MAX_WORKER_ID", "4"}, []string{"MAX_WORKER_ID: 4: not below the smallest, 8"}},
+		{[]string{url, "-max-skew", "0"}, []string{"KATSUBUSHI_LEASE", "0s"}, []string{"-max-skew=0: more than 0", "KATSUBUSHI_LEASE=0s: more than 0"}},
+		{[]string{"run", "-server=foo://h", "-expire=5s", "-interval=1h", "-margin=9m"}, nil,
+			[]string{"-server: ", "-expire: 5s is too short", "-interval: 1h0m0s: at most half", "no command", "margin of 9m"}},
+		{[]string{"lease", "list", "-redis=foo://h", "-lease=5s"}, nil, []string{"-redis: ", "-lease: 5s is too short"}},
+		{[]string{"lease", url, "list"}, nil, []string{"lease: the verb comes first"}},
+		{[]string{"lease"}, nil, []string{"-redis: none given", "lease: the verb comes first"}},
+		{[]string{"state"}, nil, []string{"state: the verb comes first"}},
+	} {
+		got := complaints(t, c.args, c.env...)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q: nothing says %q: %s", c.args, want, got)
+			}
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"}, {"state", "--help"}, {"run", "--help"}} {
+		var stdout, stderr bytes.Buffer
+		if code := run(args, environment(), &stdout, &stderr); code != exitOK || stdout.Len() == 0 || stderr.Len() > 0 {
+			t.Errorf("%q: exit code %d, %d bytes of help, %q", args, code, stdout.Len(), &stderr)
+		}
+	}
+}
+
+func TestWhyItCannotStartIsLoggedAtEveryLevel(t *testing.T) {
+	for _, level := range []string{"info", "fatal", "panic"} {
+		var stderr bytes.Buffer
+		code := run([]string{"-worker-id=1", "-auth-file=/nowhere/at/all", "-log-level", level}, environment(), nil, &stderr)
+		if code != exitFailure || !strings.Contains(stderr.String(), `level=FATAL msg="cannot start" error="open /nowhere/at/all`) {
+			t.Errorf("%s: exit code %d: %s", level, code, &stderr)
+		}
+	}
+}
+
 func TestAMissingWorkerIDSaysHowToGiveOne(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := run(nil, environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "-worker-id: none given: 0 to 1023") {
@@ -112,7 +176,7 @@ func TestAMissingWorkerIDSaysHowToGiveOne(t *testing.T) {
 func TestRedisSettingsNeedRedis(t *testing.T) {
 	var stderr bytes.Buffer
 	run([]string{"-worker-id", "1", "-lanes", "2", "-min-worker-id", "0"}, environment("KATSUBUSHI_LEASE", "30s", "MAX_WORKER_ID", "7"), nil, &stderr)
-	for _, want := range []string{"-lanes: belongs to -redis", "-lease: belongs to -redis", "-max-worker-id: belongs to -redis"} {
+	for _, want := range []string{"-lanes: belongs to -redis", "KATSUBUSHI_LEASE: belongs to -redis", "MAX_WORKER_ID: belongs to -redis"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("nothing says %q: %s", want, &stderr)
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -34,7 +35,7 @@ const leaseTimeout = 30 * time.Second
 func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	var verb, how string
 	var asJSON bool
-	if len(args) > 0 {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
 	args = numberLast(args)
@@ -42,21 +43,23 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&how, "how", string(redis.New), "")
 	})
-	if errors.Is(err, flag.ErrHelp) || verb == "-help" || verb == "-h" {
+	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, leaseUsage)
 		return exitOK
 	}
 	if p.Redis.URL == "" {
 		p.problems = append(p.problems, errors.New("-redis: none given"))
 	}
+	config := p.Redis
+	config.Layout, config.Log = p.Layout.Fingerprint(), logger(stderr, p.options)
+	if p.Redis.URL != "" {
+		p.problems = append(p.problems, p.redisProblems(config)...)
+	}
 	carryOut, err := p.leaseVerb(verb, how)
 	if err := errors.Join(append(p.problems, err)...); err != nil {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
 		return exitUsage
 	}
-	config := p.Redis
-	config.Layout = p.Layout.Fingerprint()
-	config.Log = logger(stderr, p.options)
 	pool, err := redis.OpenPool(config)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -132,7 +135,9 @@ func (p *parsed) leaseVerb(verb, how string) (func(context.Context, *redis.Pool)
 		}, nil
 	case verb == "reset-clock" && len(p.args) == 0:
 		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.ResetClock(ctx) }, nil
-	case len(p.args) > 0 && verb != "":
+	case verb == "":
+		return nil, errors.New("lease: the verb comes first: init, list, stats, release, replicas and reset-clock are there")
+	case len(p.args) > 0:
 		return nil, fmt.Errorf("lease %s: what is %q?", verb, p.args[0])
 	}
 	return nil, fmt.Errorf("lease %s: init, list, stats, release, replicas and reset-clock are there", verb)

@@ -12,7 +12,7 @@ import (
 // redisSettings are the settings of leasing worker ids from Redis.
 func redisSettings() []setting {
 	return []setting{
-		{name: "redis", kayac: true, field: "Redis", set: text(func(o *options) *string { return &o.Redis.URL }),
+		{name: "redis", kayac: true, field: "Redis.URL", set: text(func(o *options) *string { return &o.Redis.URL }),
 			help: "lease worker ids from the Redis at this `URL`: redis, rediss, rediscluster, redisclusters or redis+sentinel; ?ns=NAME names the pool, default " + redis.DefaultNamespace},
 		{name: "min-worker-id", kayac: true, def: "1", field: "Redis.Min", set: workerID(func(o *options) *uint64 { return &o.Redis.Min }),
 			help: "smallest worker `id` to lease"},
@@ -20,21 +20,31 @@ func redisSettings() []setting {
 			help: "largest worker `id` to lease; default the layout's largest"},
 		{name: "lanes", def: "1", field: "Lanes", set: number(func(o *options) *int { return &o.Lanes }),
 			help: "how many worker ids to lease: each has a generator of its own"},
-		{name: "lease", def: "1m", field: "Redis", set: duration(func(o *options) *time.Duration { return &o.Redis.Lease }),
+		{name: "lease", def: "1m", field: "Redis.Lease", set: positive(func(o *options) *time.Duration { return &o.Redis.Lease }),
 			help: "how far ahead a lease reaches: the longest outage of Redis without an effect; the same for all daemons of a pool"},
 		{name: "heartbeat", field: "Heartbeat", set: duration(func(o *options) *time.Duration { return &o.Heartbeat }),
 			help: "time between two extensions of a lease; default a twelfth of it, at least 1s; 1s with -hold-raus"},
-		{name: "max-skew", def: "2s", field: "Redis", set: duration(func(o *options) *time.Duration { return &o.Redis.MaxSkew }),
+		{name: "max-skew", def: "2s", field: "Redis.MaxSkew", set: positive(func(o *options) *time.Duration { return &o.Redis.MaxSkew }),
 			help: "how much this host's clock and Redis's may differ"},
-		{name: "redis-replicas", def: "0", field: "Redis", set: number(func(o *options) *int { return &o.Redis.Replicas }),
+		{name: "redis-replicas", def: "0", field: "Redis.Replicas", set: number(func(o *options) *int { return &o.Redis.Replicas }),
 			help: "how many replicas must have a lease before it counts; see docs/REDIS.md before setting it"},
-		{name: "redis-allow-eviction", bool: true, def: "false", field: "Redis", set: boolean(func(o *options) *bool { return &o.Redis.AllowEviction }),
+		{name: "redis-allow-eviction", bool: true, def: "false", field: "Redis.AllowEviction", set: boolean(func(o *options) *bool { return &o.Redis.AllowEviction }),
 			help: "accept a Redis whose maxmemory-policy may evict the pool"},
-		{name: "hold-raus", field: "Redis", set: text(func(o *options) *string { return &o.Redis.HoldRaus }),
+		{name: "hold-raus", field: "Redis.HoldRaus", set: text(func(o *options) *string { return &o.Redis.HoldRaus }),
 			help: "also hold the locks of kayac/go-katsubushi's -redis in this `namespace`, raus unless its URL says another: while its daemons use the same worker ids"},
-		{name: "lease-auto-init", bool: true, def: "false", field: "Redis", set: boolean(func(o *options) *bool { return &o.Redis.AutoInit }),
-			help: "make the pool if there is none; its worker ids come a lease later. Otherwise `katsubushi lease init` makes it"},
+		{name: "lease-auto-init", bool: true, def: "false", field: "Redis.AutoInit", set: boolean(func(o *options) *bool { return &o.Redis.AutoInit }),
+			help: "make the pool if there is none; its worker ids come a lease later. Otherwise katsubushi lease init makes it"},
 	}
+}
+
+// redisProblems are those of the settings of leases that were not told yet, in the user's words.
+func (p *parsed) redisProblems(c redis.Config) (problems []error) {
+	for _, found := range c.Problems() {
+		if field := "Redis." + found.Field; !p.failed[field] {
+			problems = append(problems, fmt.Errorf("%s: %w", p.names[field], found.Err))
+		}
+	}
+	return problems
 }
 
 func workerID(field func(*options) *uint64) func(*options, string) error {
@@ -53,8 +63,8 @@ func (p *parsed) combineRedis() {
 	if p.Redis.URL == "" {
 		harmless := map[string]bool{"min-worker-id": p.Redis.Min == 0, "max-worker-id": p.Redis.Max == 0} // kayac's defaults
 		for _, s := range redisSettings() {
-			if p.given[s.name] && !harmless[s.name] {
-				p.problems = append(p.problems, fmt.Errorf("-%s: belongs to -redis, which is not given", s.name))
+			if name := p.given[s.name]; name != "" && !harmless[s.name] {
+				p.problems = append(p.problems, fmt.Errorf("%s: belongs to -redis, which is not given", name))
 			}
 		}
 		return
@@ -69,7 +79,7 @@ func (p *parsed) combineRedis() {
 	}
 	if p.Redis.Max == 0 {
 		p.Redis.Max = p.Layout.MaxWorker()
-		if p.given["max-worker-id"] {
+		if p.given["max-worker-id"] != "" {
 			p.notes = append(p.notes, fmt.Sprintf("-max-worker-id 0 means the default, %d", p.Redis.Max))
 		}
 	}

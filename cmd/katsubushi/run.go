@@ -89,13 +89,14 @@ func (p *parsed) openForProgram(pool redis.Config, c *leaserun.Config) (*redis.S
 	problems := slices.Clone(p.problems)
 	if pool.URL == "" {
 		problems = append(problems, errors.New("-redis: none given"))
-	} else if c.Heartbeat < 0 || c.Heartbeat > c.Lease/2 {
-		problems = append(problems, fmt.Errorf("-heartbeat=%v: at most half the lease, %v, allowed", c.Heartbeat, c.Lease/2))
-	}
-	if len(problems) == 0 {
-		if err := c.Check(); err != nil {
-			problems = append(problems, err)
+	} else {
+		problems = append(problems, p.redisProblems(pool)...)
+		if c.Heartbeat < 0 || c.Heartbeat > c.Lease/2 {
+			problems = append(problems, fmt.Errorf("%s: %v: at most half the lease, %v, allowed", p.names["Heartbeat"], c.Heartbeat, c.Lease/2))
 		}
+	}
+	if err := c.Check(); err != nil {
+		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -117,7 +118,7 @@ func runSettings(c *leaserun.Config) []setting {
 		"server": "redis", "min": "min-worker-id", "max": "max-worker-id", "interval": "heartbeat", "expire": "lease",
 	} {
 		i := slices.IndexFunc(list, func(s setting) bool { return s.name == ours })
-		list = append(list, setting{name: yaraus, set: list[i].set, help: "yaraus's name of -" + ours})
+		list = append(list, setting{name: yaraus, field: list[i].field, set: list[i].set, help: "yaraus's name of -" + ours})
 	}
 	return append(list,
 		setting{name: "margin", def: "1s", set: own(&c.Margin),

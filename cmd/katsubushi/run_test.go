@@ -18,9 +18,9 @@ func TestRunIsUsedRightly(t *testing.T) {
 		{[]string{"--", "true"}, "-redis: none given"},
 		{[]string{"-redis", "redis://127.0.0.1:1/0"}, "no command is given"},
 		{[]string{"-redis", "gopher://127.0.0.1", "true"}, "a URL begins with redis"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-lease", "10s", "true"}, "a lease of 10s is too short"},
+		{[]string{"-redis", "redis://127.0.0.1:1/0", "-lease", "10s", "true"}, "-lease: 10s is too short"},
 		{[]string{"-redis", "redis://127.0.0.1:1/0", "-margin", "16s", "true"}, "a margin of 16s"},
-		{[]string{"-redis", "redis://127.0.0.1:1/0", "-heartbeat", "31s", "true"}, "-heartbeat=31s: at most half the lease"},
+		{[]string{"-redis", "redis://127.0.0.1:1/0", "-heartbeat", "31s", "true"}, "-heartbeat: 31s: at most half the lease"},
 		{[]string{"-redis", "redis://127.0.0.1:1/0", "-lanes", "2", "true"}, "not defined: -lanes"},
 		{[]string{"-redis", "redis://127.0.0.1:1/0", "-stop-timeout", "soon", "true"}, "-stop-timeout=soon"},
 	} {

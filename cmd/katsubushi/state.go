@@ -24,14 +24,14 @@ const stateUsage = `usage:
 func state(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	var verb, mark string
 	var asJSON bool
-	if len(args) > 0 {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
 	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&mark, "mark", "", "")
 	})
-	if errors.Is(err, flag.ErrHelp) || verb == "-help" || verb == "-h" {
+	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, stateUsage)
 		return exitOK
 	}
@@ -52,6 +52,8 @@ func state(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		if at, err = parseMark(mark); err != nil {
 			problem("-mark=%s: %w", mark, err)
 		}
+	case "":
+		problem("state: the verb comes first: show, adopt and reset are there")
 	default:
 		problem("state %s: show, adopt and reset are there", verb)
 	}

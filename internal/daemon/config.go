@@ -67,16 +67,15 @@ func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 	}
 	if c.Lanes < 1 || c.Lanes > 64 {
 		wrong("Lanes", "%d: 1 to 64 allowed", c.Lanes)
+	} else if c.Redis.Min <= c.Redis.Max && uint64(c.Lanes) > c.Redis.Max-c.Redis.Min+1 {
+		wrong("Lanes", "%d: more than there are worker ids from %d to %d", c.Lanes, c.Redis.Min, c.Redis.Max)
 	}
 	if c.Heartbeat < 0 || c.Heartbeat > c.Redis.Lease/2 {
 		wrong("Heartbeat", "%v: at most half the lease, %v, allowed", c.Heartbeat, c.Redis.Lease/2)
 	}
-	s, err := redis.Open(c.redisConfig()) // it does not connect
-	if err != nil {
-		wrong("Redis", "%w", err)
-		return
+	for _, p := range c.redisConfig().Problems() {
+		wrong("Redis."+p.Field, "%w", p.Err)
 	}
-	s.Close()
 }
 
 // A FieldError is one thing that is wrong with a Config.

@@ -96,26 +96,51 @@ func (c *Config) defaults() {
 	}
 }
 
-// check finds everything that is wrong with the settings, the URL aside.
-func (c *Config) check() error {
-	var errs []error
+// A SettingError is one thing that is wrong with a Config.
+type SettingError struct {
+	Field string // of Config
+	Err   error
+}
+
+func (e *SettingError) Error() string { return e.Field + ": " + e.Err.Error() }
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// Problems are everything that is wrong with the settings: with any, Open refuses them.
+func (c Config) Problems() []*SettingError {
+	c.defaults()
+	var found []*SettingError
+	wrong := func(field, format string, args ...any) {
+		found = append(found, &SettingError{field, fmt.Errorf(format, args...)})
+	}
+	if _, err := parseURL(c.URL); err != nil {
+		wrong("URL", "%w", err)
+	}
 	switch {
 	case c.Min > c.Max:
-		errs = append(errs, fmt.Errorf("redis: no worker ids from %d to %d", c.Min, c.Max))
+		wrong("Max", "%d: not below the smallest, %d", c.Max, c.Min)
 	case c.Max-c.Min >= maxWorkers:
-		errs = append(errs, fmt.Errorf("redis: a pool has at most %d worker ids, not those from %d to %d", maxWorkers, c.Min, c.Max))
+		wrong("Max", "a pool has at most %d worker ids, not those from %d to %d", maxWorkers, c.Min, c.Max)
 	}
 	if eps := Epsilon(c.MaxSkew); c.Lease < 4*eps {
-		errs = append(errs, fmt.Errorf("redis: a lease of %v is too short: with a skew of %v it takes at least %v", c.Lease, c.MaxSkew, 4*eps))
+		wrong("Lease", "%v is too short: with a skew of %v it takes at least %v", c.Lease, c.MaxSkew, 4*eps)
 	}
 	if c.HoldRaus != "" && c.Lease > rausMaxLease {
-		errs = append(errs, fmt.Errorf("redis: a lease of %v is too long beside locks of raus: at most %v", c.Lease, rausMaxLease))
+		wrong("Lease", "%v is too long beside locks of raus: at most %v", c.Lease, rausMaxLease)
 	}
 	if c.MaxSkew < 0 {
-		errs = append(errs, fmt.Errorf("redis: a skew of %v is not possible", c.MaxSkew))
+		wrong("MaxSkew", "%v: not below 0", c.MaxSkew)
 	}
 	if c.Replicas < 0 {
-		errs = append(errs, fmt.Errorf("redis: %d replicas are not possible", c.Replicas))
+		wrong("Replicas", "%d: not below 0", c.Replicas)
+	}
+	return found
+}
+
+// check is Problems as one error.
+func (c Config) check() error {
+	var errs []error
+	for _, p := range c.Problems() {
+		errs = append(errs, p)
 	}
 	return errors.Join(errs...)
 }

@@ -41,8 +41,11 @@ type Status struct {
 // Open makes a Store. It does not connect: Redis need not be there yet.
 func Open(c Config) (*Store, error) {
 	c.defaults()
-	t, urlErr := parseURL(c.URL)
-	if err := errors.Join(urlErr, c.check()); err != nil {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	t, err := parseURL(c.URL)
+	if err != nil {
 		return nil, err
 	}
 	s := &Store{c: c, terms: c.terms(), wire: newWire(c, t), warned: map[string]bool{}}
