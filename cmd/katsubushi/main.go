@@ -81,12 +81,12 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	defer cancel()
 	d, err := daemon.New(p.Config)
 	if err != nil {
-		p.Log.Error("cannot start", "error", err)
+		p.Log.Log(ctx, levelFatal, "cannot start", "error", err)
 		return exitFailure
 	}
 	go handleSignals(cancel, d, p.Log)
 	if err := d.Run(ctx); err != nil {
-		p.Log.Error("stopped", "error", err)
+		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
 	}
 	p.Log.Info("stopped")
@@ -113,8 +113,19 @@ func handleSignals(stop func(), d *daemon.Daemon, log *slog.Logger) {
 	}
 }
 
+// The levels above slog's, which kayac/go-katsubushi has. Why the daemon ends is fatal, and no -log-level hides it.
+const (
+	levelPanic = slog.LevelError + 4
+	levelFatal = slog.LevelError + 8
+)
+
 func logger(w io.Writer, o options) *slog.Logger {
-	ho := &slog.HandlerOptions{Level: o.logLevel}
+	ho := &slog.HandlerOptions{Level: o.logLevel, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.LevelKey && a.Value.Any() == levelFatal {
+			a.Value = slog.StringValue("FATAL")
+		}
+		return a
+	}}
 	if o.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, ho))
 	}
