@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/internal/redistest"
 	"github.com/katsubushi/katsubushi/workerid"
@@ -139,6 +140,46 @@ func TestFailOverToAnUnheardAcquisition(t *testing.T) {
 	p.server.Kill()
 	p.failOver()
 	p.want(d.settleAcquire(), workerid.ErrNoID)
+}
+
+// After a fail-over an operator comes first, and says nothing of how far the clocks may be apart: what the pool's daemons said counts.
+func TestFailOverWithClocksFarApart(t *testing.T) {
+	p := newPair(t)
+	p.config.MaxSkew, p.config.Lease, p.config.Max = 10*time.Second, 2*time.Minute, 2
+	p.init(New)
+	p.advance(1)
+	p.ahead.Store(9000)
+	first := p.daemon()
+	first.acquire()
+	p.catchUp()
+	p.replication.Answers(redistest.Drop)
+	p.advance(17000)
+	p.daemon().acquire()
+	p.server.Kill()
+	p.failOver()
+	p.ahead.Store(-9000)
+	p.config.MaxSkew, p.config.Lease = 0, 0
+	operator := p.pool()
+	p.config.MaxSkew, p.config.Lease = 10*time.Second, 2*time.Minute
+	_, err := operator.Release(t.Context(), 1)
+	for range 5 { // the new master may have closed the connection
+		if err == nil {
+			break
+		}
+		_, err = operator.Release(t.Context(), 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // whoever gets them, their windows do not overlap with what was granted
+		d := p.daemon()
+		for d.grant == (workerid.Grant{}) {
+			p.advance(1000)
+			if err := d.settleAcquire(); err != nil {
+				p.want(err, workerid.ErrNoID)
+			}
+		}
+	}
 }
 
 func (p *pair) record3() string {

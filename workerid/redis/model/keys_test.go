@@ -69,7 +69,7 @@ func (h *history) read() (k model.Keys) {
 	}
 	m := hashes[3].Val()
 	k.Meta = model.Meta{
-		History: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]), Fingerprint: m["fingerprint"],
+		History: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]), Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
 		Replicas: m["replicas"], Yaraus: m["yaraus"] == "1",
 	}
 	return k
@@ -96,7 +96,7 @@ func (h *history) write() {
 		if m.History != "" {
 			p.HSet(ctx, h.keys[4], "hist", m.History)
 		}
-		p.HSet(ctx, h.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "yaraus", map[bool]string{true: "1", false: "0"}[m.Yaraus])
+		p.HSet(ctx, h.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "eps", m.Eps, "yaraus", map[bool]string{true: "1", false: "0"}[m.Yaraus])
 		if m.Fingerprint != "" {
 			p.HSet(ctx, h.keys[4], "fingerprint", m.Fingerprint)
 		}

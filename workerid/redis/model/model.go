@@ -35,11 +35,12 @@ type Record struct {
 
 // Meta is NS:meta. Fields that the key does not have are zero.
 type Meta struct {
-	History           string
-	Seen, Floor, Lmax int64
-	Fingerprint       string
-	Replicas          string // a number, or empty
-	Yaraus            bool
+	History     string
+	Seen, Floor int64
+	Lmax, Eps   int64
+	Fingerprint string
+	Replicas    string // a number, or empty
+	Yaraus      bool
 }
 
 // Clone is a copy, as a replica or a snapshot has it.
@@ -153,7 +154,7 @@ func (s *Server) start(t script.Terms, token string, daemon, raw int64) (*run, e
 			r.t.Min, r.t.Max = uint64(lo), uint64(s.Keys.Stats["max"])
 		}
 	}
-	r.longest = max(t.Lease, m.Lmax)
+	r.longest, r.t.Epsilon = max(t.Lease, m.Lmax), max(t.Epsilon, m.Eps)
 	r.lmax = max(r.longest, t.MaxLease)
 	if m.Yaraus {
 		r.slack, r.lmax = yarausSlack, max(r.lmax, yarausLease)
@@ -184,7 +185,7 @@ func (r *run) save() {
 	m := &r.Keys.Meta
 	m.History, m.Seen, m.Floor, m.Lmax = r.history, r.now, r.floor, r.longest
 	if r.t.Fingerprint != "" {
-		m.Fingerprint = r.t.Fingerprint
+		m.Fingerprint, m.Eps = r.t.Fingerprint, r.t.Epsilon
 	}
 	if !r.lost && r.floor == r.oldFloor {
 		return

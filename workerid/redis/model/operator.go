@@ -35,7 +35,7 @@ func (s *Server) Init(c script.Init, now int64) (string, error) {
 	if r.lost = c.How != script.InitNew || ours; r.lost {
 		r.begin()
 		if c.How == script.InitReplace {
-			r.longest = t.Lease
+			r.longest, r.t.Epsilon = t.Lease, t.Epsilon
 		}
 	} else {
 		r.history, r.floor = r.here+r.token, r.now

@@ -6,7 +6,7 @@
 --       skips the check that it is for, and an empty range means the pool's own: operators have none of these.
 local ids, clients, stats, marks, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local fingerprint, token = ARGV[1], ARGV[10]
-local lease, skew, eps = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local lease, skew = tonumber(ARGV[2]), tonumber(ARGV[4])
 local daemon, replicas = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local function int(n) return string.format('%.0f', n) end
@@ -37,7 +37,7 @@ local time = redis.call('TIME')
 local raw = time[1] * 1000 + math.floor(time[2] / 1000)
 if daemon and math.abs(raw - daemon) > skew then return {err = 'KATSU_SKEW ' .. int(raw - daemon)} end
 
-local m = redis.call('HMGET', meta, 'hist', 'seen', 'floor', 'fingerprint', 'lmax', 'replicas', 'yaraus')
+local m = redis.call('HMGET', meta, 'hist', 'seen', 'floor', 'fingerprint', 'lmax', 'replicas', 'yaraus', 'eps')
 local history, seen, oldFloor = m[1] or '', tonumber(m[2]) or 0, tonumber(m[3]) or 0
 if seen - raw > skew then return {err = 'KATSU_CLOCK ' .. int(seen - raw)} end
 if fingerprint ~= '' and m[4] and m[4] ~= fingerprint then return {err = 'KATSU_FOREIGN ' .. m[4]} end
@@ -56,7 +56,7 @@ local min, max = tonumber(ARGV[8]) or tonumber(range[1]) or 1, tonumber(ARGV[9])
 -- While yaraus clients are about: their expiries are only roughly true, and their leases last half an hour.
 local yaraus = m[7] == '1'
 local slack = yaraus and 5000 or 0
-local longest = math.max(lease, tonumber(m[5]) or 0)
+local longest, eps = math.max(lease, tonumber(m[5]) or 0), math.max(tonumber(ARGV[5]), tonumber(m[8]) or 0) -- of anyone so far
 local lmax = math.max(longest, tonumber(ARGV[3]), yaraus and 1800000 or 0)
 
 -- The present never goes back, and no mark may be forgotten: a history is one stretch of one server's life in which none was. Whoever
@@ -75,7 +75,7 @@ end
 -- keep them. A used worker id without a record, or with one that nobody can read, is a sign of loss, so all of them get one.
 local function save()
   redis.call('HSET', meta, 'hist', history, 'seen', int(now), 'floor', int(floor), 'lmax', int(longest))
-  if fingerprint ~= '' then redis.call('HSET', meta, 'fingerprint', fingerprint) end
+  if fingerprint ~= '' then redis.call('HSET', meta, 'fingerprint', fingerprint, 'eps', int(eps)) end
   if not lost and floor == oldFloor then return end
   for n = min, max do
     local id = member(n)

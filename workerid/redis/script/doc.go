@@ -9,7 +9,7 @@
 //	NS:clients  hash         member -> owner
 //	NS:stats    hash         min, max, and counters
 //	NS:hw       hash         member -> "mark token lo"
-//	NS:meta     hash         hist seen floor fingerprint lmax, and replicas, yaraus
+//	NS:meta     hash         hist seen floor fingerprint lmax eps, and replicas, yaraus
 //
 // A mark is the last Unix ms that may have ids: the worker id's next window starts above it. It is never lowered but by a release, whose
 // generator is sealed, and then not below lo − 1, the start of the holder's window. The token names the request that wrote the record.

@@ -32,7 +32,7 @@ end
 fingerprint, lost = ARGV[11], how ~= 'new' or (ours and true or false)
 if lost then
   begin()
-  if how == 'replace' then longest = lease end -- whatever had a longer one is over by the floor
+  if how == 'replace' then longest, eps = lease, tonumber(ARGV[5]) end -- whatever needed more is over by the floor
 else
   history, floor = here .. token, now
   for n = min, max do redis.call('ZADD', ids, 'NX', '0', member(n)) end
