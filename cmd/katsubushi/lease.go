@@ -161,13 +161,16 @@ func printLease(w io.Writer, result any) {
 			redis.Present:  "there already: nothing was done",
 		}[r.Result])
 	case []redis.Lease:
-		fmt.Fprintln(w, "WORKER ID\tSTATE\tUNTIL\tOWNER")
+		fmt.Fprintln(w, "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER")
 		for _, l := range r {
 			state := "free"
-			if l.Using {
+			switch {
+			case l.Using && l.Owner == "":
+				state = "held back" // after a loss, or since an operator took it: until whatever may have been granted is over
+			case l.Using:
 				state = "held"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", l.Worker, state, moment(l.ExpireAt), l.Owner)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.Worker, state, moment(l.ExpireAt), moment(l.From), l.Owner)
 		}
 	case redis.Stats:
 		for _, s := range []struct {

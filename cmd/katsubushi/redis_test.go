@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/redistest"
@@ -164,5 +165,20 @@ func TestLeaseWithNumbers(t *testing.T) {
 		if code := run(args, environment(), nil, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "the pool has no worker id 1024") {
 			t.Errorf("%q: exit code %d: %s", args, code, &stderr)
 		}
+	}
+}
+
+func TestLeaseListTellsWhatIsHeldBackFromWhatIsHeld(t *testing.T) {
+	from, until := time.UnixMilli(1732060800000), time.UnixMilli(1732060860000)
+	var got strings.Builder
+	printLease(&got, []redis.Lease{
+		{Worker: 1, Owner: "host/7/ABC", ExpireAt: until, Using: true, TTL: 60, From: from, Until: until},
+		{Worker: 2, ExpireAt: until, Using: true, TTL: 60},
+		{Worker: 3},
+	})
+	want := "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER\n" +
+		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\n"
+	if got.String() != want {
+		t.Errorf("%s\n, not\n%s", &got, want)
 	}
 }

@@ -284,6 +284,15 @@ func TestNotInitialised(t *testing.T) {
 	w := newWorld(t)
 	d := w.daemon()
 	w.want(d.tryAcquire(patience), ErrNotInitialised)
+	_, list := w.pool().List(t.Context())
+	_, reset := w.pool().ResetClock(t.Context())
+	_, replicas := w.pool().Replicas(t.Context())
+	for _, err := range []error{list, reset, replicas, w.pool().SetReplicas(t.Context(), 1)} {
+		w.want(err, ErrNotInitialised)
+	}
+	if left := fmt.Sprint(w.server.Do("EXISTS", w.key("meta"))); left != "0" {
+		t.Error("an operator's command left something where there is no pool")
+	}
 	w.waits(w.daemon(func(c *Config) { c.AutoInit = true }), w.now())
 	d.acquire()
 }

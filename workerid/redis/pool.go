@@ -127,6 +127,16 @@ func (p *Pool) read(ctx context.Context) (script.Dump, error) {
 	return ask(ctx, p, script.Read{Terms: p.terms(true)}, script.ReadDump)
 }
 
+// existing is what there is of the pool, or ErrNotInitialised if there is nothing, as where the name of another one is misspelt: what is
+// written there would pass for what is left of a pool that was lost.
+func (p *Pool) existing(ctx context.Context) (script.Dump, error) {
+	d, err := p.read(ctx)
+	if err == nil && len(d.IDs) == 0 && len(d.Meta) == 0 {
+		err = script.Refusal{Code: "NOINIT"}
+	}
+	return d, err
+}
+
 // Stats counts what happened, as yaraus does and by the same names.
 type Stats struct {
 	ClientIDCount           int64   `json:"client_id_count"`            // owners that asked for the first time
@@ -199,7 +209,7 @@ type Lease struct {
 	ExpireAt time.Time `json:"expire_at"` // it can be had afterwards; zero: never used
 	Using    bool      `json:"using"`     // it cannot be had
 	TTL      float64   `json:"ttl"`       // until it can, in s; negative: since then; 0: never used
-	From     time.Time `json:"from"`      // the window of ids that Owner was granted, if a daemon of ours had it
+	From     time.Time `json:"from"`      // the window of ids that Owner was granted, if a daemon of ours had it; else zero
 	Until    time.Time `json:"until"`
 }
 
@@ -272,7 +282,7 @@ type Replica struct {
 
 // Replicas reads it.
 func (p *Pool) Replicas(ctx context.Context) (Replicas, error) {
-	d, err := p.read(ctx)
+	d, err := p.existing(ctx)
 	r := Replicas{Needed: -1, Connected: []Replica{}}
 	if n, bad := strconv.Atoi(d.Meta["replicas"]); bad == nil {
 		r.Needed = n
@@ -296,6 +306,9 @@ func (p *Pool) Replicas(ctx context.Context) (Replicas, error) {
 // SetReplicas says for all daemons of the pool how many replicas must have a grant, whatever their own setting. −1 leaves it to them.
 // They go by it from their next call on.
 func (p *Pool) SetReplicas(ctx context.Context, n int) error {
+	if _, err := p.existing(ctx); err != nil {
+		return err
+	}
 	_, err := ask(ctx, p, script.SetReplicas{Terms: p.terms(false), Number: n}, func(any) (any, error) { return nil, nil })
 	return err
 }
@@ -310,6 +323,9 @@ type ClockReset struct {
 // ResetClock accepts Redis's clock after it was set back. Worker ids that were granted for the future that it had been in stay unusable
 // until then.
 func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
+	if _, err := p.existing(ctx); err != nil {
+		return ClockReset{}, err
+	}
 	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(true), Token: newName()}, script.ReadClockReset)
 	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err
 }
