@@ -215,7 +215,7 @@ const noAnswer = "no answer"
 
 func problemOf(err error) problem {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	for _, kind := range []error{ErrLost, ErrShared, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
+	for _, kind := range []error{ErrLost, ErrShared, ErrNoneYet, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
 		if errors.Is(err, kind) {
 			return problem{kind.Error(), text}
 		}

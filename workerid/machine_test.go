@@ -142,7 +142,8 @@ func TestStates(t *testing.T) {
 	t.Run("acquiring: reported once per reason", func(t *testing.T) {
 		d := drive(t, 1)
 		changes := 0
-		for i, err := range []error{ErrNoID, ErrNoID, ErrNoID, ErrSkew, ErrSkew} {
+		soon := func(d time.Duration) error { return fmt.Errorf("%w: for another %v", ErrNoneYet, d) }
+		for i, err := range []error{soon(14 * time.Second), soon(4 * time.Second), ErrNoID, ErrNoID, ErrNoID, ErrSkew, ErrSkew} {
 			d.pass(10 * time.Second).tell(Acquired{Lane: 0, Err: err})
 			for _, e := range d.effects {
 				if c, ok := e.(Changed); ok {
@@ -152,7 +153,7 @@ func TestStates(t *testing.T) {
 				}
 			}
 		}
-		if changes != 2 {
+		if changes != 3 {
 			t.Errorf("%d reports", changes)
 		}
 	})

@@ -65,6 +65,9 @@ func (r Refusal) Unwrap() error {
 	case "LOST":
 		return workerid.ErrLost
 	case "NOID":
+		if r.duration(0) > 0 {
+			return workerid.ErrNoneYet
+		}
 		return workerid.ErrNoID
 	case "SKEW":
 		return workerid.ErrSkew
@@ -91,7 +94,7 @@ func (r Refusal) Error() string {
 	}
 	switch wait := r.duration(0); {
 	case r.Code == "NOID" && wait > 0:
-		return fmt.Sprintf("%v: none is given out for another %v, as grants may have been forgotten", what, wait)
+		return fmt.Sprintf("%v: none is given out for another %v, as grants may have been forgotten", workerid.ErrNoID, wait)
 	case r.Code == "SKEW" && wait > 0:
 		return fmt.Sprintf("%v: Redis's is %v ahead", what, wait)
 	case r.Code == "SKEW":

@@ -66,7 +66,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}{
 		{"KATSU_LOST", "the lease is lost", workerid.ErrLost},
 		{"KATSU_NOID 0", "no worker id is free", workerid.ErrNoID},
-		{"KATSU_NOID 43500", "no worker id is free: none is given out for another 43.5s, as grants may have been forgotten", workerid.ErrNoID},
+		{"KATSU_NOID 43500", "no worker id is free: none is given out for another 43.5s, as grants may have been forgotten", workerid.ErrNoneYet},
 		{"KATSU_SKEW -3000", "this host's clock and the store's differ too much: Redis's is 3s behind", workerid.ErrSkew},
 		{"KATSU_FOREIGN x;lease=1ms", "the worker ids belong to daemons with other settings: theirs are x;lease=1ms", workerid.ErrForeignPool},
 		{"KATSU_NOINIT absent", "the pool of worker ids is not initialised: `katsubushi lease init` does it", ErrNotInitialised},
