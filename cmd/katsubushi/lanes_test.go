@@ -128,7 +128,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	awaitReadyz(t, port, 503, "no worker id yet", ": redis: dial tcp "+server.Addr()+": connect: connection refused")
 	server.Launch()
 	namespace := url[strings.Index(url, "ns=")+3:]
-	awaitReadyz(t, port, 503, "no worker id yet", "`katsubushi lease init` does it, with this daemon's flags; it was looked for at "+server.Addr()+" as ns="+namespace)
+	awaitReadyz(t, port, 503, "no worker id yet", "`katsubushi lease init` does it (-how wait, if there was one), with this daemon's flags; it was looked for at "+server.Addr()+" as ns="+namespace)
 	if s := leaseStats(t, port); s["ready"] != false || s["lane_0_state"] != "acquiring" || s["lane_0_worker_id"] != nil || s["lease_redis_addr"] != nil {
 		t.Errorf("stats before there is a worker id: %v", s)
 	}

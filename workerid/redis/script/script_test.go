@@ -69,7 +69,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{"KATSU_NOID 43500", "no worker id is free: none is given out for another 43.5s, as grants may have been forgotten", workerid.ErrNoneYet},
 		{"KATSU_SKEW -3000", "this host's clock and the store's differ too much: Redis's is 3s behind", workerid.ErrSkew},
 		{"KATSU_FOREIGN x;lease=1ms", "the worker ids belong to daemons with other settings: theirs are x;lease=1ms", workerid.ErrForeignPool},
-		{"KATSU_NOINIT absent", "the pool of worker ids is not initialised: `katsubushi lease init` does it", ErrNotInitialised},
+		{"KATSU_NOINIT absent", "the pool of worker ids is not initialised: `katsubushi lease init` does it (-how wait, if there was one)", ErrNotInitialised},
 		{"KATSU_NOINIT yaraus", "the pool of worker ids is not initialised: it is one of yaraus's, which `katsubushi lease init` adopts", ErrNotInitialised},
 		{"KATSU_NOTMASTER slave", "the server is not a master: its role is slave", ErrNotMaster},
 		{"KATSU_CLOCK 3600000", "the server's clock went back by 1h0m0s: set it right, or accept it with `katsubushi lease reset-clock`", ErrClockBack},
