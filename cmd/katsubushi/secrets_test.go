@@ -54,6 +54,14 @@ func TestProcessTLS(t *testing.T) {
 	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) { // it lasts a day, less what has passed
 		t.Errorf("%s", b)
 	}
+	if s, _ := http.Get("http://" + p.http + "/metrics"); s == nil {
+		t.Error("no metrics")
+	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), "\nkatsubushi_tls_certificate_left_seconds 8") { // 86,400 s, less what has passed
+		t.Errorf("%s", b)
+	}
+	if !strings.Contains(p.logged(), "the certificate expires soon") || !strings.Contains(p.logged(), "it is the one that encrypts") {
+		t.Error(p.logged())
+	}
 	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {
 		io.WriteString(c, "get id\r\n")
 		if b, _ := io.ReadAll(c); len(b) != 0 {

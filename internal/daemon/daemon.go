@@ -111,6 +111,9 @@ func (d *Daemon) chooseEngine() error {
 	if err != nil {
 		return err
 	}
+	if d.encrypted() {
+		why = "it is the one that encrypts"
+	}
 	d.engine = newEngine(server.Config{
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
 		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
@@ -149,6 +152,8 @@ func (d *Daemon) loadSecrets() (err error) {
 		}
 		if d.c.Sock != "" {
 			d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
+		} else {
+			d.checkCertificate()
 		}
 	}
 	if d.c.AuthFile != "" {
@@ -157,6 +162,20 @@ func (d *Daemon) loadSecrets() (err error) {
 		}
 	}
 	return nil
+}
+
+// checkCertificate warns of a certificate that clients refuse, or will soon. It is used all the same: they may be told not to look.
+func (d *Daemon) checkCertificate() {
+	const soon = 14 * 24 * time.Hour
+	from, until := d.tls.Valid()
+	switch now := time.Now(); {
+	case now.After(until):
+		d.c.Log.Warn("the certificate has expired", "at", until)
+	case now.Before(from):
+		d.c.Log.Warn("the certificate is not valid yet", "from", from)
+	case until.Sub(now) < soon:
+		d.c.Log.Warn("the certificate expires soon", "at", until)
+	}
 }
 
 // Reload reads the certificate and the users again. Connections that are open keep what they have; if a file is not right, everything
@@ -173,7 +192,10 @@ func (d *Daemon) Reload() {
 		}
 	}
 	if d.tls != nil {
-		report("certificate", d.tls.Reload())
+		err := d.tls.Reload()
+		if report("certificate", err); err == nil && d.encrypted() {
+			d.checkCertificate()
+		}
 	}
 	if d.users != nil {
 		report("users", d.users.Reload())

@@ -106,7 +106,8 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("clock_difference_ms", d.clock.Difference().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
 	if d.encrypted() {
-		add("tls_certificate_days_left", int64(time.Until(d.tls.Expires())/(24*time.Hour)))
+		_, until := d.tls.Valid()
+		add("tls_certificate_days_left", int64(time.Until(until)/(24*time.Hour)))
 	}
 	add("lanes", d.issuer.Lanes())
 	d.laneStats(now, add)
@@ -190,6 +191,10 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
 
 		Leases: d.leases(),
+	}
+	if d.encrypted() {
+		_, until := d.tls.Valid()
+		s.Encrypted, s.CertificateSecondsLeft = true, time.Until(until).Seconds()
 	}
 	for r := range issuer.NumReasons {
 		s.Errors = append(s.Errors, metrics.Count{Label: r.String(), Value: d.issuer.Refused(r)})

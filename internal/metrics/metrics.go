@@ -29,6 +29,9 @@ type Snapshot struct {
 	ClockAdjustments     []Count // by kind
 	TimeFieldSecondsLeft float64
 	Leases               Leases
+
+	Encrypted              bool // the memcached port speaks TLS
+	CertificateSecondsLeft float64
 }
 
 // A Count is one labelled count.
@@ -117,6 +120,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.gauge("clock_difference_seconds", "Wall clock minus id clock.", s.ClockDifference)
 	w.counts("clock_adjustments_total", "Adjustments of the id clock, by kind.", "kind", s.ClockAdjustments)
 	w.gauge("time_field_left_seconds", "Time until the layout's time field is used up.", s.TimeFieldSecondsLeft)
+	if s.Encrypted {
+		w.gauge("tls_certificate_left_seconds", "Time until the certificate in force expires.", s.CertificateSecondsLeft)
+	}
 }
 
 type writer struct{ out chan<- prometheus.Metric }

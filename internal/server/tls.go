@@ -49,8 +49,11 @@ func (t *TLS) Reload() error {
 	return nil
 }
 
-// Expires is when the certificate in force ends.
-func (t *TLS) Expires() time.Time { return t.current.Load().Certificates[0].Leaf.NotAfter }
+// Valid is from when until when the certificate in force is.
+func (t *TLS) Valid() (from, until time.Time) {
+	leaf := t.current.Load().Certificates[0].Leaf
+	return leaf.NotBefore, leaf.NotAfter
+}
 
 // Wrap returns listeners whose connections are encrypted. It takes over lns.
 func (t *TLS) Wrap(lns []net.Listener) []net.Listener {
