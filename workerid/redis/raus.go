@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/katsubushi/katsubushi/workerid"
 )
 
@@ -62,39 +64,98 @@ func (h rausHolder) Error() string {
 	return fmt.Sprintf("raus's lock %s is held by %s", h.key, h.value)
 }
 
-// do carries the script out for one lock, and reports whether there was one, of this pool's. A rausHolder is the only error that is certain.
+// A rausCall is what is to be done with one lock, and a rausAnswer what came of it: was says that there was one, of this pool's. A rausHolder is
+// the only error that is certain.
+type (
+	rausCall struct {
+		what   string
+		worker uint64
+	}
+	rausAnswer struct {
+		was bool
+		err error
+	}
+)
+
+// do carries the script out for one lock.
 func (r *raus) do(ctx context.Context, what string, worker uint64, expiry time.Duration) (was bool, err error) {
+	a := r.doAll(ctx, []rausCall{{what, worker}}, expiry)[0]
+	return a.was, a.err
+}
+
+// doAll carries it out for several, in one round trip for all that are on one link: a daemon may have many lanes, and Redis be far away.
+func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration) []rausAnswer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := strconv.FormatUint(worker, 10)
-	key, at := r.c.HoldRaus+":id:"+id, ""
+	answers, asked := make([]rausAnswer, len(calls)), make([]*goredis.Cmd, len(calls))
+	pipes, failed := map[*link]goredis.Pipeliner{}, map[string]error{}
+	for i, c := range calls {
+		id := strconv.FormatUint(c.worker, 10)
+		key, at := r.lock(c.worker)
+		l, err := r.links[at], failed[at]
+		if l == nil && err == nil {
+			if l, err = r.connect(ctx, key); err == nil {
+				r.links[at] = l
+			}
+		}
+		if err != nil {
+			answers[i].err, failed[at] = fmt.Errorf("raus's lock %s: %w", key, err), err
+			continue
+		}
+		if pipes[l] == nil {
+			pipes[l] = l.conn.Pipeline()
+		}
+		asked[i] = pipes[l].Eval(ctx, rausScript, []string{key}, c.what, r.value, r.pool, expiry.Milliseconds(), r.c.HoldRaus+":broadcast", id)
+	}
+	for _, p := range pipes {
+		p.Exec(ctx) // the commands have their errors
+	}
+	for i, cmd := range asked {
+		if cmd != nil {
+			answers[i] = r.answer(calls[i], cmd)
+		}
+	}
+	return answers
+}
+
+// lock is a lock's key, and where in links its link is.
+func (r *raus) lock(worker uint64) (key, at string) {
+	key = r.c.HoldRaus + ":id:" + strconv.FormatUint(worker, 10)
 	if r.target.kind == cluster {
 		at = key
 	}
-	l := r.links[at]
-	if l == nil {
-		if l, err = r.connect(ctx, key); err != nil {
-			return false, fmt.Errorf("raus's lock %s: %w", key, err)
-		}
-		r.links[at] = l
-	}
-	reply, err := l.conn.Eval(ctx, rausScript, []string{key}, what, r.value, r.pool, expiry.Milliseconds(), r.c.HoldRaus+":broadcast", id).StringSlice()
-	if at != "" && (what == rausEnd || len(reply) == 2 && reply[0] == "theirs") { // or one for each worker id that there is would stay
-		l.close()
-		delete(r.links, at)
+	return key, at
+}
+
+// answer reads what the script returned for one lock.
+func (r *raus) answer(c rausCall, cmd *goredis.Cmd) rausAnswer {
+	key, at := r.lock(c.worker)
+	reply, err := cmd.StringSlice()
+	if at != "" && (c.what == rausEnd || len(reply) == 2 && reply[0] == "theirs") { // or one for each worker id that there is would stay
+		r.drop(at)
 	}
 	switch {
 	case err == nil && len(reply) == 2 && reply[0] == "theirs":
-		return false, rausHolder{key, reply[1]}
+		return rausAnswer{false, rausHolder{key, reply[1]}}
 	case err == nil && len(reply) == 2:
-		return reply[0] == "ours", nil
+		return rausAnswer{reply[0] == "ours", nil}
 	case err == nil:
 		err = fmt.Errorf("redis: a script returned %q", reply)
 	}
-	l.close() // the master may be elsewhere by now
-	delete(r.links, at)
-	r.target.doubt()
-	return false, fmt.Errorf("raus's lock %s: %w", key, err)
+	if r.drop(at) { // the master may be elsewhere by now
+		r.target.doubt()
+	}
+	return rausAnswer{false, fmt.Errorf("raus's lock %s: %w", key, err)}
+}
+
+// drop closes a link, and says whether it was there.
+func (r *raus) drop(at string) bool {
+	l := r.links[at]
+	if l != nil {
+		l.close()
+		delete(r.links, at)
+	}
+	return l != nil
 }
 
 func (r *raus) connect(ctx context.Context, key string) (*link, error) {
@@ -155,20 +216,22 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 // of raus may have had the worker id in between.
 func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	results := make([]workerid.Result, len(held))
-	var kept []workerid.Grant
+	calls := make([]rausCall, len(held))
 	for i, g := range held {
-		over := g.Hi < s.c.Now()
-		what := rausKeep
-		if over {
-			what = rausRenew
+		if calls[i] = (rausCall{rausKeep, g.Worker}); g.Hi < s.c.Now() {
+			calls[i].what = rausRenew
 		}
-		was, err := s.raus.do(ctx, what, g.Worker, rausExpiry)
+	}
+	var kept []workerid.Grant
+	answers := s.raus.doAll(ctx, calls, rausExpiry)
+	for i, g := range held {
+		a := answers[i]
 		switch {
-		case errors.As(err, new(rausHolder)):
-			results[i].Err = fmt.Errorf("%w: %w", workerid.ErrShared, err)
-		case err != nil:
-			results[i].Err = err
-		case over && !was:
+		case errors.As(a.err, new(rausHolder)):
+			results[i].Err = fmt.Errorf("%w: %w", workerid.ErrShared, a.err)
+		case a.err != nil:
+			results[i].Err = a.err
+		case calls[i].what == rausRenew && !a.was:
 			results[i].Err = fmt.Errorf("%w: a client of raus may have had the worker id", workerid.ErrLost)
 		default:
 			kept = append(kept, g)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/redistest"
 	"github.com/katsubushi/katsubushi/workerid"
 )
 
@@ -37,6 +38,33 @@ func TestRausLanesHearTheirOwn(t *testing.T) {
 	w.server.Do("RPUSH", w.rausKey(2), "not a lock")
 	if r := extend(); r[1].Err == nil || errors.Is(r[1].Err, workerid.ErrLost) || r[2].Err != nil {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The locks of many lanes do not take a round trip each: where Redis is far away, none would be kept in time.
+func TestRausLanesAreKeptTogether(t *testing.T) {
+	w := newWorld(t)
+	w.config.HoldRaus, w.config.Max = "raus", 64
+	w.init(New)
+	w.advance(1)
+	p := redistest.NewProxy(t, w.server.Addr())
+	d := w.daemon(w.through(p))
+	var held []workerid.Grant
+	for range w.config.Max {
+		held = append(held, d.acquire())
+		d.owner = workerid.NewOwner()
+	}
+	p.Delay(patience / 64) // either way
+	ctx, cancel := within(patience)
+	defer cancel()
+	results, err := d.Extend(ctx, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			t.Fatalf("lane %d: %v", i, r.Err)
+		}
 	}
 }
 
