@@ -147,6 +147,18 @@ func TestProblemsOfLeasesAreToldByTheirFlags(t *testing.T) {
 	}
 }
 
+func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want bool
+	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true}} {
+		p, _, err := parse(settings(), []string{"-redis=redis://h/0"}, environment(c.env...), nil)
+		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is not used: with -redis the windows are recorded there") != c.want {
+			t.Errorf("%q: %v, %q", c.env, err, p.notes)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"}, {"state", "--help"}, {"run", "--help"}} {
 		var stdout, stderr bytes.Buffer
