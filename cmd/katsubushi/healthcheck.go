@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,9 @@ func (p *parsed) ask(ready bool) error {
 	deadline := time.Now().Add(healthcheckTimeout)
 	dialer := net.Dialer{Deadline: deadline}
 	conn, err := dialer.Dial(network, address)
+	if err != nil && !ready && p.livesByHTTP(deadline) {
+		return nil // its port is closed until the first id can be issued
+	}
 	if err != nil {
 		return err
 	}
@@ -85,6 +89,20 @@ func (p *parsed) ask(ready bool) error {
 		}
 	}
 	return exchange("get healthcheck\r\n", "VALUE ")
+}
+
+// livesByHTTP asks /healthz, which answers from the start, if HTTP is on.
+func (p *parsed) livesByHTTP(deadline time.Time) bool {
+	if p.HTTPPort == 0 {
+		return false
+	}
+	client := http.Client{Timeout: time.Until(deadline), Transport: &http.Transport{DisableKeepAlives: true}} // and no proxy
+	resp, err := client.Get("http://" + net.JoinHostPort(loopbackOf(p.Bind), strconv.Itoa(p.HTTPPort)) + "/healthz")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
 // encrypt does not ask who answers: the question is whether somebody does, on this host. The daemon's own certificate is shown in case

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -67,6 +68,14 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusServiceUnavailable
 	})
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{[]string{"-http-port", httpPort}, exitOK}, {[]string{"-http-port", httpPort, "-ready"}, exitFailure}, {nil, exitFailure}} {
+		if code := run(append([]string{"healthcheck", "-bind", "127.0.0.1", "-port", "1"}, c.args...), environment(), nil, io.Discard); code != c.want {
+			t.Errorf("healthcheck %q while the port is closed: %d, want %d", c.args, code, c.want)
+		}
+	}
 	initPool(t, url)
 	first.waitListening(t)
 	if w := workerOf(t, first); w != 1 {
