@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -119,5 +120,31 @@ func TestTLSNamesTheServerItTalksTo(t *testing.T) {
 	cancel()
 	if _, err := target.find(ctx, "k", nil); err == nil {
 		t.Error("found a master")
+	}
+}
+
+// A cluster whose nodes come and go for years: what is asked are those of the last answer, and those that the URL names.
+func TestNodesThatAreGoneAreForgotten(t *testing.T) {
+	c, err := parseURL("rediscluster://a,b/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		c.learn(fmt.Sprint("n", i, ":1"), []string{fmt.Sprint("n", i, ":1"), fmt.Sprint("n", i+1, ":1"), "b:6379"})
+	}
+	if want := []string{"n99:1", "a:6379", "b:6379", "n100:1"}; !slices.Equal(c.seeds, want) {
+		t.Errorf("%q, want %q", c.seeds, want)
+	}
+	other := c
+	c.doubt()
+	if want := []string{"a:6379", "b:6379", "n100:1", "n99:1"}; !slices.Equal(c.seeds, want) || other.seeds[0] != "n99:1" {
+		t.Errorf("%q, want %q; %q", c.seeds, want, other.seeds)
+	}
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprint("n", i, ":1"))
+	}
+	if c.learn("x:1", many); len(c.seeds) != 1+2+maxNodes {
+		t.Errorf("%d servers are to be asked", len(c.seeds))
 	}
 }

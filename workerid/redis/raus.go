@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -50,7 +49,6 @@ type raus struct {
 }
 
 func newRaus(c Config, t target) *raus {
-	t.seeds = slices.Clone(t.seeds) // the pool's wire learns others
 	pool := "katsubushi/" + url.QueryEscape(t.namespace) + "/"
 	return &raus{c: c, target: t, pool: pool, value: pool + newName(), links: map[string]*link{}}
 }

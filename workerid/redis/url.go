@@ -18,7 +18,8 @@ type target struct {
 	namespace string
 	kind      kind
 	options   goredis.Options // for data servers; Addr only where there is one
-	seeds     []string        // Sentinels or cluster nodes, host:port
+	named     []string        // Sentinels or cluster nodes, host:port
+	seeds     []string        // those that may say who the master is, in the order in which they are asked
 	master    string          // the Sentinels' name for it
 	sentinel  goredis.Options // for Sentinels
 }
@@ -83,12 +84,12 @@ func parseURL(s string) (target, error) {
 		if t.master == "" {
 			return target{}, errors.New("redis: the master's name is missing: redis+sentinel://HOSTS/NAME")
 		}
-		t.seeds, err = addresses(list, "26379")
+		t.named, err = addresses(list, "26379")
 	case cluster:
 		if path != "" && path != "0" {
 			return target{}, errors.New("redis: a cluster has no databases")
 		}
-		t.seeds, err = addresses(list, "6379")
+		t.named, err = addresses(list, "6379")
 	}
 	if err != nil {
 		return target{}, err
@@ -109,7 +110,7 @@ func parseURL(s string) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("redis: the URL: %w", err)
 	}
-	t.options = *options
+	t.options, t.seeds = *options, t.named
 	t.sentinel = goredis.Options{Network: "tcp", Username: user, Password: password, TLSConfig: options.TLSConfig}
 	return t, nil
 }
@@ -118,7 +119,7 @@ func parseURL(s string) (target, error) {
 func (t *target) where() string {
 	servers := t.options.Addr
 	if t.kind != single {
-		servers = strings.Join(t.seeds, ",")
+		servers = strings.Join(t.named, ",")
 	}
 	if t.kind == sentinels {
 		servers = t.master + " of " + servers
@@ -161,8 +162,8 @@ func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 	return plain(&o)
 }
 
-// maxSeeds is how many servers are remembered that may say who the master is.
-const maxSeeds = 64
+// maxNodes is how many nodes of a cluster are remembered beside those that the URL names. To ask one that is gone takes a second.
+const maxNodes = 32
 
 // find asks Sentinels or cluster nodes who the master is. The first seed that answers is asked first the next time.
 func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
@@ -170,26 +171,31 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 		return t.options.Addr, nil
 	}
 	var errs []error
-	for i, seed := range t.seeds {
+	for _, seed := range t.seeds {
 		var nodes []string
 		if t.kind == sentinels {
 			addr, err = askSentinel(ctx, at(t.sentinel, seed, custom), t.master)
 		} else {
 			addr, nodes, err = askNode(ctx, at(t.options, seed, custom), key)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", seed, err))
-			continue
+		if err == nil {
+			t.learn(seed, nodes)
+			return addr, nil
 		}
-		t.seeds[0], t.seeds[i] = t.seeds[i], t.seeds[0]
-		for _, n := range nodes { // a cluster moves; its nodes of today may be all that is left of it tomorrow
-			if len(t.seeds) < maxSeeds && !slices.Contains(t.seeds, n) {
-				t.seeds = append(t.seeds, n)
-			}
-		}
-		return addr, nil
+		errs = append(errs, fmt.Errorf("%s: %w", seed, err))
 	}
 	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
+}
+
+// learn makes seeds of whoever answered, of those that the URL names, and of the nodes that the answer named: a cluster moves, and its nodes
+// of today may be all that is left of it tomorrow. Those of earlier answers are forgotten.
+func (t *target) learn(seed string, nodes []string) {
+	t.seeds = nil
+	for _, s := range slices.Concat([]string{seed}, t.named, nodes) {
+		if len(t.seeds) <= len(t.named)+maxNodes && !slices.Contains(t.seeds, s) {
+			t.seeds = append(t.seeds, s)
+		}
+	}
 }
 
 // doubt is called when the master that find named is none, cannot be reached or does not do what it is asked: whoever named it, itself perhaps,
