@@ -12,7 +12,31 @@ func (c *Config) admit() bool {
 	}
 	n.Current.Add(-1)
 	n.Refused.Add(1)
+	c.tellRefused()
 	return false
+}
+
+// refusalsPause is the time between two lines about refused connections: who is over the limit may try all the time.
+const refusalsPause = time.Minute
+
+// told is when such a line was written, and what Refused was then.
+type told struct {
+	at      time.Time
+	refused uint64
+}
+
+func (c *Config) tellRefused() {
+	n := c.Counters
+	last, before := n.told.Load(), uint64(0)
+	if last != nil {
+		if before = last.refused; time.Since(last.at) < refusalsPause {
+			return
+		}
+	}
+	now := &told{time.Now(), n.Refused.Load()}
+	if n.told.CompareAndSwap(last, now) { // else another loop tells it
+		c.Log.Warn("too many connections", "limit", c.MaxConnections, "refused", now.refused-before)
+	}
 }
 
 // A backoff spaces the attempts to accept after one has failed, since the usual reason, too many open files, lasts. A busy loop would

@@ -45,4 +45,6 @@ type Counters struct {
 	AcceptErrors atomic.Uint64
 	BytesRead    atomic.Uint64
 	BytesWritten atomic.Uint64
+
+	told atomic.Pointer[told] // the last line about refused connections; nil before the first
 }

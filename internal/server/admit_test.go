@@ -1,0 +1,50 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Refused connections are told at once, and then once a minute with how many there were, whichever loop refuses them.
+func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := &Config{MaxConnections: 1, Counters: new(Counters), Log: slog.New(slog.NewTextHandler(&log, nil))}
+		logged := func(want string) {
+			t.Helper()
+			if got := log.String(); want == "" && got != "" || !strings.Contains(got, want) || strings.Count(got, "\n") > 1 {
+				t.Errorf("logged %q, want %q", got, want)
+			}
+			log.Reset()
+		}
+		if !c.admit() {
+			t.Fatal("the first one was refused")
+		}
+		logged("")
+		refuse := func(n int) {
+			t.Helper()
+			for range n {
+				if c.admit() {
+					t.Fatal("one too many was admitted")
+				}
+			}
+		}
+		refuse(1)
+		logged(`level=WARN msg="too many connections" limit=1 refused=1`)
+		refuse(5)
+		time.Sleep(refusalsPause - 1)
+		refuse(1)
+		logged("")
+		time.Sleep(time.Nanosecond)
+		refuse(1)
+		logged("refused=7\n")
+		time.Sleep(time.Hour)
+		logged("")
+		refuse(1)
+		logged("refused=1\n")
+	})
+}
