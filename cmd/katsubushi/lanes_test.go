@@ -128,11 +128,11 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	awaitReadyz(t, port, 503, "no worker id yet", ": redis: dial tcp "+server.Addr()+": connect: connection refused")
 	server.Launch()
 	namespace := url[strings.Index(url, "ns=")+3:]
-	awaitReadyz(t, port, 503, "no worker id yet", "`katsubushi lease init` does it (-how wait, if there was one), with this daemon's flags; it was looked for at "+server.Addr()+" as ns="+namespace)
+	awaitReadyz(t, port, 503, "no worker id yet", "`katsubushi lease init` does it (-how new, if there never was one), with this daemon's flags; it was looked for at "+server.Addr()+" as ns="+namespace)
 	if s := leaseStats(t, port); s["ready"] != false || s["lane_0_state"] != "acquiring" || s["lane_0_worker_id"] != nil || s["lease_redis_addr"] != nil {
 		t.Errorf("stats before there is a worker id: %v", s)
 	}
-	runLease(t, url, &initialised{}, "init", "-max-worker-id", "2")
+	runLease(t, url, &initialised{}, "init", "-how", "new", "-max-worker-id", "2")
 	p.waitListening(t)
 	awaitReadyz(t, port, 200, "ready", "")
 	c := census{lanes: 1}

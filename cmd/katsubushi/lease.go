@@ -17,9 +17,9 @@ import (
 )
 
 const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons' flags]
-  init [-how new|wait|replace|migrated]   make the pool that -min-worker-id, -max-worker-id, -lease and the layout describe
-                                            new       never used before, or all who used it have given their leases back
-                                            wait      not so sure: its worker ids come one lease later
+  init [-how wait|new|replace|migrated]   make the pool that -min-worker-id, -max-worker-id, -lease and the layout describe
+                                            wait      somebody may have used one of this name: worker ids come one lease later
+                                            new       nobody ever did, or all who did have given their leases back
                                             replace   other settings; all daemons have stopped. Its worker ids come one lease later
                                             migrated  the last yaraus client has left
   list                                    who has which worker id, and until when
@@ -28,7 +28,7 @@ const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons
   replicas [N]                            how many replicas must have a lease before it counts; -1: what each daemon's flag says
   reset-clock                             accept Redis's clock after it was set back`
 
-// leaseTimeout bounds a command; init listens for three heartbeats first.
+// leaseTimeout bounds a command; init -how new listens for three heartbeats first.
 const leaseTimeout = 30 * time.Second
 
 // lease is the operator's side of a pool of worker ids in Redis.
@@ -41,7 +41,7 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	args = numberLast(args)
 	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
-		fs.StringVar(&how, "how", string(redis.New), "")
+		fs.StringVar(&how, "how", string(redis.Wait), "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, leaseUsage)
@@ -107,13 +107,13 @@ func (p *parsed) leaseVerb(verb, how string) (func(context.Context, *redis.Pool)
 	switch {
 	case verb == "init" && len(p.args) == 0:
 		switch h := redis.How(how); h {
-		case redis.New, redis.Wait, redis.Replace, redis.Migrated:
+		case redis.Wait, redis.New, redis.Replace, redis.Migrated:
 			return func(ctx context.Context, pool *redis.Pool) (any, error) {
 				result, err := pool.Init(ctx, h)
 				return initialised{result}, err
 			}, nil
 		}
-		return nil, fmt.Errorf("-how=%s: new, wait, replace or migrated allowed", how)
+		return nil, fmt.Errorf("-how=%s: wait, new, replace or migrated allowed", how)
 	case verb == "list" && len(p.args) == 0:
 		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.List(ctx) }, nil
 	case verb == "stats" && len(p.args) == 0:
@@ -155,7 +155,7 @@ func printLease(w io.Writer, result any) {
 	case initialised:
 		fmt.Fprintln(w, map[string]string{
 			redis.Made:     "made: its worker ids can be had",
-			redis.Waiting:  "made: its worker ids can be had one lease from now",
+			redis.Waiting:  "made: its worker ids can be had one lease from now, when nobody can have one from before",
 			redis.Adopted:  "made from a pool of yaraus's, whose clients may go on for now: `lease init -how migrated` when the last has left",
 			redis.Finished: "yaraus's clients may not come back",
 			redis.Present:  "there already: nothing was done",

@@ -23,7 +23,7 @@ const aloneLease = 4800 * time.Millisecond
 func initAlone(t *testing.T, url string) {
 	t.Helper()
 	var made initialised
-	if runLease(t, url, &made, append([]string{"init"}, alone...)...); made.Result != redis.Made {
+	if runLease(t, url, &made, append([]string{"init", "-how", "new"}, alone...)...); made.Result != redis.Made {
 		t.Fatalf("lease init: %s", made.Result)
 	}
 }
@@ -68,6 +68,36 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	other.signal(t, syscall.SIGTERM)
 	await(t, "it has a worker id again", func() bool { return sleeper.came("serving") > serving })
 	asked.awaitMore(t, 20_000)
+	asked.finish(t)
+	c.verdict(t)
+}
+
+// TestProcessWipeWhileItsHolderStandsStill: Redis is emptied while the only daemon is stopped, so that nobody makes the pool again, and an
+// operator does what the next daemon says. That one waits until the stopped one's window is over.
+func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	url := server.URL()
+	initAlone(t, url)
+	c := census{lanes: 1}
+	sleeper := launchLeasing(t, url, alone...)
+	sleeper.waitListening(t)
+	asked := c.load(t, sleeper.addr, 4, 20)
+	asked.awaitMore(t, 1000)
+	sleeper.signal(t, syscall.SIGSTOP)
+	server.Do("FLUSHALL")
+	other := launchLeasing(t, url, alone...)
+	await(t, "it says what to do", func() bool { return strings.Contains(other.logged(), "`katsubushi lease init` does it") })
+	var made initialised
+	if runLease(t, url, &made, append([]string{"init"}, alone...)...); made.Result != redis.Waiting {
+		t.Errorf("lease init: %s", made.Result)
+	}
+	other.waitListening(t)
+	l := c.load(t, other.addr, 2, 20)
+	sleeper.signal(t, syscall.SIGCONT)
+	l.awaitMore(t, 20_000)
+	await(t, "it finds that its lease is lost", func() bool { return strings.Contains(sleeper.logged(), "the lease is lost") })
+	l.finish(t)
 	asked.finish(t)
 	c.verdict(t)
 }

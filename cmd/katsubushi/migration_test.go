@@ -101,7 +101,7 @@ func TestProcessMigrationFromKayac(t *testing.T) {
 	kayac := predecessor(t, "KATSUBUSHI_KAYAC")
 	url := redistest.Start(t).URL()
 	var made initialised
-	runLease(t, url, &made, "init", "-max-worker-id", "3") // as many as there are daemons
+	runLease(t, url, &made, "init", "-how", "new", "-max-worker-id", "3") // as many as there are daemons
 	roll(t, func() *process {
 		return launchOld(t, kayac, "-redis", url, "-min-worker-id", "1", "-max-worker-id", "3", "-port", "PORT")
 	}, func() *process {
@@ -122,7 +122,7 @@ func TestProcessMigrationFromYaraus(t *testing.T) {
 	}
 	first := old()
 	await(t, "yaraus has a worker id", func() bool { return first.hasExited() || len(first.logged()) > 0 })
-	if runLease(t, url, &adopted, "init"); adopted.Result != "adopted" {
+	if runLease(t, url, &adopted, "init", "-how", "new"); adopted.Result != "adopted" {
 		t.Fatalf("lease init: %s", adopted.Result)
 	}
 	roll(t, old, func() *process { return launchLeasing(t, url) })

@@ -118,7 +118,7 @@ func (w *world) launch(t *testing.T) {
 		}
 	}
 	url := "redis://katsubushi:secret@" + w.redis.master.Addr() + "/0?ns=chaos"
-	if out, err := exec.Command(binary, append([]string{"lease", "init"}, pool(url)...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, append([]string{"lease", "init", "-how", "new"}, pool(url)...)...).CombinedOutput(); err != nil {
 		t.Fatalf("lease init: %v\n%s", err, out)
 	}
 	for i, lanes := range fleet {

@@ -60,8 +60,8 @@ type How string
 
 // The ways.
 const (
-	New      How = script.InitNew      // the pool was never used, or all who used it have stopped and given their leases back
-	Wait     How = script.InitWait     // not so sure: its worker ids come after Lease + Epsilon
+	Wait     How = script.InitWait     // somebody may have used one of this name: its worker ids come after Lease + Epsilon
+	New      How = script.InitNew      // nobody ever did, or all who did have stopped and given their leases back
 	Replace  How = script.InitReplace  // other settings, for daemons that have all stopped; its worker ids come after Lease + Epsilon
 	Migrated How = script.InitMigrated // the last yaraus client has left
 )
@@ -75,13 +75,14 @@ const (
 	Present  = "present"  // nothing was to be done
 )
 
-// Init makes a pool, or changes what it is. It listens first, which takes three heartbeats: where a pool was lost, a daemon that still
-// holds a worker id of it makes it again, and then it is Present. Config needs what a Store needs.
+// Init makes a pool, or changes what it is. New listens first, which takes three heartbeats: where a pool was lost after all, a daemon that
+// still holds a worker id of it makes it again, and then it is Present. It does not hear one that stands still or is cut off, whose ids
+// might be issued again: hence Wait. Config needs what a Store needs.
 func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 	if err := p.c.check(); err != nil {
 		return "", err
 	}
-	if how == New || how == Wait {
+	if how == New {
 		if err := p.listen(ctx, 3*Heartbeat(p.c.Lease)); err != nil {
 			return "", err
 		}

@@ -102,9 +102,9 @@ func (r Refusal) Error() string {
 	case r.Code == "FOREIGN":
 		return fmt.Sprintf("%v: theirs are %s", what, r.field(0))
 	case r.Code == "NOINIT" && r.field(0) == "yaraus":
-		return fmt.Sprintf("%v: it is one of yaraus's, which `katsubushi lease init` adopts", what)
+		return fmt.Sprintf("%v: it is one of yaraus's, which `katsubushi lease init -how new` adopts", what)
 	case r.Code == "NOINIT":
-		return fmt.Sprintf("%v: `katsubushi lease init` does it (-how wait, if there was one)", what)
+		return fmt.Sprintf("%v: `katsubushi lease init` does it (-how new, if there never was one)", what)
 	case r.Code == "NOTMASTER":
 		return fmt.Sprintf("%v: its role is %s", what, r.field(0))
 	case r.Code == "CLOCK":
