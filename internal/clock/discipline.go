@@ -8,7 +8,7 @@ const (
 	SlewBelow    = 500 * time.Millisecond // differences smaller than this are worn off gradually,
 	SlewRate     = 5 * time.Millisecond   // by at most this at each comparison
 	ForwardHold  = 60 * time.Second       // a step forward is followed once it has held this long
-	ForwardLimit = 24 * time.Hour         // all steps forward together; further ones need a restart
+	ForwardLimit = 24 * time.Hour         // all steps forward together, less the time for which the clocks agreed; further ones need a restart
 	noise        = time.Millisecond       // differences that are only the readings being apart
 )
 
@@ -32,7 +32,7 @@ type Sample struct {
 	Suspended time.Duration // CLOCK_BOOTTIME − CLOCK_MONOTONIC; its growth is time that the machine slept
 	Wall      int64
 	Clock     int64 // the id clock
-	Position  int64 // the last id's
+	Position  int64 // the last id's, 0 while there can be none
 }
 
 // An Adjustment moves the id clock By. Note is for the log, empty when there is nothing new to say.
@@ -47,19 +47,22 @@ type Adjustment struct {
 //	suspended              the time slept is added at once: the monotonic clock stood still, the world did not
 //	less than 500 ms off   worn off by 5 ms a second
 //	wall further ahead     followed after it has held for 60 s: a clock that was a year ahead for a moment must not carry the ids
-//	                       with it; and never by more than 24 h without a restart
+//	                       with it; and never by more than 24 h, less the time that went by in agreement: a guest that its
+//	                       host stops every night is followed for ever, a clock that is far off not without a restart
+//	the same, before ids   followed at once, however far: there is nothing to carry. Some machines boot in 1970
 //	wall further back      followed at once, but not below the last id: a busy daemon stays ahead of the wall clock and goes on
 //	                       issuing, an idle one comes back. What was followed back is followed forward again at
 //	                       once within a minute
 type Discipline struct {
 	started   bool
+	last      time.Duration // Mono of the last comparison
 	suspended time.Duration
 	ahead     time.Duration // wall − clock of the step forward that is being held
 	since     time.Duration // Mono when it was first seen
 	holding   bool
 	refused   bool
-	back      bool // a step back has been reported and is not over
-	followed  time.Duration
+	back      bool          // a step back has been reported and is not over
+	followed  time.Duration // by steps forward, less the time in agreement
 	owed      time.Duration // how far the clock followed the wall clock back, and has not come forward again
 	agreed    time.Duration // Mono since when the two clocks agree, if they do
 	agreeing  bool
@@ -67,9 +70,9 @@ type Discipline struct {
 
 // Step takes one comparison.
 func (d *Discipline) Step(s Sample) Adjustment {
-	slept := s.Suspended - d.suspended
+	slept, passed := s.Suspended-d.suspended, s.Mono-d.last
 	first := !d.started
-	d.started, d.suspended = true, s.Suspended
+	d.started, d.suspended, d.last = true, s.Suspended, s.Mono
 	if !first && slept > noise {
 		return Adjustment{Suspend, slept, "the machine was suspended: the id clock skips the time slept"}
 	}
@@ -81,6 +84,10 @@ func (d *Discipline) Step(s Sample) Adjustment {
 	switch {
 	case off >= SlewBelow:
 		d.back, d.agreeing = false, false
+		if s.Position == 0 {
+			d.holding, d.refused = false, false
+			return Adjustment{Forward, off, "the wall clock went forward, and no ids were issued yet: the id clock follows at once"}
+		}
 		return d.forward(s.Mono, off)
 	case off <= -SlewBelow:
 		d.holding, d.refused, d.agreeing = false, false, false
@@ -89,6 +96,8 @@ func (d *Discipline) Step(s Sample) Adjustment {
 	d.holding, d.refused, d.back = false, false, false
 	if !d.agreeing {
 		d.agreeing, d.agreed = true, s.Mono
+	} else {
+		d.followed = max(0, d.followed-passed)
 	}
 	if s.Mono-d.agreed >= ForwardHold { // the step back was right
 		d.owed = 0
@@ -109,7 +118,7 @@ func (d *Discipline) forward(mono, off time.Duration) Adjustment {
 		return Adjustment{Kind: Forward}
 	case d.followed+off > ForwardLimit:
 		d.refused = true
-		return Adjustment{Kind: Forward, Note: "the wall clock went forward by more than " + ForwardLimit.String() + " in all: not followed, restart to accept it"}
+		return Adjustment{Kind: Forward, Note: "the wall clock went forward by more than " + ForwardLimit.String() + ": not followed, restart to accept it"}
 	}
 	d.holding = false
 	d.followed += off

@@ -109,6 +109,37 @@ func TestForwardStepsAreLimitedTogether(t *testing.T) {
 	}
 }
 
+// A guest that its host stops for an hour every night, without its knowing.
+func TestStepsForwardAreForgottenAsTimePasses(t *testing.T) {
+	w := newWorld()
+	for night := range 100 {
+		w.wall += int64(time.Hour)
+		if w.pass(23*3600, true); w.off() != 0 {
+			t.Fatalf("night %d: %v off, notes %q", night, w.off(), w.notes[max(0, len(w.notes)-2):])
+		}
+	}
+	w.wall += int64(24*time.Hour + time.Second)
+	if w.pass(1000, true); w.off() != 24*time.Hour+time.Second {
+		t.Fatal("followed by more than the limit at once")
+	}
+}
+
+// A machine boots in 1970, and its clock is set while the daemon waits for a worker id.
+func TestBeforeTheFirstIDAnyStepForwardIsFollowedAtOnce(t *testing.T) {
+	w := newWorld()
+	w.position = 0
+	w.pass(100, false)
+	w.wall += int64(56 * 365 * 24 * time.Hour)
+	if w.pass(1, false); w.off() != 0 || len(w.notes) != 1 {
+		t.Fatalf("%v off, notes %q", w.off(), w.notes)
+	}
+	w.wall += int64(24 * time.Hour) // which leaves the limit whole
+	w.position = 1
+	if w.pass(61, false); w.off() != 0 {
+		t.Fatalf("%v off, notes %q", w.off(), w.notes)
+	}
+}
+
 func TestAStepBackIsNotFollowedBelowTheLastID(t *testing.T) {
 	w := newWorld()
 	w.pass(5, true)
