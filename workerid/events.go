@@ -84,6 +84,7 @@ type (
 		Grant    Grant // zero while there is none
 		From, To State
 		Reason   string
+		Wait     time.Duration // until ids can be issued, if the lane waits for nothing but the clock; else 0
 	}
 	// Finished ends a Machine that was told to Stop.
 	Finished struct{}

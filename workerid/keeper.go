@@ -189,8 +189,8 @@ func (k *Keeper) changed(e Changed) {
 			close(k.serving)
 		}
 	}
-	level := slog.LevelInfo
-	if e.Reason != "" || e.To == Exhausted || e.To == Draining {
+	level, brief := slog.LevelInfo, e.Wait > 0 && e.Wait < k.c.Heartbeat // as at any start without a state file
+	if e.Reason != "" && !brief || e.To == Exhausted || e.To == Draining {
 		level = slog.LevelWarn
 	}
 	attrs := []any{"lane", e.Lane, "state", e.To.String()}

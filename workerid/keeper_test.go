@@ -74,7 +74,7 @@ func (f *faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.G
 }
 
 func (f *faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
-	if err := f.trouble(ctx); errors.Is(err, workerid.ErrLost) { // of each lane by itself
+	if err := f.trouble(ctx); errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) { // of each lane by itself
 		return slices.Repeat([]workerid.Result{{Err: err}}, len(held)), nil
 	} else if err != nil {
 		return nil, err
@@ -288,6 +288,37 @@ level=INFO msg=lease lane=0 state=sealed was=serving worker_id=1
 			b.Errorf("log:\n%s", got)
 		}
 	})
+}
+
+// To wait for the clock is nothing to warn of, unless it takes long.
+func TestKeeperLogsAShortWaitAsInformation(t *testing.T) {
+	for ahead, want := range map[int64]string{
+		5500:  "level=INFO msg=lease lane=0 state=waiting was=acquiring worker_id=2 reason=\"the clock has yet to reach the window: ids in ",
+		30000: "level=WARN msg=lease lane=0 state=waiting was=acquiring worker_id=2 reason=\"the clock has yet to reach the window: ids in ",
+	} {
+		keep(t, 1, func(b *bed) {
+			b.store.fail(workerid.ErrCloned)
+			for b.keeper.Status()[0].State != workerid.Acquiring {
+				b.pass(time.Millisecond)
+			}
+			for range 8 { // all that are left were used, by a clock that is ahead of ours
+				g, err := b.pool.Acquire(workerid.Request{Owner: "x", Min: 1, Max: 9}, "t")
+				if err == nil {
+					err = b.pool.Release(g, now()+ahead, []string{"t"})
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.store.err.Store(nil)
+			for b.keeper.Status()[0].State == workerid.Acquiring {
+				b.pass(time.Millisecond)
+			}
+			if got := b.log.String(); !strings.Contains(got, want) {
+				b.Errorf("log:\n%s\nwithout %s", got, want)
+			}
+		})
+	}
 }
 
 func TestKeeperCounts(t *testing.T) {

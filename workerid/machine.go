@@ -394,14 +394,14 @@ func (m *Machine) report(now Moment, i int) {
 	case !l.reported.add(l.problem.kind):
 		return
 	}
-	reason, grant := l.problem.text, l.grant
+	c := Changed{Lane: i, Grant: l.grant, From: l.state, To: state, Reason: l.problem.text}
 	switch {
-	case state == Waiting && reason == "":
-		reason = behind(l.grant.Lo, now)
+	case state == Waiting && c.Reason == "":
+		c.Reason, c.Wait = m.waits(l, now)
 	case state == Draining:
-		grant = l.lost
+		c.Grant = l.lost
 	}
-	m.do(Changed{i, grant, l.state, state, reason})
+	m.do(c)
 	if state != l.state {
 		l.state, l.since = state, now.Mono
 	}

@@ -72,6 +72,16 @@ func (d *driver) wants(want ...Effect) *driver {
 	return d
 }
 
+// changed is the last Changed among the effects, zero if there is none.
+func (d *driver) changed() (c Changed) {
+	for _, e := range d.effects {
+		if x, ok := e.(Changed); ok {
+			c = x
+		}
+	}
+	return c
+}
+
 func list(effects []Effect) string {
 	var b strings.Builder
 	for _, e := range effects {
@@ -206,14 +216,18 @@ func TestStates(t *testing.T) {
 	})
 	t.Run("waiting", func(t *testing.T) {
 		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+4000, t0+60000), nil}).wants(Publish{0, window(7, t0+4000, t0+60000)}).is(Waiting)
-		if r := d.Status(d.now)[0].Reason; r != "the clock is 4s behind the window" {
-			t.Error(r)
+		want := "the clock has yet to reach the window: ids in 3s" // a second before the window, by the run-ahead
+		if r := d.Status(d.now)[0].Reason; r != want || d.changed().Reason != want || d.changed().Wait != 3*time.Second {
+			t.Errorf("%q, %+v", r, d.changed())
 		}
 		d.pass(2999 * time.Millisecond).is(Waiting).pass(time.Millisecond).is(Serving) // a second of run-ahead
 	})
 	t.Run("waiting for a window that is still empty", func(t *testing.T) {
 		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+500, t0-10000), nil}).wants(Publish{0, window(7, t0+500, t0+499)}).is(Waiting)
 		d.pass(5600 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+500, t0+499)}}).is(Waiting)
+		if s := d.Status(d.now)[0]; s.Reason != "the window is empty until it is extended" {
+			t.Error(s.Reason)
+		}
 		d.tell(extended(Result{Grant: window(7, t0+500, t0+9000)})).wants(Lengthen{0, t0 + 500, t0 + 9000}).is(Serving)
 	})
 	t.Run("waiting: the clock is set right", func(t *testing.T) {

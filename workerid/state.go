@@ -51,7 +51,7 @@ func (m *Machine) Status(now Moment) []LaneStatus {
 			s.Worker, s.Lo, s.Hi, s.Left = grant.Worker, grant.Lo, grant.Hi, left(grant.Hi, now)
 		}
 		if l.state == Waiting && s.Reason == "" {
-			s.Reason = behind(l.grant.Lo, now)
+			s.Reason, _ = m.waits(l, now)
 		}
 		all[i] = s
 	}
@@ -67,6 +67,12 @@ func left(until int64, now Moment) time.Duration {
 	return time.Duration(max(until-now.ID, -most.Milliseconds())) * time.Millisecond
 }
 
-func behind(lo int64, now Moment) string {
-	return fmt.Sprintf("the clock is %v behind the window", left(lo, now))
+// waits says what a lane waits for that has a grant and no problem, and for how long if that is the clock. Ids begin before the window does,
+// by the run-ahead.
+func (m *Machine) waits(l *lane, now Moment) (reason string, d time.Duration) {
+	if l.grant.Lo > l.grant.Hi {
+		return "the window is empty until it is extended", 0
+	}
+	d = max(0, left(l.grant.Lo-m.runAhead(), now))
+	return fmt.Sprintf("the clock has yet to reach the window: ids in %v", d), d
 }

@@ -44,7 +44,7 @@ func TestProcessStateOfADaemon(t *testing.T) {
 		t.Fatalf("exit code %d: %s %s", code, out, stderr)
 	}
 	p = launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
-	await(t, "it says that it waits", func() bool { return strings.Contains(p.logged(), "behind the window") })
+	await(t, "it says that it waits", func() bool { return strings.Contains(p.logged(), "the clock has yet to reach the window: ids in ") })
 	if p.entry("listening") != nil {
 		t.Error("the port is open already")
 	}
