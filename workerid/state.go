@@ -70,9 +70,9 @@ func left(until int64, now Moment) time.Duration {
 // waits says what a lane waits for that has a grant and no problem, and for how long if that is the clock. Ids begin before the window does,
 // by the run-ahead.
 func (m *Machine) waits(l *lane, now Moment) (reason string, d time.Duration) {
-	if l.grant.Lo > l.grant.Hi {
+	d = max(0, left(l.grant.Lo-m.runAhead(), now))
+	if d == 0 && l.grant.Lo > l.grant.Hi {
 		return "the window is empty until it is extended", 0
 	}
-	d = max(0, left(l.grant.Lo-m.runAhead(), now))
 	return fmt.Sprintf("the clock has yet to reach the window: ids in %v", d), d
 }
