@@ -290,6 +290,35 @@ level=INFO msg=lease lane=0 state=sealed was=serving worker_id=1
 	})
 }
 
+// Why a lane was not well is of no interest any more when it stops; that it could not be given back is.
+func TestKeeperLogsStoppingWithoutOldReasons(t *testing.T) {
+	for _, c := range []struct {
+		pass time.Duration // after the store fails
+		back bool          // before the stop
+		want string
+	}{
+		{20 * time.Second, true, "level=INFO msg=lease lane=0 state=sealed was=degraded worker_id=1\n"},
+		{2 * time.Minute, true, "level=INFO msg=lease lane=0 state=sealed was=exhausted worker_id=1\n"},
+		{20 * time.Second, false, "level=INFO msg=lease lane=0 state=sealed was=degraded worker_id=1\n" +
+			"level=WARN msg=lease lane=0 state=sealed worker_id=1 reason=\"not released: connection refused\"\n"},
+	} {
+		keep(t, 1, func(b *bed) {
+			b.store.fail(errors.New("connection refused"))
+			b.pass(c.pass)
+			b.log.Reset()
+			if c.back {
+				b.store.err.Store(nil)
+			}
+			b.stop()
+			<-b.ended
+			b.ended <- nil
+			if got := b.log.String(); got != c.want {
+				b.Errorf("log:\n%s\nnot\n%s", got, c.want)
+			}
+		})
+	}
+}
+
 // To wait for the clock is nothing to warn of, unless it takes long.
 func TestKeeperLogsAShortWaitAsInformation(t *testing.T) {
 	for ahead, want := range map[int64]string{

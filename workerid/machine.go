@@ -339,6 +339,7 @@ func (m *Machine) stop() {
 	}
 	m.stopping = true
 	for i := range m.lanes {
+		m.lanes[i].problem = problem{} // whatever it was, it is over
 		m.seal(i)
 	}
 }
@@ -360,7 +361,7 @@ func (m *Machine) giveBack() {
 			if l.published {
 				last = l.last
 			}
-			l.releasing = true
+			l.releasing, l.problem = true, problem{}
 			m.do(Release{i, l.grant, last})
 		}
 		done = done && !l.held && !l.sealing

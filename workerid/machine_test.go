@@ -434,6 +434,9 @@ func TestStop(t *testing.T) {
 	t.Run("an answer is due, and bad", func(t *testing.T) {
 		d := serving(t).tell(Stop{}).tell(SealedAt{0, t0 + 1234})
 		d.tell(Extended{Err: errStore}).wants(Release{0, g, t0 + 1234})
+		if c := d.changed(); c != (Changed{}) {
+			t.Errorf("reported %+v", c)
+		}
 	})
 	t.Run("lost meanwhile", func(t *testing.T) {
 		for _, err := range []error{ErrLost, ErrCloned} {
