@@ -173,7 +173,7 @@ func parseFlags(fs *flag.FlagSet, args []string) (rest []string, problems []erro
 		if len(rest) == len(args) { // it is not even the name of a flag
 			rest = rest[1:]
 		}
-		if last := args[len(args)-len(rest)-1]; len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.Contains(last, "=") {
+		if last := args[len(args)-len(rest)-1]; len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.Contains(strings.TrimLeft(last, "-="), "=") {
 			rest = rest[1:]
 		}
 		args = rest
