@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -160,7 +161,8 @@ func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"}, {"state", "--help"}, {"run", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"}, {"state", "--help"}, {"run", "--help"},
+		{"inspect", "-h"}, {"healthcheck", "-help"}} {
 		var stdout, stderr bytes.Buffer
 		if code := run(args, environment(), &stdout, &stderr); code != exitOK || stdout.Len() == 0 || stderr.Len() > 0 {
 			t.Errorf("%q: exit code %d, %d bytes of help, %q", args, code, stdout.Len(), &stderr)
@@ -213,6 +215,13 @@ func TestHelpListsEverySetting(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"-help"}, environment(), &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d", code)
+	}
+	columns := map[int]int{} // in which the texts of the subcommands begin
+	for _, m := range regexp.MustCompile(`(?m)^  katsubushi .*?  +`).FindAllString(stdout.String(), -1) {
+		columns[len(m)]++
+	}
+	if lines := strings.Count(stdout.String(), "\n  katsubushi "); len(columns) != 1 || columns[41] != lines {
+		t.Errorf("%d subcommands; how many of their texts begin in which columns: %v", lines, columns)
 	}
 	var names []string
 	for _, s := range settings() {

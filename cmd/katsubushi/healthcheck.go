@@ -21,13 +21,13 @@ import (
 const healthcheckTimeout = 3 * time.Second
 
 // healthcheck asks the daemon that the same flags and environment would start whether it lives, and exits with 0 if it does.
-func healthcheck(args []string, getenv func(string) string, stderr io.Writer) int {
+func healthcheck(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	var ready bool
 	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
 		fs.BoolVar(&ready, "ready", false, "ask for an id, not only for the version")
 	})
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stderr, "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was started with")
+		fmt.Fprintln(stdout, "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was started with")
 		return exitOK
 	}
 	if err := errors.Join(p.problems...); err != nil {

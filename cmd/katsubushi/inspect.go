@@ -32,16 +32,15 @@ func inspect(args []string, getenv func(string) string, stdout, stderr io.Writer
 		err = errors.New("no id given")
 	}
 	if err != nil {
+		to, code := stdout, exitOK
 		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(stderr, err)
+			to, code = stderr, exitUsage
+			fmt.Fprintln(to, err)
 		}
-		fmt.Fprintln(stderr, "usage: katsubushi inspect [-json] [-layout NAME] ID...")
-		fs.SetOutput(stderr)
+		fmt.Fprintln(to, "usage: katsubushi inspect [-json] [-layout NAME] ID...")
+		fs.SetOutput(to)
 		fs.PrintDefaults()
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+		return code
 	}
 	code := exitOK
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)

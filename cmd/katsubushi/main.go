@@ -44,7 +44,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		case "state":
 			return state(args[1:], getenv, stdout, stderr)
 		case "healthcheck":
-			return healthcheck(args[1:], getenv, stderr)
+			return healthcheck(args[1:], getenv, stdout, stderr)
 		}
 	}
 	return serve(args, getenv, stdout, stderr)
@@ -135,12 +135,12 @@ func logger(w io.Writer, o options) *slog.Logger {
 func usage(fs *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, `katsubushi hands out unique 64-bit ids to any memcached client.
 
-  katsubushi -worker-id N [flags]     serve
-  katsubushi inspect [-json] ID...    take ids apart
-  katsubushi state show|adopt|reset   look at, and mend, the files that record windows
-  katsubushi lease VERB -redis URL    the same for a pool of worker ids in Redis: init list stats release ...
-  katsubushi run -redis URL -- COMMAND lease a worker id for another program, and run it
-  katsubushi healthcheck [-ready]     ask the daemon on this host whether it lives (or issues ids)
+  katsubushi -worker-id N [flags]        serve
+  katsubushi inspect [-json] ID...       take ids apart
+  katsubushi state show|adopt|reset      look at, and mend, the files that record windows
+  katsubushi lease VERB -redis URL       the same for a pool of worker ids in Redis: init list stats release ...
+  katsubushi run -redis URL -- COMMAND   lease a worker id for another program, and run it
+  katsubushi healthcheck [-ready]        ask the daemon on this host whether it lives (or issues ids)
 
 Every flag can be given by the environment: those that kayac/go-katsubushi has by their bare name (WORKER_ID), the others with a
 prefix (KATSUBUSHI_LOOPS). A flag beats the environment.
