@@ -285,10 +285,16 @@ func TestNotInitialised(t *testing.T) {
 	d := w.daemon()
 	w.want(d.tryAcquire(patience), ErrNotInitialised)
 	_, list := w.pool().List(t.Context())
+	_, stats := w.pool().Stats(t.Context())
+	_, free := w.pool().Release(t.Context(), 1)
+	_, migrated := w.pool().initialise(t.Context(), Migrated)
 	_, reset := w.pool().ResetClock(t.Context())
 	_, replicas := w.pool().Replicas(t.Context())
-	for _, err := range []error{list, reset, replicas, w.pool().SetReplicas(t.Context(), 1)} {
+	for _, err := range []error{list, stats, free, migrated, reset, replicas, w.pool().SetReplicas(t.Context(), 1)} {
 		w.want(err, ErrNotInitialised)
+		if where := "; it was looked for at " + w.server.Addr() + " as ns=" + w.namespace; !strings.HasSuffix(err.Error(), where) {
+			t.Errorf("%v: without %s", err, where)
+		}
 	}
 	if left := fmt.Sprint(w.server.Do("EXISTS", w.key("meta"))); left != "0" {
 		t.Error("an operator's command left something where there is no pool")

@@ -47,6 +47,9 @@ func (p *Pool) terms(lenient bool) script.Terms {
 func ask[T any](ctx context.Context, p *Pool, c script.Call, read func(any) (T, error)) (T, error) {
 	return take(ctx, p.wire, func(*link) (v T, _ func(), err error) {
 		reply, _, err := p.wire.run(c)
+		if errors.Is(err, ErrNotInitialised) {
+			err = p.notThere(err)
+		}
 		if err != nil {
 			return v, nil, err
 		}
@@ -128,12 +131,14 @@ func (p *Pool) read(ctx context.Context) (script.Dump, error) {
 	return ask(ctx, p, script.Read{Terms: p.terms(true)}, script.ReadDump)
 }
 
+func (p *Pool) notThere(err error) error { return fmt.Errorf("%w%s", err, p.wire.looked()) }
+
 // existing is what there is of the pool, or ErrNotInitialised if there is nothing, as where the name of another one is misspelt: what is
 // written there would pass for what is left of a pool that was lost.
 func (p *Pool) existing(ctx context.Context) (script.Dump, error) {
 	d, err := p.read(ctx)
 	if err == nil && len(d.IDs) == 0 && len(d.Meta) == 0 {
-		err = script.Refusal{Code: "NOINIT"}
+		err = p.notThere(script.Refusal{Code: "NOINIT"})
 	}
 	return d, err
 }
@@ -156,11 +161,11 @@ type Stats struct {
 
 	Min         uint64    `json:"min"`
 	Max         uint64    `json:"max"`
-	Fingerprint string    `json:"fingerprint"` // the settings of the pool's daemons; empty: no daemon of ours uses it
-	Held        int64     `json:"held"`        // worker ids that have an owner, and a lease that has not ended
-	WaitsUntil  time.Time `json:"waits_until"` // none is given out before, as grants may have been forgotten; zero or past: they are
-	ClockBack   float64   `json:"clock_back"`  // how far Redis's clock is behind what it was, in s
-	Yaraus      bool      `json:"yaraus"`      // yaraus's clients may use the pool as well
+	Fingerprint string    `json:"fingerprint"`          // the settings of the pool's daemons; empty: no daemon of ours uses it
+	Held        int64     `json:"held"`                 // worker ids that have an owner, and a lease that has not ended
+	WaitsUntil  time.Time `json:"waits_until,omitzero"` // none is given out before, as grants may have been forgotten; zero or past: they are
+	ClockBack   float64   `json:"clock_back"`           // how far Redis's clock is behind what it was, in s
+	Yaraus      bool      `json:"yaraus"`               // yaraus's clients may use the pool as well
 }
 
 // Stats reads the counters.
@@ -170,7 +175,7 @@ func (p *Pool) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	if len(d.IDs) == 0 {
-		return Stats{}, script.Refusal{Code: "NOINIT"}
+		return Stats{}, p.notThere(script.Refusal{Code: "NOINIT"})
 	}
 	n := func(h map[string]string, name string) int64 {
 		v, _ := strconv.ParseInt(h[name], 10, 64)
@@ -206,12 +211,12 @@ func (p *Pool) Stats(ctx context.Context) (Stats, error) {
 // A Lease is what the pool knows of one worker id.
 type Lease struct {
 	Worker   uint64    `json:"id"`
-	Owner    string    `json:"client_id"` // who has it, or had it last and did not give it back
-	ExpireAt time.Time `json:"expire_at"` // it can be had afterwards; zero: never used
-	Using    bool      `json:"using"`     // it cannot be had
-	TTL      float64   `json:"ttl"`       // until it can, in s; negative: since then; 0: never used
-	From     time.Time `json:"from"`      // the window of ids that Owner was granted, if a daemon of ours had it; else zero
-	Until    time.Time `json:"until"`
+	Owner    string    `json:"client_id"`     // who has it, or had it last and did not give it back
+	ExpireAt time.Time `json:"expire_at"`     // it can be had afterwards; 1970, as yaraus says: never used
+	Using    bool      `json:"using"`         // it cannot be had
+	TTL      float64   `json:"ttl"`           // until it can, in s; negative: since then; 0: never used
+	From     time.Time `json:"from,omitzero"` // the window of ids that Owner was granted, if a daemon of ours had it; else zero
+	Until    time.Time `json:"until,omitzero"`
 }
 
 // List lists the worker ids, in the order in which they are given out.
@@ -221,7 +226,7 @@ func (p *Pool) List(ctx context.Context) ([]Lease, error) {
 		return nil, err
 	}
 	if len(d.IDs) == 0 {
-		return nil, script.Refusal{Code: "NOINIT"}
+		return nil, p.notThere(script.Refusal{Code: "NOINIT"})
 	}
 	return leases(d), nil
 }
@@ -230,7 +235,7 @@ func leases(d script.Dump) []Lease {
 	all := make([]Lease, 0, len(d.Order))
 	for _, w := range d.Order {
 		at := int64(math.Round(d.IDs[w] * 1000))
-		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: moment(at), Using: at >= d.Now}
+		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: time.UnixMilli(at).UTC(), Using: at >= d.Now}
 		if at != 0 {
 			l.TTL = float64(at-d.Now) / 1000
 		}
@@ -251,9 +256,9 @@ func moment(ms int64) time.Time {
 
 // Freed is what Release found.
 type Freed struct {
-	Owner    string    `json:"client_id"` // who had the worker id, or had it last
-	ExpireAt time.Time `json:"expire_at"` // when its lease would have ended
-	Until    time.Time `json:"until"`     // the end of the window: the next one starts after it
+	Owner    string    `json:"client_id"`          // who had the worker id, or had it last
+	ExpireAt time.Time `json:"expire_at,omitzero"` // when its lease would have ended
+	Until    time.Time `json:"until,omitzero"`     // the end of the window: the next one starts after it
 }
 
 // Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id; this one can be had when
@@ -316,9 +321,9 @@ func (p *Pool) SetReplicas(ctx context.Context, n int) error {
 
 // ClockReset is what ResetClock found.
 type ClockReset struct {
-	Now        time.Time `json:"now"`         // Redis's clock, which counts from here on
-	Was        time.Time `json:"was"`         // the furthest that it had been
-	WaitsUntil time.Time `json:"waits_until"` // no worker id is given out before, but those who hold one keep it
+	Now        time.Time `json:"now"`                  // Redis's clock, which counts from here on
+	Was        time.Time `json:"was,omitzero"`         // the furthest that it had been
+	WaitsUntil time.Time `json:"waits_until,omitzero"` // no worker id is given out before, but those who hold one keep it
 }
 
 // ResetClock accepts Redis's clock after it was set back. Worker ids that were granted for the future that it had been in stay unusable

@@ -23,8 +23,13 @@ func TestListAndStats(t *testing.T) {
 	w.advance(10000)
 	d.extend()
 	l, err := w.pool().List(t.Context())
-	if err != nil || len(l) != 3 || l[0].Worker != 2 || l[1].Worker != 3 || l[0].Using || l[0].TTL != 0 || !l[0].ExpireAt.IsZero() {
+	if err != nil || len(l) != 3 || l[0].Worker != 2 || l[1].Worker != 3 || l[0].Using || l[0].TTL != 0 || l[0].ExpireAt.Unix() != 0 {
 		t.Fatalf("%+v, %v", l, err)
+	}
+	// yaraus's fields are always there, and no time that there is not.
+	b, err := json.Marshal(l[0])
+	if err != nil || string(b) != `{"id":2,"client_id":"","expire_at":"1970-01-01T00:00:00Z","using":false,"ttl":0}` {
+		t.Errorf("%s, %v", b, err)
 	}
 	want := Lease{
 		Worker: 1, Owner: d.owner, ExpireAt: time.UnixMilli(w.now() + lease).UTC(), Using: true, TTL: 60,
@@ -43,8 +48,7 @@ func TestListAndStats(t *testing.T) {
 	}) {
 		t.Errorf("%+v", s)
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
+	if b, err = json.Marshal(s); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{ // yaraus's

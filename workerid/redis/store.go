@@ -181,7 +181,7 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, workerid.ErrForeignPool):
 		return fmt.Errorf("%w; this daemon's are %s", err, s.terms.Fingerprint)
 	case errors.Is(err, ErrNotInitialised):
-		return fmt.Errorf("%w, with this daemon's flags; it was looked for at %s as ns=%s", err, s.wire.where, s.wire.target.namespace)
+		return fmt.Errorf("%w, with this daemon's flags%s", err, s.wire.looked())
 	}
 	var r script.Refusal
 	if errors.As(err, &r) {

@@ -25,6 +25,11 @@ type wire struct {
 	closed bool
 }
 
+// looked is the end of an error's text about a pool that is not there.
+func (w *wire) looked() string {
+	return fmt.Sprintf("; it was looked for at %s as ns=%s", w.where, w.target.namespace)
+}
+
 var errClosed = errors.New("redis: the store is closed")
 
 func newWire(c Config, t target) *wire {
