@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/selfsigned"
 )
 
 func environment(pairs ...string) func(string) string {
@@ -103,6 +106,42 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	}
 }
 
+func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	cert, key, other := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "other")
+	for _, k := range []string{key, other} { // the first key is not the certificate's
+		if _, err := selfsigned.Write(cert, k, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	absent, nonsense := filepath.Join(dir, "absent"), file("nonsense", "nonsense")
+	_, isAbsent := os.Open(absent)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-tls-cert", absent, "-tls-key", absent, "-tls-client-ca", absent, "-auth-file", absent},
+			"-tls-cert: ABSENT\n-tls-key: ABSENT\n-tls-client-ca: ABSENT\n-auth-file: ABSENT\n"},
+		{[]string{"-tls-cert", nonsense, "-tls-key", key, "-tls-client-ca", nonsense, "-auth-file", nonsense},
+			"-tls-cert: NONSENSE: with the key DIR/key: tls: failed to find any PEM data in certificate input\n" +
+				"-tls-client-ca: NONSENSE: no certificate in it\n-auth-file: NONSENSE: line 1: user:password expected\n"},
+		{[]string{"-tls-cert", cert, "-tls-key", key}, "-tls-cert: DIR/cert: with the key DIR/key: tls: private key does not match public key\n"},
+	} {
+		got := complaints(t, append(c.args, "-worker-id=1", "-loops=0"))
+		got = strings.NewReplacer(isAbsent.Error(), "ABSENT", nonsense, "NONSENSE", dir, "DIR").Replace(got)
+		if !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") {
+			t.Errorf("%q: %s\nand not\n%s", c.args, got, c.want)
+		}
+	}
+}
+
 // complaints are what is printed about settings that cannot be right.
 func complaints(t *testing.T, args []string, env ...string) string {
 	t.Helper()
@@ -173,8 +212,8 @@ func TestHelp(t *testing.T) {
 func TestWhyItCannotStartIsLoggedAtEveryLevel(t *testing.T) {
 	for _, level := range []string{"info", "fatal", "panic"} {
 		var stderr bytes.Buffer
-		code := run([]string{"-worker-id=1", "-auth-file=/nowhere/at/all", "-log-level", level}, environment(), nil, &stderr)
-		if code != exitFailure || !strings.Contains(stderr.String(), `level=FATAL msg="cannot start" error="open /nowhere/at/all`) {
+		code := run([]string{"-worker-id=1", "-sock=/nowhere/at/all", "-log-level", level}, environment(), nil, &stderr)
+		if code != exitFailure || !strings.Contains(stderr.String(), `level=FATAL msg="cannot start" error="listen unix /nowhere/at/all`) {
 			t.Errorf("%s: exit code %d: %s", level, code, &stderr)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/authfile"
 	"github.com/katsubushi/katsubushi/internal/server"
 	"github.com/katsubushi/katsubushi/workerid/redis"
 )
@@ -49,6 +50,37 @@ type Config struct {
 	DebugPort   int // on localhost, when one of the next two is set
 	EnablePprof bool
 	EnableStats bool
+
+	secrets secrets // what Validate has read
+}
+
+// secrets are what the files of a Config say. They are read once at a start: they may be pipes.
+type secrets struct {
+	tls   *server.TLS    // nil = plain
+	users *authfile.File // nil = everybody
+}
+
+// readSecrets reads what was not read yet.
+func (c *Config) readSecrets(wrong func(field, format string, args ...any)) {
+	if c.TLSCert != "" && c.TLSKey != "" && c.secrets.tls == nil {
+		t, err := server.NewTLS(c.TLSCert, c.TLSKey, c.TLSClientCA)
+		if err == nil {
+			c.secrets.tls = t
+		} else {
+			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+				which := err.(*server.FileError).Which
+				wrong(map[server.PEMFile]string{server.Certificate: "TLSCert", server.Key: "TLSKey", server.ClientCA: "TLSClientCA"}[which], "%w", err)
+			}
+		}
+	}
+	if c.AuthFile != "" && c.secrets.users == nil {
+		users, err := authfile.Load(c.AuthFile)
+		if err == nil {
+			c.secrets.users = users
+		} else {
+			wrong("AuthFile", "%w", err)
+		}
+	}
 }
 
 // redisConfig is the settings of the store.
@@ -87,7 +119,8 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Validate finds everything that is wrong with the fields or between them, joined: each part is a *FieldError.
+// Validate finds everything that is wrong with the fields, between them or with the files of secrets that they name, joined: each part is a
+// *FieldError. It keeps what it reads there for New.
 func (c *Config) Validate() error {
 	var errs []error
 	wrong := func(field, format string, args ...any) {
@@ -137,6 +170,7 @@ func (c *Config) Validate() error {
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
 	}
+	c.readSecrets(wrong)
 	if _, _, err := server.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)
 	} else if c.TLSCert != "" && c.Sock == "" && c.Engine != "auto" && c.Engine != "net" {

@@ -65,7 +65,7 @@ func New(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		c: c, started: time.Now(), clock: clock.New(),
+		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users,
 		commands: make([]protocol.Counters, c.Loops),
 	}
 	d.issuer = issuer.New(issuer.Config{
@@ -73,7 +73,7 @@ func New(c Config) (*Daemon, error) {
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
 	for _, prepare := range []func() error{
-		d.loadSecrets, d.configureSessions, d.chooseEngine, d.listenHTTP, d.checkAddress, d.openStore,
+		d.configureSessions, d.chooseEngine, d.listenHTTP, d.checkAddress, d.openStore,
 	} {
 		if err := prepare(); err != nil {
 			d.http.close()
@@ -82,6 +82,12 @@ func New(c Config) (*Daemon, error) {
 		}
 	}
 	d.keeper = d.newKeeper()
+	switch {
+	case d.encrypted():
+		d.checkCertificate()
+	case d.tls != nil:
+		d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
+	}
 	return d, nil
 }
 
@@ -142,26 +148,6 @@ func (d *Daemon) checkAddress() error {
 		lns[0].Close()
 	}
 	return err
-}
-
-// loadSecrets reads the certificate and the users, if there are any.
-func (d *Daemon) loadSecrets() (err error) {
-	if d.c.TLSCert != "" {
-		if d.tls, err = server.NewTLS(d.c.TLSCert, d.c.TLSKey, d.c.TLSClientCA); err != nil {
-			return err
-		}
-		if d.c.Sock != "" {
-			d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
-		} else {
-			d.checkCertificate()
-		}
-	}
-	if d.c.AuthFile != "" {
-		if d.users, err = authfile.Load(d.c.AuthFile); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkCertificate warns of a certificate that clients refuse, or will soon. It is used all the same: they may be told not to look.

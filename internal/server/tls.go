@@ -18,8 +18,28 @@ type TLS struct {
 	current             atomic.Pointer[tls.Config]
 }
 
+// A PEMFile is one of the files of a TLS.
+type PEMFile int
+
+// The files.
+const (
+	Certificate PEMFile = iota
+	Key
+	ClientCA
+)
+
+// A FileError is what is wrong with one of them; its text has the name.
+type FileError struct {
+	Which PEMFile
+	Err   error
+}
+
+func (e *FileError) Error() string { return e.Err.Error() }
+func (e *FileError) Unwrap() error { return e.Err }
+
 // NewTLS loads a certificate chain and its key from PEM files. With clientCA, a PEM file of certificate authorities, clients must
-// present a certificate that one of them has signed; "" lets in every client.
+// present a certificate that one of them has signed; "" lets in every client. The error is all that is wrong, joined: each part is a
+// *FileError.
 func NewTLS(cert, key, clientCA string) (*TLS, error) {
 	t := &TLS{cert: cert, key: key, clientCA: clientCA}
 	if err := t.Reload(); err != nil {
@@ -30,23 +50,34 @@ func NewTLS(cert, key, clientCA string) (*TLS, error) {
 
 // Reload reads the files again. If they are not right it returns an error and everything stays as it was. Any goroutine may call it.
 func (t *TLS) Reload() error {
-	pair, err := tls.LoadX509KeyPair(t.cert, t.key)
-	if err != nil {
-		return fmt.Errorf("certificate %s, key %s: %w", t.cert, t.key, err)
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	if t.clientCA != "" {
-		pem, err := os.ReadFile(t.clientCA)
+	var errs []error
+	wrong := func(which PEMFile, err error) { errs = append(errs, &FileError{which, err}) }
+	read := func(which PEMFile, path string) []byte {
+		b, err := os.ReadFile(path)
 		if err != nil {
-			return err
+			wrong(which, err)
 		}
+		return b
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	cert, key := read(Certificate, t.cert), read(Key, t.key)
+	if errs == nil {
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			wrong(Certificate, fmt.Errorf("%s: with the key %s: %w", t.cert, t.key, err))
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	if t.clientCA != "" {
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !c.ClientCAs.AppendCertsFromPEM(pem) {
-			return errors.New(t.clientCA + ": no certificate in it")
+		if pem := read(ClientCA, t.clientCA); pem != nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
+			wrong(ClientCA, errors.New(t.clientCA+": no certificate in it"))
 		}
 	}
-	t.current.Store(c)
-	return nil
+	if errs == nil {
+		t.current.Store(c)
+	}
+	return errors.Join(errs...)
 }
 
 // Valid is from when until when the certificate in force is.
