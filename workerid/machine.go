@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type MachineConfig struct {
 //   - at most one Extend and one Acquire are unanswered at a time; all lanes are extended together;
 //   - a window reaches the generator (Publish, Lengthen) only after the store's answer, and Seal always precedes Release;
 //   - a lane that lost its lease keeps its generator until the next one may issue or the old window is over, whichever is first;
+//   - no window reaches a generator that this daemon has had before, in whichever lane: no store grants such a one, and if it did;
 //   - errors change when something is tried again, never what may be issued.
 type Machine struct {
 	c          MachineConfig
@@ -46,6 +48,7 @@ type Machine struct {
 	acquiring  bool          // an Acquire is unanswered
 	stopping   bool
 	finished   bool
+	had        map[uint64]int64 // by worker id: up to where it was in a generator's window
 	effects    []Effect
 }
 
@@ -72,13 +75,13 @@ type lane struct {
 
 // NewMachine makes a Machine whose lanes have nothing. Its first Deadline is at once.
 func NewMachine(c MachineConfig) *Machine {
-	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: c.Seed}
+	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: c.Seed, had: map[uint64]int64{}}
 }
 
 // Clone is a copy that goes on by itself, as a restored snapshot of a process does. It is there for simulations.
 func (m *Machine) Clone() *Machine {
 	c := *m
-	c.lanes, c.extending, c.effects = slices.Clone(m.lanes), slices.Clone(m.extending), nil
+	c.lanes, c.extending, c.had, c.effects = slices.Clone(m.lanes), slices.Clone(m.extending), maps.Clone(m.had), nil
 	return &c
 }
 
@@ -317,6 +320,7 @@ func (m *Machine) extendedLane(i int, r Result) {
 	default:
 		lo, hi := l.grant.Hi+1, max(l.grant.Hi, r.Grant.Hi)
 		if l.published && hi >= lo && !m.stopping {
+			m.had[l.grant.Worker] = hi
 			m.do(Lengthen{i, lo, hi})
 		}
 		l.grant.Hi, l.confirmed = hi, true
@@ -375,9 +379,16 @@ func (m *Machine) giveBack() {
 // settle publishes what has become usable and reports the state that follows.
 func (m *Machine) settle(now Moment, i int) {
 	l := &m.lanes[i]
-	if !m.stopping && l.held && l.confirmed && !l.published && (!l.draining(now) || l.reached(now, m.runAhead())) {
-		l.installed, l.published = true, true
-		m.do(Publish{i, l.grant})
+	if !m.stopping && l.held && l.confirmed && !l.published {
+		switch had, again := m.had[l.grant.Worker]; {
+		case again && l.grant.Lo <= had:
+			l.lose(fmt.Errorf("the store granted worker id %d from %d, which this daemon has had until %d", l.grant.Worker, l.grant.Lo, had))
+			l.retryAt = now.Mono + m.spread(backoffLast, 0.5)
+		case !l.draining(now) || l.reached(now, m.runAhead()):
+			l.installed, l.published = true, true
+			m.had[l.grant.Worker] = l.grant.Hi
+			m.do(Publish{i, l.grant})
+		}
 	}
 	m.report(now, i)
 }

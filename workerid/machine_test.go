@@ -358,6 +358,23 @@ func TestStates(t *testing.T) {
 			t.Errorf("published at %d", d.now.ID-t0)
 		}
 	})
+	t.Run("granted what it has had", func(t *testing.T) {
+		d := serving(t).tell(extended(Result{Grant: window(7, t0+60001, t0+70000)})).pass(6 * time.Second).tell(extended(Result{Err: ErrLost}))
+		d.tell(Acquired{0, window(7, t0+70000, t0+120000), nil}).wants().is(Draining)
+		if c := d.changed(); !strings.Contains(c.Reason, "has had until") {
+			t.Errorf("reported %+v", c)
+		}
+		if d.pass(backoffLast / 2); len(d.effects) != 0 {
+			t.Errorf("at once:\n%s", list(d.effects))
+		}
+		d.pass(backoffLast).wants(Acquire{0, Request{"me", 1, 9}})
+		g := window(7, t0+70001, t0+120000)
+		d.tell(Acquired{0, g, nil}).wants().is(Draining)
+		d.now.ID = t0 + 70001
+		d.tell(Tick{}).wants(Publish{0, g}).is(Serving)
+		two := drive(t, 2).tell(Tick{}).tell(Acquired{0, window(7, t0, t0+60000), nil})
+		two.tell(Acquired{1, window(7, t0+1000, t0+60000), nil}).wants().is(Serving, Acquiring)
+	})
 	t.Run("draining to the end", func(t *testing.T) {
 		d := serving(t).tell(extended(Result{Err: ErrLost})).tell(Acquired{Err: ErrNoID}).is(Draining)
 		for d.now.ID <= t0+60000 {

@@ -23,6 +23,7 @@ type daemon struct {
 	life    int // counts the lives of the process: what is due for an earlier one is void
 	up      bool
 	isCopy  bool // of another process; does not start again when it has ended
+	copied  bool // in this life: one may give back what the other has
 	booted  int64
 	machine *workerid.Machine
 	client  client
@@ -35,8 +36,9 @@ type daemon struct {
 
 	paused    bool
 	backlog   []func()
-	cutOff    int64          // until then no packet passes between it and the store
-	windows   map[int]window // by lane, for the mutants
+	cutOff    int64            // until then no packet passes between it and the store
+	windows   map[int]window   // by lane, for the mutants
+	had       map[uint64]int64 // by worker id: up to where a window was issued from
 	uncounted map[uint64]int64
 	last      int64 // id clock at the last request, for the mutants
 }
@@ -79,7 +81,8 @@ func (d *daemon) boot() {
 
 func (d *daemon) begin() {
 	d.life++
-	d.up, d.paused, d.backlog, d.booted = true, false, nil, d.w.now
+	d.up, d.copied, d.paused, d.backlog, d.booted = true, false, false, nil, d.w.now
+	d.had = map[uint64]int64{}
 	d.windows, d.uncounted, d.pending, d.served = map[int]window{}, nil, map[int]func(error) workerid.Event{}, false
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: d.w.Lanes, RunAhead: runAhead * time.Millisecond, Layout: d.w.layout,
@@ -119,6 +122,11 @@ func (d *daemon) resume() {
 
 // step tells the machine something and carries out what it wants.
 func (d *daemon) step(e workerid.Event) {
+	if a, ok := e.(workerid.Acquired); ok && a.Err == nil {
+		if had, again := d.had[a.Grant.Worker]; again && a.Grant.Lo <= had && !d.copied {
+			d.w.Regrants++ // the machine will have none of it
+		}
+	}
 	for queue := []workerid.Event{e}; len(queue) > 0; queue = queue[1:] {
 		for _, e := range d.machine.Step(d.moment(), queue[0]) {
 			switch e := e.(type) {
@@ -161,7 +169,7 @@ func (d *daemon) end() {
 }
 
 func (d *daemon) publish(lane int, win window) {
-	d.windows[lane] = win
+	d.windows[lane], d.had[win.worker] = win, win.hi
 	if d.w.Mutant == Unfenced {
 		win.hi = math.MaxInt64
 	}
@@ -173,7 +181,7 @@ func (d *daemon) publish(lane int, win window) {
 func (d *daemon) lengthen(e workerid.Lengthen) {
 	win := d.windows[e.Lane]
 	win.hi = e.Hi
-	d.windows[e.Lane] = win
+	d.windows[e.Lane], d.had[win.worker] = win, win.hi
 	if d.w.Mutant == Unfenced {
 		return
 	}
@@ -245,6 +253,7 @@ func (d *daemon) isUncounted(id uint64) bool {
 func (w *world) copyOf(d *daemon) {
 	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
 	c.begin()
+	c.copied, d.copied = true, true
 	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.clone(c), maps.Clone(d.pending)
 	c.uncounted = map[uint64]int64{}
 	for lane := range w.Lanes {

@@ -74,7 +74,7 @@ func TestEveryMutantIsFoundOut(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := uint64(1); seed <= seeds; seed++ {
 				r := Run(Config{Seed: seed, Minutes: minutes, Mutant: m})
-				if r.IDs.Duplicates() > 0 || m == Uncapped && len(r.Stuck) > 0 {
+				if r.IDs.Duplicates() > 0 || r.Regrants > 0 || m == Uncapped && len(r.Stuck) > 0 {
 					t.Log(r.Err())
 					return
 				}
@@ -96,7 +96,7 @@ func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
 					}
 					c.Seed, c.Minutes, c.Mutant = seed, minutes, m
 					r := Run(c)
-					if r.IDs.Duplicates() > 0 || c.Weather == Bridged && r.Refused > 0 {
+					if r.IDs.Duplicates() > 0 || r.Regrants > 0 || c.Weather == Bridged && r.Refused > 0 {
 						t.Log(c.Store, c.Weather, r.Err())
 						return
 					}

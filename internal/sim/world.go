@@ -62,6 +62,7 @@ type Report struct {
 	Events, Faults          int
 	IDs                     unique.Set
 	Requests, Refused       int
+	Regrants                int      // of windows to the daemon that had them before
 	Stuck                   []string // who did not issue again once the faults were over
 }
 
@@ -70,6 +71,8 @@ func (r *Report) Err() error {
 	switch {
 	case r.IDs.Duplicates() > 0:
 		return fmt.Errorf("seed %d: %v", r.Seed, &r.IDs)
+	case r.Regrants > 0:
+		return fmt.Errorf("seed %d: %d grants of what the daemon had before", r.Seed, r.Regrants)
 	case len(r.Stuck) > 0:
 		return fmt.Errorf("seed %d: the faults are over, and still: %q", r.Seed, r.Stuck)
 	case r.Weather == Bridged && r.Refused > 0:
