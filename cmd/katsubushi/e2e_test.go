@@ -431,6 +431,20 @@ func TestProcessHTTP(t *testing.T) {
 	}
 }
 
+// Which of the two is wrong cannot be known, so it does not exit: after a boot the clock may be set right any moment.
+func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
+	const why = ", 2060-01-01T00:00:00Z: this host's clock is wrong, or -epoch"
+	port := freePort(t)
+	p := launch(t, "-worker-id", "1", "-epoch", "2060-01-01T00:00:00Z", "-http-port", port)
+	awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", why)
+	if e := p.entry("lease"); e == nil || e["level"] != "WARN" || !strings.HasSuffix(fmt.Sprint(e["reason"]), why) {
+		t.Errorf("logged %v", e)
+	}
+	if p.hasExited() {
+		t.Error("it exited")
+	}
+}
+
 func TestProcessHasAProcessorBesideItsLoops(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "1")
 	for engine, want := range map[string]string{"net": `"gomaxprocs":1,`, "auto": `"gomaxprocs":3,`} {

@@ -106,6 +106,19 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	}
 }
 
+// What no clock can excuse: a time field that ended before this program was written, or an epoch that nobody lives to see.
+func TestATimeFieldThatCannotHoldThePresentIsRefused(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-epoch=1420070400000000", "-epoch: no id can be issued: the time field begins at 46970-03-29T00:00:00Z"},
+		{"-epoch=1900-01-01T00:00:00Z", "-epoch: no id can be issued: the time field ended at 1969-09-07T15:47:35Z"},
+		{"-sequence-bits=42", "-sequence-bits: no id can be issued: the time field ended at 2015-01-01T00:00:02Z"},
+	} {
+		if got := complaints(t, []string{"-worker-id=1", "-loops=0", c.args}); !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0") {
+			t.Errorf("%s: %s", c.args, got)
+		}
+	}
+}
+
 func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

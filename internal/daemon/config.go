@@ -110,6 +110,26 @@ func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 	}
 }
 
+// validateTimeField refuses a layout in which no id can carry the present, whatever that is. This host's clock is no witness: after a boot it
+// may be years behind, and be set right any moment. But the present lies after this was written, and no more than a lifetime.
+func (c *Config) validateTimeField(wrong func(field, format string, args ...any)) {
+	const written, lifetime = 1767225600000, 100 * 365 * 24 * 3600 * 1000 // 2026; ms
+	date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	if end := c.Layout.End(); end <= written {
+		wrong("Layout", "no id can be issued: the time field ended at %s", date(end))
+	} else if c.Layout.Epoch > written+lifetime {
+		wrong("Layout", "no id can be issued: the time field begins at %s", date(c.Layout.Epoch))
+	}
+}
+
+// checkTime says why no id can carry this Unix ms, and what may be the cause.
+func (c *Config) checkTime(ms int64) error {
+	if err := c.Layout.CheckTime(ms); err != nil {
+		return fmt.Errorf("%w: this host's clock is wrong, or -epoch", err)
+	}
+	return nil
+}
+
 // A FieldError is one thing that is wrong with a Config.
 type FieldError struct {
 	Field string // of Config
@@ -138,7 +158,7 @@ func (c *Config) Validate() error {
 	}
 	if err := c.Layout.Check(); err != nil {
 		wrong("Layout", "%w", err)
-	} else if len(c.WorkerIDs) > 0 {
+	} else if c.validateTimeField(wrong); len(c.WorkerIDs) > 0 {
 		for i, id := range c.WorkerIDs {
 			if id > c.Layout.MaxWorker() {
 				wrong("WorkerIDs", "%d: 0 to %d allowed", id, c.Layout.MaxWorker())

@@ -54,7 +54,7 @@ func (d *Daemon) newKeeper() *workerid.Keeper {
 	}
 	return workerid.NewKeeper(workerid.Config{
 		Store: d.store, Lanes: d.issuer, Requests: requests,
-		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: heartbeat, CheckTime: d.c.Layout.CheckTime, Log: d.c.Log,
+		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: heartbeat, CheckTime: d.c.checkTime, Log: d.c.Log,
 	})
 }
 
