@@ -64,6 +64,7 @@ type Issuer struct {
 	runAhead int64
 	lanes    []lane
 	refused  [NumReasons]atomic.Uint64
+	before   atomic.Int64 // the latest position of the generators that were replaced, Unix ms
 }
 
 // A lane is a slot for one worker id's generator: nil while there is none.
@@ -81,10 +82,14 @@ func New(c Config) *Issuer {
 // there, which keeps to its own window.
 func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
 	g, err := generator.NewSnowflake(generator.Options{Layout: is.c.Layout, Worker: worker, Lo: lo, Hi: hi, RandomStart: is.c.Random})
-	if err == nil {
-		is.lanes[lane].generator.Store(g)
+	if err != nil {
+		return err
 	}
-	return err
+	if old := is.lanes[lane].generator.Swap(g); old != nil {
+		issued := min(old.Position(), is.c.Now()+is.runAhead) // where its window lies ahead of the clock, it issued nothing
+		is.before.Store(max(is.before.Load(), issued))
+	}
+	return nil
 }
 
 // Extend lengthens the window of a lane's generator by lo..hi, Unix ms; lo is the old end + 1.
@@ -115,9 +120,10 @@ func (is *Issuer) Lanes() int { return len(is.lanes) }
 // Refused counts the Mints that were refused for a reason.
 func (is *Issuer) Refused(r Reason) uint64 { return is.refused[r].Load() }
 
-// Position is the latest position of the generators in the lanes, Unix ms: no id of theirs lies after it. It is 0 while there are none.
+// Position is the latest position of the generators in the lanes, and of those that were there, Unix ms: no id of theirs lies after it. It is 0
+// while there are none.
 func (is *Issuer) Position() int64 {
-	var last int64
+	last := is.before.Load()
 	for i := range is.lanes {
 		if g := is.Generator(i); g != nil {
 			last = max(last, g.Position())

@@ -105,6 +105,29 @@ func TestOrderOfChoice(t *testing.T) {
 	}
 }
 
+// The id clock does not go back below the ids of a lease that was lost, either.
+func TestThePositionOutlivesAReplacedGenerator(t *testing.T) {
+	b := newTestbed(2, time.Second, generator.Katsubushi())
+	b.publish(t, 0, 7, start-1000, start+60000)
+	for range 300 {
+		b.mint(t, b.Handler(0), perTick)
+	}
+	last := b.Position()
+	if last < start+200 || last > start+1000 {
+		t.Fatalf("after 300 ticks of ids the position is %d", last-start)
+	}
+	b.publish(t, 0, 8, start-1000, math.MaxInt64)
+	if got := b.Position(); got != last {
+		t.Errorf("%d, not %d", got-start, last-start)
+	}
+	// A window ahead of the clock had no ids: it does not count any more when it is replaced.
+	b.publish(t, 1, 9, start+3_600_000, math.MaxInt64)
+	b.publish(t, 1, 10, start-1000, math.MaxInt64)
+	if got := b.Position(); got < last || got > start+1000 {
+		t.Errorf("%d", got-start)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	tenMs := generator.Katsubushi()
 	tenMs.Unit = 10
