@@ -151,6 +151,57 @@ func TestUnreadableRecord(t *testing.T) {
 	w.waits(newcomers[2], w.now())
 }
 
+// What somebody else wrote to meta is as good as lost where it is no number, or none that a time can be.
+func TestStrangeMeta(t *testing.T) {
+	for _, field := range []string{"seen", "floor", "lmax", "eps", "replicas"} {
+		values := []string{"inf", "1e300"}
+		if field == "seen" {
+			values = append(values, "-nan", "-1", "", "12345678901234567890")
+		}
+		for _, value := range values {
+			t.Run(field+" "+value, func(t *testing.T) {
+				w := newWorld(t)
+				holders := w.holders(2)
+				w.server.Do("HSET", w.key("meta"), field, value)
+				loss := w.now() + 5000 // noticed then
+				w.keepTheirIDs(holders)
+				newcomer := w.daemon()
+				if field == "replicas" { // then it is the daemons' setting that counts
+					newcomer.acquire()
+				} else {
+					w.waits(newcomer, loss)
+				}
+			})
+		}
+	}
+}
+
+// Counters are no reason to do without a worker id.
+func TestStrangeCounters(t *testing.T) {
+	w := newWorld(t)
+	w.init(New)
+	w.advance(1)
+	for _, name := range []string{
+		"client_id_count", "get_id_count", "get_id_success", "get_id_no_available_id", "extend_ttl_count", "extend_ttl_success", "extend_ttl_ownership_error",
+		"extend_ttl_expire_warning",
+	} {
+		w.server.Do("HSET", w.key("stats"), name, "many")
+	}
+	d := w.daemon()
+	d.acquire()
+	w.advance(lease + 1)
+	d.extend()
+	w.server.Do("HSET", w.key("clients"), "A1", "somebody else")
+	w.want(d.tryExtend(patience), workerid.ErrLost)
+	for range 2 {
+		w.daemon().acquire()
+	}
+	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+	if s, err := w.pool().Stats(t.Context()); err != nil || s.GetIDCount != 0 || s.UsingIDs != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestEachKeyAloneLost(t *testing.T) {
 	for _, key := range []string{"ids", "stats", "meta"} {
 		t.Run(key, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (p *Pool) terms(lenient bool) script.Terms {
 	t := p.c.terms()
 	t.Fingerprint, t.Lease, t.Replicas, t.Min, t.Max = "", 0, -1, 1, 0
 	if lenient {
-		t.MaxSkew = math.MaxInt32 * 1000
+		t.MaxSkew = 1e15 // more than any time that the scripts read
 	}
 	return t
 }
@@ -234,7 +234,7 @@ func (p *Pool) List(ctx context.Context) ([]Lease, error) {
 func leases(d script.Dump) []Lease {
 	all := make([]Lease, 0, len(d.Order))
 	for _, w := range d.Order {
-		at := int64(math.Round(d.IDs[w] * 1000))
+		at := int64(math.Round(max(0, min(d.IDs[w]*1000, lastMoment))))
 		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: time.UnixMilli(at).UTC(), Using: at >= d.Now}
 		if at != 0 {
 			l.TTL = float64(at-d.Now) / 1000
@@ -247,11 +247,14 @@ func leases(d script.Dump) []Lease {
 	return all
 }
 
+// lastMoment is the last Unix ms that JSON has a time for.
+const lastMoment = 253402300799999
+
 func moment(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC()
+	return time.UnixMilli(min(ms, lastMoment)).UTC()
 }
 
 // Freed is what Release found.

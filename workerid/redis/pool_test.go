@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -58,6 +59,31 @@ func TestListAndStats(t *testing.T) {
 		if !strings.Contains(string(b), `"`+name+`":`) {
 			t.Errorf("%s is missing in %s", name, b)
 		}
+	}
+}
+
+// Times that somebody else wrote, and that nobody will see, can be printed.
+func TestListAndStatsOfStrangeTimes(t *testing.T) {
+	w := newWorld(t)
+	w.holders(1)
+	w.server.Do("ZADD", w.key("ids"), "+inf", "A2", "-inf", "A3")
+	w.server.Do("HSET", w.key("meta"), "floor", strings.Repeat("9", 15), "seen", w.now()+7_000_000_000_000)
+	l, err := w.pool().List(t.Context())
+	if err != nil || l[0].ExpireAt.Unix() != 0 || l[0].Using || l[2].ExpireAt.Year() != 9999 || !l[2].Using {
+		t.Errorf("%+v, %v", l, err)
+	}
+	s, err := w.pool().Stats(t.Context())
+	if err != nil || s.WaitsUntil.Year() != 9999 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := json.Marshal([]any{l, s}); err != nil {
+		t.Error(err)
+	}
+	if err := w.daemon().tryAcquire(patience); !errors.Is(err, ErrClockBack) || !strings.Contains(err.Error(), "by 1944444h26m40s") {
+		t.Error(err)
+	}
+	if r, err := w.pool().ResetClock(t.Context()); err != nil || r.Was.Year() != 2251 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

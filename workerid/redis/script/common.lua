@@ -11,6 +11,9 @@ local daemon, replicas = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local function int(n) return string.format('%.0f', n) end
 
+-- What is read may have been written by anybody. A time has 15 digits at most, and so has any other number here.
+local function number(s) return s and #s <= 15 and s:find('^%d+$') and tonumber(s) or nil end
+
 -- A worker id's member: a letter for the number of digits, so that members of equal score sort as numbers do.
 local function member(n)
   local s = int(n)
@@ -25,8 +28,9 @@ local function expiry(id) return millis(redis.call('ZSCORE', ids, id) or '0') en
 -- A worker id's record: its mark, the token of the request that wrote it, the start of the holder's window.
 local function record(id)
   local mark, by, lo = (redis.call('HGET', marks, id) or ''):match('^(%d+) (%S+) (%d+)$')
-  if not mark then return -1, '-', 0 end
-  return tonumber(mark), by, tonumber(lo)
+  mark, lo = number(mark), number(lo)
+  if not (mark and lo) then return -1, '-', 0 end
+  return mark, by, lo
 end
 
 local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
@@ -38,12 +42,12 @@ local raw = time[1] * 1000 + math.floor(time[2] / 1000)
 if daemon and math.abs(raw - daemon) > skew then return {err = 'KATSU_SKEW ' .. int(raw - daemon)} end
 
 local m = redis.call('HMGET', meta, 'hist', 'seen', 'floor', 'fingerprint', 'lmax', 'replicas', 'yaraus', 'eps')
-local history, seen, oldFloor = m[1] or '', tonumber(m[2]) or 0, tonumber(m[3]) or 0
+local history, seen, oldFloor = m[1] or '', number(m[2]) or 0, number(m[3]) or 0
 if seen - raw > skew then return {err = 'KATSU_CLOCK ' .. int(seen - raw)} end
 if fingerprint ~= '' and m[4] and m[4] ~= fingerprint then return {err = 'KATSU_FOREIGN ' .. m[4]} end
 
 -- Replicas that could be promoted. One that reconnects is listed twice for a while.
-local needed, online, listed = tonumber(m[6]) or replicas or 0, 0, {}
+local needed, online, listed = number(m[6]) or replicas or 0, 0, {}
 for ip, port in info:gmatch('slave%d+:ip=([^,]*),port=(%d+),state=online') do
   local replica = ip .. ' ' .. port
   if not listed[replica] then online, listed[replica] = online + 1, true end
@@ -51,12 +55,12 @@ end
 if replicas and needed > 0 and online > needed then return {err = 'KATSU_REPLICAS ' .. online .. ' ' .. needed} end
 
 local range = redis.call('HMGET', stats, 'min', 'max')
-local min, max = tonumber(ARGV[8]) or tonumber(range[1]) or 1, tonumber(ARGV[9]) or tonumber(range[2]) or 0
+local min, max = tonumber(ARGV[8]) or number(range[1]) or 1, tonumber(ARGV[9]) or number(range[2]) or 0
 
 -- While yaraus clients are about: their expiries are only roughly true, and their leases last half an hour.
 local yaraus = m[7] == '1'
 local slack = yaraus and 5000 or 0
-local longest, eps = math.max(lease, tonumber(m[5]) or 0), math.max(tonumber(ARGV[5]), tonumber(m[8]) or 0) -- of anyone so far
+local longest, eps = math.max(lease, number(m[5]) or 0), math.max(tonumber(ARGV[5]), number(m[8]) or 0) -- of anyone so far
 local lmax = math.max(longest, tonumber(ARGV[3]), yaraus and 1800000 or 0)
 
 -- The present never goes back, and no mark may be forgotten: a history is one stretch of one server's life in which none was. Whoever
@@ -65,6 +69,7 @@ local now, floor = math.max(raw, seen), oldFloor
 local here = run .. ':' .. replid .. ':'
 local initialised = redis.call('EXISTS', ids) == 1
 local lost = history:sub(1, #here) ~= here or not initialised
+for _, k in ipairs({2, 3, 5, 8}) do lost = lost or (m[k] and not number(m[k])) end -- a time that nobody can read
 
 local function begin()
   history = here .. token
@@ -91,4 +96,5 @@ local function grant(id, owner, hi, lo)
   if hi > expiry(id) then redis.call('ZADD', ids, score(hi), id) end
 end
 
-local function count(counter, n) redis.call('HINCRBY', stats, counter, n or 1) end
+-- A counter that does not count is left alone: nothing depends on it.
+local function count(counter, n) redis.pcall('HINCRBY', stats, counter, n or 1) end

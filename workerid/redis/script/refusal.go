@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -52,8 +53,9 @@ func (r Refusal) field(i int) string {
 }
 
 func (r Refusal) duration(i int) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
 	n, _ := strconv.ParseInt(r.field(i), 10, 64)
-	return time.Duration(n) * time.Millisecond
+	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
 // Skew is how far the server's clock is ahead of the daemon's, if that is why it refuses.
