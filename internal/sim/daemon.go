@@ -38,7 +38,7 @@ type daemon struct {
 	backlog   []func()
 	cutOff    int64            // until then no packet passes between it and the store
 	windows   map[int]window   // by lane, for the mutants
-	had       map[uint64]int64 // by worker id: up to where a window was issued from
+	had       map[uint64]int64 // by worker id: up to where it may have been issued from
 	uncounted map[uint64]int64
 	last      int64 // id clock at the last request, for the mutants
 }
@@ -194,7 +194,9 @@ func (d *daemon) seal(lane int) int64 {
 	if d.w.Mutant == Unsealed {
 		return d.issuer.Generator(lane).Position()
 	}
-	return d.issuer.Seal(lane)
+	last := d.issuer.Seal(lane)
+	d.had[d.windows[lane].worker] = last // the rest may be given back, and granted to another lane
+	return last
 }
 
 // request is a client that asks for ids now and then, for as long as the process lives: mostly few, at times for so many that they run
