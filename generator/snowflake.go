@@ -151,12 +151,15 @@ func (s *Snowflake) Seal() (last int64) {
 // Position is the last Unix ms of the last tick that ids were issued from, or the start of the window − 1 before the first. Whoever
 // gets this worker id next must start above it.
 func (s *Snowflake) Position() int64 {
-	next := s.next.Load() &^ sealed
-	if next == s.first<<s.seqBits {
+	if !s.Used() {
 		return s.lo - 1
 	}
+	next := s.next.Load() &^ sealed
 	return s.epoch + int64((next-1)>>s.seqBits+1)*s.unit - 1
 }
+
+// Used says whether any id was issued.
+func (s *Snowflake) Used() bool { return s.next.Load()&^sealed != s.first<<s.seqBits }
 
 // Next is the first Unix ms of the tick of the next free id: no Take issues below it, and ErrAhead lasts until limit reaches it.
 func (s *Snowflake) Next() int64 {

@@ -139,6 +139,31 @@ func TestProcessStartedAYearAhead(t *testing.T) {
 	c.verdict(t)
 }
 
+// TestProcessStartedDaysBehind: a machine without a clock of its own boots at some day of the past, which is set right while the daemon
+// waits for it. There is nothing yet that ids could be ahead of, so the id clock follows at once, and however far.
+func TestProcessStartedDaysBehind(t *testing.T) {
+	t.Parallel()
+	began, c := time.Now(), census{lanes: 1}
+	args := append(inMemory(t), "-worker-id", "26")
+	d := startShifted(t, 0, args...)
+	l := c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 20_000)
+	l.kill(d.process)
+
+	largest := c.newRun()
+	const days = 3 * 24 * time.Hour
+	d = launchShifted(t, -days, args...)
+	await(t, "it says that it waits for its clock", func() bool { return strings.Contains(d.logged(), "ids in 72h0m") })
+	d.step(t, days)
+	d.waitListening(t)
+	l = c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 20_000)
+	l.finish(t)
+	c.above(t, largest)
+	c.issuedBetween(t, began)
+	c.verdict(t)
+}
+
 // A round of the kill loop is one run of the daemon. Everything in it is drawn from the seed.
 type round struct {
 	Step     time.Duration // of the clock, before the run

@@ -50,7 +50,7 @@ type Config struct {
 	RunAhead time.Duration       // how far ahead of the clock ids may be issued
 	Layout   generator.Layout    // of every generator
 	Random   bool                // see generator.Options.RandomStart
-	Now      func() int64        // the id clock, Unix ms; asked only when a Mint finds no id at the moment it was given
+	Now      func() int64        // the id clock, Unix ms; a Mint asks it only when it finds no id at the moment it was given
 	Sleep    func(time.Duration) // time.Sleep, or a test's
 
 	// Stats is what Handlers say when they are asked for statistics; see protocol.Handler.
@@ -85,9 +85,8 @@ func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
 	if err != nil {
 		return err
 	}
-	if old := is.lanes[lane].generator.Swap(g); old != nil {
-		issued := min(old.Position(), is.c.Now()+is.runAhead) // where its window lies ahead of the clock, it issued nothing
-		is.before.Store(max(is.before.Load(), issued))
+	if old := is.lanes[lane].generator.Swap(g); old != nil && old.Used() {
+		is.before.Store(max(is.before.Load(), old.Position()))
 	}
 	return nil
 }
@@ -121,11 +120,12 @@ func (is *Issuer) Lanes() int { return len(is.lanes) }
 func (is *Issuer) Refused(r Reason) uint64 { return is.refused[r].Load() }
 
 // Position is the latest position of the generators in the lanes, and of those that were there, Unix ms: no id of theirs lies after it. It is 0
-// while there are none.
+// while there are none. One that waits for the clock to reach its window has issued nothing that the clock could fall behind, and does not count.
 func (is *Issuer) Position() int64 {
 	last := is.before.Load()
+	limit := is.c.Now() + is.runAhead
 	for i := range is.lanes {
-		if g := is.Generator(i); g != nil {
+		if g := is.Generator(i); g != nil && (g.Used() || g.Next() <= limit) {
 			last = max(last, g.Position())
 		}
 	}

@@ -250,6 +250,10 @@ func TestALaneIsExtendedAndSealed(t *testing.T) {
 	if err := b.Publish(0, 1024, start, start); err == nil {
 		t.Error("worker id 1024 was published")
 	}
+	b.publish(t, 0, 7, start+1, start+1)
+	if b.Position() != 0 {
+		t.Errorf("position %d of a lane whose window lies ahead", b.Position())
+	}
 	b.publish(t, 0, 7, start-10, start-1)
 	if b.Ready(b.now) == nil {
 		t.Error("ready past the window")
