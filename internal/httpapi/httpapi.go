@@ -77,7 +77,7 @@ func (a api) id(w http.ResponseWriter, r *http.Request) {
 
 func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	n := 1
-	if s := r.FormValue("n"); s != "" {
+	if s := r.URL.Query().Get("n"); s != "" { // FormValue would take in a body, whatever its size
 		var err error
 		if n, err = strconv.Atoi(s); err != nil || n < 1 || n > MaxIDs {
 			http.Error(w, fmt.Sprintf("n=%.20q: 1 to %d allowed", s, MaxIDs), http.StatusBadRequest)

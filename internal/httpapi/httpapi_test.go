@@ -91,6 +91,17 @@ func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	}
 }
 
+// TestABodyIsNotTakenIn: a form of any size would be, into memory and then into temporary files.
+func TestABodyIsNotTakenIn(t *testing.T) {
+	r := httptest.NewRequest("GET", "/ids", strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n2\r\n--x--\r\n"))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	w := httptest.NewRecorder()
+	new(fixture).handler().ServeHTTP(w, r)
+	if left, err := io.ReadAll(r.Body); len(left) == 0 || err != nil || w.Body.String() != "4611686018427387904" {
+		t.Errorf("answered %q, and left %q of the body, %v", w.Body, left, err)
+	}
+}
+
 func TestDebugServerServesOnlyWhatWasAskedFor(t *testing.T) {
 	for _, c := range []struct{ pprof, stats bool }{{true, false}, {false, true}, {true, true}} {
 		h := NewDebugServer(c.pprof, c.stats).Handler
