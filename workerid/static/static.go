@@ -277,11 +277,39 @@ func (w *worker) acquire(owner string) (workerid.Grant, error) {
 }
 
 func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
+	if err := w.relock(); err != nil {
+		return fmt.Errorf("static: worker id %d: %w", w.id, err)
+	}
 	w.state.record.Boot, w.state.record.Offset = c.BootID, w.guard.trusted
 	if err := how(mark); err != nil {
 		return fmt.Errorf("static: worker id %d: state file: %w", w.id, err)
 	}
 	return nil
+}
+
+// relock makes a lock that was deleted anew. Another process may have made it already, and have the file, or have had it meanwhile: then
+// this one's window ends where it was recorded to end.
+func (w *worker) relock() error {
+	if w.lock.Is(lockPath(w.path)) {
+		return nil
+	}
+	again, err := lockFile(w.c.Disk, w.path)
+	if err != nil {
+		return err
+	}
+	ours := w.state.record.Mark
+	if w.held {
+		ours = w.holder.Hi // what failed to be written may be further
+	}
+	switch r, _, err := readState(w.c.Disk, w.path); {
+	case errors.Is(err, fs.ErrNotExist): // it went with the lock
+	case err != nil:
+		return errors.Join(fmt.Errorf("%s: %w", w.path, err), again.Close())
+	case r.Mark > ours:
+		return errors.Join(fmt.Errorf("%s: %w: another process has used it", w.path, workerid.ErrLost), again.Close(), w.drop())
+	}
+	err, w.lock = w.lock.Close(), again
+	return err
 }
 
 // holds says whether g is what was granted here, as far as its holder knows: a mark that failed to be written may be further.
@@ -323,9 +351,11 @@ func (w *worker) release(g workerid.Grant, last int64) error {
 	return w.drop()
 }
 
+func lockPath(path string) string { return strings.TrimSuffix(path, ".state") + ".lock" }
+
 // lockFile locks the file beside a state file, which itself is replaced at each start.
 func lockFile(d Disk, path string) (File, error) {
-	f, err := d.Open(strings.TrimSuffix(path, ".state")+".lock", true)
+	f, err := d.Open(lockPath(path), true)
 	if err != nil {
 		return nil, err
 	}

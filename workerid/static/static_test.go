@@ -450,6 +450,49 @@ func TestDirectoryGone(t *testing.T) {
 	}
 }
 
+// Somebody deletes the lock, to start a second daemon, which finds the file as it is. From then on it is the second's.
+func TestLockDeleted(t *testing.T) {
+	w := newWorld(t)
+	first := w.open(t, 7)
+	a := mustAcquire(t, first, one)
+	remove := func() {
+		t.Helper()
+		if err := os.Remove(filepath.Join(w.dir, "worker-7.lock")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	second := w.open(t, 7)
+	b := mustAcquire(t, second, one)
+	w.pass(500)
+	if g, err := extendOne(first, a); !errors.Is(err, static.ErrInUse) || b.Lo <= a.Hi {
+		t.Errorf("%+v extended to %+v beside %+v: %v", a, g, b, err)
+	}
+	if err := first.Release(t.Context(), a, a.Lo); !errors.Is(err, static.ErrInUse) {
+		t.Errorf("released: %v", err)
+	}
+	b, err := extendOne(second, b)
+	if err != nil || b.Hi != w.id+2000 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	second.Close()
+	w.pass(500)
+	if g, err := extendOne(first, a); !errors.Is(err, workerid.ErrLost) {
+		t.Errorf("%+v extended to %+v after %+v: %v", a, g, b, err)
+	}
+	if a = mustAcquire(t, first, one); a.Lo != b.Hi+1 {
+		t.Errorf("%+v after %+v", a, b)
+	}
+	remove() // and this time nothing else
+	w.pass(500)
+	if a, err = extendOne(first, a); err != nil || a.Hi != w.id+2000 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if s, err := static.Open(w.config(7)); !errors.Is(err, static.ErrInUse) {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
 func TestCanceled(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(t, 7)
