@@ -7,10 +7,26 @@ import (
 )
 
 // suspended is how long the machine has slept since boot.
-func suspended() time.Duration {
-	var boot, mono unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
-		return 0
+func suspended() time.Duration { return apart(unix.CLOCK_MONOTONIC, unix.CLOCK_BOOTTIME, read) }
+
+// apart is how much one clock is ahead of another. Were this process kept from running between two readings, as a busy machine, a quota or
+// a signal may do, that would look like sleep. So the first clock is read on both sides of the second, until they agree.
+func apart(first, second int32, read func(clock int32) (time.Duration, bool)) time.Duration {
+	for {
+		before, ok1 := read(first)
+		between, ok2 := read(second)
+		after, ok3 := read(first)
+		switch {
+		case !ok1 || !ok2 || !ok3:
+			return 0
+		case after-before < noise:
+			return between - before
+		}
 	}
-	return time.Duration(boot.Nano() - mono.Nano())
+}
+
+func read(clock int32) (t time.Duration, ok bool) {
+	var ts unix.Timespec
+	err := unix.ClockGettime(clock, &ts)
+	return time.Duration(ts.Nano()), err == nil
 }
