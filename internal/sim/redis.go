@@ -171,9 +171,9 @@ func (r *redis) operate(how string) {
 	s, t := r.master, r.terms
 	t.Replicas = -1
 	r.run(s, func() {
-		made, _ := s.Server.Init(script.Init{Terms: t, Token: r.w.token(), How: how}, r.clock(s))
+		made, _ := s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, Token: r.w.token(), How: how}, r.clock(s))
 		if made == "adopted" || made == "waiting" { // all that is left may look like yaraus's, which nobody here uses
-			s.Server.Init(script.Init{Terms: t, Token: r.w.token(), How: script.InitMigrated}, r.clock(s))
+			s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, Token: r.w.token(), How: script.InitMigrated}, r.clock(s))
 		}
 		r.wrote(s)
 	})

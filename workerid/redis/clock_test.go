@@ -49,6 +49,29 @@ func TestClockOfRedis(t *testing.T) {
 	w.waits(w.daemon(), w.now())
 }
 
+// A Redis that lost everything and comes up with a clock that is behind. What an operator begins there would be over by that clock as soon as it is
+// set right, while windows of before are not: so he is refused as daemons are, and nothing is written.
+func TestInitWhileTheClockIsWrong(t *testing.T) {
+	w := newWorld(t)
+	d := w.holders(1)[0]
+	w.server.Do("FLUSHALL")
+	for _, ahead := range []int64{-3600000, 2001} {
+		w.ahead.Store(ahead)
+		w.want(d.tryExtend(patience), workerid.ErrSkew)
+		for _, how := range []How{Wait, New, Replace} {
+			_, err := w.pool().initialise(t.Context(), how)
+			w.want(err, workerid.ErrSkew)
+		}
+	}
+	w.ahead.Store(0)
+	newcomer := w.daemon()
+	w.want(newcomer.tryAcquire(patience), ErrNotInitialised)
+	w.init(Wait)
+	loss := w.now()
+	d.extend()
+	w.waits(newcomer, loss)
+}
+
 func (d *daemon) extendTo(hi int64) {
 	d.Helper()
 	if err := d.tryExtend(patience); err != nil || d.grant.Hi != hi {
@@ -232,4 +255,26 @@ func TestRestartThreeSecondsBack(t *testing.T) {
 	if again.acquire(); again.grant.Lo != killed.grant.Hi+1 {
 		t.Errorf("%+v after %+v", again.grant, killed.grant)
 	}
+}
+
+// A fail-over that lost the last writes, to a server whose clock is an hour behind. An operator who accepts that clock would end the wait for what
+// was forgotten when it is set right: he is refused as daemons are.
+func TestAcceptingAWrongClock(t *testing.T) {
+	p := newPair(t)
+	p.holders(2)
+	p.catchUp()
+	p.replication.Answers(redistest.Drop)
+	p.daemon().acquire()
+	p.server.Kill()
+	p.failOver()
+	if p.record3() != "" {
+		t.Fatal("nothing was lost")
+	}
+	p.ahead.Store(-3600000)
+	p.want(p.daemon().settleAcquire(), workerid.ErrSkew)
+	_, err := p.pool().ResetClock(t.Context())
+	p.want(err, workerid.ErrSkew)
+	p.ahead.Store(0)
+	loss := p.now()
+	p.waits(p.daemon(), loss)
 }

@@ -80,7 +80,7 @@ const (
 
 // Init makes a pool, or changes what it is. New listens first, which takes three heartbeats: where a pool was lost after all, a daemon that
 // still holds a worker id of it makes it again, and then it is Present. It does not hear one that stands still or is cut off, whose ids
-// might be issued again: hence Wait. Config needs what a Store needs.
+// might be issued again: hence Wait. This host's clock and Redis's must agree, as a daemon's must. Config needs what a Store needs.
 func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 	if err := p.c.check(); err != nil {
 		return "", err
@@ -96,7 +96,7 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 func (p *Pool) initialise(ctx context.Context, how How) (result string, err error) {
 	t := p.c.terms()
 	t.Replicas = -1
-	result, err = ask(ctx, p, script.Init{Terms: t, Token: newName(), How: string(how)}, script.ReadInit)
+	result, err = ask(ctx, p, script.Init{Terms: t, Now: p.c.Now(), Token: newName(), How: string(how)}, script.ReadInit)
 	if errors.Is(err, workerid.ErrForeignPool) {
 		err = fmt.Errorf("%w; these are %s", err, t.Fingerprint)
 	}
@@ -330,10 +330,15 @@ type ClockReset struct {
 }
 
 // ResetClock accepts Redis's clock after it was set back. Worker ids that were granted for the future that it had been in stay unusable
-// until then.
+// until then. A clock that differs from this host's by more than MaxSkew is refused, as daemons do not go by it either: it will be set right, and
+// that would end the wait before what it is for.
 func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
-	if _, err := p.existing(ctx); err != nil {
+	d, err := p.existing(ctx)
+	if err != nil {
 		return ClockReset{}, err
+	}
+	if ahead := d.Now - p.c.Now(); max(ahead, -ahead) > p.c.MaxSkew.Milliseconds() {
+		return ClockReset{}, script.Refusal{Code: "SKEW", Fields: []string{strconv.FormatInt(ahead, 10)}}
 	}
 	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(true), Token: newName()}, script.ReadClockReset)
 	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err

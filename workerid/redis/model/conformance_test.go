@@ -89,7 +89,7 @@ type daemon struct {
 
 func (h *history) run() {
 	h.model.Run, h.model.Replid = "aa", "bb"
-	h.call(script.Init{Terms: h.terms(), Token: h.token(), How: script.InitNew})
+	h.call(script.Init{Terms: h.terms(), Now: h.now, Token: h.token(), How: script.InitNew})
 	for i := range steps {
 		what := h.step()
 		h.log = append(h.log, fmt.Sprintf("%d: %s", i, what))
@@ -323,7 +323,7 @@ func (h *history) operate() string {
 		t := h.terms()
 		t.Replicas = -1
 		how := []string{script.InitNew, script.InitNew, script.InitWait, script.InitReplace, script.InitMigrated}[h.rnd.IntN(5)]
-		c = script.Init{Terms: t, Token: h.token(), How: how}
+		c = script.Init{Terms: t, Now: h.clock(), Token: h.token(), How: how}
 	}
 	v, err := h.call(c)
 	return fmt.Sprintf("%+v: %+v, %v", c, v, err)

@@ -6,7 +6,7 @@ import "github.com/katsubushi/katsubushi/workerid/redis/script"
 func (s *Server) Init(c script.Init, now int64) (string, error) {
 	t := c.Terms
 	t.Fingerprint = ""
-	r, err := s.start(t, c.Token, 0, now)
+	r, err := s.start(t, c.Token, c.Now, now)
 	if err != nil {
 		return "", err
 	}

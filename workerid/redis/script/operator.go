@@ -16,6 +16,7 @@ const (
 // Init makes a pool, or changes what it is.
 type Init struct {
 	Terms
+	Now   int64 // the operator's clock, Unix ms: histories go by the server's
 	Token string
 	How   string
 }
@@ -27,7 +28,7 @@ func (Init) Script() string { return "init" }
 func (c Init) Args() []string {
 	t := c.Terms
 	t.Fingerprint = ""
-	return append(t.args(0, c.Token), c.Fingerprint, c.How)
+	return append(t.args(c.Now, c.Token), c.Fingerprint, c.How)
 }
 
 // ReadInit reads what came of it: made, waiting (nobody gets a worker id for a lease's length), adopted (from yaraus), migrated, or
