@@ -88,25 +88,78 @@ func TestRestartWithPersistence(t *testing.T) {
 	w.keepTheirIDs(holders)
 }
 
-// A snapshot of the keys is put back into the running server: outside the promise, and noticed all the same by a holder.
+// A snapshot of the keys is put back into the running server: outside the promise, and noticed all the same by a holder, also by one that is
+// not in it.
 func TestDUMPAndRESTOREOfOldKeys(t *testing.T) {
-	w := newWorld(t)
-	w.init(New)
-	w.advance(1)
-	d, newcomer := w.daemon(), w.daemon()
-	d.acquire()
+	start := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.config.Max = 1
+		w.init(New)
+		w.advance(1)
+		return w
+	}
+	t.Run("older than its last extension", func(t *testing.T) {
+		w := start(t)
+		d := w.daemon()
+		d.acquire()
+		putBack := w.snapshot()
+		w.advance(lease / 2)
+		d.extend()
+		putBack()
+		loss := w.now() + 5000
+		w.keepTheirIDs([]*daemon{d})
+		if err := d.release(w.now()); err != nil {
+			t.Fatal(err)
+		}
+		w.waits(w.daemon(), loss)
+	})
+	t.Run("older than its lease", func(t *testing.T) {
+		w := start(t)
+		before := w.daemon()
+		before.acquire()
+		if err := before.release(w.now() + 500); err != nil { // it ran ahead of the clock, and the next window starts right above
+			t.Fatal(err)
+		}
+		w.advance(1)
+		putBack := w.snapshot()
+		d := w.daemon()
+		d.acquire()
+		w.advance(lease / 2)
+		d.extend()
+		putBack()
+		loss := w.now() + 5000
+		w.keepTheirIDs([]*daemon{d})
+		if err := d.release(w.now()); err != nil {
+			t.Fatal(err)
+		}
+		w.waits(w.daemon(), loss)
+	})
+	t.Run("older than its lease, and it stops", func(t *testing.T) {
+		w := start(t)
+		putBack := w.snapshot()
+		d := w.daemon()
+		d.acquire()
+		w.advance(5000)
+		putBack()
+		w.want(d.release(w.now()), workerid.ErrLost)
+		w.waits(w.daemon(), w.now())
+	})
+}
+
+// snapshot returns what puts the keys back as they are now.
+func (w *world) snapshot() (putBack func()) {
 	old := map[string]any{}
 	for _, k := range []string{"ids", "clients", "stats", "hw", "meta"} {
-		old[k] = w.server.Do("DUMP", w.key(k))
+		if old[k] = w.server.Do("DUMP", w.key(k)); old[k] == nil {
+			delete(old, k)
+		}
 	}
-	w.advance(lease / 2)
-	d.extend()
-	for k, v := range old {
-		w.server.Do("RESTORE", w.key(k), 0, v, "REPLACE")
+	return func() {
+		w.server.Do("DEL", w.key("clients"), w.key("hw"))
+		for k, v := range old {
+			w.server.Do("RESTORE", w.key(k), 0, v, "REPLACE")
+		}
 	}
-	loss := w.now() + 5000
-	w.keepTheirIDs([]*daemon{d})
-	w.waits(newcomer, loss)
 }
 
 func TestDEBUGRELOAD(t *testing.T) {

@@ -113,7 +113,9 @@ func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
 		if s.Mutant == NoToken {
 			states[i].asked = true
 		}
-		if states[i].mine && rec.Mark < l.Grant.Hi && s.Mutant != RollBackNotNoticed {
+		released := rec.Token == "-" && rec.Mark >= l.Grant.Lo
+		rolledBack := rec.Mark < l.Grant.Hi && (states[i].mine || l.History == r.history && !released)
+		if rolledBack && s.Mutant != RollBackNotNoticed {
 			r.lost = true
 		}
 	}
@@ -180,7 +182,7 @@ func (s *Server) Release(c script.Release, now int64) (script.Server, error) {
 	}
 	w, rec := c.Grant.Worker, r.record(c.Grant.Worker)
 	mine := s.Keys.Clients[w] == c.Grant.Owner
-	if mine && rec.Mark < c.Grant.Hi {
+	if rec.Mark < c.Grant.Hi && (mine || rec.Mark < c.Last && r.floor < c.Last && c.Last <= c.Grant.Hi) {
 		r.lost = true
 	}
 	if r.lost {

@@ -10,8 +10,9 @@ while k <= #ARGV do
   for t = k + 6, k + 5 + ARGV[k + 5] do l.asked = l.asked or ARGV[t] == l.by end
   k = k + 6 + ARGV[k + 5]
   lanes[#lanes + 1] = l
-  -- Our own record, older than what was acknowledged to us: somebody rolled it back.
-  if l.mine and l.mark < l.hi then lost = true end
+  -- The record is older than what was acknowledged to us: somebody rolled it back, whoever's it is now. Or we released it after use, and are late.
+  local released = l.by == '-' and l.mark >= l.lo
+  if l.mark < l.hi and (l.mine or l.history == history and not released) then lost = true end
 end
 
 if lost then begin() end

@@ -6,7 +6,8 @@ local id, owner, held, last = member(tonumber(ARGV[11])), ARGV[12], tonumber(ARG
 local mark, by, start = record(id)
 local mine, asked = redis.call('HGET', clients, id) == owner, false
 for k = 15, #ARGV do asked = asked or ARGV[k] == by end
-if mine and mark < held then lost = true end
+-- A record that was rolled back: ids may have been issued above the mark, and then nothing but a floor keeps others from them.
+if mark < held and (mine or mark < last and floor < last and last <= held) then lost = true end
 
 if lost then begin() end
 save()
