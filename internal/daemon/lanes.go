@@ -31,8 +31,8 @@ func (d *Daemon) openStore() (err error) {
 		})
 	default:
 		d.store, err = static.Open(static.Config{
-			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead,
-			Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
+			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
+			Tick: time.Duration(c.Layout.Unit) * time.Millisecond, RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
 		})
 	}
 	return err

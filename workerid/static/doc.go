@@ -12,6 +12,7 @@
 //		Dir:         "/var/lib/katsubushi",
 //		Workers:     []uint64{1, 2},             // one file each
 //		Fingerprint: layout.Fingerprint(),
+//		Tick:        time.Millisecond,           // the layout's
 //		RunAhead:    time.Second,
 //		Now:         clock.Now,                  // the id clock, the Keeper's
 //		Claim:       true,

@@ -19,9 +19,11 @@ import (
 // Heartbeat is how often the marks are to be moved ahead.
 const Heartbeat = 500 * time.Millisecond
 
-// Reserve is how far ahead of the clock marks are: two heartbeats beyond what may be issued from. It is also how long a daemon that was
-// killed may have to wait for the clock when it starts again at once, less the run-ahead.
-func Reserve(runAhead time.Duration) time.Duration { return runAhead + 2*Heartbeat }
+// Reserve is how far ahead of the clock marks are: two heartbeats beyond the end of the last tick that may be issued from. It is also how long
+// a daemon that was killed may have to wait for the clock when it starts again at once, less the run-ahead.
+func Reserve(runAhead, tick time.Duration) time.Duration {
+	return runAhead + 2*Heartbeat + max(tick-time.Millisecond, 0)
+}
 
 // Errors that mean that a state file must not be used as things are. Retrying does not help, other than with ErrInUse.
 var (
@@ -40,6 +42,7 @@ type Config struct {
 	Dir         string        // of the state files; made if it is not there
 	Workers     []uint64      // whose files are kept, one for each
 	Fingerprint string        // of the layout; files of another one are refused
+	Tick        time.Duration // the layout's; 0 = 1 ms
 	RunAhead    time.Duration // how far ahead of Now ids are issued
 	Now         func() int64  // the id clock, Unix ms
 	Claim       bool          // also find other processes of this host that have the same worker id and another directory; Linux only
@@ -204,7 +207,7 @@ func (w *worker) take() (err error) {
 		w.state.record = *r
 	}
 	w.state.record.Worker, w.state.record.Fingerprint, w.state.record.Machine = w.id, w.c.Fingerprint, w.c.Machine
-	w.state.record.Reserve = Reserve(w.c.RunAhead).Milliseconds()
+	w.state.record.Reserve = Reserve(w.c.RunAhead, w.c.Tick).Milliseconds()
 	return w.state.record.check()
 }
 

@@ -148,7 +148,7 @@ func TestConformance(t *testing.T) {
 		p := &pool{newWorld(t), n}
 		p.disk = &crashdisk.Disk{}
 		return storetest.Pool{
-			Min: 3, Max: uint64(3 + n - 1), Lease: static.Reserve(time.Second).Milliseconds(),
+			Min: 3, Max: uint64(3 + n - 1), Lease: static.Reserve(time.Second, 0).Milliseconds(),
 			Now: func() int64 { return p.id },
 			Advance: func(ms int64) {
 				p.pass(ms)
@@ -193,6 +193,48 @@ func TestConformanceOnDisk(t *testing.T) {
 		}
 		s.Close()
 		s = w.open(t, 7, 8)
+	}
+}
+
+// However long a tick is, a window that is extended in time always holds the present one whole.
+func TestLongTicks(t *testing.T) {
+	for _, unit := range []int64{1, 10, 1000, 2000, 10_000, 60_000} {
+		w := newWorld(t)
+		w.disk = &crashdisk.Disk{}
+		c := w.config(7)
+		c.Tick = time.Duration(unit) * time.Millisecond
+		s, err := static.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := mustAcquire(t, s, one)
+		l := generator.Katsubushi()
+		l.Unit = unit
+		ids, err := generator.NewSnowflake(generator.Options{Layout: l, Worker: 7, Lo: g.Lo, Hi: g.Hi})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for since := int64(0); since < 3*unit+5000; since += 50 {
+			if since%500 == 0 {
+				next, err := extendOne(s, g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := ids.Extend(g.Hi+1, next.Hi); err != nil {
+					t.Fatal(err)
+				}
+				g.Hi = next.Hi
+			}
+			if ahead := w.id + 1000; ids.Next() <= ahead {
+				if _, err := ids.Take(w.id, ahead, 1); err != nil {
+					t.Fatalf("ticks of %d ms, %d ms after the start: %v", unit, since, err)
+				}
+			}
+			w.pass(50)
+		}
+		if !ids.Used() {
+			t.Errorf("ticks of %d ms: no ids", unit)
+		}
 	}
 }
 
