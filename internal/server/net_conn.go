@@ -13,6 +13,7 @@ import (
 const (
 	smallBuffer = 512           // input buffer of a connection that is idle or sends a command at a time
 	bigBuffer   = 16 << 10      // one that has more to send
+	recordSize  = 16 << 10      // TLS's largest
 	keepOutput  = 2 * replyFull // a buffer that has grown beyond this is given up, not kept for later
 )
 
@@ -121,26 +122,33 @@ func (c *netConn) answer() (ok bool, err error) {
 	return true, err
 }
 
-// send writes all of out. It ends early when the client is gone, or has not taken a byte for the idle time-out.
+// send writes all of out. It ends early when the client is gone, or has not taken a byte for the idle time-out. An encrypted connection does
+// not survive a write that times out, so there it is a record that the client must have taken.
 func (c *netConn) send(out []byte) bool {
-	for {
-		n, err := c.Write(out)
+	_, encrypted := c.Conn.(handshaker)
+	for len(out) > 0 {
+		piece := out
+		if encrypted {
+			piece = out[:min(len(out), recordSize)]
+		}
+		n, err := c.Write(piece)
 		c.group.Counters.BytesWritten.Add(uint64(n))
 		if n > 0 {
 			c.touch()
 		}
 		switch {
 		case err == nil:
-			return true
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return false
-		case c.idle():
+		case encrypted || c.idle():
 			c.group.Counters.IdleClosed.Add(1)
 			return false
+		default: // slow, but moving
+			c.SetWriteDeadline(time.Time{})
 		}
-		out = out[n:] // slow, but moving
-		c.SetWriteDeadline(time.Time{})
+		out = out[n:]
 	}
+	return true
 }
 
 // fit gives the connection an input buffer that suits what it does, n being the bytes that the last read brought: a larger one if that read,

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -305,6 +306,75 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 	c.expect("2\r\n")
 	c.Close()
 	r.checkLeaks()
+}
+
+// A tattler is an encrypted connection that counts the writes that failed.
+type tattler struct {
+	*tls.Conn
+	failed *atomic.Int64
+}
+
+func (c tattler) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.failed.Add(1)
+	}
+	return n, err
+}
+
+type tattlers struct {
+	*tlsListener
+	failed *atomic.Int64
+}
+
+func (l tattlers) Accept() (net.Conn, error) {
+	c, err := l.tlsListener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return tattler{c.(*tls.Conn), l.failed}, nil
+}
+
+type tattling struct {
+	wrapping
+	failed *atomic.Int64
+}
+
+func (e tattling) Serve(ctx context.Context, lns []net.Listener, open func(int) Session) error {
+	for i, ln := range e.enc.Wrap(lns) {
+		lns[i] = tattlers{ln.(*tlsListener), e.failed}
+	}
+	return e.Engine.Serve(ctx, lns, open)
+}
+
+// A write that timed out is an encrypted connection's last: what is tried after it fails at once, and would go on to fail for as long as the
+// client does not count as idle.
+func TestTLSClientThatDoesNotRead(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(1, t.TempDir())
+	enc, err := NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed atomic.Int64
+	r := start(t, candidate{"net", func(c Config) Engine { return tattling{wrapping{NewNet(c), enc}, &failed} }, nil}, place{"tcp", 1},
+		func(c *Config) { c.IdleTimeout = 200 * time.Millisecond })
+	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say("big %d\r\n", 40<<20)
+	eventually(t, func() string {
+		if n := r.counters.IdleClosed.Load(); n != 1 {
+			return fmt.Sprintf("%d idle connections closed", n)
+		}
+		return ""
+	})
+	c.Close()
+	r.checkLeaks()
+	if n := failed.Load(); n != 1 {
+		t.Errorf("%d writes failed", n)
+	}
 }
 
 func TestTLSDrain(t *testing.T) {
