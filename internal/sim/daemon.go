@@ -24,6 +24,8 @@ type daemon struct {
 	up      bool
 	isCopy  bool // of another process; does not start again when it has ended
 	copied  bool // in this life: one may give back what the other has
+	copies  []*daemon
+	shared  int // calls up to this one are in a copy's memory, too
 	booted  int64
 	machine *workerid.Machine
 	client  client
@@ -82,6 +84,7 @@ func (d *daemon) boot() {
 func (d *daemon) begin() {
 	d.life++
 	d.up, d.copied, d.paused, d.backlog, d.booted = true, false, false, nil, d.w.now
+	d.copies, d.shared = nil, 0
 	d.had = map[uint64]int64{}
 	d.windows, d.uncounted, d.pending, d.served = map[int]window{}, nil, map[int]func(error) workerid.Event{}, false
 	d.issuer = issuer.New(issuer.Config{
@@ -242,12 +245,36 @@ func isRate(err error) bool {
 	return errors.As(err, &r) && r.Reason == issuer.RateExceeded
 }
 
-// isUncounted says whether an id lies in a window that a copy of a process and its original both had in memory when the copy was made.
-// Nothing can keep these apart.
+// isUncounted says whether an id lies in a window that a copy of a process and its original both had in memory when the copy was made, or had
+// both asked for. Nothing can keep these apart.
 func (d *daemon) isUncounted(id uint64) bool {
 	p := d.w.layout.Decompose(id)
 	hi, ok := d.uncounted[p.Worker]
 	return ok && p.Time.UnixMilli() <= hi
+}
+
+// sharedAnswer notes what the original is granted by a request that the copies remember, too: they know its token, and go on from there.
+func (d *daemon) sharedAnswer(call int, e workerid.Event) {
+	if call > d.shared {
+		return
+	}
+	var granted []workerid.Grant
+	switch e := e.(type) {
+	case workerid.Acquired:
+		granted = append(granted, e.Grant)
+	case workerid.Extended:
+		for _, r := range e.Results {
+			granted = append(granted, r.Grant)
+		}
+	}
+	for _, x := range append(d.copies, d) {
+		if x.uncounted == nil {
+			x.uncounted = map[uint64]int64{}
+		}
+		for _, g := range granted {
+			x.uncounted[g.Worker] = max(g.Hi, x.uncounted[g.Worker])
+		}
+	}
 }
 
 // copyOf makes a copy of a running process, as a snapshot of a virtual machine does that is started a second time. What it was waiting
@@ -256,6 +283,7 @@ func (w *world) copyOf(d *daemon) {
 	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
 	c.begin()
 	c.copied, d.copied = true, true
+	d.copies, d.shared = append(d.copies, c), d.calls
 	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.clone(c), maps.Clone(d.pending)
 	c.uncounted = map[uint64]int64{}
 	for lane := range w.Lanes {

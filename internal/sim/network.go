@@ -34,6 +34,7 @@ func (d *daemon) call(carryOut request, failed func(error) workerid.Event) {
 				_, waiting := d.pending[id]
 				delete(d.pending, id)
 				if e := a(waiting); waiting {
+					d.sharedAnswer(id, e)
 					d.step(e)
 				}
 			})
