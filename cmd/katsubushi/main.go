@@ -97,11 +97,20 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 func handleSignals(stop func(), d *daemon.Daemon, log *slog.Logger) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	reload := make(chan struct{}, 1)
+	go func() {
+		for range reload { // one after the other, and apart: reading a file may take for ever
+			d.Reload()
+		}
+	}()
 	stopping := false
 	for s := range signals {
 		switch {
 		case s == syscall.SIGHUP:
-			d.Reload()
+			select {
+			case reload <- struct{}{}:
+			default: // one that will begin anyway
+			}
 		case stopping:
 			log.Warn("second signal: exiting at once", "signal", s.String())
 			os.Exit(exitFailure)
