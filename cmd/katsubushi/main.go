@@ -84,7 +84,9 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		p.Log.Log(ctx, levelFatal, "cannot start", "error", err)
 		return exitFailure
 	}
-	go handleSignals(cancel, d, p.Log)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT) // before anybody can be told that we listen
+	go handleSignals(signals, cancel, d, p.Log)
 	if err := d.Run(ctx); err != nil {
 		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
@@ -94,9 +96,7 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 }
 
 // handleSignals stops the daemon in good order at the first INT, TERM or QUIT and at once at the second. HUP does not stop it.
-func handleSignals(stop func(), d *daemon.Daemon, log *slog.Logger) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+func handleSignals(signals <-chan os.Signal, stop func(), d *daemon.Daemon, log *slog.Logger) {
 	reload := make(chan struct{}, 1)
 	go func() {
 		for range reload { // one after the other, and apart: reading a file may take for ever
