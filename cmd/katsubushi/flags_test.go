@@ -182,6 +182,7 @@ func TestProblemsOfLeasesAreToldByTheirFlags(t *testing.T) {
 	for _, c := range []struct{ args, env, want []string }{
 		{[]string{url, "-lease", "5s", "-redis-replicas", "-1", "-lanes=9", "-min-worker-id=3", "-max-worker-id=4"}, nil,
 			[]string{"-lease: 5s is too short", "-redis-replicas: -1: ", "-lanes: 9: more than there are worker ids from 3 to 4"}},
+		{[]string{url, "-lease=40s", "-time-unit=33s"}, nil, []string{"-lease: 40s: with ticks of 33s it must be at least 40.666666666s"}},
 		{[]string{url, "-min-worker-id=8"}, []string{"MAX_WORKER_ID", "4"}, []string{"MAX_WORKER_ID: 4: not below the smallest, 8"}},
 		{[]string{url, "-max-skew", "0"}, []string{"KATSUBUSHI_LEASE", "0s"}, []string{"-max-skew=0: more than 0", "KATSUBUSHI_LEASE=0s: more than 0"}},
 		{[]string{"run", "-server=foo://h", "-expire=5s", "-interval=1h", "-margin=9m"}, nil,
