@@ -205,6 +205,7 @@ func (d *Daemon) listen(n int) ([]net.Listener, error) {
 func (d *Daemon) listenHTTP() (err error) {
 	if d.c.HTTPPort != 0 {
 		d.http.Server = httpapi.NewServer(d.httpConfig())
+		d.http.ConnState = d.countHTTP
 		if d.http.ln, err = net.Listen("tcp", net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.HTTPPort))); err != nil {
 			return err
 		}
@@ -214,6 +215,18 @@ func (d *Daemon) listenHTTP() (err error) {
 		d.debug.ln, err = net.Listen("tcp", net.JoinHostPort("localhost", strconv.Itoa(d.c.DebugPort)))
 	}
 	return err
+}
+
+// countHTTP keeps the connections of the HTTP port, with the others, below the limit: descriptors are left for Redis and files.
+func (d *Daemon) countHTTP(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if !d.connections.AdmitOther(int64(d.c.MaxConnections)) {
+			c.Close()
+		}
+	case http.StateClosed:
+		d.connections.Others.Add(-1)
+	}
 }
 
 // Run serves until ctx ends, then stops in good order. The error is the reason for stopping otherwise, such as a listener that failed.

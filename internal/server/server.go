@@ -28,7 +28,7 @@ type Engine interface {
 // Config is what every engine needs. All fields are read only.
 type Config struct {
 	Now            func() int64  // the id clock, Unix ms; called once per turn of a loop
-	MaxConnections int64         // of all engines that share Counters; above it a connection gets Refusal and is closed
+	MaxConnections int64         // of all engines that share Counters; above it a connection gets Refusal and is closed. 0 = no limit
 	Refusal        []byte        // what a connection over the limit is sent
 	IdleTimeout    time.Duration // a connection that neither sends nor takes a byte for this long is closed; 0 = never
 	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended
@@ -39,6 +39,7 @@ type Config struct {
 // Counters is what the engines count. Read it at any time.
 type Counters struct {
 	Current      atomic.Int64  // open connections
+	Others       atomic.Int64  // those of other ports of the daemon, which take descriptors too: see AdmitOther
 	Total        atomic.Uint64 // accepted since start, refused ones included
 	Refused      atomic.Uint64 // closed at once for being over MaxConnections
 	IdleClosed   atomic.Uint64 // closed by the idle time-out
