@@ -175,7 +175,7 @@ func (w *world) strike(now time.Time) {
 		where, pack = d.name, &w.ofDaemons
 	}
 	share := w.rand.Float64()
-	whole := sync.OnceValue(w.redis.whole)
+	whole := sync.OnceValue(func() bool { return w.redis.missing() == "" })
 	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || whole()) })
 	if f == nil {
 		return
@@ -236,9 +236,9 @@ func (w *world) recover() {
 	}
 	w.note("all faults are over")
 	over := time.Now()
-	for !w.redis.whole() {
+	for missing := w.redis.missing(); missing != ""; missing = w.redis.missing() {
 		if time.Since(over) > patienceRedis {
-			w.t.Errorf("Redis is not whole again, %v after the last fault", time.Since(over))
+			w.t.Errorf("Redis is not whole again, %v after the last fault: %s", time.Since(over), missing)
 			break
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -114,19 +114,28 @@ func (s *set) elected() *redistest.Server {
 	return found
 }
 
-// whole says whether everybody is there and in sync, so that the next one may fail.
-func (s *set) whole() bool {
+// missing says why the next one may not fail yet: nothing when everybody is there and in sync.
+func (s *set) missing() string {
+	if s.killed != nil {
+		return fmt.Sprintf("%d is killed", s.killed.Port)
+	}
 	info, err := s.master.Ask("INFO", "replication")
-	if err != nil || s.killed != nil || !strings.Contains(info, "role:master") || strings.Count(info, "state=online") != s.replicas {
-		return false
+	if err != nil {
+		return fmt.Sprintf("%d: %v", s.master.Port, err)
+	}
+	if !strings.Contains(info, "role:master") || strings.Count(info, "state=online") != s.replicas {
+		return fmt.Sprintf("%d: %q", s.master.Port, info)
 	}
 	for _, sentinel := range s.sentinels {
 		info, err := sentinel.Ask("INFO", "sentinel")
-		if err != nil || !strings.Contains(info, fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", s.master.Addr(), s.replicas, len(s.sentinels))) {
-			return false
+		_, view, _ := strings.Cut(info, "status=ok,address="+s.master.Addr()+",")
+		var replicas, sentinels int
+		fmt.Sscanf(view, "slaves=%d,sentinels=%d", &replicas, &sentinels)
+		if err != nil || replicas < s.replicas || sentinels != len(s.sentinels) { // it never forgets a replica: one that was there too briefly may be more
+			return fmt.Sprintf("Sentinel %d: %v, %q", sentinel.Port, err, info)
 		}
 	}
-	return true
+	return ""
 }
 
 // follow learns from the Sentinels who the master is. Where two masters are not allowed, the daemons lose the old one now, all of them, and
