@@ -116,12 +116,13 @@ func metaLines() (ins []string) {
 		ins = append(ins, "mg aGVsbG8= b "+flags+"\r\n")
 	}
 	ins = append(ins, "mg\r\n", "mg \r\n", "mg "+k250+" k v\r\n", "mg "+k251+" v\r\n", "mg hell b\r\n", "mg hello b\r\n", "mg * b\r\n", "mg = b\r\n", "mg aGVsbG8 b\r\n",
-		"mg k "+strings.Repeat("v ", 17)+"\r\n", "mg k c f h k l q s t u v O1 I L P N1 T1\r\n", "mg k b c f h k l q s t u v O1 I L P N1 T1 R1 C1 D1\r\n", "MG k v\r\n",
+		"mg k "+strings.Repeat("v ", 17)+"\r\n", "mg k c f h k l q s t u v O1 I L P N1 T1\r\n", "mg k b c f h k l q s t u v O1 I L P N1 T1 R1 C1 D1\r\n", "mg k v v c f h k l q s t u O1 I L P N1 T1 R1 C1 D1\r\n", "mg k v v c f h k l q s t u O1 I L P N1   \r\n", "MG k v\r\n",
 		"mg a v q\r\nmg b v q\r\nmn\r\n", "mn\r\n", "mn x\r\n", "MN\r\n", "mx k\r\n", "m\r\n", "me k\r\n", "me missing\r\n", "me\r\n", "me aGVsbG8= b\r\n", "me * b\r\n",
 		"me "+k251+"\r\n", "me k x\r\n")
 	for _, verb := range []string{"md", "ma"} {
 		for _, args := range []string{"missing", "missing q", "missing k", "missing k Oo", "missing v", "k", "k v", k251, "missing O" + strings.Repeat("o", 32),
-			"aGVsbG8= b k", "aGVsbG9v b k", "missing D1 J1", "missing MI"} {
+			"aGVsbG8= b k", "aGVsbG9v b k", "missing D1 J1", "missing MI", "missing z", "missing v v", "missing \xff", "missing Tx", "missing Nx", "missing Cx", "missing Fx", "missing Dx",
+			"missing Jx", "hell b", "* b", k251 + " z", "missing z Tx", "missing k b c f h k l q s t u v O1 I L P N1 T1 R1 C1 D1", "missing b c f h k l q s t u v O1 I L P N1 T1 R1 C1"} {
 			ins = append(ins, verb+" "+args+"\r\n")
 		}
 		ins = append(ins, verb+"\r\n")

@@ -18,6 +18,10 @@ const (
 	errMetaKey       = "CLIENT_ERROR error decoding key\r\n"
 	errMetaOpaque    = "CLIENT_ERROR opaque token too long\r\n"
 
+	// What md and ma say of any mistake in a flag but a long opaque, and of too many.
+	errMissFlag  = "CLIENT_ERROR invalid or duplicate flag\r\n"
+	errMissFlags = "CLIENT_ERROR options flags too long\r\n"
+
 	maxMetaFlags = 18 // flags of one command
 	maxOpaque    = 32 // bytes of an opaque flag, its letter included
 
@@ -54,12 +58,20 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 			return m, errMetaFlags
 		}
 		if letter >= 127 || seen[letter/64]>>(letter%64)&1 != 0 {
-			return m, errMetaDuplicate
+			complaint = errMetaDuplicate
+		} else {
+			complaint = checkFlag(letter, flag[1:])
 		}
-		seen[letter/64] |= 1 << (letter % 64)
-		if complaint = checkFlag(letter, flag[1:]); complaint != "" {
+		if complaint != "" {
+			for flag, more, _ = cut(more); len(flag) > 0; flag, more, _ = cut(more) {
+				n++
+			}
+			if n > maxMetaFlags { // which is looked at first
+				complaint = errMetaFlags
+			}
 			return m, complaint
 		}
+		seen[letter/64] |= 1 << (letter % 64)
 		m.value = m.value || letter == 'v'
 		m.base64 = m.base64 || letter == 'b'
 	}
@@ -176,6 +188,12 @@ func (m *meta) echo(out, flag []byte) []byte {
 func (t *turn) metaMiss(kind Counter, rest []byte) {
 	t.add(kind, 1)
 	m, complaint := parseMeta(rest, 0)
+	switch {
+	case complaint == errMetaFlags:
+		complaint = errMissFlags
+	case complaint != "" && complaint != errMetaOpaque && 0 < len(m.key) && len(m.key) <= MaxKey:
+		complaint = errMissFlag
+	}
 	if complaint != "" {
 		t.blame(complaint)
 		return
