@@ -90,6 +90,17 @@ func (c *Config) redisConfig() redis.Config {
 	return r
 }
 
+// heartbeat is the time between two extensions of a lease.
+func (c *Config) heartbeat() time.Duration {
+	if c.Heartbeat != 0 {
+		return c.Heartbeat
+	}
+	return c.Redis.Heartbeat()
+}
+
+// tick is the length of the layout's.
+func (c *Config) tick() time.Duration { return time.Duration(c.Layout.Unit) * time.Millisecond }
+
 func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 	if len(c.WorkerIDs) > 0 {
 		wrong("WorkerIDs", "with -redis worker ids are leased, not given")
@@ -105,15 +116,9 @@ func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 	if c.Heartbeat < 0 || c.Heartbeat > c.Redis.Lease/2 {
 		wrong("Heartbeat", "%v: at most half the lease, %v, allowed", c.Heartbeat, c.Redis.Lease/2)
 	}
-	if unit := c.Layout.Unit; unit > 1 {
-		heartbeat := c.Heartbeat
-		if heartbeat == 0 {
-			heartbeat = redis.Heartbeat(c.Redis.Lease)
-		}
-		// A window has whole ticks only: the one that is to be issued from next must be in it until the next two extensions.
-		if least := time.Duration(unit)*time.Millisecond + c.MaxRunAhead + 2*heartbeat; c.Redis.Lease < least {
-			wrong("Redis.Lease", "%v: with ticks of %v it must be at least %v", c.Redis.Lease, time.Duration(unit)*time.Millisecond, least)
-		}
+	// A window has whole ticks only: the one that is to be issued from next must be in it until the next two extensions.
+	if least := c.tick() + c.MaxRunAhead + 2*c.heartbeat(); c.Layout.Unit > 1 && c.Redis.Lease < least {
+		wrong("Redis.Lease", "%v: with ticks of %v it must be at least %v", c.Redis.Lease, c.tick(), least)
 	}
 	for _, p := range c.redisConfig().Problems() {
 		wrong("Redis."+p.Field, "%w", p.Err)

@@ -32,7 +32,7 @@ func (d *Daemon) openStore() (err error) {
 	default:
 		d.store, err = static.Open(static.Config{
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
-			Tick: time.Duration(c.Layout.Unit) * time.Millisecond, RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
+			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
 		})
 	}
 	return err
@@ -45,9 +45,7 @@ func (d *Daemon) newKeeper() *workerid.Keeper {
 		for lane := range requests {
 			requests[lane] = workerid.Request{Min: d.c.Redis.Min, Max: d.c.Redis.Max}
 		}
-		if heartbeat = d.c.Heartbeat; heartbeat == 0 {
-			heartbeat = d.c.Redis.Heartbeat()
-		}
+		heartbeat = d.c.heartbeat()
 	}
 	for lane, id := range d.c.WorkerIDs {
 		requests[lane] = workerid.Request{Min: id, Max: id}
