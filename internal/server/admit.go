@@ -24,7 +24,7 @@ const sparedOthers = 16
 // by one when it is closed.
 func (n *Counters) AdmitOther(maxConnections int64) bool {
 	others := n.Others.Add(1)
-	return others <= sparedOthers || others-sparedOthers+n.Current.Load() <= maxConnections
+	return others <= sparedOthers || others-sparedOthers+n.Current.Load() <= maxConnections || maxConnections <= 0
 }
 
 // refusalsPause is the time between two lines about refused connections: who is over the limit may try all the time.
