@@ -22,10 +22,9 @@ type daemon struct {
 
 	life    int // counts the lives of the process: what is due for an earlier one is void
 	up      bool
-	isCopy  bool // of another process; does not start again when it has ended
-	copied  bool // in this life: one may give back what the other has
-	copies  []*daemon
-	shared  int // calls up to this one are in a copy's memory, too
+	isCopy  bool      // of another process; does not start again when it has ended
+	copies  []*daemon // of this life
+	shared  int       // calls up to this one are in a copy's memory, too
 	booted  int64
 	machine *workerid.Machine
 	client  client
@@ -83,7 +82,7 @@ func (d *daemon) boot() {
 
 func (d *daemon) begin() {
 	d.life++
-	d.up, d.copied, d.paused, d.backlog, d.booted = true, false, false, nil, d.w.now
+	d.up, d.paused, d.backlog, d.booted = true, false, nil, d.w.now
 	d.copies, d.shared = nil, 0
 	d.had = map[uint64]int64{}
 	d.windows, d.uncounted, d.pending, d.served = map[int]window{}, nil, map[int]func(error) workerid.Event{}, false
@@ -126,7 +125,7 @@ func (d *daemon) resume() {
 // step tells the machine something and carries out what it wants.
 func (d *daemon) step(e workerid.Event) {
 	if a, ok := e.(workerid.Acquired); ok && a.Err == nil {
-		if had, again := d.had[a.Grant.Worker]; again && a.Grant.Lo <= had && !d.copied {
+		if had, again := d.had[a.Grant.Worker]; again && a.Grant.Lo <= had && !d.isCopy && d.copies == nil { // else one may have given back what the other has
 			d.w.Regrants++ // the machine will have none of it
 		}
 	}
@@ -282,7 +281,6 @@ func (d *daemon) sharedAnswer(call int, e workerid.Event) {
 func (w *world) copyOf(d *daemon) {
 	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
 	c.begin()
-	c.copied, d.copied = true, true
 	d.copies, d.shared = append(d.copies, c), d.calls
 	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.clone(c), maps.Clone(d.pending)
 	c.uncounted = map[uint64]int64{}
