@@ -35,7 +35,8 @@ type MachineConfig struct {
 //   - at most one Extend and one Acquire are unanswered at a time; all lanes are extended together;
 //   - a window reaches the generator (Publish, Lengthen) only after the store's answer, and Seal always precedes Release;
 //   - a lane that lost its lease keeps its generator until the next one may issue or the old window is over, whichever is first;
-//   - no window reaches a generator that this daemon has had before, in whichever lane: no store grants such a one, and if it did;
+//   - no window reaches a generator that begins below the end of what this daemon has had of the worker id, in whichever lane, though a
+//     store should grant it;
 //   - errors change when something is tried again, never what may be issued.
 type Machine struct {
 	c          MachineConfig
