@@ -118,43 +118,29 @@ func TestProcessClockAYearAheadAndBack(t *testing.T) {
 // TestProcessStartedAYearAhead: a daemon whose clock is a year ahead when it starts waits instead of recording that year, and serves as
 // soon as the clock is set right.
 func TestProcessStartedAYearAhead(t *testing.T) {
-	t.Parallel()
-	began, c := time.Now(), census{lanes: 1}
-	args := append(inMemory(t), "-worker-id", "25")
-	d := startShifted(t, 0, args...)
-	l := c.load(t, d.addr, 4, 20)
-	l.awaitMore(t, 20_000)
-	l.kill(d.process)
-
-	largest := c.newRun()
-	d = launchShifted(t, year, args...)
-	await(t, "it says that it does not trust its clock", func() bool { return strings.Contains(d.logged(), "the clock went 8760h0m") })
-	d.step(t, -year)
-	d.waitListening(t)
-	l = c.load(t, d.addr, 4, 20)
-	l.awaitMore(t, 20_000)
-	l.finish(t)
-	c.above(t, largest)
-	c.issuedBetween(t, began)
-	c.verdict(t)
+	startedOff(t, year, "25", "the clock went 8760h0m")
 }
 
 // TestProcessStartedDaysBehind: a machine without a clock of its own boots at some day of the past, which is set right while the daemon
 // waits for it. There is nothing yet that ids could be ahead of, so the id clock follows at once, and however far.
 func TestProcessStartedDaysBehind(t *testing.T) {
+	startedOff(t, -3*24*time.Hour, "26", "ids in 72h0m")
+}
+
+// startedOff starts a daemon a second time with a wrong clock, and sets that right once the daemon has said so.
+func startedOff(t *testing.T, off time.Duration, worker, says string) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
-	args := append(inMemory(t), "-worker-id", "26")
+	args := append(inMemory(t), "-worker-id", worker)
 	d := startShifted(t, 0, args...)
 	l := c.load(t, d.addr, 4, 20)
 	l.awaitMore(t, 20_000)
 	l.kill(d.process)
 
 	largest := c.newRun()
-	const days = 3 * 24 * time.Hour
-	d = launchShifted(t, -days, args...)
-	await(t, "it says that it waits for its clock", func() bool { return strings.Contains(d.logged(), "ids in 72h0m") })
-	d.step(t, days)
+	d = launchShifted(t, off, args...)
+	await(t, "it says that it waits for its clock", func() bool { return strings.Contains(d.logged(), says) })
+	d.step(t, -off)
 	d.waitListening(t)
 	l = c.load(t, d.addr, 4, 20)
 	l.awaitMore(t, 20_000)
