@@ -134,7 +134,8 @@ func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	absent, nonsense := filepath.Join(dir, "absent"), file("nonsense", "nonsense")
+	absent, nonsense, public := filepath.Join(dir, "absent"), file("nonsense", "nonsense"), file("public", "ann:secret")
+	os.Chmod(public, 0o644)
 	_, isAbsent := os.Open(absent)
 	for _, c := range []struct {
 		args []string
@@ -146,6 +147,8 @@ func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 			"-tls-cert: NONSENSE: with the key DIR/key: tls: failed to find any PEM data in certificate input\n" +
 				"-tls-client-ca: NONSENSE: no certificate in it\n-auth-file: NONSENSE: line 1: user:password expected\n"},
 		{[]string{"-tls-cert", cert, "-tls-key", key}, "-tls-cert: DIR/cert: with the key DIR/key: tls: private key does not match public key\n"},
+		{[]string{"-tls-cert", cert, "-tls-key", public, "-auth-file", public},
+			"-tls-key: DIR/public: mode 0644 lets others use the secret in it: chmod 600 it\n-auth-file: DIR/public: mode 0644 lets"},
 	} {
 		got := complaints(t, append(c.args, "-worker-id=1", "-loops=0"))
 		got = strings.NewReplacer(isAbsent.Error(), "ABSENT", nonsense, "NONSENSE", dir, "DIR").Replace(got)

@@ -7,9 +7,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"sync/atomic"
+
+	"github.com/katsubushi/katsubushi/internal/secretfile"
 )
 
 // Limits, in bytes.
@@ -71,19 +71,7 @@ func (f *File) Allows(name, password []byte) bool {
 }
 
 func read(path string) ([]login, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !privately(info) {
-		return nil, fmt.Errorf("%s: mode %#o lets others read the passwords: chmod 600 it", path, info.Mode().Perm())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	text, err := secretfile.Read(path, MaxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +84,6 @@ func read(path string) ([]login, error) {
 
 // parse reads the lines. A password may hold a colon; a line may end in CR LF; empty lines mean nothing.
 func parse(text []byte) ([]login, error) {
-	if len(text) > MaxFile {
-		return nil, fmt.Errorf("larger than %d bytes", MaxFile)
-	}
 	var logins []login
 	number := 0
 	for line := range bytes.Lines(text) {

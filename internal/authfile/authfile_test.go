@@ -65,19 +65,23 @@ func TestReloadKeepsTheUsersWhenTheFileIsBad(t *testing.T) {
 
 func TestBadFilesAreExplained(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                   "no users",
-		"\n\n":                               "no users",
-		"ann:secret\nbob\n":                  "line 2: user:password expected",
-		":secret\n":                          "line 1: a user name of 0 bytes",
-		"ann:\n":                             "line 1: a password of 0 bytes",
-		"ann:" + strings.Repeat("x", 257):    "a password of 257 bytes",
-		strings.Repeat("a:b\n", MaxFile/4+1): "larger than 65536 bytes",
+		"":                                "no users",
+		"\n\n":                            "no users",
+		"ann:secret\nbob\n":               "line 2: user:password expected",
+		":secret\n":                       "line 1: a user name of 0 bytes",
+		"ann:\n":                          "line 1: a password of 0 bytes",
+		"ann:" + strings.Repeat("x", 257): "a password of 257 bytes",
 	} {
 		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if _, err := Load(filepath.Join(t.TempDir(), "missing")); !os.IsNotExist(err) {
+	path := filepath.Join(t.TempDir(), "users")
+	if _, err := Load(path); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	write(t, path, strings.Repeat("a:b\n", MaxFile/4+1), 0o600)
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "larger than 65536 bytes") {
 		t.Error(err)
 	}
 }

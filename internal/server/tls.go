@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/katsubushi/katsubushi/internal/secretfile"
 )
 
 // TLS encrypts listeners. What it was loaded from may be replaced while they serve: new connections get the new certificate, and open
@@ -17,6 +19,9 @@ type TLS struct {
 	cert, key, clientCA string
 	current             atomic.Pointer[tls.Config]
 }
+
+// maxKey bounds the file of the key, in bytes: one of 16,384 bits takes 13 KB.
+const maxKey = 1 << 20
 
 // A PEMFile is one of the files of a TLS.
 type PEMFile int
@@ -38,7 +43,8 @@ func (e *FileError) Error() string { return e.Err.Error() }
 func (e *FileError) Unwrap() error { return e.Err }
 
 // NewTLS loads a certificate chain and its key from PEM files. With clientCA, a PEM file of certificate authorities, clients must
-// present a certificate that one of them has signed; "" lets in every client. The error is all that is wrong, joined: each part is a
+// present a certificate that one of them has signed; "" lets in every client. The key is refused if others than its owner may read it,
+// see secretfile.Read. The error is all that is wrong, joined: each part is a
 // *FileError.
 func NewTLS(cert, key, clientCA string) (*TLS, error) {
 	t := &TLS{cert: cert, key: key, clientCA: clientCA}
@@ -52,8 +58,13 @@ func NewTLS(cert, key, clientCA string) (*TLS, error) {
 func (t *TLS) Reload() error {
 	var errs []error
 	wrong := func(which PEMFile, err error) { errs = append(errs, &FileError{which, err}) }
-	read := func(which PEMFile, path string) []byte {
-		b, err := os.ReadFile(path)
+	read := func(which PEMFile, path string) (b []byte) {
+		var err error
+		if which == Key {
+			b, err = secretfile.Read(path, maxKey)
+		} else {
+			b, err = os.ReadFile(path)
+		}
 		if err != nil {
 			wrong(which, err)
 		}

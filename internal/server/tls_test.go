@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -272,6 +273,35 @@ func TestTLSRefusesBadFiles(t *testing.T) {
 		if _, err := NewTLS(files[0], files[1], files[2]); err == nil {
 			t.Errorf("%q: no error", files)
 		}
+	}
+}
+
+// A key that others can read is refused, also at a reload: the one in force stays.
+func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	dir := t.TempDir()
+	cert, key := ca.issue(1, dir)
+	enc, err := NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func() int64 { return enc.current.Load().Certificates[0].Leaf.SerialNumber.Int64() }
+	if ca.issue(2, dir); os.Chmod(cert, 0o644) != nil || os.Chmod(key, 0o644) != nil {
+		t.Fatal("the permissions are not set")
+	}
+	var file *FileError
+	if err := enc.Reload(); !errors.As(err, &file) || file.Which != Key || !strings.Contains(err.Error(), key+": mode 0644") {
+		t.Errorf("reload: %v", err)
+	}
+	if n := in(); n != 1 {
+		t.Errorf("certificate %d after a refused reload", n)
+	}
+	if _, err := NewTLS(cert, key, ""); !errors.As(err, &file) || file.Which != Key {
+		t.Errorf("start: %v", err)
+	}
+	os.Chmod(key, 0o600)
+	if err := enc.Reload(); err != nil || in() != 2 {
+		t.Errorf("readable by its owner only: certificate %d, %v", in(), err)
 	}
 }
 
