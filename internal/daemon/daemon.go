@@ -42,6 +42,7 @@ type Daemon struct {
 	sessions    []protocol.Config   // what the sessions of a loop share, one for each
 	requests    httpapi.Counters    // the HTTP port's
 
+	binder      binder // of New
 	http, debug sideServer
 	stopping    atomic.Bool
 }
@@ -59,13 +60,14 @@ func (s *sideServer) close() {
 }
 
 // New checks the configuration, binds the HTTP ports and opens the store of the windows; nothing is served before Run. An error means that
-// the daemon cannot start: an invalid setting (see Config.Validate), an address in use, a state file that must not be used.
+// the daemon cannot start: an invalid setting (see Config.Validate), an address that stays in use for bindPatience, a state file that must
+// not be used.
 func New(c Config) (*Daemon, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	d := &Daemon{
-		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users,
+		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users, binder: binder{log: c.Log},
 		commands: make([]protocol.Counters, c.Loops),
 	}
 	d.issuer = issuer.New(issuer.Config{
@@ -143,11 +145,13 @@ func spareProcessor(loops int) {
 
 // checkAddress finds out now, not when the port opens, whether the address is in use.
 func (d *Daemon) checkAddress() error {
-	lns, err := d.listen(1)
-	if err == nil {
-		lns[0].Close()
-	}
-	return err
+	return d.binder.bind(context.Background(), func() error {
+		lns, err := d.listen(1)
+		if err == nil {
+			lns[0].Close()
+		}
+		return err
+	})
 }
 
 // checkCertificate warns of a certificate that clients refuse, or will soon. It is used all the same: they may be told not to look.
@@ -206,15 +210,24 @@ func (d *Daemon) listenHTTP() (err error) {
 	if d.c.HTTPPort != 0 {
 		d.http.Server = httpapi.NewServer(d.httpConfig())
 		d.http.ConnState = d.countHTTP
-		if d.http.ln, err = net.Listen("tcp", net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.HTTPPort))); err != nil {
+		if d.http.ln, err = d.listenSide(d.c.Bind, d.c.HTTPPort); err != nil {
 			return err
 		}
 	}
 	if d.c.EnablePprof || d.c.EnableStats {
 		d.debug.Server = httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats)
-		d.debug.ln, err = net.Listen("tcp", net.JoinHostPort("localhost", strconv.Itoa(d.c.DebugPort)))
+		d.debug.ln, err = d.listenSide("localhost", d.c.DebugPort)
 	}
 	return err
+}
+
+// listenSide opens the listener of an HTTP server.
+func (d *Daemon) listenSide(host string, port int) (ln net.Listener, err error) {
+	err = d.binder.bind(context.Background(), func() (err error) {
+		ln, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		return err
+	})
+	return ln, err
 }
 
 // countHTTP keeps the connections of the HTTP port, with the others, below the limit: descriptors are left for Redis and files.

@@ -65,13 +65,18 @@ func (c *Config) lanes() int {
 }
 
 // listenWhenServing opens the listeners once the first lane serves. The error is ctx's if it ends before.
-func (d *Daemon) listenWhenServing(ctx context.Context) ([]net.Listener, error) {
+func (d *Daemon) listenWhenServing(ctx context.Context) (lns []net.Listener, err error) {
 	late := time.NewTimer(time.Second)
 	defer late.Stop()
 	for {
 		select {
 		case <-d.keeper.Serving():
-			return d.listen(d.c.Loops)
+			again := binder{log: d.c.Log}
+			err := again.bind(ctx, func() (err error) {
+				lns, err = d.listen(d.c.Loops)
+				return err
+			})
+			return lns, err
 		case <-late.C:
 			d.c.Log.Warn("the port stays closed until ids can be issued")
 		case <-ctx.Done():
