@@ -63,8 +63,9 @@ bin/yaraus:
 test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS)) ## fleets of kayac/go-katsubushi and of yaraus are replaced under load, daemon by daemon
 	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi
 
-soak: ## simulated weeks, and a thousand restarts of the real daemon with kill -9 and its clock moved
+soak: ## simulated weeks, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./internal/sim
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run KillLoop ./cmd/katsubushi
 
 chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_SEED

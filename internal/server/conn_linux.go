@@ -21,6 +21,7 @@ type conn struct {
 	receiving bool   // a receive is under way
 	stopping  bool   // ... and is being cancelled
 	sending   bool   // a send of waiting.out is under way
+	shutting  bool   // a SHUT_WR is under way
 	closing   bool   // to be closed when nothing is under way
 	spoke     uint16 // round of sends that the last one belongs to
 }

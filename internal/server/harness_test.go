@@ -260,7 +260,8 @@ func (c *client) abort() {
 	c.Close()
 }
 
-// A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (swallows the N bytes that follow), "close".
+// A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (swallows the N bytes that follow), "close" (says bye),
+// "quit" (says nothing, as memcached does).
 type lineSession struct {
 	big, skip int
 }
@@ -322,6 +323,8 @@ func (s *lineSession) command(line, out []byte) ([]byte, error) {
 		return out, nil
 	case "close":
 		return append(out, "bye\r\n"...), errEnd
+	case "quit":
+		return out, errEnd
 	}
 	return append(out, "ERROR\r\n"...), nil
 }

@@ -89,7 +89,7 @@ func (u *uringLoop) received(r cqe) {
 		u.drop(c)
 		return
 	}
-	if u.talking != c { // else when its reply is complete
+	if u.talking != c && c.session != nil { // else when its reply is complete, or never
 		u.proceed(c)
 	}
 }
@@ -234,29 +234,44 @@ func (u *uringLoop) finish(c *conn) {
 		u.drop(c)
 		return
 	}
-	*u.submit() = sqe{op: opShutdown, flags: sqeFixedFile | sqeSkipSuccess, fd: c.slot, length: unix.SHUT_WR, tag: tagIgnored}
+	c.shutting = true
+	*u.submit() = sqe{op: opShutdown, flags: sqeFixedFile, fd: c.slot, length: unix.SHUT_WR, tag: tagOf(tagEnd, c)}
 	u.linger(c)
 	u.proceed(c)
 }
 
-// drop closes the connection as soon as nothing is under way for it: until then its slot, and its memory, are in use.
-func (u *uringLoop) drop(c *conn) {
-	if c.closing {
+// ended deals with the result of finish's shutdown. It fails when the client is gone.
+func (u *uringLoop) ended(r cqe) {
+	c := u.owner(r.tag)
+	if c == nil {
 		return
 	}
-	c.closing = true
-	if u.talking == c {
-		u.talking, u.reply = nil, nil
+	c.shutting = false
+	switch {
+	case c.closing:
+		u.closeWhenQuiet(c)
+	case r.res < 0:
+		u.drop(c)
 	}
-	u.stopReceiving(c)
-	if c.sending {
-		u.cancel(tagOf(tagFlush, c))
+}
+
+// drop closes the connection as soon as nothing is under way for it: until then its slot, and its memory, are in use.
+func (u *uringLoop) drop(c *conn) {
+	if !c.closing {
+		c.closing = true
+		if u.talking == c {
+			u.talking, u.reply = nil, nil
+		}
+		u.stopReceiving(c)
+		if c.sending {
+			u.cancel(tagOf(tagFlush, c))
+		}
 	}
 	u.closeWhenQuiet(c)
 }
 
 func (u *uringLoop) closeWhenQuiet(c *conn) {
-	if !c.receiving && !c.sending {
+	if !c.receiving && !c.sending && !c.shutting {
 		u.closeSlot(c.slot)
 		u.vacate(c)
 	}

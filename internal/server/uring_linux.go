@@ -57,6 +57,36 @@ func ProbeUring() error {
 }
 
 // A uringLoop is a loop that waits with io_uring.
+//
+// # Whose slot it is
+//
+// A connection is a slot of the ring's table of files, and an operation names the slot, not the
+// socket. The kernel looks the socket up when it starts the operation. For most that is while enter
+// submits it, in the order of the queue. But an operation that may block is handed to another thread
+// (io-wq) first, and looks its socket up there, some time later; a shutdown always is such a one.
+// If the slot has been closed and filled again by then, the operation meets the next connection:
+// its client is hung up on before the first answer.
+//
+// So the rule is: a slot stays its connection's until every operation on it has completed.
+//
+//   - Receives, flushes and SHUT_WR have results that are waited for: conn.receiving, sending and
+//     shutting are set from the submission to the last result. drop cancels the first two; a
+//     shutdown waits for nobody and ends by itself. closeWhenQuiet closes the slot when none is set.
+//   - The sends of a turn, and that of a refusal, must not wait (MSG_DONTWAIT). They are carried out
+//     or fail while enter submits them. A failure has a result, which may be looked at after the
+//     slot was filled again: send.life tells.
+//   - A cancel is carried out while it is submitted, too. It finds its operation by tag. It can't
+//     find one of a later connection of the slot, even if the 24 bits of life in a tag have come
+//     round: that operation is submitted after the slot is closed, and the close after the cancel.
+//   - A close empties the slot while it is submitted, after all that stands before it in the queue.
+//     Who fills the slot next comes later: an accept does, because the kernel picks a slot that
+//     is empty; installing a socket is a call of its own, which would overtake the queue, and
+//     therefore adopt has the queue submitted first.
+//
+// All this needs the order of the queue, so no operation here may be linked, drained or sent to
+// io-wq on purpose (IOSQE_IO_LINK, IO_DRAIN, ASYNC). One that is handed to io-wq by itself, or whose
+// socket is looked up late for any other reason, must have a result and a flag of its own in conn.
+// Results arrive on this thread only (DEFER_TASKRUN), so those flags need no lock.
 type uringLoop struct {
 	*loop
 	ring      *ring
@@ -155,6 +185,7 @@ const (
 	tagReceive
 	tagSend  // a reply, in the turn in which it was made
 	tagFlush // what was left of one
+	tagEnd   // a SHUT_WR
 
 	tagKind  = 0xff << 56
 	lifeMask = 1<<24 - 1
@@ -179,6 +210,8 @@ func (u *uringLoop) dispatch(r cqe) {
 		u.received(r)
 	case tagFlush:
 		u.flushed(r)
+	case tagEnd:
+		u.ended(r)
 	case tagAccept:
 		u.accepted(r)
 	case tagSignal:
@@ -196,6 +229,13 @@ func (u *uringLoop) submit() *sqe {
 		if e := u.ring.enter(false, false, true); e != 0 {
 			runtime.Gosched() // out of memory; there is nothing better to do than to try again
 		}
+	}
+}
+
+// submitAll has the kernel take everything that is queued.
+func (u *uringLoop) submitAll() {
+	for u.ring.enter(false, false, true); !u.ring.submitted(); u.ring.enter(false, false, true) {
+		runtime.Gosched() // as in submit
 	}
 }
 
@@ -289,7 +329,7 @@ func (u *uringLoop) welcome(slot int32) {
 
 // adopt starts connections that come as descriptors. Then the slots are ours to give out.
 func (u *uringLoop) adopt(fds []int32) {
-	u.ring.enter(false, false, true) // slots in the free list may still have to be closed
+	u.submitAll() // the closing of slots that are in the free list: see uringLoop
 	for _, fd := range fds {
 		if !u.admit() {
 			rawSend(fd, u.Refusal)
