@@ -1,0 +1,308 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/clock"
+	"github.com/katsubushi/katsubushi/internal/issuer"
+	"github.com/katsubushi/katsubushi/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/protocol"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/redis"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.golden with what is shown now")
+
+// TestFigures compares everything that an operator is shown with testdata/*.golden. It finds every counter of the daemon by reflection, raises one
+// after the other, and looks which lines follow it: so the golden files say behind each line where its figure comes from, and a figure
+// that is swapped with another, scaled wrongly or forgotten is a difference. After a change, -update writes the files again; read the difference.
+func TestFigures(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, stop := figuresDaemon(t, dir)
+		defer stop()
+		sources := d.figureSources(t)
+		seen := map[string]bool{}
+		for _, view := range []struct {
+			name string
+			show func() []string
+		}{
+			{"stats", func() []string { return d.statLines("") }},
+			{"stats-settings", func() []string { return d.statLines("settings") }},
+			{"stats-slabs", func() []string { return d.statLines("slabs") }},
+			{"stats-items", func() []string { return d.statLines("items") }},
+			{"metrics", d.metricLines},
+		} {
+			compare(t, view.name, explain(t, view.show, sources, seen))
+		}
+		for _, s := range sources {
+			if !seen[s.name] && s.name != "connections.Others" {
+				t.Errorf("%s is shown nowhere", s.name)
+			}
+		}
+	})
+}
+
+// granted is a store whose windows are known: worker ids 5 and 9 for 61 s and without end, and no other.
+type granted struct{ now func() int64 }
+
+func (g granted) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {
+	grant := workerid.Grant{Worker: want.Min, Owner: want.Owner, Lo: g.now(), Hi: g.now() + 61000}
+	switch want.Min {
+	case 5:
+		return grant, nil
+	case 9:
+		grant.Hi = workerid.Forever
+		return grant, nil
+	}
+	return workerid.Grant{}, workerid.ErrNoID
+}
+
+func (granted) Extend(context.Context, []workerid.Grant) ([]workerid.Result, error) { return nil, nil }
+func (granted) Release(context.Context, workerid.Grant, int64) error                { return nil }
+
+// figuresDaemon makes a daemon that has run for a few seconds, with lanes of all kinds. No setting is like another.
+func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
+	time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a bubble begins before the layout's epoch
+	cert, auth := filepath.Join(dir, "cert"), filepath.Join(dir, "auth")
+	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(auth, []byte("katsu:bushi\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(Config{
+		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
+		Redis: redis.Config{URL: "redis://127.0.0.1:1/?ns=figures", Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
+		Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond,
+		Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
+		Engine: "auto", Loops: 2, MaxConnections: 1234, IdleTimeout: 77 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.c.Port, d.c.HTTPPort = 11213, 8083 // which are not opened
+	d.keeper = workerid.NewKeeper(workerid.Config{
+		Store: granted{d.clock.Now}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
+		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.keeper.Run(ctx) }()
+	synctest.Wait()
+	time.Sleep(3500 * time.Millisecond)
+	synctest.Wait()
+	if _, _, _, err := d.issuer.Handler(0).Mint(d.clock.Now(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1700 * time.Millisecond)
+	at(reflect.ValueOf(d.store).Elem(), "status").Set(reflect.ValueOf(redis.Status{
+		Addr: "10.0.0.5:6379", History: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
+	}))
+	at(reflect.ValueOf(d.keeper).Elem(), "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
+	return d, func() { cancel(); <-ended; d.store.Close() }
+}
+
+// at is a field of a field, which may be another package's secret.
+func at(v reflect.Value, path ...string) reflect.Value {
+	for _, name := range path {
+		v = open(v.FieldByName(name))
+	}
+	return v
+}
+
+func open(v reflect.Value) reflect.Value {
+	return reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
+}
+
+// A source is one counter of the daemon.
+type source struct {
+	name string
+	add  func(n int64)
+}
+
+// figureSources finds all counters. Of those that every loop has it takes the last loop's.
+func (d *Daemon) figureSources(t *testing.T) []source {
+	var list []source
+	find := func(name string, v reflect.Value, index func(i int) string) {
+		list = append(list, countersOf(name, v, index)...)
+	}
+	find("connections", reflect.ValueOf(&d.connections).Elem(), nil)
+	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
+	find("commands", at(reflect.ValueOf(&d.commands[len(d.commands)-1]).Elem(), "n"), func(i int) string {
+		return counterName(t, protocol.Counter(i))
+	})
+	find("refused", at(reflect.ValueOf(d.issuer).Elem(), "refused"), func(i int) string { return issuer.Reason(i).String() })
+	find("clock.steps", at(reflect.ValueOf(d.clock).Elem(), "steps"), func(i int) string { return clock.Kind(i).String() })
+	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
+	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string { return workerid.Outcome(i).String() })
+	find("redis", at(reflect.ValueOf(d.store).Elem(), "status"), nil)
+	return slices.DeleteFunc(list, func(s source) bool { // see workerid.Counts
+		return s.name == "keeper.Acquisitions.lost" || s.name == "keeper.Extensions.none_free"
+	})
+}
+
+// countersOf finds the numbers in v, however deep, but nothing behind a pointer. index names the elements of arrays.
+func countersOf(name string, v reflect.Value, index func(i int) string) (list []source) {
+	v = open(v)
+	switch p := v.Addr().Interface().(type) {
+	case *atomic.Int64:
+		return []source{{name, func(n int64) { p.Add(n) }}}
+	case *atomic.Uint64:
+		return []source{{name, func(n int64) { p.Add(uint64(n)) }}}
+	case *time.Time:
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i).Name; field != "_" {
+				list = append(list, countersOf(name+"."+field, v.Field(i), index)...)
+			}
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			list = append(list, countersOf(name+"."+index(i), v.Index(i), index)...)
+		}
+	case reflect.Int, reflect.Int64:
+		return []source{{name, func(n int64) { v.SetInt(v.Int() + n) }}}
+	case reflect.Uint64:
+		return []source{{name, func(n int64) { v.SetUint(v.Uint() + uint64(n)) }}}
+	}
+	return list
+}
+
+// counterName says what docs and goldens call a counter of the protocol.
+func counterName(t *testing.T, c protocol.Counter) string {
+	name, ok := map[protocol.Counter]string{
+		protocol.CmdOther: "CmdOther", protocol.CmdGet: "CmdGet", protocol.CmdGets: "CmdGets", protocol.CmdGat: "CmdGat",
+		protocol.CmdMetaGet: "CmdMetaGet", protocol.CmdMeta: "CmdMeta", protocol.CmdSet: "CmdSet", protocol.CmdTouch: "CmdTouch",
+		protocol.CmdDelete: "CmdDelete", protocol.CmdIncr: "CmdIncr", protocol.CmdFlush: "CmdFlush", protocol.CmdStats: "CmdStats",
+		protocol.CmdVersion: "CmdVersion", protocol.CmdAuth: "CmdAuth", protocol.IDs: "IDs", protocol.Refused: "Refused",
+		protocol.Malformed: "Malformed", protocol.TooLong: "TooLong", protocol.Unauthenticated: "Unauthenticated",
+		protocol.AuthErrors: "AuthErrors",
+	}[c]
+	if !ok {
+		t.Errorf("counter %d of package protocol: add its name to this test", c)
+	}
+	return name
+}
+
+// explain shows a view with, behind each line, the counters that it follows.
+func explain(t *testing.T, show func() []string, sources []source, seen map[string]bool) []string {
+	const step = 7e9 // seven seconds, for counts of nanoseconds
+	before := show()
+	from := make([][]string, len(before))
+	for _, s := range sources {
+		s.add(step)
+		after := show()
+		s.add(-step)
+		if len(after) != len(before) {
+			t.Fatalf("%s: %d lines become %d", s.name, len(before), len(after))
+		}
+		for i, line := range after {
+			if line == before[i] {
+				continue
+			}
+			seen[s.name] = true
+			term := s.name
+			if scale := (number(t, line) - number(t, before[i])) / step; scale != 1 {
+				term = fmt.Sprintf("%.4g * %s", scale, s.name)
+			}
+			from[i] = append(from[i], term)
+		}
+	}
+	for i, line := range before {
+		if from[i] != nil {
+			before[i] = line + "  <- " + strings.Join(from[i], " + ")
+		}
+	}
+	return before
+}
+
+// number is the last word of a line.
+func number(t *testing.T, line string) float64 {
+	n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+	if err != nil {
+		t.Errorf("%q follows a counter and is no number", line)
+	}
+	return n
+}
+
+// varying are the statistics that no two runs have alike.
+var varying = []string{"pid", "pointer_size", "rusage_user", "rusage_system", "lease_fingerprint"}
+
+func (d *Daemon) statLines(group string) (lines []string) {
+	ok := d.stats([]byte(group), func(name, value string) {
+		if slices.Contains(varying, name) {
+			value = "VARIES"
+		}
+		lines = append(lines, name+" "+value)
+	})
+	if !ok {
+		lines = []string{"no such group"}
+	}
+	return lines
+}
+
+// metricLines is /metrics without what the Prometheus library itself adds.
+func (d *Daemon) metricLines() (lines []string) {
+	w := httptest.NewRecorder()
+	d.httpConfig().Metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(w.Body.String()) {
+		if regexp.MustCompile(`^(# (HELP|TYPE) )?katsubushi_`).MatchString(line) {
+			lines = append(lines, strings.ReplaceAll(strings.TrimSuffix(line, "\n"), runtime.Version(), "VARIES"))
+		}
+	}
+	return lines
+}
+
+// compare holds lines against a golden file.
+func compare(t *testing.T, name string, lines []string) {
+	path := filepath.Join("testdata", name+".golden")
+	got := []byte(strings.Join(append(lines, ""), "\n"))
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(got, want) {
+		return
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(string(want)) {
+		counts["- "+line]++
+	}
+	for line := range strings.Lines(string(got)) {
+		if counts["- "+line]--; counts["- "+line] < 0 {
+			delete(counts, "- "+line)
+			counts["+ "+line]++
+		}
+	}
+	maps.DeleteFunc(counts, func(_ string, n int) bool { return n <= 0 })
+	t.Errorf("%s is not what is shown now; -update rewrites it:\n%s", path, strings.Join(slices.Sorted(maps.Keys(counts)), ""))
+}

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/server"
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// patience is how long a test waits for what must happen. Nothing is asserted about how long it takes.
+const patience = time.Minute
+
+// listening hears from the log where a daemon listens.
+type listening struct {
+	slog.Handler
+	address chan string
+}
+
+func (l listening) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if r.Message == "listening" && a.Key == "address" {
+			l.address <- a.Value.String()
+		}
+		return true
+	})
+	return nil
+}
+
+func (listening) Enabled(context.Context, slog.Level) bool { return true }
+
+// run starts a daemon on a free port, with some settings that change may change, and stops it at the end of the test.
+func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
+	t.Helper()
+	l := listening{slog.DiscardHandler, make(chan string, 1)}
+	c := Config{
+		Version: "3.4.5", Log: slog.New(l), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
+		Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
+	}
+	change(&c)
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case address = <-l.address:
+	case err := <-ended:
+		ended <- err
+		t.Fatal("the daemon ended")
+	case <-time.After(patience):
+		t.Fatal("the daemon does not listen")
+	}
+	return d, address
+}
+
+// engines are those that run here.
+func engines() (names []string) {
+	for _, name := range []string{"net", "epoll", "uring"} {
+		if _, _, err := server.Choose(name); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// get asks a connection for an id.
+func get(t *testing.T, c net.Conn) uint64 {
+	t.Helper()
+	io.WriteString(c, "get id\r\n")
+	r := bufio.NewReader(c)
+	r.ReadString('\n')
+	line, err := r.ReadString('\n')
+	id, e := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	if _, end := r.ReadString('\n'); err != nil || e != nil || end != nil {
+		t.Fatal(line, errors.Join(err, e, end))
+	}
+	return id
+}
+
+// await waits until something is the case.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not so: ", what)
+		}
+	}
+}
+
+// TestEveryLoopHasItsHomeLane: if all loops began with one lane, they would fight for its word, and the other lane's ids would be issued
+// ahead of the clock only. The kernel chooses the loop of a connection: with 64 of them both get some.
+func TestEveryLoopHasItsHomeLane(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("one loop only")
+	}
+	for _, engine := range engines() {
+		t.Run(engine, func(t *testing.T) {
+			d, address := run(t, func(c *Config) { c.Engine, c.Loops, c.WorkerIDs = engine, 2, []uint64{11, 22} })
+			await(t, "both lanes serve", func() bool {
+				s := d.keeper.Status()
+				return s[0].State == workerid.Serving && s[1].State == workerid.Serving
+			})
+			seen := map[uint64]bool{}
+			for range 64 {
+				seen[d.c.Layout.Decompose(get(t, dial(t, address))).Worker] = true
+			}
+			if len(seen) != 2 {
+				t.Errorf("64 connections on two loops have ids of the worker ids %v alone", seen)
+			}
+		})
+	}
+}
+
+// TestIdleConnectionsAreClosed: the time-out reaches the engine, and what the engine counts is shown.
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	for _, engine := range engines() {
+		t.Run(engine, func(t *testing.T) {
+			d, address := run(t, func(c *Config) { c.Engine, c.IdleTimeout = engine, 20*time.Millisecond })
+			if n, err := dial(t, address).Read(make([]byte, 1)); n != 0 || err != io.EOF {
+				t.Errorf("a silent connection: %d bytes, %v", n, err)
+			}
+			if n := d.connections.IdleClosed.Load(); n != 1 {
+				t.Errorf("%d connections counted as closed for being idle", n)
+			}
+		})
+	}
+}
