@@ -467,7 +467,7 @@ func TestProcessHTTP(t *testing.T) {
 	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") || !strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {
 		t.Error(m)
 	}
-	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 3,`) {
+	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 1002,`) || !strings.Contains(s, `"get_requests": 3,`) {
 		t.Error(s)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/generator"
 	"github.com/katsubushi/katsubushi/internal/clock"
+	"github.com/katsubushi/katsubushi/internal/httpapi"
 	"github.com/katsubushi/katsubushi/internal/issuer"
 	"github.com/katsubushi/katsubushi/internal/selfsigned"
 	"github.com/katsubushi/katsubushi/protocol"
@@ -47,6 +48,9 @@ func TestFigures(t *testing.T) {
 			show func() []string
 		}{
 			{"stats", func() []string { return d.statLines("") }},
+			{"stats-json", d.jsonLines},
+			{"stats-lanes", func() []string { return d.statLines("lanes") }},
+			{"stats-leases", func() []string { return d.statLines("leases") }},
 			{"stats-settings", func() []string { return d.statLines("settings") }},
 			{"stats-slabs", func() []string { return d.statLines("slabs") }},
 			{"stats-items", func() []string { return d.statLines("items") }},
@@ -54,6 +58,8 @@ func TestFigures(t *testing.T) {
 		} {
 			compare(t, view.name, explain(t, view.show, sources, seen))
 		}
+		d.stopping.Store(true)
+		compare(t, "stats-lanes-stopping", d.statLines("lanes"))
 		for _, s := range sources {
 			if !seen[s.name] && s.name != "connections.Others" {
 				t.Errorf("%s is shown nowhere", s.name)
@@ -264,6 +270,20 @@ func (d *Daemon) statLines(group string) (lines []string) {
 	return lines
 }
 
+// jsonLines is what /stats answers.
+func (d *Daemon) jsonLines() (lines []string) {
+	w := httptest.NewRecorder()
+	httpapi.NewServer(d.httpConfig()).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/stats", nil))
+	for line := range strings.Lines(w.Body.String()) {
+		line = strings.TrimRight(line, ",\n")
+		if name, _, _ := strings.Cut(strings.Trim(line, ` "`), `"`); slices.Contains(varying, name) {
+			line = line[:strings.IndexByte(line, ':')+1] + " VARIES"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // metricLines is /metrics without what the Prometheus library itself adds.
 func (d *Daemon) metricLines() (lines []string) {
 	w := httptest.NewRecorder()
@@ -274,6 +294,23 @@ func (d *Daemon) metricLines() (lines []string) {
 		}
 	}
 	return lines
+}
+
+// TestTheGeneralStatisticsAreNumbers: kayac's exporters, and others, take every line for a number but for those that memcached has as text.
+func TestTheGeneralStatisticsAreNumbers(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, stop := figuresDaemon(t, dir)
+		defer stop()
+		for range 2 { // ready, and not
+			d.stats(nil, func(name, value string) {
+				if _, err := strconv.ParseFloat(value, 64); err != nil && name != "version" {
+					t.Errorf("%s %s is no number", name, value)
+				}
+			})
+			d.stopping.Store(true)
+		}
+	})
 }
 
 // compare holds lines against a golden file.

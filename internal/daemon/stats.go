@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,30 +27,58 @@ func (d *Daemon) counts() (sum protocol.Counts) {
 // stats emits a group of memcached's statistics, and reports whether there is such a group.
 func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	var list []httpapi.Stat
+	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
 	switch string(group) {
 	case "":
-		list = d.generalStats()
+		list = slices.DeleteFunc(d.generalStats(), isText)
 	case "settings":
 		list = d.settingStats()
 	case "slabs":
 		list = []httpapi.Stat{{Name: "active_slabs", Value: 0}, {Name: "total_malloced", Value: 0}}
+	case "lanes":
+		d.readyStats(add)
+		d.laneStats(d.clock.Now(), add)
+	case "leases":
+		d.leaseStats(add)
 	case "items": // memcached's is empty too when nothing is stored
 	default:
 		return false
 	}
 	for _, s := range list {
+		if b, ok := s.Value.(bool); ok {
+			s.Value = count(b)
+		}
 		emit(s.Name, fmt.Sprint(s.Value))
 	}
 	return true
 }
 
-// generalStats is what `stats` and /stats show: kayac's nine names first and in its order, then memcached's that monitors read, then
-// ours.
+// isText says whether a statistic must not stand in the general group. Monitors take everything there for a number, but for the version,
+// which is memcached's only text; some show nothing at all after any other.
+func isText(s httpapi.Stat) bool {
+	_, text := s.Value.(string)
+	return text && s.Name != "version"
+}
+
+// count is 1 for true.
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds is a length of time as memcached shows what it has used.
+func seconds(d time.Duration) json.Number { return json.Number(fmt.Sprintf("%.6f", d.Seconds())) }
+
+// generalStats is what /stats shows, and `stats` without the texts: kayac's nine names first and in its order, then memcached's that monitors
+// read, then ours.
 func (d *Daemon) generalStats() []httpapi.Stat {
 	var list []httpapi.Stat
 	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
 	n, now := d.counts(), d.clock.Now()
 	issued := n[protocol.IDs] + d.requests.IDs.Load()
+	refused := n[protocol.Refused] + d.requests.Refused.Load()
 
 	add("pid", os.Getpid())
 	add("uptime", int64(time.Since(d.started).Seconds()))
@@ -56,14 +86,14 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("version", d.c.Version)
 	add("curr_connections", d.connections.Current.Load())
 	add("total_connections", d.connections.Total.Load())
-	add("cmd_get", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+d.requests.Requests.Load())
+	add("cmd_get", issued+refused) // as memcached counts: dashboards divide the hits by it
 	add("get_hits", issued)
-	add("get_misses", n[protocol.Refused]+d.requests.Refused.Load())
+	add("get_misses", refused)
 
 	user, system := cpuTime()
 	add("pointer_size", strconv.IntSize)
-	add("rusage_user", fmt.Sprintf("%.6f", user.Seconds()))
-	add("rusage_system", fmt.Sprintf("%.6f", system.Seconds()))
+	add("rusage_user", seconds(user))
+	add("rusage_system", seconds(system))
 	add("max_connections", d.c.MaxConnections)
 	add("rejected_connections", d.connections.Refused.Load())
 	add("connection_structures", d.connections.Current.Load())
@@ -89,16 +119,14 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed", "conn_yields"} {
 		add(name, 0) // nothing is stored
 	}
-	add("accepting_conns", map[bool]int{true: 1}[!d.stopping.Load()])
+	add("idle_kicks", d.connections.IdleClosed.Load())
+	add("accepting_conns", count(!d.stopping.Load()))
 	add("listen_disabled_num", d.connections.AcceptErrors.Load())
 	add("threads", d.c.Loops)
 
 	add("engine", d.engine.Name())
-	refusal := d.ready()
-	add("ready", refusal == nil)
-	if refusal != nil {
-		add("not_ready_reason", refusal.Error())
-	}
+	d.readyStats(add)
+	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+d.requests.Requests.Load())
 	for r := range issuer.NumReasons {
 		add("refused_"+r.String(), d.issuer.Refused(r))
 	}
@@ -113,6 +141,15 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	d.laneStats(now, add)
 	d.leaseStats(add)
 	return list
+}
+
+// readyStats adds whether ids are issued.
+func (d *Daemon) readyStats(add func(name string, value any)) {
+	refusal := d.ready()
+	add("ready", refusal == nil)
+	if refusal != nil {
+		add("not_ready_reason", refusal.Error())
+	}
 }
 
 func (d *Daemon) settingStats() []httpapi.Stat {
