@@ -31,6 +31,9 @@ const (
 	statusTemporary    status = 0x86
 )
 
+// noFlags are the flags of an item.
+const noFlags = "\x00\x00\x00\x00"
+
 // A failure is a status with the sentence that goes with it.
 type failure struct {
 	code status
@@ -111,10 +114,13 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	return n, s.act(t, op, &h, in[headerLen:n])
 }
 
-// opcode looks the request up. The SASL ones are unknown where there is nothing to authenticate against.
+// opcode looks the request up. The SASL ones are unknown where there is nothing to authenticate against, CONFIG_GET where nothing is configured.
 func (s *Session) opcode(h *header) opcode {
 	op := opcodes[h.opcode]
 	if s.config.Auth == nil && (op.does == logIn || op.does == listMechanisms) {
+		return opcode{kind: op.kind}
+	}
+	if s.config.Cluster == "" && op.does == giveCluster {
 		return opcode{kind: op.kind}
 	}
 	return op
@@ -162,6 +168,8 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 		t.respond(h, statusOK, "PLAIN")
 	case logIn:
 		s.binaryLogIn(t, h, key, value)
+	case giveCluster:
+		s.binaryConfigure(t, h, key)
 	}
 	return nil
 }
@@ -178,10 +186,9 @@ func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
 	if !echo {
 		key = nil
 	}
-	const flags = "\x00\x00\x00\x00"
-	out := slices.Grow(t.out, headerLen+len(flags)+len(key)+decimalRoom)
-	out = h.appendResponse(out, statusOK, len(flags), len(key), d.n, id)
-	out = append(append(out, flags...), key...)
+	out := slices.Grow(t.out, headerLen+len(noFlags)+len(key)+decimalRoom)
+	out = h.appendResponse(out, statusOK, len(noFlags), len(key), d.n, id)
+	out = append(append(out, noFlags...), key...)
 	t.out = d.appendTo(out)
 }
 

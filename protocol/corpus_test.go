@@ -53,7 +53,7 @@ func textLines() (ins []string) {
 		"version\r\nversion 1\r\nVERSION\r\nVersion\r\nquit\r\nquit 1\r\nQUIT\r\n"+
 		"verbosity\r\nverbosity 0\r\nverbosity 0 noreply\r\nverbosity foo\r\nverbosity 0 x\r\nverbosity 0 1 2\r\nverbosity noreply\r\nverbosity -1\r\nverbosity 4294967296\r\n"+
 		"shutdown\r\nshutdown graceful\r\nwatch nonsense\r\nlru\r\nlru foo\r\nslabs\r\nslabs foo\r\nslabs reassign 1 2\r\nslabs automove 0\r\nlru_crawler\r\n"+
-		"lru_crawler enable\r\ncache_memlimit\r\ncache_memlimit 64\r\nconfig get cluster\r\nmisbehave\r\nextstore\r\nrefresh_certs\r\ndebugtime 1\r\n"+
+		"lru_crawler enable\r\ncache_memlimit\r\ncache_memlimit 64\r\nconfig\r\nconfig get cluster\r\nconfig get x\r\nconfig set cluster\r\nmisbehave\r\nextstore\r\nrefresh_certs\r\ndebugtime 1\r\n"+
 		"flush_all\r\nflush_all 0\r\nflush_all noreply\r\nflush_all 0 noreply\r\nflush_all x\r\nflush_all x noreply\r\nflush_all 1 2\r\nflush_all 1 2 3\r\nflush_all -1\r\n"+
 		"delete\r\ntouch\r\nincr\r\ndecr\r\nDELETE missing\r\nIncr missing 1\r\n", "\r\n")
 	ins = append(ins[:len(ins)-1], "\n", "version\n", "version\r\nquit\r\nget id\r\n", "get a\r\nget b\r\nversion\r\nmn\r\nverbosity 0\r\nnonsense\r\nget id\r\n",

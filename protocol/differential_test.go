@@ -39,6 +39,8 @@ var differences = []difference{
 		re(`^bget`), re(`VALUE`), re(`^ERROR`)},
 	{"`slabs`, `lru_crawler`, `cache_memlimit`, `refresh_certs`, `watch`", "carried out, or refused in many ways", "`ERROR`", "there is nothing that they could act on",
 		re(`^(slabs|lru_crawler|cache_memlimit|refresh_certs)`), re(``), re(`^ERROR`)},
+	{"`config get KEY`, binary 0x60", "`ERROR`, 0x81: Amazon's has them", "the daemon itself for `cluster`, else `END`, 0x01", "ElastiCache's clients look for servers so",
+		re(`^config |^\[60 key=7`), re(`^ERROR|0081`), re(`^CONFIG|^END|^\[60 000[01]`)},
 	{"`stats cachedump`, `stats extstore`, a group in upper case", "a list of items, `END`, `ERROR`", "`ERROR`, `ERROR`, the group", "nothing is stored; words are case-insensitive",
 		re(`^stats (cachedump|extstore|SETTINGS)`), re(``), re(`ERROR|STAT`)},
 	{"`stats conns`, `stats sizes`, in binary too, and groups that describe stored items", "lines, or 0x01", "an empty group", "connections are in the general group; there are no items",
@@ -109,7 +111,9 @@ func TestAgainstMemcached(t *testing.T) {
 		}
 		h := newFake()
 		h.next[0] = 1500000000000000000
-		ours := describe(answerTo(t, newSession(h), in))
+		s := newSession(h)
+		s.config.Cluster = "ids.example|192.0.2.7|11212"
+		ours := describe(answerTo(t, s, in))
 		var theirs string
 		if c.waits {
 			theirs = strings.TrimSuffix(describe(m.ask(t, in, nil, true)), "<closed>")

@@ -30,6 +30,7 @@ const (
 	partWays
 	listMechanisms
 	logIn
+	giveCluster
 )
 
 // A need tells whether a frame has a key.
@@ -78,6 +79,7 @@ var opcodes = [256]opcode{
 	0x22: {does: logIn, kind: CmdAuth, key: with, value: true, open: true},     // SASL_STEP
 	0x23: {does: giveID, kind: CmdGat, extras: 4, key: with, echo: true},       // GATK
 	0x24: {does: giveID, kind: CmdGat, extras: 4, key: with, echo: true},       // GATKQ
+	0x60: {does: giveCluster, key: with},                                       // CONFIG_GET, Amazon's
 }
 
 // fits tells whether a frame's lengths add up and are those of its opcode.

@@ -30,6 +30,7 @@ type Config struct {
 	Handler  Handler
 	Counters *Counters // what the sessions did; several loops may share one, at the price of cache misses
 	Version  string    // the answer to version, N.N.N: clients parse it when they connect
+	Cluster  string    // the answer to config get cluster: host|ip|port of this server; empty = the command is unknown
 
 	// Auth tells whether a user with this password may have ids; nil = anybody may. It is called once per attempt, from the
 	// goroutine that called Feed, and keeps neither slice. It should take equally long whatever is wrong.

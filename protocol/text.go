@@ -111,6 +111,8 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		t.incr(rest)
 	case "flush_all":
 		t.flushAll(rest)
+	case "config":
+		s.configure(t, rest)
 	case "verbosity":
 		t.verbosity(rest)
 	case "stats":

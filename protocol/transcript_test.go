@@ -19,7 +19,8 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt w
 // A transcript is a file of conversations in testdata:
 //
 //	== name of a conversation: a new connection
-//	with budget 3          its fake has 3 ids of each source; "most 2": no more than 2 at once; "auth": authentication is on
+//	with budget 3          its fake has 3 ids of each source; "most 2": no more than 2 at once; "auth": authentication is on;
+//	                       "cluster": config get cluster has an answer
 //	# a comment
 //	C: a line that the client sends; CR LF is added
 //	C. the same without CR LF
@@ -184,6 +185,8 @@ func (b *conversationText) session(t *testing.T) *Session {
 		switch {
 		case what == "auth":
 			s.config.Auth = func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi 1" }
+		case what == "cluster":
+			s.config.Cluster = "ids.example|192.0.2.7|11212"
 		case what == "budget" && err == nil:
 			f.budget = n
 		case what == "most" && err == nil:

@@ -64,6 +64,9 @@ func settings() []setting {
 		{name: "sock-mode", def: "0700", field: "SockMode", set: setSockMode,
 			help: "octal permissions of the unix socket"},
 
+		{name: "advertise", field: "Advertise", set: text(func(o *options) *string { return &o.Advertise }),
+			help: "`host:port` at which clients reach this daemon, told to those that ask with config get cluster; default -bind, or this host's address, and -port"},
+
 		{name: "tls-cert", field: "TLSCert", set: text(func(o *options) *string { return &o.TLSCert }),
 			help: "PEM `file` of the certificate chain: the TCP port then speaks TLS and nothing else; reloaded on SIGHUP"},
 		{name: "tls-key", field: "TLSKey", set: text(func(o *options) *string { return &o.TLSKey }),

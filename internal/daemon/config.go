@@ -35,6 +35,8 @@ type Config struct {
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
+	Advertise string // host:port at which clients reach the TCP port, see advertise.go; empty = Bind, or this host's address, and Port
+
 	TLSCert, TLSKey string // PEM files: the TCP port speaks TLS and nothing else; both or neither
 	TLSClientCA     string // PEM file of the authorities that sign clients' certificates; empty = every client
 	AuthFile        string // users that may ask, see package authfile; empty = everybody may
@@ -199,6 +201,11 @@ func (c *Config) Validate() error {
 	within("DebugPort", c.DebugPort, 0, 65535)
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)
+	if c.Advertise != "" {
+		if err := checkAdvertise(c.Advertise); err != nil {
+			wrong("Advertise", "%w", err)
+		}
+	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		wrong(map[bool]string{true: "TLSCert", false: "TLSKey"}[c.TLSCert == ""], "a certificate and its key go together")
 	}

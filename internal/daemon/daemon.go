@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strconv"
 	"sync"
@@ -36,6 +37,8 @@ type Daemon struct {
 	engine  server.Engine
 	tls     *server.TLS    // nil = plain
 	users   *authfile.File // nil = everybody
+
+	advertisedIP netip.Addr // of the name in Config.Advertise; invalid = unknown
 
 	connections server.Counters
 	commands    []protocol.Counters // one block for each loop
@@ -75,7 +78,7 @@ func New(c Config) (*Daemon, error) {
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
 	for _, prepare := range []func() error{
-		d.configureSessions, d.chooseEngine, d.listenHTTP, d.checkAddress, d.openStore,
+		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.listenHTTP, d.checkAddress, d.openStore,
 	} {
 		if err := prepare(); err != nil {
 			d.http.close()
@@ -285,6 +288,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 // serve opens the memcached port and serves it until ctx ends.
 func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- struct{}, fail func(error)) {
 	defer close(served)
+	for loop := range d.sessions { // none lives yet
+		d.sessions[loop].Cluster = d.clusterNode(lns[0].Addr())
+	}
 	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
 	if err := d.engine.Serve(ctx, lns, func(loop int) server.Session { return protocol.NewSession(&d.sessions[loop]) }); err != nil {
 		fail(err)

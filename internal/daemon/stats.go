@@ -153,9 +153,15 @@ func (d *Daemon) readyStats(add func(name string, value any)) {
 }
 
 func (d *Daemon) settingStats() []httpapi.Stat {
-	bind, sock, port := d.c.Bind, "NULL", d.c.Port
-	if d.c.Sock != "" {
-		sock, port = d.c.Sock, 0
+	sock, port := d.c.Sock, d.c.Port
+	if sock != "" {
+		port = 0
+	}
+	text := func(s string) string { // as memcached says that there is none
+		if s == "" {
+			return "NULL"
+		}
+		return s
 	}
 	yes := func(b bool) string {
 		if b {
@@ -168,11 +174,11 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "maxconns", Value: d.c.MaxConnections},
 		{Name: "tcpport", Value: port},
 		{Name: "udpport", Value: 0},
-		{Name: "inter", Value: bind},
+		{Name: "inter", Value: text(d.c.Bind)},
 		{Name: "verbosity", Value: 0},
 		{Name: "oldest", Value: 0},
 		{Name: "evictions", Value: "off"},
-		{Name: "domain_socket", Value: sock},
+		{Name: "domain_socket", Value: text(sock)},
 		{Name: "umask", Value: strconv.FormatUint(uint64(d.c.SockMode), 8)},
 		{Name: "num_threads", Value: d.c.Loops},
 		{Name: "stat_key_prefix", Value: ":"},
@@ -191,6 +197,7 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "layout", Value: d.c.Layout.Name},
 		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 		{Name: "http_port", Value: d.c.HTTPPort},
+		{Name: "advertise", Value: text(d.c.Advertise)},
 	}
 	if d.c.Redis.URL != "" {
 		list = append(list, httpapi.Stat{Name: "lease_fingerprint", Value: d.c.redisConfig().Fingerprint()})
