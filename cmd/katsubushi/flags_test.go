@@ -46,6 +46,7 @@ func TestSettings(t *testing.T) {
 		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any { return p.Loops }, 3},
 		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any { return p.IdleTimeout }, 90 * time.Second},
 		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
+		{"advertised", []string{"-advertise", "ids.example:11212"}, nil, func(p *parsed) any { return p.Advertise }, "ids.example:11212"},
 		{"octal", []string{"-sock-mode", "0777"}, nil, func(p *parsed) any { return int(p.SockMode) }, 0o777},
 		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
 		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
