@@ -72,7 +72,9 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		return exitUsage
 	}
 	p.Version = version
-	p.Log = logger(stderr, p.options)
+	log, queue := openLog(stderr, p.options)
+	defer queue.Close(flushLimit)
+	p.Log, p.LogDropped = log, queue.Dropped
 	for _, note := range p.notes {
 		p.Log.Warn(note)
 	}
@@ -86,7 +88,10 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT) // before anybody can be told that we listen
-	go handleSignals(signals, cancel, d, p.Log)
+	go handleSignals(signals, d, p.Log, cancel, func() {
+		queue.Close(flushLimit)
+		os.Exit(exitFailure)
+	})
 	if err := d.Run(ctx); err != nil {
 		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
@@ -95,8 +100,8 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 	return exitOK
 }
 
-// handleSignals stops the daemon in good order at the first INT, TERM or QUIT and at once at the second. HUP does not stop it.
-func handleSignals(signals <-chan os.Signal, stop func(), d *daemon.Daemon, log *slog.Logger) {
+// handleSignals stops the daemon in good order at the first INT, TERM or QUIT and exits at the second. HUP does not stop it.
+func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger, stop, exit func()) {
 	reload := make(chan struct{}, 1)
 	go func() {
 		for range reload { // one after the other, and apart: reading a file may take for ever
@@ -113,32 +118,13 @@ func handleSignals(signals <-chan os.Signal, stop func(), d *daemon.Daemon, log 
 			}
 		case stopping:
 			log.Warn("second signal: exiting at once", "signal", s.String())
-			os.Exit(exitFailure)
+			exit()
 		default:
 			log.Info("stopping", "signal", s.String())
 			stopping = true
 			stop()
 		}
 	}
-}
-
-// The levels above slog's, which kayac/go-katsubushi has. Why the daemon ends is fatal, and no -log-level hides it.
-const (
-	levelPanic = slog.LevelError + 4
-	levelFatal = slog.LevelError + 8
-)
-
-func logger(w io.Writer, o options) *slog.Logger {
-	ho := &slog.HandlerOptions{Level: o.logLevel, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.LevelKey && a.Value.Any() == levelFatal {
-			a.Value = slog.StringValue("FATAL")
-		}
-		return a
-	}}
-	if o.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, ho))
-	}
-	return slog.New(slog.NewTextHandler(w, ho))
 }
 
 func usage(fs *flag.FlagSet, w io.Writer) {

@@ -51,8 +51,10 @@ func runProgram(args []string, getenv func(string) string, stdout, stderr io.Wri
 		fs.PrintDefaults()
 		return exitOK
 	}
+	log, queue := openLog(stderr, p.options)
+	defer queue.Close(flushLimit)
 	pool := p.Redis
-	pool.Layout, pool.Log = p.Layout.Fingerprint(), logger(stderr, p.options)
+	pool.Layout, pool.Log = p.Layout.Fingerprint(), log
 	c.Replacement, c.Command, c.Log = replacement, p.args, pool.Log
 	c.Request = workerid.Request{Min: pool.Min, Max: pool.Max}
 	c.Lease, c.Heartbeat = pool.Lease, p.Heartbeat

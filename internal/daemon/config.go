@@ -18,6 +18,8 @@ import (
 type Config struct {
 	Version string // N.N.N, the first not 0: memcached's clients parse it
 	Log     *slog.Logger
+	// LogDropped counts the lines that Log has lost so far; nil = it loses none. It is called from any goroutine.
+	LogDropped func() uint64
 
 	WorkerIDs   []uint64         // given by hand, one lane each, each within the layout, none twice; none with Redis
 	Redis       redis.Config     // where worker ids are leased if its URL is set; Layout, Now and Log are filled in

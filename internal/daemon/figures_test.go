@@ -162,6 +162,9 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
 	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string { return workerid.Outcome(i).String() })
 	find("redis", at(reflect.ValueOf(d.store).Elem(), "status"), nil)
+	var dropped atomic.Uint64
+	d.c.LogDropped = dropped.Load
+	find("logDropped", reflect.ValueOf(&dropped).Elem(), nil)
 	return slices.DeleteFunc(list, func(s source) bool { // see workerid.Counts
 		return s.name == "keeper.Acquisitions.lost" || s.name == "keeper.Extensions.none_free"
 	})

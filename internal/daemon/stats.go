@@ -130,6 +130,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	for r := range issuer.NumReasons {
 		add("refused_"+r.String(), d.issuer.Refused(r))
 	}
+	add("log_lines_dropped", d.logDropped())
 	add("idle_closed_connections", d.connections.IdleClosed.Load())
 	add("clock_difference_ms", d.clock.Difference().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
@@ -205,6 +206,13 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 	return list
 }
 
+func (d *Daemon) logDropped() uint64 {
+	if d.c.LogDropped == nil {
+		return 0
+	}
+	return d.c.LogDropped()
+}
+
 // snapshot is what /metrics shows.
 func (d *Daemon) snapshot() metrics.Snapshot {
 	n, now := d.counts(), d.clock.Now()
@@ -226,6 +234,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		ConnectionsRefused:  d.connections.Refused.Load(),
 		ConnectionsIdle:     d.connections.IdleClosed.Load(),
 		AcceptErrors:        d.connections.AcceptErrors.Load(),
+		LogLinesDropped:     d.logDropped(),
 		BytesRead:           d.connections.BytesRead.Load(),
 		BytesWritten:        d.connections.BytesWritten.Load(),
 		Ready:               d.ready() == nil,

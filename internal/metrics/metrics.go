@@ -21,6 +21,7 @@ type Snapshot struct {
 	ConnectionsRefused   uint64
 	ConnectionsIdle      uint64 // closed by the idle time-out
 	AcceptErrors         uint64
+	LogLinesDropped      uint64
 	BytesRead            uint64
 	BytesWritten         uint64
 	Ready                bool
@@ -97,6 +98,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.count("connections_refused_total", "Connections closed at once for being over the limit.", s.ConnectionsRefused)
 	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
 	w.count("accept_errors_total", "Failures to accept a connection.", s.AcceptErrors)
+	w.count("log_lines_dropped_total", "Log lines that could not be written.", s.LogLinesDropped)
 	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)
 	w.count("written_bytes_total", "Bytes written to clients.", s.BytesWritten)
 	w.gauge("ready", "1 while ids are issued.", bit(s.Ready))

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/katsubushi/katsubushi/internal/redistest"
+)
+
+// A deaf is a daemon whose stderr is a full pipe, which nobody reads.
+type deaf struct {
+	*process
+	sock string
+	log  *os.File // the end for reading
+}
+
+// fullPipe makes a pipe that takes not one byte more.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	raw, err := w.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := []byte(strings.Repeat("x", 4095) + "\n")
+	err = raw.Write(func(fd uintptr) bool {
+		for err == nil {
+			_, err = unix.Write(int(fd), full) // the pipe does not block yet
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Fd() // now it does
+	return r, w
+}
+
+// startDeaf starts a daemon that listens on a unix socket, since its log does not say which port it has.
+func startDeaf(t *testing.T, args ...string) *deaf {
+	t.Helper()
+	r, w := fullPipe(t)
+	d := &deaf{log: r, sock: filepath.Join(t.TempDir(), "k.sock")}
+	d.process = launchInto(t, w, append([]string{"-worker-id", "1", "-claim", "off", "-log-format", "json", "-sock", d.sock}, args...)...)
+	await(t, "it listens", func() bool {
+		c, err := net.Dial("unix", d.sock)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil || d.hasExited()
+	})
+	return d
+}
+
+// launchInto launches the program with a stderr of the test's, which is closed here.
+func launchInto(t *testing.T, stderr *os.File, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
+	p.Stderr = stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stderr.Close()
+	go func() {
+		p.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.Process.Kill()
+		<-p.exited
+	})
+	return p
+}
+
+// statistic is that of the general group, by the unix socket.
+func (d *deaf) statistic(t *testing.T, name string) int64 {
+	t.Helper()
+	c := dial(t, "unix", d.sock)
+	defer c.Close()
+	fmt.Fprint(c, "stats\r\nquit\r\n")
+	all, err := io.ReadAll(c)
+	m := regexp.MustCompile("STAT " + name + ` (\d+)\r\n`).FindSubmatch(all)
+	if err != nil || m == nil {
+		t.Fatalf("no statistic %s: %v", name, err)
+	}
+	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	return n
+}
+
+// serves asks for an id on many connections, so that every loop has to answer some.
+func (d *deaf) serves(t *testing.T) {
+	t.Helper()
+	for range 16 {
+		c := dial(t, "unix", d.sock)
+		fmt.Fprint(c, "get id\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "VALUE id 0 ") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		c.Close()
+	}
+}
+
+// chatter makes the daemon log until it has lost some lines.
+func (d *deaf) chatter(t *testing.T) {
+	t.Helper()
+	await(t, "lines are lost", func() bool {
+		for range 100 {
+			d.Process.Signal(syscall.SIGHUP)
+		}
+		return d.statistic(t, "log_lines_dropped") > 0
+	})
+}
+
+func (d *deaf) ends(t *testing.T, code int) {
+	t.Helper()
+	await(t, "it ends", d.hasExited)
+	if got := d.ProcessState; got.ExitCode() != code {
+		t.Errorf("%v, want exit code %d", got, code)
+	}
+}
+
+func TestProcessNobodyReadsTheLog(t *testing.T) {
+	httpPort := freePort(t)
+	d := startDeaf(t, "-http-port", httpPort, "-bind", "127.0.0.1", "-loops", "2", "-max-connections", "100")
+	d.chatter(t)
+	d.serves(t)
+
+	// It is read again: the log goes on, and says what is missing.
+	go io.Copy(lockedWriter{d.process}, d.log)
+	await(t, "the log says how many lines are lost", func() bool { return d.entry("log lines were lost: the log could not be written") != nil })
+	lost := d.entry("log lines were lost: the log could not be written")
+	_, _, page := httpGet(httpPort, "/metrics")
+	if n := d.statistic(t, "log_lines_dropped"); lost["lines"] != float64(n) || !strings.Contains(page, fmt.Sprintf("\nkatsubushi_log_lines_dropped_total %d\n", n)) {
+		t.Errorf("lost: %v in the log, %d in the statistics; metrics:\n%s", lost["lines"], n, page)
+	}
+	if d.entry("listening") == nil {
+		t.Error("what was queued is not in the log")
+	}
+	d.Process.Signal(syscall.SIGTERM)
+	d.ends(t, exitOK)
+	await(t, "the log has its end", func() bool { return d.entry("stopped") != nil })
+}
+
+func TestProcessStopsThoughNobodyReadsTheLog(t *testing.T) {
+	d := startDeaf(t)
+	d.chatter(t)
+	d.Process.Signal(syscall.SIGTERM)
+	d.ends(t, exitOK)
+}
+
+func TestProcessASecondSignalThoughNobodyReadsTheLog(t *testing.T) {
+	httpPort := freePort(t)
+	d := startDeaf(t, "-http-port", httpPort, "-bind", "127.0.0.1", "-shutdown-delay", "1h")
+	d.chatter(t)
+	d.Process.Signal(syscall.SIGTERM)
+	await(t, "it is about to stop", func() bool {
+		status, _, _ := httpGet(httpPort, "/readyz")
+		return status == http.StatusServiceUnavailable
+	})
+	d.Process.Signal(syscall.SIGTERM)
+	d.ends(t, exitFailure)
+}
+
+func TestProcessTheReaderOfTheLogGoesAway(t *testing.T) {
+	d := startDeaf(t)
+	d.log.Close() // the write that waits fails, and all that follow
+	d.chatter(t)
+	d.serves(t)
+	d.Process.Signal(syscall.SIGTERM)
+	d.ends(t, exitOK)
+}
+
+// TestProcessTheLastLinesAreWritten: whoever exits waits for them.
+func TestProcessTheLastLinesAreWritten(t *testing.T) {
+	p := start(t, "-worker-id", "1", "-shutdown-delay", "1h")
+	p.Process.Signal(syscall.SIGTERM)
+	await(t, "the first signal is logged", func() bool { return p.entry("stopping") != nil })
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+	if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.HasSuffix(p.logged(), `"second signal: exiting at once","signal":"terminated"}`+"\n") {
+		t.Errorf("exit code %d:\n%s", code, p.logged())
+	}
+}
+
+// TestProcessRunsAnotherProgramThoughNobodyReadsTheLog: and the program dies of SIGPIPE as ever.
+func TestProcessRunsAnotherProgramThoughNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	initPool(t, url)
+	running := map[string]*process{}
+	for name, readerIsGone := range map[string]bool{"a full pipe": false, "a broken pipe": true} {
+		r, w := fullPipe(t)
+		if readerIsGone {
+			r.Close()
+		}
+		args := []string{"run", "-redis", url, "-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"}
+		running[name] = launchInto(t, w, append(args, "--", "sh", "-c", "kill -PIPE $$; exit 9")...)
+	}
+	for name, p := range running {
+		await(t, name+": it ends", p.hasExited)
+		if code := p.ProcessState.ExitCode(); code != 128+int(syscall.SIGPIPE) {
+			t.Errorf("%s: %v", name, p.ProcessState)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// LogTo sends what the client library logs to l, for the whole process: by itself the library writes to stderr, and whoever logs waits for
+// that.
+func LogTo(l *slog.Logger) { goredis.SetLogger(libraryLog{l}) }
+
+type libraryLog struct{ log *slog.Logger }
+
+func (l libraryLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.WarnContext(ctx, "redis: "+fmt.Sprintf(format, v...))
+}
