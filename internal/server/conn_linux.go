@@ -11,7 +11,7 @@ type conn struct {
 
 	more      bool // the session has more to say, or to look at, without further input
 	readable  bool // there may be input in the socket
-	hungUp    bool // epoll: ... and after it, its end
+	hungUp    bool // ... and after it, its end
 	eof       bool // the client will send no more
 	ending    bool // the session wants the connection closed
 	lingering bool // answered for the last time; what still comes is thrown away
@@ -22,6 +22,7 @@ type conn struct {
 	stopping  bool   // ... and is being cancelled
 	sending   bool   // a send of waiting.out is under way
 	shutting  bool   // a SHUT_WR is under way
+	watching  bool   // its end of input is waited for
 	closing   bool   // to be closed when nothing is under way
 	spoke     uint16 // round of sends that the last one belongs to
 }

@@ -415,3 +415,41 @@ func TestConnectionsAreSpread(t *testing.T) {
 		}
 	})
 }
+
+// The end of a client's input is found behind whatever came before it, also if both have arrived
+// when the loop gets round to the connection, or even before it is accepted.
+func TestHalfCloseBehindMuchInput(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		most := 100_000 // bytes: the socket must have room for them
+		if p.network == "tcp" {
+			most = 30_000
+		}
+		loops := p.loops
+		if m.name == "net" {
+			loops = 0 // it has none
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		b := r.newBrake(loops)
+		for size := 10; size < most; size += 3000 {
+			known := r.dial()
+			known.say("echo 1\r\n")
+			known.expect("1\r\n")
+			b.stop()
+			clients := []*client{known, r.dial()}
+			for _, c := range clients {
+				c.say("%s", strings.Repeat("echo 123\r\n", size/10))
+				if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.release()
+			for _, c := range clients {
+				c.expect(strings.Repeat("123\r\n", size/10))
+				c.expectEOF()
+				c.Close()
+			}
+		}
+		b.close()
+	})
+}

@@ -66,6 +66,7 @@ type rig struct {
 	done     chan error
 
 	opened [2]atomic.Int64 // sessions, by loop
+	held   chan struct{}   // a session that is told to "hold" sends twice: then its loop goes on
 
 	goroutines, descriptors int // before
 }
@@ -74,7 +75,7 @@ const patience = 30 * time.Second // for conditions that become true unless some
 
 func start(t testing.TB, m candidate, p place, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, network: p.network, counters: new(Counters), log: new(bytes.Buffer), done: make(chan error, 1)}
+	r := &rig{t: t, network: p.network, counters: new(Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{})}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
 	var clock atomic.Int64
 	c := Config{
@@ -104,7 +105,7 @@ func start(t testing.TB, m candidate, p place, change func(*Config)) *rig {
 	go func() {
 		r.done <- m.make(c).Serve(ctx, lns, func(loop int) Session {
 			r.opened[loop].Add(1)
-			return new(lineSession)
+			return &lineSession{held: r.held}
 		})
 	}()
 	t.Cleanup(r.stop)
@@ -194,6 +195,55 @@ func shortTempDir(t testing.TB) string {
 	return dir
 }
 
+// A brake stops event loops: meanwhile nothing is read, and what has arrived before they go on is
+// there at once. It is a connection to each loop.
+type brake struct {
+	*rig
+	held []*client
+}
+
+// newBrake is for the loops of an engine that has some. No connection may be on its way to a loop.
+func (r *rig) newBrake(loops int) *brake {
+	r.t.Helper()
+	b := &brake{r, make([]*client, loops)}
+	for missing := loops; missing > 0; {
+		before := [...]int64{r.opened[0].Load(), r.opened[1].Load()}
+		c := r.dial()
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		for i := range b.held {
+			if r.opened[i].Load() > before[i] && b.held[i] == nil {
+				b.held[i], c = c, nil
+				missing--
+			}
+		}
+		if c != nil {
+			c.Close()
+		}
+	}
+	return b
+}
+
+func (b *brake) stop() {
+	b.t.Helper()
+	for _, c := range b.held {
+		c.say("hold\r\n")
+		<-b.rig.held
+	}
+}
+
+func (b *brake) release() {
+	for range b.held {
+		<-b.rig.held
+	}
+}
+
+func (b *brake) close() {
+	for _, c := range b.held {
+		c.Close()
+	}
+}
+
 // A client is one connection to a rig.
 type client struct {
 	net.Conn
@@ -261,9 +311,10 @@ func (c *client) abort() {
 }
 
 // A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (swallows the N bytes that follow), "close" (says bye),
-// "quit" (says nothing, as memcached does).
+// "quit" (says nothing, as memcached does), "hold" (see brake).
 type lineSession struct {
 	big, skip int
+	held      chan<- struct{}
 }
 
 var errEnd = errors.New("close the connection")
@@ -325,6 +376,10 @@ func (s *lineSession) command(line, out []byte) ([]byte, error) {
 		return append(out, "bye\r\n"...), errEnd
 	case "quit":
 		return out, errEnd
+	case "hold":
+		s.held <- struct{}{}
+		s.held <- struct{}{}
+		return out, nil
 	}
 	return append(out, "ERROR\r\n"...), nil
 }

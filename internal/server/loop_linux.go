@@ -24,6 +24,7 @@ type loop struct {
 	raw      bool // wait without telling the runtime; see raw_linux.go
 	loops    int  // of this engine
 	dealt    bool // a dealer accepts for this loop
+	unix     bool // the connections are a unix socket's
 	conns    table
 	spare    []*waiting // to be used again
 	again    []int32    // connections that get another turn without waiting for an event
@@ -84,7 +85,7 @@ func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(in
 	for i, ln := range lns {
 		loops[i] = &loop{
 			Config: c, open: func() Session { return open(i) }, listener: -1, wake: -1,
-			loops: len(lns), raw: mayBlockRaw(len(lns)), dealt: deal != nil,
+			loops: len(lns), raw: mayBlockRaw(len(lns)), dealt: deal != nil, unix: ln.Addr().Network() == "unix",
 		}
 		if err := loops[i].init(ln); err != nil {
 			closeAll(lns[i:])

@@ -69,9 +69,10 @@ func ProbeUring() error {
 //
 // So the rule is: a slot stays its connection's until every operation on it has completed.
 //
-//   - Receives, flushes and SHUT_WR have results that are waited for: conn.receiving, sending and
-//     shutting are set from the submission to the last result. drop cancels the first two; a
-//     shutdown waits for nobody and ends by itself. closeWhenQuiet closes the slot when none is set.
+//   - Receives, flushes, SHUT_WR and the watch for the client's end have results that are waited for:
+//     conn.receiving, sending, shutting and watching are set from the submission to the last result.
+//     drop cancels them, but not the shutdown, which waits for nobody and ends by itself.
+//     closeWhenQuiet closes the slot when none is set.
 //   - The sends of a turn, and that of a refusal, must not wait (MSG_DONTWAIT). They are carried out
 //     or fail while enter submits them. A failure has a result, which may be looked at after the
 //     slot was filled again: send.life tells.
@@ -183,9 +184,10 @@ const (
 	tagAccept
 	tagSignal
 	tagReceive
-	tagSend  // a reply, in the turn in which it was made
-	tagFlush // what was left of one
-	tagEnd   // a SHUT_WR
+	tagSend   // a reply, in the turn in which it was made
+	tagFlush  // what was left of one
+	tagEnd    // a SHUT_WR of ours
+	tagHangUp // the client's
 
 	tagKind  = 0xff << 56
 	lifeMask = 1<<24 - 1
@@ -212,6 +214,8 @@ func (u *uringLoop) dispatch(r cqe) {
 		u.flushed(r)
 	case tagEnd:
 		u.ended(r)
+	case tagHangUp:
+		u.hungUp(r)
 	case tagAccept:
 		u.accepted(r)
 	case tagSignal:
@@ -353,6 +357,9 @@ func (u *uringLoop) start(c *conn) {
 	if u.forced {
 		u.drop(c)
 		return
+	}
+	if u.unix {
+		u.watch(c)
 	}
 	u.proceed(c)
 }
