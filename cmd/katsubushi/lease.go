@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/workerid/redis"
 )
 
@@ -60,6 +61,7 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
 		return exitUsage
 	}
+	config.Now = clock.New().Now // init -how new takes a while: a wall clock that is wrong for less than that disagrees with Redis's
 	pool, err := redis.OpenPool(config)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/internal/leaserun"
 	"github.com/katsubushi/katsubushi/workerid"
 	"github.com/katsubushi/katsubushi/workerid/redis"
@@ -61,7 +62,9 @@ func runProgram(args []string, getenv func(string) string, stdout, stderr io.Wri
 	if c.Heartbeat == 0 {
 		c.Heartbeat = pool.Heartbeat()
 	}
-	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees, and not the id clock
+	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees
+	c.Clock = clock.New()
+	pool.Now = c.Clock.Now // what the pool is told
 	store, err := p.openForProgram(pool, &c)
 	if err != nil {
 		fmt.Fprintf(stderr, "%v\nkatsubushi run -help says more.\n", err)

@@ -39,7 +39,7 @@ var rules = []rule{
 	{"internal/faketime", nil, "a tool for tests"},
 	{"internal/selfsigned", nil, "a tool for tests"},
 	{"internal/redistest", []string{"internal/faketime"}, "a tool for tests"},
-	{"internal/leaserun", []string{"workerid"}, "it keeps a lease for another program, whatever the store"},
+	{"internal/leaserun", []string{"internal/clock", "workerid"}, "it keeps a lease for another program, whatever the store"},
 	{"internal/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
 	{"internal/imports", nil, "this test"},
 	{"internal/portable", nil, "a tool of the Makefile: it reads the sources"},
@@ -47,7 +47,7 @@ var rules = []rule{
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
 		"it alone puts the parts together"},
 	{"internal/clienttest", []string{"internal/selfsigned"}, "it looks at the daemon from outside, as clients do"},
-	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/daemon", "internal/leaserun", "internal/logqueue", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/leaserun", "internal/logqueue", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 }
 

@@ -17,7 +17,7 @@
 //
 // # How
 //
-// A workerid.Keeper holds the lease; a runner is its one lane. Publish offers a window, and once the clock is inside it the program is
+// A workerid.Keeper holds the lease, by a clock that no step of the wall clock reaches at once, since what a store is told cannot be taken back; a runner is its one lane. Publish offers a window, and once the clock is inside it the program is
 // started, once. From then on three goroutines have one task each, so that a log that blocks, or a store, delays no other: one forwards
 // signals, one looks at the clock and kills, one waits for deaths.
 //

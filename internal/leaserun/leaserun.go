@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/workerid"
 )
 
@@ -36,7 +38,8 @@ type Config struct {
 	Command     []string      // a program and its arguments
 	Replacement string        // stands for the worker id in the arguments; empty = nothing does
 	Signals     <-chan os.Signal
-	Now         func() int64 // the clock that the program goes by, Unix ms
+	Now         func() int64 // the clock that the program goes by, Unix ms: the wall clock
+	Clock       *clock.Clock // that the lease is kept by, and Store too: no step of the wall clock reaches it at once. Run runs it
 	Log         *slog.Logger
 
 	cgroups string // the directory for the program's cgroup; empty: that of this process
@@ -75,8 +78,13 @@ func Run(c Config) (code int, err error) {
 	r.cgroup, r.noCgroup = newCgroup(c.cgroups)
 	defer r.cgroup.remove()
 	keeper := workerid.NewKeeper(workerid.Config{
-		Store: store{c.Store, r}, Lanes: r, Requests: []workerid.Request{c.Request}, Now: c.Now, Heartbeat: c.Heartbeat, Log: c.Log,
+		Store: store{c.Store, r}, Lanes: r, Requests: []workerid.Request{c.Request}, Now: c.Clock.Now, Heartbeat: c.Heartbeat, Log: c.Log,
 	})
+	var background sync.WaitGroup
+	defer background.Wait()
+	ticking, stop := context.WithCancel(context.Background())
+	defer stop()
+	background.Go(func() { c.Clock.Run(ticking, r.position, c.Log) })
 	keeping, giveBack := context.WithCancel(context.Background())
 	defer giveBack()
 	kept := make(chan error, 1)

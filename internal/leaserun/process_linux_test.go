@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/internal/redistest"
 	"github.com/katsubushi/katsubushi/internal/unique"
 	"github.com/katsubushi/katsubushi/workerid"
@@ -52,7 +53,8 @@ func leaseAndRun(command []string) int {
 	c := settings(os.Getenv("LEASERUN_URL"))
 	var want workerid.Request
 	fmt.Sscan(os.Getenv("LEASERUN_IDS"), &want.Min, &want.Max)
-	c.Log = log
+	checked := clock.New()
+	c.Log, c.Now = log, checked.Now
 	s, err := redis.Open(c)
 	if err != nil {
 		log.Error(err.Error())
@@ -64,7 +66,7 @@ func leaseAndRun(command []string) int {
 	code, err := Run(Config{
 		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: redis.Heartbeat(c.Lease),
 		Margin: 300 * time.Millisecond, StopTimeout: time.Second, Command: command, Replacement: "{}", Signals: signals,
-		Now: func() int64 { return time.Now().UnixMilli() }, Log: log, cgroups: os.Getenv("LEASERUN_CGROUPS"),
+		Now: func() int64 { return time.Now().UnixMilli() }, Clock: checked, Log: log, cgroups: os.Getenv("LEASERUN_CGROUPS"),
 	})
 	if err != nil {
 		log.Error(err.Error())

@@ -72,6 +72,16 @@ func (r *runner) Seal(int) (last int64) {
 	return r.terms.last(*offered, max(r.seen, r.c.Now()))
 }
 
+// position is the last Unix ms that the program may have issued from, 0 before its start.
+func (r *runner) position() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.child == nil {
+		return 0
+	}
+	return r.terms.last(*r.own, r.seen)
+}
+
 func (r *runner) started() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

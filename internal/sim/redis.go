@@ -179,20 +179,26 @@ func (r *redis) operate(how string) {
 	})
 }
 
+// operator is the terms of somebody who has no lease, and looks at a good clock.
+func (r *redis) operator() script.Terms {
+	t := r.terms
+	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
+	return t
+}
+
 func (r *redis) resetClock() {
-	s, t := r.master, r.terms
-	t.Replicas, t.MaxSkew = -1, 1<<50
+	s := r.master
 	r.run(s, func() {
-		s.Server.ResetClock(script.ResetClock{Terms: t, Token: r.w.token()}, r.clock(s))
+		s.Server.ResetClock(script.ResetClock{Terms: r.operator(), Now: start + r.w.now, Token: r.w.token()}, r.clock(s))
 		r.wrote(s)
 	})
 }
 
-func (r *redis) free(worker uint64) {
-	s, t := r.master, r.terms
-	t.Replicas = -1
+// free is carried out by an operator whose clock is so far ahead.
+func (r *redis) free(worker uint64, ahead int64) {
+	s := r.master
 	r.run(s, func() {
-		s.Server.Free(script.Free{Terms: t, Token: r.w.token(), Worker: worker}, r.clock(s))
+		s.Server.Free(script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, Token: r.w.token(), Worker: worker}, r.clock(s))
 		r.wrote(s)
 	})
 }

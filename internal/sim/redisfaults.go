@@ -35,7 +35,7 @@ func (r *redis) fault() {
 			r.takeAway()
 			return
 		}
-		r.free(1 + w.rand.Uint64N(uint64(w.Workers)))
+		r.free(1+w.rand.Uint64N(uint64(w.Workers)), 0)
 		w.misfortunes()
 	case 7:
 		if w.Store == Losing {
@@ -44,7 +44,9 @@ func (r *redis) fault() {
 			r.misleadClock(x)
 		}
 	case 8:
-		if w.Store == Losing {
+		if w.chance(3) {
+			r.misleadNewcomer()
+		} else if w.Store == Losing {
 			r.wipe(w.rand.IntN(6))
 			w.after(w.upTo(3*lease), func() { r.operate(script.InitWait) })
 		} else {
@@ -231,7 +233,7 @@ func (r *redis) takeAway() {
 	d.cutOff = w.now + 4*heartbeat
 	w.after(heartbeat+w.upTo(heartbeat), func() {
 		if !w.calm {
-			r.free(win.worker)
+			r.free(win.worker, 0)
 			other.restart(w.upTo(100))
 		}
 	})
@@ -306,6 +308,41 @@ func (r *redis) misleadClock(x *server) {
 				}
 			})
 		})
+	})
+}
+
+// misleadNewcomer sets the master's clock far ahead for a moment, and so that of a host on which just then a daemon starts and an operator takes
+// a worker id away. That must not stop the others.
+func (r *redis) misleadNewcomer() {
+	w, s := r.w, r.master
+	d, k := w.daemons[w.rand.IntN(w.Daemons)], &s.Keys
+	held, others := 0, false
+	for worker := range k.Clients {
+		if int64(k.IDs[worker]*1000) > k.Meta.Seen {
+			held++
+		}
+	}
+	for _, x := range w.daemons {
+		others = others || x != d && x.offset > lease
+	}
+	if held < 2 || others || d.isCopy || k.Meta.Seen == 0 || k.Meta.Jump != 0 || k.Meta.Seen > start+w.now+redisSkew {
+		return
+	}
+	life, ahead := s.life, 2*lease+w.upTo(time.Hour.Milliseconds())
+	s.skew, d.offset, d.drift = ahead, ahead, 0
+	d.restart(0)
+	if w.chance(2) {
+		r.free(1+w.rand.Uint64N(uint64(w.Workers)), ahead)
+	}
+	w.after(lease/2+w.upTo(lease/2-1), func() {
+		d.offset = 0
+		if s.life != life || s.skew != ahead {
+			return // something else became of it
+		}
+		if s.Keys.Meta.Seen > start+w.now+lease {
+			w.Misled++
+		}
+		r.setClock(s)
 	})
 }
 

@@ -63,6 +63,7 @@ type Report struct {
 	IDs                     unique.Set
 	Requests, Refused       int
 	Regrants                int      // of windows to the daemon that had them before
+	Misled                  int      // times that the clock of a newcomer, or of an operator, stopped all who had the right one
 	Stuck                   []string // who did not issue again once the faults were over
 }
 
@@ -73,6 +74,8 @@ func (r *Report) Err() error {
 		return fmt.Errorf("seed %d: %v", r.Seed, &r.IDs)
 	case r.Regrants > 0:
 		return fmt.Errorf("seed %d: %d grants of what the daemon had before", r.Seed, r.Regrants)
+	case r.Misled > 0:
+		return fmt.Errorf("seed %d: %d times a clock that was wrong for a moment was written down", r.Seed, r.Misled)
 	case len(r.Stuck) > 0:
 		return fmt.Errorf("seed %d: the faults are over, and still: %q", r.Seed, r.Stuck)
 	case r.Weather == Bridged && r.Refused > 0:

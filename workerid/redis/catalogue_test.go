@@ -32,7 +32,7 @@ func TestFaultsAreInTheDocumentation(t *testing.T) {
 			}
 		}
 	}
-	about := []string{"availability_test.go", "clock_test.go", "cluster_test.go", "failover_test.go", "fault_test.go", "loss_test.go", "leasefaults_linux_test.go"}
+	about := []string{"availability_test.go", "clock_test.go", "cluster_test.go", "failover_test.go", "fault_test.go", "loss_test.go", "leaseclock_linux_test.go", "leasefaults_linux_test.go"}
 	function, tests := regexp.MustCompile(`(?m)^func (Test\w+)\(`), map[string]bool{}
 	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {

@@ -9,7 +9,10 @@ import (
 	"github.com/katsubushi/katsubushi/workerid"
 )
 
-const skew = 2000 // ms, the default
+const (
+	skew      = 2000  // ms, the default
+	clockHold = 50000 // ms for which a clock that went forward must have lasted
+)
 
 // clocked is a daemon whose clock is off the others'.
 func (w *world) clocked(off *int64) *daemon {
@@ -41,6 +44,11 @@ func TestClockOfRedis(t *testing.T) {
 	r, err := w.pool().ResetClock(context.Background())
 	if err != nil || r.Was.Sub(r.Now) != 3602001*time.Millisecond || r.WaitsUntil.Sub(r.Now) != long*time.Millisecond {
 		t.Errorf("%+v, %v", r, err)
+	}
+	again, err := w.pool().ResetClock(context.Background())
+	w.want(err, ErrClockSteady)
+	if again != (ClockReset{}) {
+		t.Errorf("%+v", again)
 	}
 	before := d.grant.Hi
 	if err := d.tryExtend(patience); err != nil || d.grant.Hi != before {
@@ -156,9 +164,12 @@ func TestRedisAndDaemonWrongTogether(t *testing.T) {
 	w.waits(w.daemon(), w.now()) // the third worker id, which was never granted for the false future
 	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
 	w.advance(hour)
+	next := w.daemon()
+	w.want(next.tryAcquire(patience), ErrClockForward)
+	w.advance(clockHold)
 	after := map[uint64]int64{}
 	for range 3 {
-		next := w.daemon()
+		next = w.daemon()
 		next.acquire()
 		after[next.grant.Worker] = next.grant.Lo
 	}
@@ -277,4 +288,111 @@ func TestAcceptingAWrongClock(t *testing.T) {
 	p.ahead.Store(0)
 	loss := p.now()
 	p.waits(p.daemon(), loss)
+}
+
+// A healthy pool has no clock to be reset: newcomers would wait for nothing.
+func TestResetClockOfAHealthyPool(t *testing.T) {
+	w := newWorld(t)
+	w.holders(1)
+	_, err := w.pool().ResetClock(t.Context())
+	w.want(err, ErrClockSteady)
+	w.daemon().acquire()
+	w.advance(-skew) // so much is not refused to daemons either
+	_, err = w.pool().ResetClock(t.Context())
+	w.want(err, ErrClockSteady)
+}
+
+// How long nobody gets a worker id after the clock was accepted is the pool's to say, not the operator's flags.
+func TestResetClockWaitsForThePoolsLease(t *testing.T) {
+	for _, pools := range []time.Duration{20 * time.Second, 5 * time.Minute} {
+		t.Run(pools.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.config.Lease, w.config.MaxSkew = pools, time.Second
+			w.init(New)
+			w.advance(1)
+			d := w.daemon()
+			d.acquire()
+			w.advance(-int64(time.Hour / time.Millisecond))
+			w.config.Lease, w.config.MaxSkew = 0, 0
+			r, err := w.pool().ResetClock(t.Context())
+			if err != nil || r.WaitsUntil.Sub(r.Now) != pools+3*time.Second {
+				t.Errorf("%+v, %v: a wait of %v", r, err, r.WaitsUntil.Sub(r.Now))
+			}
+			if d.tryExtend(patience) != nil {
+				t.Error("the holder lost its worker id")
+			}
+			w.server.Do("HSET", w.key("meta"), "lmax", "inf", "seen", w.now()+100_000) // nobody can read it
+			w.config.Lease = 3 * time.Minute
+			if r, err := w.pool().ResetClock(t.Context()); err != nil || r.WaitsUntil.Sub(r.Now) != w.config.Lease+3*time.Second {
+				t.Errorf("%+v, %v: a wait of %v", r, err, r.WaitsUntil.Sub(r.Now))
+			}
+		})
+	}
+}
+
+// The clocks of Redis and of a host are an hour ahead for a moment. Just then a daemon starts on that host, as a supervisor starts it again, and an
+// operator takes a worker id away. Nothing of that may be written down: the others, whose clocks are right, would be refused for an hour.
+func TestMomentarilyWrongClock(t *testing.T) {
+	const hour = 3600000
+	w := newWorld(t)
+	holders := w.holders(2)
+	wrong := func(c *Config) { c.Now = func() int64 { return w.now() + hour } }
+	fresh := w.daemon(wrong)
+	host := w.config
+	wrong(&host)
+	operator, err := OpenPool(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fake(operator.wire)
+	t.Cleanup(func() { operator.Close() })
+
+	w.ahead.Store(hour)
+	for range 40 { // 4 s
+		w.want(fresh.tryAcquire(patience), ErrClockForward)
+		w.want(holders[0].tryExtend(patience), workerid.ErrSkew)
+		w.advance(100)
+	}
+	_, err = w.pool().Release(t.Context(), 2)
+	w.want(err, workerid.ErrSkew) // as init is
+	if _, err := operator.Release(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	_, err = operator.ResetClock(t.Context())
+	w.want(err, ErrClockSteady)
+	_, err = operator.initialise(t.Context(), Replace)
+	w.want(err, ErrClockForward)
+
+	w.ahead.Store(0)
+	holders[0].extend()
+	w.want(holders[1].tryExtend(patience), workerid.ErrLost)
+	w.daemon().acquire() // the third worker id, at once
+	w.clock.Store(holders[1].grant.Hi + 1)
+	holders[0].extend()
+	if next := w.daemon(); next.tryAcquire(patience) != nil || next.grant.Worker != holders[1].grant.Worker {
+		t.Errorf("what an operator took away is granted as %+v", next.grant)
+	}
+}
+
+// Everybody is gone for longer than a lease, without having given anything back. The first newcomer cannot tell that from a clock that is
+// wrong, and waits until it has lasted; the second need not.
+func TestANewcomerAfterAllWereKilled(t *testing.T) {
+	w := newWorld(t)
+	w.config.Max = 2
+	w.holders(2)
+	w.advance(long)
+	gone := w.now() - long // nobody was heard of since
+	w.daemon().acquire()
+	w.clock.Store(gone + 2*long + 1)
+	first, second := w.daemon(), w.daemon()
+	came := w.now()
+	for w.now() < came+clockHold {
+		w.want(first.tryAcquire(patience), ErrClockForward)
+		w.advance(5000)
+	}
+	first.acquire()
+	second.acquire()
+	w.advance(24 * 3600000)
+	w.server.Do("DEL", w.key("clients")) // all have given theirs back
+	w.daemon().acquire()
 }

@@ -34,12 +34,12 @@ func OpenPool(c Config) (*Pool, error) {
 // Close closes the connection.
 func (p *Pool) Close() error { return p.wire.close() }
 
-// terms are those of somebody who is not part of the pool. lenient: a clock that went back is no obstacle.
-func (p *Pool) terms(lenient bool) script.Terms {
+// terms are those of somebody who is not part of the pool, and goes by its lease.
+func (p *Pool) terms() script.Terms {
 	t := p.c.terms()
-	t.Fingerprint, t.Lease, t.Replicas, t.Min, t.Max = "", 0, -1, 1, 0
-	if lenient {
-		t.MaxSkew = 1e15 // more than any time that the scripts read
+	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
+	if p.c.HoldRaus != "" {
+		t.MaxLease = p.c.maxLease().Milliseconds()
 	}
 	return t
 }
@@ -128,7 +128,7 @@ func (p *Pool) listen(ctx context.Context, d time.Duration) error {
 }
 
 func (p *Pool) read(ctx context.Context) (script.Dump, error) {
-	return ask(ctx, p, script.Read{Terms: p.terms(true)}, script.ReadDump)
+	return ask(ctx, p, script.Read{Terms: p.terms().Lenient()}, script.ReadDump)
 }
 
 func (p *Pool) notThere(err error) error { return fmt.Errorf("%w%s", err, p.wire.looked()) }
@@ -265,9 +265,9 @@ type Freed struct {
 }
 
 // Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id; this one can be had when
-// the window is over.
+// the window is over. This host's clock and Redis's must agree, as a daemon's must.
 func (p *Pool) Release(ctx context.Context, worker uint64) (Freed, error) {
-	f, err := ask(ctx, p, script.Free{Terms: p.terms(false), Token: newName(), Worker: worker}, script.ReadFreed)
+	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Worker: worker}, script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {
 		if d, readErr := p.read(ctx); readErr == nil && len(d.IDs) > 0 {
 			err = fmt.Errorf("redis: the pool has no worker id %d", worker)
@@ -318,7 +318,7 @@ func (p *Pool) SetReplicas(ctx context.Context, n int) error {
 	if _, err := p.existing(ctx); err != nil {
 		return err
 	}
-	_, err := ask(ctx, p, script.SetReplicas{Terms: p.terms(false), Number: n}, func(any) (any, error) { return nil, nil })
+	_, err := ask(ctx, p, script.SetReplicas{Terms: p.terms(), Number: n}, func(any) (any, error) { return nil, nil })
 	return err
 }
 
@@ -329,17 +329,13 @@ type ClockReset struct {
 	WaitsUntil time.Time `json:"waits_until,omitzero"` // no worker id is given out before, but those who hold one keep it
 }
 
-// ResetClock accepts Redis's clock after it was set back. Worker ids that were granted for the future that it had been in stay unusable
-// until then. A clock that differs from this host's by more than MaxSkew is refused, as daemons do not go by it either: it will be set right, and
+// ResetClock accepts Redis's clock after it was set back, or else is ErrClockSteady. Worker ids that were granted for the future that it had
+// been in stay unusable until then. A clock that differs from this host's by more than MaxSkew is refused, as daemons do not go by it either: it will be set right, and
 // that would end the wait before what it is for.
 func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
-	d, err := p.existing(ctx)
-	if err != nil {
+	if _, err := p.existing(ctx); err != nil {
 		return ClockReset{}, err
 	}
-	if ahead := d.Now - p.c.Now(); max(ahead, -ahead) > p.c.MaxSkew.Milliseconds() {
-		return ClockReset{}, script.Refusal{Code: "SKEW", Fields: []string{strconv.FormatInt(ahead, 10)}}
-	}
-	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(true), Token: newName()}, script.ReadClockReset)
+	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Unsure: p.c.Lease.Milliseconds()}, script.ReadClockReset)
 	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err
 }

@@ -26,6 +26,9 @@ func (s *Server) Acquire(c script.Acquire, now int64) (script.Acquired, error) {
 		}
 		return script.Acquired{}, refuse("NOINIT", "absent")
 	}
+	if err := r.jumped(); err != nil {
+		return script.Acquired{}, err
+	}
 	if c.New {
 		s.Keys.Stats["client_id_count"]++
 	}

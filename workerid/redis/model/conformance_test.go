@@ -63,7 +63,8 @@ func TestConformance(t *testing.T) {
 // outcomes is what the histories must come to, or they would prove little.
 var outcomes = []string{
 	"acquired", "acquired again", "extended", "reclaimed", "released", "LOST", "CLONED", "NOID", "NOINIT", "SKEW", "CLOCK", "FOREIGN", "NOTMASTER",
-	"REPLICAS", "HELD", "made", "waiting", "adopted", "migrated", "present",
+	"REPLICAS", "HELD", "JUMP", "after a jump", "STEADY", "reset",
+	"made", "waiting", "adopted", "migrated", "present",
 }
 
 type history struct {
@@ -118,7 +119,8 @@ func (h *history) terms() script.Terms {
 
 func (h *history) operator() script.Terms {
 	t := h.terms()
-	t.Fingerprint, t.Lease, t.Replicas, t.Min, t.Max = "", 0, -1, 1, 0
+	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, h.either(0, 1800000), -1, 1, 0
+	t.Epsilon = h.either(5000, 1000, 9000)
 	return t
 }
 
@@ -155,10 +157,15 @@ func (h *history) step() string {
 		return fmt.Sprintf("late %+v", c)
 	case k < 94:
 		h.now += h.rnd.Int64N(1 + []int64{10, 5000, 30000, 90000}[h.rnd.IntN(4)])
+		if jump := h.model.Keys.Meta.Jump; jump != 0 {
+			h.now = h.either(h.now, jump-1, jump+49999, jump+50000)
+		}
 		return fmt.Sprint("now it is ", h.now)
 	case k < 95:
 		h.now = h.either(h.now-h.rnd.Int64N(3000), h.model.Keys.Meta.Seen-2000, h.model.Keys.Meta.Seen-2001)
 		return fmt.Sprint("the clock goes back to ", h.now)
+	case h.model.Keys.Meta.Seen-h.now > 2000 && k < 96:
+		return h.operate()
 	case k < 97:
 		return h.change()
 	case k < 98:
@@ -174,8 +181,11 @@ func (h *history) acquire(d *daemon) string {
 		Terms: h.terms(), Now: h.clock(), Token: h.token(), Owner: fmt.Sprint("daemon", h.rnd.IntN(3)), From: 8, To: 11 - uint64(h.rnd.IntN(2)), Init: h.rnd.IntN(50) == 0,
 	})
 	h.late = append(h.late, c)
-	before := maps.Clone(h.model.Keys.Marks)
+	before, jump := maps.Clone(h.model.Keys.Marks), h.model.Keys.Meta.Jump
 	v, err := h.call(c)
+	if err == nil && jump != 0 {
+		h.reached["after a jump"]++
+	}
 	if err != nil {
 		if h.rnd.IntN(2) == 0 {
 			d.memory.NotAcquired(c)
@@ -310,13 +320,15 @@ func (h *history) damage(d *daemon) string {
 
 func (h *history) operate() string {
 	var c script.Call
-	switch h.rnd.IntN(6) {
+	n := h.rnd.IntN(6)
+	if h.model.Keys.Meta.Seen-h.now > 2000 {
+		n = 1
+	}
+	switch n {
 	case 0:
-		c = script.Free{Terms: h.operator(), Token: h.token(), Worker: uint64(8 + h.rnd.IntN(5))}
+		c = script.Free{Terms: h.operator(), Now: h.clock(), Token: h.token(), Worker: uint64(8 + h.rnd.IntN(5))}
 	case 1:
-		t := h.operator()
-		t.MaxSkew = 1 << 50
-		c = script.ResetClock{Terms: t, Token: h.token()}
+		c = script.ResetClock{Terms: h.operator(), Now: h.clock(), Token: h.token(), Unsure: 30000}
 	case 2:
 		c = script.SetReplicas{Terms: h.operator(), Number: h.rnd.IntN(3) - 1}
 	default:
@@ -341,8 +353,11 @@ func (h *history) call(c script.Call) (any, error) {
 	if errors.As(wantErr, &r) {
 		h.reached[r.Code]++
 	}
-	if s, ok := want.(string); ok {
-		h.reached[s]++
+	switch v := want.(type) {
+	case string:
+		h.reached[v]++
+	case script.ClockReset:
+		h.reached["reset"]++
 	}
 	return want, wantErr
 }

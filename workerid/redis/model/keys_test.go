@@ -70,7 +70,7 @@ func (h *history) read() (k model.Keys) {
 	m := hashes[3].Val()
 	k.Meta = model.Meta{
 		History: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]), Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
-		Replicas: m["replicas"], Yaraus: m["yaraus"] == "1",
+		Replicas: m["replicas"], Yaraus: m["yaraus"] == "1", Jump: number(m["jump"]),
 	}
 	return k
 }
@@ -99,6 +99,9 @@ func (h *history) write() {
 		p.HSet(ctx, h.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "eps", m.Eps, "yaraus", map[bool]string{true: "1", false: "0"}[m.Yaraus])
 		if m.Fingerprint != "" {
 			p.HSet(ctx, h.keys[4], "fingerprint", m.Fingerprint)
+		}
+		if m.Jump != 0 {
+			p.HSet(ctx, h.keys[4], "jump", m.Jump)
 		}
 		if m.Replicas != "" {
 			p.HSet(ctx, h.keys[4], "replicas", m.Replicas)

@@ -41,6 +41,7 @@ type Meta struct {
 	Fingerprint string
 	Replicas    string // a number, or empty
 	Yaraus      bool
+	Jump        int64 // when the clock was first seen to be far ahead
 }
 
 // Clone is a copy, as a replica or a snapshot has it.
@@ -84,6 +85,8 @@ const (
 	RollBackNotNoticed          // an own record that is too old counts
 	NoEpsilon                   // clocks are believed
 	FreedAtOnce                 // what an operator takes away is granted before its holder's window is over
+	NewcomerBelieved            // whatever clock he and the server have
+	FreeSavesTime               // an operator's release writes down the present
 	end
 )
 
@@ -101,6 +104,7 @@ func (m Mutant) String() string {
 		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no token", "blind renewal", "no floor",
 		"reclaim without prev > now + eps", "history without replid", "mark lowered by extend", "release not checked",
 		"history without token", "roll-back not noticed", "eps = 0", "operator's release grants at once",
+		"a newcomer's clock is believed", "operator's release writes down the present",
 	}[m]
 }
 
@@ -115,6 +119,7 @@ type run struct {
 	history, here              string
 	floor, oldFloor            int64
 	longest, lmax, slack       int64
+	lull                       int64 // how long nobody may be heard of while somebody holds a worker id
 	needed                     int
 	existed, initialised, lost bool
 }
@@ -154,11 +159,15 @@ func (s *Server) start(t script.Terms, token string, daemon, raw int64) (*run, e
 			r.t.Min, r.t.Max = uint64(lo), uint64(s.Keys.Stats["max"])
 		}
 	}
-	r.longest, r.t.Epsilon = max(t.Lease, m.Lmax), max(t.Epsilon, m.Eps)
+	r.longest = max(t.Lease, m.Lmax)
+	if r.t.Epsilon = max(t.Epsilon, m.Eps); t.Lease == 0 && m.Eps != 0 {
+		r.t.Epsilon = m.Eps
+	}
 	r.lmax = max(r.longest, t.MaxLease)
 	if m.Yaraus {
 		r.slack, r.lmax = yarausSlack, max(r.lmax, yarausLease)
 	}
+	r.lull = r.lmax + r.t.Epsilon
 	if s.Mutant == NoEpsilon {
 		r.t.Epsilon = 0
 	}
@@ -181,9 +190,30 @@ func (r *run) begin() {
 	}
 }
 
+// longestHold is how long a clock that went forward must have lasted, ms, where leases are longer.
+const longestHold = 50000
+
+// jumped refuses a newcomer while the clock is far ahead of what any holder left behind.
+func (r *run) jumped() error {
+	m, hold := &r.Keys.Meta, min(longestHold, r.lmax)
+	if m.Seen == 0 || r.Mutant == NewcomerBelieved || r.raw-m.Seen <= r.lull || m.Jump != 0 && r.raw-m.Jump >= hold {
+		return nil
+	}
+	for w := range r.Keys.Clients {
+		if r.Keys.IDs[w] <= score(m.Seen) {
+			continue
+		}
+		if m.Jump == 0 || r.raw < m.Jump {
+			m.Jump = r.raw
+		}
+		return refuse("JUMP", itoa(r.raw-m.Seen), itoa(m.Jump+hold-r.raw))
+	}
+	return nil
+}
+
 func (r *run) save() {
 	m := &r.Keys.Meta
-	m.History, m.Seen, m.Floor, m.Lmax = r.history, r.now, r.floor, r.longest
+	m.History, m.Seen, m.Floor, m.Lmax, m.Jump = r.history, r.now, r.floor, r.longest, 0
 	if r.t.Fingerprint != "" {
 		m.Fingerprint, m.Eps = r.t.Fingerprint, r.t.Epsilon
 	}

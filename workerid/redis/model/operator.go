@@ -17,9 +17,14 @@ func (s *Server) Init(c script.Init, now int64) (string, error) {
 		return "", refuse("FOREIGN", m.Fingerprint)
 	case r.initialised && ours && (c.How == script.InitNew || c.How == script.InitWait):
 		return "present", nil
-	case c.How == script.InitMigrated:
+	}
+	if err := r.jumped(); err != nil {
+		return "", err
+	}
+	switch c.How {
+	case script.InitMigrated:
 		return r.migrated()
-	case c.How == script.InitReplace:
+	case script.InitReplace:
 		for _, w := range r.byExpiry() {
 			if _, held := s.Keys.Clients[w]; held && s.Keys.IDs[w] >= score(r.now) {
 				return "", refuse("HELD", itoa(int64(w)))
@@ -77,34 +82,44 @@ func (r *run) migrated() (string, error) {
 
 // Free is free.lua.
 func (s *Server) Free(c script.Free, now int64) (script.Freed, error) {
-	r, err := s.start(c.Terms, c.Token, 0, now)
+	r, err := s.start(c.Terms, c.Token, c.Now, now)
 	if err != nil {
 		return script.Freed{}, err
 	}
 	if _, ok := s.Keys.IDs[c.Worker]; !ok {
 		return script.Freed{}, refuse("NOINIT", "absent")
 	}
-	f := script.Freed{Owner: s.Keys.Clients[c.Worker], Ended: r.expiry(c.Worker)}
-	if r.lost {
-		r.begin()
-	}
-	r.save()
-	f.Mark = r.record(c.Worker).Mark
+	f := script.Freed{Owner: s.Keys.Clients[c.Worker], Ended: r.expiry(c.Worker), Mark: r.record(c.Worker).Mark}
 	delete(s.Keys.Clients, c.Worker)
-	s.Keys.IDs[c.Worker] = score(max(r.now, r.floor, f.Mark))
+	until := max(f.Mark, 0)
 	if s.Mutant == FreedAtOnce {
-		s.Keys.IDs[c.Worker] = score(max(r.now, r.floor))
+		until = r.now
+	} else if f.Mark < 0 || s.Keys.Meta.Yaraus {
+		until = max(until, r.now)
+	}
+	s.Keys.IDs[c.Worker] = score(max(r.floor, until))
+	if s.Mutant == FreeSavesTime {
+		r.save()
 	}
 	return f, nil
 }
 
 // ResetClock is clock.lua.
 func (s *Server) ResetClock(c script.ResetClock, now int64) (script.ClockReset, error) {
-	r, err := s.start(c.Terms, c.Token, 0, now)
+	r, err := s.start(c.Terms.Lenient(), c.Token, 0, now)
 	if err != nil {
 		return script.ClockReset{}, err
 	}
-	seen := s.Keys.Meta.Seen
+	seen, skew := s.Keys.Meta.Seen, now-c.Now
+	if s.Keys.Meta.Lmax == 0 {
+		r.lmax = max(r.lmax, c.Unsure)
+	}
+	switch {
+	case max(skew, -skew) > c.MaxSkew:
+		return script.ClockReset{}, refuse("SKEW", itoa(skew))
+	case seen-now <= c.MaxSkew && r.floor-now <= 10*r.lmax+r.t.Epsilon:
+		return script.ClockReset{}, refuse("STEADY")
+	}
 	r.now, r.floor, r.lost = r.raw, 0, true
 	r.begin()
 	r.save()

@@ -7,6 +7,8 @@ local ours = m[1] or redis.call('EXISTS', marks) == 1
 if not init and not (initialised and ours) then
   return {err = 'KATSU_NOINIT ' .. (initialised and 'yaraus' or 'absent')}
 end
+local wrong = jumped()
+if wrong then return wrong end
 if new then count('client_id_count') end
 count('get_id_count')
 

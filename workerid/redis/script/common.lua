@@ -41,7 +41,7 @@ local time = redis.call('TIME')
 local raw = time[1] * 1000 + math.floor(time[2] / 1000)
 if daemon and math.abs(raw - daemon) > skew then return {err = 'KATSU_SKEW ' .. int(raw - daemon)} end
 
-local m = redis.call('HMGET', meta, 'hist', 'seen', 'floor', 'fingerprint', 'lmax', 'replicas', 'yaraus', 'eps')
+local m = redis.call('HMGET', meta, 'hist', 'seen', 'floor', 'fingerprint', 'lmax', 'replicas', 'yaraus', 'eps', 'jump')
 local history, seen, oldFloor = m[1] or '', number(m[2]) or 0, number(m[3]) or 0
 if seen - raw > skew then return {err = 'KATSU_CLOCK ' .. int(seen - raw)} end
 if fingerprint ~= '' and m[4] and m[4] ~= fingerprint then return {err = 'KATSU_FOREIGN ' .. m[4]} end
@@ -60,7 +60,8 @@ local min, max = tonumber(ARGV[8]) or number(range[1]) or 1, tonumber(ARGV[9]) o
 -- While yaraus clients are about: their expiries are only roughly true, and their leases last half an hour.
 local yaraus = m[7] == '1'
 local slack = yaraus and 5000 or 0
-local longest, eps = math.max(lease, number(m[5]) or 0), math.max(tonumber(ARGV[5]), number(m[8]) or 0) -- of anyone so far
+-- Of anyone so far. An operator, who has no lease (0), takes the pool's, and what his flags say only where that is not known.
+local longest, eps = math.max(lease, number(m[5]) or 0), lease == 0 and number(m[8]) or math.max(tonumber(ARGV[5]), number(m[8]) or 0)
 local lmax = math.max(longest, tonumber(ARGV[3]), yaraus and 1800000 or 0)
 
 -- The present never goes back, and no mark may be forgotten: a history is one stretch of one server's life in which none was. Whoever
@@ -76,10 +77,29 @@ local function begin()
   floor = math.max(floor, now + lmax + eps)
 end
 
+-- Since the last call the clock went forward by more than any lease that was held then. Either all holders are gone, or the clock is wrong,
+-- perhaps for a moment, and so is that of the newcomer who asks. What he would write down cannot be taken back, and stops all holders. So
+-- newcomers wait until it has lasted for a lease, or 50 s. A holder's extension ends the wait: his clock was compared with others for long.
+local function jumped()
+  if not number(m[2]) or raw - seen <= lmax + eps then return end
+  local held = false
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', ids, '(' .. score(seen), '+inf')) do
+    held = held or redis.call('HEXISTS', clients, id) == 1
+  end
+  local since, hold = number(m[9]), math.min(50000, lmax)
+  if not held or since and raw - since >= hold then return end
+  if not since or raw < since then
+    since = raw
+    redis.call('HSET', meta, 'jump', int(since))
+  end
+  return {err = 'KATSU_JUMP ' .. int(raw - seen) .. ' ' .. int(since + hold - raw)}
+end
+
 -- save writes down the history. Where the floor has risen, it makes every worker id wait for it: those whose holders come back in time
 -- keep them. A used worker id without a record, or with one that nobody can read, is a sign of loss, so all of them get one.
 local function save()
   redis.call('HSET', meta, 'hist', history, 'seen', int(now), 'floor', int(floor), 'lmax', int(longest))
+  if m[9] then redis.call('HDEL', meta, 'jump') end
   if fingerprint ~= '' then redis.call('HSET', meta, 'fingerprint', fingerprint, 'eps', int(eps)) end
   if not lost and floor == oldFloor then return end
   for n = min, max do

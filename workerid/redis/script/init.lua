@@ -9,6 +9,9 @@ local how, ours = ARGV[12], m[1] or redis.call('EXISTS', marks) == 1
 if m[4] and m[4] ~= ARGV[11] and how ~= 'replace' then return {err = 'KATSU_FOREIGN ' .. m[4]} end
 if initialised and ours and (how == 'new' or how == 'wait') then return {int(raw), 'present'} end
 
+local wrong = jumped()
+if wrong then return wrong end
+
 if how == 'migrated' then
   if not initialised then return {err = 'KATSU_NOINIT absent'} end
   for n = min, max do

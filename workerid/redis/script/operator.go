@@ -42,6 +42,7 @@ func ReadInit(reply any) (string, error) {
 // Free ends a lease in its owner's place.
 type Free struct {
 	Terms
+	Now    int64 // the operator's clock, Unix ms
 	Token  string
 	Worker uint64
 }
@@ -50,7 +51,7 @@ type Free struct {
 func (Free) Script() string { return "free" }
 
 // Args are its arguments.
-func (c Free) Args() []string { return append(c.args(0, c.Token), id(c.Worker)) }
+func (c Free) Args() []string { return append(c.args(c.Now, c.Token), id(c.Worker)) }
 
 // Freed is the answer to Free: whose the worker id was, until when, and its mark. Unix ms.
 type Freed struct {
@@ -87,14 +88,18 @@ func (c SetReplicas) Args() []string {
 // ResetClock accepts the server's clock after it was set back.
 type ResetClock struct {
 	Terms
-	Token string
+	Now    int64 // the operator's clock, Unix ms
+	Token  string
+	Unsure int64 // the lease, ms, if the pool's cannot be read
 }
 
 // Script is the call's script.
 func (ResetClock) Script() string { return "clock" }
 
 // Args are its arguments.
-func (c ResetClock) Args() []string { return c.args(0, c.Token) }
+func (c ResetClock) Args() []string {
+	return append(c.Terms.Lenient().args(0, c.Token), ms(c.Now), ms(c.MaxSkew), ms(c.Unsure))
+}
 
 // ClockReset is the answer to ResetClock: the clock, what it was at its furthest, and until when nobody gets a worker id. Unix ms.
 type ClockReset struct{ Now, Seen, Floor int64 }

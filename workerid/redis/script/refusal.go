@@ -19,6 +19,11 @@ var (
 	ErrNotMaster = errors.New("the server is not a master")
 	// ErrClockBack: the server's clock is far behind what it was. Retry; an operator sets it right or accepts it.
 	ErrClockBack = errors.New("the server's clock went back")
+	// ErrClockForward: the server's clock went forward since anybody was heard of, perhaps for a moment only. Retry; it is accepted once it has
+	// lasted.
+	ErrClockForward = errors.New("the server's clock went forward")
+	// ErrClockSteady: of ResetClock: the server's clock did not go back. Nothing was done, and nothing needs to be.
+	ErrClockSteady = errors.New("the server's clock did not go back: there is nothing to reset")
 	// ErrReplicas: more replicas are connected than must have a grant, so that one without it could be promoted. Retry; an operator
 	// settles the number.
 	ErrReplicas = errors.New("more replicas are connected than must have a grant")
@@ -81,6 +86,10 @@ func (r Refusal) Unwrap() error {
 		return ErrNotMaster
 	case "CLOCK":
 		return ErrClockBack
+	case "JUMP":
+		return ErrClockForward
+	case "STEADY":
+		return ErrClockSteady
 	case "REPLICAS":
 		return ErrReplicas
 	case "HELD":
@@ -111,6 +120,8 @@ func (r Refusal) Error() string {
 		return fmt.Sprintf("%v: its role is %s", what, r.field(0))
 	case r.Code == "CLOCK":
 		return fmt.Sprintf("%v by %v: set it right, or accept it with `katsubushi lease reset-clock`", what, wait)
+	case r.Code == "JUMP":
+		return fmt.Sprintf("%v by %v, and worker ids were held then: accepted if it lasts another %v", what, wait, r.duration(1))
 	case r.Code == "REPLICAS":
 		return fmt.Sprintf("%v: %s are, and %s must; `katsubushi lease replicas %s` changes that", what, r.field(0), r.field(1), r.field(0))
 	case r.Code == "HELD":

@@ -43,7 +43,7 @@ func Keys(namespace string, cluster bool) []string {
 // Terms are what all daemons of a pool agree on, and go along with every call. Times are in ms.
 type Terms struct {
 	Fingerprint string // of the settings in which daemons of one pool must not differ; no spaces. Empty: an operator, not checked
-	Lease       int64  // how far a window reaches into the future
+	Lease       int64  // how far a window reaches into the future. 0: an operator's, to whom the pool's own lease and Epsilon apply
 	MaxLease    int64  // of anyone who uses the pool
 	MaxSkew     int64  // between the server's clock and a daemon's
 	Epsilon     int64  // between any two clocks, with some room
@@ -53,6 +53,12 @@ type Terms struct {
 
 // Epsilon is the room to leave where two clocks are compared that may both be wrong by as much as maxSkew, in ms.
 func Epsilon(maxSkew int64) int64 { return 2*maxSkew + 1000 }
+
+// Lenient terms do not mind a server's clock that went back.
+func (t Terms) Lenient() Terms {
+	t.MaxSkew = 1e15 // more than any time that the scripts read
+	return t
+}
 
 // args are the common arguments. now is the daemon's clock in Unix ms, 0 of an operator.
 func (t Terms) args(now int64, token string) []string {

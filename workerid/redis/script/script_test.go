@@ -73,6 +73,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{"KATSU_NOINIT yaraus", "the pool of worker ids is not initialised: it is one of yaraus's, which `katsubushi lease init -how new` adopts", ErrNotInitialised},
 		{"KATSU_NOTMASTER slave", "the server is not a master: its role is slave", ErrNotMaster},
 		{"KATSU_CLOCK 3600000", "the server's clock went back by 1h0m0s: set it right, or accept it with `katsubushi lease reset-clock`", ErrClockBack},
+		{"KATSU_JUMP 3600000 49900", "the server's clock went forward by 1h0m0s, and worker ids were held then: accepted if it lasts another 49.9s", ErrClockForward},
+		{"KATSU_STEADY", "the server's clock did not go back: there is nothing to reset", ErrClockSteady},
 		{"KATSU_REPLICAS 3 2", "more replicas are connected than must have a grant: 3 are, and 2 must; `katsubushi lease replicas 3` changes that", ErrReplicas},
 		{"KATSU_HELD 7", "worker ids are held: 7 is", ErrHeld},
 		{"KATSU_NEW thing", "redis: refused: NEW thing", nil},
