@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -30,10 +31,21 @@ const (
 	patienceDaemons = 3 * (lease + epsilon)
 )
 
-// fleet is the lanes of each daemon. There is one worker id for each lane, so that what one daemon loses, another one soon has.
-var fleet = []int{1, 2, 1, 2}
-
-const workers = 6
+// lanesOf reads the fleet: the lanes of each daemon, separated by commas. There is one worker id for each lane, so that what one daemon
+// loses, another one soon has.
+func lanesOf(fleet string) (lanes []int, workers int, err error) {
+	for s := range strings.SplitSeq(fleet, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 64 {
+			return nil, 0, fmt.Errorf("KATSUBUSHI_CHAOS_LANES: %q: 1 to 64 lanes for each daemon, separated by commas", fleet)
+		}
+		lanes, workers = append(lanes, n), workers+n
+	}
+	if len(lanes) < 2 {
+		return nil, 0, fmt.Errorf("KATSUBUSHI_CHAOS_LANES: %q: at least two daemons", fleet)
+	}
+	return lanes, workers, nil
+}
 
 // A world is all there is. One goroutine, the test's, lets the faults happen.
 type world struct {
@@ -79,7 +91,11 @@ func TestChaos(t *testing.T) {
 	w.ofRedis.drawn = slices.DeleteFunc(slices.Clone(redisFaults), func(f fault) bool { return f.unless != nil && f.unless(of) })
 	t.Logf("KATSUBUSHI_SEED=%d KATSUBUSHI_CHAOS_MINUTES=%v\n%s", seed, minutes, of.name)
 	w.redis = newSet(t, of)
-	w.launch(t)
+	lanes, workers, err := lanesOf(or(os.Getenv("KATSUBUSHI_CHAOS_LANES"), "1,2,1,2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.launch(t, lanes, workers)
 	var clients sync.WaitGroup
 	w.began = time.Now()
 	for _, d := range w.daemons {
@@ -106,7 +122,7 @@ func or(s, otherwise string) string {
 }
 
 // launch makes the pool and starts the fleet, each host with a clock that is a little off.
-func (w *world) launch(t *testing.T) {
+func (w *world) launch(t *testing.T, fleet []int, workers int) {
 	binary := filepath.Join(t.TempDir(), "katsubushi")
 	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/katsubushi").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
