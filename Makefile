@@ -37,7 +37,7 @@ cross: ## the portable parts, for systems that stand for the others
 	$(GO) run ./internal/portable linux/arm64 darwin/arm64 windows/amd64
 
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
-WITH_ANY_ENGINE = Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice
+WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. What vet says, lint has said.
 unit: ## every test under the race detector; without it the simulation, the bars for memory, and the daemon with each engine

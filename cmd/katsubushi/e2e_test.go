@@ -209,7 +209,7 @@ func TestProcessUnixSocket(t *testing.T) {
 	if info, err := os.Stat(sock); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	if code := run([]string{"healthcheck", "-ready", "-sock", sock}, os.Getenv, nil, os.Stderr); code != exitOK {
+	if code := run([]string{"healthcheck", "-ready", "-sock", sock}, environment(), nil, os.Stderr); code != exitOK {
 		t.Errorf("healthcheck: %d", code)
 	}
 	p.Process.Signal(syscall.SIGTERM)

@@ -32,14 +32,14 @@ type setting struct {
 	help  string
 	field string // of daemon.Config, so that Validate's findings are told in the words that the user used
 	bool  bool
-	kayac bool // the environment variable has kayac/go-katsubushi's bare name, in either case, instead of KATSUBUSHI_NAME
+	bare  bool // its name in the environment may lack KATSUBUSHI_, in either case: all that kayac/go-katsubushi has, and BIND, which stands beside PORT
 	set   func(o *options, v string) error
 }
 
 func settings() []setting {
 	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
 	list := []setting{
-		{name: "worker-id", kayac: true, field: "WorkerIDs", set: setWorkerIDs,
+		{name: "worker-id", bare: true, field: "WorkerIDs", set: setWorkerIDs,
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9"},
 		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
 			help: "`directory`, on a local disk, where the windows of the worker ids are recorded; default $STATE_DIRECTORY, which systemd sets"},
@@ -55,11 +55,11 @@ func settings() []setting {
 		{name: "sequence-start", def: "zero", set: either(func(o *options) *bool { return &o.RandomStart }, "random", "zero"),
 			help: "where a tick's sequence starts when ids are rare: zero, or random, so that ids spread evenly over shards"},
 
-		{name: "port", kayac: true, def: "11212", field: "Port", set: number(func(o *options) *int { return &o.Port }),
+		{name: "port", bare: true, def: "11212", field: "Port", set: number(func(o *options) *int { return &o.Port }),
 			help: "TCP `port` of the memcached protocols; 0 = any free one"},
-		{name: "bind", field: "Bind", set: text(func(o *options) *string { return &o.Bind }),
+		{name: "bind", bare: true, field: "Bind", set: text(func(o *options) *string { return &o.Bind }),
 			help: "`address` to listen on; default all, IPv6 and IPv4"},
-		{name: "sock", kayac: true, field: "Sock", set: text(func(o *options) *string { return &o.Sock }),
+		{name: "sock", bare: true, field: "Sock", set: text(func(o *options) *string { return &o.Sock }),
 			help: "`path` of a unix socket to listen on instead of TCP"},
 		{name: "sock-mode", def: "0700", field: "SockMode", set: setSockMode,
 			help: "octal permissions of the unix socket"},
@@ -82,28 +82,28 @@ func settings() []setting {
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
 		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
 			help: "more connections are told so and closed; default the limit of open files − 64"},
-		{name: "idle-timeout", kayac: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
+		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
 			help: "close connections that are silent this long; 0 = never"},
 		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration { return &o.ShutdownDelay }),
 			help: "how long to go on serving, un-ready, after the signal to stop"},
 		{name: "drain-timeout", def: "5s", field: "DrainTimeout", set: duration(func(o *options) *time.Duration { return &o.DrainTimeout }),
 			help: "how long clients may take to accept their last answers"},
 
-		{name: "http-port", kayac: true, def: "0", field: "HTTPPort", set: number(func(o *options) *int { return &o.HTTPPort }),
+		{name: "http-port", bare: true, def: "0", field: "HTTPPort", set: number(func(o *options) *int { return &o.HTTPPort }),
 			help: "`port` of /id /ids /stats /healthz /readyz /metrics; 0 = off"},
-		{name: "debug-port", kayac: true, def: "8080", field: "DebugPort", set: number(func(o *options) *int { return &o.DebugPort }),
+		{name: "debug-port", bare: true, def: "8080", field: "DebugPort", set: number(func(o *options) *int { return &o.DebugPort }),
 			help: "`port`, on localhost, of what the next two enable"},
-		{name: "enable-pprof", kayac: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
+		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
 			help: "/debug/pprof/ on the debug port"},
-		{name: "enable-stats", kayac: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
+		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
 			help: "/debug/stats on the debug port"},
 
-		{name: "log-level", kayac: true, def: "info", set: setLogLevel,
+		{name: "log-level", bare: true, def: "info", set: setLogLevel,
 			help: "debug, info, warn, error, fatal or panic"},
 		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
 			help: "text or json"},
 
-		{name: "grpc-port", kayac: true, def: "0", set: notYet("gRPC", "0"),
+		{name: "grpc-port", bare: true, def: "0", set: notYet("gRPC", "0"),
 			help: "not in this release"},
 	}
 	return slices.Concat(list, redisSettings(), layoutSettings())
@@ -116,19 +116,20 @@ type parsed struct {
 	given    map[string]string // setting -> the flag or variable by which the user gave it; without an entry for the others
 	names    map[string]string // field of daemon.Config -> the flag or variable that set it
 	problems []error
+	unknown  []string        // environment variables that may be meant for settings and are none
 	failed   map[string]bool // fields that have a problem already
 }
 
 // parse reads the flags of a list of settings and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
 // subcommand's own flags. The only error is flag.ErrHelp.
-func parse(all []setting, args []string, getenv func(string) string, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
+func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
 	p := &parsed{given: map[string]string{}, names: map[string]string{}, failed: map[string]bool{}}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
 	for i, s := range all {
 		given[i] = raw{bool: s.bool, value: s.def}
-		fs.Var(&given[i], s.name, s.help)
+		fs.Var(&given[i], s.name, s.usage())
 	}
 	if extra != nil {
 		extra(fs)
@@ -137,30 +138,44 @@ func parse(all []setting, args []string, getenv func(string) string, extra func(
 	if p.args, p.problems, err = parseFlags(fs, args); err != nil {
 		return nil, fs, err
 	}
-	for i, s := range all {
-		name, value := "-"+s.name, given[i].value
-		byUser := given[i].set && value != ""
-		if !given[i].set {
-			if n, v := s.environment(getenv); v != "" {
-				name, value, byUser = n, v, true
+	for _, byFlag := range []bool{false, true} { // flags last, since two settings may have one field
+		for i := range all {
+			if given[i].set == byFlag {
+				p.take(&all[i], &given[i], env)
 			}
 		}
-		if byUser {
-			p.given[s.name] = name
-		}
-		if byUser || p.names[s.field] == "" {
-			p.names[s.field] = name
-		}
-		if value == "" {
-			continue
-		}
-		if err := s.set(&p.options, value); err != nil {
-			p.problems = append(p.problems, fmt.Errorf("%s=%s: %w", name, value, err))
-			p.failed[s.field] = true
-		}
 	}
+	p.unknown = unknownVariables(env)
 	p.combine()
 	return p, fs, nil
+}
+
+// take sets what a flag says; if it was not given, the environment or the default.
+func (p *parsed) take(s *setting, flag *raw, env variables) {
+	name, value := "-"+s.name, flag.value
+	byUser := flag.set && value != ""
+	if !flag.set {
+		n, v, err := s.environment(env)
+		if err != nil {
+			p.problems = append(p.problems, err)
+		}
+		if v != "" {
+			name, value, byUser = n, v, true
+		}
+	}
+	if byUser {
+		p.given[s.name] = name
+	}
+	if byUser || p.names[s.field] == "" {
+		p.names[s.field] = name
+	}
+	if value == "" {
+		return
+	}
+	if err := s.set(&p.options, value); err != nil {
+		p.problems = append(p.problems, fmt.Errorf("%s=%s: %w", name, value, err))
+		p.failed[s.field] = true
+	}
 }
 
 // parseFlags parses args up to the first that is no flag, and returns the rest. Behind a flag that there is not it goes on, so that whatever else is
@@ -222,25 +237,6 @@ type raw struct {
 func (r *raw) String() string     { return r.value }
 func (r *raw) Set(v string) error { r.value, r.set = v, true; return nil }
 func (r *raw) IsBoolFlag() bool   { return r.bool }
-
-// environment finds a setting's variable: empty means unset.
-func (s *setting) environment(getenv func(string) string) (name, value string) {
-	if s.name == "state-dir" && getenv("KATSUBUSHI_STATE_DIR") == "" {
-		first, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":") // systemd lists all of a unit
-		return "STATE_DIRECTORY", first
-	}
-	upper := strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
-	names := []string{"KATSUBUSHI_" + upper}
-	if s.kayac {
-		names = []string{upper, strings.ToLower(upper)}
-	}
-	for _, name := range names {
-		if v := getenv(name); v != "" {
-			return name, v
-		}
-	}
-	return "", ""
-}
 
 func text(field func(*options) *string) func(*options, string) error {
 	return func(o *options, v string) error { *field(o) = v; return nil }

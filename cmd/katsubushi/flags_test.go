@@ -15,15 +15,12 @@ import (
 	"github.com/katsubushi/katsubushi/internal/selfsigned"
 )
 
-func environment(pairs ...string) func(string) string {
-	return func(name string) string {
-		for i := 0; i < len(pairs); i += 2 {
-			if pairs[i] == name {
-				return pairs[i+1]
-			}
-		}
-		return ""
+func environment(pairs ...string) variables {
+	env := variables{}
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
 	}
+	return env
 }
 
 func TestSettings(t *testing.T) {
@@ -41,7 +38,14 @@ func TestSettings(t *testing.T) {
 		{"lanes as a list", []string{"-worker-id=1,5,9-10"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{1, 5, 9, 10}},
 		{"kayac's variable", nil, []string{"WORKER_ID", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
 		{"in lower case", nil, []string{"worker_id", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
-		{"upper case first", nil, []string{"PORT", "1", "port", "2"}, func(p *parsed) any { return p.Port }, 1},
+		{"kayac's with our prefix", nil, []string{"KATSUBUSHI_WORKER_ID", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
+		{"all forms that say the same", nil, []string{"KATSUBUSHI_PORT", "1", "PORT", "1", "port", "1"}, func(p *parsed) any { return p.Port }, 1},
+		{"empty means not set", nil, []string{"KATSUBUSHI_PORT", "", "PORT", "", "port", "2"}, func(p *parsed) any { return p.Port }, 2},
+		{"BIND stands beside PORT", nil, []string{"BIND", "127.0.0.1"}, func(p *parsed) any { return p.Bind }, "127.0.0.1"},
+		{"Kubernetes has a service of our name", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "HTTP_PORT", "tcp://10.3.2.9:80"},
+			func(p *parsed) any { return []int{p.Port, p.HTTPPort} }, []int{11212, 0}},
+		{"and the port is set", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "PORT", "2"}, func(p *parsed) any { return p.Port }, 2},
+		{"a flag beats two variables that differ", []string{"-port", "3"}, []string{"KATSUBUSHI_PORT", "1", "PORT", "2"}, func(p *parsed) any { return p.Port }, 3},
 		{"a flag beats the environment", []string{"-port", "3"}, []string{"PORT", "1"}, func(p *parsed) any { return p.Port }, 3},
 		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any { return p.Loops }, 3},
 		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any { return p.IdleTimeout }, 90 * time.Second},

@@ -21,9 +21,9 @@ import (
 const healthcheckTimeout = 3 * time.Second
 
 // healthcheck asks the daemon that the same flags and environment would start whether it lives, and exits with 0 if it does.
-func healthcheck(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 	var ready bool
-	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&ready, "ready", false, "ask for an id, not only for the version")
 	})
 	if errors.Is(err, flag.ErrHelp) {
@@ -32,6 +32,7 @@ func healthcheck(args []string, getenv func(string) string, stdout, stderr io.Wr
 	}
 	if err := errors.Join(p.problems...); err != nil {
 		fmt.Fprintln(stderr, err)
+		p.warn(stderr)
 		return exitUsage
 	}
 	if err := p.ask(ready); err != nil {

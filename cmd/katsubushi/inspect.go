@@ -20,9 +20,9 @@ type inspected struct {
 }
 
 // inspect prints what ids are made of, one line each.
-func inspect(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func inspect(args []string, env variables, stdout, stderr io.Writer) int {
 	var asJSON bool
-	p, fs, err := parse(layoutSettings(), args, getenv, func(fs *flag.FlagSet) {
+	p, fs, err := parse(layoutSettings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "print one JSON object for each id")
 	})
 	if err == nil {

@@ -33,14 +33,14 @@ const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons
 const leaseTimeout = 30 * time.Second
 
 // lease is the operator's side of a pool of worker ids in Redis.
-func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	var verb, how string
 	var asJSON bool
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
 	args = numberLast(args)
-	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&how, "how", string(redis.Wait), "")
 	})
@@ -48,6 +48,7 @@ func lease(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fmt.Fprintln(stdout, leaseUsage)
 		return exitOK
 	}
+	p.warn(stderr)
 	if p.Redis.URL == "" {
 		p.problems = append(p.problems, errors.New("-redis: none given"))
 	}

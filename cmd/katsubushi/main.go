@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/katsubushi/katsubushi/internal/daemon"
@@ -28,31 +29,31 @@ const (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], variablesOf(os.Environ()), os.Stdout, os.Stderr))
 }
 
 // run is main with everything of the process as an argument.
-func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func run(args []string, env variables, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
 		case "inspect":
-			return inspect(args[1:], getenv, stdout, stderr)
+			return inspect(args[1:], env, stdout, stderr)
 		case "lease":
-			return lease(args[1:], getenv, stdout, stderr)
+			return lease(args[1:], env, stdout, stderr)
 		case "run":
-			return runProgram(args[1:], getenv, stdout, stderr)
+			return runProgram(args[1:], env, stdout, stderr)
 		case "state":
-			return state(args[1:], getenv, stdout, stderr)
+			return state(args[1:], env, stdout, stderr)
 		case "healthcheck":
-			return healthcheck(args[1:], getenv, stdout, stderr)
+			return healthcheck(args[1:], env, stdout, stderr)
 		}
 	}
-	return serve(args, getenv, stdout, stderr)
+	return serve(args, env, stdout, stderr)
 }
 
-func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	var showVersion bool
-	p, fs, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&showVersion, "version", false, "print the version and exit")
 	})
 	switch {
@@ -69,13 +70,14 @@ func serve(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
 		fmt.Fprintln(stderr, err)
 		fmt.Fprintln(stderr, "katsubushi -help lists every setting.")
+		p.warn(stderr)
 		return exitUsage
 	}
 	p.Version = version
 	log, queue := openLog(stderr, p.options)
 	defer queue.Close(flushLimit)
 	p.Log, p.LogDropped = log, queue.Dropped
-	for _, note := range p.notes {
+	for _, note := range slices.Concat(p.notes, p.unknown) {
 		p.Log.Warn(note)
 	}
 
@@ -137,8 +139,8 @@ func usage(fs *flag.FlagSet, w io.Writer) {
   katsubushi run -redis URL -- COMMAND   lease a worker id for another program, and run it
   katsubushi healthcheck [-ready]        ask the daemon on this host whether it lives (or issues ids)
 
-Every flag can be given by the environment: those that kayac/go-katsubushi has by their bare name (WORKER_ID), the others with a
-prefix (KATSUBUSHI_LOOPS). A flag beats the environment.
+Every flag can be given by the environment, under the names in brackets; those without KATSUBUSHI_ may be in lower case. A flag beats the
+environment, and what is empty is not set.
 
 `)
 	fs.SetOutput(w)

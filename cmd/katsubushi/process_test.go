@@ -66,7 +66,12 @@ func launch(t *testing.T, args ...string) *process {
 // launchBy launches in another way than Start.
 func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
 	t.Helper()
-	args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"}, args...)
+	return launchWith(t, begin, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"}, args...)...)
+}
+
+// launchWith launches with these arguments alone.
+func launchWith(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
+	t.Helper()
 	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	stderr, err := p.StderrPipe()
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 // redisSettings are the settings of leasing worker ids from Redis.
 func redisSettings() []setting {
 	return []setting{
-		{name: "redis", kayac: true, field: "Redis.URL", set: text(func(o *options) *string { return &o.Redis.URL }),
+		{name: "redis", bare: true, field: "Redis.URL", set: text(func(o *options) *string { return &o.Redis.URL }),
 			help: "lease worker ids from the Redis at this `URL`: redis, rediss, rediscluster, redisclusters or redis+sentinel; ?ns=NAME names the pool, default " + redis.DefaultNamespace},
-		{name: "min-worker-id", kayac: true, def: "1", field: "Redis.Min", set: workerID(func(o *options) *uint64 { return &o.Redis.Min }),
+		{name: "min-worker-id", bare: true, def: "1", field: "Redis.Min", set: workerID(func(o *options) *uint64 { return &o.Redis.Min }),
 			help: "smallest worker `id` to lease"},
-		{name: "max-worker-id", kayac: true, field: "Redis.Max", set: workerID(func(o *options) *uint64 { return &o.Redis.Max }),
+		{name: "max-worker-id", bare: true, field: "Redis.Max", set: workerID(func(o *options) *uint64 { return &o.Redis.Max }),
 			help: "largest worker `id` to lease; default the layout's largest"},
 		{name: "lanes", def: "1", field: "Lanes", set: number(func(o *options) *int { return &o.Lanes }),
 			help: "how many worker ids to lease: each has a generator of its own"},

@@ -40,10 +40,10 @@ Not promised, since the program does not look at its window by itself:
 `
 
 // runProgram is `katsubushi run`: it leases a worker id for another program, as `yaraus run` does.
-func runProgram(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 	var c leaserun.Config
 	replacement := "{}" // not a setting of the table: an empty one means something
-	p, fs, err := parse(runSettings(&c), args, getenv, func(fs *flag.FlagSet) {
+	p, fs, err := parse(runSettings(&c), args, env, func(fs *flag.FlagSet) {
 		fs.StringVar(&replacement, "replacement", replacement, "`text` in the arguments that stands for the worker id")
 	})
 	if errors.Is(err, flag.ErrHelp) {
@@ -68,11 +68,12 @@ func runProgram(args []string, getenv func(string) string, stdout, stderr io.Wri
 	store, err := p.openForProgram(pool, &c)
 	if err != nil {
 		fmt.Fprintf(stderr, "%v\nkatsubushi run -help says more.\n", err)
+		p.warn(stderr)
 		return exitUsage
 	}
 	defer store.Close()
 	c.Store = store
-	for _, note := range p.notes {
+	for _, note := range slices.Concat(p.notes, p.unknown) {
 		c.Log.Warn(note)
 	}
 	signals := make(chan os.Signal, 16)

@@ -21,13 +21,13 @@ const stateUsage = `usage:
                                                                   were issued above it. TIME is now, Unix ms or 2015-01-01T00:00:00Z`
 
 // state looks at and mends the files in which the windows of worker ids given by hand are recorded.
-func state(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func state(args []string, env variables, stdout, stderr io.Writer) int {
 	var verb, mark string
 	var asJSON bool
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
-	p, _, err := parse(settings(), args, getenv, func(fs *flag.FlagSet) {
+	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&mark, "mark", "", "")
 	})
@@ -35,6 +35,7 @@ func state(args []string, getenv func(string) string, stdout, stderr io.Writer) 
 		fmt.Fprintln(stdout, stateUsage)
 		return exitOK
 	}
+	p.warn(stderr)
 	problem := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
 	if p.StateDir == "" {
 		problem("-state-dir: none given")
