@@ -10,12 +10,13 @@ import (
 // fake is the program behind the protocol in tests. Keys that begin with a: b: c: have sources 1, 2, 3, whose ids start at 1000000 and
 // so on; the default source's at 100. Each source has a budget, after which it refuses.
 type fake struct {
-	next   [4]uint64
-	budget int // ids of each source before it refuses; 0 = no end
-	used   [4]int
-	most   int      // ids of one Mint; 0 = no limit
-	log    []string // of Mint's n, when wanted
-	logged bool
+	next    [4]uint64
+	budget  int // ids of each source before it refuses; 0 = no end
+	used    [4]int
+	most    int      // ids of one Mint; 0 = no limit
+	log     []string // of Mint's n, when wanted
+	logged  bool
+	refusal error // instead of ids
 }
 
 func newFake() *fake { return &fake{next: [4]uint64{100, 1000000, 2000000, 3000000}} }
@@ -32,6 +33,9 @@ func (f *fake) Source(key []byte) int {
 func (f *fake) Mint(_ int64, source, n int) (first, stride uint64, got int, err error) {
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source))
+	}
+	if f.refusal != nil {
+		return 0, 0, 0, f.refusal
 	}
 	if f.most > 0 {
 		n = min(n, f.most)

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -20,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt w
 //
 //	== name of a conversation: a new connection
 //	with budget 3          its fake has 3 ids of each source; "most 2": no more than 2 at once; "auth": authentication is on;
-//	                       "cluster": config get cluster has an answer
+//	                       "cluster": config get cluster has an answer; "reason": no ids, for a very long reason
 //	# a comment
 //	C: a line that the client sends; CR LF is added
 //	C. the same without CR LF
@@ -185,6 +186,8 @@ func (b *conversationText) session(t *testing.T) *Session {
 		switch {
 		case what == "auth":
 			s.config.Auth = func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi 1" }
+		case what == "reason":
+			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case what == "cluster":
 			s.config.Cluster = "ids.example|192.0.2.7|11212"
 		case what == "budget" && err == nil:
@@ -200,25 +203,32 @@ func (b *conversationText) session(t *testing.T) *Session {
 
 // rewrite answers every C line again.
 func (tr *transcript) rewrite(t *testing.T) {
+	tr.rewriteWith(t, func(b *conversationText) func(sent []byte) []string {
+		c := conversation{t: t, s: b.session(t)}
+		return func(sent []byte) []string {
+			said, wasClosed := len(c.reply), c.closed
+			c.feed(sent)
+			lines := encode(c.reply[said:])
+			if c.closed && !wasClosed {
+				lines = append(lines, "S! closed")
+			}
+			return lines
+		}
+	})
+}
+
+// rewriteWith puts the lines of an answer behind every C line. begin makes what answers the lines of a conversation.
+func (tr *transcript) rewriteWith(t *testing.T, begin func(b *conversationText) func(sent []byte) []string) {
 	var out []string
 	for _, b := range tr.blocks {
-		c, said := conversation{t: t, s: b.session(t)}, 0
-		i := 0
+		answer, i := begin(&b), 0
 		for _, l := range b.lines {
-			switch {
-			case strings.HasPrefix(l, "S"):
-			case strings.HasPrefix(l, "C"):
+			if !strings.HasPrefix(l, "S") {
 				out = append(out, l)
-				wasClosed := c.closed
-				c.feed(b.sent[i])
+			}
+			if strings.HasPrefix(l, "C") {
+				out = append(out, answer(b.sent[i])...)
 				i++
-				out = append(out, encode(c.reply[said:])...)
-				said = len(c.reply)
-				if c.closed && !wasClosed {
-					out = append(out, "S! closed")
-				}
-			default:
-				out = append(out, l)
 			}
 		}
 	}

@@ -64,6 +64,8 @@ func settings() []setting {
 		{name: "sock-mode", def: "0700", field: "SockMode", set: setSockMode,
 			help: "octal permissions of the unix socket"},
 
+		{name: "udp-port", def: "0", field: "UDPPort", set: number(func(o *options) *int { return &o.UDPPort }),
+			help: "`port` of memcached's UDP protocol, for gets that fit into one datagram; 0 = off"},
 		{name: "advertise", field: "Advertise", set: text(func(o *options) *string { return &o.Advertise }),
 			help: "`host:port` at which clients reach this daemon, told to those that ask with config get cluster; default -bind, or this host's address, and -port"},
 

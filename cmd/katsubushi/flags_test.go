@@ -50,6 +50,8 @@ func TestSettings(t *testing.T) {
 		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any { return p.Loops }, 3},
 		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any { return p.IdleTimeout }, 90 * time.Second},
 		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
+		{"datagrams", nil, []string{"KATSUBUSHI_UDP_PORT", "11212"}, func(p *parsed) any { return p.UDPPort }, 11212},
+		{"no datagrams", nil, nil, func(p *parsed) any { return p.UDPPort }, 0},
 		{"advertised", []string{"-advertise", "ids.example:11212"}, nil, func(p *parsed) any { return p.Advertise }, "ids.example:11212"},
 		{"octal", []string{"-sock-mode", "0777"}, nil, func(p *parsed) any { return int(p.SockMode) }, 0o777},
 		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
@@ -182,6 +184,18 @@ func TestProblemsBehindAnUnknownFlagAreToldToo(t *testing.T) {
 		if !strings.Contains(got, "prot") || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") || strings.Contains(got, "none given") || strings.Contains(got, `"3"`) {
 			t.Errorf("%q: %s", args, got)
 		}
+	}
+}
+
+func TestProblemsOfUDPAreToldByItsFlag(t *testing.T) {
+	got := complaints(t, []string{"-worker-id=1", "-udp-port=11212", "-sock=/s", "-auth-file=/none", "-tls-cert=/none", "-tls-key=/none"})
+	for _, flag := range []string{"-sock", "-auth-file", "-tls-cert"} {
+		if !strings.Contains(got, "-udp-port: ") || !strings.Contains(got, "not together with "+flag) {
+			t.Errorf("nothing is said of %s: %s", flag, got)
+		}
+	}
+	if got := complaints(t, []string{"-worker-id=1", "-udp-port=65536", "-loops=0"}); !strings.Contains(got, "-udp-port: 65536: 0 to 65535 allowed\n-loops: 0") {
+		t.Error(got)
 	}
 }
 

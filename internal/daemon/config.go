@@ -34,6 +34,7 @@ type Config struct {
 
 	Bind     string      // address of the TCP and HTTP ports; empty = all, IPv6 and IPv4
 	Port     int         // 0 = any free one, which the log names
+	UDPPort  int         // of memcached's UDP protocol; 0 = off
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
@@ -129,6 +130,19 @@ func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 	}
 }
 
+// validateUDP refuses what datagrams would get round.
+func (c *Config) validateUDP(wrong func(field, format string, args ...any)) {
+	if c.AuthFile != "" {
+		wrong("UDPPort", "datagrams carry no login: not together with -auth-file")
+	}
+	if c.TLSCert != "" {
+		wrong("UDPPort", "datagrams are not encrypted and show no certificate: not together with -tls-cert")
+	}
+	if c.Sock != "" {
+		wrong("UDPPort", "a unix socket is listened on instead of ports: not together with -sock")
+	}
+}
+
 // validateTimeField refuses a layout in which no id can carry the present, whatever that is. This host's clock is no witness: after a boot it
 // may be years behind, and be set right any moment. But the present lies after this was written, and no more than a lifetime.
 func (c *Config) validateTimeField(wrong func(field, format string, args ...any)) {
@@ -199,10 +213,14 @@ func (c *Config) Validate() error {
 	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
 	duration("DrainTimeout", c.DrainTimeout, time.Hour)
 	within("Port", c.Port, 0, 65535)
+	within("UDPPort", c.UDPPort, 0, 65535)
 	within("HTTPPort", c.HTTPPort, 0, 65535)
 	within("DebugPort", c.DebugPort, 0, 65535)
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)
+	if c.UDPPort != 0 {
+		c.validateUDP(wrong)
+	}
 	if c.Advertise != "" {
 		if err := checkAdvertise(c.Advertise); err != nil {
 			wrong("Advertise", "%w", err)

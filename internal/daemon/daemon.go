@@ -41,12 +41,13 @@ type Daemon struct {
 	advertisedIP netip.Addr // of the name in Config.Advertise; invalid = unknown
 
 	connections server.Counters
-	commands    []protocol.Counters // one block for each loop
-	sessions    []protocol.Config   // what the sessions of a loop share, one for each
+	commands    []protocol.Counters // one block for each loop, and one for the UDP port
+	sessions    []protocol.Config   // what the sessions of a loop share, one for each, and one for the UDP port
 	requests    httpapi.Counters    // the HTTP port's
 
 	binder      binder // of New
 	http, debug sideServer
+	udp         *net.UDPConn // nil when it is switched off
 	stopping    atomic.Bool
 }
 
@@ -71,18 +72,21 @@ func New(c Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users, binder: binder{log: c.Log},
-		commands: make([]protocol.Counters, c.Loops),
+		commands: make([]protocol.Counters, c.Loops+1),
 	}
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
 	})
 	for _, prepare := range []func() error{
-		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.listenHTTP, d.checkAddress, d.openStore,
+		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.listenHTTP, d.listenUDP, d.checkAddress, d.openStore,
 	} {
 		if err := prepare(); err != nil {
 			d.http.close()
 			d.debug.close()
+			if d.udp != nil {
+				d.udp.Close()
+			}
 			return nil, err
 		}
 	}
@@ -98,7 +102,7 @@ func New(c Config) (*Daemon, error) {
 
 // configureSessions makes what the sessions of each loop share.
 func (d *Daemon) configureSessions() error {
-	d.sessions = make([]protocol.Config, d.c.Loops)
+	d.sessions = make([]protocol.Config, d.c.Loops+1)
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
@@ -233,6 +237,29 @@ func (d *Daemon) listenSide(host string, port int) (ln net.Listener, err error) 
 	return ln, err
 }
 
+func (d *Daemon) listenUDP() error {
+	if d.c.UDPPort == 0 {
+		return nil
+	}
+	return d.binder.bind(context.Background(), func() (err error) {
+		d.udp, err = server.ListenUDP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.UDPPort)))
+		return err
+	})
+}
+
+// serveUDP answers datagrams until ctx ends. It does so before ids can be issued, too: to be told why is better than silence.
+func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func(error)) {
+	defer close(served)
+	if d.udp == nil {
+		return
+	}
+	d.c.Log.Info("udp listening", "address", d.udp.LocalAddr().String())
+	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log}
+	if err := server.ServeUDP(ctx, c, d.udp, d.sessions[d.c.Loops].Datagram); err != nil {
+		fail(fmt.Errorf("udp port: %w", err))
+	}
+}
+
 // countHTTP keeps the connections of the HTTP port, with the others, below the limit: descriptors are left for Redis and files.
 func (d *Daemon) countHTTP(c net.Conn, state http.ConnState) {
 	switch state {
@@ -269,7 +296,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	served := make(chan struct{})
+	served, udpServed := make(chan struct{}), make(chan struct{})
+	go d.serveUDP(serving, udpServed, fail)
 	if lns, err := d.listenWhenServing(ctx); err != nil {
 		fail(err)
 		close(served)
@@ -278,7 +306,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 
 	<-ctx.Done()
-	d.stop(stopServing, served, func() error { stopKeeping(); return <-leases })
+	d.stop(stopServing, func() { <-served; <-udpServed }, func() error { stopKeeping(); return <-leases })
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -288,7 +316,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // serve opens the memcached port and serves it until ctx ends.
 func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- struct{}, fail func(error)) {
 	defer close(served)
-	for loop := range d.sessions { // none lives yet
+	for loop := range d.c.Loops { // none of their sessions lives yet
 		d.sessions[loop].Cluster = d.clusterNode(lns[0].Addr())
 	}
 	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
@@ -298,11 +326,11 @@ func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- st
 }
 
 // stop is the order in which a daemon ends.
-func (d *Daemon) stop(stopServing func(), served <-chan struct{}, giveBack func() error) {
+func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.stopping.Store(true)        // readiness off: load balancers look elsewhere
 	time.Sleep(d.c.ShutdownDelay) // and are given time to
 	stopServing()                 // accept what has already arrived, then no more; answer what was sent
-	<-served                      // every connection has taken its answers or had its time
+	served()                      // every connection has taken its answers or had its time
 	err := giveBack()             // no id is issued from here on, and the worker ids are free
 	if err = errors.Join(err, d.store.Close()); err != nil {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)

@@ -106,7 +106,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.c.Port, d.c.HTTPPort = 11213, 8083 // which are not opened
+	d.c.Port, d.c.HTTPPort, d.c.UDPPort = 11213, 8083, 11214 // which are not opened
 	d.keeper = workerid.NewKeeper(workerid.Config{
 		Store: granted{d.clock.Now}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
 		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
@@ -121,6 +121,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 		t.Fatal(err)
 	}
 	time.Sleep(1700 * time.Millisecond)
+	synctest.Wait()
 	at(reflect.ValueOf(d.store).Elem(), "status").Set(reflect.ValueOf(redis.Status{
 		Addr: "10.0.0.5:6379", History: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
 	}))

@@ -39,14 +39,20 @@ func (l listening) Handle(_ context.Context, r slog.Record) error {
 
 func (listening) Enabled(context.Context, slog.Level) bool { return true }
 
+// testConfig is that of a daemon on any free port of the loopback address, without files.
+func testConfig() Config {
+	return Config{
+		Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
+		Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
+	}
+}
+
 // run starts a daemon on a free port, with some settings that change may change, and stops it at the end of the test.
 func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 	t.Helper()
 	l := listening{slog.DiscardHandler, make(chan string, 1)}
-	c := Config{
-		Version: "3.4.5", Log: slog.New(l), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
-		Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
-	}
+	c := testConfig()
+	c.Log = slog.New(l)
 	change(&c)
 	d, err := New(c)
 	if err != nil {

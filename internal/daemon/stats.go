@@ -132,6 +132,8 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	}
 	add("log_lines_dropped", d.logDropped())
 	add("idle_closed_connections", d.connections.IdleClosed.Load())
+	add("udp_datagrams", d.connections.Datagrams.Load())
+	add("udp_dropped", d.connections.DatagramsDropped.Load())
 	add("clock_difference_ms", d.clock.Difference().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
 	if d.encrypted() {
@@ -174,7 +176,7 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "maxbytes", Value: 0},
 		{Name: "maxconns", Value: d.c.MaxConnections},
 		{Name: "tcpport", Value: port},
-		{Name: "udpport", Value: 0},
+		{Name: "udpport", Value: d.c.UDPPort},
 		{Name: "inter", Value: text(d.c.Bind)},
 		{Name: "verbosity", Value: 0},
 		{Name: "oldest", Value: 0},
@@ -237,6 +239,8 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		LogLinesDropped:     d.logDropped(),
 		BytesRead:           d.connections.BytesRead.Load(),
 		BytesWritten:        d.connections.BytesWritten.Load(),
+		Datagrams:           d.connections.Datagrams.Load(),
+		DatagramsDropped:    d.connections.DatagramsDropped.Load(),
 		Ready:               d.ready() == nil,
 		Lanes:               d.lanes(now),
 		ClockDifference:     d.clock.Difference().Seconds(),

@@ -24,6 +24,8 @@ type Snapshot struct {
 	LogLinesDropped      uint64
 	BytesRead            uint64
 	BytesWritten         uint64
+	Datagrams            uint64 // requests over UDP
+	DatagramsDropped     uint64 // those that got no reply
 	Ready                bool
 	Lanes                []Lane
 	ClockDifference      float64 // wall − id clock, seconds
@@ -101,6 +103,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.count("log_lines_dropped_total", "Log lines that could not be written.", s.LogLinesDropped)
 	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)
 	w.count("written_bytes_total", "Bytes written to clients.", s.BytesWritten)
+	w.count("udp_datagrams_total", "Datagrams received by the UDP port.", s.Datagrams)
+	w.count("udp_dropped_total", "Datagrams that got no reply.", s.DatagramsDropped)
 	w.gauge("ready", "1 while ids are issued.", bit(s.Ready))
 	w.gauge("lanes", "Slots for worker ids.", float64(len(s.Lanes)))
 	for i, l := range s.Lanes {

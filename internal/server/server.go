@@ -47,5 +47,8 @@ type Counters struct {
 	BytesRead    atomic.Uint64
 	BytesWritten atomic.Uint64
 
+	Datagrams        atomic.Uint64 // requests over UDP
+	DatagramsDropped atomic.Uint64 // those of them that got no reply
+
 	told atomic.Pointer[told] // the last line about refused connections; nil before the first
 }

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// freeUDPPort is one that nobody listened on a moment ago.
+func freeUDPPort(t *testing.T) int {
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).Port
+}
+
+func TestIDsOverUDP(t *testing.T) {
+	port := freeUDPPort(t)
+	d, _ := run(t, func(c *Config) { c.UDPPort, c.WorkerIDs = port, []uint64{7} })
+	c, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	var last uint64
+	for i := range 10 {
+		c.Write([]byte("\x00\x01\x00\x00\x00\x02\x00\x00get id\r\n")) // one of two: no reply
+		fmt.Fprintf(c, "\x00%c\x00\x00\x00\x01\x00\x00get id\r\n", rune(i+1))
+		b := make([]byte, 100)
+		n, err := c.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(b[:n]), "\r\n")
+		id, err := strconv.ParseUint(lines[1], 10, 64)
+		if err != nil || lines[0] != fmt.Sprintf("\x00%c\x00\x00\x00\x01\x00\x00VALUE id 0 %d", rune(i+1), len(lines[1])) || lines[2] != "END" {
+			t.Fatalf("%q", lines)
+		}
+		if id <= last || d.c.Layout.Decompose(id).Worker != 7 {
+			t.Errorf("%d after %d", id, last)
+		}
+		last = id
+	}
+	shown := map[string]string{}
+	d.stats(nil, func(name, value string) { shown[name] = value })
+	for name, want := range map[string]string{"udp_datagrams": "20", "udp_dropped": "10", "cmd_get": "10", "get_hits": "10", "get_requests": "10"} {
+		if shown[name] != want {
+			t.Errorf("%s: %s, want %s", name, shown[name], want)
+		}
+	}
+}
+
+func TestUDPGetsRoundNothing(t *testing.T) {
+	dir := t.TempDir()
+	for what, change := range map[string]func(*Config){
+		"-auth-file": func(c *Config) { c.AuthFile = filepath.Join(dir, "auth") },
+		"-tls-cert":  func(c *Config) { c.TLSCert, c.TLSKey = filepath.Join(dir, "cert"), filepath.Join(dir, "key") },
+		"-sock":      func(c *Config) { c.Sock = filepath.Join(dir, "sock") },
+	} {
+		c := Config{UDPPort: 11212}
+		change(&c)
+		if err := c.Validate(); !strings.Contains(err.Error(), "UDPPort: ") || !strings.Contains(err.Error(), "not together with "+what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestAUDPPortInUseIsAnError(t *testing.T) {
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	d := testConfig()
+	d.UDPPort = c.LocalAddr().(*net.UDPAddr).Port
+	synctest.Test(t, func(t *testing.T) { // it is tried for a while
+		if _, err := New(d); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Error(err)
+		}
+	})
+}

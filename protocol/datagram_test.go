@@ -1,0 +1,171 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A transcript in testdata/udp has a datagram, frame and all, in each C line, and the reply to it behind.
+
+func TestDatagramTranscripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/udp/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, path := range paths {
+		tr := readTranscript(t, path)
+		for _, b := range tr.blocks {
+			if *update {
+				break
+			}
+			var got []byte
+			c := b.session(t).config
+			for _, request := range b.sent {
+				got = append(got, checkedDatagram(t, c, request)...)
+			}
+			if !bytes.Equal(got, b.want) {
+				t.Errorf("%s: %s\n got %q\nwant %q", path, b.name, got, b.want)
+			}
+		}
+		if *update {
+			tr.rewriteWith(t, func(b *conversationText) func(request []byte) []string {
+				c := b.session(t).config
+				return func(request []byte) []string {
+					reply := checkedDatagram(t, c, request)
+					if len(reply) == 0 {
+						return nil
+					}
+					return append([]string{fmt.Sprintf("S# %x %x %x %x", reply[:2], reply[2:4], reply[4:6], reply[6:8])}, encode(reply[datagramFrame:])...)
+				}
+			})
+		}
+	}
+}
+
+// checkedDatagram answers a request and holds the reply to what is promised of every reply.
+func checkedDatagram(t *testing.T, c *Config, request []byte) []byte {
+	t.Helper()
+	const before = "what was said before"
+	in := bytes.Clone(request)
+	reply := c.Datagram(1, in, []byte(before))
+	if !bytes.Equal(in, request) || !bytes.HasPrefix(reply, []byte(before)) {
+		t.Fatalf("%q: the request or what was said before is changed", request)
+	}
+	reply = reply[len(before):]
+	switch {
+	case len(reply) == 0:
+	case len(reply) > MaxDatagram, len(reply) > MaxAmplification*len(request):
+		t.Fatalf("%q, %d bytes, is answered with %d", request, len(request), len(reply))
+	case len(reply) <= 8, !bytes.Equal(reply[:2], request[:2]), !bytes.Equal(reply[2:8], []byte{0, 0, 0, 1, 0, 0}), !bytes.HasSuffix(reply, []byte("\r\n")):
+		t.Fatalf("%q is answered with %q", request, reply)
+	}
+	return reply
+}
+
+func datagram(text string) []byte { return append([]byte{7, 9, 0, 0, 0, 1, 0, 0}, text...) }
+
+// TestADatagramUsesUpFewIDs: replies that are thrown away cost the sender nothing, whoever that is.
+func TestADatagramUsesUpFewIDs(t *testing.T) {
+	f := newFake()
+	c := newSession(f).config
+	for _, keys := range []int{1, 2, 50, 600, 690} {
+		before := f.used[0]
+		request := datagram("get" + strings.Repeat(" k", keys) + "\r\n")
+		checkedDatagram(t, c, request)
+		if n := f.used[0] - before; n > MaxDatagram/leastValue || n > MaxAmplification*len(request)/leastValue {
+			t.Errorf("%d keys: %d ids issued", keys, n)
+		}
+	}
+}
+
+func TestADatagramIsAnsweredWithoutAllocating(t *testing.T) {
+	c, request, out := newSession(newFake()).config, datagram("get id\r\n"), make([]byte, 0, MaxDatagram)
+	if n := testing.AllocsPerRun(100, func() { out = c.Datagram(1, request, out[:0]) }); n != 0 || len(out) == 0 {
+		t.Errorf("%v allocations for %q", n, out)
+	}
+}
+
+// TestDatagramsAgainstMemcached: what both answer they answer alike, and where memcached is silent, so are we.
+func TestDatagramsAgainstMemcached(t *testing.T) {
+	free, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.LocalAddr().String())
+	free.Close()
+	m := startMemcached(t, "-U", port)
+	for _, k := range storedKeys {
+		m.ask(t, fmt.Appendf(nil, "set %s 0 0 %d\r\n%s\r\n", k, len(storedValue), storedValue), []byte("STORED\r\n"), false)
+	}
+	c, err := net.Dial("udp4", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	const answered, silent = true, false
+	for request, want := range map[string]bool{
+		"\x00\x01\x00\x00\x00\x01\x00\x00get id\r\n": answered, "\x00\x02\x00\x00\x00\x01\x00\x00get id\n": answered,
+		"\xff\x03\x00\x00\x00\x01\x00\x00gat 0 id\r\n": answered, "\x00\x04\x00\x00\x00\x01\xff\xffget id\r\n": answered,
+		"\x00\x05\x00\x00\x00\x01\x00\x00mn\r\n": answered, "\x00\x06\x00\x00\x00\x01\x00\x00get\r\n": answered,
+		"\x00\x07\x00\x00\x00\x01\x00\x00mg id v\r\n": answered, "\x00\x08\x00\x00\x00\x01\x00\x00get " + k251 + "\r\n": answered,
+		"\x00\x11\x00\x00\x00\x02\x00\x00get id\r\n": silent, "\x00\x12\x00\x00\x00\x01\x00\x00get id": silent, "\x00\x13\x00\x00\x00\x01": silent,
+		"\x00\x14\x00\x00\x00\x01\x00\x00": silent, "\x00\x15\x00\x00\x00\x00\x00\x00get id\r\n": silent,
+	} {
+		h := newFake()
+		h.next[0] = 1500000000000000000
+		ours := newSession(h).config.Datagram(1, []byte(request), nil)
+		theirs := askUDP(t, c, []byte(request))
+		if !bytes.Equal(ours, theirs) || (len(ours) > 0) != want {
+			t.Errorf("%q\n them %q\n us   %q", request, theirs, ours)
+		}
+	}
+}
+
+// askUDP returns the datagram that answers a request, if one comes before the answer to a probe that is sent behind it.
+func askUDP(t *testing.T, c net.Conn, request []byte) (answer []byte) {
+	c.Write(request)
+	c.Write([]byte("\xee\xee\x00\x00\x00\x01\x00\x00mn\r\n"))
+	for b := make([]byte, 2*MaxDatagram); ; {
+		n, err := c.Read(b)
+		if err != nil {
+			t.Fatalf("after %q: %v", request, err)
+		}
+		if bytes.HasPrefix(b[:n], []byte("\xee\xee")) {
+			return answer
+		}
+		answer = append(answer, b[:n]...)
+	}
+}
+
+// FuzzDatagram: whatever comes, a reply keeps its promises, and what is not one datagram of its own gets none.
+func FuzzDatagram(f *testing.F) {
+	paths, _ := filepath.Glob("testdata/udp/*.txt")
+	for _, path := range paths {
+		for _, b := range readTranscript(f, path).blocks {
+			for _, request := range b.sent {
+				f.Add(request, uint8(0))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, request []byte, budget uint8) {
+		h := newFake()
+		h.budget = int(budget % 8)
+		s := newSession(h)
+		s.config.Cluster = "a|b|1"
+		reply := checkedDatagram(t, s.config, request)
+		if len(reply) > 0 && (binary.BigEndian.Uint32(request[2:]) != 1 || bytes.Count(request[datagramFrame:], []byte{'\n'}) != 1) {
+			t.Fatalf("%q is answered with %q", request, reply)
+		}
+		s.config.Auth = func(user, password []byte) bool { return true }
+		if reply := s.config.Datagram(1, request, nil); len(reply) > 0 {
+			t.Fatalf("%q is answered without a login: %q", request, reply)
+		}
+	})
+}
