@@ -144,17 +144,18 @@ func (s *Snowflake) Extend(lo, hi int64) error {
 
 // Seal ends the generator: after it returns no Take succeeds, not even one that is running. last is what Position says, for ever.
 func (s *Snowflake) Seal() (last int64) {
-	s.next.Or(sealed)
-	return s.Position()
+	return s.position(s.next.Or(sealed)) // in one step: a Take between two would not be in what is reported
 }
 
 // Position is the last Unix ms of the last tick that ids were issued from, or the start of the window − 1 before the first. Whoever
 // gets this worker id next must start above it.
-func (s *Snowflake) Position() int64 {
-	if !s.Used() {
+func (s *Snowflake) Position() int64 { return s.position(s.next.Load()) }
+
+func (s *Snowflake) position(word uint64) int64 {
+	next := word &^ sealed
+	if next == s.first<<s.seqBits {
 		return s.lo - 1
 	}
-	next := s.next.Load() &^ sealed
 	return s.epoch + int64((next-1)>>s.seqBits+1)*s.unit - 1
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 const year2024 = int64(1732060800000)
@@ -354,6 +355,48 @@ func TestSealBeatsRunningTakes(t *testing.T) {
 			t.Fatalf("round %d: sealed at %d, but an id of %d was issued; position %d", round, sealedAt, got, s.Position())
 		}
 	}
+}
+
+// The position that Seal reports is that of the moment at which it ends the generator, and not one from just before. Between two such moments lie
+// few instructions, so one thread takes whole ticks, which move the position each time, and another one seals, both without ever waiting
+// for the scheduler. While both have a processor, as they soon do even on a busy machine, a few hundred generators are enough.
+func TestSealReportsTheLastTick(t *testing.T) {
+	const effort, each, enough = 3 * time.Second, 10_000, 50_000
+	l := Katsubushi()
+	rounds := 0
+	for began := time.Now(); time.Since(began) < effort && rounds < enough; {
+		all := make([]*Snowflake, each)
+		for i := range all {
+			all[i] = mustNew(t, Options{Layout: l, Lo: year2024, Hi: math.MaxInt64})
+		}
+		last := make([]uint64, each) // the first id of the last tick taken
+		var done sync.WaitGroup
+		done.Go(func() {
+			for i, s := range all {
+				for {
+					r, err := s.Take(year2024, l.End(), 1<<l.SequenceBits)
+					if err != nil {
+						break
+					}
+					last[i] = r.First
+				}
+			}
+		})
+		reported := make([]int64, each)
+		for i, s := range all {
+			for first := s.Position(); s.Position() < first+3 && time.Since(began) < effort; {
+			}
+			reported[i] = s.Seal()
+		}
+		done.Wait()
+		for i, s := range all {
+			if taken := l.Decompose(last[i]).Time.UnixMilli(); last[i] != 0 && taken != reported[i] || s.Seal() != reported[i] {
+				t.Fatalf("generator %d: sealed at %d, but an id of %d was issued; position %d", rounds+i, reported[i], taken, s.Position())
+			}
+		}
+		rounds += each
+	}
+	t.Logf("%d generators", rounds)
 }
 
 func TestTakeDoesNotAllocate(t *testing.T) {
