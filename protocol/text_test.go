@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -171,3 +172,29 @@ func TestConfigCheck(t *testing.T) {
 		t.Error("an incomplete Config passes")
 	}
 }
+
+// A reason is cut at MaxReason, in every protocol: the program behind may name a path, or whatever an error of its own says.
+func TestLongReasonsAreCut(t *testing.T) {
+	const limit = 256 // as docs and clients know it
+	long := strings.Repeat("no id, and why: ", 1000)
+	refusing := Config{Handler: refuser{newFake(), errors.New(long)}, Counters: new(Counters), Version: "1.2.3"}
+	for what, c := range map[string]struct{ in, begin, end string }{
+		"text":   {"get k\r\n", "SERVER_ERROR ", "\r\n"},
+		"meta":   {"mg k v\r\n", "SERVER_ERROR ", "\r\n"},
+		"binary": {"\x80\x00\x00\x01" + strings.Repeat("\x00", 4) + "\x00\x00\x00\x01" + strings.Repeat("\x00", 12) + "k", "\x81\x00\x00\x00\x00\x00\x00\x86\x00\x00\x01\x00" + strings.Repeat("\x00", 12), ""},
+	} {
+		s := NewSession(&refusing)
+		_, out, err := s.Feed(1, []byte(c.in), nil)
+		if want := c.begin + long[:limit] + c.end; err != nil || string(out) != want {
+			t.Errorf("%s: %d bytes %.40q, %v; want %d bytes %.40q", what, len(out), out, err, len(want), want)
+		}
+	}
+}
+
+// A refuser has no ids.
+type refuser struct {
+	*fake
+	why error
+}
+
+func (r refuser) Mint(int64, int, int) (uint64, uint64, int, error) { return 0, 0, 0, r.why }
