@@ -48,3 +48,24 @@ func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
 		logged("refused=1\n")
 	})
 }
+
+// A connection is idle after the whole time-out, not before, and not much later, whenever between
+// two sweeps it was last heard of.
+func TestIdleAfterTheWholeTimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{8 * time.Millisecond, time.Second, time.Minute, time.Hour} {
+		period := sweepPeriod(timeout)
+		for _, heard := range []time.Duration{0, 1, period / 2, period - 1} { // since sweep 3
+			last, sweep := uint32(3), uint32(3)
+			for !idle(sweep, last) && sweep < 100 {
+				sweep++
+			}
+			after := time.Duration(sweep-last)*period - heard
+			if after < timeout || after > timeout+timeout/4 {
+				t.Errorf("time-out %v: idle %v after it was heard of", timeout, after)
+			}
+		}
+	}
+	if idle(1, 1<<32-1) || !idle(100, 1<<32-1) {
+		t.Error("not right when the number of sweeps comes round to 0")
+	}
+}

@@ -13,9 +13,19 @@ const (
 	lingerBytes = 8 << 20
 )
 
-// lingerTime is how long the bytes of a connection that was answered for the last time are still taken, and thrown away. Closing a socket
-// with unread input resets the connection, and on many systems a reset destroys the last reply before the client has read it.
+// lingerTime is how long the bytes of a connection that was answered for the last time are still
+// taken, and thrown away: at least this long, and at most twice. Closing a socket with unread input
+// resets the connection, and on many systems a reset destroys the last reply before the client has
+// read it.
 const lingerTime = time.Second
+
+// lingers is lingerTime, or what a test has instead of it.
+func (c *Config) lingers() time.Duration {
+	if c.lingerTime > 0 {
+		return c.lingerTime
+	}
+	return lingerTime
+}
 
 // converse feeds in to s until s needs more input, wants the connection closed, or has said enough for one write; full tells the
 // last case apart: s must be asked again when the reply is sent, even if no input is left. n bytes of in are consumed.

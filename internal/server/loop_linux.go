@@ -313,7 +313,7 @@ func (l *loop) linger(c *conn) {
 	w.in.drop(w.in.len())
 	w.left = lingerBytes
 	if len(l.lingering)+len(l.lingeringLong) == 0 {
-		time.AfterFunc(lingerTime, func() { l.signal(signalLinger) })
+		time.AfterFunc(l.lingers(), func() { l.signal(signalLinger) })
 	}
 	l.lingering = append(l.lingering, lingerer{c.slot, c.life})
 }
@@ -327,7 +327,7 @@ func (l *loop) lingeredLong(drop func(*conn)) {
 	}
 	l.lingering, l.lingeringLong = l.lingeringLong[:0], l.lingering
 	if len(l.lingeringLong) > 0 {
-		time.AfterFunc(lingerTime, func() { l.signal(signalLinger) })
+		time.AfterFunc(l.lingers(), func() { l.signal(signalLinger) })
 	}
 }
 

@@ -188,7 +188,7 @@ func (c *netConn) linger() {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); !ok || c.group.draining.Load() || w.CloseWrite() != nil {
 		return
 	}
-	c.SetReadDeadline(time.Now().Add(lingerTime))
+	c.SetReadDeadline(time.Now().Add(c.group.lingers()))
 	for left := lingerBytes; left > 0; {
 		n, err := c.Read(c.buf)
 		if err != nil {

@@ -34,6 +34,8 @@ type Config struct {
 	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended
 	Counters       *Counters     // shared by all engines of the daemon
 	Log            *slog.Logger
+
+	lingerTime time.Duration // tests only: see lingers
 }
 
 // Counters is what the engines count. Read it at any time.

@@ -163,6 +163,36 @@ func TestTLS(t *testing.T) {
 	r.checkLeaks()
 }
 
+// Who speaks nothing newer than TLS 1.1 is refused (RFC 8996), and 1.2 is good enough.
+func TestTLSVersions(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(7, t.TempDir())
+	enc, err := NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, patience)
+	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12, tls.VersionTLS13} {
+		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if version < tls.VersionTLS12 {
+			if err == nil || !strings.Contains(err.Error(), "protocol version") {
+				t.Errorf("%s: error %v, want one of the protocol version", tls.VersionName(version), err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", tls.VersionName(version), err)
+		}
+		if got := c.Conn.(*tls.Conn).ConnectionState().Version; got != version {
+			t.Errorf("%s is spoken, want %s", tls.VersionName(got), tls.VersionName(version))
+		}
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		c.Close()
+	}
+	r.checkLeaks()
+}
+
 func TestTLSClientCertificates(t *testing.T) {
 	ca, clients, strangers := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "strangers")
 	dir := t.TempDir()

@@ -90,3 +90,31 @@ func forbid(call uint32) error {
 	}
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 }
+
+// The last of a lingering connection's input may close it. Nothing may be asked of its slot then.
+func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
+	if err := ProbeUring(); err != nil {
+		t.Skip(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	l := &loop{Config: &Config{Counters: new(Counters), Log: slog.Default()}, listener: -1}
+	r, err := newUringLoop(l, NewUring(Config{}).sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := r.(*uringLoop)
+	u.round = 1
+	defer u.close()
+	c := u.conns.occupy(0)
+	c.session, c.receiving, c.lingering = new(lineSession), true, true
+	c.waiting = &waiting{left: 3}
+	before := u.ring.tail
+	u.received(cqe{tag: tagOf(tagReceive, c), res: 4, flags: cqeBuffer}) // and no cqeMore
+	if c.session != nil || u.conns.used != 0 {
+		t.Error("the connection is not closed")
+	}
+	if asked := u.ring.tail - before; asked != 1 || u.ring.sqes[before].op != opClose {
+		t.Errorf("%d operations, the first is %d; want one that closes the slot", asked, u.ring.sqes[before].op)
+	}
+}
