@@ -98,6 +98,11 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 // may be used, both Unix ms. With limit = now it never runs ahead of the clock. The errors are ErrAhead, ErrWindow and ErrSealed, and
 // leave everything as it was.
 func (s *Snowflake) Take(now, limit int64, n int) (Run, error) {
+	return s.TakeLeaving(now, limit, n, 0)
+}
+
+// TakeLeaving is Take that leaves the last ids of limit's tick to others, leave of them. Where only those are free, the error is ErrAhead.
+func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (Run, error) {
 	for {
 		next := s.next.Load()
 		if next >= sealed {
@@ -120,7 +125,14 @@ func (s *Snowflake) Take(now, limit int64, n int) (Run, error) {
 		} else if tick >= s.end.Load() {
 			return Run{}, ErrWindow
 		}
-		got := min(uint64(max(n, 1)), s.seqMask-first&s.seqMask+1)
+		free := s.seqMask - first&s.seqMask + 1
+		if leave != 0 && s.epoch+int64(tick+1)*s.unit > limit {
+			if free <= leave {
+				return Run{}, ErrAhead
+			}
+			free -= leave
+		}
+		got := min(uint64(max(n, 1)), free)
 		if s.next.CompareAndSwap(next, first+got) {
 			id := tick<<s.high | (first&s.seqMask)<<s.low | s.worker
 			return Run{First: id, Stride: 1 << s.low, N: int(got)}, nil

@@ -411,3 +411,28 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// Only the tick of the limit is not used up: neither the ones before it nor the present, where it is not that tick.
+func TestTakeLeavingLeavesTheEndOfTheLastTick(t *testing.T) {
+	l := Katsubushi()
+	l.Unit = 10
+	lo := l.Epoch + 1000
+	s, err := NewSnowflake(Options{Layout: l, Worker: 1, Lo: lo, Hi: lo + 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		now, limit int64 // ms of the window
+		want       int   // ids of the run, 0 = ErrAhead
+	}{
+		{0, 19, 4000}, {0, 19, 96}, {5, 19, 3096}, {9, 19, 0}, {10, 19, 0}, {10, 20, 1000}, {10, 20, 3096}, {10, 29, 0}, {35, 35, 3096}, {35, 39, 0},
+	} {
+		r, err := s.TakeLeaving(lo+c.now, lo+c.limit, 4000, 1000)
+		if r.N != c.want || (c.want == 0) != errors.Is(err, ErrAhead) {
+			t.Errorf("%d: now %d, limit %d: %d ids, %v", i, c.now, c.limit, r.N, err)
+		}
+	}
+	if r, err := s.Take(lo+39, lo+39, 4000); r.N != 1000 || err != nil {
+		t.Errorf("what was left: %d ids, %v", r.N, err)
+	}
+}

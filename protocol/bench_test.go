@@ -10,7 +10,7 @@ import (
 type counting struct{ next, stride uint64 }
 
 func (*counting) Source([]byte) int { return 0 }
-func (c *counting) Mint(_ int64, _, n int) (first, stride uint64, got int, err error) {
+func (c *counting) Mint(_ int64, _, n int, _ bool) (first, stride uint64, got int, err error) {
 	first = c.next
 	c.next += uint64(n) * c.stride
 	return first, c.stride, n, nil

@@ -30,9 +30,9 @@ func (f *fake) Source(key []byte) int {
 	return 0
 }
 
-func (f *fake) Mint(_ int64, source, n int) (first, stride uint64, got int, err error) {
+func (f *fake) Mint(_ int64, source, n int, bulk bool) (first, stride uint64, got int, err error) {
 	if f.logged {
-		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source))
+		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source)+map[bool]string{true: " bulk"}[bulk])
 	}
 	if f.refusal != nil {
 		return 0, 0, 0, f.refusal

@@ -2,7 +2,8 @@
 // goroutine.
 //
 // The guarantee: what a Session answers depends only on the bytes it was fed and on what its Handler says, never on how the bytes were
-// cut into Feeds; and no length that a client claims is ever allocated or believed. What is not promised: that it stores anything.
+// cut into Feeds; and no length that a client claims is ever allocated or believed. What is not promised: that it stores anything, and
+// that the Handler is told the same of bulk however the bytes were cut.
 //
 // docs/PROTOCOL.md says what every input is answered.
 package protocol
@@ -17,9 +18,10 @@ import (
 type Handler interface {
 	// Source tells which generator answers a key; 0 is the default. Neighbouring keys of one source share a Mint. key is not kept.
 	Source(key []byte) int
-	// Mint issues between 1 and n ids of a source: first, first+stride, ..., got of them. now is Unix ms. An error's text goes to
-	// the client, on one line, as the reason of a SERVER_ERROR; it means that nothing was issued.
-	Mint(now int64, source, n int) (first, stride uint64, got int, err error)
+	// Mint issues between 1 and n ids of a source: first, first+stride, ..., got of them. now is Unix ms. bulk says that the client
+	// asks for many at once: for several keys in one command, or for more than SingleGets in one Feed. An error's text goes to the
+	// client, on one line, as the reason of a SERVER_ERROR; it means that nothing was issued.
+	Mint(now int64, source, n int, bulk bool) (first, stride uint64, got int, err error)
 	// Stats calls emit for every line of a statistics group ("" is the general one) and reports whether the group exists. group is
 	// lower-case and valid during the call only. Groups that are always empty (conns, sizes) are not asked for.
 	Stats(group []byte, emit func(name, value string)) bool
@@ -75,5 +77,6 @@ const (
 	MaxGetLine = 1 << 20  // bytes of a get, gets, gat or gats line, LF included
 	MaxBody    = 1 << 20  // bytes of a value that a storage command may send; it is swallowed, never stored
 	MaxReason  = 256      // bytes of an error's reason that a client is sent
+	SingleGets = 4        // gets of one key that a Feed asks for before it calls them bulk
 	ReplyChunk = 64 << 10 // Feed stops once it has replied this many bytes; one Feed stays under 2*ReplyChunk, statistics apart
 )

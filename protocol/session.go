@@ -36,6 +36,7 @@ type turn struct {
 	now int64
 	out []byte
 	tally
+	singles int // ids asked for one at a time
 }
 
 // Feed consumes the first n bytes of in, appends its reply to out and returns the result; it keeps neither slice. now is the present,

@@ -131,8 +131,39 @@ func TestOneMintForAllKeysOfASource(t *testing.T) {
 	f := newFake()
 	f.logged, f.most = true, 3
 	answerTo(t, newSession(f), []byte("get a:1 a:2 x y z z z a:3\r\n"))
-	if got := strings.Join(f.log, " "); got != "2*1 5*0 2*0 1*1" {
+	if got := strings.Join(f.log, " "); got != "2*1 bulk 5*0 bulk 2*0 bulk 1*1 bulk" {
 		t.Error(got)
+	}
+}
+
+// What is bulk may be refused while a single id is not. A client that asks for one id at a time is not bulk, however it asks.
+func TestWhatIsBulk(t *testing.T) {
+	one, many := " 1*0", " 1*0 bulk"
+	for _, c := range []struct{ name, in, want string }{
+		{"one command of each kind", "get k\r\ngets k\r\ngat 0 k\r\nmg k v\r\n", strings.Repeat(one, 4)},
+		{"a line of two keys", "get k l\r\n", " 2*0 bulk"},
+		{"single gets in a row", strings.Repeat("get k\r\n", 6), strings.Repeat(one, SingleGets) + many + many},
+		{"meta gets in a row", strings.Repeat("mg k v\r\n", 6), strings.Repeat(one, SingleGets) + many + many},
+		{"binary quiet gets", string(bytes.Repeat(frameOf(0x09, "", "k", ""), 6)), strings.Repeat(one, SingleGets) + many + many},
+		{"a single get behind a line of two keys", "get k l\r\nget k\r\n", " 2*0 bulk" + one},
+	} {
+		f := newFake()
+		f.logged = true
+		s := newSession(f)
+		if n, _, err := s.Feed(0, []byte(c.in), nil); n != len(c.in) || err != nil {
+			t.Fatal(c.name, n, err)
+		}
+		if got := " " + strings.Join(f.log, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	f := newFake()
+	f.logged = true
+	for s := newSession(f); len(f.log) < 2*SingleGets; {
+		s.Feed(0, []byte("get k\r\n"), nil)
+	}
+	if got := strings.Join(f.log, " "); strings.Contains(got, "bulk") {
+		t.Errorf("gets of a Feed each: %s", got)
 	}
 }
 
@@ -197,4 +228,4 @@ type refuser struct {
 	why error
 }
 
-func (r refuser) Mint(int64, int, int) (uint64, uint64, int, error) { return 0, 0, 0, r.why }
+func (r refuser) Mint(int64, int, int, bool) (uint64, uint64, int, error) { return 0, 0, 0, r.why }

@@ -8,7 +8,8 @@ import (
 // issue gets one id for a key. The error's text is for the client.
 func (s *Session) issue(t *turn, key []byte) (id uint64, err error) {
 	h := s.config.Handler
-	if id, _, _, err = h.Mint(t.now, h.Source(key), 1); err != nil {
+	t.singles++
+	if id, _, _, err = h.Mint(t.now, h.Source(key), 1, t.singles > SingleGets); err != nil {
 		t.add(Refused, 1)
 	} else {
 		t.add(IDs, 1)
@@ -43,12 +44,13 @@ func (s *Session) span(text []byte, room int) (k span, valid bool) {
 	return k, valid
 }
 
-// values issues ids and answers the keys of a span with them; sent says how many, all unless issuing failed.
+// values issues ids and answers the keys of a span with them; sent says how many, all unless issuing failed. They are bulk even where
+// one key is left: the line had several.
 func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err error) {
 	out := slices.Grow(t.out, k.size)
 	end := 0
 	for sent < k.n {
-		first, stride, n, err := s.config.Handler.Mint(t.now, k.source, k.n-sent)
+		first, stride, n, err := s.config.Handler.Mint(t.now, k.source, k.n-sent, true)
 		if err != nil {
 			t.out = out
 			return sent, err

@@ -90,7 +90,7 @@ func (d *Daemon) mint(n int) ([]uint64, error) {
 	h := d.issuer.Handler(0)
 	ids := make([]uint64, 0, n)
 	for len(ids) < n {
-		first, stride, got, err := h.Mint(d.clock.Now(), 0, n-len(ids))
+		first, stride, got, err := h.Mint(d.clock.Now(), 0, n-len(ids), n > 1)
 		if err != nil {
 			return nil, err
 		}

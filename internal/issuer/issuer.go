@@ -2,6 +2,9 @@
 //
 // The guarantee: Mint returns ids that a Snowflake issued, or an error and nothing. It waits at most MaxWait. What is not promised:
 // an order between the ids of different lanes, other than that none lies further ahead of the clock than the run-ahead.
+//
+// Who asks for many ids at once must not take the last ones from those who ask for one: what is bulk leaves a part of what may be issued
+// to single ids, see Issuer.takeBulk.
 package issuer
 
 import (
@@ -18,6 +21,10 @@ const never = time.Duration(math.MaxInt64)
 
 // MaxWait is how long a Mint sleeps for the next tick when every lane is exhausted; a longer shortfall is refused at once.
 const MaxWait = 2 * time.Millisecond
+
+// maxHold is the most that bulk keeps away from a window's end. Every store extends windows earlier than that before the run-ahead reaches
+// the end, so bulk notices only where an extension is late.
+const maxHold = 250 * time.Millisecond
 
 // A Reason is a class of refusals, as metrics count them.
 type Reason int
@@ -61,7 +68,9 @@ type Config struct {
 // Lanes are counted from 0; a number that is too large panics.
 type Issuer struct {
 	c        Config
-	runAhead int64
+	runAhead int64  // ms
+	leave    uint64 // ids of the last tick in reach that bulk leaves
+	hold     int64  // ms of a window's end that bulk does not run ahead into
 	lanes    []lane
 	refused  [NumReasons]atomic.Uint64
 	before   atomic.Int64 // the latest position of the generators that were replaced, Unix ms
@@ -75,7 +84,11 @@ type lane struct {
 
 // New makes an issuer whose lanes are all empty.
 func New(c Config) *Issuer {
-	return &Issuer{c: c, runAhead: c.RunAhead.Milliseconds(), lanes: make([]lane, c.Lanes)}
+	return &Issuer{
+		c: c, runAhead: c.RunAhead.Milliseconds(), lanes: make([]lane, c.Lanes),
+		leave: (c.Layout.MaxSequence() + 1) / 4,
+		hold:  min(c.RunAhead/4, maxHold).Milliseconds(),
+	}
 }
 
 // Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it into a lane in place of the one
@@ -139,7 +152,7 @@ func (is *Issuer) Ready(now int64) error {
 			return nil
 		}
 	}
-	if r, wait := is.why(now, 0); wait > MaxWait {
+	if r, wait := is.why(now, 0, false); wait > MaxWait {
 		return r
 	}
 	return nil
@@ -147,12 +160,13 @@ func (is *Issuer) Ready(now int64) error {
 
 // A Handler mints for one event loop, whose home lane it knows. It is what the protocols call; safe for any number of goroutines.
 type Handler struct {
-	is   *Issuer
-	home int
+	is    *Issuer
+	home  int
+	tired [2]atomic.Int64 // the turn in which a Mint last slept in vain, Unix ms: of single ids, of bulk
 }
 
 // Handler makes the handler of a loop.
-func (is *Issuer) Handler(loop int) *Handler { return &Handler{is, loop % len(is.lanes)} }
+func (is *Issuer) Handler(loop int) *Handler { return &Handler{is: is, home: loop % len(is.lanes)} }
 
 // Source tells which generator answers a key. There is one kind of id, so all keys are alike.
 func (h *Handler) Source(key []byte) int { return 0 }
@@ -162,33 +176,59 @@ func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
 	return h.is.c.Stats(group, emit)
 }
 
-// Mint issues between 1 and n ids: first, first+stride, ..., got of them. now is Unix ms. The error is a *Refusal.
-func (h *Handler) Mint(now int64, _, n int) (first, stride uint64, got int, err error) {
-	run, ok := h.take(now, n)
-	if !ok { // the clock was read when the loop's turn began, which may be a while ago
-		now = h.is.c.Now()
-		run, ok = h.take(now, n)
-	}
-	for waited := time.Duration(0); !ok; {
-		refusal, wait := h.is.why(now, h.home)
-		if waited += wait; waited > MaxWait {
-			h.is.refused[refusal.Reason].Add(1)
-			return 0, 0, 0, refusal
+// Mint issues between 1 and n ids: first, first+stride, ..., got of them. now is the moment at which the loop's turn began, Unix ms. What
+// is bulk is refused first. The error is a *Refusal.
+func (h *Handler) Mint(now int64, _, n int, bulk bool) (first, stride uint64, got int, err error) {
+	run, ok := h.take(now, n, bulk)
+	if !ok {
+		if run, err = h.insist(now, n, bulk); err != nil {
+			return 0, 0, 0, err
 		}
-		h.is.c.Sleep(wait)
-		now = h.is.c.Now()
-		run, ok = h.take(now, n)
 	}
 	return run.First, run.Stride, run.N, nil
 }
 
+// insist tries with the present, since the turn may have begun a while ago, and sleeps for the next tick if that is near. A sleep stops
+// the whole loop: after one in vain, nothing else of its kind sleeps in this turn.
+func (h *Handler) insist(turn int64, n int, bulk bool) (generator.Run, error) {
+	tired := &h.tired[0]
+	if bulk {
+		tired = &h.tired[1]
+	}
+	for waited := time.Duration(0); ; {
+		now := h.is.c.Now()
+		if run, ok := h.take(now, n, bulk); ok {
+			return run, nil
+		}
+		refusal, wait := h.is.why(now, h.home, bulk)
+		if h.is.c.Now() > now { // this thread was stopped since, and others went on with a later clock
+			continue
+		}
+		if wait > MaxWait-waited || tired.Load() == turn {
+			if waited > 0 {
+				tired.Store(turn)
+			}
+			h.is.refused[refusal.Reason].Add(1)
+			return generator.Run{}, refusal
+		}
+		waited += wait
+		h.is.c.Sleep(wait)
+	}
+}
+
 // take tries the home lane at the present, then the other lanes at the present, then each of them ahead of the clock.
-func (h *Handler) take(now int64, n int) (generator.Run, bool) {
+func (h *Handler) take(now int64, n int, bulk bool) (run generator.Run, ok bool) {
 	lanes := h.is.lanes
 	for _, limit := range [2]int64{now, now + h.is.runAhead} {
 		for i, k := 0, h.home; i < len(lanes); i++ {
 			if g := lanes[k].generator.Load(); g != nil {
-				if run, err := g.Take(now, limit, n); err == nil {
+				var err error
+				if bulk {
+					run, err = h.is.takeBulk(g, now, limit, n)
+				} else {
+					run, err = g.Take(now, limit, n)
+				}
+				if err == nil {
 					return run, true
 				}
 			}
@@ -200,15 +240,27 @@ func (h *Handler) take(now int64, n int) (generator.Run, bool) {
 	return generator.Run{}, false
 }
 
+// takeBulk takes from a lane so that single ids find some too. Of the last tick that it may use it leaves a quarter: when the clock goes
+// on, the next tick is the last one, and single ids have a quarter of that. What is left behind is not lost, unless the run-ahead is shorter
+// than a tick. And bulk does not run ahead into the end of a window: where an extension is late, single ids have that.
+func (is *Issuer) takeBulk(g *generator.Snowflake, now, limit int64, n int) (generator.Run, error) {
+	return g.TakeLeaving(now, min(limit, is.bulkLimit(g, now)), n, is.leave)
+}
+
+// bulkLimit is the last moment whose tick bulk may use, Unix ms; now at least.
+func (is *Issuer) bulkLimit(g *generator.Snowflake, now int64) int64 {
+	return max(now, min(now+is.runAhead, g.End()-is.hold))
+}
+
 // why explains why no lane issues at now, in the words of the lane that is nearest to issuing, and says how long that one needs.
-func (is *Issuer) why(now int64, home int) (*Refusal, time.Duration) {
+func (is *Issuer) why(now int64, home int, bulk bool) (*Refusal, time.Duration) {
 	best, wait := &Refusal{NoWorkerID, "no worker id yet"}, never
 	for i := range is.lanes {
 		g := is.Generator((home + i) % len(is.lanes))
 		if g == nil {
 			continue
 		}
-		r, w := is.explain(g, now)
+		r, w := is.explain(g, now, bulk)
 		if r != nil && (w < wait || best.Reason == NoWorkerID) {
 			best, wait = r, w
 		}
@@ -216,10 +268,12 @@ func (is *Issuer) why(now int64, home int) (*Refusal, time.Duration) {
 	return best, wait
 }
 
-func (is *Issuer) explain(g *generator.Snowflake, now int64) (*Refusal, time.Duration) {
+func (is *Issuer) explain(g *generator.Snowflake, now int64, bulk bool) (*Refusal, time.Duration) {
 	l := is.c.Layout
 	err := g.Check(now, now+is.runAhead)
 	switch {
+	case err == nil && bulk: // what there is, is left to single ids
+		return &Refusal{RateExceeded, "id rate exceeded"}, is.bulkWait(g, now)
 	case err == nil: // it has become ready since
 		return &Refusal{RateExceeded, "id rate exceeded"}, time.Millisecond
 	case errors.Is(err, generator.ErrSealed):
@@ -236,6 +290,15 @@ func (is *Issuer) explain(g *generator.Snowflake, now int64) (*Refusal, time.Dur
 		return &Refusal{RateExceeded, "id rate exceeded"}, wait
 	}
 	return &Refusal{ClockBehind, "clock " + ago(g.Position()-now) + " behind the last id"}, wait
+}
+
+// bulkWait is how long it takes until the last tick that bulk may use is another one.
+func (is *Issuer) bulkWait(g *generator.Snowflake, now int64) time.Duration {
+	l, last := is.c.Layout, is.bulkLimit(g, now)
+	if now < last && last < now+is.runAhead { // the window's end, which an extension moves
+		return never
+	}
+	return time.Duration(l.Unit-(last-l.Epoch)%l.Unit) * time.Millisecond
 }
 
 // ago writes a length of time the way a person would say it: 3.2s, 12s, 5m0s.

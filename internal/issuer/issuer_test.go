@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"math"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func (b *testbed) publish(t *testing.T, lane int, worker uint64, lo, hi int64) *
 
 func (b *testbed) mint(t *testing.T, h *Handler, n int) (first uint64, got int) {
 	t.Helper()
-	first, _, got, err := h.Mint(b.now, 0, n)
+	first, _, got, err := h.Mint(b.now, 0, n, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestTheClockIsReadAgainBeforeRefusing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.now += 2
-	if _, _, _, err := b.Handler(0).Mint(turn, 0, 1); err != nil {
+	if _, _, _, err := b.Handler(0).Mint(turn, 0, 1, false); err != nil {
 		t.Fatal(err)
 	}
 	if b.slept != 0 {
@@ -169,7 +170,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newTestbed(1, time.Second, c.layout)
 			c.set(t, b)
-			_, _, _, err := b.Handler(0).Mint(b.now, 0, 1)
+			_, _, _, err := b.Handler(0).Mint(b.now, 0, 1, false)
 			if r, ok := err.(*Refusal); !ok || *r != c.want {
 				t.Fatalf("%v, want %q", err, c.want.Text)
 			}
@@ -211,7 +212,7 @@ func TestManyHandlersNeverShareAnID(t *testing.T) {
 			h := b.Handler(loop)
 			var ids []uint64
 			for i := range 2000 {
-				first, stride, got, err := h.Mint(start, 0, 1+i%7)
+				first, stride, got, err := h.Mint(start, 0, 1+i%7, i%7 > 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -265,7 +266,26 @@ func TestALaneIsExtendedAndSealed(t *testing.T) {
 	if last := b.Seal(0); last != start || b.Position() != start {
 		t.Errorf("sealed at %d, position %d, want %d", last, b.Position(), start)
 	}
-	if _, _, _, err := b.Handler(0).Mint(b.now, 0, 1); err == nil {
+	if _, _, _, err := b.Handler(0).Mint(b.now, 0, 1, false); err == nil {
 		t.Error("an id after Seal")
+	}
+}
+
+// The clock stands still and the run-ahead has no end, as in the generator's benchmarks. ns/op is per Mint.
+func BenchmarkMint(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			bed := newTestbed(1, 1<<39*time.Millisecond, generator.Katsubushi())
+			if err := bed.Publish(0, 1, start-1000, math.MaxInt64); err != nil {
+				b.Fatal(err)
+			}
+			h := bed.Handler(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, _, err := h.Mint(start, 0, n, n > 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -225,7 +225,7 @@ func (d *daemon) serve() {
 	}
 	for range calls {
 		w.Requests++
-		first, stride, got, err := d.home.Mint(now, 0, n)
+		first, stride, got, err := d.home.Mint(now, 0, n, n > 1)
 		if err != nil {
 			if d.served && !isRate(err) { // being asked for more than there is is nobody's fault
 				w.Refused++

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+)
+
+// TestGreedyClientsTakeNothingFromAPoliteOne: eight connections ask for as much as the layout has, in lines of a hundred keys without waiting for the
+// answers. A client that asks for one id after the other gets each. The layout is one that they can exhaust on a busy machine, too.
+func TestGreedyClientsTakeNothingFromAPoliteOne(t *testing.T) {
+	small := generator.Katsubushi()
+	small.SequenceBits, small.WorkerBits = 8, 14
+	for _, engine := range engines() {
+		t.Run(engine, func(t *testing.T) {
+			requests := 100 // a loop sleeps for its greedy clients
+			if engine == "net" {
+				requests = 2000
+			}
+			_, address := run(t, func(c *Config) {
+				c.Layout, c.MaxRunAhead, c.Engine, c.Loops = small, 50*time.Millisecond, engine, 2
+			})
+			var greedy sync.WaitGroup
+			exhausted := make(chan struct{}) // some of them were refused
+			var once sync.Once
+			var conns []net.Conn
+			for range 8 {
+				c := dial(t, address)
+				conns = append(conns, c)
+				greedy.Go(func() {
+					many := strings.Repeat("get"+strings.Repeat(" k", 100)+"\r\n", 20)
+					for {
+						if _, err := io.WriteString(c, many); err != nil {
+							return
+						}
+					}
+				})
+				greedy.Go(func() {
+					for r := bufio.NewReader(c); ; {
+						line, err := r.ReadString('\n')
+						if err != nil {
+							return
+						}
+						if strings.HasPrefix(line, "SERVER_ERROR") {
+							once.Do(func() { close(exhausted) })
+						}
+					}
+				})
+			}
+			defer greedy.Wait()
+			defer func() {
+				for _, c := range conns {
+					c.Close()
+				}
+			}()
+			select {
+			case <-exhausted:
+			case <-time.After(patience):
+				t.Fatal("the greedy clients were refused nothing")
+			}
+			polite := dial(t, address)
+			r := bufio.NewReader(polite)
+			for i := range requests {
+				io.WriteString(polite, "get id\r\n")
+				for line := ""; line != "END\r\n"; {
+					var err error
+					if line, err = r.ReadString('\n'); err != nil || strings.HasPrefix(line, "SERVER_ERROR") {
+						t.Fatalf("request %d: %q, %v", i, line, err)
+					}
+				}
+			}
+		})
+	}
+}
