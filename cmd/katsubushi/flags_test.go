@@ -204,6 +204,13 @@ func TestProblemsOfLeasesAreToldByTheirFlags(t *testing.T) {
 	for _, c := range []struct{ args, env, want []string }{
 		{[]string{url, "-lease", "5s", "-redis-replicas", "-1", "-lanes=9", "-min-worker-id=3", "-max-worker-id=4"}, nil,
 			[]string{"-lease: 5s is too short", "-redis-replicas: -1: ", "-lanes: 9: more than there are worker ids from 3 to 4"}},
+		{[]string{"-redis=redis://u:hush@h/0", "-redis-password-file=/none", "-lease=5s"}, nil,
+			[]string{"-redis-password-file: there is a password in the URL too", "-redis-password-file: stat /none: no such file", "-lease: 5s is too short"}},
+		{[]string{"run", "-server=foo://h", "-expire=5s"}, []string{"KATSUBUSHI_REDIS_PASSWORD_FILE", "/none"},
+			[]string{"-server: ", "KATSUBUSHI_REDIS_PASSWORD_FILE: stat /none: no such file", "-expire: 5s is too short"}},
+		{[]string{"lease", "stats", url, "-redis-password-file=/dev/null", "-lease=5s"}, nil,
+			[]string{"-redis-password-file: /dev/null: no regular file", "-lease: 5s is too short"}},
+		{[]string{"-worker-id=1", "-redis-password-file=/none"}, nil, []string{"-redis-password-file: belongs to -redis, which is not given"}},
 		{[]string{url, "-lease=40s", "-time-unit=33s"}, nil, []string{"-lease: 40s: with ticks of 33s it must be at least 40.666666666s"}},
 		{[]string{url, "-min-worker-id=8"}, []string{"MAX_WORKER_ID", "4"}, []string{"MAX_WORKER_ID: 4: not below the smallest, 8"}},
 		{[]string{url, "-max-skew", "0"}, []string{"KATSUBUSHI_LEASE", "0s"}, []string{"-max-skew=0: more than 0", "KATSUBUSHI_LEASE=0s: more than 0"}},

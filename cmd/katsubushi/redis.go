@@ -14,6 +14,8 @@ func redisSettings() []setting {
 	return []setting{
 		{name: "redis", bare: true, field: "Redis.URL", set: text(func(o *options) *string { return &o.Redis.URL }),
 			help: "lease worker ids from the Redis at this `URL`: redis, rediss, rediscluster, redisclusters or redis+sentinel; ?ns=NAME names the pool, default " + redis.DefaultNamespace},
+		{name: "redis-password-file", field: "Redis.PasswordFile", set: text(func(o *options) *string { return &o.Redis.PasswordFile }),
+			help: "`file` with the password, instead of one in the URL: readable by its owner only, and read again for every connection"},
 		{name: "min-worker-id", bare: true, def: "1", field: "Redis.Min", set: workerID(func(o *options) *uint64 { return &o.Redis.Min }),
 			help: "smallest worker `id` to lease"},
 		{name: "max-worker-id", bare: true, field: "Redis.Max", set: workerID(func(o *options) *uint64 { return &o.Redis.Max }),

@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/internal/redistest"
 	"github.com/katsubushi/katsubushi/internal/selfsigned"
 )
 
@@ -135,5 +137,59 @@ func TestProcessAuthentication(t *testing.T) {
 	await(t, "the users are reloaded", func() bool { return p.entry("reloaded") != nil })
 	if got := login("changed"); got != "CLIENT_ERROR STORED VALUE " {
 		t.Error(got)
+	}
+}
+
+// TestProcessRedisPasswordFile: the daemon, lease and run log in with what is in the file, and tell nobody.
+func TestProcessRedisPasswordFile(t *testing.T) {
+	t.Parallel()
+	const password = "hush-7f3a"
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "katsubushi", "on", ">"+password, "~*", "+@all")
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := append([]string{"-redis", "redis://katsubushi@" + server.Addr() + "/0", "-redis-password-file", file}, shortLease...)
+	told := map[string]string{}
+	command := func(what string, args ...string) {
+		t.Helper()
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		if told[what] = string(out); err != nil {
+			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+	}
+	command("lease init", append([]string{"lease", "init", "-how", "new"}, flags...)...)
+	p := start(t, append(flags, "-http-port", freePort(t))...)
+	command("lease list", append([]string{"lease", "list"}, flags...)...)
+	command("run", append(append([]string{"run"}, flags...), "-log-level", "debug", "--", "true")...)
+	for _, path := range []string{"/stats", "/metrics", "/readyz"} {
+		r, err := http.Get("http://" + p.http + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		told[path] = string(b)
+	}
+	wrong := password + "-old"
+	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("CLIENT", "KILL", "USER", "katsubushi")
+	await(t, "the daemon is not let in", func() bool { return strings.Contains(p.logged(), "WRONGPASS") })
+	out, err := exec.Command(binary, append([]string{"lease", "list"}, flags...)...).CombinedOutput()
+	if told["lease list, refused"] = string(out); err == nil {
+		t.Error("lease list with a wrong password")
+	}
+	told["log"] = p.logged()
+	for _, of := range []string{"cmdline", "environ"} {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Process.Pid, of)) // where there is such a thing
+		told[of] = string(b)
+	}
+	for what, text := range told {
+		if strings.Contains(text, password) {
+			t.Errorf("%s tells the password: %s", what, text)
+		}
 	}
 }

@@ -26,6 +26,7 @@ var rules = []rule{
 	{"generator", nil, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"workerid", nil, "the lease machine decides; generators are published through a callback"},
 	{"workerid/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
+	{"workerid/redis", []string{"internal/secretfile", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
 	{"workerid/*", []string{"workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"generator"}, "it chooses among generators and knows no grammars, sockets or leases"},

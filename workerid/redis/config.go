@@ -1,12 +1,16 @@
 package redis
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
+	"github.com/katsubushi/katsubushi/internal/secretfile"
 	"github.com/katsubushi/katsubushi/workerid/redis/script"
 )
 
@@ -32,6 +36,11 @@ type Config struct {
 	//
 	// Sentinels' own credentials are sentinel_username and sentinel_password in the query; go-redis's options may stand there too.
 	URL string
+
+	// PasswordFile holds the password of the data servers, when it is not in the URL; its user is. A newline at its end is not part of it.
+	// It is read for every connection, so a new password needs no restart. Empty: the URL says it all. See package secretfile on
+	// permissions.
+	PasswordFile string
 
 	// Layout says what ids look like, without spaces. Together with Lease, Min and Max it is the fingerprint of the pool: all
 	// daemons that share it must have the same one, since ids of others could equal theirs.
@@ -96,6 +105,46 @@ func (c *Config) defaults() {
 	}
 }
 
+// target is where the pool is, and how to log in.
+func (c Config) target() (target, error) {
+	t, err := parseURL(c.URL)
+	if err != nil || c.PasswordFile == "" {
+		return t, err
+	}
+	if t.options.Password != "" {
+		return target{}, errors.New("redis: there is a password in the URL and in a file")
+	}
+	user, file := t.options.Username, c.PasswordFile
+	t.options.CredentialsProviderContext = func(context.Context) (string, string, error) {
+		password, err := readPassword(file)
+		return user, password, err
+	}
+	return t, nil
+}
+
+const maxPassword = 4096 // bytes
+
+// readPassword reads a file with a password in it.
+func readPassword(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: no regular file, and it is read for every connection", path)
+	}
+	text, err := secretfile.Read(path, maxPassword+len("\r\n"))
+	if err != nil {
+		return "", err
+	}
+	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
+	switch {
+	case len(text) == 0:
+		return "", fmt.Errorf("%s: no password is in it", path)
+	case len(text) > maxPassword:
+		return "", fmt.Errorf("%s: larger than %d bytes", path, maxPassword)
+	}
+	return string(text), nil
+}
+
 // A SettingError is one thing that is wrong with a Config.
 type SettingError struct {
 	Field string // of Config
@@ -112,8 +161,17 @@ func (c Config) Problems() []*SettingError {
 	wrong := func(field, format string, args ...any) {
 		found = append(found, &SettingError{field, fmt.Errorf(format, args...)})
 	}
-	if _, err := parseURL(c.URL); err != nil {
+	t, err := parseURL(c.URL)
+	if err != nil {
 		wrong("URL", "%w", err)
+	}
+	if c.PasswordFile != "" {
+		if t.options.Password != "" {
+			wrong("PasswordFile", "there is a password in the URL too: one of the two is allowed")
+		}
+		if _, err := readPassword(c.PasswordFile); err != nil {
+			wrong("PasswordFile", "%w", err)
+		}
 	}
 	switch {
 	case c.Min > c.Max:

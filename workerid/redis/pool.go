@@ -23,7 +23,7 @@ type Pool struct {
 // OpenPool makes a Pool. It does not connect. Only Config's URL is needed, except for Init, which takes what a Store takes.
 func OpenPool(c Config) (*Pool, error) {
 	c.defaults()
-	t, err := parseURL(c.URL)
+	t, err := c.target()
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func Open(c Config) (*Store, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	t, err := parseURL(c.URL)
+	t, err := c.target()
 	if err != nil {
 		return nil, err
 	}
