@@ -18,18 +18,21 @@ const stateUsage = `usage:
   katsubushi state adopt -state-dir DIR -worker-id N              take over a file that was written on another machine, which has
                                                                   stopped for good
   katsubushi state reset -state-dir DIR -worker-id N -mark TIME   make a new file: ids are issued above TIME only. They repeat if any
-                                                                  were issued above it. TIME is now, Unix ms or 2015-01-01T00:00:00Z`
+                         [-force]                                 were issued above it, so a file that can be read and says that there
+                                                                  may be some is replaced with -force only. TIME is now, Unix ms or
+                                                                  2015-01-01T00:00:00Z`
 
 // state looks at and mends the files in which the windows of worker ids given by hand are recorded.
 func state(args []string, env variables, stdout, stderr io.Writer) int {
 	var verb, mark string
-	var asJSON bool
+	var asJSON, force bool
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
 	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&mark, "mark", "", "")
+		fs.BoolVar(&force, "force", false, "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, stateUsage)
@@ -58,11 +61,23 @@ func state(args []string, env variables, stdout, stderr io.Writer) int {
 	default:
 		problem("state %s: show, adopt and reset are there", verb)
 	}
+	if force && verb != "reset" {
+		problem("-force: only reset has it")
+	}
 	if err := errors.Join(p.problems...); err != nil {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, stateUsage)
 		return exitUsage
 	}
-	infos, err := p.changeState(verb, at)
+	infos, err := p.changeState(verb, at, false)
+	var lowered *static.LoweredError
+	switch {
+	case !errors.As(err, &lowered):
+	case force:
+		fmt.Fprintf(stderr, "-force: %v\n", lowered)
+		infos, err = p.changeState(verb, at, true)
+	default:
+		err = fmt.Errorf("%w. Take a later -mark; with -force it is set back by %v", err, lowered.By())
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitFailure
@@ -70,7 +85,7 @@ func state(args []string, env variables, stdout, stderr io.Writer) int {
 	return printStates(infos, asJSON, stdout)
 }
 
-func (p *parsed) changeState(verb string, mark time.Time) ([]static.Info, error) {
+func (p *parsed) changeState(verb string, mark time.Time, force bool) ([]static.Info, error) {
 	var info static.Info
 	var err error
 	switch verb {
@@ -79,7 +94,7 @@ func (p *parsed) changeState(verb string, mark time.Time) ([]static.Info, error)
 	case "adopt":
 		info, err = static.Adopt(p.StateDir, p.WorkerIDs[0], time.Now().UnixMilli())
 	case "reset":
-		info, err = static.Reset(p.StateDir, p.WorkerIDs[0], mark.UnixMilli(), p.Layout.Fingerprint())
+		info, err = static.Reset(p.StateDir, p.WorkerIDs[0], mark.UnixMilli(), p.Layout.Fingerprint(), force)
 	}
 	return []static.Info{info}, err
 }

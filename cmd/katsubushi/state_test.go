@@ -88,6 +88,7 @@ func TestStateIsUsedRightly(t *testing.T) {
 		{[]string{"reset", "-worker-id", "1,2", "-mark", "now"}, "-worker-id: one is needed"},
 		{[]string{"reset", "-worker-id", "1"}, "-mark=: now, Unix milliseconds"},
 		{[]string{"show", "all"}, `"all": not a flag`},
+		{[]string{"adopt", "-worker-id", "1", "-force"}, "-force: only reset has it"},
 	} {
 		if code, _, stderr := runState(t.TempDir(), c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)
@@ -98,5 +99,41 @@ func TestStateIsUsedRightly(t *testing.T) {
 	}
 	if code, _, stderr := runState(t.TempDir(), "adopt", "-worker-id", "7"); code != exitFailure || !strings.Contains(stderr, "no state file") {
 		t.Errorf("adopting nothing: exit code %d: %s", code, stderr)
+	}
+}
+
+func TestStateResetLowersAMarkWithForceOnly(t *testing.T) {
+	dir := t.TempDir()
+	reset := func(mark string, more ...string) (int, string) {
+		code, _, stderr := runState(dir, append([]string{"reset", "-worker-id", "7", "-mark", mark}, more...)...)
+		return code, stderr
+	}
+	marked := func() string {
+		_, out, _ := runState(dir, "show", "-json")
+		var s shown
+		if err := json.Unmarshal([]byte(out), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Mark
+	}
+	const later, earlier = "2030-01-01T00:00:03.000Z", "2030-01-01T00:00:00.000Z"
+	if code, stderr := reset(later, "-force"); code != exitOK || stderr != "" { // there is nothing to lower
+		t.Fatal(code, stderr)
+	}
+	const why = "ids may have been issued up to " + later + ", 3s after " + earlier + ": they would come again"
+	if code, stderr := reset(earlier); code != exitFailure || !strings.Contains(stderr, why) || !strings.Contains(stderr, "with -force it is set back by 3s") {
+		t.Error(code, stderr)
+	}
+	if m := marked(); m != later {
+		t.Errorf("refused, and yet the mark is %s", m)
+	}
+	if code, stderr := reset("now"); code != exitFailure || !strings.Contains(stderr, "up to "+later) {
+		t.Error("now:", code, stderr)
+	}
+	if code, stderr := reset(earlier, "-force"); code != exitOK || !strings.Contains(stderr, "-force: the file says that "+why) {
+		t.Error(code, stderr)
+	}
+	if m := marked(); m != earlier {
+		t.Errorf("the mark is %s", m)
 	}
 }

@@ -68,12 +68,30 @@ func Adopt(dir string, worker uint64, now int64) (Info, error) {
 	})
 }
 
-// Reset makes a new state file, or replaces one of whatever content, so that ids are issued above mark, a Unix ms, only. Ids repeat if
-// any were issued above it. ErrInUse if a process uses the file.
-func Reset(dir string, worker uint64, mark int64, fingerprint string) (Info, error) {
+// A LoweredError is Reset's: the file can be read, and ids may have been issued above the new mark. Retry with force, or with a later mark.
+type LoweredError struct {
+	From, To time.Time // the file's mark, and the new one, which is earlier
+}
+
+// By is how far the mark goes back.
+func (e *LoweredError) By() time.Duration { return e.From.Sub(e.To) }
+
+func (e *LoweredError) Error() string {
+	const ms = "2006-01-02T15:04:05.000Z07:00"
+	return fmt.Sprintf("the file says that ids may have been issued up to %s, %v after %s: they would come again",
+		e.From.UTC().Format(ms), e.By(), e.To.UTC().Format(ms))
+}
+
+// Reset makes a new state file, or replaces one of whatever content, so that ids are issued above mark, a Unix ms, only. Ids repeat if any
+// were issued above it: a mark that can be read is lowered with force only, whatever layout it is of, and otherwise the error is a
+// *LoweredError. ErrInUse if a process uses the file.
+func Reset(dir string, worker uint64, mark int64, fingerprint string, force bool) (Info, error) {
 	return rewrite(dir, worker, func(r *record, err error) error {
 		var generation uint64
 		if err == nil {
+			if r.Mark > mark && !force {
+				return &LoweredError{From: time.UnixMilli(r.Mark), To: time.UnixMilli(mark)}
+			}
 			generation = r.Generation
 		}
 		*r = record{Generation: generation, Mark: mark, Fingerprint: fingerprint}

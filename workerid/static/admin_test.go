@@ -111,11 +111,11 @@ func TestReset(t *testing.T) {
 	for what, prepare := range map[string]func(){
 		"none":           func() {},
 		"damaged":        func() { os.WriteFile(path, []byte("rubbish"), 0o600) },
-		"another layout": func() { static.Reset(w.dir, 7, t0, generator.Twitter().Fingerprint()) },
-		"a year ahead":   func() { static.Reset(w.dir, 7, t0+year, fingerprint) },
+		"another layout": func() { static.Reset(w.dir, 7, t0, generator.Twitter().Fingerprint(), true) },
+		"a year ahead":   func() { static.Reset(w.dir, 7, t0+year, fingerprint, true) },
 	} {
 		prepare()
-		info, err := static.Reset(w.dir, 7, t0, fingerprint)
+		info, err := static.Reset(w.dir, 7, t0, fingerprint, true)
 		if err != nil || info.Mark != time.UnixMilli(t0).UTC() || info.Worker != 7 {
 			t.Fatalf("%s: %+v, %v", what, info, err)
 		}
@@ -126,15 +126,61 @@ func TestReset(t *testing.T) {
 		if g := mustAcquire(t, s, one); g.Lo != t0+1 {
 			t.Errorf("%s: %+v", what, g)
 		}
-		if _, err := static.Reset(w.dir, 7, t0, fingerprint); !errors.Is(err, static.ErrInUse) {
+		if _, err := static.Reset(w.dir, 7, t0, fingerprint, true); !errors.Is(err, static.ErrInUse) {
 			t.Errorf("%s: a running daemon's was reset: %v", what, err)
 		}
 		s.Close()
 	}
-	if _, err := static.Reset(w.dir, 7, t0, "with spaces"); err == nil {
+	if _, err := static.Reset(w.dir, 7, t0, "with spaces", true); err == nil {
 		t.Error("a fingerprint with spaces")
 	}
-	if _, err := static.Reset(filepath.Join(w.dir, "nowhere"), 7, t0, fingerprint); err == nil {
+	if _, err := static.Reset(filepath.Join(w.dir, "nowhere"), 7, t0, fingerprint, false); err == nil {
 		t.Error("a directory that is not there")
+	}
+}
+
+// A mark that can be read is not lowered by mistake, by nothing and of no layout.
+func TestResetLowersNoMarkWithoutForce(t *testing.T) {
+	w := newWorld(t)
+	other := generator.Twitter().Fingerprint()
+	for _, old := range []string{fingerprint, other} {
+		if _, err := static.Reset(w.dir, 7, t0, old, true); err != nil {
+			t.Fatal(err)
+		}
+		_, err := static.Reset(w.dir, 7, t0-1500, fingerprint, false)
+		var lowered *static.LoweredError
+		if !errors.As(err, &lowered) || lowered.By() != 1500*time.Millisecond || lowered.From.UnixMilli() != t0 {
+			t.Errorf("%s: %v", old, err)
+		}
+		infos, err := static.Inspect(w.dir)
+		if err != nil || len(infos) != 1 || infos[0].Mark.UnixMilli() != t0 || infos[0].Fingerprint != old {
+			t.Errorf("%s: after a refusal %+v, %v", old, infos, err)
+		}
+		for _, mark := range []int64{t0, t0 + 1} {
+			if _, err := static.Reset(w.dir, 7, mark, fingerprint, false); err != nil {
+				t.Errorf("%s: %d ms later: %v", old, mark-t0, err)
+			}
+		}
+		if info, err := static.Reset(w.dir, 7, t0-1500, fingerprint, true); err != nil || info.Mark.UnixMilli() != t0-1500 {
+			t.Errorf("%s: with force: %+v, %v", old, info, err)
+		}
+	}
+	path := filepath.Join(w.dir, "worker-7.state")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1 // one copy is enough to know the mark
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := static.Reset(w.dir, 7, t0-2000, fingerprint, false); err == nil {
+		t.Error("a mark that one copy has was lowered")
+	}
+	if err := os.WriteFile(path, b[:100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := static.Reset(w.dir, 7, t0-2000, fingerprint, false); err != nil {
+		t.Errorf("a file that cannot be read: %v", err)
 	}
 }

@@ -453,7 +453,7 @@ func TestUnknownMachine(t *testing.T) {
 	s := w.open(t, 7)
 	g := mustAcquire(t, s, one)
 	s.Close()
-	if _, err := static.Reset(w.dir, 7, g.Hi, fingerprint); err != nil {
+	if _, err := static.Reset(w.dir, 7, g.Hi, fingerprint, true); err != nil {
 		t.Fatal(err)
 	}
 	info, err := static.Inspect(w.dir)
