@@ -40,10 +40,10 @@ cross: ## the portable parts, for systems that stand for the others
 WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. What vet says, lint has said.
-unit: ## every test under the race detector; without it the simulation, the bars for memory, and the daemon with each engine
+unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(GO) test -vet=off -race ./...
 	$(GO) test -vet=off -count=1 ./internal/sim
-	$(GO) test -vet=off -count=1 -run TenThousand ./internal/server
+	$(GO) test -vet=off -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server
 	$(MAKE) --no-print-directory -j2 unit-net unit-epoll
 
 unit-net unit-epoll:

@@ -478,7 +478,8 @@ func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
 	port := freePort(t)
 	p := launch(t, "-worker-id", "1", "-epoch", "2060-01-01T00:00:00Z", "-http-port", port)
 	awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", why)
-	if e := p.entry("lease"); e == nil || e["level"] != "WARN" || !strings.HasSuffix(fmt.Sprint(e["reason"]), why) {
+	await(t, "the log says so too", func() bool { return p.entry("lease") != nil }) // it has a way of its own
+	if e := p.entry("lease"); e["level"] != "WARN" || !strings.HasSuffix(fmt.Sprint(e["reason"]), why) {
 		t.Errorf("logged %v", e)
 	}
 	if p.hasExited() {

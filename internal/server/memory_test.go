@@ -60,8 +60,14 @@ func TestNothingIsAllocatedPerRequest(t *testing.T) {
 			for range 20 { // buffers find their size
 				ask()
 			}
-			if n := mallocs(200, ask); n > 100 { // the runtime itself makes a few now and then
-				t.Errorf("%d bytes in, %d out: %d allocations in 200 requests", len(in), test.reply, n)
+			// The runtime itself allocates now and then; and where others keep the loop from its processor, a buffer grows. But one
+			// allocation in every other request is there each time.
+			least := mallocs(200, ask)
+			for try := 0; least > 100 && try < 20; try++ {
+				least = min(least, mallocs(200, ask))
+			}
+			if least > 100 {
+				t.Errorf("%d bytes in, %d out: at least %d allocations in 200 requests", len(in), test.reply, least)
 			}
 			c.Close()
 		}
