@@ -48,6 +48,7 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 				awaitReadyz(t, port, 503, "no worker id yet", why)
 			}
 			await(t, "it tries again", func() bool { return leaseStats(t, port)["lease_acquisitions_failed"].(float64) >= 4 })
+			await(t, "the log says why", func() bool { return len(p.changes(t)) > 0 })
 			if list := p.changes(t); len(list) != 1 {
 				t.Errorf("it should have said so once: %v", list)
 			}

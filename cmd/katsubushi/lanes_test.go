@@ -59,27 +59,23 @@ func (p *process) changes(t *testing.T) []change {
 	return list
 }
 
-// went checks that lane 0 has changed like this, with any number of other changes in between: a busy machine has flaps of its own. Each
-// of want begins as a change is written, up to a * and what its reason contains.
+// went waits until the log says that lane 0 has changed like this, with any number of other changes in between: a busy machine has flaps of
+// its own. Each of want begins as a change is written, up to a * and what its reason contains.
 func (p *process) went(t *testing.T, want ...string) {
 	t.Helper()
-	list := p.changes(t)
-	rest := want
-	for _, c := range list {
-		if len(rest) == 0 {
-			break
+	await(t, fmt.Sprintf("lane 0 changes like this: %q", want), func() bool {
+		rest := want
+		for _, c := range p.changes(t) {
+			begin, contains, _ := strings.Cut(rest[0], "*")
+			if strings.HasPrefix(c.String(), begin) && strings.Contains(c.Reason, contains) {
+				rest = rest[1:]
+			}
+			if len(rest) == 0 {
+				return true
+			}
 		}
-		if begin, contains, _ := strings.Cut(rest[0], "*"); strings.HasPrefix(c.String(), begin) && strings.Contains(c.Reason, contains) {
-			rest = rest[1:]
-		}
-	}
-	if len(rest) > 0 {
-		var b strings.Builder
-		for _, c := range list {
-			fmt.Fprintln(&b, c)
-		}
-		t.Errorf("not %q, after what came before it:\n%s", rest[0], &b)
-	}
+		return false
+	})
 }
 
 // httpGet asks the daemon's HTTP port, which may not be there yet: then the status is 0.
