@@ -23,30 +23,40 @@ const (
 )
 
 // Datagram answers a request that came over UDP: it appends the datagram that is to be sent back to out, or nothing. No reply is longer than
-// MaxDatagram or MaxAmplification times the request; a reason that is, is cut. There is none to a request that has not one line exactly, is one
-// of several datagrams, asks for anything but ids, the version or mn, or whose reply is too long; and none at all if Auth is set, since
+// MaxDatagram or MaxAmplification times the request: one that would be is an error instead, and a reason that is, is cut. There is no reply to what
+// is not one line exactly, is one of several datagrams, or asks for anything but ids, the version or mn; and none at all if Auth is set, since
 // there is no connection that could be trusted. It counts in the Config's Counters, and may be called from any goroutine. It keeps neither slice.
 func (c *Config) Datagram(now int64, in, out []byte) []byte {
 	text, ok := datagramText(in)
-	room := min(MaxDatagram, MaxAmplification*len(in))
-	if !ok || c.Auth != nil || !mayBeAsked(text, room-datagramFrame) {
+	if !ok || c.Auth != nil {
 		return out
 	}
-	begin := len(out)
+	begin, room := len(out), min(MaxDatagram, MaxAmplification*len(in))
+	asked, fits := mayBeAsked(text, room-datagramFrame)
+	if !asked {
+		return out
+	}
 	out = append(out, in[0], in[1], 0, 0, 0, 1, 0, 0)
-	s := Session{config: c, state: line} // no first byte chooses another grammar
-	_, out, _ = s.Feed(now, text, out)
-	size := len(out) - begin
-	switch {
-	case size == datagramFrame:
-		return out[:begin]
-	case size <= room:
-		return out
-	case bytes.HasPrefix(out[begin+datagramFrame:], []byte("SERVER_ERROR ")):
-		return append(out[:begin+room-2], "\r\n"...)
+	body := len(out)
+	if fits {
+		s := Session{config: c, state: line} // no first byte chooses another grammar
+		_, out, _ = s.Feed(now, text, out)
+		if len(out) == body {
+			return out[:begin]
+		}
+		fits = len(out)-begin <= room
 	}
-	return out[:begin]
+	if !fits && !bytes.HasPrefix(out[body:], []byte("SERVER_ERROR ")) {
+		c.Counters.n[TooLong].Add(1)
+		out = append(out[:body], errDatagram...)
+	}
+	if len(out)-begin > room {
+		out = append(out[:begin+room-2], "\r\n"...)
+	}
+	return out
 }
+
+const errDatagram = "SERVER_ERROR reply too long for a datagram\r\n"
 
 // datagramText takes the frame off a request, and tells whether one whole line is all that it holds.
 func datagramText(in []byte) (text []byte, ok bool) {
@@ -58,15 +68,15 @@ func datagramText(in []byte) (text []byte, ok bool) {
 	return text, sequence == 0 && datagrams == 1 && bytes.IndexByte(text, '\n') == len(text)-1
 }
 
-// mayBeAsked tells whether a line asks for something that datagrams may ask for. Keys that the reply cannot have room for are not even looked up:
-// else a few forged bytes could use up many ids.
-func mayBeAsked(text []byte, room int) bool {
+// mayBeAsked tells whether a line asks for something that datagrams may ask for, and whether room bytes may be enough for the reply. Keys for
+// which they cannot be are not even looked up: else a few forged bytes would use up many ids.
+func mayBeAsked(text []byte, room int) (asked, fits bool) {
 	verb, rest, _ := cut(trim(text))
 	switch string(lower(make([]byte, 0, longestVerb), verb)) {
 	case "get", "gets", "gat", "gats":
-		return countKeys(rest)*leastValue <= room
+		return true, countKeys(rest)*leastValue <= room
 	case "mg", "mn", "version":
-		return true
+		return true, true
 	}
-	return false
+	return false, false
 }

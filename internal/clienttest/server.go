@@ -31,7 +31,7 @@ const (
 
 // A daemon is a running server: katsubushi, or with plain memcached.
 type daemon struct {
-	kind   string // "" for the usual one, auth, tls or unix
+	kind   string // "" for the usual one, auth, cluster, tls, udp or unix
 	port   int
 	socket string // of kind unix
 	cert   string // of kind tls: the certificate, which is its own authority
@@ -125,6 +125,8 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 	switch d.kind {
 	case "unix":
 		args = append(args, "-sock", d.socket)
+	case "udp":
+		args = append(args, "-udp-port", strconv.Itoa(d.port))
 	case "tls":
 		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
 			return nil, err
@@ -154,7 +156,9 @@ func plainArguments(d *daemon) ([]string, error) {
 			return nil, err
 		}
 		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")
-	case "auth":
+	case "udp":
+		args = append(args, "-U", strconv.Itoa(d.port))
+	case "auth", "cluster":
 		return nil, errOurs
 	}
 	return args, nil
@@ -206,7 +210,7 @@ func (d *daemon) ask(command string) (string, error) {
 
 // fill stores numbers under the keys that set-ups ask for: Django puts its version in front, base64 is the netcat set-up's.
 func (d *daemon) fill() error {
-	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c"} {
+	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c", "identifier-1", "identifier-2", "identifier-3"} {
 		if answer, err := d.ask(fmt.Sprintf("set %s 0 0 4\r\n%d\r\n", key, 1000+i)); answer != "STORED\r\n" {
 			return fmt.Errorf("storing %s: %q, %w", key, answer, err)
 		}

@@ -19,7 +19,7 @@ type setup struct {
 	shows    string // statistics that must be positive, if not the usual ones
 	lists    string // statistics that must be there and numbers, zero included
 	optional bool   // not to be had from the usual registries everywhere: skipped even if everything is required
-	server   string // the daemon it needs: "" for the usual one, auth, tls or unix
+	server   string // the daemon it needs: "" for the usual one, auth, cluster, tls, udp or unix
 	hint     string // the one line of set-up that a user needs, for docs/CLIENTS.md
 }
 
