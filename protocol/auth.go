@@ -14,19 +14,31 @@ const (
 
 	// maxCredentials bounds a user name and a password together, in bytes: they are the only data that is held until it is complete.
 	maxCredentials = 1024
+
+	mechanismPlain = "plain" // in lower case: its name is case-insensitive
+	maxMechanism   = 32      // bytes of a mechanism's name
 )
 
 // locked tells whether the client still has to say who it is.
 func (s *Session) locked() bool { return s.config.Auth != nil && !s.trusted }
 
-// authenticate checks credentials, and counts those that are wrong.
-func (s *Session) authenticate(t *turn, user, password []byte) bool {
-	if !s.config.Auth(user, password) {
+// authenticate decides an attempt to authenticate; ok = false fails it without a look at the credentials.
+func (s *Session) authenticate(t *turn, user, password []byte, ok bool) bool {
+	t.add(CmdAuth, 1)
+	s.trusted = ok && s.config.Auth(user, password)
+	if !s.trusted {
 		t.add(AuthErrors, 1)
-		return false
+		s.guesses++
 	}
-	s.trusted = true
-	return true
+	return s.trusted
+}
+
+// guessed closes the connection after too many failures, so that guessing costs a new connection every few attempts.
+func (s *Session) guessed() error {
+	if s.guesses >= MaxGuesses {
+		return s.hangUp()
+	}
+	return nil
 }
 
 // handshake answers a line of a client that has not authenticated. Only the start of the handshake is understood.
@@ -69,29 +81,57 @@ func (s *Session) credentials(t *turn, in []byte) (int, error) {
 	if len(in) < n {
 		return 0, nil
 	}
-	t.add(CmdAuth, 1)
 	user, password, found := bytes.Cut(in[:n-2], []byte(" "))
 	switch {
 	case in[n-2] != '\r' || in[n-1] != '\n':
 		t.blame(errAuthEnd)
 	case !found || len(user) == 0 || len(password) == 0:
 		t.blame(errAuthFormat)
-	case s.authenticate(t, user, password):
+	case s.authenticate(t, user, password, true):
 		t.say("STORED\r\n")
 	default:
 		t.say(errAuthFailure)
 	}
 	s.ready()
-	return n, nil
+	return n, s.guessed()
 }
 
-// plain checks a SASL PLAIN message: whom to act as, which we ignore, user, password, with NULs between.
-func (s *Session) plain(t *turn, message []byte) bool {
-	_, rest, _ := bytes.Cut(message, []byte{0})
-	user, password, found := bytes.Cut(rest, []byte{0})
-	if !found {
-		t.add(AuthErrors, 1)
-		return false
+// sasl answers SASL_AUTH and SASL_STEP. There is one mechanism, whose message may come with the second. As in memcached, each
+// ends the login that was, and a step needs an AUTH without a message before it; a step that failed may be repeated.
+func (s *Session) sasl(t *turn, h *header, mechanism, message []byte) error {
+	s.trusted = false
+	ok := s.begun
+	if h.opcode == opSASLAuth {
+		ok = string(lower(make([]byte, 0, len(mechanismPlain)), mechanism)) == mechanismPlain
+		if s.begun = ok && len(message) == 0; s.begun {
+			t.add(CmdOther, 1)
+			t.respond(h, statusAuthContinue, "")
+			return nil
+		}
 	}
-	return s.authenticate(t, user, password)
+	user, password, wellFormed := plain(message)
+	if s.authenticate(t, user, password, ok && wellFormed) {
+		s.begun = false
+		t.respond(h, statusOK, "Authenticated")
+		return nil
+	}
+	t.fail(h, failAuth)
+	return s.guessed()
+}
+
+// saslTooLong fails a login whose message is longer than any user and password, and swallows it.
+func (s *Session) saslTooLong(t *turn, h *header) (int, error) {
+	s.authenticate(t, nil, nil, false)
+	s.begun = s.begun && h.opcode != opSASLAuth
+	t.fail(h, failAuth)
+	s.swallow(int64(h.body))
+	return headerLen, s.guessed()
+}
+
+// plain takes a SASL PLAIN message apart: whom to act as, user, password, with NULs between. Nobody may act as somebody else.
+func plain(message []byte) (user, password []byte, ok bool) {
+	as, rest, _ := bytes.Cut(message, []byte{0})
+	user, password, found := bytes.Cut(rest, []byte{0})
+	ok = found && len(user) > 0 && len(password) > 0 && bytes.IndexByte(password, 0) < 0 && (len(as) == 0 || bytes.Equal(as, user))
+	return user, password, ok
 }

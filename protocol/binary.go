@@ -92,7 +92,7 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 		return len(in), s.protocolError(t, op, &h)
 	case s.locked() && !op.open:
 		t.add(Unauthenticated, 1)
-		return s.refuseFrame(t, op, &h, failAuth), nil
+		return s.refuseFrame(t, op, &h, failAuth), s.hangUp()
 	case op.does == unknown:
 		t.add(Malformed, 1)
 		return s.refuseFrame(t, op, &h, failUnknown), nil
@@ -102,15 +102,19 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 		return s.refuseFrame(t, op, &h, failNotStored), nil
 	case op.does == addNothing:
 		return s.refuseFrame(t, op, &h, failExists), nil
+	case op.does == logIn && h.key > maxMechanism:
+		t.add(Malformed, 1)
+		return s.refuseFrame(t, op, &h, failInvalid), nil
 	case op.does == logIn && h.value() > maxCredentials:
-		t.add(AuthErrors, 1)
-		return s.refuseFrame(t, op, &h, failAuth), nil
+		return s.saslTooLong(t, &h)
 	}
 	n := headerLen + h.body
 	if len(in) < n {
 		return 0, nil
 	}
-	t.add(op.kind, 1)
+	if op.does != logIn { // counted when it is decided
+		t.add(op.kind, 1)
+	}
 	return n, s.act(t, op, &h, in[headerLen:n])
 }
 
@@ -165,9 +169,10 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 		}
 		return s.hangUp()
 	case listMechanisms:
+		s.trusted = false // memcached, too, begins anew
 		t.respond(h, statusOK, "PLAIN")
 	case logIn:
-		s.binaryLogIn(t, h, key, value)
+		return s.sasl(t, h, key, value)
 	case giveCluster:
 		s.binaryConfigure(t, h, key)
 	}
@@ -208,21 +213,6 @@ func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 		return
 	}
 	t.respond(h, statusOK, "")
-}
-
-// binaryLogIn answers SASL: one mechanism, whose message may come in a second step.
-func (s *Session) binaryLogIn(t *turn, h *header, mechanism, message []byte) {
-	switch {
-	case string(mechanism) != "PLAIN":
-		t.add(AuthErrors, 1)
-		t.fail(h, failAuth)
-	case len(message) == 0 && h.opcode == opSASLAuth:
-		t.respond(h, statusAuthContinue, "")
-	case s.plain(t, message):
-		t.respond(h, statusOK, "Authenticated")
-	default:
-		t.fail(h, failAuth)
-	}
 }
 
 func (t *turn) fail(h *header, f failure) { t.respond(h, f.code, f.text) }

@@ -22,14 +22,14 @@ const (
 	CmdFlush
 	CmdStats
 	CmdVersion
-	CmdAuth // attempts to authenticate
+	CmdAuth // attempts to authenticate that were decided: neither malformed ones nor the first of two steps
 
 	IDs             // ids sent: memcached's get_hits
 	Refused         // keys answered by an error instead of an id: get_misses
 	Malformed       // commands answered by an error that the client is to blame for
 	TooLong         // lines and frames over a limit
 	Unauthenticated // commands refused for want of authentication
-	AuthErrors      // failed attempts to authenticate
+	AuthErrors      // those of CmdAuth that failed
 
 	NumCounters
 )

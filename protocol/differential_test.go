@@ -209,33 +209,6 @@ var vary = []struct {
 	{re(`((?:HD|VA)[^\\]*) h\d`), `$1 h0`},
 }
 
-// TestAuthenticationAgainstMemcached compares the text handshake.
-func TestAuthenticationAgainstMemcached(t *testing.T) {
-	file := t.TempDir() + "/users"
-	if err := os.WriteFile(file, []byte("katsu:bushi\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m := startMemcached(t, "-Y", file)
-	inputs := []string{ // nothing behind an error: memcached then answers only the last
-		"get id\r\n", "version\r\n", "quit\r\n", "mn\r\n", "stats settings\r\n", "get id\n", "\r\n", "x\r\n", "set k 0 0\r\n", "set k 0 0 x\r\n", "add k 0 0 11\r\n",
-		"set k 0 0 11\r\nkatsu bushi\r\nversion\r\n", "set k 0 0 11\r\nkatsu bushi\r\nmn\r\nverbosity 0\r\n", "set a b c 11\r\nkatsu bushi\r\nmn\r\n",
-		"set k 0 0 11 noreply\r\nkatsu bushi\r\nmn\r\n", "set  k  0  0  11 \r\nkatsu bushi\r\nmn\r\n", "set k 0 0 11\nkatsu bushi\r\nmn\r\n",
-		"set k 0 0 11\r\nkatsu bushj\r\n", "set k 0 0 11\r\nkatsv bushi\r\n", "set k 0 0 10\r\nkatsu bush\r\n", "set k 0 0 5\r\nkatsu\r\n", "set k 0 0 0\r\n\r\n",
-		"set k 0 0 11\r\nkatsu bushixx", "set k 0 0 11\r\nkatsu", "set k 0 0 1 x x\r\na\r\n",
-	}
-	for _, in := range inputs {
-		h := newFake()
-		s := newSession(h)
-		s.config.Auth = func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi" }
-		ours := strings.TrimSuffix(describe(answerTo(t, s, []byte(in))), "<closed>")
-		theirs := strings.TrimSuffix(describe(m.ask(t, []byte(in), nil, true)), "<closed>")
-		if ours != theirs {
-			t.Errorf("%q\n them %s\n us   %s", in, theirs, ours)
-		}
-	}
-	t.Logf("%d inputs", len(inputs))
-}
-
 func TestDifferencesAreDocumented(t *testing.T) {
 	const path, end = "../docs/PROTOCOL.md", "<!-- end -->"
 	doc, err := os.ReadFile(path)

@@ -94,3 +94,35 @@ func (m *memcached) ask(t *testing.T, in []byte, end []byte, sendsAll bool) []by
 		}
 	}
 }
+
+// A connection to memcached, for one request after the other.
+type connection struct{ net.Conn }
+
+func (m *memcached) connect(t *testing.T) connection {
+	c, err := net.Dial("tcp4", m.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(60 * time.Second))
+	t.Cleanup(func() { c.Close() })
+	return connection{c}
+}
+
+// frame sends a request and returns the next binary response.
+func (c connection) frame(t *testing.T, request []byte) []byte {
+	t.Helper()
+	if _, err := c.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, headerLen)
+	_, err := io.ReadFull(c, b)
+	if err == nil {
+		body := make([]byte, parseHeader(b).body)
+		_, err = io.ReadFull(c, body)
+		b = append(b, body...)
+	}
+	if err != nil {
+		t.Fatalf("%v after %q", err, b)
+	}
+	return b
+}

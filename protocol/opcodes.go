@@ -75,8 +75,8 @@ var opcodes = [256]opcode{
 	0x1d: {does: giveID, kind: CmdGat, extras: 4, key: with},                   // GAT
 	0x1e: {does: giveID, kind: CmdGat, extras: 4, key: with},                   // GATQ
 	0x20: {does: listMechanisms, open: true},                                   // SASL_LIST_MECHS
-	0x21: {does: logIn, kind: CmdAuth, key: with, value: true, open: true},     // SASL_AUTH
-	0x22: {does: logIn, kind: CmdAuth, key: with, value: true, open: true},     // SASL_STEP
+	0x21: {does: logIn, key: with, value: true, open: true},                    // SASL_AUTH
+	0x22: {does: logIn, key: with, value: true, open: true},                    // SASL_STEP
 	0x23: {does: giveID, kind: CmdGat, extras: 4, key: with, echo: true},       // GATK
 	0x24: {does: giveID, kind: CmdGat, extras: 4, key: with, echo: true},       // GATKQ
 	0x60: {does: giveCluster, key: with},                                       // CONFIG_GET, Amazon's

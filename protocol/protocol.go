@@ -35,7 +35,8 @@ type Config struct {
 	Cluster  string    // the answer to config get cluster: host|ip|port of this server; empty = the command is unknown
 
 	// Auth tells whether a user with this password may have ids; nil = anybody may. It is called once per attempt, from the
-	// goroutine that called Feed, and keeps neither slice. It should take equally long whatever is wrong.
+	// goroutine that called Feed, and keeps neither slice. It should take equally long whatever is wrong. A Session bounds the
+	// attempts of its own connection only (MaxGuesses): those of a client that connects again are Auth's to bound.
 	Auth func(user, password []byte) bool
 }
 
@@ -78,5 +79,6 @@ const (
 	MaxBody    = 1 << 20  // bytes of a value that a storage command may send; it is swallowed, never stored
 	MaxReason  = 256      // bytes of an error's reason that a client is sent
 	SingleGets = 4        // gets of one key that a Feed asks for before it calls them bulk
+	MaxGuesses = 3        // failed attempts to authenticate after which a connection is closed
 	ReplyChunk = 64 << 10 // Feed stops once it has replied this many bytes; one Feed stays under 2*ReplyChunk, statistics apart
 )

@@ -12,6 +12,8 @@ type Session struct {
 	long    bool   // in line: it is a get's, and so may exceed MaxLine
 	binary  bool   // the grammar
 	trusted bool   // the client has authenticated
+	begun   bool   // binary: a SASL_AUTH went well, or is to be continued: SASL_STEP may follow
+	guesses uint8  // failed attempts to authenticate
 }
 
 // A state says what the next byte of the connection is.
