@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,41 @@ func TestAnswers(t *testing.T) {
 		for i := range 200 {
 			c.say("echo %d\r\n", i)
 			c.expect(fmt.Sprintf("%d\r\n", i))
+		}
+	})
+}
+
+// A peerSession says where its client is.
+type peerSession struct {
+	lineSession
+	peer string
+}
+
+func (s *peerSession) Peer(a netip.Addr) { s.peer += a.String() }
+
+func (s *peerSession) Feed(now int64, in, out []byte) (int, []byte, error) {
+	return len(in), append(out, s.peer+"\n"...), nil
+}
+
+// Sessions are told who their clients are, whatever comes at the same time.
+func TestPeers(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, func(c *Config) { c.Peers = true })
+		defer r.checkLeaks()
+		var clients []*client
+		var want []string
+		for i := range 40 { // they wait for accept together
+			source, peer := "", "invalid IP"
+			if p.network == "tcp" {
+				peer = fmt.Sprintf("127.0.0.%d", 2+i)
+				source = peer + ":0"
+			}
+			clients, want = append(clients, r.dialFrom(source)), append(want, peer)
+		}
+		for i, c := range clients {
+			c.say("who?\n")
+			c.expect(want[i] + "\n")
+			c.Close()
 		}
 	})
 }

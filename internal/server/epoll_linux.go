@@ -181,6 +181,9 @@ func (e *epollLoop) welcome(fd int32) {
 	}
 	c := e.conns.take()
 	c.fd, c.session, c.last = fd, e.open(), e.sweep
+	if e.Peers {
+		c.session.(PeerSession).Peer(peerOf(fd))
+	}
 	if err := e.watch(unix.EPOLL_CTL_ADD, int(fd), c.slot, interest); err != nil {
 		e.Log.Warn("cannot watch a connection", "error", err)
 		e.drop(c)

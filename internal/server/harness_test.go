@@ -105,6 +105,9 @@ func start(t testing.TB, m candidate, p place, change func(*Config)) *rig {
 	go func() {
 		r.done <- m.make(c).Serve(ctx, lns, func(loop int) Session {
 			r.opened[loop].Add(1)
+			if c.Peers {
+				return new(peerSession)
+			}
 			return &lineSession{held: r.held}
 		})
 	}()
@@ -251,9 +254,16 @@ type client struct {
 	r *bufio.Reader
 }
 
-func (r *rig) dial() *client {
+func (r *rig) dial() *client { return r.dialFrom("") }
+
+// dialFrom connects from a TCP address; "" is any.
+func (r *rig) dialFrom(source string) *client {
 	r.t.Helper()
-	c, err := net.DialTimeout(r.network, r.address, patience)
+	d := net.Dialer{Timeout: patience}
+	if source != "" {
+		d.LocalAddr, _ = net.ResolveTCPAddr("tcp", source)
+	}
+	c, err := d.Dial(r.network, r.address)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -132,6 +132,9 @@ func (g *netGroup) start(nc net.Conn, open func() Session) {
 		return
 	}
 	c := &netConn{Conn: nc, group: g, session: open()}
+	if g.Peers {
+		c.session.(PeerSession).Peer(addressOfPeer(nc.RemoteAddr()))
+	}
 	c.buf = c.small[:]
 	c.last.Store(g.sweep.Load())
 	g.mu.Lock()

@@ -31,6 +31,7 @@ type Config struct {
 	MaxConnections int64         // of all engines that share Counters; above it a connection gets Refusal and is closed. 0 = no limit
 	Refusal        []byte        // what a connection over the limit is sent
 	IdleTimeout    time.Duration // a connection that neither sends nor takes a byte for this long is closed; 0 = never
+	Peers          bool          // the sessions are PeerSessions; connections are then accepted a little slower
 	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended
 	Counters       *Counters     // shared by all engines of the daemon
 	Log            *slog.Logger

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -95,6 +96,9 @@ type uringLoop struct {
 	multi     bool // ... that goes on by itself
 	last      bool // ... for what is in the backlog when the loop is drained
 	forced    bool // nobody is waited for any more
+
+	peer    unix.RawSockaddrAny // of the connection that was accepted last, if Config.Peers is set; the kernel writes it
+	peerLen uint32              // bytes; likewise
 
 	// The replies of a turn, and their sends. A send that the socket did not take whole leaves a result, which must be looked at
 	// before replies is used again: see settleSends.
@@ -284,8 +288,12 @@ func (u *uringLoop) armAccept() {
 		u.rest(os.NewSyscallError("accept", unix.ENFILE))
 		return
 	}
-	u.multi = room > acceptReserve
+	u.multi = room > acceptReserve && !u.Peers // there is one place for a peer's address
 	s := sqe{op: opAccept, fd: int32(u.listener), fileIndex: allocFile, tag: tagAccept}
+	if u.Peers && !u.draining {
+		u.peerLen = unix.SizeofSockaddrAny
+		s.address, s.offset = uint64(uintptr(unsafe.Pointer(&u.peer))), uint64(uintptr(unsafe.Pointer(&u.peerLen)))
+	}
 	if u.multi {
 		s.mode = acceptMultishot
 	}
@@ -353,6 +361,10 @@ func (u *uringLoop) adopt(fds []int32) {
 
 func (u *uringLoop) start(c *conn) {
 	c.session, c.last = u.open(), u.sweep
+	if u.Peers {
+		c.session.(PeerSession).Peer(addressIn(&u.peer))
+		u.peer.Addr.Family = unix.AF_UNSPEC // nobody else is taken for this one
+	}
 	c.readable = u.draining
 	if u.forced {
 		u.drop(c)
