@@ -320,47 +320,6 @@ func TestProcessConnectionLimit(t *testing.T) {
 	}
 }
 
-// TestProcessHTTPCountsAgainstTheConnectionLimit: but for 16, by which somebody asks for the daemon's health when clients have the rest.
-func TestProcessHTTPCountsAgainstTheConnectionLimit(t *testing.T) {
-	const limit, spared = 2, 16
-	for name, clients := range map[string]int{"clients come first": limit, "HTTP comes first": 0} {
-		t.Run(name, func(t *testing.T) {
-			httpPort := freePort(t)
-			p := start(t, "-worker-id", "1", "-max-connections", strconv.Itoa(limit), "-loops", "1", "-http-port", httpPort)
-			stays := func(addr, request, answer string) (net.Conn, bool) {
-				c := dial(t, "tcp", addr)
-				io.WriteString(c, request)
-				line, _ := bufio.NewReader(c).ReadString('\n')
-				return c, strings.HasPrefix(line, answer)
-			}
-			client := func() (net.Conn, bool) { return stays(p.addr, "version\r\n", "VERSION") }
-			asker := func() (net.Conn, bool) {
-				return stays("127.0.0.1:"+httpPort, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200")
-			}
-			for n := range clients {
-				if _, ok := client(); !ok {
-					t.Fatalf("client %d is refused", n)
-				}
-			}
-			var last net.Conn
-			for n := range limit - clients + spared {
-				c, ok := asker()
-				if !ok {
-					t.Fatalf("connection %d of the HTTP port is refused", n)
-				}
-				last = c
-			}
-			for what, connect := range map[string]func() (net.Conn, bool){"a client": client, "a connection of the HTTP port": asker} {
-				if _, ok := connect(); ok {
-					t.Errorf("%s over the limit", what)
-				}
-			}
-			last.Close()
-			await(t, "there is room again", func() bool { _, ok := asker(); return ok })
-		})
-	}
-}
-
 // TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued, however far that ran ahead of the
 // clock: with a state directory in any case, without one as long as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {

@@ -83,7 +83,7 @@ func settings() []setting {
 		{name: "loops", def: cpus, field: "Loops", set: number(func(o *options) *int { return &o.Loops }),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
 		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
-			help: "more connections are told so and closed; default the limit of open files − 64"},
+			help: "more connections are told so and closed; default the limit of open files − 64, and less with -http-port"},
 		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
 			help: "close connections that are silent this long; 0 = never"},
 		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration { return &o.ShutdownDelay }),
@@ -93,6 +93,8 @@ func settings() []setting {
 
 		{name: "http-port", bare: true, def: "0", field: "HTTPPort", set: number(func(o *options) *int { return &o.HTTPPort }),
 			help: "`port` of /id /ids /stats /healthz /readyz /metrics; 0 = off"},
+		{name: "http-bind", field: "HTTPBind", set: text(func(o *options) *string { return &o.HTTPBind }),
+			help: "`address` of the HTTP port; default that of -bind"},
 		{name: "debug-port", bare: true, def: "8080", field: "DebugPort", set: number(func(o *options) *int { return &o.DebugPort }),
 			help: "`port`, on localhost, of what the next two enable"},
 		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
@@ -206,6 +208,9 @@ func (p *parsed) combine() {
 	if p.Layout, err = p.layout.build(); err != nil && !p.failed["Layout"] {
 		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
 		p.failed["Layout"] = true
+	}
+	if p.given["max-connections"] == "" && p.HTTPPort != 0 {
+		p.MaxConnections = max(p.MaxConnections-daemon.HTTPConnections(p.MaxConnections), 16) // those are beside them
 	}
 	p.combineRedis()
 	if err := p.applyDatacenter(); err != nil {

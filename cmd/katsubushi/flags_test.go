@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/daemon"
 	"github.com/katsubushi/katsubushi/internal/selfsigned"
 )
 
@@ -70,6 +71,12 @@ func TestSettings(t *testing.T) {
 			func(p *parsed) any { return []uint64{p.Redis.Min, p.Redis.Max} }, []uint64{1, 1023}},
 		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any { return p.Redis.Max }, uint64(31)},
 		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
+		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any { return p.HTTPBind }, "::1"},
+		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
+			func(p *parsed) any {
+				return p.MaxConnections+daemon.HTTPConnections(p.MaxConnections) <= max(openFiles()-64, 48)
+			}, true},
+		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any { return p.MaxConnections }, 100},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},
 	} {
 		p, _, err := parse(settings(), c.args, environment(c.env...), nil)
@@ -83,12 +90,14 @@ func TestSettings(t *testing.T) {
 
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65"},
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65"},
 		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
+		"-bind: \"10.0.0.1:1\": an address or a name without a port is allowed",
+		"-http-bind: \"[::1]\": an address or a name without a port is allowed",
 		"-worker-id: 2000: 0 to 1023 allowed",
 		"-worker-id: 1 is there twice",
 		"-port: 99999: 0 to 65535 allowed",
@@ -342,6 +351,22 @@ func TestInspect(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		if code := run(append([]string{"inspect"}, c.args...), environment(), &stdout, &stderr); code != c.code || stdout.String() != c.want {
 			t.Errorf("%q: exit code %d, %q %s", c.args, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestTwoPortsOnOneAddress: the ports may have one number where their addresses differ.
+func TestTwoPortsOnOneAddress(t *testing.T) {
+	for _, c := range []struct {
+		bind, httpBind string
+		clash          bool
+	}{
+		{"", "", true}, {"127.0.0.1", "", true}, {"127.0.0.1", "0.0.0.0", true}, {"", "::1", true}, {"::", "127.0.0.1", true}, {"10.0.0.1", "10.0.0.1", true},
+		{"127.0.0.1", "127.0.0.2", false}, {"127.0.0.1", "::1", false},
+	} {
+		got := complaints(t, []string{"-worker-id=1", "-loops=0", "-port=5", "-http-port=5", "-bind", c.bind, "-http-bind", c.httpBind})
+		if strings.Contains(got, "-http-port: 5 is the memcached port too") != c.clash {
+			t.Errorf("-bind %q -http-bind %q: %s", c.bind, c.httpBind, got)
 		}
 	}
 }

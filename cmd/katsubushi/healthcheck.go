@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"flag"
@@ -42,14 +43,11 @@ func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
+// ask asks for an id, or whether the daemon lives. One that refuses for having too many connections lives: to restart it would cut off
+// all that it serves, and those who came too late would come again. It is not ready, since a client would be refused too.
 func (p *parsed) ask(ready bool) error {
-	network, address := "tcp", net.JoinHostPort(loopbackOf(p.Bind), strconv.Itoa(p.Port))
-	if p.Sock != "" {
-		network, address = "unix", p.Sock
-	}
 	deadline := time.Now().Add(healthcheckTimeout)
-	dialer := net.Dialer{Deadline: deadline}
-	conn, err := dialer.Dial(network, address)
+	conn, err := p.connect(deadline)
 	if err != nil && !ready && p.livesByHTTP(deadline) {
 		return nil // its port is closed until the first id can be issued
 	}
@@ -59,26 +57,26 @@ func (p *parsed) ask(ready bool) error {
 	defer conn.Close()
 	conn.SetDeadline(deadline)
 	if p.TLSCert != "" && p.Sock == "" {
-		if conn, err = p.encrypt(conn); err != nil {
+		if conn, err = p.encrypt(conn); isAlert(err) && !ready {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
 	r := bufio.NewReaderSize(conn, 512)
 	exchange := func(request string, want ...string) error {
-		if _, err := io.WriteString(conn, request); err != nil {
-			return err
-		}
+		_, unsent := io.WriteString(conn, request) // refused before it was asked, it has an answer all the same
 		line, err := r.ReadString('\n')
 		if err != nil {
-			return err
+			return errors.Join(unsent, err)
 		}
 		if !slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(line, w) }) {
-			return fmt.Errorf("%s answered %q", address, strings.TrimSpace(line))
+			return fmt.Errorf("%s answered %q", conn.RemoteAddr(), strings.TrimSpace(line))
 		}
 		return nil
 	}
 	if !ready {
-		return exchange("version\r\n", "VERSION ", "CLIENT_ERROR unauthenticated")
+		return exchange("version\r\n", "VERSION ", "CLIENT_ERROR unauthenticated", "ERROR Too many open connections")
 	}
 	if p.AuthFile != "" {
 		user, password, err := authfile.First(p.AuthFile)
@@ -92,13 +90,42 @@ func (p *parsed) ask(ready bool) error {
 	return exchange("get healthcheck\r\n", "VALUE ")
 }
 
+// connect connects to the memcached port, or to the unix socket.
+func (p *parsed) connect(deadline time.Time) (net.Conn, error) {
+	if p.Sock != "" {
+		return dialAny(deadline, "unix", p.Sock)
+	}
+	return dialAny(deadline, "tcp", reachable(p.Bind, p.Port)...)
+}
+
+// dialAny connects to the first of several addresses where somebody listens.
+func dialAny(deadline time.Time, network string, addresses ...string) (net.Conn, error) {
+	dialer := net.Dialer{Deadline: deadline}
+	var errs []error
+	for _, address := range addresses {
+		conn, err := dialer.Dial(network, address)
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
 // livesByHTTP asks /healthz, which answers from the start, if HTTP is on.
 func (p *parsed) livesByHTTP(deadline time.Time) bool {
 	if p.HTTPPort == 0 {
 		return false
 	}
-	client := http.Client{Timeout: time.Until(deadline), Transport: &http.Transport{DisableKeepAlives: true}} // and no proxy
-	resp, err := client.Get("http://" + net.JoinHostPort(loopbackOf(p.Bind), strconv.Itoa(p.HTTPPort)) + "/healthz")
+	bind := p.HTTPBind
+	if bind == "" {
+		bind = p.Bind
+	}
+	client := http.Client{Timeout: time.Until(deadline), Transport: &http.Transport{DisableKeepAlives: true, // and no proxy
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return dialAny(deadline, "tcp", reachable(bind, p.HTTPPort)...)
+		}}}
+	resp, err := client.Get("http://localhost/healthz")
 	if err != nil {
 		return false
 	}
@@ -121,10 +148,24 @@ func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
 	return encrypted, encrypted.Handshake()
 }
 
-// loopbackOf is where a daemon bound to address can be reached from its own host.
-func loopbackOf(address string) string {
-	if ip := net.ParseIP(address); address == "" || ip != nil && ip.IsUnspecified() {
-		return "localhost"
+// isAlert says whether a TLS server has ended the handshake by telling so, as one does that has too many connections.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// reachable is where a daemon bound to address can be reached from its own host. The loopback addresses go by number: a name may be
+// resolved elsewhere, or to one of the two only.
+func reachable(address string, port int) (list []string) {
+	hosts := []string{address}
+	switch ip := net.ParseIP(address); {
+	case address == "" || address == "localhost" || ip.Equal(net.IPv6unspecified):
+		hosts = []string{"127.0.0.1", "::1"}
+	case ip.Equal(net.IPv4zero):
+		hosts = []string{"127.0.0.1"}
 	}
-	return address
+	for _, host := range hosts {
+		list = append(list, net.JoinHostPort(host, strconv.Itoa(port)))
+	}
+	return list
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/generator"
@@ -32,7 +35,7 @@ type Config struct {
 	Claim       bool             // refuse to start beside another daemon of this host that has one of the worker ids; Linux only
 	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
 
-	Bind     string      // address of the TCP and HTTP ports; empty = all, IPv6 and IPv4
+	Bind     string      // address of the TCP port; empty = all, IPv6 and IPv4
 	Port     int         // 0 = any free one, which the log names
 	UDPPort  int         // of memcached's UDP protocol; 0 = off
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
@@ -46,13 +49,14 @@ type Config struct {
 
 	Engine         string        // auto, uring, epoll or net
 	Loops          int           // event loops, each with a listener and a home lane: 1 to 1024
-	MaxConnections int           // more are told so and closed
+	MaxConnections int           // more are told so and closed; those of the HTTP port have a limit of their own, see HTTPConnections
 	IdleTimeout    time.Duration // 0 = never
 	ShutdownDelay  time.Duration // from un-ready to the end of accepting, for load balancers to notice
 	DrainTimeout   time.Duration // for clients to take their last answers
 
-	HTTPPort    int // 0 = off
-	DebugPort   int // on localhost, when one of the next two is set
+	HTTPPort    int    // 0 = off
+	HTTPBind    string // its address; empty = Bind
+	DebugPort   int    // on loopback, when one of the next two is set
 	EnablePprof bool
 	EnableStats bool
 
@@ -86,6 +90,20 @@ func (c *Config) readSecrets(wrong func(field, format string, args ...any)) {
 			wrong("AuthFile", "%w", err)
 		}
 	}
+}
+
+// httpBind is the address of the HTTP port.
+func (c *Config) httpBind() string {
+	if c.HTTPBind != "" {
+		return c.HTTPBind
+	}
+	return c.Bind
+}
+
+// overlap says whether two addresses to listen on have one in common.
+func overlap(a, b string) bool {
+	all := func(s string) bool { ip := net.ParseIP(s); return s == "" || ip != nil && ip.IsUnspecified() }
+	return a == b || all(a) || all(b)
 }
 
 // redisConfig is the settings of the store.
@@ -184,6 +202,11 @@ func (c *Config) Validate() error {
 			wrong(field, "%d: %d to %d allowed", v, lo, hi)
 		}
 	}
+	host := func(field, v string) {
+		if _, err := netip.ParseAddr(v); err != nil && strings.ContainsAny(v, ":/ ") {
+			wrong(field, "%q: an address or a name without a port is allowed", v)
+		}
+	}
 	duration := func(field string, v, hi time.Duration) {
 		if v < 0 || v > hi {
 			wrong(field, "%v: 0s to %v allowed", v, hi)
@@ -241,7 +264,9 @@ func (c *Config) Validate() error {
 	if c.SockMode&^fs.ModePerm != 0 {
 		wrong("SockMode", "%#o: 0 to 0777 allowed", uint32(c.SockMode))
 	}
-	if c.Sock == "" && c.HTTPPort != 0 && c.HTTPPort == c.Port {
+	host("Bind", c.Bind)
+	host("HTTPBind", c.HTTPBind)
+	if c.Sock == "" && c.HTTPPort != 0 && c.HTTPPort == c.Port && overlap(c.Bind, c.httpBind()) {
 		wrong("HTTPPort", "%d is the memcached port too", c.HTTPPort)
 	}
 	return errors.Join(errs...)

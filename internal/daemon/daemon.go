@@ -21,6 +21,7 @@ import (
 	"github.com/katsubushi/katsubushi/internal/clock"
 	"github.com/katsubushi/katsubushi/internal/httpapi"
 	"github.com/katsubushi/katsubushi/internal/issuer"
+	"github.com/katsubushi/katsubushi/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/internal/server"
 	"github.com/katsubushi/katsubushi/protocol"
 	"github.com/katsubushi/katsubushi/workerid"
@@ -35,8 +36,9 @@ type Daemon struct {
 	store   store
 	keeper  *workerid.Keeper
 	engine  server.Engine
-	tls     *server.TLS    // nil = plain
-	users   *authfile.File // nil = everybody
+	tls     *server.TLS         // nil = plain
+	users   *authfile.File      // nil = everybody
+	logins  *loginlimit.Limiter // asks users; nil with them
 
 	advertisedIP netip.Addr // of the name in Config.Advertise; invalid = unknown
 
@@ -51,18 +53,6 @@ type Daemon struct {
 	stopping    atomic.Bool
 }
 
-// A sideServer is an HTTP server with its listener; both nil when it is switched off.
-type sideServer struct {
-	*http.Server
-	ln net.Listener
-}
-
-func (s *sideServer) close() {
-	if s.ln != nil {
-		s.ln.Close()
-	}
-}
-
 // New checks the configuration, binds the HTTP ports and opens the store of the windows; nothing is served before Run. An error means that
 // the daemon cannot start: an invalid setting (see Config.Validate), an address that stays in use for bindPatience, a state file that must
 // not be used.
@@ -73,6 +63,9 @@ func New(c Config) (*Daemon, error) {
 	d := &Daemon{
 		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users, binder: binder{log: c.Log},
 		commands: make([]protocol.Counters, c.Loops+1),
+	}
+	if d.users != nil {
+		d.logins = loginlimit.New(d.users.Allows, c.Log)
 	}
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
@@ -97,6 +90,7 @@ func New(c Config) (*Daemon, error) {
 	case d.tls != nil:
 		d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
 	}
+	d.checkPasswords()
 	return d, nil
 }
 
@@ -107,7 +101,7 @@ func (d *Daemon) configureSessions() error {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
 		if d.users != nil {
-			s.Auth = d.users.Allows
+			s.Auth = d.users.Allows // connections' sessions have theirs limited: see newSession
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -132,6 +126,7 @@ func (d *Daemon) chooseEngine() error {
 	d.engine = newEngine(server.Config{
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
 		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
+		Peers: d.logins != nil,
 	})
 	if d.engine.Name() != "net" {
 		spareProcessor(d.c.Loops)
@@ -213,30 +208,6 @@ func (d *Daemon) listen(n int) ([]net.Listener, error) {
 	return lns, err
 }
 
-func (d *Daemon) listenHTTP() (err error) {
-	if d.c.HTTPPort != 0 {
-		d.http.Server = httpapi.NewServer(d.httpConfig())
-		d.http.ConnState = d.countHTTP
-		if d.http.ln, err = d.listenSide(d.c.Bind, d.c.HTTPPort); err != nil {
-			return err
-		}
-	}
-	if d.c.EnablePprof || d.c.EnableStats {
-		d.debug.Server = httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats)
-		d.debug.ln, err = d.listenSide("localhost", d.c.DebugPort)
-	}
-	return err
-}
-
-// listenSide opens the listener of an HTTP server.
-func (d *Daemon) listenSide(host string, port int) (ln net.Listener, err error) {
-	err = d.binder.bind(context.Background(), func() (err error) {
-		ln, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		return err
-	})
-	return ln, err
-}
-
 func (d *Daemon) listenUDP() error {
 	if d.c.UDPPort == 0 {
 		return nil
@@ -257,18 +228,6 @@ func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func
 	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log}
 	if err := server.ServeUDP(ctx, c, d.udp, d.sessions[d.c.Loops].Datagram); err != nil {
 		fail(fmt.Errorf("udp port: %w", err))
-	}
-}
-
-// countHTTP keeps the connections of the HTTP port, with the others, below the limit: descriptors are left for Redis and files.
-func (d *Daemon) countHTTP(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if !d.connections.AdmitOther(int64(d.c.MaxConnections)) {
-			c.Close()
-		}
-	case http.StateClosed:
-		d.connections.Others.Add(-1)
 	}
 }
 
@@ -320,7 +279,7 @@ func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- st
 		d.sessions[loop].Cluster = d.clusterNode(lns[0].Addr())
 	}
 	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
-	if err := d.engine.Serve(ctx, lns, func(loop int) server.Session { return protocol.NewSession(&d.sessions[loop]) }); err != nil {
+	if err := d.engine.Serve(ctx, lns, d.newSession); err != nil {
 		fail(err)
 	}
 }

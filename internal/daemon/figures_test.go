@@ -61,7 +61,7 @@ func TestFigures(t *testing.T) {
 		d.stopping.Store(true)
 		compare(t, "stats-lanes-stopping", d.statLines("lanes"))
 		for _, s := range sources {
-			if !seen[s.name] && s.name != "connections.Others" {
+			if !seen[s.name] {
 				t.Errorf("%s is shown nowhere", s.name)
 			}
 		}

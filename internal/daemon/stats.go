@@ -112,8 +112,8 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	}
 	add("touch_hits", n[protocol.CmdGat])
 	add("touch_misses", n[protocol.CmdTouch])
-	add("auth_cmds", n[protocol.CmdAuth])
-	add("auth_errors", n[protocol.AuthErrors])
+	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load())
+	add("auth_errors", n[protocol.AuthErrors]+d.requests.LoginErrors.Load())
 	add("bytes_read", d.connections.BytesRead.Load())
 	add("bytes_written", d.connections.BytesWritten.Load())
 	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed", "conn_yields"} {
@@ -225,15 +225,17 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "set", Value: n[protocol.CmdSet]},
 			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]}, {Label: "incr", Value: n[protocol.CmdIncr]},
 			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]}, {Label: "version", Value: n[protocol.CmdVersion]},
-			{Label: "auth", Value: n[protocol.CmdAuth]}, {Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
+			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load()}, {Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
 		},
 		Errors: []metrics.Count{
 			{Label: "malformed", Value: n[protocol.Malformed]}, {Label: "too_long", Value: n[protocol.TooLong]},
-			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]}, {Label: "authentication", Value: n[protocol.AuthErrors]},
+			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]}, {Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load()},
 		},
 		Connections:         d.connections.Current.Load(),
 		ConnectionsAccepted: d.connections.Total.Load(),
 		ConnectionsRefused:  d.connections.Refused.Load(),
+		HTTPConnections:     d.requests.Connections.Load(),
+		HTTPRefused:         d.requests.ConnectionsRefused.Load(),
 		ConnectionsIdle:     d.connections.IdleClosed.Load(),
 		AcceptErrors:        d.connections.AcceptErrors.Load(),
 		LogLinesDropped:     d.logDropped(),
@@ -263,8 +265,13 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 }
 
 func (d *Daemon) httpConfig() httpapi.Config {
-	return httpapi.Config{
+	c := httpapi.Config{
+		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
 		Mint: d.mint, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
+	if d.logins != nil {
+		c.Allow = d.logins.Allow
+	}
+	return c
 }

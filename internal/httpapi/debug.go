@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log"
 	"net/http"
 	"net/http/pprof"
 	"runtime"
@@ -10,7 +11,7 @@ import (
 
 // NewDebugServer makes the server of /debug/pprof/ and /debug/stats, each only if asked for. It shows memory contents and can slow the
 // process down: its listener belongs on the loopback interface.
-func NewDebugServer(withPprof, withStats bool) *http.Server {
+func NewDebugServer(withPprof, withStats bool, log *log.Logger) *http.Server {
 	mux := http.NewServeMux()
 	if withPprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -22,7 +23,9 @@ func NewDebugServer(withPprof, withStats bool) *http.Server {
 	if withStats {
 		mux.Handle("GET /debug/stats", &runtimeStats{})
 	}
-	return &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s := newServer(mux, log)
+	s.ReadTimeout, s.WriteTimeout = 0, 0 // a profile takes as long as it was asked to
+	return s
 }
 
 // runtimeStats answers what fukata/golang-stats-api-handler answers in kayac/go-katsubushi: the Go runtime's figures, under its names.

@@ -1,12 +1,17 @@
 // Package httpapi answers over HTTP what the memcached port answers: ids and statistics; and what only HTTP is asked: health,
 // readiness and metrics. Nothing that it serves changes any state.
+//
+// Where users must log in, they must for ids alone. Probes and scrapers would send a password in clear every few seconds, and what they
+// are shown is no secret: whoever should not see it should not reach the port.
 package httpapi
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,22 +34,41 @@ type Config struct {
 	Ready    func() error                  // nil while ids are issued
 	Metrics  http.Handler                  // /metrics
 	Counters *Counters
+
+	// Allow tells whether somebody at this address who knows this user and password may have ids; nil = everybody may. It should take
+	// equally long whatever is wrong, and bound how often it is asked.
+	Allow func(from netip.Addr, user, password []byte) bool
+
+	MaxConnections int         // one more gets the place of one that is asked for nothing, or is refused; 0 = no limit
+	Log            *log.Logger // what the server complains about; nil = the standard logger
 }
 
-// Counters counts requests for ids. Read it at any time.
+// Counters counts requests for ids, and connections. Read it at any time.
 type Counters struct {
 	Requests, IDs, Refused atomic.Uint64
+	Logins, LoginErrors    atomic.Uint64 // requests with a user and a password; those of them that were wrong
+
+	Connections        atomic.Int64  // open now
+	ConnectionsRefused atomic.Uint64 // closed at once for being over the limit
 }
 
 // NewServer makes the server; the caller gives it a listener and stops it. Its time-outs bound what a slow client can hold.
 func NewServer(c Config) *http.Server {
+	s := newServer(newHandler(c), c.Log)
+	s.ConnState = newConnections(c).changed
+	return s
+}
+
+// newServer makes a server with the limits that all of them have.
+func newServer(h http.Handler, log *log.Logger) *http.Server {
 	return &http.Server{
-		Handler:           newHandler(c),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       2 * time.Minute, // longer than load balancers keep theirs: they should be the ones to close
 		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          log,
 	}
 }
 
@@ -57,12 +81,18 @@ func newHandler(c Config) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("GET /metrics", c.Metrics)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store") // an id is somebody's alone, and everything else is of this moment
+		mux.ServeHTTP(w, r)
+	})
 }
 
 type api struct{ Config }
 
 func (a api) id(w http.ResponseWriter, r *http.Request) {
+	if !a.admits(w, r) {
+		return
+	}
 	ids, ok := a.mint(w, 1)
 	switch {
 	case !ok:
@@ -76,6 +106,9 @@ func (a api) id(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a api) ids(w http.ResponseWriter, r *http.Request) {
+	if !a.admits(w, r) {
+		return
+	}
 	n := 1
 	if s := r.URL.Query().Get("n"); s != "" { // FormValue would take in a body, whatever its size
 		var err error
@@ -99,6 +132,26 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	io.WriteString(w, strings.Join(text, "\n"))
+}
+
+// admits says whether a request for ids may be answered, and answers it otherwise. A wrong password costs the connection.
+func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Set("Vary", "Accept")
+	if a.Allow == nil {
+		return true
+	}
+	if user, password, ok := r.BasicAuth(); ok {
+		from, _ := netip.ParseAddrPort(r.RemoteAddr)
+		a.Counters.Logins.Add(1)
+		if a.Allow(from.Addr(), []byte(user), []byte(password)) {
+			return true
+		}
+		a.Counters.LoginErrors.Add(1)
+		w.Header().Set("Connection", "close")
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="katsubushi", charset="UTF-8"`)
+	http.Error(w, "a user and a password are needed", http.StatusUnauthorized)
+	return false
 }
 
 func (a api) mint(w http.ResponseWriter, n int) ([]uint64, bool) {

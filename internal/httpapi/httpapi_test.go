@@ -6,20 +6,32 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // fixture answers ids 100, 101, ... until refuse is set.
 type fixture struct {
+	mu     sync.Mutex
 	next   uint64
 	refuse error
 	counts Counters
+	work   chan struct{} // if not nil, ids are issued once it is closed
+	allow  func(from netip.Addr, user, password []byte) bool
 }
 
-func (f *fixture) handler() http.Handler {
-	return newHandler(Config{
+func (f *fixture) handler() http.Handler { return newHandler(f.config()) }
+
+func (f *fixture) config() Config {
+	return Config{
 		Mint: func(n int) ([]uint64, error) {
+			if f.work != nil {
+				<-f.work
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			if f.refuse != nil {
 				return nil, f.refuse
 			}
@@ -34,7 +46,8 @@ func (f *fixture) handler() http.Handler {
 		Ready:    func() error { return f.refuse },
 		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") }),
 		Counters: &f.counts,
-	})
+		Allow:    f.allow,
+	}
 }
 
 func (f *fixture) get(t *testing.T, method, target, accept string) (status int, header http.Header, body string) {
@@ -91,6 +104,72 @@ func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	}
 }
 
+func TestRequestsAndIDsAreCounted(t *testing.T) {
+	f := new(fixture)
+	for _, target := range []string{"/id", "/ids?n=3", "/ids?n=0", "/stats", "/healthz"} {
+		f.get(t, "GET", target, "")
+	}
+	if f.counts.Requests.Load() != 2 || f.counts.IDs.Load() != 4 || f.counts.Refused.Load() != 0 {
+		t.Errorf("counted %d requests, %d ids, %d refused", f.counts.Requests.Load(), f.counts.IDs.Load(), f.counts.Refused.Load())
+	}
+}
+
+// TestNothingIsCached: whatever the answer, a cache on the way must not give it to the next one who asks.
+func TestNothingIsCached(t *testing.T) {
+	for _, refuse := range []error{nil, errors.New("no worker id yet")} {
+		for _, allow := range []func(netip.Addr, []byte, []byte) bool{nil, func(netip.Addr, []byte, []byte) bool { return false }} {
+			f := &fixture{refuse: refuse, allow: allow}
+			for _, target := range []string{"/id", "/ids", "/ids?n=0", "/stats", "/metrics", "/healthz", "/readyz", "/nowhere"} {
+				_, header, _ := f.get(t, "GET", target, "")
+				vary := ""
+				if strings.HasPrefix(target, "/id") {
+					vary = "Accept"
+				}
+				if header.Get("Cache-Control") != "no-store" || header.Get("Vary") != vary {
+					t.Errorf("%s: Cache-Control %q, Vary %q", target, header.Get("Cache-Control"), header.Get("Vary"))
+				}
+			}
+		}
+	}
+}
+
+// TestIDsNeedALogin: and nothing else does.
+func TestIDsNeedALogin(t *testing.T) {
+	f := new(fixture)
+	f.allow = func(from netip.Addr, user, password []byte) bool {
+		return from.String() == "192.0.2.1" && string(user) == "ann" && string(password) == "se:cret" // httptest's address
+	}
+	h := f.handler()
+	for _, c := range []struct {
+		target, user, password string
+		status                 int
+		closes                 bool
+	}{
+		{"/id", "", "", 401, false}, {"/ids?n=3", "", "", 401, false}, {"/ids?n=0", "", "", 401, false},
+		{"/id", "ann", "guess", 401, true}, {"/ids", "bob", "se:cret", 401, true},
+		{"/id", "ann", "se:cret", 200, false}, {"/ids?n=3", "ann", "se:cret", 200, false},
+		{"/stats", "", "", 200, false}, {"/metrics", "", "", 200, false}, {"/healthz", "ann", "guess", 200, false}, {"/readyz", "", "", 200, false},
+	} {
+		r := httptest.NewRequest("GET", c.target, nil)
+		if c.user != "" {
+			r.SetBasicAuth(c.user, c.password)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		challenge := ""
+		if c.status == 401 {
+			challenge = `Basic realm="katsubushi", charset="UTF-8"`
+		}
+		if got := w.Header(); w.Code != c.status || got.Get("WWW-Authenticate") != challenge || (got.Get("Connection") == "close") != c.closes {
+			t.Errorf("%s as %q %q: %d %v", c.target, c.user, c.password, w.Code, got)
+		}
+	}
+	n := &f.counts
+	if n.Requests.Load() != 2 || n.IDs.Load() != 4 || n.Logins.Load() != 4 || n.LoginErrors.Load() != 2 {
+		t.Errorf("counted %d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(), n.LoginErrors.Load())
+	}
+}
+
 // TestABodyIsNotTakenIn: a form of any size would be, into memory and then into temporary files.
 func TestABodyIsNotTakenIn(t *testing.T) {
 	r := httptest.NewRequest("GET", "/ids", strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n2\r\n--x--\r\n"))
@@ -104,7 +183,7 @@ func TestABodyIsNotTakenIn(t *testing.T) {
 
 func TestDebugServerServesOnlyWhatWasAskedFor(t *testing.T) {
 	for _, c := range []struct{ pprof, stats bool }{{true, false}, {false, true}, {true, true}} {
-		h := NewDebugServer(c.pprof, c.stats).Handler
+		h := NewDebugServer(c.pprof, c.stats, nil).Handler
 		for target, want := range map[string]bool{"/debug/pprof/cmdline": c.pprof, "/debug/stats": c.stats} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("GET", target, nil))
@@ -116,7 +195,7 @@ func TestDebugServerServesOnlyWhatWasAskedFor(t *testing.T) {
 }
 
 func TestRuntimeStatsHaveTheNamesOfTheLibraryThatKayacUses(t *testing.T) {
-	h := NewDebugServer(false, true).Handler
+	h := NewDebugServer(false, true, nil).Handler
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/debug/stats", nil))
 	var got map[string]any

@@ -36,6 +36,7 @@ var rules = []rule{
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
 	{"internal/unique", nil, "a checker must not share code with what it checks"},
 	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
+	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
 	{"internal/faketime", nil, "a tool for tests"},
 	{"internal/selfsigned", nil, "a tool for tests"},
@@ -45,7 +46,7 @@ var rules = []rule{
 	{"internal/imports", nil, "this test"},
 	{"internal/portable", nil, "a tool of the Makefile: it reads the sources"},
 	{"internal/sim", []string{"generator", "internal/issuer", "internal/unique", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
-	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
+	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
 		"it alone puts the parts together"},
 	{"internal/clienttest", []string{"internal/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/leaserun", "internal/logqueue", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
@@ -57,7 +58,7 @@ var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"workerid/redis", "internal/redistest"}, "one store knows Redis"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/server", "internal/daemon", "internal/clienttest", "cmd/katsubushi", "bench", "workerid/*", "internal/redistest", "internal/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/server", "internal/httpapi", "internal/daemon", "internal/clienttest", "cmd/katsubushi", "bench", "workerid/*", "internal/redistest", "internal/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

@@ -20,6 +20,8 @@ type Snapshot struct {
 	ConnectionsAccepted  uint64
 	ConnectionsRefused   uint64
 	ConnectionsIdle      uint64 // closed by the idle time-out
+	HTTPConnections      int64  // open ones of the HTTP port, which are not among Connections
+	HTTPRefused          uint64 // those closed at once for being over their limit
 	AcceptErrors         uint64
 	LogLinesDropped      uint64
 	BytesRead            uint64
@@ -99,6 +101,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.count("connections_accepted_total", "Connections accepted.", s.ConnectionsAccepted)
 	w.count("connections_refused_total", "Connections closed at once for being over the limit.", s.ConnectionsRefused)
 	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
+	w.gauge("http_connections", "Open connections of the HTTP port.", float64(s.HTTPConnections))
+	w.count("http_connections_refused_total", "Connections of the HTTP port closed at once for being over its limit.", s.HTTPRefused)
 	w.count("accept_errors_total", "Failures to accept a connection.", s.AcceptErrors)
 	w.count("log_lines_dropped_total", "Log lines that could not be written.", s.LogLinesDropped)
 	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)

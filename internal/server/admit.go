@@ -7,24 +7,13 @@ import "time"
 func (c *Config) admit() bool {
 	n := c.Counters
 	n.Total.Add(1)
-	if n.Current.Add(1)+max(0, n.Others.Load()-sparedOthers) <= c.MaxConnections || c.MaxConnections <= 0 {
+	if n.Current.Add(1) <= c.MaxConnections || c.MaxConnections <= 0 {
 		return true
 	}
 	n.Current.Add(-1)
 	n.Refused.Add(1)
 	c.tellRefused()
 	return false
-}
-
-// sparedOthers is how many connections of other ports are open beside MaxConnections: who asks for the daemon's health is answered also when
-// clients have taken all of these.
-const sparedOthers = 16
-
-// AdmitOther counts a connection that another port of the daemon has accepted and says whether it may stay. Either way Others is to be lowered
-// by one when it is closed.
-func (n *Counters) AdmitOther(maxConnections int64) bool {
-	others := n.Others.Add(1)
-	return others <= sparedOthers || others-sparedOthers+n.Current.Load() <= maxConnections || maxConnections <= 0
 }
 
 // refusalsPause is the time between two lines about refused connections: who is over the limit may try all the time.

@@ -125,8 +125,10 @@ func setDeadline(ln net.Listener, t time.Time) bool {
 
 func (g *netGroup) start(nc net.Conn, open func() Session) {
 	if !g.admit() {
-		if _, encrypted := nc.(handshaker); !encrypted {
-			nc.Write(g.Refusal) // into an empty socket buffer: does not block
+		if c, encrypted := nc.(interface{ NetConn() net.Conn }); encrypted {
+			c.NetConn().Write(tlsRefusal) // either goes into an empty socket buffer: does not block
+		} else {
+			nc.Write(g.Refusal)
 		}
 		nc.Close()
 		return

@@ -42,7 +42,6 @@ type Config struct {
 // Counters is what the engines count. Read it at any time.
 type Counters struct {
 	Current      atomic.Int64  // open connections
-	Others       atomic.Int64  // those of other ports of the daemon, which take descriptors too: see AdmitOther
 	Total        atomic.Uint64 // accepted since start, refused ones included
 	Refused      atomic.Uint64 // closed at once for being over MaxConnections
 	IdleClosed   atomic.Uint64 // closed by the idle time-out

@@ -97,6 +97,10 @@ func (t *TLS) Valid() (from, until time.Time) {
 	return leaf.NotBefore, leaf.NotAfter
 }
 
+// tlsRefusal is what an encrypted connection over the limit is sent in place of Config.Refusal: the record of a fatal alert, internal_error.
+// Its client knows then that the server refuses, and did not just go away.
+var tlsRefusal = []byte{21, 3, 3, 0, 2, 2, 80}
+
 // Wrap returns listeners whose connections are encrypted. It takes over lns.
 func (t *TLS) Wrap(lns []net.Listener) []net.Listener {
 	config := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil }}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/internal/daemon"
+	"github.com/katsubushi/katsubushi/internal/selfsigned"
+)
+
+// checkHealth runs healthcheck.
+func checkHealth(t *testing.T, want int, args ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	if code := run(append([]string{"healthcheck"}, args...), environment(), nil, &stderr); code != want {
+		t.Errorf("healthcheck %q: %d, want %d: %s", args, code, want, &stderr)
+	}
+}
+
+// TestProcessLimitsApart: silent connections of the HTTP port take none of the memcached port's, and a memcached port that is full keeps
+// neither /healthz nor healthcheck from an answer.
+func TestProcessLimitsApart(t *testing.T) {
+	const limit = 100
+	if daemon.HTTPConnections(limit) >= 116 {
+		t.Fatal("the silent connections do not fill the HTTP port")
+	}
+	httpPort := freePort(t)
+	p := start(t, "-worker-id", "1", "-max-connections", strconv.Itoa(limit), "-loops", "1", "-http-port", httpPort)
+	_, port, _ := net.SplitHostPort(p.addr)
+	healthy := func() {
+		t.Helper()
+		resp, err := http.Get("http://" + p.http + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+			t.Errorf("/healthz: %s", resp.Status)
+		}
+	}
+	var first net.Conn
+	for range 116 {
+		c := dial(t, "tcp", p.http)
+		if first == nil {
+			first = c
+		}
+		io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); line != "HTTP/1.1 200 OK\r\n" {
+			t.Fatalf("%q %v", line, err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, first); err != nil {
+		t.Errorf("the longest idle has not made room: %v", err)
+	}
+	for n := range limit {
+		c := dial(t, "tcp", p.addr)
+		io.WriteString(c, "version\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "VERSION") {
+			t.Fatalf("client %d of %d: %q %v", n, limit, line, err)
+		}
+	}
+	if b, _ := io.ReadAll(dial(t, "tcp", p.addr)); string(b) != "ERROR Too many open connections\r\n" {
+		t.Errorf("one client more: %q", b)
+	}
+	healthy()
+	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", port)
+	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", port, "-http-port", httpPort)
+	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port, "-ready") // a client would be refused too
+}
+
+// TestProcessHealthcheckWhereItListens: on either loopback address, on others, through TLS, also at the limit of connections.
+func TestProcessHealthcheckWhereItListens(t *testing.T) {
+	cert := filepath.Join(t.TempDir(), "cert")
+	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
+		t.Fatal(err)
+	}
+	encrypted := []string{"-tls-cert", cert, "-tls-key", cert + ".key", "-engine", "net"}
+	for _, c := range []struct {
+		name string
+		bind string   // the daemon's
+		ask  string   // healthcheck's -bind
+		args []string // both's
+	}{
+		{"all addresses", "", "", nil},
+		{"IPv4 alone", "0.0.0.0", "0.0.0.0", nil},
+		{"the loopback address of IPv4 alone", "127.0.0.1", "", nil},
+		{"the loopback address of IPv6 alone", "::1", "", nil},
+		{"by name", "localhost", "localhost", nil},
+		{"another address", "127.0.0.2", "127.0.0.2", nil},
+		{"TLS", "127.0.0.1", "127.0.0.1", encrypted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.bind == "" || strings.Contains(c.bind, ":") {
+				ln, err := net.Listen("tcp", "[::1]:0")
+				if err != nil {
+					t.Skip(err)
+				}
+				ln.Close()
+			}
+			p := start(t, append([]string{"-worker-id", "1", "-loops", "1", "-max-connections", "1", "-bind", c.bind}, c.args...)...)
+			_, port, _ := net.SplitHostPort(p.addr)
+			args := append([]string{"-bind", c.ask, "-port", port}, c.args...)
+			checkHealth(t, exitOK, append(args, "-ready")...)
+			await(t, "the only connection is taken", func() bool { // healthcheck's may be there for a moment
+				hold := dial(t, "tcp", p.addr)
+				if c.args != nil {
+					hold = tls.Client(hold, &tls.Config{InsecureSkipVerify: true})
+				}
+				io.WriteString(hold, "version\r\n")
+				line, _ := bufio.NewReader(hold).ReadString('\n')
+				return strings.HasPrefix(line, "VERSION")
+			})
+			checkHealth(t, exitFailure, append(args, "-ready")...)
+			checkHealth(t, exitOK, args...)
+			p.Process.Kill()
+			<-p.exited
+			checkHealth(t, exitFailure, args...)
+		})
+	}
+}
+
+// TestProcessHTTPBind: the HTTP port has an address of its own, and may then have the memcached port's number.
+func TestProcessHTTPBind(t *testing.T) {
+	port := freePort(t)
+	p := start(t, "-worker-id", "1", "-port", port, "-http-port", port, "-http-bind", "127.0.0.2")
+	if p.addr != "127.0.0.1:"+port || p.http != "127.0.0.2:"+port {
+		t.Errorf("it listens on %s and %s", p.addr, p.http)
+	}
+	p.Process.Kill()
+	<-p.exited
+	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port, "-http-port", port, "-http-bind", "127.0.0.2")
+
+	closed := launch(t, "-worker-id", "1", "-epoch", "2090-01-01T00:00:00Z", "-http-port", port, "-http-bind", "127.0.0.2") // its clock has yet to come
+	await(t, "HTTP is served", func() bool { return closed.entry("http listening") != nil })
+	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", freePort(t), "-http-port", port, "-http-bind", "127.0.0.2")
+	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", freePort(t), "-http-port", port)
+}
+
+// TestProcessHTTPLogin: ids are for those who log in, on whichever port; the rest is for all.
+func TestProcessHTTPLogin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-auth-file", file)
+	status := func(path, password string) int {
+		t.Helper()
+		r, _ := http.NewRequest("GET", "http://"+p.http+path, nil)
+		if password != "" {
+			r.SetBasicAuth("ann", password)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for path, want := range map[string]int{"/id": 401, "/ids": 401, "/stats": 200, "/metrics": 200, "/healthz": 200, "/readyz": 200} {
+		if got := status(path, ""); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	if got := status("/id", "secret"); got != 200 {
+		t.Errorf("with the password: %d", got)
+	}
+	c := dial(t, "tcp", p.addr)
+	for i := range 5 {
+		fmt.Fprintf(c, "set x 0 0 6\r\nann x%d\r\n", i)
+	}
+	if b, err := io.ReadAll(c); string(b) != strings.Repeat("CLIENT_ERROR authentication failure\r\n", 3) {
+		t.Errorf("five guesses at once: %q %v", b, err)
+	}
+	await(t, "the log says whose logins failed", func() bool { return p.entry("logins failed")["peer"] == "127.0.0.1" })
+	if got := status("/ids", "guess"); got != 401 {
+		t.Errorf("with another password: %d", got)
+	}
+	if got := status("/ids", "secret"); got != 200 {
+		t.Errorf("with the password, after a few guesses: %d", got)
+	}
+}

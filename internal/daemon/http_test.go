@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"net"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestSidePortsAreWhereTheyBelong: the debug port shows memory, so it is on loopback whatever -bind says.
+func TestSidePortsAreWhereTheyBelong(t *testing.T) {
+	for _, c := range []struct{ bind, httpBind, want string }{
+		{"127.0.0.2", "", "127.0.0.2"}, {"127.0.0.2", "127.0.0.3", "127.0.0.3"}, {"", "127.0.0.3", "127.0.0.3"}, {"", "0.0.0.0", "0.0.0.0"},
+	} {
+		d, _ := run(t, func(cfg *Config) {
+			cfg.Bind, cfg.HTTPBind, cfg.HTTPPort, cfg.EnableStats = c.bind, c.httpBind, freePort(t), true
+		})
+		if got := d.http.ln.Addr().(*net.TCPAddr).IP.String(); got != c.want {
+			t.Errorf("-bind %q -http-bind %q: HTTP is on %s", c.bind, c.httpBind, got)
+		}
+		if got := d.debug.ln.Addr().(*net.TCPAddr).IP.String(); got != "127.0.0.1" && got != "::1" {
+			t.Errorf("-bind %q: the debug port is on %s", c.bind, got)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+// TestHTTPRequestsAreCountedWhereTheyAreShown: the daemon shows the counters that its HTTP server raises.
+func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
+	d, _ := run(t, func(c *Config) { c.HTTPPort = freePort(t) })
+	d.http.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
+	if n := d.requests.IDs.Load(); n != 3 {
+		t.Errorf("%d ids are counted", n)
+	}
+}
+
+// TestHTTPConnections: they and those of the memcached port together fit into the descriptors that a default leaves.
+func TestHTTPConnections(t *testing.T) {
+	for max, want := range map[int]int{1: 32, 256: 32, 800: 100, 8192: 1024, 1 << 20: 1024} {
+		if got := HTTPConnections(max); got != want {
+			t.Errorf("beside %d: %d, want %d", max, got, want)
+		}
+	}
+}

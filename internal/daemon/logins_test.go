@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/internal/loginlimit"
+	"github.com/katsubushi/katsubushi/internal/server"
+)
+
+// TestLoginsOfAllPortsShareALimit: whoever has used up the guesses on the memcached port, on however many connections and loops, has none
+// over HTTP either. Somebody else has.
+func TestLoginsOfAllPortsShareALimit(t *testing.T) {
+	auth := filepath.Join(t.TempDir(), "auth")
+	if err := os.WriteFile(auth, []byte("ann:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a bubble begins before the layout's epoch
+		d, err := New(Config{
+			Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
+			Bind: "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.store.Close()
+		guesser, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		login := func(from netip.Addr, loop int, password string) string {
+			s := d.newSession(loop)
+			s.(server.PeerSession).Peer(from)
+			_, reply, _ := s.Feed(0, fmt.Appendf(nil, "set x 0 0 %d\r\nann %s\r\n", 4+len(password), password), nil)
+			return string(reply)
+		}
+		for i := range loginlimit.Burst {
+			login(guesser, i%2, fmt.Sprint("guess", i))
+		}
+		http := d.httpConfig().Allow
+		for _, c := range []struct {
+			from netip.Addr
+			want string
+		}{{guesser, "CLIENT_ERROR authentication failure\r\n"}, {other, "STORED\r\n"}} {
+			if got := login(c.from, 0, "secret"); got != c.want {
+				t.Errorf("%v, the password: %q", c.from, got)
+			}
+			if got, want := http(c.from, []byte("ann"), []byte("secret")), c.from == other; got != want {
+				t.Errorf("%v, the password over HTTP: %v", c.from, got)
+			}
+		}
+		time.Sleep(loginlimit.Pause)
+		if got := login(guesser, 1, "secret"); got != "STORED\r\n" {
+			t.Errorf("the password after a pause: %q", got)
+		}
+	})
+}
