@@ -133,7 +133,7 @@ func newRing(files int, sizes uringSizes) (r *ring, err error) {
 	case unix.EPERM:
 		return nil, errors.New("io_uring is not permitted here (sysctl kernel.io_uring_disabled, or the container's seccomp profile)")
 	case unix.EINVAL:
-		return nil, errors.New("io_uring is too old (Linux 6.1 is needed)")
+		return nil, errors.New("io_uring is too old (Linux 6.13 is needed)")
 	default:
 		return nil, os.NewSyscallError("io_uring_setup", e)
 	}
@@ -257,6 +257,45 @@ func (r *ring) try() error {
 	return nil
 }
 
+// tryClose tells whether a socket that leaves the table is closed at once. Before Linux 6.13 it is kept
+// open until all operations that were begun earlier have ended, those on other sockets too: where
+// one connection is silent, those that are closed meanwhile stay open for as long, and their
+// clients wait. The ring must have room for two files. (Debian 12 and Ubuntu 24.04 have such Linux.)
+func (r *ring) tryClose() error {
+	var pairs [2][2]int
+	for slot := range pairs {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return os.NewSyscallError("socketpair", err)
+		}
+		pairs[slot] = pair
+		defer unix.Close(pair[1])
+		err = r.install(int32(pair[0]), int32(slot))
+		unix.Close(pair[0])
+		if err != nil {
+			return err
+		}
+	}
+	// On the first somebody waits for input; the second is closed.
+	*r.next() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, fd: 0, tag: 1}
+	*r.next() = sqe{op: opClose, flags: sqeSkipSuccess, fileIndex: 2, tag: 2}
+	if e := r.enter(true, false, false); e != 0 {
+		return os.NewSyscallError("io_uring_enter", e)
+	}
+	_, _, err := unix.Recvfrom(pairs[1][1], make([]byte, 1), unix.MSG_DONTWAIT)
+	// The receive ends before its memory does.
+	unix.Shutdown(pairs[0][1], unix.SHUT_RDWR)
+	for r.ready() == r.seen {
+		if e := r.enter(true, true, false); e != 0 {
+			return os.NewSyscallError("io_uring_enter", e)
+		}
+	}
+	if err != nil {
+		return errors.New("io_uring keeps sockets open that were closed, while others are in use (Linux 6.13 is needed)")
+	}
+	return nil
+}
+
 // close closes the ring, which ends all operations, some time later. Its memory is given back only if none are under way.
 func (r *ring) close(quiet bool) {
 	if r.entering&enterRegisteredRing != 0 { // which counts as a second descriptor
@@ -324,10 +363,11 @@ func (r *ring) take() cqe {
 	return r.at(r.seen - 1)
 }
 
-// received is the input that a receive's result tells of, in a buffer that is ours until it is given back.
+// received is the input that a receive's result tells of, in a buffer that is ours until it is given
+// back. A receive that failed may have a buffer, too.
 func (r *ring) received(c cqe) (id uint16, data []byte) {
 	id = uint16(c.flags >> 16)
-	return id, r.buffer(id)[:c.res]
+	return id, r.buffer(id)[:max(c.res, 0)]
 }
 
 func (r *ring) buffer(id uint16) []byte {

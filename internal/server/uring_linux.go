@@ -49,12 +49,12 @@ func (e *Uring) Serve(ctx context.Context, lns []net.Listener, open func(loop in
 func ProbeUring() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r, err := newRing(1, NewUring(Config{}).sizes)
+	r, err := newRing(2, NewUring(Config{}).sizes)
 	if err != nil {
 		return err
 	}
-	r.close(true)
-	return nil
+	defer r.close(true)
+	return r.tryClose()
 }
 
 // A uringLoop is a loop that waits with io_uring.

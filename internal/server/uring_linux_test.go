@@ -91,6 +91,14 @@ func forbid(call uint32) error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 }
 
+// Linux 6.1 tells of a buffer also where there was no input.
+func TestReceiveThatFailedWithABuffer(t *testing.T) {
+	r := &ring{buffers: make([]byte, 100), bufferSize: 100}
+	if id, input := r.received(cqe{res: -int32(unix.EAGAIN), flags: cqeBuffer}); id != 0 || len(input) != 0 {
+		t.Errorf("buffer %d, input %q; want buffer 0 and none", id, input)
+	}
+}
+
 // The last of a lingering connection's input may close it. Nothing may be asked of its slot then.
 func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
 	if err := ProbeUring(); err != nil {
