@@ -253,6 +253,7 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 	l, unconfirmed := &m.lanes[e.Lane], errors.Is(e.Err, ErrUnconfirmed)
 	if e.Err != nil && !unconfirmed {
 		m.refused(now, e.Lane, problemOf(e.Err))
+		l.waitAtMost(now, e.Err, m.spread(backoffFirst, 0.5))
 		return
 	}
 	l.grant, l.held, l.confirmed, l.published = e.Grant, true, !unconfirmed, false
@@ -265,6 +266,14 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 		l.grant.Hi = l.grant.Lo - 1 // what Extend is to confirm, from the start
 		l.fail(problemOf(e.Err))
 		m.nextBeat = min(m.nextBeat, now.Mono+m.spread(backoffFirst, 0.5))
+	}
+}
+
+// waitAtMost brings the next Acquire forward to when the store said that it may succeed, and a little more: by then others ask as well.
+func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
+	var hint interface{ RetryAfter() time.Duration }
+	if errors.As(err, &hint) && hint.RetryAfter() > 0 {
+		l.retryAt = min(l.retryAt, now.Mono+hint.RetryAfter()+more)
 	}
 }
 

@@ -684,3 +684,45 @@ func TestAnAnswerThatComesTooLateIsAskedForAgainSoon(t *testing.T) {
 	d.tell(extended(Result{Grant: window(7, stale+1, d.now.ID+60000)})).is(Serving)
 	d.pass(4 * time.Second).wants() // and the next one after a heartbeat, as always
 }
+
+// A hinted error says when to ask again.
+type hinted time.Duration
+
+func (h hinted) Error() string             { return "none is given out yet" }
+func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
+
+// The store may say when it gives out worker ids again: then each lane asks soon after that, and not when its own pause happens to be over. It asks
+// before as well, since the store may be wrong.
+func TestAsksAgainWhenTheStoreSays(t *testing.T) {
+	for _, wait := range []time.Duration{time.Millisecond, 3 * time.Second, 65 * time.Second} {
+		d := drive(t, 2).tell(Tick{})
+		ends, asked, early := d.now.Mono+wait, map[int]time.Duration{}, 0
+		for len(asked) < 2 {
+			for _, e := range d.effects {
+				a, ok := e.(Acquire)
+				if !ok {
+					continue
+				}
+				left := ends - d.now.Mono
+				if left > 0 {
+					early++
+				} else if asked[a.Lane] == 0 {
+					asked[a.Lane] = d.now.Mono
+				}
+				d.tell(Acquired{Lane: a.Lane, Err: fmt.Errorf("so: %w", hinted(max(left, 0)))})
+				break
+			}
+			if len(asked) < 2 && !slices.ContainsFunc(d.effects, func(e Effect) bool { _, ok := e.(Acquire); return ok }) {
+				d.pass(d.Deadline(d.now) - d.now.Mono)
+			}
+		}
+		for lane, at := range asked {
+			if late := at - ends; late > 3*backoffFirst/2 {
+				t.Errorf("a wait of %v: lane %d asks %v after it", wait, lane, late)
+			}
+		}
+		if most := 4 * int(10+wait/time.Second); early > most {
+			t.Errorf("a wait of %v: asked %d times before it was over", wait, early)
+		}
+	}
+}

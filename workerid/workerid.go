@@ -45,7 +45,8 @@ var (
 	ErrCloned = fmt.Errorf("%w: a copy of this process", ErrShared)
 	// ErrNoID: every worker id of the range is taken. Retry; one may become free when its lease ends.
 	ErrNoID = errors.New("no worker id is free")
-	// ErrNoneYet is an ErrNoID: none is given out to newcomers for some time, taken or not, since grants may have been forgotten. Retry.
+	// ErrNoneYet is an ErrNoID: none is given out to newcomers for some time, taken or not, since grants may have been forgotten. Retry. An
+	// error of Acquire that has a method RetryAfter() time.Duration says when: the next Acquire comes no later than soon after that.
 	ErrNoneYet = fmt.Errorf("%w yet", ErrNoID)
 	// ErrSkew: this host's clock and the store's differ too much to tell when a window ends. Retry; clocks are set right.
 	ErrSkew = errors.New("this host's clock and the store's differ too much")

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -104,6 +105,23 @@ func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
 			}
 			t.Errorf("nothing is noticed in %d seeds", scriptSeeds)
 		})
+	}
+}
+
+// How long daemons stand still once the faults of a Redis that keeps everything are over. What they have to wait for is the floor of the last history, a
+// lease and epsilon (12.5 s), and a lease more where the clock has to last first; not their own pauses between two questions.
+func TestRecovery(t *testing.T) {
+	skipUnderRace(t)
+	const runs = 100
+	var took []int64
+	for seed := uint64(1); seed <= runs; seed++ {
+		took = append(took, Run(Config{Seed: seed, Minutes: minutes, Store: Keeping}).Recovered)
+	}
+	slices.Sort(took)
+	half, most, all := took[runs/2], took[9*runs/10], took[runs-1]
+	t.Logf("half within %d ms, 9 of 10 within %d, all within %d", half, most, all)
+	if half > lease+3000 || most > 2*lease || all > 3*lease {
+		t.Errorf("half within %d ms, 9 of 10 within %d, all within %d", half, most, all)
 	}
 }
 

@@ -64,6 +64,7 @@ type Report struct {
 	Requests, Refused       int
 	Regrants                int      // of windows to the daemon that had them before
 	Misled                  int      // times that the clock of a newcomer, or of an operator, stopped all who had the right one
+	Recovered               int64    // ms from the end of the faults until everybody issued for good
 	Stuck                   []string // who did not issue again once the faults were over
 }
 
@@ -130,13 +131,23 @@ func Run(c Config) Report {
 	w.after(5_000+w.upTo(5_000), w.fault)
 	w.runUntil(end)
 	w.calmDown()
-	w.runUntil(end + 4*lease)
-	for _, d := range w.daemons {
-		if err := d.issuer.Ready(d.clock()); err != nil && !isRate(err) {
-			w.Stuck = append(w.Stuck, d.name+": "+err.Error())
+	for w.now < end+4*lease {
+		w.runUntil(w.now + 100)
+		if w.Stuck = w.notReady(); len(w.Stuck) > 0 {
+			w.Recovered = w.now - end
 		}
 	}
 	return w.Report
+}
+
+// notReady tells of every daemon that has no ids, and why.
+func (w *world) notReady() (all []string) {
+	for _, d := range w.daemons {
+		if err := d.issuer.Ready(d.clock()); err != nil && !isRate(err) {
+			all = append(all, d.name+": "+err.Error())
+		}
+	}
+	return all
 }
 
 func (w *world) runUntil(end int64) {

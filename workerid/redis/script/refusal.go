@@ -66,6 +66,17 @@ func (r Refusal) duration(i int) time.Duration {
 // Skew is how far the server's clock is ahead of the daemon's, if that is why it refuses.
 func (r Refusal) Skew() (ahead time.Duration, ok bool) { return r.duration(0), r.Code == "SKEW" }
 
+// RetryAfter is when the answer may be another one, if that is known and nothing else happens; else 0.
+func (r Refusal) RetryAfter() time.Duration {
+	switch r.Code {
+	case "NOID":
+		return r.duration(0)
+	case "JUMP":
+		return r.duration(1)
+	}
+	return 0
+}
+
 // Unwrap is the error that it amounts to.
 func (r Refusal) Unwrap() error {
 	switch r.Code {

@@ -87,6 +87,13 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	if _, ok := ParseRefusal("OOM command not allowed"); ok {
 		t.Error("not every error is a refusal")
 	}
+	for text, want := range map[string]time.Duration{
+		"KATSU_NOID 43500": 43500 * time.Millisecond, "KATSU_NOID 0": 0, "KATSU_JUMP 3600000 49900": 49900 * time.Millisecond, "KATSU_SKEW 3000": 0, "KATSU_CLOCK 3000": 0,
+	} {
+		if r, _ := ParseRefusal(text); r.RetryAfter() != want {
+			t.Errorf("%s: again after %v", text, r.RetryAfter())
+		}
+	}
 	if d := (Refusal{Code: "NOID", Fields: []string{"x"}}).duration(0); d != 0*time.Second {
 		t.Error(d)
 	}
