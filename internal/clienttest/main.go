@@ -71,19 +71,8 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r := runner{
-		options: o,
-		source:  filepath.Join(root, "internal", "clienttest"),
-		work:    filepath.Join(root, "tmp", "clients"),
-		require: os.Getenv("KATSUBUSHI_REQUIRE") == "1",
-		checker: checker{plain: o.plain, seen: make(map[uint64]string)},
-	}
-	if err := os.MkdirAll(r.work, 0o755); err != nil {
-		return 0, err
-	}
-	r.installer = installer{source: r.source, work: r.work}
-	r.launcher = launcher{plain: o.plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
-	if err := r.findServer(root); err != nil {
+	r, err := newRunner(root, filepath.Join(root, "tmp", "clients"), o)
+	if err != nil {
 		return 0, err
 	}
 	if _, err := r.launcher.get(""); err != nil {
@@ -137,6 +126,7 @@ func moduleRoot() (string, error) {
 
 type runner struct {
 	options
+	root         string // of the source tree
 	source, work string
 	require      bool
 	checker      checker
@@ -144,8 +134,26 @@ type runner struct {
 	launcher     launcher
 }
 
+// newRunner makes a runner that writes to the directory work and nowhere else.
+func newRunner(root, work string, o options) (*runner, error) {
+	r := &runner{
+		options: o,
+		root:    root,
+		source:  filepath.Join(root, "internal", "clienttest"),
+		work:    work,
+		require: os.Getenv("KATSUBUSHI_REQUIRE") == "1",
+		checker: checker{plain: o.plain, seen: make(map[uint64]string)},
+	}
+	if err := os.MkdirAll(r.work, 0o755); err != nil {
+		return nil, err
+	}
+	r.installer = installer{source: r.source, work: r.work}
+	r.launcher = launcher{plain: o.plain, work: r.work, running: make(map[string]*daemon), failed: make(map[string]error)}
+	return r, r.findServer()
+}
+
 // findServer builds the daemon, unless it is another program that is to be run.
-func (r *runner) findServer(root string) error {
+func (r *runner) findServer() error {
 	if r.plain {
 		r.launcher.program = "memcached"
 		_, err := r.installer.version(&setup{needs: "apt memcached"})
@@ -158,7 +166,7 @@ func (r *runner) findServer(root string) error {
 	}
 	r.launcher.program = filepath.Join(r.work, "katsubushi")
 	build := exec.Command("go", "build", "-o", r.launcher.program, "./cmd/katsubushi")
-	build.Dir = root
+	build.Dir = r.root
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	return build.Run()
 }
@@ -232,6 +240,11 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 		"LOGIN="+username+" "+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),
 		"PATH="+r.installer.bin()+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	if s.snippet != "" {
+		if err := r.writeSnippet(s, filepath.Join(work, s.snippet), port); err != nil {
+			return "", err
+		}
+	}
 	if s.build != "" {
 		if out, err := r.shell(ctx, s.build, env, buildLimit); err != nil {
 			return "", fmt.Errorf("build: %w\n%s", err, out)

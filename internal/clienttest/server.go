@@ -25,7 +25,7 @@ const (
 	host       = "127.0.0.1"
 	username   = "ids"
 	password   = "only-for-tests"
-	startLimit = 15 * time.Second
+	startLimit = time.Minute
 	stopLimit  = 10 * time.Second
 )
 

@@ -1,0 +1,92 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// readme are the lines of README.md, as somebody would paste them. Each program gets one id, so it is run several times.
+var readme = []setup{
+	{name: "README.md, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
+		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get", hint: "as there"},
+	{name: "README.md, Go", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
+		snippet: "snippet.go", build: "cd ../.. && go build -o $WORK/client $WORK/snippet.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
+		does: "get", hint: "as there"},
+	{name: "README.md, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
+		snippet: "snippet.rb", run: "for i in 1 2 3 4 5; do ruby $WORK/snippet.rb; done", does: "get", hint: "as there"},
+	{name: "README.md, PHP", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
+		snippet: "snippet.php", run: "for i in 1 2 3 4 5; do php $WORK/snippet.php; done", does: "get", hint: "as there"},
+	{name: "README.md, Node.js", language: "Node.js", protocol: "binary", needs: "npm memjs",
+		snippet: "snippet.mjs", run: "ln -sfn $NODE_PATH $WORK/node_modules; for i in 1 2 3 4 5; do node $WORK/snippet.mjs; done",
+		does: "get", hint: "as there"},
+}
+
+// around is what a snippet needs to be a program that prints its id, by the ending of the program's file.
+var around = map[string]struct{ before, after string }{
+	".py": {"", `print("get", id)`},
+	".go": {`package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/bradfitz/gomemcache/memcache"
+)
+
+func main() {
+	if err := ask(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func ask() error {
+`, `	fmt.Println("get", id)
+	return err
+}
+`},
+	".rb":  {"", `puts "get #{id}"`},
+	".php": {"<?php\n", `echo "get $id\n";`},
+	".mjs": {"", "console.log(`get ${id}`);"},
+}
+
+// writeSnippet makes a program of the language's lines in README.md. All that is changed in them is the port.
+func (r *runner) writeSnippet(s *setup, file string, port int) error {
+	content, err := os.ReadFile(filepath.Join(r.root, "README.md"))
+	if err != nil {
+		return err
+	}
+	ending := filepath.Ext(file)
+	language := map[string]string{".py": "python", ".rb": "ruby", ".mjs": "js"}[ending]
+	if language == "" {
+		language = ending[1:]
+	}
+	lines, err := fenced(string(content), language)
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(lines, "11212"); n != 1 {
+		return fmt.Errorf("README.md, %s: the port is there %d times", s.language, n)
+	}
+	lines = strings.Replace(lines, "11212", strconv.Itoa(port), 1)
+	return os.WriteFile(file, []byte(around[ending].before+lines+around[ending].after+"\n"), 0o644)
+}
+
+// fenced is what stands in the one block of a language.
+func fenced(markdown, language string) (string, error) {
+	parts := strings.Split(markdown, "\n```"+language+"\n")
+	if len(parts) != 2 {
+		return "", fmt.Errorf("%d blocks of %s, want one", len(parts)-1, language)
+	}
+	lines, _, ok := strings.Cut(parts[1], "\n```\n")
+	if !ok {
+		return "", fmt.Errorf("the block of %s has no end", language)
+	}
+	return lines + "\n", nil
+}
