@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/workerid"
 )
 
 // freeUDPPort is one that nobody listened on a moment ago.
@@ -25,7 +27,11 @@ func freeUDPPort(t *testing.T) int {
 
 func TestIDsOverUDP(t *testing.T) {
 	port := freeUDPPort(t)
-	d, _ := run(t, func(c *Config) { c.UDPPort, c.WorkerIDs = port, []uint64{7} })
+	d, _ := run(t, func(c *Config) { c.UDPPort, c.WorkerIDs = port, []uint64{7, 8} })
+	await(t, "both lanes serve", func() bool {
+		s := d.keeper.Status()
+		return s[0].State == workerid.Serving && s[1].State == workerid.Serving
+	})
 	c, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +52,7 @@ func TestIDsOverUDP(t *testing.T) {
 		if err != nil || lines[0] != fmt.Sprintf("\x00%c\x00\x00\x00\x01\x00\x00VALUE id 0 %d", rune(i+1), len(lines[1])) || lines[2] != "END" {
 			t.Fatalf("%q", lines)
 		}
-		if id <= last || d.c.Layout.Decompose(id).Worker != 7 {
+		if id <= last || d.c.Layout.Decompose(id).Worker != 8 { // the loop's home lane is the first, the port's the next
 			t.Errorf("%d after %d", id, last)
 		}
 		last = id

@@ -65,7 +65,7 @@ func TestDatagramsAreAnsweredAndCounted(t *testing.T) {
 func TestDatagramsThatHaveArrivedAreAnswered(t *testing.T) {
 	const waiting = 20
 	var n Counters
-	asked, goOn := make(chan bool, waiting+1), make(chan bool)
+	asked, goOn := make(chan bool, waiting+1), make(chan bool, waiting+1)
 	client, stop, wait := startUDP(t, &n, func(_ int64, in, out []byte) []byte {
 		asked <- true
 		<-goOn
