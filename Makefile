@@ -23,9 +23,12 @@ test: deps lint cross unit vuln ## everything that CI runs
 deps: ## install what the tests need, if it is missing
 	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
 	test -z "$$missing" && exit 0; \
-	echo "installing $$missing"; \
+	missing=$$(echo $$missing); echo "installing $$missing"; \
 	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
-	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null
+	{ $$sudo apt-get update -qq && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+	{ echo "The tests need Debian's packages that are missing here."; \
+	  echo "As root: apt-get install -y --no-install-recommends $$missing"; exit 1; }
 
 lint:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
@@ -36,18 +39,21 @@ lint:
 cross: ## the portable parts, for systems that stand for the others
 	$(GO) run ./internal/portable linux/arm64 darwin/arm64 windows/amd64
 
+# Like go test, and says which package runs. What vet says, lint has said.
+TEST = $(GO) run ./internal/testrun -vet=off
+
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
 WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice
 
-# A program under the race detector waits for a second before it ends, and the tests start a hundred of those. What vet says, lint has said.
+# A program under the race detector waits for a second before it ends, and the tests start a hundred of those.
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
-	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(GO) test -vet=off -race ./...
-	$(GO) test -vet=off -count=1 ./internal/sim
-	$(GO) test -vet=off -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server
+	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race ./...
+	$(TEST) -count=1 ./internal/sim
+	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server
 	$(MAKE) --no-print-directory -j2 unit-net unit-epoll
 
 unit-net unit-epoll:
-	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(GO) test -vet=off -count=1 -run TestProcess -skip '$(WITH_ANY_ENGINE)' ./cmd/katsubushi
+	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run TestProcess -skip '$(WITH_ANY_ENGINE)' ./cmd/katsubushi
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./internal/clienttest

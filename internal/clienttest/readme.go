@@ -29,7 +29,9 @@ var readme = []setup{
 // around is what a snippet needs to be a program that prints its id, by the ending of the program's file.
 var around = map[string]struct{ before, after string }{
 	".py": {"", `print("get", id)`},
-	".go": {`package main
+	".go": {`//go:build ignore
+
+package main // in this source tree, but no part of it
 
 import (
 	"fmt"

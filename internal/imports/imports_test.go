@@ -45,6 +45,7 @@ var rules = []rule{
 	{"internal/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
 	{"internal/imports", nil, "this test"},
 	{"internal/portable", nil, "a tool of the Makefile: it reads the sources"},
+	{"internal/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
 	{"internal/sim", []string{"generator", "internal/issuer", "internal/unique", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
 		"it alone puts the parts together"},
