@@ -14,7 +14,7 @@ build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
 
 run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
-	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081 -state-dir state -state-any-disk
+	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081
 
 # Two packages have TLS below them: to instrument that for fuzzing takes longer than all the rest. Their seeds are in unit.
 test: deps lint cross unit vuln ## everything that CI runs

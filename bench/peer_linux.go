@@ -66,7 +66,7 @@ func redisPeer() peer {
 func oursPeer(name, binary, engine string, nextWorker func() int) peer {
 	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
 		w := nextWorker()
-		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn", "-claim", "off"}
+		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn", "-claim", "off", "-state-dir", "none"}
 		if at.via == overUnix {
 			return append(args, "-sock", at.address)
 		}

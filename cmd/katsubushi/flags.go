@@ -42,7 +42,7 @@ func settings() []setting {
 		{name: "worker-id", bare: true, field: "WorkerIDs", set: setWorkerIDs,
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9"},
 		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
-			help: "`directory`, on a local disk, where the windows of the worker ids are recorded; default $STATE_DIRECTORY, which systemd sets"},
+			help: "`directory`, on a local disk, where the windows of the worker ids are recorded; default $STATE_DIRECTORY, which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; none = nowhere"},
 		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool { return &o.AnyDisk }),
 			help: "accept a state directory on a file system that may forget what it has synced"},
 		{name: "claim", def: "on", field: "Claim", set: either(func(o *options) *bool { return &o.Claim }, "on", "off"),
@@ -151,6 +151,7 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 	}
 	p.unknown = unknownVariables(env)
 	p.combine()
+	p.combineStateDir(env)
 	return p, fs, nil
 }
 

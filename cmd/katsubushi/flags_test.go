@@ -24,6 +24,11 @@ func environment(pairs ...string) variables {
 	return env
 }
 
+// stateDirOf is the state directory, whether it is the default, and what is noted.
+func stateDirOf(p *parsed) any {
+	return p.StateDir + map[bool]string{true: " by default"}[p.StateDirByDefault] + strings.Join(p.notes, "")
+}
+
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -64,6 +69,15 @@ func TestSettings(t *testing.T) {
 		{"an epoch alone", nil, []string{"KATSUBUSHI_EPOCH", "1500000000000"}, func(p *parsed) any { return p.Layout.Epoch }, int64(1500000000000)},
 		{"Twitter's datacenters", []string{"-layout=twitter", "-datacenter-id=3", "-worker-id=4,31"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{100, 127}},
 		{"systemd's state directory", nil, []string{"STATE_DIRECTORY", "/var/lib/a:/var/lib/b"}, func(p *parsed) any { return p.StateDir }, "/var/lib/a"},
+		{"the state directory by default", nil, []string{"XDG_STATE_HOME", "/x", "HOME", "/h"}, stateDirOf, "/x/katsubushi by default"},
+		{"that of a home", nil, []string{"HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
+		{"a relative XDG_STATE_HOME is ignored", nil, []string{"XDG_STATE_HOME", "x", "HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
+		{"no home", nil, nil, stateDirOf, "there is no state directory by default: neither XDG_STATE_HOME nor HOME is an absolute path"},
+		{"systemd's beats the default", nil, []string{"STATE_DIRECTORY", "/s", "XDG_STATE_HOME", "/x"}, stateDirOf, "/s"},
+		{"an empty flag is the default", []string{"-state-dir="}, []string{"HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
+		{"no state directory", []string{"-state-dir", "none"}, []string{"STATE_DIRECTORY", "/s", "HOME", "/h"}, stateDirOf, ""},
+		{"no state directory, by the environment", nil, []string{"KATSUBUSHI_STATE_DIR", "none", "HOME", "/h"}, stateDirOf, ""},
+		{"none by default with Redis", []string{"-redis=redis://h/0"}, []string{"HOME", "/h"}, stateDirOf, ""},
 		{"ours beats systemd's", nil, []string{"STATE_DIRECTORY", "/a", "KATSUBUSHI_STATE_DIR", "/b"}, func(p *parsed) any { return p.StateDir }, "/b"},
 		{"the claim is on", nil, nil, func(p *parsed) any { return p.Claim }, true},
 		{"kayac's unset worker id beside -redis", []string{"-worker-id", "0", "-redis", "redis://h/0"}, nil, func(p *parsed) any { return len(p.WorkerIDs) }, 0},
@@ -243,7 +257,7 @@ func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
 		want bool
-	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true}} {
+	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true}, {[]string{"KATSUBUSHI_STATE_DIR", "none"}, false}} {
 		p, _, err := parse(settings(), []string{"-redis=redis://h/0"}, environment(c.env...), nil)
 		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is not used: with -redis the windows are recorded there") != c.want {
 			t.Errorf("%q: %v, %q", c.env, err, p.notes)

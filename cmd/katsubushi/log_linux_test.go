@@ -58,7 +58,7 @@ func startDeaf(t *testing.T, args ...string) *deaf {
 	t.Helper()
 	r, w := fullPipe(t)
 	d := &deaf{log: r, sock: filepath.Join(t.TempDir(), "k.sock")}
-	d.process = launchInto(t, w, append([]string{"-worker-id", "1", "-claim", "off", "-log-format", "json", "-sock", d.sock}, args...)...)
+	d.process = launchInto(t, w, append([]string{"-worker-id", "1", "-claim", "off", "-state-dir", "none", "-log-format", "json", "-sock", d.sock}, args...)...)
 	await(t, "it listens", func() bool {
 		c, err := net.Dial("unix", d.sock)
 		if err == nil {

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "katsubushi")
+	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // nothing in here writes into the home of whoever runs it
 	build := exec.Command("go", "build", "-o", binary, ".")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
@@ -57,7 +58,8 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// launch does not wait. It is told to make no claim, since other tests have daemons of worker id 1 too.
+// launch does not wait. It is told to make no claim and to record nothing, since other tests have daemons of worker id
+// 1 too.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	return launchBy(t, (*exec.Cmd).Start, args...)
@@ -66,7 +68,7 @@ func launch(t *testing.T, args ...string) *process {
 // launchBy launches in another way than Start.
 func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
 	t.Helper()
-	return launchWith(t, begin, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"}, args...)...)
+	return launchWith(t, begin, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off", "-state-dir", "none"}, args...)...)
 }
 
 // launchWith launches with these arguments alone.

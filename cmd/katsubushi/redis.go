@@ -75,7 +75,7 @@ func (p *parsed) combineRedis() {
 		p.WorkerIDs = nil
 		p.notes = append(p.notes, "worker id 0 together with -redis means that it is not set: one is leased")
 	}
-	if name := p.given["state-dir"]; name != "" && name != "STATE_DIRECTORY" { // which a unit may set for both kinds
+	if name := p.given["state-dir"]; name != "" && name != "STATE_DIRECTORY" && p.StateDir != noStateDir { // which a unit may set for both kinds
 		p.notes = append(p.notes, name+" is not used: with -redis the windows are recorded there")
 	}
 	if p.Redis.Min == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/workerid/static"
 )
 
-const stateUsage = `usage:
+const stateUsage = `-state-dir is the daemon's, by default too. usage:
   katsubushi state show  -state-dir DIR [-json]                   what the state files say
   katsubushi state adopt -state-dir DIR -worker-id N              take over a file that was written on another machine, which has
                                                                   stopped for good
@@ -41,7 +41,7 @@ func state(args []string, env variables, stdout, stderr io.Writer) int {
 	p.warn(stderr)
 	problem := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
 	if p.StateDir == "" {
-		problem("-state-dir: none given")
+		problem("-state-dir: one is needed")
 	}
 	if len(p.args) > 0 {
 		problem("%q: not a flag", p.args[0])

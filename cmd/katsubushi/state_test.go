@@ -137,3 +137,22 @@ func TestStateResetLowersAMarkWithForceOnly(t *testing.T) {
 		t.Errorf("the mark is %s", m)
 	}
 }
+
+// `katsubushi state` looks where the daemon would.
+func TestStateOfTheDirectoryByDefault(t *testing.T) {
+	home := t.TempDir()
+	dir := filepath.Join(home, "katsubushi")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"reset", "-worker-id", "7", "-mark", "now"}, {"show"}} {
+		var o, e bytes.Buffer
+		code := run(append([]string{"state"}, args...), environment("XDG_STATE_HOME", home), &o, &e)
+		if code != exitOK || !strings.Contains(o.String(), filepath.Join(dir, "worker-7.state")) {
+			t.Errorf("%q: exit code %d: %s %s", args, code, &o, &e)
+		}
+	}
+	if code, _, stderr := runState("none", "show"); code != exitUsage || !strings.Contains(stderr, "-state-dir: one is needed") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

@@ -120,7 +120,7 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 		return plainArguments(d)
 	}
 	// No claim: daemons of several kinds run beside each other, and all have the worker id that is checked.
-	args := append([]string{"-worker-id", strconv.Itoa(wantWorker), "-claim", "off", "-bind", host,
+	args := append([]string{"-worker-id", strconv.Itoa(wantWorker), "-claim", "off", "-state-dir", "none", "-bind", host,
 		"-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(httpPort)}, l.extra...)
 	switch d.kind {
 	case "unix":

@@ -18,6 +18,11 @@ type Clock struct {
 	offset atomic.Int64 // Unix ns at base
 	apart  atomic.Int64 // wall − id clock at the last comparison, ns
 	steps  [NumKinds]atomic.Uint64
+	told   time.Duration // what StaysAhead was told last; Run's
+
+	// StaysAhead, if it is not nil, is called by Run when the wall clock went back and this clock did not follow all the way: ahead is how
+	// far it is ahead of the wall clock now. It is called again for further steps. Set it before Run.
+	StaysAhead func(ahead time.Duration)
 }
 
 // New sets a clock to the wall clock's present.
@@ -66,10 +71,23 @@ func (c *Clock) Run(ctx context.Context, position func() int64, log *slog.Logger
 func (c *Clock) apply(s Sample, a Adjustment, log *slog.Logger) {
 	c.offset.Add(int64(a.By))
 	c.apart.Store(s.Wall - s.Clock - int64(a.By))
+	c.tell(a.Kind, s.Clock+int64(a.By)-s.Wall)
 	if a.By != 0 {
 		c.steps[a.Kind].Add(1)
 	}
 	if a.Note != "" {
 		log.Warn(a.Note, "kind", a.Kind.String(), "wall_minus_id_clock", time.Duration(s.Wall-s.Clock), "adjusted_by", a.By)
+	}
+}
+
+// tell calls StaysAhead if there is something new to say. ahead is clock − wall, ns, after an adjustment of this kind.
+func (c *Clock) tell(k Kind, ahead int64) {
+	switch d := time.Duration(ahead); {
+	case k != Backward:
+		c.told = 0
+	case d >= c.told+SlewBelow:
+		if c.told = d; c.StaysAhead != nil {
+			c.StaysAhead(d)
+		}
 	}
 }

@@ -35,6 +35,9 @@ type Config struct {
 	Claim       bool             // refuse to start beside another daemon of this host that has one of the worker ids; Linux only
 	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
 
+	// StateDirByDefault: nobody has named the StateDir. If no record can be kept there, the daemon runs without, and warns of it.
+	StateDirByDefault bool
+
 	Bind     string      // address of the TCP port; empty = all, IPv6 and IPv4
 	Port     int         // 0 = any free one, which the log names
 	UDPPort  int         // of memcached's UDP protocol; 0 = off

@@ -294,6 +294,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	if err = errors.Join(err, d.store.Close()); err != nil {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
+	d.warnOfRestart()
 	for _, s := range []sideServer{d.http, d.debug} { // last: until now it told that we are not ready
 		if s.Server != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)

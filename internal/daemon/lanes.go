@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
@@ -24,16 +25,21 @@ func (d *Daemon) openStore() (err error) {
 		r := c.redisConfig()
 		r.Now = d.clock.Now
 		d.store, err = redis.Open(r)
-	case c.StateDir == "":
-		c.Log.Warn("no state directory: ids may repeat if this host's clock goes back between two runs")
+	case !d.recorded():
+		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id")
+		d.clock.StaysAhead = d.warnOfRestarts
 		d.store, err = static.NewEphemeral(static.EphemeralConfig{
 			Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim,
 		})
 	default:
+		c.Log.Info("windows are recorded", "state_dir", c.StateDir)
 		d.store, err = static.Open(static.Config{
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
 			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
 		})
+	}
+	if err != nil && c.StateDirByDefault {
+		err = fmt.Errorf("%w (in the state directory by default; -state-dir names another one, or none)", err)
 	}
 	return err
 }

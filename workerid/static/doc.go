@@ -3,8 +3,8 @@
 //
 // The guarantee: on a local disk that keeps what it has synced and is neither set back nor copied, the windows of one worker id never
 // overlap, through crashes, kills, power cuts and any clock. What is not promised: anything about the same worker id given to another
-// host, about a state directory that was restored from a backup, or, without a directory (Ephemeral), about a clock that goes back
-// between two runs.
+// host, about a state directory that was restored from a backup, or, without a directory (Ephemeral), about a run that starts
+// before the wall clock has passed the last id of the one before.
 //
 // How it is used, beside a workerid.Keeper:
 //

@@ -1,0 +1,31 @@
+package main
+
+import "path/filepath"
+
+// noStateDir is the -state-dir of those who want no record. A directory of that name is ./none.
+const noStateDir = "none"
+
+// combineStateDir finds the state directory where the user has named none. Whether it can be used, the daemon finds out.
+func (p *parsed) combineStateDir(env variables) {
+	switch {
+	case p.StateDir == noStateDir:
+		p.StateDir = ""
+	case p.StateDir == "" && p.Redis.URL == "":
+		if p.StateDir = defaultStateDir(env); p.StateDir == "" {
+			p.notes = append(p.notes, "there is no state directory by default: neither XDG_STATE_HOME nor HOME is an absolute path")
+		}
+		p.StateDirByDefault = p.StateDir != ""
+	}
+}
+
+// defaultStateDir is where the XDG base directory specification wants what a program keeps between two runs, or empty. It has paths
+// that are not absolute ignored.
+func defaultStateDir(env variables) string {
+	if dir := env["XDG_STATE_HOME"]; filepath.IsAbs(dir) {
+		return filepath.Join(dir, "katsubushi")
+	}
+	if home := env["HOME"]; filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "katsubushi")
+	}
+	return ""
+}

@@ -1,0 +1,27 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMemoryIsNoStateDirectoryByDefault: what is gone after the next boot is no record; but one that somebody put there is not passed over.
+func TestMemoryIsNoStateDirectoryByDefault(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	inMemory := func(c *Config) { c.StateDir, c.StateDirByDefault, c.AnyDisk = dir, true, false }
+	if _, log, err := opened(t, inMemory); err != nil || !strings.Contains(log, "it is on tmpfs") || !strings.Contains(log, noRecord) {
+		t.Errorf("%v: %s", err, log)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "worker-1.state"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := opened(t, inMemory); err == nil || !strings.Contains(err.Error(), "is on tmpfs") || !strings.Contains(err.Error(), "or none)") {
+		t.Errorf("with a record: %v", err)
+	}
+}

@@ -1,0 +1,39 @@
+package static
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Usable says why a directory, which it makes, cannot keep the records of some worker ids. nil means that it can, or that there is a record of one of
+// them already: then that one must be gone on from, and what is wrong with it is an error of Open. It is for a directory that nobody has named.
+func Usable(dir string, workers []uint64, anyDisk bool) error {
+	for _, id := range workers {
+		switch _, err := os.Lstat(statePath(dir, id)); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	kind, err := osDisk{}.Prepare(dir)
+	switch {
+	case err != nil:
+		return err
+	case kind != "" && !anyDisk:
+		return fmt.Errorf("it is on %s: %w", kind, ErrFileSystem)
+	}
+	return tryToKeep(dir)
+}
+
+// tryToKeep writes a file as long as a record, and removes it.
+func tryToKeep(dir string) error {
+	f, err := os.CreateTemp(dir, "try-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, fileSize))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+}
