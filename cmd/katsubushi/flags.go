@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -84,6 +85,8 @@ func settings() []setting {
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
 		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
 			help: "more connections are told so and closed; default the limit of open files − 64, and less with -http-port"},
+		{name: "max-buffer-memory", def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory", set: size(func(o *options) *int64 { return &o.MaxBufferMemory }),
+			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above it the one that holds most is closed; default a quarter of the control group's memory limit, or 256MiB; 0 = no limit"},
 		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
 			help: "close connections that are silent this long; 0 = never"},
 		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration { return &o.ShutdownDelay }),
@@ -270,6 +273,29 @@ func boolean(field func(*options) *bool) func(*options, string) error {
 		*field(o) = b
 		return nil
 	}
+}
+
+// size also takes a unit: k, m, g, t or KiB, MiB, GiB, TiB, all powers of 1,024, in either case.
+func size(field func(*options) *int64) func(*options, string) error {
+	return func(o *options, v string) error {
+		lower := strings.ToLower(v)
+		digits := strings.TrimRight(lower, "kmgtib")
+		shift, ok := map[string]int{"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[strings.TrimSuffix(lower[len(digits):], "ib")]
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || !ok || lower == digits+"ib" || n < 0 || n > math.MaxInt64>>shift {
+			return errors.New("a number of bytes such as 67108864, 64MiB or 256m is allowed")
+		}
+		*field(o) = n << shift
+		return nil
+	}
+}
+
+// sizeText writes bytes such that size reads them.
+func sizeText(n int64) string {
+	if n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + "MiB"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // positive is a duration of which 0 would be taken for "not set".

@@ -55,6 +55,11 @@ func TestSettings(t *testing.T) {
 		{"a flag beats the environment", []string{"-port", "3"}, []string{"PORT", "1"}, func(p *parsed) any { return p.Port }, 3},
 		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any { return p.Loops }, 3},
 		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any { return p.IdleTimeout }, 90 * time.Second},
+		{"bytes", []string{"-max-buffer-memory", "67108864"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(64 << 20)},
+		{"bytes with a unit", []string{"-max-buffer-memory", "64MiB"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(64 << 20)},
+		{"bytes with a letter", nil, []string{"KATSUBUSHI_MAX_BUFFER_MEMORY", "2g"}, func(p *parsed) any { return p.MaxBufferMemory }, int64(2 << 30)},
+		{"no limit", []string{"-max-buffer-memory", "0"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(0)},
+		{"as much as the control group allows", nil, nil, func(p *parsed) any { return p.MaxBufferMemory }, daemon.DefaultBufferMemory()},
 		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
 		{"datagrams", nil, []string{"KATSUBUSHI_UDP_PORT", "11212"}, func(p *parsed) any { return p.UDPPort }, 11212},
 		{"no datagrams", nil, nil, func(p *parsed) any { return p.UDPPort }, 0},
@@ -102,9 +107,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestBytesThatAreNone(t *testing.T) {
+	for _, value := range []string{"much", "-1", "64MB", "64ib", "64mm", "64kib4", "1.5g", "9223372036854775808", "8388608t", "m", "64 m", "0x10"} {
+		p, _, err := parse(settings(), []string{"-max-buffer-memory", value}, environment(), nil)
+		if err != nil || len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "such as 67108864, 64MiB or 256m is allowed") {
+			t.Errorf("%s: %v %v, %d bytes", value, err, p.problems, p.MaxBufferMemory)
+		}
+	}
+}
+
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65"},
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
 		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
@@ -122,6 +136,7 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 		"-worker-id: with -redis worker ids are leased, not given",
 		"-lease: 3s is too short",
 		"-lanes: 65: 1 to 64 allowed",
+		"-max-buffer-memory: 3145728 bytes: 4 MiB to 1024 GiB allowed, or 0 for no limit",
 		"KATSUBUSHI_SOCK_MODE=rwx: octal permissions",
 		"idle_timeout: -5s: 0s to",
 		"LOG_LEVEL=loud: debug, info",

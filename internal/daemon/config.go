@@ -50,12 +50,13 @@ type Config struct {
 	TLSClientCA     string // PEM file of the authorities that sign clients' certificates; empty = every client
 	AuthFile        string // users that may ask, see package authfile; empty = everybody may
 
-	Engine         string        // auto, uring, epoll or net
-	Loops          int           // event loops, each with a listener and a home lane: 1 to 1024
-	MaxConnections int           // more are told so and closed; those of the HTTP port have a limit of their own, see HTTPConnections
-	IdleTimeout    time.Duration // 0 = never
-	ShutdownDelay  time.Duration // from un-ready to the end of accepting, for load balancers to notice
-	DrainTimeout   time.Duration // for clients to take their last answers
+	Engine          string        // auto, uring, epoll or net
+	Loops           int           // event loops, each with a listener and a home lane: 1 to 1024
+	MaxConnections  int           // more are told so and closed; those of the HTTP port have a limit of their own, see HTTPConnections
+	MaxBufferMemory int64         // bytes of unfinished input and unsent output of all connections together, from MinBufferMemory; 0 = no limit
+	IdleTimeout     time.Duration // 0 = never
+	ShutdownDelay   time.Duration // from un-ready to the end of accepting, for load balancers to notice
+	DrainTimeout    time.Duration // for clients to take their last answers
 
 	HTTPPort    int    // 0 = off
 	HTTPBind    string // its address; empty = Bind
@@ -244,6 +245,9 @@ func (c *Config) Validate() error {
 	within("DebugPort", c.DebugPort, 0, 65535)
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)
+	if c.MaxBufferMemory != 0 && (c.MaxBufferMemory < MinBufferMemory || c.MaxBufferMemory > maxBufferMemory) {
+		wrong("MaxBufferMemory", "%d bytes: %d MiB to %d GiB allowed, or 0 for no limit", c.MaxBufferMemory, MinBufferMemory>>20, maxBufferMemory>>30)
+	}
 	if c.UDPPort != 0 {
 		c.validateUDP(wrong)
 	}

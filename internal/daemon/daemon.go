@@ -43,6 +43,7 @@ type Daemon struct {
 	advertisedIP netip.Addr // of the name in Config.Advertise; invalid = unknown
 
 	connections server.Counters
+	budget      *server.Budget
 	commands    []protocol.Counters // one block for each loop, and one for the UDP port
 	sessions    []protocol.Config   // what the sessions of a loop share, one for each, and one for the UDP port
 	requests    httpapi.Counters    // the HTTP port's
@@ -62,6 +63,7 @@ func New(c Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users, binder: binder{log: c.Log},
+		budget:   server.NewBudget(c.MaxBufferMemory),
 		commands: make([]protocol.Counters, c.Loops+1),
 	}
 	if d.users != nil {
@@ -125,6 +127,7 @@ func (d *Daemon) chooseEngine() error {
 	}
 	d.engine = newEngine(server.Config{
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
+		Budget: d.budget, OutOfMemory: []byte("SERVER_ERROR out of memory\r\n"),
 		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
 		Peers: d.logins != nil,
 	})

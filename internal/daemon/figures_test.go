@@ -101,7 +101,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 		Redis: redis.Config{URL: "redis://127.0.0.1:1/?ns=figures", Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
 		Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond,
 		Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
-		Engine: "auto", Loops: 2, MaxConnections: 1234, IdleTimeout: 77 * time.Second,
+		Engine: "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +154,9 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 		list = append(list, countersOf(name, v, index)...)
 	}
 	find("connections", reflect.ValueOf(&d.connections).Elem(), nil)
+	for _, field := range []string{"limit", "held", "closed"} {
+		find("budget."+field, at(reflect.ValueOf(d.budget).Elem(), field), nil)
+	}
 	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
 	find("commands", at(reflect.ValueOf(&d.commands[len(d.commands)-1]).Elem(), "n"), func(i int) string {
 		return counterName(t, protocol.Counter(i))

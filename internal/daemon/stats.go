@@ -132,6 +132,9 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	}
 	add("log_lines_dropped", d.logDropped())
 	add("idle_closed_connections", d.connections.IdleClosed.Load())
+	add("memory_closed_connections", d.budget.Closed())
+	add("buffer_memory_bytes", d.budget.Held())
+	add("buffer_memory_limit_bytes", d.budget.Limit())
 	add("udp_datagrams", d.connections.Datagrams.Load())
 	add("udp_dropped", d.connections.DatagramsDropped.Load())
 	add("clock_difference_ms", d.clock.Difference().Milliseconds())
@@ -237,6 +240,9 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		HTTPConnections:     d.requests.Connections.Load(),
 		HTTPRefused:         d.requests.ConnectionsRefused.Load(),
 		ConnectionsIdle:     d.connections.IdleClosed.Load(),
+		ConnectionsMemory:   d.budget.Closed(),
+		BufferMemory:        d.budget.Held(),
+		BufferMemoryLimit:   d.budget.Limit(),
 		AcceptErrors:        d.connections.AcceptErrors.Load(),
 		LogLinesDropped:     d.logDropped(),
 		BytesRead:           d.connections.BytesRead.Load(),

@@ -22,6 +22,9 @@ type Snapshot struct {
 	ConnectionsIdle      uint64 // closed by the idle time-out
 	HTTPConnections      int64  // open ones of the HTTP port, which are not among Connections
 	HTTPRefused          uint64 // those closed at once for being over their limit
+	ConnectionsMemory    uint64 // closed for holding most of the buffer memory
+	BufferMemory         int64  // bytes of unfinished input and unsent output
+	BufferMemoryLimit    int64  // 0: none
 	AcceptErrors         uint64
 	LogLinesDropped      uint64
 	BytesRead            uint64
@@ -103,6 +106,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
 	w.gauge("http_connections", "Open connections of the HTTP port.", float64(s.HTTPConnections))
 	w.count("http_connections_refused_total", "Connections of the HTTP port closed at once for being over its limit.", s.HTTPRefused)
+	w.count("connections_memory_closed_total", "Connections closed for holding most of the buffer memory when it was used up.", s.ConnectionsMemory)
+	w.gauge("buffer_memory_bytes", "Memory of unfinished input and unsent output.", float64(s.BufferMemory))
+	w.gauge("buffer_memory_limit_bytes", "The limit of it; 0: none.", float64(s.BufferMemoryLimit))
 	w.count("accept_errors_total", "Failures to accept a connection.", s.AcceptErrors)
 	w.count("log_lines_dropped_total", "Log lines that could not be written.", s.LogLinesDropped)
 	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)

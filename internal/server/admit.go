@@ -1,6 +1,9 @@
 package server
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent Refusal and closed;
 // it is no longer counted as open.
@@ -16,27 +19,38 @@ func (c *Config) admit() bool {
 	return false
 }
 
-// refusalsPause is the time between two lines about refused connections: who is over the limit may try all the time.
-const refusalsPause = time.Minute
+// budget is Budget, or one without a limit.
+func (c *Config) budget() *Budget {
+	if c.Budget == nil {
+		return NewBudget(0)
+	}
+	return c.Budget
+}
 
-// told is when such a line was written, and what Refused was then.
+// linePause is the time between two lines about refused, or about closed, connections: who is over a limit may try all the time.
+const linePause = time.Minute
+
+// told is when such a line was written, and what the count was then.
 type told struct {
-	at      time.Time
-	refused uint64
+	at    time.Time
+	count uint64
 }
 
 func (c *Config) tellRefused() {
-	n := c.Counters
-	last, before := n.told.Load(), uint64(0)
+	if since, due := dueLine(&c.Counters.told, c.Counters.Refused.Load()); due {
+		c.Log.Warn("too many connections", "limit", c.MaxConnections, "refused", since)
+	}
+}
+
+// dueLine tells whether a line about what was counted is due, and how much was since the last one. p is when that was.
+func dueLine(p *atomic.Pointer[told], count uint64) (since uint64, due bool) {
+	last, before := p.Load(), uint64(0)
 	if last != nil {
-		if before = last.refused; time.Since(last.at) < refusalsPause {
-			return
+		if before = last.count; time.Since(last.at) < linePause {
+			return 0, false
 		}
 	}
-	now := &told{time.Now(), n.Refused.Load()}
-	if n.told.CompareAndSwap(last, now) { // else another loop tells it
-		c.Log.Warn("too many connections", "limit", c.MaxConnections, "refused", now.refused-before)
-	}
+	return count - before, p.CompareAndSwap(last, &told{time.Now(), count}) // else another loop tells it
 }
 
 // A backoff spaces the attempts to accept after one has failed, since the usual reason, too many open files, lasts. A busy loop would

@@ -36,7 +36,7 @@ func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
 		refuse(1)
 		logged(`level=WARN msg="too many connections" limit=1 refused=1`)
 		refuse(5)
-		time.Sleep(refusalsPause - 1)
+		time.Sleep(linePause - 1)
 		refuse(1)
 		logged("")
 		time.Sleep(time.Nanosecond)

@@ -29,6 +29,7 @@ type conn struct {
 
 // waiting is the bytes of a connection that could not be dealt with at once.
 type waiting struct {
+	holding
 	in   queue // input that the session has left
 	out  queue // output that the socket has not taken; while there is any, nothing is read
 	left int   // of lingerBytes

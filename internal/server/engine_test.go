@@ -327,7 +327,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			cs = append(cs, c)
 		}
 		line := []byte(strings.Repeat("echo 0123456789\r\n", 1000))
-		before := heap()
+		before := memoryInUse()
 		for _, c := range cs {
 			c.say("big %d\r\necho end\r\n", size)
 			go func() { // 40 MB of further commands: the socket's buffers fill up
@@ -348,7 +348,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		if read > clients*(maxInput+1<<20) {
 			t.Errorf("%d bytes read from %d clients that do not read", read, clients)
 		}
-		if used := heap() - before; used > clients*(512<<10) {
+		if used := memoryInUse() - before; used > clients*(512<<10) {
 			t.Errorf("%d KiB of memory used for %d clients that do not read", used>>10, clients)
 		}
 		other := r.dial()

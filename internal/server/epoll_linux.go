@@ -91,6 +91,7 @@ func (e *epollLoop) run() error {
 				c.readable = true
 				c.hungUp = c.hungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 				e.serve(c)
+				e.makeRoom()
 			}
 		}
 		e.serveAgain(again)
@@ -113,6 +114,7 @@ func (e *epollLoop) serveAgain(n int) {
 		if c := e.conns.at(slot); c.queued {
 			c.queued = false
 			e.serve(c)
+			e.makeRoom()
 		}
 	}
 	e.again = e.again[:copy(e.again, e.again[n:])]
@@ -133,6 +135,13 @@ func (e *epollLoop) obey(signals uint32) {
 	}
 	if signals&signalLinger != 0 {
 		e.lingeredLong(e.drop)
+	}
+	if signals&signalRelieve != 0 {
+		e.strained = true
+		e.makeRoom()
+	}
+	if signals&signalTrim != 0 {
+		e.trim()
 	}
 	if signals&signalDrain != 0 {
 		e.drain()
@@ -283,7 +292,7 @@ func (e *epollLoop) send(c *conn, out []byte) bool {
 	if n == len(out) {
 		return true
 	}
-	e.room(c).out.add(out[n:])
+	e.keepOutput(c, out[n:])
 	// From now on the socket tells when it has room. Otherwise it would do so for every reply that a client of a unix socket takes.
 	if e.watch(unix.EPOLL_CTL_MOD, int(c.fd), c.slot, interest|unix.EPOLLOUT) != nil {
 		e.drop(c)
@@ -313,6 +322,28 @@ func (e *epollLoop) flush(c *conn) bool {
 		e.drop(c)
 		return false
 	}
+	return true
+}
+
+// makeRoom sees to it that the budget is kept.
+func (e *epollLoop) makeRoom() {
+	if e.strained {
+		e.relieve(e.sacrifice)
+	}
+}
+
+// sacrifice ends the connection that holds most of a budget that is used up.
+func (e *epollLoop) sacrifice(c *conn) bool {
+	if c.unsent() {
+		e.drop(c) // there is no room to tell it
+		return true
+	}
+	e.disown(c)
+	if n, errno := rawSend(c.fd, e.OutOfMemory); errno == 0 {
+		e.written += uint64(n)
+	}
+	c.ending = true
+	e.finish(c)
 	return true
 }
 

@@ -61,6 +61,7 @@ type rig struct {
 	network  string
 	address  string
 	counters *Counters
+	budget   *Budget
 	log      *bytes.Buffer // only to be read after stop
 	end      context.CancelFunc
 	done     chan error
@@ -84,11 +85,14 @@ func start(t testing.TB, m candidate, p place, change func(*Config)) *rig {
 		Refusal:        []byte("too many\r\n"),
 		DrainTimeout:   patience,
 		Counters:       r.counters,
+		Budget:         NewBudget(1 << 40),
+		OutOfMemory:    []byte("out of memory\r\n"),
 		Log:            slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&c)
 	}
+	r.budget = c.Budget
 	var lns []net.Listener
 	var err error
 	if p.network == "tcp" {
@@ -128,6 +132,9 @@ func (r *rig) stop() {
 	}
 	if n := r.counters.Current.Load(); n != 0 {
 		r.t.Errorf("%d connections counted as open after Serve has returned", n)
+	}
+	if n := r.budget.Held(); n != 0 || len(r.budget.shares) != 0 {
+		r.t.Errorf("%d bytes counted as held, in %d shares, after Serve has returned", n, len(r.budget.shares))
 	}
 }
 

@@ -26,6 +26,8 @@ type loop struct {
 	dealt    bool // a dealer accepts for this loop
 	unix     bool // the connections are a unix socket's
 	conns    table
+	share    *share     // of the daemon's budget
+	strained bool       // the budget may be used up
 	spare    []*waiting // to be used again
 	again    []int32    // connections that get another turn without waiting for an event
 	now      int64      // of this turn
@@ -50,12 +52,14 @@ type lingerer struct {
 
 // Signals to a loop.
 const (
-	signalDrain  = 1 << iota // stop accepting, answer what has arrived, close
-	signalForce              // close everything
-	signalSweep              // look for idle connections
-	signalLinger             // give up connections that linger
-	signalAccept             // try again to accept
-	signalGiven              // a dealer has accepted a connection
+	signalDrain   = 1 << iota // stop accepting, answer what has arrived, close
+	signalForce               // close everything
+	signalSweep               // look for idle connections
+	signalLinger              // give up connections that linger
+	signalAccept              // try again to accept
+	signalGiven               // a dealer has accepted a connection
+	signalRelieve             // close who holds most, while the budget is used up
+	signalTrim                // give up what is kept for later
 )
 
 // A runner is an engine's way to run a loop.
@@ -92,6 +96,8 @@ func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(in
 			loops = loops[:i+1]
 			return err
 		}
+		l := loops[i]
+		l.share = c.budget().share(func() { l.signal(signalRelieve) }, func() { l.signal(signalTrim) })
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -190,6 +196,9 @@ func (l *loop) run(start func(*loop) (runner, error)) error {
 }
 
 func (l *loop) close() {
+	if l.share != nil {
+		l.share.leave()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wake >= 0 {
@@ -244,6 +253,7 @@ func (l *loop) turnEnds() {
 		l.Counters.BytesWritten.Add(l.written)
 	}
 	l.read, l.written = 0, 0
+	l.share.flush()
 }
 
 // rest leaves the listener alone for a while, since accepting has failed.
@@ -273,6 +283,7 @@ func (l *loop) digest(c *conn, input, out []byte) []byte {
 		c.ending = true
 	}
 	l.settle(c)
+	l.account(c)
 	return out
 }
 
@@ -284,13 +295,77 @@ func (l *loop) room(c *conn) *waiting {
 		} else {
 			c.waiting = new(waiting)
 		}
+		c.waiting.slot = c.slot
 	}
 	return c.waiting
 }
 
+// keepInput keeps input that the session has not got round to.
+func (l *loop) keepInput(c *conn, input []byte) {
+	l.room(c).in.add(input)
+	l.account(c)
+}
+
+// keepOutput keeps output that the socket has not taken.
+func (l *loop) keepOutput(c *conn, out []byte) {
+	l.room(c).out.add(out)
+	l.account(c)
+}
+
+// account tells the budget what c holds.
+func (l *loop) account(c *conn) {
+	if w := c.waiting; w != nil && !c.closing {
+		if size := int64(cap(w.in.buf) + cap(w.out.buf)); size != w.size {
+			l.share.set(&w.holding, size)
+			l.strained = l.strained || l.share.over()
+		}
+	}
+}
+
+// disown takes c, which is to be closed, out of the budget. What still waits is given up when c is forgotten, a turn later at most.
+func (l *loop) disown(c *conn) {
+	if w := c.waiting; w != nil {
+		w.in = queue{}
+		l.share.set(&w.holding, 0)
+	}
+}
+
+// relieve closes connections, those that hold most first, until the budget has room again. sacrifice takes from c what it holds and returns
+// true, or false if that cannot be done in this turn.
+func (l *loop) relieve(sacrifice func(c *conn) bool) {
+	for l.strained {
+		switch h := l.share.biggest(); {
+		case h == nil:
+			l.strained = false
+		case l.shrink(l.conns.at(h.slot)):
+		case sacrifice(l.conns.at(h.slot)):
+			l.share.tellClosed(l.Log)
+		default:
+			return
+		}
+	}
+}
+
+// shrink gives up what of c's buffers is not in use, if that is most of them: room may have lent it larger ones than it needed.
+func (l *loop) shrink(c *conn) bool {
+	w := c.waiting
+	if used := w.in.len() + w.out.len(); int64(2*used) >= w.size || c.sending {
+		return false
+	}
+	for _, q := range []*queue{&w.in, &w.out} {
+		*q = queue{buf: append([]byte(nil), q.bytes()...)}
+	}
+	l.account(c)
+	return true
+}
+
+// trim gives up what is kept for later.
+func (l *loop) trim() { l.spare = nil }
+
 // settle takes back the room if nothing waits any more.
 func (l *loop) settle(c *conn) {
 	if w := c.waiting; w != nil && w.in.len() == 0 && w.out.len() == 0 && !c.lingering {
+		l.share.set(&w.holding, 0)
 		c.waiting = nil
 		if len(l.spare) < spareBuffers && cap(w.in.buf) <= keepOutput && cap(w.out.buf) <= keepOutput {
 			l.spare = append(l.spare, w)
@@ -309,9 +384,8 @@ func (l *loop) queue(c *conn) {
 // linger notes that c was answered for the last time. It is closed when the client closes it, or has sent or taken too much.
 func (l *loop) linger(c *conn) {
 	c.lingering, c.more = true, false
-	w := l.room(c)
-	w.in.drop(w.in.len())
-	w.left = lingerBytes
+	l.disown(c)
+	c.waiting = &waiting{left: lingerBytes}
 	if len(l.lingering)+len(l.lingeringLong) == 0 {
 		time.AfterFunc(l.lingers(), func() { l.signal(signalLinger) })
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// heap is the memory that is in use after a collection.
-func heap() int {
+// memoryInUse is the memory that is in use after a collection.
+func memoryInUse() int {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)

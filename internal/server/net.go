@@ -40,6 +40,8 @@ func (e *Net) Serve(ctx context.Context, lns []net.Listener, open func(loop int)
 	defer cancel()
 	files := socketFiles(lns)
 	g := &netGroup{Net: e, ctx: ctx, conns: make(map[*netConn]struct{})}
+	g.share = e.budget().share(func() { go g.relieve() }, func() {})
+	defer g.share.leave()
 
 	var accepting sync.WaitGroup
 	failures := make(chan error, len(lns))
@@ -80,6 +82,9 @@ type netGroup struct {
 
 	mu    sync.Mutex
 	conns map[*netConn]struct{}
+
+	sharing sync.Mutex // guards share
+	share   *share     // of the daemon's budget
 }
 
 // accept serves ln until the context ends, and then what is in its backlog. It closes ln.
@@ -137,6 +142,8 @@ func (g *netGroup) start(nc net.Conn, open func() Session) {
 	if g.Peers {
 		c.session.(PeerSession).Peer(addressOfPeer(nc.RemoteAddr()))
 	}
+	c.holding.conn = c
+	c.prepareWrite()
 	c.buf = c.small[:]
 	c.last.Store(g.sweep.Load())
 	g.mu.Lock()
@@ -149,6 +156,10 @@ func (g *netGroup) finished(c *netConn) {
 	g.mu.Lock()
 	delete(g.conns, c)
 	g.mu.Unlock()
+	g.sharing.Lock()
+	g.share.set(&c.holding, 0)
+	g.share.flush()
+	g.sharing.Unlock()
 	c.Close()
 	g.Counters.Current.Add(-1)
 }

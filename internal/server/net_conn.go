@@ -29,6 +29,11 @@ type netConn struct {
 	last    atomic.Uint32 // sweep at which it was last active
 	final   bool          // draining: this is the last that is read
 
+	netOutput
+	holding             // in the budget; guarded by group.sharing, as is the next
+	blocked bool        // part of it is output that the socket does not take
+	doomed  atomic.Bool // the budget is used up, and this holds most; set under group.sharing
+
 	buf   []byte  // input
 	len   int     // of which buf[:len] is unconsumed
 	big   *[]byte // the borrowed buffer that buf is, or nil
@@ -85,6 +90,8 @@ func (c *netConn) receive() int {
 		case err == nil:
 		case !errors.Is(err, os.ErrDeadlineExceeded) || c.final:
 			return 0
+		case c.doomed.Load() && !c.spared():
+			return 0
 		case c.group.draining.Load():
 			c.final = true
 			c.SetReadDeadline(time.Now().Add(drainQuiet))
@@ -93,7 +100,7 @@ func (c *netConn) receive() int {
 			return 0
 		default:
 			c.SetReadDeadline(time.Time{})
-			if c.group.draining.Load() { // it may have set its deadline just before
+			if c.group.draining.Load() || c.doomed.Load() { // they may have set their deadline just before
 				c.SetReadDeadline(time.Unix(1, 0))
 			}
 		}
@@ -126,18 +133,22 @@ func (c *netConn) answer() (ok bool, err error) {
 // not survive a write that times out, so there it is a record that the client must have taken.
 func (c *netConn) send(out []byte) bool {
 	_, encrypted := c.Conn.(handshaker)
+	held := cap(out)
 	for len(out) > 0 {
 		piece := out
 		if encrypted {
 			piece = out[:min(len(out), recordSize)]
 		}
-		n, err := c.Write(piece)
+		n, err := c.write(piece, held)
 		c.group.Counters.BytesWritten.Add(uint64(n))
 		if n > 0 {
 			c.touch()
 		}
 		switch {
 		case err == nil:
+		case c.doomed.Load():
+			c.group.share.tellClosed(c.group.Log)
+			return false
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return false
 		case encrypted || c.idle():
@@ -163,14 +174,17 @@ func (c *netConn) fit(n int) bool {
 		copy(grown, c.buf)
 		c.release()
 		c.buf = grown
+		c.account(0)
 	case c.len == len(c.buf) || n >= smallBuffer && len(c.buf) == smallBuffer:
 		c.big = borrow(&c.group.inputs, bigBuffer)
 		copy(*c.big, c.buf[:c.len])
 		c.buf = (*c.big)[:bigBuffer]
+		c.account(0)
 	case n < smallBuffer && c.len <= smallBuffer/2 && len(c.buf) > smallBuffer:
 		copy(c.small[:], c.buf[:c.len])
 		c.release()
 		c.buf = c.small[:]
+		c.account(0)
 	}
 	return true
 }

@@ -56,7 +56,9 @@ type ring struct {
 	buffers, bufferMemory []byte
 	free                  []bufferEntry // the ring of buffers that the kernel may take
 	freeTail              uint16        // not yet published
-	provided              int           // buffers that are in use, of len(free)
+	provided              int           // buffers that have been in use, of len(free)
+	keep, least           int           // buffers below keep go back to the ring after use; least is what keep was at first
+	absent                []uint16      // the others that are out of it
 	bufferSize            int
 }
 
@@ -211,6 +213,7 @@ func (r *ring) provideBuffers(n, most int) (err error) {
 	if err := r.register("buffers", registerBufferRing, unsafe.Pointer(&arg), 1); err != nil {
 		return err
 	}
+	r.least = n
 	r.provide(n)
 	return nil
 }
@@ -376,18 +379,52 @@ func (r *ring) buffer(id uint16) []byte {
 }
 
 func (r *ring) giveBack(id uint16) {
+	if int(id) >= r.keep {
+		r.retire(id)
+		return
+	}
 	e := &r.free[int(r.freeTail)%len(r.free)]
 	e.address, e.length, e.id = addressOf(r.buffer(id)), uint32(r.bufferSize), id
 	r.freeTail++
 }
 
 // moreBuffers doubles the number of buffers, up to the limit.
-func (r *ring) moreBuffers() { r.provide(min(r.provided, len(r.free)-r.provided)) }
+func (r *ring) moreBuffers() { r.provide(min(2*r.keep, len(r.free))) }
 
-func (r *ring) provide(n int) {
-	for range n {
-		r.giveBack(uint16(r.provided))
+// provide has keep buffers in the ring.
+func (r *ring) provide(keep int) {
+	r.keep = keep
+	absent := r.absent
+	r.absent = r.absent[:0]
+	for _, id := range absent {
+		r.giveBack(id)
+	}
+	for r.provided < keep {
 		r.provided++
+		r.giveBack(uint16(r.provided - 1))
+	}
+}
+
+// retire keeps a buffer out of the ring. When it is the last of many, their memory is free.
+func (r *ring) retire(id uint16) {
+	if r.absent = append(r.absent, id); len(r.absent) == r.provided-r.keep {
+		r.freeMemory()
+	}
+}
+
+// trim shrinks the ring to what it was at first. There must be no input in any buffer.
+func (r *ring) trim() {
+	if r.provided > r.least {
+		r.keep = r.least
+		r.freeMemory() // again when all that are too many have been used once more, and are absent
+	}
+}
+
+// freeMemory empties the buffers that do not go back to the ring. Their addresses stay valid.
+func (r *ring) freeMemory() {
+	page := os.Getpagesize()
+	if from := (r.keep*(r.bufferSize+bufferGap) + page - 1) / page * page; from < len(r.buffers) {
+		unix.Madvise(r.buffers[from:], unix.MADV_DONTNEED)
 	}
 }
 

@@ -30,6 +30,8 @@ type Config struct {
 	Now            func() int64  // the id clock, Unix ms; called once per turn of a loop
 	MaxConnections int64         // of all engines that share Counters; above it a connection gets Refusal and is closed. 0 = no limit
 	Refusal        []byte        // what a connection over the limit is sent
+	Budget         *Budget       // of waiting input and output, shared by all engines of the daemon; nil = no limit
+	OutOfMemory    []byte        // what a connection that is closed for holding most of Budget is sent, unless it does not read
 	IdleTimeout    time.Duration // a connection that neither sends nor takes a byte for this long is closed; 0 = never
 	Peers          bool          // the sessions are PeerSessions; connections are then accepted a little slower
 	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended

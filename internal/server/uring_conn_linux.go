@@ -138,7 +138,7 @@ func (u *uringLoop) hear(c *conn, input []byte) {
 		}
 	case c.closing || c.ending:
 	case c.more || c.unsent() || c.spoke == u.round && u.talking != c:
-		u.room(c).in.add(input)
+		u.keepInput(c, input)
 		c.more = true
 	default:
 		u.answer(c, input)
@@ -225,7 +225,7 @@ func (u *uringLoop) fellShort(s send, res int) {
 		u.drop(c)
 		return
 	}
-	u.room(c).out.add(s.bytes[sent:])
+	u.keepOutput(c, s.bytes[sent:])
 	u.flush(c)
 }
 
@@ -263,6 +263,32 @@ func (u *uringLoop) flushed(r cqe) {
 	u.proceed(c)
 }
 
+// makeRoom sees to it that the budget is kept.
+func (u *uringLoop) makeRoom() {
+	if u.strained {
+		u.endReply()
+		u.relieve(u.sacrifice)
+	}
+}
+
+// sacrifice ends the connection that holds most of a budget that is used up. False: another turn is needed.
+func (u *uringLoop) sacrifice(c *conn) bool {
+	switch {
+	case c.unsent():
+		u.drop(c) // there is no room to tell it
+	case c.spoke == u.round:
+		u.queue(c) // its reply is to come first
+		return false
+	default:
+		u.disown(c)
+		c.ending, c.more = true, false
+		u.keepOutput(c, u.OutOfMemory)
+		u.flush(c)
+		u.proceed(c)
+	}
+	return true
+}
+
 // finish ends a connection that was answered for the last time, such that the client gets the answer even if it is still sending.
 func (u *uringLoop) finish(c *conn) {
 	if c.eof || u.draining {
@@ -294,6 +320,7 @@ func (u *uringLoop) ended(r cqe) {
 func (u *uringLoop) drop(c *conn) {
 	if !c.closing {
 		c.closing = true
+		u.disown(c)
 		if u.talking == c {
 			u.talking, u.reply = nil, nil
 		}

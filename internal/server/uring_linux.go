@@ -152,12 +152,15 @@ func (u *uringLoop) run() error {
 			return err
 		}
 		u.turnBegins()
+		u.makeRoom() // if last turn's replies had to come first
 		again := len(u.again)
 		for u.ring.seen != u.scanned {
 			u.dispatch(u.ring.take())
+			u.makeRoom()
 		}
 		u.serveAgain(again)
 		u.endReply()
+		u.makeRoom()
 		if s := u.signals.Swap(0); s != 0 {
 			u.raw = mayBlockRaw(u.loops)
 			u.obey(s)
@@ -264,6 +267,13 @@ func (u *uringLoop) obey(signals uint32) {
 	}
 	if signals&signalLinger != 0 {
 		u.lingeredLong(u.drop)
+	}
+	if signals&signalRelieve != 0 {
+		u.strained = true
+		u.makeRoom()
+	}
+	if signals&signalTrim != 0 {
+		u.trim()
 	}
 	if signals&signalDrain != 0 {
 		u.drain()
@@ -374,6 +384,17 @@ func (u *uringLoop) start(c *conn) {
 		u.watch(c)
 	}
 	u.proceed(c)
+}
+
+// trim gives up what is kept for later, and what nobody refers to any more.
+func (u *uringLoop) trim() {
+	u.loop.trim()
+	clear(u.sends[len(u.sends):cap(u.sends)])
+	if u.ring.overflowed() || u.ring.ready() != u.ring.seen { // there is input in the buffers
+		u.signal(signalTrim)
+		return
+	}
+	u.ring.trim()
 }
 
 func (u *uringLoop) closeSlot(slot int32) {

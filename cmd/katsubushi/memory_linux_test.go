@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// availableEngines are the engines that run here.
+func availableEngines(t *testing.T) (names []string) {
+	for _, name := range []string{"uring", "epoll", "net"} {
+		told, _ := exec.Command(binary, "-worker-id", "1", "-port", "-1", "-engine", name).CombinedOutput()
+		if !bytes.Contains(told, []byte("engine "+name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// memoryOf is a figure of a process in /proc, in bytes: VmRSS now, VmHWM at most.
+func memoryOf(t *testing.T, pid int, figure string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, figure+":"); ok {
+			kB, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kB << 10
+		}
+	}
+	t.Fatalf("no %s in %s", figure, text)
+	return 0
+}
+
+// longLines opens connections that send the first size bytes of a get line each, and go on when they are written or nobody takes more.
+func longLines(t *testing.T, addr string, clients, size int) (conns []net.Conn) {
+	t.Helper()
+	line := []byte("get " + strings.Repeat(strings.Repeat("k", 199)+" ", size/200))
+	var all sync.WaitGroup
+	for range clients {
+		c := dial(t, "tcp", addr)
+		conns = append(conns, c)
+		all.Go(func() { c.Write(line) })
+	}
+	all.Wait()
+	return conns
+}
+
+type memoryStats struct {
+	Held   int `json:"buffer_memory_bytes"`
+	Limit  int `json:"buffer_memory_limit_bytes"`
+	Closed int `json:"memory_closed_connections"`
+}
+
+func readMemoryStats(t *testing.T, port string) (s memoryStats) {
+	t.Helper()
+	_, _, body := httpGet(port, "/stats")
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return s
+}
+
+// Unfinished lines of a megabyte each, many times what there is room for: the daemon lives, answers others, tells whom it closes, and
+// does not grow beyond a bound. When the clients have left it gives the memory back.
+func TestProcessBufferMemoryIsBounded(t *testing.T) {
+	const limit, clients, size, bound = 16 << 20, 280, 1<<20 - 400, 150 << 20
+	for _, engine := range availableEngines(t) {
+		t.Run(engine, func(t *testing.T) {
+			port := freePort(t)
+			p := start(t, "-worker-id", "1", "-engine", engine, "-loops", "2", "-max-buffer-memory", "16MiB", "-http-port", port)
+			before := memoryOf(t, p.Process.Pid, "VmRSS")
+			conns := longLines(t, p.addr, clients, size)
+			await(t, "the rest fits", func() bool {
+				s := readMemoryStats(t, port)
+				return s.Held <= limit && s.Closed >= clients-limit/size && s.Closed < clients
+			})
+			if s := readMemoryStats(t, port); s.Limit != limit {
+				t.Errorf("a limit of %d bytes, want %d", s.Limit, limit)
+			}
+			other := dial(t, "tcp", p.addr)
+			io.WriteString(other, "get id\r\n")
+			if line, err := bufio.NewReader(other).ReadString('\n'); !strings.HasPrefix(line, "VALUE id 0 ") {
+				t.Errorf("meanwhile another client got %q, %v", line, err)
+			}
+			var told atomic.Int64
+			for _, c := range conns {
+				go func() {
+					if line, _ := bufio.NewReader(c).ReadString('\n'); line == "SERVER_ERROR out of memory\r\n" {
+						told.Add(1)
+					}
+				}()
+			}
+			await(t, "they were told why", func() bool { return told.Load() > clients/2 }) // one that sends for long may be reset
+			for _, c := range append(conns, other) {
+				c.Close()
+			}
+			await(t, "nothing is held", func() bool { return readMemoryStats(t, port).Held == 0 })
+			if most := memoryOf(t, p.Process.Pid, "VmHWM"); most > bound {
+				t.Errorf("%d MiB at the worst, want at most %d", most>>20, bound>>20)
+			}
+			await(t, "the memory is given back", func() bool { return memoryOf(t, p.Process.Pid, "VmRSS") < before+24<<20 })
+			if p.entry("out of buffer memory: the connections that held most were closed") == nil {
+				t.Error("the log does not say it")
+			}
+		})
+	}
+}
+
+// Also memory that is within the limit goes back to the system when the clients have left.
+func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
+	const clients, size = 120, 1<<20 - 400
+	for _, engine := range availableEngines(t) {
+		t.Run(engine, func(t *testing.T) {
+			port := freePort(t)
+			p := start(t, "-worker-id", "1", "-engine", engine, "-loops", "2", "-max-buffer-memory", "1g", "-http-port", port)
+			before := memoryOf(t, p.Process.Pid, "VmRSS")
+			conns := longLines(t, p.addr, clients, size)
+			await(t, "all lines are there", func() bool { return readMemoryStats(t, port).Held >= clients*size })
+			if grown := memoryOf(t, p.Process.Pid, "VmRSS") - before; grown < clients*size {
+				t.Fatalf("the daemon has grown by %d bytes only", grown)
+			}
+			for _, c := range conns {
+				c.Close()
+			}
+			await(t, "the memory is given back", func() bool { return memoryOf(t, p.Process.Pid, "VmRSS") < before+24<<20 })
+			if s := readMemoryStats(t, port); s.Held != 0 || s.Closed != 0 {
+				t.Errorf("%d bytes held, %d connections closed in the end", s.Held, s.Closed)
+			}
+		})
+	}
+}
+
+// TestProcessMemoryFigures measures what the docs tell: the memory of the engines and of memcached under two attacks, and some
+// seconds after. It takes a minute, and the machine's, so it runs when it is asked for:
+//
+//	KATSUBUSHI_MEMORY_FIGURES=1 go test ./cmd/katsubushi -run TestProcessMemoryFigures -v
+//
+// KATSUBUSHI_BEFORE names another katsubushi to measure beside this one.
+func TestProcessMemoryFigures(t *testing.T) {
+	if os.Getenv("KATSUBUSHI_MEMORY_FIGURES") == "" {
+		t.Skip("KATSUBUSHI_MEMORY_FIGURES is not set")
+	}
+	memcached := need(t, "memcached")
+	programs := []string{binary}
+	if other := os.Getenv("KATSUBUSHI_BEFORE"); other != "" {
+		programs = []string{other, binary}
+	}
+	t.Logf("%-28s %-22s %9s %9s %9s", "RSS in MiB", "1,000 clients that", "before", "at most", "5 s after")
+	for _, attack := range []struct {
+		name string
+		run  func(t *testing.T, addr string) []net.Conn
+	}{
+		{"do not read", func(t *testing.T, addr string) []net.Conn { return greedy(t, addr, 1000) }},
+		{"do not end a line", func(t *testing.T, addr string) []net.Conn { return longLines(t, addr, 1000, 1<<20-400) }},
+	} {
+		measure := func(name string, pid int, addr string) {
+			before := memoryOf(t, pid, "VmRSS")
+			conns := attack.run(t, addr)
+			most := memoryOf(t, pid, "VmHWM")
+			for _, c := range conns {
+				c.Close()
+			}
+			time.Sleep(5 * time.Second)
+			t.Logf("%-28s %-22s %9d %9d %9d", name, attack.name, before>>20, most>>20, memoryOf(t, pid, "VmRSS")>>20)
+		}
+		for i, program := range programs {
+			for _, engine := range availableEngines(t) {
+				port := freePort(t)
+				measureProgram(t, engine+[]string{"", " (this one)"}[i*(len(programs)-1)], measure, port, program, "-worker-id", "1", "-claim", "off", "-bind", "127.0.0.1",
+					"-port", port, "-engine", engine, "-loops", "2", "-log-level", "error")
+			}
+		}
+		port := freePort(t)
+		measureProgram(t, "memcached", measure, port, memcached, "-u", "root", "-l", "127.0.0.1", "-p", port, "-t", "2", "-c", "2000")
+	}
+}
+
+// measureProgram runs a server, and measure on it.
+func measureProgram(t *testing.T, name string, measure func(name string, pid int, addr string), port, program string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	addr := net.JoinHostPort("127.0.0.1", port)
+	await(t, name+" listens", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		io.WriteString(c, "set k 0 0 19\r\n1234567890123456789\r\n") // what memcached is to answer with
+		_, err = bufio.NewReader(c).ReadString('\n')
+		return err == nil
+	})
+	measure(name, cmd.Process.Pid, addr)
+}
+
+// greedy opens connections that ask for far more than they take.
+func greedy(t *testing.T, addr string, clients int) (conns []net.Conn) {
+	t.Helper()
+	lines := []byte(strings.Repeat("get "+strings.Repeat("k ", 100)+"\r\n", 2000))
+	var all sync.WaitGroup
+	for range clients {
+		c := dial(t, "tcp", addr)
+		conns = append(conns, c)
+		all.Go(func() {
+			c.SetWriteDeadline(time.Now().Add(10 * time.Second))
+			for {
+				if _, err := c.Write(lines); err != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return conns
+}
