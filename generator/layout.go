@@ -125,6 +125,12 @@ func (l Layout) sequenceShift() uint8 {
 	return 0
 }
 
+// Issued reads a Snowflake's word, a copy of it or what the process has left behind: the last Unix ms of the last tick that ids were issued
+// from. Of a Snowflake that issued nothing it is the end of the tick before its window. A word that holds no position means nothing.
+func (l Layout) Issued(word uint64) int64 {
+	return l.Epoch + int64((word&^sealed-1)>>l.SequenceBits+1)*l.Unit - 1
+}
+
 // window turns a window of milliseconds, both ends inclusive, into the ticks that lie wholly inside it: from first to before end.
 // Both answers lie within the time field or just past it; first ≥ end when no tick fits.
 func (l Layout) window(lo, hi int64) (first, end uint64) {

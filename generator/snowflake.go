@@ -33,8 +33,8 @@ type Run struct {
 //
 // All methods may be called from any goroutine, Extend from one at a time.
 type Snowflake struct {
-	next atomic.Uint64 // next free position; the top bit means sealed
-	end  atomic.Uint64 // first tick past the window
+	next *atomic.Uint64 // next free position; the top bit means sealed
+	end  atomic.Uint64  // first tick past the window
 
 	// The layout's parts that Take needs, so that it copies nothing.
 	epoch   int64
@@ -50,8 +50,6 @@ type Snowflake struct {
 	first  uint64 // first tick of the window
 	lo     int64  // the window in Unix ms: its start,
 	hi     int64  // and its end, which Extend alone reads and writes
-
-	_ [128]byte // no two lanes share a cache line, nor the pair of lines that a prefetcher takes
 }
 
 const sealed = 1 << 63
@@ -64,6 +62,9 @@ type Options struct {
 	// epoch is not used.
 	Lo, Hi      int64
 	RandomStart bool // start each tick that the clock has reached at a scattered sequence, not at 0: low-rate ids then spread over shards
+	// Word is where the position is kept, which Layout.Issued reads: nil is memory of the Snowflake's own. It may be memory that outlives the
+	// process. It must hold no position yet, must stay mapped as long as the process runs, and share its cache line with nothing.
+	Word *atomic.Uint64
 }
 
 // NewSnowflake makes a generator that has issued nothing. The caller owes it a window that overlaps with no other window of the same
@@ -89,9 +90,21 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 	}
 	first, end := l.window(o.Lo, o.Hi)
 	s.first = first
-	s.next.Store(first << l.SequenceBits)
 	s.end.Store(end)
+	s.next = o.Word
+	if s.next == nil {
+		s.next = &new(ownWord).word
+	}
+	if was := s.next.Load(); was&^sealed != 0 || !s.next.CompareAndSwap(was, first<<l.SequenceBits) {
+		return nil, fmt.Errorf("generator: worker id %d: the word is another generator's", o.Worker)
+	}
 	return s, nil
+}
+
+// An ownWord shares its cache line with no other lane's, nor the pair of lines that a prefetcher takes.
+type ownWord struct {
+	word atomic.Uint64
+	_    [120]byte
 }
 
 // Take issues between 1 and n ids of one tick; n below 1 counts as 1. now is the present and limit ≥ now the last moment whose tick
@@ -168,7 +181,7 @@ func (s *Snowflake) position(word uint64) int64 {
 	if next == s.first<<s.seqBits {
 		return s.lo - 1
 	}
-	return s.epoch + int64((next-1)>>s.seqBits+1)*s.unit - 1
+	return s.layout.Issued(next)
 }
 
 // Used says whether any id was issued.

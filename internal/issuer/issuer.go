@@ -60,6 +60,10 @@ type Config struct {
 	Now      func() int64        // the id clock, Unix ms; a Mint asks it only when it finds no id at the moment it was given
 	Sleep    func(time.Duration) // time.Sleep, or a test's
 
+	// Word says where the generator of a worker id's window that begins at lo keeps its position; see generator.Options. nil, or an answer
+	// of nil, is memory of its own.
+	Word func(worker uint64, lo int64) *atomic.Uint64
+
 	// Stats is what Handlers say when they are asked for statistics; see protocol.Handler.
 	Stats func(group []byte, emit func(name, value string)) bool
 }
@@ -94,7 +98,11 @@ func New(c Config) *Issuer {
 // Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it into a lane in place of the one
 // there, which keeps to its own window.
 func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
-	g, err := generator.NewSnowflake(generator.Options{Layout: is.c.Layout, Worker: worker, Lo: lo, Hi: hi, RandomStart: is.c.Random})
+	o := generator.Options{Layout: is.c.Layout, Worker: worker, Lo: lo, Hi: hi, RandomStart: is.c.Random}
+	if is.c.Word != nil {
+		o.Word = is.c.Word(worker, lo)
+	}
+	g, err := generator.NewSnowflake(o)
 	if err != nil {
 		return err
 	}
