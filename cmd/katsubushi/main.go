@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/katsubushi/katsubushi/internal/daemon"
@@ -74,6 +75,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	p.Version = version
+	p.RuntimeDir, _, _ = strings.Cut(env["RUNTIME_DIRECTORY"], ":") // systemd's RuntimeDirectory=, of which there may be several
 	log, queue := openLog(stderr, p.options)
 	defer queue.Close(flushLimit)
 	p.Log, p.LogDropped = log, queue.Dropped

@@ -128,7 +128,7 @@ func printStates(infos []static.Info, asJSON bool, stdout io.Writer) int {
 	code := exitOK
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	if !asJSON {
-		fmt.Fprintln(table, "WORKER ID\tIDS ARE ISSUED ABOVE\tWRITES\tLAYOUT\tFILE")
+		fmt.Fprintln(table, "WORKER ID\tRESERVED UP TO\tWRITES\tLAYOUT\tFILE")
 	}
 	for _, i := range infos {
 		s := shown{i.Path, i.Worker, i.Mark.Format(millisecond), i.Generation, i.Fingerprint, i.Machine, i.Damage, ""}

@@ -32,6 +32,7 @@ type Config struct {
 	RandomStart bool             // see generator.Options
 	StateDir    string           // where the windows are recorded; empty = nowhere, see README on what is then not promised
 	AnyDisk     bool             // accept a StateDir on a file system that may forget what it has synced
+	RuntimeDir  string           // on tmpfs, kept between two runs: how far the ids of StateDir's windows were issued; empty = /dev/shm
 	Claim       bool             // refuse to start beside another daemon of this host that has one of the worker ids; Linux only
 	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
 

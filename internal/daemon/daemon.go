@@ -71,7 +71,7 @@ func New(c Config) (*Daemon, error) {
 	}
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
-		Now: d.clock.Now, Sleep: time.Sleep, Stats: d.stats,
+		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word, Stats: d.stats,
 	})
 	for _, prepare := range []func() error{
 		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.listenHTTP, d.listenUDP, d.checkAddress, d.openStore,

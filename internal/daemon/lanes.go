@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/katsubushi/katsubushi/workerid"
@@ -36,12 +37,31 @@ func (d *Daemon) openStore() (err error) {
 		d.store, err = static.Open(static.Config{
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
 			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
+			Memory: d.sharedMemory(), Issued: c.Layout.Issued,
 		})
 	}
 	if err != nil && c.StateDirByDefault {
 		err = fmt.Errorf("%w (in the state directory by default; -state-dir names another one, or none)", err)
 	}
 	return err
+}
+
+// sharedMemory is where the generators' words outlive the process, nil where there is no such place.
+func (d *Daemon) sharedMemory() static.Memory {
+	m, err := static.SharedMemory(d.c.RuntimeDir)
+	if err != nil {
+		d.c.Log.Info("a stalled disk stops ids after a second or two", "why", err)
+		return nil
+	}
+	return m
+}
+
+// word is where a generator keeps its position, nil if it may keep that for itself.
+func (d *Daemon) word(worker uint64, lo int64) *atomic.Uint64 {
+	if s, ok := d.store.(*static.Store); ok {
+		return s.Word(worker, lo)
+	}
+	return nil
 }
 
 // newKeeper makes the keeper of the leases.
@@ -72,7 +92,7 @@ func (c *Config) lanes() int {
 
 // listenWhenServing opens the listeners once the first lane serves. The error is ctx's if it ends before.
 func (d *Daemon) listenWhenServing(ctx context.Context) (lns []net.Listener, err error) {
-	late := time.NewTimer(time.Second)
+	late := time.NewTimer(2 * time.Second) // the first start of all takes one
 	defer late.Stop()
 	for {
 		select {

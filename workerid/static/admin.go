@@ -16,7 +16,7 @@ type Info struct {
 	Path        string
 	Worker      uint64
 	Generation  uint64    // number of writes
-	Mark        time.Time // ids may have been issued up to here
+	Mark        time.Time // ids may have been issued up to here; the next run starts below it if it finds the last one's word
 	Fingerprint string    // of the ids' layout
 	Machine     string    // identity of the machine that wrote it; empty if that has none
 	Damage      []string  // of one copy: the other is used
@@ -119,11 +119,11 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 	if err := change(&r, err); err != nil {
 		return Info{}, err
 	}
-	r.Worker, r.Machine, r.Boot, r.Offset = worker, MachineID(), "", 0
+	r.Worker, r.Machine, r.Boot, r.Run, r.Offset = worker, MachineID(), "", run{}, 0
 	if err := r.check(); err != nil {
 		return Info{}, err
 	}
-	s := stateFile{disk: osDisk{}, path: path, record: r}
+	s := stateFile{disk: osDisk{}, path: path, locked: func() bool { return lock.Is(lockPath(path)) }, record: r}
 	if err := errors.Join(s.create(r.Mark), s.close()); err != nil {
 		return Info{}, err
 	}

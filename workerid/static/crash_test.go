@@ -197,21 +197,8 @@ func TestFullDisk(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
-	fill := func() {
-		f, err := os.Create(dir + "/filler")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		for err == nil {
-			_, err = f.Write(make([]byte, 4096))
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-	}
 	s := open()
-	fill()
+	fill(t, dir)
 	if _, err := s.Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the first file of all, on a full disk: %v", err)
 	}
@@ -222,7 +209,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatalf("with room again: %v", err)
 	}
-	fill()
+	fill(t, dir)
 	w.pass(500)
 	if g, err = extendOne(s, g); err != nil {
 		t.Fatalf("an update needs no room: %v", err)
@@ -239,6 +226,31 @@ func TestFullDisk(t *testing.T) {
 	if err != nil || next.Lo != g.Hi+1 {
 		t.Errorf("%+v, %v after %+v", next, err, g)
 	}
+}
+
+// fill leaves no room on a small file system.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(dir + "/filler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+func inspectOne(t *testing.T, dir string) static.Info {
+	t.Helper()
+	infos, err := static.Inspect(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return infos[0]
 }
 
 var _ workerid.Store = (*daemon)(nil)

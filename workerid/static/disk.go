@@ -27,8 +27,10 @@ type File interface {
 	Datasync() error
 	// Lock takes the file's lock, until Close; ErrInUse if another process has it.
 	Lock() error
-	// Is says whether path still leads to this file.
+	// Is says whether path still leads to this file. On a local disk the answer is in memory, even while nothing can be written.
 	Is(path string) bool
+	// ID is a name that no other file of the disk has while this one is open; empty where there is none.
+	ID() string
 }
 
 // osDisk is the operating system's.
@@ -73,4 +75,12 @@ func (f osFile) Is(path string) bool {
 	}
 	b, err := os.Stat(path)
 	return err == nil && os.SameFile(a, b)
+}
+
+func (f osFile) ID() string {
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	return fileID(info)
 }

@@ -17,11 +17,14 @@
 //		Now:         clock.Now,                  // the id clock, the Keeper's
 //		Claim:       true,
 //		Log:         log,
+//		Memory:      memory,                     // SharedMemory(""), or nil
+//		Issued:      layout.Issued,
 //	})
 //	if err != nil { ... }                        // wrong settings or state: print it and exit
 //	defer store.Close()                          // after Keeper.Run has returned
 //
-// with Heartbeat as the Keeper's and, for lane i, the Request{Min: Workers[i], Max: Workers[i]}. Without a directory it is
+// with Heartbeat as the Keeper's and, for lane i, the Request{Min: Workers[i], Max: Workers[i]}. Generators are made with the word that
+// Store.Word gives. Without a directory it is
 // NewEphemeral(EphemeralConfig{...}) instead. Inspect, Adopt and Reset are what an operator may do to the files.
 //
 // # The file
@@ -30,4 +33,9 @@
 // then to the second, synced, and only then are ids issued up to it; so at every moment at least one copy is whole and holds a mark at
 // or above every id. At each start the file is written anew beside the old one and renamed over it, since an earlier write error may be
 // hidden by the page cache. DIR/worker-7.lock is held with flock by the process that uses the file.
+//
+// # The word
+//
+// Marks are far ahead, so that a disk may stand still for as long. A restart need not wait for them: a generator's word outlives the process in
+// a Memory, and lastIssued says when it is believed. docs/LEASES.md has the argument.
 package static

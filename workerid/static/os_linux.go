@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -19,6 +20,11 @@ func datasync(f *os.File) error {
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}
+}
+
+func fileID(info fs.FileInfo) string {
+	s := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%x-%x", s.Dev, s.Ino)
 }
 
 // The file systems that a state file must not be on: they forget it at the next boot (tmpfs, ramfs), promise less than they seem to when

@@ -24,6 +24,13 @@ import (
 //
 // and newlines up to the end. The checksum (Castagnoli's polynomial, hexadecimal) is that of everything before its line; what follows its
 // digits must be newlines, so that no byte can change unnoticed. Numbers are decimal and written in one way only. An unknown text is "-".
+//
+// The boot id may be followed by what ties the run that wrote it to its page of memory, see run:
+//
+//	boot 0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a;K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;19-3f2-18795c3c47e9e400
+//
+// Releases before that take it for another boot's, and write their own without: so they can go on from these files, and leave nothing
+// behind that could be taken for theirs.
 type record struct {
 	Generation  uint64 // grows with each write: of two whole copies the one with the larger is meant
 	Worker      uint64
@@ -32,7 +39,16 @@ type record struct {
 	Fingerprint string // of the layout
 	Machine     string // identity of the machine, see identity.go
 	Boot        string // the kernel's boot id when it was written
+	Run         run    // that wrote it; zero if a release before or an operator did
 	Offset      int64  // wall clock − CLOCK_BOOTTIME, ms, as far as it was trusted then
+}
+
+// A run is one process's hold of the worker id, from an Acquire on, as the next one may have to recognise it.
+type run struct {
+	Nonce   string // no other run's
+	Lock    string // the lock file that it held when it wrote the record, see File.ID
+	Page    string // where its generator's word is, see Page.ID; empty if nowhere
+	Forgets bool   // what should have outlived a process did not, the last time that this could be told
 }
 
 const (
@@ -41,6 +57,7 @@ const (
 	header   = "katsubushi state "
 	version  = "1"
 	maxText  = 256 // bytes of one text field
+	forgets  = "forgets"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -55,9 +72,30 @@ func (r *record) encode(b []byte) []byte {
 	start := len(b)
 	b = append(b, header+version+"\n"...)
 	b = fmt.Appendf(b, "generation %d\nworker %d\nmark %d\nreserve %d\n", r.Generation, r.Worker, r.Mark, r.Reserve)
-	b = fmt.Appendf(b, "fingerprint %s\nmachine %s\nboot %s\noffset %d\n", orDash(r.Fingerprint), orDash(r.Machine), orDash(r.Boot), r.Offset)
+	b = fmt.Appendf(b, "fingerprint %s\nmachine %s\nboot %s\noffset %d\n", orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
 	b = fmt.Appendf(b, "crc32c %08x", crc32.Checksum(b[start:], castagnoli))
 	return append(b, bytes.Repeat([]byte{'\n'}, start+copySize-len(b))...)
+}
+
+// origin is the text of Boot and Run.
+func (r *record) origin() string {
+	if r.Run == (run{}) {
+		return r.Boot
+	}
+	s := strings.Join([]string{r.Boot, r.Run.Nonce, r.Run.Lock, r.Run.Page}, ";")
+	if r.Run.Forgets {
+		s += ";" + forgets
+	}
+	return s
+}
+
+// setOrigin takes apart what origin made; what nobody would have written so is found out by writing it again.
+func (r *record) setOrigin(s string) {
+	parts := strings.Split(s, ";")
+	r.Boot, r.Run = s, run{}
+	if len(parts) == 4 || len(parts) == 5 {
+		r.Boot, r.Run = parts[0], run{parts[1], parts[2], parts[3], len(parts) == 5}
+	}
 }
 
 func orDash(s string) string {
@@ -84,17 +122,18 @@ func decode(b []byte) (record, error) {
 	if !bytes.HasPrefix(b, []byte(header+version+"\n")) {
 		return r, errVersion
 	}
-	text := string(b[len(header+version+"\n"):end])
+	text, origin := string(b[len(header+version+"\n"):end]), ""
 	_, err = fmt.Sscanf(text, "generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
-		&r.Generation, &r.Worker, &r.Mark, &r.Reserve, &r.Fingerprint, &r.Machine, &r.Boot, &r.Offset)
+		&r.Generation, &r.Worker, &r.Mark, &r.Reserve, &r.Fingerprint, &r.Machine, &origin, &r.Offset)
 	if err != nil {
 		return record{}, err
 	}
-	for _, s := range []*string{&r.Fingerprint, &r.Machine, &r.Boot} {
+	for _, s := range []*string{&r.Fingerprint, &r.Machine, &origin} {
 		if *s == "-" {
 			*s = ""
 		}
 	}
+	r.setOrigin(origin)
 	if !bytes.Equal(r.encode(nil), b) {
 		return record{}, errChecksum // readable, but not as we write it
 	}
@@ -103,7 +142,7 @@ func decode(b []byte) (record, error) {
 
 // check says why the record could not be written.
 func (r *record) check() error {
-	for name, s := range map[string]string{"fingerprint": r.Fingerprint, "machine": r.Machine, "boot": r.Boot} {
+	for name, s := range map[string]string{"fingerprint": r.Fingerprint, "machine": r.Machine, "boot": r.origin()} {
 		if len(s) > maxText || s == "-" || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return fmt.Errorf("static: %s %q: at most %d printable characters without spaces allowed", name, s, maxText)
 		}

@@ -34,6 +34,31 @@ func TestGoldenFile(t *testing.T) {
 	}
 }
 
+// So is what a run adds to it; releases before take it for the id of another boot.
+func TestGoldenRecordOfARun(t *testing.T) {
+	r := sample()
+	const boot = "0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a"
+	for text, want := range map[string]record{
+		boot: {Boot: boot},
+		"":   {},
+		boot + ";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;19-3f2-18795c3c47e9e400": {Boot: boot, Run: run{"K5XQ3ZJ7T2M4WB6LHD3YNC5EFA", "fd00-c0a1", "19-3f2-18795c3c47e9e400", false}},
+		boot + ";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;;forgets":                {Boot: boot, Run: run{"K5XQ3ZJ7T2M4WB6LHD3YNC5EFA", "fd00-c0a1", "", true}},
+		";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;;":                                        {Run: run{Nonce: "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"}},
+	} {
+		r.Boot, r.Run = want.Boot, want.Run
+		b := r.encode(nil)
+		if !bytes.Contains(b, []byte("\nboot "+orDash(text)+"\noffset")) {
+			t.Errorf("%+v is written as %s", want, bytes.TrimRight(b, "\n"))
+		}
+		if got, err := decode(b); got != r || err != nil {
+			t.Errorf("%q is read as %+v, %v", text, got, err)
+		}
+		if err := r.check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestEmptyTexts(t *testing.T) {
 	r := record{Worker: 1, Mark: -5}
 	got, err := decode(r.encode(nil))
@@ -134,6 +159,7 @@ func FuzzRecover(f *testing.F) {
 	f.Add([]byte("katsubushi state 1\ncrc32c"), true)
 	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot -\noffset 0\n"), true)
 	f.Add([]byte("katsubushi state 1\ngeneration +1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot -\noffset 00\n"), true)
+	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot b;n;l;p;forgotten\noffset 0\n"), true)
 	f.Add(append(bytes.Repeat([]byte("katsubushi state "), 256), "\ncrc32c "...)[:copySize], false)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if seal && len(b) < copySize-16 { // make the checksum right, so that the parser is reached

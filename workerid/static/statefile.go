@@ -11,10 +11,13 @@ import (
 type stateFile struct {
 	disk   Disk
 	path   string
-	record record // what was written last, or tried to be
-	file   File   // nil before create, and after an error: what the disk holds then is not known
+	locked func() bool // whether the lock is still this process's, to be asked before another one's file might be replaced
+	record record      // what was written last, or tried to be
+	file   File        // nil before create, and after an error: what the disk holds then is not known
 	buf    []byte
 }
+
+var errNotLocked = errors.New("the lock file was deleted")
 
 // create writes the file anew, beside the old one, and puts it in its place.
 func (s *stateFile) create(mark int64) error {
@@ -25,6 +28,9 @@ func (s *stateFile) create(mark int64) error {
 	temporary := s.path + ".tmp"
 	if err := s.writeNew(temporary); err != nil {
 		return err
+	}
+	if !s.locked() {
+		return errNotLocked
 	}
 	if err := s.disk.Rename(temporary, s.path); err != nil {
 		return err

@@ -28,6 +28,7 @@ type Disk struct {
 	Trace []string // of all operations
 
 	mu     sync.Mutex
+	opened map[*inode]bool // those that are open
 	names  map[string]*inode
 	synced map[string]*inode // what names were at the last SyncDir
 }
@@ -40,6 +41,8 @@ type inode struct {
 	dirty   map[int]bool // sectors of data that the next Sync makes durable
 	lost    map[int]bool // and those that a failed one may have lost: no Sync touches them again
 	locked  bool
+	number  int // no other file has it that has a name or is open
+	open    int // how many times
 }
 
 func (d *Disk) do(op string, args ...any) error {
@@ -70,13 +73,34 @@ func (d *Disk) Open(path string, create bool) (static.File, error) {
 	case n == nil && !create:
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	case n == nil:
-		n = &inode{}
+		n = &inode{number: d.freeNumber()}
 		d.names[path] = n
 	case create:
 		n.data = nil
 		n.touch(0, len(n.durable))
 	}
+	if d.opened == nil {
+		d.opened = map[*inode]bool{}
+	}
+	n.open++
+	d.opened[n] = true
 	return &file{d: d, n: n, name: path}, nil
+}
+
+// freeNumber is the smallest one that no file has: file systems use the number of a file that has gone again at once.
+func (d *Disk) freeNumber() int {
+	used := map[int]bool{}
+	for _, n := range d.names {
+		used[n.number] = true
+	}
+	for n := range d.opened {
+		used[n.number] = true
+	}
+	number := 1
+	for used[number] {
+		number++
+	}
+	return number
 }
 
 // Rename implements static.Disk.
@@ -87,8 +111,26 @@ func (d *Disk) Rename(from, to string) error {
 	if err := d.do("rename %s %s", from, to); err != nil {
 		return err
 	}
+	if d.names[from] == nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
 	d.names[to] = d.names[from]
 	delete(d.names, from)
+	return nil
+}
+
+// Remove implements static.Disk.
+func (d *Disk) Remove(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path = filepath.Base(path)
+	if err := d.do("remove %s", path); err != nil {
+		return err
+	}
+	if d.names[path] == nil {
+		return &fs.PathError{Op: "remove", Path: path, Err: fs.ErrNotExist}
+	}
+	delete(d.names, path)
 	return nil
 }
 
@@ -104,10 +146,11 @@ func (d *Disk) SyncDir(string) error {
 }
 
 type file struct {
-	d    *Disk
-	n    *inode
-	name string
-	lock bool
+	d      *Disk
+	n      *inode
+	name   string
+	lock   bool
+	closed bool
 }
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
@@ -201,11 +244,20 @@ func (f *file) Is(path string) bool {
 	return f.d.names[filepath.Base(path)] == f.n
 }
 
+// ID implements static.File.
+func (f *file) ID() string { return fmt.Sprintf("disk-%d", f.n.number) }
+
 func (f *file) Close() error {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	if f.lock {
-		f.n.locked = false
+		f.n.locked, f.lock = false, false
+	}
+	if !f.closed {
+		f.closed = true
+		if f.n.open--; f.n.open == 0 {
+			delete(f.d.opened, f.n)
+		}
 	}
 	return f.d.do("close %s", f.name)
 }
@@ -216,7 +268,7 @@ func (d *Disk) Kill() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, n := range d.names {
-		n.locked = false
+		n.locked, n.open = false, 0
 	}
 	return &Disk{names: d.names, synced: d.synced}
 }
@@ -236,7 +288,7 @@ func (d *Disk) Cut(rnd *rand.Rand) *Disk {
 			kept[s] = (n.dirty[s] || n.lost[s]) && rnd.IntN(2) == 0
 		}
 		b := n.after(kept)
-		found[name] = &inode{data: b, durable: slices.Clone(b)}
+		found[name] = &inode{data: b, durable: slices.Clone(b), number: n.number}
 	}
 	return &Disk{names: found, synced: maps.Clone(found)}
 }
@@ -258,6 +310,6 @@ func (d *Disk) Write(name string, data []byte) {
 	if d.names == nil {
 		d.names, d.synced = map[string]*inode{}, map[string]*inode{}
 	}
-	n := &inode{data: slices.Clone(data), durable: slices.Clone(data)}
+	n := &inode{data: slices.Clone(data), durable: slices.Clone(data), number: d.freeNumber()}
 	d.names[name], d.synced[name] = n, n
 }

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// frozenDisk is a file system of its own, on a file, that can be frozen: whoever writes to it then waits. It skips the test where that is not
+// allowed.
+func frozenDisk(t *testing.T) (dir string, freeze, thaw func()) {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, 16<<20); err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for _, command := range [][]string{{"mkfs.ext4", "-q", image}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no disk that can be frozen: %v: %v %s", command, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	const fifreeze, fithaw = 0xc0045877, 0xc0045878 // linux/fs.h
+	frozen := false
+	thaw = func() {
+		if frozen {
+			frozen = false
+			if err := unix.IoctlSetInt(int(f.Fd()), fithaw, 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	freeze = func() {
+		t.Helper()
+		t.Cleanup(thaw) // before the daemons on it are waited for
+		if err := unix.IoctlSetInt(int(f.Fd()), fifreeze, 0); err != nil {
+			t.Skipf("the disk cannot be frozen: %v", err)
+		}
+		frozen = true
+	}
+	return dir, freeze, thaw
+}
+
+// TestProcessStateDiskStandsStill: a disk that does not answer keeps nobody waiting, neither the clients nor who stops the daemon.
+func TestProcessStateDiskStandsStill(t *testing.T) {
+	t.Parallel()
+	long := 4 * time.Second // with windows of two seconds, and no more, half of it would be refused
+	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
+		long = 20 * time.Second
+	}
+	dir, freeze, thaw := frozenDisk(t)
+	c := census{lanes: 1, pace: time.Millisecond}
+	args := []string{"-worker-id", "27", "-state-dir", dir}
+	d := start(t, args...)
+	l := c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 1000)
+	freeze()
+	frozen := time.Now()
+	await(t, "the disk has stood still for long enough", func() bool { return time.Since(frozen) > long })
+	l.awaitMore(t, 1000)
+	c.noneRefused(t)
+	await(t, "it says that the disk does not answer", func() bool {
+		return d.entry("the disk of the state file does not answer: ids go on from what was reserved") != nil
+	})
+	l.finish(t)
+
+	d.Process.Signal(syscall.SIGTERM)
+	await(t, "it stops though the disk stands still", func() bool { return d.entry("stopped") != nil })
+	thaw()
+	<-d.exited // what it had begun to write ends with the process
+
+	// It could not record where it stopped. Its word says that.
+	largest := c.newRun()
+	d = start(t, args...)
+	d.waitedForNothing(t)
+	l = c.load(t, d.addr, 4, 20)
+	l.awaitMore(t, 1000)
+	l.finish(t)
+	c.noneRefused(t)
+	c.above(t, largest)
+	c.verdict(t)
+}
+
+// waitedForNothing fails the test if the daemon was not ready at once.
+func (p *process) waitedForNothing(t *testing.T) {
+	t.Helper()
+	if log := p.logged(); strings.Contains(log, "the clock has yet to reach the window") {
+		t.Errorf("it had to wait: %s", log)
+	}
+}
+
+// TestProcessKilledAndStartedAtOnce: what is reserved lies half a minute ahead, and nobody waits for it.
+func TestProcessKilledAndStartedAtOnce(t *testing.T) {
+	t.Parallel()
+	pages, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(pages) })
+	c := census{lanes: 2}
+	args := append(onDisk(t), "-worker-id", "28,29")
+	again := func() *process {
+		d := launchBy(t, func(cmd *exec.Cmd) error {
+			cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+pages+":/elsewhere")
+			return cmd.Start()
+		}, args...)
+		d.waitListening(t)
+		await(t, "each worker id has one page", func() bool { // the first of them to serve opens the port
+			left, err := os.ReadDir(pages)
+			return err == nil && len(left) == 2
+		})
+		return d
+	}
+	d := again()
+	for range 5 {
+		l := c.load(t, d.addr, 4, 200)
+		l.awaitMore(t, 200_000)
+		l.kill(d)
+		d = again()
+		d.waitedForNothing(t)
+	}
+	for _, ahead := range marksAhead(t, args) {
+		if ahead < 20*time.Second {
+			t.Errorf("marks are %v ahead", ahead)
+		}
+	}
+	l := c.load(t, d.addr, 4, 200)
+	l.awaitMore(t, 100_000)
+	l.finish(t)
+	c.verdict(t)
+}
+
+// marksAhead is how far ahead of the clock each worker id is recorded to be reserved.
+func marksAhead(t *testing.T, args []string) (all []time.Duration) {
+	t.Helper()
+	_, out, _ := runState(args[1], "show", "-json")
+	for line := range strings.Lines(out) {
+		_, mark, _ := strings.Cut(line, `"mark":"`)
+		mark, _, _ = strings.Cut(mark, `"`)
+		at, err := time.Parse(time.RFC3339, mark)
+		if err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		all = append(all, time.Until(at))
+	}
+	return all
+}
+
+// stop stops every thread, until SIGCONT.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.Process.Signal(syscall.SIGSTOP)
+	await(t, "it stands still", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Process.Pid))
+		for _, path := range threads {
+			if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), ") T ") {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
+}
+
+// TestProcessStateFilesDeleted: somebody deletes the files of a daemon and starts another one, which cannot see the first: it is in another
+// network namespace, or makes no claim. The first one is stopped meanwhile, and then both serve.
+func TestProcessStateFilesDeleted(t *testing.T) {
+	t.Parallel()
+	c := census{lanes: 2}
+	args := append(onDisk(t), "-worker-id", "30")
+	first := start(t, args...)
+	a := c.load(t, first.addr, 4, 200)
+	a.awaitMore(t, 50_000)
+	for range 3 {
+		first.stop(t)
+		for _, name := range []string{"worker-30.lock", "worker-30.state"} {
+			if err := os.Remove(filepath.Join(args[1], name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := start(t, args...)
+		b := c.load(t, second.addr, 4, 200)
+		first.Process.Signal(syscall.SIGCONT)
+		b.awaitMore(t, 200_000)
+		b.kill(second)
+		a.awaitMore(t, 50_000) // the first one has it again
+	}
+	a.finish(t)
+	c.verdict(t)
+}

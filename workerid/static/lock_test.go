@@ -1,0 +1,189 @@
+package static_test
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/workerid/static/crashdisk"
+)
+
+// The tests in this file delete locks under processes that have them.
+
+// A daemon is stopped, its files deleted, another one started: whenever it was stopped, the other's window begins where its own is over.
+func TestFilesDeletedUnderARunningDaemon(t *testing.T) {
+	for since := int64(0); since <= 500; since += 50 {
+		for _, files := range [][]string{{lock}, {lock, "worker-7.state"}} {
+			w, disk, _ := remembering(t)
+			a, held, _ := aRun(t, w)
+			w.pass(since)
+			for _, name := range files {
+				if err := disk.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := w.open(t, 7)
+			g := mustAcquire(t, b, one)
+			if g.Lo <= held.Hi {
+				t.Errorf("%v deleted %d ms after the extension: %+v beside %+v", files, since, g, held)
+			}
+			if longer, err := extendOne(a, held); !errors.Is(err, static.ErrInUse) {
+				t.Errorf("%+v beside %+v: %v", longer, g, err)
+			}
+			b.Close() // kill -9
+			if longer, err := extendOne(a, held); !errors.Is(err, workerid.ErrLost) {
+				t.Errorf("%+v after %+v: %v", longer, g, err)
+			}
+			if len(files) == 1 {
+				continue
+			}
+			again := mustAcquire(t, a, one)
+			if again.Lo <= g.Hi || again.Lo <= held.Hi {
+				t.Errorf("%+v after %+v and %+v", again, held, g)
+			}
+		}
+	}
+}
+
+// What another run has recorded is not this one's to go on from, though its mark is lower than one that this one failed to write.
+func TestLockDeletedAfterAFailedWrite(t *testing.T) {
+	w := newWorld(t)
+	disk := &crashdisk.Disk{}
+	w.disk = disk
+	a := w.open(t, 7)
+	held := mustAcquire(t, a, one)
+	w.pass(60_000)
+	disk.Fault = func(op string) error {
+		if strings.HasPrefix(op, "write") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if _, err := extendOne(a, held); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	disk.Fault = nil
+	w.id -= 30_000 // so that what it failed to write is further than what follows
+	w.clocks.Wall -= 30_000
+	if err := disk.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	b := w.open(t, 7)
+	g := mustAcquire(t, b, one)
+	b.Close()
+	w.pass(35_000)
+	if longer, err := extendOne(a, held); !errors.Is(err, workerid.ErrLost) {
+		t.Errorf("%+v after %+v: %v", longer, g, err)
+	}
+}
+
+// The number of a lock that was deleted must not come to another lock while the record names it: the process may be stopped, and not dead.
+func TestNumberOfADeletedLock(t *testing.T) {
+	w, disk, _ := remembering(t)
+	a, held, _ := aRun(t, w)
+	if err := disk.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	disk.Fault = func(op string) error { // it has a new lock, and does not get to say so
+		if strings.HasPrefix(op, "write") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	w.pass(500)
+	held, err := extendOne(a, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.Fault = nil
+	if err := disk.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	recorded := mark(t, disk)
+	if g := mustAcquire(t, w.open(t, 7), one); g.Lo != recorded+1 {
+		t.Errorf("%+v beside %+v, and %d is recorded", g, held, recorded)
+	}
+}
+
+// After a lock was made anew, a word is believed again.
+func TestNewLockIsRecorded(t *testing.T) {
+	w, disk, _ := remembering(t)
+	a, held, last := aRun(t, w)
+	if err := disk.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		w.pass(100)
+		longer, err := extendOne(a, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = longer
+	}
+	a.Close()
+	if g := mustAcquire(t, w.open(t, 7), one); g.Lo != last+1 {
+		t.Errorf("%+v, and the last id was at %d", g, last)
+	}
+}
+
+// A meddled disk lets something happen right before one of its operations.
+type meddled struct {
+	*crashdisk.Disk
+	at string
+	do func()
+}
+
+func (m *meddled) before(op string) {
+	if do := m.do; op == m.at && do != nil {
+		m.do = nil
+		do()
+	}
+}
+
+func (m *meddled) Open(path string, create bool) (static.File, error) {
+	if strings.HasSuffix(path, ".tmp") {
+		m.before("open")
+	}
+	return m.Disk.Open(path, create)
+}
+
+func (m *meddled) Rename(from, to string) error {
+	m.before("rename")
+	return m.Disk.Rename(from, to)
+}
+
+// While a process starts, its lock is deleted and another one starts: it is granted nothing, and leaves the other's file alone as long as that
+// can be told.
+func TestLockDeletedDuringAStart(t *testing.T) {
+	for _, at := range []string{"open", "rename"} {
+		w, disk, _ := remembering(t)
+		first, _, _ := aRun(t, w)
+		first.Close()
+		var b *static.Store
+		var other workerid.Grant
+		var theirs []byte
+		w.disk = &meddled{Disk: disk, at: at, do: func() {
+			if err := disk.Remove(lock); err != nil {
+				t.Fatal(err)
+			}
+			another := *w
+			another.disk = disk
+			b = another.open(t, 7) // it has read what there was
+			if at != "rename" {
+				other = mustAcquire(t, b, one)
+				theirs = disk.Read("worker-7.state")
+			}
+		}}
+		if g, err := w.open(t, 7).Acquire(ctx, one); err == nil {
+			t.Errorf("at %s: %+v beside %+v", at, g, other)
+		}
+		if at == "rename" {
+			mustAcquire(t, b, one)
+		} else if string(disk.Read("worker-7.state")) != string(theirs) {
+			t.Errorf("at %s: the other's file is %.200s", at, disk.Read("worker-7.state"))
+		}
+	}
+}

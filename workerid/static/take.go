@@ -1,0 +1,134 @@
+package static
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// take makes the file this process's own, and reads it. It writes nothing.
+func (w *worker) take() (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("static: worker id %d: %w", w.id, err), w.drop())
+		}
+	}()
+	if w.c.Claim {
+		if w.claim, err = claim(claimName(w.c.Fingerprint, w.id)); err != nil {
+			return err
+		}
+	}
+	lock, err := lockFile(w.c.Disk, w.path)
+	if err != nil {
+		return err
+	}
+	clocks := w.c.Clocks()
+	w.mu.Lock()
+	w.lock, w.closed = lock, false
+	w.mu.Unlock()
+	r, err := w.read()
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.guard.start(clocks, r)
+	w.mu.Unlock()
+	w.state = stateFile{disk: w.c.Disk, path: w.path, locked: w.hasLock}
+	w.page, w.last, w.above = Page{}, run{}, 0
+	w.fresh, w.reserve = r == nil, w.near+stall.Milliseconds()
+	this := run{Nonce: w.c.Nonce()}
+	if w.memory = w.c.Memory; clocks.BootID == "" || lock.ID() == "" {
+		w.memory = nil
+	}
+	if r != nil {
+		w.state.record, w.last = *r, r.Run
+		w.above, this.Forgets = w.lastIssued(r, clocks, lock.ID())
+	}
+	if w.memory == nil || this.Forgets {
+		w.reserve = w.near // a restart has to wait for it
+	}
+	w.state.record.Worker, w.state.record.Fingerprint, w.state.record.Machine = w.id, w.c.Fingerprint, w.c.Machine
+	w.state.record.Boot, w.state.record.Reserve, w.state.record.Run = clocks.BootID, w.reserve, this
+	return w.state.record.check()
+}
+
+// lastIssued is up to where the run that wrote r has issued ids, and r's mark unless its word says so for certain. That takes all of this:
+//
+//   - the machine has not been started since: else the page, if there should be one, is from before what the disk has lost or kept;
+//   - the lock is the very file that the run held. Then it is dead, since nobody else could have locked it. If somebody deleted the lock, this
+//     one is new, and the run may only be stopped, and go on any moment;
+//   - the page is the very one that the run made, and nothing has written to it but the run's generator;
+//   - the page has the run's nonce, so that no run came after it, which would have recorded its own before its first id;
+//   - the word is that of a generator, or no window was granted; and lies where the run may have issued.
+//
+// forgets says that pages do not outlive processes here, as in a container that is made anew: the page is not there though the rest holds. What
+// was found out stays so until a page is found.
+func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, forgets bool) {
+	if r.Run.Page == "" || w.memory == nil || r.Boot != c.BootID || r.Run.Lock != lock {
+		return r.Mark, r.Run.Forgets
+	}
+	log := w.c.Log.With("worker_id", w.id, "file", w.path)
+	start, word, err := w.memory.Find(r.Run.Page, r.Run.Nonce)
+	if err != nil {
+		if !r.Run.Forgets {
+			log.Warn("memory that should outlive the process did not: from now on little is reserved, so that restarts are quick, and a stalled disk stops ids sooner", "error", err)
+		}
+		return r.Mark, true
+	}
+	switch {
+	case word == 0:
+		issued = start
+	case word == handedOut:
+		return r.Mark, false
+	default:
+		issued = w.c.Issued(word)
+	}
+	if issued < start || issued > r.Mark {
+		log.Debug("the last run's word is not used", "says", issued, "from", start, "mark", r.Mark)
+		return r.Mark, false
+	}
+	return issued, false
+}
+
+// makePage makes this run's page, once. Without one it does with a short reserve.
+func (w *worker) makePage() {
+	r := &w.state.record.Run
+	if r.Page != "" || w.memory == nil {
+		return
+	}
+	page, err := w.memory.Make(r.Nonce, w.above)
+	if err != nil {
+		w.c.Log.Warn("no memory that outlives the process: a stalled disk stops ids after a second or two", "worker_id", w.id, "error", err)
+		w.reserve = w.near
+		return
+	}
+	w.page, r.Page = page, page.ID
+}
+
+// read finds the record and whether it is one that this process may go on from; nil if there is no file.
+func (w *worker) read() (*record, error) {
+	r, damaged, err := readState(w.c.Disk, w.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if errors.Is(err, ErrDamaged) {
+		return nil, fmt.Errorf("%s: %w: `katsubushi state reset` makes a new one", w.path, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.path, err)
+	}
+	for _, what := range damaged {
+		w.c.Log.Warn("state file: one copy is damaged, the other is used", "worker_id", w.id, "file", w.path, "damage", what)
+	}
+	switch {
+	case r.Worker != w.id:
+		return nil, fmt.Errorf("%s belongs to worker id %d", w.path, r.Worker)
+	case r.Fingerprint != w.c.Fingerprint:
+		return nil, fmt.Errorf("%s: %w: it was written for ids with %s, this daemon's have %s: use another directory, or `katsubushi state reset`", w.path, workerid.ErrForeignPool, r.Fingerprint, w.c.Fingerprint)
+	case r.Machine != "" && w.c.Machine != "" && r.Machine != w.c.Machine:
+		return nil, fmt.Errorf("%s: %w (%s, this one is %s): if that one has stopped for good, `katsubushi state adopt` takes it over", w.path, ErrOtherMachine, r.Machine, w.c.Machine)
+	}
+	return &r, nil
+}

@@ -1,0 +1,370 @@
+package static_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/workerid/static/crashdisk"
+)
+
+const (
+	near = 2000          // ms that windows reach beyond the present
+	far  = near + 28_000 // and marks, where the next run need not wait for them
+	lock = "worker-7.lock"
+)
+
+// remembering is a world on a simulated disk, with memory that outlives processes.
+func remembering(t *testing.T) (*world, *crashdisk.Disk, *crashdisk.Memory) {
+	w, disk, memory := newWorld(t), &crashdisk.Disk{}, &crashdisk.Memory{}
+	w.disk, w.memory = disk, memory
+	return w, disk, memory
+}
+
+// generate makes the generator of a window.
+func generate(t *testing.T, s *static.Store, g workerid.Grant) *generator.Snowflake {
+	t.Helper()
+	ids, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi, Word: s.Word(7, g.Lo)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// aRun is a process that has issued ids up to a Unix ms, and can be killed.
+func aRun(t *testing.T, w *world) (s *static.Store, g workerid.Grant, last int64) {
+	t.Helper()
+	s = w.open(t, 7)
+	g = mustAcquire(t, s, one)
+	ids := generate(t, s, g)
+	for g.Hi < w.id+1000 || g.Lo > w.id {
+		w.pass(500)
+		longer, err := extendOne(s, g)
+		if err != nil || ids.Extend(g.Hi+1, longer.Hi) != nil {
+			t.Fatal(longer, err)
+		}
+		g = longer
+	}
+	if _, err := ids.Take(w.id, w.id, 1); err != nil {
+		t.Fatal(err)
+	}
+	return s, g, ids.Position()
+}
+
+func mark(t *testing.T, disk *crashdisk.Disk) int64 {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "worker-7.state"), disk.Read("worker-7.state"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return inspectOne(t, dir).Mark.UnixMilli()
+}
+
+// The rules by which a word is believed, each broken alone: then the mark counts, which is far ahead.
+func TestWhenTheWordIsBelieved(t *testing.T) {
+	believed := map[string]bool{"killed": true, "stopped": true, "nothing granted": true, "the clock went back": true}
+	short := map[string]bool{"the page is lost": true, "a copy of the page": true, "the page of another run": true, "no page to be had": true}
+	type scene struct {
+		*world
+		disk   *crashdisk.Disk
+		memory *crashdisk.Memory
+		store  *static.Store
+		grant  workerid.Grant
+		last   int64
+		frozen bool // it is not dead
+	}
+	for what, then := range map[string]func(*scene){
+		"killed":  func(*scene) {},
+		"stopped": func(s *scene) { s.store.Release(ctx, s.grant, s.last) },
+		"nothing granted": func(s *scene) { // the next run was killed before it had a window
+			s.store.Close()
+			renamed := false
+			s.disk.Fault = func(op string) error {
+				if renamed {
+					return errPower
+				}
+				renamed = strings.HasPrefix(op, "rename")
+				return nil
+			}
+			s.store = s.open(t, 7)
+			if _, err := s.store.Acquire(ctx, one); !errors.Is(err, errPower) {
+				t.Fatal(err)
+			}
+			s.disk.Fault = nil
+		},
+		"the clock went back": func(s *scene) { s.id -= 3000; s.clocks.Wall -= 3000 },
+		"another boot":        func(s *scene) { s.clocks.BootID = "boot-2" },
+		"a new lock":          func(s *scene) { s.disk.Remove(lock); s.frozen = true },
+		"the page is lost":    func(s *scene) { s.memory.Lose() },
+		"a copy of the page":  func(s *scene) { s.memory.PutBack(s.memory.At()) },
+		"the page of another run": func(s *scene) { // the memory is put back to what it was two runs before
+			then := s.memory.At()
+			for range 2 {
+				s.store.Close()
+				s.store, s.grant, s.last = aRun(t, s.world)
+			}
+			*s.memory = *then
+		},
+		"a run without a page": func(s *scene) {
+			s.store.Close()
+			s.memory.Fault = func() error { return syscall.ENOSPC }
+			s.store, s.grant, s.last = aRun(t, s.world)
+			s.memory.Fault = nil
+		},
+		"no page to be had": func(s *scene) {
+			s.store.Close()
+			s.memory.Fault = func() error { return syscall.ENOSPC }
+			s.store, s.grant, s.last = aRun(t, s.world)
+		},
+		"no generator": func(s *scene) {
+			s.store.Close()
+			s.store = s.open(t, 7)
+			s.grant = mustAcquire(t, s.store, one)
+		},
+		"a word above the mark": func(s *scene) {
+			s.store.Close()
+			s.store = s.open(t, 7)
+			s.grant = mustAcquire(t, s.store, one)
+			s.store.Word(7, s.grant.Lo).Store(uint64(s.id+far+1000-generator.Katsubushi().Epoch) << 12)
+		},
+		"a word below the window": func(s *scene) {
+			s.store.Close()
+			s.store = s.open(t, 7)
+			s.grant = mustAcquire(t, s.store, one)
+			s.store.Word(7, s.grant.Lo).Store(uint64(s.grant.Lo-1000-generator.Katsubushi().Epoch) << 12)
+		},
+	} {
+		s := &scene{}
+		s.world, s.disk, s.memory = remembering(t)
+		s.store, s.grant, s.last = aRun(t, s.world)
+		if want := s.id + far; mark(t, s.disk) > want || mark(t, s.disk) < want-far/10 {
+			t.Fatalf("marks are %d ms ahead", mark(t, s.disk)-s.id)
+		}
+		then(s)
+		if !s.frozen {
+			s.store.Close()
+		}
+		recorded := mark(t, s.disk)
+		want := recorded + 1
+		if believed[what] {
+			want = s.last + 1
+		}
+		next := s.open(t, 7)
+		g, err := next.Acquire(ctx, one)
+		if err != nil || g.Lo != want || g.Hi != max(s.id+near, g.Lo-1) {
+			t.Errorf("%s: %+v, %v; the last id was at %d, the mark at %d", what, g, err, s.last, recorded)
+		}
+		reserve := int64(far)
+		if short[what] {
+			reserve = near
+		}
+		if got := mark(t, s.disk); got != max(s.id+reserve, g.Lo-1) {
+			t.Errorf("%s: the new mark is %d ms ahead", what, got-s.id)
+		}
+	}
+}
+
+// A container's memory is not there again after a kill. That costs one long wait, once; and if it is there after all, it is used again.
+func TestMemoryThatForgets(t *testing.T) {
+	w, disk, memory := remembering(t)
+	for i, c := range []struct {
+		lost           bool
+		before, behind int64 // how far ahead marks are before the kill, and in the next run
+	}{{true, far, near}, {true, near, near}, {false, near, far}, {false, far, far}, {true, far, near}} {
+		s, _, last := aRun(t, w)
+		recorded := mark(t, disk)
+		if ahead := recorded - w.id; ahead > c.before || ahead < c.before*9/10 {
+			t.Fatalf("%d: marks are %d ms ahead", i, ahead)
+		}
+		s.Close()
+		if c.lost {
+			memory.Lose()
+			last = recorded
+		}
+		s = w.open(t, 7)
+		if g := mustAcquire(t, s, one); g.Lo != last+1 || mark(t, disk) != max(w.id+c.behind, last) {
+			t.Errorf("%d: %+v after %d, and the mark is %d ms ahead", i, g, last, mark(t, disk)-w.id)
+		}
+		// The next round's run is yet another one. What this one learned, it has from the record.
+		s.Close()
+		if c.lost {
+			memory.Lose()
+		}
+	}
+	if n := strings.Count(w.log.String(), "memory that should outlive the process did not"); n != 2 {
+		t.Errorf("it is said %d times:\n%s", n, w.log)
+	}
+}
+
+// The disk stands still for 25 s: nobody is refused, and nobody waits. After that there is nothing left to grant, until it answers.
+func TestDiskThatStandsStill(t *testing.T) {
+	w, disk, _ := remembering(t)
+	var waiting []func()
+	hangs := false
+	c := w.config(7)
+	c.Background = func(f func()) {
+		if waiting = append(waiting, f); !hangs {
+			f()
+			waiting = nil
+		}
+	}
+	s, err := static.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := mustAcquire(t, s, one)
+	beat := func() error {
+		w.pass(500)
+		r, err := s.Extend(&impatient{Context: ctx}, []workerid.Grant{g})
+		if err == nil {
+			err = r[0].Err
+		}
+		if err == nil {
+			g.Hi = max(g.Hi, r[0].Grant.Hi)
+		}
+		return err
+	}
+	for range 20 {
+		if err := beat(); err != nil || g.Hi != w.id+near {
+			t.Fatalf("%+v, %v", g, err)
+		}
+	}
+	hangs = true
+	trace := len(disk.Trace)
+	for i := range 50 {
+		if err := beat(); err != nil || g.Hi != w.id+near && i < 46 {
+			t.Fatalf("after %d beats: %d ms left, %v", i, g.Hi-w.id, err)
+		}
+	}
+	if g.Hi < w.id+500 {
+		t.Errorf("%d ms left after 25 s", g.Hi-w.id)
+	}
+	for range 12 {
+		err = beat()
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("after 31 s: %v", err)
+	}
+	if got := disk.Trace[trace:]; len(got) != 0 || len(waiting) != 1 {
+		t.Errorf("%d writes wait, and meanwhile: %q", len(waiting), got)
+	}
+	if log := w.log.String(); strings.Count(log, "the disk of the state file does not answer") != 1 || !strings.Contains(log, "for=3s left=2") {
+		t.Errorf("%s", log)
+	}
+	hangs = false
+	waiting[0]()
+	waiting = nil
+	if err := beat(); err != nil || g.Hi < w.id {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if err := beat(); err != nil || g.Hi != w.id+near || !strings.Contains(w.log.String(), "state file written again") {
+		t.Errorf("%+v, %v, %s", g, err, w.log)
+	}
+}
+
+// An impatient context has ended by the time that somebody waits for it.
+type impatient struct {
+	context.Context
+	waits bool
+}
+
+func (c *impatient) Done() <-chan struct{} {
+	c.waits = true
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (c *impatient) Err() error {
+	if c.waits {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A write fails, and goes on to fail: the window grows, and the log has one line.
+func TestDiskThatFails(t *testing.T) {
+	w, disk, _ := remembering(t)
+	s, g, _ := aRun(t, w)
+	disk.Fault = func(op string) error {
+		if strings.HasPrefix(op, "write") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	w.pass(3000)
+	for range 40 {
+		longer, err := extendOne(s, g)
+		if err != nil || longer.Hi != w.id+near {
+			t.Fatalf("%+v, %v", longer, err)
+		}
+		g = longer
+		w.pass(500)
+	}
+	for range 15 {
+		w.pass(500)
+		g, _ = extendOne(s, g)
+	}
+	if _, err := extendOne(s, g); !errors.Is(err, syscall.EIO) {
+		t.Errorf("with nothing left: %v", err)
+	}
+	if n := strings.Count(w.log.String(), "state file not written: ids go on from what was reserved"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, w.log)
+	}
+	disk.Fault = nil
+	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+near || !strings.Contains(w.log.String(), "state file written again") {
+		t.Errorf("%+v, %v, %s", g, err, w.log)
+	}
+}
+
+// A daemon that is stopped while the disk stands still ends: it records nothing, and does not wait.
+func TestStopWhileTheDiskStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := remembering(t)
+		var stalled func()
+		c := w.config(7)
+		c.Background = func(f func()) { stalled = f }
+		s, err := static.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := mustAcquire(t, s, one)
+		w.pass(4000)
+		if g, err = extendOne(s, g); err != nil || g.Hi != w.id+near || stalled == nil {
+			t.Fatal(g, err)
+		}
+		patience, cancel := context.WithTimeout(ctx, 1_000_000_000)
+		defer cancel()
+		if err := s.Release(patience, g, g.Hi); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if err := s.Close(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if other, err := static.Open(w.config(7)); !errors.Is(err, static.ErrInUse) {
+			t.Errorf("the write may still come: %v, %v", other, err)
+		}
+		stalled()
+		w.open(t, 7)
+	})
+}
+
+// Whoever issues from a window that has a word must use it: else the word says what is not so, and is not believed.
+func TestWordOfAnotherWindow(t *testing.T) {
+	w, _, _ := remembering(t)
+	s, g, _ := aRun(t, w)
+	if s.Word(7, g.Lo+1) != nil || s.Word(8, g.Lo) != nil {
+		t.Error("a word for a window that was not granted")
+	}
+	if _, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi, Word: s.Word(7, g.Lo)}); err == nil {
+		t.Error("two generators with one word")
+	}
+}

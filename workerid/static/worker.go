@@ -1,0 +1,418 @@
+package static
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/workerid"
+)
+
+// A worker is one worker id's file.
+//
+// Two numbers are not to be confused. The mark is recorded, and may be half a minute ahead: a goroutine pushes it on while ids are issued. The
+// window ends earlier: it is lengthened only after a look at the lock, and never by more than near beyond that moment. So a process that lost
+// its lock without knowing, by whatever was done to the files, issues nothing that lies further ahead than near of when it still had it.
+type worker struct {
+	c    *Config
+	id   uint64
+	path string
+	near int64 // ms that a window reaches beyond the present, see Reserve
+
+	// Whoever has put a token into atDisk alone asks the disk for anything that may take long, and alone uses these fields.
+	atDisk  chan struct{}
+	claim   io.Closer // nil without a claim
+	state   stateFile
+	fresh   bool   // there was no file
+	above   int64  // no earlier run can issue above it
+	page    Page   // this run's, if state.record.Run.Page is not empty
+	last    run    // the one before, whose page can go when this one's is recorded
+	reserve int64  // ms that marks are ahead of the clock
+	memory  Memory // nil where it is of no use
+	retired []File // locks that were deleted, while the record names one of them
+
+	mu      sync.Mutex // guards what follows; not held while the disk is asked for anything
+	lock    File       // open while this process has the file
+	guard   guard
+	holder  workerid.Grant
+	held    bool
+	granted *atomic.Uint64 // the word for the holder's generator; nil if there is none
+	mark    int64          // recorded for certain
+	renew   bool           // the record is to be written though its mark is far enough
+	pushing *push          // the write that is under way, or the last one
+	closed  bool           // Close could not wait for it
+}
+
+// A push is a write that moves the mark ahead.
+type push struct {
+	mark  int64
+	begun int64         // Clocks.Boot
+	done  chan struct{} // closed at its end
+	err   error         // valid then
+	told  bool          // that it takes long
+}
+
+func (p *push) isOver() bool {
+	if p == nil {
+		return true
+	}
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+var errHeld = errors.New("static: held")
+
+func newWorker(c *Config, id uint64) *worker {
+	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(), atDisk: make(chan struct{}, 1)}
+}
+
+// enter waits until nobody else is at the disk. The error is ctx's.
+func (w *worker) enter(ctx context.Context) error {
+	select {
+	case w.atDisk <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case w.atDisk <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("static: worker id %d: the disk of %s does not answer: %w", w.id, w.path, ctx.Err())
+	}
+}
+
+// leave lets the next one to the disk. If Close was called meanwhile, there is none.
+func (w *worker) leave() {
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		_ = w.drop()
+	}
+	<-w.atDisk
+}
+
+func (w *worker) close(ctx context.Context) error {
+	if err := w.enter(ctx); err != nil {
+		w.mu.Lock()
+		w.closed = true
+		w.mu.Unlock()
+		return err
+	}
+	defer w.leave()
+	return w.drop()
+}
+
+// drop gives everything up without a word on the disk. The page stays mapped: a generator may still look at it.
+func (w *worker) drop() error {
+	w.mu.Lock()
+	lock := w.lock
+	w.lock, w.held, w.granted, w.pushing, w.renew = nil, false, nil, nil, false
+	w.mu.Unlock()
+	errs := []error{w.state.close()}
+	for _, f := range append(w.retired, lock) {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	if w.claim != nil {
+		errs = append(errs, w.claim.Close())
+	}
+	w.claim, w.retired = nil, nil
+	return errors.Join(errs...)
+}
+
+func (w *worker) word(lo int64) *atomic.Uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.held || w.holder.Lo != lo {
+		return nil
+	}
+	return w.granted
+}
+
+// hasLock says whether the lock that this process has is still the one that others would try. Only if it is, nobody else can have been granted
+// the worker id until now.
+func (w *worker) hasLock() bool {
+	w.mu.Lock()
+	lock := w.lock
+	w.mu.Unlock()
+	return lock != nil && lock.Is(lockPath(w.path))
+}
+
+func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, error) {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	if held {
+		return workerid.Grant{}, errHeld
+	}
+	if err := w.enter(ctx); err != nil {
+		return workerid.Grant{}, err
+	}
+	defer w.leave()
+	if !w.hasLock() { // it was given up, or deleted since Open: whoever came in between may have used the file
+		if err := errors.Join(w.drop(), w.take()); err != nil {
+			return workerid.Grant{}, err
+		}
+	}
+	now, clocks := w.c.Now(), w.c.Clocks()
+	if err := w.check(clocks, now); err != nil {
+		return workerid.Grant{}, err
+	}
+	if w.fresh {
+		w.above = max(w.above, now+w.near)
+	}
+	w.makePage()
+	mark := max(now+w.reserve, w.above)
+	if err := w.write(mark, clocks, w.state.create); err != nil {
+		return workerid.Grant{}, err
+	}
+	now = w.c.Now()
+	if !w.hasLock() {
+		return workerid.Grant{}, fmt.Errorf("static: worker id %d: %s was deleted: %w", w.id, lockPath(w.path), ErrInUse)
+	}
+	return w.grant(owner, mark, max(min(mark, now+w.near), w.above)), nil
+}
+
+func (w *worker) grant(owner string, mark, hi int64) workerid.Grant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.granted = w.page.Word; w.granted != nil {
+		w.granted.Store(handedOut)
+	}
+	w.fresh, w.held, w.mark = false, true, mark
+	w.holder = workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: hi}
+	return w.holder
+}
+
+func (w *worker) check(c Clocks, now int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.guard.check(c, now)
+}
+
+// write records a mark, and who this run is. From then on the pages of runs before, and the locks that this one had, are of no use.
+func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
+	w.mu.Lock()
+	lock := w.lock
+	w.state.record.Offset = w.guard.trusted
+	w.mu.Unlock()
+	w.state.record.Boot, w.state.record.Reserve, w.state.record.Run.Lock = c.BootID, w.reserve, lock.ID()
+	if err := how(mark); err != nil {
+		return fmt.Errorf("static: worker id %d: state file: %w", w.id, err)
+	}
+	if w.memory != nil && w.last.Page != "" {
+		w.memory.Remove(w.last.Page, w.last.Nonce)
+	}
+	w.last = run{}
+	for _, f := range w.retired {
+		_ = f.Close()
+	}
+	w.retired = nil
+	return nil
+}
+
+// relock makes a lock that was deleted anew. Another process may have made it already, and have the file, or have had it meanwhile: then
+// this one's window ends where it was recorded to end.
+func (w *worker) relock() error {
+	again, err := lockFile(w.c.Disk, w.path)
+	if err != nil {
+		return fmt.Errorf("static: worker id %d: %w", w.id, err)
+	}
+	switch r, _, err := readState(w.c.Disk, w.path); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return errors.Join(fmt.Errorf("static: worker id %d: %s: %w", w.id, w.path, err), again.Close())
+	case err != nil: // it may have been another process's when it was deleted
+		return errors.Join(fmt.Errorf("static: worker id %d: %s was deleted, and its lock: %w", w.id, w.path, workerid.ErrLost), again.Close(), w.drop())
+	case r.Run.Nonce != w.state.record.Run.Nonce:
+		return errors.Join(fmt.Errorf("static: worker id %d: %s: %w: another process has used it", w.id, w.path, workerid.ErrLost), again.Close(), w.drop())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// The old one stays open until the record names the new one: its number must not be another lock's before.
+	w.retired = append(w.retired, w.lock)
+	w.lock, w.renew = again, true
+	return nil
+}
+
+// holds says whether g is what was granted here, as far as its holder knows.
+func (w *worker) holds(g workerid.Grant) bool { return w.held && g == w.holder }
+
+func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err error) {
+	var waited *push
+	for {
+		now := w.c.Now()
+		if !w.hasLock() {
+			if err := w.regain(ctx, g); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		hi, start, wait, err := w.lengthen(g, now, waited)
+		if start != nil {
+			w.c.Background(start)
+		}
+		if err != nil || wait == nil {
+			return hi, err
+		}
+		if waited = wait; wait.isOver() {
+			continue
+		}
+		select {
+		case <-wait.done:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("static: worker id %d: the disk of %s does not answer: %w", w.id, w.path, ctx.Err())
+		}
+	}
+}
+
+// regain gets the lock back for the holder of g.
+func (w *worker) regain(ctx context.Context, g workerid.Grant) error {
+	if err := w.enter(ctx); err != nil {
+		return err
+	}
+	defer w.leave()
+	w.mu.Lock()
+	holds := w.holds(g)
+	w.mu.Unlock()
+	if !holds {
+		return workerid.ErrLost
+	}
+	return w.relock()
+}
+
+// lengthen makes the window as long as the mark allows, and sees to it that the mark is ahead. start begins a write, if one is due; wait is the
+// one that has to end before there is anything to grant. now was read before the lock was looked at.
+func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, start func(), wait *push, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.holds(g) {
+		return 0, nil, nil, workerid.ErrLost
+	}
+	if waited == nil || waited.err == nil {
+		start, err = w.push(now)
+	} else {
+		err = waited.err
+	}
+	switch hi = max(g.Hi, min(w.mark, now+w.near)); {
+	case hi > g.Hi:
+		w.holder.Hi = hi
+		return hi, start, nil, nil
+	case now+w.near <= g.Hi: // the clock is behind
+		return hi, start, nil, nil
+	case err != nil:
+		return 0, nil, nil, err
+	}
+	return 0, start, w.pushing, nil
+}
+
+// push begins to move the mark ahead, if that is due: when a tenth of what is reserved is used up.
+func (w *worker) push(now int64) (start func(), err error) {
+	c := w.c.Clocks()
+	if !w.pushing.isOver() {
+		w.stalled(c, now)
+		return nil, nil
+	}
+	mark := max(now+w.reserve, w.mark)
+	if ahead := w.mark - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
+		return nil, nil
+	}
+	if err := w.guard.check(c, now); err != nil {
+		return nil, err
+	}
+	select {
+	case w.atDisk <- struct{}{}:
+	default:
+		return nil, fmt.Errorf("static: worker id %d: %s is being given up", w.id, w.path)
+	}
+	p := &push{mark: mark, begun: c.Boot, done: make(chan struct{})}
+	before := w.pushing
+	w.pushing, w.renew = p, false
+	return func() {
+		w.pushed(p, before, w.write(mark, c, w.state.update))
+		w.leave()
+		close(p.done)
+	}, nil
+}
+
+// pushed notes what came of a write, and says so if that is news.
+func (w *worker) pushed(p, before *push, err error) {
+	now, c := w.c.Now(), w.c.Clocks()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.err = err
+	failed := before != nil && before.err != nil
+	log := w.c.Log.With("worker_id", w.id, "file", w.path)
+	switch {
+	case err != nil && !failed:
+		log.Warn("state file not written: ids go on from what was reserved", "error", err, "left", ms(w.mark-now))
+	case err == nil && (failed || p.told):
+		log.Info("state file written again", "took", ms(c.Boot-p.begun))
+	}
+	if err == nil {
+		w.mark = p.mark
+	}
+}
+
+const slow = 3000 // ms that a write may take before it is worth a line
+
+// stalled tells, once for each write, that it takes long.
+func (w *worker) stalled(c Clocks, now int64) {
+	if p := w.pushing; c.Boot-p.begun >= slow && !p.told {
+		p.told = true
+		w.c.Log.Warn("the disk of the state file does not answer: ids go on from what was reserved", "worker_id", w.id, "file", w.path,
+			"for", ms(c.Boot-p.begun), "left", ms(w.mark-now))
+	}
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func (w *worker) release(ctx context.Context, g workerid.Grant, last int64) error {
+	if err := w.enter(ctx); err != nil {
+		return err
+	}
+	defer w.leave()
+	w.mu.Lock()
+	holds := w.holds(g)
+	w.mu.Unlock()
+	switch {
+	case !holds:
+		return workerid.ErrLost
+	case last < g.Lo-1 || last > g.Hi:
+		return fmt.Errorf("static: worker id %d released at %d, outside of its window %d..%d", w.id, last, g.Lo, g.Hi)
+	}
+	if !w.hasLock() {
+		if err := w.relock(); err != nil {
+			return err
+		}
+	}
+	if err := w.write(last, w.c.Clocks(), w.state.update); err != nil {
+		return err
+	}
+	return w.drop()
+}
+
+func lockPath(path string) string { return strings.TrimSuffix(path, ".state") + ".lock" }
+
+// lockFile locks the file beside a state file, which itself is replaced at each start.
+func lockFile(d Disk, path string) (File, error) {
+	f, err := d.Open(lockPath(path), true)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Lock(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
