@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,7 +124,7 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 	if err := r.check(); err != nil {
 		return Info{}, err
 	}
-	s := stateFile{disk: osDisk{}, path: path, locked: func() bool { return lock.Is(lockPath(path)) }, record: r}
+	s := stateFile{disk: osDisk{}, path: path, log: slog.New(slog.DiscardHandler), locked: func() bool { return lock.Is(lockPath(path)) }, record: r}
 	if err := errors.Join(s.create(r.Mark), s.close()); err != nil {
 		return Info{}, err
 	}

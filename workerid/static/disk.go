@@ -13,6 +13,7 @@ type Disk interface {
 	// Open opens a file for reading and writing; create makes or empties it.
 	Open(path string, create bool) (File, error)
 	Rename(from, to string) error
+	Remove(path string) error
 	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
 }
@@ -63,6 +64,8 @@ func (osDisk) Open(path string, create bool) (File, error) {
 }
 
 func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osDisk) Remove(path string) error { return os.Remove(path) }
 
 func (f osFile) Datasync() error { return datasync(f.File) }
 

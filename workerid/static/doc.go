@@ -32,7 +32,7 @@
 // DIR/worker-7.state is two copies of one record, each 4096 bytes of text: see record.go. A new mark is written to the first copy, synced,
 // then to the second, synced, and only then are ids issued up to it; so at every moment at least one copy is whole and holds a mark at
 // or above every id. At each start the file is written anew beside the old one and renamed over it, since an earlier write error may be
-// hidden by the page cache. DIR/worker-7.lock is held with flock by the process that uses the file.
+// hidden by the page cache, or over itself where there is no room. DIR/worker-7.lock is held with flock by the process that uses the file.
 //
 // # The word
 //

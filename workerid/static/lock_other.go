@@ -2,10 +2,16 @@
 
 package static
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 // lock is not to be had here: nothing finds a second process.
 func lock(*os.File) error { return nil }
 
 // SyncDir implements Disk, as far as it is to be had here.
 func (osDisk) SyncDir(string) error { return nil }
+
+// errQuota: there is no such error here.
+var errQuota = errors.New("quota exceeded")

@@ -132,8 +132,9 @@ func TestNewLockIsRecorded(t *testing.T) {
 // A meddled disk lets something happen right before one of its operations.
 type meddled struct {
 	*crashdisk.Disk
-	at string
-	do func()
+	at   string
+	full bool // for new files
+	do   func()
 }
 
 func (m *meddled) before(op string) {
@@ -146,6 +147,9 @@ func (m *meddled) before(op string) {
 func (m *meddled) Open(path string, create bool) (static.File, error) {
 	if strings.HasSuffix(path, ".tmp") {
 		m.before("open")
+		if m.full {
+			return nil, syscall.ENOSPC
+		}
 	}
 	return m.Disk.Open(path, create)
 }
@@ -155,35 +159,43 @@ func (m *meddled) Rename(from, to string) error {
 	return m.Disk.Rename(from, to)
 }
 
+func (m *meddled) Remove(path string) error {
+	m.before("remove")
+	return m.Disk.Remove(path)
+}
+
 // While a process starts, its lock is deleted and another one starts: it is granted nothing, and leaves the other's file alone as long as that
 // can be told.
 func TestLockDeletedDuringAStart(t *testing.T) {
-	for _, at := range []string{"open", "rename"} {
+	for _, c := range []struct {
+		at   string
+		full bool
+	}{{"open", false}, {"rename", false}, {"remove", true}} {
 		w, disk, _ := remembering(t)
 		first, _, _ := aRun(t, w)
 		first.Close()
 		var b *static.Store
 		var other workerid.Grant
 		var theirs []byte
-		w.disk = &meddled{Disk: disk, at: at, do: func() {
+		w.disk = &meddled{Disk: disk, at: c.at, full: c.full, do: func() {
 			if err := disk.Remove(lock); err != nil {
 				t.Fatal(err)
 			}
 			another := *w
 			another.disk = disk
 			b = another.open(t, 7) // it has read what there was
-			if at != "rename" {
+			if c.at != "rename" {
 				other = mustAcquire(t, b, one)
 				theirs = disk.Read("worker-7.state")
 			}
 		}}
 		if g, err := w.open(t, 7).Acquire(ctx, one); err == nil {
-			t.Errorf("at %s: %+v beside %+v", at, g, other)
+			t.Errorf("at %s: %+v beside %+v", c.at, g, other)
 		}
-		if at == "rename" {
+		if c.at == "rename" {
 			mustAcquire(t, b, one)
 		} else if string(disk.Read("worker-7.state")) != string(theirs) {
-			t.Errorf("at %s: the other's file is %.200s", at, disk.Read("worker-7.state"))
+			t.Errorf("at %s: the other's file is %.200s", c.at, disk.Read("worker-7.state"))
 		}
 	}
 }

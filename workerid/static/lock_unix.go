@@ -30,3 +30,6 @@ func (osDisk) SyncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// errQuota: the user has used up what they may have of the disk.
+var errQuota error = syscall.EDQUOT

@@ -19,3 +19,6 @@ func lock(f *os.File) error {
 
 // SyncDir implements Disk. The system has no such call: NTFS keeps its names in a journal.
 func (osDisk) SyncDir(string) error { return nil }
+
+// errQuota: there is no such error here.
+var errQuota = errors.New("quota exceeded")

@@ -2,8 +2,12 @@ package static
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"path/filepath"
+	"syscall"
 )
 
 // A stateFile writes a record in such an order that at any moment, whatever of the unsynced survives, a copy is whole whose mark was
@@ -11,6 +15,7 @@ import (
 type stateFile struct {
 	disk   Disk
 	path   string
+	log    *slog.Logger
 	locked func() bool // whether the lock is still this process's, to be asked before another one's file might be replaced
 	record record      // what was written last, or tried to be
 	file   File        // nil before create, and after an error: what the disk holds then is not known
@@ -26,7 +31,11 @@ func (s *stateFile) create(mark int64) error {
 	}
 	s.encode(mark)
 	temporary := s.path + ".tmp"
-	if err := s.writeNew(temporary); err != nil {
+	err := s.writeNew(temporary)
+	if isFull(err) {
+		return s.overwrite(temporary, err)
+	}
+	if err != nil {
 		return err
 	}
 	if !s.locked() {
@@ -45,6 +54,31 @@ func (s *stateFile) create(mark int64) error {
 	s.file = f
 	return nil
 }
+
+// overwrite is for a disk that has no room for another file: it writes over the one that is there. That takes two good copies, so that one of
+// them is whole at any moment.
+func (s *stateFile) overwrite(temporary string, full error) error {
+	s.disk.Remove(temporary) // as far as it was made: others need the room, too
+	_, damaged, err := readState(s.disk, s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return full
+	}
+	if err != nil || len(damaged) > 0 {
+		return fmt.Errorf("%w, and the file cannot be overwritten, as not both of its copies are whole", full)
+	}
+	f, err := s.disk.Open(s.path, false)
+	if err != nil {
+		return errors.Join(full, err)
+	}
+	if !s.locked() {
+		return errors.Join(errNotLocked, f.Close())
+	}
+	s.file = f
+	s.log.Warn("the disk is full: the state file is overwritten in place", "file", s.path, "error", full)
+	return s.writeCopies()
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
 func (s *stateFile) writeNew(path string) error {
 	f, err := s.disk.Open(path, true)
@@ -69,6 +103,10 @@ func (s *stateFile) update(mark int64) error {
 		return s.create(mark)
 	}
 	s.encode(mark)
+	return s.writeCopies()
+}
+
+func (s *stateFile) writeCopies() error {
 	for _, off := range []int64{0, copySize} {
 		_, err := s.file.WriteAt(s.buf, off)
 		if err == nil {

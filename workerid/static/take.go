@@ -35,7 +35,7 @@ func (w *worker) take() (err error) {
 	w.mu.Lock()
 	w.guard.start(clocks, r)
 	w.mu.Unlock()
-	w.state = stateFile{disk: w.c.Disk, path: w.path, locked: w.hasLock}
+	w.state = stateFile{disk: w.c.Disk, path: w.path, log: w.c.Log, locked: w.hasLock}
 	w.page, w.last, w.above = Page{}, run{}, 0
 	w.fresh, w.reserve = r == nil, w.near+stall.Milliseconds()
 	this := run{Nonce: w.c.Nonce()}
