@@ -1,4 +1,4 @@
-module github.com/katsubushi/katsubushi
+module github.com/katsubushi/katsubushi/v3
 
 go 1.26.0
 

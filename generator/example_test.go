@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // One process that owns worker id 7 and whose clock never goes back between its runs needs nothing but this.

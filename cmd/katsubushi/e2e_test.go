@@ -21,8 +21,8 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 func procKB(t *testing.T, pid int, field string) int64 {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/katsubushi/katsubushi/internal/leaserun"
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
 // variables are those of the environment, by name.

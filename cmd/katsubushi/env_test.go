@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/leaserun"
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
 // kayac are the flags of kayac/go-katsubushi v2, which has their environment variables without a prefix.

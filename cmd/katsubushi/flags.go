@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 )
 
 // options is what flags and environment come to.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/daemon"
-	"github.com/katsubushi/katsubushi/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
 )
 
 func environment(pairs ...string) variables {
@@ -352,13 +352,6 @@ func TestHelpListsEverySetting(t *testing.T) {
 		if !strings.Contains(stdout.String(), "  -"+s.name) {
 			t.Errorf("no -%s", s.name)
 		}
-	}
-}
-
-func TestVersion(t *testing.T) {
-	var stdout bytes.Buffer
-	if code := run([]string{"-version"}, environment(), &stdout, nil); code != exitOK || stdout.String() != "katsubushi version: "+version+"\n" {
-		t.Errorf("exit code %d: %q", code, &stdout)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/authfile"
+	"github.com/katsubushi/katsubushi/v3/internal/authfile"
 )
 
 // healthcheckTimeout bounds the whole check, so that a hung daemon is an unhealthy one.

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/daemon"
-	"github.com/katsubushi/katsubushi/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
 )
 
 // checkHealth runs healthcheck.

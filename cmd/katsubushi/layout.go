@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // A layoutChoice is what the layout flags say: a layout by name, and what of it is to be different. nil = as the name has it.

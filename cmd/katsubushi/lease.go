@@ -13,8 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/clock"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons' flags]

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/faketime"
-	"github.com/katsubushi/katsubushi/internal/leaserun"
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // A command is one that runs with a wall clock of its own.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // The tests in this file let faults happen to whole daemons and a real Redis, on real clocks, while clients are at it.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/logqueue"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/logqueue"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // The levels above slog's, which kayac/go-katsubushi has. Why the daemon ends is fatal, and no -log-level hides it.

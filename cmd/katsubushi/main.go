@@ -10,17 +10,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/katsubushi/katsubushi/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 )
-
-// version is N.N.N: clients parse it when they connect. libmemcached takes a major version of 0 for a failure to parse, and its
-// memcapable takes less than 1.6 for a memcached of long ago, which answered differently; so versions begin after kayac's 2. Release
-// builds set it with -ldflags "-X main.version=...".
-var version = "3.0.0"
 
 // The exit codes.
 const (
@@ -55,14 +51,15 @@ func run(args []string, env variables, stdout, stderr io.Writer) int {
 func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	var showVersion bool
 	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.BoolVar(&showVersion, "version", false, "print the version and exit")
+		fs.BoolVar(&showVersion, "version", false, "print the version, the commit and the version of Go that it was built from, and exit")
 	})
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		usage(fs, stdout)
 		return exitOK
 	case showVersion:
-		fmt.Fprintln(stdout, "katsubushi version:", version)
+		info, _ := debug.ReadBuildInfo()
+		io.WriteString(stdout, describeVersion(info))
 		return exitOK
 	case len(p.args) > 0:
 		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, lease, run, healthcheck)", p.args[0]))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // What daemons do that are not told of a state directory.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // redisSettings are the settings of leasing worker ids from Redis.

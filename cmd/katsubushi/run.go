@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/clock"
-	"github.com/katsubushi/katsubushi/internal/leaserun"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 const runUsage = `usage: katsubushi run -redis URL [flags] -- COMMAND [ARGUMENT...]

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 func TestRunIsUsedRightly(t *testing.T) {

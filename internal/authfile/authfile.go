@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/katsubushi/katsubushi/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // Limits, in bytes.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/unique"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/unique"
 )
 
 const maxTold = 20 // answers with duplicates of which the story is told

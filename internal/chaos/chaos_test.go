@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 const (

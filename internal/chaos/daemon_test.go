@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/faketime"
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 // A daemon is one place in the fleet: the process in it is another one after every restart.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/faketime"
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 // A fault begins at once. What it returns ends it, if it has an end of its own. d is nil for a fault of Redis.

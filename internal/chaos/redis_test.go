@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 // A setting is the Redis of a run.

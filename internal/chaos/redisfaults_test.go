@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
 )
 
 func alone(s setting) bool     { return s.replicas == 0 }

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
 )
 
 const (

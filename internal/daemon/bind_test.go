@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // A watcher of a log calls seen for each line, before whoever logs goes on.

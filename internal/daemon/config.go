@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/authfile"
-	"github.com/katsubushi/katsubushi/internal/server"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/authfile"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // Config is everything that a Daemon is told. A field that is zero is taken at its word, not for a default, unless its comment says otherwise.

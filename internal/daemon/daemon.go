@@ -17,14 +17,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/authfile"
-	"github.com/katsubushi/katsubushi/internal/clock"
-	"github.com/katsubushi/katsubushi/internal/httpapi"
-	"github.com/katsubushi/katsubushi/internal/issuer"
-	"github.com/katsubushi/katsubushi/internal/loginlimit"
-	"github.com/katsubushi/katsubushi/internal/server"
-	"github.com/katsubushi/katsubushi/protocol"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/authfile"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A Daemon is one katsubushi process's worth of everything. Run may be called once.

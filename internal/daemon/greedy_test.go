@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // TestGreedyClientsTakeNothingFromAPoliteOne: eight connections ask for as much as the layout has, in lines of a hundred keys without waiting for the

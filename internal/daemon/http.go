@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/katsubushi/katsubushi/internal/httpapi"
-	"github.com/katsubushi/katsubushi/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
 // HTTPConnections is the limit of the HTTP port's connections. It is apart from MaxConnections, so that neither port can fill the other.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis"
-	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 // A store is what the keeper gets its windows from; Close comes after the keeper's end.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/metrics"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // What an operator is told of the lanes and their leases: on /readyz, in the statistics and on /metrics.

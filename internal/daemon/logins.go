@@ -3,8 +3,8 @@ package daemon
 import (
 	"net/netip"
 
-	"github.com/katsubushi/katsubushi/internal/server"
-	"github.com/katsubushi/katsubushi/protocol"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // newSession makes the session of a new connection.

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/loginlimit"
-	"github.com/katsubushi/katsubushi/internal/server"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
 // TestLoginsOfAllPortsShareALimit: whoever has used up the guesses on the memcached port, on however many connections and loops, has none

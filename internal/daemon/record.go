@@ -3,7 +3,7 @@ package daemon
 import (
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 // What is said of a daemon whose windows are recorded nowhere. Its next run starts the run-ahead past the wall clock, so it repeats no id unless

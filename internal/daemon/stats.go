@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/clock"
-	"github.com/katsubushi/katsubushi/internal/httpapi"
-	"github.com/katsubushi/katsubushi/internal/issuer"
-	"github.com/katsubushi/katsubushi/internal/metrics"
-	"github.com/katsubushi/katsubushi/protocol"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // counts is what all loops together have counted.

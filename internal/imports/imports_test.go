@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-const module = "github.com/katsubushi/katsubushi/"
+const module = "github.com/katsubushi/katsubushi/v3/"
 
 // A rule says what a package may import of ours, or which foreign packages only it may import. Patterns are path.Match's.
 type rule struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 func ticksOf(ms int64) generator.Layout {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // A testbed is an issuer on a clock that only sleeping and the test move.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/clock"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // Exit codes beside the program's own; 128 + the signal's number if that ended it.

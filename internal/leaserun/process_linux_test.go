@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/clock"
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/internal/unique"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/internal/unique"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // TestMain makes this binary play three parts: the tests; the process that leases, since that takes all its children for the program's

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A runner is the lane of a Keeper whose generator is another program. It implements workerid.Lanes.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/internal/faketime"
 )
 
 // A process is a child that dies with this process, even when that is killed.

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/internal/faketime"
 )
 
 type process struct {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/katsubushi/katsubushi/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/internal/faketime"
 )
 
 // patience is how long a condition may take to come true before a test fails.

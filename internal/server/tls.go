@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // TLS encrypts listeners. What it was loaded from may be replaced while they serve: new connections get the new certificate, and open

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/issuer"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A daemon is a process and its host's clock. The real Machine decides, the real issuer issues; what lies between them in the real

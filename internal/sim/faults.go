@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // fault lets something go wrong, and sees to the next time.

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/static"
-	"github.com/katsubushi/katsubushi/workerid/static/crashdisk"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
 )
 
 // The mutants of a host with a state file, besides Unfenced and Unsealed.

@@ -3,8 +3,8 @@ package sim
 import (
 	"slices"
 
-	"github.com/katsubushi/katsubushi/workerid/memstore"
-	"github.com/katsubushi/katsubushi/workerid/redis/model"
+	"github.com/katsubushi/katsubushi/v3/workerid/memstore"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/model"
 )
 
 // A Mutant is the design without one of its rules.

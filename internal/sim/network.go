@@ -3,7 +3,7 @@ package sim
 import (
 	"errors"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // usual is how long a packet takes at most, as a rule, in ms.

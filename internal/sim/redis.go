@@ -3,8 +3,8 @@ package sim
 import (
 	"fmt"
 
-	"github.com/katsubushi/katsubushi/workerid/redis/model"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/model"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // The figures of Redis, in ms. A lease is four times epsilon, the least that a daemon accepts.

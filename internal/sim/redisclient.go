@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // redisClient does what workerid/redis does, with the same memory.

@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/model"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/model"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // fault lets something go wrong with Redis.

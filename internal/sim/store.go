@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/memstore"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/memstore"
 )
 
 // A store is where worker ids are leased, with what can go wrong there.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/internal/unique"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/unique"
 )
 
 // The figures of every run, in ms. Leases are short, so that much happens in little time; what counts is their proportion.

@@ -166,4 +166,6 @@ func (r *report) ended(e event, p *running) {
 }
 
 // short leaves away what all packages have in common.
-func short(name string) string { return strings.TrimPrefix(name, "github.com/katsubushi/katsubushi/") }
+func short(name string) string {
+	return strings.TrimPrefix(name, "github.com/katsubushi/katsubushi/v3/")
+}

@@ -69,7 +69,7 @@ func TestItSaysWhatIsRunning(t *testing.T) {
 		ended := make(chan bool)
 		go func() { r.follow(lines); close(ended) }()
 		say := func(action, name string) {
-			b, _ := json.Marshal(event{Action: action, Package: "github.com/katsubushi/katsubushi/" + name, Elapsed: 40})
+			b, _ := json.Marshal(event{Action: action, Package: "github.com/katsubushi/katsubushi/v3/" + name, Elapsed: 40})
 			lines <- b
 		}
 		time.Sleep(tellEvery + 10*time.Second)

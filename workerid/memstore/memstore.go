@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // Config is what a Pool is made of.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/memstore"
-	"github.com/katsubushi/katsubushi/workerid/storetest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/memstore"
+	"github.com/katsubushi/katsubushi/v3/workerid/storetest"
 )
 
 const start = 1732060800000

@@ -3,8 +3,8 @@ package redis
 import (
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // The tests in this file hold docs/REDIS.md to what it says under "What to expect".

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // newCluster starts a cluster of n masters and makes a world of it whose pool is on the first of them; daemons ask the last.

@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/secretfile"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // Defaults.

@@ -3,7 +3,7 @@ package redis
 import (
 	"errors"
 
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // Errors besides those of package workerid. All of them are certain: nothing was granted. Their texts say what an operator can do.

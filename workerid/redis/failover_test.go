@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A pair is a master, a replica that is reached over a proxy which can lose what the master sends, and a proxy for daemons, which is

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // generators stand for those of a daemon's lanes: they know their windows and have issued up to the present.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // holders is n daemons that hold worker ids, half a lease ago.

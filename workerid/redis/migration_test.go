@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // A guest is somebody else's program that shares worker ids with a pool while a fleet is migrated. It issues ids by a clock of its own that

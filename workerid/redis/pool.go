@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // A Pool is an operator's side of a pool of worker ids. Its times are those of Redis's clock. It may be used from any goroutine; calls are

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 func TestListAndStats(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A lock of raus's lasts for rausExpiry unless it is renewed, as kayac/go-katsubushi has it. The longest lease beside such locks is half

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A rausClient keeps a worker id as fujiwara/raus does: SET NX, then every second GETSET and EXPIRE, at last DEL.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // A Store is a daemon's side of a pool. It implements workerid.Store and may be used from any goroutine; calls are carried out one after

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // A wire is what calls go over: a link to the master, found anew when it breaks. Whoever has its turn uses it alone.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // fakeTime lets a script see the clock that is its last argument.

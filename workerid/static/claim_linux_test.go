@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 // The same worker id twice on this host, in different directories or in none: only the claim finds that.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // EphemeralConfig is what an Ephemeral store is made of.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 func TestEphemeral(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // Clocks are readings of this machine's clocks at one moment, in ms.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 const year = int64(365 * 24 * 3600 * 1000)

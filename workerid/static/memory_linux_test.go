@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 // inShm is a directory on tmpfs, and the memory in it.

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/static"
-	"github.com/katsubushi/katsubushi/workerid/static/crashdisk"
-	"github.com/katsubushi/katsubushi/workerid/storetest"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
+	"github.com/katsubushi/katsubushi/v3/workerid/storetest"
 )
 
 const t0 = int64(1732060800000)

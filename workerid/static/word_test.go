@@ -10,10 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/static"
-	"github.com/katsubushi/katsubushi/workerid/static/crashdisk"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/generator"
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A Pool is a set of worker ids that nobody used before, kept by the store under test.

@@ -1,4 +1,4 @@
-module github.com/katsubushi/katsubushi/internal/clienttest/go
+module github.com/katsubushi/katsubushi/v3/internal/clienttest/go
 
 go 1.26
 

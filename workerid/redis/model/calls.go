@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 func score(ms int64) float64     { return float64(ms) / 1000 }

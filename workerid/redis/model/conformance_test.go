@@ -13,10 +13,10 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/model"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/model"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // disguise lets the scripts see another server and another clock than they run on: their last arguments.

@@ -8,8 +8,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/katsubushi/katsubushi/workerid/redis/model"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/model"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // compareKeys compares what the model and Redis keep.

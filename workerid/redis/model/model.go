@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // A Server is a Redis server that holds one pool. It has no clock: calls are told its time.

@@ -1,6 +1,6 @@
 package model
 
-import "github.com/katsubushi/katsubushi/workerid/redis/script"
+import "github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 
 // Init is init.lua.
 func (s *Server) Init(c script.Init, now int64) (string, error) {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/internal/redistest"
-	"github.com/katsubushi/katsubushi/workerid"
-	"github.com/katsubushi/katsubushi/workerid/redis/model"
-	"github.com/katsubushi/katsubushi/workerid/redis/script"
+	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/model"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 // What random histories hardly ever come to: a release or an extension that finds the record older than its sender knows it, be it that

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A Call is a script with its arguments.

@@ -3,7 +3,7 @@ package script
 import (
 	"slices"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // remembered is how many tokens without an answer are kept. Older ones are forgotten; if one of them should be the last that took

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // Errors besides those of package workerid. All of them are certain: nothing was granted.

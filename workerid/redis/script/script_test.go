@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 func TestMembersSortAsNumbers(t *testing.T) {

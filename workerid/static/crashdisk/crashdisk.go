@@ -16,7 +16,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/katsubushi/katsubushi/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 const sector = 64 // bytes: smaller than any disk's, so that records are torn
