@@ -33,14 +33,14 @@ deps: ## install what the tests need, if it is missing
 lint:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags chaos ./internal/chaos
+	$(GO) vet -tags chaos ./test/chaos
 	$(GO) run $(STATICCHECK) ./...
 
 cross: ## the portable parts, for systems that stand for the others
-	$(GO) run ./internal/portable linux/arm64 darwin/arm64 windows/amd64
+	$(GO) run ./test/portable linux/arm64 darwin/arm64 windows/amd64
 
 # Like go test, and says which package runs. What vet says, lint has said.
-TEST = $(GO) run ./internal/testrun -vet=off
+TEST = $(GO) run ./test/testrun -vet=off
 
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
 WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice
@@ -48,7 +48,7 @@ WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windo
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those.
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race ./...
-	$(TEST) -count=1 ./internal/sim
+	$(TEST) -count=1 ./test/sim
 	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server
 	$(MAKE) --no-print-directory -j2 unit-net unit-epoll
 
@@ -56,7 +56,7 @@ unit-net unit-epoll:
 	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run TestProcess -skip '$(WITH_ANY_ENGINE)' ./cmd/katsubushi
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
-	KATSUBUSHI_REQUIRE=1 $(GO) run ./internal/clienttest
+	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients
 
 # The programs that this one replaces; a path in the environment saves the download.
 KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi
@@ -70,12 +70,12 @@ test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS
 	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi
 
 soak: ## simulated weeks, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved
-	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./internal/sim
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/sim
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill' ./cmd/katsubushi
 
 chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
-	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./internal/chaos
+	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./test/chaos
 
 bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
 	$(GO) run ./bench -out bench/RESULTS.md

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/memstore"
 	"github.com/katsubushi/katsubushi/v3/workerid"
-	"github.com/katsubushi/katsubushi/v3/workerid/memstore"
 )
 
 // lanes are what a daemon has behind a Keeper, in the simplest way.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/internal/faketime"
+	"github.com/katsubushi/katsubushi/v3/test/faketime"
 )
 
 // The tests in this file move the wall clock of the daemon, and of nothing else, while clients are at it. They run in parallel, because

@@ -22,7 +22,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 func procKB(t *testing.T, pid int, field string) int64 {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
-	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 func environment(pairs ...string) variables {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
-	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 // checkHealth runs healthcheck.

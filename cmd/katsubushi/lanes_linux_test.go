@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // A daemon that may not have a worker id says why, tries again and says nothing more, and comes up by itself once it may.

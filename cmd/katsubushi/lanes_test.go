@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // A change is a line of the log about lane 0.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/faketime"
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/faketime"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 

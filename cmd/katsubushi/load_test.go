@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/unique"
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
 // A census counts every id that the daemons of a test issue, over all their runs.

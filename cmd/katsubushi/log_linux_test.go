@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // A deaf is a daemon whose stderr is a full pipe, which nobody reads.

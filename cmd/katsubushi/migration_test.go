@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // predecessor is the path of a program that this one replaces. `make test-migration` downloads and names them; other runs go without, and have

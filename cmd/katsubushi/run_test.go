@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 func TestRunIsUsedRightly(t *testing.T) {

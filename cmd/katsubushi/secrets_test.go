@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
-	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 func TestProcessTLS(t *testing.T) {

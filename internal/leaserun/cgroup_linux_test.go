@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // cgroupFor makes a cgroup for a test's cgroups, and removes it in the end with all that is in it.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // TestPrograms shares one pool among its parts; each has worker ids of its own.

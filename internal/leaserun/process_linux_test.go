@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
-	"github.com/katsubushi/katsubushi/v3/internal/unique"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/unique"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )

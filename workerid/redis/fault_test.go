@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )

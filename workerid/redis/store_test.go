@@ -3,10 +3,10 @@ package redis
 import (
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/storetest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
-	"github.com/katsubushi/katsubushi/v3/workerid/storetest"
 )
 
 func TestConformance(t *testing.T) {

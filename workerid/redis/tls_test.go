@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/redistest"
-	"github.com/katsubushi/katsubushi/v3/internal/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 func TestTLS(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
-	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
 )
 
 var errPower = errors.New("power cut")

@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
-	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
 )
 
 // The tests in this file delete locks under processes that have them.

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
+	"github.com/katsubushi/katsubushi/v3/test/storetest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
-	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
-	"github.com/katsubushi/katsubushi/v3/workerid/storetest"
 )
 
 const t0 = int64(1732060800000)

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
-	"github.com/katsubushi/katsubushi/v3/workerid/static/crashdisk"
 )
 
 const (

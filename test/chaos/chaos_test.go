@@ -1,0 +1,286 @@
+//go:build chaos && linux
+
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+const (
+	lease   = 6 * time.Second
+	skew    = 200 * time.Millisecond
+	epsilon = 2*skew + time.Second
+
+	// How long may be waited, after the last fault, until there is one master that has all its replicas, and from then on until every daemon
+	// serves. Sentinels take some 20 s to notice that a former master came back; a lease and epsilon are for what Redis has forgotten, the
+	// rest is for the machine. How long it really took is told.
+	patienceRedis   = 2 * time.Minute
+	patienceDaemons = 3 * (lease + epsilon)
+)
+
+// lanesOf reads the fleet: the lanes of each daemon, separated by commas. There is one worker id for each lane, so that what one daemon
+// loses, another one soon has.
+func lanesOf(fleet string) (lanes []int, workers int, err error) {
+	for s := range strings.SplitSeq(fleet, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 64 {
+			return nil, 0, fmt.Errorf("KATSUBUSHI_CHAOS_LANES: %q: 1 to 64 lanes for each daemon, separated by commas", fleet)
+		}
+		lanes, workers = append(lanes, n), workers+n
+	}
+	if len(lanes) < 2 {
+		return nil, 0, fmt.Errorf("KATSUBUSHI_CHAOS_LANES: %q: at least two daemons", fleet)
+	}
+	return lanes, workers, nil
+}
+
+// A world is all there is. One goroutine, the test's, lets the faults happen.
+type world struct {
+	t       testing.TB
+	rand    *rand.Rand
+	seed    uint64
+	length  time.Duration
+	began   time.Time
+	redis   *set
+	daemons []*daemon
+	census  census
+	done    chan struct{} // ends the clients
+
+	ofDaemons, ofRedis pack
+	heals              []heal          // to come
+	struck             map[string]bool // what has a fault and is spared others of that kind
+
+	story  []string
+	counts map[string]int
+}
+
+// A heal ends a fault, or goes on to its next stage: then it says how long that lasts.
+type heal struct {
+	at time.Time
+	do func() (more time.Duration)
+}
+
+func TestChaos(t *testing.T) {
+	minutes, err := strconv.ParseFloat(or(os.Getenv("KATSUBUSHI_CHAOS_MINUTES"), "3"), 64)
+	if err != nil {
+		t.Fatal("KATSUBUSHI_CHAOS_MINUTES: ", err)
+	}
+	seed, err := strconv.ParseUint(or(os.Getenv("KATSUBUSHI_SEED"), strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
+	if err != nil {
+		t.Fatal("KATSUBUSHI_SEED: ", err)
+	}
+	of := settings[seed%uint64(len(settings))]
+	w := &world{
+		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: time.Duration(minutes * float64(time.Minute)),
+		done: make(chan struct{}), counts: map[string]int{}, struck: map[string]bool{},
+	}
+	w.ofDaemons.drawn = slices.Clone(daemonFaults)
+	w.ofRedis.drawn = slices.DeleteFunc(slices.Clone(redisFaults), func(f fault) bool { return f.unless != nil && f.unless(of) })
+	t.Logf("KATSUBUSHI_SEED=%d KATSUBUSHI_CHAOS_MINUTES=%v\n%s", seed, minutes, of.name)
+	w.redis = newSet(t, of)
+	lanes, workers, err := lanesOf(or(os.Getenv("KATSUBUSHI_CHAOS_LANES"), "1,2,1,2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.launch(t, lanes, workers)
+	var clients sync.WaitGroup
+	w.began = time.Now()
+	for _, d := range w.daemons {
+		d.seen.last, d.seen.heard = w.began, w.began
+		for range clientsEach {
+			clients.Go(func() { w.client(d) })
+		}
+	}
+	w.run()
+	w.recover()
+	close(w.done)
+	clients.Wait()
+	w.verdict()
+	for _, d := range w.daemons {
+		d.end(syscall.SIGTERM)
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// launch makes the pool and starts the fleet, each host with a clock that is a little off.
+func (w *world) launch(t *testing.T, fleet []int, workers int) {
+	binary := filepath.Join(t.TempDir(), "katsubushi")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/katsubushi").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pool := func(url string) []string {
+		return []string{
+			"-redis", url, "-redis-replicas", strconv.Itoa(w.redis.confirm), "-max-skew", skew.String(), "-lease", lease.String(),
+			"-min-worker-id", "1", "-max-worker-id", strconv.Itoa(workers),
+		}
+	}
+	url := "redis://katsubushi:secret@" + w.redis.master.Addr() + "/0?ns=chaos"
+	if out, err := exec.Command(binary, append([]string{"lease", "init", "-how", "new"}, pool(url)...)...).CombinedOutput(); err != nil {
+		t.Fatalf("lease init: %v\n%s", err, out)
+	}
+	for i, lanes := range fleet {
+		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, off: w.between(-skew/2, skew/2)}
+		url := d.connect(w.redis)
+		// A pool that was emptied while nobody held anything is made again, under the floor.
+		d.args = append([]string{binary, "-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off", "-lease-auto-init", "-lanes", strconv.Itoa(lanes)}, pool(url)...)
+		w.daemons = append(w.daemons, d)
+		t.Cleanup(func() {
+			if d.cmd == nil {
+				return
+			}
+			d.cmd.Process.Kill()
+			<-d.exited
+			if t.Failed() {
+				t.Logf("%s logged last:\n%s", d.name, d.tail(80))
+			}
+		})
+	}
+	w.doors()
+	for _, d := range w.daemons {
+		d.start()
+	}
+	for _, d := range w.daemons {
+		redistest.Until(t, d.name+" listens", func() bool { return d.at.Load() != nil })
+	}
+}
+
+func (w *world) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(w.rand.Int64N(int64(to-from)+1))
+}
+
+// run lets faults happen: one every two seconds, each to a part of the world that has none of its kind, so that several overlap. A duplicate
+// ends it.
+func (w *world) run() {
+	next := w.began
+	for now := w.began; now.Sub(w.began) < w.length && !w.census.repeated(); now = time.Now() {
+		w.follow()
+		w.heal(now)
+		if now.After(next) {
+			next = now.Add(w.between(0, 4*time.Second))
+			w.strike(now)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// strike begins one fault. Short ones are likelier than long ones.
+func (w *world) strike(now time.Time) {
+	d, where, pack := w.daemons[w.rand.IntN(len(w.daemons))], "Redis", &w.ofRedis
+	if w.rand.IntN(4) == 0 {
+		d = nil
+	} else {
+		where, pack = d.name, &w.ofDaemons
+	}
+	share := w.rand.Float64()
+	whole := sync.OnceValue(func() bool { return w.redis.missing() == "" })
+	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || whole()) })
+	if f == nil {
+		return
+	}
+	part, lasts := where+": "+f.part, time.Duration(float64(f.lasts)*share*share).Round(time.Millisecond)
+	w.counts[f.name]++
+	w.note("%s: %s, for %v", where, f.name, lasts)
+	end := f.on(w, d)
+	if end == nil {
+		return
+	}
+	w.struck[part] = true
+	w.heals = append(w.heals, heal{now.Add(lasts), func() time.Duration {
+		more := end()
+		if more == 0 {
+			delete(w.struck, part)
+			w.note("%s: over: %s", where, f.name)
+		}
+		return more
+	}})
+}
+
+// A pack is faults in random order. One that was drawn goes under those that were not, so each comes about as often as the others.
+type pack struct{ fresh, drawn []fault }
+
+// draw takes the first fault that can be, nil if none can.
+func (w *world) draw(p *pack, can func(fault) bool) *fault {
+	for range 2 {
+		for i, f := range p.fresh {
+			if can(f) {
+				p.fresh, p.drawn = slices.Delete(p.fresh, i, i+1), append(p.drawn, f)
+				return &f
+			}
+		}
+		w.rand.Shuffle(len(p.drawn), func(i, j int) { p.drawn[i], p.drawn[j] = p.drawn[j], p.drawn[i] })
+		p.fresh, p.drawn = append(p.fresh, p.drawn...), nil
+	}
+	return nil
+}
+
+// heal ends the faults whose time has come.
+func (w *world) heal(now time.Time) {
+	due := w.heals
+	w.heals = nil
+	for _, h := range due {
+		if h.at.After(now) {
+			w.heals = append(w.heals, h)
+		} else if more := h.do(); more > 0 {
+			w.heals = append(w.heals, heal{now.Add(more), h.do})
+		}
+	}
+}
+
+// recover ends all faults, and waits until every daemon serves again.
+func (w *world) recover() {
+	for now := time.Now(); len(w.heals) > 0; now = now.Add(time.Hour) {
+		w.heal(now.Add(time.Hour))
+	}
+	w.note("all faults are over")
+	over := time.Now()
+	for missing := w.redis.missing(); missing != ""; missing = w.redis.missing() {
+		if time.Since(over) > patienceRedis {
+			w.t.Errorf("Redis is not whole again, %v after the last fault: %s", time.Since(over), missing)
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+		w.follow()
+	}
+	healed := time.Now()
+	w.note("Redis is whole, %v after the last fault", healed.Sub(over).Round(time.Millisecond))
+	for missing := slices.Clone(w.daemons); len(missing) > 0; time.Sleep(20 * time.Millisecond) {
+		w.follow()
+		missing = slices.DeleteFunc(missing, func(d *daemon) bool {
+			took := time.Since(healed).Round(time.Millisecond)
+			resumed, serves := d.seen.servesSince(healed.Add(lease)) // by then a window from before has ended
+			switch {
+			case serves:
+				w.note("%s serves for good since %v after that", d.name, max(0, resumed.Sub(healed)).Round(time.Millisecond))
+			case took > patienceDaemons:
+				w.t.Errorf("%s does not serve again, %v after the end of all faults", d.name, took)
+			default:
+				return false
+			}
+			return true
+		})
+	}
+}
+
+// note adds a line to the story.
+func (w *world) note(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf("%8.3f s  ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+}

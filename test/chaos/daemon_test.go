@@ -1,0 +1,151 @@
+//go:build chaos && linux
+
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/faketime"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// A daemon is one place in the fleet: the process in it is another one after every restart.
+type daemon struct {
+	t         testing.TB
+	name      string
+	lanes     int
+	args      []string
+	ways      map[*redistest.Server]*redistest.Proxy // to each server that is or may become the master
+	sentinels []*redistest.Proxy
+	refused   bool // all its ways are shut
+
+	off    time.Duration // of its host's clock
+	cmd    *exec.Cmd
+	clock  *faketime.Process // nil where clocks cannot be moved
+	exited chan struct{}
+	at     atomic.Pointer[place]
+
+	mu  sync.Mutex
+	log bytes.Buffer // of all its processes
+
+	seen sight
+}
+
+// A place is where clients find a daemon, and what to call the process that is there.
+type place struct{ address, name string }
+
+// connect gives the daemon its ways to Redis, and returns the URL that leads over them. What a Sentinel says of a server becomes the address
+// of the daemon's way to it: all ports have five digits.
+func (d *daemon) connect(redis *set) string {
+	d.ways = map[*redistest.Server]*redistest.Proxy{}
+	var names []string
+	for _, server := range redis.servers {
+		p := redistest.NewProxy(d.t, server.Addr())
+		d.ways[server] = p
+		_, port, _ := strings.Cut(p.Addr(), ":")
+		names = append(names, "\r\n"+strconv.Itoa(server.Port)+"\r\n", "\r\n"+port+"\r\n")
+	}
+	translate := strings.NewReplacer(names...)
+	addresses := []string{d.ways[redis.master].Addr()}
+	if redis.replicas > 0 {
+		addresses = nil
+	}
+	for _, s := range redis.sentinels {
+		p := redistest.NewProxy(d.t, s.Addr())
+		p.Rewrite(func(b []byte) []byte { return []byte(translate.Replace(string(b))) })
+		d.sentinels = append(d.sentinels, p)
+		addresses = append(addresses, p.Addr())
+	}
+	return redis.url(addresses)
+}
+
+// everyWay does something to all that lies between the daemon and Redis.
+func (d *daemon) everyWay(do func(*redistest.Proxy)) {
+	for _, p := range d.ways {
+		do(p)
+	}
+	for _, p := range d.sentinels {
+		do(p)
+	}
+}
+
+// Write takes in the log, and finds the address in it.
+func (d *daemon) Write(b []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for line := range bytes.Lines(b) { // slog writes a record at a time
+		var e struct{ Msg, Address string }
+		if json.Unmarshal(line, &e) == nil && e.Msg == "listening" {
+			d.at.Store(&place{e.Address, d.name + " at " + e.Address})
+		}
+	}
+	return d.log.Write(b)
+}
+
+func (d *daemon) start() {
+	d.t.Helper()
+	d.cmd = exec.Command(d.args[0], d.args[1:]...)
+	d.cmd.Stderr = d
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var err error
+	if d.clock, err = faketime.Start(d.cmd, d.off); errors.Is(err, errors.ErrUnsupported) {
+		d.cmd = exec.Command(d.args[0], d.args[1:]...)
+		d.cmd.Stderr, d.clock = d, nil
+		err = d.cmd.Start()
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		cmd.Wait()
+		close(exited)
+	}(d.cmd, d.exited)
+}
+
+// pause stops the process. A step of its clock meanwhile does not wake it.
+func (d *daemon) pause() {
+	if d.clock == nil {
+		d.cmd.Process.Signal(syscall.SIGSTOP)
+	} else if err := d.clock.Pause(); err != nil {
+		d.t.Errorf("%s cannot be stopped: %v", d.name, err)
+	}
+}
+
+func (d *daemon) resume() {
+	if d.clock == nil {
+		d.cmd.Process.Signal(syscall.SIGCONT)
+	} else if err := d.clock.Resume(); err != nil {
+		d.t.Errorf("%s does not go on: %v", d.name, err)
+	}
+}
+
+// end sends a signal that ends the process, and waits for that; one that takes too long to stop is killed, which is an error.
+func (d *daemon) end(s syscall.Signal) {
+	d.cmd.Process.Signal(s)
+	select {
+	case <-d.exited:
+	case <-time.After(5 * lease):
+		d.t.Errorf("%s did not stop", d.name)
+		d.cmd.Process.Kill()
+		<-d.exited
+	}
+}
+
+// tail is the end of its log.
+func (d *daemon) tail(lines int) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := strings.SplitAfter(d.log.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}

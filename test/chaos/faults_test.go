@@ -1,0 +1,128 @@
+//go:build chaos && linux
+
+package chaos
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/faketime"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// A fault begins at once. What it returns ends it, if it has an end of its own. d is nil for a fault of Redis.
+type fault struct {
+	part   string // what it happens to: at most one fault at a time for each
+	name   string
+	lasts  time.Duration // up to
+	on     func(w *world, d *daemon) (end func() (more time.Duration))
+	unless func(setting) bool // where it cannot happen, or outside of the promise
+}
+
+// The parts of a daemon, and those of Redis. Faults of server begin only when all servers are there and in sync.
+const (
+	process = "process"
+	network = "network"
+	clock   = "clock"
+	server  = "server"
+	data    = "data"
+)
+
+// then makes an end of what has only one stage.
+func then(end func()) func() time.Duration {
+	return func() time.Duration {
+		end()
+		return 0
+	}
+}
+
+var daemonFaults = []fault{
+	{part: process, name: "kill -9 of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.end(syscall.SIGKILL)
+		return then(d.start)
+	}},
+	{part: process, name: "clean stop of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.cmd.Process.Signal(syscall.SIGTERM) // it drains while the clients are at it
+		if w.rand.IntN(2) == 0 {
+			w.newcomers(d)
+		}
+		return then(func() {
+			d.end(syscall.SIGTERM)
+			d.start()
+		})
+	}},
+	{part: process, name: "SIGSTOP of a daemon", lasts: 3 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.pause()
+		return then(d.resume)
+	}},
+	{part: network, name: "requests to Redis held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
+		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
+	}},
+	{part: network, name: "answers of Redis held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
+		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
+	}},
+	{part: network, name: "requests to Redis dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
+		return then(func() { // no stream goes on behind a hole
+			d.everyWay(func(p *redistest.Proxy) {
+				p.Cut()
+				p.Requests(redistest.Pass)
+			})
+		})
+	}},
+	{part: network, name: "answers of Redis dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
+		return then(func() {
+			d.everyWay(func(p *redistest.Proxy) {
+				p.Cut()
+				p.Answers(redistest.Pass)
+			})
+		})
+	}},
+	{part: network, name: "Redis slow for a daemon", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		by := w.between(0, 1500*time.Millisecond)
+		d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
+		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
+	}},
+	{part: network, name: "connections to Redis cut and refused", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		d.refused = true
+		w.doors()
+		return then(func() {
+			d.refused = false
+			w.doors()
+		})
+	}},
+	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+		by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
+		w.note("%s: by %v", d.name, by)
+		return then(w.step(d.clock, by))
+	}},
+}
+
+// oneOf is one of some lengths of time, forward or back.
+func (w *world) oneOf(lengths ...time.Duration) time.Duration {
+	by := lengths[w.rand.IntN(len(lengths))]
+	if w.rand.IntN(2) == 0 {
+		by = -by
+	}
+	return by
+}
+
+// step moves a process's wall clock, if it has one that can be moved, and returns what moves it back. The clock ends with its process; the next
+// one has its host's.
+func (w *world) step(clock *faketime.Process, by time.Duration) (back func()) {
+	if clock == nil {
+		return func() {}
+	}
+	move := func(by time.Duration) {
+		if err := clock.Step(by); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			w.t.Errorf("a clock cannot be moved: %v", err)
+		}
+	}
+	move(by)
+	return func() { move(-by) }
+}

@@ -1,0 +1,265 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+const (
+	host       = "127.0.0.1"
+	username   = "ids"
+	password   = "only-for-tests"
+	startLimit = time.Minute
+	stopLimit  = 10 * time.Second
+)
+
+// A daemon is a running server: katsubushi, or with plain memcached.
+type daemon struct {
+	kind   string // "" for the usual one, auth, cluster, tls, udp or unix
+	port   int
+	socket string // of kind unix
+	cert   string // of kind tls: the certificate, which is its own authority
+	log    string // where its output goes
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error // after exited
+}
+
+// A launcher starts the servers that set-ups ask for, one of each kind, and stops them all.
+type launcher struct {
+	plain   bool
+	program string
+	extra   []string // further arguments, from KATSUBUSHI_ARGS
+	work    string
+	running map[string]*daemon
+	failed  map[string]error // kinds that did not start
+}
+
+// get returns the running daemon of a kind, starting it if need be.
+func (l *launcher) get(kind string) (*daemon, error) {
+	if d, ok := l.running[kind]; ok {
+		return d, nil
+	}
+	if err, ok := l.failed[kind]; ok {
+		return nil, err
+	}
+	d, err := l.start(kind)
+	if err != nil {
+		l.failed[kind] = err
+		return nil, err
+	}
+	l.running[kind] = d
+	return d, nil
+}
+
+func (l *launcher) start(kind string) (*daemon, error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{kind: kind, port: ports[0], exited: make(chan struct{})}
+	d.log = filepath.Join(l.work, "daemon"+kind+".log")
+	d.socket = filepath.Join(l.work, "ids.sock")
+	d.cert = filepath.Join(l.work, "certificate.pem")
+	args, err := l.arguments(d, ports[1])
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(d.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	d.cmd = exec.Command(l.program, args...)
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { d.err = d.cmd.Wait(); close(d.exited) }()
+	if err := d.ready(); err != nil {
+		d.stop()
+		return nil, fmt.Errorf("%s %s: %w\n%s", l.program, strings.Join(args, " "), err, tail(d.log, 10))
+	}
+	if l.plain {
+		return d, d.fill()
+	}
+	return d, nil
+}
+
+// stop ends all servers and says which did not end well.
+func (l *launcher) stop() (failed []error) {
+	for _, d := range l.running {
+		if err := d.stop(); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// errOurs means that memcached, as Debian has it, cannot be asked this.
+var errOurs = errors.New("only against katsubushi")
+
+func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
+	if l.plain {
+		return plainArguments(d)
+	}
+	// No claim: daemons of several kinds run beside each other, and all have the worker id that is checked.
+	args := append([]string{"-worker-id", strconv.Itoa(wantWorker), "-claim", "off", "-state-dir", "none", "-bind", host,
+		"-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(httpPort)}, l.extra...)
+	switch d.kind {
+	case "unix":
+		args = append(args, "-sock", d.socket)
+	case "udp":
+		args = append(args, "-udp-port", strconv.Itoa(d.port))
+	case "tls":
+		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
+			return nil, err
+		}
+		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key", "-engine", "auto") // the only one that encrypts
+	case "auth":
+		file := filepath.Join(l.work, "auth")
+		if err := os.WriteFile(file, []byte(username+":"+password+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, "-auth-file", file)
+	}
+	return args, nil
+}
+
+func plainArguments(d *daemon) ([]string, error) {
+	me, err := user.Current() // memcached refuses root unless it is asked for by name
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"-u", me.Username, "-l", host, "-p", strconv.Itoa(d.port)}
+	switch d.kind {
+	case "unix":
+		args = []string{"-u", me.Username, "-s", d.socket}
+	case "tls":
+		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
+			return nil, err
+		}
+		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")
+	case "udp":
+		args = append(args, "-U", strconv.Itoa(d.port))
+	case "auth", "cluster":
+		return nil, errOurs
+	}
+	return args, nil
+}
+
+// ready waits until the server answers.
+func (d *daemon) ready() error {
+	for deadline := time.Now().Add(startLimit); ; time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-d.exited:
+			return fmt.Errorf("exited at once: %v", d.err)
+		default:
+		}
+		answer, err := d.ask("version\r\n")
+		if err == nil && (strings.HasPrefix(answer, "VERSION ") || d.kind == "auth") {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("did not answer within %s: %q, %w", startLimit, answer, err)
+		}
+	}
+}
+
+func (d *daemon) dial() (net.Conn, error) {
+	if d.kind == "unix" {
+		return net.DialTimeout("unix", d.socket, time.Second)
+	}
+	address := net.JoinHostPort(host, strconv.Itoa(d.port))
+	if d.kind == "tls" {
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{InsecureSkipVerify: true}}
+		return dialer.Dial("tcp", address)
+	}
+	return net.DialTimeout("tcp", address, time.Second)
+}
+
+// ask sends a command and returns the first line of the answer.
+func (d *daemon) ask(command string) (string, error) {
+	c, err := d.dial()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.Write([]byte(command)); err != nil {
+		return "", err
+	}
+	return bufio.NewReader(c).ReadString('\n')
+}
+
+// fill stores numbers under the keys that set-ups ask for: Django puts its version in front, base64 is the netcat set-up's.
+func (d *daemon) fill() error {
+	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c", "identifier-1", "identifier-2", "identifier-3"} {
+		if answer, err := d.ask(fmt.Sprintf("set %s 0 0 4\r\n%d\r\n", key, 1000+i)); answer != "STORED\r\n" {
+			return fmt.Errorf("storing %s: %q, %w", key, answer, err)
+		}
+	}
+	return nil
+}
+
+// stop ends the server as an operator would, and reports a server that does not end well.
+func (d *daemon) stop() error {
+	select {
+	case <-d.exited:
+		return fmt.Errorf("the daemon had exited: %v\n%s", d.err, tail(d.log, 10))
+	default:
+	}
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	select {
+	case <-d.exited:
+		if d.err != nil {
+			return fmt.Errorf("the daemon ended with %v\n%s", d.err, tail(d.log, 10))
+		}
+		return nil
+	case <-ctx.Done():
+		d.cmd.Process.Kill()
+		return fmt.Errorf("the daemon did not end within %s of SIGTERM\n%s", stopLimit, tail(d.log, 10))
+	}
+}
+
+// freePorts returns n loopback ports that nobody listened on a moment ago.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// tail returns the last lines of a file.
+func tail(file string, lines int) string {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,149 @@
+// Package imports holds the test of who may import whom. The drawing is in docs/ARCHITECTURE.md.
+package imports
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/katsubushi/katsubushi/v3/"
+
+// A rule says what a package may import of ours, or which foreign packages only it may import. Patterns are path.Match's.
+type rule struct {
+	from   string
+	may    []string
+	reason string
+}
+
+var rules = []rule{
+	{"protocol", nil, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
+	{"generator", nil, "a library of its own: arithmetic on one word, no clock, no lease"},
+	{"workerid", nil, "the lease machine decides; generators are published through a callback"},
+	{"workerid/redis", []string{"internal/secretfile", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
+	{"workerid/*", []string{"workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
+	{"internal/clock", nil, "the present is an argument everywhere else"},
+	{"internal/issuer", []string{"generator"}, "it chooses among generators and knows no grammars, sockets or leases"},
+	{"internal/server", []string{"internal/secretfile"}, "it moves bytes and knows no grammar"},
+	{"internal/httpapi", nil, "it is handed functions, not the daemon"},
+	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
+	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
+	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
+	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
+	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
+	{"internal/leaserun", []string{"internal/clock", "workerid"}, "it keeps a lease for another program, whatever the store"},
+	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "protocol", "workerid", "workerid/*"},
+		"it alone puts the parts together"},
+	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/leaserun", "internal/logqueue", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"bench", nil, "it measures any server; an import of ours could flatter us"},
+
+	// What only tests use. No package above may import any of it.
+	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
+	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
+	{"test/crashdisk", []string{"workerid/static"}, "a disk that loses power"},
+	{"test/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
+	{"test/unique", nil, "a checker must not share code with what it checks"},
+	{"test/faketime", nil, "a tool for tests"},
+	{"test/selfsigned", nil, "a tool for tests"},
+	{"test/redistest", []string{"test/faketime"}, "a tool for tests"},
+	{"test/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
+	{"test/imports", nil, "this test"},
+	{"test/portable", nil, "a tool of the Makefile: it reads the sources"},
+	{"test/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
+	{"test/sim", []string{"generator", "internal/issuer", "test/*", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
+	{"test/clients", []string{"test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
+}
+
+// exclusive names the packages that only some of ours may import.
+var exclusive = []rule{
+	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
+	{"github.com/redis/go-redis/*", []string{"workerid/redis", "test/redistest"}, "one store knows Redis"},
+	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
+	{"net", []string{"internal/server", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func ours(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name)
+		return ok || strings.HasSuffix(p, "/*") && strings.HasPrefix(name, strings.TrimSuffix(p, "*"))
+	})
+}
+
+func TestImportsGoDownOnly(t *testing.T) {
+	list := ours(t)
+	if len(list) < 8 {
+		t.Fatalf("go list found %d packages", len(list))
+	}
+	used := map[string]bool{} // patterns by the rules that they stand in
+	applies := func(r rule, name string) bool {
+		ok := matches([]string{r.from}, name)
+		used[r.from] = used[r.from] || ok
+		return ok
+	}
+	permits := func(r rule, name string) bool {
+		i := slices.IndexFunc(r.may, func(p string) bool { return matches([]string{p}, name) })
+		if i >= 0 {
+			used[r.from+" "+r.may[i]] = true
+		}
+		return i >= 0
+	}
+	for _, p := range list {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		i := slices.IndexFunc(rules, func(r rule) bool { return applies(r, name) })
+		if i < 0 {
+			t.Errorf("%s: no rule says what it may import: add one, with its reason, and draw it in docs/ARCHITECTURE.md", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if of, ok := strings.CutPrefix(imp, module); ok && !permits(rules[i], of) {
+				t.Errorf("%s imports %s: %s", name, of, rules[i].reason)
+			}
+			for _, x := range exclusive {
+				if applies(x, imp) && !permits(x, name) {
+					t.Errorf("%s imports %s: %s", name, imp, x.reason)
+				}
+			}
+		}
+	}
+	for _, r := range slices.Concat(rules, exclusive) {
+		if runtime.GOOS != "linux" { // elsewhere less is imported
+			break
+		}
+		if !used[r.from] {
+			t.Errorf("a rule for %s, and no such package", r.from)
+		}
+		for _, p := range r.may {
+			if !used[r.from+" "+p] {
+				t.Errorf("the rule for %s says %s, which nothing needs", r.from, p)
+			}
+		}
+	}
+}

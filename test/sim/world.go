@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/unique"
+)
+
+// The figures of every run, in ms. Leases are short, so that much happens in little time; what counts is their proportion.
+const (
+	lease     = 10_000
+	heartbeat = 800
+	timeout   = 1_000
+	runAhead  = 1_000
+	maxSkew   = 2_000
+	epoch     = 1_420_070_400_000
+	start     = 1_800_000_000_000
+)
+
+// Store says where worker ids are leased.
+type Store int
+
+// The stores.
+const (
+	Memory  Store = iota
+	Losing        // Redis that loses what it has: fail-overs, restarts, wipes. Its clocks keep within maxSkew, and one master serves at a time
+	Keeping       // Redis that keeps what it acknowledged, on every server that may be promoted. Its clocks do what they like, and masters may be two
+)
+
+func (s Store) String() string { return [...]string{"memory", "losing Redis", "keeping Redis"}[s] }
+
+// Weather says what may go wrong in a run.
+type Weather int
+
+// The kinds of weather.
+const (
+	Storm   Weather = iota // everything
+	Bridged                // what a lease is there to bridge: stalls and outages of the store of less than half of it. Nothing may be refused
+)
+
+func (w Weather) String() string { return [...]string{"storm", "bridged"}[w] }
+
+// Config describes a run. Everything else about it follows from the seed.
+type Config struct {
+	Seed    uint64
+	Minutes int // simulated; for RunHost the lives of the process
+	Store   Store
+	Weather Weather
+	Mutant  Mutant
+}
+
+// A Report is what came of a run.
+type Report struct {
+	Config
+	Daemons, Lanes, Workers int
+	Unit                    int64
+	Events, Faults          int
+	IDs                     unique.Set
+	Requests, Refused       int
+	Regrants                int      // of windows to the daemon that had them before
+	Misled                  int      // times that the clock of a newcomer, or of an operator, stopped all who had the right one
+	Recovered               int64    // ms from the end of the faults until everybody issued for good
+	Stuck                   []string // who did not issue again once the faults were over
+}
+
+// Err is what the run shows to be wrong, or nil.
+func (r *Report) Err() error {
+	switch {
+	case r.IDs.Duplicates() > 0:
+		return fmt.Errorf("seed %d: %v", r.Seed, &r.IDs)
+	case r.Regrants > 0:
+		return fmt.Errorf("seed %d: %d grants of what the daemon had before", r.Seed, r.Regrants)
+	case r.Misled > 0:
+		return fmt.Errorf("seed %d: %d times a clock that was wrong for a moment was written down", r.Seed, r.Misled)
+	case len(r.Stuck) > 0:
+		return fmt.Errorf("seed %d: the faults are over, and still: %q", r.Seed, r.Stuck)
+	case r.Weather == Bridged && r.Refused > 0:
+		return fmt.Errorf("seed %d: %d requests of %d were refused", r.Seed, r.Refused, r.Requests)
+	case r.IDs.Len() == 0:
+		return fmt.Errorf("seed %d: no ids at all", r.Seed)
+	}
+	return nil
+}
+
+// A world is one run. Its time is in ms since the run began; nobody in it knows that time.
+type world struct {
+	Report
+	rand   *rand.Rand
+	now    int64
+	events events
+	seq    int // breaks ties between events of one ms
+	layout generator.Layout
+
+	store       store
+	unreachable int64 // until then no request reaches the store
+	tokens      int
+
+	daemons []*daemon
+	calm    bool // the faults are over
+}
+
+// Run carries out a run.
+func Run(c Config) Report {
+	w := &world{Report: Report{Config: c}, rand: rand.New(rand.NewPCG(c.Seed, 0x6b617473756f))}
+	w.Unit = []int64{1, 10, 1000}[w.rand.IntN(3)]
+	w.layout = generator.Layout{Epoch: epoch, Unit: w.Unit, TimeBits: 42, WorkerBits: 8, SequenceBits: 6} // few ids a tick: they run out
+	w.Daemons, w.Lanes = 1+w.rand.IntN(6), 1+w.rand.IntN(3)
+	w.Workers = w.Daemons * w.Lanes
+	if c.Weather == Storm {
+		w.Workers += w.rand.IntN(4)
+	}
+	if c.Store == Memory {
+		w.store = newMemory(w)
+	} else {
+		w.store = newRedis(w)
+	}
+	for i := range w.Daemons {
+		d := &daemon{w: w, name: "daemon " + strconv.Itoa(i)}
+		if c.Store != Memory {
+			d.offset = w.upTo(redisSkew) - redisSkew/2
+		}
+		w.daemons = append(w.daemons, d)
+		w.after(w.upTo(1000), d.boot)
+	}
+	end := int64(c.Minutes) * time.Minute.Milliseconds()
+	w.after(5_000+w.upTo(5_000), w.fault)
+	w.runUntil(end)
+	w.calmDown()
+	for w.now < end+4*lease {
+		w.runUntil(w.now + 100)
+		if w.Stuck = w.notReady(); len(w.Stuck) > 0 {
+			w.Recovered = w.now - end
+		}
+	}
+	return w.Report
+}
+
+// notReady tells of every daemon that has no ids, and why.
+func (w *world) notReady() (all []string) {
+	for _, d := range w.daemons {
+		if err := d.issuer.Ready(d.clock()); err != nil && !isRate(err) {
+			all = append(all, d.name+": "+err.Error())
+		}
+	}
+	return all
+}
+
+func (w *world) runUntil(end int64) {
+	for len(w.events) > 0 && w.events[0].at <= end {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		w.Events++
+		e.do()
+	}
+	w.now = end
+}
+
+// after does something ms from now.
+func (w *world) after(ms int64, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.now + max(ms, 0), w.seq, do})
+}
+
+// upTo is a random number of ms, 0 to n.
+func (w *world) upTo(n int64) int64 { return w.rand.Int64N(n + 1) }
+
+// chance is true once in n times.
+func (w *world) chance(n int) bool { return w.rand.IntN(n) == 0 }
+
+func (w *world) token() string { w.tokens++; return strconv.Itoa(w.tokens) }
+
+// An event is something that is due.
+type event struct {
+	at  int64
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*e = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,171 @@
+// Command testrun runs `go test` with the arguments that it is given and says what goes on: each package when it has ended, and every half
+// minute what is running. `go test` itself keeps silent about a package until all those before it in the list have ended.
+//
+//	go run ./test/testrun -race ./...
+//
+// Of a package that fails it shows all but the tests that passed. It exits as `go test` does.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// tellEvery is how often it says what is running.
+const tellEvery = 30 * time.Second
+
+func main() { os.Exit(run(os.Stdout, os.Args[1:])) }
+
+// run runs `go test` and returns the exit code.
+func run(w io.Writer, args []string) int {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(w, err)
+		return 1
+	}
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		for r := bufio.NewReader(out); ; {
+			line, err := r.ReadBytes('\n')
+			if len(line) > 0 {
+				lines <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	r := &report{w: w, packages: map[string]*running{}}
+	r.follow(lines)
+	var failure *exec.ExitError
+	switch err := cmd.Wait(); {
+	case errors.As(err, &failure):
+		return max(failure.ExitCode(), 1) // -1 if a signal ended it
+	case err != nil:
+		fmt.Fprintln(w, err)
+		return 1
+	}
+	return 0
+}
+
+// An event is a line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
+}
+
+// A running package is one that has begun and not ended.
+type running struct {
+	since   time.Time
+	output  []event
+	passed  map[string]bool // tests
+	skipped int
+}
+
+// A report writes what goes on. One goroutine uses it.
+type report struct {
+	w        io.Writer
+	packages map[string]*running
+	order    []string // of packages, as they began
+}
+
+// follow reports until there are no more lines.
+func (r *report) follow(lines <-chan []byte) {
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				return
+			}
+			r.line(line)
+		case <-ticker.C:
+			r.tell()
+		}
+	}
+}
+
+// tell says what is running.
+func (r *report) tell() {
+	var names []string
+	for _, name := range r.order {
+		if p := r.packages[name]; p != nil {
+			names = append(names, fmt.Sprintf("%s %v", short(name), time.Since(p.since).Round(time.Second)))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"the compiler"}
+	}
+	fmt.Fprintln(r.w, "      running:", strings.Join(names, ", "))
+}
+
+func (r *report) line(line []byte) {
+	var e event
+	if json.Unmarshal(bytes.TrimSpace(line), &e) != nil {
+		r.w.Write(line) // of the go command, not of a test
+		return
+	}
+	p := r.packages[e.Package]
+	if p == nil && e.Package != "" {
+		p = &running{since: time.Now(), passed: map[string]bool{}}
+		r.packages[e.Package], r.order = p, append(r.order, e.Package)
+	}
+	switch {
+	case e.Action == "build-output":
+		io.WriteString(r.w, e.Output)
+	case p == nil:
+	case e.Action == "output":
+		p.output = append(p.output, e)
+	case e.Test != "" && (e.Action == "pass" || e.Action == "skip"):
+		p.passed[e.Test] = true
+		if e.Action == "skip" {
+			p.skipped++
+		}
+	case e.Test == "" && (e.Action == "pass" || e.Action == "skip" || e.Action == "fail"):
+		r.ended(e, p)
+		delete(r.packages, e.Package)
+	}
+}
+
+// ended reports a package that has ended.
+func (r *report) ended(e event, p *running) {
+	word, notes := "ok  ", ""
+	if p.skipped > 0 {
+		notes = fmt.Sprintf(", %d skipped", p.skipped)
+	}
+	for _, o := range p.output {
+		if e.Action == "fail" && !p.passed[o.Test] {
+			io.WriteString(r.w, o.Output)
+		}
+		if o.Test == "" && strings.HasSuffix(o.Output, "(cached)\n") {
+			notes += ", cached"
+		}
+	}
+	switch e.Action {
+	case "skip": // it has no tests
+		return
+	case "fail":
+		word = "FAIL"
+	}
+	fmt.Fprintf(r.w, "%s  %s  %.1fs%s\n", word, short(e.Package), e.Elapsed, notes)
+}
+
+// short leaves away what all packages have in common.
+func short(name string) string {
+	return strings.TrimPrefix(name, "github.com/katsubushi/katsubushi/v3/")
+}
