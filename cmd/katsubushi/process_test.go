@@ -34,7 +34,13 @@ func TestMain(m *testing.M) {
 	if err := build.Run(); err != nil {
 		os.Exit(1)
 	}
+	// The daemons' pages of memory outlive them, and are to go with the tests.
+	pages, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
+	if err == nil {
+		os.Setenv("RUNTIME_DIRECTORY", pages)
+	}
 	code := m.Run()
+	os.RemoveAll(pages)
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
