@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
 // options is what flags and environment come to.
@@ -224,19 +225,21 @@ func (p *parsed) combine() {
 
 // validate returns every problem of the single settings and of their combination, joined, each in the words that the user used.
 func (p *parsed) validate() error {
-	problems := p.problems
-	if err := p.Validate(); err != nil {
-		for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-			var fe *daemon.FieldError
-			if errors.As(err, &fe) && p.failed[fe.Field] {
-				continue
-			} else if fe != nil && p.names[fe.Field] != "" {
-				err = fmt.Errorf("%s: %w", p.names[fe.Field], fe.Err)
-			}
-			problems = append(problems, err)
+	p.report("", p.Validate(), p.ReadSecrets())
+	return errors.Join(p.problems...)
+}
+
+// report adds what a part of the program says of its settings, in the user's words. prefix goes before the part's names of fields.
+func (p *parsed) report(prefix string, found ...error) {
+	for _, e := range problem.Of(errors.Join(found...)) {
+		switch field := prefix + e.Field; {
+		case p.failed[field]: // told when it was read
+		case e.Field != "" && p.names[field] != "":
+			p.problems = append(p.problems, fmt.Errorf("%s: %w", p.names[field], e.Err))
+		default:
+			p.problems = append(p.problems, e)
 		}
 	}
-	return errors.Join(problems...)
 }
 
 // raw is a flag's text, kept as it was given so that one table parses flags and environment alike.

@@ -55,7 +55,7 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	config := p.Redis
 	config.Layout, config.Log = p.Layout.Fingerprint(), logger(stderr, p.options)
 	if p.Redis.URL != "" {
-		p.problems = append(p.problems, p.redisProblems(config)...)
+		p.report("Redis.", config.Validate(), config.ReadSecrets())
 	}
 	carryOut, err := p.leaseVerb(verb, how)
 	if err := errors.Join(append(p.problems, err)...); err != nil {

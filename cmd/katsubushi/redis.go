@@ -39,16 +39,6 @@ func redisSettings() []setting {
 	}
 }
 
-// redisProblems are those of the settings of leases that were not told yet, in the user's words.
-func (p *parsed) redisProblems(c redis.Config) (problems []error) {
-	for _, found := range c.Problems() {
-		if field := "Redis." + found.Field; !p.failed[field] {
-			problems = append(problems, fmt.Errorf("%s: %w", p.names[field], found.Err))
-		}
-	}
-	return problems
-}
-
 func workerID(field func(*options) *uint64) func(*options, string) error {
 	return func(o *options, v string) error {
 		n, err := strconv.ParseUint(v, 10, 32)

@@ -92,20 +92,17 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 
 // openForProgram opens the pool if all the settings are right.
 func (p *parsed) openForProgram(pool redis.Config, c *leaserun.Config) (*redis.Store, error) {
-	problems := slices.Clone(p.problems)
 	if pool.URL == "" {
-		problems = append(problems, errors.New("-redis: none given"))
+		p.problems = append(p.problems, errors.New("-redis: none given"))
 	} else {
-		problems = append(problems, p.redisProblems(pool)...)
+		p.report("Redis.", pool.Validate(), pool.ReadSecrets())
 		if c.Heartbeat < 0 || c.Heartbeat > c.Lease/2 {
-			problems = append(problems, fmt.Errorf("%s: %v: at most half the lease, %v, allowed", p.names["Heartbeat"], c.Heartbeat, c.Lease/2))
+			p.problems = append(p.problems, fmt.Errorf("%s: %v: at most half the lease, %v, allowed", p.names["Heartbeat"], c.Heartbeat, c.Lease/2))
 		}
 	}
-	if err := c.Check(); err != nil {
-		problems = append(problems, err)
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	p.report("Run.", c.Validate())
+	if err := errors.Join(p.problems...); err != nil {
+		return nil, err
 	}
 	return redis.Open(pool)
 }
@@ -127,9 +124,9 @@ func runSettings(c *leaserun.Config) []setting {
 		list = append(list, setting{name: yaraus, field: list[i].field, set: list[i].set, help: "yaraus's name of -" + ours})
 	}
 	return append(list,
-		setting{name: "margin", def: "1s", set: own(&c.Margin),
+		setting{name: "margin", field: "Run.Margin", def: "1s", set: own(&c.Margin),
 			help: "how far the program's clock may be off, or its ids ahead of the clock: it lives only that far inside its window"},
-		setting{name: "stop-timeout", def: "10s", set: own(&c.StopTimeout),
+		setting{name: "stop-timeout", field: "Run.StopTimeout", def: "10s", set: own(&c.StopTimeout),
 			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before it is killed"},
 		setting{name: "delay", help: "of yaraus, not needed: -margin is waited for where somebody else had the worker id",
 			set: func(*options, string) error { return nil }},

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/authfile"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
@@ -65,7 +65,7 @@ type Config struct {
 	EnablePprof bool
 	EnableStats bool
 
-	secrets secrets // what Validate has read
+	secrets secrets // what ReadSecrets has read
 }
 
 // secrets are what the files of a Config say. They are read once at a start: they may be pipes.
@@ -74,27 +74,27 @@ type secrets struct {
 	users *authfile.File // nil = everybody
 }
 
-// readSecrets reads what was not read yet.
-func (c *Config) readSecrets(wrong func(field, format string, args ...any)) {
+// ReadSecrets reads the files of secrets that the fields name, and says what is wrong with them: one of Validate's errors. What it could
+// read, New does not read again.
+func (c *Config) ReadSecrets() error {
+	var problems problem.List
 	if c.TLSCert != "" && c.TLSKey != "" && c.secrets.tls == nil {
 		t, err := server.NewTLS(c.TLSCert, c.TLSKey, c.TLSClientCA)
-		if err == nil {
-			c.secrets.tls = t
-		} else {
-			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-				which := err.(*server.FileError).Which
-				wrong(map[server.PEMFile]string{server.Certificate: "TLSCert", server.Key: "TLSKey", server.ClientCA: "TLSClientCA"}[which], "%w", err)
-			}
-		}
+		c.secrets.tls = t
+		problems.Include("TLS", err)
 	}
 	if c.AuthFile != "" && c.secrets.users == nil {
 		users, err := authfile.Load(c.AuthFile)
 		if err == nil {
 			c.secrets.users = users
 		} else {
-			wrong("AuthFile", "%w", err)
+			problems.Add("AuthFile", "%w", err)
 		}
 	}
+	if c.Redis.URL != "" {
+		problems.Include("Redis.", c.redisConfig().ReadSecrets())
+	}
+	return problems.Err()
 }
 
 // httpBind is the address of the HTTP port.
@@ -129,7 +129,8 @@ func (c *Config) heartbeat() time.Duration {
 // tick is the length of the layout's.
 func (c *Config) tick() time.Duration { return time.Duration(c.Layout.Unit) * time.Millisecond }
 
-func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
+func (c *Config) validateLeases(problems *problem.List) {
+	wrong := problems.Add
 	if len(c.WorkerIDs) > 0 {
 		wrong("WorkerIDs", "with -redis worker ids are leased, not given")
 	}
@@ -148,9 +149,7 @@ func (c *Config) validateLeases(wrong func(field, format string, args ...any)) {
 	if least := c.tick() + c.MaxRunAhead + 2*c.heartbeat(); c.Layout.Unit > 1 && c.Redis.Lease < least {
 		wrong("Redis.Lease", "%v: with ticks of %v it must be at least %v", c.Redis.Lease, c.tick(), least)
 	}
-	for _, p := range c.redisConfig().Problems() {
-		wrong("Redis."+p.Field, "%w", p.Err)
-	}
+	problems.Include("Redis.", c.redisConfig().Validate())
 }
 
 // validateUDP refuses what datagrams would get round.
@@ -186,22 +185,10 @@ func (c *Config) checkTime(ms int64) error {
 	return nil
 }
 
-// A FieldError is one thing that is wrong with a Config.
-type FieldError struct {
-	Field string // of Config
-	Err   error
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
-func (e *FieldError) Unwrap() error { return e.Err }
-
-// Validate finds everything that is wrong with the fields, between them or with the files of secrets that they name, joined: each part is a
-// *FieldError. It keeps what it reads there for New.
+// Validate finds everything that is wrong with the fields and between them. The error is of package problem. No file is read; see ReadSecrets.
 func (c *Config) Validate() error {
-	var errs []error
-	wrong := func(field, format string, args ...any) {
-		errs = append(errs, &FieldError{field, fmt.Errorf(format, args...)})
-	}
+	var problems problem.List
+	wrong := problems.Add
 	within := func(field string, v, lo, hi int) {
 		if v < lo || v > hi {
 			wrong(field, "%d: %d to %d allowed", v, lo, hi)
@@ -231,7 +218,7 @@ func (c *Config) Validate() error {
 	}
 	switch {
 	case c.Redis.URL != "":
-		c.validateLeases(wrong)
+		c.validateLeases(&problems)
 	case len(c.WorkerIDs) == 0:
 		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -redis, to lease one", c.Layout.MaxWorker())
 	}
@@ -263,7 +250,6 @@ func (c *Config) Validate() error {
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
 	}
-	c.readSecrets(wrong)
 	if _, _, err := server.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)
 	} else if c.TLSCert != "" && c.Sock == "" && c.Engine != "auto" && c.Engine != "net" {
@@ -277,5 +263,5 @@ func (c *Config) Validate() error {
 	if c.Sock == "" && c.HTTPPort != 0 && c.HTTPPort == c.Port && overlap(c.Bind, c.httpBind()) {
 		wrong("HTTPPort", "%d is the memcached port too", c.HTTPPort)
 	}
-	return errors.Join(errs...)
+	return problems.Err()
 }

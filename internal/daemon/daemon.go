@@ -58,7 +58,7 @@ type Daemon struct {
 // the daemon cannot start: an invalid setting (see Config.Validate), an address that stays in use for bindPatience, a state file that must
 // not be used.
 func New(c Config) (*Daemon, error) {
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
 	}
 	d := &Daemon{

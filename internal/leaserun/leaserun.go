@@ -3,7 +3,6 @@ package leaserun
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -48,19 +48,19 @@ type Config struct {
 // MinMargin is the least Margin: looking at the clock and killing take their time.
 const MinMargin = 2 * lookEvery
 
-// Check finds what is wrong with the settings.
-func (c *Config) Check() error {
-	var errs []error
+// Validate finds everything that is wrong with the settings. The error is of package problem.
+func (c *Config) Validate() error {
+	var problems problem.List
 	if len(c.Command) == 0 {
-		errs = append(errs, errors.New("no command is given"))
+		problems.Add("", "no command is given")
 	}
 	if c.Margin < MinMargin || c.Margin > c.Lease/4 {
-		errs = append(errs, fmt.Errorf("a margin of %v: %v to a quarter of the lease, %v, allowed", c.Margin, MinMargin, c.Lease/4))
+		problems.Add("Margin", "a margin of %v: %v to a quarter of the lease, %v, allowed", c.Margin, MinMargin, c.Lease/4)
 	}
 	if c.StopTimeout < 0 {
-		errs = append(errs, fmt.Errorf("a stop timeout of %v is not possible", c.StopTimeout))
+		problems.Add("StopTimeout", "a stop timeout of %v is not possible", c.StopTimeout)
 	}
-	return errors.Join(errs...)
+	return problems.Err()
 }
 
 // Run leases a worker id, waiting for one as long as it takes, runs the program once and gives the worker id back. It returns the exit
@@ -68,7 +68,7 @@ func (c *Config) Check() error {
 // mean to stop end Run. On Linux all children that this process gets after the start of Run are taken for the program's. From the start of
 // the program on this process ignores the signals by which a terminal stops processes.
 func Run(c Config) (code int, err error) {
-	if err := c.Check(); err != nil {
+	if err := c.Validate(); err != nil {
 		return ExitCannotStart, err
 	}
 	if _, err := exec.LookPath(c.Command[0]); err != nil { // before a worker id is taken for nothing

@@ -44,9 +44,9 @@ func TestGraceIsAPartOfTheLease(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestValidate(t *testing.T) {
 	good := Config{Command: []string{"true"}, Lease: time.Minute, Margin: time.Second, StopTimeout: time.Second}
-	if err := good.Check(); err != nil {
+	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*Config){
@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		"stop timeout":     func(c *Config) { c.StopTimeout = -1 },
 	} {
 		c := good
-		if spoil(&c); c.Check() == nil {
+		if spoil(&c); c.Validate() == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
@@ -23,72 +23,53 @@ type TLS struct {
 // maxKey bounds the file of the key, in bytes: one of 16,384 bits takes 13 KB.
 const maxKey = 1 << 20
 
-// A PEMFile is one of the files of a TLS.
-type PEMFile int
-
-// The files.
-const (
-	Certificate PEMFile = iota
-	Key
-	ClientCA
-)
-
-// A FileError is what is wrong with one of them; its text has the name.
-type FileError struct {
-	Which PEMFile
-	Err   error
-}
-
-func (e *FileError) Error() string { return e.Err.Error() }
-func (e *FileError) Unwrap() error { return e.Err }
-
 // NewTLS loads a certificate chain and its key from PEM files. With clientCA, a PEM file of certificate authorities, clients must
 // present a certificate that one of them has signed; "" lets in every client. The key is refused if others than its owner may read it,
-// see secretfile.Read. The error is all that is wrong, joined: each part is a
-// *FileError.
+// see secretfile.Read. The error is of package problem, with the fields Cert, Key and ClientCA.
 func NewTLS(cert, key, clientCA string) (*TLS, error) {
 	t := &TLS{cert: cert, key: key, clientCA: clientCA}
-	if err := t.Reload(); err != nil {
+	if err := t.load(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
 // Reload reads the files again. If they are not right it returns an error and everything stays as it was. Any goroutine may call it.
-func (t *TLS) Reload() error {
-	var errs []error
-	wrong := func(which PEMFile, err error) { errs = append(errs, &FileError{which, err}) }
-	read := func(which PEMFile, path string) (b []byte) {
+func (t *TLS) Reload() error { return problem.Plain(t.load()) }
+
+func (t *TLS) load() error {
+	var wrong problem.List
+	read := func(which, path string) (b []byte) {
 		var err error
-		if which == Key {
+		if which == "Key" {
 			b, err = secretfile.Read(path, maxKey)
 		} else {
 			b, err = os.ReadFile(path)
 		}
 		if err != nil {
-			wrong(which, err)
+			wrong.Add(which, "%w", err)
 		}
 		return b
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	cert, key := read(Certificate, t.cert), read(Key, t.key)
-	if errs == nil {
+	cert, key := read("Cert", t.cert), read("Key", t.key)
+	if wrong == nil {
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			wrong(Certificate, fmt.Errorf("%s: with the key %s: %w", t.cert, t.key, err))
+			wrong.Add("Cert", "%s: with the key %s: %w", t.cert, t.key, err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	if t.clientCA != "" {
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if pem := read(ClientCA, t.clientCA); pem != nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
-			wrong(ClientCA, errors.New(t.clientCA+": no certificate in it"))
+		if pem := read("ClientCA", t.clientCA); pem != nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
+			wrong.Add("ClientCA", "%s: no certificate in it", t.clientCA)
 		}
 	}
-	if errs == nil {
+	if wrong == nil {
 		t.current.Store(c)
 	}
-	return errors.Join(errs...)
+	return wrong.Err()
 }
 
 // Valid is from when until when the certificate in force is.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -145,33 +146,17 @@ func readPassword(path string) (string, error) {
 	return string(text), nil
 }
 
-// A SettingError is one thing that is wrong with a Config.
-type SettingError struct {
-	Field string // of Config
-	Err   error
-}
-
-func (e *SettingError) Error() string { return e.Field + ": " + e.Err.Error() }
-func (e *SettingError) Unwrap() error { return e.Err }
-
-// Problems are everything that is wrong with the settings: with any, Open refuses them.
-func (c Config) Problems() []*SettingError {
+// Validate finds everything that is wrong with the settings. The error is of package problem; with any, Open refuses them. No file is read.
+func (c Config) Validate() error {
 	c.defaults()
-	var found []*SettingError
-	wrong := func(field, format string, args ...any) {
-		found = append(found, &SettingError{field, fmt.Errorf(format, args...)})
-	}
+	var problems problem.List
+	wrong := problems.Add
 	t, err := parseURL(c.URL)
 	if err != nil {
 		wrong("URL", "%w", err)
 	}
-	if c.PasswordFile != "" {
-		if t.options.Password != "" {
-			wrong("PasswordFile", "there is a password in the URL too: one of the two is allowed")
-		}
-		if _, err := readPassword(c.PasswordFile); err != nil {
-			wrong("PasswordFile", "%w", err)
-		}
+	if c.PasswordFile != "" && t.options.Password != "" {
+		wrong("PasswordFile", "there is a password in the URL too: one of the two is allowed")
 	}
 	switch {
 	case c.Min > c.Max:
@@ -191,17 +176,22 @@ func (c Config) Problems() []*SettingError {
 	if c.Replicas < 0 {
 		wrong("Replicas", "%d: not below 0", c.Replicas)
 	}
-	return found
+	return problems.Err()
 }
 
-// check is Problems as one error.
-func (c Config) check() error {
-	var errs []error
-	for _, p := range c.Problems() {
-		errs = append(errs, p)
+// ReadSecrets reads the password as every connection will, and says what is wrong with its file. Its error is one of Validate's.
+func (c Config) ReadSecrets() error {
+	var problems problem.List
+	if c.PasswordFile != "" {
+		if _, err := readPassword(c.PasswordFile); err != nil {
+			problems.Add("PasswordFile", "%w", err)
+		}
 	}
-	return errors.Join(errs...)
+	return problems.Err()
 }
+
+// check is what Open and Init ask for.
+func (c Config) check() error { return errors.Join(c.Validate(), c.ReadSecrets()) }
 
 // maxLease is the longest lease of anyone who uses the worker ids.
 func (c *Config) maxLease() time.Duration {

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+)
+
+// TestValidateReadsNoFile: a pipe that nobody writes to would make Validate wait for ever. The files are read by ReadSecrets alone, once, and what
+// is wrong with them is told together with the rest.
+func TestValidateReadsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	c := testConfig()
+	c.TLSCert, c.TLSKey, c.AuthFile = filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "auth")
+	if err := c.Validate(); err != nil {
+		t.Errorf("files that are not there: %v", err)
+	}
+	fields := func(err error) (all string) {
+		for _, p := range problem.Of(err) {
+			all += p.Field + " "
+		}
+		return all
+	}
+	if got := fields(c.ReadSecrets()); got != "TLSCert TLSKey AuthFile " {
+		t.Errorf("ReadSecrets blames %q", got)
+	}
+	c.MaxRunAhead = time.Hour
+	if _, err := New(c); fields(err) != "MaxRunAhead TLSCert TLSKey AuthFile " {
+		t.Errorf("New blames %q", fields(err))
+	}
+	if err := os.WriteFile(c.AuthFile, []byte("ann:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := fields(c.ReadSecrets()); got != "TLSCert TLSKey " {
+		t.Errorf("ReadSecrets blames %q", got)
+	}
+	os.Remove(c.AuthFile)
+	if err := c.ReadSecrets(); strings.Contains(err.Error(), "auth") {
+		t.Errorf("the users were read twice: %v", err)
+	}
+}
