@@ -27,7 +27,6 @@ func TestAnswers(t *testing.T) {
 
 // A peerSession says where its client is.
 type peerSession struct {
-	lineSession
 	peer string
 }
 
