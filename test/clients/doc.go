@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command clienttest runs memcached clients, as people have them installed, against the daemon: libraries in nine languages, proxies,
+// Command clients runs memcached clients, as people have them installed, against the daemon: libraries in nine languages, proxies,
 // web servers and monitors, in the text, the meta and the binary protocol.
 //
 //	go run ./test/clients                 # all of setups.go

@@ -51,7 +51,7 @@ func main() {
 	defer stop()
 	failed, err := run(ctx, o)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "clienttest:", err)
+		fmt.Fprintln(os.Stderr, "clients:", err)
 	}
 	if err != nil || failed > 0 {
 		os.Exit(1)
@@ -139,7 +139,7 @@ func newRunner(root, work string, o options) (*runner, error) {
 	r := &runner{
 		options: o,
 		root:    root,
-		source:  filepath.Join(root, "internal", "clienttest"),
+		source:  filepath.Join(root, "test", "clients"),
 		work:    work,
 		require: os.Getenv("KATSUBUSHI_REQUIRE") == "1",
 		checker: checker{plain: o.plain, seen: make(map[uint64]string)},
