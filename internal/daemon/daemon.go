@@ -126,10 +126,8 @@ func (d *Daemon) chooseEngine() error {
 		why = "it is the one that encrypts"
 	}
 	d.engine = newEngine(server.Config{
-		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Refusal: []byte("ERROR Too many open connections\r\n"),
-		Budget: d.budget, OutOfMemory: []byte("SERVER_ERROR out of memory\r\n"),
+		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Budget: d.budget,
 		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
-		Peers: d.logins != nil,
 	})
 	if d.engine.Name() != "net" {
 		spareProcessor(d.c.Loops)
@@ -148,13 +146,11 @@ func spareProcessor(loops int) {
 	}
 }
 
-// checkAddress finds out now, not when the port opens, whether the address is in use.
+// checkAddress finds out now, not when the ports open, whether an address is in use.
 func (d *Daemon) checkAddress() error {
 	return d.binder.bind(context.Background(), func() error {
-		lns, err := d.listen(1)
-		if err == nil {
-			lns[0].Close()
-		}
+		ports, err := d.listen(1)
+		server.Close(ports)
 		return err
 	})
 }
@@ -200,15 +196,21 @@ func (d *Daemon) Reload() {
 // encrypted says whether the memcached port speaks TLS.
 func (d *Daemon) encrypted() bool { return d.tls != nil && d.c.Sock == "" }
 
-func (d *Daemon) listen(n int) ([]net.Listener, error) {
+// listen opens the ports of the engine, with n listeners each.
+func (d *Daemon) listen(n int) ([]server.Port, error) {
+	memcached := server.Port{
+		Open: d.newSession, Peers: d.logins != nil,
+		Refusal:     []byte("ERROR Too many open connections\r\n"),
+		OutOfMemory: []byte("SERVER_ERROR out of memory\r\n"),
+	}
+	var err error
 	if d.c.Sock != "" {
-		return server.ListenUnix(d.c.Sock, d.c.SockMode, n)
+		memcached.Listeners, err = server.ListenUnix(d.c.Sock, d.c.SockMode, n)
+	} else {
+		memcached.TLS = d.tls
+		memcached.Listeners, err = server.ListenTCP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.Port)), n)
 	}
-	lns, err := server.ListenTCP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.Port)), n)
-	if err == nil && d.tls != nil {
-		lns = d.tls.Wrap(lns)
-	}
-	return lns, err
+	return []server.Port{memcached}, err
 }
 
 func (d *Daemon) listenUDP() error {
@@ -260,11 +262,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer stopServing()
 	served, udpServed := make(chan struct{}), make(chan struct{})
 	go d.serveUDP(serving, udpServed, fail)
-	if lns, err := d.listenWhenServing(ctx); err != nil {
+	if ports, err := d.listenWhenServing(ctx); err != nil {
 		fail(err)
 		close(served)
 	} else {
-		go d.serve(serving, lns, served, fail)
+		go d.serve(serving, ports, served, fail)
 	}
 
 	<-ctx.Done()
@@ -275,14 +277,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve opens the memcached port and serves it until ctx ends.
-func (d *Daemon) serve(ctx context.Context, lns []net.Listener, served chan<- struct{}, fail func(error)) {
+// serve serves the ports until ctx ends.
+func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- struct{}, fail func(error)) {
 	defer close(served)
+	lns := ports[0].Listeners     // memcached's
 	for loop := range d.c.Loops { // none of their sessions lives yet
 		d.sessions[loop].Cluster = d.clusterNode(lns[0].Addr())
 	}
 	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
-	if err := d.engine.Serve(ctx, lns, d.newSession); err != nil {
+	if err := d.engine.Serve(ctx, ports); err != nil {
 		fail(err)
 	}
 }

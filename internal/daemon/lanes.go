@@ -3,10 +3,10 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -90,8 +90,8 @@ func (c *Config) lanes() int {
 	return len(c.WorkerIDs)
 }
 
-// listenWhenServing opens the listeners once the first lane serves. The error is ctx's if it ends before.
-func (d *Daemon) listenWhenServing(ctx context.Context) (lns []net.Listener, err error) {
+// listenWhenServing opens the ports once the first lane serves. The error is ctx's if it ends before.
+func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, err error) {
 	late := time.NewTimer(2 * time.Second) // the first start of all takes one
 	defer late.Stop()
 	for {
@@ -99,10 +99,10 @@ func (d *Daemon) listenWhenServing(ctx context.Context) (lns []net.Listener, err
 		case <-d.keeper.Serving():
 			again := binder{log: d.c.Log}
 			err := again.bind(ctx, func() (err error) {
-				lns, err = d.listen(d.c.Loops)
+				ports, err = d.listen(d.c.Loops)
 				return err
 			})
-			return lns, err
+			return ports, err
 		case <-late.C:
 			d.c.Log.Warn("the port stays closed until ids can be issued")
 		case <-ctx.Done():

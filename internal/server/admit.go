@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent Refusal and closed;
+// admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent its port's Refusal and closed;
 // it is no longer counted as open.
 func (c *Config) admit() bool {
 	n := c.Counters

@@ -94,7 +94,7 @@ func TestChild(t *testing.T) {
 	for _, m := range makers() {
 		if m.name == name {
 			go func() {
-				done <- m.make(c).Serve(ctx, lns, func(int) Session { return &statSession{counters: counters} })
+				done <- m.make(c).Serve(ctx, []Port{{Listeners: lns, Open: func(int) Session { return &statSession{counters: counters} }}})
 			}()
 		}
 	}

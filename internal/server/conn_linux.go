@@ -17,6 +17,8 @@ type conn struct {
 	lingering bool // answered for the last time; what still comes is thrown away
 	queued    bool // in the loop's list of connections that get another turn
 
+	port uint8 // which of the loop's acceptors it came through
+
 	// io_uring only: what the kernel is doing with the connection.
 	receiving bool   // a receive is under way
 	stopping  bool   // ... and is being cancelled

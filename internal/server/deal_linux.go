@@ -14,24 +14,26 @@ import (
 // Left to themselves, the loop that happens to wait longest would get nearly all of them.
 type dealer struct {
 	*Config
+	port     uint8    // number of its port
 	file     *os.File // the listener's; package net itself has no means to wait for a connection without accepting it
 	loops    []*loop
 	next     int
 	failures backoff
 }
 
-// newDealer takes over the listeners if they share a unix socket; else it returns nil.
-func newDealer(c *Config, lns []net.Listener) (*dealer, error) {
-	ln, ok := lns[0].(*net.UnixListener)
-	if !ok || len(lns) == 1 {
-		return nil, nil
-	}
-	defer closeAll(lns)
-	file, err := ln.File()
+// needsDealer tells whether the listeners of p share a unix socket.
+func (p *Port) needsDealer() bool {
+	return len(p.Listeners) > 1 && p.Listeners[0].Addr().Network() == "unix"
+}
+
+// newDealer takes over the listeners of a port, and accepts for loops.
+func newDealer(c *Config, number int, p *Port, loops []*loop) (*dealer, error) {
+	defer closeAll(p.Listeners)
+	file, err := p.Listeners[0].(*net.UnixListener).File()
 	if err != nil {
 		return nil, err
 	}
-	return &dealer{Config: c, file: file}, nil
+	return &dealer{Config: c, port: uint8(number), file: file, loops: loops}, nil
 }
 
 // run accepts until ctx ends, and then what is in the backlog.
@@ -73,22 +75,28 @@ func (d *dealer) run(ctx context.Context) error {
 func (d *dealer) deal(listener int) unix.Errno {
 	fd, errno := rawAccept(listener)
 	if errno == 0 {
-		d.loops[d.next].give(fd)
+		d.loops[d.next].give(arrival{fd, d.port})
 		d.next = (d.next + 1) % len(d.loops)
 	}
 	return errno
 }
 
-// give gives the loop a connection that was accepted elsewhere.
-func (l *loop) give(fd int32) {
+// An arrival is a connection that was accepted elsewhere.
+type arrival struct {
+	fd   int32
+	port uint8
+}
+
+// give gives the loop a connection.
+func (l *loop) give(a arrival) {
 	l.mu.Lock()
-	l.given = append(l.given, fd)
+	l.given = append(l.given, a)
 	l.mu.Unlock()
 	l.signal(signalGiven)
 }
 
 // taken takes what was given.
-func (l *loop) taken() []int32 {
+func (l *loop) taken() []arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	given := l.given

@@ -39,7 +39,11 @@ func (s *peerSession) Feed(now int64, in, out []byte) (int, []byte, error) {
 // Sessions are told who their clients are, whatever comes at the same time.
 func TestPeers(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, func(c *Config) { c.Peers = true })
+		r := startPorts(t, m, nil, func(r *rig) []Port {
+			port := r.port(p)
+			port.Peers, port.Open = true, func(int) Session { return new(peerSession) }
+			return []Port{port}
+		})
 		defer r.checkLeaks()
 		var clients []*client
 		var want []string

@@ -2,13 +2,12 @@ package server
 
 import (
 	"context"
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Epoll is an event loop for each listener, on a thread of its own: epoll tells which sockets have input, edge-triggered, so that it
+// Epoll is event loops, each on a thread of its own: epoll tells which sockets have input, edge-triggered, so that it
 // need not be told anything between a connection's first byte and its last. A request costs a read, a write and its share of a wait.
 type Epoll struct{ Config }
 
@@ -19,8 +18,8 @@ func NewEpoll(c Config) *Epoll { return &Epoll{c} }
 func (e *Epoll) Name() string { return "epoll" }
 
 // Serve implements Engine. The listeners must be TCP's or unix's.
-func (e *Epoll) Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error {
-	return serveLoops(ctx, &e.Config, lns, open, newEpollLoop)
+func (e *Epoll) Serve(ctx context.Context, ports []Port) error {
+	return serveLoops(ctx, &e.Config, ports, newEpollLoop)
 }
 
 // An epollLoop is a loop that waits with epoll.
@@ -30,7 +29,8 @@ type epollLoop struct {
 	events    []unix.EpollEvent
 	input     []byte // all connections' reads go here
 	output    []byte // and all replies are made here
-	accepting bool   // there may be more in the listener's backlog
+	backlogs  []bool // of each acceptor: there may be more in its listener's backlog
+	accepting bool   // any of them
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 	turnEvents  = 512
 	interest    = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
 	tagWake     = -1 // instead of a slot
-	tagListener = -2
+	tagListener = -2 // of acceptor 0; those of the others are below
 
 	longestBacklog = 1 << 16 // the kernel's limit
 )
@@ -48,10 +48,12 @@ func newEpollLoop(l *loop) (runner, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	e := &epollLoop{loop: l, epoll: fd, events: make([]unix.EpollEvent, turnEvents), input: make([]byte, readSize), output: make([]byte, 0, 2*replyFull)}
+	e := &epollLoop{loop: l, epoll: fd, events: make([]unix.EpollEvent, turnEvents), input: make([]byte, readSize), output: make([]byte, 0, 2*replyFull), backlogs: make([]bool, len(l.acceptors))}
 	err = e.watch(unix.EPOLL_CTL_ADD, l.wake, tagWake, unix.EPOLLIN|unix.EPOLLET)
-	if err == nil && l.listener >= 0 {
-		err = e.watch(unix.EPOLL_CTL_ADD, l.listener, tagListener, unix.EPOLLIN|unix.EPOLLET)
+	for i := range l.acceptors {
+		if fd := l.acceptors[i].listener; err == nil && fd >= 0 {
+			err = e.watch(unix.EPOLL_CTL_ADD, fd, int32(tagListener-i), unix.EPOLLIN|unix.EPOLLET)
+		}
 	}
 	if err != nil {
 		e.close()
@@ -81,11 +83,11 @@ func (e *epollLoop) run() error {
 		e.turnBegins()
 		again := len(e.again)
 		for _, ev := range e.events[:n] {
-			switch ev.Fd {
-			case tagWake:
+			switch {
+			case ev.Fd == tagWake:
 				e.silence()
-			case tagListener:
-				e.accepting = true
+			case ev.Fd < 0:
+				e.backlogs[tagListener-ev.Fd], e.accepting = true, true
 			default:
 				c := e.conns.at(ev.Fd)
 				c.readable = true
@@ -122,12 +124,16 @@ func (e *epollLoop) serveAgain(n int) {
 
 func (e *epollLoop) obey(signals uint32) {
 	if signals&signalAccept != 0 {
-		e.resting = false
+		for i := range e.acceptors {
+			if a := &e.acceptors[i]; a.resting {
+				a.resting, e.backlogs[i] = false, true
+			}
+		}
 		e.accept()
 	}
 	if signals&signalGiven != 0 {
-		for _, fd := range e.taken() {
-			e.welcome(fd)
+		for _, a := range e.taken() {
+			e.welcome(a)
 		}
 	}
 	if signals&signalSweep != 0 {
@@ -151,49 +157,52 @@ func (e *epollLoop) obey(signals uint32) {
 	}
 }
 
-// accept takes connections out of the backlog, a bounded number.
+// accept takes connections out of the backlogs, a bounded number of each.
 func (e *epollLoop) accept() {
-	for range turnAccepts {
-		if !e.acceptOne() {
-			e.accepting = false
-			return
+	e.accepting = false
+	for i := range e.backlogs {
+		for n := 0; n < turnAccepts && e.backlogs[i]; n++ {
+			e.backlogs[i] = e.acceptOne(i)
 		}
+		e.accepting = e.accepting || e.backlogs[i]
 	}
-	e.accepting = true
 }
 
-func (e *epollLoop) acceptOne() bool {
-	if e.listener < 0 || e.resting {
+// acceptOne accepts a connection from listener i. False: not now.
+func (e *epollLoop) acceptOne(i int) bool {
+	a := &e.acceptors[i]
+	if a.listener < 0 || a.resting {
 		return false
 	}
-	fd, errno := rawAccept(e.listener)
+	fd, errno := rawAccept(a.listener)
 	switch {
 	case errno == 0:
-		e.failures.succeeded(e.Config)
-		e.welcome(fd)
+		a.failures.succeeded(e.Config)
+		e.welcome(arrival{fd, uint8(i)})
 	case gone(errno):
 	case errno == unix.EAGAIN:
 		return false
 	default:
-		e.rest(os.NewSyscallError("accept4", errno))
+		e.rest(a, os.NewSyscallError("accept4", errno))
 		return false
 	}
 	return true
 }
 
 // welcome starts a connection.
-func (e *epollLoop) welcome(fd int32) {
+func (e *epollLoop) welcome(new arrival) {
+	a := &e.acceptors[new.port]
 	if !e.admit() {
-		rawSend(fd, e.Refusal)
-		unix.Close(int(fd))
+		rawSend(new.fd, a.Refusal)
+		unix.Close(int(new.fd))
 		return
 	}
 	c := e.conns.take()
-	c.fd, c.session, c.last = fd, e.open(), e.sweep
-	if e.Peers {
-		c.session.(PeerSession).Peer(peerOf(fd))
+	c.fd, c.port, c.session, c.last = new.fd, new.port, a.open(), e.sweep
+	if a.Peers {
+		c.session.(PeerSession).Peer(peerOf(new.fd))
 	}
-	if err := e.watch(unix.EPOLL_CTL_ADD, int(fd), c.slot, interest); err != nil {
+	if err := e.watch(unix.EPOLL_CTL_ADD, int(new.fd), c.slot, interest); err != nil {
 		e.Log.Warn("cannot watch a connection", "error", err)
 		e.drop(c)
 		return
@@ -207,12 +216,12 @@ func (e *epollLoop) welcome(fd int32) {
 // drain stops accepting and gives each connection a last turn. Whoever has come so far is served.
 func (e *epollLoop) drain() {
 	e.draining = true
-	for range longestBacklog {
-		if !e.acceptOne() {
-			break
+	for i := range e.acceptors {
+		for n := 0; n < longestBacklog && e.acceptOne(i); n++ {
 		}
+		e.acceptors[i].close()
 	}
-	e.closeListener()
+	clear(e.backlogs)
 	e.accepting = false
 	e.conns.all(func(c *conn) {
 		c.readable = true
@@ -339,7 +348,7 @@ func (e *epollLoop) sacrifice(c *conn) bool {
 		return true
 	}
 	e.disown(c)
-	if n, errno := rawSend(c.fd, e.OutOfMemory); errno == 0 {
+	if n, errno := rawSend(c.fd, e.acceptors[c.port].OutOfMemory); errno == 0 {
 		e.written += uint64(n)
 	}
 	c.ending = true

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,16 +59,18 @@ func everywhere(t *testing.T, test func(t *testing.T, m candidate, p place)) {
 // A rig is a running engine.
 type rig struct {
 	t        testing.TB
-	network  string
+	network  string // of the first port
 	address  string
+	ports    []net.Addr // of all
 	counters *Counters
 	budget   *Budget
 	log      *bytes.Buffer // only to be read after stop
 	end      context.CancelFunc
 	done     chan error
 
-	opened [2]atomic.Int64 // sessions, by loop
-	held   chan struct{}   // a session that is told to "hold" sends twice: then its loop goes on
+	opened  [2]atomic.Int64 // sessions, by loop
+	threads sync.Map        // of [2]int: which loop was seen on which thread
+	held    chan struct{}   // a session that is told to "hold" sends twice: then its loop goes on
 
 	goroutines, descriptors int // before
 }
@@ -76,45 +79,62 @@ const patience = 30 * time.Second // for conditions that become true unless some
 
 func start(t testing.TB, m candidate, p place, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, network: p.network, counters: new(Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{})}
+	return startPorts(t, m, change, func(r *rig) []Port { return []Port{r.port(p)} })
+}
+
+// port opens a port for lineSessions.
+func (r *rig) port(p place) Port {
+	return Port{
+		Listeners: listeners(r.t, p.network, p.loops), Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
+		Open: func(loop int) Session {
+			r.opened[loop].Add(1)
+			return &lineSession{held: r.held}
+		},
+	}
+}
+
+// listeners opens listeners on a free address.
+func listeners(t testing.TB, network string, loops int) []net.Listener {
+	t.Helper()
+	var lns []net.Listener
+	var err error
+	if network == "unix" {
+		lns, err = ListenUnix(filepath.Join(shortTempDir(t), "s"), 0o700, loops)
+	} else {
+		lns, err = ListenTCP("127.0.0.1:0", loops)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lns
+}
+
+// startPorts starts an engine with the ports that ports returns.
+func startPorts(t testing.TB, m candidate, change func(*Config), ports func(*rig) []Port) *rig {
+	t.Helper()
+	r := &rig{t: t, counters: new(Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{})}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
 	var clock atomic.Int64
 	c := Config{
 		Now:            func() int64 { return clock.Add(1) },
 		MaxConnections: 100_000,
-		Refusal:        []byte("too many\r\n"),
 		DrainTimeout:   patience,
 		Counters:       r.counters,
 		Budget:         NewBudget(1 << 40),
-		OutOfMemory:    []byte("out of memory\r\n"),
 		Log:            slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&c)
 	}
 	r.budget = c.Budget
-	var lns []net.Listener
-	var err error
-	if p.network == "tcp" {
-		lns, err = ListenTCP("127.0.0.1:0", p.loops)
-	} else {
-		lns, err = ListenUnix(filepath.Join(shortTempDir(t), "s"), 0o700, p.loops)
+	list := ports(r)
+	for _, p := range list {
+		r.ports = append(r.ports, p.Listeners[0].Addr())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.address = lns[0].Addr().String()
+	r.network, r.address = r.ports[0].Network(), r.ports[0].String()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.end = cancel
-	go func() {
-		r.done <- m.make(c).Serve(ctx, lns, func(loop int) Session {
-			r.opened[loop].Add(1)
-			if c.Peers {
-				return new(peerSession)
-			}
-			return &lineSession{held: r.held}
-		})
-	}()
+	go func() { r.done <- m.make(c).Serve(ctx, list) }()
 	t.Cleanup(r.stop)
 	return r
 }
@@ -266,11 +286,22 @@ func (r *rig) dial() *client { return r.dialFrom("") }
 // dialFrom connects from a TCP address; "" is any.
 func (r *rig) dialFrom(source string) *client {
 	r.t.Helper()
+	return r.dialTo(r.network, r.address, source)
+}
+
+// dialPort connects to one of several ports.
+func (r *rig) dialPort(i int) *client {
+	r.t.Helper()
+	return r.dialTo(r.ports[i].Network(), r.ports[i].String(), "")
+}
+
+func (r *rig) dialTo(network, address, source string) *client {
+	r.t.Helper()
 	d := net.Dialer{Timeout: patience}
 	if source != "" {
 		d.LocalAddr, _ = net.ResolveTCPAddr("tcp", source)
 	}
-	c, err := d.Dial(r.network, r.address)
+	c, err := d.Dial(network, address)
 	if err != nil {
 		r.t.Fatal(err)
 	}

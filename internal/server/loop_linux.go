@@ -2,14 +2,13 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,29 +18,24 @@ import (
 // locked to a thread; others reach it through signal.
 type loop struct {
 	*Config
-	open     func() Session
-	listener int  // descriptor, -1 when there is none (any more)
-	raw      bool // wait without telling the runtime; see raw_linux.go
-	loops    int  // of this engine
-	dealt    bool // a dealer accepts for this loop
-	unix     bool // the connections are a unix socket's
-	conns    table
-	share    *share     // of the daemon's budget
-	strained bool       // the budget may be used up
-	spare    []*waiting // to be used again
-	again    []int32    // connections that get another turn without waiting for an event
-	now      int64      // of this turn
-	sweep    uint32     // number of the last sweep for idle connections
-	draining bool
-	failures backoff
-	resting  bool // accepting has failed, and signalAccept will come
+	acceptors []acceptor // one for each port
+	raw       bool       // wait without telling the runtime; see raw_linux.go
+	loops     int        // of this engine
+	conns     table
+	share     *share     // of the daemon's budget
+	strained  bool       // the budget may be used up
+	spare     []*waiting // to be used again
+	again     []int32    // connections that get another turn without waiting for an event
+	now       int64      // of this turn
+	sweep     uint32     // number of the last sweep for idle connections
+	draining  bool
 
 	lingering, lingeringLong []lingerer // since less, and since more, than the last signal of that kind
 	read, written            uint64     // in this turn; Counters are shared with other loops, so they are added to once a turn
 
 	mu      sync.Mutex
-	wake    int     // an eventfd, -1 when closed; guarded by mu against being closed
-	given   []int32 // connections that a dealer has accepted; guarded by mu
+	wake    int       // an eventfd, -1 when closed; guarded by mu against being closed
+	given   []arrival // connections that a dealer has accepted; guarded by mu
 	signals atomic.Uint32
 }
 
@@ -73,35 +67,26 @@ const (
 	turnAccepts  = 128 // connections accepted in one turn
 )
 
-// serveLoops runs a loop for each listener until all are drained.
-func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(int) Session, start func(*loop) (runner, error)) error {
+// serveLoops runs as many loops as the port with most listeners has, until all are drained.
+func serveLoops(ctx context.Context, c *Config, ports []Port, start func(*loop) (runner, error)) error {
+	lns := listenersOf(ports)
 	files := socketFiles(lns)
-	deal, err := newDealer(c, lns)
-	if err != nil {
-		return err
-	}
-	loops := make([]*loop, len(lns))
+	loops, dealers, err := makeLoops(c, ports)
 	defer func() {
 		for _, l := range loops {
 			l.close()
 		}
 	}()
-	for i, ln := range lns {
-		loops[i] = &loop{
-			Config: c, open: func() Session { return open(i) }, listener: -1, wake: -1,
-			loops: len(lns), raw: mayBlockRaw(len(lns)), dealt: deal != nil, unix: ln.Addr().Network() == "unix",
+	if err != nil {
+		closeAll(lns)
+		for _, d := range dealers {
+			d.file.Close()
 		}
-		if err := loops[i].init(ln); err != nil {
-			closeAll(lns[i:])
-			loops = loops[:i+1]
-			return err
-		}
-		l := loops[i]
-		l.share = c.budget().share(func() { l.signal(signalRelieve) }, func() { l.signal(signalTrim) })
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failures := make(chan error, len(loops)+1)
+	failures := make(chan error, len(loops)+len(dealers))
 	try := func(err error) {
 		if err != nil {
 			failures <- err
@@ -112,9 +97,8 @@ func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(in
 	for _, l := range loops {
 		running.Go(func() { try(l.run(start)) })
 	}
-	if deal != nil {
-		deal.loops = loops
-		dealing.Go(func() { try(deal.run(ctx)) })
+	for _, d := range dealers {
+		dealing.Go(func() { try(d.run(ctx)) })
 	}
 	sweepUntil(ctx, c, loops)
 	removeFiles(files)
@@ -125,6 +109,49 @@ func serveLoops(ctx context.Context, c *Config, lns []net.Listener, open func(in
 	force.Stop()
 	close(failures)
 	return <-failures
+}
+
+// makeLoops makes the loops for ports, and the dealers of those that need one. It takes over the listeners. After an error, what it
+// returns is to be closed, and the listeners too.
+func makeLoops(c *Config, ports []Port) (loops []*loop, dealers []*dealer, err error) {
+	if len(ports) > maxPorts {
+		return nil, nil, fmt.Errorf("%d ports; at most %d can be served together", len(ports), maxPorts)
+	}
+	n := 0
+	for _, p := range ports {
+		n = max(n, len(p.Listeners))
+	}
+	for range n {
+		l := &loop{Config: c, wake: -1, acceptors: make([]acceptor, len(ports)), loops: n, raw: mayBlockRaw(n)}
+		loops = append(loops, l)
+		if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+			return loops, nil, os.NewSyscallError("eventfd", err)
+		}
+		l.share = c.budget().share(func() { l.signal(signalRelieve) }, func() { l.signal(signalTrim) })
+	}
+	for number := range ports {
+		p := &ports[number]
+		if p.TLS != nil {
+			return loops, dealers, errors.New("event loops do not encrypt: the net engine does")
+		}
+		for i, l := range loops {
+			l.acceptors[number] = newAcceptor(p, i)
+		}
+		if p.needsDealer() {
+			d, err := newDealer(c, number, p, loops[:len(p.Listeners)])
+			if err != nil {
+				return loops, dealers, err
+			}
+			dealers = append(dealers, d)
+			continue
+		}
+		for i, ln := range p.Listeners {
+			if err := loops[i].acceptors[number].takeOver(ln); err != nil {
+				return loops, dealers, err
+			}
+		}
+	}
+	return loops, dealers, nil
 }
 
 // sweepUntil has the loops look for idle connections until ctx ends.
@@ -143,38 +170,6 @@ func sweepUntil(ctx context.Context, c *Config, loops []*loop) {
 			return
 		}
 	}
-}
-
-// init makes the means to wake the loop and, unless a dealer accepts for it, takes the descriptor over from ln, which it closes: while ln
-// is open the runtime's poller watches it, too.
-func (l *loop) init(ln net.Listener) (err error) {
-	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return os.NewSyscallError("eventfd", err)
-	}
-	if l.dealt {
-		return nil
-	}
-	s, ok := ln.(syscall.Conn)
-	if !ok {
-		return fmt.Errorf("listener of type %T has no descriptor; only the net engine can serve it", ln)
-	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return err
-	}
-	err = control(func(fd int) error {
-		l.listener, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		return os.NewSyscallError("fcntl", err)
-	})("", "", raw)
-	if err != nil {
-		return err
-	}
-	if _, tcp := ln.(*net.TCPListener); tcp {
-		// Accepted sockets inherit both, which saves two calls for each.
-		unix.SetsockoptInt(l.listener, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-		unix.SetsockoptInt(l.listener, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
-	}
-	return ln.Close()
 }
 
 // mayBlockRaw tells whether loops may block in the kernel without handing their processor (the runtime's P) to other goroutines first.
@@ -205,16 +200,11 @@ func (l *loop) close() {
 		unix.Close(l.wake)
 		l.wake = -1
 	}
-	for _, fd := range l.given {
-		unix.Close(int(fd))
+	for _, a := range l.given {
+		unix.Close(int(a.fd))
 	}
-	l.closeListener()
-}
-
-func (l *loop) closeListener() {
-	if l.listener >= 0 {
-		unix.Close(l.listener)
-		l.listener = -1
+	for i := range l.acceptors {
+		l.acceptors[i].close()
 	}
 }
 
@@ -254,12 +244,6 @@ func (l *loop) turnEnds() {
 	}
 	l.read, l.written = 0, 0
 	l.share.flush()
-}
-
-// rest leaves the listener alone for a while, since accepting has failed.
-func (l *loop) rest(err error) {
-	l.resting = true
-	time.AfterFunc(l.failures.failed(l.Config, err), func() { l.signal(signalAccept) })
 }
 
 // digest has the session answer input, behind what it has left before, and appends the answer to out. What it leaves now is kept.

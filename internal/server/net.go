@@ -17,8 +17,8 @@ const (
 	handshakeTimeout = 10 * time.Second
 )
 
-// Net is the portable engine: a goroutine for each connection, the Go runtime's poller underneath. It runs everywhere and takes any
-// net.Listener, in particular TLS ones. A Net may serve several groups of listeners at once.
+// Net is the portable engine: a goroutine for each connection, the Go runtime's poller underneath. It runs everywhere, takes any
+// net.Listener, and encrypts. Serve may be called several times at once.
 //
 // Cost of an idle connection: its goroutine, the runtime's descriptor and smallBuffer bytes. Whatever is larger is
 // borrowed from pools while there is something to do.
@@ -35,9 +35,10 @@ func NewNet(c Config) *Net { return &Net{Config: c, handshake: handshakeTimeout}
 func (e *Net) Name() string { return "net" }
 
 // Serve implements Engine. It returns an error if a listener fails for good; the connections are drained then too.
-func (e *Net) Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error {
+func (e *Net) Serve(ctx context.Context, ports []Port) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	lns := listenersOf(ports)
 	files := socketFiles(lns)
 	g := &netGroup{Net: e, ctx: ctx, conns: make(map[*netConn]struct{})}
 	g.share = e.budget().share(func() { go g.relieve() }, func() {})
@@ -45,13 +46,15 @@ func (e *Net) Serve(ctx context.Context, lns []net.Listener, open func(loop int)
 
 	var accepting sync.WaitGroup
 	failures := make(chan error, len(lns))
-	for loop, ln := range lns {
-		accepting.Go(func() {
-			if err := g.accept(ln, func() Session { return open(loop) }); err != nil {
-				failures <- err
-				cancel()
-			}
-		})
+	for i := range ports {
+		for loop, ln := range ports[i].Listeners {
+			accepting.Go(func() {
+				if err := g.accept(ln, &ports[i], loop); err != nil {
+					failures <- err
+					cancel()
+				}
+			})
+		}
 	}
 	if e.IdleTimeout > 0 {
 		sweeper := time.NewTicker(sweepPeriod(e.IdleTimeout))
@@ -88,7 +91,7 @@ type netGroup struct {
 }
 
 // accept serves ln until the context ends, and then what is in its backlog. It closes ln.
-func (g *netGroup) accept(ln net.Listener, open func() Session) error {
+func (g *netGroup) accept(ln net.Listener, p *Port, loop int) error {
 	defer ln.Close()
 	var failures backoff
 	var last time.Time // when even an unbroken stream of new connections is left waiting
@@ -96,7 +99,7 @@ func (g *netGroup) accept(ln net.Listener, open func() Session) error {
 		c, err := ln.Accept()
 		if err == nil {
 			failures.succeeded(&g.Config)
-			g.start(c, open)
+			g.start(c, p, loop)
 		}
 		stopping := g.draining.Load()
 		switch {
@@ -128,18 +131,17 @@ func setDeadline(ln net.Listener, t time.Time) bool {
 	return true
 }
 
-func (g *netGroup) start(nc net.Conn, open func() Session) {
+func (g *netGroup) start(nc net.Conn, p *Port, loop int) {
 	if !g.admit() {
-		if c, encrypted := nc.(interface{ NetConn() net.Conn }); encrypted {
-			c.NetConn().Write(tlsRefusal) // either goes into an empty socket buffer: does not block
-		} else {
-			nc.Write(g.Refusal)
-		}
+		nc.Write(p.refusal()) // into an empty socket buffer: does not block
 		nc.Close()
 		return
 	}
-	c := &netConn{Conn: nc, group: g, session: open()}
-	if g.Peers {
+	c := &netConn{Conn: nc, group: g, port: p, session: p.Open(loop)}
+	if p.TLS != nil {
+		c.Conn = p.TLS.server(nc)
+	}
+	if p.Peers {
 		c.session.(PeerSession).Peer(addressOfPeer(nc.RemoteAddr()))
 	}
 	c.holding.conn = c

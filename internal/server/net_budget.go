@@ -60,7 +60,7 @@ func (c *netConn) spared() bool {
 	c.len = 0
 	g.share.tellClosed(g.Log)
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
-	if n, err := c.Write(g.OutOfMemory); err == nil {
+	if n, err := c.Write(c.port.OutOfMemory); err == nil {
 		g.Counters.BytesWritten.Add(uint64(n))
 		c.linger()
 	}

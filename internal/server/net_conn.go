@@ -25,6 +25,7 @@ type handshaker interface {
 type netConn struct {
 	net.Conn
 	group   *netGroup
+	port    *Port
 	session Session
 	last    atomic.Uint32 // sweep at which it was last active
 	final   bool          // draining: this is the last that is read

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// A PeerSession is a Session that is told who its client is, once, before the first Feed, if Config.Peers is set.
+// A PeerSession is a Session that is told who its client is, once, before the first Feed, if Port.Peers is set.
 type PeerSession interface {
 	Session
 	// Peer is given the client's address, an IPv4 one never in its IPv6 form; the zero Addr for a client of a unix socket, and for one

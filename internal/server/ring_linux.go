@@ -35,7 +35,8 @@ import (
 //     uringLoop.sends refers to them until the results have been looked at.
 //   - A reply that a socket has not taken lies in conn.waiting.out; a send of it may be under way for long (opFlush). While conn.sending
 //     is set, the buffer is neither appended to nor given up, and the connection stays in the table.
-//   - Nothing else that an operation refers to is Go memory: no address of a peer is asked for, and the eventfd is polled, not read.
+//   - A peer's address is written to uringLoop.accepts, and a slot to a move, which stay until the operations have ended.
+//   - Nothing else that an operation refers to is Go memory: the eventfd is polled, not read.
 //
 // The stack does move. No address of anything on it is ever put into an sqe; newRing's arguments are on it only during a system call.
 type ring struct {
@@ -95,7 +96,7 @@ type bufferEntry struct {
 
 // The kernel's numbers, from linux/io_uring.h.
 const (
-	opNop, opPollAdd, opAccept, opCancel, opClose, opSend, opRecv, opShutdown = 0, 6, 13, 14, 19, 26, 27, 34
+	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown = 0, 6, 13, 14, 19, 20, 26, 27, 34
 
 	setupCQSize, setupSubmitAll, setupSingleIssuer, setupDeferTaskrun = 1 << 3, 1 << 7, 1 << 12, 1 << 13
 

@@ -17,23 +17,41 @@ type Session interface {
 	Feed(now int64, in, out []byte) (n int, reply []byte, err error)
 }
 
-// An Engine serves connections. Serve owns the listeners from the call on and returns when ctx has ended and every connection is
-// answered and closed, or forcibly closed after Config.DrainTimeout. open makes the session of a new connection; loop tells on which
-// of the engine's event loops, 0..len(lns)-1, the connection lives. The file of a unix socket is removed just before its listener closes.
+// A Port is listeners whose connections are served alike. All fields are read only.
+type Port struct {
+	Listeners   []net.Listener         // event loop i accepts from listener i
+	Open        func(loop int) Session // makes the session of a new connection, which lives on that loop
+	Refusal     []byte                 // what a connection over Config.MaxConnections is sent
+	OutOfMemory []byte                 // what one that is closed for holding most of Config.Budget is sent, unless it does not read
+	TLS         *TLS                   // connections are encrypted; nil = they are not. Only the portable engine can
+	Peers       bool                   // the sessions are PeerSessions; connections are then accepted a little slower
+}
+
+// An Engine serves the connections of one or more ports, all on the same event loops: as many as the port with most listeners has.
+// Serve owns the listeners from the call on and returns when ctx has ended and every connection is answered and closed, or forcibly
+// closed after Config.DrainTimeout. The file of a unix socket is removed just before its listener closes.
 type Engine interface {
 	Name() string
-	Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error
+	Serve(ctx context.Context, ports []Port) error
+}
+
+// Close closes the listeners of ports that are not served.
+func Close(ports []Port) { closeAll(listenersOf(ports)) }
+
+// listenersOf is the listeners of all ports.
+func listenersOf(ports []Port) (lns []net.Listener) {
+	for _, p := range ports {
+		lns = append(lns, p.Listeners...)
+	}
+	return lns
 }
 
 // Config is what every engine needs. All fields are read only.
 type Config struct {
 	Now            func() int64  // the id clock, Unix ms; called once per turn of a loop
-	MaxConnections int64         // of all engines that share Counters; above it a connection gets Refusal and is closed. 0 = no limit
-	Refusal        []byte        // what a connection over the limit is sent
+	MaxConnections int64         // of all engines that share Counters; above it a connection gets Port.Refusal and is closed. 0 = no limit
 	Budget         *Budget       // of waiting input and output, shared by all engines of the daemon; nil = no limit
-	OutOfMemory    []byte        // what a connection that is closed for holding most of Budget is sent, unless it does not read
 	IdleTimeout    time.Duration // a connection that neither sends nor takes a byte for this long is closed; 0 = never
-	Peers          bool          // the sessions are PeerSessions; connections are then accepted a little slower
 	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended
 	Counters       *Counters     // shared by all engines of the daemon
 	Log            *slog.Logger

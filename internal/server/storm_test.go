@@ -50,7 +50,7 @@ type storm struct {
 	most   int64     // clients
 	until  time.Time // zero: whenever most is reached
 
-	clients, lost, attacks atomic.Int64
+	connects, clients, lost, attacks atomic.Int64
 }
 
 func (s *storm) run() {
@@ -118,9 +118,10 @@ func (s *storm) attack() {
 
 // connect waits for room in the backlog, or for a port that is free again. nil: that did not help.
 func (s *storm) connect() net.Conn {
+	to := s.ports[int(s.connects.Add(1))%len(s.ports)]
 	deadline := time.Now().Add(patience)
 	for {
-		c, err := net.Dial(s.network, s.address)
+		c, err := net.Dial(to.Network(), to.String())
 		if err == nil {
 			c.SetDeadline(time.Now().Add(patience))
 			return c

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"net"
 	"os"
 	"sync/atomic"
@@ -13,11 +12,12 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
-// TLS encrypts listeners. What it was loaded from may be replaced while they serve: new connections get the new certificate, and open
-// ones keep theirs. Only the portable engine takes such listeners; it does the handshakes, so that a slow one delays nobody.
+// TLS encrypts the connections of ports. What it was loaded from may be replaced while they serve: new connections get the new
+// certificate, and open ones keep theirs. The portable engine does the handshakes, so that a slow one delays nobody.
 type TLS struct {
 	cert, key, clientCA string
 	current             atomic.Pointer[tls.Config]
+	base                *tls.Config // has new connections ask current
 }
 
 // maxKey bounds the file of the key, in bytes: one of 16,384 bits takes 13 KB.
@@ -28,6 +28,7 @@ const maxKey = 1 << 20
 // see secretfile.Read. The error is of package problem, with the fields Cert, Key and ClientCA.
 func NewTLS(cert, key, clientCA string) (*TLS, error) {
 	t := &TLS{cert: cert, key: key, clientCA: clientCA}
+	t.base = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil }}
 	if err := t.load(); err != nil {
 		return nil, err
 	}
@@ -78,37 +79,17 @@ func (t *TLS) Valid() (from, until time.Time) {
 	return leaf.NotBefore, leaf.NotAfter
 }
 
-// tlsRefusal is what an encrypted connection over the limit is sent in place of Config.Refusal: the record of a fatal alert, internal_error.
+// tlsRefusal is what an encrypted connection over the limit is sent in place of Port.Refusal: the record of a fatal alert, internal_error.
 // Its client knows then that the server refuses, and did not just go away.
 var tlsRefusal = []byte{21, 3, 3, 0, 2, 2, 80}
 
-// Wrap returns listeners whose connections are encrypted. It takes over lns.
-func (t *TLS) Wrap(lns []net.Listener) []net.Listener {
-	config := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil }}
-	wrapped := make([]net.Listener, len(lns))
-	for i, ln := range lns {
-		wrapped[i] = &tlsListener{ln, config}
-	}
-	return wrapped
-}
+// server encrypts a connection that was accepted. The handshake is done by the first use.
+func (t *TLS) server(c net.Conn) *tls.Conn { return tls.Server(c, t.base) }
 
-type tlsListener struct {
-	net.Listener
-	config *tls.Config
-}
-
-// Accept does not wait for the handshake.
-func (l *tlsListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+// refusal is what a connection over the limit is sent before it is closed.
+func (p *Port) refusal() []byte {
+	if p.TLS != nil {
+		return tlsRefusal
 	}
-	return tls.Server(c, l.config), nil
-}
-
-func (l *tlsListener) SetDeadline(t time.Time) error {
-	if d, ok := l.Listener.(interface{ SetDeadline(time.Time) error }); ok {
-		return d.SetDeadline(t)
-	}
-	return errors.ErrUnsupported
+	return p.Refusal
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -101,22 +100,34 @@ func writePEM(t testing.TB, path, kind string, der []byte) {
 	}
 }
 
-// startTLS starts the portable engine behind TLS.
+// startTLS starts the portable engine with a port that is encrypted.
 func startTLS(t *testing.T, enc *TLS, handshake time.Duration) *rig {
-	return start(t, candidate{"net", func(c Config) Engine {
+	m := candidate{"net", func(c Config) Engine {
 		e := NewNet(c)
 		e.handshake = handshake
-		return wrapping{e, enc}
-	}, nil}, place{"tcp", 2}, nil)
+		return e
+	}, nil}
+	return startPorts(t, m, nil, func(r *rig) []Port { return []Port{r.portTLS(enc, 2)} })
 }
 
-type wrapping struct {
-	Engine
-	enc *TLS
+// portTLS opens a port for lineSessions that is encrypted.
+func (r *rig) portTLS(enc *TLS, loops int) Port {
+	p := r.port(place{"tcp", loops})
+	p.TLS = enc
+	return p
 }
 
-func (w wrapping) Serve(ctx context.Context, lns []net.Listener, open func(int) Session) error {
-	return w.Engine.Serve(ctx, w.enc.Wrap(lns), open)
+// dialTLSOr connects to a port, encrypted if it is the first.
+func (r *rig) dialTLSOr(t *testing.T, ca *authority, port int) *client {
+	t.Helper()
+	if port > 0 {
+		return r.dialPort(port)
+	}
+	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func (r *rig) dialTLS(c *tls.Config) (*client, error) {
@@ -382,30 +393,22 @@ func (c tattler) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// tattlers encrypts the connections of a listener.
 type tattlers struct {
-	*tlsListener
+	net.Listener
+	enc    *TLS
 	failed *atomic.Int64
 }
 
 func (l tattlers) Accept() (net.Conn, error) {
-	c, err := l.tlsListener.Accept()
+	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return tattler{c.(*tls.Conn), l.failed}, nil
+	return tattler{l.enc.server(c), l.failed}, nil
 }
 
-type tattling struct {
-	wrapping
-	failed *atomic.Int64
-}
-
-func (e tattling) Serve(ctx context.Context, lns []net.Listener, open func(int) Session) error {
-	for i, ln := range e.enc.Wrap(lns) {
-		lns[i] = tattlers{ln.(*tlsListener), e.failed}
-	}
-	return e.Engine.Serve(ctx, lns, open)
-}
+func (l tattlers) SetDeadline(t time.Time) error { return l.Listener.(*net.TCPListener).SetDeadline(t) }
 
 // A write that timed out is an encrypted connection's last: what is tried after it fails at once, and would go on to fail for as long as the
 // client does not count as idle.
@@ -417,8 +420,11 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed atomic.Int64
-	r := start(t, candidate{"net", func(c Config) Engine { return tattling{wrapping{NewNet(c), enc}, &failed} }, nil}, place{"tcp", 1},
-		func(c *Config) { c.IdleTimeout = 200 * time.Millisecond })
+	r := startPorts(t, netCandidate(), func(c *Config) { c.IdleTimeout = 200 * time.Millisecond }, func(r *rig) []Port {
+		p := r.port(place{"tcp", 1})
+		p.Listeners[0] = tattlers{p.Listeners[0], enc, &failed}
+		return []Port{p}
+	})
 	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
 	if err != nil {
 		t.Fatal(err)

@@ -282,7 +282,7 @@ func (u *uringLoop) sacrifice(c *conn) bool {
 	default:
 		u.disown(c)
 		c.ending, c.more = true, false
-		u.keepOutput(c, u.OutOfMemory)
+		u.keepOutput(c, u.acceptors[c.port].OutOfMemory)
 		u.flush(c)
 		u.proceed(c)
 	}
@@ -338,14 +338,6 @@ func (u *uringLoop) drop(c *conn) {
 func (u *uringLoop) closeWhenQuiet(c *conn) {
 	if !c.receiving && !c.sending && !c.shutting && !c.watching {
 		u.closeSlot(c.slot)
-		u.vacate(c)
-	}
-}
-
-func (u *uringLoop) vacate(c *conn) {
-	slot := c.slot
-	u.forget(c)
-	if u.dealt { // else it is for the kernel to choose the next
-		u.conns.free = append(u.conns.free, slot)
+		u.forget(c) // it is for the kernel to choose who gets the slot next
 	}
 }

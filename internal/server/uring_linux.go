@@ -2,15 +2,13 @@ package server
 
 import (
 	"context"
-	"net"
 	"os"
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Uring is an event loop for each listener, on a thread of its own, that leaves the moving of bytes to io_uring. Accepting and receiving
+// Uring is event loops, each on a thread of its own, that leave the moving of bytes to io_uring. Accepting and receiving
 // are each asked for once and go on by themselves; all replies of a turn are sent by the same system call that waits for the next
 // input. So a turn costs one call, however many requests it answers.
 type Uring struct {
@@ -40,8 +38,8 @@ func NewUring(c Config) *Uring {
 func (e *Uring) Name() string { return "uring" }
 
 // Serve implements Engine. The listeners must be TCP's or unix's.
-func (e *Uring) Serve(ctx context.Context, lns []net.Listener, open func(loop int) Session) error {
-	return serveLoops(ctx, &e.Config, lns, open, func(l *loop) (runner, error) { return newUringLoop(l, e.sizes) })
+func (e *Uring) Serve(ctx context.Context, ports []Port) error {
+	return serveLoops(ctx, &e.Config, ports, func(l *loop) (runner, error) { return newUringLoop(l, e.sizes) })
 }
 
 // ProbeUring returns nil if this kernel, and whatever confines the process, allow everything that the engine needs, or else the reason
@@ -81,9 +79,8 @@ func ProbeUring() error {
 //     find one of a later connection of the slot, even if the 24 bits of life in a tag have come
 //     round: that operation is submitted after the slot is closed, and the close after the cancel.
 //   - A close empties the slot while it is submitted, after all that stands before it in the queue.
-//     Who fills the slot next comes later: an accept does, because the kernel picks a slot that
-//     is empty; installing a socket is a call of its own, which would overtake the queue, and
-//     therefore adopt has the queue submitted first.
+//     Who fills the slot next comes later: for an accept, and for a socket that adopt brings, the
+//     kernel picks a slot that is empty.
 //
 // All this needs the order of the queue, so no operation here may be linked, drained or sent to
 // io-wq on purpose (IOSQE_IO_LINK, IO_DRAIN, ASYNC). One that is handed to io-wq by itself, or whose
@@ -91,14 +88,12 @@ func ProbeUring() error {
 // Results arrive on this thread only (DEFER_TASKRUN), so those flags need no lock.
 type uringLoop struct {
 	*loop
-	ring      *ring
-	accepting bool // an accept is under way
-	multi     bool // ... that goes on by itself
-	last      bool // ... for what is in the backlog when the loop is drained
-	forced    bool // nobody is waited for any more
-
-	peer    unix.RawSockaddrAny // of the connection that was accepted last, if Config.Peers is set; the kernel writes it
-	peerLen uint32              // bytes; likewise
+	ring    *ring
+	accepts []accept // of each acceptor
+	reserve int      // places that accepts may fill before they can be stopped
+	moves   map[uint32]*move
+	moved   uint32 // number of the last of them
+	forced  bool   // nobody is waited for any more
 
 	// The replies of a turn, and their sends. A send that the socket did not take whole leaves a result, which must be looked at
 	// before replies is used again: see settleSends.
@@ -118,36 +113,40 @@ type send struct {
 	bytes []byte
 }
 
-// acceptReserve is how many connections an accept that goes on by itself may bring before it can be stopped: a whole backlog.
-// Those that find no room in the ring's table are lost.
-const acceptReserve = 4096 + 256
-
 func newUringLoop(l *loop, sizes uringSizes) (runner, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
+	u := &uringLoop{loop: l, replies: make([]byte, 0, sizes.replies), accepts: make([]accept, len(l.acceptors)), moves: map[uint32]*move{}}
+	for i := range l.acceptors {
+		if l.acceptors[i].listener >= 0 {
+			u.reserve += acceptReserve
+		}
+	}
 	files := int(min(limit.Cur, 1<<20)) // more is not allowed
 	if l.MaxConnections > 0 {
-		files = min(files, int(min(l.MaxConnections, 1<<20))+acceptReserve+64)
+		files = min(files, int(min(l.MaxConnections, 1<<20))+u.reserve+64)
 	}
-	r, err := newRing(files, sizes)
-	if err != nil {
-		return nil, err
-	}
-	return &uringLoop{loop: l, ring: r, replies: make([]byte, 0, sizes.replies)}, nil
+	var err error
+	u.ring, err = newRing(files, sizes)
+	return u, err
 }
 
 func (u *uringLoop) close() {
-	quiet := u.conns.used == 0
+	quiet := u.conns.used == 0 && len(u.moves) == 0
 	u.conns.all(u.forget)
 	u.ring.close(quiet)
+	for _, m := range u.moves {
+		unix.Close(int(m.fd))
+		u.Counters.Current.Add(-1)
+	}
 }
 
 func (u *uringLoop) run() error {
-	u.armAccept()
+	u.acceptAll()
 	u.armWake()
-	for !u.draining || u.conns.used > 0 || u.listener >= 0 {
+	for !u.draining || u.conns.used > 0 || len(u.moves) > 0 || u.listening() {
 		if err := u.wait(len(u.again) == 0); err != nil {
 			return err
 		}
@@ -188,7 +187,8 @@ func (u *uringLoop) wait(block bool) error {
 // What a result belongs to: 8 bits say what, 24 which life of the slot, 32 which slot (or which of the sends).
 const (
 	tagIgnored = iota << 56
-	tagAccept
+	tagAccept  // 32 bits say through which acceptor
+	tagMove    // 32 bits say which move
 	tagSignal
 	tagReceive
 	tagSend   // a reply, in the turn in which it was made
@@ -225,6 +225,8 @@ func (u *uringLoop) dispatch(r cqe) {
 		u.hungUp(r)
 	case tagAccept:
 		u.accepted(r)
+	case tagMove:
+		u.arrived(r)
 	case tagSignal:
 		u.silence()
 		u.armWake()
@@ -243,21 +245,16 @@ func (u *uringLoop) submit() *sqe {
 	}
 }
 
-// submitAll has the kernel take everything that is queued.
-func (u *uringLoop) submitAll() {
-	for u.ring.enter(false, false, true); !u.ring.submitted(); u.ring.enter(false, false, true) {
-		runtime.Gosched() // as in submit
-	}
-}
-
 func (u *uringLoop) armWake() {
 	*u.submit() = sqe{op: opPollAdd, fd: int32(u.wake), opFlags: unix.POLLIN, tag: tagSignal}
 }
 
 func (u *uringLoop) obey(signals uint32) {
 	if signals&signalAccept != 0 {
-		u.resting = false
-		u.armAccept()
+		for i := range u.acceptors {
+			u.acceptors[i].resting = false
+		}
+		u.acceptAll()
 	}
 	if signals&signalGiven != 0 {
 		u.adopt(u.taken())
@@ -284,108 +281,6 @@ func (u *uringLoop) obey(signals uint32) {
 	}
 }
 
-// armAccept asks for connections: for all that come, or, when there is little room left for them, for one.
-func (u *uringLoop) armAccept() {
-	if u.accepting || u.resting || u.last || u.listener < 0 {
-		return
-	}
-	room := u.ring.files - u.conns.used
-	if room <= 0 && u.draining {
-		u.closeListener()
-		return
-	}
-	if room <= 0 {
-		u.rest(os.NewSyscallError("accept", unix.ENFILE))
-		return
-	}
-	u.multi = room > acceptReserve && !u.Peers // there is one place for a peer's address
-	s := sqe{op: opAccept, fd: int32(u.listener), fileIndex: allocFile, tag: tagAccept}
-	if u.Peers && !u.draining {
-		u.peerLen = unix.SizeofSockaddrAny
-		s.address, s.offset = uint64(uintptr(unsafe.Pointer(&u.peer))), uint64(uintptr(unsafe.Pointer(&u.peerLen)))
-	}
-	if u.multi {
-		s.mode = acceptMultishot
-	}
-	if u.draining {
-		u.last = true
-		s.mode = acceptMultishot | acceptDontWait
-	}
-	u.accepting = true
-	*u.submit() = s
-}
-
-func (u *uringLoop) accepted(r cqe) {
-	if r.res >= 0 {
-		u.failures.succeeded(u.Config)
-		u.welcome(r.res)
-	}
-	if r.flags&cqeMore != 0 {
-		if u.multi && u.ring.files-u.conns.used <= acceptReserve {
-			u.multi = false
-			u.cancel(tagAccept)
-		}
-		return
-	}
-	u.accepting = false
-	if u.last { // the backlog is empty (or, before Linux 6.10, cannot be asked for)
-		u.closeListener()
-		return
-	}
-	if e := unix.Errno(-r.res); r.res < 0 && e != unix.ECANCELED && !gone(e) && !u.draining {
-		u.rest(os.NewSyscallError("accept", e))
-	}
-	u.armAccept()
-}
-
-// welcome starts the connection that the kernel has put into slot of the ring's table.
-func (u *uringLoop) welcome(slot int32) {
-	if !u.admit() {
-		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(u.Refusal), length: uint32(len(u.Refusal)),
-			opFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL, tag: tagIgnored}
-		u.closeSlot(slot)
-		return
-	}
-	u.start(u.conns.occupy(slot))
-}
-
-// adopt starts connections that come as descriptors. Then the slots are ours to give out.
-func (u *uringLoop) adopt(fds []int32) {
-	u.submitAll() // the closing of slots that are in the free list: see uringLoop
-	for _, fd := range fds {
-		if !u.admit() {
-			rawSend(fd, u.Refusal)
-		} else {
-			c := u.conns.take()
-			if err := u.ring.install(fd, c.slot); err != nil {
-				u.Counters.AcceptErrors.Add(1)
-				u.Log.Warn("cannot take a connection", "error", err)
-				u.vacate(c)
-			} else {
-				u.start(c)
-			}
-		}
-		unix.Close(int(fd))
-	}
-}
-
-func (u *uringLoop) start(c *conn) {
-	c.session, c.last = u.open(), u.sweep
-	if u.Peers {
-		c.session.(PeerSession).Peer(addressIn(&u.peer))
-		u.peer.Addr.Family = unix.AF_UNSPEC // nobody else is taken for this one
-	}
-	c.readable = u.draining
-	if u.forced {
-		u.drop(c)
-		return
-	}
-	if u.unix {
-		u.watch(c)
-	}
-	u.proceed(c)
-}
-
 // trim gives up what is kept for later, and what nobody refers to any more.
 func (u *uringLoop) trim() {
 	u.loop.trim()
@@ -409,11 +304,13 @@ func (u *uringLoop) cancel(tag uint64) {
 // drain stops accepting, and receiving for more than what has arrived.
 func (u *uringLoop) drain() {
 	u.draining = true
-	u.resting = false
-	if u.accepting {
-		u.cancel(tagAccept)
-	} else {
-		u.armAccept()
+	for i := range u.acceptors {
+		u.acceptors[i].resting = false
+		if u.accepts[i].underWay {
+			u.cancel(tagAccept | uint64(i))
+		} else {
+			u.armAccept(i)
+		}
 	}
 	u.conns.all(func(c *conn) {
 		c.readable = true

@@ -17,7 +17,7 @@ func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l := &loop{Config: &Config{Counters: new(Counters), Log: slog.Default()}, listener: -1, share: NewBudget(0).share(nil, nil)}
+	l := &loop{Config: &Config{Counters: new(Counters), Log: slog.Default()}, share: NewBudget(0).share(nil, nil)}
 	r, err := newUringLoop(l, NewUring(Config{}).sizes)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l := &loop{Config: &Config{Counters: new(Counters), Log: slog.Default()}, listener: -1}
+	l := &loop{Config: &Config{Counters: new(Counters), Log: slog.Default()}}
 	r, err := newUringLoop(l, NewUring(Config{}).sizes)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package server
+
+func thread() int { return 0 }
