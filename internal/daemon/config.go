@@ -252,8 +252,6 @@ func (c *Config) Validate() error {
 	}
 	if _, _, err := server.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)
-	} else if c.TLSCert != "" && c.Sock == "" && c.Engine != "auto" && c.Engine != "net" {
-		wrong("Engine", "%s does not encrypt: with a certificate, auto and net allowed", c.Engine)
 	}
 	if c.SockMode&^fs.ModePerm != 0 {
 		wrong("SockMode", "%#o: 0 to 0777 allowed", uint32(c.SockMode))

@@ -17,9 +17,13 @@ func netCandidate() candidate {
 }
 
 // Choose finds the engine to use: "uring", "epoll" and "net" are themselves, or an error that says why not; "auto" is the first of
-// them that runs here. reason is for the log. Listeners that are encrypted need "net", whatever the others use.
+// them that runs here. reason is for the log. Encrypted ports are served by "net" whatever is chosen, beside the others.
 func Choose(name string) (make func(Config) Engine, reason string, err error) {
-	return choose(name, candidates())
+	alone, reason, err := choose(name, candidates())
+	if err != nil {
+		return nil, "", err
+	}
+	return func(c Config) Engine { return newBeside(alone(c), c) }, reason, nil
 }
 
 func choose(name string, from []candidate) (make func(Config) Engine, reason string, err error) {
