@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 var (
@@ -15,12 +17,6 @@ var (
 	// ErrSealed: Seal was called. Never retry on this Snowflake.
 	ErrSealed = errors.New("generator: sealed")
 )
-
-// A Run is N ids of one tick: First, First+Stride, ..., N of them. It is arithmetic, so that a batch costs no more than one id.
-type Run struct {
-	First, Stride uint64
-	N             int
-}
 
 // A Snowflake issues the ids of one worker id inside one window of time that it was granted.
 //
@@ -107,19 +103,19 @@ type ownWord struct {
 	_    [120]byte
 }
 
-// Take issues between 1 and n ids of one tick; n below 1 counts as 1. now is the present and limit ≥ now the last moment whose tick
+// Take issues between 1 and n ids, all of one tick; n below 1 counts as 1. now is the present and limit ≥ now the last moment whose tick
 // may be used, both Unix ms. With limit = now it never runs ahead of the clock. The errors are ErrAhead, ErrWindow and ErrSealed, and
 // leave everything as it was.
-func (s *Snowflake) Take(now, limit int64, n int) (Run, error) {
+func (s *Snowflake) Take(now, limit int64, n int) (id.Run, error) {
 	return s.TakeLeaving(now, limit, n, 0)
 }
 
 // TakeLeaving is Take that leaves the last ids of limit's tick to others, leave of them. Where only those are free, the error is ErrAhead.
-func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (Run, error) {
+func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, error) {
 	for {
 		next := s.next.Load()
 		if next >= sealed {
-			return Run{}, ErrSealed
+			return id.Run{}, ErrSealed
 		}
 		first, tick := next, next>>s.seqBits
 		start := s.epoch + int64(tick)*s.unit
@@ -127,28 +123,28 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (Run, err
 		if now >= start+s.unit {
 			tick = uint64(now-s.epoch) / uint64(s.unit)
 			if tick >= s.end.Load() {
-				return Run{}, ErrWindow // also what keeps the shift from overflowing
+				return id.Run{}, ErrWindow // also what keeps the shift from overflowing
 			}
 			first = tick << s.seqBits
 			if s.random {
 				first |= scatter(first^s.worker) & s.seqMask
 			}
 		} else if start > limit {
-			return Run{}, ErrAhead
+			return id.Run{}, ErrAhead
 		} else if tick >= s.end.Load() {
-			return Run{}, ErrWindow
+			return id.Run{}, ErrWindow
 		}
 		free := s.seqMask - first&s.seqMask + 1
 		if leave != 0 && s.epoch+int64(tick+1)*s.unit > limit {
 			if free <= leave {
-				return Run{}, ErrAhead
+				return id.Run{}, ErrAhead
 			}
 			free -= leave
 		}
 		got := min(uint64(max(n, 1)), free)
 		if s.next.CompareAndSwap(next, first+got) {
-			id := tick<<s.high | (first&s.seqMask)<<s.low | s.worker
-			return Run{First: id, Stride: 1 << s.low, N: int(got)}, nil
+			value := tick<<s.high | (first&s.seqMask)<<s.low | s.worker
+			return id.Run{First: value, Stride: 1 << s.low, N: int(got)}, nil
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 	"time"
 )
 
@@ -28,7 +30,7 @@ func mustNew(t testing.TB, o Options) *Snowflake {
 	return s
 }
 
-func mustTake(t testing.TB, s *Snowflake, now, limit int64, n int) Run {
+func mustTake(t testing.TB, s *Snowflake, now, limit int64, n int) id.Run {
 	t.Helper()
 	r, err := s.Take(now, limit, n)
 	if err != nil {

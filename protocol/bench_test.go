@@ -4,16 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // counting is the least that can stand behind the protocol: ids in a row.
 type counting struct{ next, stride uint64 }
 
-func (*counting) Source([]byte) int { return 0 }
-func (c *counting) Mint(_ int64, _, n int, _ bool) (first, stride uint64, got int, err error) {
-	first = c.next
+func (c *counting) Source([]byte) id.Source { return c }
+func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
+	first := c.next
 	c.next += uint64(n) * c.stride
-	return first, c.stride, n, nil
+	return id.Run{First: first, Stride: c.stride, N: n}, nil
 }
 func (*counting) Stats([]byte, func(name, value string)) bool { return true }
 

@@ -3,6 +3,8 @@ package protocol
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // The binary grammar: a header, then extras, key and value, in both directions.
@@ -181,20 +183,20 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 
 // binaryGet answers with four bytes of flags, the key if it is to come back, and the id, which is the cas as well.
 func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
-	id, err := s.issue(t, key)
+	run, err := s.issue(t, key)
 	if err != nil {
 		t.respondError(h, err)
 		return
 	}
-	var d decimal
-	d.set(id)
+	var text id.Text
+	text.Start(run)
 	if !echo {
 		key = nil
 	}
-	out := slices.Grow(t.out, headerLen+len(noFlags)+len(key)+decimalRoom)
-	out = h.appendResponse(out, statusOK, len(noFlags), len(key), d.n, id)
+	out := slices.Grow(t.out, headerLen+len(noFlags)+len(key)+id.Room)
+	out = h.appendResponse(out, statusOK, len(noFlags), len(key), text.Len(), text.Number())
 	out = append(append(out, noFlags...), key...)
-	t.out = d.appendTo(out)
+	t.out = text.Append(out)
 }
 
 // binaryStats answers with a frame for each statistic, and an empty one at the end.

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // fake is the program behind the protocol in tests. Keys that begin with a: b: c: have sources 1, 2, 3, whose ids start at 1000000 and
 // so on; the default source's at 100. Each source has a budget, after which it refuses.
 type fake struct {
+	sources [4]fakeSource
 	next    [4]uint64
 	budget  int // ids of each source before it refuses; 0 = no end
 	used    [4]int
@@ -19,37 +22,49 @@ type fake struct {
 	refusal error // instead of ids
 }
 
-func newFake() *fake { return &fake{next: [4]uint64{100, 1000000, 2000000, 3000000}} }
+func newFake() *fake {
+	f := &fake{next: [4]uint64{100, 1000000, 2000000, 3000000}}
+	for i := range f.sources {
+		f.sources[i] = fakeSource{f, i}
+	}
+	return f
+}
 
 var errSpent = errors.New("no id\r\nfor now")
 
-func (f *fake) Source(key []byte) int {
+func (f *fake) Source(key []byte) id.Source {
 	if len(key) > 1 && key[1] == ':' && key[0] >= 'a' && key[0] <= 'c' {
-		return int(key[0]-'a') + 1
+		return &f.sources[key[0]-'a'+1]
 	}
-	return 0
+	return &f.sources[0]
 }
 
-func (f *fake) Mint(_ int64, source, n int, bulk bool) (first, stride uint64, got int, err error) {
+type fakeSource struct {
+	*fake
+	number int
+}
+
+func (f *fakeSource) Mint(_ int64, n int, bulk bool) (id.Run, error) {
+	source := f.number
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source)+map[bool]string{true: " bulk"}[bulk])
 	}
 	if f.refusal != nil {
-		return 0, 0, 0, f.refusal
+		return id.Run{}, f.refusal
 	}
 	if f.most > 0 {
 		n = min(n, f.most)
 	}
 	if f.budget > 0 {
 		if n = min(n, f.budget-f.used[source]); n == 0 {
-			return 0, 0, 0, errSpent
+			return id.Run{}, errSpent
 		}
 	}
-	stride = uint64(source*source + 1)
-	first = f.next[source]
+	stride := uint64(source*source + 1)
+	first := f.next[source]
 	f.next[source] += stride * uint64(n)
 	f.used[source] += n
-	return first, stride, n, nil
+	return id.Run{First: first, Stride: stride, N: n}, nil
 }
 
 func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
@@ -128,4 +143,11 @@ func inBytes(in []byte) (pieces [][]byte) {
 		pieces = append(pieces, in[i:i+1])
 	}
 	return pieces
+}
+
+// budgeted is a fake that refuses after so many ids of each source.
+func budgeted(ids int) *fake {
+	f := newFake()
+	f.next, f.budget = [4]uint64{}, ids
+	return f
 }

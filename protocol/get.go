@@ -1,6 +1,10 @@
 package protocol
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+)
 
 // A form is how the VALUE lines of a get look, and what kind it is counted as.
 type form struct {
@@ -44,20 +48,20 @@ func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 
 // getOne answers a get line of one key, which is what most of them are.
 func (s *Session) getOne(t *turn, key []byte, f form) {
-	id, err := s.issue(t, key)
+	run, err := s.issue(t, key)
 	if err != nil {
 		t.refuse(err)
 		return
 	}
-	var d decimal
-	d.set(id)
+	var text id.Text
+	text.Start(run)
 	out := slices.Grow(t.out, len(key)+valueRoom)
 	out = append(append(append(out, "VALUE "...), key...), " 0 "...)
-	out = d.appendLen(out)
+	out = appendLen(out, &text)
 	if f.cas {
-		out = d.appendTo(append(out, ' '))
+		out = text.AppendNumber(append(out, ' '))
 	}
-	t.out = append(d.appendLine(append(out, "\r\n"...)), "END\r\n"...)
+	t.out = append(text.AppendLine(append(out, "\r\n"...)), "END\r\n"...)
 }
 
 // moreKeys goes on with a get line.

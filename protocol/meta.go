@@ -3,6 +3,8 @@ package protocol
 import (
 	"encoding/base64"
 	"slices"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // The meta commands live among the text ones: two letters, a key, then flags of one letter, some with a token behind it. Flags that
@@ -139,24 +141,24 @@ func (s *Session) metaGet(t *turn, rest []byte) {
 		return
 	}
 	out := slices.Grow(t.out, metaRoom+len(m.key))
-	id, err := s.issue(t, m.name(out))
+	run, err := s.issue(t, m.name(out))
 	if err != nil {
 		t.refuse(err)
 		return
 	}
-	var d decimal
-	d.set(id)
+	var text id.Text
+	text.Start(run)
 	if m.value {
-		out = d.appendLen(append(out, "VA "...))
+		out = appendLen(append(out, "VA "...), &text)
 	} else {
 		out = append(out, "HD"...)
 	}
 	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
 		switch flag[0] {
 		case 's':
-			out = d.appendLen(append(out, " s"...))
+			out = appendLen(append(out, " s"...), &text)
 		case 'c':
-			out = d.appendTo(append(out, " c"...))
+			out = text.AppendNumber(append(out, " c"...))
 		case 'f', 'h', 'l': // no flags, not fetched before, made just now
 			out = append(out, ' ', flag[0], '0')
 		case 't':
@@ -166,7 +168,7 @@ func (s *Session) metaGet(t *turn, rest []byte) {
 		}
 	}
 	if out = append(out, "\r\n"...); m.value {
-		out = d.appendLine(out)
+		out = text.AppendLine(out)
 	}
 	t.out = out
 }
@@ -241,14 +243,14 @@ func (s *Session) metaDebug(t *turn, rest []byte) {
 		return
 	}
 	out := slices.Grow(t.out, metaRoom+len(m.key))
-	id, err := s.issue(t, m.name(out))
+	run, err := s.issue(t, m.name(out))
 	if err != nil {
 		t.refuse(err)
 		return
 	}
-	var d decimal
-	d.set(id)
+	var text id.Text
+	text.Start(run)
 	out = append(append(append(out, "ME "...), m.key...), " exp=-1 la=0 cas="...)
-	out = append(d.appendTo(out), " fetch=yes cls=1 size="...)
-	t.out = append(d.appendLen(out), "\r\n"...)
+	out = append(text.AppendNumber(out), " fetch=yes cls=1 size="...)
+	t.out = append(appendLen(out, &text), "\r\n"...)
 }

@@ -11,17 +11,17 @@ package protocol
 import (
 	"errors"
 	"fmt"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // A Handler is what the protocol needs of the program behind it. One serves all sessions of an event loop; with the portable engine
 // its methods are called from several goroutines at once.
 type Handler interface {
-	// Source tells which generator answers a key; 0 is the default. Neighbouring keys of one source share a Mint. key is not kept.
-	Source(key []byte) int
-	// Mint issues between 1 and n ids of a source: first, first+stride, ..., got of them. now is Unix ms. bulk says that the client
-	// asks for many at once: for several keys in one command, or for more than SingleGets in one Feed. An error's text goes to the
-	// client, on one line, as the reason of a SERVER_ERROR; it means that nothing was issued.
-	Mint(now int64, source, n int, bulk bool) (first, stride uint64, got int, err error)
+	// Source tells who issues the ids that a key asks for; a key that may not have any gets a Source that refuses. Neighbouring keys
+	// of one source share a Mint. What is bulk are several keys in one command, and more than SingleGets in one Feed. An error's text
+	// goes to the client, on one line, as the reason of a SERVER_ERROR. key is not kept.
+	Source(key []byte) id.Source
 	// Stats calls emit for every line of a statistics group ("" is the general one) and reports whether the group exists. group is
 	// lower-case and valid during the call only. Groups that are always empty (conns, sizes) are not asked for.
 	Stats(group []byte, emit func(name, value string)) bool

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 func TestLongLines(t *testing.T) {
@@ -72,7 +75,7 @@ func TestRefusal(t *testing.T) {
 			in += c.key(i)
 		}
 		in += "\r\n"
-		s := newSession(&fake{budget: c.budget})
+		s := newSession(budgeted(c.budget))
 		answer := answerTo(t, s, []byte(in))
 		refused := bytes.HasSuffix(answer, []byte("\nSERVER_ERROR no id  for now\r\n")) || string(answer) == "SERVER_ERROR no id  for now\r\n"
 		if n := bytes.Count(answer, []byte("VALUE")); n != c.values || refused == (c.keys == c.values) {
@@ -85,7 +88,7 @@ func TestRefusal(t *testing.T) {
 		}
 		before := strings.Repeat("version\r\n", 4000)
 		for _, pieces := range [][][]byte{{[]byte(before + in)}, {[]byte(before + in[:20]), []byte(in[20:])}} {
-			if got := answerTo(t, newSession(&fake{budget: c.budget}), pieces...); string(got) != strings.Repeat("VERSION 1.2.3\r\n", 4000)+string(answer) {
+			if got := answerTo(t, newSession(budgeted(c.budget)), pieces...); string(got) != strings.Repeat("VERSION 1.2.3\r\n", 4000)+string(answer) {
 				t.Errorf("%d keys, %d ids: a pipeline before changes the answer", c.keys, c.budget)
 			}
 		}
@@ -183,7 +186,7 @@ func TestCounters(t *testing.T) {
 
 func TestSessionIsSmall(t *testing.T) {
 	var s Session
-	if n := sizeof(s); n > 64 {
+	if n := unsafe.Sizeof(s); n > 64 {
 		t.Errorf("%d bytes for each idle connection", n)
 	}
 }
@@ -228,4 +231,5 @@ type refuser struct {
 	why error
 }
 
-func (r refuser) Mint(int64, int, int, bool) (uint64, uint64, int, error) { return 0, 0, 0, r.why }
+func (r refuser) Source([]byte) id.Source               { return r }
+func (r refuser) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, r.why }

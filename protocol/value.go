@@ -3,18 +3,20 @@ package protocol
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // issue gets one id for a key. The error's text is for the client.
-func (s *Session) issue(t *turn, key []byte) (id uint64, err error) {
-	h := s.config.Handler
+func (s *Session) issue(t *turn, key []byte) (id.Run, error) {
 	t.singles++
-	if id, _, _, err = h.Mint(t.now, h.Source(key), 1, t.singles > SingleGets); err != nil {
+	run, err := s.config.Handler.Source(key).Mint(t.now, 1, t.singles > SingleGets)
+	if err != nil {
 		t.add(Refused, 1)
 	} else {
 		t.add(IDs, 1)
 	}
-	return id, err
+	return run, err
 }
 
 // A span is a stretch of neighbouring keys of one source: what one Mint may answer.
@@ -22,7 +24,7 @@ type span struct {
 	n      int // keys
 	end    int // bytes
 	size   int // bytes of the answer, at most
-	source int
+	source id.Source
 }
 
 // span measures the span at the head of text, as far as its answer takes about room bytes, and tells whether all keys in it are valid.
@@ -50,21 +52,21 @@ func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err er
 	out := slices.Grow(t.out, k.size)
 	end := 0
 	for sent < k.n {
-		first, stride, n, err := s.config.Handler.Mint(t.now, k.source, k.n-sent, true)
+		run, err := k.source.Mint(t.now, k.n-sent, true)
 		if err != nil {
 			t.out = out
 			return sent, err
 		}
-		var v value
-		v.set(first, f.cas)
-		for i := range n {
-			if i > 0 && !v.add(stride) {
-				v.set(v.number()+stride, f.cas)
+		v := value{cas: f.cas}
+		v.Start(run)
+		for i := range run.N {
+			if i > 0 {
+				v.Next()
 			}
 			out, end = appendKey(append(out, "VALUE "...), text, end)
 			out = v.appendTo(out)
 		}
-		sent += n
+		sent += run.N
 	}
 	t.out = out
 	return sent, nil
@@ -72,24 +74,20 @@ func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err er
 
 // A value is what follows the key in the answer to it: flags, length, cas if it is wanted, id.
 type value struct {
-	decimal
+	id.Text
 	cas      bool
+	framed   int    // the length that frame tells
 	frame    uint64 // " 0 19" and CR LF, or with a cas a space
 	frameLen int
 }
 
 // valueRoom is the most that the answer to a key takes besides the key, and the slack that appending wants behind it.
-const valueRoom = len("VALUE ") + 8 + 2*decimalRoom
-
-func (v *value) set(id uint64, cas bool) {
-	v.decimal.set(id)
-	v.cas = cas
-	v.setFrame()
-}
+const valueRoom = len("VALUE ") + 8 + len("18446744073709551615\r\n") + id.Room
 
 func (v *value) setFrame() {
-	digits, digitsLen := uint64(quads[v.n]>>16), 2
-	if v.n < 10 {
+	n := v.Len()
+	digits, digitsLen := uint64('0'+n/10|('0'+n%10)<<8), 2
+	if n < 10 {
 		digits, digitsLen = digits>>8, 1
 	}
 	end, endLen := uint64('\r'|'\n'<<8), 2
@@ -98,14 +96,27 @@ func (v *value) setFrame() {
 	}
 	v.frame = ' ' | '0'<<8 | ' '<<16 | digits<<24 | end<<(24+8*digitsLen)
 	v.frameLen = 3 + digitsLen + endLen
+	v.framed = n
 }
 
 // appendTo appends the value to out, which must have room.
 func (v *value) appendTo(out []byte) []byte {
+	if v.Len() != v.framed {
+		v.setFrame()
+	}
 	n := len(out)
 	binary.LittleEndian.PutUint64(out[n:n+8], v.frame)
 	if out = out[:n+v.frameLen]; v.cas {
-		out = v.appendLine(out)
+		out = append(v.AppendNumber(out), "\r\n"...)
 	}
-	return v.appendLine(out)
+	return v.AppendLine(out)
+}
+
+// appendLen appends how many bytes the text of an id has.
+func appendLen(out []byte, text *id.Text) []byte {
+	n := text.Len()
+	if n >= 10 {
+		return append(out, byte('0'+n/10), byte('0'+n%10))
+	}
+	return append(out, byte('0'+n))
 }

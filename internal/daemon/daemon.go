@@ -33,6 +33,7 @@ type Daemon struct {
 	started time.Time
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
+	catalog *issuer.Catalog
 	store   store
 	keeper  *workerid.Keeper
 	engine  server.Engine
@@ -71,8 +72,9 @@ func New(c Config) (*Daemon, error) {
 	}
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
-		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word, Stats: d.stats,
+		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word,
 	})
+	d.catalog = issuer.NewCatalog(d.clock.Now, d.kinds())
 	for _, prepare := range []func() error{
 		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.listenHTTP, d.listenUDP, d.checkAddress, d.openStore,
 	} {
@@ -101,7 +103,7 @@ func (d *Daemon) configureSessions() error {
 	d.sessions = make([]protocol.Config, d.c.Loops+1)
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
-		*s = protocol.Config{Handler: d.issuer.Handler(loop), Counters: &d.commands[loop], Version: d.c.Version}
+		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version}
 		if d.users != nil {
 			s.Auth = d.users.Allows // connections' sessions have theirs limited: see newSession
 		}

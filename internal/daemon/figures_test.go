@@ -117,7 +117,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	synctest.Wait()
 	time.Sleep(3500 * time.Millisecond)
 	synctest.Wait()
-	if _, _, _, err := d.issuer.Handler(0).Mint(d.clock.Now(), 0, 1, false); err != nil {
+	if _, err := d.catalog.Batch(nil, 1); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(1700 * time.Millisecond)

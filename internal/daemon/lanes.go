@@ -110,19 +110,3 @@ func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, er
 		}
 	}
 }
-
-// mint issues n ids for the HTTP port, all or none.
-func (d *Daemon) mint(n int) ([]uint64, error) {
-	h := d.issuer.Handler(0)
-	ids := make([]uint64, 0, n)
-	for len(ids) < n {
-		first, stride, got, err := h.Mint(d.clock.Now(), 0, n-len(ids), n > 1)
-		if err != nil {
-			return nil, err
-		}
-		for i := range got {
-			ids = append(ids, first+uint64(i)*stride)
-		}
-	}
-	return ids, nil
-}

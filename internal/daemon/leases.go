@@ -21,7 +21,7 @@ func (d *Daemon) ready() error {
 	if d.stopping.Load() {
 		return errStopping
 	}
-	return d.issuer.Ready(d.clock.Now())
+	return d.catalog.Ready()
 }
 
 // readiness is what /readyz says: the sentence that clients get, and below it what each lane is waiting for.

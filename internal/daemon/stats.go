@@ -273,7 +273,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 func (d *Daemon) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
-		Mint: d.mint, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
+		Batch: d.catalog.Batch, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
 	if d.logins != nil {

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // MaxIDs is the most ids that one /ids request gets, as in kayac/go-katsubushi.
@@ -29,10 +31,10 @@ type Stat struct {
 
 // Config says where the answers come from. The functions are called from many goroutines.
 type Config struct {
-	Mint     func(n int) ([]uint64, error) // n ids or an error, whose text is shown to the client
-	Stats    func() []Stat                 // in the order they are shown in
-	Ready    func() error                  // nil while ids are issued
-	Metrics  http.Handler                  // /metrics
+	Batch    func(key []byte, n int) ([]id.Run, error) // n ids or an error, whose text is shown to the client
+	Stats    func() []Stat                             // in the order they are shown in
+	Ready    func() error                              // nil while ids are issued
+	Metrics  http.Handler                              // /metrics
 	Counters *Counters
 
 	// Allow tells whether somebody at this address who knows this user and password may have ids; nil = everybody may. It should take
@@ -98,10 +100,10 @@ func (a api) id(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 	case wantsJSON(r):
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"%d"}`, ids[0])
+		fmt.Fprintf(w, `{"id":"%s"}`, ids[0])
 	default:
 		w.Header().Set("Content-Type", "text/plain")
-		fmt.Fprint(w, ids[0])
+		io.WriteString(w, ids[0])
 	}
 }
 
@@ -121,17 +123,12 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	// As strings: a JavaScript number holds only 53 bits.
-	text := make([]string, len(ids))
-	for i, id := range ids {
-		text[i] = strconv.FormatUint(id, 10)
-	}
 	if wantsJSON(r) {
-		writeJSON(w, map[string][]string{"ids": text})
+		writeJSON(w, map[string][]string{"ids": ids}) // strings: a JavaScript number holds only 53 bits
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	io.WriteString(w, strings.Join(text, "\n"))
+	io.WriteString(w, strings.Join(ids, "\n"))
 }
 
 // admits says whether a request for ids may be answered, and answers it otherwise. A wrong password costs the connection.
@@ -154,15 +151,21 @@ func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func (a api) mint(w http.ResponseWriter, n int) ([]uint64, bool) {
+// mint gets the texts of n ids, or answers the request with the reason why there are none.
+func (a api) mint(w http.ResponseWriter, n int) (ids []string, ok bool) {
 	a.Counters.Requests.Add(1)
-	ids, err := a.Mint(n)
+	runs, err := a.Batch(nil, n)
 	if err != nil {
 		a.Counters.Refused.Add(uint64(n))
 		unavailable(w, err)
 		return nil, false
 	}
 	a.Counters.IDs.Add(uint64(n))
+	for _, run := range runs {
+		for i := range run.N {
+			ids = append(ids, string(run.Append(nil, i)))
+		}
+	}
 	return ids, true
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // fixture answers ids 100, 101, ... until refuse is set.
@@ -26,7 +28,7 @@ func (f *fixture) handler() http.Handler { return newHandler(f.config()) }
 
 func (f *fixture) config() Config {
 	return Config{
-		Mint: func(n int) ([]uint64, error) {
+		Batch: func(_ []byte, n int) ([]id.Run, error) {
 			if f.work != nil {
 				<-f.work
 			}
@@ -35,12 +37,14 @@ func (f *fixture) config() Config {
 			if f.refuse != nil {
 				return nil, f.refuse
 			}
-			var ids []uint64
-			for range n {
-				ids = append(ids, 1<<62+f.next)
-				f.next++
+			var runs []id.Run
+			for n > 0 { // of two ids at most
+				r := id.Run{First: 1<<62 + f.next, Stride: 1, N: min(n, 2)}
+				runs = append(runs, r)
+				f.next += uint64(r.N)
+				n -= r.N
 			}
-			return ids, nil
+			return runs, nil
 		},
 		Stats:    func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
 		Ready:    func() error { return f.refuse },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 func ticksOf(ms int64) generator.Layout {
@@ -17,13 +18,13 @@ func ticksOf(ms int64) generator.Layout {
 }
 
 // hog asks for a hundred ids at a time until it is refused, and says how many it got. No time passes meanwhile, though it may sleep.
-func (b *testbed) hog(t *testing.T, h *Handler) (ids int) {
+func (b *testbed) hog(t *testing.T, h id.Source) (ids int) {
 	t.Helper()
 	sleep := b.c.Sleep
 	b.c.Sleep = func(time.Duration) {}
 	defer func() { b.c.Sleep = sleep }()
 	for {
-		_, _, got, err := h.Mint(b.now, 0, 100, true)
+		run, err := h.Mint(b.now, 100, true)
 		var r *Refusal
 		switch {
 		case errors.As(err, &r) && r.Text == "id rate exceeded":
@@ -31,7 +32,7 @@ func (b *testbed) hog(t *testing.T, h *Handler) (ids int) {
 		case err != nil:
 			t.Fatal(err)
 		}
-		ids += got
+		ids += run.N
 	}
 }
 
@@ -63,15 +64,15 @@ func TestBulkLeavesRoomForSingleIDs(t *testing.T) {
 			perTick := int(c.layout.MaxSequence() + 1)
 			quarter, ticks := perTick/4*c.lanes, 20
 			bulk, single := 0, 0
-			b.hog(t, b.Handler(0))
+			b.hog(t, b.Source(0))
 			for range ticks {
 				for ms := range c.layout.Unit {
 					b.now++
 					for lane := range c.lanes {
-						bulk += b.hog(t, b.Handler(lane))
+						bulk += b.hog(t, b.Source(lane))
 					}
 					for range quarter*int(ms+1)/int(c.layout.Unit)*9/10 - quarter*int(ms)/int(c.layout.Unit)*9/10 {
-						b.mint(t, b.Handler(single%c.lanes), 1)
+						b.mint(t, b.Source(single%c.lanes), 1)
 						single++
 					}
 				}
@@ -94,7 +95,7 @@ func TestBulkLeavesRoomForSingleIDs(t *testing.T) {
 func TestBulkDoesNotUseUpAWindowThatIsNotExtended(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	g := b.publish(t, 0, 7, start-1000, start+1500)
-	h := b.Handler(0)
+	h := b.Source(0)
 	for b.now < start+1500 { // in its last tick everybody takes what is there
 		got := b.hog(t, h)
 		for range 100 {
@@ -120,7 +121,7 @@ func TestBulkDoesNotUseUpAWindowThatIsNotExtended(t *testing.T) {
 func TestBulkRunsAheadInAWindowThatIsExtendedInTime(t *testing.T) {
 	b := newTestbed(1, time.Minute, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, start+60_500)
-	if got, want := b.hog(t, b.Handler(0)), 60_000*perTick; got < want {
+	if got, want := b.hog(t, b.Source(0)), 60_000*perTick; got < want {
 		t.Errorf("%d ids of %d", got, want)
 	}
 }
@@ -133,7 +134,7 @@ func TestBulkIsServedAsSoonAsSingleIDs(t *testing.T) {
 		for b.Ready(b.now) != nil || b.Generator(0).Next() > b.now+1000 {
 			b.now++
 		}
-		if _, _, _, err := b.Handler(0).Mint(b.now, 0, 100, true); err != nil {
+		if _, err := b.Source(0).Mint(b.now, 100, true); err != nil {
 			t.Errorf("ticks of %d ms: %v", unit, err)
 		}
 	}
@@ -143,7 +144,7 @@ func TestBulkIsServedAsSoonAsSingleIDs(t *testing.T) {
 func TestALoopSleepsInVainOnceATurn(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, math.MaxInt64)
-	h, greedy := b.Handler(0), &Handler{is: b.Issuer}
+	h, greedy := b.Source(0), &source{is: b.Issuer}
 	b.c.Sleep = func(d time.Duration) {
 		b.slept += d
 		b.now += d.Milliseconds()
@@ -152,14 +153,14 @@ func TestALoopSleepsInVainOnceATurn(t *testing.T) {
 	b.hog(t, greedy)
 	turn := b.now
 	for range 100 {
-		if _, _, _, err := h.Mint(turn, 0, 100, true); err == nil {
+		if _, err := h.Mint(turn, 100, true); err == nil {
 			t.Fatal("others took everything, and yet there were ids")
 		}
 	}
 	if b.slept == 0 || b.slept > MaxWait {
 		t.Errorf("slept %v", b.slept)
 	}
-	if _, _, _, err := h.Mint(b.now, 0, 100, true); err == nil || b.slept != 2*MaxWait {
+	if _, err := h.Mint(b.now, 100, true); err == nil || b.slept != 2*MaxWait {
 		t.Errorf("slept %v in two turns: %v", b.slept, err)
 	}
 }
@@ -181,9 +182,9 @@ func TestBulkSleepsForItsNextTick(t *testing.T) {
 		b := newTestbed(1, time.Second, ticksOf(c.unit))
 		b.publish(t, 0, 7, start-1000, c.hi)
 		b.now += c.at
-		h := b.Handler(0)
-		b.hog(t, &Handler{is: b.Issuer})
-		_, _, _, err := h.Mint(b.now, 0, 100, true)
+		h := b.Source(0)
+		b.hog(t, &source{is: b.Issuer})
+		_, err := h.Mint(b.now, 100, true)
 		if (err == nil) != c.served || b.slept != c.want {
 			t.Errorf("ticks of %d ms, at %d: slept %v, %v", c.unit, c.at, b.slept, err)
 		}
@@ -205,7 +206,7 @@ func TestAThreadThatWasStoppedIsNotRefused(t *testing.T) {
 			}
 			return start
 		}
-		if _, _, _, err := b.Handler(0).Mint(start, 0, 2, bulk); err != nil || b.slept != 0 {
+		if _, err := b.Source(0).Mint(start, 2, bulk); err != nil || b.slept != 0 {
 			t.Errorf("bulk %v: %v after %v", bulk, err, b.slept)
 		}
 	}
@@ -216,7 +217,7 @@ func TestNobodyWaitsForWhatNeverComes(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	g := b.publish(t, 0, 7, start-1000, start+1000)
 	for range 1000 {
-		b.mint(t, b.Handler(0), perTick)
+		b.mint(t, b.Source(0), perTick)
 	}
 	b.now-- // the last tick of the window is out of reach for a millisecond
 	sleep := b.c.Sleep
@@ -226,7 +227,7 @@ func TestNobodyWaitsForWhatNeverComes(t *testing.T) {
 		}
 		g.Take(b.now, start+1000, perTick) // another loop is first
 	}
-	if _, _, _, err := b.Handler(0).Mint(b.now, 0, 1, false); err == nil || err.Error() != "id rate exceeded" {
+	if _, err := b.Source(0).Mint(b.now, 1, false); err == nil || err.Error() != "id rate exceeded" {
 		t.Error(err)
 	}
 }

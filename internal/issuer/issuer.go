@@ -1,4 +1,5 @@
-// Package issuer decides which generator answers a request, and what is said when none may.
+// Package issuer decides which generator answers a request, and what is said when none may. A Catalog knows which kind of id a key
+// asks for; an Issuer is one of those kinds, the lanes.
 //
 // The guarantee: Mint returns ids that a Snowflake issued, or an error and nothing. It waits at most MaxWait. What is not promised:
 // an order between the ids of different lanes, other than that none lies further ahead of the clock than the run-ahead.
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 const never = time.Duration(math.MaxInt64)
@@ -63,12 +65,9 @@ type Config struct {
 	// Word says where the generator of a worker id's window that begins at lo keeps its position; see generator.Options. nil, or an answer
 	// of nil, is memory of its own.
 	Word func(worker uint64, lo int64) *atomic.Uint64
-
-	// Stats is what Handlers say when they are asked for statistics; see protocol.Handler.
-	Stats func(group []byte, emit func(name, value string)) bool
 }
 
-// An Issuer holds the lanes. All of its methods may be called while handlers mint; Publish, Extend and Seal from one goroutine at a time.
+// An Issuer holds the lanes. It is a Kind. All of its methods may be called while its sources mint; Publish, Extend and Seal from one goroutine at a time.
 // Lanes are counted from 0; a number that is too large panics.
 type Issuer struct {
 	c        Config
@@ -166,73 +165,62 @@ func (is *Issuer) Ready(now int64) error {
 	return nil
 }
 
-// A Handler mints for one event loop, whose home lane it knows. It is what the protocols call; safe for any number of goroutines.
-type Handler struct {
+// A source is the lanes as one event loop uses them, which has a home among them.
+type source struct {
 	is    *Issuer
 	home  int
 	tired [2]atomic.Int64 // the turn in which a Mint last slept in vain, Unix ms: of single ids, of bulk
 }
 
-// Handler makes the handler of a loop.
-func (is *Issuer) Handler(loop int) *Handler { return &Handler{is: is, home: loop % len(is.lanes)} }
+// Source implements Kind.
+func (is *Issuer) Source(loop int) id.Source { return &source{is: is, home: loop % len(is.lanes)} }
 
-// Source tells which generator answers a key. There is one kind of id, so all keys are alike.
-func (h *Handler) Source(key []byte) int { return 0 }
-
-// Stats emits a group of statistics, see protocol.Handler.
-func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
-	return h.is.c.Stats(group, emit)
-}
-
-// Mint issues between 1 and n ids: first, first+stride, ..., got of them. now is the moment at which the loop's turn began, Unix ms. What
-// is bulk is refused first. The error is a *Refusal.
-func (h *Handler) Mint(now int64, _, n int, bulk bool) (first, stride uint64, got int, err error) {
-	run, ok := h.take(now, n, bulk)
+// Mint implements id.Source. What is bulk is refused first. The error is a *Refusal.
+func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
+	run, ok := s.take(now, n, bulk)
 	if !ok {
-		if run, err = h.insist(now, n, bulk); err != nil {
-			return 0, 0, 0, err
-		}
+		return s.insist(now, n, bulk)
 	}
-	return run.First, run.Stride, run.N, nil
+	return run, nil
 }
 
 // insist tries with the present, since the turn may have begun a while ago, and sleeps for the next tick if that is near. A sleep stops
 // the whole loop: after one in vain, nothing else of its kind sleeps in this turn.
-func (h *Handler) insist(turn int64, n int, bulk bool) (generator.Run, error) {
-	tired := &h.tired[0]
+func (s *source) insist(turn int64, n int, bulk bool) (id.Run, error) {
+	tired := &s.tired[0]
 	if bulk {
-		tired = &h.tired[1]
+		tired = &s.tired[1]
 	}
 	for waited := time.Duration(0); ; {
-		now := h.is.c.Now()
-		if run, ok := h.take(now, n, bulk); ok {
+		now := s.is.c.Now()
+		if run, ok := s.take(now, n, bulk); ok {
 			return run, nil
 		}
-		refusal, wait := h.is.why(now, h.home, bulk)
-		if h.is.c.Now() > now { // this thread was stopped since, and others went on with a later clock
+		refusal, wait := s.is.why(now, s.home, bulk)
+		if s.is.c.Now() > now { // this thread was stopped since, and others went on with a later clock
 			continue
 		}
 		if wait > MaxWait-waited || tired.Load() == turn {
 			if waited > 0 {
 				tired.Store(turn)
 			}
-			h.is.refused[refusal.Reason].Add(1)
-			return generator.Run{}, refusal
+			s.is.refused[refusal.Reason].Add(1)
+			return id.Run{}, refusal
 		}
 		waited += wait
-		h.is.c.Sleep(wait)
+		s.is.c.Sleep(wait)
 	}
 }
 
 // take tries the home lane at the present, then the other lanes at the present, then each of them ahead of the clock.
-func (h *Handler) take(now int64, n int, bulk bool) (run generator.Run, ok bool) {
-	lanes := h.is.lanes
-	for _, limit := range [2]int64{now, now + h.is.runAhead} {
-		for i, k := 0, h.home; i < len(lanes); i++ {
+func (s *source) take(now int64, n int, bulk bool) (run id.Run, ok bool) {
+	lanes := s.is.lanes
+	for _, limit := range [2]int64{now, now + s.is.runAhead} {
+		for i, k := 0, s.home; i < len(lanes); i++ {
 			if g := lanes[k].generator.Load(); g != nil {
 				var err error
 				if bulk {
-					run, err = h.is.takeBulk(g, now, limit, n)
+					run, err = s.is.takeBulk(g, now, limit, n)
 				} else {
 					run, err = g.Take(now, limit, n)
 				}
@@ -245,13 +233,13 @@ func (h *Handler) take(now int64, n int, bulk bool) (run generator.Run, ok bool)
 			}
 		}
 	}
-	return generator.Run{}, false
+	return id.Run{}, false
 }
 
 // takeBulk takes from a lane so that single ids find some too. Of the last tick that it may use it leaves a quarter: when the clock goes
 // on, the next tick is the last one, and single ids have a quarter of that. What is left behind is not lost, unless the run-ahead is shorter
 // than a tick. And bulk does not run ahead into the end of a window: where an extension is late, single ids have that.
-func (is *Issuer) takeBulk(g *generator.Snowflake, now, limit int64, n int) (generator.Run, error) {
+func (is *Issuer) takeBulk(g *generator.Snowflake, now, limit int64, n int) (id.Run, error) {
 	return g.TakeLeaving(now, min(limit, is.bulkLimit(g, now)), n, is.leave)
 }
 

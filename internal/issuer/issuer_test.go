@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 )
 
 // A testbed is an issuer on a clock that only sleeping and the test move.
@@ -37,13 +38,13 @@ func (b *testbed) publish(t *testing.T, lane int, worker uint64, lo, hi int64) *
 	return b.Generator(lane)
 }
 
-func (b *testbed) mint(t *testing.T, h *Handler, n int) (first uint64, got int) {
+func (b *testbed) mint(t *testing.T, h id.Source, n int) (first uint64, got int) {
 	t.Helper()
-	first, _, got, err := h.Mint(b.now, 0, n, false)
+	run, err := h.Mint(b.now, n, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return first, got
+	return run.First, run.N
 }
 
 const perTick = 4096
@@ -51,7 +52,7 @@ const perTick = 4096
 func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
 	b := newTestbed(1, 10*time.Millisecond, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, math.MaxInt64)
-	h := b.Handler(0)
+	h := b.Source(0)
 	for range 11 { // the present tick and the ten that it may run ahead
 		if _, got := b.mint(t, h, perTick); got != perTick {
 			t.Fatalf("got %d ids", got)
@@ -79,7 +80,7 @@ func TestTheClockIsReadAgainBeforeRefusing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.now += 2
-	if _, _, _, err := b.Handler(0).Mint(turn, 0, 1, false); err != nil {
+	if _, err := b.Source(0).Mint(turn, 1, false); err != nil {
 		t.Fatal(err)
 	}
 	if b.slept != 0 {
@@ -92,7 +93,7 @@ func TestOrderOfChoice(t *testing.T) {
 	for lane := range 3 {
 		b.publish(t, lane, uint64(lane+1), start-1000, math.MaxInt64)
 	}
-	h := b.Handler(1)
+	h := b.Source(1)
 	var workers []uint64
 	for range 5 {
 		first, _ := b.mint(t, h, perTick)
@@ -111,7 +112,7 @@ func TestThePositionOutlivesAReplacedGenerator(t *testing.T) {
 	b := newTestbed(2, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, start+60000)
 	for range 300 {
-		b.mint(t, b.Handler(0), perTick)
+		b.mint(t, b.Source(0), perTick)
 	}
 	last := b.Position()
 	if last < start+200 || last > start+1000 {
@@ -170,7 +171,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newTestbed(1, time.Second, c.layout)
 			c.set(t, b)
-			_, _, _, err := b.Handler(0).Mint(b.now, 0, 1, false)
+			_, err := b.Source(0).Mint(b.now, 1, false)
 			if r, ok := err.(*Refusal); !ok || *r != c.want {
 				t.Fatalf("%v, want %q", err, c.want.Text)
 			}
@@ -194,7 +195,7 @@ func TestReadyWhileOneLaneIssues(t *testing.T) {
 	if err := b.Ready(b.now); err != nil {
 		t.Fatal(err)
 	}
-	first, _ := b.mint(t, b.Handler(0), 1)
+	first, _ := b.mint(t, b.Source(0), 1)
 	if w := generator.Katsubushi().Decompose(first).Worker; w != 2 {
 		t.Fatalf("worker %d", w)
 	}
@@ -209,16 +210,16 @@ func TestManyHandlersNeverShareAnID(t *testing.T) {
 	var wg sync.WaitGroup
 	for loop := range 4 {
 		wg.Go(func() {
-			h := b.Handler(loop)
+			h := b.Source(loop)
 			var ids []uint64
 			for i := range 2000 {
-				first, stride, got, err := h.Mint(start, 0, 1+i%7, i%7 > 0)
+				run, err := h.Mint(start, 1+i%7, i%7 > 0)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				for k := range got {
-					ids = append(ids, first+uint64(k)*stride)
+				for k := range run.N {
+					ids = append(ids, run.First+uint64(k)*run.Stride)
 				}
 			}
 			mu.Lock()
@@ -237,7 +238,7 @@ func TestManyHandlersNeverShareAnID(t *testing.T) {
 func TestMintAllocatesNothing(t *testing.T) {
 	b := newTestbed(2, time.Hour, generator.Katsubushi())
 	b.publish(t, 0, 1, start-1000, math.MaxInt64)
-	h := b.Handler(1)
+	h := b.Source(1)
 	if n := testing.AllocsPerRun(1000, func() { b.mint(t, h, 3) }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
@@ -262,11 +263,11 @@ func TestALaneIsExtendedAndSealed(t *testing.T) {
 	if err := b.Extend(0, start, start+9); err != nil {
 		t.Fatal(err)
 	}
-	b.mint(t, b.Handler(0), 1)
+	b.mint(t, b.Source(0), 1)
 	if last := b.Seal(0); last != start || b.Position() != start {
 		t.Errorf("sealed at %d, position %d, want %d", last, b.Position(), start)
 	}
-	if _, _, _, err := b.Handler(0).Mint(b.now, 0, 1, false); err == nil {
+	if _, err := b.Source(0).Mint(b.now, 1, false); err == nil {
 		t.Error("an id after Seal")
 	}
 }
@@ -279,10 +280,10 @@ func BenchmarkMint(b *testing.B) {
 			if err := bed.Publish(0, 1, start-1000, math.MaxInt64); err != nil {
 				b.Fatal(err)
 			}
-			h := bed.Handler(0)
+			h := bed.Source(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, _, err := h.Mint(start, 0, n, n > 1); err != nil {
+				if _, err := h.Mint(start, n, n > 1); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -22,15 +22,16 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"protocol", nil, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
-	{"generator", nil, "a library of its own: arithmetic on one word, no clock, no lease"},
+	{"id", nil, "a leaf: generators make ids, grammars write them, and both need to know what one is"},
+	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
+	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"workerid", nil, "the lease machine decides; generators are published through a callback"},
 	{"workerid/redis", []string{"internal/secretfile", "internal/problem", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
 	{"workerid/*", []string{"workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
-	{"internal/issuer", []string{"generator"}, "it chooses among generators and knows no grammars, sockets or leases"},
+	{"internal/issuer", []string{"generator", "id"}, "it chooses among generators and knows no grammars, sockets or leases"},
 	{"internal/server", []string{"internal/secretfile", "internal/problem"}, "it moves bytes and knows no grammar"},
-	{"internal/httpapi", nil, "it is handed functions, not the daemon"},
+	{"internal/httpapi", []string{"id"}, "it is handed functions, not the daemon"},
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
 	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
@@ -56,7 +57,7 @@ var rules = []rule{
 	{"test/imports", nil, "this test"},
 	{"test/portable", nil, "a tool of the Makefile: it reads the sources"},
 	{"test/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
-	{"test/sim", []string{"generator", "internal/issuer", "test/*", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
+	{"test/sim", []string{"generator", "id", "internal/issuer", "test/*", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
 	{"test/clients", []string{"test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -29,7 +30,7 @@ type daemon struct {
 	machine *workerid.Machine
 	client  client
 	issuer  *issuer.Issuer
-	home    *issuer.Handler
+	home    id.Source
 	served  bool // has issued an id in this life
 	tick    int  // number of the tick that is due; older ones are void
 	calls   int
@@ -90,7 +91,7 @@ func (d *daemon) begin() {
 		Lanes: d.w.Lanes, RunAhead: runAhead * time.Millisecond, Layout: d.w.layout,
 		Now: d.clock, Sleep: func(time.Duration) {},
 	})
-	d.home = d.issuer.Handler(d.w.rand.IntN(d.w.Lanes))
+	d.home = d.issuer.Source(d.w.rand.IntN(d.w.Lanes))
 }
 
 // kill ends the process without a word.
@@ -225,7 +226,7 @@ func (d *daemon) serve() {
 	}
 	for range calls {
 		w.Requests++
-		first, stride, got, err := d.home.Mint(now, 0, n, n > 1)
+		run, err := d.home.Mint(now, n, n > 1)
 		if err != nil {
 			if d.served && !isRate(err) { // being asked for more than there is is nobody's fault
 				w.Refused++
@@ -233,8 +234,8 @@ func (d *daemon) serve() {
 			return
 		}
 		d.served = true
-		if !d.isUncounted(first) {
-			w.IDs.AddRun(first, stride, got)
+		if !d.isUncounted(run.First) {
+			w.IDs.AddRun(run.First, run.Stride, run.N)
 		}
 	}
 }
