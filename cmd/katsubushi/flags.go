@@ -87,7 +87,7 @@ func settings() []setting {
 		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
 			help: "more connections are told so and closed; default the limit of open files − 64, and less with -http-port"},
 		{name: "max-buffer-memory", def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory", set: size(func(o *options) *int64 { return &o.MaxBufferMemory }),
-			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above it the one that holds most is closed; default a quarter of the control group's memory limit, or 256MiB; 0 = no limit"},
+			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above it the one that holds most is closed; default an eighth of the control group's memory limit, or 256MiB; 0 = no limit"},
 		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
 			help: "close connections that are silent this long; 0 = never"},
 		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration { return &o.ShutdownDelay }),

@@ -6,10 +6,10 @@ const (
 	maxBufferMemory = 1 << 40
 
 	bufferMemory      = 256 << 20 // where nothing limits the memory of this process
-	bufferMemoryShare = 4         // the part of the control group's limit that is for buffers: Go's heap may grow to twice of what is in use
+	bufferMemoryShare = 8         // the part of the control group's limit that is for buffers; see docs/OPERATING.md on what else there is
 )
 
-// DefaultBufferMemory is a quarter of what this process's control group allows it, in whole MiB, or 256 MiB where there is no limit.
+// DefaultBufferMemory is an eighth of what this process's control group allows it, in whole MiB, or 256 MiB where there is no limit.
 func DefaultBufferMemory() int64 { return bufferMemoryOf(memoryLimit("/")) }
 
 func bufferMemoryOf(limit int64) int64 {

@@ -40,7 +40,7 @@ func TestMemoryLimit(t *testing.T) {
 			t.Errorf("%s: limit %d, want %d", test.name, got, test.limit)
 		}
 	}
-	for limit, want := range map[int64]int64{0: 256 << 20, 256 << 20: 64 << 20, 255<<20 + 1: 63 << 20, 1 << 20: MinBufferMemory, 1 << 59: maxBufferMemory} {
+	for limit, want := range map[int64]int64{0: 256 << 20, 256 << 20: 32 << 20, 255<<20 + 1: 31 << 20, 1 << 20: MinBufferMemory, 1 << 59: maxBufferMemory} {
 		if got := bufferMemoryOf(limit); got != want {
 			t.Errorf("of %d bytes %d are for buffers, want %d", limit, got, want)
 		}

@@ -21,7 +21,7 @@ import (
 //
 // What is held exceeds the limit by no more than shareStep for each loop, what one read or reply adds, and what is added while another
 // loop finishes its turn. Not counted: what every connection has, open or idle; the buffers that a loop shares among its connections, a
-// few MB each; and memory that was given up but not collected yet, by which Go's heap grows to twice of what is in use.
+// few MB each; and memory that was given up but not collected yet, by which Go's heap grows to more than twice of what is in use.
 type Budget struct {
 	limit  int64
 	held   atomic.Int64

@@ -25,7 +25,7 @@ const (
 type Net struct {
 	Config
 	handshake       time.Duration
-	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *[]byte for replies
+	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *output
 }
 
 // NewNet makes the portable engine.
@@ -144,8 +144,7 @@ func (g *netGroup) start(nc net.Conn, p *Port, loop int) {
 	if p.Peers {
 		c.session.(PeerSession).Peer(addressOfPeer(nc.RemoteAddr()))
 	}
-	c.holding.conn = c
-	c.prepareWrite()
+	c.raw = rawOf(nc)
 	c.buf = c.small[:]
 	c.last.Store(g.sweep.Load())
 	g.mu.Lock()
@@ -158,10 +157,12 @@ func (g *netGroup) finished(c *netConn) {
 	g.mu.Lock()
 	delete(g.conns, c)
 	g.mu.Unlock()
-	g.sharing.Lock()
-	g.share.set(&c.holding, 0)
-	g.share.flush()
-	g.sharing.Unlock()
+	if c.holding != nil {
+		g.sharing.Lock()
+		g.share.set(c.holding, 0)
+		g.share.flush()
+		g.sharing.Unlock()
+	}
 	c.Close()
 	g.Counters.Current.Add(-1)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"sync"
 	"syscall"
 	"time"
 )
@@ -34,7 +35,10 @@ func (c *netConn) account(output int) bool {
 	g.sharing.Lock()
 	c.blocked = output > 0
 	if !c.doomed.Load() {
-		g.share.set(&c.holding, int64(size))
+		if c.holding == nil {
+			c.holding = &holding{conn: c}
+		}
+		g.share.set(c.holding, int64(size))
 		g.share.flush()
 	}
 	over := g.share.over()
@@ -67,37 +71,46 @@ func (c *netConn) spared() bool {
 	return false
 }
 
-// A netOutput is the means to learn that a write waits, which package net does not tell.
-type netOutput struct {
-	raw     syscall.RawConn           // nil: there is no means
-	attempt func(socket uintptr) bool // tryWrite
-	rest    []byte                    // what it is to write
-	held    int                       // bytes of the buffer that it lies in
+// An output is a buffer for replies, with the means to learn that a write of it waits, which package net does not tell.
+type output struct {
+	buf     []byte
+	attempt func(socket uintptr) bool // try, for c.raw
+	c       *netConn                  // whose write is under way
+	rest    []byte                    // what it has yet to write
 	err     error
 }
 
-// freeOutput is the size of a buffer with output that is not worth to be counted when it is unclear whether the write waits.
+// freeOutput is the size of an output at first. One that has not grown is not counted where it is unclear whether a write of it waits.
 const freeOutput = 4 << 10
 
-// write is Write. While it waits, the buffer of held bytes that out lies in is counted.
-func (c *netConn) write(out []byte, held int) (n int, err error) {
+func borrowOutput(pool *sync.Pool) *output {
+	if o, ok := pool.Get().(*output); ok {
+		return o
+	}
+	o := &output{buf: make([]byte, 0, freeOutput)}
+	o.attempt = o.try
+	return o
+}
+
+// write writes piece, which lies in o.buf, to c. While that waits, c holds all of o.buf.
+func (o *output) write(c *netConn, piece []byte) (n int, err error) {
 	switch {
 	case c.raw != nil:
-		c.rest, c.held, c.err = out, held, nil
-		if err = c.raw.Write(c.attempt); err == nil {
-			err = c.err
+		o.c, o.rest, o.err = c, piece, nil
+		if err = c.raw.Write(o.attempt); err == nil {
+			err = o.err
 		}
-		n, c.rest = len(out)-len(c.rest), nil
+		n, o.c, o.rest = len(piece)-len(o.rest), nil, nil
 		if c.blocked { // which is set by this goroutine only
 			c.account(0)
 		}
 		return n, err
-	case held <= freeOutput:
-		return c.Write(out)
-	case !c.account(held):
+	case cap(o.buf) <= freeOutput:
+		return c.Write(piece)
+	case !c.account(cap(o.buf)):
 		return 0, syscall.ENOMEM
 	}
-	n, err = c.Write(out)
+	n, err = c.Write(piece)
 	c.account(0)
 	return n, err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -28,12 +29,12 @@ type netConn struct {
 	port    *Port
 	session Session
 	last    atomic.Uint32 // sweep at which it was last active
+	doomed  atomic.Bool   // the budget is used up, and this holds most; set under group.sharing
 	final   bool          // draining: this is the last that is read
+	blocked bool          // there is output that the socket does not take; guarded by group.sharing
 
-	netOutput
-	holding             // in the budget; guarded by group.sharing, as is the next
-	blocked bool        // part of it is output that the socket does not take
-	doomed  atomic.Bool // the budget is used up, and this holds most; set under group.sharing
+	holding *holding        // in the budget; what it points to is guarded by group.sharing; nil before the first
+	raw     syscall.RawConn // see output; nil: there is none
 
 	buf   []byte  // input
 	len   int     // of which buf[:len] is unconsumed
@@ -111,18 +112,18 @@ func (c *netConn) receive() int {
 // answer feeds what was read to the session and sends the replies. err is the session's; ok = false means that the client is gone.
 func (c *netConn) answer() (ok bool, err error) {
 	now := c.group.Now()
-	out := borrow(&c.group.outputs, 4<<10)
+	out := borrowOutput(&c.group.outputs)
 	defer func() {
-		if cap(*out) <= keepOutput {
+		if cap(out.buf) <= keepOutput {
 			c.group.outputs.Put(out)
 		}
 	}()
 	used, full := 0, true
 	for full && err == nil {
 		var n int
-		n, *out, full, err = converse(c.session, now, c.buf[used:c.len], (*out)[:0])
+		n, out.buf, full, err = converse(c.session, now, c.buf[used:c.len], out.buf[:0])
 		used += n
-		if len(*out) > 0 && !c.send(*out) {
+		if len(out.buf) > 0 && !c.send(out) {
 			return false, err
 		}
 	}
@@ -130,17 +131,16 @@ func (c *netConn) answer() (ok bool, err error) {
 	return true, err
 }
 
-// send writes all of out. It ends early when the client is gone, or has not taken a byte for the idle time-out. An encrypted connection does
+// send writes all of out.buf. It ends early when the client is gone, or has not taken a byte for the idle time-out. An encrypted connection does
 // not survive a write that times out, so there it is a record that the client must have taken.
-func (c *netConn) send(out []byte) bool {
+func (c *netConn) send(out *output) bool {
 	_, encrypted := c.Conn.(handshaker)
-	held := cap(out)
-	for len(out) > 0 {
-		piece := out
+	for rest := out.buf; len(rest) > 0; {
+		piece := rest
 		if encrypted {
-			piece = out[:min(len(out), recordSize)]
+			piece = rest[:min(len(rest), recordSize)]
 		}
-		n, err := c.write(piece, held)
+		n, err := out.write(c, piece)
 		c.group.Counters.BytesWritten.Add(uint64(n))
 		if n > 0 {
 			c.touch()
@@ -158,7 +158,7 @@ func (c *netConn) send(out []byte) bool {
 		default: // slow, but moving
 			c.SetWriteDeadline(time.Time{})
 		}
-		out = out[n:]
+		rest = rest[n:]
 	}
 	return true
 }

@@ -2,32 +2,36 @@
 
 package server
 
-import "syscall"
+import (
+	"net"
+	"syscall"
+)
 
-// prepareWrite sets c.raw.
-func (c *netConn) prepareWrite() {
-	if s, ok := c.Conn.(syscall.Conn); ok {
+// rawOf is the socket of a connection that is not encrypted.
+func rawOf(c net.Conn) syscall.RawConn {
+	if s, ok := c.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
-			c.raw, c.attempt = raw, c.tryWrite
+			return raw
 		}
 	}
+	return nil
 }
 
-// tryWrite writes what the socket takes. False: there is more.
-func (c *netConn) tryWrite(socket uintptr) bool {
-	for len(c.rest) > 0 {
-		n, err := syscall.Write(int(socket), c.rest)
+// try writes what the socket takes. False: there is more, and the write is to wait.
+func (o *output) try(socket uintptr) bool {
+	for len(o.rest) > 0 {
+		n, err := syscall.Write(int(socket), o.rest)
 		switch {
 		case n > 0:
-			c.rest = c.rest[n:]
+			o.rest = o.rest[n:]
 		case err == syscall.EAGAIN:
-			if c.account(c.held) {
+			if o.c.account(cap(o.buf)) {
 				return false
 			}
-			c.err = syscall.ENOMEM
+			o.err = syscall.ENOMEM
 			return true
 		case err != syscall.EINTR:
-			c.err = err
+			o.err = err
 			return true
 		}
 	}
