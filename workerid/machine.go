@@ -55,7 +55,7 @@ type Machine struct {
 
 type lane struct {
 	state    State
-	problem  problem       // why it is not as well as could be: the last error, zero when there is none
+	problem  failure       // why it is not as well as could be: the last error, zero when there is none
 	reported reasons       // what Changed gave as a reason since it is in this state, or since all was well in it
 	since    time.Duration // Mono since when it is in this state
 
@@ -179,7 +179,7 @@ func (m *Machine) askForMore(now Moment) {
 	}
 	if m.c.CheckTime != nil {
 		if err := m.c.CheckTime(now.ID); err != nil {
-			m.refused(now, next, problem{"time", err.Error()})
+			m.refused(now, next, failure{"time", err.Error()})
 			return
 		}
 	}
@@ -191,7 +191,7 @@ func (m *Machine) askForMore(now Moment) {
 func (m *Machine) beat(now Moment) {
 	if m.extending != nil {
 		for _, i := range m.extending {
-			m.lanes[i].fail(problem{noAnswer, fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
+			m.lanes[i].fail(failure{noAnswer, fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
 		}
 		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
 		return
@@ -209,25 +209,25 @@ func (m *Machine) beat(now Moment) {
 	m.do(Extend{held})
 }
 
-func (l *lane) fail(p problem) { l.failing, l.problem = true, p }
+func (l *lane) fail(p failure) { l.failing, l.problem = true, p }
 
-// A problem is what keeps a lane from being better. Its text may tell a time, a port or an attempt; its kind stays the same, and is what
+// A failure is what keeps a lane from being better. Its text may tell a time, a port or an attempt; its kind stays the same, and is what
 // decides whether there is something new to report.
-type problem struct{ kind, text string }
+type failure struct{ kind, text string }
 
 const noAnswer = "no answer"
 
-func problemOf(err error) problem {
+func problemOf(err error) failure {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	for _, kind := range []error{ErrLost, ErrShared, ErrNoneYet, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
 		if errors.Is(err, kind) {
-			return problem{kind.Error(), text}
+			return failure{kind.Error(), text}
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return problem{noAnswer, text}
+		return failure{noAnswer, text}
 	}
-	return problem{strings.Map(func(r rune) rune {
+	return failure{strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '.' {
 			return -1
 		}
@@ -257,7 +257,7 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 		return
 	}
 	l.grant, l.held, l.confirmed, l.published = e.Grant, true, !unconfirmed, false
-	l.failing, l.problem, l.tries = false, problem{}, 0
+	l.failing, l.problem, l.tries = false, failure{}, 0
 	l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
 	if m.nextBeat <= now.Mono { // nothing was held
 		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
@@ -278,7 +278,7 @@ func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
 }
 
 // refused notes that a lane got no worker id, and when to ask again.
-func (m *Machine) refused(now Moment, i int, why problem) {
+func (m *Machine) refused(now Moment, i int, why failure) {
 	l := &m.lanes[i]
 	l.problem = why
 	l.retryAt = now.Mono + m.spread(min(backoffFirst<<min(l.tries, 10), backoffLast), 0.5)
@@ -326,7 +326,7 @@ func (m *Machine) extendedLane(i int, r Result) {
 	case r.Grant.Lo > l.grant.Hi+1: // not contiguous: another generator
 		l.grant, l.published, l.confirmed = r.Grant, false, true
 		l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
-		l.failing, l.problem = false, problem{}
+		l.failing, l.problem = false, failure{}
 	default:
 		lo, hi := l.grant.Hi+1, max(l.grant.Hi, r.Grant.Hi)
 		if l.published && hi >= lo && !m.stopping {
@@ -334,7 +334,7 @@ func (m *Machine) extendedLane(i int, r Result) {
 			m.do(Lengthen{i, lo, hi})
 		}
 		l.grant.Hi, l.confirmed = hi, true
-		l.failing, l.problem = false, problem{}
+		l.failing, l.problem = false, failure{}
 	}
 }
 
@@ -353,7 +353,7 @@ func (m *Machine) stop() {
 	}
 	m.stopping = true
 	for i := range m.lanes {
-		m.lanes[i].problem = problem{} // whatever it was, it is over
+		m.lanes[i].problem = failure{} // whatever it was, it is over
 		m.seal(i)
 	}
 }
@@ -375,7 +375,7 @@ func (m *Machine) giveBack() {
 			if l.published {
 				last = l.last
 			}
-			l.releasing, l.problem = true, problem{}
+			l.releasing, l.problem = true, failure{}
 			m.do(Release{i, l.grant, last})
 		}
 		done = done && !l.held && !l.sealing

@@ -93,8 +93,8 @@ func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
 
 func TestAFlagBeatsTheEnvironmentOfItsOtherName(t *testing.T) {
 	p, _, err := parse(runSettings(&leaserun.Config{}), []string{"-redis", "redis://flag/0"}, environment("KATSUBUSHI_SERVER", "redis://variable/0"), nil)
-	if err != nil || p.Redis.URL != "redis://flag/0" || p.names["Redis.URL"] != "-redis" {
-		t.Errorf("%v %s of %s", err, p.Redis.URL, p.names["Redis.URL"])
+	if err != nil || p.Store.URL != "redis://flag/0" || p.names["Store.URL"] != "-redis" {
+		t.Errorf("%v %s of %s", err, p.Store.URL, p.names["Store.URL"])
 	}
 }
 

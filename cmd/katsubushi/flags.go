@@ -114,7 +114,7 @@ func settings() []setting {
 		{name: "grpc-port", bare: true, def: "0", set: notYet("gRPC", "0"),
 			help: "not in this release"},
 	}
-	return slices.Concat(list, redisSettings(), layoutSettings())
+	return slices.Concat(list, redisSettings()[:1], storeSettings(), redisSettings()[1:], layoutSettings())
 }
 
 // parsed is a command line: the options, what is left after the flags, and what was wrong.
@@ -217,7 +217,7 @@ func (p *parsed) combine() {
 	if p.given["max-connections"] == "" && p.HTTPPort != 0 {
 		p.MaxConnections = max(p.MaxConnections-daemon.HTTPConnections(p.MaxConnections), 16) // those are beside them
 	}
-	p.combineRedis()
+	p.combineStore()
 	if err := p.applyDatacenter(); err != nil {
 		p.problems = append(p.problems, fmt.Errorf("%s: %w", p.given["datacenter-id"], err))
 	}

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons' flags]
@@ -42,34 +43,29 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	args = numberLast(args)
 	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
-		fs.StringVar(&how, "how", string(redis.Wait), "")
+		fs.StringVar(&how, "how", string(workerid.InitWait), "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, leaseUsage)
 		return exitOK
 	}
 	p.warn(stderr)
-	if p.Redis.URL == "" {
-		p.problems = append(p.problems, errors.New("-redis: none given"))
-	}
-	config := p.Redis
+	config := p.Store
 	config.Layout, config.Log = p.Layout.Fingerprint(), logger(stderr, p.options)
-	if p.Redis.URL != "" {
-		p.report("Redis.", config.Validate(), config.ReadSecrets())
-	}
+	p.leaseProblems(config)
 	carryOut, err := p.leaseVerb(verb, how)
 	if err := errors.Join(append(p.problems, err)...); err != nil {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
 		return exitUsage
 	}
-	config.Now = clock.New().Now // init -how new takes a while: a wall clock that is wrong for less than that disagrees with Redis's
-	pool, err := redis.OpenPool(config)
+	config.Now = clock.New().Now // init -how new takes a while: a wall clock that is wrong for less than that disagrees with the store's
+	pool, err := stores.OpenAdmin(config)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
 	defer pool.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), leaseTimeout+3*redis.Heartbeat(config.Lease))
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTimeout+3*workerid.HeartbeatOf(config.Lease))
 	defer cancel()
 	result, err := carryOut(ctx, pool)
 	if err != nil {
@@ -102,48 +98,58 @@ func numberLast(args []string) []string {
 }
 
 // leaseVerb checks the words of the command and returns what is to be done.
-func (p *parsed) leaseVerb(verb, how string) (func(context.Context, *redis.Pool) (any, error), error) {
+func (p *parsed) leaseVerb(verb, how string) (func(context.Context, workerid.Admin) (any, error), error) {
 	n, numberErr := 0, errors.New("a number is needed")
 	if len(p.args) == 1 {
 		n, numberErr = strconv.Atoi(p.args[0])
 	}
 	switch {
 	case verb == "init" && len(p.args) == 0:
-		switch h := redis.How(how); h {
-		case redis.Wait, redis.New, redis.Replace, redis.Migrated:
-			return func(ctx context.Context, pool *redis.Pool) (any, error) {
+		switch h := workerid.How(how); h {
+		case workerid.InitWait, workerid.InitNew, workerid.InitReplace, workerid.InitMigrated:
+			return func(ctx context.Context, pool workerid.Admin) (any, error) {
 				result, err := pool.Init(ctx, h)
 				return initialised{result}, err
 			}, nil
 		}
 		return nil, fmt.Errorf("-how=%s: wait, new, replace or migrated allowed", how)
 	case verb == "list" && len(p.args) == 0:
-		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.List(ctx) }, nil
+		return func(ctx context.Context, pool workerid.Admin) (any, error) { return pool.List(ctx) }, nil
 	case verb == "stats" && len(p.args) == 0:
-		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.Stats(ctx) }, nil
+		return only(verb, func(ctx context.Context, pool workerid.StatsAdmin) (any, error) { return pool.Stats(ctx) }), nil
 	case verb == "release" && (numberErr != nil || n < 0):
 		return nil, errors.New("lease release: one worker id is needed")
 	case verb == "release":
-		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.Release(ctx, uint64(n)) }, nil
+		return func(ctx context.Context, pool workerid.Admin) (any, error) { return pool.Release(ctx, uint64(n)) }, nil
 	case verb == "replicas" && len(p.args) == 0:
-		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.Replicas(ctx) }, nil
+		return only(verb, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) { return pool.Replicas(ctx) }), nil
 	case verb == "replicas" && (numberErr != nil || n < -1):
 		return nil, errors.New("lease replicas: a number of replicas, or -1, is needed")
 	case verb == "replicas":
-		return func(ctx context.Context, pool *redis.Pool) (any, error) {
+		return only(verb, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) {
 			if err := pool.SetReplicas(ctx, n); err != nil {
 				return nil, err
 			}
 			return pool.Replicas(ctx)
-		}, nil
+		}), nil
 	case verb == "reset-clock" && len(p.args) == 0:
-		return func(ctx context.Context, pool *redis.Pool) (any, error) { return pool.ResetClock(ctx) }, nil
+		return only(verb, func(ctx context.Context, pool workerid.ClockAdmin) (any, error) { return pool.ResetClock(ctx) }), nil
 	case verb == "":
 		return nil, errors.New("lease: the verb comes first: init, list, stats, release, replicas and reset-clock are there")
 	case len(p.args) > 0:
 		return nil, fmt.Errorf("lease %s: what is %q?", verb, p.args[0])
 	}
 	return nil, fmt.Errorf("lease %s: init, list, stats, release, replicas and reset-clock are there", verb)
+}
+
+// only is a verb that only stores of type T have.
+func only[T any](verb string, do func(context.Context, T) (any, error)) func(context.Context, workerid.Admin) (any, error) {
+	return func(ctx context.Context, pool workerid.Admin) (any, error) {
+		if able, ok := pool.(T); ok {
+			return do(ctx, able)
+		}
+		return nil, fmt.Errorf("lease %s: this kind of store has no such thing", verb)
+	}
 }
 
 // initialised is what came of `lease init`.
@@ -157,13 +163,13 @@ func printLease(w io.Writer, result any) {
 	switch r := result.(type) {
 	case initialised:
 		fmt.Fprintln(w, map[string]string{
-			redis.Made:     "made: its worker ids can be had",
-			redis.Waiting:  "made: its worker ids can be had one lease from now, when nobody can have one from before",
-			redis.Adopted:  "made from a pool of yaraus's, whose clients may go on for now: `lease init -how migrated` when the last has left",
-			redis.Finished: "yaraus's clients may not come back",
-			redis.Present:  "there already: nothing was done",
+			workerid.InitMade:     "made: its worker ids can be had",
+			workerid.InitWaiting:  "made: its worker ids can be had one lease from now, when nobody can have one from before",
+			workerid.InitAdopted:  "made from a pool of yaraus's, whose clients may go on for now: `lease init -how migrated` when the last has left",
+			workerid.InitFinished: "yaraus's clients may not come back",
+			workerid.InitPresent:  "there already: nothing was done",
 		}[r.Result])
-	case []redis.Lease:
+	case []workerid.Lease:
 		fmt.Fprintln(w, "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER")
 		for _, l := range r {
 			state := "free"
@@ -175,38 +181,17 @@ func printLease(w io.Writer, result any) {
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.Worker, state, moment(l.ExpireAt), moment(l.From), l.Owner)
 		}
-	case redis.Stats:
-		for _, s := range []struct {
-			name  string
-			value any
-		}{
-			{"client_id_count", r.ClientIDCount}, {"client_get_id_count", r.GetIDCount}, {"client_get_id_success", r.GetIDSuccess},
-			{"get_id_no_available_id", r.GetIDNoAvailableID}, {"extend_ttl_count", r.ExtendTTLCount}, {"extend_ttl_success", r.ExtendTTLSuccess},
-			{"extend_ttl_ownership_error", r.ExtendTTLOwnershipError}, {"extend_ttl_expire_warning", r.ExtendTTLExpireWarning},
-			{"unusing_ids", r.UnusingIDs}, {"using_ids", r.UsingIDs},
-			{"using_ttl_max", r.UsingTTLMax}, {"using_ttl_mid", r.UsingTTLMid}, {"using_ttl_min", r.UsingTTLMin},
-			{"worker_ids", fmt.Sprintf("%d-%d", r.Min, r.Max)}, {"held", r.Held}, {"waits_until", moment(r.WaitsUntil)},
-			{"clock_back_seconds", r.ClockBack}, {"yaraus_clients_allowed", r.Yaraus}, {"fingerprint", r.Fingerprint},
-		} {
-			row(s.name, s.value)
-		}
-	case redis.Freed:
+	case workerid.Freed:
 		row("owner", r.Owner)
 		row("lease until", moment(r.ExpireAt))
 		row("can be had after", moment(r.Until))
-	case redis.Replicas:
-		needed := strconv.Itoa(r.Needed)
-		if r.Needed < 0 {
-			needed = "what each daemon's -redis-replicas says"
+	case workerid.Report:
+		for _, r := range r.Rows() {
+			if t, ok := r.Value.(time.Time); ok {
+				r.Value = moment(t)
+			}
+			row(r.Name, r.Value)
 		}
-		row("needed", needed)
-		for _, c := range r.Connected {
-			row("connected", fmt.Sprintf("%s, %s, heard of %d s ago", c.Addr, c.State, c.Lag))
-		}
-	case redis.ClockReset:
-		row("Redis's clock", moment(r.Now))
-		row("it had been at", moment(r.Was))
-		row("worker ids are given out from", moment(r.WaitsUntil))
 	}
 }
 

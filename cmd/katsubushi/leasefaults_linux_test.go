@@ -10,6 +10,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -208,7 +209,7 @@ func TestProcessRedisDownForALease(t *testing.T) {
 	c := census{lanes: 1, pace: time.Millisecond}
 	l := c.load(t, p.addr, 2, 3)
 	l.awaitMore(t, 100)
-	var list []redis.Lease
+	var list []workerid.Lease
 	runLease(t, url, &list, append([]string{"list"}, alone...)...)
 	server.Pause()
 	paused := time.Now()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/logqueue"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
 // The levels above slog's, which kayac/go-katsubushi has. Why the daemon ends is fatal, and no -log-level hides it.
@@ -38,7 +38,7 @@ func openLog(stderr io.Writer, o options) (*slog.Logger, *logqueue.Writer) {
 	log := logger(queue, o)
 	slog.SetDefault(log) // and so the log of net/http
 	slog.SetLogLoggerLevel(slog.LevelWarn)
-	redis.LogTo(log)
+	stores.LogTo(log)
 	return log, queue
 }
 

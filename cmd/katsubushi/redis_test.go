@@ -14,6 +14,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -85,7 +86,7 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	second.waitListening(t)
 	await(t, "both lanes of the second serve", func() bool { return strings.Count(second.logged(), `"state":"serving"`) == 2 })
 
-	var list []redis.Lease
+	var list []workerid.Lease
 	runLease(t, url, &list, "list")
 	held := 0
 	for _, l := range list {
@@ -180,7 +181,7 @@ func TestLeaseWithNumbers(t *testing.T) {
 func TestLeaseListTellsWhatIsHeldBackFromWhatIsHeld(t *testing.T) {
 	from, until := time.UnixMilli(1732060800000), time.UnixMilli(1732060860000)
 	var got strings.Builder
-	printLease(&got, []redis.Lease{
+	printLease(&got, []workerid.Lease{
 		{Worker: 1, Owner: "host/7/ABC", ExpireAt: until, Using: true, TTL: 60, From: from, Until: until},
 		{Worker: 2, ExpireAt: until, Using: true, TTL: 60},
 		{Worker: 3},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/workerid"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 const runUsage = `usage: katsubushi run -redis URL [flags] -- COMMAND [ARGUMENT...]
@@ -54,14 +54,11 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 	}
 	log, queue := openLog(stderr, p.options)
 	defer queue.Close(flushLimit)
-	pool := p.Redis
+	pool := p.Store
 	pool.Layout, pool.Log = p.Layout.Fingerprint(), log
 	c.Replacement, c.Command, c.Log = replacement, p.args, pool.Log
 	c.Request = workerid.Request{Min: pool.Min, Max: pool.Max}
-	c.Lease, c.Heartbeat = pool.Lease, p.Heartbeat
-	if c.Heartbeat == 0 {
-		c.Heartbeat = pool.Heartbeat()
-	}
+	c.Lease, c.Heartbeat = pool.Lease, pool.Interval()
 	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees
 	c.Clock = clock.New()
 	pool.Now = c.Clock.Now // what the pool is told
@@ -91,27 +88,20 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 }
 
 // openForProgram opens the pool if all the settings are right.
-func (p *parsed) openForProgram(pool redis.Config, c *leaserun.Config) (*redis.Store, error) {
-	if pool.URL == "" {
-		p.problems = append(p.problems, errors.New("-redis: none given"))
-	} else {
-		p.report("Redis.", pool.Validate(), pool.ReadSecrets())
-		if c.Heartbeat < 0 || c.Heartbeat > c.Lease/2 {
-			p.problems = append(p.problems, fmt.Errorf("%s: %v: at most half the lease, %v, allowed", p.names["Heartbeat"], c.Heartbeat, c.Lease/2))
-		}
-	}
+func (p *parsed) openForProgram(pool stores.Settings, c *leaserun.Config) (workerid.Backend, error) {
+	p.leaseProblems(pool)
 	p.report("Run.", c.Validate())
 	if err := errors.Join(p.problems...); err != nil {
 		return nil, err
 	}
-	return redis.Open(pool)
+	return stores.Open(pool)
 }
 
 // runSettings are the daemon's settings that have to do with leases, some of its own, and what yaraus called them.
 func runSettings(c *leaserun.Config) []setting {
 	list := slices.DeleteFunc(settings(), func(s setting) bool {
 		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }
-		return !slices.ContainsFunc(redisSettings(), same) && !slices.ContainsFunc(layoutSettings(), same) &&
+		return !slices.ContainsFunc(storeSettings(), same) && !slices.ContainsFunc(redisSettings(), same) && !slices.ContainsFunc(layoutSettings(), same) &&
 			s.name != "log-level" && s.name != "log-format"
 	})
 	own := func(field *time.Duration) func(*options, string) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/authfile"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
 // Config is everything that a Daemon is told. A field that is zero is taken at its word, not for a default, unless its comment says otherwise.
@@ -24,10 +24,9 @@ type Config struct {
 	// LogDropped counts the lines that Log has lost so far; nil = it loses none. It is called from any goroutine.
 	LogDropped func() uint64
 
-	WorkerIDs   []uint64         // given by hand, one lane each, each within the layout, none twice; none with Redis
-	Redis       redis.Config     // where worker ids are leased if its URL is set; Layout, Now and Log are filled in
+	WorkerIDs   []uint64         // given by hand, one lane each, each within the layout, none twice; none with a Store
+	Store       stores.Settings  // where worker ids are leased if its URL is set; its Layout, Now and Log are filled in
 	Lanes       int              // how many are leased: 1 to 64
-	Heartbeat   time.Duration    // mean time between two extensions of the leases; 0 = what suits the lease
 	Layout      generator.Layout // must pass Check
 	RandomStart bool             // see generator.Options
 	StateDir    string           // where the windows are recorded; empty = nowhere, see README on what is then not promised
@@ -91,8 +90,8 @@ func (c *Config) ReadSecrets() error {
 			problems.Add("AuthFile", "%w", err)
 		}
 	}
-	if c.Redis.URL != "" {
-		problems.Include("Redis.", c.redisConfig().ReadSecrets())
+	if c.leased() {
+		problems.Include("Store.", c.storeSettings().ReadSecrets())
 	}
 	return problems.Err()
 }
@@ -111,19 +110,14 @@ func overlap(a, b string) bool {
 	return a == b || all(a) || all(b)
 }
 
-// redisConfig is the settings of the store.
-func (c *Config) redisConfig() redis.Config {
-	r := c.Redis
-	r.Layout, r.Log = c.Layout.Fingerprint(), c.Log
-	return r
-}
+// leased says whether worker ids are leased, not given by hand.
+func (c *Config) leased() bool { return c.Store.URL != "" }
 
-// heartbeat is the time between two extensions of a lease.
-func (c *Config) heartbeat() time.Duration {
-	if c.Heartbeat != 0 {
-		return c.Heartbeat
-	}
-	return c.Redis.Heartbeat()
+// storeSettings are those of the store, but for its clock.
+func (c *Config) storeSettings() stores.Settings {
+	s := c.Store
+	s.Layout, s.Log = c.Layout.Fingerprint(), c.Log
+	return s
 }
 
 // tick is the length of the layout's.
@@ -132,24 +126,21 @@ func (c *Config) tick() time.Duration { return time.Duration(c.Layout.Unit) * ti
 func (c *Config) validateLeases(problems *problem.List) {
 	wrong := problems.Add
 	if len(c.WorkerIDs) > 0 {
-		wrong("WorkerIDs", "with -redis worker ids are leased, not given")
+		wrong("WorkerIDs", "with %s worker ids are leased, not given", c.Store.Flag())
 	}
-	if c.Redis.Max > c.Layout.MaxWorker() {
-		wrong("Redis.Max", "%d: at most %d in this layout", c.Redis.Max, c.Layout.MaxWorker())
+	if c.Store.Max > c.Layout.MaxWorker() {
+		wrong("Store.Max", "%d: at most %d in this layout", c.Store.Max, c.Layout.MaxWorker())
 	}
 	if c.Lanes < 1 || c.Lanes > 64 {
 		wrong("Lanes", "%d: 1 to 64 allowed", c.Lanes)
-	} else if c.Redis.Min <= c.Redis.Max && uint64(c.Lanes) > c.Redis.Max-c.Redis.Min+1 {
-		wrong("Lanes", "%d: more than there are worker ids from %d to %d", c.Lanes, c.Redis.Min, c.Redis.Max)
-	}
-	if c.Heartbeat < 0 || c.Heartbeat > c.Redis.Lease/2 {
-		wrong("Heartbeat", "%v: at most half the lease, %v, allowed", c.Heartbeat, c.Redis.Lease/2)
+	} else if c.Store.Min <= c.Store.Max && uint64(c.Lanes) > c.Store.Max-c.Store.Min+1 {
+		wrong("Lanes", "%d: more than there are worker ids from %d to %d", c.Lanes, c.Store.Min, c.Store.Max)
 	}
 	// A window has whole ticks only: the one that is to be issued from next must be in it until the next two extensions.
-	if least := c.tick() + c.MaxRunAhead + 2*c.heartbeat(); c.Layout.Unit > 1 && c.Redis.Lease < least {
-		wrong("Redis.Lease", "%v: with ticks of %v it must be at least %v", c.Redis.Lease, c.tick(), least)
+	if least := c.tick() + c.MaxRunAhead + 2*c.Store.Interval(); c.Layout.Unit > 1 && c.Store.Lease < least {
+		wrong("Store.Lease", "%v: with ticks of %v it must be at least %v", c.Store.Lease, c.tick(), least)
 	}
-	problems.Include("Redis.", c.redisConfig().Validate())
+	problems.Include("Store.", c.storeSettings().Validate())
 }
 
 // validateUDP refuses what datagrams would get round.
@@ -217,10 +208,10 @@ func (c *Config) Validate() error {
 		}
 	}
 	switch {
-	case c.Redis.URL != "":
+	case c.leased():
 		c.validateLeases(&problems)
 	case len(c.WorkerIDs) == 0:
-		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -redis, to lease one", c.Layout.MaxWorker())
+		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -store, to lease one", c.Layout.MaxWorker())
 	}
 	const year = 365 * 24 * time.Hour
 	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)

@@ -34,7 +34,7 @@ type Daemon struct {
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
 	catalog *issuer.Catalog
-	store   store
+	store   workerid.Backend
 	keeper  *workerid.Keeper
 	engine  server.Engine
 	tls     *server.TLS         // nil = plain

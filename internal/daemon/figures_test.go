@@ -25,6 +25,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -98,7 +99,9 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	}
 	d, err := New(Config{
 		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
-		Redis: redis.Config{URL: "redis://127.0.0.1:1/?ns=figures", Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
+		Store: stores.Settings{
+			URL: "redis://127.0.0.1:1/?ns=figures", Terms: workerid.Terms{Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
+		},
 		Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond,
 		Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
 		Engine: "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,

@@ -7,25 +7,19 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/workerid"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
-
-// A store is what the keeper gets its windows from; Close comes after the keeper's end.
-type store interface {
-	workerid.Store
-	Close() error
-}
 
 // openStore opens what remembers the windows of the worker ids.
 func (d *Daemon) openStore() (err error) {
 	c := &d.c
 	switch {
-	case c.Redis.URL != "":
-		r := c.redisConfig()
-		r.Now = d.clock.Now
-		d.store, err = redis.Open(r)
+	case c.leased():
+		s := c.storeSettings()
+		s.Now = d.clock.Now
+		d.store, err = stores.Open(s)
 	case !d.recorded():
 		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id")
 		d.clock.StaysAhead = d.warnOfRestarts
@@ -67,11 +61,11 @@ func (d *Daemon) word(worker uint64, lo int64) *atomic.Uint64 {
 // newKeeper makes the keeper of the leases.
 func (d *Daemon) newKeeper() *workerid.Keeper {
 	requests, heartbeat := make([]workerid.Request, d.c.lanes()), static.Heartbeat
-	if d.c.Redis.URL != "" {
+	if d.c.leased() {
 		for lane := range requests {
-			requests[lane] = workerid.Request{Min: d.c.Redis.Min, Max: d.c.Redis.Max}
+			requests[lane] = workerid.Request{Min: d.c.Store.Min, Max: d.c.Store.Max}
 		}
-		heartbeat = d.c.heartbeat()
+		heartbeat = d.c.Store.Interval()
 	}
 	for lane, id := range d.c.WorkerIDs {
 		requests[lane] = workerid.Request{Min: id, Max: id}
@@ -84,7 +78,7 @@ func (d *Daemon) newKeeper() *workerid.Keeper {
 
 // lanes is how many worker ids the daemon has at once.
 func (c *Config) lanes() int {
-	if c.Redis.URL != "" {
+	if c.leased() {
 		return c.Lanes
 	}
 	return len(c.WorkerIDs)

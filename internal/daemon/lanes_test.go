@@ -12,16 +12,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
 func leasing(url string) Config {
 	return Config{
 		Log: slog.New(slog.DiscardHandler), Layout: generator.Katsubushi(), Lanes: 1, MaxRunAhead: time.Second,
-		Redis: redis.Config{URL: url, Min: 1, Max: 3, Lease: time.Minute, AutoInit: true},
+		Store: stores.Settings{URL: url, Terms: workerid.Terms{Min: 1, Max: 3, Lease: time.Minute, AutoInit: true}},
 	}
 }
 
@@ -79,6 +79,8 @@ type beating struct {
 	beats []time.Time
 }
 
+func (*beating) Facts() []workerid.Fact { return nil }
+
 func (b *beating) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {
 	now := time.Now().UnixMilli()
 	return workerid.Grant{Worker: want.Min, Owner: want.Owner, Lo: now, Hi: now + 60_000}, nil
@@ -107,10 +109,10 @@ func TestHeartbeats(t *testing.T) {
 		want time.Duration
 	}{
 		{"what suits a lease", func(*Config) {}, 5 * time.Second},
-		{"what suits a long lease", func(c *Config) { c.Redis.Lease = 4 * time.Minute }, 20 * time.Second},
-		{"-heartbeat", func(c *Config) { c.Heartbeat = 3 * time.Second }, 3 * time.Second},
-		{"-hold-raus", func(c *Config) { c.Redis.HoldRaus = "raus" }, time.Second},
-		{"a state file", func(c *Config) { c.Redis.URL, c.WorkerIDs = "", []uint64{1} }, static.Heartbeat},
+		{"what suits a long lease", func(c *Config) { c.Store.Lease = 4 * time.Minute }, 20 * time.Second},
+		{"-heartbeat", func(c *Config) { c.Store.Heartbeat = 3 * time.Second }, 3 * time.Second},
+		{"-hold-raus", func(c *Config) { c.Store.Redis.HoldRaus = "raus" }, time.Second},
+		{"a state file", func(c *Config) { c.Store.URL, c.WorkerIDs = "", []uint64{1} }, static.Heartbeat},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/workerid"
-	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
 // What an operator is told of the lanes and their leases: on /readyz, in the statistics and on /metrics.
@@ -82,16 +81,36 @@ func (d *Daemon) leaseStats(add func(name string, value any)) {
 	}
 	add("lease_calls", l.Calls)
 	add("lease_calls_ms", int64(l.CallSeconds*1000))
-	r := l.Redis
-	if r != nil {
-		add("lease_redis_clock_ahead_ms", int64(r.ClockAhead*1000))
+	for _, f := range d.store.Facts() {
+		name := "lease_" + f.Name
+		switch v := f.Value.(type) {
+		case time.Duration:
+			add(name+"_ms", v.Milliseconds())
+		case []workerid.Text:
+			for _, t := range v {
+				add(name+"_"+t.Name, t.Value)
+			}
+		default:
+			add(name, v)
+		}
 	}
-	if r != nil && r.History != "" {
-		add("lease_redis_addr", r.Addr)
-		add("lease_redis_history", r.History)
-		add("lease_redis_replicas", r.Replicas)
-		add("lease_redis_replicas_needed", r.Needed)
+}
+
+// gauge is a fact about the store as a metric.
+func gauge(f workerid.Fact) metrics.Gauge {
+	g := metrics.Gauge{Name: f.Name, Help: f.Help}
+	switch v := f.Value.(type) {
+	case time.Duration:
+		g.Name, g.Value = g.Name+"_seconds", v.Seconds()
+	case []workerid.Text:
+		g.Name, g.Value = g.Name+"_info", 1
+		for _, t := range v {
+			g.Labels = append(g.Labels, t.Label, t.Value)
+		}
+	case int:
+		g.Value = float64(v)
 	}
+	return g
 }
 
 // lanes describes the lanes at now, Unix ms.
@@ -125,10 +144,8 @@ func (d *Daemon) leases() metrics.Leases {
 			l.Extensions = append(l.Extensions, metrics.Count{Label: o.String(), Value: c.Extensions[o]})
 		}
 	}
-	if r, ok := d.store.(*redis.Store); ok {
-		if s := r.Status(); s != (redis.Status{}) {
-			l.Redis = &metrics.Redis{Addr: s.Addr, History: s.History, ClockAhead: s.Ahead.Seconds(), Replicas: s.Replicas, Needed: s.Needed}
-		}
+	for _, f := range d.store.Facts() {
+		l.Store = append(l.Store, gauge(f))
 	}
 	return l
 }

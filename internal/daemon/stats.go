@@ -205,8 +205,8 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "http_port", Value: d.c.HTTPPort},
 		{Name: "advertise", Value: text(d.c.Advertise)},
 	}
-	if d.c.Redis.URL != "" {
-		list = append(list, httpapi.Stat{Name: "lease_fingerprint", Value: d.c.redisConfig().Fingerprint()})
+	if d.c.leased() {
+		list = append(list, httpapi.Stat{Name: "lease_fingerprint", Value: d.c.storeSettings().Fingerprint()})
 	}
 	return list
 }

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 
 // settings are the shortest that a skew of 200 ms allows.
 func settings(url string) redis.Config {
-	return redis.Config{URL: url, Layout: "test", Min: 1, Max: 60, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}
+	return redis.Config{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 60, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}}
 }
 
 func leaseAndRun(command []string) int {
@@ -64,7 +64,7 @@ func leaseAndRun(command []string) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, Signals()...)
 	code, err := Run(Config{
-		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: redis.Heartbeat(c.Lease),
+		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: workerid.HeartbeatOf(c.Lease),
 		Margin: 300 * time.Millisecond, StopTimeout: time.Second, Command: command, Replacement: "{}", Signals: signals,
 		Now: func() int64 { return time.Now().UnixMilli() }, Clock: checked, Log: log, cgroups: os.Getenv("LEASERUN_CGROUPS"),
 	})
@@ -182,7 +182,7 @@ func (p *place) leaseBy(command ...string) *lessee {
 }
 
 // holds says whether it has, or had last, the worker id of a lease and did not give it back.
-func (l *lessee) holds(held redis.Lease) bool {
+func (l *lessee) holds(held workerid.Lease) bool {
 	return strings.Contains(held.Owner, fmt.Sprintf("/%d/", l.Process.Pid))
 }
 
@@ -246,7 +246,7 @@ func newPool(t *testing.T) *place {
 	return &place{T: t, server: server, pool: pool, url: server.URL()}
 }
 
-func (p *place) leases() []redis.Lease {
+func (p *place) leases() []workerid.Lease {
 	p.Helper()
 	all, err := p.pool.List(context.Background())
 	if err != nil {

@@ -64,14 +64,14 @@ type Leases struct {
 	Calls                    uint64
 	CallSeconds              float64 // all Calls together
 	LastExtension            float64 // Unix seconds; 0: there was none
-	Redis                    *Redis  // nil: it is not the store, or has not answered yet
+	Store                    []Gauge // what is known of the store
 }
 
-// Redis is what its last answer said.
-type Redis struct {
-	Addr, History    string  // empty while it has granted nothing
-	ClockAhead       float64 // of the id clock, seconds
-	Replicas, Needed int
+// A Gauge is a figure that only some stores have.
+type Gauge struct {
+	Name, Help string // without katsubushi_lease_
+	Value      float64
+	Labels     []string // name, value, name, value
 }
 
 // Build says what is running.
@@ -168,18 +168,9 @@ func (w writer) leases(l Leases) {
 	if l.LastExtension != 0 {
 		w.gauge("lease_last_extension_timestamp_seconds", "When an extension last succeeded, in Unix seconds.", l.LastExtension)
 	}
-	r := l.Redis
-	if r == nil {
-		return
+	for _, g := range l.Store {
+		w.gauge("lease_"+g.Name, g.Help, g.Value, g.Labels...)
 	}
-	w.gauge("lease_redis_clock_ahead_seconds", "Redis's clock minus the id clock.", r.ClockAhead)
-	if r.History == "" {
-		return
-	}
-	w.gauge("lease_redis_info", "Where leases come from; the history is another one when the server is, or has lost data. Always 1.", 1,
-		"address", r.Addr, "history", r.History)
-	w.gauge("lease_redis_replicas", "Connected replicas.", float64(r.Replicas))
-	w.gauge("lease_redis_replicas_needed", "Replicas that must have a lease before it counts.", float64(r.Needed))
 }
 
 // write sends one value; labels are name, value, name, value.

@@ -21,7 +21,13 @@ func snapshot() Snapshot {
 		Leases: Leases{
 			Acquisitions: []Count{{"ok", 2}, {"none_free", 5}}, Extensions: []Count{{"ok", 20}, {"unanswered", 1}},
 			Calls: 28, CallSeconds: 1.5, LastExtension: 1732060802.5,
-			Redis: &Redis{Addr: "10.0.0.5:6379", History: "aa:bb", ClockAhead: -0.25, Replicas: 1, Needed: 2},
+			Store: []Gauge{
+				{Name: "redis_clock_ahead_seconds", Help: "Redis's clock minus the id clock.", Value: -0.25},
+				{Name: "redis_info", Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.", Value: 1,
+					Labels: []string{"address", "10.0.0.5:6379", "history", "aa:bb"}},
+				{Name: "redis_replicas", Help: "Connected replicas.", Value: 1},
+				{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.", Value: 2},
+			},
 		},
 		ClockDifference: -0.002, ClockAdjustments: []Count{{"slew", 8}},
 	}

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/redismodel"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
@@ -44,7 +46,7 @@ func newRedis(w *world) *redis {
 	r := &redis{w: w}
 	n := 1 + w.rand.IntN(3)
 	r.terms = script.Terms{
-		Fingerprint: "sim", Lease: lease, MaxLease: lease, MaxSkew: redisSkew, Epsilon: script.Epsilon(redisSkew), Min: 1, Max: uint64(w.Workers),
+		Fingerprint: "sim", Lease: lease, MaxLease: lease, MaxSkew: redisSkew, Epsilon: workerid.Epsilon(redisSkew * time.Millisecond).Milliseconds(), Min: 1, Max: uint64(w.Workers),
 	}
 	if w.Store == Keeping {
 		r.terms.Replicas = n - 1

@@ -6,27 +6,24 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// Defaults.
-const (
-	DefaultNamespace = "yaraus"
-	DefaultLease     = time.Minute
-	DefaultMaxSkew   = 2 * time.Second
-)
+// DefaultNamespace is the name of a pool whose URL names none.
+const DefaultNamespace = "yaraus"
 
 // maxWorkers is how many worker ids a pool may have: when it is made, and after a loss, Redis does nothing else while it writes all of them down.
 // These take a third of a second.
 const maxWorkers = 1 << 16
 
-// Config is what a Store is made of. URL, Layout, Min and Max are needed.
+// Config is what a Store is made of. URL, Layout, Min and Max are needed; a pool has 65,536 worker ids at most, and a lease is at least four
+// times workerid.Epsilon.
 type Config struct {
 	// URL says where Redis is and, as ns=NAME in its query, what the pool is called:
 	//
@@ -38,72 +35,36 @@ type Config struct {
 	// Sentinels' own credentials are sentinel_username and sentinel_password in the query; go-redis's options may stand there too.
 	URL string
 
+	workerid.Terms
+	Options
+	TLS *tls.Config // instead of the system's certificates, for URLs with TLS
+}
+
+// Options are the settings that no other store has.
+type Options struct {
 	// PasswordFile holds the password of the data servers, when it is not in the URL; its user is. A newline at its end is not part of it.
 	// It is read for every connection, so a new password needs no restart. Empty: the URL says it all. See package secretfile on
 	// permissions.
 	PasswordFile string
 
-	// Layout says what ids look like, without spaces. Together with Lease, Min and Max it is the fingerprint of the pool: all
-	// daemons that share it must have the same one, since ids of others could equal theirs.
-	Layout   string
-	Min, Max uint64        // the pool's worker ids, 65,536 at most
-	Lease    time.Duration // how far a window reaches into the future; default 1 min. At least four times Epsilon
-
 	// HoldRaus is the namespace of clients of raus, kayac/go-katsubushi's daemons, that use the same worker ids: their locks are held as well,
 	// on the same Redis. Empty: there are none. What they are good for and what not is in docs/MIGRATING.md. The lease is at most 5 min then.
 	HoldRaus string
-
-	// MaxSkew is how much this host's clock and Redis's may differ; default 2 s. Beyond it nothing is granted.
-	MaxSkew time.Duration
 
 	// Replicas must have a grant before it counts. 0: none, and what a fail-over loses is made good by waiting. More: leases stop being
 	// extended while fewer are connected, and while more are. What the pool says goes before it.
 	Replicas int
 
-	AutoInit      bool         // make the pool if there is none. Its worker ids come after Lease + Epsilon
-	AllowEviction bool         // accept a Redis that may evict the pool's keys. That loses worker ids, and may repeat ids
-	TLS           *tls.Config  // instead of the system's certificates, for URLs with TLS
-	Now           func() int64 // this daemon's clock, Unix ms; default the wall clock
-	Log           *slog.Logger // warnings; default none
+	AllowEviction bool // accept a Redis that may evict the pool's keys. That loses worker ids, and may repeat ids
 }
 
-// Heartbeat is the mean time between two extensions that suits a lease.
-func Heartbeat(lease time.Duration) time.Duration { return max(time.Second, lease/12) }
-
-// Heartbeat is that of these settings. Beside clients of raus it is as often as theirs: until then nobody notices that one of them has come to
-// use the same worker id.
-func (c Config) Heartbeat() time.Duration {
-	c.defaults()
+// BestHeartbeat is the mean time between two extensions that suits these settings. Beside clients of raus it is as often as theirs: until then
+// nobody notices that one of them has come to use the same worker id.
+func (c Config) BestHeartbeat() time.Duration {
 	if c.HoldRaus != "" {
 		return time.Second
 	}
-	return Heartbeat(c.Lease)
-}
-
-// Epsilon is how far clocks that stay within maxSkew may be misled, with some room.
-func Epsilon(maxSkew time.Duration) time.Duration {
-	return time.Duration(script.Epsilon(maxSkew.Milliseconds())) * time.Millisecond
-}
-
-// Fingerprint is what daemons of one pool must agree on, as the pool keeps it.
-func (c Config) Fingerprint() string {
-	c.defaults()
-	return fmt.Sprintf("%s;lease=%dms;ids=%d-%d", c.Layout, c.Lease.Milliseconds(), c.Min, c.Max)
-}
-
-func (c *Config) defaults() {
-	if c.Lease == 0 {
-		c.Lease = DefaultLease
-	}
-	if c.MaxSkew == 0 {
-		c.MaxSkew = DefaultMaxSkew
-	}
-	if c.Now == nil {
-		c.Now = func() int64 { return time.Now().UnixMilli() }
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	return workerid.HeartbeatOf(c.WithDefaults().Lease)
 }
 
 // target is where the pool is, and how to log in.
@@ -148,7 +109,7 @@ func readPassword(path string) (string, error) {
 
 // Validate finds everything that is wrong with the settings. The error is of package problem; with any, Open refuses them. No file is read.
 func (c Config) Validate() error {
-	c.defaults()
+	c.Terms = c.WithDefaults()
 	var problems problem.List
 	wrong := problems.Add
 	t, err := parseURL(c.URL)
@@ -158,20 +119,12 @@ func (c Config) Validate() error {
 	if c.PasswordFile != "" && t.options.Password != "" {
 		wrong("PasswordFile", "there is a password in the URL too: one of the two is allowed")
 	}
-	switch {
-	case c.Min > c.Max:
-		wrong("Max", "%d: not below the smallest, %d", c.Max, c.Min)
-	case c.Max-c.Min >= maxWorkers:
+	problems.Include("", c.Terms.Validate())
+	if c.Min <= c.Max && c.Max-c.Min >= maxWorkers {
 		wrong("Max", "a pool has at most %d worker ids, not those from %d to %d", maxWorkers, c.Min, c.Max)
-	}
-	if eps := Epsilon(c.MaxSkew); c.Lease < 4*eps {
-		wrong("Lease", "%v is too short: with a skew of %v it takes at least %v", c.Lease, c.MaxSkew, 4*eps)
 	}
 	if c.HoldRaus != "" && c.Lease > rausMaxLease {
 		wrong("Lease", "%v is too long beside locks of raus: at most %v", c.Lease, rausMaxLease)
-	}
-	if c.MaxSkew < 0 {
-		wrong("MaxSkew", "%v: not below 0", c.MaxSkew)
 	}
 	if c.Replicas < 0 {
 		wrong("Replicas", "%d: not below 0", c.Replicas)
@@ -204,6 +157,6 @@ func (c *Config) maxLease() time.Duration {
 func (c *Config) terms() script.Terms {
 	return script.Terms{
 		Fingerprint: c.Fingerprint(), Lease: c.Lease.Milliseconds(), MaxLease: c.maxLease().Milliseconds(), MaxSkew: c.MaxSkew.Milliseconds(),
-		Epsilon: script.Epsilon(c.MaxSkew.Milliseconds()), Replicas: c.Replicas, Min: c.Min, Max: c.Max,
+		Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(), Replicas: c.Replicas, Min: c.Min, Max: c.Max,
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 func TestURLs(t *testing.T) {
@@ -74,7 +76,7 @@ func FuzzParseURL(f *testing.F) {
 }
 
 func TestSettings(t *testing.T) {
-	good := Config{URL: "redis://h", Layout: "l", Min: 1, Max: 1023}
+	good := Config{URL: "redis://h", Terms: workerid.Terms{Layout: "l", Min: 1, Max: 1023}}
 	s, err := Open(good)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +87,7 @@ func TestSettings(t *testing.T) {
 	if s.terms.Epsilon != 5000 || s.terms.MaxSkew != 2000 || s.terms.MaxLease != 60000 {
 		t.Errorf("%+v", s.terms)
 	}
-	if Heartbeat(time.Minute) != 5*time.Second || Heartbeat(time.Second) != time.Second {
+	if workerid.HeartbeatOf(time.Minute) != 5*time.Second || workerid.HeartbeatOf(time.Second) != time.Second {
 		t.Error("heartbeat")
 	}
 	for _, change := range []func(*Config){

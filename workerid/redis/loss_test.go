@@ -375,7 +375,7 @@ func mixed(t *testing.T, changes ...func(*Config)) {
 }
 
 func TestMixedLeases(t *testing.T) {
-	mixed(t, func(c *Config) { c.Lease = 2 * DefaultLease }, func(c *Config) { c.Lease = DefaultLease / 2 })
+	mixed(t, func(c *Config) { c.Lease = 2 * workerid.DefaultLease }, func(c *Config) { c.Lease = workerid.DefaultLease / 2 })
 }
 
 func TestMixedRanges(t *testing.T) {

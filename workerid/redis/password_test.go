@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 func writePassword(t *testing.T, path, text string, mode os.FileMode) {
@@ -73,7 +75,7 @@ func TestPasswordFile(t *testing.T) {
 func TestPasswordFileThatIsNotRight(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
-	c := Config{URL: "redis://h", Layout: "l", Min: 1, Max: 3, PasswordFile: file}
+	c := Config{URL: "redis://h", Terms: workerid.Terms{Layout: "l", Min: 1, Max: 3}, Options: Options{PasswordFile: file}}
 	for _, x := range []struct {
 		text string
 		mode os.FileMode

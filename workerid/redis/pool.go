@@ -22,7 +22,7 @@ type Pool struct {
 
 // OpenPool makes a Pool. It does not connect. Only Config's URL is needed, except for Init, which takes what a Store takes.
 func OpenPool(c Config) (*Pool, error) {
-	c.defaults()
+	c.Terms = c.WithDefaults()
 	t, err := c.target()
 	if err != nil {
 		return nil, err
@@ -58,24 +58,21 @@ func ask[T any](ctx context.Context, p *Pool, c script.Call, read func(any) (T, 
 	})
 }
 
-// How says what Init is to do.
-type How string
+// How says what Init is to do. What comes later comes after Lease + Epsilon.
+type How = workerid.How
 
-// The ways.
+// The ways, and what came of Init: see workerid. The program that a pool is taken over from is yaraus.
 const (
-	Wait     How = script.InitWait     // somebody may have used one of this name: its worker ids come after Lease + Epsilon
-	New      How = script.InitNew      // nobody ever did, or all who did have stopped and given their leases back
-	Replace  How = script.InitReplace  // other settings, for daemons that have all stopped; its worker ids come after Lease + Epsilon
-	Migrated How = script.InitMigrated // the last yaraus client has left
-)
+	Wait     = workerid.InitWait
+	New      = workerid.InitNew
+	Replace  = workerid.InitReplace
+	Migrated = workerid.InitMigrated
 
-// What came of Init.
-const (
-	Made     = "made"     // a new pool, whose worker ids can be had at once
-	Waiting  = "waiting"  // a pool whose worker ids come after Lease + Epsilon
-	Adopted  = "adopted"  // a pool of yaraus's, which its clients may go on using for now
-	Finished = "migrated" // yaraus's clients may not come back
-	Present  = "present"  // nothing was to be done
+	Made     = workerid.InitMade
+	Waiting  = workerid.InitWaiting
+	Adopted  = workerid.InitAdopted
+	Finished = workerid.InitFinished
+	Present  = workerid.InitPresent
 )
 
 // Init makes a pool, or changes what it is. New listens first, which takes three heartbeats: where a pool was lost after all, a daemon that
@@ -86,7 +83,7 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 		return "", err
 	}
 	if how == New {
-		if err := p.listen(ctx, 3*Heartbeat(p.c.Lease)); err != nil {
+		if err := p.listen(ctx, 3*workerid.HeartbeatOf(p.c.Lease)); err != nil {
 			return "", err
 		}
 	}
@@ -208,19 +205,8 @@ func (p *Pool) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// A Lease is what the pool knows of one worker id.
-type Lease struct {
-	Worker   uint64    `json:"id"`
-	Owner    string    `json:"client_id"`     // who has it, or had it last and did not give it back
-	ExpireAt time.Time `json:"expire_at"`     // it can be had afterwards; 1970, as yaraus says: never used
-	Using    bool      `json:"using"`         // it cannot be had
-	TTL      float64   `json:"ttl"`           // until it can, in s; negative: since then; 0: never used
-	From     time.Time `json:"from,omitzero"` // the window of ids that Owner was granted, if a daemon of ours had it; else zero
-	Until    time.Time `json:"until,omitzero"`
-}
-
 // List lists the worker ids, in the order in which they are given out.
-func (p *Pool) List(ctx context.Context) ([]Lease, error) {
+func (p *Pool) List(ctx context.Context) ([]workerid.Lease, error) {
 	d, err := p.read(ctx)
 	if err != nil {
 		return nil, err
@@ -231,11 +217,11 @@ func (p *Pool) List(ctx context.Context) ([]Lease, error) {
 	return leases(d), nil
 }
 
-func leases(d script.Dump) []Lease {
-	all := make([]Lease, 0, len(d.Order))
+func leases(d script.Dump) []workerid.Lease {
+	all := make([]workerid.Lease, 0, len(d.Order))
 	for _, w := range d.Order {
 		at := int64(math.Round(max(0, min(d.IDs[w]*1000, lastMoment))))
-		l := Lease{Worker: w, Owner: d.Clients[w], ExpireAt: time.UnixMilli(at).UTC(), Using: at >= d.Now}
+		l := workerid.Lease{Worker: w, Owner: d.Clients[w], ExpireAt: time.UnixMilli(at).UTC(), Using: at >= d.Now}
 		if at != 0 {
 			l.TTL = float64(at-d.Now) / 1000
 		}
@@ -257,23 +243,16 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(min(ms, lastMoment)).UTC()
 }
 
-// Freed is what Release found.
-type Freed struct {
-	Owner    string    `json:"client_id"`          // who had the worker id, or had it last
-	ExpireAt time.Time `json:"expire_at,omitzero"` // when its lease would have ended
-	Until    time.Time `json:"until,omitzero"`     // the end of the window: the next one starts after it
-}
-
 // Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id; this one can be had when
 // the window is over. This host's clock and Redis's must agree, as a daemon's must.
-func (p *Pool) Release(ctx context.Context, worker uint64) (Freed, error) {
+func (p *Pool) Release(ctx context.Context, worker uint64) (workerid.Freed, error) {
 	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Worker: worker}, script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {
 		if d, readErr := p.read(ctx); readErr == nil && len(d.IDs) > 0 {
 			err = fmt.Errorf("redis: the pool has no worker id %d", worker)
 		}
 	}
-	return Freed{f.Owner, moment(f.Ended), moment(max(f.Mark, 0))}, err
+	return workerid.Freed{Owner: f.Owner, ExpireAt: moment(f.Ended), Until: moment(max(f.Mark, 0))}, err
 }
 
 // Replicas is how many replicas there are and must be.

@@ -32,7 +32,7 @@ func TestListAndStats(t *testing.T) {
 	if err != nil || string(b) != `{"id":2,"client_id":"","expire_at":"1970-01-01T00:00:00Z","using":false,"ttl":0}` {
 		t.Errorf("%s, %v", b, err)
 	}
-	want := Lease{
+	want := workerid.Lease{
 		Worker: 1, Owner: d.owner, ExpireAt: time.UnixMilli(w.now() + lease).UTC(), Using: true, TTL: 60,
 		From: time.UnixMilli(d.grant.Lo).UTC(), Until: time.UnixMilli(d.grant.Hi).UTC(),
 	}
@@ -132,7 +132,7 @@ func TestOtherSettings(t *testing.T) {
 	if got := w.init(New); got != Present {
 		t.Errorf("init: %s", got)
 	}
-	w.config.Lease, w.config.Max = 2*DefaultLease, 5
+	w.config.Lease, w.config.Max = 2*workerid.DefaultLease, 5
 	_, err := w.pool().initialise(t.Context(), New)
 	w.want(err, workerid.ErrForeignPool)
 	_, err = w.pool().initialise(t.Context(), Replace)

@@ -239,7 +239,7 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 }
 
 func TestRausSettings(t *testing.T) {
-	c := Config{URL: "redis://h", Max: 3, HoldRaus: "raus", Lease: 5*time.Minute + 1}
+	c := Config{URL: "redis://h", Terms: workerid.Terms{Max: 3, Lease: 5*time.Minute + 1}, Options: Options{HoldRaus: "raus"}}
 	if _, err := Open(c); err == nil || !strings.Contains(err.Error(), "raus") {
 		t.Errorf("error is %v", err)
 	}

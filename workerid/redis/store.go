@@ -27,7 +27,7 @@ type Store struct {
 	status Status
 }
 
-var _ workerid.Store = (*Store)(nil)
+var _ workerid.Backend = (*Store)(nil)
 
 // Status is what a Store knows of the server from the last answer. Until it has granted something only Ahead may be set.
 type Status struct {
@@ -40,7 +40,7 @@ type Status struct {
 
 // Open makes a Store. It does not connect: Redis need not be there yet.
 func Open(c Config) (*Store, error) {
-	c.defaults()
+	c.Terms = c.WithDefaults()
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -68,6 +68,24 @@ func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
+}
+
+// Facts implements workerid.Backend.
+func (s *Store) Facts() []workerid.Fact {
+	server := s.Status()
+	if server == (Status{}) {
+		return nil
+	}
+	facts := []workerid.Fact{{Name: "redis_clock_ahead", Help: "Redis's clock minus the id clock.", Value: server.Ahead}}
+	if server.History == "" {
+		return facts
+	}
+	return append(facts,
+		workerid.Fact{Name: "redis", Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
+			Value: []workerid.Text{{Name: "addr", Label: "address", Value: server.Addr}, {Name: "history", Label: "history", Value: server.History}}},
+		workerid.Fact{Name: "redis_replicas", Help: "Connected replicas.", Value: server.Replicas},
+		workerid.Fact{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.", Value: server.Needed},
+	)
 }
 
 // Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of this package nothing was granted; after any

@@ -32,23 +32,37 @@ const (
 	cluster
 )
 
-var schemes = map[string]struct {
+type scheme struct {
+	name string
 	kind kind
 	tls  bool
-}{
-	"redis": {single, false}, "rediss": {single, true},
-	"rediscluster": {cluster, false}, "redisclusters": {cluster, true},
-	"redis+sentinel": {sentinels, false}, "rediss+sentinel": {sentinels, true},
-	"unix": {single, false},
+}
+
+var schemes = []scheme{
+	{"redis", single, false}, {"rediss", single, true},
+	{"rediscluster", cluster, false}, {"redisclusters", cluster, true},
+	{"redis+sentinel", sentinels, false}, {"rediss+sentinel", sentinels, true},
+	{"unix", single, false},
+}
+
+// Schemes are what URLs of Config begin with.
+func Schemes() (names []string) {
+	for _, s := range schemes {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // parseURL reads a URL of Config. Its errors do not repeat the URL, which may hold a password.
 func parseURL(s string) (target, error) {
-	scheme, rest, ok := strings.Cut(s, "://")
-	form, known := schemes[scheme]
-	if !ok || !known {
-		return target{}, errors.New("redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, rediss+sentinel or unix, and ://")
+	name, rest, ok := strings.Cut(s, "://")
+	i := slices.IndexFunc(schemes, func(s scheme) bool { return s.name == name })
+	if !ok || i < 0 {
+		names := Schemes()
+		last := len(names) - 1
+		return target{}, fmt.Errorf("redis: a URL begins with %s or %s, and ://", strings.Join(names[:last], ", "), names[last])
 	}
+	form := schemes[i]
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -67,7 +81,7 @@ func parseURL(s string) (target, error) {
 	}
 
 	authority, path, _ := strings.Cut(rest, "/")
-	if scheme == "unix" && path == "" {
+	if name == "unix" && path == "" {
 		return target{}, errors.New("redis: the URL names no socket: unix:///PATH")
 	}
 	userinfo, hosts := "", authority
@@ -99,8 +113,8 @@ func parseURL(s string) (target, error) {
 	if form.tls {
 		base = "rediss"
 	}
-	if scheme == "unix" {
-		base = scheme
+	if name == "unix" {
+		base = name
 	}
 	options, err := goredis.ParseURL(base + "://" + userinfo + list[0] + "/" + path + "?" + values.Encode())
 	var malformed *url.Error

@@ -88,7 +88,7 @@ func newWorld(t *testing.T, args ...string) *world {
 func worldOf(t *testing.T, s *redistest.Server) *world {
 	w := &world{T: t, server: s, namespace: redistest.Namespace(t), clock: &atomic.Int64{}, windows: map[uint64][]window{}}
 	w.clock.Store(startOfTime)
-	w.config = Config{URL: s.URL(), Layout: "test", Min: 1, Max: 3, Now: w.now}
+	w.config = Config{URL: s.URL(), Terms: workerid.Terms{Layout: "test", Min: 1, Max: 3, Now: w.now}}
 	return w
 }
 

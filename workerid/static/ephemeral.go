@@ -33,7 +33,7 @@ type Ephemeral struct {
 	mark map[uint64]int64 // of those that were given back
 }
 
-var _ workerid.Store = (*Ephemeral)(nil)
+var _ workerid.Backend = (*Ephemeral)(nil)
 
 // NewEphemeral makes a store of worker ids without files. The error is ErrInUse.
 func NewEphemeral(c EphemeralConfig) (*Ephemeral, error) {
@@ -62,6 +62,9 @@ func (s *Ephemeral) Close() error {
 	s.claims = nil
 	return errors.Join(errs...)
 }
+
+// Facts implements workerid.Backend: there is nothing to tell.
+func (s *Ephemeral) Facts() []workerid.Fact { return nil }
 
 // Acquire implements workerid.Store.
 func (s *Ephemeral) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {

@@ -73,7 +73,7 @@ type Store struct {
 	workers map[uint64]*worker
 }
 
-var _ workerid.Store = (*Store)(nil)
+var _ workerid.Backend = (*Store)(nil)
 
 // Open checks the directory and every worker id's file, and keeps other processes from using them until Release or Close. It writes
 // nothing into a file yet. Its errors say what to do.
@@ -129,6 +129,9 @@ func (s *Store) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Facts implements workerid.Backend: the log and the states of the lanes say it all.
+func (s *Store) Facts() []workerid.Fact { return nil }
 
 // Word is where the generator of the window that begins at lo must keep its position; nil if it may keep that for itself.
 func (s *Store) Word(worker uint64, lo int64) *atomic.Uint64 {

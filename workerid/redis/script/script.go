@@ -51,9 +51,6 @@ type Terms struct {
 	Min, Max    uint64 // worker ids. Min > Max: the pool's own
 }
 
-// Epsilon is the room to leave where two clocks are compared that may both be wrong by as much as maxSkew, in ms.
-func Epsilon(maxSkew int64) int64 { return 2*maxSkew + 1000 }
-
 // Lenient terms do not mind a server's clock that went back.
 func (t Terms) Lenient() Terms {
 	t.MaxSkew = 1e15 // more than any time that the scripts read

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+)
+
+// storeSettings are the settings of leasing worker ids, from whatever store.
+func storeSettings() []setting {
+	return []setting{
+		{name: "store", field: "Store.URL", set: text(func(o *options) *string { return &o.Store.URL }),
+			help: "lease worker ids from the store at this `URL`: the schemes of -redis"},
+		{name: "min-worker-id", bare: true, def: "1", field: "Store.Min", set: workerID(func(o *options) *uint64 { return &o.Store.Min }),
+			help: "smallest worker `id` to lease"},
+		{name: "max-worker-id", bare: true, field: "Store.Max", set: workerID(func(o *options) *uint64 { return &o.Store.Max }),
+			help: "largest worker `id` to lease; default the layout's largest"},
+		{name: "lanes", def: "1", field: "Lanes", set: number(func(o *options) *int { return &o.Lanes }),
+			help: "how many worker ids to lease: each has a generator of its own"},
+		{name: "lease", def: "1m", field: "Store.Lease", set: positive(func(o *options) *time.Duration { return &o.Store.Lease }),
+			help: "how far ahead a lease reaches: the longest outage of Redis without an effect; the same for all daemons of a pool"},
+		{name: "heartbeat", field: "Store.Heartbeat", set: duration(func(o *options) *time.Duration { return &o.Store.Heartbeat }),
+			help: "time between two extensions of a lease; default a twelfth of it, at least 1s; 1s with -hold-raus"},
+		{name: "max-skew", def: "2s", field: "Store.MaxSkew", set: positive(func(o *options) *time.Duration { return &o.Store.MaxSkew }),
+			help: "how much this host's clock and Redis's may differ"},
+		{name: "lease-auto-init", bool: true, def: "false", field: "Store.AutoInit", set: boolean(func(o *options) *bool { return &o.Store.AutoInit }),
+			help: "make the pool if there is none; its worker ids come a lease later. Otherwise katsubushi lease init makes it"},
+	}
+}
+
+// redisSettings are those of one kind of store.
+func redisSettings() []setting {
+	return []setting{
+		{name: "redis", bare: true, field: "Store.URL", set: func(o *options, v string) error { o.Store.URL, o.Store.Only = v, "Redis"; return nil },
+			help: "lease worker ids from the Redis at this `URL`: redis, rediss, rediscluster, redisclusters or redis+sentinel; ?ns=NAME names the pool, default " + redis.DefaultNamespace},
+		{name: "redis-password-file", field: "Store.PasswordFile", set: text(func(o *options) *string { return &o.Store.Redis.PasswordFile }),
+			help: "`file` with the password, instead of one in the URL: readable by its owner only, and read again for every connection"},
+		{name: "redis-replicas", def: "0", field: "Store.Replicas", set: number(func(o *options) *int { return &o.Store.Redis.Replicas }),
+			help: "how many replicas must have a lease before it counts; see docs/REDIS.md before setting it"},
+		{name: "redis-allow-eviction", bool: true, def: "false", field: "Store.AllowEviction", set: boolean(func(o *options) *bool { return &o.Store.Redis.AllowEviction }),
+			help: "accept a Redis whose maxmemory-policy may evict the pool"},
+		{name: "hold-raus", field: "Store.HoldRaus", set: text(func(o *options) *string { return &o.Store.Redis.HoldRaus }),
+			help: "also hold the locks of kayac/go-katsubushi's -redis in this `namespace`, raus unless its URL says another: while its daemons use the same worker ids"},
+	}
+}
+
+func workerID(field func(*options) *uint64) func(*options, string) error {
+	return func(o *options, v string) error {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil {
+			return errors.New("a worker id is allowed")
+		}
+		*field(o) = n
+		return nil
+	}
+}
+
+// combineStore settles what -store and -redis mean for the other settings. kayac/go-katsubushi's 0 stands for "not set" in three of them.
+func (p *parsed) combineStore() {
+	if p.Store.URL == "" {
+		p.refuseWithoutStore()
+		return
+	}
+	for _, one := range []string{"redis", "server"} { // yaraus's name of it
+		if a, b := p.given["store"], p.given[one]; a != "" && b != "" {
+			p.problems = append(p.problems, fmt.Errorf("%s and %s: both say where worker ids are leased: one of the two is allowed", a, b))
+		}
+	}
+	if len(p.WorkerIDs) == 1 && p.WorkerIDs[0] == 0 {
+		p.WorkerIDs = nil
+		p.notes = append(p.notes, "worker id 0 together with "+p.Store.Flag()+" means that it is not set: one is leased")
+	}
+	if name := p.given["state-dir"]; name != "" && name != "STATE_DIRECTORY" && p.StateDir != noStateDir { // which a unit may set for both kinds
+		p.notes = append(p.notes, name+" is not used: with "+p.Store.Flag()+" the windows are recorded there")
+	}
+	if p.Store.Min == 0 {
+		p.Store.Min = 1
+		p.notes = append(p.notes, "-min-worker-id 0 means the default, 1")
+	}
+	if p.Store.Max == 0 {
+		p.Store.Max = p.Layout.MaxWorker()
+		if p.given["max-worker-id"] != "" {
+			p.notes = append(p.notes, fmt.Sprintf("-max-worker-id 0 means the default, %d", p.Store.Max))
+		}
+	}
+}
+
+// refuseWithoutStore refuses what says how to lease, where nothing is leased.
+func (p *parsed) refuseWithoutStore() {
+	harmless := map[string]bool{"min-worker-id": p.Store.Min == 0, "max-worker-id": p.Store.Max == 0} // kayac's defaults
+	for _, s := range storeSettings() {
+		if name := p.given[s.name]; name != "" && !harmless[s.name] {
+			p.problems = append(p.problems, fmt.Errorf("%s: belongs to -redis or -store, and neither is given", name))
+		}
+	}
+	for _, s := range redisSettings() {
+		if name := p.given[s.name]; name != "" {
+			p.problems = append(p.problems, fmt.Errorf("%s: belongs to -redis, which is not given", name))
+		}
+	}
+}
+
+// leaseProblems adds what is wrong with the store's settings, for those who need one.
+func (p *parsed) leaseProblems(s stores.Settings) {
+	if s.URL == "" {
+		p.problems = append(p.problems, errors.New("-store or -redis: none given"))
+		return
+	}
+	p.report("Store.", s.Validate(), s.ReadSecrets())
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// TestStoreProblemsAreToldWithAllOthers: a URL that nothing can be done with, by the flag or variable that was used, beside whatever else is wrong.
+func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
+	both := "both say where worker ids are leased: one of the two is allowed"
+	for _, c := range []struct{ args, env, want []string }{
+		{[]string{"-store=redis://h/0", "-redis=redis://h/0", "-loops=0"}, nil, []string{"-store and -redis: " + both, "-loops: 0: 1 to 1024 allowed"}},
+		{[]string{"-store=redis://h/0", "-lease=5s"}, []string{"REDIS", "redis://h/1"}, []string{"-store and REDIS: " + both, "-lease: 5s is too short"}},
+		{[]string{"lease", "list", "-redis=redis://h/0"}, []string{"KATSUBUSHI_STORE", "redis://h/1"}, []string{"KATSUBUSHI_STORE and -redis: " + both}},
+		{[]string{"run", "-server=redis://h/0", "-store=redis://h/0", "-interval=1h"}, nil,
+			[]string{"-store and -server: " + both, "-interval: 1h0m0s: at most half", "no command"}},
+		{[]string{"-store=etcdd://u:hush@h", "-lease=5s", "-min-worker-id=9", "-max-worker-id=8", "-heartbeat=1h", "-loops=0"}, nil,
+			[]string{"-store: a URL begins with redis, rediss, ", "-lease: 5s is too short", "-max-worker-id: 8: not below", "-heartbeat: 1h0m0s: at most", "-loops: 0: "}},
+		{[]string{"lease", "list"}, []string{"KATSUBUSHI_STORE", "h:6379"}, []string{"KATSUBUSHI_STORE: a URL begins with redis, "}},
+		{[]string{"run", "-store=redis://", "-lease=5s"}, nil, []string{"-store: the URL names no host", "no command"}},
+		{[]string{"-store=redis://u:hush@/0", "-loops=0"}, nil, []string{"-store: the URL names no host", "-loops: 0: "}},
+		{[]string{"-store=rediss://:6379"}, nil, []string{"-store: the URL names no host"}},
+		{[]string{"-store=rediscluster://a,,b"}, nil, []string{"-store: the URL names no host"}},
+		{[]string{"-store=unix://?db=1"}, nil, []string{"-store: redis: the URL names no socket"}},
+		{[]string{"-store=redis://h/0", "-worker-id=3"}, nil, []string{"-worker-id: with -store worker ids are leased, not given"}},
+		{[]string{"-store=redis://h/0", "-redis-replicas=-1", "-redis-password-file=/none"}, nil,
+			[]string{"-redis-replicas: -1: ", "-redis-password-file: stat /none"}},
+		{[]string{"-redis=etcd://h"}, nil, []string{"-redis: redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, rediss+sentinel or unix, and ://"}},
+		{[]string{"lease", "list"}, nil, []string{"-store or -redis: none given"}},
+	} {
+		got := complaints(t, c.args, c.env...)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q: nothing says %q: %s", c.args, want, got)
+			}
+		}
+		if strings.Contains(got, "hush") {
+			t.Errorf("%q: the password is told: %s", c.args, got)
+		}
+	}
+	for _, args := range [][]string{ // -redis goes on meaning what it meant
+		{"-redis=redis:///0"}, {"-redis=unix:///run/redis.sock"}, {"-store=unix:///run/redis.sock"}, {"-store=redis://u:p@[::1]:7/0?ns=x"},
+		{"-store=redis+sentinel://a,b:7/main", "-redis-replicas=1"},
+	} {
+		if p, _, err := parse(settings(), args, environment(), nil); err != nil || p.validate() != nil {
+			t.Errorf("%q: %v, %v", args, err, p.validate())
+		}
+	}
+}
+
+// TestProcessStore: -store does for the daemon, `lease` and `run` what -redis does.
+func TestProcessStore(t *testing.T) {
+	t.Parallel()
+	flags := append([]string{"-store", redistest.Start(t).URL()}, shortLease...)
+	command := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	if got := command(append([]string{"lease", "init", "-how", "new"}, flags...)...); got != "made: its worker ids can be had\n" {
+		t.Errorf("lease init: %s", got)
+	}
+	if w := workerOf(t, start(t, flags...)); w != 1 {
+		t.Errorf("the daemon has worker id %d", w)
+	}
+	if got := command(append(append([]string{"run"}, flags...), "-log-level", "error", "--", "echo", "it is {}")...); got != "it is 2\n" {
+		t.Errorf("run: %s", got)
+	}
+	if got := command(append([]string{"lease", "stats"}, flags...)...); !strings.Contains(got, "\nclient_get_id_success       2\n") {
+		t.Errorf("lease stats: %s", got)
+	}
+}
+
+type plainAdmin struct{ workerid.Admin }
+
+func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
+	p := &parsed{}
+	for _, verb := range []string{"stats", "replicas", "reset-clock"} {
+		do, err := p.leaseVerb(verb, "wait")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := do(context.Background(), plainAdmin{}); err == nil || err.Error() != "lease "+verb+": this kind of store has no such thing" {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/test/memstore"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+)
+
+// inMemory is a kind of store that has none of Redis's settings.
+type inMemory struct{ s Settings }
+
+func (m inMemory) Validate() error            { return m.s.Terms.Validate() }
+func (inMemory) ReadSecrets() error           { return nil }
+func (inMemory) BestHeartbeat() time.Duration { return 7 * time.Second }
+func (m inMemory) Open() (workerid.Backend, error) {
+	t := m.s.Terms
+	return backend{&memstore.Client{Pool: memstore.NewPool(memstore.Config{Min: t.Min, Max: t.Max, Lease: t.Lease.Milliseconds(), Now: t.Now})}}, nil
+}
+func (inMemory) OpenAdmin() (workerid.Admin, error) { return nil, errors.New("nobody looks") }
+
+type backend struct{ *memstore.Client }
+
+func (backend) Facts() []workerid.Fact { return nil }
+func (backend) Close() error           { return nil }
+
+// another puts a second kind into the table.
+func another(t *testing.T) {
+	before := kinds
+	kinds = append(slices.Clip(kinds), kind{name: "memory", schemes: []string{"mem"}, config: func(s Settings) config { return inMemory{s} }})
+	t.Cleanup(func() { kinds = before })
+}
+
+func settings(url string) Settings {
+	return Settings{URL: url, Terms: workerid.Terms{Layout: "l", Min: 1, Max: 3, Lease: time.Minute, MaxSkew: time.Second, Now: func() int64 { return 1000 }}}
+}
+
+// TestALineOfTheTableIsAStore: whoever asks by URL gets the kind whose scheme that is.
+func TestALineOfTheTableIsAStore(t *testing.T) {
+	another(t)
+	s := settings("mem://here")
+	if err := s.Validate(); err != nil || s.ReadSecrets() != nil || s.Interval() != 7*time.Second {
+		t.Errorf("%v, %v", err, s.Interval())
+	}
+	b, err := Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if g, err := b.Acquire(context.Background(), workerid.Request{Owner: "o", Min: 2, Max: 3}); err != nil || g.Worker != 2 || g.Hi != 61_000 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if _, err := OpenAdmin(s); err == nil || err.Error() != "nobody looks" {
+		t.Error(err)
+	}
+	s = settings("redis://127.0.0.1:1")
+	if b, err := Open(s); err != nil || s.Interval() != 5*time.Second {
+		t.Errorf("%v, %v", err, s.Interval())
+	} else if _, ok := b.(*redis.Store); !ok {
+		t.Errorf("%T", b)
+	}
+	if s.Heartbeat = time.Second; s.Interval() != time.Second {
+		t.Errorf("%v", s.Interval())
+	}
+	LogTo(slog.New(slog.DiscardHandler))
+}
+
+// TestSettingsOfOneKindAreRefusedByTheOthers names every one of them.
+func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
+	another(t)
+	s := settings("mem://here")
+	s.Redis = redis.Options{PasswordFile: "/none", HoldRaus: "raus", Replicas: 2, AllowEviction: true}
+	var fields []string
+	for _, p := range problem.Of(s.Validate()) {
+		if p.Err.Error() != "belongs to Redis, and the store is of another kind: memory" {
+			t.Error(p)
+		}
+		fields = append(fields, p.Field)
+	}
+	if want := []string{"PasswordFile", "HoldRaus", "Replicas", "AllowEviction"}; !slices.Equal(fields, want) {
+		t.Errorf("%q, want %q", fields, want)
+	}
+	s.URL, s.Redis.PasswordFile = "redis://h", ""
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	s.URL, s.Only = "mem://here", "Redis" // by -redis
+	if found := problem.Of(s.Validate()); len(found) != 1 || found[0].Field != "URL" {
+		t.Errorf("%v", found)
+	}
+	if _, err := Open(Settings{URL: "nothing"}); err == nil {
+		t.Error("opened")
+	}
+	if b, err := Open(Settings{URL: "redis://a,b"}); err == nil || b != nil { // and no *redis.Store that is nil
+		t.Errorf("%v, %v", b, err)
+	}
+}

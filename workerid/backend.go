@@ -1,0 +1,101 @@
+package workerid
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+)
+
+// Defaults of Terms.
+const (
+	DefaultLease   = time.Minute
+	DefaultMaxSkew = 2 * time.Second
+)
+
+// Terms are what every store of leases is told, whatever its kind. All daemons of a pool must agree on Layout, Min, Max and Lease.
+type Terms struct {
+	Layout    string        // the fingerprint of what ids look like, without spaces
+	Min, Max  uint64        // the pool's worker ids, both inclusive
+	Lease     time.Duration // how far a window reaches into the future
+	Heartbeat time.Duration // mean time between two extensions; 0 = what suits the store
+	MaxSkew   time.Duration // how much this host's clock and the store's may differ; beyond it nothing is granted
+	AutoInit  bool          // make the pool if there is none; its worker ids come a lease later
+	Now       func() int64  // this process's clock, Unix ms; nil = the wall clock
+	Log       *slog.Logger  // warnings; nil = none
+}
+
+// Fingerprint is what daemons of one pool must agree on: the ids of others could equal theirs.
+func (t Terms) Fingerprint() string {
+	return fmt.Sprintf("%s;lease=%dms;ids=%d-%d", t.Layout, t.WithDefaults().Lease.Milliseconds(), t.Min, t.Max)
+}
+
+// WithDefaults fills in what is not set.
+func (t Terms) WithDefaults() Terms {
+	if t.Lease == 0 {
+		t.Lease = DefaultLease
+	}
+	if t.MaxSkew == 0 {
+		t.MaxSkew = DefaultMaxSkew
+	}
+	if t.Now == nil {
+		t.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if t.Log == nil {
+		t.Log = slog.New(slog.DiscardHandler)
+	}
+	return t
+}
+
+// Validate finds everything that is wrong with the terms for any store. The error is of package problem.
+func (t Terms) Validate() error {
+	var problems problem.List
+	t = t.WithDefaults()
+	if t.Min > t.Max {
+		problems.Add("Max", "%d: not below the smallest, %d", t.Max, t.Min)
+	}
+	if least := 4 * Epsilon(t.MaxSkew); t.Lease < least {
+		problems.Add("Lease", "%v is too short: with a skew of %v it takes at least %v", t.Lease, t.MaxSkew, least)
+	}
+	if t.MaxSkew < 0 {
+		problems.Add("MaxSkew", "%v: not below 0", t.MaxSkew)
+	}
+	if t.Heartbeat < 0 || t.Heartbeat > t.Lease/2 {
+		problems.Add("Heartbeat", "%v: at most half the lease, %v, allowed", t.Heartbeat, t.Lease/2)
+	}
+	return problems.Err()
+}
+
+// Epsilon is the room to leave where two clocks are compared that may both be wrong by as much as maxSkew.
+func Epsilon(maxSkew time.Duration) time.Duration { return 2*maxSkew + time.Second }
+
+// HeartbeatOf is the mean time between two extensions that suits a lease.
+func HeartbeatOf(lease time.Duration) time.Duration { return max(time.Second, lease/12) }
+
+// A Backend is a Store as a daemon has it: it can be closed, once the Keeper has ended, and tells about itself.
+type Backend interface {
+	Store
+	// Facts are what is known of the store at present, always in the same order; none where there is nothing to tell. Any goroutine may ask.
+	Facts() []Fact
+	// Close lets go of what the Store has open. Leases stay.
+	Close() error
+}
+
+// A Fact is a line about a store for operators, in the statistics and the metrics. Value is one of
+//
+//	int            a number                              NAME             NAME
+//	time.Duration  a span                                NAME_ms          NAME_seconds
+//	[]Text         texts that belong together            NAME_ of each    labels of NAME_info
+type Fact struct {
+	Name  string // begins with the store's kind
+	Help  string // one sentence, for the metrics
+	Value any
+}
+
+// A Text is one of a Fact.
+type Text struct {
+	Name  string // in the statistics
+	Label string // in the metrics
+	Value string
+}
