@@ -13,16 +13,18 @@ var quads = func() (q [10000]uint32) {
 	return q
 }()
 
-// MaxText is how long the text of an id may be, in bytes, whatever its kint. Room is what writing it may overwrite behind the end of
-// the slice that it is appended to: whoever appends sees to that much capacity.
+// MaxText is how long the text of an id may be, in bytes, whatever its kind. Room is what writing
+// it may overwrite behind the end of the slice that it is appended to: whoever appends sees to that
+// much capacity.
 const (
 	MaxText = 36
 	Room    = MaxText + 4
 )
 
-// A Text walks through a Run and writes its ids; Start begins. A number is held in a form whose text takes three stores to write,
-// straight from registers: to read digits back that were just written costs more than to make them. Within a run only the last four
-// digits change, until they are full.
+// A Text walks through a Run and writes its ids; Start begins. A number is held in a form whose
+// text takes three stores to write, straight from registers: to read digits back that were just
+// written costs more than to make them. Within a run only the last four digits change, until they
+// are full.
 //
 //	1502 3174 4821 6093 1204
 //	head └─high──┘ mid  low
@@ -38,8 +40,8 @@ type Text struct {
 }
 
 const (
-	// wide is the least number whose digits fill all fields. Lesser ones, which ids are only in the first days of an epoch, are left
-	// to the standard library.
+	// wide is the least number whose digits fill all fields. Lesser ones, which ids are only in the
+	// first days of an epoch, are left to the standard library.
 	wide = 1e16
 
 	spilled = 1e4 // no value of four digits: whatever is added, set has to see it
@@ -53,7 +55,7 @@ func (t *Text) Start(r Run) {
 	t.set(r.First)
 }
 
-// Next goes to the next it.
+// Next goes to the next id.
 func (t *Text) Next() {
 	if low := t.low + t.stride; low < spilled {
 		t.low = low

@@ -1,11 +1,9 @@
 package protocol
 
-import (
-	"math/bits"
-	"sync/atomic"
-)
+import "sync/atomic"
 
-// A Counter names one thing that sessions count. Commands are command lines and binary frames alike, by kind, refused ones included.
+// A Counter names one thing that sessions count. Commands are command lines and binary frames
+// alike, by kind, refused ones included.
 type Counter uint8
 
 const (
@@ -34,11 +32,15 @@ const (
 	NumCounters
 )
 
-// Counters counts what the sessions of one event loop did. Sessions add to it, once per Feed; anybody may read it at any time.
+// Counters counts what the sessions of one event loop did. Sessions add to it, once per Feed;
+// anybody may read it at any time.
 type Counters struct {
 	n [NumCounters]atomic.Uint64
 	_ [64]byte // the counters of two loops never share a cache line
 }
+
+// Add counts outside of a Turn.
+func (c *Counters) Add(what Counter, n int) { c.n[what].Add(uint64(n)) }
 
 // Counts is a reading of Counters, or a sum of several.
 type Counts [NumCounters]uint64
@@ -47,23 +49,5 @@ type Counts [NumCounters]uint64
 func (c *Counters) AddTo(sum *Counts) {
 	for i := range c.n {
 		sum[i] += c.n[i].Load()
-	}
-}
-
-// A tally holds the counts of one Feed, so that a pipeline of commands costs a handful of atomic additions and not one per command.
-type tally struct {
-	n       [NumCounters]uint32
-	touched uint32 // bit i: n[i] is not 0
-}
-
-func (t *tally) add(c Counter, n int) {
-	t.n[c] += uint32(n)
-	t.touched |= 1 << c
-}
-
-func (t *tally) flush(to *Counters) {
-	for m := t.touched; m != 0; m &= m - 1 {
-		c := bits.TrailingZeros32(m)
-		to.n[c].Add(uint64(t.n[c]))
 	}
 }

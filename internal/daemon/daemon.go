@@ -24,6 +24,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -105,7 +106,7 @@ func (d *Daemon) configureSessions() error {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version}
 		if d.users != nil {
-			s.Auth = d.users.Allows // connections' sessions have theirs limited: see newSession
+			s.Auth = func(user, password []byte) *protocol.Config { return nil } // connections have theirs: see newSession
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -233,7 +234,10 @@ func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func
 	}
 	d.c.Log.Info("udp listening", "address", d.udp.LocalAddr().String())
 	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log}
-	if err := server.ServeUDP(ctx, c, d.udp, d.sessions[d.c.Loops].Datagram); err != nil {
+	answer := func(now int64, in, out []byte) []byte {
+		return memcache.Datagram(&d.sessions[d.c.Loops], now, in, out)
+	}
+	if err := server.ServeUDP(ctx, c, d.udp, answer); err != nil {
 		fail(fmt.Errorf("udp port: %w", err))
 	}
 }

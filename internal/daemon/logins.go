@@ -5,22 +5,28 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
 // newSession makes the session of a new connection.
 func (d *Daemon) newSession(loop int) server.Session {
 	if d.logins == nil {
-		return protocol.NewSession(&d.sessions[loop])
+		return memcache.NewSession(&d.sessions[loop])
 	}
 	s := &loginSession{config: d.sessions[loop]}
-	s.config.Auth = func(user, password []byte) bool { return d.logins.Allow(s.peer, user, password) }
-	s.Session = protocol.NewSession(&s.config)
+	s.config.Auth = func(user, password []byte) *protocol.Config {
+		if !d.logins.Allow(s.peer, user, password) {
+			return nil
+		}
+		return &s.config // all users may have the same
+	}
+	s.Session = memcache.NewSession(&s.config)
 	return s
 }
 
 // A loginSession is one whose client must log in, which is limited by where the client is.
 type loginSession struct {
-	*protocol.Session
+	*memcache.Session
 	config protocol.Config
 	peer   netip.Addr
 }

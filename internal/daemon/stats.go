@@ -14,6 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
 // counts is what all loops together have counted.
@@ -193,7 +194,7 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "binding_protocol", Value: "auto-negotiate"},
 		{Name: "auth_enabled_sasl", Value: yes(d.users != nil)},
 		{Name: "auth_enabled_ascii", Value: yes(d.users != nil)},
-		{Name: "item_size_max", Value: protocol.MaxBody},
+		{Name: "item_size_max", Value: memcache.MaxBody},
 		{Name: "maxconns_fast", Value: "yes"},
 		{Name: "flush_enabled", Value: "yes"},
 		{Name: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},

@@ -4,21 +4,24 @@ import "github.com/katsubushi/katsubushi/v3/id"
 
 // A Kind is a kind of id, with all that issues it. Its methods may be called from any goroutine.
 type Kind interface {
-	// Source is the kind as an event loop uses it; loops are counted from 0. A loop asks for it once and keeps it.
+	// Source is the kind as an event loop uses it; loops are counted from 0. A loop asks for it
+	// once and keeps it.
 	Source(loop int) id.Source
-	// Ready says whether an id would be issued at now, Unix ms: nil, or the refusal that a client would get.
+	// Ready says whether an id would be issued at now, Unix ms: nil, or the refusal that a client
+	// would get.
 	Ready(now int64) error
 }
 
-// A Catalog says which kind of id a key asks for. Whoever issues ids asks it: every grammar on every port, and HTTP. It never changes,
-// so it needs no lock.
+// A Catalog says which kind of id a key asks for. Whoever issues ids asks it: every grammar on
+// every port, and HTTP. It never changes, so it needs no lock.
 type Catalog struct {
 	now    func() int64
 	others Kind            // what keys ask for that named does not have
 	named  map[string]Kind // by key
 }
 
-// NewCatalog makes a catalogue of kinds by their keys; the one under "" answers all keys that are not there. now is the id clock.
+// NewCatalog makes a catalogue of kinds by their keys; the one under "" answers all keys that are
+// not there. now is the id clock.
 func NewCatalog(now func() int64, kinds map[string]Kind) *Catalog {
 	c := &Catalog{now: now, named: make(map[string]Kind)}
 	for key, kind := range kinds {
@@ -42,7 +45,8 @@ func (c *Catalog) Ready() error {
 	return c.others.Ready(now)
 }
 
-// Batch issues n ids, at least 1, for a key, all or none. More than one are bulk. The error is the source's.
+// Batch issues n ids, at least 1, for a key, all or none. More than one are bulk. The error is the
+// source's.
 func (c *Catalog) Batch(key []byte, n int) (runs []id.Run, err error) {
 	kind, ok := c.named[string(key)]
 	if !ok {
@@ -60,7 +64,8 @@ func (c *Catalog) Batch(key []byte, n int) (runs []id.Run, err error) {
 	return runs, nil
 }
 
-// A Handler is the catalogue as one event loop uses it: a protocol.Handler, safe for any number of goroutines.
+// A Handler is the catalogue as one event loop uses it: a protocol.Handler, safe for any number of
+// goroutines.
 type Handler struct {
 	others id.Source
 	named  map[string]id.Source

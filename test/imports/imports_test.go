@@ -24,6 +24,7 @@ type rule struct {
 var rules = []rule{
 	{"id", nil, "a leaf: generators make ids, grammars write them, and both need to know what one is"},
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
+	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"workerid", []string{"internal/problem"}, "the lease machine decides; generators are published through a callback"},
 	{"workerid/redis", []string{"internal/secretfile", "internal/problem", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
@@ -40,7 +41,7 @@ var rules = []rule{
 	{"internal/stores", []string{"internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "internal/problem", "internal/stores", "protocol", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "internal/problem", "internal/stores", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/stores", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},

@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 			h.budget, h.most = int(seed>>8%16), int(seed>>16%4)
 			s := newSession(h)
 			if seed>>24%8 == 1 {
-				s.config.Auth = func(user, password []byte) bool { return len(user) == len(password) }
+				s.config.Auth = s.logins(func(user, password []byte) bool { return len(user) == len(password) })
 			}
 			return s
 		}

@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // counting is the least that can stand behind the protocol: ids in a row.
@@ -20,7 +21,7 @@ func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
 func (*counting) Stats([]byte, func(name, value string)) bool { return true }
 
 func counted() *Session {
-	return NewSession(&Config{Handler: &counting{next: 1_500_000_000_000_000_000, stride: 1}, Counters: new(Counters), Version: "1.0.0"})
+	return NewSession(&protocol.Config{Handler: &counting{next: 1_500_000_000_000_000_000, stride: 1}, Counters: new(protocol.Counters), Version: "1.0.0"})
 }
 
 func manyKeys(n int) []byte {

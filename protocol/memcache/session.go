@@ -1,9 +1,28 @@
-package protocol
+// Package memcache speaks memcached's protocols, text, meta and binary, over TCP and UDP, for a
+// server whose every get is a hit: bytes in, bytes out, no I/O, no clock, no goroutine.
+//
+// The guarantee: what a Session answers depends only on the bytes it was fed and on what its
+// Handler says, never on how the bytes were cut into Feeds; and no length that a client claims is
+// ever allocated or believed. What is not promised: that it stores anything, and that the Handler
+// is told the same of bulk however the bytes were cut.
+//
+// docs/PROTOCOL.md says what every input is answered.
+package memcache
 
-// A Session answers the bytes of one connection. It holds only what a half-finished command needs, since it counts per idle
-// connection; unconsumed input stays with the caller. It may not be used by two goroutines at once.
+import "github.com/katsubushi/katsubushi/v3/protocol"
+
+// Limits, which are memcached's.
+const (
+	MaxLine    = 2048    // bytes of a command line, LF included, other than a get's
+	MaxGetLine = 1 << 20 // bytes of a get, gets, gat or gats line, LF included
+	MaxBody    = 1 << 20 // bytes of a value that a storage command may send; it is swallowed, never stored
+)
+
+// A Session answers the bytes of one connection. It holds only what a half-finished command needs,
+// since it counts per idle connection; unconsumed input stays with the caller. It may not be used
+// by two goroutines at once.
 type Session struct {
-	config  *Config
+	config  *protocol.Config
 	left    int64  // in keys: bytes of the line to come, LF included; in body, credentials: of the value, without its terminator
 	scanned uint32 // in line, handshake: bytes that were seen and hold no LF
 	state   state
@@ -31,25 +50,22 @@ const (
 )
 
 // NewSession makes the session of a new connection. c must have passed Check.
-func NewSession(c *Config) *Session { return &Session{config: c} }
+func NewSession(c *protocol.Config) *Session { return &Session{config: c} }
 
-// A turn is one Feed: what it was given, the reply so far, what is to be counted.
-type turn struct {
-	now int64
-	out []byte
-	tally
-	singles int // ids asked for one at a time
-}
+// A turn is a protocol.Turn with the sentences of these grammars.
+type turn struct{ protocol.Turn }
 
-// Feed consumes the first n bytes of in, appends its reply to out and returns the result; it keeps neither slice. now is the present,
-// Unix ms. It stops early when it has replied ReplyChunk bytes. n = 0 with nothing appended means that more input is needed: Feed
-// wants the same bytes again with more behind them. After any other result it may be called again with the rest. ErrClose, the only
+// Feed consumes the first n bytes of in, appends its reply to out and returns the result; it keeps
+// neither slice. now is the present, Unix ms. It stops early when it has replied ReplyChunk bytes.
+// n = 0 with nothing appended means that more input is needed: Feed wants the same bytes again with
+// more behind them. After any other result it may be called again with the rest. ErrClose, the only
 // error, means: send the reply, then close.
 //
 // What it leaves unconsumed while it waits is at most MaxGetLine bytes.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
-	t := turn{now: now, out: out}
-	for n < len(in) && len(t.out)-len(out) < ReplyChunk && err == nil {
+	var t turn
+	t.Now, t.Out = now, out
+	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
 		var k int
 		if s.state == line { // most of the time
 			k, err = s.line(&t, in[n:])
@@ -61,11 +77,12 @@ func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err erro
 		}
 		n += k
 	}
-	t.flush(s.config.Counters)
-	return n, t.out, err
+	t.Count(s.config.Counters)
+	return n, t.Out, err
 }
 
-// step consumes one command, or a part of one that can be answered without the rest. 0 means that more input is needed.
+// step consumes one command, or a part of one that can be answered without the rest. 0 means that
+// more input is needed.
 func (s *Session) step(t *turn, in []byte) (int, error) {
 	switch s.state {
 	case start:
@@ -85,7 +102,7 @@ func (s *Session) step(t *turn, in []byte) (int, error) {
 	case frame:
 		return s.frame(t, in)
 	default:
-		return len(in), ErrClose
+		return len(in), protocol.ErrClose
 	}
 }
 
@@ -104,5 +121,5 @@ func (s *Session) ready() {
 // hangUp ends the conversation: whatever follows is ignored.
 func (s *Session) hangUp() error {
 	s.state = closed
-	return ErrClose
+	return protocol.ErrClose
 }

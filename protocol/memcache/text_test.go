@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 func TestLongLines(t *testing.T) {
@@ -81,9 +82,9 @@ func TestRefusal(t *testing.T) {
 		if n := bytes.Count(answer, []byte("VALUE")); n != c.values || refused == (c.keys == c.values) {
 			t.Errorf("%d keys, %d ids: %d values, ends in %q", c.keys, c.budget, n, answer[max(0, len(answer)-40):])
 		}
-		var counts Counts
+		var counts protocol.Counts
 		s.config.Counters.AddTo(&counts)
-		if want := (Counts{CmdGet: 1, IDs: uint64(c.values), Refused: uint64(c.keys - c.values)}); counts != want {
+		if want := (protocol.Counts{protocol.CmdGet: 1, protocol.IDs: uint64(c.values), protocol.Refused: uint64(c.keys - c.values)}); counts != want {
 			t.Errorf("%d keys, %d ids: counted %v, want %v", c.keys, c.budget, counts, want)
 		}
 		before := strings.Repeat("version\r\n", 4000)
@@ -119,11 +120,11 @@ func TestRunsOfIDs(t *testing.T) {
 func TestClosedIsClosed(t *testing.T) {
 	for _, in := range []string{"quit\r\n", string(frameOf(0x17, "", "", "")), strings.Repeat("x", MaxLine)} {
 		s := newSession(newFake())
-		if _, _, err := s.Feed(0, []byte(in), nil); err != ErrClose {
+		if _, _, err := s.Feed(0, []byte(in), nil); err != protocol.ErrClose {
 			t.Errorf("%.40q: error %v", in, err)
 		}
 		for _, more := range []string{"get id\r\n", string(frameOf(0x0a, "", "", ""))} {
-			if n, reply, err := s.Feed(0, []byte(more), nil); n != len(more) || len(reply) > 0 || err != ErrClose {
+			if n, reply, err := s.Feed(0, []byte(more), nil); n != len(more) || len(reply) > 0 || err != protocol.ErrClose {
 				t.Errorf("%.40q, then %q: %d %q %v", in, more, n, reply, err)
 			}
 		}
@@ -145,9 +146,9 @@ func TestWhatIsBulk(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"one command of each kind", "get k\r\ngets k\r\ngat 0 k\r\nmg k v\r\n", strings.Repeat(one, 4)},
 		{"a line of two keys", "get k l\r\n", " 2*0 bulk"},
-		{"single gets in a row", strings.Repeat("get k\r\n", 6), strings.Repeat(one, SingleGets) + many + many},
-		{"meta gets in a row", strings.Repeat("mg k v\r\n", 6), strings.Repeat(one, SingleGets) + many + many},
-		{"binary quiet gets", string(bytes.Repeat(frameOf(0x09, "", "k", ""), 6)), strings.Repeat(one, SingleGets) + many + many},
+		{"single gets in a row", strings.Repeat("get k\r\n", 6), strings.Repeat(one, protocol.SingleGets) + many + many},
+		{"meta gets in a row", strings.Repeat("mg k v\r\n", 6), strings.Repeat(one, protocol.SingleGets) + many + many},
+		{"binary quiet gets", string(bytes.Repeat(frameOf(0x09, "", "k", ""), 6)), strings.Repeat(one, protocol.SingleGets) + many + many},
 		{"a single get behind a line of two keys", "get k l\r\nget k\r\n", " 2*0 bulk" + one},
 	} {
 		f := newFake()
@@ -162,7 +163,7 @@ func TestWhatIsBulk(t *testing.T) {
 	}
 	f := newFake()
 	f.logged = true
-	for s := newSession(f); len(f.log) < 2*SingleGets; {
+	for s := newSession(f); len(f.log) < 2*protocol.SingleGets; {
 		s.Feed(0, []byte("get k\r\n"), nil)
 	}
 	if got := strings.Join(f.log, " "); strings.Contains(got, "bulk") {
@@ -175,10 +176,10 @@ func TestCounters(t *testing.T) {
 	f.budget = 4
 	s := newSession(f)
 	answerTo(t, s, []byte("get a b\r\ngets c\r\nget d e\r\nnonsense\r\nset k 0 0 1\r\nx\r\nmore"))
-	var got Counts
+	var got protocol.Counts
 	s.config.Counters.AddTo(&got)
 	s.config.Counters.AddTo(&got)
-	want := Counts{CmdGet: 4, CmdGets: 2, CmdSet: 2, CmdOther: 2, IDs: 6, Refused: 4, Malformed: 2}
+	want := protocol.Counts{protocol.CmdGet: 4, protocol.CmdGets: 2, protocol.CmdSet: 2, protocol.CmdOther: 2, protocol.IDs: 6, protocol.Refused: 4, protocol.Malformed: 2}
 	if got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -191,27 +192,11 @@ func TestSessionIsSmall(t *testing.T) {
 	}
 }
 
-func TestConfigCheck(t *testing.T) {
-	good := Config{Handler: newFake(), Counters: new(Counters), Version: "10.20.30"}
-	if err := good.Check(); err != nil {
-		t.Error(err)
-	}
-	for _, v := range []string{"", "1", "1.2", "v1.2.3", "1.2.3-dev", "1..3", "1.2.3.4", ".1.2.3", "1.2."} {
-		c := good
-		if c.Version = v; c.Check() == nil {
-			t.Errorf("version %q passes", v)
-		}
-	}
-	if (&Config{Counters: good.Counters, Version: good.Version}).Check() == nil || (&Config{Handler: good.Handler, Version: good.Version}).Check() == nil {
-		t.Error("an incomplete Config passes")
-	}
-}
-
 // A reason is cut at MaxReason, in every protocol: the program behind may name a path, or whatever an error of its own says.
 func TestLongReasonsAreCut(t *testing.T) {
 	const limit = 256 // as docs and clients know it
 	long := strings.Repeat("no id, and why: ", 1000)
-	refusing := Config{Handler: refuser{newFake(), errors.New(long)}, Counters: new(Counters), Version: "1.2.3"}
+	refusing := protocol.Config{Handler: refuser{newFake(), errors.New(long)}, Counters: new(protocol.Counters), Version: "1.2.3"}
 	for what, c := range map[string]struct{ in, begin, end string }{
 		"text":   {"get k\r\n", "SERVER_ERROR ", "\r\n"},
 		"meta":   {"mg k v\r\n", "SERVER_ERROR ", "\r\n"},

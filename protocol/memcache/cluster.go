@@ -1,9 +1,13 @@
-package protocol
+package memcache
 
-import "strconv"
+import (
+	"strconv"
 
-// Amazon's clients, and others that were written for ElastiCache, ask one server of a cluster for the list of all: `config get cluster`,
-// in binary CONFIG_GET. Here the list is the daemon itself.
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
+
+// Amazon's clients, and others that were written for ElastiCache, ask one server of a cluster for
+// the list of all: `config get cluster`, in binary CONFIG_GET. Here the list is the daemon itself.
 
 // clusterKey is the only configuration that there is.
 const clusterKey = "cluster"
@@ -13,22 +17,22 @@ func (s *Session) clusterList() string { return "1\n" + s.config.Cluster + "\n" 
 
 // configure answers the config command, which is unknown where nobody knows the daemon's address.
 func (s *Session) configure(t *turn, rest []byte) {
-	t.add(CmdOther, 1)
+	t.Add(protocol.CmdOther, 1)
 	f := split(rest)
 	switch {
 	case s.config.Cluster == "", f.n != 2, string(f.at(0)) != "get":
 		t.blame(errUnknown)
-	case len(f.at(1)) > MaxKey:
+	case len(f.at(1)) > protocol.MaxKey:
 		t.blame(errFormat)
 	case string(f.at(1)) != clusterKey:
-		t.say("END\r\n")
+		t.Say("END\r\n")
 	default:
 		list := s.clusterList()
-		t.say("CONFIG " + clusterKey + " 0 ")
-		t.out = strconv.AppendInt(t.out, int64(len(list)), 10)
-		t.say("\r\n")
-		t.say(list)
-		t.say("\r\nEND\r\n")
+		t.Say("CONFIG " + clusterKey + " 0 ")
+		t.Out = strconv.AppendInt(t.Out, int64(len(list)), 10)
+		t.Say("\r\n")
+		t.Say(list)
+		t.Say("\r\nEND\r\n")
 	}
 }
 
@@ -39,6 +43,6 @@ func (s *Session) binaryConfigure(t *turn, h *header, key []byte) {
 		return
 	}
 	list := s.clusterList()
-	t.out = append(h.appendResponse(t.out, statusOK, len(noFlags), 0, len(list), 0), noFlags...)
-	t.say(list)
+	t.Out = append(h.appendResponse(t.Out, statusOK, len(noFlags), 0, len(list), 0), noFlags...)
+	t.Say(list)
 }

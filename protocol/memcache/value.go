@@ -1,23 +1,12 @@
-package protocol
+package memcache
 
 import (
 	"encoding/binary"
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
-
-// issue gets one id for a key. The error's text is for the client.
-func (s *Session) issue(t *turn, key []byte) (id.Run, error) {
-	t.singles++
-	run, err := s.config.Handler.Source(key).Mint(t.now, 1, t.singles > SingleGets)
-	if err != nil {
-		t.add(Refused, 1)
-	} else {
-		t.add(IDs, 1)
-	}
-	return run, err
-}
 
 // A span is a stretch of neighbouring keys of one source: what one Mint may answer.
 type span struct {
@@ -27,7 +16,8 @@ type span struct {
 	source id.Source
 }
 
-// span measures the span at the head of text, as far as its answer takes about room bytes, and tells whether all keys in it are valid.
+// span measures the span at the head of text, as far as its answer takes about room bytes, and
+// tells whether all keys in it are valid.
 func (s *Session) span(text []byte, room int) (k span, valid bool) {
 	valid = true
 	for k.size < room {
@@ -41,20 +31,20 @@ func (s *Session) span(text []byte, room int) (k span, valid bool) {
 		}
 		k.n, k.end, k.source = k.n+1, to, source
 		k.size += to - from + valueRoom
-		valid = valid && to-from <= MaxKey
+		valid = valid && to-from <= protocol.MaxKey
 	}
 	return k, valid
 }
 
-// values issues ids and answers the keys of a span with them; sent says how many, all unless issuing failed. They are bulk even where
-// one key is left: the line had several.
+// values issues ids and answers the keys of a span with them; sent says how many, all unless
+// issuing failed. They are bulk even where one key is left: the line had several.
 func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err error) {
-	out := slices.Grow(t.out, k.size)
+	out := slices.Grow(t.Out, k.size)
 	end := 0
 	for sent < k.n {
-		run, err := k.source.Mint(t.now, k.n-sent, true)
+		run, err := k.source.Mint(t.Now, k.n-sent, true)
 		if err != nil {
-			t.out = out
+			t.Out = out
 			return sent, err
 		}
 		v := value{cas: f.cas}
@@ -68,7 +58,7 @@ func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err er
 		}
 		sent += run.N
 	}
-	t.out = out
+	t.Out = out
 	return sent, nil
 }
 
@@ -81,7 +71,8 @@ type value struct {
 	frameLen int
 }
 
-// valueRoom is the most that the answer to a key takes besides the key, and the slack that appending wants behind it.
+// valueRoom is the most that the answer to a key takes besides the key, and the slack that
+// appending wants behind it.
 const valueRoom = len("VALUE ") + 8 + len("18446744073709551615\r\n") + id.Room
 
 func (v *value) setFrame() {

@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -210,7 +210,7 @@ var vary = []struct {
 }
 
 func TestDifferencesAreDocumented(t *testing.T) {
-	const path, end = "../docs/PROTOCOL.md", "<!-- end -->"
+	const path, end = "../../docs/PROTOCOL.md", "<!-- end -->"
 	doc, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

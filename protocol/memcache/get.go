@@ -1,67 +1,69 @@
-package protocol
+package memcache
 
 import (
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // A form is how the VALUE lines of a get look, and what kind it is counted as.
 type form struct {
-	kind Counter
+	kind protocol.Counter
 	cas  bool // a fifth field: the id once more
 }
 
-// get answers the keys of a get line. They are checked before the first id is issued, then answered in pieces of about ReplyChunk. What
-// a piece holds depends on the line alone, and so does, when issuing fails, what the client sees: within the first piece nothing but
-// the error, later the error in place of END.
+// get answers the keys of a get line. They are checked before the first id is issued, then answered
+// in pieces of about ReplyChunk. What a piece holds depends on the line alone, and so does, when
+// issuing fails, what the client sees: within the first piece nothing but the error, later the
+// error in place of END.
 func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
-	t.add(f.kind, 1)
-	if from, to := nextKey(text, 0); to == len(text) && from < to && to-from <= MaxKey && !isHTTP(text[from:]) {
+	t.Add(f.kind, 1)
+	if from, to := nextKey(text, 0); to == len(text) && from < to && to-from <= protocol.MaxKey && !isHTTP(text[from:]) {
 		s.getOne(t, text[from:], f)
 		return 0, nil
 	}
-	k, valid := s.span(text, ReplyChunk)
+	k, valid := s.span(text, protocol.ReplyChunk)
 	switch {
 	case k.n == 0:
 		t.blame(errUnknown)
 		return 0, nil
 	case isHTTP(lastWord(text)):
-		t.add(Malformed, 1)
+		t.Add(protocol.Malformed, 1)
 		return 0, s.hangUp()
 	case !valid || k.end < len(text) && !validKeys(text[k.end:]):
 		t.blame(errFormat)
 		return 0, nil
 	}
-	begin := len(t.out)
+	begin := len(t.Out)
 	left, sent, err := s.piece(t, text, k, f)
 	if err != nil {
-		t.out = t.out[:begin]
-		t.add(Refused, countKeys(text))
+		t.Out = t.Out[:begin]
+		t.Add(protocol.Refused, countKeys(text))
 		t.refuse(err)
 		return 0, nil
 	}
-	t.add(IDs, sent)
+	t.Add(protocol.IDs, sent)
 	s.form = f
 	return left, nil
 }
 
 // getOne answers a get line of one key, which is what most of them are.
 func (s *Session) getOne(t *turn, key []byte, f form) {
-	run, err := s.issue(t, key)
+	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
 		t.refuse(err)
 		return
 	}
 	var text id.Text
 	text.Start(run)
-	out := slices.Grow(t.out, len(key)+valueRoom)
+	out := slices.Grow(t.Out, len(key)+valueRoom)
 	out = append(append(append(out, "VALUE "...), key...), " 0 "...)
 	out = appendLen(out, &text)
 	if f.cas {
 		out = text.AppendNumber(append(out, ' '))
 	}
-	t.out = append(text.AppendLine(append(out, "\r\n"...)), "END\r\n"...)
+	t.Out = append(text.AppendLine(append(out, "\r\n"...)), "END\r\n"...)
 }
 
 // moreKeys goes on with a get line.
@@ -72,11 +74,11 @@ func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 	whole := in[:s.left]
 	text := trim(whole)
 	s.state = line
-	k, _ := s.span(text, ReplyChunk)
+	k, _ := s.span(text, protocol.ReplyChunk)
 	left, sent, err := s.piece(t, text, k, s.form)
-	t.add(IDs, sent)
+	t.Add(protocol.IDs, sent)
 	if err != nil {
-		t.add(Refused, countKeys(text)-sent)
+		t.Add(protocol.Refused, countKeys(text)-sent)
 		t.refuse(err)
 		left = 0
 	}
@@ -87,17 +89,18 @@ func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 func (s *Session) getAndTouch(t *turn, text []byte, f form) (left int, err error) {
 	exptime, rest, found := cut(text)
 	if _, ok := parseInt(exptime, 32); found && !ok {
-		t.add(f.kind, 1)
+		t.Add(f.kind, 1)
 		t.blame(errExptime)
 		return 0, nil
 	}
 	return s.get(t, rest, f)
 }
 
-// piece answers keys until the reply may have reached ReplyChunk, and ends the line with the last. k is the span at the head of text.
-// left is how many bytes of keys are still to be answered, sent how many keys were.
+// piece answers keys until the reply may have reached ReplyChunk, and ends the line with the last.
+// k is the span at the head of text. left is how many bytes of keys are still to be answered, sent
+// how many keys were.
 func (s *Session) piece(t *turn, text []byte, k span, f form) (left, sent int, err error) {
-	for room := ReplyChunk; ; k, _ = s.span(text, room) {
+	for room := protocol.ReplyChunk; ; k, _ = s.span(text, room) {
 		n, err := s.values(t, text[:k.end], k, f)
 		sent += n
 		if err != nil {
@@ -105,7 +108,7 @@ func (s *Session) piece(t *turn, text []byte, k span, f form) (left, sent int, e
 		}
 		text, room = text[k.end:], room-k.size
 		if len(text) == 0 {
-			t.say("END\r\n")
+			t.Say("END\r\n")
 			return 0, sent, nil
 		}
 		if room <= 0 {

@@ -1,14 +1,16 @@
-package protocol
+package memcache
+
+import "github.com/katsubushi/katsubushi/v3/protocol"
 
 // stats answers a statistics group. Its values are the Handler's, its form is the protocol's.
 func (s *Session) stats(t *turn, rest []byte) {
-	t.add(CmdStats, 1)
+	t.Add(protocol.CmdStats, 1)
 	f := split(rest)
 	group := lower(make([]byte, 0, longestGroup), f.at(0))
 	exists := len(group) == len(f.at(0))
 	switch string(group) {
 	case "reset":
-		t.say("RESET\r\n")
+		t.Say("RESET\r\n")
 		return
 	case "detail":
 		t.statsDetail(f.at(1))
@@ -16,14 +18,14 @@ func (s *Session) stats(t *turn, rest []byte) {
 	case "conns", "sizes": // exist, and have nothing to tell
 	default:
 		if exists {
-			t.out, exists = textStats(s.config.Handler, group, t.out)
+			t.Out, exists = textStats(s.config.Handler, group, t.Out)
 		}
 	}
 	if !exists {
 		t.blame(errUnknown)
 		return
 	}
-	t.say("END\r\n")
+	t.Say("END\r\n")
 }
 
 // longestGroup bounds the name of a statistics group, in bytes.
@@ -33,23 +35,24 @@ const longestGroup = 32
 func (t *turn) statsDetail(what []byte) {
 	switch string(what) {
 	case "on", "off":
-		t.say("OK\r\n")
+		t.Say("OK\r\n")
 	case "dump":
-		t.say("END\r\n")
+		t.Say("END\r\n")
 	default:
 		t.blame(errStatsUsage)
 	}
 }
 
-// textStats and frameStats have what the Handler emits escape to the heap, which is why they see neither turn nor session.
+// textStats and frameStats have what the Handler emits escape to the heap, which is why they see
+// neither turn nor session.
 
-func textStats(h Handler, group, out []byte) ([]byte, bool) {
+func textStats(h protocol.Handler, group, out []byte) ([]byte, bool) {
 	begin := len(out)
 	ok := h.Stats(group, func(name, value string) {
 		out = append(out, "STAT "...)
-		out = appendLine(out, name, MaxKey)
+		out = protocol.AppendLine(out, name, protocol.MaxKey)
 		out = append(out, ' ')
-		out = appendLine(out, value, MaxLine)
+		out = protocol.AppendLine(out, value, MaxLine)
 		out = append(out, "\r\n"...)
 	})
 	if !ok {
@@ -58,10 +61,10 @@ func textStats(h Handler, group, out []byte) ([]byte, bool) {
 	return out, ok
 }
 
-func frameStats(h Handler, to *header, group, out []byte) ([]byte, bool) {
+func frameStats(h protocol.Handler, to *header, group, out []byte) ([]byte, bool) {
 	request, begin := *to, len(out)
 	ok := h.Stats(group, func(name, value string) {
-		name, value = name[:min(len(name), MaxKey)], value[:min(len(value), MaxLine)]
+		name, value = name[:min(len(name), protocol.MaxKey)], value[:min(len(value), MaxLine)]
 		out = request.appendResponse(out, statusOK, 0, len(name), len(value), 0)
 		out = append(append(out, name...), value...)
 	})

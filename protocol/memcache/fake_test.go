@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // fake is the program behind the protocol in tests. Keys that begin with a: b: c: have sources 1, 2, 3, whose ids start at 1000000 and
@@ -83,7 +84,7 @@ func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
 }
 
 func newSession(f *fake) *Session {
-	return NewSession(&Config{Handler: f, Counters: new(Counters), Version: "1.2.3"})
+	return NewSession(&protocol.Config{Handler: f, Counters: new(protocol.Counters), Version: "1.2.3"})
 }
 
 // conversation feeds a session as an engine would: unconsumed bytes come again, with more behind them.
@@ -108,12 +109,12 @@ func (c *conversation) feed(more []byte) {
 			c.t.Fatal("the input or an earlier reply was changed")
 		}
 		clear(in) // must not be kept
-		if reply = reply[len(before):]; len(reply) >= 2*ReplyChunk {
+		if reply = reply[len(before):]; len(reply) >= 2*protocol.ReplyChunk {
 			c.t.Fatalf("one reply of %d bytes", len(reply))
 		}
 		c.reply = append(c.reply, reply...)
 		c.pending = c.pending[n:]
-		if err != nil && err != ErrClose {
+		if err != nil && err != protocol.ErrClose {
 			c.t.Fatalf("error %v", err)
 		}
 		c.closed = err != nil
@@ -150,4 +151,15 @@ func budgeted(ids int) *fake {
 	f := newFake()
 	f.next, f.budget = [4]uint64{}, ids
 	return f
+}
+
+// logins makes the Auth of a session that goes on as it is when somebody has logged in.
+func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) *protocol.Config {
+	c := s.config
+	return func(user, password []byte) *protocol.Config {
+		if allows(user, password) {
+			return c
+		}
+		return nil
+	}
 }

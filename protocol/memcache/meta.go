@@ -1,14 +1,15 @@
-package protocol
+package memcache
 
 import (
 	"encoding/base64"
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// The meta commands live among the text ones: two letters, a key, then flags of one letter, some with a token behind it. Flags that
-// ask for something come back in the order of the request.
+// The meta commands live among the text ones: two letters, a key, then flags of one letter, some
+// with a token behind it. Flags that ask for something come back in the order of the request.
 
 const (
 	errMetaFlags     = "CLIENT_ERROR options flags are too long\r\n"
@@ -27,7 +28,8 @@ const (
 	maxMetaFlags = 18 // flags of one command
 	maxOpaque    = 32 // bytes of an opaque flag, its letter included
 
-	// metaRoom is the most that the answer to a meta command takes besides the key: an id up to three times, an opaque, small change.
+	// metaRoom is the most that the answer to a meta command takes besides the key: an id up to
+	// three times, an opaque, small change.
 	metaRoom = 256
 )
 
@@ -39,8 +41,8 @@ type meta struct {
 	base64 bool   // b: the key is base64
 }
 
-// parseMeta takes the arguments of a meta command apart; skip says how many tokens stand between the key and the flags. complaint is
-// what is wrong, "" when nothing is.
+// parseMeta takes the arguments of a meta command apart; skip says how many tokens stand between
+// the key and the flags. complaint is what is wrong, "" when nothing is.
 func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	m.key, m.flags, _ = cut(rest)
 	for range skip {
@@ -49,7 +51,7 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	switch {
 	case len(m.key) == 0:
 		return m, errUnknown
-	case len(m.key) > MaxKey:
+	case len(m.key) > protocol.MaxKey:
 		return m, errFormat
 	}
 	var seen [2]uint64 // a bit for each letter
@@ -83,7 +85,8 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	return m, ""
 }
 
-// checkFlag knows all flags of all meta commands, as memcached does: what a flag is for is the command's affair.
+// checkFlag knows all flags of all meta commands, as memcached does: what a flag is for is the
+// command's affair.
 func checkFlag(letter byte, token []byte) (complaint string) {
 	ok := true
 	switch letter {
@@ -116,12 +119,13 @@ func checkFlag(letter byte, token []byte) (complaint string) {
 }
 
 func isBase64(key []byte) bool {
-	var b [MaxKey]byte
+	var b [protocol.MaxKey]byte
 	n, err := base64.StdEncoding.Decode(b[:], key)
 	return err == nil && n > 0
 }
 
-// name is the key that a Handler knows. out is scratch: behind its end there is room, so that decoding allocates nothing.
+// name is the key that a Handler knows. out is scratch: behind its end there is room, so that
+// decoding allocates nothing.
 func (m *meta) name(out []byte) []byte {
 	if !m.base64 {
 		return m.key
@@ -131,17 +135,17 @@ func (m *meta) name(out []byte) []byte {
 	return name[:n]
 }
 
-// metaGet answers mg: with v the id and what the flags ask about it, without v only that. The q flag silences misses, of which there
-// are none.
+// metaGet answers mg: with v the id and what the flags ask about it, without v only that. The q
+// flag silences misses, of which there are none.
 func (s *Session) metaGet(t *turn, rest []byte) {
-	t.add(CmdMetaGet, 1)
+	t.Add(protocol.CmdMetaGet, 1)
 	m, complaint := parseMeta(rest, 0)
 	if complaint != "" {
 		t.blame(complaint)
 		return
 	}
-	out := slices.Grow(t.out, metaRoom+len(m.key))
-	run, err := s.issue(t, m.name(out))
+	out := slices.Grow(t.Out, metaRoom+len(m.key))
+	run, err := t.Issue(s.config.Handler, m.name(out))
 	if err != nil {
 		t.refuse(err)
 		return
@@ -170,7 +174,7 @@ func (s *Session) metaGet(t *turn, rest []byte) {
 	if out = append(out, "\r\n"...); m.value {
 		out = text.AppendLine(out)
 	}
-	t.out = out
+	t.Out = out
 }
 
 // echo appends the flags that come back as they were sent, whatever the answer is.
@@ -187,29 +191,29 @@ func (m *meta) echo(out, flag []byte) []byte {
 }
 
 // metaMiss answers md and ma: nothing is ever found.
-func (t *turn) metaMiss(kind Counter, rest []byte) {
-	t.add(kind, 1)
+func (t *turn) metaMiss(kind protocol.Counter, rest []byte) {
+	t.Add(kind, 1)
 	m, complaint := parseMeta(rest, 0)
 	switch {
 	case complaint == errMetaFlags:
 		complaint = errMissFlags
-	case complaint != "" && complaint != errMetaOpaque && 0 < len(m.key) && len(m.key) <= MaxKey:
+	case complaint != "" && complaint != errMetaOpaque && 0 < len(m.key) && len(m.key) <= protocol.MaxKey:
 		complaint = errMissFlag
 	}
 	if complaint != "" {
 		t.blame(complaint)
 		return
 	}
-	out := append(t.out, "NF"...)
+	out := append(t.Out, "NF"...)
 	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
 		out = m.echo(out, flag)
 	}
-	t.out = append(out, "\r\n"...)
+	t.Out = append(out, "\r\n"...)
 }
 
 // metaSet answers ms when its data block has been swallowed. Errors are not silenced by q.
 func (s *Session) metaSet(t *turn, rest []byte) {
-	t.add(CmdSet, 1)
+	t.Add(protocol.CmdSet, 1)
 	f := split(rest)
 	size, ok := parseSize(f.at(1))
 	switch {
@@ -225,8 +229,8 @@ func (s *Session) metaSet(t *turn, rest []byte) {
 		t.blame(complaint)
 		s.swallow(size + 2)
 	case size > MaxBody:
-		t.add(TooLong, 1)
-		t.say(errTooLarge)
+		t.Add(protocol.TooLong, 1)
+		t.Say(errTooLarge)
 		s.swallow(size + 2)
 	default:
 		s.state, s.answer, s.left = body, sayReadOnly, size
@@ -235,15 +239,15 @@ func (s *Session) metaSet(t *turn, rest []byte) {
 
 // metaDebug answers me, which describes an item: the id that the key would be answered with.
 func (s *Session) metaDebug(t *turn, rest []byte) {
-	t.add(CmdMeta, 1)
+	t.Add(protocol.CmdMeta, 1)
 	f := split(rest)
 	m := meta{key: f.at(0), base64: string(f.at(1)) == "b"}
-	if n := len(m.key); n == 0 || n > MaxKey || m.base64 && !isBase64(m.key) {
+	if n := len(m.key); n == 0 || n > protocol.MaxKey || m.base64 && !isBase64(m.key) {
 		t.blame(errFormat)
 		return
 	}
-	out := slices.Grow(t.out, metaRoom+len(m.key))
-	run, err := s.issue(t, m.name(out))
+	out := slices.Grow(t.Out, metaRoom+len(m.key))
+	run, err := t.Issue(s.config.Handler, m.name(out))
 	if err != nil {
 		t.refuse(err)
 		return
@@ -252,5 +256,5 @@ func (s *Session) metaDebug(t *turn, rest []byte) {
 	text.Start(run)
 	out = append(append(append(out, "ME "...), m.key...), " exp=-1 la=0 cas="...)
 	out = append(text.AppendNumber(out), " fetch=yes cls=1 size="...)
-	t.out = append(appendLen(out, &text), "\r\n"...)
+	t.Out = append(appendLen(out, &text), "\r\n"...)
 }

@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // A transcript in testdata/udp has a datagram, frame and all, in each C line, and the reply to it behind.
@@ -49,11 +51,11 @@ func TestDatagramTranscripts(t *testing.T) {
 }
 
 // checkedDatagram answers a request and holds the reply to what is promised of every reply.
-func checkedDatagram(t *testing.T, c *Config, request []byte) []byte {
+func checkedDatagram(t *testing.T, c *protocol.Config, request []byte) []byte {
 	t.Helper()
 	const before = "what was said before"
 	in := bytes.Clone(request)
-	reply := c.Datagram(1, in, []byte(before))
+	reply := Datagram(c, 1, in, []byte(before))
 	if !bytes.Equal(in, request) || !bytes.HasPrefix(reply, []byte(before)) {
 		t.Fatalf("%q: the request or what was said before is changed", request)
 	}
@@ -86,7 +88,7 @@ func TestADatagramUsesUpFewIDs(t *testing.T) {
 
 func TestADatagramIsAnsweredWithoutAllocating(t *testing.T) {
 	c, request, out := newSession(newFake()).config, datagram("get id\r\n"), make([]byte, 0, MaxDatagram)
-	if n := testing.AllocsPerRun(100, func() { out = c.Datagram(1, request, out[:0]) }); n != 0 || len(out) == 0 {
+	if n := testing.AllocsPerRun(100, func() { out = Datagram(c, 1, request, out[:0]) }); n != 0 || len(out) == 0 {
 		t.Errorf("%v allocations for %q", n, out)
 	}
 }
@@ -120,7 +122,7 @@ func TestDatagramsAgainstMemcached(t *testing.T) {
 	} {
 		h := newFake()
 		h.next[0] = 1500000000000000000
-		ours := newSession(h).config.Datagram(1, []byte(request), nil)
+		ours := Datagram(newSession(h).config, 1, []byte(request), nil)
 		theirs := askUDP(t, c, []byte(request))
 		if !bytes.Equal(ours, theirs) || (len(ours) > 0) != want {
 			t.Errorf("%q\n them %q\n us   %q", request, theirs, ours)
@@ -163,8 +165,8 @@ func FuzzDatagram(f *testing.F) {
 		if len(reply) > 0 && (binary.BigEndian.Uint32(request[2:]) != 1 || bytes.Count(request[datagramFrame:], []byte{'\n'}) != 1) {
 			t.Fatalf("%q is answered with %q", request, reply)
 		}
-		s.config.Auth = func(user, password []byte) bool { return true }
-		if reply := s.config.Datagram(1, request, nil); len(reply) > 0 {
+		s.config.Auth = s.logins(func(user, password []byte) bool { return true })
+		if reply := Datagram(s.config, 1, request, nil); len(reply) > 0 {
 			t.Fatalf("%q is answered without a login: %q", request, reply)
 		}
 	})

@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // TestAuthenticationAgainstMemcached compares the text handshake, and what is counted.
@@ -24,11 +26,11 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 		"set k 0 0 11\r\nkatsu bushj\r\n", "set k 0 0 11\r\nkatsv bushi\r\n", "set k 0 0 10\r\nkatsu bush\r\n", "set k 0 0 5\r\nkatsu\r\n", "set k 0 0 0\r\n\r\n",
 		"set k 0 0 11\r\nkatsu bushixx", "set k 0 0 11\r\nkatsu", "set k 0 0 1 x x\r\na\r\n",
 	}
-	var figures Counts
+	var figures protocol.Counts
 	for _, in := range inputs {
 		h := newFake()
 		s := newSession(h)
-		s.config.Auth = func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi" }
+		s.config.Auth = s.logins(func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi" })
 		ours := strings.TrimSuffix(describe(answerTo(t, s, []byte(in))), "<closed>")
 		theirs := strings.TrimSuffix(describe(m.ask(t, []byte(in), nil, true)), "<closed>")
 		if ours != theirs {
@@ -36,7 +38,7 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 		}
 		s.config.Counters.AddTo(&figures)
 	}
-	figures[CmdAuth]++ // to ask for the statistics
+	figures[protocol.CmdAuth]++ // to ask for the statistics
 	compareFigures(t, &figures, m.ask(t, []byte("set k 0 0 11\r\nkatsu bushi\r\nstats\r\nquit\r\n"), nil, false), "STAT %s ", "\r")
 	t.Logf("%d inputs", len(inputs))
 }
@@ -45,7 +47,7 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 // the other, and compares the answers and what is counted.
 func TestSASLAgainstMemcached(t *testing.T) {
 	m := startMemcached(t, saslArgs(t)...)
-	var figures Counts
+	var figures protocol.Counts
 	conversations := 0
 	for _, b := range readTranscript(t, "testdata/auth.txt").blocks {
 		if !isSASL(&b) {
@@ -75,7 +77,7 @@ func TestSASLAgainstMemcached(t *testing.T) {
 	c := m.connect(t)
 	login := append([]byte{magicRequest, opSASLAuth, 0, 5, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "PLAIN\x00katsu\x00bushi 1"...)
 	c.frame(t, login)
-	figures[CmdAuth]++
+	figures[protocol.CmdAuth]++
 	var answer []byte
 	for next := c.frame(t, append([]byte{magicRequest, 0x10}, make([]byte, headerLen-2)...)); parseHeader(next).key > 0; next = c.frame(t, nil) {
 		answer = append(append(append(answer, '\n'), next[headerLen:]...), '\n')
@@ -128,9 +130,9 @@ func saslArgs(t *testing.T) []string {
 }
 
 // compareFigures compares ours with memcached's, which stand between before, with the name in it, and after.
-func compareFigures(t *testing.T, ours *Counts, answer []byte, before, after string) {
+func compareFigures(t *testing.T, ours *protocol.Counts, answer []byte, before, after string) {
 	t.Helper()
-	for name, n := range map[string]uint64{"auth_cmds": ours[CmdAuth], "auth_errors": ours[AuthErrors]} {
+	for name, n := range map[string]uint64{"auth_cmds": ours[protocol.CmdAuth], "auth_errors": ours[protocol.AuthErrors]} {
 		_, rest, _ := strings.Cut(string(answer), fmt.Sprintf(before, name))
 		if theirs, _, ok := strings.Cut(rest, after); !ok || theirs != fmt.Sprint(n) || n == 0 {
 			t.Errorf("%s: them %q, us %d", name, theirs, n)

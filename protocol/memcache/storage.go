@@ -1,6 +1,10 @@
-package protocol
+package memcache
 
-import "math"
+import (
+	"math"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
 
 // An answer is what is said at the end of a data block that was well terminated.
 type answer uint8
@@ -11,11 +15,12 @@ const (
 	sayNotStored               // as add says for a key that exists, and here every key does
 )
 
-// store answers a storage command's line. Its data block is swallowed before anything else is believed to be a command, whatever is
-// wrong with the line, as long as the length can be read. least is how many arguments it needs; noreply may follow.
+// store answers a storage command's line. Its data block is swallowed before anything else is
+// believed to be a command, whatever is wrong with the line, as long as the length can be read.
+// least is how many arguments it needs; noreply may follow.
 func (s *Session) store(t *turn, rest []byte, least int, a answer) {
 	f := split(rest)
-	t.add(CmdSet, 1)
+	t.Add(protocol.CmdSet, 1)
 	if f.n != least && f.n != least+1 {
 		t.blame(errUnknown)
 		return
@@ -34,13 +39,13 @@ func (s *Session) store(t *turn, rest []byte, least int, a answer) {
 		_, goodCas = parseUint(f.at(4), 64)
 	}
 	switch {
-	case len(f.at(0)) > MaxKey || !goodFlags || !goodExptime || !goodCas:
+	case len(f.at(0)) > protocol.MaxKey || !goodFlags || !goodExptime || !goodCas:
 		t.blameUnless(quiet, errFormat)
 		s.swallow(size + 2)
 	case size > MaxBody:
-		t.add(TooLong, 1)
+		t.Add(protocol.TooLong, 1)
 		if !quiet {
-			t.say(errTooLarge)
+			t.Say(errTooLarge)
 		}
 		s.swallow(size + 2)
 	case quiet:
@@ -59,7 +64,8 @@ func (s *Session) swallow(n int64) {
 	s.state, s.answer, s.left = body, sayNothing, n
 }
 
-// body swallows a data block by a counter as it comes; never is more of it held than its terminator.
+// body swallows a data block by a counter as it comes; never is more of it held than its
+// terminator.
 func (s *Session) body(t *turn, in []byte) int {
 	if s.left > 0 {
 		n := min(s.left, int64(len(in)))
@@ -77,18 +83,19 @@ func (s *Session) body(t *turn, in []byte) int {
 	case in[0] != '\r' || in[1] != '\n':
 		t.blame(errChunk)
 	case s.answer == sayNotStored:
-		t.say("NOT_STORED\r\n")
+		t.Say("NOT_STORED\r\n")
 	default:
-		t.say(errReadOnly)
+		t.Say(errReadOnly)
 	}
 	return 2
 }
 
-// delete, touch and incr look for a key, and nothing is ever found: an id exists only once it is issued.
+// delete, touch and incr look for a key, and nothing is ever found: an id exists only once it is
+// issued.
 
 func (t *turn) delete(rest []byte) {
 	f := split(rest)
-	t.add(CmdDelete, 1)
+	t.Add(protocol.CmdDelete, 1)
 	quiet := f.n > 1 && f.noreply()
 	zero := string(f.at(1)) == "0"
 	switch {
@@ -96,22 +103,22 @@ func (t *turn) delete(rest []byte) {
 		t.blame(errUnknown)
 	case f.n == 2 && !zero && !quiet, f.n == 3 && !(zero && quiet):
 		t.blameUnless(quiet, errDelete)
-	case len(f.at(0)) > MaxKey:
+	case len(f.at(0)) > protocol.MaxKey:
 		t.blameUnless(quiet, errFormat)
 	case !quiet:
-		t.say("NOT_FOUND\r\n")
+		t.Say("NOT_FOUND\r\n")
 	}
 }
 
 func (t *turn) touch(rest []byte) {
-	t.add(CmdTouch, 1)
+	t.Add(protocol.CmdTouch, 1)
 	f := split(rest)
 	_, ok := parseInt(f.at(1), 32)
 	t.keyAndNumber(&f, ok, errExptime)
 }
 
 func (t *turn) incr(rest []byte) {
-	t.add(CmdIncr, 1)
+	t.Add(protocol.CmdIncr, 1)
 	f := split(rest)
 	_, ok := parseUint(f.at(1), 64)
 	t.keyAndNumber(&f, ok, errDelta)
@@ -122,17 +129,17 @@ func (t *turn) keyAndNumber(f *fields, ok bool, complaint string) {
 	switch {
 	case f.n != 2 && f.n != 3:
 		t.blame(errUnknown)
-	case len(f.at(0)) > MaxKey:
+	case len(f.at(0)) > protocol.MaxKey:
 		t.blameUnless(quiet, errFormat)
 	case !ok:
 		t.blameUnless(quiet, complaint)
 	case !quiet:
-		t.say("NOT_FOUND\r\n")
+		t.Say("NOT_FOUND\r\n")
 	}
 }
 
 func (t *turn) flushAll(rest []byte) {
-	t.add(CmdFlush, 1)
+	t.Add(protocol.CmdFlush, 1)
 	f := split(rest)
 	quiet := f.noreply()
 	_, ok := parseInt(f.at(0), 32)
@@ -142,12 +149,12 @@ func (t *turn) flushAll(rest []byte) {
 	case f.n > 0 && !(quiet && f.n == 1) && !ok:
 		t.blameUnless(quiet, errExptime)
 	case !quiet:
-		t.say("OK\r\n")
+		t.Say("OK\r\n")
 	}
 }
 
 func (t *turn) verbosity(rest []byte) {
-	t.add(CmdOther, 1)
+	t.Add(protocol.CmdOther, 1)
 	f := split(rest)
 	quiet := f.noreply()
 	_, ok := parseUint(f.at(0), 32)
@@ -157,14 +164,6 @@ func (t *turn) verbosity(rest []byte) {
 	case !ok:
 		t.blameUnless(quiet, errFormat)
 	case !quiet:
-		t.say("OK\r\n")
+		t.Say("OK\r\n")
 	}
-}
-
-func (t *turn) blameUnless(quiet bool, s string) {
-	if quiet {
-		t.add(Malformed, 1)
-		return
-	}
-	t.blame(s)
 }

@@ -1,4 +1,4 @@
-package protocol
+package memcache
 
 import (
 	"bytes"
@@ -185,7 +185,7 @@ func (b *conversationText) session(t *testing.T) *Session {
 		n, err := strconv.Atoi(value)
 		switch {
 		case what == "auth":
-			s.config.Auth = func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi 1" }
+			s.config.Auth = s.logins(func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi 1" })
 		case what == "reason":
 			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case what == "cluster":

@@ -1,10 +1,11 @@
-package protocol
+package memcache
 
 import (
 	"encoding/binary"
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // The binary grammar: a header, then extras, key and value, in both directions.
@@ -73,11 +74,11 @@ func parseHeader(b []byte) header {
 
 func (h *header) value() int { return h.body - h.key - h.extras }
 
-// frame answers the request that in begins with. The header is judged before more is waited for, and no value is waited for but
-// credentials.
+// frame answers the request that in begins with. The header is judged before more is waited for,
+// and no value is waited for but credentials.
 func (s *Session) frame(t *turn, in []byte) (int, error) {
 	if in[0] != magicRequest {
-		t.add(Malformed, 1)
+		t.Add(protocol.Malformed, 1)
 		return len(in), s.hangUp()
 	}
 	if len(in) < headerLen {
@@ -87,16 +88,16 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	op := s.opcode(&h)
 	switch {
 	case h.value() > MaxBody:
-		t.add(TooLong, 1)
+		t.Add(protocol.TooLong, 1)
 		return len(in), s.protocolError(t, op, &h)
 	case !op.fits(&h):
-		t.add(Malformed, 1)
+		t.Add(protocol.Malformed, 1)
 		return len(in), s.protocolError(t, op, &h)
 	case s.locked() && !op.open:
-		t.add(Unauthenticated, 1)
+		t.Add(protocol.Unauthenticated, 1)
 		return s.refuseFrame(t, op, &h, failAuth), s.hangUp()
 	case op.does == unknown:
-		t.add(Malformed, 1)
+		t.Add(protocol.Malformed, 1)
 		return s.refuseFrame(t, op, &h, failUnknown), nil
 	case op.does == keepNothing:
 		return s.refuseFrame(t, op, &h, failReadOnly), nil
@@ -105,7 +106,7 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	case op.does == addNothing:
 		return s.refuseFrame(t, op, &h, failExists), nil
 	case op.does == logIn && h.key > maxMechanism:
-		t.add(Malformed, 1)
+		t.Add(protocol.Malformed, 1)
 		return s.refuseFrame(t, op, &h, failInvalid), nil
 	case op.does == logIn && h.value() > maxCredentials:
 		return s.saslTooLong(t, &h)
@@ -115,12 +116,13 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 		return 0, nil
 	}
 	if op.does != logIn { // counted when it is decided
-		t.add(op.kind, 1)
+		t.Add(op.kind, 1)
 	}
 	return n, s.act(t, op, &h, in[headerLen:n])
 }
 
-// opcode looks the request up. The SASL ones are unknown where there is nothing to authenticate against, CONFIG_GET where nothing is configured.
+// opcode looks the request up. The SASL ones are unknown where there is nothing to authenticate
+// against, CONFIG_GET where nothing is configured.
 func (s *Session) opcode(h *header) opcode {
 	op := opcodes[h.opcode]
 	if s.config.Auth == nil && (op.does == logIn || op.does == listMechanisms) {
@@ -134,14 +136,14 @@ func (s *Session) opcode(h *header) opcode {
 
 // protocolError answers a frame that cannot be right, so that neither can what follows it.
 func (s *Session) protocolError(t *turn, op opcode, h *header) error {
-	t.add(op.kind, 1)
+	t.Add(op.kind, 1)
 	t.fail(h, failInvalid)
 	return s.hangUp()
 }
 
 // refuseFrame answers a request and swallows its body as it comes.
 func (s *Session) refuseFrame(t *turn, op opcode, h *header, why failure) int {
-	t.add(op.kind, 1)
+	t.Add(op.kind, 1)
 	t.fail(h, why)
 	if h.body > 0 {
 		s.swallow(int64(h.body))
@@ -181,9 +183,10 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 	return nil
 }
 
-// binaryGet answers with four bytes of flags, the key if it is to come back, and the id, which is the cas as well.
+// binaryGet answers with four bytes of flags, the key if it is to come back, and the id, which is
+// the cas as well.
 func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
-	run, err := s.issue(t, key)
+	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
 		t.respondError(h, err)
 		return
@@ -193,10 +196,10 @@ func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
 	if !echo {
 		key = nil
 	}
-	out := slices.Grow(t.out, headerLen+len(noFlags)+len(key)+id.Room)
+	out := slices.Grow(t.Out, headerLen+len(noFlags)+len(key)+id.Room)
 	out = h.appendResponse(out, statusOK, len(noFlags), len(key), text.Len(), text.Number())
 	out = append(append(out, noFlags...), key...)
-	t.out = text.Append(out)
+	t.Out = text.Append(out)
 }
 
 // binaryStats answers with a frame for each statistic, and an empty one at the end.
@@ -207,7 +210,7 @@ func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 	case "reset", "conns", "sizes", "detail on", "detail off", "detail dump":
 	default:
 		if exists {
-			t.out, exists = frameStats(s.config.Handler, h, group, t.out)
+			t.Out, exists = frameStats(s.config.Handler, h, group, t.Out)
 		}
 	}
 	if !exists {
@@ -221,14 +224,14 @@ func (t *turn) fail(h *header, f failure) { t.respond(h, f.code, f.text) }
 
 // respond answers with a status and a text.
 func (t *turn) respond(h *header, code status, text string) {
-	t.out = append(h.appendResponse(t.out, code, 0, 0, len(text), 0), text...)
+	t.Out = append(h.appendResponse(t.Out, code, 0, 0, len(text), 0), text...)
 }
 
 // respondError is respond for a reason that the program behind gave.
 func (t *turn) respondError(h *header, reason error) {
 	text := reason.Error()
-	t.out = h.appendResponse(t.out, statusTemporary, 0, 0, min(len(text), MaxReason), 0)
-	t.out = appendLine(t.out, text, MaxReason)
+	t.Out = h.appendResponse(t.Out, statusTemporary, 0, 0, min(len(text), protocol.MaxReason), 0)
+	t.Out = protocol.AppendLine(t.Out, text, protocol.MaxReason)
 }
 
 // appendResponse appends the header of a response.

@@ -1,12 +1,15 @@
-package protocol
+package memcache
 
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// appendKey appends the next key at or after from to out, which must have room for it and 8 bytes more, and says where it ends. To copy
-// while looking for the end is cheaper than one after the other.
+// appendKey appends the next key at or after from to out, which must have room for it and 8 bytes
+// more, and says where it ends. To copy while looking for the end is cheaper than one after the
+// other.
 func appendKey(out, text []byte, from int) ([]byte, int) {
 	for from < len(text) && text[from] == ' ' {
 		from++
@@ -59,7 +62,7 @@ func countKeys(text []byte) (n int) {
 
 func validKeys(text []byte) bool {
 	for from, to := nextKey(text, 0); from < to; from, to = nextKey(text, to) {
-		if to-from > MaxKey {
+		if to-from > protocol.MaxKey {
 			return false
 		}
 	}

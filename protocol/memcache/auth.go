@@ -1,9 +1,14 @@
-package protocol
+package memcache
 
-import "bytes"
+import (
+	"bytes"
 
-// With Config.Auth set a connection may do nothing until it has named a user and the password: in text by memcached's handshake, a set
-// whose data block is "user password", in binary by SASL PLAIN.
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
+
+// With Config.Auth set a connection may do nothing until it has named a user and the password: in
+// text by memcached's handshake, a set whose data block is "user password", in binary by SASL
+// PLAIN.
 
 const (
 	errUnauthenticated = "CLIENT_ERROR unauthenticated\r\n"
@@ -12,7 +17,8 @@ const (
 	errAuthFormat      = "CLIENT_ERROR bad authentication token format\r\n"
 	errAuthFailure     = "CLIENT_ERROR authentication failure\r\n"
 
-	// maxCredentials bounds a user name and a password together, in bytes: they are the only data that is held until it is complete.
+	// maxCredentials bounds a user name and a password together, in bytes: they are the only data
+	// that is held until it is complete.
 	maxCredentials = 1024
 
 	mechanismPlain = "plain" // in lower case: its name is case-insensitive
@@ -22,26 +28,35 @@ const (
 // locked tells whether the client still has to say who it is.
 func (s *Session) locked() bool { return s.config.Auth != nil && !s.trusted }
 
-// authenticate decides an attempt to authenticate; ok = false fails it without a look at the credentials.
+// authenticate decides an attempt to authenticate; ok = false fails it without a look at the
+// credentials.
 func (s *Session) authenticate(t *turn, user, password []byte, ok bool) bool {
-	t.add(CmdAuth, 1)
-	s.trusted = ok && s.config.Auth(user, password)
-	if !s.trusted {
-		t.add(AuthErrors, 1)
+	t.Add(protocol.CmdAuth, 1)
+	var config *protocol.Config
+	if ok {
+		config = s.config.Auth(user, password)
+	}
+	s.trusted = config != nil
+	if s.trusted {
+		s.config = config
+	} else {
+		t.Add(protocol.AuthErrors, 1)
 		s.guesses++
 	}
 	return s.trusted
 }
 
-// guessed closes the connection after too many failures, so that guessing costs a new connection every few attempts.
+// guessed closes the connection after too many failures, so that guessing costs a new connection
+// every few attempts.
 func (s *Session) guessed() error {
-	if s.guesses >= MaxGuesses {
+	if s.guesses >= protocol.MaxGuesses {
 		return s.hangUp()
 	}
 	return nil
 }
 
-// handshake answers a line of a client that has not authenticated. Only the start of the handshake is understood.
+// handshake answers a line of a client that has not authenticated. Only the start of the handshake
+// is understood.
 func (s *Session) handshake(t *turn, in []byte) (int, error) {
 	window := in[:min(len(in), MaxLine)]
 	i := bytes.IndexByte(window[s.scanned:], '\n')
@@ -55,8 +70,8 @@ func (s *Session) handshake(t *turn, in []byte) (int, error) {
 	s.scanned = 0
 	text := trim(in[:n])
 	if isHTTP(lastWord(text)) {
-		t.add(CmdOther, 1)
-		t.add(Malformed, 1)
+		t.Add(protocol.CmdOther, 1)
+		t.Add(protocol.Malformed, 1)
 		return n, s.hangUp()
 	}
 	verb, rest, _ := cut(text)
@@ -64,8 +79,8 @@ func (s *Session) handshake(t *turn, in []byte) (int, error) {
 	size, ok := parseSize(f.at(3))
 	switch {
 	case string(lower(make([]byte, 0, longestVerb), verb)) != "set" || !ok:
-		t.add(Unauthenticated, 1)
-		t.say(errUnauthenticated)
+		t.Add(protocol.Unauthenticated, 1)
+		t.Say(errUnauthenticated)
 	case size > maxCredentials:
 		t.blame(errAuthTooLong)
 		s.swallow(size + 2)
@@ -88,23 +103,24 @@ func (s *Session) credentials(t *turn, in []byte) (int, error) {
 	case !found || len(user) == 0 || len(password) == 0:
 		t.blame(errAuthFormat)
 	case s.authenticate(t, user, password, true):
-		t.say("STORED\r\n")
+		t.Say("STORED\r\n")
 	default:
-		t.say(errAuthFailure)
+		t.Say(errAuthFailure)
 	}
 	s.ready()
 	return n, s.guessed()
 }
 
-// sasl answers SASL_AUTH and SASL_STEP. There is one mechanism, whose message may come with the second. As in memcached, each
-// ends the login that was, and a step needs an AUTH without a message before it; a step that failed may be repeated.
+// sasl answers SASL_AUTH and SASL_STEP. There is one mechanism, whose message may come with the
+// second. As in memcached, each ends the login that was, and a step needs an AUTH without a message
+// before it; a step that failed may be repeated.
 func (s *Session) sasl(t *turn, h *header, mechanism, message []byte) error {
 	s.trusted = false
 	ok := s.begun
 	if h.opcode == opSASLAuth {
 		ok = string(lower(make([]byte, 0, len(mechanismPlain)), mechanism)) == mechanismPlain
 		if s.begun = ok && len(message) == 0; s.begun {
-			t.add(CmdOther, 1)
+			t.Add(protocol.CmdOther, 1)
 			t.respond(h, statusAuthContinue, "")
 			return nil
 		}
@@ -128,7 +144,8 @@ func (s *Session) saslTooLong(t *turn, h *header) (int, error) {
 	return headerLen, s.guessed()
 }
 
-// plain takes a SASL PLAIN message apart: whom to act as, user, password, with NULs between. Nobody may act as somebody else.
+// plain takes a SASL PLAIN message apart: whom to act as, user, password, with NULs between. Nobody
+// may act as somebody else.
 func plain(message []byte) (user, password []byte, ok bool) {
 	as, rest, _ := bytes.Cut(message, []byte{0})
 	user, password, found := bytes.Cut(rest, []byte{0})

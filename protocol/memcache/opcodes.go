@@ -1,0 +1,102 @@
+package memcache
+
+import "github.com/katsubushi/katsubushi/v3/protocol"
+
+const opSASLAuth = 0x21
+
+// An opcode says what a binary request is for, which lengths its frame must have, and how it is
+// counted.
+type opcode struct {
+	does   deed
+	kind   protocol.Counter
+	extras uint8 // bytes
+	key    need
+	value  bool // there may be one
+	quiet  bool // success is not answered
+	echo   bool // the key comes back
+	open   bool // allowed before the client has authenticated
+}
+
+// A deed is what is done about a request.
+type deed uint8
+
+const (
+	unknown deed = iota
+	giveID
+	giveVersion
+	giveStats
+	doNothing   // what is asked for is the case already
+	findNothing // an id exists only once it is issued
+	keepNothing // a value is refused
+	addNothing  // in the way of ADD, which finds that the key exists
+	joinNothing // in the way of APPEND and PREPEND
+	partWays
+	listMechanisms
+	logIn
+	giveCluster
+)
+
+// A need tells whether a frame has a key.
+type need uint8
+
+const (
+	without need = iota
+	with
+	maybe
+)
+
+// opcodes are all that memcached has. The Q commands are quiet about success, or in case of a get
+// about a miss, which never happens.
+var opcodes = [256]opcode{
+	0x00: {does: giveID, kind: protocol.CmdGet, key: with},                              // GET
+	0x01: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // SET
+	0x02: {does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true},  // ADD
+	0x03: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // REPLACE
+	0x04: {does: findNothing, kind: protocol.CmdDelete, key: with},                      // DELETE
+	0x05: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // INCREMENT
+	0x06: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENT
+	0x07: {does: partWays},                                                              // QUIT
+	0x08: {does: doNothing, kind: protocol.CmdFlush, extras: 4},                         // FLUSH; its extras may be missing
+	0x09: {does: giveID, kind: protocol.CmdGet, key: with},                              // GETQ
+	0x0a: {does: doNothing},                                                             // NOOP
+	0x0b: {does: giveVersion, kind: protocol.CmdVersion, open: true},                    // VERSION
+	0x0c: {does: giveID, kind: protocol.CmdGet, key: with, echo: true},                  // GETK
+	0x0d: {does: giveID, kind: protocol.CmdGet, key: with, echo: true},                  // GETKQ
+	0x0e: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // APPEND
+	0x0f: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // PREPEND
+	0x10: {does: giveStats, kind: protocol.CmdStats, key: maybe},                        // STAT
+	0x11: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // SETQ
+	0x12: {does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true},  // ADDQ
+	0x13: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // REPLACEQ
+	0x14: {does: findNothing, kind: protocol.CmdDelete, key: with},                      // DELETEQ
+	0x15: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // INCREMENTQ
+	0x16: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENTQ
+	0x17: {does: partWays, quiet: true},                                                 // QUITQ
+	0x18: {does: doNothing, kind: protocol.CmdFlush, extras: 4, quiet: true},            // FLUSHQ
+	0x19: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // APPENDQ
+	0x1a: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // PREPENDQ
+	0x1c: {does: findNothing, kind: protocol.CmdTouch, extras: 4, key: with},            // TOUCH
+	0x1d: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with},                   // GAT
+	0x1e: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with},                   // GATQ
+	0x20: {does: listMechanisms, open: true},                                            // SASL_LIST_MECHS
+	0x21: {does: logIn, key: with, value: true, open: true},                             // SASL_AUTH
+	0x22: {does: logIn, key: with, value: true, open: true},                             // SASL_STEP
+	0x23: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with, echo: true},       // GATK
+	0x24: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with, echo: true},       // GATKQ
+	0x60: {does: giveCluster, key: with},                                                // CONFIG_GET, Amazon's
+}
+
+// fits tells whether a frame's lengths add up and are those of its opcode.
+func (op *opcode) fits(h *header) bool {
+	switch {
+	case h.key > protocol.MaxKey || h.value() < 0:
+		return false
+	case op.does == unknown:
+		return true
+	case h.extras != int(op.extras) && !(op.kind == protocol.CmdFlush && h.extras == 0):
+		return false
+	case op.key == without && h.key > 0, op.key == with && h.key == 0:
+		return false
+	}
+	return op.value || h.value() == 0
+}

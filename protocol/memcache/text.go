@@ -1,0 +1,137 @@
+package memcache
+
+import (
+	"bytes"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
+
+// line answers the command line that in begins with, once its LF is there.
+func (s *Session) line(t *turn, in []byte) (int, error) {
+	window := in[:min(len(in), MaxGetLine)]
+	i := bytes.IndexByte(window[s.scanned:], '\n')
+	if i < 0 {
+		s.scanned = uint32(len(window))
+		if len(window) < MaxLine || len(window) < MaxGetLine && s.mayBeLong(in) {
+			return 0, nil
+		}
+		return s.tooLong(t, in)
+	}
+	n := int(s.scanned) + i + 1
+	if n > MaxLine && !s.mayBeLong(in) {
+		return s.tooLong(t, in)
+	}
+	s.scanned, s.long = 0, false
+	text := trim(in[:n])
+	var left int
+	var err error
+	if len(text) > 4 && string(text[:4]) == "get " { // the request that matters
+		left, err = s.get(t, text[4:], form{kind: protocol.CmdGet})
+	} else {
+		left, err = s.execute(t, text)
+	}
+	if left > 0 {
+		n = s.done(in[:n], text, left)
+	}
+	return n, err
+}
+
+func (s *Session) tooLong(t *turn, in []byte) (int, error) {
+	t.Add(protocol.TooLong, 1)
+	t.Say(errTooLong)
+	return len(in), s.hangUp()
+}
+
+// mayBeLong tells whether the line, of which MaxLine bytes are there, is a get's. Whatever came in
+// those bytes decides, so the answer does not depend on how much has come since.
+func (s *Session) mayBeLong(in []byte) bool {
+	if !s.long {
+		verb, _, complete := cut(in[:MaxLine])
+		switch string(lower(make([]byte, 0, longestVerb), verb)) {
+		case "get", "gets", "gat", "gats":
+			s.long = complete
+		}
+	}
+	return s.long
+}
+
+// done leaves the last bytes of a get line's text to the next step.
+func (s *Session) done(whole, text []byte, left int) int {
+	if left == 0 {
+		return len(whole)
+	}
+	s.state, s.left = keys, int64(left+len(whole)-len(text))
+	return len(whole) - int(s.left)
+}
+
+// execute answers a trimmed line. left is how many bytes of keys at its end are still to be
+// answered.
+func (s *Session) execute(t *turn, text []byte) (left int, err error) {
+	if isHTTP(lastWord(text)) {
+		t.Add(protocol.CmdOther, 1)
+		t.Add(protocol.Malformed, 1)
+		return 0, s.hangUp()
+	}
+	verb, rest, _ := cut(text)
+	if string(verb) == "GETS" { // kayac's own client asks in upper case, and wants no cas
+		return s.get(t, rest, form{kind: protocol.CmdGets})
+	}
+	switch string(lower(make([]byte, 0, longestVerb), verb)) {
+	case "get":
+		return s.get(t, rest, form{kind: protocol.CmdGet})
+	case "gets":
+		return s.get(t, rest, form{kind: protocol.CmdGets, cas: true})
+	case "gat":
+		return s.getAndTouch(t, rest, form{kind: protocol.CmdGat})
+	case "gats":
+		return s.getAndTouch(t, rest, form{kind: protocol.CmdGat, cas: true})
+	case "set", "replace", "append", "prepend":
+		s.store(t, rest, 4, sayReadOnly)
+	case "add":
+		s.store(t, rest, 4, sayNotStored)
+	case "cas":
+		s.store(t, rest, 5, sayReadOnly)
+	case "delete":
+		t.delete(rest)
+	case "touch":
+		t.touch(rest)
+	case "incr", "decr":
+		t.incr(rest)
+	case "flush_all":
+		t.flushAll(rest)
+	case "config":
+		s.configure(t, rest)
+	case "verbosity":
+		t.verbosity(rest)
+	case "stats":
+		s.stats(t, rest)
+	case "mg":
+		s.metaGet(t, rest)
+	case "mn":
+		t.Add(protocol.CmdMeta, 1)
+		t.Say("MN\r\n")
+	case "me":
+		s.metaDebug(t, rest)
+	case "ms":
+		s.metaSet(t, rest)
+	case "md":
+		t.metaMiss(protocol.CmdDelete, rest)
+	case "ma":
+		t.metaMiss(protocol.CmdIncr, rest)
+	case "version":
+		t.Add(protocol.CmdVersion, 1)
+		t.Say("VERSION ")
+		t.Say(s.config.Version)
+		t.Say("\r\n")
+	case "quit":
+		t.Add(protocol.CmdOther, 1)
+		return 0, s.hangUp()
+	case "shutdown":
+		t.Add(protocol.CmdOther, 1)
+		t.Say(errShutdown)
+	default:
+		t.Add(protocol.CmdOther, 1)
+		t.blame(errUnknown)
+	}
+	return 0, nil
+}
