@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -77,13 +76,6 @@ type lane struct {
 // NewMachine makes a Machine whose lanes have nothing. Its first Deadline is at once.
 func NewMachine(c MachineConfig) *Machine {
 	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: c.Seed, had: map[uint64]int64{}}
-}
-
-// Clone is a copy that goes on by itself, as a restored snapshot of a process does. It is there for simulations.
-func (m *Machine) Clone() *Machine {
-	c := *m
-	c.lanes, c.extending, c.had, c.effects = slices.Clone(m.lanes), slices.Clone(m.extending), maps.Clone(m.had), nil
-	return &c
 }
 
 // Step tells what happened at now and returns what is to be done, in this order. The slice is valid until the next Step.

@@ -47,6 +47,7 @@ var rules = []rule{
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 
 	// What only tests use. No package above may import any of it.
+	{"test/copied", nil, "a tool for tests"},
 	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
 	{"test/crashdisk", []string{"workerid/static"}, "a disk that loses power"},

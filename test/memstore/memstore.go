@@ -145,17 +145,12 @@ func (p *Pool) Release(g workerid.Grant, last int64, known []string) error {
 	return nil
 }
 
-// A Client is a daemon's side: a workerid.Store, for any goroutine. What it knows between calls are the tokens of its requests.
+// A Client is a daemon's side: a workerid.Store, for any goroutine. What it knows between calls are the ids of its requests.
 type Client struct {
 	Pool   *Pool
 	Token  func() string // a new token, unique even among copies of this process; default random
-	leases map[uint64]lease
 	mu     sync.Mutex
-}
-
-type lease struct {
-	answered string
-	pending  []string
+	memory workerid.Requests
 }
 
 var _ workerid.Store = (*Client)(nil)
@@ -192,14 +187,8 @@ func (c *Client) Release(_ context.Context, g workerid.Grant, last int64) error 
 func (c *Client) Acquired(g workerid.Grant, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(g.Worker, lease{answered: token})
-}
-
-func (c *Client) note(worker uint64, l lease) {
-	if c.leases == nil {
-		c.leases = map[uint64]lease{}
-	}
-	c.leases[worker] = l
+	c.memory.Acquiring(g.Owner, token)
+	c.memory.Acquired(g.Owner, token, g.Worker, "")
 }
 
 // Extending makes the requests for Pool.Extend and notes that they have no answer yet.
@@ -208,10 +197,9 @@ func (c *Client) Extending(held []workerid.Grant) []Extension {
 	defer c.mu.Unlock()
 	requests := make([]Extension, len(held))
 	for i, g := range held {
-		l := c.leases[g.Worker]
-		requests[i] = Extension{Held: g, Known: append([]string{l.answered}, l.pending...), Token: c.token()}
-		l.pending = append(slices.Clone(l.pending), requests[i].Token)
-		c.note(g.Worker, l)
+		token := c.token()
+		known, _ := c.memory.Extending(g, token)
+		requests[i] = Extension{Held: g, Known: known, Token: token}
 	}
 	return requests
 }
@@ -222,7 +210,7 @@ func (c *Client) Extended(requests []Extension, results []workerid.Result) {
 	defer c.mu.Unlock()
 	for i, r := range results {
 		if r.Err == nil {
-			c.note(r.Grant.Worker, lease{answered: requests[i].Token})
+			c.memory.Heard(requests[i].Held, requests[i].Token)
 		}
 	}
 }
@@ -231,19 +219,7 @@ func (c *Client) Extended(requests []Extension, results []workerid.Result) {
 func (c *Client) Releasing(g workerid.Grant) (known []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.leases[g.Worker]
-	return append([]string{l.answered}, l.pending...)
-}
-
-// Clone is a copy of the client, as in a copy of the process's memory.
-func (c *Client) Clone() *Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := &Client{Pool: c.Pool, Token: c.Token, leases: map[uint64]lease{}}
-	for w, l := range c.leases {
-		n.leases[w] = lease{l.answered, slices.Clone(l.pending)}
-	}
-	return n
+	return c.memory.Releasing(g)
 }
 
 func (c *Client) token() string {

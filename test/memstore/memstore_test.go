@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/memstore"
 	"github.com/katsubushi/katsubushi/v3/test/storetest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -37,7 +38,7 @@ func TestCloneIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := a.Clone()
+	b := copied.Of(a)
 	now += 100
 	if r, err := b.Extend(ctx, []workerid.Grant{g}); err != nil || r[0].Err != nil {
 		t.Fatal(r, err)

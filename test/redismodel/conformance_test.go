@@ -13,6 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/redismodel"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -272,7 +273,7 @@ func (h *history) change() string {
 		h.model.Online = h.rnd.IntN(3)
 	case 4: // a copy of a process
 		i, j := h.rnd.IntN(len(h.daemons)), h.rnd.IntN(len(h.daemons))
-		h.daemons[i] = daemon{*h.daemons[j].memory.Clone(), append([]workerid.Grant(nil), h.daemons[j].held...)}
+		h.daemons[i] = daemon{*copied.Of(&h.daemons[j].memory), append([]workerid.Grant(nil), h.daemons[j].held...)}
 	case 5: // a fail-over that lost writes, or old keys put back
 		if len(h.old) > 0 {
 			h.model.Keys = h.old[h.rnd.IntN(len(h.old))].Clone()
@@ -402,7 +403,8 @@ func (h *history) callReal(c script.Call) (v any, err error) {
 	for _, a := range append(c.Args(), info, strconv.FormatInt(h.now, 10)) {
 		args = append(args, a)
 	}
-	s := script.Load(c.Script(), disguise)
+	s := script.Load(c.Script())
+	s = script.New(s.Name, disguise+s.Text)
 	reply, err := h.real.EvalSha(context.Background(), s.SHA, h.keys, args...).Result()
 	if err != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = h.real.Eval(context.Background(), s.Text, h.keys, args...).Result()

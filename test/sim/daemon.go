@@ -10,6 +10,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -283,7 +284,7 @@ func (w *world) copyOf(d *daemon) {
 	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
 	c.begin()
 	d.copies, d.shared = append(d.copies, c), d.calls
-	c.booted, c.machine, c.client, c.pending = d.booted, d.machine.Clone(), d.client.clone(c), maps.Clone(d.pending)
+	c.booted, c.machine, c.client, c.pending = d.booted, copied.Of(d.machine), d.client.clone(c), maps.Clone(d.pending)
 	c.uncounted = map[uint64]int64{}
 	for lane := range w.Lanes {
 		win, g := d.windows[lane], d.issuer.Generator(lane)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -21,8 +22,8 @@ func (r *redis) client(d *daemon) client {
 	return &redisClient{r: r, clock: d.clock, memory: &script.Memory{}}
 }
 
-func (c *redisClient) clone(copied *daemon) client {
-	return &redisClient{r: c.r, clock: copied.clock, memory: c.memory.Clone()}
+func (c *redisClient) clone(of *daemon) client {
+	return &redisClient{r: c.r, clock: of.clock, memory: copied.Of(c.memory)}
 }
 
 func (c *redisClient) unanswered() { c.server = nil }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/memstore"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -93,4 +94,4 @@ func (c memoryClient) release(e workerid.Release) request {
 
 func (c memoryClient) unanswered() {}
 
-func (c memoryClient) clone(*daemon) client { return memoryClient{c.Client.Clone()} }
+func (c memoryClient) clone(*daemon) client { return memoryClient{copied.Of(c.Client)} }

@@ -17,8 +17,7 @@ type wire struct {
 	keys    []string
 	needed  int // replicas to wait for
 	scripts map[string]script.Script
-	before  string          // put before every script, for tests
-	extra   func() []string // added to every call's arguments, for tests
+	prepare func(script.Call) (script.Script, []string) // what is sent for a call; load
 
 	turn   chan struct{} // full while somebody has the turn
 	link   *link
@@ -33,10 +32,22 @@ func (w *wire) looked() string {
 var errClosed = errors.New("redis: the store is closed")
 
 func newWire(c Config, t target) *wire {
-	return &wire{
+	w := &wire{
 		c: c, target: t, where: t.where(), keys: script.Keys(t.namespace, t.kind == cluster), needed: c.Replicas, scripts: map[string]script.Script{},
 		turn: make(chan struct{}, 1),
 	}
+	w.prepare = w.load
+	return w
+}
+
+// load is a call's script and arguments.
+func (w *wire) load(c script.Call) (script.Script, []string) {
+	s, ok := w.scripts[c.Script()]
+	if !ok {
+		s = script.Load(c.Script())
+		w.scripts[s.Name] = s
+	}
+	return s, c.Args()
 }
 
 // take takes the turn, connects if need be and calls f. If ctx ends before f returns, f goes on in its own time, with the turn, and what it
@@ -105,15 +116,7 @@ func (w *wire) connect(ctx context.Context) (*link, error) {
 
 // run carries a call out. Any error but a refusal costs the link: the master may be elsewhere by now.
 func (w *wire) run(c script.Call) (reply any, have int, err error) {
-	s, ok := w.scripts[c.Script()]
-	if !ok {
-		s = script.Load(c.Script(), w.before)
-		w.scripts[s.Name] = s
-	}
-	args := c.Args()
-	if w.extra != nil {
-		args = append(args, w.extra()...)
-	}
+	s, args := w.prepare(c)
 	reply, have, err = w.link.run(s, w.keys, args, w.needed)
 	if err != nil && (!certain(err) || errors.Is(err, script.ErrNotMaster)) {
 		w.drop()

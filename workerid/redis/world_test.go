@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
@@ -111,7 +112,10 @@ func (w *world) fake(wire *wire) {
 	if w.real {
 		return
 	}
-	wire.before, wire.extra = fakeTime, func() []string { return []string{strconv.FormatInt(w.redisNow(), 10)} }
+	wire.prepare = func(c script.Call) (script.Script, []string) {
+		s, args := wire.load(c)
+		return script.New(s.Name, fakeTime+s.Text), append(args, strconv.FormatInt(w.redisNow(), 10))
+	}
 }
 
 // daemon is a daemon's store. change changes its settings.
@@ -244,7 +248,7 @@ func (d *daemon) release(last int64) error {
 func (d *daemon) remembered() *script.Memory {
 	d.wire.turn <- struct{}{}
 	defer func() { <-d.wire.turn }()
-	return d.memory.Clone()
+	return copied.Of(&d.memory)
 }
 
 // copied is a copy of the daemon's process, with a connection of its own.

@@ -59,7 +59,8 @@ type Config struct {
 	Memory Memory
 	Issued func(word uint64) int64 // the layout's: up to which Unix ms a generator with this word may have issued; needed with Memory
 
-	// For tests; nil and "" are the operating system's.
+	// The world that the Store is in; nil and "" are this machine's, and nothing else is right in a daemon. They are settings since a disk that
+	// loses power, a boot and a process that stops anywhere can only be had by putting others in place: test/sim and test/crashdisk do.
 	Disk       Disk
 	Clocks     func() Clocks
 	Machine    string        // identity of this machine, see MachineID

@@ -18,9 +18,15 @@ type Script struct {
 	SHA  string // what EVALSHA calls it
 }
 
-// Load is a script of this package by its file's name, without .lua. before is put before its text: tests give it other clocks so.
-func Load(name, before string) Script {
-	text := before
+// New is a script with this text.
+func New(name, text string) Script {
+	sum := sha1.Sum([]byte(text))
+	return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
+}
+
+// Load is a script of this package by its file's name, without .lua.
+func Load(name string) Script {
+	text := ""
 	for _, part := range []string{"common", name} {
 		b, err := sources.ReadFile(part + ".lua")
 		if err != nil {
@@ -28,8 +34,7 @@ func Load(name, before string) Script {
 		}
 		text += string(b)
 	}
-	sum := sha1.Sum([]byte(text))
-	return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
+	return New(name, text)
 }
 
 // Keys are the keys of a pool, in the order in which the scripts take them. In a cluster all of them must lie in one slot.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -101,6 +102,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 
 // A memory keeps every token that a record may bear, and no more.
 func TestMemory(t *testing.T) {
+	const remembered = 64 // what workerid.Requests keeps
 	var m Memory
 	a1 := m.Acquiring(Acquire{Owner: "a", Token: "1"})
 	a2 := m.Acquiring(Acquire{Owner: "a", Token: "2"})
@@ -122,7 +124,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	m.NotExtended(e)
-	copied := m.Clone()
+	other := copied.Of(&m)
 	e = m.Extending(Extend{Token: "6"}, held)
 	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
 		t.Errorf("a request that had no effect is remembered: %q", k)
@@ -147,7 +149,7 @@ func TestMemory(t *testing.T) {
 	if k := known("7"); len(k) != remembered || k[0] != "6c" || k[len(k)-1] != fmt.Sprint("x", 2*remembered-1) {
 		t.Errorf("%q", k)
 	}
-	if k := copied.Extending(Extend{Token: "8"}, held).Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
+	if k := other.Extending(Extend{Token: "8"}, held).Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
 		t.Errorf("a copy has %q", k)
 	}
 	if r := m.Releasing(Release{Grant: held[0]}); len(r.Known) != remembered || m.Releasing(Release{Grant: held[0]}).Known != nil {
