@@ -2,9 +2,17 @@ package id
 
 import (
 	"math"
+	"reflect"
 	"strconv"
 	"testing"
 )
+
+func TestARunFitsIntoRegisters(t *testing.T) {
+	run := reflect.TypeFor[Run]()
+	if run.NumField() > 4 || run.Size() > 32 {
+		t.Errorf("a Run has %d fields and %d bytes: the compiler hands it on through memory", run.NumField(), run.Size())
+	}
+}
 
 func written(t *Text) string { return string(t.Append(make([]byte, 0, Room))) }
 
