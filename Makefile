@@ -49,7 +49,7 @@ WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windo
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race ./...
 	$(TEST) -count=1 ./test/sim
-	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server
+	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server/engines
 	$(MAKE) --no-print-directory -j2 unit-net unit-epoll
 
 unit-net unit-epoll:
@@ -71,7 +71,7 @@ test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS
 
 soak: ## simulated weeks, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/sim
-	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server/engines
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill' ./cmd/katsubushi
 
 chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED

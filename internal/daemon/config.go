@@ -14,6 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/authfile"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
@@ -241,7 +242,7 @@ func (c *Config) Validate() error {
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
 	}
-	if _, _, err := server.Choose(c.Engine); err != nil {
+	if _, _, err := engines.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)
 	}
 	if c.SockMode&^fs.ModePerm != 0 {

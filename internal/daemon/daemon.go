@@ -23,6 +23,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -121,7 +122,7 @@ func (d *Daemon) chooseEngine() error {
 	if d.encrypted() {
 		name = "net"
 	}
-	newEngine, why, err := server.Choose(name)
+	newEngine, why, err := engines.Choose(name)
 	if err != nil {
 		return err
 	}

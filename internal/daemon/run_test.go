@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -78,10 +78,10 @@ func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 	return d, address
 }
 
-// engines are those that run here.
-func engines() (names []string) {
+// enginesHere are those that run here.
+func enginesHere() (names []string) {
 	for _, name := range []string{"net", "epoll", "uring"} {
-		if _, _, err := server.Choose(name); err == nil {
+		if _, _, err := engines.Choose(name); err == nil {
 			names = append(names, name)
 		}
 	}
@@ -129,7 +129,7 @@ func TestEveryLoopHasItsHomeLane(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("one loop only")
 	}
-	for _, engine := range engines() {
+	for _, engine := range enginesHere() {
 		t.Run(engine, func(t *testing.T) {
 			d, address := run(t, func(c *Config) { c.Engine, c.Loops, c.WorkerIDs = engine, 2, []uint64{11, 22} })
 			await(t, "both lanes serve", func() bool {
@@ -149,7 +149,7 @@ func TestEveryLoopHasItsHomeLane(t *testing.T) {
 
 // TestIdleConnectionsAreClosed: the time-out reaches the engine, and what the engine counts is shown.
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	for _, engine := range engines() {
+	for _, engine := range enginesHere() {
 		t.Run(engine, func(t *testing.T) {
 			d, address := run(t, func(c *Config) { c.Engine, c.IdleTimeout = engine, 20*time.Millisecond })
 			if n, err := dial(t, address).Read(make([]byte, 1)); n != 0 || err != io.EOF {

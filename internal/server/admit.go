@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent its port's Refusal and closed;
+// Admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent its port's Refusal and closed;
 // it is no longer counted as open.
-func (c *Config) admit() bool {
+func (c *Config) Admit() bool {
 	n := c.Counters
 	n.Total.Add(1)
 	if n.Current.Add(1) <= c.MaxConnections || c.MaxConnections <= 0 {
@@ -19,12 +19,12 @@ func (c *Config) admit() bool {
 	return false
 }
 
-// budget is Budget, or one without a limit.
-func (c *Config) budget() *Budget {
+// Share makes a new owner's share of Budget, or of one without a limit.
+func (c *Config) Share(relieve, trim func()) *Share {
 	if c.Budget == nil {
-		return NewBudget(0)
+		return NewBudget(0).Share(relieve, trim)
 	}
-	return c.Budget
+	return c.Budget.Share(relieve, trim)
 }
 
 // linePause is the time between two lines about refused, or about closed, connections: who is over a limit may try all the time.
@@ -53,9 +53,9 @@ func dueLine(p *atomic.Pointer[told], count uint64) (since uint64, due bool) {
 	return count - before, p.CompareAndSwap(last, &told{time.Now(), count}) // else another loop tells it
 }
 
-// A backoff spaces the attempts to accept after one has failed, since the usual reason, too many open files, lasts. A busy loop would
+// A Backoff spaces the attempts to accept after one has failed, since the usual reason, too many open files, lasts. A busy loop would
 // take the time from the connections that are to be served and closed.
-type backoff struct {
+type Backoff struct {
 	wait time.Duration
 }
 
@@ -64,8 +64,8 @@ const (
 	maxBackoff = 500 * time.Millisecond
 )
 
-// failed counts and logs the error, once per series of failures, and returns how long to wait.
-func (b *backoff) failed(c *Config, err error) time.Duration {
+// Failed counts and logs the error, once per series of failures, and returns how long to wait.
+func (b *Backoff) Failed(c *Config, err error) time.Duration {
 	c.Counters.AcceptErrors.Add(1)
 	if b.wait == 0 {
 		c.Log.Warn("cannot accept connections, trying again", "error", err)
@@ -76,7 +76,7 @@ func (b *backoff) failed(c *Config, err error) time.Duration {
 	return b.wait
 }
 
-func (b *backoff) succeeded(c *Config) {
+func (b *Backoff) Succeeded(c *Config) {
 	if b.wait != 0 {
 		c.Log.Info("accepting connections again")
 		b.wait = 0
@@ -87,9 +87,9 @@ func (b *backoff) succeeded(c *Config) {
 // The clock of the daemon is not asked, since it may be stepped.
 const idleSweeps = 8
 
-func sweepPeriod(timeout time.Duration) time.Duration {
+func SweepPeriod(timeout time.Duration) time.Duration {
 	return max(timeout/idleSweeps, time.Millisecond)
 }
 
-// idle tells whether a connection that was last active after sweep number last has been idle for the whole time-out at sweep now.
-func idle(now, last uint32) bool { return now-last > idleSweeps }
+// Idle tells whether a connection that was last active after sweep number last has been idle for the whole time-out at sweep now.
+func Idle(now, last uint32) bool { return now-last > idleSweeps }

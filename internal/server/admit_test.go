@@ -21,14 +21,14 @@ func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
 			}
 			log.Reset()
 		}
-		if !c.admit() {
+		if !c.Admit() {
 			t.Fatal("the first one was refused")
 		}
 		logged("")
 		refuse := func(n int) {
 			t.Helper()
 			for range n {
-				if c.admit() {
+				if c.Admit() {
 					t.Fatal("one too many was admitted")
 				}
 			}
@@ -53,10 +53,10 @@ func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
 // two sweeps it was last heard of.
 func TestIdleAfterTheWholeTimeout(t *testing.T) {
 	for _, timeout := range []time.Duration{8 * time.Millisecond, time.Second, time.Minute, time.Hour} {
-		period := sweepPeriod(timeout)
+		period := SweepPeriod(timeout)
 		for _, heard := range []time.Duration{0, 1, period / 2, period - 1} { // since sweep 3
 			last, sweep := uint32(3), uint32(3)
-			for !idle(sweep, last) && sweep < 100 {
+			for !Idle(sweep, last) && sweep < 100 {
 				sweep++
 			}
 			after := time.Duration(sweep-last)*period - heard
@@ -65,7 +65,7 @@ func TestIdleAfterTheWholeTimeout(t *testing.T) {
 			}
 		}
 	}
-	if idle(1, 1<<32-1) || !idle(100, 1<<32-1) {
+	if Idle(1, 1<<32-1) || !Idle(100, 1<<32-1) {
 		t.Error("not right when the number of sweeps comes round to 0")
 	}
 }

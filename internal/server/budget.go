@@ -31,7 +31,7 @@ type Budget struct {
 
 	trimming atomic.Bool // a trim is about to begin
 	mu       sync.Mutex
-	shares   []*share
+	shares   []*Share
 }
 
 const (
@@ -59,12 +59,20 @@ func (b *Budget) add(n int64) {
 		peak = b.peak.Load()
 	}
 	if peak-held >= trimStep && b.trimming.CompareAndSwap(false, true) {
-		time.AfterFunc(trimPause, b.trim)
+		time.AfterFunc(trimPause, b.Trim)
 	}
 }
 
-// trim gives the memory of buffers that are no longer held back to the system. The runtime would do so too, but in minutes.
-func (b *Budget) trim() {
+// Shares is how many owners have a share.
+func (b *Budget) Shares() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.shares)
+}
+
+// Trim gives the memory of buffers that are no longer held back to the system. The runtime would do so too, but in minutes. The budget calls it by itself
+// when much less is held than was.
+func (b *Budget) Trim() {
 	b.peak.Store(b.held.Load())
 	b.trimming.Store(false) // what is given up from here on has a trim of its own
 	b.mu.Lock()
@@ -76,15 +84,15 @@ func (b *Budget) trim() {
 	debug.FreeOSMemory()
 }
 
-func (b *Budget) tellClosed(log *slog.Logger) {
+func (b *Budget) TellClosed(log *slog.Logger) {
 	closed := b.closed.Add(1)
 	if since, due := dueLine(&b.told, closed); due {
 		log.Warn("out of buffer memory: the connections that held most were closed", "limit", b.limit, "closed", since)
 	}
 }
 
-// A share is what the connections of one owner hold. Only the owner may use it.
-type share struct {
+// A Share is what the connections of one owner hold. Only the owner may use it.
+type Share struct {
 	*Budget
 	relieve, trim func() // have the owner close who holds most, or give up what it keeps for later; from any goroutine, without waiting
 	holders       holders
@@ -92,35 +100,35 @@ type share struct {
 	top           atomic.Int64 // what the biggest holder has, for the others
 }
 
-// share makes the share of a new owner.
-func (b *Budget) share(relieve, trim func()) *share {
-	s := &share{Budget: b, relieve: relieve, trim: trim}
+// Share makes the share of a new owner.
+func (b *Budget) Share(relieve, trim func()) *Share {
+	s := &Share{Budget: b, relieve: relieve, trim: trim}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shares = append(b.shares, s)
 	return s
 }
 
-// leave ends the share. Nothing is held in it any more.
-func (s *share) leave() {
-	s.flush()
+// Leave ends the share. Nothing is held in it any more.
+func (s *Share) Leave() {
+	s.Flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == s })
+	s.shares = slices.DeleteFunc(s.shares, func(other *Share) bool { return other == s })
 }
 
-// A holding is the part of one connection.
-type holding struct {
-	size int64
-	at   int      // in holders
-	slot int32    // event loops: of the connection
-	conn *netConn // portable engine: the connection
+// A Holding is the part of one connection.
+type Holding struct {
+	Size  int64
+	at    int   // in holders
+	Slot  int32 // event loops: of the connection
+	Owner any   // portable engine: the connection
 }
 
-// set notes that h is now of size bytes.
-func (s *share) set(h *holding, size int64) {
-	before := h.size
-	h.size = size
+// Set notes that h is now of size bytes.
+func (s *Share) Set(h *Holding, size int64) {
+	before := h.Size
+	h.Size = size
 	switch {
 	case size == before:
 		return
@@ -133,33 +141,33 @@ func (s *share) set(h *holding, size int64) {
 	}
 	top := int64(0)
 	if len(s.holders) > 0 {
-		top = s.holders[0].size
+		top = s.holders[0].Size
 	}
 	if top != s.top.Load() {
 		s.top.Store(top)
 	}
 	s.own += size - before
 	if d := s.own - s.told; d >= shareStep || d <= -shareStep {
-		s.flush()
+		s.Flush()
 	}
 }
 
-// flush tells the budget what has changed. Loops do so once a turn: the budget is shared with others.
-func (s *share) flush() {
+// Flush tells the budget what has changed. Loops do so once a turn: the budget is shared with others.
+func (s *Share) Flush() {
 	if d := s.own - s.told; d != 0 {
 		s.told = s.own
 		s.add(d)
 	}
 }
 
-func (s *share) over() bool { return s.limit > 0 && s.held.Load()+s.own-s.told > s.limit }
+func (s *Share) Over() bool { return s.limit > 0 && s.held.Load()+s.own-s.told > s.limit }
 
-// biggest returns who in the share is to be closed next: nil if all is well, or if others have to see to it, who are told so.
-func (s *share) biggest() *holding {
-	if !s.over() {
+// Biggest returns who in the share is to be closed next: nil if all is well, or if others have to see to it, who are told so.
+func (s *Share) Biggest() *Holding {
+	if !s.Over() {
 		return nil
 	}
-	s.flush()
+	s.Flush()
 	if other := s.bigger(); other != nil {
 		other.relieve()
 		return nil
@@ -171,7 +179,7 @@ func (s *share) biggest() *holding {
 }
 
 // bigger returns the share with the biggest holder of all, nil if it is s.
-func (s *share) bigger() (other *share) {
+func (s *Share) bigger() (other *Share) {
 	most := s.top.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,10 +192,10 @@ func (s *share) bigger() (other *share) {
 }
 
 // holders is a heap with the biggest on top.
-type holders []*holding
+type holders []*Holding
 
 func (h holders) Len() int           { return len(h) }
-func (h holders) Less(i, j int) bool { return h[i].size > h[j].size }
+func (h holders) Less(i, j int) bool { return h[i].Size > h[j].Size }
 func (h holders) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].at, h[j].at = i, j
@@ -195,7 +203,7 @@ func (h holders) Swap(i, j int) {
 
 // Push is for package heap.
 func (h *holders) Push(x any) {
-	one := x.(*holding)
+	one := x.(*Holding)
 	one.at = len(*h)
 	*h = append(*h, one)
 }

@@ -116,34 +116,24 @@ func closeAll(lns []net.Listener) {
 	}
 }
 
-// A socketFile is the file of a unix socket, to be removed before its listener is closed: then everybody who found it is in the
-// backlog, and is answered. If a successor already listens, it is no longer the same file, and stays. (While a socket is open its inode
-// number is not used again.)
-type socketFile struct {
-	path string
-	info fs.FileInfo
-}
-
-// socketFiles takes over from the listeners the duty to remove the files of their sockets.
-func socketFiles(lns []net.Listener) []socketFile {
-	var files []socketFile
-	for _, ln := range lns {
-		u, ok := ln.(*net.UnixListener)
-		if !ok {
-			continue
-		}
-		u.SetUnlinkOnClose(false)
-		if info, err := os.Lstat(u.Addr().String()); err == nil {
-			files = append(files, socketFile{u.Addr().String(), info})
+// TakeSocketFiles takes over from the listeners of ports the duty to remove the files of their sockets. remove is to be called before
+// the listeners are closed: then everybody who found a file is in the backlog, and is answered. If a successor already listens, it is
+// no longer the same file, and stays. (While a socket is open its inode number is not used again.)
+func TakeSocketFiles(ports []Port) (remove func()) {
+	files := make(map[string]fs.FileInfo)
+	for _, ln := range Listeners(ports) {
+		if u, ok := ln.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false)
+			if info, err := os.Lstat(u.Addr().String()); err == nil {
+				files[u.Addr().String()] = info
+			}
 		}
 	}
-	return files
-}
-
-func removeFiles(files []socketFile) {
-	for _, f := range files {
-		if now, err := os.Lstat(f.path); err == nil && os.SameFile(f.info, now) {
-			os.Remove(f.path)
+	return func() {
+		for path, info := range files {
+			if now, err := os.Lstat(path); err == nil && os.SameFile(info, now) {
+				os.Remove(path)
+			}
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestUnixSocketPermissions(t *testing.T) {
 		t.Skip("no permissions on sockets")
 	}
 	for _, mode := range []fs.FileMode{0o700, 0o777, 0o660} {
-		path := filepath.Join(shortTempDir(t), "s")
+		path := filepath.Join(socketDir(t), "s")
 		lns, err := ListenUnix(path, mode, 2)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestUnixSocketPermissions(t *testing.T) {
 }
 
 func TestStaleSocketIsReplaced(t *testing.T) {
-	path := filepath.Join(shortTempDir(t), "s")
+	path := filepath.Join(socketDir(t), "s")
 	old, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 }
 
 func TestOtherFilesAreNotReplaced(t *testing.T) {
-	path := filepath.Join(shortTempDir(t), "s")
+	path := filepath.Join(socketDir(t), "s")
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 
 // A socket of another kind refuses, too, but not for want of a listener.
 func TestOtherSocketsAreNotReplaced(t *testing.T) {
-	path := filepath.Join(shortTempDir(t), "s")
+	path := filepath.Join(socketDir(t), "s")
 	c, err := net.ListenPacket("unixgram", path)
 	if err != nil {
 		t.Skip(err)
@@ -168,13 +168,13 @@ func TestOtherSocketsAreNotReplaced(t *testing.T) {
 
 // The file of a successor's socket is not removed by the engine that it succeeds.
 func TestSuccessorsSocketIsNotRemoved(t *testing.T) {
-	path := filepath.Join(shortTempDir(t), "s")
+	path := filepath.Join(socketDir(t), "s")
 	lns, err := ListenUnix(path, 0o700, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeAll(lns)
-	files := socketFiles(lns)
+	removeFiles := TakeSocketFiles([]Port{{Listeners: lns}})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +183,18 @@ func TestSuccessorsSocketIsNotRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeAll(successor)
-	removeFiles(files)
+	removeFiles()
 	if _, err := os.Lstat(path); err != nil {
 		t.Error(err)
 	}
+}
+
+// socketDir is t.TempDir with a path that a socket address has room for.
+func socketDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }

@@ -13,8 +13,8 @@ type PeerSession interface {
 	Peer(netip.Addr)
 }
 
-// addressOfPeer is what a PeerSession is given. addr may be nil.
-func addressOfPeer(addr net.Addr) netip.Addr {
+// PeerOf is what a PeerSession is given. addr may be nil.
+func PeerOf(addr net.Addr) netip.Addr {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}

@@ -36,10 +36,10 @@ type Engine interface {
 }
 
 // Close closes the listeners of ports that are not served.
-func Close(ports []Port) { closeAll(listenersOf(ports)) }
+func Close(ports []Port) { closeAll(Listeners(ports)) }
 
-// listenersOf is the listeners of all ports.
-func listenersOf(ports []Port) (lns []net.Listener) {
+// Listeners is the listeners of all ports.
+func Listeners(ports []Port) (lns []net.Listener) {
 	for _, p := range ports {
 		lns = append(lns, p.Listeners...)
 	}
@@ -56,7 +56,7 @@ type Config struct {
 	Counters       *Counters     // shared by all engines of the daemon
 	Log            *slog.Logger
 
-	lingerTime time.Duration // tests only: see lingers
+	Linger time.Duration // how long a connection that was answered for the last time may go on sending, at least; 0 = a second
 }
 
 // Counters is what the engines count. Read it at any time.

@@ -79,17 +79,9 @@ func (t *TLS) Valid() (from, until time.Time) {
 	return leaf.NotBefore, leaf.NotAfter
 }
 
-// tlsRefusal is what an encrypted connection over the limit is sent in place of Port.Refusal: the record of a fatal alert, internal_error.
+// TLSAlert is what an encrypted connection over the limit is sent in place of Port.Refusal: the record of a fatal alert, internal_error.
 // Its client knows then that the server refuses, and did not just go away.
-var tlsRefusal = []byte{21, 3, 3, 0, 2, 2, 80}
+var TLSAlert = []byte{21, 3, 3, 0, 2, 2, 80}
 
-// server encrypts a connection that was accepted. The handshake is done by the first use.
-func (t *TLS) server(c net.Conn) *tls.Conn { return tls.Server(c, t.base) }
-
-// refusal is what a connection over the limit is sent before it is closed.
-func (p *Port) refusal() []byte {
-	if p.TLS != nil {
-		return tlsRefusal
-	}
-	return p.Refusal
-}
+// Server encrypts a connection that was accepted. The handshake is done by the first use.
+func (t *TLS) Server(c net.Conn) *tls.Conn { return tls.Server(c, t.base) }

@@ -69,7 +69,7 @@ type udpDrain struct {
 	quiet int       // reads in a row that found nothing
 }
 
-// quietReads is how many reads of drainQuiet each must find nothing. On a busy machine one may be over before the socket is looked at.
+// quietReads is how many reads of DrainQuiet each must find nothing. On a busy machine one may be over before the socket is looked at.
 const quietReads = 3
 
 // goesOn tells whether another datagram is to be read, and for how long.
@@ -85,7 +85,7 @@ func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) boo
 	if d.quiet++; d.quiet > quietReads || now.After(d.until) {
 		return false
 	}
-	return conn.SetReadDeadline(now.Add(drainQuiet)) == nil
+	return conn.SetReadDeadline(now.Add(DrainQuiet)) == nil
 }
 
 // reply answers one datagram and counts it. A reply that cannot be sent is lost, as any datagram may be.

@@ -32,6 +32,11 @@ var rules = []rule{
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"generator", "id"}, "it chooses among generators and knows no grammars, sockets or leases"},
 	{"internal/server", []string{"internal/secretfile", "internal/problem"}, "it moves bytes and knows no grammar"},
+	{"internal/server/loop", []string{"internal/server"}, "what event loops share, however they wait"},
+	{"internal/server/uring", []string{"internal/server", "internal/server/loop"}, "an engine knows no other one"},
+	{"internal/server/epoll", []string{"internal/server", "internal/server/loop"}, "an engine knows no other one"},
+	{"internal/server/std", []string{"internal/server"}, "an engine knows no other one; this one has no event loop"},
+	{"internal/server/engines", []string{"internal/server", "internal/server/uring", "internal/server/epoll", "internal/server/std"}, "the table of engines"},
 	{"internal/httpapi", []string{"id"}, "it is handed functions, not the daemon"},
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
@@ -41,7 +46,7 @@ var rules = []rule{
 	{"internal/stores", []string{"internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "internal/problem", "internal/stores", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/stores", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
@@ -69,7 +74,7 @@ var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"workerid/redis", "test/redistest"}, "one store knows Redis"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/server", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

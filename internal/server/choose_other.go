@@ -1,5 +1,0 @@
-//go:build !linux
-
-package server
-
-func candidates() []candidate { return []candidate{netCandidate()} }

@@ -1,0 +1,244 @@
+package engines
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A child is an engine in a process of its own, for tests of what a process has one of: memory, a limit of open files.
+type child struct {
+	*rig
+	pid int
+}
+
+const childEnv = "KATSUBUSHI_SERVER_TEST_CHILD"
+
+// startChild starts m with a limit of open files. It ends with the test.
+func startChild(t *testing.T, m candidate, p place, files int) *child {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
+	cmd.Env = append(os.Environ(), childEnv+"="+fmt.Sprint(m.name, " ", p.network, " ", p.loops, " ", files, " ", shortTempDir(t)+"/s"))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close() // tells it to end
+		rest, _ := io.ReadAll(out)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("child: %v\n%s", err, rest)
+		}
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if address, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
+			return &child{&rig{t: t, network: p.network, address: address}, cmd.Process.Pid}
+		}
+	}
+	t.Fatal("child did not start")
+	return nil
+}
+
+// TestChild is the child's side.
+func TestChild(t *testing.T) {
+	if os.Getenv(childEnv) == "" {
+		t.Skip("for other tests")
+	}
+	var name, network, path string
+	var loops, files int
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &name, &network, &loops, &files, &path); err != nil {
+		t.Fatal(err)
+	}
+	var lns []net.Listener
+	var err error
+	if network == "tcp" {
+		lns, err = server.ListenTCP("127.0.0.1:0", loops)
+	} else {
+		lns, err = server.ListenUnix(path, 0o700, loops)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(files), Max: uint64(files)}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	counters := new(server.Counters)
+	c := server.Config{
+		Now: func() int64 { return 0 }, DrainTimeout: time.Second, IdleTimeout: time.Hour,
+		Counters: counters, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	}
+	done := make(chan error)
+	for _, m := range makers() {
+		if m.name == name {
+			go func() {
+				done <- m.make(c).Serve(ctx, []server.Port{{Listeners: lns, Open: func(int) server.Session { return &statSession{counters: counters} }}})
+			}()
+		}
+	}
+	fmt.Printf("listening on %s\n", lns[0].Addr())
+	io.Copy(io.Discard, os.Stdin)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A statSession is a lineSession that also tells the count of accept errors.
+type statSession struct {
+	lineSession
+	counters *server.Counters
+}
+
+func (s *statSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	if string(in) == "errors\n" {
+		return len(in), strconv.AppendUint(out, s.counters.AcceptErrors.Load(), 10), nil
+	}
+	return s.lineSession.Feed(now, in, out)
+}
+
+// rss is the resident memory of the child in bytes.
+func (c *child) rss() int {
+	c.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	var kb int
+	if _, err := fmt.Sscan(after, &kb); err != nil {
+		c.t.Fatal(err)
+	}
+	return kb << 10
+}
+
+// Running out of files is survived: who is connected is served meanwhile, who is not is served later.
+func TestTooManyOpenFiles(t *testing.T) {
+	for _, m := range makers() {
+		t.Run(m.name, func(t *testing.T) {
+			const files, extra = 60, 30
+			c := startChild(t, m, place{"tcp", 1}, files)
+			first := c.dial()
+			first.say("echo 1\r\n")
+			first.expect("1\r\n")
+			var clients []*client
+			for range files + extra { // the kernel completes all; some wait in the backlog
+				cl := c.dial()
+				cl.say("echo 2\r\n")
+				clients = append(clients, cl)
+			}
+			var errors int
+			eventually(t, func() string {
+				first.say("errors\n")
+				buf := make([]byte, 20)
+				n, err := first.Read(buf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if errors, _ = strconv.Atoi(string(buf[:n])); errors < 2 {
+					return "no accept errors counted"
+				}
+				return ""
+			})
+			t.Logf("%d accept errors", errors)
+			for _, cl := range clients { // each makes room for another
+				cl.expect("2\r\n")
+				cl.abort()
+			}
+			first.say("echo still here\r\n")
+			first.expect("still here\r\n")
+			first.Close()
+		})
+	}
+}
+
+// idleBar is the most resident memory that an idle connection may take, in bytes.
+var idleBar = map[string]int{"net": 6000, "epoll": 250, "uring": 250}
+
+func TestTenThousandIdleConnections(t *testing.T) {
+	for _, m := range makers() {
+		for _, p := range []place{{"tcp", 1}, {"unix", 2}} {
+			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
+				count := 10_000
+				if m.name == "tinyuring" {
+					count = 500 // it tries all of them again for each that it has room for
+				} else if raceDetector {
+					count = 1200 // which costs 20 times the memory and time; all 10,000 are there in the run without it
+				}
+				var limit unix.Rlimit
+				if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+					t.Fatal(err)
+				}
+				if have := int(limit.Cur) - 500; have < count {
+					t.Logf("only %d connections, for a limit of %d open files", have, limit.Cur)
+					count = have
+				}
+				c := startChild(t, m, p, count+500)
+				ask := func(cl *client, i int) {
+					cl.say("echo %d\r\n", i)
+					cl.expect(fmt.Sprintf("%d\r\n", i))
+				}
+				connect := func() (cl *client) {
+					conn, err := net.Dial(c.network, c.address)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return &client{conn, t, bufio.NewReaderSize(conn, 16)}
+				}
+				warm := connect()
+				for i := range 1000 {
+					ask(warm, i)
+				}
+				before := c.rss()
+				clients := make([]*client, count)
+				for i := range clients {
+					clients[i] = connect()
+					ask(clients[i], i)
+				}
+				each := (c.rss() - before) / count
+				t.Logf("%d bytes of resident memory for each of %d idle connections", each, count)
+				if bar := idleBar[m.name]; each > bar && bar > 0 && !raceDetector {
+					t.Errorf("%d bytes for each idle connection, want at most %d", each, bar)
+				}
+				// All at once, which is more than any queue or set of buffers holds.
+				syscall.Kill(c.pid, syscall.SIGSTOP)
+				for i, cl := range clients {
+					cl.say("echo %d\r\n", i)
+				}
+				syscall.Kill(c.pid, syscall.SIGCONT)
+				for i, cl := range clients {
+					cl.expect(fmt.Sprintf("%d\r\n", i))
+				}
+				for i, cl := range clients {
+					ask(cl, i)
+					cl.abort()
+				}
+				ask(warm, 1)
+				warm.Close()
+			})
+		}
+	}
+}

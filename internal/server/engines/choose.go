@@ -1,0 +1,53 @@
+// Package engines has the table of engines, and the suite of tests that all of them pass.
+package engines
+
+import (
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/std"
+	"strings"
+)
+
+// A candidate is an engine that was compiled in.
+type candidate struct {
+	name  string
+	make  func(server.Config) server.Engine
+	probe func() error // why it cannot run here, or nil
+}
+
+func netCandidate() candidate {
+	return candidate{"net", func(c server.Config) server.Engine { return std.New(c) }, func() error { return nil }}
+}
+
+// Choose finds the engine to use: "uring", "epoll" and "net" are themselves, or an error that says why not; "auto" is the first of
+// them that runs here. reason is for the log. Encrypted ports are served by "net" whatever is chosen, beside the others.
+func Choose(name string) (make func(server.Config) server.Engine, reason string, err error) {
+	alone, reason, err := choose(name, candidates())
+	if err != nil {
+		return nil, "", err
+	}
+	return func(c server.Config) server.Engine { return newBeside(alone(c), c) }, reason, nil
+}
+
+func choose(name string, from []candidate) (make func(server.Config) server.Engine, reason string, err error) {
+	var names, refused []string
+	for _, c := range from {
+		names = append(names, c.name)
+		if name != c.name && name != "auto" {
+			continue
+		}
+		err := c.probe()
+		switch {
+		case err == nil && name == "auto" && len(refused) == 0:
+			return c.make, c.name + " is the fastest that runs here", nil
+		case err == nil && name == "auto":
+			return c.make, strings.Join(refused, "; "), nil
+		case err == nil:
+			return c.make, "it was asked for", nil
+		case name == c.name:
+			return nil, "", fmt.Errorf("engine %s: %w", name, err)
+		}
+		refused = append(refused, "not "+c.name+": "+err.Error())
+	}
+	return nil, "", fmt.Errorf("engine %q: auto, %s allowed", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,16 @@
+package engines
+
+import (
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/epoll"
+	"github.com/katsubushi/katsubushi/v3/internal/server/uring"
+)
+
+// candidates are the engines for Linux, the fastest first.
+func candidates() []candidate {
+	return []candidate{
+		{"uring", func(c server.Config) server.Engine { return uring.New(c) }, uring.Probe},
+		{"epoll", func(c server.Config) server.Engine { return epoll.New(c) }, func() error { return nil }},
+		netCandidate(),
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package engines
+
+func candidates() []candidate { return []candidate{netCandidate()} }

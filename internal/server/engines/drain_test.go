@@ -1,0 +1,97 @@
+package engines
+
+import (
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// What has arrived when the daemon is told to stop is answered, even on a connection that was not accepted yet.
+func TestDrainAnswersWhatHasArrived(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		for round := range 4 {
+			r := start(t, m, p, nil)
+			var clients []*client
+			for i := range 30 {
+				c := r.dial()
+				if i%3 == 0 {
+					c.say("echo first\r\n")
+					c.expect("first\r\n")
+				}
+				clients = append(clients, c)
+			}
+			silent := r.dial()
+			silent.say("echo unfinished")
+			for i, c := range clients {
+				c.say("big 20000\r\necho %d\r\n", i+round)
+			}
+			r.end()
+			for i, c := range clients {
+				c.expectBig(20000)
+				c.expect(fmt.Sprintf("%d\r\n", i+round))
+				c.expectEOF()
+				c.Close()
+			}
+			silent.expectEOF()
+			silent.Close()
+			r.checkLeaks()
+			if c, err := net.Dial(r.network, r.address); err == nil {
+				c.Close()
+				t.Error("still listening after Serve has returned")
+			}
+			if _, err := os.Lstat(r.address); r.network == "unix" && !os.IsNotExist(err) {
+				t.Error("the socket's file is still there")
+			}
+		}
+	})
+}
+
+// A reply that is larger than what the socket's buffers hold is still delivered to a client that reads.
+func TestDrainFinishesReplies(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		c := r.dial()
+		c.say("big 30000000\r\necho end\r\n")
+		eventually(t, func() string {
+			if r.counters.BytesWritten.Load() == 0 {
+				return "nothing written"
+			}
+			return ""
+		})
+		r.end()
+		c.expectBig(30_000_000)
+		c.expect("end\r\n")
+		c.expectEOF()
+		c.Close()
+		r.checkLeaks()
+	})
+}
+
+// Clients that do not take their replies, or do not stop sending, cannot hold the daemon.
+func TestDrainTimeout(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, func(c *server.Config) { c.DrainTimeout = 50 * time.Millisecond })
+		deaf, chatty := r.dial(), r.dial()
+		deaf.say("big 100000000\r\n")
+		go func() {
+			for {
+				if _, err := chatty.Write([]byte("echo 1\r\n")); err != nil {
+					return
+				}
+			}
+		}()
+		eventually(t, func() string {
+			if r.counters.BytesWritten.Load() == 0 {
+				return "nothing written"
+			}
+			return ""
+		})
+		r.stop()
+		deaf.Close()
+		chatty.Close()
+		r.checkLeaks()
+	})
+}

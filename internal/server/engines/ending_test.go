@@ -1,0 +1,101 @@
+package engines
+
+import (
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The end follows the last reply at once: a client that reads to the end before it closes need not
+// wait until the server gives it up.
+func TestEndFollowsTheLastReply(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour })
+		defer r.checkLeaks()
+		for _, in := range []string{"close\r\n", "echo 1\r\nquit\r\n", "quit\r\n"} {
+			c := r.dial()
+			c.say("%s", in)
+			if _, err := io.ReadAll(c.r); err != nil {
+				t.Fatalf("%q: %v, want end of file", in, err)
+			}
+			if problem := r.open(1); problem != "" {
+				t.Errorf("%q: %s: it does not linger", in, problem)
+			}
+			c.Close()
+			eventually(t, func() string { return r.open(0) })
+		}
+	})
+}
+
+// A client that does not close after its last reply is given up some time later, whether it is
+// silent or goes on sending. All engines have that time at once.
+func TestLingeringConnectionIsDropped(t *testing.T) {
+	type pair struct {
+		name   string
+		rig    *rig
+		chatty *client
+	}
+	var pairs []pair
+	for _, m := range makers() {
+		for _, p := range places {
+			r := start(t, m, p, nil)
+			silent, chatty := r.dial(), r.dial()
+			for _, c := range []*client{silent, chatty} {
+				c.say("close\r\n")
+				c.expect("bye\r\n")
+				c.expectEOF()
+			}
+			pairs = append(pairs, pair{fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), r, chatty})
+		}
+	}
+	for _, p := range pairs {
+		eventually(t, func() string {
+			fmt.Fprint(p.chatty, "x") // until that fails
+			if problem := p.rig.open(0); problem != "" {
+				return p.name + ": " + problem
+			}
+			return ""
+		})
+	}
+}
+
+// The end of a client's input is found behind whatever came before it, also if both have arrived
+// when the loop gets round to the connection, or even before it is accepted.
+func TestHalfCloseBehindMuchInput(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		most := 100_000 // bytes: the socket must have room for them
+		if p.network == "tcp" {
+			most = 30_000
+		}
+		loops := p.loops
+		if m.name == "net" {
+			loops = 0 // it has none
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		b := r.newBrake(loops)
+		for size := 10; size < most; size += 3000 {
+			known := r.dial()
+			known.say("echo 1\r\n")
+			known.expect("1\r\n")
+			b.stop()
+			clients := []*client{known, r.dial()}
+			for _, c := range clients {
+				c.say("%s", strings.Repeat("echo 123\r\n", size/10))
+				if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.release()
+			for _, c := range clients {
+				c.expect(strings.Repeat("123\r\n", size/10))
+				c.expectEOF()
+				c.Close()
+			}
+		}
+		b.close()
+	})
+}

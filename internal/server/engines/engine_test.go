@@ -1,0 +1,457 @@
+package engines
+
+import (
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestAnswers(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		c := r.dial()
+		defer c.Close()
+		for i := range 200 {
+			c.say("echo %d\r\n", i)
+			c.expect(fmt.Sprintf("%d\r\n", i))
+		}
+	})
+}
+
+// A peerSession says where its client is.
+type peerSession struct {
+	peer string
+}
+
+func (s *peerSession) Peer(a netip.Addr) { s.peer += a.String() }
+
+func (s *peerSession) Feed(now int64, in, out []byte) (int, []byte, error) {
+	return len(in), append(out, s.peer+"\n"...), nil
+}
+
+// Sessions are told who their clients are, whatever comes at the same time.
+func TestPeers(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := startPorts(t, m, nil, func(r *rig) []server.Port {
+			port := r.port(p)
+			port.Peers, port.Open = true, func(int) server.Session { return new(peerSession) }
+			return []server.Port{port}
+		})
+		defer r.checkLeaks()
+		var clients []*client
+		var want []string
+		for i := range 40 { // they wait for accept together
+			source, peer := "", "invalid IP"
+			if p.network == "tcp" {
+				peer = fmt.Sprintf("127.0.0.%d", 2+i)
+				source = peer + ":0"
+			}
+			clients, want = append(clients, r.dialFrom(source)), append(want, peer)
+		}
+		for i, c := range clients {
+			c.say("who?\n")
+			c.expect(want[i] + "\n")
+			c.Close()
+		}
+	})
+}
+
+func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		c := r.dial()
+		defer c.Close()
+		var in, want strings.Builder
+		for i := range 50_000 { // far more than any buffer
+			fmt.Fprintf(&in, "echo %d\r\n", i)
+			fmt.Fprintf(&want, "%d\r\n", i)
+		}
+		go io.WriteString(c, in.String())
+		c.expect(want.String())
+	})
+}
+
+// However the bytes arrive, the replies are the same. Includes lines longer than every buffer and replies longer than a write.
+func TestSplitInput(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		for _, size := range []int{1, 7, 500, 512, 513, 5000, 100_000} {
+			x, skip, big := 300_000, 72_000, 200_000
+			if size < 100 {
+				x, skip, big = x/100, skip/100, big/100 // each piece costs a system call
+			}
+			long := strings.Repeat("x", x)
+			c := r.dial()
+			go func(rnd *rand.Rand) {
+				rest := fmt.Sprintf("echo a\r\necho %s\nskip %d\n%sbig %d\necho b\r\nnonsense\n", long, skip, strings.Repeat("echo no\n", skip/8), big)
+				for len(rest) > 0 {
+					n := min(1+rnd.IntN(2*size), len(rest))
+					if size == 1 {
+						n = 1
+					}
+					io.WriteString(c, rest[:n])
+					rest = rest[n:]
+				}
+			}(rand.New(rand.NewPCG(rnd.Uint64(), 0)))
+			c.expect("a\r\n" + long + "\r\n")
+			c.expectBig(big)
+			c.expect("b\r\nERROR\r\n")
+			c.Close()
+		}
+	})
+}
+
+func TestCloseOnDemand(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		c := r.dial()
+		c.say("echo 1\r\nclose\r\necho 2\r\n")
+		c.expect("1\r\nbye\r\n")
+		c.expectEOF()
+		c.Close()
+	})
+}
+
+// A client that is still sending when its connection is ended gets the last reply all the same.
+func TestLastReplySurvivesUnreadInput(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		c := r.dial()
+		c.say("%s", strings.Repeat("x", longestLine+2<<20))
+		c.expect("too long\r\n")
+		c.expectEOF()
+		c.Close()
+	})
+}
+
+func TestHalfClosedClientGetsItsReplies(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		const size = 130*70_000 + 60_000 // the last piece is large, but no full reply
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for _, in := range []string{"echo 1\r\necho 2\r\nunfinished", fmt.Sprintf("echo 1\r\nbig %d\r\necho 2\r\n", size)} {
+			c := r.dial()
+			c.say("%s", in)
+			if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			c.expect("1\r\n")
+			if strings.Contains(in, "big") {
+				c.expectBig(size)
+			}
+			c.expect("2\r\n")
+			c.expectEOF()
+			c.Close()
+		}
+		eventually(t, func() string { return r.open(0) })
+	})
+}
+
+// Wherever in a reply the socket's buffer is full, also in the last bytes that a client which has nothing more to say will get.
+func TestReplyFallsShortAnywhere(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		if p.network != "unix" {
+			t.Skip("the buffers of TCP grow")
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for size := 60_000; size < 500_000; size += 70_000 {
+			c := r.dial()
+			before := r.counters.BytesRead.Load()
+			c.say("big %d\r\n", size)
+			c.Conn.(*net.UnixConn).CloseWrite()
+			eventually(t, func() string {
+				if r.counters.BytesRead.Load() == before {
+					return "not read"
+				}
+				return ""
+			})
+			r.settled()
+			c.expectBig(size)
+			c.expectEOF()
+			c.Close()
+		}
+	})
+}
+
+// settled waits until nothing is read or written any more.
+func (r *rig) settled() (read, written uint64) {
+	r.t.Helper()
+	calm := 0
+	eventually(r.t, func() string {
+		if n, w := r.counters.BytesRead.Load(), r.counters.BytesWritten.Load(); n != read || w != written {
+			read, written, calm = n, w, 0
+		}
+		if calm++; calm < 50 {
+			return "still moving"
+		}
+		return ""
+	})
+	return read, written
+}
+
+// open says what is wrong if not n connections are open.
+func (r *rig) open(n int64) string {
+	if got := r.counters.Current.Load(); got != n {
+		return fmt.Sprintf("%d connections open, want %d", got, n)
+	}
+	return ""
+}
+
+func TestReset(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for range 20 {
+			for _, in := range []string{"", "ech", "skip 100\nxxx", "big 50000000\n", "echo 1\r\nbig 50000000\r\n", strings.Repeat("echo 1\r\n", 10_000)} {
+				c := r.dial()
+				c.say("%s", in)
+				c.abort()
+			}
+		}
+		eventually(t, func() string { return r.open(0) })
+		c := r.dial()
+		c.say("echo alive\r\n")
+		c.expect("alive\r\n")
+		c.Close()
+	})
+}
+
+func TestConnectionLimit(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, func(c *server.Config) { c.MaxConnections = 3 })
+		defer r.checkLeaks()
+		var clients []*client
+		for range 3 {
+			c := r.dial()
+			c.say("echo 1\r\n")
+			c.expect("1\r\n")
+			clients = append(clients, c)
+		}
+		for range 5 {
+			c := r.dial()
+			c.expect("too many\r\n")
+			c.expectEOF()
+			c.Close()
+		}
+		if n := r.counters.Refused.Load(); n != 5 {
+			t.Errorf("%d connections refused, want 5", n)
+		}
+		if n := r.counters.Total.Load(); n != 8 {
+			t.Errorf("%d connections in all, want 8", n)
+		}
+		clients[0].Close()
+		eventually(t, func() string { return r.open(2) })
+		c := r.dial()
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		c.Close()
+		clients[1].Close()
+		clients[2].Close()
+	})
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = 150 * time.Millisecond })
+		defer r.checkLeaks()
+		active, silent, slow, deaf := r.dial(), r.dial(), r.dial(), r.dial()
+		slow.say("echo unfini")
+		deaf.say("big 100000000\n") // and does not read
+		for r.counters.IdleClosed.Load() < 3 {
+			active.say("echo 1\r\n")
+			active.expect("1\r\n")
+		}
+		silent.expectEOF()
+		slow.expectEOF()
+		for _, c := range []*client{active, silent, slow, deaf} {
+			c.Close()
+		}
+	})
+}
+
+// A client that takes its reply slowly is not idle.
+func TestSlowReaderIsNotIdle(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		const size = 40 << 20
+		r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = 300 * time.Millisecond })
+		defer r.checkLeaks()
+		silent := r.dial()
+		c := r.dial()
+		c.say("big %d\r\n", size)
+		var taken int
+		for r.counters.IdleClosed.Load() < 1 { // for one time-out at least
+			for range 8 {
+				n, err := c.r.Read(make([]byte, 64<<10))
+				if err != nil {
+					t.Fatalf("after %d bytes: %v", taken, err)
+				}
+				taken += n
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		silent.expectEOF()
+		if taken >= size {
+			t.Skip("the reply was taken before the time-out was over")
+		}
+		if n, err := io.CopyN(io.Discard, c.r, int64(size-taken)); err != nil {
+			t.Fatalf("after %d of %d bytes: %v", int64(taken)+n, size, err)
+		}
+		c.Close()
+		silent.Close()
+	})
+}
+
+// While a client does not read, its output is bounded, and its input stays unread.
+func TestClientsThatDoNotRead(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		const clients, size = 10, 32 << 20
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		var cs []*client
+		for range clients {
+			c := r.dial()
+			c.say("echo ready\r\n")
+			c.expect("ready\r\n")
+			cs = append(cs, c)
+		}
+		line := []byte(strings.Repeat("echo 0123456789\r\n", 1000))
+		before := memoryInUse()
+		for _, c := range cs {
+			c.say("big %d\r\necho end\r\n", size)
+			go func() { // 40 MB of further commands: the socket's buffers fill up
+				for range 2500 {
+					if _, err := c.Write(line); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		eventually(t, func() string {
+			if r.counters.BytesWritten.Load() < 1<<20 {
+				return "nothing written"
+			}
+			return ""
+		})
+		read, _ := r.settled()
+		if read > clients*(server.MaxInput+1<<20) {
+			t.Errorf("%d bytes read from %d clients that do not read", read, clients)
+		}
+		if used := memoryInUse() - before; used > clients*(512<<10) {
+			t.Errorf("%d KiB of memory used for %d clients that do not read", used>>10, clients)
+		}
+		other := r.dial()
+		other.say("echo alive\r\n")
+		other.expect("alive\r\n")
+		cs[0].expectBig(size)
+		cs[0].expect("end\r\n0123456789\r\n0123456789\r\n")
+		for _, c := range append(cs, other) {
+			c.abort()
+		}
+	})
+}
+
+// A client that keeps its loop busy does not keep others from being answered.
+func TestFairness(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		var busy sync.WaitGroup
+		var hogs []*client
+		for range 4 {
+			hog := r.dial()
+			hogs = append(hogs, hog)
+			line := []byte(strings.Repeat("echo 0123456789\r\n", 5000))
+			busy.Go(func() { io.Copy(io.Discard, hog) })
+			busy.Go(func() {
+				for {
+					if _, err := hog.Write(line); err != nil {
+						return
+					}
+				}
+			})
+		}
+		c := r.dial()
+		for i := range 20 {
+			c.say("echo %d\r\n", i)
+			c.expect(fmt.Sprintf("%d\r\n", i))
+		}
+		c.Close()
+		for _, hog := range hogs {
+			hog.abort()
+		}
+		busy.Wait()
+	})
+}
+
+func TestConnectStorm(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				for i := range 20 {
+					c, err := net.Dial(r.network, r.address)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					c.SetDeadline(time.Now().Add(patience))
+					fmt.Fprintf(c, "echo %d\r\n", i)
+					want := fmt.Sprintf("%d\r\n", i)
+					got := make([]byte, len(want))
+					if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
+						t.Errorf("got %q, %v, want %q", got, err, want)
+					}
+					if tcp, ok := c.(*net.TCPConn); ok {
+						tcp.SetLinger(0)
+					}
+					c.Close()
+				}
+			})
+		}
+		wg.Wait()
+		if n := r.counters.Total.Load(); n != 1000 {
+			t.Errorf("%d connections in all, want 1000", n)
+		}
+		eventually(t, func() string { return r.open(0) })
+	})
+}
+
+// Connections are spread over the loops, those of a unix socket, too. (The loops of the portable engine are only numbers.)
+func TestConnectionsAreSpread(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		if m.name == "net" || p.loops == 1 {
+			t.Skip("nothing to spread over")
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		for range 100 {
+			c := r.dial()
+			c.say("echo 1\r\n")
+			c.expect("1\r\n")
+			defer c.Close()
+		}
+		for i := range p.loops {
+			if n := r.opened[i].Load(); n < 10 {
+				t.Errorf("loop %d got %d of 100 connections", i, n)
+			}
+		}
+	})
+}

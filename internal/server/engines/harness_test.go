@@ -1,0 +1,434 @@
+package engines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestMain leaves a processor beside those of the event loops, as the daemon does.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3))
+	os.Exit(m.Run())
+}
+
+// makers are the engines under test: all that run here.
+func makers() (all []candidate) {
+	for _, c := range candidates() {
+		if c.probe() == nil {
+			all = append(all, c)
+		}
+	}
+	return append(all, strained()...)
+}
+
+// A place is where the engine under test listens.
+type place struct {
+	network string // tcp or unix
+	loops   int
+}
+
+var places = []place{{"tcp", 1}, {"tcp", 2}, {"unix", 1}, {"unix", 2}}
+
+// everywhere runs a test on every engine of this system and every kind of listener.
+func everywhere(t *testing.T, test func(t *testing.T, m candidate, p place)) {
+	for _, m := range makers() {
+		for i, p := range places {
+			if m.name == "tinyuring" && i != 0 && i != 3 {
+				continue // enough
+			}
+			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) { test(t, m, p) })
+		}
+	}
+}
+
+// A rig is a running engine.
+type rig struct {
+	t        testing.TB
+	network  string // of the first port
+	address  string
+	ports    []net.Addr // of all
+	counters *server.Counters
+	budget   *server.Budget
+	log      *bytes.Buffer // only to be read after stop
+	end      context.CancelFunc
+	done     chan error
+
+	opened  [2]atomic.Int64 // sessions, by loop
+	threads sync.Map        // of [2]int: which loop was seen on which thread
+	held    chan struct{}   // a session that is told to "hold" sends twice: then its loop goes on
+
+	goroutines, descriptors int // before
+}
+
+const patience = 30 * time.Second // for conditions that become true unless something is broken
+
+func start(t testing.TB, m candidate, p place, change func(*server.Config)) *rig {
+	t.Helper()
+	return startPorts(t, m, change, func(r *rig) []server.Port { return []server.Port{r.port(p)} })
+}
+
+// port opens a port for lineSessions.
+func (r *rig) port(p place) server.Port {
+	return server.Port{
+		Listeners: listeners(r.t, p.network, p.loops), Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
+		Open: func(loop int) server.Session {
+			r.opened[loop].Add(1)
+			return &lineSession{held: r.held}
+		},
+	}
+}
+
+// listeners opens listeners on a free address.
+func listeners(t testing.TB, network string, loops int) []net.Listener {
+	t.Helper()
+	var lns []net.Listener
+	var err error
+	if network == "unix" {
+		lns, err = server.ListenUnix(filepath.Join(shortTempDir(t), "s"), 0o700, loops)
+	} else {
+		lns, err = server.ListenTCP("127.0.0.1:0", loops)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lns
+}
+
+// startPorts starts an engine with the ports that ports returns.
+func startPorts(t testing.TB, m candidate, change func(*server.Config), ports func(*rig) []server.Port) *rig {
+	t.Helper()
+	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{})}
+	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
+	var clock atomic.Int64
+	c := server.Config{
+		Now:            func() int64 { return clock.Add(1) },
+		MaxConnections: 100_000,
+		DrainTimeout:   patience,
+		Counters:       r.counters,
+		Budget:         server.NewBudget(1 << 40),
+		Log:            slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&c)
+	}
+	r.budget = c.Budget
+	list := ports(r)
+	for _, p := range list {
+		r.ports = append(r.ports, p.Listeners[0].Addr())
+	}
+	r.network, r.address = r.ports[0].Network(), r.ports[0].String()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.end = cancel
+	go func() { r.done <- m.make(c).Serve(ctx, list) }()
+	t.Cleanup(r.stop)
+	return r
+}
+
+// stop ends the engine and checks that it has left nothing behind. Clients must be closed, or closing.
+func (r *rig) stop() {
+	r.t.Helper()
+	if r.end == nil {
+		return
+	}
+	r.end()
+	r.end = nil
+	if err := r.wait(); err != nil {
+		r.t.Errorf("Serve: %v", err)
+	}
+	if n := r.counters.Current.Load(); n != 0 {
+		r.t.Errorf("%d connections counted as open after Serve has returned", n)
+	}
+	if n := r.budget.Held(); n != 0 || r.budget.Shares() != 0 {
+		r.t.Errorf("%d bytes counted as held, in %d shares, after Serve has returned", n, r.budget.Shares())
+	}
+}
+
+// wait waits for Serve to return.
+func (r *rig) wait() error {
+	r.t.Helper()
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(patience):
+		buf := make([]byte, 1<<20)
+		r.t.Fatalf("Serve does not return\n%s", buf[:runtime.Stack(buf, true)])
+		return nil
+	}
+}
+
+// checkLeaks stops the engine and waits until goroutines and descriptors are as they were.
+func (r *rig) checkLeaks() {
+	r.t.Helper()
+	r.stop()
+	if r.t.Failed() {
+		return // clients may not be closed
+	}
+	eventually(r.t, func() string {
+		if n := runtime.NumGoroutine(); n > r.goroutines {
+			buf := make([]byte, 1<<20)
+			return fmt.Sprintf("%d goroutines, %d before\n%s", n, r.goroutines, buf[:runtime.Stack(buf, true)])
+		}
+		if n := openFiles(r.t); n > r.descriptors {
+			return fmt.Sprintf("%d open files, %d before", n, r.descriptors)
+		}
+		return ""
+	})
+}
+
+// openFiles counts this process's descriptors, or returns 0 where the system does not tell.
+func openFiles(t testing.TB) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil && runtime.GOOS == "linux" {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// eventually waits until problem returns "".
+func eventually(t testing.TB, problem func() string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		p := problem()
+		if p == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(p)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// shortTempDir is t.TempDir with a path that a socket address has room for.
+func shortTempDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// A brake stops event loops: meanwhile nothing is read, and what has arrived before they go on is
+// there at once. It is a connection to each loop.
+type brake struct {
+	*rig
+	held []*client
+}
+
+// newBrake is for the loops of an engine that has some. No connection may be on its way to a loop.
+func (r *rig) newBrake(loops int) *brake {
+	r.t.Helper()
+	b := &brake{r, make([]*client, loops)}
+	for missing := loops; missing > 0; {
+		before := [...]int64{r.opened[0].Load(), r.opened[1].Load()}
+		c := r.dial()
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		for i := range b.held {
+			if r.opened[i].Load() > before[i] && b.held[i] == nil {
+				b.held[i], c = c, nil
+				missing--
+			}
+		}
+		if c != nil {
+			c.Close()
+		}
+	}
+	return b
+}
+
+func (b *brake) stop() {
+	b.t.Helper()
+	for _, c := range b.held {
+		c.say("hold\r\n")
+		<-b.rig.held
+	}
+}
+
+func (b *brake) release() {
+	for range b.held {
+		<-b.rig.held
+	}
+}
+
+func (b *brake) close() {
+	for _, c := range b.held {
+		c.Close()
+	}
+}
+
+// A client is one connection to a rig.
+type client struct {
+	net.Conn
+	t testing.TB
+	r *bufio.Reader
+}
+
+func (r *rig) dial() *client { return r.dialFrom("") }
+
+// dialFrom connects from a TCP address; "" is any.
+func (r *rig) dialFrom(source string) *client {
+	r.t.Helper()
+	return r.dialTo(r.network, r.address, source)
+}
+
+// dialPort connects to one of several ports.
+func (r *rig) dialPort(i int) *client {
+	r.t.Helper()
+	return r.dialTo(r.ports[i].Network(), r.ports[i].String(), "")
+}
+
+func (r *rig) dialTo(network, address, source string) *client {
+	r.t.Helper()
+	d := net.Dialer{Timeout: patience}
+	if source != "" {
+		d.LocalAddr, _ = net.ResolveTCPAddr("tcp", source)
+	}
+	c, err := d.Dial(network, address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(2 * patience))
+	cl := &client{c, r.t, bufio.NewReader(c)}
+	r.t.Cleanup(func() { c.Close() })
+	return cl
+}
+
+func (c *client) say(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c, format, args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) expect(want string) {
+	c.t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(c.r, got); err != nil || string(got) != want {
+		c.t.Fatalf("got %.200q (%v), want %.200q", got[:n], err, want)
+	}
+}
+
+// expectBig reads the reply to "big n".
+func (c *client) expectBig(n int) {
+	c.t.Helper()
+	buf := make([]byte, 64<<10)
+	for at := 0; at < n; {
+		k, err := c.r.Read(buf[:min(len(buf), n-at)])
+		if err != nil {
+			c.t.Fatalf("after %d of %d bytes: %v", at, n, err)
+		}
+		if string(buf[:k]) != bigBytes(n - at)[:k] {
+			c.t.Fatalf("wrong bytes after %d of %d", at, n)
+		}
+		at += k
+	}
+}
+
+func (c *client) expectEOF() {
+	c.t.Helper()
+	rest, err := io.ReadAll(c.r)
+	if len(rest) > 0 || err != nil {
+		c.t.Fatalf("got %.200q (%v), want end of file", rest, err)
+	}
+}
+
+// abort closes with a reset, which also leaves no TIME_WAIT behind.
+func (c *client) abort() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+// A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (swallows the N bytes that follow), "close" (says bye),
+// "quit" (says nothing, as memcached does), "hold" (see brake).
+type lineSession struct {
+	big, skip int
+	held      chan<- struct{}
+}
+
+var errEnd = errors.New("close the connection")
+
+const longestLine = 1 << 20
+
+// bigBytes is the start of the last left bytes of a big reply; no two pieces of it that are near each other are alike.
+func bigBytes(left int) string {
+	from := len(period) - left%len(period)
+	return pattern[from : from+min(left, 64<<10)]
+}
+
+const period = "It is the memory where katsubushi is shaved from, thin. "
+
+var pattern = strings.Repeat(period, 64<<10/len(period)+2)
+
+func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	for len(out) < server.ReplyFull {
+		switch {
+		case s.big > 0:
+			// Pieces of its own size, made also when there is no input left.
+			piece := bigBytes(s.big)[:min(s.big, 5000)]
+			out = append(out, piece...)
+			s.big -= len(piece)
+		case s.skip > 0 && n < len(in):
+			k := min(s.skip, len(in)-n)
+			s.skip -= k
+			n += k
+		default:
+			end := bytes.IndexByte(in[n:], '\n')
+			if end < 0 {
+				if len(in)-n > longestLine {
+					return n, append(out, "too long\r\n"...), errEnd
+				}
+				return n, out, nil
+			}
+			out, err = s.command(bytes.TrimSuffix(in[n:n+end], []byte("\r")), out)
+			n += end + 1
+			if err != nil {
+				return n, out, err
+			}
+		}
+	}
+	return n, out, nil
+}
+
+func (s *lineSession) command(line, out []byte) ([]byte, error) {
+	verb, rest, _ := bytes.Cut(line, []byte(" "))
+	switch string(verb) {
+	case "echo":
+		return append(append(out, rest...), "\r\n"...), nil
+	case "big":
+		s.big, _ = strconv.Atoi(string(rest))
+		return out, nil
+	case "skip":
+		s.skip, _ = strconv.Atoi(string(rest))
+		return out, nil
+	case "close":
+		return append(out, "bye\r\n"...), errEnd
+	case "quit":
+		return out, errEnd
+	case "hold":
+		s.held <- struct{}{}
+		s.held <- struct{}{}
+		return out, nil
+	}
+	return append(out, "ERROR\r\n"...), nil
+}

@@ -1,0 +1,257 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// mixes are the places of engines that serve several ports.
+var mixes = [][]place{
+	{{"tcp", 1}, {"unix", 1}},
+	{{"tcp", 2}, {"unix", 2}},
+	{{"unix", 2}, {"tcp", 2}, {"unix", 1}, {"tcp", 1}},
+}
+
+func loopsOf(mix []place) (n int) {
+	for _, p := range mix {
+		n = max(n, p.loops)
+	}
+	return n
+}
+
+// onMixes runs a test on every engine with several ports.
+func onMixes(t *testing.T, change func(*server.Config), test func(t *testing.T, r *rig, m candidate, mix []place)) {
+	for _, m := range makers() {
+		for _, mix := range mixes {
+			t.Run(m.name+strings.NewReplacer("[", "/", "]", "", "{", "", "}", "", " ", "").Replace(fmt.Sprint(mix)), func(t *testing.T) {
+				r := startPorts(t, m, change, func(r *rig) (ports []server.Port) {
+					for i, p := range mix {
+						ports = append(ports, r.namedPort(i, p))
+					}
+					return ports
+				})
+				defer r.checkLeaks()
+				test(t, r, m, mix)
+			})
+		}
+	}
+}
+
+// namedPort is a port whose words name it.
+func (r *rig) namedPort(i int, p place) server.Port {
+	port := r.port(p)
+	port.Refusal, port.OutOfMemory = fmt.Appendf(nil, "port %d is full\r\n", i), fmt.Appendf(nil, "port %d is out of memory\r\n", i)
+	open := port.Open
+	port.Open = func(loop int) server.Session {
+		return &namedSession{lineSession: *open(loop).(*lineSession), r: r, port: i, loop: loop}
+	}
+	return port
+}
+
+// A namedSession tells of which port it is, and notes on which threads its loop runs.
+type namedSession struct {
+	lineSession
+	r          *rig
+	port, loop int
+}
+
+func (s *namedSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	s.r.threads.Store([2]int{s.loop, thread()}, true)
+	if string(in) == "port?\n" {
+		return len(in), fmt.Appendf(out, "port %d\r\n", s.port), nil
+	}
+	return s.lineSession.Feed(now, in, out)
+}
+
+// ran is how many pairs of loop and thread there were.
+func (r *rig) ran() (n int) {
+	r.threads.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// Each port has its own sessions, and loop i of all of them is one and the same thread.
+func TestPortsShareTheLoops(t *testing.T) {
+	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
+		var clients []*client
+		for i := range 40 * len(mix) {
+			c := r.dialPort(i % len(mix))
+			c.say("port?\n")
+			c.expect(fmt.Sprintf("port %d\r\n", i%len(mix)))
+			clients = append(clients, c)
+		}
+		for i, c := range clients {
+			c.say("echo %d\r\nbig 100000\r\n", i)
+		}
+		for i, c := range clients {
+			c.expect(fmt.Sprintf("%d\r\n", i))
+			c.expectBig(100_000)
+			c.Close()
+		}
+		if n := r.ran(); m.name != "net" && thread() != 0 && n != loopsOf(mix) {
+			t.Errorf("the sessions of %d loops ran on %d threads", loopsOf(mix), n)
+		}
+	})
+}
+
+// The end of a client's input is found on either kind of socket: only unix ones are watched for it.
+func TestHalfCloseOnEveryPort(t *testing.T) {
+	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
+		for size := 10; size < 30_000; size += 3000 {
+			for i := range mix {
+				c := r.dialPort(i)
+				c.say("%s", strings.Repeat("echo 123\r\n", size/10))
+				if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+				c.expect(strings.Repeat("123\r\n", size/10))
+				c.expectEOF()
+				c.Close()
+			}
+		}
+		eventually(t, func() string { return r.open(0) })
+	})
+}
+
+// All ports count to one limit, and each refuses in its own words.
+func TestPortsShareTheConnectionLimit(t *testing.T) {
+	onMixes(t, func(c *server.Config) { c.MaxConnections = 4 }, func(t *testing.T, r *rig, m candidate, mix []place) {
+		var clients []*client
+		for i := range 4 {
+			c := r.dialPort(i % len(mix))
+			c.say("echo 1\r\n")
+			c.expect("1\r\n")
+			clients = append(clients, c)
+		}
+		for i := range mix {
+			c := r.dialPort(i)
+			c.expect(fmt.Sprintf("port %d is full\r\n", i))
+			c.expectEOF()
+			c.Close()
+		}
+		for _, c := range clients {
+			c.Close()
+		}
+		eventually(t, func() string { return r.open(0) })
+	})
+}
+
+// All ports share the budget, and who holds most is told in the words of its port.
+func TestPortsShareTheBudget(t *testing.T) {
+	onMixes(t, limited(1<<20), func(t *testing.T, r *rig, m candidate, mix []place) {
+		for i := range mix {
+			before := r.budget.Closed()
+			small := r.dialPort((i + 1) % len(mix))
+			small.hold(r, 100_000)
+			c := r.dialPort(i)
+			for sent := 0; r.budget.Closed() == before && sent < 1<<20; sent += 10_000 {
+				c.say("%s", strings.Repeat("x", 10_000)) // one line
+				eventually(t, func() string {
+					if held := r.budget.Held(); held > r.budget.Limit() && r.budget.Closed() == before {
+						return fmt.Sprintf("%d bytes held", held)
+					}
+					return ""
+				})
+			}
+			c.expect(fmt.Sprintf("port %d is out of memory\r\n", i))
+			c.expectEOF()
+			c.Close()
+			small.say("\r\n")
+			small.expect(strings.Repeat("x", 100_000-len("echo ")) + "\r\n")
+			small.Close()
+			eventually(t, r.nothingHeld)
+		}
+	})
+}
+
+// Sockets that are accepted by the kernel and such as a dealer brings take each other's places.
+func TestQuitStormOnEveryPort(t *testing.T) {
+	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
+		(&storm{rig: r, resets: true, most: stormShort / 5}).run()
+	})
+}
+
+// What has arrived at any port is answered before the end, also where it was not accepted yet.
+func TestDrainOfEveryPort(t *testing.T) {
+	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
+		var clients []*client
+		for i := range 8 * len(mix) {
+			c := r.dialPort(i % len(mix))
+			if i%3 == 0 {
+				c.say("echo first\r\n")
+				c.expect("first\r\n")
+			}
+			clients = append(clients, c)
+		}
+		for i, c := range clients {
+			c.say("big 20000\r\necho %d\r\n", i)
+		}
+		r.end()
+		for i, c := range clients {
+			c.expectBig(20_000)
+			c.expect(fmt.Sprintf("%d\r\n", i))
+			c.expectEOF()
+			c.Close()
+		}
+		r.stop()
+		for _, a := range r.ports {
+			if c, err := net.Dial(a.Network(), a.String()); err == nil {
+				c.Close()
+				t.Errorf("still listening at %v after Serve has returned", a)
+			}
+			if _, err := os.Lstat(a.String()); a.Network() == "unix" && !os.IsNotExist(err) {
+				t.Errorf("the file of %v is still there", a)
+			}
+		}
+	})
+}
+
+// brokenListener cannot be served.
+type brokenListener struct{ net.Listener }
+
+func (brokenListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+
+// When one port cannot be served the error says why, and nothing of the others is left behind.
+func TestOnePortFails(t *testing.T) {
+	for _, m := range makers() {
+		for _, loops := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/%d", m.name, loops), func(t *testing.T) {
+				r := startPorts(t, m, nil, func(r *rig) []server.Port {
+					broken := r.port(place{"tcp", loops})
+					broken.Listeners[loops-1] = brokenListener{broken.Listeners[loops-1]}
+					return []server.Port{r.port(place{"tcp", loops}), r.port(place{"unix", loops}), broken}
+				})
+				if err := r.wait(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("error %v, want one of the listener", err)
+				}
+				r.done <- nil // for stop
+				r.checkLeaks()
+			})
+		}
+	}
+}
+
+// An event loop says that it does not encrypt, and serves nothing in plain text that should be encrypted.
+func TestEventLoopsDoNotEncrypt(t *testing.T) {
+	for _, m := range makers() {
+		if m.name == "net" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			r := startPorts(t, m, nil, func(r *rig) []server.Port {
+				secret := r.port(place{"tcp", 2})
+				secret.TLS = new(server.TLS)
+				return []server.Port{r.port(place{"unix", 2}), secret}
+			})
+			if err := r.wait(); err == nil || !strings.Contains(err.Error(), "do not encrypt") {
+				t.Errorf("error %v", err)
+			}
+			r.done <- nil // for stop
+			r.checkLeaks()
+		})
+	}
+}

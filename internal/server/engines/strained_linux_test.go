@@ -1,0 +1,18 @@
+package engines
+
+import (
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/uring"
+)
+
+// strained are engines for which everything that is usually large enough is too small, so that what happens then does happen.
+func strained() []candidate {
+	if uring.Probe() != nil {
+		return nil
+	}
+	return []candidate{{"tinyuring", func(c server.Config) server.Engine {
+		e := uring.New(c)
+		e.Sizes = uring.Sizes{Submissions: 2, Completions: 4, Buffers: 1, MaxBuffers: 2, BufferSize: 100, Replies: 2 * server.ReplyFull}
+		return e
+	}, nil}}
+}

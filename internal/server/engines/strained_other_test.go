@@ -1,0 +1,5 @@
+//go:build !linux
+
+package engines
+
+func strained() []candidate { return nil }

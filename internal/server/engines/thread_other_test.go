@@ -1,0 +1,5 @@
+//go:build !linux
+
+package engines
+
+func thread() int { return 0 }

@@ -1,0 +1,493 @@
+package engines
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/std"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+)
+
+// An authority signs certificates.
+type authority struct {
+	t    testing.TB
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	der  []byte
+}
+
+func newAuthority(t testing.TB, name string) *authority {
+	a := &authority{t: t}
+	a.cert = &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.key, a.der = a.sign(a.cert, nil)
+	return a
+}
+
+// sign makes a key and a certificate for it, signed by a, or by itself while a has no key.
+func (a *authority) sign(template *x509.Certificate, parent *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signer := a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return key, der
+}
+
+// issue makes a certificate and writes it and its key to files.
+func (a *authority) issue(serial int64, dir string) (certFile, keyFile string) {
+	a.t.Helper()
+	key, der := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writePEM(a.t, certFile, "CERTIFICATE", der)
+	writePEM(a.t, keyFile, "PRIVATE KEY", keyDER)
+	return certFile, keyFile
+}
+
+func (a *authority) file(dir string) string {
+	path := filepath.Join(dir, a.cert.Subject.CommonName+".pem")
+	writePEM(a.t, path, "CERTIFICATE", a.der)
+	return path
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	cert, err := x509.ParseCertificate(a.der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	pool.AddCert(cert)
+	return pool
+}
+
+func writePEM(t testing.TB, path, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startTLS starts the portable engine with a port that is encrypted.
+func startTLS(t *testing.T, enc *server.TLS, handshake time.Duration) *rig {
+	m := candidate{"net", func(c server.Config) server.Engine {
+		e := std.New(c)
+		e.Handshake = handshake
+		return e
+	}, nil}
+	return startPorts(t, m, nil, func(r *rig) []server.Port { return []server.Port{r.portTLS(enc, 2)} })
+}
+
+// portTLS opens a port for lineSessions that is encrypted.
+func (r *rig) portTLS(enc *server.TLS, loops int) server.Port {
+	p := r.port(place{"tcp", loops})
+	p.TLS = enc
+	return p
+}
+
+// dialTLSOr connects to a port, encrypted if it is the first.
+func (r *rig) dialTLSOr(t *testing.T, ca *authority, port int) *client {
+	t.Helper()
+	if port > 0 {
+		return r.dialPort(port)
+	}
+	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (r *rig) dialTLS(c *tls.Config) (*client, error) {
+	r.t.Helper()
+	c.ServerName = "localhost"
+	conn, err := tls.Dial(r.network, r.address, c)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetDeadline(time.Now().Add(patience))
+	r.t.Cleanup(func() { conn.Close() })
+	return &client{conn, r.t, bufio.NewReader(conn)}, nil
+}
+
+func TestTLS(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(7, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, patience)
+	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say("echo 1\r\nbig 5000000\r\necho %s\r\n", strings.Repeat("x", 100_000))
+	c.expect("1\r\n")
+	c.expectBig(5_000_000)
+	c.expect(strings.Repeat("x", 100_000) + "\r\n")
+	c.say("close\r\n")
+	c.expect("bye\r\n")
+	c.expectEOF()
+	c.Close()
+
+	half, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half.say("echo 2\r\n")
+	half.Conn.(*tls.Conn).CloseWrite()
+	half.expect("2\r\n")
+	half.expectEOF()
+	half.Close()
+	r.checkLeaks()
+}
+
+// Who speaks nothing newer than TLS 1.1 is refused (RFC 8996), and 1.2 is good enough.
+func TestTLSVersions(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(7, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, patience)
+	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12, tls.VersionTLS13} {
+		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10, MaxVersion: version})
+		if version < tls.VersionTLS12 {
+			if err == nil || !strings.Contains(err.Error(), "protocol version") {
+				t.Errorf("%s: error %v, want one of the protocol version", tls.VersionName(version), err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", tls.VersionName(version), err)
+		}
+		if got := c.Conn.(*tls.Conn).ConnectionState().Version; got != version {
+			t.Errorf("%s is spoken, want %s", tls.VersionName(got), tls.VersionName(version))
+		}
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		c.Close()
+	}
+	r.checkLeaks()
+}
+
+func TestTLSClientCertificates(t *testing.T) {
+	ca, clients, strangers := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "strangers")
+	dir := t.TempDir()
+	cert, key := ca.issue(7, dir)
+	enc, err := server.NewTLS(cert, key, clients.file(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, patience)
+	client := func(signer *authority) *tls.Config {
+		certFile, keyFile := signer.issue(9, t.TempDir())
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{pair}, ClientSessionCache: tls.NewLRUClientSessionCache(4)}
+	}
+	try := func(config *tls.Config) error {
+		c, err := r.dialTLS(config)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		fmt.Fprint(c, "echo 1\r\n")
+		_, err = io.ReadFull(c, make([]byte, 3)) // with TLS 1.3 the client learns of it here
+		return err
+	}
+	good := client(clients)
+	if err := try(good); err != nil {
+		t.Errorf("a client with a certificate: %v", err)
+	}
+	if try(&tls.Config{RootCAs: ca.pool()}) == nil || try(client(strangers)) == nil {
+		t.Error("a client without a certificate, or with a stranger's, was let in")
+	}
+
+	// A session from before a reload lets nobody in after it.
+	if err := os.Rename(strangers.file(dir), filepath.Join(dir, "clients.pem")); err != nil {
+		t.Fatal(err)
+	}
+	if err := enc.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if try(good) == nil {
+		t.Error("a client of the authority that was replaced was let in by its old session")
+	}
+	r.checkLeaks()
+}
+
+func TestTLSReload(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	dir := t.TempDir()
+	cert, key := ca.issue(1, dir)
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, patience)
+	serial := func() (*client, int64) {
+		t.Helper()
+		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, c.Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	old, n := serial()
+	if n != 1 {
+		t.Fatalf("serial %d", n)
+	}
+	good, _ := os.ReadFile(cert)
+	for what, bad := range map[string][]byte{"empty": nil, "half": good[:len(good)/2], "not for this key": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.der})} {
+		if err := os.WriteFile(cert, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := enc.Reload(); err == nil || !strings.Contains(err.Error(), cert) {
+			t.Errorf("%s certificate: error %v, want one that names the file", what, err)
+		}
+	}
+	if c, n := serial(); n != 1 {
+		t.Errorf("serial %d after failed reloads, want 1", n)
+	} else {
+		c.Close()
+	}
+	ca.issue(2, dir)
+	if err := enc.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	c, n := serial()
+	if n != 2 {
+		t.Errorf("serial %d after a reload, want 2", n)
+	}
+	if from, until := enc.Valid(); time.Since(from) < 0 || time.Until(until) <= 0 || time.Until(until) > time.Hour {
+		t.Errorf("the certificate is valid from %v until %v", from, until)
+	}
+	for _, c := range []*client{old, c} {
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		c.Close()
+	}
+	r.checkLeaks()
+}
+
+func TestTLSRefusesBadFiles(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	dir := t.TempDir()
+	cert, key := ca.issue(1, dir)
+	for _, files := range [][3]string{{"", key, ""}, {cert, cert, ""}, {cert, dir + "/nothing", ""}, {cert, key, dir + "/nothing"}, {cert, key, key}} {
+		if _, err := server.NewTLS(files[0], files[1], files[2]); err == nil {
+			t.Errorf("%q: no error", files)
+		}
+	}
+}
+
+// serialOf is the number of the certificate that clients are shown.
+func serialOf(t *testing.T, enc *server.TLS) int64 {
+	t.Helper()
+	near, far := net.Pipe()
+	defer near.Close()
+	go enc.Server(far).Handshake()
+	c := tls.Client(near, &tls.Config{InsecureSkipVerify: true})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+// A key that others can read is refused, also at a reload: the one in force stays.
+func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	dir := t.TempDir()
+	cert, key := ca.issue(1, dir)
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func() int64 { return serialOf(t, enc) }
+	if ca.issue(2, dir); os.Chmod(cert, 0o644) != nil || os.Chmod(key, 0o644) != nil {
+		t.Fatal("the permissions are not set")
+	}
+	if err := enc.Reload(); err == nil || !strings.HasPrefix(err.Error(), key+": mode 0644") {
+		t.Errorf("reload: %v", err)
+	}
+	if n := in(); n != 1 {
+		t.Errorf("certificate %d after a refused reload", n)
+	}
+	if _, err := server.NewTLS(cert, key, ""); len(problem.Of(err)) != 1 || problem.Of(err)[0].Field != "Key" {
+		t.Errorf("start: %v", err)
+	}
+	os.Chmod(key, 0o600)
+	if err := enc.Reload(); err != nil || in() != 2 {
+		t.Errorf("readable by its owner only: certificate %d, %v", in(), err)
+	}
+}
+
+// A client that connects and says nothing, or something that is not TLS, is got rid of, and delays nobody.
+func TestTLSHandshakeTimeout(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(1, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, 200*time.Millisecond)
+	var silent []*client
+	for range 20 {
+		silent = append(silent, r.dial())
+	}
+	plain := r.dial()
+	plain.say("get id\r\n")
+	io.Copy(io.Discard, plain)
+	plain.Close()
+	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say("echo 1\r\n")
+	c.expect("1\r\n")
+	for _, s := range silent {
+		io.Copy(io.Discard, s)
+		s.Close()
+	}
+	c.say("echo 2\r\n")
+	c.expect("2\r\n")
+	c.Close()
+	r.checkLeaks()
+}
+
+// A tattler is an encrypted connection that counts the writes that failed.
+type tattler struct {
+	*tls.Conn
+	failed *atomic.Int64
+}
+
+func (c tattler) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.failed.Add(1)
+	}
+	return n, err
+}
+
+// tattlers encrypts the connections of a listener.
+type tattlers struct {
+	net.Listener
+	enc    *server.TLS
+	failed *atomic.Int64
+}
+
+func (l tattlers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return tattler{l.enc.Server(c), l.failed}, nil
+}
+
+func (l tattlers) SetDeadline(t time.Time) error { return l.Listener.(*net.TCPListener).SetDeadline(t) }
+
+// A write that timed out is an encrypted connection's last: what is tried after it fails at once, and would go on to fail for as long as the
+// client does not count as idle.
+func TestTLSClientThatDoesNotRead(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(1, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed atomic.Int64
+	r := startPorts(t, netCandidate(), func(c *server.Config) { c.IdleTimeout = 200 * time.Millisecond }, func(r *rig) []server.Port {
+		p := r.port(place{"tcp", 1})
+		p.Listeners[0] = tattlers{p.Listeners[0], enc, &failed}
+		return []server.Port{p}
+	})
+	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say("big %d\r\n", 40<<20)
+	eventually(t, func() string {
+		if n := r.counters.IdleClosed.Load(); n != 1 {
+			return fmt.Sprintf("%d idle connections closed", n)
+		}
+		return ""
+	})
+	c.Close()
+	r.checkLeaks()
+	if n := failed.Load(); n != 1 {
+		t.Errorf("%d writes failed", n)
+	}
+}
+
+func TestTLSDrain(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(1, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startTLS(t, enc, patience)
+	var clients []*client
+	for range 10 {
+		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		clients = append(clients, c)
+	}
+	unfinished := r.dial() // its handshake
+	for _, c := range clients {
+		c.say("echo 2\r\n")
+		c.say("echo 3\r\n") // a record of its own
+	}
+	r.end()
+	for _, c := range clients {
+		c.expect("2\r\n3\r\n")
+		c.expectEOF()
+		c.Close()
+	}
+	io.Copy(io.Discard, unfinished)
+	unfinished.Close()
+	r.checkLeaks()
+}

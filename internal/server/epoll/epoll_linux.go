@@ -1,0 +1,387 @@
+// Package epoll is the engine of event loops that wait with epoll.
+package epoll
+
+import (
+	"context"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Engine is event loops, each on a thread of its own: epoll tells which sockets have input, edge-triggered, so that it
+// need not be told anything between a connection's first byte and its last. A request costs a read, a write and its share of a wait.
+type Engine struct{ server.Config }
+
+// New makes the engine.
+func New(c server.Config) *Engine { return &Engine{c} }
+
+// Name is "epoll".
+func (e *Engine) Name() string { return "epoll" }
+
+// Serve implements Engine. The listeners must be TCP's or unix's.
+func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
+	return loop.Serve(ctx, &e.Config, ports, newLoop)
+}
+
+// An epollLoop is a loop that waits with epoll.
+type epollLoop struct {
+	*loop.Loop
+	epoll     int
+	events    []unix.EpollEvent
+	input     []byte // all connections' reads go here
+	output    []byte // and all replies are made here
+	backlogs  []bool // of each acceptor: there may be more in its listener's backlog
+	accepting bool   // any of them
+}
+
+const (
+	readSize    = 64 << 10 // bytes read from a connection in one turn, at most
+	turnEvents  = 512
+	interest    = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
+	tagWake     = -1 // instead of a slot
+	tagListener = -2 // of acceptor 0; those of the others are below
+)
+
+func newLoop(l *loop.Loop) (loop.Runner, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	e := &epollLoop{Loop: l, epoll: fd, events: make([]unix.EpollEvent, turnEvents), input: make([]byte, readSize), output: make([]byte, 0, 2*server.ReplyFull), backlogs: make([]bool, len(l.Acceptors))}
+	err = e.watch(unix.EPOLL_CTL_ADD, l.Wake, tagWake, unix.EPOLLIN|unix.EPOLLET)
+	for i := range l.Acceptors {
+		if fd := l.Acceptors[i].Listener; err == nil && fd >= 0 {
+			err = e.watch(unix.EPOLL_CTL_ADD, fd, int32(tagListener-i), unix.EPOLLIN|unix.EPOLLET)
+		}
+	}
+	if err != nil {
+		e.Close()
+		return nil, os.NewSyscallError("epoll_ctl", err)
+	}
+	return e, nil
+}
+
+func (e *epollLoop) watch(op, fd int, tag int32, events uint32) error {
+	return unix.EpollCtl(e.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: tag})
+}
+
+func (e *epollLoop) Close() {
+	e.Conns.All(e.drop)
+	unix.Close(e.epoll)
+}
+
+func (e *epollLoop) Run() error {
+	for !e.Draining || e.Conns.Used > 0 {
+		n, errno := e.EpollWait(e.epoll, e.events, len(e.Again) == 0 && !e.accepting)
+		if errno != 0 && errno != unix.EINTR {
+			return os.NewSyscallError("epoll_wait", errno)
+		}
+		if errno != 0 {
+			n = 0
+		}
+		e.TurnBegins()
+		again := len(e.Again)
+		for _, ev := range e.events[:n] {
+			switch {
+			case ev.Fd == tagWake:
+				e.Silence()
+			case ev.Fd < 0:
+				e.backlogs[tagListener-ev.Fd], e.accepting = true, true
+			default:
+				c := e.Conns.At(ev.Fd)
+				c.Readable = true
+				c.HungUp = c.HungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+				e.serve(c)
+				e.makeRoom()
+			}
+		}
+		e.serveAgain(again)
+		// Only now may descriptors and slots that were given back in this turn be used again: no event of this turn is left.
+		if e.accepting {
+			e.accept()
+		}
+		if s := e.Signals.Swap(0); s != 0 {
+			e.Raw = loop.MayBlockRaw(e.Loops)
+			e.obey(s)
+		}
+		e.TurnEnds()
+	}
+	return nil
+}
+
+// serveAgain gives the first n connections of the list, those that were in it when the turn began, another turn.
+func (e *epollLoop) serveAgain(n int) {
+	for _, slot := range e.Again[:n] {
+		if c := e.Conns.At(slot); c.Queued {
+			c.Queued = false
+			e.serve(c)
+			e.makeRoom()
+		}
+	}
+	e.Again = e.Again[:copy(e.Again, e.Again[n:])]
+}
+
+func (e *epollLoop) obey(signals uint32) {
+	if signals&loop.SignalAccept != 0 {
+		for i := range e.Acceptors {
+			if a := &e.Acceptors[i]; a.Resting {
+				a.Resting, e.backlogs[i] = false, true
+			}
+		}
+		e.accept()
+	}
+	if signals&loop.SignalGiven != 0 {
+		for _, a := range e.Taken() {
+			e.welcome(a)
+		}
+	}
+	if signals&loop.SignalSweep != 0 {
+		e.SweepIdle(e.drop)
+	}
+	if signals&loop.SignalLinger != 0 {
+		e.LingeredLong(e.drop)
+	}
+	if signals&loop.SignalRelieve != 0 {
+		e.Strained = true
+		e.makeRoom()
+	}
+	if signals&loop.SignalTrim != 0 {
+		e.Trim()
+	}
+	if signals&loop.SignalDrain != 0 {
+		e.drain()
+	}
+	if signals&loop.SignalForce != 0 {
+		e.Conns.All(e.drop)
+	}
+}
+
+// accept takes connections out of the backlogs, a bounded number of each.
+func (e *epollLoop) accept() {
+	e.accepting = false
+	for i := range e.backlogs {
+		for n := 0; n < loop.TurnAccepts && e.backlogs[i]; n++ {
+			e.backlogs[i] = e.acceptOne(i)
+		}
+		e.accepting = e.accepting || e.backlogs[i]
+	}
+}
+
+// acceptOne accepts a connection from listener i. False: not now.
+func (e *epollLoop) acceptOne(i int) bool {
+	a := &e.Acceptors[i]
+	if a.Listener < 0 || a.Resting {
+		return false
+	}
+	fd, errno := loop.RawAccept(a.Listener)
+	switch {
+	case errno == 0:
+		a.Failures.Succeeded(e.Config)
+		e.welcome(loop.Arrival{FD: fd, Port: uint8(i)})
+	case loop.Gone(errno):
+	case errno == unix.EAGAIN:
+		return false
+	default:
+		e.Rest(a, os.NewSyscallError("accept4", errno))
+		return false
+	}
+	return true
+}
+
+// welcome starts a connection.
+func (e *epollLoop) welcome(new loop.Arrival) {
+	a := &e.Acceptors[new.Port]
+	if !e.Admit() {
+		loop.RawSend(new.FD, a.Refusal)
+		unix.Close(int(new.FD))
+		return
+	}
+	c := e.Conns.Take()
+	c.FD, c.Port, c.Session, c.Last = new.FD, new.Port, a.NewSession(), e.Sweep
+	if a.Peers {
+		c.Session.(server.PeerSession).Peer(loop.PeerOf(new.FD))
+	}
+	if err := e.watch(unix.EPOLL_CTL_ADD, int(new.FD), c.Slot, interest); err != nil {
+		e.Log.Warn("cannot watch a connection", "error", err)
+		e.drop(c)
+		return
+	}
+	if e.Draining {
+		c.Readable = true
+		e.Queue(c)
+	}
+}
+
+// drain stops accepting and gives each connection a last turn. Whoever has come so far is served.
+func (e *epollLoop) drain() {
+	e.Draining = true
+	for i := range e.Acceptors {
+		for n := 0; n < loop.LongestBacklog && e.acceptOne(i); n++ {
+		}
+		e.Acceptors[i].Close()
+	}
+	clear(e.backlogs)
+	e.accepting = false
+	e.Conns.All(func(c *loop.Conn) {
+		c.Readable = true
+		e.Queue(c)
+	})
+}
+
+// serve is a connection's turn: at most one read, one round of the session, one write.
+func (e *epollLoop) serve(c *loop.Conn) {
+	if c.Session == nil || c.Unsent() && !e.flush(c) {
+		return // closed in this turn; or its client does not take what it has asked for: it may ask no more
+	}
+	if c.Ending && !c.Lingering {
+		e.finish(c)
+		return
+	}
+	input := e.input[:0]
+	if !c.More && c.Readable && !c.EOF {
+		n, ok := e.receive(c)
+		if !ok {
+			e.drop(c)
+			return
+		}
+		input = e.input[:n]
+	}
+	if c.Lingering {
+		e.discard(c, len(input))
+		return
+	}
+	if len(input) > 0 || c.More {
+		out := e.Digest(c, input, e.output[:0])
+		if len(out) > 0 && !e.send(c, out) {
+			return
+		}
+	}
+	switch {
+	case c.Ending:
+		e.finish(c)
+	case c.More || c.Readable && !c.EOF:
+		e.Queue(c)
+	case c.EOF || e.Draining:
+		e.drop(c)
+	}
+}
+
+// receive reads what the socket holds. A read that does not fill the buffer has emptied it, and the next byte will be an event, unless
+// it is the end, which may have been part of the last one.
+func (e *epollLoop) receive(c *loop.Conn) (n int, ok bool) {
+	n, errno := loop.RawReceive(c.FD, e.input)
+	switch {
+	case errno == unix.EAGAIN:
+		c.Readable = false
+		return 0, true
+	case errno != 0:
+		return 0, errno == unix.EINTR
+	case n == 0:
+		c.EOF, c.Readable = true, false
+		return 0, true
+	}
+	c.Readable = n == len(e.input) || c.HungUp
+	c.Last = e.Sweep
+	e.Read += uint64(n)
+	return n, true
+}
+
+// send writes out, or as much as the socket takes, and keeps the rest. False: c has to wait, or is gone.
+func (e *epollLoop) send(c *loop.Conn, out []byte) bool {
+	n, errno := loop.RawSend(c.FD, out)
+	if errno != 0 {
+		if errno != unix.EAGAIN && errno != unix.EINTR {
+			e.drop(c)
+			return false
+		}
+		n = 0
+	}
+	e.Written += uint64(n)
+	if n == len(out) {
+		return true
+	}
+	e.KeepOutput(c, out[n:])
+	// From now on the socket tells when it has room. Otherwise it would do so for every reply that a client of a unix socket takes.
+	if e.watch(unix.EPOLL_CTL_MOD, int(c.FD), c.Slot, interest|unix.EPOLLOUT) != nil {
+		e.drop(c)
+	}
+	return false
+}
+
+// flush sends what waits. False: there is still some, or c is gone.
+func (e *epollLoop) flush(c *loop.Conn) bool {
+	out := &c.Waiting.Out
+	for out.Len() > 0 {
+		n, errno := loop.RawSend(c.FD, out.Bytes())
+		switch {
+		case errno == unix.EAGAIN:
+			return false
+		case errno != 0 && errno != unix.EINTR:
+			e.drop(c)
+			return false
+		case errno == 0:
+			out.Drop(n)
+			e.Written += uint64(n)
+			c.Last = e.Sweep
+		}
+	}
+	e.Settle(c)
+	if e.watch(unix.EPOLL_CTL_MOD, int(c.FD), c.Slot, interest) != nil {
+		e.drop(c)
+		return false
+	}
+	return true
+}
+
+// makeRoom sees to it that the budget is kept.
+func (e *epollLoop) makeRoom() {
+	if e.Strained {
+		e.Relieve(e.sacrifice)
+	}
+}
+
+// sacrifice ends the connection that holds most of a budget that is used up.
+func (e *epollLoop) sacrifice(c *loop.Conn) bool {
+	if c.Unsent() {
+		e.drop(c) // there is no room to tell it
+		return true
+	}
+	e.Disown(c)
+	if n, errno := loop.RawSend(c.FD, e.Acceptors[c.Port].OutOfMemory); errno == 0 {
+		e.Written += uint64(n)
+	}
+	c.Ending = true
+	e.finish(c)
+	return true
+}
+
+// finish ends a connection that was answered for the last time, such that the client gets the answer even if it is still sending.
+func (e *epollLoop) finish(c *loop.Conn) {
+	if c.EOF || e.Draining || unix.Shutdown(int(c.FD), unix.SHUT_WR) != nil {
+		e.drop(c)
+		return
+	}
+	e.Linger(c)
+	c.Readable = true
+	e.Queue(c)
+}
+
+func (e *epollLoop) discard(c *loop.Conn, n int) {
+	c.Waiting.Left -= n
+	switch {
+	case c.EOF || e.Draining || c.Waiting.Left < 0:
+		e.drop(c)
+	case c.Readable:
+		e.Queue(c)
+	}
+}
+
+// drop closes the connection. The descriptor leaves epoll by itself.
+func (e *epollLoop) drop(c *loop.Conn) {
+	unix.Close(int(c.FD))
+	slot := c.Slot
+	e.Forget(c)
+	e.Conns.Free = append(e.Conns.Free, slot)
+}

@@ -1,0 +1,114 @@
+package loop
+
+import (
+	"context"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// LongestBacklog is the kernel's limit.
+const LongestBacklog = 1 << 16
+
+// A dealer accepts from the listener of a unix socket, of which there can be only one, and deals the connections out to the loops in turn.
+// Left to themselves, the loop that happens to wait longest would get nearly all of them.
+type dealer struct {
+	*server.Config
+	port     uint8    // number of its port
+	file     *os.File // the listener's; package net itself has no means to wait for a connection without accepting it
+	loops    []*Loop
+	next     int
+	failures server.Backoff
+}
+
+// needsDealer tells whether the listeners of p share a unix socket.
+func needsDealer(p *server.Port) bool {
+	return len(p.Listeners) > 1 && p.Listeners[0].Addr().Network() == "unix"
+}
+
+// newDealer takes over the listeners of a port, and accepts for loops.
+func newDealer(c *server.Config, number int, p *server.Port, loops []*Loop) (*dealer, error) {
+	defer server.Close([]server.Port{*p})
+	file, err := p.Listeners[0].(*net.UnixListener).File()
+	if err != nil {
+		return nil, err
+	}
+	return &dealer{Config: c, port: uint8(number), file: file, loops: loops}, nil
+}
+
+// run accepts until ctx ends, and then what is in the backlog.
+func (d *dealer) run(ctx context.Context) error {
+	defer d.file.Close()
+	raw, err := d.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { d.file.SetReadDeadline(time.Unix(1, 0)) })()
+	for ctx.Err() == nil {
+		var errno unix.Errno
+		err := raw.Read(func(fd uintptr) bool {
+			errno = d.deal(int(fd))
+			return errno != unix.EAGAIN
+		})
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			return err
+		case errno == 0:
+			d.failures.Succeeded(d.Config)
+		default:
+			select {
+			case <-time.After(d.failures.Failed(d.Config, os.NewSyscallError("accept4", errno))):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return raw.Control(func(fd uintptr) {
+		for range LongestBacklog {
+			if d.deal(int(fd)) != 0 {
+				return
+			}
+		}
+	})
+}
+
+func (d *dealer) deal(listener int) unix.Errno {
+	fd, errno := RawAccept(listener)
+	if errno == 0 {
+		d.loops[d.next].give(Arrival{fd, d.port})
+		d.next = (d.next + 1) % len(d.loops)
+	}
+	return errno
+}
+
+// An Arrival is a connection that was accepted elsewhere.
+type Arrival struct {
+	FD   int32
+	Port uint8
+}
+
+// give gives the loop a connection.
+func (l *Loop) give(a Arrival) {
+	l.mu.Lock()
+	l.given = append(l.given, a)
+	l.mu.Unlock()
+	l.Signal(SignalGiven)
+}
+
+// Taken takes what was given.
+func (l *Loop) Taken() []Arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	given := l.given
+	l.given = nil
+	return given
+}
+
+// Gone tells an error of accept that concerns one connection only, which is no more.
+func Gone(e syscall.Errno) bool {
+	return e == unix.ECONNABORTED || e == unix.EINTR || e == unix.EPERM || e == unix.EPROTO
+}

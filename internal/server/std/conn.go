@@ -1,0 +1,232 @@
+package std
+
+import (
+	"context"
+	"errors"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	smallBuffer = 512      // input buffer of a connection that is idle or sends a command at a time
+	bigBuffer   = 16 << 10 // one that has more to send
+	recordSize  = 16 << 10 // TLS's largest
+)
+
+// A handshaker is an encrypted connection.
+type handshaker interface {
+	HandshakeContext(context.Context) error
+}
+
+type conn struct {
+	net.Conn
+	group   *group
+	port    *server.Port
+	session server.Session
+	last    atomic.Uint32 // sweep at which it was last active
+	doomed  atomic.Bool   // the budget is used up, and this holds most; set under group.sharing
+	final   bool          // draining: this is the last that is read
+	blocked bool          // there is output that the socket does not take; guarded by group.sharing
+
+	holding *server.Holding // in the budget; what it points to is guarded by group.sharing; nil before the first
+	raw     syscall.RawConn // see output; nil: there is none
+
+	buf   []byte  // input
+	len   int     // of which buf[:len] is unconsumed
+	big   *[]byte // the borrowed buffer that buf is, or nil
+	small [smallBuffer]byte
+}
+
+// serve is the life of a connection: read what is there, answer all of it, write once.
+func (c *conn) serve() {
+	defer c.group.finished(c)
+	defer c.release()
+	if h, ok := c.Conn.(handshaker); ok && !c.handshake(h) {
+		return
+	}
+	for {
+		room := len(c.buf) - c.len
+		n := c.receive()
+		if n == 0 {
+			return
+		}
+		c.group.Counters.BytesRead.Add(uint64(n))
+		c.touch()
+		c.len += n
+		ok, err := c.answer()
+		if err != nil && ok {
+			c.linger()
+		}
+		if err != nil || !ok || !c.fit(n) {
+			return
+		}
+		if _, encrypted := c.Conn.(handshaker); c.final && n < room && !encrypted {
+			return // the socket was empty after the drain had begun
+		}
+	}
+}
+
+func (c *conn) handshake(h handshaker) bool {
+	ctx, cancel := context.WithTimeout(c.group.ctx, c.group.Handshake)
+	defer cancel()
+	if err := h.HandshakeContext(ctx); err != nil {
+		c.group.Log.Debug("TLS handshake failed", "remote", c.RemoteAddr(), "error", err)
+		return false
+	}
+	return true
+}
+
+// receive waits for input and returns how many bytes came, 0 when the connection is to be closed.
+func (c *conn) receive() int {
+	for {
+		n, err := c.Read(c.buf[c.len:])
+		if n > 0 {
+			return n
+		}
+		switch {
+		case err == nil:
+		case !errors.Is(err, os.ErrDeadlineExceeded) || c.final:
+			return 0
+		case c.doomed.Load() && !c.spared():
+			return 0
+		case c.group.draining.Load():
+			c.final = true
+			c.SetReadDeadline(time.Now().Add(server.DrainQuiet))
+		case c.idle():
+			c.group.Counters.IdleClosed.Add(1)
+			return 0
+		default:
+			c.SetReadDeadline(time.Time{})
+			if c.group.draining.Load() || c.doomed.Load() { // they may have set their deadline just before
+				c.SetReadDeadline(time.Unix(1, 0))
+			}
+		}
+	}
+}
+
+// answer feeds what was read to the session and sends the replies. err is the session's; ok = false means that the client is gone.
+func (c *conn) answer() (ok bool, err error) {
+	now := c.group.Now()
+	out := borrowOutput(&c.group.outputs)
+	defer func() {
+		if cap(out.buf) <= server.KeepOutput {
+			c.group.outputs.Put(out)
+		}
+	}()
+	used, full := 0, true
+	for full && err == nil {
+		var n int
+		n, out.buf, full, err = server.Converse(c.session, now, c.buf[used:c.len], out.buf[:0])
+		used += n
+		if len(out.buf) > 0 && !c.send(out) {
+			return false, err
+		}
+	}
+	c.len = copy(c.buf, c.buf[used:c.len])
+	return true, err
+}
+
+// send writes all of out.buf. It ends early when the client is gone, or has not taken a byte for the idle time-out. An encrypted connection does
+// not survive a write that times out, so there it is a record that the client must have taken.
+func (c *conn) send(out *output) bool {
+	_, encrypted := c.Conn.(handshaker)
+	for rest := out.buf; len(rest) > 0; {
+		piece := rest
+		if encrypted {
+			piece = rest[:min(len(rest), recordSize)]
+		}
+		n, err := out.write(c, piece)
+		c.group.Counters.BytesWritten.Add(uint64(n))
+		if n > 0 {
+			c.touch()
+		}
+		switch {
+		case err == nil:
+		case c.doomed.Load():
+			c.group.share.TellClosed(c.group.Log)
+			return false
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return false
+		case encrypted || c.idle():
+			c.group.Counters.IdleClosed.Add(1)
+			return false
+		default: // slow, but moving
+			c.SetWriteDeadline(time.Time{})
+		}
+		rest = rest[n:]
+	}
+	return true
+}
+
+// fit gives the connection an input buffer that suits what it does, n being the bytes that the last read brought: a larger one if that read,
+// or an unfinished command, filled the buffer, the small one if it would have done. False: the session leaves too much unconsumed.
+func (c *conn) fit(n int) bool {
+	switch {
+	case c.len == len(c.buf) && len(c.buf) >= server.MaxInput:
+		c.group.Log.Warn("closing a connection whose session does not consume its input", "bytes", c.len)
+		return false
+	case c.len == len(c.buf) && len(c.buf) >= bigBuffer:
+		grown := make([]byte, 2*len(c.buf))
+		copy(grown, c.buf)
+		c.release()
+		c.buf = grown
+		c.account(0)
+	case c.len == len(c.buf) || n >= smallBuffer && len(c.buf) == smallBuffer:
+		c.big = borrow(&c.group.inputs, bigBuffer)
+		copy(*c.big, c.buf[:c.len])
+		c.buf = (*c.big)[:bigBuffer]
+		c.account(0)
+	case n < smallBuffer && c.len <= smallBuffer/2 && len(c.buf) > smallBuffer:
+		copy(c.small[:], c.buf[:c.len])
+		c.release()
+		c.buf = c.small[:]
+		c.account(0)
+	}
+	return true
+}
+
+// release gives a borrowed input buffer back.
+func (c *conn) release() {
+	if c.big != nil {
+		c.group.inputs.Put(c.big)
+		c.big = nil
+	}
+}
+
+// linger ends the connection such that the client gets its last reply even if it is still sending.
+func (c *conn) linger() {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); !ok || c.group.draining.Load() || w.CloseWrite() != nil {
+		return
+	}
+	c.SetReadDeadline(time.Now().Add(c.group.Lingers()))
+	for left := server.LingerBytes; left > 0; {
+		n, err := c.Read(c.buf)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
+}
+
+// touch notes that the client is alive.
+func (c *conn) touch() {
+	if now := c.group.sweep.Load(); c.last.Load() != now {
+		c.last.Store(now)
+	}
+}
+
+func (c *conn) idle() bool { return server.Idle(c.group.sweep.Load(), c.last.Load()) }
+
+// borrow takes a buffer out of a pool or makes one of size bytes.
+func borrow(pool *sync.Pool, size int) *[]byte {
+	if b, ok := pool.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, size)
+	return &b
+}

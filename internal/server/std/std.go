@@ -1,0 +1,207 @@
+// Package std is the portable engine: package net's goroutines.
+package std
+
+import (
+	"context"
+	"errors"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// handshakeTimeout is how long a client may take for TLS's.
+const handshakeTimeout = 10 * time.Second
+
+// Engine is the portable engine: a goroutine for each connection, the Go runtime's poller underneath. It runs everywhere, takes any
+// net.Listener, and encrypts. Serve may be called several times at once.
+//
+// Cost of an idle connection: its goroutine, the runtime's descriptor and smallBuffer bytes. Whatever is larger is
+// borrowed from pools while there is something to do.
+type Engine struct {
+	server.Config
+	Handshake       time.Duration
+	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *output
+}
+
+// New makes the portable engine.
+func New(c server.Config) *Engine { return &Engine{Config: c, Handshake: handshakeTimeout} }
+
+// Name is "net".
+func (e *Engine) Name() string { return "net" }
+
+// Serve implements Engine. It returns an error if a listener fails for good; the connections are drained then too.
+func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lns := server.Listeners(ports)
+	removeFiles := server.TakeSocketFiles(ports)
+	g := &group{Engine: e, ctx: ctx, conns: make(map[*conn]struct{})}
+	g.share = e.Share(func() { go g.relieve() }, func() {})
+	defer g.share.Leave()
+
+	var accepting sync.WaitGroup
+	failures := make(chan error, len(lns))
+	for i := range ports {
+		for loop, ln := range ports[i].Listeners {
+			accepting.Go(func() {
+				if err := g.accept(ln, &ports[i], loop); err != nil {
+					failures <- err
+					cancel()
+				}
+			})
+		}
+	}
+	if e.IdleTimeout > 0 {
+		sweeper := time.NewTicker(server.SweepPeriod(e.IdleTimeout))
+		defer sweeper.Stop()
+		done := make(chan struct{})
+		defer close(done)
+		go g.sweepIdle(sweeper.C, done)
+	}
+	<-ctx.Done()
+	g.draining.Store(true)
+	removeFiles()
+	for _, ln := range lns {
+		setDeadline(ln, time.Now().Add(server.DrainQuiet))
+	}
+	accepting.Wait()
+	g.drain()
+	close(failures)
+	return <-failures
+}
+
+// A group is one call of Serve.
+type group struct {
+	*Engine
+	ctx      context.Context
+	draining atomic.Bool
+	sweep    atomic.Uint32 // number of the last sweep for idle connections
+	serving  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+
+	sharing sync.Mutex    // guards share
+	share   *server.Share // of the daemon's budget
+}
+
+// accept serves ln until the context ends, and then what is in its backlog. It closes ln.
+func (g *group) accept(ln net.Listener, p *server.Port, loop int) error {
+	defer ln.Close()
+	var failures server.Backoff
+	var last time.Time // when even an unbroken stream of new connections is left waiting
+	for {
+		c, err := ln.Accept()
+		if err == nil {
+			failures.Succeeded(&g.Config)
+			g.start(c, p, loop)
+		}
+		stopping := g.draining.Load()
+		switch {
+		case stopping && last.IsZero():
+			last = time.Now().Add(g.DrainTimeout)
+		case stopping && (err != nil || time.Now().After(last)):
+			return nil
+		case err == nil || errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default:
+			select {
+			case <-time.After(failures.Failed(&g.Config, err)):
+			case <-g.ctx.Done():
+			}
+		}
+		if stopping && !setDeadline(ln, time.Now().Add(server.DrainQuiet)) {
+			return nil
+		}
+	}
+}
+
+func setDeadline(ln net.Listener, t time.Time) bool {
+	d, ok := ln.(interface{ SetDeadline(time.Time) error })
+	if !ok || d.SetDeadline(t) != nil {
+		ln.Close() // all that can be done to wake Accept
+		return false
+	}
+	return true
+}
+
+func (g *group) start(nc net.Conn, p *server.Port, loop int) {
+	if !g.Admit() {
+		refusal := p.Refusal
+		if p.TLS != nil {
+			refusal = server.TLSAlert
+		}
+		nc.Write(refusal) // into an empty socket buffer: does not block
+		nc.Close()
+		return
+	}
+	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop)}
+	if p.TLS != nil {
+		c.Conn = p.TLS.Server(nc)
+	}
+	if p.Peers {
+		c.session.(server.PeerSession).Peer(server.PeerOf(nc.RemoteAddr()))
+	}
+	c.raw = rawOf(nc)
+	c.buf = c.small[:]
+	c.last.Store(g.sweep.Load())
+	g.mu.Lock()
+	g.conns[c] = struct{}{}
+	g.mu.Unlock()
+	g.serving.Go(c.serve)
+}
+
+func (g *group) finished(c *conn) {
+	g.mu.Lock()
+	delete(g.conns, c)
+	g.mu.Unlock()
+	if c.holding != nil {
+		g.sharing.Lock()
+		g.share.Set(c.holding, 0)
+		g.share.Flush()
+		g.sharing.Unlock()
+	}
+	c.Close()
+	g.Counters.Current.Add(-1)
+}
+
+// sweepIdle wakes connections that have been idle too long; they close themselves. A deadline for each request would cost more.
+func (g *group) sweepIdle(tick <-chan time.Time, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick:
+		}
+		now := g.sweep.Add(1)
+		g.mu.Lock()
+		for c := range g.conns {
+			if server.Idle(now, c.last.Load()) {
+				c.SetDeadline(time.Unix(1, 0))
+			}
+		}
+		g.mu.Unlock()
+	}
+}
+
+// drain waits until every connection has been answered and closed, no longer than DrainTimeout.
+func (g *group) drain() {
+	g.mu.Lock()
+	for c := range g.conns {
+		c.SetReadDeadline(time.Unix(1, 0)) // wake it
+	}
+	g.mu.Unlock()
+	force := time.AfterFunc(g.DrainTimeout, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for c := range g.conns {
+			c.Close()
+		}
+	})
+	g.serving.Wait()
+	force.Stop()
+}

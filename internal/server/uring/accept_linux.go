@@ -1,0 +1,155 @@
+package uring
+
+import (
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An accept is what the kernel does for one acceptor of a loop.
+type accept struct {
+	underWay bool
+	multi    bool // it goes on by itself
+	last     bool // it is for what is in the backlog when the loop is drained
+
+	peer    unix.RawSockaddrAny // of the connection that was accepted last, if Port.Peers is set; the kernel writes it
+	peerLen uint32              // bytes; likewise
+}
+
+// A move is a connection that came as a descriptor, on its way into the ring's table.
+type move struct {
+	loop.Arrival
+	slot int32 // the kernel reads the descriptor here and writes the slot
+}
+
+// acceptReserve is how many connections an accept that goes on by itself may bring before it can be stopped: a whole backlog.
+// Those that find no room in the ring's table are lost.
+const acceptReserve = 4096 + 256
+
+func (u *ringLoop) acceptAll() {
+	for i := range u.Acceptors {
+		u.armAccept(i)
+	}
+}
+
+// armAccept asks for connections of acceptor i: for all that come, or, when there is little room left for them, for one.
+func (u *ringLoop) armAccept(i int) {
+	a, now := &u.Acceptors[i], &u.accepts[i]
+	if now.underWay || a.Resting || now.last || a.Listener < 0 {
+		return
+	}
+	room := u.ring.files - u.Conns.Used
+	if room <= 0 && u.Draining {
+		a.Close()
+		return
+	}
+	if room <= 0 {
+		u.Rest(a, os.NewSyscallError("accept", unix.ENFILE))
+		return
+	}
+	now.multi = room > u.reserve && !a.Peers // there is one place for a peer's address
+	s := sqe{op: opAccept, fd: int32(a.Listener), fileIndex: allocFile, tag: tagAccept | uint64(i)}
+	if a.Peers && !u.Draining {
+		now.peerLen = unix.SizeofSockaddrAny
+		s.address, s.offset = uint64(uintptr(unsafe.Pointer(&now.peer))), uint64(uintptr(unsafe.Pointer(&now.peerLen)))
+	}
+	if now.multi {
+		s.mode = acceptMultishot
+	}
+	if u.Draining {
+		now.last = true
+		s.mode = acceptMultishot | acceptDontWait
+	}
+	now.underWay = true
+	*u.submit() = s
+}
+
+func (u *ringLoop) accepted(r cqe) {
+	i := int(uint32(r.tag))
+	a, now := &u.Acceptors[i], &u.accepts[i]
+	if r.res >= 0 {
+		a.Failures.Succeeded(u.Config)
+		u.welcome(r.res, i)
+	}
+	if r.flags&cqeMore != 0 {
+		if now.multi && u.ring.files-u.Conns.Used <= u.reserve {
+			now.multi = false
+			u.cancel(r.tag)
+		}
+		return
+	}
+	now.underWay = false
+	if now.last { // the backlog is empty (or, before Linux 6.10, cannot be asked for)
+		a.Close()
+		return
+	}
+	if e := unix.Errno(-r.res); r.res < 0 && e != unix.ECANCELED && !loop.Gone(e) && !u.Draining {
+		u.Rest(a, os.NewSyscallError("accept", e))
+	}
+	u.armAccept(i)
+}
+
+// welcome starts the connection that the kernel has put into slot of the ring's table.
+func (u *ringLoop) welcome(slot int32, acceptor int) {
+	if !u.Admit() {
+		refusal := u.Acceptors[acceptor].Refusal
+		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(refusal), length: uint32(len(refusal)),
+			opFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL, tag: tagIgnored}
+		u.closeSlot(slot)
+		return
+	}
+	u.start(slot, acceptor)
+}
+
+// adopt has connections that come as descriptors put into the ring's table.
+func (u *ringLoop) adopt(arrivals []loop.Arrival) {
+	for _, a := range arrivals {
+		if !u.Admit() {
+			loop.RawSend(a.FD, u.Acceptors[a.Port].Refusal)
+			unix.Close(int(a.FD))
+			continue
+		}
+		m := &move{a, a.FD}
+		u.moved++
+		u.moves[u.moved] = m
+		*u.submit() = sqe{op: opFilesUpdate, fd: -1, address: uint64(uintptr(unsafe.Pointer(&m.slot))), length: 1, offset: allocFile,
+			tag: tagMove | uint64(u.moved)}
+	}
+}
+
+// arrived deals with the result of adopt.
+func (u *ringLoop) arrived(r cqe) {
+	m := u.moves[uint32(r.tag)]
+	delete(u.moves, uint32(r.tag))
+	unix.Close(int(m.FD))
+	if r.res < 1 {
+		u.Counters.Current.Add(-1)
+		u.Counters.AcceptErrors.Add(1)
+		u.Log.Warn("cannot take a connection", "error", os.NewSyscallError("io_uring files update", unix.Errno(-r.res)))
+		return
+	}
+	u.start(m.slot, int(m.Port))
+}
+
+// start starts a connection that was admitted.
+func (u *ringLoop) start(slot int32, acceptor int) {
+	a, now := &u.Acceptors[acceptor], &u.accepts[acceptor]
+	c := u.Conns.Occupy(slot)
+	c.Port, c.Session, c.Last = uint8(acceptor), a.NewSession(), u.Sweep
+	if a.Peers {
+		c.Session.(server.PeerSession).Peer(loop.AddressIn(&now.peer))
+		now.peer.Addr.Family = unix.AF_UNSPEC // nobody else is taken for this one
+	}
+	c.Readable = u.Draining
+	if u.forced {
+		u.drop(c)
+		return
+	}
+	if a.Unix {
+		u.watch(c)
+	}
+	u.proceed(c)
+}

@@ -1,0 +1,348 @@
+package uring
+
+import (
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
+)
+
+import "golang.org/x/sys/unix"
+
+// inputAhead is how much input of a connection is kept, while its session has not got round to it, before no more is received.
+const inputAhead = 64 << 10
+
+// proceed does what is next for a connection. It is called whenever something about c has changed.
+func (u *ringLoop) proceed(c *loop.Conn) {
+	switch {
+	case c.Closing:
+		u.closeWhenQuiet(c)
+	case c.Unsent():
+		u.stopReceiving(c) // who does not take what he has asked for may ask no more
+	case c.Spoke == u.round && (c.Ending || c.EOF || u.Draining):
+		u.Queue(c) // by then it is known whether the socket took the reply
+	case c.Ending && !c.Lingering:
+		u.finish(c)
+	case c.More:
+		if c.Waiting != nil && c.Waiting.In.Len() >= inputAhead {
+			u.stopReceiving(c)
+		}
+		u.Queue(c)
+	case c.EOF || u.Draining && c.Lingering:
+		u.drop(c)
+	case u.Draining:
+		u.receiveLast(c)
+	case !c.Receiving && c.Spoke == u.round:
+		u.Queue(c) // there are too few buffers, and it has had one: others first
+	case !c.Receiving:
+		u.receive(c)
+	}
+}
+
+// receive asks for the connection's input: now and whenever there is any, or, when its end is there
+// already, for the next of what is left.
+func (u *ringLoop) receive(c *loop.Conn) {
+	mode := uint16(recvMultishot)
+	if c.HungUp {
+		mode = 0
+	}
+	c.Receiving = true
+	*u.submit() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, mode: mode, fd: c.Slot, tag: tagOf(tagReceive, c)}
+}
+
+// watch asks when the client of a unix socket will send no more. A receive that goes on by itself
+// should tell, and does for TCP. But for a unix socket Linux (6.18, and some before) forgets an end
+// that it found together with the last input: https://github.com/axboe/liburing/issues/1549.
+// A receive for each piece of input would not, but costs 13 % more for a request.
+func (u *ringLoop) watch(c *loop.Conn) {
+	c.Watching = true
+	*u.submit() = sqe{op: opPollAdd, flags: sqeFixedFile, fd: c.Slot, opFlags: unix.POLLRDHUP, tag: tagOf(tagHangUp, c)}
+}
+
+// hungUp deals with the result of watch.
+func (u *ringLoop) hungUp(r cqe) {
+	c := u.owner(r.tag)
+	if c == nil {
+		return
+	}
+	c.Watching = false
+	switch {
+	case c.Closing:
+		u.closeWhenQuiet(c)
+	case r.res < 0:
+		u.drop(c)
+	default:
+		c.HungUp = true
+		u.stopReceiving(c)
+		if u.talking != c {
+			u.proceed(c)
+		}
+	}
+}
+
+// receiveLast asks for what has arrived already (c.readable: that was not done yet), and closes the connection when that is answered.
+func (u *ringLoop) receiveLast(c *loop.Conn) {
+	switch {
+	case c.Receiving && c.Readable:
+		u.stopReceiving(c)
+	case c.Receiving:
+	case c.Readable:
+		c.Receiving, c.Readable = true, false
+		*u.submit() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, fd: c.Slot, opFlags: unix.MSG_DONTWAIT, tag: tagOf(tagReceive, c)}
+	default:
+		u.drop(c)
+	}
+}
+
+func (u *ringLoop) stopReceiving(c *loop.Conn) {
+	if c.Receiving && !c.Stopping {
+		c.Stopping = true
+		u.cancel(tagOf(tagReceive, c))
+	}
+}
+
+// received deals with a result of receive: some input, or that there will be no more.
+func (u *ringLoop) received(r cqe) {
+	c := u.owner(r.tag)
+	var id uint16
+	var input []byte
+	if r.flags&cqeBuffer != 0 {
+		id, input = u.ring.received(r)
+		defer u.ring.giveBack(id)
+	}
+	if c == nil {
+		return
+	}
+	if r.flags&cqeMore == 0 {
+		c.Receiving, c.Stopping = false, false
+	}
+	switch e := unix.Errno(-r.res); {
+	case r.res > 0:
+		c.Last = u.Sweep
+		u.Read += uint64(r.res)
+		c.Readable = c.Readable || u.Draining && len(input) == u.ring.bufferSize
+		u.hear(c, input)
+	case r.res == 0:
+		c.EOF, c.Readable = true, false
+	case e == unix.ENOBUFS:
+		u.ring.moreBuffers()
+		c.Readable = c.Readable || u.Draining
+	case e != unix.ECANCELED && e != unix.EAGAIN && e != unix.EINTR:
+		u.drop(c)
+		return
+	}
+	if u.talking != c && c.Session != nil { // else when its reply is complete, or never
+		u.proceed(c)
+	}
+}
+
+// hear has input answered, or keeps it for later: only one send of a connection may be under way, or they could overtake each other.
+func (u *ringLoop) hear(c *loop.Conn, input []byte) {
+	switch {
+	case c.Lingering:
+		if c.Waiting.Left -= len(input); c.Waiting.Left < 0 {
+			u.drop(c)
+		}
+	case c.Closing || c.Ending:
+	case c.More || c.Unsent() || c.Spoke == u.round && u.talking != c:
+		u.KeepInput(c, input)
+		c.More = true
+	default:
+		u.answer(c, input)
+	}
+}
+
+// serveAgain gives the first n connections of the list, those that were in it when the turn began, another turn.
+func (u *ringLoop) serveAgain(n int) {
+	for _, slot := range u.Again[:n] {
+		c := u.Conns.At(slot)
+		if !c.Queued {
+			continue
+		}
+		c.Queued = false
+		if c.More && !c.Unsent() && !c.Closing && !c.Ending && c.Spoke != u.round {
+			u.answer(c, nil)
+		} else {
+			u.proceed(c)
+		}
+	}
+	u.Again = u.Again[:copy(u.Again, u.Again[n:])]
+}
+
+// answer adds to the reply of c, which lasts until another connection's begins.
+func (u *ringLoop) answer(c *loop.Conn, input []byte) {
+	if u.talking != c {
+		u.endReply()
+		if cap(u.replies)-len(u.replies) < 2*server.ReplyFull {
+			u.ring.enter(false, false, true)
+			u.settleSends()
+		}
+		u.talking, u.reply = c, u.replies[len(u.replies):]
+	}
+	u.reply = u.Digest(c, input, u.reply)
+}
+
+// endReply queues the sending of the reply that was being made.
+func (u *ringLoop) endReply() {
+	c := u.talking
+	if c == nil {
+		return
+	}
+	u.talking = nil
+	if n := len(u.reply); n > 0 {
+		if n <= cap(u.replies)-len(u.replies) {
+			u.replies = u.replies[:len(u.replies)+n]
+		} // else it was too long, and has memory of its own
+		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: c.Slot, address: addressOf(u.reply), length: uint32(n),
+			opFlags: unix.MSG_DONTWAIT | unix.MSG_WAITALL | unix.MSG_NOSIGNAL, tag: tagSend | uint64(len(u.sends))}
+		u.sends = append(u.sends, send{c.Slot, c.Life, u.reply})
+		u.promised += uint64(n)
+		c.Spoke = u.round
+	}
+	u.reply = nil
+	u.proceed(c)
+}
+
+// settleSends looks for sends that the last enter could not complete, keeps what they left, and makes room for the next replies. An
+// enter carries out sends of this kind before it returns; only those that failed or fell short have a result.
+func (u *ringLoop) settleSends() {
+	for ready := u.ring.ready(); u.scanned != ready; u.scanned++ {
+		if r := u.ring.at(u.scanned); r.tag&tagKind == tagSend {
+			u.fellShort(u.sends[uint32(r.tag)], int(r.res))
+		}
+	}
+	if u.ring.overflowed() || !u.ring.submitted() { // a result may come later, so what it refers to must stay
+		u.replies = make([]byte, 0, cap(u.replies))
+		return
+	}
+	u.sends, u.replies = u.sends[:0], u.replies[:0]
+	u.Written += u.promised
+	u.promised = 0
+	u.round++
+}
+
+func (u *ringLoop) fellShort(s send, res int) {
+	sent := max(res, 0)
+	u.promised -= uint64(len(s.bytes) - sent)
+	c := u.Conns.At(s.slot)
+	if c.Session == nil || c.Life != s.life || c.Closing {
+		return
+	}
+	if e := unix.Errno(-res); res < 0 && e != unix.EAGAIN && e != unix.EINTR {
+		u.drop(c)
+		return
+	}
+	u.KeepOutput(c, s.bytes[sent:])
+	u.flush(c)
+}
+
+// flush sends what waits, as soon as the socket takes some of it.
+func (u *ringLoop) flush(c *loop.Conn) {
+	out := c.Waiting.Out.Bytes()
+	c.Sending = true
+	*u.submit() = sqe{op: opSend, flags: sqeFixedFile, fd: c.Slot, address: addressOf(out), length: uint32(len(out)),
+		opFlags: unix.MSG_NOSIGNAL, tag: tagOf(tagFlush, c)}
+}
+
+func (u *ringLoop) flushed(r cqe) {
+	c := u.owner(r.tag)
+	if c == nil {
+		return
+	}
+	c.Sending = false
+	switch e := unix.Errno(-r.res); {
+	case c.Closing:
+		u.closeWhenQuiet(c)
+		return
+	case r.res > 0:
+		c.Waiting.Out.Drop(int(r.res))
+		c.Last = u.Sweep
+		u.Written += uint64(r.res)
+	case e != unix.EAGAIN && e != unix.EINTR:
+		u.drop(c)
+		return
+	}
+	if c.Unsent() {
+		u.flush(c)
+		return
+	}
+	u.Settle(c)
+	u.proceed(c)
+}
+
+// makeRoom sees to it that the budget is kept.
+func (u *ringLoop) makeRoom() {
+	if u.Strained {
+		u.endReply()
+		u.Relieve(u.sacrifice)
+	}
+}
+
+// sacrifice ends the connection that holds most of a budget that is used up. False: another turn is needed.
+func (u *ringLoop) sacrifice(c *loop.Conn) bool {
+	switch {
+	case c.Unsent():
+		u.drop(c) // there is no room to tell it
+	case c.Spoke == u.round:
+		u.Queue(c) // its reply is to come first
+		return false
+	default:
+		u.Disown(c)
+		c.Ending, c.More = true, false
+		u.KeepOutput(c, u.Acceptors[c.Port].OutOfMemory)
+		u.flush(c)
+		u.proceed(c)
+	}
+	return true
+}
+
+// finish ends a connection that was answered for the last time, such that the client gets the answer even if it is still sending.
+func (u *ringLoop) finish(c *loop.Conn) {
+	if c.EOF || u.Draining {
+		u.drop(c)
+		return
+	}
+	c.Shutting = true
+	*u.submit() = sqe{op: opShutdown, flags: sqeFixedFile, fd: c.Slot, length: unix.SHUT_WR, tag: tagOf(tagEnd, c)}
+	u.Linger(c)
+	u.proceed(c)
+}
+
+// ended deals with the result of finish's shutdown. It fails when the client is gone.
+func (u *ringLoop) ended(r cqe) {
+	c := u.owner(r.tag)
+	if c == nil {
+		return
+	}
+	c.Shutting = false
+	switch {
+	case c.Closing:
+		u.closeWhenQuiet(c)
+	case r.res < 0:
+		u.drop(c)
+	}
+}
+
+// drop closes the connection as soon as nothing is under way for it: until then its slot, and its memory, are in use.
+func (u *ringLoop) drop(c *loop.Conn) {
+	if !c.Closing {
+		c.Closing = true
+		u.Disown(c)
+		if u.talking == c {
+			u.talking, u.reply = nil, nil
+		}
+		u.stopReceiving(c)
+		if c.Sending {
+			u.cancel(tagOf(tagFlush, c))
+		}
+		if c.Watching {
+			u.cancel(tagOf(tagHangUp, c))
+		}
+	}
+	u.closeWhenQuiet(c)
+}
+
+func (u *ringLoop) closeWhenQuiet(c *loop.Conn) {
+	if !c.Receiving && !c.Sending && !c.Shutting && !c.Watching {
+		u.closeSlot(c.Slot)
+		u.Forget(c) // it is for the kernel to choose who gets the slot next
+	}
+}
