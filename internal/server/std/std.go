@@ -139,10 +139,10 @@ func (g *group) start(nc net.Conn, p *server.Port, loop int) {
 		nc.Close()
 		return
 	}
-	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop)}
 	if p.TLS != nil {
-		c.Conn = p.TLS.Server(nc)
+		nc = p.TLS.Server(nc) // from here on nobody has the plain one
 	}
+	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop)}
 	if p.Peers {
 		c.session.(server.PeerSession).Peer(server.PeerOf(nc.RemoteAddr()))
 	}
