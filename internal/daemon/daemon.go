@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"strconv"
@@ -51,9 +50,10 @@ type Daemon struct {
 	sessions    []protocol.Config   // what the sessions of a loop share, one for each, and one for the UDP port
 	requests    httpapi.Counters    // the HTTP port's
 
-	binder      binder // of New
-	http, debug sideServer
-	udp         *net.UDPConn // nil when it is switched off
+	binder      binder          // of New
+	services    []listedService // beside the engine: HTTP, debug
+	httpAddress *net.TCPAddr    // nil when the HTTP port is switched off
+	udp         *net.UDPConn    // nil when it is switched off
 	stopping    atomic.Bool
 }
 
@@ -78,11 +78,10 @@ func New(c Config) (*Daemon, error) {
 	})
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.kinds())
 	for _, prepare := range []func() error{
-		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.listenHTTP, d.listenUDP, d.checkAddress, d.openStore,
+		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.addHTTP, d.listenUDP, d.checkAddress, d.openStore,
 	} {
 		if err := prepare(); err != nil {
-			d.http.close()
-			d.debug.close()
+			d.dropServices()
 			if d.udp != nil {
 				d.udp.Close()
 			}
@@ -252,16 +251,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	keeping, stopKeeping := context.WithCancel(context.Background())
 	defer stopKeeping()
 	background.Go(func() { d.clock.Run(keeping, d.issuer.Position, d.c.Log) })
-	for _, s := range []sideServer{d.http, d.debug} {
-		if s.Server != nil {
-			d.c.Log.Info("http listening", "address", s.ln.Addr().String())
-			background.Go(func() {
-				if err := s.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
-					fail(fmt.Errorf("http server: %w", err))
-				}
-			})
-		}
-	}
+	d.startServices(&background, fail)
 	leases := make(chan error, 1)
 	background.Go(func() { leases <- d.keeper.Run(keeping) })
 
@@ -308,13 +298,5 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
 	d.warnOfRestart()
-	for _, s := range []sideServer{d.http, d.debug} { // last: until now it told that we are not ready
-		if s.Server != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
-			if s.Shutdown(ctx) != nil {
-				s.Close()
-			}
-			cancel()
-		}
-	}
+	d.stopServices() // last: until now they told that we are not ready
 }

@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 	"net"
-	"net/http"
 	"strconv"
 	"syscall"
 
@@ -17,33 +16,27 @@ import (
 // HTTPConnections is the limit of the HTTP port's connections. It is apart from MaxConnections, so that neither port can fill the other.
 func HTTPConnections(maxConnections int) int { return min(max(maxConnections/8, 32), 1024) }
 
-// A sideServer is an HTTP server with its listener; both nil when it is switched off.
-type sideServer struct {
-	*http.Server
-	ln net.Listener
-}
-
-func (s *sideServer) close() {
-	if s.ln != nil {
-		s.ln.Close()
-	}
-}
-
-func (d *Daemon) listenHTTP() (err error) {
+// addHTTP lists the HTTP servers that are switched on.
+func (d *Daemon) addHTTP() error {
 	if d.c.HTTPPort != 0 {
-		d.http.Server = httpapi.NewServer(d.httpConfig())
-		if d.http.ln, err = d.listenSide(d.c.httpBind(), d.c.HTTPPort); err != nil {
+		ln, err := d.listenSide(d.c.httpBind(), d.c.HTTPPort)
+		if err != nil {
 			return err
 		}
+		d.addService("http", httpService{httpapi.NewServer(d.httpConfig())}, ln)
+		d.httpAddress = ln.Addr().(*net.TCPAddr)
 	}
 	if d.c.EnablePprof || d.c.EnableStats {
-		d.debug.Server = httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.complaints())
-		d.debug.ln, err = d.listenSide("127.0.0.1", d.c.DebugPort)
+		ln, err := d.listenSide("127.0.0.1", d.c.DebugPort)
 		if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
-			d.debug.ln, err = d.listenSide("::1", d.c.DebugPort)
+			ln, err = d.listenSide("::1", d.c.DebugPort)
 		}
+		if err != nil {
+			return err
+		}
+		d.addService("http", httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.complaints())}, ln)
 	}
-	return err
+	return nil
 }
 
 // listenSide opens the listener of an HTTP server.
@@ -66,7 +59,7 @@ func (d *Daemon) complaints() *log.Logger {
 
 // checkPasswords warns where somebody may think that passwords are encrypted.
 func (d *Daemon) checkPasswords() {
-	if d.logins != nil && d.http.ln != nil && d.encrypted() && !d.http.ln.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		d.c.Log.Warn("the HTTP port takes passwords and does not encrypt: -http-bind it to where only those who may read them are", "address", d.http.ln.Addr().String())
+	if d.logins != nil && d.httpAddress != nil && d.encrypted() && !d.httpAddress.IP.IsLoopback() {
+		d.c.Log.Warn("the HTTP port takes passwords and does not encrypt: -http-bind it to where only those who may read them are", "address", d.httpAddress.String())
 	}
 }

@@ -14,10 +14,10 @@ func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 		d, _ := run(t, func(cfg *Config) {
 			cfg.Bind, cfg.HTTPBind, cfg.HTTPPort, cfg.EnableStats = c.bind, c.httpBind, freePort(t), true
 		})
-		if got := d.http.ln.Addr().(*net.TCPAddr).IP.String(); got != c.want {
+		if got := d.services[0].ln.Addr().(*net.TCPAddr).IP.String(); got != c.want {
 			t.Errorf("-bind %q -http-bind %q: HTTP is on %s", c.bind, c.httpBind, got)
 		}
-		if got := d.debug.ln.Addr().(*net.TCPAddr).IP.String(); got != "127.0.0.1" && got != "::1" {
+		if got := d.services[1].ln.Addr().(*net.TCPAddr).IP.String(); got != "127.0.0.1" && got != "::1" {
 			t.Errorf("-bind %q: the debug port is on %s", c.bind, got)
 		}
 	}
@@ -36,7 +36,7 @@ func freePort(t *testing.T) int {
 // TestHTTPRequestsAreCountedWhereTheyAreShown: the daemon shows the counters that its HTTP server raises.
 func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
 	d, _ := run(t, func(c *Config) { c.HTTPPort = freePort(t) })
-	d.http.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
+	d.services[0].service.(httpService).Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
 	if n := d.requests.IDs.Load(); n != 3 {
 		t.Errorf("%d ids are counted", n)
 	}

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// A service answers whoever connects to one listener, beside the ports of the engine. It is there from the start, when no id can be
+// issued yet, to the very end.
+type service interface {
+	Serve(net.Listener) error           // until Shutdown, then nil; otherwise the error that ended it. It closes the listener
+	Shutdown(ctx context.Context) error // answers what is under way, and cuts it off when ctx ends
+}
+
+// A listedService is one of a daemon's services, with its listener.
+type listedService struct {
+	service
+	name string
+	ln   net.Listener
+}
+
+// addService lists a service. They are started and stopped in the order of the list.
+func (d *Daemon) addService(name string, s service, ln net.Listener) {
+	d.services = append(d.services, listedService{s, name, ln})
+}
+
+// startServices has all services served in background. fail is called when one ends by itself.
+func (d *Daemon) startServices(background *sync.WaitGroup, fail func(error)) {
+	for _, s := range d.services {
+		d.c.Log.Info(s.name+" listening", "address", s.ln.Addr().String())
+		background.Go(func() {
+			if err := s.Serve(s.ln); err != nil {
+				fail(fmt.Errorf("%s server: %w", s.name, err))
+			}
+		})
+	}
+}
+
+// stopServices ends all services, each in DrainTimeout.
+func (d *Daemon) stopServices() {
+	for _, s := range d.services {
+		ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
+		s.Shutdown(ctx)
+		cancel()
+	}
+}
+
+// dropServices closes the listeners of services that are never started.
+func (d *Daemon) dropServices() {
+	for _, s := range d.services {
+		s.ln.Close()
+	}
+}
+
+// An httpService is an HTTP server as a service.
+type httpService struct{ *http.Server }
+
+func (s httpService) Serve(ln net.Listener) error {
+	if err := s.Server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s httpService) Shutdown(ctx context.Context) error {
+	err := s.Server.Shutdown(ctx)
+	if err != nil {
+		s.Close()
+	}
+	return err
+}
