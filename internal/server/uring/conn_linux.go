@@ -34,6 +34,8 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 		u.Queue(c) // there are too few buffers, and it has had one: others first
 	case !c.Receiving:
 		u.receive(c)
+	case !c.Watching && !c.HungUp && !c.Lingering && c.Spoke != u.round:
+		u.watch(c)
 	}
 }
 
@@ -48,10 +50,12 @@ func (u *ringLoop) receive(c *loop.Conn) {
 	*u.submit() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, mode: mode, fd: c.Slot, tag: tagOf(tagReceive, c)}
 }
 
-// watch asks when the client of a unix socket will send no more. A receive that goes on by itself
-// should tell, and does for TCP. But for a unix socket Linux (6.18, and some before) forgets an end
-// that it found together with the last input: https://github.com/axboe/liburing/issues/1549.
-// A receive for each piece of input would not, but costs 13 % more for a request.
+// watch asks when the client will send no more. A receive that goes on by itself should tell, but
+// Linux (6.18, and some before) forgets what it finds together with the last input: on a unix socket
+// the end (https://github.com/axboe/liburing/issues/1549), on TCP a reset behind 32 buffers of input.
+// So connections of a unix socket are watched from the start; a receive for each piece of input would
+// find the end as well, but costs 13 % more for a request. One of TCP is watched from the first
+// input on that had no answer. For the others the answer, which fails, tells of the reset.
 func (u *ringLoop) watch(c *loop.Conn) {
 	c.Watching = true
 	*u.submit() = sqe{op: opPollAdd, flags: sqeFixedFile, fd: c.Slot, opFlags: unix.POLLRDHUP, tag: tagOf(tagHangUp, c)}
