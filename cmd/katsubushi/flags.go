@@ -215,7 +215,7 @@ func (p *parsed) combine() {
 		p.failed["Layout"] = true
 	}
 	if p.given["max-connections"] == "" && p.HTTPPort != 0 {
-		p.MaxConnections = max(p.MaxConnections-daemon.HTTPConnections(p.MaxConnections), 16) // those are beside them
+		p.MaxConnections = max(p.MaxConnections-daemon.HTTPDescriptors(p.MaxConnections), 16) // those are beside them
 	}
 	p.combineStore()
 	if err := p.applyDatacenter(); err != nil {

@@ -58,6 +58,10 @@ func TestProcessLimitsApart(t *testing.T) {
 			t.Fatalf("%q %v", line, err)
 		}
 	}
+	await(t, "an idle connection makes room", func() bool {
+		status, _, _ := httpGet(httpPort, "/id")
+		return status == http.StatusOK
+	})
 	if _, err := io.Copy(io.Discard, first); err != nil {
 		t.Errorf("the longest idle has not made room: %v", err)
 	}

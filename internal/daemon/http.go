@@ -16,6 +16,11 @@ import (
 // HTTPConnections is the limit of the HTTP port's connections. It is apart from MaxConnections, so that neither port can fill the other.
 func HTTPConnections(maxConnections int) int { return min(max(maxConnections/8, 32), 1024) }
 
+// HTTPDescriptors is how many files the HTTP port's connections may hold open: some are above its limit.
+func HTTPDescriptors(maxConnections int) int {
+	return HTTPConnections(maxConnections) + httpapi.Reserve + httpapi.Refusing
+}
+
 // addHTTP lists the HTTP servers that are switched on.
 func (d *Daemon) addHTTP() error {
 	if d.c.HTTPPort != 0 {
@@ -23,7 +28,8 @@ func (d *Daemon) addHTTP() error {
 		if err != nil {
 			return err
 		}
-		d.addService("http", httpService{httpapi.NewServer(d.httpConfig())}, ln)
+		s := httpapi.NewServer(d.httpConfig())
+		d.addService("http", httpService{s.Server}, s.Listener(ln))
 		d.httpAddress = ln.Addr().(*net.TCPAddr)
 	}
 	if d.c.EnablePprof || d.c.EnableStats {

@@ -240,6 +240,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		ConnectionsRefused:  d.connections.Refused.Load(),
 		HTTPConnections:     d.requests.Connections.Load(),
 		HTTPRefused:         d.requests.ConnectionsRefused.Load(),
+		HTTPEvicted:         d.requests.ConnectionsEvicted.Load(),
 		ConnectionsIdle:     d.connections.IdleClosed.Load(),
 		ConnectionsMemory:   d.budget.Closed(),
 		BufferMemory:        d.budget.Held(),

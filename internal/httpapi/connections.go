@@ -2,70 +2,249 @@ package httpapi
 
 import (
 	"container/list"
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
+	"time"
 )
 
-// connections keeps the connections of a server to a limit of their own, so that HTTP takes none of the memcached port's, nor the other way
-// round. At the limit a newcomer gets the place of a connection that is asked for nothing: of the one that has been idle between two
-// requests for longest, else of the one that has been open for longest without a byte. Where all are at work, it is refused.
+// connections keeps the connections of a server to a limit of their own, so that HTTP takes none
+// of the memcached port's, nor the other way round.
+//
+// A connection takes one of max places with its first request, and keeps it until it ends. Where
+// all are taken, it gets the place of the one that has been idle for longest, if that is minIdle or
+// more. If none is, health and readiness are answered all the same, everything else is refused, and
+// the connection is closed: that is what Reserve more connections are for.
+//
+// A newcomer that finds those taken as well waits in the listener's queue, since they are given
+// back at once by whoever talks. If that fails, it is refused; so are all after it, unread, until a
+// connection ends: thousands that say nothing must not keep those behind them waiting.
 type connections struct {
-	max     int // 0 = no limit
-	open    *atomic.Int64
-	refused *atomic.Uint64
+	max      int // 0 = no limit
+	counters *Counters
+	ended    chan struct{} // a connection has ended since somebody looked
+	refusing chan struct{} // holds a token for each connection that is being refused
 
-	mu   sync.Mutex
-	at   map[net.Conn]*list.Element // what is open: the place in one of the lists, or where it was before it went to work
-	idle list.List                  // of net.Conn, the longest idle first
-	mute list.List                  // of net.Conn that have sent nothing yet, the oldest first
+	mu     sync.Mutex
+	at     map[net.Conn]*connection
+	placed int       // those of them that have a place
+	idle   list.List // of *connection between two requests, the longest idle first
+	mute   list.List // of *connection that have sent no whole header yet, the oldest first
+	stuck  bool      // a newcomer waited in vain, and no connection has ended since
 }
+
+// A connection is one that was admitted. Its fields are guarded by connections.mu.
+type connection struct {
+	net.Conn
+	placed bool
+	in     *list.Element // of idle or mute; an element of neither while it is at work
+	since  time.Time     // when it went there
+}
+
+const (
+	// Reserve is how many connections may be open above the limit, so that health checks get through.
+	Reserve = 16
+	// Refusing is how many more may be open because they are being refused.
+	Refusing = 16
+
+	// minIdle is how long a connection is silent before it may be closed to make room. Before that,
+	// a request may be on its way, or in the socket and not read yet.
+	minIdle = time.Second
+	// patience is how long a newcomer waits for the end of another connection.
+	patience = 100 * time.Millisecond
+	// refusalTime bounds each half of a refusal: until the request comes, and until the answer is taken.
+	refusalTime = 250 * time.Millisecond
+)
 
 func newConnections(c Config) *connections {
 	return &connections{
-		max: c.MaxConnections, open: &c.Counters.Connections, refused: &c.Counters.ConnectionsRefused, at: make(map[net.Conn]*list.Element),
+		max: c.MaxConnections, counters: c.Counters, at: make(map[net.Conn]*connection),
+		ended: make(chan struct{}, 1), refusing: make(chan struct{}, Refusing),
 	}
 }
 
-// refusal is what a connection over the limit is told.
-const refusal = "HTTP/1.1 503 Service Unavailable\r\nCache-Control: no-store\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+// A listener returns only connections that are admitted.
+type listener struct {
+	net.Listener
+	conns *connections
+}
 
-// changed is the server's ConnState. For a new connection it is called before anything is read.
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || l.conns.admit(conn) {
+			return conn, err
+		}
+		l.conns.refuse(conn)
+	}
+}
+
+// admit takes a new connection in, if there is room for one. It may wait for that.
+func (c *connections) admit(conn net.Conn) bool {
+	if !c.hasRoom() && !c.waitForRoom() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := &connection{Conn: conn, since: time.Now()}
+	n.in = c.mute.PushBack(n)
+	c.at[conn] = n
+	c.counters.Connections.Store(int64(len(c.at)))
+	return true
+}
+
+// hasRoom says whether one more connection may be open, and makes room if it can.
+func (c *connections) hasRoom() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.max == 0 || len(c.at) < c.max+Reserve || c.evict(&c.idle) || c.evict(&c.mute)
+}
+
+func (c *connections) waitForRoom() bool {
+	c.mu.Lock()
+	stuck := c.stuck
+	c.mu.Unlock()
+	if stuck {
+		return false
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case <-c.ended:
+			if c.hasRoom() {
+				return true
+			}
+		case <-late.C:
+			c.mu.Lock()
+			c.stuck = true
+			c.mu.Unlock()
+			return c.hasRoom()
+		}
+	}
+}
+
+// evict closes the first connection of a list if it has been there for long enough. c.mu is held.
+func (c *connections) evict(l *list.List) bool {
+	first := l.Front()
+	if first == nil || time.Since(first.Value.(*connection).since) < minIdle {
+		return false
+	}
+	n := first.Value.(*connection)
+	c.remove(n)
+	n.Close()
+	c.counters.ConnectionsEvicted.Add(1)
+	return true
+}
+
+// remove forgets a connection. c.mu is held.
+func (c *connections) remove(n *connection) {
+	c.idle.Remove(n.in) // does nothing to another list's
+	c.mute.Remove(n.in)
+	if n.placed {
+		c.placed--
+	}
+	delete(c.at, n.Conn)
+	c.counters.Connections.Store(int64(len(c.at)))
+}
+
+// changed is the server's ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if place := c.at[conn]; place != nil {
-		c.idle.Remove(place) // does nothing to another list's
-		c.mute.Remove(place)
+	n := c.at[conn]
+	if n == nil { // it was evicted
+		return
 	}
 	switch state {
-	case http.StateNew:
-		if c.max > 0 && len(c.at) >= c.max && !c.makeRoom() {
-			c.refused.Add(1)
-			io.WriteString(conn, refusal) // into an empty socket buffer: does not block
-			conn.Close()
-			return // without a place; it ends with StateClosed like all
-		}
-		c.at[conn] = c.mute.PushBack(conn)
+	case http.StateActive:
+		c.idle.Remove(n.in)
+		c.mute.Remove(n.in)
 	case http.StateIdle:
-		c.at[conn] = c.idle.PushBack(conn)
+		n.in, n.since = c.idle.PushBack(n), time.Now()
 	case http.StateClosed, http.StateHijacked:
-		delete(c.at, conn)
+		c.remove(n)
+		c.stuck = false
+		select {
+		case c.ended <- struct{}{}:
+		default:
+		}
 	}
-	c.open.Store(int64(len(c.at)))
 }
 
-// makeRoom closes a connection that is asked for nothing, if there is one.
-func (c *connections) makeRoom() bool {
-	for _, l := range []*list.List{&c.idle, &c.mute} {
-		if oldest := l.Front(); oldest != nil {
-			conn := l.Remove(oldest).(net.Conn)
-			delete(c.at, conn)
-			conn.Close()
-			return true
-		}
+// place says whether the connection of a request has a place, and gives it one if there is one.
+func (c *connections) place(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.at[conn]
+	switch {
+	case n == nil: // it was evicted
+		return false
+	case n.placed:
+		return true
+	case c.max > 0 && c.placed >= c.max && !c.evict(&c.idle):
+		return false
 	}
-	return false
+	n.placed = true
+	c.placed++
+	return true
+}
+
+type connectionKey struct{}
+
+// know is the server's ConnContext: requests know their connection.
+func (c *connections) know(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, conn)
+}
+
+// limit answers a request by h if its connection has a place, or if it asks for health.
+func (c *connections) limit(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(connectionKey{}).(net.Conn); ok && !c.place(conn) {
+			w.Header().Set("Connection", "close")
+			if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
+				c.counters.ConnectionsRefused.Add(1)
+				w.Header().Set("Cache-Control", "no-store")
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, "too many open connections", http.StatusServiceUnavailable)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// refusal is what a connection is told that was not admitted.
+const refusal = "HTTP/1.1 503 Service Unavailable\r\nCache-Control: no-store\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+// refuse tells a connection that it was not admitted, and closes it. It does not wait. Where too
+// many are being told already, it only closes.
+func (c *connections) refuse(conn net.Conn) {
+	c.counters.ConnectionsRefused.Add(1)
+	select {
+	case c.refusing <- struct{}{}:
+		go func() {
+			turnAway(conn)
+			<-c.refusing
+		}()
+	default:
+		conn.Close()
+	}
+}
+
+// turnAway answers with the refusal. It reads before that, since clients take an answer to no
+// request for a mistake, and after that, since to close with something unread resets the
+// connection, which may cost the client the answer.
+func turnAway(conn net.Conn) {
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(refusalTime))
+	conn.Read(make([]byte, 4<<10))
+	conn.SetDeadline(time.Now().Add(refusalTime))
+	io.WriteString(conn, refusal)
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	}
+	io.Copy(io.Discard, conn)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -41,7 +42,7 @@ type Config struct {
 	// equally long whatever is wrong, and bound how often it is asked.
 	Allow func(from netip.Addr, user, password []byte) bool
 
-	MaxConnections int         // one more gets the place of one that is asked for nothing, or is refused; 0 = no limit
+	MaxConnections int         // see connections for what becomes of more; 0 = no limit
 	Log            *log.Logger // what the server complains about; nil = the standard logger
 }
 
@@ -51,15 +52,26 @@ type Counters struct {
 	Logins, LoginErrors    atomic.Uint64 // requests with a user and a password; those of them that were wrong
 
 	Connections        atomic.Int64  // open now
-	ConnectionsRefused atomic.Uint64 // closed at once for being over the limit
+	ConnectionsRefused atomic.Uint64 // told that there are too many, and closed
+	ConnectionsEvicted atomic.Uint64 // closed to make room while they were silent
+}
+
+// A Server limits its connections: it may serve only what its Listener returns.
+type Server struct {
+	*http.Server
+	conns *connections
 }
 
 // NewServer makes the server; the caller gives it a listener and stops it. Its time-outs bound what a slow client can hold.
-func NewServer(c Config) *http.Server {
-	s := newServer(newHandler(c), c.Log)
-	s.ConnState = newConnections(c).changed
-	return s
+func NewServer(c Config) Server {
+	conns := newConnections(c)
+	s := newServer(conns.limit(newHandler(c)), c.Log)
+	s.ConnState, s.ConnContext = conns.changed, conns.know
+	return Server{s, conns}
 }
+
+// Listener makes a listener for the server of one that accepts everything. It owns that.
+func (s Server) Listener(ln net.Listener) net.Listener { return listener{ln, s.conns} }
 
 // newServer makes a server with the limits that all of them have.
 func newServer(h http.Handler, log *log.Logger) *http.Server {

@@ -20,7 +20,7 @@ type fixture struct {
 	next   uint64
 	refuse error
 	counts Counters
-	work   chan struct{} // if not nil, ids are issued once it is closed
+	work   chan struct{} // if not nil, ids are issued once it is closed, and readiness is known
 	allow  func(from netip.Addr, user, password []byte) bool
 }
 
@@ -46,8 +46,13 @@ func (f *fixture) config() Config {
 			}
 			return runs, nil
 		},
-		Stats:    func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
-		Ready:    func() error { return f.refuse },
+		Stats: func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
+		Ready: func() error {
+			if f.work != nil {
+				<-f.work
+			}
+			return f.refuse
+		},
 		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") }),
 		Counters: &f.counts,
 		Allow:    f.allow,

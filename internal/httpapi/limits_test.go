@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +24,7 @@ func (p pipes) Accept() (net.Conn, error) {
 	}
 	return c, nil
 }
-func (pipes) Close() error   { return nil }
+func (p pipes) Close() error { close(p.conns); return nil }
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // TestSlowClientsAreHungUpOn: exactly when their time is over.
@@ -40,7 +42,7 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 			f := new(fixture)
 			s := NewServer(f.config())
 			l := pipes{make(chan net.Conn)}
-			go s.Serve(l)
+			go s.Serve(s.Listener(l))
 			client, conn := net.Pipe()
 			l.conns <- conn
 			began := time.Now()
@@ -54,7 +56,6 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 				t.Errorf("who %s: %q, %v after %v, want %v", c.name, b, err, took, c.after)
 			}
 			client.Close()
-			close(l.conns)
 			s.Close()
 			synctest.Wait()
 			if n := f.counts.Connections.Load(); n != 0 {
@@ -67,24 +68,48 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 // A server that listens.
 type listening struct {
 	*fixture
-	t     *testing.T
-	addr  string
-	conns *connections
+	Server
+	t    *testing.T
+	dial func() client
 }
 
+// listen listens on loopback.
 func (f *fixture) listen(t *testing.T, maxConnections int) listening {
 	t.Helper()
-	c := f.config()
-	c.MaxConnections = maxConnections
-	s, conns := NewServer(c), newConnections(c)
-	s.ConnState = conns.changed // as it is, but that the test can look
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	go s.Serve(ln)
+	return f.listenOn(t, maxConnections, ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) })
+}
+
+// listenInBubble listens where time is fake. The network's queue has room for all.
+func (f *fixture) listenInBubble(t *testing.T, maxConnections int) listening {
+	t.Helper()
+	p := pipes{make(chan net.Conn, 4096)}
+	return f.listenOn(t, maxConnections, p, func() (net.Conn, error) {
+		client, conn := net.Pipe()
+		p.conns <- conn
+		return client, nil
+	})
+}
+
+func (f *fixture) listenOn(t *testing.T, maxConnections int, ln net.Listener, dial func() (net.Conn, error)) listening {
+	c := f.config()
+	c.MaxConnections = maxConnections
+	s := NewServer(c)
+	go s.Serve(s.Listener(ln))
 	t.Cleanup(func() { s.Close() })
-	return listening{f, t, ln.Addr().String(), conns}
+	return listening{f, s, t, func() client {
+		c, err := dial()
+		if err != nil {
+			t.Error(err)
+			return client{}
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		t.Cleanup(func() { c.Close() })
+		return client{c, bufio.NewReader(c)}
+	}}
 }
 
 // A client is one connection.
@@ -93,26 +118,21 @@ type client struct {
 	r *bufio.Reader
 }
 
-func (l listening) dial() client {
-	l.t.Helper()
-	c, err := net.Dial("tcp", l.addr)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	c.SetDeadline(time.Now().Add(time.Minute))
-	l.t.Cleanup(func() { c.Close() })
-	return client{c, bufio.NewReader(c)}
-}
-
 // ask returns the status of the answer, or 0 when the connection was closed.
 func (c client) ask(path string, headers ...string) int {
+	status, _ := c.askOn(path, headers...)
+	return status
+}
+
+// askOn also says whether the connection goes on.
+func (c client) askOn(path string, headers ...string) (status int, goesOn bool) {
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, strings.Join(headers, ""))
 	resp, err := http.ReadResponse(c.r, nil)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode
+	return resp.StatusCode, !resp.Close
 }
 
 func TestHeadersAreBounded(t *testing.T) {
@@ -124,67 +144,161 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
+// TestBusyClientsAtTheLimit: each gets an answer to whatever it asks, in time that is fake: nobody waits for another's silence.
+func TestBusyClientsAtTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		path    string
+		clients int
+		refused bool // some answers are 503
+	}{{"/healthz", 64, false}, {"/healthz", 1000, false}, {"/readyz", 64, false}, {"/id", 32, false}, {"/id", 100, true}, {"/metrics", 100, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := new(fixture).listenInBubble(t, 32)
+			began := time.Now()
+			var answers sync.Map // status -> *atomic.Int64
+			ask := func(path string, n int) {
+				var conn client
+				for goesOn := false; n > 0; n-- {
+					if !goesOn {
+						conn = l.dial()
+					}
+					var status int
+					status, goesOn = conn.askOn(path)
+					count, _ := answers.LoadOrStore(fmt.Sprint(path, " ", status), new(atomic.Int64))
+					count.(*atomic.Int64).Add(1)
+				}
+				conn.Close()
+			}
+			var clients sync.WaitGroup
+			for range c.clients {
+				clients.Go(func() { ask(c.path, 20) })
+			}
+			probed := int64(0)
+			if c.clients > 32 {
+				probed = 50
+			}
+			clients.Go(func() { // a probe among them, with a connection for each question
+				for range probed {
+					ask("/healthz", 1)
+				}
+			})
+			clients.Wait()
+			got := map[any]int64{}
+			answers.Range(func(k, v any) bool { got[k] = v.(*atomic.Int64).Load(); return true })
+			ok, refused := got[c.path+" 200"], got[c.path+" 503"]
+			probes := got["/healthz 200"]
+			if c.path == "/healthz" {
+				ok -= probed
+			}
+			if ok+refused != int64(20*c.clients) || probes < probed || (refused > 0) != c.refused || ok < 20 {
+				t.Errorf("%d clients that ask for %s: %v", c.clients, c.path, got)
+			}
+			if n := l.counts.ConnectionsRefused.Load(); n != uint64(refused) || l.counts.ConnectionsEvicted.Load() != 0 {
+				t.Errorf("%d refused, %d evicted; want %d, 0", n, l.counts.ConnectionsEvicted.Load(), refused)
+			}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("%d clients that ask for %s: somebody waited %v", c.clients, c.path, took)
+			}
+		})
+	}
+}
+
 // closed says whether the server has closed a connection, or will do so.
 func (c client) closed() bool {
 	_, err := c.r.ReadByte()
 	return err != nil
 }
 
+// TestSilentConnectionsMakeRoom: once they have been silent for a second; until then newcomers are refused, at once but for the first.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
-	l := new(fixture).listen(t, 4)
-	var silent []client
-	for range 10 {
-		silent = append(silent, l.dial())
-	}
-	if got := l.dial().ask("/healthz"); got != 200 {
-		t.Errorf("a newcomer: %d", got)
-	}
-	for i, c := range silent[:7] { // the newcomer has one place, the last three of these the others
-		if !c.closed() {
-			t.Errorf("silent connection %d is open", i)
+	synctest.Test(t, func(t *testing.T) {
+		l := new(fixture).listenInBubble(t, 4)
+		began := time.Now()
+		var silent []client
+		for range 1000 {
+			silent = append(silent, l.dial())
 		}
-	}
-	for i, c := range silent[7:] {
-		if got := c.ask("/healthz"); got != 200 {
-			t.Errorf("silent connection %d: %d", 7+i, got)
+		for _, c := range silent[4+Reserve+Refusing:] {
+			if !c.closed() {
+				t.Fatal("one too many is open")
+			}
 		}
-	}
-	if n, refused := l.counts.Connections.Load(), l.counts.ConnectionsRefused.Load(); n != 4 || refused != 0 {
-		t.Errorf("%d connections are counted, %d refused", n, refused)
-	}
+		if took := time.Since(began); took != patience {
+			t.Errorf("the last is refused after %v, want %v", took, patience)
+		}
+		time.Sleep(minIdle - patience - 1)
+		if got := l.dial().ask("/healthz"); got != 503 {
+			t.Errorf("a newcomer, before anybody has been silent for a second: %d", got)
+		}
+		time.Sleep(1)
+		for i := range 3 {
+			if got := l.dial().ask("/healthz"); got != 200 {
+				t.Errorf("newcomer %d: %d", i, got)
+			}
+		}
+		for i, c := range silent[:6] { // the newcomers went, or are idle: room for them
+			if i < 3 && !c.closed() {
+				t.Errorf("silent connection %d is open", i)
+			} else if got := 0; i >= 3 {
+				if got = c.ask("/healthz"); got != 200 {
+					t.Errorf("silent connection %d: %d", i, got)
+				}
+			}
+		}
+		n := &l.counts
+		if open, refused, evicted := n.Connections.Load(), n.ConnectionsRefused.Load(), n.ConnectionsEvicted.Load(); open > 4+Reserve || refused != 1000-4-Reserve+1 || evicted != 3 {
+			t.Errorf("%d connections are counted, %d refused, %d evicted", open, refused, evicted)
+		}
+		silent[10].Close()
+		if synctest.Wait(); l.conns.stuck {
+			t.Error("a connection has ended, and newcomers are still refused at once")
+		}
+	})
 }
 
-// An idle connection goes before one that has yet to say something, the longest idle first.
+// TestIdleConnectionsMakeRoom: the longest idle first, and none that has been idle for less than a second.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
-	l := new(fixture).listen(t, 4)
-	a, b, c := l.dial(), l.dial(), l.dial()
-	for i, conn := range []client{a, b, c, a} {
-		if got := conn.ask("/healthz"); got != 200 {
-			t.Fatalf("request %d: %d", i, got)
+	synctest.Test(t, func(t *testing.T) {
+		l := new(fixture).listenInBubble(t, 3)
+		mute := l.dial()
+		a, b, c := l.dial(), l.dial(), l.dial()
+		for i, conn := range []client{a, b, c, a} {
+			if got := conn.ask("/id"); got != 200 {
+				t.Fatalf("request %d: %d", i, got)
+			}
+			time.Sleep(minIdle / 4)
 		}
-		eventually(t, func() bool { // the last to have become idle
-			l.conns.mu.Lock()
-			defer l.conns.mu.Unlock()
-			last := l.conns.idle.Back()
-			return last != nil && last.Value.(net.Conn).RemoteAddr().String() == conn.LocalAddr().String()
-		})
-	}
-	mute := l.dial()
-	for i, victim := range []client{b, c} {
-		if got := l.dial().ask("/healthz"); got != 200 {
-			t.Fatalf("newcomer %d: %d", i, got)
+		newcomer := func(want int) {
+			t.Helper()
+			if got := l.dial().ask("/id"); got != want {
+				t.Errorf("a newcomer: %d, want %d", got, want)
+			}
+			synctest.Wait()
 		}
-		if !victim.closed() {
-			t.Errorf("newcomer %d has not got the place of the one that was idle for longest", i)
+		time.Sleep(minIdle/4 - 1) // b has been idle for a second, but for a nanosecond
+		newcomer(503)
+		time.Sleep(1)
+		newcomer(200)
+		newcomer(503)
+		time.Sleep(minIdle / 4)
+		newcomer(200)
+		for name, conn := range map[string]client{"first": b, "second": c} {
+			if !conn.closed() {
+				t.Errorf("the %s newcomer has not got the place of the one that was idle for longest", name)
+			}
 		}
-	}
-	for name, conn := range map[string]client{"one that asked again": a, "one that has yet to ask": mute} {
-		if got := conn.ask("/healthz"); got != 200 {
-			t.Errorf("%s: %d", name, got)
+		if got := a.ask("/id"); got != 200 {
+			t.Errorf("one that asked again: %d", got)
 		}
-	}
+		if got := mute.ask("/healthz"); got != 200 {
+			t.Errorf("one that has yet to ask: %d", got)
+		}
+		if n := l.counts.ConnectionsEvicted.Load(); n != 2 {
+			t.Errorf("%d are counted as evicted", n)
+		}
+	})
 }
 
+// TestConnectionsAtWorkAreLeftAlone: and health is answered beside them, to some connections more.
 func TestConnectionsAtWorkAreLeftAlone(t *testing.T) {
 	f := &fixture{work: make(chan struct{})}
 	l := f.listen(t, 4)
@@ -194,13 +308,17 @@ func TestConnectionsAtWorkAreLeftAlone(t *testing.T) {
 		go func() { answers <- c.ask("/id") }()
 	}
 	eventually(t, func() bool { return l.counts.Requests.Load() == 4 })
-	c := l.dial()
-	resp, err := http.ReadResponse(c.r, nil)
-	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !c.closed() {
-		t.Errorf("a fifth: %v %v", resp, err)
+	for path, want := range map[string]int{"/healthz": 200, "/id": 503, "/ids": 503, "/stats": 503, "/metrics": 503} {
+		c := l.dial()
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil || resp.StatusCode != want || !resp.Close || (want == 503) != (resp.Header.Get("Retry-After") == "1") || resp.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s on a fifth: %v %v", path, resp, err)
+		}
 	}
-	if n, refused := l.counts.Connections.Load(), l.counts.ConnectionsRefused.Load(); n != 4 || refused != 1 {
-		t.Errorf("%d connections are counted, %d refused", n, refused)
+	eventually(t, func() bool { return l.counts.Connections.Load() == 4 })
+	if refused := l.counts.ConnectionsRefused.Load(); refused != 4 {
+		t.Errorf("%d are counted as refused", refused)
 	}
 	close(f.work)
 	for range 4 {
@@ -208,8 +326,32 @@ func TestConnectionsAtWorkAreLeftAlone(t *testing.T) {
 			t.Errorf("one at work: %d", got)
 		}
 	}
-	if got := l.dial().ask("/id"); got != 200 {
-		t.Errorf("after the work: %d", got)
+}
+
+// TestARefusalIsReadToItsEnd: it comes whole, and no reset follows it, though the request is long.
+func TestARefusalIsReadToItsEnd(t *testing.T) {
+	f := &fixture{work: make(chan struct{})}
+	defer close(f.work)
+	l := f.listen(t, 4)
+	for range 4 + Reserve {
+		io.WriteString(l.dial(), "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	eventually(t, func() bool {
+		l.conns.mu.Lock()
+		defer l.conns.mu.Unlock()
+		return len(l.conns.at) == 4+Reserve && l.conns.mute.Len() == 0
+	})
+	c := l.dial()
+	fmt.Fprintf(c, "GET /id HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 6<<10))
+	resp, err := http.ReadResponse(c.r, nil)
+	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || resp.ContentLength != 0 || !resp.Close {
+		t.Fatalf("%v %v", resp, err)
+	}
+	if _, err := c.r.ReadByte(); err != io.EOF {
+		t.Errorf("after the refusal: %v", err)
+	}
+	if refused := l.counts.ConnectionsRefused.Load(); refused != 1 {
+		t.Errorf("%d are counted as refused", refused)
 	}
 }
 

@@ -21,7 +21,8 @@ type Snapshot struct {
 	ConnectionsRefused   uint64
 	ConnectionsIdle      uint64 // closed by the idle time-out
 	HTTPConnections      int64  // open ones of the HTTP port, which are not among Connections
-	HTTPRefused          uint64 // those closed at once for being over their limit
+	HTTPRefused          uint64 // those closed for being over their limit
+	HTTPEvicted          uint64 // those closed to make room while they were silent
 	ConnectionsMemory    uint64 // closed for holding most of the buffer memory
 	BufferMemory         int64  // bytes of unfinished input and unsent output
 	BufferMemoryLimit    int64  // 0: none
@@ -105,7 +106,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.count("connections_refused_total", "Connections closed at once for being over the limit.", s.ConnectionsRefused)
 	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
 	w.gauge("http_connections", "Open connections of the HTTP port.", float64(s.HTTPConnections))
-	w.count("http_connections_refused_total", "Connections of the HTTP port closed at once for being over its limit.", s.HTTPRefused)
+	w.count("http_connections_refused_total", "Connections of the HTTP port closed for being over its limit.", s.HTTPRefused)
+	w.count("http_connections_evicted_total", "Silent connections of the HTTP port closed at its limit to make room.", s.HTTPEvicted)
 	w.count("connections_memory_closed_total", "Connections closed for holding most of the buffer memory when it was used up.", s.ConnectionsMemory)
 	w.gauge("buffer_memory_bytes", "Memory of unfinished input and unsent output.", float64(s.BufferMemory))
 	w.gauge("buffer_memory_limit_bytes", "The limit of it; 0: none.", float64(s.BufferMemoryLimit))
