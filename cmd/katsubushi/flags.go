@@ -136,7 +136,7 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
 	for i, s := range all {
-		given[i] = raw{bool: s.bool, value: s.def}
+		given[i] = raw{bool: s.bool, value: s.def, def: s.def}
 		fs.Var(&given[i], s.name, s.usage())
 	}
 	if extra != nil {
@@ -162,7 +162,7 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 // take sets what a flag says; if it was not given, the environment or the default.
 func (p *parsed) take(s *setting, flag *raw, env variables) {
 	name, value := "-"+s.name, flag.value
-	byUser := flag.set && value != ""
+	byUser := flag.set
 	if !flag.set {
 		n, v, err := s.environment(env)
 		if err != nil {
@@ -242,15 +242,22 @@ func (p *parsed) report(prefix string, found ...error) {
 	}
 }
 
-// raw is a flag's text, kept as it was given so that one table parses flags and environment alike.
+// raw is a flag's text, kept as it was given so that one table parses flags and environment alike. A flag whose last text is empty is not
+// set, as a variable is not.
 type raw struct {
-	bool, set bool
-	value     string
+	bool, set  bool
+	value, def string
 }
 
-func (r *raw) String() string     { return r.value }
-func (r *raw) Set(v string) error { r.value, r.set = v, true; return nil }
-func (r *raw) IsBoolFlag() bool   { return r.bool }
+func (r *raw) String() string   { return r.value }
+func (r *raw) IsBoolFlag() bool { return r.bool }
+
+func (r *raw) Set(v string) error {
+	if r.value, r.set = v, v != ""; !r.set {
+		r.value = r.def
+	}
+	return nil
+}
 
 func text(field func(*options) *string) func(*options, string) error {
 	return func(o *options, v string) error { *field(o) = v; return nil }

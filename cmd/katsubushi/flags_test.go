@@ -13,6 +13,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -103,6 +104,22 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v %v", c.name, err, p.problems)
 		} else if got := c.got(p); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing complains of a value that nobody gave.
+func TestAnEmptyFlagIsNotSet(t *testing.T) {
+	for _, list := range [][]setting{settings(), runSettings(&leaserun.Config{})} {
+		for _, s := range list {
+			for _, env := range []variables{environment(), environment("KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_")), "17")} {
+				want, _, _ := parse(list, []string{}, env, nil)
+				for _, args := range [][]string{{"-" + s.name + "="}, {"-" + s.name + "=18", "-" + s.name + "="}} { // the last one counts
+					if got, _, err := parse(list, args, env, nil); err != nil || !reflect.DeepEqual(got, want) {
+						t.Errorf("%q beside %v: %v\n%+v, without it\n%+v", args, env, err, got, want)
+					}
+				}
+			}
 		}
 	}
 }
