@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Admit counts a connection that was just accepted and says whether it may stay. One that may not is to be sent its port's Refusal and closed;
-// it is no longer counted as open.
+// Admit counts a newly accepted connection and reports whether it may stay. If not, the caller
+// sends it the port's Refusal and closes it; it is no longer counted as open.
 func (c *Config) Admit() bool {
 	n := c.Counters
 	n.Total.Add(1)
@@ -19,7 +19,7 @@ func (c *Config) Admit() bool {
 	return false
 }
 
-// Share makes a new owner's share of Budget, or of one without a limit.
+// Share makes a share of Budget, or of an unlimited budget if there is none.
 func (c *Config) Share(relieve, trim func()) *Share {
 	if c.Budget == nil {
 		return NewBudget(0).Share(relieve, trim)
@@ -27,10 +27,11 @@ func (c *Config) Share(relieve, trim func()) *Share {
 	return c.Budget.Share(relieve, trim)
 }
 
-// linePause is the time between two lines about refused, or about closed, connections: who is over a limit may try all the time.
+// linePause is the time between two log lines about refused connections, or about connections that
+// the budget closed: a client over a limit may retry all the time.
 const linePause = time.Minute
 
-// told is when such a line was written, and what the count was then.
+// told records when such a line was written and what the count was then.
 type told struct {
 	at    time.Time
 	count uint64
@@ -42,7 +43,8 @@ func (c *Config) tellRefused() {
 	}
 }
 
-// dueLine tells whether a line about what was counted is due, and how much was since the last one. p is when that was.
+// dueLine reports whether it is time for another log line, and how much was counted since the last
+// one. p holds the last line.
 func dueLine(p *atomic.Pointer[told], count uint64) (since uint64, due bool) {
 	last, before := p.Load(), uint64(0)
 	if last != nil {
@@ -50,11 +52,11 @@ func dueLine(p *atomic.Pointer[told], count uint64) (since uint64, due bool) {
 			return 0, false
 		}
 	}
-	return count - before, p.CompareAndSwap(last, &told{time.Now(), count}) // else another loop tells it
+	return count - before, p.CompareAndSwap(last, &told{time.Now(), count}) // false: another loop writes the line
 }
 
-// A Backoff spaces the attempts to accept after one has failed, since the usual reason, too many open files, lasts. A busy loop would
-// take the time from the connections that are to be served and closed.
+// A Backoff spaces out attempts to accept after a failure. The usual cause, too many open files,
+// lasts; retrying in a busy loop would take CPU time from serving and closing connections.
 type Backoff struct {
 	wait time.Duration
 }
@@ -64,7 +66,7 @@ const (
 	maxBackoff = 500 * time.Millisecond
 )
 
-// Failed counts and logs the error, once per series of failures, and returns how long to wait.
+// Failed counts the error and returns how long to wait. It logs only the first error of a series.
 func (b *Backoff) Failed(c *Config, err error) time.Duration {
 	c.Counters.AcceptErrors.Add(1)
 	if b.wait == 0 {
@@ -83,13 +85,14 @@ func (b *Backoff) Succeeded(c *Config) {
 	}
 }
 
-// Idle time is counted in sweeps, idleSweeps of them to a time-out, so that a busy connection pays one store for it and no system call.
-// The clock of the daemon is not asked, since it may be stepped.
+// Idle time is counted in sweeps, idleSweeps per time-out. So a busy connection pays one store for
+// it and no system call. It does not use the daemon's clock, which may be stepped.
 const idleSweeps = 8
 
 func SweepPeriod(timeout time.Duration) time.Duration {
 	return max(timeout/idleSweeps, time.Millisecond)
 }
 
-// Idle tells whether a connection that was last active after sweep number last has been idle for the whole time-out at sweep now.
+// Idle reports whether, at sweep now, a connection last active after sweep number last has been
+// idle for the whole time-out.
 func Idle(now, last uint32) bool { return now-last > idleSweeps }

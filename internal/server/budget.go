@@ -11,45 +11,50 @@ import (
 	"time"
 )
 
-// A Budget bounds the memory that all connections of a daemon together hold for input that their sessions have left and for output that
-// their sockets have not taken: the capacity of the buffers, not the length of what is in them. Above the limit the connection that
-// holds most is closed, then the next one, until the rest fits.
+// A Budget limits the memory that all connections of a daemon together hold in two places: input
+// that their sessions have not consumed, and output that their sockets have not taken. It counts
+// the capacity of the buffers, not the length of their contents. Above the limit, the connection
+// that holds the most is closed, then the next one, until the rest fits.
 //
-// A connection that is answered at once holds nothing and never comes here. One that does is in the share of its event loop (the portable
-// engine has one share for each call of Serve), which knows who in it holds most. A loop may touch its own connections only, so whoever goes
-// over the limit compares the shares and asks the one with the biggest holder. That one looks again when it gets round to it.
+// A connection that is answered at once holds nothing and never gets here. One that does hold
+// something belongs to the share of its event loop (the portable engine has one share per call of
+// Serve), and the share knows which of its connections holds the most. A loop may touch only its
+// own connections. So the loop that exceeds the limit compares the shares and signals the one with
+// the biggest holder, which checks again when it handles the signal.
 //
-// What is held exceeds the limit by no more than shareStep for each loop, what one read or reply adds, and what is added while another
-// loop finishes its turn. Not counted: what every connection has, open or idle; the buffers that a loop shares among its connections, a
-// few MB each; and memory that was given up but not collected yet, by which Go's heap grows to more than twice of what is in use.
+// The total exceeds the limit by at most shareStep per loop, what one read or reply adds, and what
+// is added while another loop finishes its turn. Three things are not counted: what every
+// connection has, open or idle; the buffers that a loop shares among its connections, a few MB
+// each; and freed memory that is not collected yet, which lets Go's heap grow to more than twice
+// the memory in use.
 type Budget struct {
 	limit  int64
 	held   atomic.Int64
-	peak   atomic.Int64 // of held since the last trim
+	peak   atomic.Int64 // highest value of held since the last trim
 	closed atomic.Uint64
 	told   atomic.Pointer[told]
 
-	trimming atomic.Bool // a trim is about to begin
+	trimming atomic.Bool // a trim is scheduled
 	mu       sync.Mutex
 	shares   []*Share
 }
 
 const (
-	shareStep = 256 << 10 // what a share may keep back before it tells the budget
-	trimStep  = 4 << 20   // how much less must be held before it is worth to give memory back to the system
+	shareStep = 256 << 10 // how much a share may change before it reports to the budget
+	trimStep  = 4 << 20   // how far held must fall before giving memory back to the system pays
 	trimPause = time.Second
 )
 
 // NewBudget makes a budget of limit bytes; 0 = no limit.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Limit is the limit in bytes; 0 = none.
+// Limit returns the limit in bytes; 0 = none.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Held is how many bytes are held now.
+// Held returns how many bytes are held now.
 func (b *Budget) Held() int64 { return b.held.Load() }
 
-// Closed counts the connections that were closed for holding most.
+// Closed returns how many connections the budget has closed.
 func (b *Budget) Closed() uint64 { return b.closed.Load() }
 
 func (b *Budget) add(n int64) {
@@ -63,24 +68,24 @@ func (b *Budget) add(n int64) {
 	}
 }
 
-// Shares is how many owners have a share.
+// Shares returns how many shares there are.
 func (b *Budget) Shares() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.shares)
 }
 
-// Trim gives the memory of buffers that are no longer held back to the system. The runtime would do so too, but in minutes. The budget calls it by itself
-// when much less is held than was.
+// Trim gives the memory of freed buffers back to the system. The runtime would do so too, but only
+// after minutes. The budget calls Trim itself when held has fallen far enough.
 func (b *Budget) Trim() {
 	b.peak.Store(b.held.Load())
-	b.trimming.Store(false) // what is given up from here on has a trim of its own
+	b.trimming.Store(false) // memory freed from here on gets its own trim
 	b.mu.Lock()
 	for _, s := range b.shares {
 		s.trim()
 	}
 	b.mu.Unlock()
-	runtime.GC() // pools give up what they hold in the second collection
+	runtime.GC() // pools free their contents at the second collection
 	debug.FreeOSMemory()
 }
 
@@ -91,16 +96,16 @@ func (b *Budget) TellClosed(log *slog.Logger) {
 	}
 }
 
-// A Share is what the connections of one owner hold. Only the owner may use it.
+// A Share counts what the connections of one owner hold. Only the owner may use it.
 type Share struct {
 	*Budget
-	relieve, trim func() // have the owner close who holds most, or give up what it keeps for later; from any goroutine, without waiting
+	relieve, trim func() // ask the owner to close the biggest holder, or to free spare buffers; any goroutine may call them, they do not wait
 	holders       holders
-	own, told     int64        // held; of which the budget knows
-	top           atomic.Int64 // what the biggest holder has, for the others
+	own, told     int64        // bytes held; bytes reported to the budget
+	top           atomic.Int64 // size of the biggest holder, read by other owners
 }
 
-// Share makes the share of a new owner.
+// Share makes a share for a new owner.
 func (b *Budget) Share(relieve, trim func()) *Share {
 	s := &Share{Budget: b, relieve: relieve, trim: trim}
 	b.mu.Lock()
@@ -109,7 +114,7 @@ func (b *Budget) Share(relieve, trim func()) *Share {
 	return s
 }
 
-// Leave ends the share. Nothing is held in it any more.
+// Leave ends the share, which must hold nothing any more.
 func (s *Share) Leave() {
 	s.Flush()
 	s.mu.Lock()
@@ -117,15 +122,15 @@ func (s *Share) Leave() {
 	s.shares = slices.DeleteFunc(s.shares, func(other *Share) bool { return other == s })
 }
 
-// A Holding is the part of one connection.
+// A Holding is the part of a share that one connection holds.
 type Holding struct {
 	Size  int64
-	at    int   // in holders
-	Slot  int32 // event loops: of the connection
+	at    int   // index in holders
+	Slot  int32 // event loops: the connection's slot
 	Owner any   // portable engine: the connection
 }
 
-// Set notes that h is now of size bytes.
+// Set records that h now holds size bytes.
 func (s *Share) Set(h *Holding, size int64) {
 	before := h.Size
 	h.Size = size
@@ -152,7 +157,8 @@ func (s *Share) Set(h *Holding, size int64) {
 	}
 }
 
-// Flush tells the budget what has changed. Loops do so once a turn: the budget is shared with others.
+// Flush reports changes to the budget. Event loops call it once per turn, because the budget is
+// shared with other threads.
 func (s *Share) Flush() {
 	if d := s.own - s.told; d != 0 {
 		s.told = s.own
@@ -162,7 +168,8 @@ func (s *Share) Flush() {
 
 func (s *Share) Over() bool { return s.limit > 0 && s.held.Load()+s.own-s.told > s.limit }
 
-// Biggest returns who in the share is to be closed next: nil if all is well, or if others have to see to it, who are told so.
+// Biggest returns the holding to close next. It returns nil if the budget has room, or if another
+// share has the biggest holder; that share is then told to relieve.
 func (s *Share) Biggest() *Holding {
 	if !s.Over() {
 		return nil
@@ -178,7 +185,7 @@ func (s *Share) Biggest() *Holding {
 	return s.holders[0]
 }
 
-// bigger returns the share with the biggest holder of all, nil if it is s.
+// bigger returns the share with the biggest holder of all, or nil if that is s.
 func (s *Share) bigger() (other *Share) {
 	most := s.top.Load()
 	s.mu.Lock()
@@ -191,7 +198,7 @@ func (s *Share) bigger() (other *Share) {
 	return other
 }
 
-// holders is a heap with the biggest on top.
+// holders is a heap with the biggest holding on top.
 type holders []*Holding
 
 func (h holders) Len() int           { return len(h) }
@@ -201,14 +208,14 @@ func (h holders) Swap(i, j int) {
 	h[i].at, h[j].at = i, j
 }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (h *holders) Push(x any) {
 	one := x.(*Holding)
 	one.at = len(*h)
 	*h = append(*h, one)
 }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (h *holders) Pop() any {
 	last := len(*h) - 1
 	one := (*h)[last]

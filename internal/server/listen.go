@@ -11,9 +11,11 @@ import (
 	"syscall"
 )
 
-// ListenTCP opens up to n listeners on one address, one for each loop of an engine; the kernel spreads connections over them. Where the
-// system cannot do that (only Linux can) it opens one. An empty host means every address, IPv6 and IPv4 alike. With port 0 all get the
-// same free port. The error wraps syscall.EADDRINUSE when another program, or a second daemon, has the address.
+// ListenTCP opens up to n listeners on one address, one for each event loop of an engine; the
+// kernel spreads connections over them. Only Linux can do that; elsewhere ListenTCP opens one. An
+// empty host means every address, IPv6 and IPv4 alike. With port 0 all listeners get the same free
+// port. The error wraps syscall.EADDRINUSE when another program, or a second daemon, uses the
+// address.
 func ListenTCP(addr string, n int) ([]net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -21,10 +23,11 @@ func ListenTCP(addr string, n int) ([]net.Listener, error) {
 	}
 	network := "tcp"
 	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
-		network = "tcp4" // else net takes 0.0.0.0 for [::]
+		network = "tcp4" // otherwise net treats 0.0.0.0 as [::]
 	}
-	// Listeners with SO_REUSEPORT share their address with any other such listener of the same user, so a second daemon by
-	// mistake would silently take half of the connections. Without the option the address must be free.
+	// SO_REUSEPORT lets any such listener of the same user share the address, so a second daemon
+	// started by mistake would silently take half of the connections. Without the option, listening
+	// fails unless the address is free.
 	first, err := net.Listen(network, addr)
 	if err != nil {
 		return nil, err
@@ -48,8 +51,9 @@ func ListenTCP(addr string, n int) ([]net.Listener, error) {
 	return lns, nil
 }
 
-// ListenUnix opens a unix socket with the permissions mode, and n listeners that share it (one where the system has no event loops
-// of ours). A socket that a daemon left behind when it was killed is replaced; one that somebody listens on, or a file of any other kind, is not.
+// ListenUnix opens a unix socket with the permissions mode, and n listeners that share it (one on
+// systems where this package has no event loops). It replaces a socket left behind by a killed
+// daemon. It does not replace a socket that a process listens on, nor a file of any other kind.
 func ListenUnix(path string, mode fs.FileMode, n int) ([]net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -85,7 +89,8 @@ func duplicate(ln *net.UnixListener) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// removeStale removes the socket at path if connecting to it is refused, which is how one looks that no process listens on.
+// removeStale removes the socket at path if connecting to it is refused, which shows that no
+// process listens on it.
 func removeStale(path string) error {
 	before, err := os.Lstat(path)
 	switch {
@@ -105,7 +110,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("socket %s exists, and it is unclear whether it is in use: %w", path, err)
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(before, now) {
-		return err // another daemon was faster; binding will tell
+		return err // another daemon was faster; binding will report it
 	}
 	return os.Remove(path)
 }
@@ -116,9 +121,10 @@ func closeAll(lns []net.Listener) {
 	}
 }
 
-// TakeSocketFiles takes over from the listeners of ports the duty to remove the files of their sockets. remove is to be called before
-// the listeners are closed: then everybody who found a file is in the backlog, and is answered. If a successor already listens, it is
-// no longer the same file, and stays. (While a socket is open its inode number is not used again.)
+// TakeSocketFiles takes over from the listeners the duty to remove their socket files. Call remove
+// before closing the listeners: then every client that found a file is in the backlog and gets an
+// answer. If a successor already listens on the path, the file is a different one and stays. (While
+// a socket is open, the system does not reuse its inode number.)
 func TakeSocketFiles(ports []Port) (remove func()) {
 	files := make(map[string]fs.FileInfo)
 	for _, ln := range Listeners(ports) {

@@ -13,8 +13,8 @@ import (
 
 const maxListeners = math.MaxInt
 
-// listenReuseport opens one of several listeners on addr. The family is spelled out, because for "tcp" without a host the library
-// listens on IPv4 alone.
+// listenReuseport opens one of several listeners on addr. It names the address family, because for
+// "tcp" without a host the library listens on IPv4 only.
 func listenReuseport(addr *net.TCPAddr) (net.Listener, error) {
 	network := "tcp6"
 	if addr.IP.To4() != nil {
@@ -32,8 +32,8 @@ func listenReuseport(addr *net.TCPAddr) (net.Listener, error) {
 	if !only {
 		return ln, nil
 	}
-	// This host's default (net.ipv6.bindv6only) would leave IPv4 out. Package net overrides it, but the option must be set
-	// before the address is bound.
+	// This host's default (net.ipv6.bindv6only) would exclude IPv4. Package net overrides that
+	// default, but the option must be set before the address is bound.
 	ln.Close()
 	lc := net.ListenConfig{Control: control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
@@ -54,7 +54,8 @@ func v6only(ln *net.TCPListener) (only bool, err error) {
 	return only, err
 }
 
-// beforeBind gives a unix socket its permissions before it has a name, so that there is no moment at which others may connect.
+// beforeBind sets a unix socket's permissions before the socket has a name, so that other users
+// cannot connect at any moment.
 func beforeBind(mode fs.FileMode) func(network, address string, c syscall.RawConn) error {
 	return control(func(fd int) error { return unix.Fchmod(fd, uint32(mode.Perm())) })
 }

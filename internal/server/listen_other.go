@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// Elsewhere listeners cannot share an address in a way that spreads connections, and one is enough for the portable engine.
+// Other systems cannot spread connections over listeners that share an address. The portable engine
+// needs only one.
 const maxListeners = 1
 
 func listenReuseport(addr *net.TCPAddr) (net.Listener, error) { return net.ListenTCP("tcp", addr) }

@@ -1,5 +1,5 @@
-// Package server moves bytes between sockets and sessions: listeners, engines, limits, idle time-outs, draining. It knows no grammar
-// and no ids.
+// Package server moves bytes between sockets and sessions: listeners, engines, limits, idle
+// time-outs, draining. It knows nothing about grammars or ids.
 package server
 
 import (
@@ -10,35 +10,38 @@ import (
 	"time"
 )
 
-// A Session answers the bytes of one connection. Feed consumes the first n bytes of in, appends its reply to out and returns the result.
-// n = 0 with an empty reply means that more input is needed; any other result means that Feed may be called again with the rest.
-// An error means: send the reply, then close. Feed keeps neither slice. A Session bounds what it leaves unconsumed and what it appends.
+// A Session answers the bytes of one connection. Feed consumes the first n bytes of in, appends its
+// reply to out and returns the result. n = 0 with an empty reply means that Feed needs more input;
+// after any other result the caller may call Feed again with the rest. An error means: send the
+// reply, then close. Feed keeps neither slice. A Session limits how much input it leaves unconsumed
+// and how much it appends.
 type Session interface {
 	Feed(now int64, in, out []byte) (n int, reply []byte, err error)
 }
 
-// A Port is listeners whose connections are served alike. All fields are read only.
+// A Port is a set of listeners whose connections are served the same way. All fields are read only.
 type Port struct {
 	Listeners   []net.Listener         // event loop i accepts from listener i
-	Open        func(loop int) Session // makes the session of a new connection, which lives on that loop
-	Refusal     []byte                 // what a connection over Config.MaxConnections is sent
-	OutOfMemory []byte                 // what one that is closed for holding most of Config.Budget is sent, unless it does not read
-	TLS         *TLS                   // connections are encrypted; nil = they are not. Only the portable engine can
-	Peers       bool                   // the sessions are PeerSessions; connections are then accepted a little slower
+	Open        func(loop int) Session // makes the session for a new connection, which stays on that loop
+	Refusal     []byte                 // sent to a connection over Config.MaxConnections
+	OutOfMemory []byte                 // sent when Config.Budget closes a connection, if the client is still reading
+	TLS         *TLS                   // encrypts the connections; nil = plain. Only the portable engine supports it
+	Peers       bool                   // the sessions are PeerSessions; this makes accepting a little slower
 }
 
-// An Engine serves the connections of one or more ports, all on the same event loops: as many as the port with most listeners has.
-// Serve owns the listeners from the call on and returns when ctx has ended and every connection is answered and closed, or forcibly
-// closed after Config.DrainTimeout. The file of a unix socket is removed just before its listener closes.
+// An Engine serves the connections of one or more ports, all on the same event loops: one loop per
+// listener of the port with the most listeners. Serve takes ownership of the listeners. It returns
+// once ctx has ended and every connection is answered and closed; after Config.DrainTimeout it
+// closes the rest by force. It removes the file of a unix socket just before it closes the listener.
 type Engine interface {
 	Name() string
 	Serve(ctx context.Context, ports []Port) error
 }
 
-// Close closes the listeners of ports that are not served.
+// Close closes the listeners of ports that will not be served.
 func Close(ports []Port) { closeAll(Listeners(ports)) }
 
-// Listeners is the listeners of all ports.
+// Listeners returns the listeners of all ports.
 func Listeners(ports []Port) (lns []net.Listener) {
 	for _, p := range ports {
 		lns = append(lns, p.Listeners...)
@@ -46,31 +49,31 @@ func Listeners(ports []Port) (lns []net.Listener) {
 	return lns
 }
 
-// Config is what every engine needs. All fields are read only.
+// Config holds what every engine needs. All fields are read only.
 type Config struct {
-	Now            func() int64  // the id clock, Unix ms; called once per turn of a loop
-	MaxConnections int64         // of all engines that share Counters; above it a connection gets Port.Refusal and is closed. 0 = no limit
-	Budget         *Budget       // of waiting input and output, shared by all engines of the daemon; nil = no limit
-	IdleTimeout    time.Duration // a connection that neither sends nor takes a byte for this long is closed; 0 = never
-	DrainTimeout   time.Duration // how long answered connections may take to accept their replies after ctx has ended
+	Now            func() int64  // the id clock, Unix ms; called once per turn of an event loop
+	MaxConnections int64         // over all engines that share Counters; a connection above it gets Port.Refusal and is closed. 0 = no limit
+	Budget         *Budget       // limits waiting input and output over all engines of the daemon; nil = no limit
+	IdleTimeout    time.Duration // close a connection that neither sends nor takes a byte for this long; 0 = never
+	DrainTimeout   time.Duration // after ctx has ended, how long clients may take to read their replies
 	Counters       *Counters     // shared by all engines of the daemon
 	Log            *slog.Logger
 
-	Linger time.Duration // how long a connection that was answered for the last time may go on sending, at least; 0 = a second
+	Linger time.Duration // how long a connection may at least go on sending after its last reply; 0 = 1 s
 }
 
-// Counters is what the engines count. Read it at any time.
+// Counters holds what the engines count. It may be read at any time.
 type Counters struct {
 	Current      atomic.Int64  // open connections
-	Total        atomic.Uint64 // accepted since start, refused ones included
-	Refused      atomic.Uint64 // closed at once for being over MaxConnections
+	Total        atomic.Uint64 // accepted since start, including refused ones
+	Refused      atomic.Uint64 // closed at once because of MaxConnections
 	IdleClosed   atomic.Uint64 // closed by the idle time-out
 	AcceptErrors atomic.Uint64
 	BytesRead    atomic.Uint64
 	BytesWritten atomic.Uint64
 
 	Datagrams        atomic.Uint64 // requests over UDP
-	DatagramsDropped atomic.Uint64 // those of them that got no reply
+	DatagramsDropped atomic.Uint64 // requests over UDP that got no reply
 
-	told atomic.Pointer[told] // the last line about refused connections; nil before the first
+	told atomic.Pointer[told] // last log line about refused connections; nil before the first
 }

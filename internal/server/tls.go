@@ -12,20 +12,22 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
-// TLS encrypts the connections of ports. What it was loaded from may be replaced while they serve: new connections get the new
-// certificate, and open ones keep theirs. The portable engine does the handshakes, so that a slow one delays nobody.
+// TLS encrypts the connections of ports. Its files may be replaced while it serves: new connections
+// get the new certificate, open ones keep the old one. Only the portable engine does handshakes, so
+// a slow one delays nobody else.
 type TLS struct {
 	cert, key, clientCA string
 	current             atomic.Pointer[tls.Config]
-	base                *tls.Config // has new connections ask current
+	base                *tls.Config // makes new connections use current
 }
 
-// maxKey bounds the file of the key, in bytes: one of 16,384 bits takes 13 KB.
+// maxKey limits the size of the key file, in bytes: a key of 16,384 bits takes 13 KB.
 const maxKey = 1 << 20
 
-// NewTLS loads a certificate chain and its key from PEM files. With clientCA, a PEM file of certificate authorities, clients must
-// present a certificate that one of them has signed; "" lets in every client. The key is refused if others than its owner may read it,
-// see secretfile.Read. The error is of package problem, with the fields Cert, Key and ClientCA.
+// NewTLS loads a certificate chain and its key from PEM files. If clientCA names a PEM file of
+// certificate authorities, clients must present a certificate signed by one of them; "" accepts
+// every client. NewTLS refuses a key file that users other than its owner may read, see
+// secretfile.Read. The error is of package problem, with the fields Cert, Key and ClientCA.
 func NewTLS(cert, key, clientCA string) (*TLS, error) {
 	t := &TLS{cert: cert, key: key, clientCA: clientCA}
 	t.base = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil }}
@@ -35,7 +37,8 @@ func NewTLS(cert, key, clientCA string) (*TLS, error) {
 	return t, nil
 }
 
-// Reload reads the files again. If they are not right it returns an error and everything stays as it was. Any goroutine may call it.
+// Reload reads the files again. If anything is wrong with them, it returns an error and changes
+// nothing. Any goroutine may call it.
 func (t *TLS) Reload() error { return problem.Plain(t.load()) }
 
 func (t *TLS) load() error {
@@ -73,15 +76,16 @@ func (t *TLS) load() error {
 	return wrong.Err()
 }
 
-// Valid is from when until when the certificate in force is.
+// Valid returns the validity period of the current certificate.
 func (t *TLS) Valid() (from, until time.Time) {
 	leaf := t.current.Load().Certificates[0].Leaf
 	return leaf.NotBefore, leaf.NotAfter
 }
 
-// TLSAlert is what an encrypted connection over the limit is sent in place of Port.Refusal: the record of a fatal alert, internal_error.
-// Its client knows then that the server refuses, and did not just go away.
+// TLSAlert is sent to an encrypted connection over the limit instead of Port.Refusal: a fatal alert
+// record, internal_error. It shows the client that the server refused it and did not just
+// disappear.
 var TLSAlert = []byte{21, 3, 3, 0, 2, 2, 80}
 
-// Server encrypts a connection that was accepted. The handshake is done by the first use.
+// Server encrypts an accepted connection. The first read or write does the handshake.
 func (t *TLS) Server(c net.Conn) *tls.Conn { return tls.Server(c, t.base) }

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// udpBuffer is how much of a datagram is read, in bytes. What is longer is cut, and no grammar of ours takes as much.
+// udpBuffer is how many bytes of a datagram are read. Longer ones are cut, but no grammar here
+// accepts that many.
 const udpBuffer = 2048
 
-// ListenUDP opens a socket for datagrams. An empty host means every address, IPv6 and IPv4 alike. The error wraps syscall.EADDRINUSE when
-// another program has the address.
+// ListenUDP opens a UDP socket. An empty host means every address, IPv6 and IPv4 alike. The error
+// wraps syscall.EADDRINUSE when another program uses the address.
 func ListenUDP(addr string) (*net.UDPConn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -21,7 +22,7 @@ func ListenUDP(addr string) (*net.UDPConn, error) {
 	}
 	network := "udp"
 	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
-		network = "udp4" // as with ListenTCP
+		network = "udp4" // see ListenTCP
 	}
 	conn, err := net.ListenPacket(network, addr)
 	if err != nil {
@@ -30,10 +31,11 @@ func ListenUDP(addr string) (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
-// ServeUDP answers datagrams until ctx has ended, then those that have arrived by then, for DrainTimeout at most; at last it closes conn. answer
-// appends the reply to in to out and returns it; nothing appended means that there is none. It is called from one goroutine, and keeps neither
-// slice. One goroutine is the limit of the rate, too: what it does not get round to, the kernel drops. Of the Config it uses Now, DrainTimeout,
-// Counters and Log.
+// ServeUDP answers datagrams until ctx has ended. It then answers those that have already arrived,
+// for at most DrainTimeout, and closes conn. answer appends the reply to out and returns it; if it
+// appends nothing, there is no reply. One goroutine calls answer, which keeps neither slice. That
+// one goroutine also limits the rate: the kernel drops what it cannot keep up with. ServeUDP uses
+// Now, DrainTimeout, Counters and Log of the Config.
 func ServeUDP(ctx context.Context, c Config, conn *net.UDPConn, answer func(now int64, in, out []byte) []byte) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })() // wake it
@@ -51,7 +53,7 @@ func ServeUDP(ctx context.Context, c Config, conn *net.UDPConn, answer func(now 
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case !failing: // told once a series
+		case !failing: // log once per series
 			failing = true
 			c.Log.Warn("cannot read datagrams, trying again", "error", err)
 		}
@@ -63,16 +65,17 @@ func ServeUDP(ctx context.Context, c Config, conn *net.UDPConn, answer func(now 
 	return nil
 }
 
-// A udpDrain ends the reading of a socket.
+// A udpDrain decides when to stop reading from a socket.
 type udpDrain struct {
-	until time.Time // zero while ctx has not ended
-	quiet int       // reads in a row that found nothing
+	until time.Time // zero until ctx has ended
+	quiet int       // consecutive reads that found nothing
 }
 
-// quietReads is how many reads of DrainQuiet each must find nothing. On a busy machine one may be over before the socket is looked at.
+// quietReads is how many reads of DrainQuiet each must find nothing. On a busy machine a read may
+// time out before the socket is checked.
 const quietReads = 3
 
-// goesOn tells whether another datagram is to be read, and for how long.
+// goesOn reports whether to read another datagram, and sets the read deadline.
 func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) bool {
 	if ctx.Err() == nil {
 		return true
@@ -88,7 +91,7 @@ func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) boo
 	return conn.SetReadDeadline(now.Add(DrainQuiet)) == nil
 }
 
-// reply answers one datagram and counts it. A reply that cannot be sent is lost, as any datagram may be.
+// reply answers one datagram and counts it. A reply that cannot be sent is lost, like any datagram.
 func (c *Config) reply(conn *net.UDPConn, to netip.AddrPort, in, out []byte, answer func(now int64, in, out []byte) []byte) []byte {
 	c.Counters.Datagrams.Add(1)
 	c.Counters.BytesRead.Add(uint64(len(in)))

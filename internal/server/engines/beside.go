@@ -7,14 +7,15 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/std"
 )
 
-// A beside is an engine whose encrypted ports are served by the portable one, at the same time. The two share what is in their
-// Config, the limit of connections and the budget among it.
+// A beside serves encrypted ports with the portable engine and the others with another engine, at
+// the same time. The two share everything in their Config, including the connection limit and the
+// budget.
 type beside struct {
-	server.Engine // for the others
+	server.Engine // for the unencrypted ports
 	net           *std.Engine
 }
 
-// newBeside has the encrypted ports of e served by a portable engine of configuration c, which must be e's.
+// newBeside adds a portable engine to e that serves the encrypted ports. c must be e's Config.
 func newBeside(e server.Engine, c server.Config) server.Engine {
 	if n, ok := e.(*std.Engine); ok {
 		return n
@@ -22,7 +23,7 @@ func newBeside(e server.Engine, c server.Config) server.Engine {
 	return &beside{e, std.New(c)}
 }
 
-// Serve implements Engine. When one of the engines fails the other one is drained.
+// Serve implements Engine. When one of the two engines fails, the other is drained.
 func (b *beside) Serve(ctx context.Context, ports []server.Port) error {
 	var plain, encrypted []server.Port
 	for _, p := range ports {

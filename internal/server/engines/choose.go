@@ -1,4 +1,4 @@
-// Package engines has the table of engines, and the suite of tests that all of them pass.
+// Package engines holds the table of engines, and the test suite that all of them must pass.
 package engines
 
 import (
@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// A candidate is an engine that was compiled in.
+// A candidate is an engine compiled into this program.
 type candidate struct {
 	name  string
 	make  func(server.Config) server.Engine
-	probe func() error // why it cannot run here, or nil
+	probe func() error // returns why it cannot run here, or nil
 }
 
 func netCandidate() candidate {
 	return candidate{"net", func(c server.Config) server.Engine { return std.New(c) }, func() error { return nil }}
 }
 
-// Choose finds the engine to use: "uring", "epoll" and "net" are themselves, or an error that says why not; "auto" is the first of
-// them that runs here. reason is for the log. Encrypted ports are served by "net" whatever is chosen, beside the others.
+// Choose returns the engine to use. "uring", "epoll" and "net" select that engine, or return an
+// error with the reason why it cannot run; "auto" selects the first of them that runs here. reason
+// is for the log. "net" always serves the encrypted ports, beside the chosen engine.
 func Choose(name string) (make func(server.Config) server.Engine, reason string, err error) {
 	alone, reason, err := choose(name, candidates())
 	if err != nil {

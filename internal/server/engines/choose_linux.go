@@ -6,7 +6,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/uring"
 )
 
-// candidates are the engines for Linux, the fastest first.
+// candidates returns the engines for Linux, fastest first.
 func candidates() []candidate {
 	return []candidate{
 		{"uring", func(c server.Config) server.Engine { return uring.New(c) }, uring.Probe},
