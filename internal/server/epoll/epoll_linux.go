@@ -1,4 +1,4 @@
-// Package epoll is the engine of event loops that wait with epoll.
+// Package epoll is the engine whose event loops wait with epoll.
 package epoll
 
 import (
@@ -10,38 +10,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Engine is event loops, each on a thread of its own: epoll tells which sockets have input, edge-triggered, so that it
-// need not be told anything between a connection's first byte and its last. A request costs a read, a write and its share of a wait.
+// Engine runs event loops, each on its own thread. epoll reports which sockets have input,
+// edge-triggered, so between a connection's first and last byte the loop tells epoll nothing. A
+// request costs a read, a write and its share of a wait.
 type Engine struct{ server.Config }
 
 // New makes the engine.
 func New(c server.Config) *Engine { return &Engine{c} }
 
-// Name is "epoll".
+// Name returns "epoll".
 func (e *Engine) Name() string { return "epoll" }
 
-// Serve implements Engine. The listeners must be TCP's or unix's.
+// Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 	return loop.Serve(ctx, &e.Config, ports, newLoop)
 }
 
-// An epollLoop is a loop that waits with epoll.
+// An epollLoop is an event loop that waits with epoll.
 type epollLoop struct {
 	*loop.Loop
 	epoll     int
 	events    []unix.EpollEvent
-	input     []byte // all connections' reads go here
-	output    []byte // and all replies are made here
-	backlogs  []bool // of each acceptor: there may be more in its listener's backlog
-	accepting bool   // any of them
+	input     []byte // reads of all connections go here
+	output    []byte // replies to all connections are built here
+	backlogs  []bool // per acceptor: its listener's backlog may hold more
+	accepting bool   // true if any of backlogs is
 }
 
 const (
-	readSize    = 64 << 10 // bytes read from a connection in one turn, at most
+	readSize    = 64 << 10 // most bytes read from a connection in one turn
 	turnEvents  = 512
 	interest    = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
-	tagWake     = -1 // instead of a slot
-	tagListener = -2 // of acceptor 0; those of the others are below
+	tagWake     = -1 // used in place of a slot
+	tagListener = -2 // for acceptor 0; the other acceptors count down from here
 )
 
 func newLoop(l *loop.Loop) (loop.Runner, error) {
@@ -98,7 +99,8 @@ func (e *epollLoop) Run() error {
 			}
 		}
 		e.serveAgain(again)
-		// Only now may descriptors and slots that were given back in this turn be used again: no event of this turn is left.
+		// Descriptors and slots given back in this turn may be reused only now: no event of this
+		// turn is left.
 		if e.accepting {
 			e.accept()
 		}
@@ -111,7 +113,8 @@ func (e *epollLoop) Run() error {
 	return nil
 }
 
-// serveAgain gives the first n connections of the list, those that were in it when the turn began, another turn.
+// serveAgain gives another turn to the first n connections of the list: those that were in it when
+// the turn began.
 func (e *epollLoop) serveAgain(n int) {
 	for _, slot := range e.Again[:n] {
 		if c := e.Conns.At(slot); c.Queued {
@@ -158,7 +161,7 @@ func (e *epollLoop) obey(signals uint32) {
 	}
 }
 
-// accept takes connections out of the backlogs, a bounded number of each.
+// accept takes a limited number of connections out of each backlog.
 func (e *epollLoop) accept() {
 	e.accepting = false
 	for i := range e.backlogs {
@@ -169,7 +172,7 @@ func (e *epollLoop) accept() {
 	}
 }
 
-// acceptOne accepts a connection from listener i. False: not now.
+// acceptOne accepts a connection from listener i. It returns false when there is none for now.
 func (e *epollLoop) acceptOne(i int) bool {
 	a := &e.Acceptors[i]
 	if a.Listener < 0 || a.Resting {
@@ -214,7 +217,8 @@ func (e *epollLoop) welcome(new loop.Arrival) {
 	}
 }
 
-// drain stops accepting and gives each connection a last turn. Whoever has come so far is served.
+// drain stops accepting and gives each connection a last turn. Connections that have already
+// arrived are served.
 func (e *epollLoop) drain() {
 	e.Draining = true
 	for i := range e.Acceptors {
@@ -233,7 +237,7 @@ func (e *epollLoop) drain() {
 // serve is a connection's turn: at most one read, one round of the session, one write.
 func (e *epollLoop) serve(c *loop.Conn) {
 	if c.Session == nil || c.Unsent() && !e.flush(c) {
-		return // closed in this turn; or its client does not take what it has asked for: it may ask no more
+		return // closed in this turn, or its client must first take the replies it asked for
 	}
 	if c.Ending && !c.Lingering {
 		e.finish(c)
@@ -268,8 +272,9 @@ func (e *epollLoop) serve(c *loop.Conn) {
 	}
 }
 
-// receive reads what the socket holds. A read that does not fill the buffer has emptied it, and the next byte will be an event, unless
-// it is the end, which may have been part of the last one.
+// receive reads what the socket holds. A read that does not fill the buffer has emptied the socket,
+// and epoll reports the next byte. The end of input is an exception: its event may already have
+// come with the last bytes.
 func (e *epollLoop) receive(c *loop.Conn) (n int, ok bool) {
 	n, errno := loop.RawReceive(c.FD, e.input)
 	switch {
@@ -288,7 +293,8 @@ func (e *epollLoop) receive(c *loop.Conn) (n int, ok bool) {
 	return n, true
 }
 
-// send writes out, or as much as the socket takes, and keeps the rest. False: c has to wait, or is gone.
+// send writes out, or as much as the socket takes, and keeps the rest. It returns false if c has to
+// wait or is gone.
 func (e *epollLoop) send(c *loop.Conn, out []byte) bool {
 	n, errno := loop.RawSend(c.FD, out)
 	if errno != 0 {
@@ -303,14 +309,15 @@ func (e *epollLoop) send(c *loop.Conn, out []byte) bool {
 		return true
 	}
 	e.KeepOutput(c, out[n:])
-	// From now on the socket tells when it has room. Otherwise it would do so for every reply that a client of a unix socket takes.
+	// From now on epoll reports when the socket has room. If it always did, it would report every
+	// reply that a client of a unix socket takes.
 	if e.watch(unix.EPOLL_CTL_MOD, int(c.FD), c.Slot, interest|unix.EPOLLOUT) != nil {
 		e.drop(c)
 	}
 	return false
 }
 
-// flush sends what waits. False: there is still some, or c is gone.
+// flush sends waiting output. It returns false if some is left, or c is gone.
 func (e *epollLoop) flush(c *loop.Conn) bool {
 	out := &c.Waiting.Out
 	for out.Len() > 0 {
@@ -335,17 +342,17 @@ func (e *epollLoop) flush(c *loop.Conn) bool {
 	return true
 }
 
-// makeRoom sees to it that the budget is kept.
+// makeRoom closes connections while the budget is used up.
 func (e *epollLoop) makeRoom() {
 	if e.Strained {
 		e.Relieve(e.sacrifice)
 	}
 }
 
-// sacrifice ends the connection that holds most of a budget that is used up.
+// sacrifice ends a connection because it holds the most of a used-up budget.
 func (e *epollLoop) sacrifice(c *loop.Conn) bool {
 	if c.Unsent() {
-		e.drop(c) // there is no room to tell it
+		e.drop(c) // the socket has no room for the error message
 		return true
 	}
 	e.Disown(c)
@@ -357,7 +364,8 @@ func (e *epollLoop) sacrifice(c *loop.Conn) bool {
 	return true
 }
 
-// finish ends a connection that was answered for the last time, such that the client gets the answer even if it is still sending.
+// finish ends a connection after its last reply, so that the client gets the reply even if it is
+// still sending.
 func (e *epollLoop) finish(c *loop.Conn) {
 	if c.EOF || e.Draining || unix.Shutdown(int(c.FD), unix.SHUT_WR) != nil {
 		e.drop(c)
@@ -378,7 +386,7 @@ func (e *epollLoop) discard(c *loop.Conn, n int) {
 	}
 }
 
-// drop closes the connection. The descriptor leaves epoll by itself.
+// drop closes the connection. Closing the descriptor also removes it from epoll.
 func (e *epollLoop) drop(c *loop.Conn) {
 	unix.Close(int(c.FD))
 	slot := c.Slot

@@ -16,14 +16,14 @@ import (
 // An acceptor is a port as one event loop sees it.
 type acceptor struct {
 	*server.Port
-	loop     int  // its number
-	Listener int  // descriptor, -1 when there is none (any more): also where a dealer accepts
-	Unix     bool // the connections are a unix socket's
+	loop     int  // number of the loop
+	Listener int  // descriptor; -1 when there is none (any more), or when a dealer accepts
+	Unix     bool // it accepts connections of a unix socket
 	Failures server.Backoff
-	Resting  bool // accepting has failed, and SignalAccept will come
+	Resting  bool // accepting has failed, and SignalAccept will follow
 }
 
-// maxPorts is how many ports an engine can serve, for Conn.Port.
+// maxPorts is how many ports an engine can serve; it is limited by the type of Conn.Port.
 const maxPorts = math.MaxUint8 + 1
 
 // newAcceptor makes the acceptor of p in a loop, without a listener.
@@ -31,7 +31,8 @@ func newAcceptor(p *server.Port, loop int) acceptor {
 	return acceptor{Port: p, loop: loop, Listener: -1, Unix: len(p.Listeners) > 0 && p.Listeners[0].Addr().Network() == "unix"}
 }
 
-// takeOver takes the descriptor of ln over and closes ln: while that is open the runtime's poller watches the descriptor, too.
+// takeOver takes the descriptor over from ln and closes ln: otherwise the runtime's poller would
+// watch the descriptor too.
 func (a *acceptor) takeOver(ln net.Listener) error {
 	s, ok := ln.(syscall.Conn)
 	if !ok {
@@ -48,7 +49,7 @@ func (a *acceptor) takeOver(ln net.Listener) error {
 	}
 	a.Listener = dup
 	if _, tcp := ln.(*net.TCPListener); tcp {
-		// Accepted sockets inherit both, which saves two calls for each.
+		// Accepted sockets inherit both options, which saves two calls per connection.
 		unix.SetsockoptInt(a.Listener, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		unix.SetsockoptInt(a.Listener, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	}
@@ -64,13 +65,13 @@ func (a *acceptor) Close() {
 	}
 }
 
-// Rest leaves the listener of a alone for a while, since accepting has failed.
+// Rest stops accepting on a for a while after a failure.
 func (l *Loop) Rest(a *acceptor, err error) {
 	a.Resting = true
 	time.AfterFunc(a.Failures.Failed(l.Config, err), func() { l.Signal(SignalAccept) })
 }
 
-// Listening tells whether any listener is still open.
+// Listening reports whether any listener is still open.
 func (l *Loop) Listening() bool {
 	for i := range l.Acceptors {
 		if l.Acceptors[i].Listener >= 0 {

@@ -4,46 +4,47 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
-// A Conn is one connection of an event loop. There may be very many, mostly idle, so it is small, and bytes that wait are kept apart.
+// A Conn is one connection of an event loop. There may be very many, mostly idle, so it is small;
+// waiting bytes are kept elsewhere.
 type Conn struct {
 	Session server.Session
 	Waiting *Waiting // nil: no bytes wait
 	FD      int32    // epoll: the descriptor
-	Slot    int32    // place in the loop's table
-	Last    uint32   // sweep at which the client was last heard of
-	Life    uint32   // counts the connections that this place of the table has held
+	Slot    int32    // index in the loop's table
+	Last    uint32   // sweep at which the client was last active
+	Life    uint32   // how many connections this slot has held before
 
 	More      bool // the session has more to say, or to look at, without further input
 	Readable  bool // there may be input in the socket
-	HungUp    bool // ... and after it, its end
+	HungUp    bool // ... and after it, the end of input
 	EOF       bool // the client will send no more
 	Ending    bool // the session wants the connection closed
-	Lingering bool // answered for the last time; what still comes is thrown away
+	Lingering bool // the last reply is sent; further input is discarded
 	Queued    bool // in the loop's list of connections that get another turn
 
-	Port uint8 // which of the loop's acceptors it came through
+	Port uint8 // index of the loop's acceptor that it came through
 
 	// io_uring only: what the kernel is doing with the connection.
 	Receiving bool   // a receive is under way
 	Stopping  bool   // ... and is being cancelled
 	Sending   bool   // a send of waiting.out is under way
 	Shutting  bool   // a SHUT_WR is under way
-	Watching  bool   // its end of input is waited for
+	Watching  bool   // a poll for the end of input is under way
 	Closing   bool   // to be closed when nothing is under way
-	Spoke     uint16 // round of sends that the last one belongs to
+	Spoke     uint16 // round of sends that its last one belongs to
 }
 
-// Waiting is the bytes of a connection that could not be dealt with at once.
+// Waiting holds the bytes of a connection that could not be handled at once.
 type Waiting struct {
 	server.Holding
 	In   queue // input that the session has left
 	Out  queue // output that the socket has not taken; while there is any, nothing is read
-	Left int   // of server.LingerBytes
+	Left int   // how much of server.LingerBytes is left
 }
 
 func (c *Conn) Unsent() bool { return c.Waiting != nil && c.Waiting.Out.Len() > 0 }
 
-// A queue is bytes that are added at the end and used up from the front.
+// A queue holds bytes that are appended at the end and removed from the front.
 type queue struct {
 	buf []byte
 	at  int
@@ -66,7 +67,7 @@ func (q *queue) Drop(n int) {
 	}
 }
 
-// A table holds the connections of a loop by number. They never move, and a place that was used once is used again.
+// A table holds the connections of a loop by slot number. They never move, and slots are reused.
 type table struct {
 	chunks []*[tableChunk]Conn
 	Free   []int32
@@ -77,7 +78,7 @@ const tableChunk = 128
 
 func (t *table) At(slot int32) *Conn { return &t.chunks[slot/tableChunk][slot%tableChunk] }
 
-// Take returns the lowest place that was given back last, or a new one.
+// Take returns the slot that was given back last, or a new one.
 func (t *table) Take() *Conn {
 	if len(t.Free) == 0 {
 		t.grow()
@@ -87,7 +88,7 @@ func (t *table) Take() *Conn {
 	return t.Occupy(slot)
 }
 
-// Occupy returns place slot, which somebody else keeps account of.
+// Occupy returns the given slot. The caller keeps track of which slots are in use.
 func (t *table) Occupy(slot int32) *Conn {
 	for int(slot) >= len(t.chunks)*tableChunk {
 		t.chunks = append(t.chunks, new([tableChunk]Conn))
@@ -106,13 +107,13 @@ func (t *table) grow() {
 	}
 }
 
-// vacate empties a place, for the next connection.
+// vacate resets a slot for its next connection.
 func (t *table) vacate(c *Conn) {
 	*c = Conn{Slot: c.Slot, Life: c.Life + 1}
 	t.Used--
 }
 
-// All calls f for every connection. f may vacate the one it is called for.
+// All calls f for every connection. f may vacate the connection it is called for.
 func (t *table) All(f func(*Conn)) {
 	for _, chunk := range t.chunks {
 		for i := range chunk {

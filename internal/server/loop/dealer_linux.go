@@ -14,23 +14,24 @@ import (
 // LongestBacklog is the kernel's limit.
 const LongestBacklog = 1 << 16
 
-// A dealer accepts from the listener of a unix socket, of which there can be only one, and deals the connections out to the loops in turn.
-// Left to themselves, the loop that happens to wait longest would get nearly all of them.
+// A dealer accepts from the listener of a unix socket, of which there can be only one, and deals
+// the connections out to the loops in turn. If the loops accepted themselves, the one that happens
+// to wait longest would get nearly all of them.
 type dealer struct {
 	*server.Config
 	port     uint8    // number of its port
-	file     *os.File // the listener's; package net itself has no means to wait for a connection without accepting it
+	file     *os.File // the listener's; package net cannot wait for a connection without accepting it
 	loops    []*Loop
 	next     int
 	failures server.Backoff
 }
 
-// needsDealer tells whether the listeners of p share a unix socket.
+// needsDealer reports whether the listeners of p share a unix socket.
 func needsDealer(p *server.Port) bool {
 	return len(p.Listeners) > 1 && p.Listeners[0].Addr().Network() == "unix"
 }
 
-// newDealer takes over the listeners of a port, and accepts for loops.
+// newDealer takes over the listeners of a port and makes the dealer that accepts for loops.
 func newDealer(c *server.Config, number int, p *server.Port, loops []*Loop) (*dealer, error) {
 	defer server.Close([]server.Port{*p})
 	file, err := p.Listeners[0].(*net.UnixListener).File()
@@ -40,7 +41,7 @@ func newDealer(c *server.Config, number int, p *server.Port, loops []*Loop) (*de
 	return &dealer{Config: c, port: uint8(number), file: file, loops: loops}, nil
 }
 
-// run accepts until ctx ends, and then what is in the backlog.
+// run accepts until ctx ends, then accepts what is left in the backlog.
 func (d *dealer) run(ctx context.Context) error {
 	defer d.file.Close()
 	raw, err := d.file.SyscallConn()
@@ -91,7 +92,7 @@ type Arrival struct {
 	Port uint8
 }
 
-// give gives the loop a connection.
+// give hands a connection to the loop.
 func (l *Loop) give(a Arrival) {
 	l.mu.Lock()
 	l.given = append(l.given, a)
@@ -99,7 +100,7 @@ func (l *Loop) give(a Arrival) {
 	l.Signal(SignalGiven)
 }
 
-// Taken takes what was given.
+// Taken returns the connections handed to the loop.
 func (l *Loop) Taken() []Arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +109,7 @@ func (l *Loop) Taken() []Arrival {
 	return given
 }
 
-// Gone tells an error of accept that concerns one connection only, which is no more.
+// Gone reports whether an error of accept concerns only one connection, which no longer exists.
 func Gone(e syscall.Errno) bool {
 	return e == unix.ECONNABORTED || e == unix.EINTR || e == unix.EPERM || e == unix.EPROTO
 }

@@ -1,5 +1,5 @@
-// Package loop is what event loops share, however they wait: ports and connections as a loop sees them, what waits to be read or
-// sent, signals from other goroutines, the start and the drain.
+// Package loop holds what event loops share, whichever way they wait: a loop's ports and
+// connections, bytes that wait to be read or sent, signals from other goroutines, start and drain.
 package loop
 
 import (
@@ -17,28 +17,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Loop is what the event loops of both engines for Linux have in common. Its fields belong to the goroutine that runs it, which is
-// locked to a thread; others reach it through signal.
+// A Loop is the common part of the event loops of both Linux engines. Its fields belong to the
+// goroutine that runs it, which is locked to a thread. Other goroutines reach it through Signal.
 type Loop struct {
 	*server.Config
-	Acceptors []acceptor // one for each port
+	Acceptors []acceptor // one per port
 	Raw       bool       // wait without telling the runtime; see raw_linux.go
-	Loops     int        // of this engine
+	Loops     int        // number of event loops of this engine
 	Conns     table
-	Share     *server.Share // of the daemon's budget
+	Share     *server.Share // share of the daemon's budget
 	Strained  bool          // the budget may be used up
-	spare     []*Waiting    // to be used again
-	Again     []int32       // connections that get another turn without waiting for an event
-	now       int64         // of this turn
+	spare     []*Waiting    // kept for reuse
+	Again     []int32       // slots of connections that get another turn without waiting for an event
+	now       int64         // time of this turn
 	Sweep     uint32        // number of the last sweep for idle connections
 	Draining  bool
 
-	lingering, lingeringLong []lingerer // since less, and since more, than the last signal of that kind
-	Read, Written            uint64     // in this turn; Counters are shared with other loops, so they are added to once a turn
+	lingering, lingeringLong []lingerer // since less, and since more, than the last SignalLinger
+	Read, Written            uint64     // bytes in this turn; added to the shared Counters once per turn
 
 	mu      sync.Mutex
-	Wake    int       // an eventfd, -1 when closed; guarded by mu against being closed
-	given   []Arrival // connections that a dealer has accepted; guarded by mu
+	Wake    int       // an eventfd, -1 when closed; guarded by mu, so that it is not closed while in use
+	given   []Arrival // connections accepted by a dealer; guarded by mu
 	Signals atomic.Uint32
 }
 
@@ -47,30 +47,31 @@ type lingerer struct {
 	life uint32
 }
 
-// Signals to a loop.
+// Signals to an event loop.
 const (
 	SignalDrain   = 1 << iota // stop accepting, answer what has arrived, close
 	SignalForce               // close everything
 	SignalSweep               // look for idle connections
-	SignalLinger              // give up connections that linger
-	SignalAccept              // try again to accept
+	SignalLinger              // close connections that have lingered long enough
+	SignalAccept              // try to accept again
 	SignalGiven               // a dealer has accepted a connection
-	SignalRelieve             // close who holds most, while the budget is used up
-	SignalTrim                // give up what is kept for later
+	SignalRelieve             // close the biggest holders while the budget is used up
+	SignalTrim                // free spare buffers
 )
 
-// A Runner is an engine's way to run a loop.
+// A Runner runs an event loop for an engine.
 type Runner interface {
-	Run() error // until the loop is drained, or cannot go on
-	Close()     // frees what the runner has
+	Run() error // returns when the loop is drained or cannot go on
+	Close()     // frees the runner's resources
 }
 
 const (
-	spareBuffers = 16  // buffers that a loop keeps for later
-	TurnAccepts  = 128 // connections accepted in one turn
+	spareBuffers = 16  // buffers that a loop keeps for reuse
+	TurnAccepts  = 128 // most connections accepted in one turn
 )
 
-// Serve runs as many loops as the port with most listeners has, until all are drained.
+// Serve runs one loop per listener of the port with the most listeners, until all loops are
+// drained.
 func Serve(ctx context.Context, c *server.Config, ports []server.Port, start func(*Loop) (Runner, error)) error {
 	removeFiles := server.TakeSocketFiles(ports)
 	loops, dealers, err := makeLoops(c, ports)
@@ -113,8 +114,8 @@ func Serve(ctx context.Context, c *server.Config, ports []server.Port, start fun
 	return <-failures
 }
 
-// makeLoops makes the loops for ports, and the dealers of those that need one. It takes over the listeners. After an error, what it
-// returns is to be closed, and the listeners too.
+// makeLoops makes the loops for ports, and dealers for the ports that need one. It takes over the
+// listeners. After an error, the caller must close what makeLoops returned, and the listeners.
 func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []*dealer, err error) {
 	if len(ports) > maxPorts {
 		return nil, nil, fmt.Errorf("%d ports; at most %d can be served together", len(ports), maxPorts)
@@ -156,7 +157,7 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 	return loops, dealers, nil
 }
 
-// sweepUntil has the loops look for idle connections until ctx ends.
+// sweepUntil makes the loops look for idle connections until ctx ends.
 func sweepUntil(ctx context.Context, c *server.Config, loops []*Loop) {
 	var tick <-chan time.Time // never
 	if c.IdleTimeout > 0 {
@@ -174,9 +175,10 @@ func sweepUntil(ctx context.Context, c *server.Config, loops []*Loop) {
 	}
 }
 
-// MayBlockRaw tells whether loops may block in the kernel without handing their processor (the runtime's P) to other goroutines first.
-// They need one each then, there must be another for everything else, and the runtime must be able to interrupt them. The answer may
-// change while the program runs: the runtime follows the limits of its control group.
+// MayBlockRaw reports whether loops may block in the kernel without first handing their processor
+// (the runtime's P) to other goroutines. Three conditions: each loop has a P, there is at least one
+// more P for everything else, and the runtime can interrupt the loops. The answer may change while
+// the program runs, because the runtime follows the limits of its control group.
 func MayBlockRaw(loops int) bool {
 	return runtime.GOMAXPROCS(0) > loops && !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
 }
@@ -210,10 +212,10 @@ func (l *Loop) close() {
 	}
 }
 
-// Signal asks something of the loop. It may be called from any goroutine, at any time.
+// Signal asks the loop to do something. Any goroutine may call it at any time.
 func (l *Loop) Signal(s uint32) {
 	if l.Signals.Or(s)&s != 0 {
-		return // it has not got round to the last one
+		return // the loop has not handled the previous signal yet
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,13 +230,13 @@ func signalAll(loops []*Loop, s uint32) {
 	}
 }
 
-// Silence takes notice of the wake-up call. The signals are looked at after it, so none is lost.
+// Silence resets the wake-up call. The loop looks at the signals afterwards, so it loses none.
 func (l *Loop) Silence() {
 	var count [8]byte
 	unix.Read(l.Wake, count[:])
 }
 
-// TurnBegins reads the clock, once for everything that this turn does.
+// TurnBegins reads the clock once for the whole turn.
 func (l *Loop) TurnBegins() { l.now = l.Now() }
 
 func (l *Loop) TurnEnds() {
@@ -248,7 +250,8 @@ func (l *Loop) TurnEnds() {
 	l.Share.Flush()
 }
 
-// Digest has the session answer input, behind what it has left before, and appends the answer to out. What it leaves now is kept.
+// Digest feeds input to the session, behind what the session left before, and appends the answer to
+// out. It keeps what the session leaves now.
 func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 	w := c.Waiting
 	if w != nil && w.In.Len() > 0 {
@@ -273,7 +276,7 @@ func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 	return out
 }
 
-// room gives c room for bytes that wait.
+// room returns the buffers for c's waiting bytes, and gives c a pair if it has none.
 func (l *Loop) room(c *Conn) *Waiting {
 	if c.Waiting == nil {
 		if n := len(l.spare); n > 0 {
@@ -286,13 +289,13 @@ func (l *Loop) room(c *Conn) *Waiting {
 	return c.Waiting
 }
 
-// KeepInput keeps input that the session has not got round to.
+// KeepInput stores input that the session has not been given yet.
 func (l *Loop) KeepInput(c *Conn, input []byte) {
 	l.room(c).In.add(input)
 	l.account(c)
 }
 
-// KeepOutput keeps output that the socket has not taken.
+// KeepOutput stores output that the socket has not taken.
 func (l *Loop) KeepOutput(c *Conn, out []byte) {
 	l.room(c).Out.add(out)
 	l.account(c)
@@ -308,7 +311,8 @@ func (l *Loop) account(c *Conn) {
 	}
 }
 
-// Disown takes c, which is to be closed, out of the budget. What still waits is given up when c is forgotten, a turn later at most.
+// Disown removes c, which is about to be closed, from the budget. Its waiting output is freed when
+// c is forgotten, at most one turn later.
 func (l *Loop) Disown(c *Conn) {
 	if w := c.Waiting; w != nil {
 		w.In = queue{}
@@ -316,8 +320,8 @@ func (l *Loop) Disown(c *Conn) {
 	}
 }
 
-// Relieve closes connections, those that hold most first, until the budget has room again. sacrifice takes from c what it holds and returns
-// true, or false if that cannot be done in this turn.
+// Relieve closes connections, the biggest holders first, until the budget has room again. sacrifice
+// frees what c holds and returns true, or returns false if it cannot do so in this turn.
 func (l *Loop) Relieve(sacrifice func(c *Conn) bool) {
 	for l.Strained {
 		switch h := l.Share.Biggest(); {
@@ -332,7 +336,8 @@ func (l *Loop) Relieve(sacrifice func(c *Conn) bool) {
 	}
 }
 
-// shrink gives up what of c's buffers is not in use, if that is most of them: room may have lent it larger ones than it needed.
+// shrink frees the unused part of c's buffers if that is most of them: room may have given c larger
+// buffers than it needed.
 func (l *Loop) shrink(c *Conn) bool {
 	w := c.Waiting
 	if used := w.In.Len() + w.Out.Len(); int64(2*used) >= w.Size || c.Sending {
@@ -345,10 +350,10 @@ func (l *Loop) shrink(c *Conn) bool {
 	return true
 }
 
-// Trim gives up what is kept for later.
+// Trim frees what is kept for reuse.
 func (l *Loop) Trim() { l.spare = nil }
 
-// Settle takes back the room if nothing waits any more.
+// Settle takes the buffers back from c once no bytes wait in them.
 func (l *Loop) Settle(c *Conn) {
 	if w := c.Waiting; w != nil && w.In.Len() == 0 && w.Out.Len() == 0 && !c.Lingering {
 		l.Share.Set(&w.Holding, 0)
@@ -367,7 +372,8 @@ func (l *Loop) Queue(c *Conn) {
 	}
 }
 
-// Linger notes that c was answered for the last time. It is closed when the client closes it, or has sent or taken too much.
+// Linger records that c has sent its last reply. c is closed when the client closes it, takes too
+// long, or sends too much.
 func (l *Loop) Linger(c *Conn) {
 	c.Lingering, c.More = true, false
 	l.Disown(c)
@@ -378,7 +384,7 @@ func (l *Loop) Linger(c *Conn) {
 	l.lingering = append(l.lingering, lingerer{c.Slot, c.Life})
 }
 
-// LingeredLong calls drop for the connections that were lingering at the last call already.
+// LingeredLong calls drop for the connections that were already lingering at the previous call.
 func (l *Loop) LingeredLong(drop func(*Conn)) {
 	for _, e := range l.lingeringLong {
 		if c := l.Conns.At(e.slot); c.Life == e.life {
@@ -402,7 +408,7 @@ func (l *Loop) SweepIdle(drop func(*Conn)) {
 	})
 }
 
-// Forget gives back what a closed connection held.
+// Forget frees what a closed connection held.
 func (l *Loop) Forget(c *Conn) {
 	if c.Waiting != nil {
 		c.Waiting.In.Drop(c.Waiting.In.Len())

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerOf asks the kernel for a socket's peer, see PeerSession.
+// PeerOf asks the kernel for the address of a socket's peer, see PeerSession.
 func PeerOf(fd int32) netip.Addr {
 	var a unix.RawSockaddrAny
 	n := uint32(unix.SizeofSockaddrAny)
 	unix.RawSyscall(unix.SYS_GETPEERNAME, uintptr(fd), uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&n)))
-	return AddressIn(&a) // of no family after an error
+	return AddressIn(&a) // after an error it has no address family
 }
 
-// AddressIn is the IP address in a socket address, the zero Addr if it has none.
+// AddressIn returns the IP address in a socket address, or the zero Addr if it has none.
 func AddressIn(a *unix.RawSockaddrAny) netip.Addr {
 	switch a.Addr.Family {
 	case unix.AF_INET:

@@ -6,20 +6,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System calls of the event loops, made without telling the Go runtime (RawSyscall): telling it costs some 50 ns a call, and a call that
-// blocks gives the loop's P away, to be fought for afterwards with futexes.
+// The event loops make these system calls without telling the Go runtime (RawSyscall). Telling it
+// costs some 50 ns a call, and a call that blocks gives the loop's P away, which the loop must then
+// win back with futexes.
 //
-// The price is that during the call the thread still holds its P and looks to the runtime as if it ran Go code. That is of no consequence
-// for calls that cannot block, which all of these are but two: waiting for events. There
+// The price: during the call the thread keeps its P, and to the runtime it seems to run Go code.
+// That does not matter for calls that cannot block. Only the two calls that wait for events can
+// block. For those:
 //
-//   - a collection that must stop the world sends the thread a signal (SIGURG, Go's asynchronous preemption), again and again until
-//     it stops; the wait ends with EINTR. So does any wait longer than 10 ms, by the same signal from the runtime's monitor;
-//   - after EINTR the loop waits again by the ordinary Syscall, which gives the P away. So an idle loop holds nothing, and nobody has
-//     to interrupt it; a busy one never gets there.
+//   - A garbage collection that must stop the world sends the thread a signal (SIGURG, Go's
+//     asynchronous preemption) again and again until it stops; the wait ends with EINTR. Any wait
+//     longer than 10 ms ends the same way, by a signal from the runtime's monitor.
+//   - After EINTR the loop waits again with the ordinary Syscall, which gives the P away. So an
+//     idle loop holds no P and nobody has to interrupt it; a busy loop never gets that far.
 //
-// The buffers are Go memory, which does not move, and are kept alive by the caller's slice during the call.
+// The buffers are Go memory, which does not move. The caller's slice keeps them alive during the
+// call.
 
-// RawReceive reads from a socket without the kernel's file layer between: 2 % less for a request.
+// RawReceive reads from a socket and bypasses the kernel's file layer, which makes a request 2 %
+// cheaper.
 func RawReceive(fd int32, b []byte) (int, unix.Errno) {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
 	return int(n), e
@@ -35,7 +40,7 @@ func RawAccept(fd int) (int32, unix.Errno) {
 	return int32(n), e
 }
 
-// EpollWait waits for events, for ever or (block = false) not at all.
+// EpollWait waits for events, without a time limit or (block = false) not at all.
 func (l *Loop) EpollWait(epoll int, events []unix.EpollEvent, block bool) (int, unix.Errno) {
 	to := uintptr(unsafe.Pointer(unsafe.SliceData(events)))
 	if !block || l.Raw {

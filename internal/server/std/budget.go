@@ -8,8 +8,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
-// relieve ends connections, those that hold most first, until the budget has room again. They give up what they hold by themselves, a
-// moment later.
+// relieve dooms connections, the biggest holders first, until the budget has room again. They free
+// what they hold themselves, a moment later.
 func (g *group) relieve() {
 	g.sharing.Lock()
 	defer g.sharing.Unlock()
@@ -17,7 +17,7 @@ func (g *group) relieve() {
 		c := h.Owner.(*conn)
 		g.share.Set(h, 0)
 		c.doomed.Store(true)
-		// Wake it; see send and spared. To close it would mean to wait until it lets go.
+		// Wake it; see send and spared. Closing it here would wait until its write returns.
 		if c.blocked {
 			c.SetDeadline(time.Unix(1, 0))
 		} else {
@@ -26,8 +26,9 @@ func (g *group) relieve() {
 	}
 }
 
-// account tells the budget what c holds beyond what every connection has: a larger input buffer, and a buffer of that many bytes with output
-// that the socket does not take. False: the connection is to be closed for that.
+// account tells the budget what c holds beyond what every connection has: a larger input buffer,
+// and an output buffer of that many bytes that the socket has not taken. It returns false if the
+// connection must be closed for it.
 func (c *conn) account(output int) bool {
 	size := output
 	if len(c.buf) > smallBuffer {
@@ -51,8 +52,8 @@ func (c *conn) account(output int) bool {
 	return !c.doomed.Load()
 }
 
-// spared is called when c was found to hold most. If all that it holds is a larger buffer than it needs now it gives that up, and goes on;
-// else it tells the client why it ends.
+// spared is called when c was found to hold the most. If c holds only a larger buffer than it needs
+// now, it frees that buffer and goes on. Otherwise it tells the client why the connection ends.
 func (c *conn) spared() bool {
 	c.release()
 	c.buf = c.small[:]
@@ -73,16 +74,18 @@ func (c *conn) spared() bool {
 	return false
 }
 
-// An output is a buffer for replies, with the means to learn that a write of it waits, which package net does not tell.
+// An output is a buffer for replies. It also detects that a write is blocked, which package net
+// does not report.
 type output struct {
 	buf     []byte
 	attempt func(socket uintptr) bool // try, for c.raw
-	c       *conn                     // whose write is under way
-	rest    []byte                    // what it has yet to write
+	c       *conn                     // the connection being written to
+	rest    []byte                    // what is still to be written
 	err     error
 }
 
-// freeOutput is the size of an output at first. One that has not grown is not counted where it is unclear whether a write of it waits.
+// freeOutput is the initial size of an output. One that has not grown is not counted where nobody
+// can tell whether its write is blocked.
 const freeOutput = 4 << 10
 
 func borrowOutput(pool *sync.Pool) *output {
@@ -94,7 +97,7 @@ func borrowOutput(pool *sync.Pool) *output {
 	return o
 }
 
-// write writes piece, which lies in o.buf, to c. While that waits, c holds all of o.buf.
+// write writes piece, which lies in o.buf, to c. While the write is blocked, c holds all of o.buf.
 func (o *output) write(c *conn, piece []byte) (n int, err error) {
 	switch {
 	case c.raw != nil:
@@ -103,7 +106,7 @@ func (o *output) write(c *conn, piece []byte) (n int, err error) {
 			err = o.err
 		}
 		n, o.c, o.rest = len(piece)-len(o.rest), nil, nil
-		if c.blocked { // which is set by this goroutine only
+		if c.blocked { // only this goroutine sets it
 			c.account(0)
 		}
 		return n, err

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	smallBuffer = 512      // input buffer of a connection that is idle or sends a command at a time
-	bigBuffer   = 16 << 10 // one that has more to send
-	recordSize  = 16 << 10 // TLS's largest
+	smallBuffer = 512      // input buffer of a connection that is idle or sends one command at a time
+	bigBuffer   = 16 << 10 // input buffer of a connection that sends more
+	recordSize  = 16 << 10 // largest TLS record
 )
 
 // A handshaker is an encrypted connection.
@@ -29,20 +29,20 @@ type conn struct {
 	port    *server.Port
 	session server.Session
 	last    atomic.Uint32 // sweep at which it was last active
-	doomed  atomic.Bool   // the budget is used up, and this holds most; set under group.sharing
-	final   bool          // draining: this is the last that is read
-	blocked bool          // there is output that the socket does not take; guarded by group.sharing
+	doomed  atomic.Bool   // the budget is used up and this connection holds the most; set under group.sharing
+	final   bool          // draining: the next read is the last
+	blocked bool          // output is waiting for the socket; guarded by group.sharing
 
-	holding *server.Holding // in the budget; what it points to is guarded by group.sharing; nil before the first
-	raw     syscall.RawConn // see output; nil: there is none
+	holding *server.Holding // its entry in the budget, nil before the first one; the content is guarded by group.sharing
+	raw     syscall.RawConn // see output; nil if not available
 
-	buf   []byte  // input
-	len   int     // of which buf[:len] is unconsumed
-	big   *[]byte // the borrowed buffer that buf is, or nil
+	buf   []byte  // input buffer
+	len   int     // buf[:len] is unconsumed
+	big   *[]byte // the borrowed buffer that buf uses, or nil
 	small [smallBuffer]byte
 }
 
-// serve is the life of a connection: read what is there, answer all of it, write once.
+// serve runs a connection: it reads what is there, answers all of it, and writes once.
 func (c *conn) serve() {
 	defer c.group.finished(c)
 	defer c.release()
@@ -66,7 +66,7 @@ func (c *conn) serve() {
 			return
 		}
 		if _, encrypted := c.Conn.(handshaker); c.final && n < room && !encrypted {
-			return // the socket was empty after the drain had begun
+			return // the socket was empty after the drain began
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (c *conn) handshake(h handshaker) bool {
 	return true
 }
 
-// receive waits for input and returns how many bytes came, 0 when the connection is to be closed.
+// receive waits for input and returns how many bytes came, or 0 when the connection must be closed.
 func (c *conn) receive() int {
 	for {
 		n, err := c.Read(c.buf[c.len:])
@@ -109,7 +109,8 @@ func (c *conn) receive() int {
 	}
 }
 
-// answer feeds what was read to the session and sends the replies. err is the session's; ok = false means that the client is gone.
+// answer feeds the input to the session and sends the replies. err is the session's; ok = false
+// means that the client is gone.
 func (c *conn) answer() (ok bool, err error) {
 	now := c.group.Now()
 	out := borrowOutput(&c.group.outputs)
@@ -131,8 +132,9 @@ func (c *conn) answer() (ok bool, err error) {
 	return true, err
 }
 
-// send writes all of out.buf. It ends early when the client is gone, or has not taken a byte for the idle time-out. An encrypted connection does
-// not survive a write that times out, so there it is a record that the client must have taken.
+// send writes all of out.buf. It stops early when the client is gone, or has not taken a byte for
+// the idle time-out. An encrypted connection does not survive a write that times out, so there the
+// client must take a whole record within that time.
 func (c *conn) send(out *output) bool {
 	_, encrypted := c.Conn.(handshaker)
 	for rest := out.buf; len(rest) > 0; {
@@ -163,8 +165,10 @@ func (c *conn) send(out *output) bool {
 	return true
 }
 
-// fit gives the connection an input buffer that suits what it does, n being the bytes that the last read brought: a larger one if that read,
-// or an unfinished command, filled the buffer, the small one if it would have done. False: the session leaves too much unconsumed.
+// fit gives the connection an input buffer of a suitable size; n is how many bytes the last read
+// brought. It switches to a larger buffer if that read, or an unfinished command, filled the
+// current one, and to the small buffer if that would have been enough. It returns false if the
+// session leaves too much unconsumed.
 func (c *conn) fit(n int) bool {
 	switch {
 	case c.len == len(c.buf) && len(c.buf) >= server.MaxInput:
@@ -190,7 +194,7 @@ func (c *conn) fit(n int) bool {
 	return true
 }
 
-// release gives a borrowed input buffer back.
+// release returns a borrowed input buffer.
 func (c *conn) release() {
 	if c.big != nil {
 		c.group.inputs.Put(c.big)
@@ -198,7 +202,7 @@ func (c *conn) release() {
 	}
 }
 
-// linger ends the connection such that the client gets its last reply even if it is still sending.
+// linger ends the connection so that the client gets its last reply even if it is still sending.
 func (c *conn) linger() {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); !ok || c.group.draining.Load() || w.CloseWrite() != nil {
 		return
@@ -213,7 +217,7 @@ func (c *conn) linger() {
 	}
 }
 
-// touch notes that the client is alive.
+// touch records that the client is active.
 func (c *conn) touch() {
 	if now := c.group.sweep.Load(); c.last.Load() != now {
 		c.last.Store(now)
@@ -222,7 +226,7 @@ func (c *conn) touch() {
 
 func (c *conn) idle() bool { return server.Idle(c.group.sweep.Load(), c.last.Load()) }
 
-// borrow takes a buffer out of a pool or makes one of size bytes.
+// borrow takes a buffer from a pool, or makes one of size bytes.
 func borrow(pool *sync.Pool, size int) *[]byte {
 	if b, ok := pool.Get().(*[]byte); ok {
 		return b

@@ -1,4 +1,4 @@
-// Package std is the portable engine: package net's goroutines.
+// Package std is the portable engine, built on package net and goroutines.
 package std
 
 import (
@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// handshakeTimeout is how long a client may take for TLS's.
+// handshakeTimeout is how long a client may take for the TLS handshake.
 const handshakeTimeout = 10 * time.Second
 
-// Engine is the portable engine: a goroutine for each connection, the Go runtime's poller underneath. It runs everywhere, takes any
-// net.Listener, and encrypts. Serve may be called several times at once.
+// Engine is the portable engine: one goroutine per connection, with the Go runtime's poller
+// underneath. It runs everywhere, takes any net.Listener, and supports TLS. Serve may be called
+// several times at once.
 //
-// Cost of an idle connection: its goroutine, the runtime's descriptor and smallBuffer bytes. Whatever is larger is
-// borrowed from pools while there is something to do.
+// An idle connection costs its goroutine, the runtime's descriptor and smallBuffer bytes. Larger
+// buffers are borrowed from pools while the connection is active.
 type Engine struct {
 	server.Config
 	Handshake       time.Duration
@@ -29,10 +30,11 @@ type Engine struct {
 // New makes the portable engine.
 func New(c server.Config) *Engine { return &Engine{Config: c, Handshake: handshakeTimeout} }
 
-// Name is "net".
+// Name returns "net".
 func (e *Engine) Name() string { return "net" }
 
-// Serve implements Engine. It returns an error if a listener fails for good; the connections are drained then too.
+// Serve implements Engine. If a listener fails for good, it drains the connections and returns an
+// error.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,14 +87,14 @@ type group struct {
 	conns map[*conn]struct{}
 
 	sharing sync.Mutex    // guards share
-	share   *server.Share // of the daemon's budget
+	share   *server.Share // share of the daemon's budget
 }
 
-// accept serves ln until the context ends, and then what is in its backlog. It closes ln.
+// accept serves ln until the context ends, then whatever is left in its backlog. It closes ln.
 func (g *group) accept(ln net.Listener, p *server.Port, loop int) error {
 	defer ln.Close()
 	var failures server.Backoff
-	var last time.Time // when even an unbroken stream of new connections is left waiting
+	var last time.Time // when to stop even if new connections keep coming
 	for {
 		c, err := ln.Accept()
 		if err == nil {
@@ -123,7 +125,7 @@ func (g *group) accept(ln net.Listener, p *server.Port, loop int) error {
 func setDeadline(ln net.Listener, t time.Time) bool {
 	d, ok := ln.(interface{ SetDeadline(time.Time) error })
 	if !ok || d.SetDeadline(t) != nil {
-		ln.Close() // all that can be done to wake Accept
+		ln.Close() // the only way to wake Accept
 		return false
 	}
 	return true
@@ -135,12 +137,12 @@ func (g *group) start(nc net.Conn, p *server.Port, loop int) {
 		if p.TLS != nil {
 			refusal = server.TLSAlert
 		}
-		nc.Write(refusal) // into an empty socket buffer: does not block
+		nc.Write(refusal) // the socket buffer is empty, so this does not block
 		nc.Close()
 		return
 	}
 	if p.TLS != nil {
-		nc = p.TLS.Server(nc) // from here on nobody has the plain one
+		nc = p.TLS.Server(nc) // nothing uses the plain connection after this
 	}
 	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop)}
 	if p.Peers {
@@ -169,7 +171,8 @@ func (g *group) finished(c *conn) {
 	g.Counters.Current.Add(-1)
 }
 
-// sweepIdle wakes connections that have been idle too long; they close themselves. A deadline for each request would cost more.
+// sweepIdle wakes connections that have been idle too long; they close themselves. Setting a
+// deadline for each request would cost more.
 func (g *group) sweepIdle(tick <-chan time.Time, done <-chan struct{}) {
 	for {
 		select {
@@ -188,7 +191,7 @@ func (g *group) sweepIdle(tick <-chan time.Time, done <-chan struct{}) {
 	}
 }
 
-// drain waits until every connection has been answered and closed, no longer than DrainTimeout.
+// drain waits, for at most DrainTimeout, until every connection has been answered and closed.
 func (g *group) drain() {
 	g.mu.Lock()
 	for c := range g.conns {

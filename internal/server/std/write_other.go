@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawOf is nil: here a socket cannot be tried.
+// rawOf returns nil: on this system a socket cannot be tried without blocking.
 func rawOf(net.Conn) syscall.RawConn { return nil }
 
 func (*output) try(uintptr) bool { return true }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawOf is the socket of a connection that is not encrypted.
+// rawOf returns the socket of an unencrypted connection.
 func rawOf(c net.Conn) syscall.RawConn {
 	if s, ok := c.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
@@ -17,7 +17,7 @@ func rawOf(c net.Conn) syscall.RawConn {
 	return nil
 }
 
-// try writes what the socket takes. False: there is more, and the write is to wait.
+// try writes what the socket takes. It returns false if there is more and the write must wait.
 func (o *output) try(socket uintptr) bool {
 	for len(o.rest) > 0 {
 		n, err := syscall.Write(int(socket), o.rest)
