@@ -14,24 +14,26 @@ const (
 	DefaultMaxSkew = 2 * time.Second
 )
 
-// Terms are what every store of leases is told, whatever its kind. All daemons of a pool must agree on Layout, Min, Max and Lease.
+// Terms are the settings that all kinds of leasing stores share. All daemons of a pool must have the
+// same Layout, Min, Max and Lease.
 type Terms struct {
-	Layout    string        // the fingerprint of what ids look like, without spaces
+	Layout    string        // the layout's fingerprint, without spaces
 	Min, Max  uint64        // the pool's worker ids, both inclusive
 	Lease     time.Duration // how far a window reaches into the future
-	Heartbeat time.Duration // mean time between two extensions; 0 = what suits the store
+	Heartbeat time.Duration // mean time between two extensions; 0 = the store chooses
 	MaxSkew   time.Duration // how much this host's clock and the store's may differ; beyond it nothing is granted
-	AutoInit  bool          // make the pool if there is none; its worker ids come a lease later
+	AutoInit  bool          // make the pool if there is none; its worker ids become available one lease later
 	Now       func() int64  // this process's clock, Unix ms; nil = the wall clock
 	Log       *slog.Logger  // warnings; nil = none
 }
 
-// Fingerprint is what daemons of one pool must agree on: the ids of others could equal theirs.
+// Fingerprint returns the settings that all daemons of a pool must share. With different ones, their
+// ids could be equal.
 func (t Terms) Fingerprint() string {
 	return fmt.Sprintf("%s;lease=%dms;ids=%d-%d", t.Layout, t.WithDefaults().Lease.Milliseconds(), t.Min, t.Max)
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults returns the terms with defaults for the unset fields.
 func (t Terms) WithDefaults() Terms {
 	if t.Lease == 0 {
 		t.Lease = DefaultLease
@@ -48,7 +50,7 @@ func (t Terms) WithDefaults() Terms {
 	return t
 }
 
-// Validate finds everything that is wrong with the terms for any store. The error is of package problem.
+// Validate returns everything that is wrong with the terms for any store, as an error of package problem.
 func (t Terms) Validate() error {
 	var problems problem.List
 	t = t.WithDefaults()
@@ -67,25 +69,26 @@ func (t Terms) Validate() error {
 	return problems.Err()
 }
 
-// Epsilon is the room to leave where two clocks are compared that may both be wrong by as much as maxSkew.
+// Epsilon is the margin for comparing two clocks that may both be wrong by maxSkew.
 func Epsilon(maxSkew time.Duration) time.Duration { return 2*maxSkew + time.Second }
 
-// HeartbeatOf is the mean time between two extensions that suits a lease.
+// HeartbeatOf returns a suitable mean time between two extensions of a lease.
 func HeartbeatOf(lease time.Duration) time.Duration { return max(time.Second, lease/12) }
 
-// A Backend is a Store as a daemon has it: it can be closed, once the Keeper has ended, and tells about itself.
+// A Backend is a Store as a daemon uses it: it describes itself, and can be closed after the Keeper has ended.
 type Backend interface {
 	Store
-	// Facts are what is known of the store at present, always in the same order; none where there is nothing to tell. Any goroutine may ask.
+	// Facts returns what is known of the store now, always in the same order; it may be empty. Any
+	// goroutine may call it.
 	Facts() []Fact
-	// Close lets go of what the Store has open. Leases stay.
+	// Close closes connections and files. It does not give leases back.
 	Close() error
 }
 
 // A Fact is a line about a store for operators, in the statistics and the metrics. Value is one of
 //
 //	int            a number                              NAME             NAME
-//	time.Duration  a span                                NAME_ms          NAME_seconds
+//	time.Duration  a duration                            NAME_ms          NAME_seconds
 //	[]Text         texts that belong together            NAME_ of each    labels of NAME_info
 type Fact struct {
 	Name  string // begins with the store's kind
@@ -93,7 +96,7 @@ type Fact struct {
 	Value any
 }
 
-// A Text is one of a Fact.
+// A Text is one text of a Fact.
 type Text struct {
 	Name  string // in the statistics
 	Label string // in the metrics

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// An Outcome is what a call of the store came to, for one lane.
+// An Outcome is the result of a store call for one lane.
 type Outcome int
 
-// The outcomes.
 const (
 	OK         Outcome = iota
-	Lost               // of an extension: the lease is somebody else's now, or its window is shared
+	Lost               // of an extension: somebody else has the lease now, or uses the same window
 	NoneFree           // of an acquisition: every worker id is taken
-	Failed             // any other error: nothing to reach, a refusal, a grant that too few replicas have
-	Unanswered         // no answer in time: it may have been carried out
+	Failed             // any other error: store unreachable, a refusal, a grant on too few replicas
+	Unanswered         // no answer in time: the store may have carried it out
 	NumOutcomes
 )
 
@@ -37,23 +36,23 @@ func outcomeOf(err error) Outcome {
 	return Failed
 }
 
-// Counts is what a Keeper has asked of its store so far, and what came of it.
+// Counts counts a Keeper's store calls and their results.
 type Counts struct {
-	Acquisitions [NumOutcomes]uint64 // one for each attempt; none was Lost
-	Extensions   [NumOutcomes]uint64 // one for each lane that was to be extended; none was NoneFree
-	Calls        uint64              // acquisitions and extensions, all lanes' of one time being one
-	Took         time.Duration       // all Calls together, the unanswered ones as long as they were waited for
-	LastExtended time.Time           // when an extension last succeeded, by the wall clock; zero: none did yet
+	Acquisitions [NumOutcomes]uint64 // one for each attempt; never Lost
+	Extensions   [NumOutcomes]uint64 // one for each lane in an extension; never NoneFree
+	Calls        uint64              // acquisitions and extensions; an extension of several lanes counts once
+	Took         time.Duration       // total of all Calls; for unanswered ones, until the timeout
+	LastExtended time.Time           // wall-clock time of the last successful extension; zero = none yet
 }
 
-// Counts counts the calls that have ended.
+// Counts returns the counts of the calls that have ended.
 func (k *Keeper) Counts() Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.counts
 }
 
-// count adds a call that has ended. lanes is how many it was for.
+// count adds a call that has ended and was for this many lanes.
 func (k *Keeper) count(e Event, lanes int, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

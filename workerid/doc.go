@@ -1,36 +1,39 @@
-// Package workerid keeps worker ids for a daemon: a Store grants windows of id-time, a Machine decides what to ask of it and when, a
-// Keeper carries that out.
+// Package workerid keeps worker ids for a daemon. A Store grants windows of ticks, a Machine decides
+// what to ask of the Store and when, and a Keeper carries that out.
 //
-// The guarantee: a generator is only ever given windows that a Store granted it, and a lease is only given back after its generator
-// was sealed; so if the Store keeps its rules, no two generators share a worker id and a tick. Nothing of this depends on a clock or
-// on an answer coming in time: a window is a set of ids, not a span in which the process is allowed to run. What is not promised:
-// that there is always a window to issue from. That is what the states are about.
+// The guarantee: a generator only gets windows that a Store granted to it, and a lease is given back
+// only after its generator was sealed. So if the Store keeps its rules, no two generators share a
+// worker id and a tick. This does not depend on any clock, nor on an answer arriving in time: a window
+// is a set of ids, not a period in which the process may run. Not promised: that a lane always has a
+// window to issue from. The states below say when it has one.
 //
 // # The rules of a Store
 //
-//   - No window reaches further into the future than the lease length (the reserve, of a file).
-//   - A worker id's next window starts above every end that was ever granted, or above what a sealed generator reported. Marks are
-//     never lowered otherwise, and records never deleted.
-//   - A holder's window grows contiguously, and only while the store can tell that nobody else was granted the worker id since.
-//   - What a call returns is recorded before it returns.
+//   - No window reaches further into the future than the lease length (for a file, the reserve).
+//   - A worker id's next window starts above its high-water mark, the largest end that was ever
+//     granted. Only what a sealed generator last issued may lower that mark. Records are never deleted.
+//   - A holder's window grows without gaps, and only while the Store can tell that nobody else was
+//     granted the worker id since.
+//   - Whatever a call returns was recorded before the call returns.
 //
 // # States of a lane
 //
-// A lane is a slot for one worker id's generator. Its state says why it issues or not; the generator enforces it by itself.
+// A lane is the slot of one worker id's generator. The state only explains why the lane issues or
+// not; the generator enforces its window by itself.
 //
-//	Acquiring   no worker id yet: asking for one, with growing pauses
+//	Acquiring   no worker id yet; asks for one, with growing pauses
 //	Waiting     has a window that the clock, run-ahead included, has not reached
 //	Serving     issues; the last extension succeeded
 //	Degraded    issues; the last extension failed or is unanswered
-//	Draining    issues to the end of its window, which cannot be extended any more; asking for another worker id
-//	Exhausted   does not issue: its window is over, and extending it fails so far
-//	Sealed      given back, for good
+//	Draining    issues until its window ends; the lease is lost, and the lane asks for another worker id
+//	Exhausted   does not issue: its window is over and was not extended so far
+//	Sealed      stopped for good; the lease is given back
 //
 // # How a daemon uses it
 //
 //	k := workerid.NewKeeper(workerid.Config{
 //		Store:     store,                    // static.Open, static.NewEphemeral, ...
-//		Lanes:     lanes,                    // the consumer: makes, lengthens and seals generators
+//		Lanes:     lanes,                    // makes, lengthens and seals generators
 //		Requests:  requests,                 // one for each lane
 //		Now:       clock.Now,                // the id clock
 //		RunAhead:  time.Second,
@@ -38,7 +41,7 @@
 //		CheckTime: layout.CheckTime,
 //		Log:       log,
 //	})
-//	go k.Run(ctx)                                // returns once ctx has ended and every lane is sealed and released
-//	<-k.Serving()                                // closed when the first lane serves: time to open the port
+//	go k.Run(ctx)                                // returns after ctx has ended and all lanes are sealed and released
+//	<-k.Serving()                                // closed when the first lane serves: now open the port
 //	k.Status()                                   // at any time
 package workerid

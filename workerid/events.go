@@ -4,14 +4,14 @@ import "time"
 
 // A Moment is the present on two clocks.
 type Moment struct {
-	Mono time.Duration // monotonic, from any start: what timers go by
-	ID   int64         // the id clock, Unix ms: what windows are compared with. It may be set
+	Mono time.Duration // monotonic, from any start; for timers
+	ID   int64         // the id clock, Unix ms; compared with windows. It may be set
 }
 
-// An Event is what a Machine is told.
+// An Event tells a Machine what happened.
 type Event interface{ event() }
 
-// The events. Those that answer an effect come once for each.
+// The events. Each Acquire, Extend, Seal and Release gets exactly one answer.
 type (
 	// Tick: the Deadline has come.
 	Tick struct{}
@@ -21,7 +21,7 @@ type (
 		Grant Grant
 		Err   error
 	}
-	// Extended answers Extend: a result for each grant, in order, or an error for all.
+	// Extended answers Extend: one result for each grant, in order, or one error for all.
 	Extended struct {
 		Results []Result
 		Err     error
@@ -36,7 +36,7 @@ type (
 		Lane int
 		Err  error
 	}
-	// Stop: the daemon stops. Everything is sealed and given back, until Finished.
+	// Stop: the daemon stops. The Machine seals all lanes and gives the leases back, then emits Finished.
 	Stop struct{}
 )
 
@@ -47,11 +47,10 @@ func (SealedAt) event() {}
 func (Released) event() {}
 func (Stop) event()     {}
 
-// An Effect is what a Machine wants done. The effects of one Step are carried out in order; Acquire, Extend and Release are only begun
-// and their answers come as events, whenever they come.
+// An Effect is what a Machine wants done. The Keeper carries out the effects of one Step in order. It
+// only begins Acquire, Extend and Release; their answers arrive later, as events.
 type Effect interface{ effect() }
 
-// The effects.
 type (
 	// Acquire asks the store for a worker id.
 	Acquire struct {
@@ -60,33 +59,33 @@ type (
 	}
 	// Extend asks the store to extend these grants; at most one is unanswered at a time.
 	Extend struct{ Held []Grant }
-	// Publish makes a generator for the grant and puts it into the lane in place of the one there.
+	// Publish makes a generator for the grant and puts it into the lane, replacing the old one.
 	Publish struct {
 		Lane  int
 		Grant Grant
 	}
-	// Lengthen extends the window of the lane's generator. The store has it recorded.
+	// Lengthen extends the window of the lane's generator. The store has already recorded the new end.
 	Lengthen struct {
 		Lane   int
 		Lo, Hi int64
 	}
-	// Seal ends the lane's generator; SealedAt follows.
+	// Seal stops the lane's generator for good; SealedAt follows.
 	Seal struct{ Lane int }
-	// Release gives a grant back to the store. It is sent once, whatever comes of it.
+	// Release gives a grant back to the store. It is sent once, whatever the answer.
 	Release struct {
 		Lane  int
 		Grant Grant
 		Last  int64
 	}
-	// Changed is for the log: a lane went From one state To another, or has a new Reason for being in the same.
+	// Changed is for the log: a lane went From one state To another, or has a new Reason in the same state.
 	Changed struct {
 		Lane     int
 		Grant    Grant // zero while there is none
 		From, To State
 		Reason   string
-		Wait     time.Duration // until ids can be issued, if the lane waits for nothing but the clock; else 0
+		Wait     time.Duration // until ids can be issued, if the lane waits only for the clock; otherwise 0
 	}
-	// Finished ends a Machine that was told to Stop.
+	// Finished is the last effect after Stop: all is sealed and given back.
 	Finished struct{}
 )
 

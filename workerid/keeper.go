@@ -10,34 +10,35 @@ import (
 	"time"
 )
 
-// Lanes is what a Keeper needs of those who issue: slots, each with the generator of one worker id or none. Windows are in Unix ms,
-// both ends inclusive. Calls come from one goroutine.
+// Lanes is what a Keeper needs from the issuer: slots that each hold one worker id's generator or
+// none. Windows are Unix ms, both ends inclusive. The Keeper calls from one goroutine.
 type Lanes interface {
-	// Publish makes a generator with this window and puts it into the lane, in place of the one there, with one atomic swap. The
-	// replaced one need not be sealed: it keeps to its own window. Errors are logged; the lane does without.
+	// Publish makes a generator with this window and puts it into the lane with one atomic swap. The
+	// old generator need not be sealed, because it never leaves its own window. On an error, which is
+	// logged, the lane keeps what it had.
 	Publish(lane int, worker uint64, lo, hi int64) error
 	// Extend lengthens the window of the lane's generator.
 	Extend(lane int, lo, hi int64) error
-	// Seal ends the lane's generator for good and returns the last Unix ms that ids were issued from.
+	// Seal stops the lane's generator for good and returns the last Unix ms of its ids.
 	Seal(lane int) (last int64)
 }
 
-// Config is what a Keeper is made of. All fields without a default are needed.
+// Config holds the settings of a Keeper. Fields without a default are required, except CheckTime.
 type Config struct {
 	Store     Store
 	Lanes     Lanes
-	Requests  []Request            // one for each lane; Owner, which no two may share, is filled in if it is empty
+	Requests  []Request            // one for each lane; Owner must be unique, and is filled in if empty
 	Now       func() int64         // the id clock, Unix ms
-	RunAhead  time.Duration        // how far ahead of the clock ids are issued; it must be what the issuer goes by
-	Heartbeat time.Duration        // mean time between two extensions, well below the lease length; the stores name theirs
-	Timeout   time.Duration        // of one call of the store; default 1 s
-	Grace     time.Duration        // how long Run goes on after its context has ended, to give the leases back; default 2 s
-	CheckTime func(ms int64) error // the layout's: why no id can carry this time. nil means that all can
+	RunAhead  time.Duration        // how far ahead of the clock ids are issued; must equal the issuer's
+	Heartbeat time.Duration        // mean time between two extensions, well below the lease length; each store names a suitable one
+	Timeout   time.Duration        // of one store call; default 1 s
+	Grace     time.Duration        // how long Run may take to give the leases back after its context has ended; default 2 s
+	CheckTime func(ms int64) error // the layout's: why ids cannot carry this time; a nil func allows all times
 	Log       *slog.Logger         // one line for each change of a lane
 }
 
-// A Keeper runs a Machine: it carries out its effects against a Store and the lanes, and tells it what came of them. Status, Counts and
-// Serving may be used from any goroutine.
+// A Keeper runs a Machine: it carries out the effects on a Store and the lanes, and feeds the answers
+// back as events. Any goroutine may call Status, Counts and Serving.
 type Keeper struct {
 	c       Config
 	start   time.Time
@@ -49,7 +50,7 @@ type Keeper struct {
 	counts  Counts
 }
 
-// NewKeeper makes a Keeper that has done nothing yet.
+// NewKeeper makes a Keeper. It does nothing until Run.
 func NewKeeper(c Config) *Keeper {
 	if c.Timeout == 0 {
 		c.Timeout = time.Second
@@ -59,14 +60,14 @@ func NewKeeper(c Config) *Keeper {
 	}
 	requests := make([]Request, len(c.Requests))
 	for i, r := range c.Requests {
-		if r.Owner == "" { // one for each lane: else a store would extend for one what ended, and was granted to another
+		if r.Owner == "" { // a different one for each lane, see "What broke" at Machine
 			r.Owner = NewOwner()
 		}
 		requests[i] = r
 	}
 	return &Keeper{
 		c: c, start: time.Now(), serving: make(chan struct{}),
-		events: make(chan Event, len(requests)+2), // as many answers as can be due at once: no call ever blocks on it
+		events: make(chan Event, len(requests)+2), // room for every answer that can be due at once, so no call blocks on it
 		machine: NewMachine(MachineConfig{
 			Requests: requests, RunAhead: c.RunAhead, Heartbeat: c.Heartbeat, CheckTime: c.CheckTime, Seed: rand.Uint64(),
 		}),
@@ -85,10 +86,11 @@ func (k *Keeper) Status() []LaneStatus {
 
 func (k *Keeper) moment() Moment { return Moment{Mono: time.Since(k.start), ID: k.c.Now()} }
 
-// Run keeps the leases until ctx ends, then seals every lane, gives the leases back and returns nil; or an error after Grace if some
-// could not be given back, because the store does not answer or says no. Their worker ids come free when the leases end. Run only once.
+// Run keeps the leases until ctx ends. Then it seals every lane, gives the leases back and returns
+// nil. It returns an error if the store refuses a release, or does not answer within Grace; such a
+// worker id becomes free when its lease ends. Call Run only once.
 func (k *Keeper) Run(ctx context.Context) error {
-	// Calls outlive ctx: the releases come after it.
+	// Calls must outlive ctx, because releases are sent after it ends.
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	timer, stop := time.NewTimer(0), ctx.Done()
@@ -121,7 +123,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// step tells the machine one event and carries out what it wants. It reports whether that was all.
+// step feeds one event to the machine and carries out the effects. It reports whether the machine has finished.
 func (k *Keeper) step(ctx context.Context, first Event) (finished bool) {
 	for queue := []Event{first}; len(queue) > 0; queue = queue[1:] {
 		k.mu.Lock()
@@ -147,7 +149,7 @@ func (k *Keeper) step(ctx context.Context, first Event) (finished bool) {
 	return finished
 }
 
-// call begins a call of the store. Its answer becomes an event, however late it comes.
+// call starts a store call. The answer becomes an event, however late it arrives.
 func (k *Keeper) call(ctx context.Context, e Effect) {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, k.c.Timeout)
@@ -189,7 +191,7 @@ func (k *Keeper) changed(e Changed) {
 			close(k.serving)
 		}
 	}
-	level, brief := slog.LevelInfo, e.Wait > 0 && e.Wait < k.c.Heartbeat // as at any start without a state file
+	level, brief := slog.LevelInfo, e.Wait > 0 && e.Wait < k.c.Heartbeat // normal at a start without a state file
 	if e.Reason != "" && !brief || e.To == Exhausted || e.To == Draining {
 		level = slog.LevelWarn
 	}

@@ -9,38 +9,93 @@ import (
 	"time"
 )
 
-// Pauses.
 const (
 	backoffFirst = 100 * time.Millisecond // before Acquire is tried again; doubled each time
 	backoffLast  = 5 * time.Second        // and no longer than this
 	lookAgain    = time.Second            // a lane that waits for the clock looks at it this often, as it may be set
 )
 
-// MachineConfig is what a Machine goes by.
+// MachineConfig holds the settings of a Machine.
 type MachineConfig struct {
 	Requests  []Request            // one for each lane: what it asks the store for
 	RunAhead  time.Duration        // how far ahead of the clock ids are issued
 	Heartbeat time.Duration        // mean time between two extensions; must be well below the lease length
-	CheckTime func(ms int64) error // why no id can carry this Unix ms, or nil; ids are not asked for at such times. Must be pure
-	Seed      uint64               // of the jitter; give each process another one
+	CheckTime func(ms int64) error // returns why ids cannot carry this Unix ms, or nil; no Acquire is sent at such times. Must be pure
+	Seed      uint64               // of the jitter; must differ between processes
 }
 
-// A Machine decides how the leases of a daemon's lanes are acquired, extended, replaced and given back. It is pure: Step is told what
-// happened and when, and answers what is to be done. It is not safe for concurrent use.
+// A Machine decides when the leases of a daemon's lanes are acquired, extended, replaced and given
+// back. It is pure: it reads no clock, does no I/O and starts no goroutine. Step takes what happened
+// and when, and returns what the Keeper must do. It is not safe for concurrent use.
 //
-// The state of a lane is not stored but follows from what it holds and from the clock, so that no order of events can leave it in one
-// that does not fit. Beside the table of states, these rules hold:
+// # The problem
 //
-//   - at most one Extend and one Acquire are unanswered at a time; all lanes are extended together;
-//   - a window reaches the generator (Publish, Lengthen) only after the store's answer, and Seal always precedes Release;
-//   - a lane that lost its lease keeps its generator until the next one may issue or the old window is over, whichever is first;
-//   - no window reaches a generator that begins below the end of what this daemon has had of the worker id, in whichever lane, though a
-//     store should grant it;
-//   - errors change when something is tried again, never what may be issued.
+// Two ids are equal if worker id, tick and sequence are equal. A generator never repeats its own ids.
+// The danger is the other processes that use the same worker id: the one before a crash, the one
+// after a lost lease, the one that was stopped for an hour. We cannot ask whether they still run. Calls
+// to the store get lost, or succeed without an answer, or are answered after the lease has ended. Any
+// clock may be set at any time, and this process may be paused between any two instructions.
+//
+// So the Machine never asks "is my lease still valid?". The store grants windows of ticks that never
+// overlap, and a generator issues only inside its window. An id that leaves late is then still
+// unique. The clock decides how useful a window is, and when to ask for more.
+//
+// # Invariants
+//
+// docs/LEASES.md numbers the rules. The store keeps 1 to 5, the generator keeps 6 and 7, and the
+// Machine keeps 8 to 10:
+//
+//   - Rule 8: a window reaches a generator (Publish, Lengthen) only after the store has answered. A
+//     window that continues the old one lengthens it. A window after a gap gets a new generator,
+//     because the gap may belong to somebody else.
+//   - Rule 9: Seal comes before Release. The Release waits for the answer to Seal, which says what was
+//     issued last, and for an unanswered Extend, which may still move the window's end.
+//   - Rule 10: Publish never gets a window that starts at or below the end of what this daemon has
+//     already had of that worker id, in any lane, even if the store grants it.
+//   - At most one Acquire and one Extend are unanswered at a time. One Extend covers all lanes.
+//   - A lane that lost its lease keeps its generator until the old window is over, or until its next
+//     window can issue, whichever comes first. That window was granted to this lane alone.
+//   - An error never adds to what may be issued. It changes when the Machine tries again; ErrShared
+//     also seals the generator.
+//   - A lane's state is not stored. stateOf derives it from what the lane holds and from the clock, so
+//     no order of events can leave a lane in a state that does not fit. The state in lane.state is the
+//     one last reported.
+//
+// # What broke
+//
+//   - All lanes once had one owner name. A lane whose window was over, and another one that was then
+//     granted the same worker id, looked like one holder to the store. The next Extend gave both the
+//     same window: thousands of duplicates after an outage longer than the lease. Now each lane has an
+//     owner of its own. Rule 10 would catch a store that still mixed them up.
+//   - An Acquire was carried out, and its answer got lost. A later one was answered, and a fail-over
+//     brought the first back. The store granted this daemon the window that it had already issued
+//     from. Requests now forgets the first, and rule 10 is the net below: it needs only memory.
+//   - An operator released a worker id whose holder was alive, and the store gave it away at once. The
+//     holder did not hear of it. When Redis then lost the pool, the holder's window counted as proof
+//     that nobody else had the worker id, and it was granted what the new holder had. The store now
+//     gives such a worker id to nobody until the old window is over.
+//   - A copy of the process (a virtual machine restored from a snapshot) has the same window, so
+//     using it up, as after ErrLost, repeats ids. The store finds a request id that this process
+//     never sent and returns ErrShared, and the Machine seals the generator at once.
+//   - This process was paused while an Extend was under way. The answer was a success, but the clock
+//     had passed the new window. The next beat is now soon after such an answer.
+//
+// Each mutant in test/sim lacks one rule, and the simulation must find every mutant.
+//
+// # The order within a Step
+//
+// Step gets a Moment and one Event. Mono drives the pauses and the heartbeat; ID, which may jump, is
+// only compared with windows. Step first applies the event (Lengthen, Seal), then begins calls whose
+// time has come (Extend, Acquire, or Release and Finished while stopping), and then settles each lane
+// in turn (Publish, then Changed). Changed comes last so that it reports the state that results.
+//
+// The Keeper carries out effects in this order. Publish, Lengthen and Seal are done when the next
+// effect begins, and SealedAt follows the Step that sealed before any other event. Acquire, Extend and
+// Release are only begun; each is answered by one event, in any order and at any time.
 type Machine struct {
 	c          MachineConfig
 	lanes      []lane
-	jitter     uint64        // state of the random numbers
+	jitter     uint64        // state of the random number generator
 	nextBeat   time.Duration // Mono of the next Extend
 	extending  []int         // the lanes of the unanswered Extend; nil if there is none
 	extendedAt time.Duration // when that was sent
@@ -48,22 +103,22 @@ type Machine struct {
 	acquiring  bool          // an Acquire is unanswered
 	stopping   bool
 	finished   bool
-	had        map[uint64]int64 // by worker id: up to where it was in a generator's window
+	had        map[uint64]int64 // by worker id: the end of the last window that a generator of ours got; for rule 10
 	effects    []Effect
 }
 
 type lane struct {
 	state    State
-	problem  failure       // why it is not as well as could be: the last error, zero when there is none
-	reported reasons       // what Changed gave as a reason since it is in this state, or since all was well in it
-	since    time.Duration // Mono since when it is in this state
+	problem  failure       // the last error, zero if there is none
+	reported reasons       // the reasons that Changed gave since the lane entered this state, or last had no problem in it
+	since    time.Duration // Mono at which the lane entered this state
 
 	grant     Grant
-	held      bool // the store has grant down as ours, as far as we know
-	confirmed bool // and said that it may be used
+	held      bool // the store has recorded grant as ours, as far as we know
+	confirmed bool // and has said that it may be used
 	failing   bool // the last extension failed
-	installed bool // the lane has a generator, not sealed
-	published bool // and that is of grant; else of a lease that was lost
+	installed bool // the lane has a generator that is not sealed
+	published bool // and it issues from grant; otherwise from a lost lease
 	lost      Grant
 
 	retryAt   time.Duration // Mono of the next Acquire
@@ -73,12 +128,12 @@ type lane struct {
 	releasing bool          // Release was sent
 }
 
-// NewMachine makes a Machine whose lanes have nothing. Its first Deadline is at once.
+// NewMachine makes a Machine whose lanes hold nothing. Its first Deadline is immediate.
 func NewMachine(c MachineConfig) *Machine {
 	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: c.Seed, had: map[uint64]int64{}}
 }
 
-// Step tells what happened at now and returns what is to be done, in this order. The slice is valid until the next Step.
+// Step takes what happened at now and returns what to do, in order. The slice is valid until the next Step.
 func (m *Machine) Step(now Moment, e Event) []Effect {
 	clear(m.effects)
 	m.effects = m.effects[:0]
@@ -112,7 +167,7 @@ func (m *Machine) Step(now Moment, e Event) []Effect {
 
 func (m *Machine) do(e Effect) { m.effects = append(m.effects, e) }
 
-// Deadline is the Mono at which Step wants a Tick, if nothing happens before; negative if never.
+// Deadline returns the Mono at which Step needs a Tick if nothing happens before, or a negative value for never.
 func (m *Machine) Deadline(now Moment) time.Duration {
 	if m.stopping {
 		return -1
@@ -133,7 +188,7 @@ func (m *Machine) Deadline(now Moment) time.Duration {
 		}
 		switch l.state {
 		case Waiting:
-			if l.grant.Lo <= l.grant.Hi { // else it waits for an extension
+			if l.grant.Lo <= l.grant.Hi { // otherwise it waits for an extension
 				sooner(now.Mono + min(left(l.grant.Lo-m.runAhead(), now), lookAgain))
 			}
 		case Serving, Degraded:
@@ -151,7 +206,7 @@ func (m *Machine) runAhead() int64 { return m.c.RunAhead.Milliseconds() }
 
 func (l *lane) extendable() bool { return l.held && l.grant.Hi != Forever && !l.releasing }
 
-// askForMore begins the calls whose time has come.
+// askForMore begins the calls that are due.
 func (m *Machine) askForMore(now Moment) {
 	if now.Mono >= m.nextBeat {
 		m.beat(now)
@@ -179,7 +234,7 @@ func (m *Machine) askForMore(now Moment) {
 	m.do(Acquire{next, m.c.Requests[next]})
 }
 
-// beat extends everything that is held, or notes that the last beat is still unanswered.
+// beat extends all held grants, or records that the last Extend is still unanswered.
 func (m *Machine) beat(now Moment) {
 	if m.extending != nil {
 		for _, i := range m.extending {
@@ -203,8 +258,8 @@ func (m *Machine) beat(now Moment) {
 
 func (l *lane) fail(p failure) { l.failing, l.problem = true, p }
 
-// A failure is what keeps a lane from being better. Its text may tell a time, a port or an attempt; its kind stays the same, and is what
-// decides whether there is something new to report.
+// A failure is a lane's problem. Its text may contain a time, a port or an attempt number, so kind
+// decides whether the failure is new and must be reported.
 type failure struct{ kind, text string }
 
 const noAnswer = "no answer"
@@ -227,10 +282,10 @@ func problemOf(err error) failure {
 	}, text), text}
 }
 
-// reasons are kinds of problems, the last ones first.
+// reasons holds kinds of failures, the latest first.
 type reasons [8]string
 
-// add reports whether it was not among them.
+// add adds kind and reports whether it is new.
 func (r *reasons) add(kind string) bool {
 	if slices.Contains(r[:], kind) {
 		return false
@@ -251,17 +306,18 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 	l.grant, l.held, l.confirmed, l.published = e.Grant, true, !unconfirmed, false
 	l.failing, l.problem, l.tries = false, failure{}, 0
 	l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
-	if m.nextBeat <= now.Mono { // nothing was held
+	if m.nextBeat <= now.Mono { // nothing was held before
 		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
 	}
 	if unconfirmed {
-		l.grant.Hi = l.grant.Lo - 1 // what Extend is to confirm, from the start
+		l.grant.Hi = l.grant.Lo - 1 // an empty window: Extend must confirm all of it
 		l.fail(problemOf(e.Err))
 		m.nextBeat = min(m.nextBeat, now.Mono+m.spread(backoffFirst, 0.5))
 	}
 }
 
-// waitAtMost brings the next Acquire forward to when the store said that it may succeed, and a little more: by then others ask as well.
+// waitAtMost moves the next Acquire forward to the time that the store named, if that is sooner. It
+// adds more, because other daemons were told the same time.
 func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
 	var hint interface{ RetryAfter() time.Duration }
 	if errors.As(err, &hint) && hint.RetryAfter() > 0 {
@@ -269,7 +325,7 @@ func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
 	}
 }
 
-// refused notes that a lane got no worker id, and when to ask again.
+// refused records why a lane got no worker id and when to ask again.
 func (m *Machine) refused(now Moment, i int, why failure) {
 	l := &m.lanes[i]
 	l.problem = why
@@ -291,7 +347,7 @@ func (m *Machine) extended(now Moment, e Extended) {
 		}
 		m.extendedLane(i, r)
 		l := &m.lanes[i]
-		stale := l.held && l.grant.Hi < now.ID // as after a pause of this process while the call was under way
+		stale := l.held && l.grant.Hi < now.ID // this process was paused during the call, for example
 		failed = failed || l.failing || stale
 	}
 	if !failed {
@@ -315,7 +371,7 @@ func (m *Machine) extendedLane(i int, r Result) {
 		l.fail(problemOf(r.Err))
 	case r.Grant.Worker != l.grant.Worker || r.Grant.Lo <= l.grant.Hi && r.Grant.Lo <= r.Grant.Hi:
 		l.fail(problemOf(fmt.Errorf("the store answered with worker id %d from %d, where %d ends at %d", r.Grant.Worker, r.Grant.Lo, l.grant.Worker, l.grant.Hi)))
-	case r.Grant.Lo > l.grant.Hi+1: // not contiguous: another generator
+	case r.Grant.Lo > l.grant.Hi+1: // a gap: needs a new generator
 		l.grant, l.published, l.confirmed = r.Grant, false, true
 		l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)
 		l.failing, l.problem = false, failure{}
@@ -330,7 +386,7 @@ func (m *Machine) extendedLane(i int, r Result) {
 	}
 }
 
-// lose gives the lease up. Its window stays the generator's until it is over.
+// lose forgets the lease. The generator keeps its window until the window's end.
 func (l *lane) lose(err error) {
 	if l.published {
 		l.lost = l.grant
@@ -345,7 +401,7 @@ func (m *Machine) stop() {
 	}
 	m.stopping = true
 	for i := range m.lanes {
-		m.lanes[i].problem = failure{} // whatever it was, it is over
+		m.lanes[i].problem = failure{} // no longer matters
 		m.seal(i)
 	}
 }
@@ -357,7 +413,7 @@ func (m *Machine) seal(i int) {
 	}
 }
 
-// giveBack releases what is sealed, once no answer is due that could change what there is to release.
+// giveBack releases what is sealed. It waits for an unanswered Extend, which could change what to release.
 func (m *Machine) giveBack() {
 	done := !m.acquiring && m.extending == nil
 	for i := range m.lanes {
@@ -378,7 +434,7 @@ func (m *Machine) giveBack() {
 	}
 }
 
-// settle publishes what has become usable and reports the state that follows.
+// settle publishes a grant that has become usable and reports the resulting state.
 func (m *Machine) settle(now Moment, i int) {
 	l := &m.lanes[i]
 	if !m.stopping && l.held && l.confirmed && !l.published {
@@ -395,15 +451,15 @@ func (m *Machine) settle(now Moment, i int) {
 	m.report(now, i)
 }
 
-// report tells of a lane that has come into another state, or has a reason for being in this one that was not told yet: two that take
-// turns are told once each.
+// report emits Changed if a lane entered another state, or has a reason for its state that was not
+// reported yet. Two reasons that alternate are reported once each.
 func (m *Machine) report(now Moment, i int) {
 	l, state := &m.lanes[i], m.stateOf(&m.lanes[i], now)
 	switch {
 	case state != l.state || l.problem.kind == "" && l.reported != reasons{}:
 		l.reported = reasons{}
 		l.reported.add(l.problem.kind)
-	case m.stopping && !l.releasing: // what else it had begun does not matter any more
+	case m.stopping && !l.releasing: // failures of earlier calls no longer matter
 		return
 	case !l.reported.add(l.problem.kind):
 		return
@@ -424,10 +480,10 @@ func (m *Machine) report(now Moment, i int) {
 	}
 }
 
-// draining says whether the lane's generator may still issue from a lease that was lost.
+// draining reports whether the lane's generator may still issue from a lost lease.
 func (l *lane) draining(now Moment) bool { return l.installed && !l.published && now.ID <= l.lost.Hi }
 
-// reached says whether an id of the grant's window could be issued by now.
+// reached reports whether the clock, run-ahead included, has reached the grant's window.
 func (l *lane) reached(now Moment, runAhead int64) bool {
 	return l.grant.Lo <= l.grant.Hi && now.ID+runAhead >= l.grant.Lo
 }
@@ -450,7 +506,7 @@ func (m *Machine) stateOf(l *lane, now Moment) State {
 	return Serving
 }
 
-// spread varies a pause by part of it, in either direction, so that daemons do not act in step.
+// spread randomly lengthens or shortens d by up to part of it, so that daemons do not call in step.
 func (m *Machine) spread(d time.Duration, part float64) time.Duration {
 	m.jitter += 0x9e3779b97f4a7c15 // SplitMix64
 	x := m.jitter

@@ -2,16 +2,17 @@ package workerid
 
 import "slices"
 
-// remembered is how many requests without an answer are kept. Older ones are forgotten; if one of them should be the last that took
-// effect, the lease counts as lost.
+// remembered is how many unanswered requests are kept. Older ones are forgotten. If a forgotten one was
+// the last that took effect, the lease counts as lost.
 const remembered = 64
 
-// Requests is what a store's client knows of its own requests. A store writes the id of the last request that changed a record into that
-// record, so whoever extends a lease must say which request ids the record may bear: the last that was answered, and all since. A copy of
-// the process knows other ones. The zero Requests has sent none. It is not safe for concurrent use.
+// Requests remembers the request ids that a store's client has sent. A store writes into each record
+// the id of the last request that changed it. To extend a lease, a client must list the request ids
+// that the record may have: the last one that was answered, and all since. A copy of the process knows
+// different ones, so the store notices it. The zero value has sent nothing. Not safe for concurrent use.
 type Requests struct {
 	leases  map[holding]known
-	unheard map[string][]string // by owner: the ids of acquisitions that got no answer
+	unheard map[string][]string // by owner: the request ids of unanswered acquisitions
 }
 
 type holding struct {
@@ -20,11 +21,12 @@ type holding struct {
 }
 
 type known struct {
-	ids         []string // of the last request that was heard of, then those since
-	incarnation string   // of the store, in its last answer; empty where stores have none
+	ids         []string // the last request id that was answered, then those sent since
+	incarnation string   // of the store, from its last answer; empty for stores that have none
 }
 
-// Acquiring notes that an acquisition is on its way. It returns those of the owner that may have been carried out, and whether it is its first.
+// Acquiring records that an acquisition is sent. It returns the owner's earlier ones that may have been
+// carried out, and whether this is the owner's first.
 func (m *Requests) Acquiring(owner, id string) (before []string, first bool) {
 	if m.unheard == nil {
 		m.unheard = map[string][]string{}
@@ -34,17 +36,19 @@ func (m *Requests) Acquiring(owner, id string) (before []string, first bool) {
 	return slices.Clone(ids), !old
 }
 
-// Acquired notes the answer, if whoever asked heard it. Acquisitions from before are of no more use: what the answer grants may have been
-// granted to one of them first, and must not be once more when a fail-over brings that back.
+// Acquired records the answer, if the caller got it. It forgets earlier acquisitions: one of them may
+// have been granted the same window first, and a fail-over that brings that one back must not lead to
+// the window being granted again.
 func (m *Requests) Acquired(owner, id string, worker uint64, incarnation string) {
 	m.unheard[owner] = nil
 	m.set(holding{owner, worker}, known{[]string{id}, incarnation})
 }
 
-// NotAcquired notes that the request certainly had no effect.
+// NotAcquired records that the request certainly had no effect.
 func (m *Requests) NotAcquired(owner, id string) { m.unheard[owner] = without(m.unheard[owner], id) }
 
-// Extending notes that an extension is on its way. It returns the request ids that the record may bear, and the incarnation of the store.
+// Extending records that an extension is sent. It returns the request ids that the record may have, and
+// the incarnation of the store.
 func (m *Requests) Extending(g Grant, id string) (ids []string, incarnation string) {
 	h := holding{g.Owner, g.Worker}
 	l := m.leases[h]
@@ -52,14 +56,14 @@ func (m *Requests) Extending(g Grant, id string) (ids []string, incarnation stri
 	return slices.Clone(l.ids), l.incarnation
 }
 
-// Extended notes that the request succeeded.
+// Extended records that the request succeeded.
 func (m *Requests) Extended(g Grant, incarnation string) {
 	h := holding{g.Owner, g.Worker}
 	m.set(h, known{m.leases[h].ids, incarnation})
 }
 
-// Heard notes that whoever asked heard of the success, and that the grant counts. Only then is what was written before of no more use: a
-// fail-over may yet bring it back.
+// Heard records that the caller learned of the success and that the grant counts. Only now may earlier
+// request ids be forgotten; until then a fail-over may bring back a record that has one.
 func (m *Requests) Heard(g Grant, id string) {
 	h := holding{g.Owner, g.Worker}
 	l := m.leases[h]
@@ -68,13 +72,15 @@ func (m *Requests) Heard(g Grant, id string) {
 	}
 }
 
-// NotExtended notes that the request certainly had no effect. What is lost may still be asked about, with the same answer.
+// NotExtended records that the request certainly had no effect. A lost lease may be asked about again,
+// with the same answer.
 func (m *Requests) NotExtended(g Grant, id string) {
 	h := holding{g.Owner, g.Worker}
 	m.set(h, known{without(m.leases[h].ids, id), m.leases[h].incarnation})
 }
 
-// Releasing returns the request ids that the record may bear, and forgets the lease: a release is sent once.
+// Releasing returns the request ids that the record may have, and forgets the lease, because a release
+// is sent only once.
 func (m *Requests) Releasing(g Grant) (ids []string) {
 	h := holding{g.Owner, g.Worker}
 	ids = m.leases[h].ids
@@ -92,7 +98,7 @@ func (m *Requests) set(h holding, l known) {
 func keep(ids []string, id string) []string {
 	ids = append(slices.Clone(ids), id)
 	if len(ids) > remembered {
-		ids = slices.Delete(ids, 1, 2) // the first may be the one that was answered
+		ids = slices.Delete(ids, 1, 2) // keep the first: it may be the one that was answered
 	}
 	return ids
 }

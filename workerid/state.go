@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A State is a lane's; see the package comment.
+// A State is the state of a lane; see the package comment.
 type State int
 
-// The states.
 const (
 	Acquiring State = iota
 	Waiting
@@ -23,16 +22,16 @@ func (s State) String() string {
 	return [...]string{"acquiring", "waiting", "serving", "degraded", "draining", "exhausted", "sealed"}[s]
 }
 
-// Issues says whether a lane in this state issues ids.
+// Issues reports whether a lane in this state issues ids.
 func (s State) Issues() bool { return s == Serving || s == Degraded || s == Draining }
 
-// A LaneStatus is what is to be told about a lane.
+// A LaneStatus describes a lane.
 type LaneStatus struct {
 	State  State
-	Reason string        // the last error that keeps it from being better, or empty
+	Reason string        // the last error, or what the lane waits for; empty if all is well
 	For    time.Duration // how long it has been in this state
 	Held   bool          // the lane has a lease
-	Worker uint64        // its worker id; while Draining that of the lost lease, whose window is still issued from. 0 if there is neither
+	Worker uint64        // its worker id; while Draining, that of the lost lease. 0 if there is neither
 	Lo, Hi int64         // the window, Unix ms; Hi may be Forever
 	Left   time.Duration // from now to the window's end, a century at most, negative after it
 }
@@ -58,7 +57,7 @@ func (m *Machine) Status(now Moment) []LaneStatus {
 	return all
 }
 
-// left is the time from now to a Unix ms, at most a century either way.
+// left returns the time from now to a Unix ms, at most a century in either direction.
 func left(until int64, now Moment) time.Duration {
 	const most = 100 * 365 * 24 * time.Hour
 	if until >= now.ID+most.Milliseconds() {
@@ -67,8 +66,8 @@ func left(until int64, now Moment) time.Duration {
 	return time.Duration(max(until-now.ID, -most.Milliseconds())) * time.Millisecond
 }
 
-// waits says what a lane waits for that has a grant and no problem, and for how long if that is the clock. Ids begin before the window does,
-// by the run-ahead.
+// waits returns what a lane with a grant and no problem waits for, and for how long if that is the
+// clock. Ids start before the window does, by the run-ahead.
 func (m *Machine) waits(l *lane, now Moment) (reason string, d time.Duration) {
 	d = max(0, left(l.grant.Lo-m.runAhead(), now))
 	if d == 0 && l.grant.Lo > l.grant.Hi {
