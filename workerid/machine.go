@@ -66,7 +66,7 @@ type MachineConfig struct {
 //   - All lanes once had one owner name. A lane whose window was over, and another one that was then
 //     granted the same worker id, looked like one holder to the store. The next Extend gave both the
 //     same window: thousands of duplicates after an outage longer than the lease. Now each lane has an
-//     owner of its own. Rule 10 would catch a store that still mixed them up.
+//     owner of its own. Rule 10 came later and checks Publish, not Lengthen, so it is no substitute.
 //   - An Acquire was carried out, and its answer got lost. A later one was answered, and a fail-over
 //     brought the first back. The store granted this daemon the window that it had already issued
 //     from. Requests now forgets the first, and rule 10 is the net below: it needs only memory.
