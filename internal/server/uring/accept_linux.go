@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An accept is what the kernel does for one acceptor of a loop.
+// An accept is the kernel's accept operation for one acceptor of a loop.
 type accept struct {
 	underWay bool
 	multi    bool // it goes on by itself
-	last     bool // it is for what is in the backlog when the loop is drained
+	last     bool // the loop is draining: it takes what is left in the backlog
 
-	peer    unix.RawSockaddrAny // of the connection that was accepted last, if Port.Peers is set; the kernel writes it
-	peerLen uint32              // bytes; likewise
+	peer    unix.RawSockaddrAny // of the connection accepted last, if Port.Peers is set; the kernel writes it
+	peerLen uint32              // bytes; written by the kernel too
 }
 
-// A move is a connection that came as a descriptor, on its way into the ring's table.
+// A move is a connection that arrived as a descriptor and is on its way into the ring's table.
 type move struct {
 	loop.Arrival
-	slot int32 // the kernel reads the descriptor here and writes the slot
+	slot int32 // the kernel reads the descriptor here, then writes the slot here
 }
 
-// acceptReserve is how many connections an accept that goes on by itself may bring before it can be stopped: a whole backlog.
-// Those that find no room in the ring's table are lost.
+// acceptReserve is how many connections an accept that goes on by itself may bring before it can be
+// stopped: a whole backlog. Connections that find no room in the ring's table are lost.
 const acceptReserve = 4096 + 256
 
 func (u *ringLoop) acceptAll() {
@@ -35,7 +35,8 @@ func (u *ringLoop) acceptAll() {
 	}
 }
 
-// armAccept asks for connections of acceptor i: for all that come, or, when there is little room left for them, for one.
+// armAccept asks for connections of acceptor i: for all that come, or for one when little room is
+// left.
 func (u *ringLoop) armAccept(i int) {
 	a, now := &u.Acceptors[i], &u.accepts[i]
 	if now.underWay || a.Resting || now.last || a.Listener < 0 {
@@ -50,7 +51,7 @@ func (u *ringLoop) armAccept(i int) {
 		u.Rest(a, os.NewSyscallError("accept", unix.ENFILE))
 		return
 	}
-	now.multi = room > u.reserve && !a.Peers // there is one place for a peer's address
+	now.multi = room > u.reserve && !a.Peers // there is room for only one peer's address
 	s := sqe{op: opAccept, fd: int32(a.Listener), fileIndex: allocFile, tag: tagAccept | uint64(i)}
 	if a.Peers && !u.Draining {
 		now.peerLen = unix.SizeofSockaddrAny
@@ -104,7 +105,7 @@ func (u *ringLoop) welcome(slot int32, acceptor int) {
 	u.start(slot, acceptor)
 }
 
-// adopt has connections that come as descriptors put into the ring's table.
+// adopt puts connections that arrive as descriptors into the ring's table.
 func (u *ringLoop) adopt(arrivals []loop.Arrival) {
 	for _, a := range arrivals {
 		if !u.Admit() {
@@ -120,7 +121,7 @@ func (u *ringLoop) adopt(arrivals []loop.Arrival) {
 	}
 }
 
-// arrived deals with the result of adopt.
+// arrived handles the result of adopt.
 func (u *ringLoop) arrived(r cqe) {
 	m := u.moves[uint32(r.tag)]
 	delete(u.moves, uint32(r.tag))
@@ -134,14 +135,14 @@ func (u *ringLoop) arrived(r cqe) {
 	u.start(m.slot, int(m.Port))
 }
 
-// start starts a connection that was admitted.
+// start starts an admitted connection.
 func (u *ringLoop) start(slot int32, acceptor int) {
 	a, now := &u.Acceptors[acceptor], &u.accepts[acceptor]
 	c := u.Conns.Occupy(slot)
 	c.Port, c.Session, c.Last = uint8(acceptor), a.NewSession(), u.Sweep
 	if a.Peers {
 		c.Session.(server.PeerSession).Peer(loop.AddressIn(&now.peer))
-		now.peer.Addr.Family = unix.AF_UNSPEC // nobody else is taken for this one
+		now.peer.Addr.Family = unix.AF_UNSPEC // do not give this address to another connection
 	}
 	c.Readable = u.Draining
 	if u.forced {

@@ -7,16 +7,18 @@ import (
 
 import "golang.org/x/sys/unix"
 
-// inputAhead is how much input of a connection is kept, while its session has not got round to it, before no more is received.
+// inputAhead is how much input of a connection is kept while its session is not ready for it.
+// Beyond that, receiving stops.
 const inputAhead = 64 << 10
 
-// proceed does what is next for a connection. It is called whenever something about c has changed.
+// proceed does the next thing for a connection. It is called whenever something about c has
+// changed.
 func (u *ringLoop) proceed(c *loop.Conn) {
 	switch {
 	case c.Closing:
 		u.closeWhenQuiet(c)
 	case c.Unsent():
-		u.stopReceiving(c) // who does not take what he has asked for may ask no more
+		u.stopReceiving(c) // a client that does not take its replies may ask no more
 	case c.Spoke == u.round && (c.Ending || c.EOF || u.Draining):
 		u.Queue(c) // by then it is known whether the socket took the reply
 	case c.Ending && !c.Lingering:
@@ -31,7 +33,7 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 	case u.Draining:
 		u.receiveLast(c)
 	case !c.Receiving && c.Spoke == u.round:
-		u.Queue(c) // there are too few buffers, and it has had one: others first
+		u.Queue(c) // there are too few buffers and c has had one: let others go first
 	case !c.Receiving:
 		u.receive(c)
 	case !c.Watching && !c.HungUp && !c.Lingering && c.Spoke != u.round:
@@ -39,8 +41,8 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 	}
 }
 
-// receive asks for the connection's input: now and whenever there is any, or, when its end is there
-// already, for the next of what is left.
+// receive asks for the connection's input, now and whenever more comes. If the end of input is
+// already there, it asks only for the next piece of what is left.
 func (u *ringLoop) receive(c *loop.Conn) {
 	mode := uint16(recvMultishot)
 	if c.HungUp {
@@ -50,18 +52,19 @@ func (u *ringLoop) receive(c *loop.Conn) {
 	*u.submit() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, mode: mode, fd: c.Slot, tag: tagOf(tagReceive, c)}
 }
 
-// watch asks when the client will send no more. A receive that goes on by itself should tell, but
-// Linux (6.18, and some before) forgets what it finds together with the last input: on a unix socket
-// the end (https://github.com/axboe/liburing/issues/1549), on TCP a reset behind 32 buffers of input.
-// So connections of a unix socket are watched from the start; a receive for each piece of input would
-// find the end as well, but costs 13 % more for a request. One of TCP is watched from the first
-// input on that had no answer. For the others the answer, which fails, tells of the reset.
+// watch asks the kernel to report when the client will send no more. A receive that goes on by
+// itself should report that, but Linux (6.18 and some before) loses what it finds together with the
+// last input: on a unix socket the end (https://github.com/axboe/liburing/issues/1549), on TCP a
+// reset behind 32 buffers of input. So connections of a unix socket are watched from the start; a
+// receive for each piece of input would find the end as well, but costs 13 % more per request. A
+// TCP connection is watched from its first input that gets no reply. On the others the reply fails
+// and so reveals the reset.
 func (u *ringLoop) watch(c *loop.Conn) {
 	c.Watching = true
 	*u.submit() = sqe{op: opPollAdd, flags: sqeFixedFile, fd: c.Slot, opFlags: unix.POLLRDHUP, tag: tagOf(tagHangUp, c)}
 }
 
-// hungUp deals with the result of watch.
+// hungUp handles the result of watch.
 func (u *ringLoop) hungUp(r cqe) {
 	c := u.owner(r.tag)
 	if c == nil {
@@ -82,7 +85,8 @@ func (u *ringLoop) hungUp(r cqe) {
 	}
 }
 
-// receiveLast asks for what has arrived already (c.readable: that was not done yet), and closes the connection when that is answered.
+// receiveLast asks for input that has already arrived (c.Readable: not asked yet), and closes the
+// connection when that is answered.
 func (u *ringLoop) receiveLast(c *loop.Conn) {
 	switch {
 	case c.Receiving && c.Readable:
@@ -103,7 +107,7 @@ func (u *ringLoop) stopReceiving(c *loop.Conn) {
 	}
 }
 
-// received deals with a result of receive: some input, or that there will be no more.
+// received handles a result of receive: some input, or the end of input.
 func (u *ringLoop) received(r cqe) {
 	c := u.owner(r.tag)
 	var id uint16
@@ -133,12 +137,13 @@ func (u *ringLoop) received(r cqe) {
 		u.drop(c)
 		return
 	}
-	if u.talking != c && c.Session != nil { // else when its reply is complete, or never
+	if u.talking != c && c.Session != nil { // otherwise it proceeds when its reply is complete, or never
 		u.proceed(c)
 	}
 }
 
-// hear has input answered, or keeps it for later: only one send of a connection may be under way, or they could overtake each other.
+// hear answers input, or keeps it for later: a connection may have only one send under way, or
+// sends could overtake each other.
 func (u *ringLoop) hear(c *loop.Conn, input []byte) {
 	switch {
 	case c.Lingering:
@@ -154,7 +159,8 @@ func (u *ringLoop) hear(c *loop.Conn, input []byte) {
 	}
 }
 
-// serveAgain gives the first n connections of the list, those that were in it when the turn began, another turn.
+// serveAgain gives another turn to the first n connections of the list: those that were in it when
+// the turn began.
 func (u *ringLoop) serveAgain(n int) {
 	for _, slot := range u.Again[:n] {
 		c := u.Conns.At(slot)
@@ -171,7 +177,7 @@ func (u *ringLoop) serveAgain(n int) {
 	u.Again = u.Again[:copy(u.Again, u.Again[n:])]
 }
 
-// answer adds to the reply of c, which lasts until another connection's begins.
+// answer adds to the reply of c. The reply ends when another connection's begins.
 func (u *ringLoop) answer(c *loop.Conn, input []byte) {
 	if u.talking != c {
 		u.endReply()
@@ -184,7 +190,7 @@ func (u *ringLoop) answer(c *loop.Conn, input []byte) {
 	u.reply = u.Digest(c, input, u.reply)
 }
 
-// endReply queues the sending of the reply that was being made.
+// endReply queues the send of the reply being built.
 func (u *ringLoop) endReply() {
 	c := u.talking
 	if c == nil {
@@ -194,7 +200,7 @@ func (u *ringLoop) endReply() {
 	if n := len(u.reply); n > 0 {
 		if n <= cap(u.replies)-len(u.replies) {
 			u.replies = u.replies[:len(u.replies)+n]
-		} // else it was too long, and has memory of its own
+		} // otherwise the reply was too long and has its own memory
 		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: c.Slot, address: addressOf(u.reply), length: uint32(n),
 			opFlags: unix.MSG_DONTWAIT | unix.MSG_WAITALL | unix.MSG_NOSIGNAL, tag: tagSend | uint64(len(u.sends))}
 		u.sends = append(u.sends, send{c.Slot, c.Life, u.reply})
@@ -205,8 +211,9 @@ func (u *ringLoop) endReply() {
 	u.proceed(c)
 }
 
-// settleSends looks for sends that the last enter could not complete, keeps what they left, and makes room for the next replies. An
-// enter carries out sends of this kind before it returns; only those that failed or fell short have a result.
+// settleSends checks for sends that the last enter could not complete, keeps what they left, and
+// makes room for the next replies. An enter carries out sends of this kind before it returns; only
+// sends that failed or fell short have a result.
 func (u *ringLoop) settleSends() {
 	for ready := u.ring.ready(); u.scanned != ready; u.scanned++ {
 		if r := u.ring.at(u.scanned); r.tag&tagKind == tagSend {
@@ -238,7 +245,7 @@ func (u *ringLoop) fellShort(s send, res int) {
 	u.flush(c)
 }
 
-// flush sends what waits, as soon as the socket takes some of it.
+// flush sends waiting output as soon as the socket takes some of it.
 func (u *ringLoop) flush(c *loop.Conn) {
 	out := c.Waiting.Out.Bytes()
 	c.Sending = true
@@ -272,7 +279,7 @@ func (u *ringLoop) flushed(r cqe) {
 	u.proceed(c)
 }
 
-// makeRoom sees to it that the budget is kept.
+// makeRoom closes connections while the budget is used up.
 func (u *ringLoop) makeRoom() {
 	if u.Strained {
 		u.endReply()
@@ -280,13 +287,14 @@ func (u *ringLoop) makeRoom() {
 	}
 }
 
-// sacrifice ends the connection that holds most of a budget that is used up. False: another turn is needed.
+// sacrifice ends a connection because it holds the most of a used-up budget. It returns false if it
+// needs another turn.
 func (u *ringLoop) sacrifice(c *loop.Conn) bool {
 	switch {
 	case c.Unsent():
-		u.drop(c) // there is no room to tell it
+		u.drop(c) // the socket has no room for the error message
 	case c.Spoke == u.round:
-		u.Queue(c) // its reply is to come first
+		u.Queue(c) // its reply goes first
 		return false
 	default:
 		u.Disown(c)
@@ -298,7 +306,8 @@ func (u *ringLoop) sacrifice(c *loop.Conn) bool {
 	return true
 }
 
-// finish ends a connection that was answered for the last time, such that the client gets the answer even if it is still sending.
+// finish ends a connection after its last reply, so that the client gets the reply even if it is
+// still sending.
 func (u *ringLoop) finish(c *loop.Conn) {
 	if c.EOF || u.Draining {
 		u.drop(c)
@@ -310,7 +319,7 @@ func (u *ringLoop) finish(c *loop.Conn) {
 	u.proceed(c)
 }
 
-// ended deals with the result of finish's shutdown. It fails when the client is gone.
+// ended handles the result of finish's shutdown, which fails when the client is gone.
 func (u *ringLoop) ended(r cqe) {
 	c := u.owner(r.tag)
 	if c == nil {
@@ -325,7 +334,8 @@ func (u *ringLoop) ended(r cqe) {
 	}
 }
 
-// drop closes the connection as soon as nothing is under way for it: until then its slot, and its memory, are in use.
+// drop closes the connection once nothing is under way for it. Until then its slot and its memory
+// are in use.
 func (u *ringLoop) drop(c *loop.Conn) {
 	if !c.Closing {
 		c.Closing = true
@@ -347,6 +357,6 @@ func (u *ringLoop) drop(c *loop.Conn) {
 func (u *ringLoop) closeWhenQuiet(c *loop.Conn) {
 	if !c.Receiving && !c.Sending && !c.Shutting && !c.Watching {
 		u.closeSlot(c.Slot)
-		u.Forget(c) // it is for the kernel to choose who gets the slot next
+		u.Forget(c) // the kernel chooses who gets the slot next
 	}
 }

@@ -1,5 +1,5 @@
-// Package uring is the engine of event loops that leave the moving of bytes to io_uring. ring_linux.go drives the ring itself; the
-// other files know what a connection is.
+// Package uring is the engine whose event loops let io_uring move the bytes. ring_linux.go drives
+// the ring itself; the other files deal with connections.
 package uring
 
 import (
@@ -12,42 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Engine is event loops, each on a thread of its own, that leave the moving of bytes to io_uring. Accepting and receiving
-// are each asked for once and go on by themselves; all replies of a turn are sent by the same system call that waits for the next
-// input. So a turn costs one call, however many requests it answers.
+// Engine runs event loops, each on its own thread, that let io_uring move the bytes. A loop asks
+// once for accepting and once per connection for receiving; both then go on by themselves. The
+// system call that waits for the next input also sends all replies of a turn. So a turn costs one
+// call, however many requests it answers.
 type Engine struct {
 	server.Config
 	Sizes Sizes
 }
 
-// Sizes are how much a loop can do at once. Less is only slower.
+// Sizes limits how much a loop can do at once. Smaller sizes are only slower.
 type Sizes struct {
-	Submissions, Completions uint32 // entries of the ring's queues, powers of 2
-	Buffers, MaxBuffers      int    // for input, at first and at most; powers of 2
-	BufferSize               int    // bytes of such a buffer
+	Submissions, Completions uint32 // entries of the ring's queues; powers of 2
+	Buffers, MaxBuffers      int    // number of input buffers, at first and at most; powers of 2
+	BufferSize               int    // bytes of one input buffer
 	Replies                  int    // bytes of replies in one turn, at least 2*server.ReplyFull
 }
 
-// New makes the engine. Probe tells whether it will run here.
+// New makes the engine. Probe tells whether it can run here.
 func New(c server.Config) *Engine {
 	return &Engine{c, Sizes{
 		Submissions: 1024,
-		Completions: 8192, // every submission may fail, and as many connections have input
+		Completions: 8192, // every submission may fail, and as many connections may have input
 		Buffers:     256, MaxBuffers: 8192, BufferSize: 2048,
 		Replies: 512 << 10,
 	}}
 }
 
-// Name is "uring".
+// Name returns "uring".
 func (e *Engine) Name() string { return "uring" }
 
-// Serve implements Engine. The listeners must be TCP's or unix's.
+// Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 	return loop.Serve(ctx, &e.Config, ports, func(l *loop.Loop) (loop.Runner, error) { return newLoop(l, e.Sizes) })
 }
 
-// Probe returns nil if this kernel, and whatever confines the process, allow everything that the engine needs, or else the reason
-// why not.
+// Probe returns nil if the kernel, and whatever confines this process, allow everything that the
+// engine needs; otherwise it returns the reason.
 func Probe() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -59,54 +60,55 @@ func Probe() error {
 	return r.tryClose()
 }
 
-// A ringLoop is a loop that waits with io_uring.
+// A ringLoop is an event loop that waits with io_uring.
 //
-// # Whose slot it is
+// # Who owns a slot
 //
-// A connection is a slot of the ring's table of files, and an operation names the slot, not the
-// socket. The kernel looks the socket up when it starts the operation. For most that is while enter
-// submits it, in the order of the queue. But an operation that may block is handed to another thread
-// (io-wq) first, and looks its socket up there, some time later; a shutdown always is such a one.
-// If the slot has been closed and filled again by then, the operation meets the next connection:
-// its client is hung up on before the first answer.
+// A connection occupies a slot of the ring's table of files, and an operation names the slot, not
+// the socket. The kernel looks the socket up when it starts the operation. Usually it does so while
+// enter submits the operation, in the order of the queue. But it hands an operation that may block
+// to another thread (io-wq) first, and that thread looks the socket up some time later; a shutdown
+// always takes this way. If the slot has been closed and reused by then, the operation hits the
+// next connection, which is shut down before its first reply.
 //
-// So the rule is: a slot stays its connection's until every operation on it has completed.
+// So the rule is: a slot belongs to its connection until every operation on it has completed.
 //
-//   - Receives, flushes, SHUT_WR and the watch for the client's end have results that are waited for:
-//     Conn.Receiving, Sending, Shutting and Watching are set from the submission to the last result.
-//     drop cancels them, but not the shutdown, which waits for nobody and ends by itself.
-//     closeWhenQuiet closes the slot when none is set.
-//   - The sends of a turn, and that of a refusal, must not wait (MSG_DONTWAIT). They are carried out
-//     or fail while enter submits them. A failure has a result, which may be looked at after the
-//     slot was filled again: send.life tells.
-//   - A cancel is carried out while it is submitted, too. It finds its operation by tag. It can't
-//     find one of a later connection of the slot, even if the 24 bits of life in a tag have come
-//     round: that operation is submitted after the slot is closed, and the close after the cancel.
-//   - A close empties the slot while it is submitted, after all that stands before it in the queue.
-//     Who fills the slot next comes later: for an accept, and for a socket that adopt brings, the
-//     kernel picks a slot that is empty.
+//   - Receives, flushes, SHUT_WR and the watch for the client's end have results, and the loop
+//     waits for them: Conn.Receiving, Sending, Shutting and Watching are set from the submission to
+//     the last result. drop cancels these operations, except the shutdown, which waits for nothing
+//     and ends by itself. closeWhenQuiet closes the slot when none of them is set.
+//   - The sends of a turn, and the send of a refusal, must not wait (MSG_DONTWAIT). They are
+//     carried out, or fail, while enter submits them. A failure leaves a result; the loop may see
+//     it only after the slot was reused, and send.life shows that.
+//   - A cancel is carried out while it is submitted, too. It finds its operation by tag. It
+//     cannot find one of a later connection in the slot, even if the 24 bits of life in a tag have
+//     wrapped around: that operation is submitted after the close, and the close after the cancel.
+//   - A close empties the slot while it is submitted, after everything before it in the queue.
+//     The slot is reused only later: the kernel picks an empty slot for an accept, and for a socket
+//     that adopt brings.
 //
-// All this needs the order of the queue, so no operation here may be linked, drained or sent to
-// io-wq on purpose (IOSQE_IO_LINK, IO_DRAIN, ASYNC). One that is handed to io-wq by itself, or whose
-// socket is looked up late for any other reason, must have a result and a flag of its own in loop.Conn.
-// Results arrive on this thread only (DEFER_TASKRUN), so those flags need no lock.
+// All this depends on the order of the queue, so no operation here may be linked, drained or sent
+// to io-wq on purpose (IOSQE_IO_LINK, IO_DRAIN, ASYNC). If the kernel hands an operation to io-wq
+// by itself, or looks its socket up late for any other reason, that operation must have a result,
+// and a flag of its own in loop.Conn. Results arrive on this thread only (DEFER_TASKRUN), so those
+// flags need no lock.
 type ringLoop struct {
 	*loop.Loop
 	ring    *ring
-	accepts []accept // of each acceptor
-	reserve int      // places that accepts may fill before they can be stopped
+	accepts []accept // one per acceptor
+	reserve int      // slots that accepts may fill before they can be stopped
 	moves   map[uint32]*move
-	moved   uint32 // number of the last of them
-	forced  bool   // nobody is waited for any more
+	moved   uint32 // number of the last move
+	forced  bool   // wait for nobody any more
 
-	// The replies of a turn, and their sends. A send that the socket did not take whole leaves a result, which must be looked at
-	// before replies is used again: see settleSends.
+	// The replies of a turn, and their sends. If the socket does not take all of a send, the send
+	// leaves a result. The loop must look at that result before it reuses replies: see settleSends.
 	replies  []byte
 	sends    []send
 	round    uint16     // number of this round of sends
-	promised uint64     // bytes in sends
-	scanned  uint32     // results that were looked at for failed sends
-	talking  *loop.Conn // whose reply is being made
+	promised uint64     // total bytes in sends
+	scanned  uint32     // results already checked for failed sends
+	talking  *loop.Conn // connection whose reply is being built
 	reply    []byte     // that reply
 }
 
@@ -128,7 +130,7 @@ func newLoop(l *loop.Loop, sizes Sizes) (loop.Runner, error) {
 			u.reserve += acceptReserve
 		}
 	}
-	files := int(min(limit.Cur, 1<<20)) // more is not allowed
+	files := int(min(limit.Cur, 1<<20)) // the kernel allows no more
 	if l.MaxConnections > 0 {
 		files = min(files, int(min(l.MaxConnections, 1<<20))+u.reserve+64)
 	}
@@ -155,7 +157,7 @@ func (u *ringLoop) Run() error {
 			return err
 		}
 		u.TurnBegins()
-		u.makeRoom() // if last turn's replies had to come first
+		u.makeRoom() // last turn's replies may have had to go first
 		again := len(u.Again)
 		for u.ring.seen != u.scanned {
 			u.dispatch(u.ring.take())
@@ -170,35 +172,37 @@ func (u *ringLoop) Run() error {
 		}
 		u.TurnEnds()
 	}
-	// Whatever was queued last, the closing of connections above all, must still be submitted.
+	// What was queued last must still be submitted, above all the closing of connections.
 	return u.wait(false)
 }
 
-// wait submits what this turn has queued and waits for results. Afterwards no send of the turn is unsettled.
+// wait submits what this turn has queued and waits for results. Afterwards all sends of the turn
+// are settled.
 func (u *ringLoop) wait(block bool) error {
 	e := u.ring.enter(true, block, u.Raw || !block)
 	if e == 0 && block && u.ring.ready() == u.ring.seen { // interrupted; see raw_linux.go of package loop
 		u.Raw = loop.MayBlockRaw(u.Loops)
 		e = u.ring.enter(true, true, false)
 	}
-	if e != 0 && e != unix.EBUSY && e != unix.EAGAIN { // these two pass when results are taken
+	if e != 0 && e != unix.EBUSY && e != unix.EAGAIN { // both go away once results are taken
 		return os.NewSyscallError("io_uring_enter", e)
 	}
 	u.settleSends()
 	return nil
 }
 
-// What a result belongs to: 8 bits say what, 24 which life of the slot, 32 which slot (or which of the sends).
+// A tag says what a result belongs to: 8 bits for the kind, 24 for the life of the slot, 32 for the
+// slot (or for the index of the send).
 const (
 	tagIgnored = iota << 56
-	tagAccept  // 32 bits say through which acceptor
-	tagMove    // 32 bits say which move
+	tagAccept  // 32 bits: the acceptor
+	tagMove    // 32 bits: the move
 	tagSignal
 	tagReceive
-	tagSend   // a reply, in the turn in which it was made
-	tagFlush  // what was left of one
-	tagEnd    // a SHUT_WR of ours
-	tagHangUp // the client's
+	tagSend   // a reply, sent in the turn that built it
+	tagFlush  // what was left of a reply
+	tagEnd    // our SHUT_WR
+	tagHangUp // the client's end
 
 	tagKind  = 0xff << 56
 	lifeMask = 1<<24 - 1
@@ -208,7 +212,7 @@ func tagOf(kind uint64, c *loop.Conn) uint64 {
 	return kind | uint64(c.Life&lifeMask)<<32 | uint64(uint32(c.Slot))
 }
 
-// owner is the connection that a result belongs to, nil if it is gone.
+// owner returns the connection that a result belongs to, or nil if it is gone.
 func (u *ringLoop) owner(tag uint64) *loop.Conn {
 	c := u.Conns.At(int32(uint32(tag)))
 	if c.Session == nil || c.Life&lifeMask != uint32(tag>>32)&lifeMask {
@@ -237,14 +241,14 @@ func (u *ringLoop) dispatch(r cqe) {
 	}
 }
 
-// submit returns the place for an operation, making room if there is none.
+// submit returns the place for an operation, and makes room if there is none.
 func (u *ringLoop) submit() *sqe {
 	for {
 		if s := u.ring.next(); s != nil {
 			return s
 		}
 		if e := u.ring.enter(false, false, true); e != 0 {
-			runtime.Gosched() // out of memory; there is nothing better to do than to try again
+			runtime.Gosched() // out of memory; all it can do is try again
 		}
 	}
 }
@@ -285,11 +289,11 @@ func (u *ringLoop) obey(signals uint32) {
 	}
 }
 
-// trim gives up what is kept for later, and what nobody refers to any more.
+// trim frees what is kept for reuse, and what nothing refers to any more.
 func (u *ringLoop) trim() {
 	u.Loop.Trim()
 	clear(u.sends[len(u.sends):cap(u.sends)])
-	if u.ring.overflowed() || u.ring.ready() != u.ring.seen { // there is input in the buffers
+	if u.ring.overflowed() || u.ring.ready() != u.ring.seen { // some buffers hold input
 		u.Signal(loop.SignalTrim)
 		return
 	}
@@ -300,12 +304,12 @@ func (u *ringLoop) closeSlot(slot int32) {
 	*u.submit() = sqe{op: opClose, flags: sqeSkipSuccess, fileIndex: uint32(slot) + 1, tag: tagIgnored}
 }
 
-// cancel ends an operation, whose result then says so.
+// cancel ends an operation; its result then says so.
 func (u *ringLoop) cancel(tag uint64) {
 	*u.submit() = sqe{op: opCancel, flags: sqeSkipSuccess, address: tag, tag: tagIgnored}
 }
 
-// drain stops accepting, and receiving for more than what has arrived.
+// drain stops accepting, and stops receiving beyond what has arrived.
 func (u *ringLoop) drain() {
 	u.Draining = true
 	for i := range u.Acceptors {

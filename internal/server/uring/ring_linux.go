@@ -10,38 +10,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ring is io_uring: two queues in memory that the kernel and one thread share. The thread puts operations (sqe) into the submission
-// queue and enters the kernel, which carries them out and puts results (cqe) into the completion queue. This file holds everything that
-// is unsafe about it, and this is why it is right.
+// A ring is io_uring: two queues in memory that the kernel and one thread share. The thread puts
+// operations (sqe) into the submission queue and enters the kernel. The kernel carries them out and
+// puts results (cqe) into the completion queue. This file holds everything about it that is unsafe;
+// here is why it is correct.
 //
 // # Order
 //
-// Each queue is an array and two counters that only grow. Of the submission queue we write the entries, then the tail; the kernel reads
-// the tail, then the entries, then writes the head. Of the completion queue the kernel writes the entries, then the tail; we read
-// the tail, then the entries, then write the head, which allows the kernel to overwrite them. So whoever has seen a counter move must
-// also see what was written before it was moved: stores of counters release, loads acquire. Go's atomics do both. A counter that we
-// alone write is kept in an ordinary field as well (tail, seen, freeTail), and published once per enter, not once per entry. With
-// DEFER_TASKRUN the kernel touches the queues only inside enter, on our thread, which makes the order trivial, and lets the ring of receive
-// buffers do with a plain store; for the others the atomics are cheap insurance.
+// Each queue is an array and two counters that only grow. In the submission queue we write the
+// entries, then the tail; the kernel reads the tail, then the entries, then writes the head. In the
+// completion queue the kernel writes the entries, then the tail; we read the tail, then the
+// entries, then write the head, which lets the kernel overwrite them. So a side that has seen a
+// counter move must also see what was written before the move: stores of counters release, loads
+// acquire. Go's atomics do both. A counter that only we write is also kept in an ordinary field
+// (tail, seen, freeTail), and published once per enter, not once per entry. With DEFER_TASKRUN the
+// kernel touches the queues only inside enter, on our thread. That makes the order trivial, and it
+// is why a plain store is enough for the ring of receive buffers; for the other counters the
+// atomics are cheap insurance.
 //
 // # Lifetime
 //
-// The kernel gets addresses as numbers, which the garbage collector does not see. Go's heap does not move, so an address stays right
-// while something keeps the object alive:
+// The kernel gets addresses as numbers, which the garbage collector does not see. Go's heap does
+// not move, so an address stays valid while something keeps the object alive:
 //
-//   - sqes, cqes, the counters, the receive buffers and their ring are not Go memory (mmap). They are unmapped after the ring is closed,
-//     and only if no operation can be under way any more.
-//   - The replies of a turn lie in Go memory. Their sends are carried out, or fail, while enter submits them (MSG_DONTWAIT), and
-//     ringLoop.sends refers to them until the results have been looked at.
-//   - A reply that a socket has not taken lies in Conn.Waiting.Out; a send of it may be under way for long (opFlush). While Conn.Sending
-//     is set, the buffer is neither appended to nor given up, and the connection stays in the table.
-//   - A peer's address is written to ringLoop.accepts, and a slot to a move, which stay until the operations have ended.
-//   - Nothing else that an operation refers to is Go memory: the eventfd is polled, not read.
+//   - sqes, cqes, the counters, the receive buffers and their ring are not Go memory (mmap). They
+//     are unmapped after the ring is closed, and only if no operation can be under way any more.
+//   - The replies of a turn are in Go memory. Their sends are carried out, or fail, while enter
+//     submits them (MSG_DONTWAIT), and ringLoop.sends refers to them until the results have been
+//     checked.
+//   - A reply that a socket has not taken is in Conn.Waiting.Out; a send of it may be under way
+//     for a long time (opFlush). While Conn.Sending is set, nothing is appended to the buffer, it
+//     is not freed, and the connection stays in the table.
+//   - The kernel writes a peer's address to ringLoop.accepts, and a slot to a move; both stay
+//     until their operations have ended.
+//   - No other operation refers to Go memory: the eventfd is polled, not read.
 //
-// The stack does move. No address of anything on it is ever put into an sqe; newRing's arguments are on it only during a system call.
+// The stack does move. So an sqe never holds the address of anything on it; newRing's arguments are
+// on it only during a system call.
 type ring struct {
 	fd       int
-	number   uintptr // the fd's number for enter, which is cheaper to look up when registered
+	number   uintptr // the fd's number for enter; cheaper to look up when registered
 	entering uintptr // flags of every enter
 
 	memory, sqeMemory      []byte // the queues' counters and cqes; the sqes
@@ -51,19 +59,19 @@ type ring struct {
 	cqes                   []cqe
 	tail                   uint32 // of the submission queue, not yet published
 	seen                   uint32 // completions taken, not yet published
-	files                  int    // size of the ring's table of files
+	files                  int    // size of the ring's file table
 	installing             int32  // see install
 
 	buffers, bufferMemory []byte
-	free                  []bufferEntry // the ring of buffers that the kernel may take
+	free                  []bufferEntry // ring of buffers that the kernel may take
 	freeTail              uint16        // not yet published
-	provided              int           // buffers that have been in use, of len(free)
-	keep, least           int           // buffers below keep go back to the ring after use; least is what keep was at first
-	absent                []uint16      // the others that are out of it
+	provided              int           // buffers used so far, of len(free)
+	keep, least           int           // buffers below keep return to the ring after use; least is keep's initial value
+	absent                []uint16      // the other buffers that are not in the ring
 	bufferSize            int
 }
 
-// An sqe is struct io_uring_sqe; the names are those of what the operations here use the fields for.
+// An sqe is struct io_uring_sqe; its fields are named after what the operations here use them for.
 type sqe struct {
 	op, flags   uint8
 	mode        uint16
@@ -86,7 +94,8 @@ type cqe struct {
 	flags uint32
 }
 
-// A bufferEntry is struct io_uring_buf. The tail of the ring of buffers is the last field of its first entry.
+// A bufferEntry is struct io_uring_buf. The tail of the ring of buffers is the last field of its
+// first entry.
 type bufferEntry struct {
 	address uint64
 	length  uint32
@@ -94,7 +103,7 @@ type bufferEntry struct {
 	tail    uint16
 }
 
-// The kernel's numbers, from linux/io_uring.h.
+// The kernel's constants, from linux/io_uring.h.
 const (
 	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown = 0, 6, 13, 14, 19, 20, 26, 27, 34
 
@@ -114,7 +123,8 @@ const (
 	sqOverflow                                    = 1 << 1
 )
 
-// bufferGap is between buffers, so that their starts do not compete for the same lines of the cache.
+// bufferGap is the gap between buffers, so that their starts do not compete for the same cache
+// lines.
 const bufferGap = 64
 
 // params is struct io_uring_params.
@@ -125,7 +135,8 @@ type params struct {
 	cq                                                                 struct{ head, tail, mask, entries, overflow, cqes, flags, _, _, _ uint32 }
 }
 
-// newRing makes a ring with a table for files connections. Only the calling thread may use it.
+// newRing makes a ring with a table for that many files (connections). Only the calling thread may
+// use it.
 func newRing(files int, sizes Sizes) (r *ring, err error) {
 	p := params{cqEntries: sizes.Completions, flags: setupCQSize | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun}
 	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(sizes.Submissions), uintptr(unsafe.Pointer(&p)), 0)
@@ -177,14 +188,15 @@ func (r *ring) mapQueues(p *params) (err error) {
 	r.cqHead, r.cqTail = counter(p.cq.head), counter(p.cq.tail)
 	r.sqes = unsafe.Slice((*sqe)(unsafe.Pointer(&r.sqeMemory[0])), p.sqEntries)
 	r.cqes = unsafe.Slice((*cqe)(unsafe.Pointer(&r.memory[p.cq.cqes])), p.cqEntries)
-	for i := range p.sqEntries { // entry i of the queue is sqe i, for good
+	for i := range p.sqEntries { // entry i of the queue always holds sqe i
 		*counter(p.sq.array + 4*i) = i
 	}
 	return nil
 }
 
-// registerFiles makes a table for the sockets of connections, which then have no descriptors: an operation finds them without counting
-// references, and the process's table of descriptors, for which threads compete, stays out of it.
+// registerFiles makes a table for the sockets of connections, which then have no descriptors. An
+// operation finds a socket there without counting references, and without the process's descriptor
+// table, which is contended between threads.
 func (r *ring) registerFiles() error {
 	arg := struct {
 		nr, flags     uint32
@@ -193,8 +205,8 @@ func (r *ring) registerFiles() error {
 	return r.register("files", registerFiles, unsafe.Pointer(&arg), unsafe.Sizeof(arg))
 }
 
-// provideBuffers maps the memory that receives go to, and gives the kernel the first of it. More is given when it runs out: what is
-// not used costs nothing, and what is used should stay in the cache.
+// provideBuffers maps the memory for receives and gives the kernel the first part of it. It gets
+// more when that runs out: unused memory costs nothing, and used memory should stay in the cache.
 func (r *ring) provideBuffers(n, most int) (err error) {
 	const anonymous = unix.MAP_ANON | unix.MAP_PRIVATE
 	if r.buffers, err = unix.Mmap(-1, 0, most*(r.bufferSize+bufferGap), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
@@ -221,7 +233,7 @@ func (r *ring) provideBuffers(n, most int) (err error) {
 
 // install puts a socket into the table; its descriptor may then be closed.
 func (r *ring) install(fd, slot int32) error {
-	r.installing = fd // on the heap: arg holds its address as a number, which is not corrected when the stack moves
+	r.installing = fd // on the heap: arg holds its address as a number, which does not change when the stack moves
 	arg := ringUpdate{offset: uint32(slot), data: uint64(uintptr(unsafe.Pointer(&r.installing)))}
 	return r.register("a file", updateFiles, unsafe.Pointer(&arg), 1)
 }
@@ -233,7 +245,7 @@ type ringUpdate struct {
 	data   uint64
 }
 
-// registerItself spares enter a look-up. Where that fails, the ordinary descriptor will do.
+// registerItself saves enter a look-up. If it fails, the ordinary descriptor works too.
 func (r *ring) registerItself() {
 	arg := ringUpdate{offset: 1<<32 - 1, data: uint64(r.fd)}
 	if r.register("ring", registerRing, unsafe.Pointer(&arg), 1) == nil {
@@ -249,7 +261,7 @@ func (r *ring) register(what string, op uintptr, arg unsafe.Pointer, n uintptr) 
 	return nil
 }
 
-// try sends a no-op through the ring: some sandboxes have the calls, but nothing behind them.
+// try sends a no-op through the ring: in some sandboxes the calls exist but do nothing.
 func (r *ring) try() error {
 	*r.next() = sqe{op: opNop, tag: 1}
 	if e := r.enter(true, true, false); e != 0 {
@@ -261,10 +273,11 @@ func (r *ring) try() error {
 	return nil
 }
 
-// tryClose tells whether a socket that leaves the table is closed at once. Before Linux 6.13 it is kept
-// open until all operations that were begun earlier have ended, those on other sockets too: where
-// one connection is silent, those that are closed meanwhile stay open for as long, and their
-// clients wait. The ring must have room for two files. (Debian 12 and Ubuntu 24.04 have such Linux.)
+// tryClose checks that a socket removed from the table is closed at once. Before Linux 6.13 the
+// kernel keeps it open until all operations that began earlier have ended, including those on other
+// sockets. So while one connection is silent, connections closed meanwhile stay open and their
+// clients wait. The ring must have room for two files. (Debian 12 and Ubuntu 24.04 have such a
+// kernel.)
 func (r *ring) tryClose() error {
 	var pairs [2][2]int
 	for slot := range pairs {
@@ -280,14 +293,14 @@ func (r *ring) tryClose() error {
 			return err
 		}
 	}
-	// On the first somebody waits for input; the second is closed.
+	// A receive waits for input on the first; the second is closed.
 	*r.next() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, fd: 0, tag: 1}
 	*r.next() = sqe{op: opClose, flags: sqeSkipSuccess, fileIndex: 2, tag: 2}
 	if e := r.enter(true, false, false); e != 0 {
 		return os.NewSyscallError("io_uring_enter", e)
 	}
 	_, _, err := unix.Recvfrom(pairs[1][1], make([]byte, 1), unix.MSG_DONTWAIT)
-	// The receive ends before its memory does.
+	// The receive must end before its memory does.
 	unix.Shutdown(pairs[0][1], unix.SHUT_RDWR)
 	for r.ready() == r.seen {
 		if e := r.enter(true, true, false); e != 0 {
@@ -300,9 +313,10 @@ func (r *ring) tryClose() error {
 	return nil
 }
 
-// close closes the ring, which ends all operations, some time later. Its memory is given back only if none are under way.
+// close closes the ring, which ends all operations some time later. It unmaps the memory only if
+// quiet, when nothing is under way.
 func (r *ring) close(quiet bool) {
-	if r.entering&enterRegisteredRing != 0 { // which counts as a second descriptor
+	if r.entering&enterRegisteredRing != 0 { // it counts as a second descriptor
 		arg := ringUpdate{offset: uint32(r.number)}
 		r.register("ring", unregisterRing, unsafe.Pointer(&arg), 1)
 	}
@@ -314,7 +328,7 @@ func (r *ring) close(quiet bool) {
 	}
 }
 
-// next returns the place of the next operation to submit, or nil if the queue is full.
+// next returns the place for the next operation to submit, or nil if the queue is full.
 func (r *ring) next() *sqe {
 	if r.tail-atomic.LoadUint32(r.sqHead) == uint32(len(r.sqes)) {
 		return nil
@@ -324,13 +338,14 @@ func (r *ring) next() *sqe {
 	return s
 }
 
-// enter publishes what we did to the queues and submits the operations. With run it also carries out what has become possible, such as
-// a receive under way, and with wait it does not return before there is a result, unless it is interrupted, which is no error. raw:
-// without telling the Go runtime (see raw_linux.go of package loop).
+// enter publishes our changes to the queues and submits the operations. With run it also carries
+// out what has become possible, such as a receive under way. With wait it returns only when there
+// is a result or it is interrupted, which is not an error. raw: do not tell the Go runtime (see
+// raw_linux.go of package loop).
 func (r *ring) enter(run, wait, raw bool) (e unix.Errno) {
 	atomic.StoreUint32(r.sqTail, r.tail)
 	atomic.StoreUint32(r.cqHead, r.seen)
-	r.free[0].tail = r.freeTail // read in enter, on this thread, only: 16 bits, for which Go has no atomics
+	r.free[0].tail = r.freeTail // only enter reads it, on this thread; 16 bits, for which Go has no atomics
 	submit, want, flags := uintptr(r.tail-atomic.LoadUint32(r.sqHead)), uintptr(0), r.entering
 	if run {
 		flags |= enterGetEvents
@@ -349,16 +364,16 @@ func (r *ring) enter(run, wait, raw bool) (e unix.Errno) {
 	return e
 }
 
-// ready is how far results may be taken.
+// ready returns the position up to which results may be taken.
 func (r *ring) ready() uint32 { return atomic.LoadUint32(r.cqTail) }
 
-// submitted tells that the kernel has taken all operations.
+// submitted reports whether the kernel has taken all operations.
 func (r *ring) submitted() bool { return atomic.LoadUint32(r.sqHead) == r.tail }
 
-// overflowed tells that results were kept back by the kernel because their queue was full.
+// overflowed reports whether the kernel held back results because their queue was full.
 func (r *ring) overflowed() bool { return atomic.LoadUint32(r.sqInfo)&sqOverflow != 0 }
 
-// at looks at a result without taking it.
+// at returns a result without taking it.
 func (r *ring) at(i uint32) cqe { return r.cqes[i&uint32(len(r.cqes)-1)] }
 
 // take takes the next result. There must be one.
@@ -367,8 +382,8 @@ func (r *ring) take() cqe {
 	return r.at(r.seen - 1)
 }
 
-// received is the input that a receive's result tells of, in a buffer that is ours until it is given
-// back. A receive that failed may have a buffer, too.
+// received returns the input that a receive's result reports, in a buffer that is ours until it is
+// given back. A failed receive may have a buffer, too.
 func (r *ring) received(c cqe) (id uint16, data []byte) {
 	id = uint16(c.flags >> 16)
 	return id, r.buffer(id)[:max(c.res, 0)]
@@ -392,7 +407,7 @@ func (r *ring) giveBack(id uint16) {
 // moreBuffers doubles the number of buffers, up to the limit.
 func (r *ring) moreBuffers() { r.provide(min(2*r.keep, len(r.free))) }
 
-// provide has keep buffers in the ring.
+// provide sets how many buffers stay in the ring.
 func (r *ring) provide(keep int) {
 	r.keep = keep
 	absent := r.absent
@@ -406,22 +421,23 @@ func (r *ring) provide(keep int) {
 	}
 }
 
-// retire keeps a buffer out of the ring. When it is the last of many, their memory is free.
+// retire keeps a buffer out of the ring. Once all surplus buffers are out, it frees their memory.
 func (r *ring) retire(id uint16) {
 	if r.absent = append(r.absent, id); len(r.absent) == r.provided-r.keep {
 		r.freeMemory()
 	}
 }
 
-// trim shrinks the ring to what it was at first. There must be no input in any buffer.
+// trim shrinks the ring to its initial size. No buffer may hold input.
 func (r *ring) trim() {
 	if r.provided > r.least {
 		r.keep = r.least
-		r.freeMemory() // again when all that are too many have been used once more, and are absent
+		r.freeMemory() // again once all surplus buffers have been used once more and are absent
 	}
 }
 
-// freeMemory empties the buffers that do not go back to the ring. Their addresses stay valid.
+// freeMemory frees the memory of buffers that do not return to the ring. Their addresses stay
+// valid.
 func (r *ring) freeMemory() {
 	page := os.Getpagesize()
 	if from := (r.keep*(r.bufferSize+bufferGap) + page - 1) / page * page; from < len(r.buffers) {
@@ -429,5 +445,6 @@ func (r *ring) freeMemory() {
 	}
 }
 
-// addressOf is where b starts, for an sqe. The caller keeps b alive until the operation has ended.
+// addressOf returns the address of b's first byte, for an sqe. The caller keeps b alive until the
+// operation has ended.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
