@@ -229,7 +229,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 		if got := l.dial().ask("/healthz"); got != 503 {
 			t.Errorf("a newcomer, before anybody has been silent for a second: %d", got)
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		for i := range 3 {
 			if got := l.dial().ask("/healthz"); got != 200 {
 				t.Errorf("newcomer %d: %d", i, got)
@@ -276,7 +276,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		}
 		time.Sleep(minIdle/4 - 1) // b has been idle for a second, but for a nanosecond
 		newcomer(503)
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		newcomer(200)
 		newcomer(503)
 		time.Sleep(minIdle / 4)
