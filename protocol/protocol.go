@@ -1,6 +1,6 @@
-// Package protocol is what all grammars share: what they need of the program behind them, what they
-// count, and their limits. Each grammar is a package of its own below this one: memcache is the one
-// that there is.
+// Package protocol is the part that all grammars share: the interface to the program behind them,
+// what they count, and their limits. Each grammar is a package below this one. So far there is one,
+// memcache.
 package protocol
 
 import (
@@ -10,38 +10,38 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-// A Handler is what a grammar needs of the program behind it. One serves all sessions of an event
-// loop; with the portable engine its methods are called from several goroutines at once.
+// A Handler is the interface between a grammar and the program behind it. One Handler serves all
+// sessions of an event loop. With the portable engine, several goroutines call its methods at once.
 type Handler interface {
-	// Source tells who issues the ids that a key asks for. A key that may not have any gets a
-	// Source that refuses. Neighbouring keys of one source share a Mint. A grammar calls bulk what
-	// asks for several keys in one command, and what exceeds SingleGets in one Feed. The text of a
-	// Mint's error goes to the client, as the reason for the refusal. key is not kept.
+	// Source returns the source of ids for a key. A key that may not have any ids gets a Source
+	// that refuses. Neighbouring keys with the same source share a Mint. A grammar marks a request
+	// as bulk if one command asks for several keys, and from the request that exceeds SingleGets in
+	// one Feed. The text of a Mint's error goes to the client as the reason for the refusal. Source
+	// does not keep key.
 	Source(key []byte) id.Source
 	// Stats calls emit for every line of a statistics group ("" is the general one) and reports
-	// whether the group exists. group is lower-case and valid during the call only. Groups that are
-	// always empty (conns, sizes) are not asked for.
+	// whether the group exists. group is lower-case and valid only during the call. Stats is not
+	// called for groups that are always empty (conns, sizes).
 	Stats(group []byte, emit func(name, value string)) bool
 }
 
-// Config is what all sessions of an event loop share. Nothing in it may change while a session
-// lives.
+// Config is what all sessions of an event loop share. It must not change while a session exists.
 type Config struct {
 	Handler  Handler
-	Counters *Counters // what the sessions did; several loops may share one, at the price of cache misses
-	Version  string    // the answer to version, N.N.N: clients parse it when they connect
-	Cluster  string    // the answer to config get cluster: host|ip|port of this server; empty = the command is unknown
+	Counters *Counters // what the sessions did; several loops may share one, which costs cache misses
+	Version  string    // the reply to version, N.N.N: clients parse it when they connect
+	Cluster  string    // the reply to config get cluster: host|ip|port of this server; empty = the command is unknown
 
-	// Auth logs a user in: the session goes on with the Config that it returns, whose Handler knows
-	// what this user may have, and whose own Auth is asked when the client logs in anew. nil = user
-	// or password is wrong. No Auth = anybody may have ids. It is called once per attempt, from the
-	// goroutine that called Feed, and keeps neither slice. It should take equally long whatever is
-	// wrong. A session bounds the attempts of its own connection only (MaxGuesses): those of a
-	// client that connects again are Auth's to bound.
+	// Auth logs a user in. It returns the Config that the session uses from then on: that Config's
+	// Handler knows what this user may have, and its own Auth handles the client's next login. Auth
+	// returns nil if the user or the password is wrong. If the field is nil, everybody may have
+	// ids. The session calls Auth once per attempt, in the goroutine that called Feed; Auth keeps
+	// neither slice. It should take the same time whatever is wrong. A session limits only the
+	// attempts of its own connection (MaxGuesses): Auth must limit a client that connects again.
 	Auth func(user, password []byte) *Config
 }
 
-// Check says what is wrong with the settings, or nil.
+// Check returns what is wrong with the settings, or nil.
 func (c *Config) Check() error {
 	switch {
 	case c.Handler == nil:
@@ -69,14 +69,14 @@ func isVersion(s string) bool {
 	return dots == 2 && digits > 0
 }
 
-// ErrClose is Feed's way to say: send the reply, then close the connection.
+// ErrClose is returned by Feed and means: send the reply, then close the connection.
 var ErrClose = errors.New("protocol: close the connection")
 
 // Limits of every grammar.
 const (
 	MaxKey     = 250      // bytes of a key, as in memcached
-	MaxReason  = 256      // bytes of an error's reason that a client is sent
-	SingleGets = 4        // gets of one key that a Feed asks for before it calls them bulk
-	MaxGuesses = 3        // failed attempts to authenticate after which a connection is closed
-	ReplyChunk = 64 << 10 // Feed stops once it has replied this many bytes; one Feed stays under 2*ReplyChunk, statistics apart
+	MaxReason  = 256      // bytes of an error's reason that are sent to a client
+	SingleGets = 4        // single-key gets that one Feed requests before it marks them as bulk
+	MaxGuesses = 3        // a connection is closed after this many failed attempts to authenticate
+	ReplyChunk = 64 << 10 // Feed stops once its reply has this many bytes; one Feed stays under 2*ReplyChunk, except for statistics
 )

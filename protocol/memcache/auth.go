@@ -6,8 +6,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// With Config.Auth set a connection may do nothing until it has named a user and the password: in
-// text by memcached's handshake, a set whose data block is "user password", in binary by SASL
+// With Config.Auth set, a connection may do nothing until it has sent a user and the password: in
+// text with memcached's handshake, a set whose data block is "user password"; in binary with SASL
 // PLAIN.
 
 const (
@@ -17,18 +17,18 @@ const (
 	errAuthFormat      = "CLIENT_ERROR bad authentication token format\r\n"
 	errAuthFailure     = "CLIENT_ERROR authentication failure\r\n"
 
-	// maxCredentials bounds a user name and a password together, in bytes: they are the only data
-	// that is held until it is complete.
+	// maxCredentials limits a user name and a password together, in bytes: they are the only data
+	// that is kept until it is complete.
 	maxCredentials = 1024
 
 	mechanismPlain = "plain" // in lower case: its name is case-insensitive
 	maxMechanism   = 32      // bytes of a mechanism's name
 )
 
-// locked tells whether the client still has to say who it is.
+// locked reports whether the client must authenticate first.
 func (s *Session) locked() bool { return s.config.Auth != nil && !s.trusted }
 
-// authenticate decides an attempt to authenticate; ok = false fails it without a look at the
+// authenticate decides an attempt to authenticate; with ok = false it fails without looking at the
 // credentials.
 func (s *Session) authenticate(t *turn, user, password []byte, ok bool) bool {
 	t.Add(protocol.CmdAuth, 1)
@@ -46,8 +46,8 @@ func (s *Session) authenticate(t *turn, user, password []byte, ok bool) bool {
 	return s.trusted
 }
 
-// guessed closes the connection after too many failures, so that guessing costs a new connection
-// every few attempts.
+// guessed closes the connection after too many failures, so that an attacker needs a new connection
+// every few guesses.
 func (s *Session) guessed() error {
 	if s.guesses >= protocol.MaxGuesses {
 		return s.hangUp()
@@ -55,8 +55,8 @@ func (s *Session) guessed() error {
 	return nil
 }
 
-// handshake answers a line of a client that has not authenticated. Only the start of the handshake
-// is understood.
+// handshake answers a line from a client that has not authenticated. It accepts only the start of
+// the handshake.
 func (s *Session) handshake(t *turn, in []byte) (int, error) {
 	window := in[:min(len(in), MaxLine)]
 	i := bytes.IndexByte(window[s.scanned:], '\n')
@@ -90,7 +90,7 @@ func (s *Session) handshake(t *turn, in []byte) (int, error) {
 	return n, nil
 }
 
-// credentials answers the data block of the handshake, once it is complete.
+// credentials answers the data block of the handshake once it is complete.
 func (s *Session) credentials(t *turn, in []byte) (int, error) {
 	n := int(s.left) + 2
 	if len(in) < n {
@@ -111,9 +111,9 @@ func (s *Session) credentials(t *turn, in []byte) (int, error) {
 	return n, s.guessed()
 }
 
-// sasl answers SASL_AUTH and SASL_STEP. There is one mechanism, whose message may come with the
-// second. As in memcached, each ends the login that was, and a step needs an AUTH without a message
-// before it; a step that failed may be repeated.
+// sasl answers SASL_AUTH and SASL_STEP. There is one mechanism, and its message may come with the
+// second. As in memcached, each of them ends the previous login, and a step needs an AUTH without a
+// message before it. A failed step may be repeated.
 func (s *Session) sasl(t *turn, h *header, mechanism, message []byte) error {
 	s.trusted = false
 	ok := s.begun
@@ -135,7 +135,8 @@ func (s *Session) sasl(t *turn, h *header, mechanism, message []byte) error {
 	return s.guessed()
 }
 
-// saslTooLong fails a login whose message is longer than any user and password, and swallows it.
+// saslTooLong fails a login whose message is longer than any user and password, and discards the
+// message.
 func (s *Session) saslTooLong(t *turn, h *header) (int, error) {
 	s.authenticate(t, nil, nil, false)
 	s.begun = s.begun && h.opcode != opSASLAuth
@@ -144,8 +145,8 @@ func (s *Session) saslTooLong(t *turn, h *header) (int, error) {
 	return headerLen, s.guessed()
 }
 
-// plain takes a SASL PLAIN message apart: whom to act as, user, password, with NULs between. Nobody
-// may act as somebody else.
+// plain parses a SASL PLAIN message: whom to act as, user, password, separated by NULs. Nobody may
+// act as somebody else.
 func plain(message []byte) (user, password []byte, ok bool) {
 	as, rest, _ := bytes.Cut(message, []byte{0})
 	user, password, found := bytes.Cut(rest, []byte{0})

@@ -34,10 +34,10 @@ const (
 	statusTemporary    status = 0x86
 )
 
-// noFlags are the flags of an item.
+// noFlags is the flags field of an item.
 const noFlags = "\x00\x00\x00\x00"
 
-// A failure is a status with the sentence that goes with it.
+// A failure is a status with its error message.
 type failure struct {
 	code status
 	text string
@@ -53,13 +53,13 @@ var (
 	failUnknown   = failure{statusUnknown, "Unknown command"}
 )
 
-// A header is what we need to know of a request's.
+// A header holds the fields of a request's header that are needed.
 type header struct {
 	opcode byte
 	extras int    // bytes
 	key    int    // bytes
 	body   int    // bytes: extras, key and value
-	opaque uint32 // comes back, whatever it means
+	opaque uint32 // returned unchanged, whatever it means
 }
 
 func parseHeader(b []byte) header {
@@ -74,8 +74,8 @@ func parseHeader(b []byte) header {
 
 func (h *header) value() int { return h.body - h.key - h.extras }
 
-// frame answers the request that in begins with. The header is judged before more is waited for,
-// and no value is waited for but credentials.
+// frame answers the request at the start of in. It checks the header before it waits for more, and
+// it waits for no value except credentials.
 func (s *Session) frame(t *turn, in []byte) (int, error) {
 	if in[0] != magicRequest {
 		t.Add(protocol.Malformed, 1)
@@ -121,8 +121,8 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	return n, s.act(t, op, &h, in[headerLen:n])
 }
 
-// opcode looks the request up. The SASL ones are unknown where there is nothing to authenticate
-// against, CONFIG_GET where nothing is configured.
+// opcode looks the request up. The SASL opcodes are unknown without authentication, CONFIG_GET
+// without configuration.
 func (s *Session) opcode(h *header) opcode {
 	op := opcodes[h.opcode]
 	if s.config.Auth == nil && (op.does == logIn || op.does == listMechanisms) {
@@ -134,14 +134,14 @@ func (s *Session) opcode(h *header) opcode {
 	return op
 }
 
-// protocolError answers a frame that cannot be right, so that neither can what follows it.
+// protocolError answers a frame that cannot be right; what follows cannot be right either.
 func (s *Session) protocolError(t *turn, op opcode, h *header) error {
 	t.Add(op.kind, 1)
 	t.fail(h, failInvalid)
 	return s.hangUp()
 }
 
-// refuseFrame answers a request and swallows its body as it comes.
+// refuseFrame answers a request and discards its body as it arrives.
 func (s *Session) refuseFrame(t *turn, op opcode, h *header, why failure) int {
 	t.Add(op.kind, 1)
 	t.fail(h, why)
@@ -173,7 +173,7 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 		}
 		return s.hangUp()
 	case listMechanisms:
-		s.trusted = false // memcached, too, begins anew
+		s.trusted = false // memcached starts over here too
 		t.respond(h, statusOK, "PLAIN")
 	case logIn:
 		return s.sasl(t, h, key, value)
@@ -183,8 +183,8 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 	return nil
 }
 
-// binaryGet answers with four bytes of flags, the key if it is to come back, and the id, which is
-// the cas as well.
+// binaryGet answers with four bytes of flags, the key if requested, and the id, which is also the
+// cas.
 func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
 	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
 	t.Out = text.Append(out)
 }
 
-// binaryStats answers with a frame for each statistic, and an empty one at the end.
+// binaryStats answers with one frame per statistic and an empty frame at the end.
 func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 	group := lower(make([]byte, 0, longestGroup), key)
 	exists := len(group) == len(key)
@@ -222,12 +222,12 @@ func (s *Session) binaryStats(t *turn, h *header, key []byte) {
 
 func (t *turn) fail(h *header, f failure) { t.respond(h, f.code, f.text) }
 
-// respond answers with a status and a text.
+// respond sends a status and a text.
 func (t *turn) respond(h *header, code status, text string) {
 	t.Out = append(h.appendResponse(t.Out, code, 0, 0, len(text), 0), text...)
 }
 
-// respondError is respond for a reason that the program behind gave.
+// respondError is respond with a reason given by the program behind.
 func (t *turn) respondError(h *header, reason error) {
 	text := reason.Error()
 	t.Out = h.appendResponse(t.Out, statusTemporary, 0, 0, min(len(text), protocol.MaxReason), 0)

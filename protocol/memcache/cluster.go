@@ -6,16 +6,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// Amazon's clients, and others that were written for ElastiCache, ask one server of a cluster for
-// the list of all: `config get cluster`, in binary CONFIG_GET. Here the list is the daemon itself.
+// Amazon's clients, and others written for ElastiCache, ask one server of a cluster for the list of
+// all: `config get cluster`, or CONFIG_GET in binary. Here the list contains only this daemon.
 
-// clusterKey is the only configuration that there is.
+// clusterKey is the only configuration that exists.
 const clusterKey = "cluster"
 
 // clusterList is the value of clusterKey: a version, which never changes, and the nodes.
 func (s *Session) clusterList() string { return "1\n" + s.config.Cluster + "\n" }
 
-// configure answers the config command, which is unknown where nobody knows the daemon's address.
+// configure answers the config command, which is unknown if the daemon's address is not known.
 func (s *Session) configure(t *turn, rest []byte) {
 	t.Add(protocol.CmdOther, 1)
 	f := split(rest)
@@ -36,7 +36,7 @@ func (s *Session) configure(t *turn, rest []byte) {
 	}
 }
 
-// binaryConfigure is configure in binary: as a get, with four bytes of flags.
+// binaryConfigure is configure in binary: it answers like a get, with four bytes of flags.
 func (s *Session) binaryConfigure(t *turn, h *header, key []byte) {
 	if string(key) != clusterKey {
 		t.fail(h, failNotFound)

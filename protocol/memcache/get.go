@@ -7,16 +7,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// A form is how the VALUE lines of a get look, and what kind it is counted as.
+// A form describes the VALUE lines of a get, and the kind it is counted as.
 type form struct {
 	kind protocol.Counter
-	cas  bool // a fifth field: the id once more
+	cas  bool // a fifth field: the id again
 }
 
-// get answers the keys of a get line. They are checked before the first id is issued, then answered
-// in pieces of about ReplyChunk. What a piece holds depends on the line alone, and so does, when
-// issuing fails, what the client sees: within the first piece nothing but the error, later the
-// error in place of END.
+// get answers the keys of a get line. It checks all keys before it issues the first id, then
+// answers in pieces of about ReplyChunk. The line alone decides what a piece holds. If issuing
+// fails within the first piece, the client sees only the error; if it fails later, the client sees
+// the error in place of END.
 func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 	t.Add(f.kind, 1)
 	if from, to := nextKey(text, 0); to == len(text) && from < to && to-from <= protocol.MaxKey && !isHTTP(text[from:]) {
@@ -48,7 +48,7 @@ func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 	return left, nil
 }
 
-// getOne answers a get line of one key, which is what most of them are.
+// getOne answers a get line with one key, the most common case.
 func (s *Session) getOne(t *turn, key []byte, f form) {
 	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Session) getOne(t *turn, key []byte, f form) {
 	t.Out = append(text.AppendLine(append(out, "\r\n"...)), "END\r\n"...)
 }
 
-// moreKeys goes on with a get line.
+// moreKeys continues with the keys of a get line.
 func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 	if int64(len(in)) < s.left {
 		return 0, nil
@@ -85,7 +85,7 @@ func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 	return s.done(whole, text, left), nil
 }
 
-// getAndTouch is get with an expiry in front, which means nothing here but must be a number.
+// getAndTouch is get with an expiry in front. The expiry has no effect, but it must be a number.
 func (s *Session) getAndTouch(t *turn, text []byte, f form) (left int, err error) {
 	exptime, rest, found := cut(text)
 	if _, ok := parseInt(exptime, 32); found && !ok {
@@ -96,9 +96,9 @@ func (s *Session) getAndTouch(t *turn, text []byte, f form) (left int, err error
 	return s.get(t, rest, f)
 }
 
-// piece answers keys until the reply may have reached ReplyChunk, and ends the line with the last.
-// k is the span at the head of text. left is how many bytes of keys are still to be answered, sent
-// how many keys were.
+// piece answers keys until the reply may have reached ReplyChunk; with the last key it also ends
+// the reply. k is the span at the start of text. left is how many bytes of keys remain to be
+// answered, sent is how many keys were answered.
 func (s *Session) piece(t *turn, text []byte, k span, f form) (left, sent int, err error) {
 	for room := protocol.ReplyChunk; ; k, _ = s.span(text, room) {
 		n, err := s.values(t, text[:k.end], k, f)

@@ -8,8 +8,8 @@ import (
 )
 
 // appendKey appends the next key at or after from to out, which must have room for it and 8 bytes
-// more, and says where it ends. To copy while looking for the end is cheaper than one after the
-// other.
+// more. It returns where the key ends. Copying while looking for the end is cheaper than doing one
+// after the other.
 func appendKey(out, text []byte, from int) ([]byte, int) {
 	for from < len(text) && text[from] == ' ' {
 		from++
@@ -30,7 +30,7 @@ func appendKey(out, text []byte, from int) ([]byte, int) {
 	return out, from
 }
 
-// nextKey finds the key at or after from, an empty one when there is none.
+// nextKey finds the key at or after from; it returns an empty one if there is none.
 func nextKey(text []byte, from int) (begin, end int) {
 	for from < len(text) && text[from] == ' ' {
 		from++
@@ -46,10 +46,10 @@ func nextKey(text []byte, from int) (begin, end int) {
 	return from, end
 }
 
-// indexSpace finds the first space of eight bytes, 8 when there is none.
+// indexSpace returns the index of the first space in eight bytes, or 8 if there is none.
 func indexSpace(w uint64) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	w ^= ' ' * ones // a space is a zero byte now
+	w ^= ' ' * ones // now a space is a zero byte
 	return bits.TrailingZeros64((w-ones)&^w&highs) / 8
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// The meta commands live among the text ones: two letters, a key, then flags of one letter, some
-// with a token behind it. Flags that ask for something come back in the order of the request.
+// The meta commands are part of the text grammar: two letters, a key, then one-letter flags, some
+// of them followed by a token. Flags that ask for something come back in the order of the request.
 
 const (
 	errMetaFlags     = "CLIENT_ERROR options flags are too long\r\n"
@@ -21,7 +21,7 @@ const (
 	errMetaKey       = "CLIENT_ERROR error decoding key\r\n"
 	errMetaOpaque    = "CLIENT_ERROR opaque token too long\r\n"
 
-	// What md and ma say of any mistake in a flag but a long opaque, and of too many.
+	// md and ma reply this to any mistake in a flag except a long opaque, and to too many flags.
 	errMissFlag  = "CLIENT_ERROR invalid or duplicate flag\r\n"
 	errMissFlags = "CLIENT_ERROR options flags too long\r\n"
 
@@ -29,11 +29,11 @@ const (
 	maxOpaque    = 32 // bytes of an opaque flag, its letter included
 
 	// metaRoom is the most that the answer to a meta command takes besides the key: an id up to
-	// three times, an opaque, small change.
+	// three times, an opaque, and a few bytes more.
 	metaRoom = 256
 )
 
-// A meta is a meta command taken apart.
+// A meta is a parsed meta command.
 type meta struct {
 	key    []byte // as it was sent
 	flags  []byte // the rest of the line
@@ -41,8 +41,8 @@ type meta struct {
 	base64 bool   // b: the key is base64
 }
 
-// parseMeta takes the arguments of a meta command apart; skip says how many tokens stand between
-// the key and the flags. complaint is what is wrong, "" when nothing is.
+// parseMeta parses the arguments of a meta command; skip is how many tokens stand between the key
+// and the flags. complaint says what is wrong, "" when nothing is.
 func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	m.key, m.flags, _ = cut(rest)
 	for range skip {
@@ -54,7 +54,7 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	case len(m.key) > protocol.MaxKey:
 		return m, errFormat
 	}
-	var seen [2]uint64 // a bit for each letter
+	var seen [2]uint64 // one bit per letter
 	n := 0
 	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
 		letter := flag[0]
@@ -70,7 +70,7 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 			for flag, more, _ = cut(more); len(flag) > 0; flag, more, _ = cut(more) {
 				n++
 			}
-			if n > maxMetaFlags { // which is looked at first
+			if n > maxMetaFlags { // this error comes first
 				complaint = errMetaFlags
 			}
 			return m, complaint
@@ -85,8 +85,8 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	return m, ""
 }
 
-// checkFlag knows all flags of all meta commands, as memcached does: what a flag is for is the
-// command's affair.
+// checkFlag accepts all flags of all meta commands, as memcached does. Each command decides what a
+// flag means.
 func checkFlag(letter byte, token []byte) (complaint string) {
 	ok := true
 	switch letter {
@@ -124,8 +124,8 @@ func isBase64(key []byte) bool {
 	return err == nil && n > 0
 }
 
-// name is the key that a Handler knows. out is scratch: behind its end there is room, so that
-// decoding allocates nothing.
+// name returns the key as a Handler expects it. out is scratch space: decoding uses the room behind
+// its end, so it allocates nothing.
 func (m *meta) name(out []byte) []byte {
 	if !m.base64 {
 		return m.key
@@ -135,8 +135,8 @@ func (m *meta) name(out []byte) []byte {
 	return name[:n]
 }
 
-// metaGet answers mg: with v the id and what the flags ask about it, without v only that. The q
-// flag silences misses, of which there are none.
+// metaGet answers mg: with v, the id and what the flags ask about it; without v, only the latter.
+// The q flag silences misses, and there are none.
 func (s *Session) metaGet(t *turn, rest []byte) {
 	t.Add(protocol.CmdMetaGet, 1)
 	m, complaint := parseMeta(rest, 0)
@@ -177,7 +177,7 @@ func (s *Session) metaGet(t *turn, rest []byte) {
 	t.Out = out
 }
 
-// echo appends the flags that come back as they were sent, whatever the answer is.
+// echo appends the flags that come back unchanged with every answer.
 func (m *meta) echo(out, flag []byte) []byte {
 	switch {
 	case flag[0] == 'O':
@@ -190,7 +190,7 @@ func (m *meta) echo(out, flag []byte) []byte {
 	return out
 }
 
-// metaMiss answers md and ma: nothing is ever found.
+// metaMiss answers md and ma, which never find a key.
 func (t *turn) metaMiss(kind protocol.Counter, rest []byte) {
 	t.Add(kind, 1)
 	m, complaint := parseMeta(rest, 0)
@@ -211,7 +211,7 @@ func (t *turn) metaMiss(kind protocol.Counter, rest []byte) {
 	t.Out = append(out, "\r\n"...)
 }
 
-// metaSet answers ms when its data block has been swallowed. Errors are not silenced by q.
+// metaSet answers ms once its data block has been discarded. q does not silence errors.
 func (s *Session) metaSet(t *turn, rest []byte) {
 	t.Add(protocol.CmdSet, 1)
 	f := split(rest)
@@ -237,7 +237,7 @@ func (s *Session) metaSet(t *turn, rest []byte) {
 	}
 }
 
-// metaDebug answers me, which describes an item: the id that the key would be answered with.
+// metaDebug answers me, which describes an item: the id that a get of the key would return.
 func (s *Session) metaDebug(t *turn, rest []byte) {
 	t.Add(protocol.CmdMeta, 1)
 	f := split(rest)

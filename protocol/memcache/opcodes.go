@@ -4,20 +4,20 @@ import "github.com/katsubushi/katsubushi/v3/protocol"
 
 const opSASLAuth = 0x21
 
-// An opcode says what a binary request is for, which lengths its frame must have, and how it is
+// An opcode says what a binary request does, which lengths its frame must have, and how it is
 // counted.
 type opcode struct {
 	does   deed
 	kind   protocol.Counter
 	extras uint8 // bytes
 	key    need
-	value  bool // there may be one
-	quiet  bool // success is not answered
-	echo   bool // the key comes back
+	value  bool // it may have a value
+	quiet  bool // no reply on success
+	echo   bool // the reply includes the key
 	open   bool // allowed before the client has authenticated
 }
 
-// A deed is what is done about a request.
+// A deed is how a request is handled.
 type deed uint8
 
 const (
@@ -25,18 +25,18 @@ const (
 	giveID
 	giveVersion
 	giveStats
-	doNothing   // what is asked for is the case already
+	doNothing   // what it asks for is already the case
 	findNothing // an id exists only once it is issued
-	keepNothing // a value is refused
-	addNothing  // in the way of ADD, which finds that the key exists
-	joinNothing // in the way of APPEND and PREPEND
+	keepNothing // refuse the value
+	addNothing  // answer as ADD does for an existing key
+	joinNothing // answer as APPEND and PREPEND do
 	partWays
 	listMechanisms
 	logIn
 	giveCluster
 )
 
-// A need tells whether a frame has a key.
+// A need says whether a frame has a key.
 type need uint8
 
 const (
@@ -45,8 +45,8 @@ const (
 	maybe
 )
 
-// opcodes are all that memcached has. The Q commands are quiet about success, or in case of a get
-// about a miss, which never happens.
+// opcodes holds every opcode that memcached has. The Q commands do not reply on success or, for a
+// get, on a miss, which never happens.
 var opcodes = [256]opcode{
 	0x00: {does: giveID, kind: protocol.CmdGet, key: with},                              // GET
 	0x01: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // SET
@@ -86,7 +86,7 @@ var opcodes = [256]opcode{
 	0x60: {does: giveCluster, key: with},                                                // CONFIG_GET, Amazon's
 }
 
-// fits tells whether a frame's lengths add up and are those of its opcode.
+// fits reports whether a frame's lengths add up and match its opcode.
 func (op *opcode) fits(h *header) bool {
 	switch {
 	case h.key > protocol.MaxKey || h.value() < 0:

@@ -2,8 +2,8 @@ package memcache
 
 import "github.com/katsubushi/katsubushi/v3/protocol"
 
-// The sentences of the text grammar, line ends included. Other grammars borrow their reasons from
-// here.
+// The error messages of the text grammar, line ends included. Other grammars take their reasons
+// from here.
 const (
 	errUnknown    = "ERROR\r\n"
 	errFormat     = "CLIENT_ERROR bad command line format\r\n"
@@ -20,20 +20,20 @@ const (
 	readOnly = "read-only: ids are not stored"
 )
 
-// blame answers a command that the client got wrong.
+// blame answers a command that is wrong, by the client's fault.
 func (t *turn) blame(s string) {
 	t.Add(protocol.Malformed, 1)
 	t.Say(s)
 }
 
-// refuse is SERVER_ERROR with a reason that the program behind gave.
+// refuse replies SERVER_ERROR with a reason given by the program behind.
 func (t *turn) refuse(reason error) {
 	t.Say("SERVER_ERROR ")
 	t.Out = protocol.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
 	t.Say("\r\n")
 }
 
-// blameUnless is blame, or silence where the client asked for it.
+// blameUnless is blame, but silent if the client asked for that.
 func (t *turn) blameUnless(quiet bool, s string) {
 	if quiet {
 		t.Add(protocol.Malformed, 1)

@@ -2,7 +2,8 @@ package memcache
 
 import "github.com/katsubushi/katsubushi/v3/protocol"
 
-// stats answers a statistics group. Its values are the Handler's, its form is the protocol's.
+// stats answers a request for a statistics group. The values come from the Handler, the format from
+// the protocol.
 func (s *Session) stats(t *turn, rest []byte) {
 	t.Add(protocol.CmdStats, 1)
 	f := split(rest)
@@ -15,7 +16,7 @@ func (s *Session) stats(t *turn, rest []byte) {
 	case "detail":
 		t.statsDetail(f.at(1))
 		return
-	case "conns", "sizes": // exist, and have nothing to tell
+	case "conns", "sizes": // they exist, and are empty
 	default:
 		if exists {
 			t.Out, exists = textStats(s.config.Handler, group, t.Out)
@@ -28,10 +29,10 @@ func (s *Session) stats(t *turn, rest []byte) {
 	t.Say("END\r\n")
 }
 
-// longestGroup bounds the name of a statistics group, in bytes.
+// longestGroup limits the name of a statistics group, in bytes.
 const longestGroup = 32
 
-// statsDetail switches on and off what we do not have: statistics by key prefix.
+// statsDetail switches statistics by key prefix on and off, which this server does not have.
 func (t *turn) statsDetail(what []byte) {
 	switch string(what) {
 	case "on", "off":
@@ -43,8 +44,8 @@ func (t *turn) statsDetail(what []byte) {
 	}
 }
 
-// textStats and frameStats have what the Handler emits escape to the heap, which is why they see
-// neither turn nor session.
+// In textStats and frameStats, what the Handler emits escapes to the heap. So that turn and session
+// do not escape too, these functions do not see them.
 
 func textStats(h protocol.Handler, group, out []byte) ([]byte, bool) {
 	begin := len(out)

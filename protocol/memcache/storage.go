@@ -6,18 +6,18 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// An answer is what is said at the end of a data block that was well terminated.
+// An answer is the reply at the end of a data block that was correctly terminated.
 type answer uint8
 
 const (
-	sayNothing   answer = iota // whatever the terminator: the error went out before, or noreply was asked for
-	sayReadOnly                // the block was well formed; we do not store
-	sayNotStored               // as add says for a key that exists, and here every key does
+	sayNothing   answer = iota // whatever the terminator is: the error was already sent, or the client asked for noreply
+	sayReadOnly                // the block was correct, but this server stores nothing
+	sayNotStored               // what add replies for a key that exists, and here every key exists
 )
 
-// store answers a storage command's line. Its data block is swallowed before anything else is
-// believed to be a command, whatever is wrong with the line, as long as the length can be read.
-// least is how many arguments it needs; noreply may follow.
+// store answers the line of a storage command. It discards the data block before it looks for the
+// next command, whatever is wrong with the line, if only the length can be read. least is how many
+// arguments the command needs; noreply may follow.
 func (s *Session) store(t *turn, rest []byte, least int, a answer) {
 	f := split(rest)
 	t.Add(protocol.CmdSet, 1)
@@ -59,12 +59,12 @@ func parseSize(b []byte) (n int64, ok bool) {
 	return n, ok && n >= 0 && n <= math.MaxInt32-2
 }
 
-// swallow ignores the next n bytes, at least 1.
+// swallow discards the next n bytes, at least 1.
 func (s *Session) swallow(n int64) {
 	s.state, s.answer, s.left = body, sayNothing, n
 }
 
-// body swallows a data block by a counter as it comes; never is more of it held than its
+// body discards a data block as it arrives and counts its bytes. It never holds more of it than the
 // terminator.
 func (s *Session) body(t *turn, in []byte) int {
 	if s.left > 0 {
@@ -90,8 +90,7 @@ func (s *Session) body(t *turn, in []byte) int {
 	return 2
 }
 
-// delete, touch and incr look for a key, and nothing is ever found: an id exists only once it is
-// issued.
+// delete, touch and incr look for a key and never find one: an id exists only once it is issued.
 
 func (t *turn) delete(rest []byte) {
 	f := split(rest)

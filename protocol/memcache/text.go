@@ -6,7 +6,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// line answers the command line that in begins with, once its LF is there.
+// line answers the command line at the start of in, once its LF has arrived.
 func (s *Session) line(t *turn, in []byte) (int, error) {
 	window := in[:min(len(in), MaxGetLine)]
 	i := bytes.IndexByte(window[s.scanned:], '\n')
@@ -25,7 +25,7 @@ func (s *Session) line(t *turn, in []byte) (int, error) {
 	text := trim(in[:n])
 	var left int
 	var err error
-	if len(text) > 4 && string(text[:4]) == "get " { // the request that matters
+	if len(text) > 4 && string(text[:4]) == "get " { // the fast path
 		left, err = s.get(t, text[4:], form{kind: protocol.CmdGet})
 	} else {
 		left, err = s.execute(t, text)
@@ -42,8 +42,8 @@ func (s *Session) tooLong(t *turn, in []byte) (int, error) {
 	return len(in), s.hangUp()
 }
 
-// mayBeLong tells whether the line, of which MaxLine bytes are there, is a get's. Whatever came in
-// those bytes decides, so the answer does not depend on how much has come since.
+// mayBeLong reports whether the line, whose first MaxLine bytes have arrived, is a get line. It
+// looks only at those bytes, so the answer does not depend on how much has arrived since.
 func (s *Session) mayBeLong(in []byte) bool {
 	if !s.long {
 		verb, _, complete := cut(in[:MaxLine])
@@ -64,8 +64,7 @@ func (s *Session) done(whole, text []byte, left int) int {
 	return len(whole) - int(s.left)
 }
 
-// execute answers a trimmed line. left is how many bytes of keys at its end are still to be
-// answered.
+// execute answers a trimmed line. left is how many bytes of keys at its end remain to be answered.
 func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 	if isHTTP(lastWord(text)) {
 		t.Add(protocol.CmdOther, 1)
@@ -73,7 +72,7 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		return 0, s.hangUp()
 	}
 	verb, rest, _ := cut(text)
-	if string(verb) == "GETS" { // kayac's own client asks in upper case, and wants no cas
+	if string(verb) == "GETS" { // kayac's own client sends upper case and expects no cas
 		return s.get(t, rest, form{kind: protocol.CmdGets})
 	}
 	switch string(lower(make([]byte, 0, longestVerb), verb)) {

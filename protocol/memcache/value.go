@@ -8,16 +8,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// A span is a stretch of neighbouring keys of one source: what one Mint may answer.
+// A span is a run of neighbouring keys of one source, so that one Mint may answer them.
 type span struct {
-	n      int // keys
-	end    int // bytes
+	n      int // number of keys
+	end    int // length of the keys in the text, in bytes
 	size   int // bytes of the answer, at most
 	source id.Source
 }
 
-// span measures the span at the head of text, as far as its answer takes about room bytes, and
-// tells whether all keys in it are valid.
+// span measures the span at the start of text, up to an answer of about room bytes, and reports
+// whether all its keys are valid.
 func (s *Session) span(text []byte, room int) (k span, valid bool) {
 	valid = true
 	for k.size < room {
@@ -36,8 +36,9 @@ func (s *Session) span(text []byte, room int) (k span, valid bool) {
 	return k, valid
 }
 
-// values issues ids and answers the keys of a span with them; sent says how many, all unless
-// issuing failed. They are bulk even where one key is left: the line had several.
+// values issues ids and answers the keys of a span with them. sent is how many keys it answered:
+// all, unless issuing failed. The keys are marked as bulk even if only one is left, because the
+// line had several.
 func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err error) {
 	out := slices.Grow(t.Out, k.size)
 	end := 0
@@ -62,17 +63,17 @@ func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err er
 	return sent, nil
 }
 
-// A value is what follows the key in the answer to it: flags, length, cas if it is wanted, id.
+// A value is what follows the key in its answer: flags, length, the cas if requested, and the id.
 type value struct {
 	id.Text
 	cas      bool
-	framed   int    // the length that frame tells
-	frame    uint64 // " 0 19" and CR LF, or with a cas a space
+	framed   int    // the length that frame states
+	frame    uint64 // " 0 19" followed by CR LF or, with a cas, by a space
 	frameLen int
 }
 
-// valueRoom is the most that the answer to a key takes besides the key, and the slack that
-// appending wants behind it.
+// valueRoom is the most that the answer to a key takes besides the key, plus the spare room that
+// appending needs behind it.
 const valueRoom = len("VALUE ") + 8 + len("18446744073709551615\r\n") + id.Room
 
 func (v *value) setFrame() {
@@ -90,7 +91,7 @@ func (v *value) setFrame() {
 	v.framed = n
 }
 
-// appendTo appends the value to out, which must have room.
+// appendTo appends the value to out, which must have room for it.
 func (v *value) appendTo(out []byte) []byte {
 	if v.Len() != v.framed {
 		v.setFrame()
@@ -103,7 +104,7 @@ func (v *value) appendTo(out []byte) []byte {
 	return v.AppendLine(out)
 }
 
-// appendLen appends how many bytes the text of an id has.
+// appendLen appends the length of an id's text, in bytes.
 func appendLen(out []byte, text *id.Text) []byte {
 	n := text.Len()
 	if n >= 10 {

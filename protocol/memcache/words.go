@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// How lines are taken apart.
+// Parsing of command lines.
 
 const longestVerb = len("verbosity")
 
-// lower appends a word in lower case to dst, or nothing if it does not fit.
+// lower appends a word in lower case to dst, or nothing if the word does not fit.
 func lower(dst, word []byte) []byte {
 	if len(word) > cap(dst)-len(dst) {
 		return dst
@@ -23,7 +23,7 @@ func lower(dst, word []byte) []byte {
 	return dst
 }
 
-// trim takes the line's end off, LF or CR LF, and the spaces before it.
+// trim removes the line's end, LF or CR LF, and the spaces before it.
 func trim(line []byte) []byte {
 	line = line[:len(line)-1]
 	if n := len(line); n > 0 && line[n-1] == '\r' {
@@ -35,7 +35,8 @@ func trim(line []byte) []byte {
 	return line
 }
 
-// cut splits the first token off; only spaces separate. found tells whether a space follows it.
+// cut splits off the first token; only spaces separate tokens. found reports whether a space
+// follows it.
 func cut(b []byte) (token, rest []byte, found bool) {
 	i := 0
 	for i < len(b) && b[i] == ' ' {
@@ -49,8 +50,8 @@ func cut(b []byte) (token, rest []byte, found bool) {
 	return b[i:], nil, false
 }
 
-// isHTTP tells whether the last word of a line is an HTTP version: a browser, or somebody who uses
-// one against us. It gets no answer.
+// isHTTP reports whether the last word of a line is an HTTP version. Then the client is a browser,
+// perhaps one that an attacker directs at this port. It gets no reply.
 func isHTTP(word []byte) bool { return len(word) >= 5 && string(word[:5]) == "HTTP/" }
 
 func lastWord(text []byte) []byte { return text[bytes.LastIndexByte(text, ' ')+1:] }
@@ -58,7 +59,7 @@ func lastWord(text []byte) []byte { return text[bytes.LastIndexByte(text, ' ')+1
 // fields are the arguments of a line that takes few.
 type fields struct {
 	f [6][]byte
-	n int // how many there are, which may be more than f holds
+	n int // how many there are; f may hold fewer
 }
 
 func split(rest []byte) (f fields) {
@@ -74,7 +75,7 @@ func split(rest []byte) (f fields) {
 	}
 }
 
-// at is field i, or nil.
+// at returns field i, or nil.
 func (f *fields) at(i int) []byte {
 	if i < 0 || i >= min(f.n, len(f.f)) {
 		return nil
@@ -82,10 +83,10 @@ func (f *fields) at(i int) []byte {
 	return f.f[i]
 }
 
-// noreply tells whether the last field asks for silence.
+// noreply reports whether the last field is noreply.
 func (f *fields) noreply() bool { return string(f.at(f.n-1)) == "noreply" }
 
-// parseUint reads a number of so many bits.
+// parseUint reads a number of at most the given bits.
 func parseUint(b []byte, bits int) (v uint64, ok bool) {
 	limit := uint64(math.MaxUint64) >> (64 - bits)
 	for _, c := range b {
