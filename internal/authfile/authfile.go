@@ -1,4 +1,5 @@
-// Package authfile reads the users that may ask for ids from a file in memcached's own format: a line `user:password` for each.
+// Package authfile reads the users that may ask for ids from a file in memcached's own format: one
+// line `user:password` each.
 package authfile
 
 import (
@@ -19,19 +20,21 @@ const (
 	MaxPassword = 256
 )
 
-// A File holds the users of a file as it was last read. Allows may be called while Reload runs.
+// A File holds the users from the last successful read. Allows may be called while Reload runs.
 type File struct {
 	path  string
 	users atomic.Pointer[[]user]
 }
 
-// A user is compared by digests, of one length whatever was typed, so that it takes the same time for all.
+// A user holds digests. They have the same length for every input, so comparing always takes the
+// same time.
 type user struct{ name, password [sha256.Size]byte }
 
 // A login is a line of the file.
 type login struct{ name, password string }
 
-// First is the first user of the file at path, for a program on the same host that has to log in.
+// First returns the first user in the file at path, for a program on the same host that has to log
+// in.
 func First(path string) (name, password string, err error) {
 	logins, err := read(path)
 	if err != nil {
@@ -40,13 +43,14 @@ func First(path string) (name, password string, err error) {
 	return logins[0].name, logins[0].password, nil
 }
 
-// Load reads the file at path. The error says what is wrong with it: most often that others than its owner may read it.
+// Load reads the file at path. The error says what is wrong with it; the usual cause is that users
+// other than its owner may read it.
 func Load(path string) (*File, error) {
 	f := &File{path: path}
 	return f, f.Reload()
 }
 
-// Reload reads the file again. After an error the users are those of before.
+// Reload reads the file again. After an error the old users stay.
 func (f *File) Reload() error {
 	logins, err := read(f.path)
 	if err != nil {
@@ -60,7 +64,8 @@ func (f *File) Reload() error {
 	return nil
 }
 
-// Allows says whether a line of the file has this name and password. How long it takes depends on neither.
+// Allows reports whether a line of the file has this name and password. The time it takes depends
+// on neither.
 func (f *File) Allows(name, password []byte) bool {
 	n, p := sha256.Sum256(name), sha256.Sum256(password)
 	found := 0
@@ -82,7 +87,8 @@ func read(path string) ([]login, error) {
 	return logins, nil
 }
 
-// parse reads the lines. A password may hold a colon; a line may end in CR LF; empty lines mean nothing.
+// parse reads the lines. A password may contain a colon, a line may end in CR LF, and empty lines
+// are ignored.
 func parse(text []byte) ([]login, error) {
 	var logins []login
 	number := 0

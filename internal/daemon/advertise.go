@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// The address at which clients reach the daemon. Clients of ElastiCache ask for it (config get cluster) and connect to what they are told, some
-// to the name and some to the IP address. The address that a client has connected to would be as right, but with io_uring a connection
-// has no descriptor that could be asked; so all clients get one answer.
+// The address at which clients reach the daemon. ElastiCache clients ask for it (config get
+// cluster) and connect to the answer, some to the name and some to the IP address. The address that
+// the client has connected to would do as well, but with io_uring a connection has no descriptor to
+// ask for it. So all clients get the same answer.
 
-// lookupTimeout bounds how long a start waits for the name in Config.Advertise to be resolved.
+// lookupTimeout limits how long a start waits for the name in Config.Advertise to be resolved.
 const lookupTimeout = 2 * time.Second
 
-// checkAdvertise says what is wrong with a host:port that is to be advertised.
+// checkAdvertise says what is wrong with a host:port to be advertised.
 func checkAdvertise(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' || r == '|' }) {
@@ -30,7 +31,8 @@ func checkAdvertise(address string) error {
 	return nil
 }
 
-// resolveAdvertised finds the IP address of the name that is to be advertised. A name that cannot be resolved here may be known to clients.
+// resolveAdvertised finds the IP address of the advertised name. Clients may know a name that
+// cannot be resolved here.
 func (d *Daemon) resolveAdvertised() error {
 	if d.c.Advertise == "" {
 		return nil
@@ -51,7 +53,7 @@ func (d *Daemon) resolveAdvertised() error {
 		return nil
 	}
 	d.advertisedIP = ips[0].Unmap()
-	for _, ip := range ips { // clients of ElastiCache may know no other
+	for _, ip := range ips { // ElastiCache clients may support only IPv4
 		if ip = ip.Unmap(); ip.Is4() {
 			d.advertisedIP = ip
 			break
@@ -60,11 +62,12 @@ func (d *Daemon) resolveAdvertised() error {
 	return nil
 }
 
-// clusterNode is the daemon as config get cluster lists it, host|ip|port; empty if there is no TCP port. listening is where it listens.
+// clusterNode returns the daemon as config get cluster lists it, host|ip|port; empty without a TCP
+// port. listening is the listener's address.
 func (d *Daemon) clusterNode(listening net.Addr) string {
 	if d.c.Advertise != "" {
 		host, port, err := net.SplitHostPort(d.c.Advertise)
-		if err != nil { // Validate has seen to it
+		if err != nil { // Validate has checked it
 			return ""
 		}
 		ip := ""
@@ -84,8 +87,8 @@ func (d *Daemon) clusterNode(listening net.Addr) string {
 	return fmt.Sprintf("%v|%v|%d", ip, ip, tcp.Port)
 }
 
-// ownAddress is the address from which this host reaches the rest of the world, or the loopback address. Nothing is sent to find out: to
-// connect a UDP socket only looks for a route.
+// ownAddress returns the address from which this host reaches the rest of the world, or the
+// loopback address. It sends nothing: connecting a UDP socket only looks up a route.
 func ownAddress() netip.Addr {
 	for _, documentation := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
 		if c, err := net.Dial("udp", documentation); err == nil {

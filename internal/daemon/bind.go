@@ -9,19 +9,22 @@ import (
 )
 
 const (
-	// bindPatience is how long a start tries an address that is in use. The sockets of an io_uring are closed some time after the
-	// process that had it was killed, so a daemon that is started at once finds its predecessor's port taken.
+	// bindPatience is how long a start retries an address in use. After a process is killed, the
+	// kernel closes the sockets of its io_uring only some time later, so a daemon started at once
+	// still finds the port in use.
 	bindPatience = 3 * time.Second
 	bindPause    = 20 * time.Millisecond // between two attempts
 )
 
-// A binder opens the listeners of a start. All of them share one bindPatience: a second daemon by mistake should end soon.
+// A binder opens the listeners at startup. They share one bindPatience, so that a second daemon
+// started by mistake ends soon.
 type binder struct {
 	log   *slog.Logger
-	until time.Time // when patience ends; zero while no address was in use
+	until time.Time // when patience ends; zero until an address was in use
 }
 
-// bind calls listen until it returns something else than "address in use", patience is over or ctx ends. It returns listen's last error.
+// bind calls listen until it returns anything but "address in use", patience is over or ctx ends.
+// It returns listen's last error.
 func (b *binder) bind(ctx context.Context, listen func() error) error {
 	err := listen()
 	if !errors.Is(err, syscall.EADDRINUSE) {

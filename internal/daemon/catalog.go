@@ -2,7 +2,7 @@ package daemon
 
 import "github.com/katsubushi/katsubushi/v3/internal/issuer"
 
-// kinds is the table of what ids there are, by the keys that ask for them; "" is any other key.
+// kinds returns the table of id kinds by the key that requests them; "" stands for any other key.
 func (d *Daemon) kinds() map[string]issuer.Kind {
 	return map[string]issuer.Kind{
 		"": d.issuer,

@@ -18,64 +18,68 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-// Config is everything that a Daemon is told. A field that is zero is taken at its word, not for a default, unless its comment says otherwise.
+// Config holds all settings of a Daemon. A zero field means zero, not a default, unless its comment
+// says otherwise.
 type Config struct {
-	Version string // N.N.N, the first not 0: memcached's clients parse it
+	Version string // N.N.N, first number not 0: memcached's clients parse it
 	Log     *slog.Logger
-	// LogDropped counts the lines that Log has lost so far; nil = it loses none. It is called from any goroutine.
+	// LogDropped returns how many lines Log has lost so far; nil = it loses none. Any goroutine may
+	// call it.
 	LogDropped func() uint64
 
-	WorkerIDs   []uint64         // given by hand, one lane each, each within the layout, none twice; none with a Store
-	Store       stores.Settings  // where worker ids are leased if its URL is set; its Layout, Now and Log are filled in
-	Lanes       int              // how many are leased: 1 to 64
+	WorkerIDs   []uint64         // fixed worker ids, one lane each, all within the layout, no duplicates; empty with a Store
+	Store       stores.Settings  // where worker ids are leased if its URL is set; New fills in its Layout, Now and Log
+	Lanes       int              // number of leased worker ids: 1 to 64
 	Layout      generator.Layout // must pass Check
 	RandomStart bool             // see generator.Options
-	StateDir    string           // where the windows are recorded; empty = nowhere, see README on what is then not promised
-	AnyDisk     bool             // accept a StateDir on a file system that may forget what it has synced
-	RuntimeDir  string           // on tmpfs, kept between two runs: how far the ids of StateDir's windows were issued; empty = /dev/shm
-	Claim       bool             // refuse to start beside another daemon of this host that has one of the worker ids; Linux only
+	StateDir    string           // where windows are recorded; empty = nowhere, the README says what is then not promised
+	AnyDisk     bool             // accept a StateDir on a file system that may lose synced data
+	RuntimeDir  string           // on tmpfs, kept between runs: the last positions issued in StateDir's windows; empty = /dev/shm
+	Claim       bool             // refuse to start if another daemon on this host has one of the worker ids; Linux only
 	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
 
-	// StateDirByDefault: nobody has named the StateDir. If no record can be kept there, the daemon runs without, and warns of it.
+	// StateDirByDefault: the user has not named the StateDir. If no record can be kept there, the
+	// daemon runs without one and warns.
 	StateDirByDefault bool
 
 	Bind     string      // address of the TCP port; empty = all, IPv6 and IPv4
-	Port     int         // 0 = any free one, which the log names
-	UDPPort  int         // of memcached's UDP protocol; 0 = off
+	Port     int         // 0 = any free one; the log names it
+	UDPPort  int         // port of memcached's UDP protocol; 0 = off
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
-	Advertise string // host:port at which clients reach the TCP port, see advertise.go; empty = Bind, or this host's address, and Port
+	Advertise string // host:port where clients reach the TCP port, see advertise.go; empty = Bind (or this host's address) and Port
 
 	TLSCert, TLSKey string // PEM files: the TCP port speaks TLS and nothing else; both or neither
-	TLSClientCA     string // PEM file of the authorities that sign clients' certificates; empty = every client
-	AuthFile        string // users that may ask, see package authfile; empty = everybody may
+	TLSClientCA     string // PEM file of the authorities that sign clients' certificates; empty = accept every client
+	AuthFile        string // users that may log in, see package authfile; empty = no login needed
 
 	Engine          string        // auto, uring, epoll or net
-	Loops           int           // event loops, each with a listener and a home lane: 1 to 1024
-	MaxConnections  int           // more are told so and closed; those of the HTTP port have a limit of their own, see HTTPConnections
-	MaxBufferMemory int64         // bytes of unfinished input and unsent output of all connections together, from MinBufferMemory; 0 = no limit
+	Loops           int           // number of event loops, each with a listener and a home lane: 1 to 1024
+	MaxConnections  int           // connections above it get an error and are closed; the HTTP port has its own limit, see HTTPConnections
+	MaxBufferMemory int64         // unfinished input and unsent output of all connections, in bytes, from MinBufferMemory; 0 = no limit
 	IdleTimeout     time.Duration // 0 = never
-	ShutdownDelay   time.Duration // from un-ready to the end of accepting, for load balancers to notice
-	DrainTimeout    time.Duration // for clients to take their last answers
+	ShutdownDelay   time.Duration // between not ready and the end of accepting, so that load balancers notice
+	DrainTimeout    time.Duration // for clients to read their last replies
 
 	HTTPPort    int    // 0 = off
 	HTTPBind    string // its address; empty = Bind
-	DebugPort   int    // on loopback, when one of the next two is set
+	DebugPort   int    // on loopback, used if one of the next two is set
 	EnablePprof bool
 	EnableStats bool
 
 	secrets secrets // what ReadSecrets has read
 }
 
-// secrets are what the files of a Config say. They are read once at a start: they may be pipes.
+// secrets hold the contents of a Config's files. They are read only once at startup, because they
+// may be pipes.
 type secrets struct {
 	tls   *server.TLS    // nil = plain
 	users *authfile.File // nil = everybody
 }
 
-// ReadSecrets reads the files of secrets that the fields name, and says what is wrong with them: one of Validate's errors. What it could
-// read, New does not read again.
+// ReadSecrets reads the secret files that the fields name. Its error describes what is wrong with
+// them, like Validate's. New does not read again what ReadSecrets could read.
 func (c *Config) ReadSecrets() error {
 	var problems problem.List
 	if c.TLSCert != "" && c.TLSKey != "" && c.secrets.tls == nil {
@@ -97,7 +101,7 @@ func (c *Config) ReadSecrets() error {
 	return problems.Err()
 }
 
-// httpBind is the address of the HTTP port.
+// httpBind returns the address of the HTTP port.
 func (c *Config) httpBind() string {
 	if c.HTTPBind != "" {
 		return c.HTTPBind
@@ -105,23 +109,23 @@ func (c *Config) httpBind() string {
 	return c.Bind
 }
 
-// overlap says whether two addresses to listen on have one in common.
+// overlap reports whether two listening addresses have an address in common.
 func overlap(a, b string) bool {
 	all := func(s string) bool { ip := net.ParseIP(s); return s == "" || ip != nil && ip.IsUnspecified() }
 	return a == b || all(a) || all(b)
 }
 
-// leased says whether worker ids are leased, not given by hand.
+// leased reports whether worker ids are leased, not fixed.
 func (c *Config) leased() bool { return c.Store.URL != "" }
 
-// storeSettings are those of the store, but for its clock.
+// storeSettings returns the settings of the store, except its clock.
 func (c *Config) storeSettings() stores.Settings {
 	s := c.Store
 	s.Layout, s.Log = c.Layout.Fingerprint(), c.Log
 	return s
 }
 
-// tick is the length of the layout's.
+// tick returns the length of the layout's tick.
 func (c *Config) tick() time.Duration { return time.Duration(c.Layout.Unit) * time.Millisecond }
 
 func (c *Config) validateLeases(problems *problem.List) {
@@ -137,14 +141,15 @@ func (c *Config) validateLeases(problems *problem.List) {
 	} else if c.Store.Min <= c.Store.Max && uint64(c.Lanes) > c.Store.Max-c.Store.Min+1 {
 		wrong("Lanes", "%d: more than there are worker ids from %d to %d", c.Lanes, c.Store.Min, c.Store.Max)
 	}
-	// A window has whole ticks only: the one that is to be issued from next must be in it until the next two extensions.
+	// A window holds only whole ticks: it must contain the next tick to be issued from until the
+	// next two extensions.
 	if least := c.tick() + c.MaxRunAhead + 2*c.Store.Interval(); c.Layout.Unit > 1 && c.Store.Lease < least {
 		wrong("Store.Lease", "%v: with ticks of %v it must be at least %v", c.Store.Lease, c.tick(), least)
 	}
 	problems.Include("Store.", c.storeSettings().Validate())
 }
 
-// validateUDP refuses what datagrams would get round.
+// validateUDP refuses settings that datagrams would bypass.
 func (c *Config) validateUDP(wrong func(field, format string, args ...any)) {
 	if c.AuthFile != "" {
 		wrong("UDPPort", "datagrams carry no login: not together with -auth-file")
@@ -157,8 +162,9 @@ func (c *Config) validateUDP(wrong func(field, format string, args ...any)) {
 	}
 }
 
-// validateTimeField refuses a layout in which no id can carry the present, whatever that is. This host's clock is no witness: after a boot it
-// may be years behind, and be set right any moment. But the present lies after this was written, and no more than a lifetime.
+// validateTimeField refuses a layout in which no id can hold the present time. It does not trust
+// this host's clock: after a boot it may be years behind until it is set. But the present is later
+// than the day this was written, by at most a lifetime.
 func (c *Config) validateTimeField(wrong func(field, format string, args ...any)) {
 	const written, lifetime = 1767225600000, 100 * 365 * 24 * 3600 * 1000 // 2026; ms
 	date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
@@ -169,7 +175,7 @@ func (c *Config) validateTimeField(wrong func(field, format string, args ...any)
 	}
 }
 
-// checkTime says why no id can carry this Unix ms, and what may be the cause.
+// checkTime says why no id can hold this Unix ms, and the likely cause.
 func (c *Config) checkTime(ms int64) error {
 	if err := c.Layout.CheckTime(ms); err != nil {
 		return fmt.Errorf("%w: this host's clock is wrong, or -epoch", err)
@@ -177,7 +183,8 @@ func (c *Config) checkTime(ms int64) error {
 	return nil
 }
 
-// Validate finds everything that is wrong with the fields and between them. The error is of package problem. No file is read; see ReadSecrets.
+// Validate finds everything that is wrong with the fields, alone and together. The error is of
+// package problem. It reads no files; see ReadSecrets.
 func (c *Config) Validate() error {
 	var problems problem.List
 	wrong := problems.Add

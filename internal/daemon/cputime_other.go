@@ -4,5 +4,5 @@ package daemon
 
 import "time"
 
-// cpuTime is not asked for here.
+// cpuTime is not implemented on this system.
 func cpuTime() (user, system time.Duration) { return 0, 0 }

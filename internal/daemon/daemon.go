@@ -1,7 +1,8 @@
-// Package daemon puts the parts together: it alone knows all of them, and none of them knows it.
+// Package daemon assembles the parts: it knows all of them, and none of them knows it.
 //
-// The life of a Daemon: New binds what can fail to bind; Run serves until its context ends and then stops in the order that stop
-// shows. The memcached port opens when the first lane may issue and stays open until the end, whatever becomes of the lanes.
+// The life of a Daemon: New binds addresses and opens the store. Run serves until its context ends,
+// then stops in the order that stop shows. The memcached port opens once the first lane may issue
+// ids, and then stays open until the end, whatever happens to the lanes.
 package daemon
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// A Daemon is one katsubushi process's worth of everything. Run may be called once.
+// A Daemon is everything that one katsubushi process consists of. Run may be called once.
 type Daemon struct {
 	c       Config
 	started time.Time
@@ -39,27 +40,28 @@ type Daemon struct {
 	keeper  *workerid.Keeper
 	engine  server.Engine
 	tls     *server.TLS         // nil = plain
-	users   *authfile.File      // nil = everybody
-	logins  *loginlimit.Limiter // asks users; nil with them
+	users   *authfile.File      // nil = no login needed
+	logins  *loginlimit.Limiter // checks logins against users; nil when users is
 
-	advertisedIP netip.Addr // of the name in Config.Advertise; invalid = unknown
+	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
 
 	connections server.Counters
 	budget      *server.Budget
-	commands    []protocol.Counters // one block for each loop, and one for the UDP port
+	commands    []protocol.Counters // one per loop, and one for the UDP port
 	sessions    []protocol.Config   // what the sessions of a loop share, one for each, and one for the UDP port
 	requests    httpapi.Counters    // the HTTP port's
 
-	binder      binder          // of New
-	services    []listedService // beside the engine: HTTP, debug
-	httpAddress *net.TCPAddr    // nil when the HTTP port is switched off
-	udp         *net.UDPConn    // nil when it is switched off
+	binder      binder          // used by New
+	services    []listedService // HTTP and debug servers, beside the engine
+	httpAddress *net.TCPAddr    // nil when the HTTP port is off
+	udp         *net.UDPConn    // nil when the UDP port is off
 	stopping    atomic.Bool
 }
 
-// New checks the configuration, binds the HTTP ports and opens the store of the windows; nothing is served before Run. An error means that
-// the daemon cannot start: an invalid setting (see Config.Validate), an address that stays in use for bindPatience, a state file that must
-// not be used.
+// New checks the configuration, binds the HTTP ports and opens the store of the windows; it serves
+// nothing before Run. An error means that the daemon cannot start: an invalid setting (see
+// Config.Validate), an address still in use after bindPatience, or a state file that must not be
+// used.
 func New(c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
@@ -99,14 +101,14 @@ func New(c Config) (*Daemon, error) {
 	return d, nil
 }
 
-// configureSessions makes what the sessions of each loop share.
+// configureSessions sets what the sessions of each loop share.
 func (d *Daemon) configureSessions() error {
 	d.sessions = make([]protocol.Config, d.c.Loops+1)
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version}
 		if d.users != nil {
-			s.Auth = func(user, password []byte) *protocol.Config { return nil } // connections have theirs: see newSession
+			s.Auth = func(user, password []byte) *protocol.Config { return nil } // each connection has its own: see newSession
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -139,17 +141,18 @@ func (d *Daemon) chooseEngine() error {
 	return nil
 }
 
-// spareProcessor sees to it that the Go runtime can run something beside the event loops. A loop that waits in the kernel keeps its place
-// in the runtime, and has to wait in a much dearer way where it would take the last one. The portable engine must not have more than there
-// are CPUs: its goroutines would interrupt each other. An ample GOMAXPROCS is left alone, since the runtime follows the limits of the
-// control group only as long as nobody sets it.
+// spareProcessor makes sure that the Go runtime can run something beside the event loops. A loop
+// that waits in the kernel keeps its P in the runtime; if it would keep the last one, it has to
+// wait in a much more expensive way. The portable engine must not get more Ps than there are CPUs,
+// because its goroutines would interrupt each other. If GOMAXPROCS is large enough, it is left
+// alone: the runtime follows the limits of the control group only as long as nobody sets it.
 func spareProcessor(loops int) {
 	if runtime.GOMAXPROCS(0) <= loops {
 		runtime.GOMAXPROCS(loops + 1)
 	}
 }
 
-// checkAddress finds out now, not when the ports open, whether an address is in use.
+// checkAddress checks now, not when the ports open, whether an address is in use.
 func (d *Daemon) checkAddress() error {
 	return d.binder.bind(context.Background(), func() error {
 		ports, err := d.listen(1)
@@ -158,7 +161,8 @@ func (d *Daemon) checkAddress() error {
 	})
 }
 
-// checkCertificate warns of a certificate that clients refuse, or will soon. It is used all the same: they may be told not to look.
+// checkCertificate warns if clients refuse the certificate, or will soon. The daemon uses it
+// anyway, because clients may be configured not to check.
 func (d *Daemon) checkCertificate() {
 	const soon = 14 * 24 * time.Hour
 	from, until := d.tls.Valid()
@@ -172,8 +176,8 @@ func (d *Daemon) checkCertificate() {
 	}
 }
 
-// Reload reads the certificate and the users again. Connections that are open keep what they have; if a file is not right, everything
-// stays as it was.
+// Reload reads the certificate and the users again. Open connections keep what they have. If a file
+// is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
 	if d.tls == nil && d.users == nil {
 		d.c.Log.Info("nothing to reload: no certificate and no users are configured")
@@ -196,10 +200,10 @@ func (d *Daemon) Reload() {
 	}
 }
 
-// encrypted says whether the memcached port speaks TLS.
+// encrypted reports whether the memcached port uses TLS.
 func (d *Daemon) encrypted() bool { return d.tls != nil && d.c.Sock == "" }
 
-// listen opens the ports of the engine, with n listeners each.
+// listen opens the engine's ports, with n listeners each.
 func (d *Daemon) listen(n int) ([]server.Port, error) {
 	memcached := server.Port{
 		Open: d.newSession, Peers: d.logins != nil,
@@ -226,7 +230,8 @@ func (d *Daemon) listenUDP() error {
 	})
 }
 
-// serveUDP answers datagrams until ctx ends. It does so before ids can be issued, too: to be told why is better than silence.
+// serveUDP answers datagrams until ctx ends. It starts before ids can be issued: an error that says
+// why is better than silence.
 func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func(error)) {
 	defer close(served)
 	if d.udp == nil {
@@ -242,7 +247,8 @@ func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func
 	}
 }
 
-// Run serves until ctx ends, then stops in good order. The error is the reason for stopping otherwise, such as a listener that failed.
+// Run serves until ctx ends, then stops in order. The error is any other reason for stopping, such
+// as a failed listener.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -278,7 +284,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- struct{}, fail func(error)) {
 	defer close(served)
 	lns := ports[0].Listeners     // memcached's
-	for loop := range d.c.Loops { // none of their sessions lives yet
+	for loop := range d.c.Loops { // no session exists yet
 		d.sessions[loop].Cluster = d.clusterNode(lns[0].Addr())
 	}
 	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
@@ -287,16 +293,16 @@ func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- s
 	}
 }
 
-// stop is the order in which a daemon ends.
+// stop shows the order in which a daemon stops.
 func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
-	d.stopping.Store(true)        // readiness off: load balancers look elsewhere
-	time.Sleep(d.c.ShutdownDelay) // and are given time to
-	stopServing()                 // accept what has already arrived, then no more; answer what was sent
-	served()                      // every connection has taken its answers or had its time
-	err := giveBack()             // no id is issued from here on, and the worker ids are free
+	d.stopping.Store(true)        // not ready: load balancers send clients elsewhere
+	time.Sleep(d.c.ShutdownDelay) // gives them time to do so
+	stopServing()                 // accept what has already arrived, then nothing more; answer what was sent
+	served()                      // every connection has taken its replies or run out of time
+	err := giveBack()             // from here on no id is issued and the worker ids are free
 	if err = errors.Join(err, d.store.Close()); err != nil {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
 	d.warnOfRestart()
-	d.stopServices() // last: until now they told that we are not ready
+	d.stopServices() // last: until now they reported that the daemon is not ready
 }

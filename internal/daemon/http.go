@@ -13,15 +13,17 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
-// HTTPConnections is the limit of the HTTP port's connections. It is apart from MaxConnections, so that neither port can fill the other.
+// HTTPConnections returns the connection limit of the HTTP port. It is separate from
+// MaxConnections, so that neither port can fill the other.
 func HTTPConnections(maxConnections int) int { return min(max(maxConnections/8, 32), 1024) }
 
-// HTTPDescriptors is how many files the HTTP port's connections may hold open: some are above its limit.
+// HTTPDescriptors returns how many files the HTTP port's connections may hold open, including some
+// above its limit.
 func HTTPDescriptors(maxConnections int) int {
 	return HTTPConnections(maxConnections) + httpapi.Reserve + httpapi.Refusing
 }
 
-// addHTTP lists the HTTP servers that are switched on.
+// addHTTP adds the HTTP servers that are switched on.
 func (d *Daemon) addHTTP() error {
 	if d.c.HTTPPort != 0 {
 		ln, err := d.listenSide(d.c.httpBind(), d.c.HTTPPort)
@@ -58,12 +60,12 @@ func (d *Daemon) listenSide(host string, port int) (net.Listener, error) {
 	return lns[0], nil
 }
 
-// complaints is the log for the HTTP servers' own lines.
+// complaints returns the log for the HTTP servers' own messages.
 func (d *Daemon) complaints() *log.Logger {
 	return slog.NewLogLogger(d.c.Log.Handler(), slog.LevelWarn)
 }
 
-// checkPasswords warns where somebody may think that passwords are encrypted.
+// checkPasswords warns if the memcached port encrypts passwords but the HTTP port does not.
 func (d *Daemon) checkPasswords() {
 	if d.logins != nil && d.httpAddress != nil && d.encrypted() && !d.httpAddress.IP.IsLoopback() {
 		d.c.Log.Warn("the HTTP port takes passwords and does not encrypt: -http-bind it to where only those who may read them are", "address", d.httpAddress.String())

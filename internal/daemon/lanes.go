@@ -12,7 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-// openStore opens what remembers the windows of the worker ids.
+// openStore opens the store that remembers the windows of the worker ids.
 func (d *Daemon) openStore() (err error) {
 	c := &d.c
 	switch {
@@ -40,7 +40,8 @@ func (d *Daemon) openStore() (err error) {
 	return err
 }
 
-// sharedMemory is where the generators' words outlive the process, nil where there is no such place.
+// sharedMemory returns memory for the generators' positions that outlives the process, or nil if
+// there is none.
 func (d *Daemon) sharedMemory() static.Memory {
 	m, err := static.SharedMemory(d.c.RuntimeDir)
 	if err != nil {
@@ -50,7 +51,7 @@ func (d *Daemon) sharedMemory() static.Memory {
 	return m
 }
 
-// word is where a generator keeps its position, nil if it may keep that for itself.
+// word returns where a generator keeps its position, or nil if the generator keeps it itself.
 func (d *Daemon) word(worker uint64, lo int64) *atomic.Uint64 {
 	if s, ok := d.store.(*static.Store); ok {
 		return s.Word(worker, lo)
@@ -76,7 +77,7 @@ func (d *Daemon) newKeeper() *workerid.Keeper {
 	})
 }
 
-// lanes is how many worker ids the daemon has at once.
+// lanes returns how many worker ids the daemon has at once.
 func (c *Config) lanes() int {
 	if c.leased() {
 		return c.Lanes
@@ -84,9 +85,10 @@ func (c *Config) lanes() int {
 	return len(c.WorkerIDs)
 }
 
-// listenWhenServing opens the ports once the first lane serves. The error is ctx's if it ends before.
+// listenWhenServing opens the ports once the first lane serves. If ctx ends before that, it returns
+// ctx's error.
 func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, err error) {
-	late := time.NewTimer(2 * time.Second) // the first start of all takes one
+	late := time.NewTimer(2 * time.Second) // the very first start takes one second
 	defer late.Stop()
 	for {
 		select {

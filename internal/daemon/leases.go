@@ -11,11 +11,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// What an operator is told of the lanes and their leases: on /readyz, in the statistics and on /metrics.
+// What operators see of the lanes and their leases: on /readyz, in the statistics and on /metrics.
 
 var errStopping = errors.New("shutting down")
 
-// ready says whether ids are issued: nil, or why not.
+// ready returns nil if ids are issued, or the reason why not.
 func (d *Daemon) ready() error {
 	if d.stopping.Load() {
 		return errStopping
@@ -23,7 +23,8 @@ func (d *Daemon) ready() error {
 	return d.catalog.Ready()
 }
 
-// readiness is what /readyz says: the sentence that clients get, and below it what each lane is waiting for.
+// readiness returns the text of /readyz: the error that clients get, and below it what each lane is
+// waiting for.
 func (d *Daemon) readiness() error {
 	err := d.ready()
 	if err == nil || errors.Is(err, errStopping) {
@@ -40,10 +41,11 @@ func (d *Daemon) readiness() error {
 	return errors.New(b.String())
 }
 
-// hasWorker says whether a lane has a worker id: one that is leased, or one whose lease is lost and whose window is not over yet.
+// hasWorker reports whether a lane has a worker id: it holds the lease, or the lease is lost but
+// the window is not over yet.
 func hasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workerid.Draining }
 
-// laneStats adds what is told of each lane at now, Unix ms.
+// laneStats adds the statistics of each lane at now, Unix ms.
 func (d *Daemon) laneStats(now int64, add func(name string, value any)) {
 	for lane, s := range d.keeper.Status() {
 		prefix := "lane_" + strconv.Itoa(lane) + "_"
@@ -67,7 +69,7 @@ func (d *Daemon) laneStats(now int64, add func(name string, value any)) {
 	}
 }
 
-// leaseStats adds what the store of the windows was asked, what came of it, and what is known of the store.
+// leaseStats adds statistics about the calls to the store, their outcomes, and the store itself.
 func (d *Daemon) leaseStats(add func(name string, value any)) {
 	l := d.leases()
 	for _, c := range l.Acquisitions {
@@ -96,7 +98,7 @@ func (d *Daemon) leaseStats(add func(name string, value any)) {
 	}
 }
 
-// gauge is a fact about the store as a metric.
+// gauge converts a fact about the store to a metric.
 func gauge(f workerid.Fact) metrics.Gauge {
 	g := metrics.Gauge{Name: f.Name, Help: f.Help}
 	switch v := f.Value.(type) {
@@ -129,7 +131,7 @@ func (d *Daemon) lanes(now int64) []metrics.Lane {
 	return list
 }
 
-// leases describes the calls of the store of the windows, and the store.
+// leases describes the calls to the store of the windows, and the store itself.
 func (d *Daemon) leases() metrics.Leases {
 	c := d.keeper.Counts()
 	l := metrics.Leases{Calls: c.Calls, CallSeconds: c.Took.Seconds()}

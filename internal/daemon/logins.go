@@ -8,7 +8,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
-// newSession makes the session of a new connection.
+// newSession makes the session for a new connection.
 func (d *Daemon) newSession(loop int) server.Session {
 	if d.logins == nil {
 		return memcache.NewSession(&d.sessions[loop])
@@ -18,13 +18,14 @@ func (d *Daemon) newSession(loop int) server.Session {
 		if !d.logins.Allow(s.peer, user, password) {
 			return nil
 		}
-		return &s.config // all users may have the same
+		return &s.config // all users have the same rights
 	}
 	s.Session = memcache.NewSession(&s.config)
 	return s
 }
 
-// A loginSession is one whose client must log in, which is limited by where the client is.
+// A loginSession is a session whose client must log in. Failed logins are limited by the client's
+// address.
 type loginSession struct {
 	*memcache.Session
 	config protocol.Config

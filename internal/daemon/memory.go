@@ -1,15 +1,17 @@
 package daemon
 
 const (
-	// MinBufferMemory is the least that Config.MaxBufferMemory may be: the longest command of one connection must fit, with its answer.
+	// MinBufferMemory is the minimum of Config.MaxBufferMemory: the longest command of one
+	// connection must fit, with its answer.
 	MinBufferMemory = 4 << 20
 	maxBufferMemory = 1 << 40
 
-	bufferMemory      = 256 << 20 // where nothing limits the memory of this process
-	bufferMemoryShare = 8         // the part of the control group's limit that is for buffers; see docs/OPERATING.md on what else there is
+	bufferMemory      = 256 << 20 // if nothing limits the memory of this process
+	bufferMemoryShare = 8         // one part in 8 of the control group's limit is for buffers; docs/OPERATING.md lists the rest
 )
 
-// DefaultBufferMemory is an eighth of what this process's control group allows it, in whole MiB, or 256 MiB where there is no limit.
+// DefaultBufferMemory returns an eighth of what this process's control group allows it, in whole
+// MiB, or 256 MiB if there is no limit.
 func DefaultBufferMemory() int64 { return bufferMemoryOf(memoryLimit("/")) }
 
 func bufferMemoryOf(limit int64) int64 {

@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// noMemoryLimit is more than any machine has: version 1 writes something like it for "no limit".
+// noMemoryLimit is more than any machine has: control groups version 1 write a similar number for
+// "no limit".
 const noMemoryLimit = 1 << 60
 
-// memoryLimit is the lowest memory limit of this process's control group and those above it, in bytes; 0 = none, or none that can be read.
-// root is where /proc and /sys are. In a container the path that /proc tells may be the host's, which is not there; then the mount's top
-// is the container's own group.
+// memoryLimit returns the lowest memory limit of this process's control group and those above it,
+// in bytes; 0 = no limit, or none that can be read. root is the directory that contains /proc and
+// /sys. In a container, the path in /proc may be the host's and not exist; then the top of the
+// mount is the container's own group.
 func memoryLimit(root string) (least int64) {
 	list, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	for line := range strings.Lines(string(list)) {
@@ -30,7 +32,7 @@ func memoryLimit(root string) (least int64) {
 		}
 		for group = path.Clean("/" + group); ; group = path.Dir(group) {
 			text, _ := os.ReadFile(filepath.Join(root, mount, group, file))
-			limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is none
+			limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no limit
 			if err == nil && limit > 0 && limit < noMemoryLimit && (least == 0 || limit < least) {
 				least = limit
 			}

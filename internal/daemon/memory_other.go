@@ -2,5 +2,5 @@
 
 package daemon
 
-// memoryLimit is 0: there are no control groups.
+// memoryLimit returns 0: this system has no control groups.
 func memoryLimit(string) int64 { return 0 }

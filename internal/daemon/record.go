@@ -6,12 +6,14 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-// What is said of a daemon whose windows are recorded nowhere. Its next run starts the run-ahead past the wall clock, so it repeats no id unless
-// the last one lies further ahead than that. That is so where the id clock did not follow the wall clock back.
+// Warnings for a daemon that records its windows nowhere. Its next run starts at the wall clock
+// plus the run-ahead. So it repeats ids only if the last id was further ahead of the wall clock,
+// which happens when the id clock did not follow the wall clock back.
 
 const noRecord = "no state directory: "
 
-// recorded finds out whether there is a state directory, and gives up one by default in which nothing can be recorded.
+// recorded reports whether there is a state directory. It gives up a default directory in which
+// nothing can be recorded.
 func (d *Daemon) recorded() bool {
 	c := &d.c
 	if c.StateDirByDefault && c.StateDir != "" {
@@ -23,14 +25,15 @@ func (d *Daemon) recorded() bool {
 	return c.StateDir != ""
 }
 
-// warnOfRestarts is told that the id clock stays ahead of the wall clock. Ids may come the run-ahead later still.
+// warnOfRestarts is called when the id clock stays ahead of the wall clock. Ids may be ahead of the
+// id clock by the run-ahead.
 func (d *Daemon) warnOfRestarts(ahead time.Duration) {
 	d.c.Log.Warn(noRecord+"once this daemon stops, do not start it again before the wall clock has passed its last id", "wait", ahead+d.c.MaxRunAhead)
 }
 
-// warnOfRestart says at the end how long a restart has to wait, if it has to.
+// warnOfRestart says at the end how long a restart must wait, if at all.
 func (d *Daemon) warnOfRestart() {
-	if d.clock.StaysAhead == nil { // there is a record
+	if d.clock.StaysAhead == nil { // windows are recorded
 		return
 	}
 	last := time.UnixMilli(d.issuer.Position())

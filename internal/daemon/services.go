@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// A service answers whoever connects to one listener, beside the ports of the engine. It is there from the start, when no id can be
-// issued yet, to the very end.
+// A service answers clients of one listener, beside the engine's ports. It runs from the start,
+// before any id can be issued, to the very end.
 type service interface {
-	Serve(net.Listener) error           // until Shutdown, then nil; otherwise the error that ended it. It closes the listener
-	Shutdown(ctx context.Context) error // answers what is under way, and cuts it off when ctx ends
+	Serve(net.Listener) error           // returns nil after Shutdown, otherwise the error that ended it; closes the listener
+	Shutdown(ctx context.Context) error // answers what is under way; cuts it off when ctx ends
 }
 
 // A listedService is one of a daemon's services, with its listener.
@@ -23,12 +23,12 @@ type listedService struct {
 	ln   net.Listener
 }
 
-// addService lists a service. They are started and stopped in the order of the list.
+// addService adds a service to the list. They start and stop in the order of the list.
 func (d *Daemon) addService(name string, s service, ln net.Listener) {
 	d.services = append(d.services, listedService{s, name, ln})
 }
 
-// startServices has all services served in background. fail is called when one ends by itself.
+// startServices serves all services in background. It calls fail when one ends by itself.
 func (d *Daemon) startServices(background *sync.WaitGroup, fail func(error)) {
 	for _, s := range d.services {
 		d.c.Log.Info(s.name+" listening", "address", s.ln.Addr().String())
@@ -40,7 +40,7 @@ func (d *Daemon) startServices(background *sync.WaitGroup, fail func(error)) {
 	}
 }
 
-// stopServices ends all services, each in DrainTimeout.
+// stopServices stops all services, each within DrainTimeout.
 func (d *Daemon) stopServices() {
 	for _, s := range d.services {
 		ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
@@ -49,14 +49,14 @@ func (d *Daemon) stopServices() {
 	}
 }
 
-// dropServices closes the listeners of services that are never started.
+// dropServices closes the listeners of services that will never start.
 func (d *Daemon) dropServices() {
 	for _, s := range d.services {
 		s.ln.Close()
 	}
 }
 
-// An httpService is an HTTP server as a service.
+// An httpService makes an HTTP server a service.
 type httpService struct{ *http.Server }
 
 func (s httpService) Serve(ln net.Listener) error {

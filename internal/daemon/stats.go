@@ -17,7 +17,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
-// counts is what all loops together have counted.
+// counts returns the counts of all loops together.
 func (d *Daemon) counts() (sum protocol.Counts) {
 	for i := range d.commands {
 		d.commands[i].AddTo(&sum)
@@ -25,7 +25,7 @@ func (d *Daemon) counts() (sum protocol.Counts) {
 	return sum
 }
 
-// stats emits a group of memcached's statistics, and reports whether there is such a group.
+// stats emits a group of memcached's statistics, and reports whether the group exists.
 func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	var list []httpapi.Stat
 	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
@@ -41,7 +41,7 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		d.laneStats(d.clock.Now(), add)
 	case "leases":
 		d.leaseStats(add)
-	case "items": // memcached's is empty too when nothing is stored
+	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
 	}
@@ -54,14 +54,15 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	return true
 }
 
-// isText says whether a statistic must not stand in the general group. Monitors take everything there for a number, but for the version,
-// which is memcached's only text; some show nothing at all after any other.
+// isText reports whether a statistic must stay out of the general group. Monitors expect only
+// numbers there, except for the version, memcached's only text; some show nothing at all if they
+// find another text.
 func isText(s httpapi.Stat) bool {
 	_, text := s.Value.(string)
 	return text && s.Name != "version"
 }
 
-// count is 1 for true.
+// count returns 1 for true, 0 for false.
 func count(b bool) int {
 	if b {
 		return 1
@@ -69,11 +70,11 @@ func count(b bool) int {
 	return 0
 }
 
-// seconds is a length of time as memcached shows what it has used.
+// seconds formats a duration the way memcached shows CPU time.
 func seconds(d time.Duration) json.Number { return json.Number(fmt.Sprintf("%.6f", d.Seconds())) }
 
-// generalStats is what /stats shows, and `stats` without the texts: kayac's nine names first and in its order, then memcached's that monitors
-// read, then ours.
+// generalStats returns what /stats shows, and `stats` without the texts: kayac's nine names first,
+// in its order, then those of memcached's that monitors read, then our own.
 func (d *Daemon) generalStats() []httpapi.Stat {
 	var list []httpapi.Stat
 	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
@@ -87,7 +88,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("version", d.c.Version)
 	add("curr_connections", d.connections.Current.Load())
 	add("total_connections", d.connections.Total.Load())
-	add("cmd_get", issued+refused) // as memcached counts: dashboards divide the hits by it
+	add("cmd_get", issued+refused) // like memcached: dashboards divide the hits by it
 	add("get_hits", issued)
 	add("get_misses", refused)
 
@@ -164,7 +165,7 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 	if sock != "" {
 		port = 0
 	}
-	text := func(s string) string { // as memcached says that there is none
+	text := func(s string) string { // memcached's way to show a missing text
 		if s == "" {
 			return "NULL"
 		}
@@ -219,7 +220,7 @@ func (d *Daemon) logDropped() uint64 {
 	return d.c.LogDropped()
 }
 
-// snapshot is what /metrics shows.
+// snapshot returns what /metrics shows.
 func (d *Daemon) snapshot() metrics.Snapshot {
 	n, now := d.counts(), d.clock.Now()
 	s := metrics.Snapshot{

@@ -1,11 +1,13 @@
-// Package loginlimit bounds how fast passwords can be guessed, and tells of it.
+// Package loginlimit limits how fast passwords can be guessed, and logs failed logins.
 //
-// The guarantee: of one peer's wrong passwords at most Burst at once and then one each Pause are compared with the right ones, and
-// as many more as are being compared at the same moment. Beyond that every login of this peer fails without a comparison, the right
-// password included: an answer that did not would be an answer to a guess. Other peers notice nothing, unless more than MaxPeers fail
-// at the same time; those that find no room share one allowance.
+// The guarantee: a peer's wrong passwords are compared with the right ones at most Burst times at
+// once and then once per Pause, plus as many as are being compared at the same moment. Beyond that,
+// every login of this peer fails without a comparison, even with the right password: otherwise the
+// reply would answer a guess. Other peers are not affected, unless more than MaxPeers fail at the
+// same time; peers beyond that share one allowance.
 //
-// What is not promised: that somebody with many addresses is slowed down, other than in proportion.
+// Not promised: protection against an attacker with many addresses, who gets that many guesses for
+// each of them.
 package loginlimit
 
 import (
@@ -18,17 +20,17 @@ import (
 )
 
 const (
-	// Burst is how many failures a peer has at once, and Pause the time in which it gets one back.
+	// Burst is how many failures a peer may have at once; each Pause gives it one back.
 	Burst = 10
 	Pause = time.Second
 	// MaxPeers is how many peers with failures are remembered. Each takes about 100 bytes.
 	MaxPeers = 4096
 
-	remembered = 4           // wrong passwords of a peer: to repeat one is no new guess
-	telling    = time.Minute // between two lines in the log
+	remembered = 4           // wrong passwords remembered per peer: repeating one is not a new guess
+	telling    = time.Minute // time between two log lines
 )
 
-// A Limiter decides logins. It may be used by many goroutines at once.
+// A Limiter decides logins. Many goroutines may use it at once.
 type Limiter struct {
 	allows func(user, password []byte) bool
 	log    *slog.Logger
@@ -36,14 +38,14 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	peers  map[netip.Addr]*peer // by network, see networkOf
-	others peer                 // those that found no room in peers
-	swept  time.Time            // when room was last looked for
+	others peer                 // all peers for which peers has no room
+	swept  time.Time            // when expired peers were last removed
 
-	// Since the last line in the log.
-	quiet              bool // a line was written within the last minute: the next one waits
+	// Since the last log line.
+	quiet              bool // a line was written within the last minute, so the next one waits
 	failed, uncompared int
-	worst              *peer // whose failures are most
-	round              int   // counts the lines: peers that have another one have no failures yet
+	worst              *peer // the peer with the most failures
+	round              int   // counts the log lines: a peer with another round has no failures in this one
 }
 
 // A peer is a network whose logins have failed.
@@ -51,17 +53,19 @@ type peer struct {
 	network netip.Addr
 	free    time.Time          // when the whole Burst is available again
 	wrong   [remembered]uint64 // the last wrong passwords, with their users; 0 = none
-	next    int                // place of the next one
-	failed  int                // in round
+	next    int                // index of the next one in wrong
+	failed  int                // failures in round
 	round   int
 }
 
-// New makes a Limiter. allows compares a user and a password with those that are right; it is called from many goroutines at once.
+// New makes a Limiter. allows compares a user and a password with the right ones; many goroutines
+// may call it at once.
 func New(allows func(user, password []byte) bool, log *slog.Logger) *Limiter {
 	return &Limiter{allows: allows, log: log, seed: maphash.MakeSeed(), peers: make(map[netip.Addr]*peer)}
 }
 
-// Allow says whether from may log in as user. The zero Addr stands for everybody on this host's unix socket. It keeps no slice.
+// Allow reports whether a client at from may log in as user. The zero Addr stands for all clients
+// of this host's unix socket. Allow keeps neither slice.
 func (l *Limiter) Allow(from netip.Addr, user, password []byte) bool {
 	network := networkOf(from)
 	if l.refuses(network) {
@@ -74,7 +78,7 @@ func (l *Limiter) Allow(from netip.Addr, user, password []byte) bool {
 	return false
 }
 
-// refuses says whether a peer has no failure left, and then counts one.
+// refuses reports whether a peer has used up its failures, and then counts one more.
 func (l *Limiter) refuses(network netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +95,8 @@ func (l *Limiter) refuses(network netip.Addr) bool {
 	return true
 }
 
-// charge takes a failure from a peer's allowance, unless it is an old one repeated: a client that nobody told of a new password
-// should not lock out its neighbours.
+// charge takes a failure from a peer's allowance, except for a repeated wrong password: a client
+// that has not learned of a new password should not lock out its neighbours.
 func (l *Limiter) charge(network netip.Addr, digest uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +113,8 @@ func (l *Limiter) charge(network netip.Addr, digest uint64) {
 	l.note(p)
 }
 
-// peer finds a peer, or makes it. Room is made by forgetting those whose allowance is whole; to look for them costs so much that
-// it is done once each Pause.
+// peer finds or creates a peer. It makes room by forgetting peers whose allowance is full again.
+// That search is expensive, so it runs at most once per Pause.
 func (l *Limiter) peer(network netip.Addr, now time.Time) *peer {
 	p := l.peers[network]
 	if p != nil {
@@ -132,8 +136,8 @@ func (l *Limiter) peer(network netip.Addr, now time.Time) *peer {
 	return p
 }
 
-// note counts a failed login for the log. The first is told at once, the others together, once a minute, with the peer that has
-// most of them.
+// note counts a failed login for the log. The first one is logged at once; later ones are logged
+// together, once a minute, with the peer that failed most.
 func (l *Limiter) note(p *peer) {
 	if p.round != l.round {
 		p.round, p.failed = l.round, 0
@@ -149,7 +153,7 @@ func (l *Limiter) note(p *peer) {
 	}
 }
 
-// tell writes the line, and sees to the next one.
+// tell writes the log line and schedules the next one.
 func (l *Limiter) tell() {
 	l.log.Warn("logins failed", "count", l.failed, "not_compared", l.uncompared, "peer", l.name(l.worst), "of_peer", l.worst.failed)
 	l.failed, l.uncompared, l.worst = 0, 0, nil
@@ -163,7 +167,7 @@ func (l *Limiter) tell() {
 	})
 }
 
-// name is what the log calls a peer.
+// name returns what the log calls a peer.
 func (l *Limiter) name(p *peer) string {
 	switch {
 	case p == &l.others:
@@ -176,7 +180,8 @@ func (l *Limiter) name(p *peer) string {
 	return p.network.String()
 }
 
-// networkOf is what an address is counted with: itself, or, of IPv6, of which everybody has very many, the first of its /64 network.
+// networkOf returns what an address is counted under: the address itself or, for IPv6, its /64
+// network, because one client can use very many IPv6 addresses.
 func networkOf(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -186,7 +191,7 @@ func networkOf(a netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// digest is what is remembered of a wrong password: never the password. It is not 0.
+// digest returns what is remembered of a wrong password, instead of the password. It is never 0.
 func (l *Limiter) digest(user, password []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(l.seed)

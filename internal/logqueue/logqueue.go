@@ -1,15 +1,18 @@
-// Package logqueue writes a log so that nobody who logs waits for it.
+// Package logqueue writes a log without making its callers wait.
 //
-// The guarantee: Write returns at once, whatever becomes of the log: a pipe that nobody reads, a reader that went away, a disk that
-// stalls. What cannot be written is dropped and counted, and the log says where and how many lines as soon as it can be written again.
-// What is written is written in order, each line by a write of its own, as others may share the terminal or pipe.
+// The guarantee: Write returns at once, whatever happens to the log: a pipe that nobody reads, a
+// reader that has gone, a disk that stalls. Lines that cannot be written are dropped and counted.
+// As soon as the log can be written again, it says where lines are missing and how many. Lines are
+// written in order, each with its own write, because other processes may share the terminal or
+// pipe.
 //
-// Not promised: that a line is written by the time Write returns. Close waits for that, within bounds.
+// Not promised: that a line is written when Write returns. Close waits for that, up to a limit.
 //
 // # Why a goroutine
 //
-// O_NONBLOCK belongs to the open file and not to the descriptor: set here, it would change the terminal or pipe of every other process that
-// has it too. And it does nothing for a regular file on a disk that stalls. So one goroutine makes the writes that may block.
+// O_NONBLOCK belongs to the open file, not to the descriptor. Setting it here would change the
+// terminal or pipe for every other process that shares it, and it has no effect on a regular file
+// on a stalled disk. So one goroutine makes the writes that may block.
 package logqueue
 
 import (
@@ -20,36 +23,37 @@ import (
 	"time"
 )
 
-// Limit is how many bytes of lines wait at most, as many as in a pipe, behind those that are being written, which may be as many.
+// Limit is how many bytes of lines may wait, as many as in a pipe. As many again may be on their
+// way to the log.
 const Limit = 64 << 10
 
-// A Writer is the queue before a log. Its methods may be called from any goroutine.
+// A Writer is a queue in front of a log. Any goroutine may call its methods.
 type Writer struct {
 	out   io.Writer
 	lost  func(n uint64) []byte
-	wake  chan struct{} // something is queued, dropped or closed
+	wake  chan struct{} // something was queued or dropped, or the queue was closed
 	done  chan struct{} // closed when the goroutine has ended
 	total atomic.Uint64
 
 	mu      sync.Mutex
 	queue   []byte // whole lines
-	dropped uint64 // lines that found no room since the queue was last taken; more are dropped until then, so that all lie in one place
+	dropped uint64 // lines dropped since the queue was last taken; all later ones are dropped too until then, so that the gap is in one place
 	closed  bool
 
-	// What follows is the goroutine's.
-	untold uint64 // lines that were lost and of which the log does not say so yet
+	// Only the goroutine uses these.
+	untold uint64 // lost lines that the log does not mention yet
 	torn   bool   // the last line was cut short
 }
 
-// New starts a queue before out. lost makes the line that says how many lines were lost; it is called by the queue's goroutine. The caller
-// ends the goroutine by Close.
+// New starts a queue in front of out. The queue's goroutine calls lost to make the line that says
+// how many lines were lost. The caller must end the goroutine with Close.
 func New(out io.Writer, lost func(n uint64) []byte) *Writer {
 	w := &Writer{out: out, lost: lost, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Write queues whole lines, of which it keeps a copy. It never waits and never fails.
+// Write queues a copy of whole lines. It never waits and never fails.
 func (w *Writer) Write(lines []byte) (int, error) {
 	w.mu.Lock()
 	if w.closed || w.dropped > 0 || len(w.queue)+len(lines) > Limit {
@@ -66,11 +70,11 @@ func (w *Writer) Write(lines []byte) (int, error) {
 
 var newline = []byte("\n")
 
-// Dropped is how many lines were lost so far.
+// Dropped returns how many lines were lost so far.
 func (w *Writer) Dropped() uint64 { return w.total.Load() }
 
-// Close waits until all that is queued has been written, or given up, but no longer than limit, and reports whether it has. Lines that come
-// later are dropped. It may be called more than once.
+// Close waits until everything queued has been written or given up, but no longer than limit, and
+// reports whether it has. Later lines are dropped. It may be called more than once.
 func (w *Writer) Close(limit time.Duration) bool {
 	w.mu.Lock()
 	w.closed = true
@@ -93,7 +97,7 @@ func (w *Writer) poke() {
 	}
 }
 
-// run writes what is queued until the queue is closed and empty.
+// run writes the queue's lines until the queue is closed and empty.
 func (w *Writer) run() {
 	defer close(w.done)
 	var spare []byte
@@ -119,7 +123,8 @@ func (w *Writer) run() {
 	}
 }
 
-// take takes what is queued, and leaves spare in its place. If nothing is, spare stays the caller's.
+// take takes the queued lines and puts spare in their place. If there are none, the caller keeps
+// spare.
 func (w *Writer) take(spare []byte) (lines []byte, dropped uint64, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +135,7 @@ func (w *Writer) take(spare []byte) (lines []byte, dropped uint64, closed bool) 
 	return lines, dropped, w.closed
 }
 
-// write writes a line, or notes that it is lost.
+// write writes a line, or records that it is lost.
 func (w *Writer) write(line []byte) {
 	if !w.tell() || !w.try(line) {
 		w.untold++
@@ -138,7 +143,7 @@ func (w *Writer) write(line []byte) {
 	}
 }
 
-// tell says how many lines were lost, if any were, and reports whether the log knows of all.
+// tell writes how many lines were lost, if any, and reports whether the log mentions them all.
 func (w *Writer) tell() bool {
 	if w.untold > 0 && w.try(w.lost(w.untold)) {
 		w.untold = 0
@@ -146,7 +151,8 @@ func (w *Writer) tell() bool {
 	return w.untold == 0
 }
 
-// try writes a line and reports whether it is written. What a failure left of a line gets an end first.
+// try writes a line and reports whether it is written. If a failed write left part of a line, it
+// ends that line first.
 func (w *Writer) try(line []byte) bool {
 	if w.torn {
 		if _, err := w.out.Write(newline); err != nil {

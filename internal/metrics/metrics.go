@@ -1,5 +1,5 @@
-// Package metrics shows the daemon's figures to Prometheus. It alone imports Prometheus, and it keeps no figures of its own: they are
-// plain counters elsewhere, read when Prometheus asks.
+// Package metrics shows the daemon's figures to Prometheus. No other package imports Prometheus. It
+// keeps no figures itself: they are plain counters elsewhere, read when Prometheus asks.
 package metrics
 
 import (
@@ -20,18 +20,18 @@ type Snapshot struct {
 	ConnectionsAccepted  uint64
 	ConnectionsRefused   uint64
 	ConnectionsIdle      uint64 // closed by the idle time-out
-	HTTPConnections      int64  // open ones of the HTTP port, which are not among Connections
-	HTTPRefused          uint64 // those closed for being over their limit
-	HTTPEvicted          uint64 // those closed to make room while they were silent
-	ConnectionsMemory    uint64 // closed for holding most of the buffer memory
+	HTTPConnections      int64  // open connections of the HTTP port, not included in Connections
+	HTTPRefused          uint64 // HTTP connections closed because of their limit
+	HTTPEvicted          uint64 // silent HTTP connections closed to make room
+	ConnectionsMemory    uint64 // closed because they held most of the buffer memory
 	BufferMemory         int64  // bytes of unfinished input and unsent output
-	BufferMemoryLimit    int64  // 0: none
+	BufferMemoryLimit    int64  // 0 = none
 	AcceptErrors         uint64
 	LogLinesDropped      uint64
 	BytesRead            uint64
 	BytesWritten         uint64
 	Datagrams            uint64 // requests over UDP
-	DatagramsDropped     uint64 // those that got no reply
+	DatagramsDropped     uint64 // requests over UDP that got no reply
 	Ready                bool
 	Lanes                []Lane
 	ClockDifference      float64 // wall − id clock, seconds
@@ -43,42 +43,42 @@ type Snapshot struct {
 	CertificateSecondsLeft float64
 }
 
-// A Count is one labelled count.
+// A Count is a count with a label.
 type Count struct {
 	Label string
 	Value uint64
 }
 
-// A Lane is a slot for the generator of one worker id.
+// A Lane is the slot of one worker id's generator.
 type Lane struct {
-	HasWorker    bool // else it has neither a worker id nor a window
+	HasWorker    bool // false = neither a worker id nor a window
 	Worker       uint64
 	State        string
 	RunAhead     float64 // last id − now, seconds; negative while idle
 	WindowLeft   float64 // seconds until the window ends
-	WindowIsOpen bool    // the window ends with the layout: there is no lease to watch
+	WindowIsOpen bool    // the window ends with the layout, so there is no lease to watch
 }
 
-// Leases is what the store of the windows was asked and what came of it.
+// Leases describes the calls to the store of the windows, and their outcomes.
 type Leases struct {
 	Acquisitions, Extensions []Count // by outcome
 	Calls                    uint64
-	CallSeconds              float64 // all Calls together
-	LastExtension            float64 // Unix seconds; 0: there was none
-	Store                    []Gauge // what is known of the store
+	CallSeconds              float64 // total time of all Calls
+	LastExtension            float64 // Unix seconds; 0 = there was none
+	Store                    []Gauge // figures of the store itself
 }
 
 // A Gauge is a figure that only some stores have.
 type Gauge struct {
-	Name, Help string // without katsubushi_lease_
+	Name, Help string // Name is without katsubushi_lease_
 	Value      float64
 	Labels     []string // name, value, name, value
 }
 
-// Build says what is running.
+// Build says which program is running.
 type Build struct{ Version, GoVersion, Engine string }
 
-// Handler answers /metrics. read is called once for each answer, from any goroutine.
+// Handler answers /metrics. It calls read once per answer, from any goroutine.
 func Handler(b Build, read func() Snapshot) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(&collector{b, read}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -90,10 +90,10 @@ type collector struct {
 	read  func() Snapshot
 }
 
-// Describe sends nothing: the metrics are unchecked, since those of the lanes come and go.
+// Describe sends nothing: the metrics are unchecked, because those of lanes come and go.
 func (*collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads one snapshot and writes it down.
+// Collect reads one snapshot and sends its metrics.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.read()
 	w := writer{out}

@@ -4,5 +4,5 @@ package secretfile
 
 import "io/fs"
 
-// private cannot be told from permission bits here.
+// private always returns true: on this system permission bits do not tell.
 func private(fs.FileInfo) bool { return true }

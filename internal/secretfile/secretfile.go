@@ -1,4 +1,5 @@
-// Package secretfile reads files that hold a secret, such as a password or a private key, and refuses those that others can read.
+// Package secretfile reads files that hold a secret, such as a password or a private key. It
+// refuses files that other users can read.
 package secretfile
 
 import (
@@ -7,11 +8,13 @@ import (
 	"os"
 )
 
-// Read returns the content of the file at path, which must have at most limit bytes. It refuses a file that others than its owner
-// may read or write. One exception: where the file is root's and this process is not, its group may read it, since this process
-// could not otherwise (Debian's ssl-cert group and Kubernetes' fsGroup work this way).
+// Read returns the content of the file at path, at most limit bytes long. It refuses a file that
+// users other than its owner may read or write. One exception: if root owns the file and this
+// process is not root, its group may read it, because otherwise this process could not (Debian's
+// ssl-cert group and Kubernetes' fsGroup work this way).
 //
-// The error's text has the path. An attempt may succeed later, after somebody has mended the file. The path may be a pipe.
+// The error's text contains the path. A later attempt may succeed, once somebody has corrected the
+// file. The path may be a pipe.
 func Read(path string, limit int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,7 +38,8 @@ func Read(path string, limit int) ([]byte, error) {
 	return text, nil
 }
 
-// permitted says whether permission bits keep a secret. foreign: the file is root's, and this process is not root.
+// permitted reports whether permission bits keep a secret. foreign: root owns the file, and this
+// process is not root.
 func permitted(mode os.FileMode, foreign bool) bool {
 	others := mode.Perm() & 0o077
 	return others == 0 || foreign && others == 0o040
