@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A Layout says how one id is put together: which bits hold the time, the worker id and the sequence, what a tick is and when
-// tick 0 was. The zero Layout is not valid; see Check. Layouts may be compared with ==.
+// A Layout says how an id is composed: which bits hold the time, the worker id and the sequence, how
+// long a tick is and when tick 0 was. The zero Layout is not valid; see Check. Layouts may be compared
+// with ==.
 type Layout struct {
 	Name         string
 	Epoch        int64 // start of tick 0, Unix milliseconds
@@ -18,7 +19,7 @@ type Layout struct {
 	WorkerLow    bool // time, sequence, worker (Sonyflake's order) instead of time, worker, sequence
 }
 
-// Check says what is wrong with the layout, or nil. Every other method needs a layout that passes.
+// Check returns what is wrong with the layout, or nil. All other methods need a layout that passes.
 func (l Layout) Check() error {
 	t, w, s := int(l.TimeBits), int(l.WorkerBits), int(l.SequenceBits)
 	switch {
@@ -29,7 +30,7 @@ func (l Layout) Check() error {
 	case t+w+s > 64:
 		return fmt.Errorf("generator: %d time + %d worker + %d sequence bits: an id has 64", t, w, s)
 	case t+s > 62:
-		// A Snowflake's word holds a position, the one past the last, and the mark of a sealed generator.
+		// A Snowflake's word must hold every position, the one past the last, and the bit for sealed.
 		return fmt.Errorf("generator: %d time + %d sequence bits: at most 62 together allowed", t, s)
 	}
 	if hi, lo := bits.Mul64(1<<t, uint64(l.Unit)); hi != 0 || lo > 1<<61 || l.Epoch < -1<<61 || l.Epoch > 1<<61 {
@@ -41,13 +42,14 @@ func (l Layout) Check() error {
 // MaxWorker is the largest worker id.
 func (l Layout) MaxWorker() uint64 { return 1<<l.WorkerBits - 1 }
 
-// MaxSequence is the largest sequence number: one worker id has MaxSequence+1 ids per tick.
+// MaxSequence is the largest sequence; a worker id has MaxSequence+1 ids per tick.
 func (l Layout) MaxSequence() uint64 { return 1<<l.SequenceBits - 1 }
 
-// End is the first Unix millisecond that the time field can no longer express.
+// End is the first Unix millisecond that does not fit into the time field.
 func (l Layout) End() int64 { return l.Epoch + l.Unit<<l.TimeBits }
 
-// CheckTime says why no id can carry the Unix millisecond ms: it lies before the epoch or past the time field. nil when one can.
+// CheckTime returns why ids cannot carry the Unix millisecond ms (it is before the epoch or past the
+// time field), or nil.
 func (l Layout) CheckTime(ms int64) error {
 	switch {
 	case ms < l.Epoch:
@@ -60,7 +62,7 @@ func (l Layout) CheckTime(ms int64) error {
 
 func date(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// String is the layout's name, or its fingerprint if it has none.
+// String returns the layout's name, or its fingerprint if it has none.
 func (l Layout) String() string {
 	if l.Name != "" {
 		return l.Name
@@ -68,8 +70,8 @@ func (l Layout) String() string {
 	return l.Fingerprint()
 }
 
-// Fingerprint names everything about the layout on which the uniqueness of ids depends, and not the name. Daemons whose fingerprints
-// differ must not share worker ids. It has no spaces.
+// Fingerprint contains everything about the layout that the uniqueness of ids depends on, but not the
+// name. Daemons with different fingerprints must not share worker ids. It has no spaces.
 func (l Layout) Fingerprint() string {
 	order := "time,worker,sequence"
 	if l.WorkerLow {
@@ -78,14 +80,14 @@ func (l Layout) Fingerprint() string {
 	return fmt.Sprintf("epoch=%d;unit=%dms;bits=%d/%d/%d;order=%s", l.Epoch, l.Unit, l.TimeBits, l.WorkerBits, l.SequenceBits, order)
 }
 
-// Parts is an id taken apart.
+// Parts are the parts of an id.
 type Parts struct {
 	Time     time.Time // start of the tick, UTC
 	Worker   uint64
 	Sequence uint64
 }
 
-// Decompose takes an id apart. Every uint64 has an answer; bits above the layout's are ignored.
+// Decompose takes an id apart. It accepts every uint64 and ignores bits above the layout's.
 func (l Layout) Decompose(id uint64) Parts {
 	tick := id >> (l.WorkerBits + l.SequenceBits) & (1<<l.TimeBits - 1)
 	return Parts{
@@ -95,7 +97,8 @@ func (l Layout) Decompose(id uint64) Parts {
 	}
 }
 
-// Compose is the id made of these parts. A time within a tick counts as the tick's start. A part that its bits cannot hold is an error.
+// Compose makes the id of these parts. A time within a tick counts as the tick's start. A part that
+// does not fit into its bits is an error.
 func (l Layout) Compose(p Parts) (uint64, error) {
 	ms := p.Time.UnixMilli()
 	if err := l.CheckTime(ms); err != nil {
@@ -125,14 +128,17 @@ func (l Layout) sequenceShift() uint8 {
 	return 0
 }
 
-// Issued reads a Snowflake's word, a copy of it or what the process has left behind: the last Unix ms of the last tick that ids were issued
-// from. Of a Snowflake that issued nothing it is the end of the tick before its window. A word that holds no position means nothing.
+// Issued returns the last Unix ms of the last tick that ids were issued from, according to a
+// Snowflake's word: the word itself, a copy, or what a dead process left behind. For a Snowflake that
+// issued nothing it is the end of the tick before its window. The result is meaningless if the word
+// holds no position.
 func (l Layout) Issued(word uint64) int64 {
 	return l.Epoch + int64((word&^sealed-1)>>l.SequenceBits+1)*l.Unit - 1
 }
 
-// window turns a window of milliseconds, both ends inclusive, into the ticks that lie wholly inside it: from first to before end.
-// Both answers lie within the time field or just past it; first ≥ end when no tick fits.
+// window converts a window of milliseconds, both ends inclusive, to the ticks that lie wholly inside
+// it: first ≤ tick < end. Both results lie within the time field or just past it. If no tick fits,
+// first ≥ end.
 func (l Layout) window(lo, hi int64) (first, end uint64) {
 	lo, hi = min(max(lo, l.Epoch), l.End()), min(max(hi, l.Epoch-1), l.End()-1)
 	return uint64(lo-l.Epoch+l.Unit-1) / uint64(l.Unit), uint64(hi+1-l.Epoch) / uint64(l.Unit)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Layouts is every layout with a name, the default first.
+// Layouts returns all layouts that have a name, the default first.
 func Layouts() []Layout {
 	return []Layout{Katsubushi(), Twitter(), Instagram(), Sonyflake(), JS53()}
 }
 
-// LayoutByName finds a layout of Layouts. The error lists the names.
+// LayoutByName finds one of Layouts. The error lists their names.
 func LayoutByName(name string) (Layout, error) {
 	var names []string
 	for _, l := range Layouts() {
@@ -32,7 +32,8 @@ func Katsubushi() Layout {
 	return Layout{Name: "katsubushi", Epoch: 1420070400000, Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 }
 
-// Twitter is the layout of Twitter's snowflake. Its worker id is datacenter<<5 | machine, both of 5 bits. It lasts until 2080-07-10.
+// Twitter is the layout of Twitter's snowflake. The worker id is datacenter<<5 | machine, 5 bits each.
+// It lasts until 2080-07-10.
 //
 //	 63 62                                       22 21         12 11           0
 //	┌──┬───────────────────────────────────────────┬──────┬──────┬─────────────┐
@@ -42,8 +43,9 @@ func Twitter() Layout {
 	return Layout{Name: "twitter", Epoch: 1288834974657, Unit: 1, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 }
 
-// Instagram is the layout of Instagram's database ids; the worker id is what they call the logical shard. It fills all 64 bits: from
-// 2046-06-27 a reader that takes ids for signed integers sees negative ones. It lasts until 2081-04-30.
+// Instagram is the layout of Instagram's database ids. The worker id is their logical shard. Ids use
+// all 64 bits: from 2046-06-27 on they are negative for readers that use signed integers. It lasts
+// until 2081-04-30.
 //
 //	 63                                       23 22           10 9            0
 //	┌───────────────────────────────────────────┬───────────────┬──────────────┐
@@ -53,8 +55,9 @@ func Instagram() Layout {
 	return Layout{Name: "instagram", Epoch: 1314220021721, Unit: 1, TimeBits: 41, WorkerBits: 13, SequenceBits: 10}
 }
 
-// Sonyflake is the layout of sony/sonyflake's first version, whose epoch the second one can be given: ticks of 10 ms, few ids per tick,
-// many workers, and the worker id lowest. It lasts until 2188-11-16.
+// Sonyflake is the layout of sony/sonyflake v1; v2 can be configured with the same epoch. It has ticks
+// of 10 ms, few ids per tick, many worker ids, and the worker id in the lowest bits. It lasts until
+// 2188-11-16.
 //
 //	 63 62                                       24 23         16 15           0
 //	┌──┬───────────────────────────────────────────┬─────────────┬─────────────┐
@@ -64,7 +67,8 @@ func Sonyflake() Layout {
 	return Layout{Name: "sonyflake", Epoch: 1409529600000, Unit: 10, TimeBits: 39, WorkerBits: 16, SequenceBits: 8, WorkerLow: true}
 }
 
-// JS53 makes ids that a JavaScript number holds exactly, 2^53−1 at most: 32 workers of 128 ids per millisecond. It lasts until 2084-09-06.
+// JS53 makes ids that a JavaScript number holds exactly, at most 2^53−1: 32 worker ids with 128 ids
+// per millisecond each. It lasts until 2084-09-06.
 //
 //	 63         53 52                            12 11          7 6            0
 //	┌─────────────┬────────────────────────────────┬─────────────┬─────────────┐

@@ -9,30 +9,31 @@ import (
 )
 
 var (
-	// ErrAhead: the next free id lies after the limit that the caller gave. Either ids are asked for faster than the layout
-	// allows, or the clock stands behind the last id. Retry when the clock has moved; Next says how far that is.
+	// ErrAhead: the next free id lies after the caller's limit. Either callers ask for ids faster than
+	// the layout allows, or the clock is behind the last id. Retry when the clock has reached Next.
 	ErrAhead = errors.New("generator: next id lies ahead of the clock")
-	// ErrWindow: the window is used up, or is not long enough to reach the present. Retry after Extend.
+	// ErrWindow: the window is used up, or ends before the present. Retry after Extend.
 	ErrWindow = errors.New("generator: window does not reach")
 	// ErrSealed: Seal was called. Never retry on this Snowflake.
 	ErrSealed = errors.New("generator: sealed")
 )
 
-// A Snowflake issues the ids of one worker id inside one window of time that it was granted.
+// A Snowflake issues the ids of one worker id inside one window.
 //
-// All that it knows is one 64-bit word: the next free position, tick<<SequenceBits | sequence. It only ever grows, by one
-// compare-and-swap per run, so no two Takes get the same position; nothing in it depends on the clock telling the truth.
+// Its only changing state, besides the window's end, is one 64-bit word: the next free position,
+// tick<<SequenceBits | sequence. The word only grows, by one compare-and-swap per run, so no two Takes
+// get the same position, whatever the clock says.
 //
-//	first = max(next, now<<SequenceBits)     never below what was issued, at the present when that is free
+//	first = max(next, now<<SequenceBits)     never below what was issued; at the present if that is free
 //	tick(first) ≤ tick(limit)                how far ahead of the clock the caller allows
-//	tick(first) < end                        the window: other holders of this worker id start there
+//	tick(first) < end                        the window's end: other holders of this worker id start there
 //
-// All methods may be called from any goroutine, Extend from one at a time.
+// All methods may be called from any goroutine, but Extend only from one at a time.
 type Snowflake struct {
 	next *atomic.Uint64 // next free position; the top bit means sealed
 	end  atomic.Uint64  // first tick past the window
 
-	// The layout's parts that Take needs, so that it copies nothing.
+	// The parts of the layout that Take needs, so that it copies nothing.
 	epoch   int64
 	unit    int64
 	seqBits uint8
@@ -45,7 +46,7 @@ type Snowflake struct {
 	layout Layout
 	first  uint64 // first tick of the window
 	lo     int64  // the window in Unix ms: its start,
-	hi     int64  // and its end, which Extend alone reads and writes
+	hi     int64  // and its end, which only Extend reads and writes
 }
 
 const sealed = 1 << 63
@@ -54,17 +55,18 @@ const sealed = 1 << 63
 type Options struct {
 	Layout Layout
 	Worker uint64 // 0..Layout.MaxWorker()
-	// The window, Unix ms, both inclusive. Hi = Lo−1 is an empty one, to be extended; math.MaxInt64 is no end. What lies before the
-	// epoch is not used.
+	// The window, Unix ms, both inclusive. Hi = Lo−1 is an empty window, for Extend to lengthen;
+	// math.MaxInt64 means no end. The part before the epoch is not used.
 	Lo, Hi      int64
-	RandomStart bool // start each tick that the clock has reached at a scattered sequence, not at 0: low-rate ids then spread over shards
-	// Word is where the position is kept, which Layout.Issued reads: nil is memory of the Snowflake's own. It may be memory that outlives the
-	// process. It must hold no position yet, must stay mapped as long as the process runs, and share its cache line with nothing.
+	RandomStart bool // start each tick that the clock has reached at a scattered sequence instead of 0; ids at a low rate then spread over shards
+	// Word is where the position is kept; Layout.Issued reads it. With nil the Snowflake allocates one.
+	// The memory may outlive the process. It must hold no position yet, must stay mapped as long as the
+	// process runs, and must have a cache line of its own.
 	Word *atomic.Uint64
 }
 
-// NewSnowflake makes a generator that has issued nothing. The caller owes it a window that overlaps with no other window of the same
-// worker id, ever.
+// NewSnowflake makes a generator that has issued nothing. The caller must make sure that the window
+// never overlaps any other window of the same worker id.
 func NewSnowflake(o Options) (*Snowflake, error) {
 	l := o.Layout
 	if err := l.Check(); err != nil {
@@ -97,20 +99,22 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 	return s, nil
 }
 
-// An ownWord shares its cache line with no other lane's, nor the pair of lines that a prefetcher takes.
+// An ownWord is padded so that no other lane's word is in its cache line, or in the pair of lines that
+// a prefetcher loads.
 type ownWord struct {
 	word atomic.Uint64
 	_    [120]byte
 }
 
-// Take issues between 1 and n ids, all of one tick; n below 1 counts as 1. now is the present and limit ≥ now the last moment whose tick
-// may be used, both Unix ms. With limit = now it never runs ahead of the clock. The errors are ErrAhead, ErrWindow and ErrSealed, and
-// leave everything as it was.
+// Take issues between 1 and n ids, all in one tick; n below 1 counts as 1. now is the present, and
+// limit ≥ now is the last moment whose tick may be used, both Unix ms. With limit = now, Take never
+// runs ahead of the clock. The errors are ErrAhead, ErrWindow and ErrSealed; they change nothing.
 func (s *Snowflake) Take(now, limit int64, n int) (id.Run, error) {
 	return s.TakeLeaving(now, limit, n, 0)
 }
 
-// TakeLeaving is Take that leaves the last ids of limit's tick to others, leave of them. Where only those are free, the error is ErrAhead.
+// TakeLeaving is Take, but it does not take the last leave ids of limit's tick. If only those are
+// free, it returns ErrAhead.
 func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, error) {
 	for {
 		next := s.next.Load()
@@ -119,11 +123,11 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 		}
 		first, tick := next, next>>s.seqBits
 		start := s.epoch + int64(tick)*s.unit
-		// Division is slow, so it is done only where the clock has passed the tick in use.
+		// Division is slow, so divide only when the clock has passed the tick in use.
 		if now >= start+s.unit {
 			tick = uint64(now-s.epoch) / uint64(s.unit)
 			if tick >= s.end.Load() {
-				return id.Run{}, ErrWindow // also what keeps the shift from overflowing
+				return id.Run{}, ErrWindow // this check also keeps the shift from overflowing
 			}
 			first = tick << s.seqBits
 			if s.random {
@@ -149,8 +153,9 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 	}
 }
 
-// Extend lengthens the window by lo..hi, Unix ms, both inclusive. lo must be the old end + 1: a gap may belong to somebody else, and
-// needs a new Snowflake. The store must already hold the new end. An end that is not later changes nothing.
+// Extend lengthens the window by lo..hi, Unix ms, both inclusive. lo must be the old end + 1: a gap may
+// belong to somebody else, so a window after a gap needs a new Snowflake. The store must already have
+// recorded the new end. If hi is not later than the old end, nothing changes.
 func (s *Snowflake) Extend(lo, hi int64) error {
 	if lo-1 != s.hi {
 		return fmt.Errorf("generator: window ends at Unix ms %d, so it cannot be extended from %d", s.hi, lo)
@@ -163,13 +168,14 @@ func (s *Snowflake) Extend(lo, hi int64) error {
 	return nil
 }
 
-// Seal ends the generator: after it returns no Take succeeds, not even one that is running. last is what Position says, for ever.
+// Seal stops the generator for good: after Seal returns no Take succeeds, not even one that is running.
+// last is the final Position.
 func (s *Snowflake) Seal() (last int64) {
-	return s.position(s.next.Or(sealed)) // in one step: a Take between two would not be in what is reported
+	return s.position(s.next.Or(sealed)) // one atomic step: last would miss a Take between two steps
 }
 
-// Position is the last Unix ms of the last tick that ids were issued from, or the start of the window − 1 before the first. Whoever
-// gets this worker id next must start above it.
+// Position returns the last Unix ms of the last tick that ids were issued from, or the window's start − 1
+// if there are none yet. The next holder of this worker id must start above it.
 func (s *Snowflake) Position() int64 { return s.position(s.next.Load()) }
 
 func (s *Snowflake) position(word uint64) int64 {
@@ -180,15 +186,16 @@ func (s *Snowflake) position(word uint64) int64 {
 	return s.layout.Issued(next)
 }
 
-// Used says whether any id was issued.
+// Used reports whether any id was issued.
 func (s *Snowflake) Used() bool { return s.next.Load()&^sealed != s.first<<s.seqBits }
 
-// Next is the first Unix ms of the tick of the next free id: no Take issues below it, and ErrAhead lasts until limit reaches it.
+// Next returns the first Unix ms of the tick of the next free id. No Take issues below it, and ErrAhead
+// lasts until limit reaches it.
 func (s *Snowflake) Next() int64 {
 	return s.epoch + int64(s.next.Load()&^sealed>>s.seqBits)*s.unit
 }
 
-// Check says what a Take with the same arguments would answer now, and takes nothing.
+// Check returns the error that a Take with the same arguments would return now, without taking ids.
 func (s *Snowflake) Check(now, limit int64) error {
 	next := s.next.Load()
 	if next >= sealed {
@@ -207,7 +214,8 @@ func (s *Snowflake) Check(now, limit int64) error {
 	return nil
 }
 
-// End is the last Unix ms of the window's last tick: ErrWindow begins after it. Without any tick it lies before Next.
+// End returns the last Unix ms of the window's last tick; ErrWindow begins after it. If the window has
+// no whole tick, End lies before Next.
 func (s *Snowflake) End() int64 { return s.epoch + int64(s.end.Load())*s.unit - 1 }
 
 // Worker is the worker id.
@@ -216,7 +224,8 @@ func (s *Snowflake) Worker() uint64 { return s.worker >> s.layout.workerShift() 
 // Layout is the layout of the ids.
 func (s *Snowflake) Layout() Layout { return s.layout }
 
-// scatter is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): the same tick gives the same start, on every machine.
+// scatter is the finalizer of SplitMix64 (Steele, Lea, Flood 2014). The same tick gives the same start
+// on every machine.
 func scatter(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// quads is the decimal text of 0..9999, four digits each, as they lie in memory read little-endian.
+// quads holds the decimal text of 0..9999, four digits each, as little-endian words.
 var quads = func() (q [10000]uint32) {
 	for i := range q {
 		q[i] = uint32('0'+i/1000) | uint32('0'+i/100%10)<<8 | uint32('0'+i/10%10)<<16 | uint32('0'+i%10)<<24
@@ -13,49 +13,48 @@ var quads = func() (q [10000]uint32) {
 	return q
 }()
 
-// MaxText is how long the text of an id may be, in bytes, whatever its kind. Room is what writing
-// it may overwrite behind the end of the slice that it is appended to: whoever appends sees to that
-// much capacity.
+// MaxText is the maximum length of an id's text in bytes, for every kind. Room is how many bytes
+// behind the end of the slice an append may overwrite: the caller must provide that much capacity.
 const (
 	MaxText = 36
 	Room    = MaxText + 4
 )
 
-// A Text walks through a Run and writes its ids; Start begins. A number is held in a form whose
-// text takes three stores to write, straight from registers: to read digits back that were just
-// written costs more than to make them. Within a run only the last four digits change, until they
-// are full.
+// A Text walks through a Run and writes its ids; call Start first. It holds a number in a form that is
+// written with three stores straight from registers, because reading back digits that were just
+// written costs more than making them. Within a run only the last four digits change, until they
+// overflow.
 //
 //	1502 3174 4821 6093 1204
 //	head └─high──┘ mid  low
 type Text struct {
-	base   uint64 // the number less low
-	low    uint64 // the value of the last 4 digits; spilled when the number is not wide
-	high   uint64 // the text of the 8 digits in the middle
-	head   uint32 // the text of the first 1 to 4, left-aligned
-	mid    uint32 // the text of the 4 before the last
-	lead   uint32 // how many digits are in head
-	n      uint32 // digits in all
+	base   uint64 // the number minus low
+	low    uint64 // the value of the last 4 digits; spilled if the number is not wide
+	high   uint64 // the text of the 8 digits after head
+	head   uint32 // the text of the first 1 to 4 digits, left-aligned
+	mid    uint32 // the text of the 4 digits before low
+	lead   uint32 // number of digits in head
+	n      uint32 // number of digits in all
 	stride uint64
 }
 
 const (
-	// wide is the least number whose digits fill all fields. Lesser ones, which ids are only in the
-	// first days of an epoch, are left to the standard library.
+	// wide is the least number whose digits fill all fields. Ids are smaller only in the first days of
+	// an epoch; strconv writes those.
 	wide = 1e16
 
-	spilled = 1e4 // no value of four digits: whatever is added, set has to see it
+	spilled = 1e4 // more than four digits, so that Next always calls set
 
 	maxDigits = 20 // of a 64-bit number
 )
 
-// Start goes to the first id of a run.
+// Start moves to the first id of a run.
 func (t *Text) Start(r Run) {
 	t.stride = r.Stride
 	t.set(r.First)
 }
 
-// Next goes to the next id.
+// Next moves to the next id.
 func (t *Text) Next() {
 	if low := t.low + t.stride; low < spilled {
 		t.low = low
@@ -83,7 +82,7 @@ func (t *Text) set(v uint64) {
 	t.n = 16 + t.lead
 }
 
-// Len is how many bytes the text has.
+// Len is the length of the text in bytes.
 func (t *Text) Len() int { return int(t.n) }
 
 // Number is the id as a number, for protocols that have a field for one.
@@ -104,13 +103,13 @@ func (t *Text) AppendLine(out []byte) []byte {
 	return out[:n+int(t.n)+2]
 }
 
-// Append appends the text alone, and wants the same room.
+// Append appends only the text. out needs the same Room.
 func (t *Text) Append(out []byte) []byte {
 	out = t.AppendLine(out)
 	return out[:len(out)-2]
 }
 
-// AppendNumber appends Number in decimal, and wants the same room.
+// AppendNumber appends Number in decimal. out needs the same Room.
 func (t *Text) AppendNumber(out []byte) []byte { return t.Append(out) }
 
 func countDigits(v uint64) uint32 {

@@ -1,10 +1,11 @@
-// Package workerid keeps worker ids for a daemon. A Store grants windows of ticks, a Machine decides
-// what to ask of the Store and when, and a Keeper carries that out.
+// Package workerid keeps worker ids for a daemon. A Store grants windows, ranges of milliseconds in
+// which a worker id may be used. A Machine decides what to ask of the Store and when, and a Keeper
+// carries that out.
 //
 // The guarantee: a generator only gets windows that a Store granted to it, and a lease is given back
 // only after its generator was sealed. So if the Store keeps its rules, no two generators share a
 // worker id and a tick. This does not depend on any clock, nor on an answer arriving in time: a window
-// is a set of ids, not a period in which the process may run. Not promised: that a lane always has a
+// limits which ids may be issued, not when the process may run. Not promised: that a lane always has a
 // window to issue from. The states below say when it has one.
 //
 // # The rules of a Store

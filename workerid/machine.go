@@ -36,9 +36,10 @@ type MachineConfig struct {
 // to the store get lost, or succeed without an answer, or are answered after the lease has ended. Any
 // clock may be set at any time, and this process may be paused between any two instructions.
 //
-// So the Machine never asks "is my lease still valid?". The store grants windows of ticks that never
-// overlap, and a generator issues only inside its window. An id that leaves late is then still
-// unique. The clock decides how useful a window is, and when to ask for more.
+// So the Machine never asks "is my lease still valid?". The windows that the store grants for a worker
+// id never overlap, and a generator issues only ids whose tick lies wholly within its window. An id
+// that leaves late is then still unique. The clock decides how useful a window is, and when to ask for
+// more.
 //
 // # Invariants
 //
