@@ -8,7 +8,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// An Admin is a Pool as any store's is seen.
+// An Admin makes a Pool a workerid.Admin.
 type Admin struct{ *Pool }
 
 var _ interface {
@@ -18,16 +18,16 @@ var _ interface {
 	workerid.ClockAdmin
 } = Admin{}
 
-// Open makes a Store, as any store's Backend.
+// Open makes a Store, as a workerid.Backend.
 func (c Config) Open() (workerid.Backend, error) {
 	s, err := Open(c)
 	if err != nil {
-		return nil, err // and no *Store that is nil
+		return nil, err // not a nil *Store in an interface
 	}
 	return s, nil
 }
 
-// OpenAdmin makes a Pool, as any store's Admin.
+// OpenAdmin makes a Pool, as a workerid.Admin.
 func (c Config) OpenAdmin() (workerid.Admin, error) {
 	p, err := OpenPool(c)
 	if err != nil {

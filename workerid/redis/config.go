@@ -18,48 +18,52 @@ import (
 // DefaultNamespace is the name of a pool whose URL names none.
 const DefaultNamespace = "yaraus"
 
-// maxWorkers is how many worker ids a pool may have: when it is made, and after a loss, Redis does nothing else while it writes all of them down.
-// These take a third of a second.
+// maxWorkers is how many worker ids a pool may have. When a pool is made, and after a loss, Redis does
+// nothing else while it writes all of them, which takes a third of a second for this many.
 const maxWorkers = 1 << 16
 
-// Config is what a Store is made of. URL, Layout, Min and Max are needed; a pool has 65,536 worker ids at most, and a lease is at least four
-// times workerid.Epsilon.
+// Config holds the settings of a Store. URL, Layout, Min and Max are required. A pool has at most
+// 65,536 worker ids, and a lease is at least four times workerid.Epsilon.
 type Config struct {
-	// URL says where Redis is and, as ns=NAME in its query, what the pool is called:
+	// URL is the address of Redis, with the pool's name as ns=NAME in its query:
 	//
 	//	redis://user:password@host:port/db      rediss: with TLS
 	//	rediscluster://host:port,host:port      redisclusters: with TLS
 	//	redis+sentinel://host:port,host:port/master/db      rediss+sentinel: with TLS to all
 	//	unix:///path?db=N
 	//
-	// Sentinels' own credentials are sentinel_username and sentinel_password in the query; go-redis's options may stand there too.
+	// The query may also have sentinel_username and sentinel_password, the credentials for the
+	// Sentinels themselves, and options of go-redis.
 	URL string
 
 	workerid.Terms
 	Options
-	TLS *tls.Config // instead of the system's certificates, for URLs with TLS
+	TLS *tls.Config // for URLs with TLS; nil = the system's certificates
 }
 
-// Options are the settings that no other store has.
+// Options are the settings that only this kind of store has.
 type Options struct {
-	// PasswordFile holds the password of the data servers, when it is not in the URL; its user is. A newline at its end is not part of it.
-	// It is read for every connection, so a new password needs no restart. Empty: the URL says it all. See package secretfile on
-	// permissions.
+	// PasswordFile is a file with the password for the data servers; the user name stays in the URL. A
+	// newline at the end is not part of the password. The file is read for every connection, so a new
+	// password needs no restart. Empty: the URL has the password, if any. Package secretfile says which
+	// permissions the file needs.
 	PasswordFile string
 
-	// HoldRaus is the namespace of clients of raus, kayac/go-katsubushi's daemons, that use the same worker ids: their locks are held as well,
-	// on the same Redis. Empty: there are none. What they are good for and what not is in docs/MIGRATING.md. The lease is at most 5 min then.
+	// HoldRaus is the namespace of raus clients (the daemons of kayac/go-katsubushi) that use the same
+	// worker ids. The Store then holds their locks too, on the same Redis. Empty: there are none. The
+	// lease is at most 5 min with it. docs/MIGRATING.md says what these locks guarantee and what not.
 	HoldRaus string
 
-	// Replicas must have a grant before it counts. 0: none, and what a fail-over loses is made good by waiting. More: leases stop being
-	// extended while fewer are connected, and while more are. What the pool says goes before it.
+	// Replicas is how many replicas must have a grant before it counts. 0: none; after a fail-over
+	// newcomers wait until all lost grants are over. More than 0: leases are not extended while fewer,
+	// or more, replicas are connected. The pool's own setting takes precedence.
 	Replicas int
 
-	AllowEviction bool // accept a Redis that may evict the pool's keys. That loses worker ids, and may repeat ids
+	AllowEviction bool // accept a Redis that may evict the pool's keys. Eviction loses worker ids, and may repeat ids
 }
 
-// BestHeartbeat is the mean time between two extensions that suits these settings. Beside clients of raus it is as often as theirs: until then
-// nobody notices that one of them has come to use the same worker id.
+// BestHeartbeat is a suitable mean time between two extensions. Beside clients of raus it is as short
+// as theirs, because only an extension notices that one of them has begun to use the same worker id.
 func (c Config) BestHeartbeat() time.Duration {
 	if c.HoldRaus != "" {
 		return time.Second
@@ -67,7 +71,7 @@ func (c Config) BestHeartbeat() time.Duration {
 	return workerid.HeartbeatOf(c.WithDefaults().Lease)
 }
 
-// target is where the pool is, and how to log in.
+// target says where the pool is and how to log in.
 func (c Config) target() (target, error) {
 	t, err := parseURL(c.URL)
 	if err != nil || c.PasswordFile == "" {
@@ -86,7 +90,6 @@ func (c Config) target() (target, error) {
 
 const maxPassword = 4096 // bytes
 
-// readPassword reads a file with a password in it.
 func readPassword(path string) (string, error) {
 	if info, err := os.Stat(path); err != nil {
 		return "", err
@@ -107,7 +110,8 @@ func readPassword(path string) (string, error) {
 	return string(text), nil
 }
 
-// Validate finds everything that is wrong with the settings. The error is of package problem; with any, Open refuses them. No file is read.
+// Validate returns everything that is wrong with the settings, as an error of package problem. Open
+// refuses such settings. Validate reads no file.
 func (c Config) Validate() error {
 	c.Terms = c.WithDefaults()
 	var problems problem.List
@@ -132,7 +136,8 @@ func (c Config) Validate() error {
 	return problems.Err()
 }
 
-// ReadSecrets reads the password as every connection will, and says what is wrong with its file. Its error is one of Validate's.
+// ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
+// the same form as Validate.
 func (c Config) ReadSecrets() error {
 	var problems problem.List
 	if c.PasswordFile != "" {
@@ -143,10 +148,10 @@ func (c Config) ReadSecrets() error {
 	return problems.Err()
 }
 
-// check is what Open and Init ask for.
+// check is done by Open and Init.
 func (c Config) check() error { return errors.Join(c.Validate(), c.ReadSecrets()) }
 
-// maxLease is the longest lease of anyone who uses the worker ids.
+// maxLease is the longest lease of anybody who uses the worker ids.
 func (c *Config) maxLease() time.Duration {
 	if c.HoldRaus != "" {
 		return max(c.Lease, rausExpiry)

@@ -16,10 +16,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// Limits of time.
 const (
 	dialTimeout = time.Second            // for a connection, and each step of finding the master
-	patience    = 5 * time.Second        // for an answer, before the connection is given up
+	patience    = 5 * time.Second        // for an answer, before the connection is closed
 	waitTimeout = 500 * time.Millisecond // for replicas to have what was written
 )
 
@@ -28,10 +27,10 @@ type link struct {
 	client *goredis.Client
 	conn   *goredis.Conn
 	addr   string
-	id     string // what this server calls the connection: another one for every copy of this process
+	id     string // the server's id of the connection; every copy of this process has a different one
 }
 
-// plain takes away everything by which go-redis would do something by itself.
+// plain turns off everything that go-redis does on its own: retries, reconnects, extra connections.
 func plain(o *goredis.Options) *goredis.Options {
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = dialTimeout, patience, dialTimeout, true
@@ -42,7 +41,7 @@ func plain(o *goredis.Options) *goredis.Options {
 	return o
 }
 
-// dial connects to a server, once: the client library is handed this connection and never gets another one.
+// dial connects to a server once. The client library gets this connection and never another one.
 func dial(ctx context.Context, o *goredis.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -70,7 +69,7 @@ func dial(ctx context.Context, o *goredis.Options) error {
 	return nil
 }
 
-// open connects to a server and looks whether it may be used at all.
+// open connects to a server and checks that it may be used.
 func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*link, error) {
 	if err := dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
@@ -109,8 +108,9 @@ func (l *link) close() {
 	l.client.Close()
 }
 
-// run runs a script and then, in the same round trip, WAIT for that many replicas. It returns the script's answer and how many of them
-// have it. An error that is not a Refusal leaves open whether the script ran.
+// run runs a script and then, in the same round trip, WAIT for that many replicas. It returns the
+// script's answer and how many replicas have what it wrote. After an error that is not a Refusal, the
+// script may or may not have run.
 func (l *link) run(s script.Script, keys []string, args []string, replicas int) (reply any, have int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -135,7 +135,7 @@ func (l *link) run(s script.Script, keys []string, args []string, replicas int) 
 			continue
 		}
 		if wait != nil {
-			have, _ = wait.Int() // no answer: nobody is known to have it
+			have, _ = wait.Int() // without an answer no replica counts
 		}
 		break
 	}
@@ -149,7 +149,7 @@ func (l *link) wait(replicas int) (have int, err error) {
 	return l.conn.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds()).Int()
 }
 
-// refusal turns a script's error into what it means.
+// refusal turns a script's error into a Refusal.
 func refusal(err error) error {
 	var answer goredis.Error
 	if errors.As(err, &answer) {
@@ -181,7 +181,7 @@ func askSentinel(ctx context.Context, o *goredis.Options, master string) (string
 	return net.JoinHostPort(found[0], found[1]), nil
 }
 
-// askNode asks a cluster node who has the key, and who else there is.
+// askNode asks a cluster node which node has the key, and for the list of nodes.
 func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, nodes []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -205,7 +205,7 @@ func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, 
 			if err != nil {
 				continue
 			}
-			if host == "" { // the node that was asked, which does not know its own address
+			if host == "" { // the node that we asked; it does not know its own address
 				host, _, _ = net.SplitHostPort(o.Addr)
 			}
 			node := net.JoinHostPort(host, port)

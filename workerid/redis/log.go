@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// LogTo sends what the client library logs to l, for the whole process: by itself the library writes to stderr, and whoever logs waits for
-// that.
+// LogTo sends the client library's log to l, for the whole process. By default the library writes to
+// stderr and blocks until that is done.
 func LogTo(l *slog.Logger) { goredis.SetLogger(libraryLog{l}) }
 
 type libraryLog struct{ log *slog.Logger }

@@ -12,15 +12,15 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// A Store is a daemon's side of a pool. It implements workerid.Store and may be used from any goroutine; calls are carried out one after
-// the other.
+// A Store is a daemon's connection to a pool. It implements workerid.Store. Any goroutine may call it;
+// calls are carried out one after another.
 type Store struct {
 	c     Config
 	terms script.Terms
 	wire  *wire
 	raus  *raus // nil unless Config.HoldRaus
 
-	memory script.Memory // whoever has the wire's turn uses it
+	memory script.Memory // used only by the holder of the wire's turn
 	warned map[string]bool
 
 	mu     sync.Mutex
@@ -29,16 +29,17 @@ type Store struct {
 
 var _ workerid.Backend = (*Store)(nil)
 
-// Status is what a Store knows of the server from the last answer. Until it has granted something only Ahead may be set.
+// Status is what a Store knows about the server from the last answer. Until the server has granted
+// something, only Ahead may be set.
 type Status struct {
 	Addr     string        // host:port
-	History  string        // see package script: it changes when grants may have been forgotten
-	Ahead    time.Duration // of the server's clock before this daemon's
+	History  string        // the incarnation, see package script; it changes when grants may have been forgotten
+	Ahead    time.Duration // the server's clock − this daemon's
 	Needed   int           // replicas that must have a grant
 	Replicas int           // replicas that are connected
 }
 
-// Open makes a Store. It does not connect: Redis need not be there yet.
+// Open makes a Store. It does not connect yet, so Redis need not be running.
 func Open(c Config) (*Store, error) {
 	c.Terms = c.WithDefaults()
 	if err := c.check(); err != nil {
@@ -55,7 +56,7 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the connections. Leases stay.
+// Close closes the connections. It does not give leases back.
 func (s *Store) Close() error {
 	if s.raus != nil {
 		s.raus.close()
@@ -63,7 +64,7 @@ func (s *Store) Close() error {
 	return s.wire.close()
 }
 
-// Status says what is known of the server.
+// Status returns what is known about the server.
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +89,9 @@ func (s *Store) Facts() []workerid.Fact {
 	)
 }
 
-// Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of this package nothing was granted; after any
-// other error perhaps something was, and the next call of the same owner gets it.
+// Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of this
+// package nothing was granted. After any other error something may have been granted, and the next call
+// of the same owner gets it.
 func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	if s.raus != nil {
 		return s.acquireBesideRaus(ctx, want)
@@ -117,13 +119,13 @@ func (s *Store) acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 			return workerid.Grant{}, nil, err
 		}
 		g := workerid.Grant{Worker: r.Worker, Owner: want.Owner, Lo: r.Lo, Hi: r.Hi}
-		// If nobody hears of it, the next acquisition gets it.
+		// If the caller does not get this answer, its next acquisition gets the same grant.
 		return g, func() { s.memory.Acquired(c, r) }, s.confirm(r.Server, c.Now, have)
 	})
 }
 
-// Extend lengthens all held grants in one round trip. When the error is not one that Acquire names, it may have been carried out all the
-// same, and the next call takes account of it.
+// Extend lengthens all held grants in one round trip. After an error that Acquire does not name, the
+// extension may have been carried out all the same; the next call allows for that.
 func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	if s.raus != nil {
 		return s.extendBesideRaus(ctx, held)
@@ -160,7 +162,8 @@ func (s *Store) extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 	})
 }
 
-// Release gives a grant back. Its generator must be sealed. It is not repeated: if there is no answer, the lease ends when it ends.
+// Release gives a grant back. Its generator must be sealed. It is sent only once: if it gets lost, the
+// worker id becomes free when the lease ends.
 func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error {
 	if s.raus != nil {
 		return s.releaseBesideRaus(ctx, g, last)
@@ -182,18 +185,19 @@ func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error
 	return err
 }
 
-// newToken names a request. The connection's name is in it, since copies of a virtual machine may have the same random numbers.
+// newToken makes a request id. It contains the connection's id, because copies of a virtual machine may
+// get the same random numbers.
 func newToken(l *link) string { return newName() + "." + l.id }
 
 func newName() string { return rand.Text()[:13] }
 
-// certain says whether nothing was granted for sure.
+// certain reports whether it is certain that nothing was granted.
 func certain(err error) bool {
 	var r script.Refusal
 	return errors.As(err, &r)
 }
 
-// explain adds to a refusal what an operator needs to do something about it.
+// explain adds to a refusal what an operator must know to act on it.
 func (s *Store) explain(err error) error {
 	switch {
 	case errors.Is(err, workerid.ErrForeignPool):
@@ -212,7 +216,7 @@ func (s *Store) explain(err error) error {
 	return err
 }
 
-// confirm sees to it that enough replicas have what was written.
+// confirm makes sure that enough replicas have what was written.
 func (s *Store) confirm(r script.Server, asked int64, have int) error {
 	var err error
 	if have < r.Needed {
@@ -228,7 +232,7 @@ func (s *Store) confirm(r script.Server, asked int64, have int) error {
 	return nil
 }
 
-// note keeps what an answer says of the server, and warns of what it means.
+// note stores what an answer says about the server, and logs warnings about it.
 func (s *Store) note(r script.Server, asked int64) {
 	addr := s.wire.addr()
 	s.mu.Lock()

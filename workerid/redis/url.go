@@ -13,13 +13,13 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A target is what a URL says.
+// A target is a parsed URL.
 type target struct {
 	namespace string
 	kind      kind
 	options   goredis.Options // for data servers; Addr only where there is one
 	named     []string        // Sentinels or cluster nodes, host:port
-	seeds     []string        // those that may say who the master is, in the order in which they are asked
+	seeds     []string        // the servers to ask for the master, in order
 	master    string          // the Sentinels' name for it
 	sentinel  goredis.Options // for Sentinels
 }
@@ -45,7 +45,7 @@ var schemes = []scheme{
 	{"unix", single, false},
 }
 
-// Schemes are what URLs of Config begin with.
+// Schemes returns the schemes of Config's URLs.
 func Schemes() (names []string) {
 	for _, s := range schemes {
 		names = append(names, s.name)
@@ -53,7 +53,7 @@ func Schemes() (names []string) {
 	return names
 }
 
-// parseURL reads a URL of Config. Its errors do not repeat the URL, which may hold a password.
+// parseURL parses Config's URL. Its errors do not repeat the URL, which may contain a password.
 func parseURL(s string) (target, error) {
 	name, rest, ok := strings.Cut(s, "://")
 	i := slices.IndexFunc(schemes, func(s scheme) bool { return s.name == name })
@@ -129,7 +129,7 @@ func parseURL(s string) (target, error) {
 	return t, nil
 }
 
-// where names the servers that the URL names.
+// where lists the servers in the URL.
 func (t *target) where() string {
 	servers := t.options.Addr
 	if t.kind != single {
@@ -159,7 +159,7 @@ func addresses(hosts []string, port string) ([]string, error) {
 	return all, nil
 }
 
-// at makes options for one server of those that the URL means.
+// at makes the options for one of the URL's servers.
 func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 	o.Addr, o.NodeAddress = addr, ""
 	if o.TLSConfig != nil {
@@ -176,10 +176,10 @@ func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 	return plain(&o)
 }
 
-// maxNodes is how many nodes of a cluster are remembered beside those that the URL names. To ask one that is gone takes a second.
+// maxNodes is how many cluster nodes are remembered besides those in the URL. Asking a dead one takes a second.
 const maxNodes = 32
 
-// find asks Sentinels or cluster nodes who the master is. The first seed that answers is asked first the next time.
+// find asks Sentinels or cluster nodes for the master. The first seed that answers is asked first next time.
 func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
 	if t.kind == single {
 		return t.options.Addr, nil
@@ -201,8 +201,9 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
 }
 
-// learn makes seeds of whoever answered, of those that the URL names, and of the nodes that the answer named: a cluster moves, and its nodes
-// of today may be all that is left of it tomorrow. Those of earlier answers are forgotten.
+// learn makes new seeds: the server that answered, those in the URL, and the nodes that the answer
+// listed. A cluster may move until only nodes are left that the URL does not name. Nodes from earlier
+// answers are forgotten.
 func (t *target) learn(seed string, nodes []string) {
 	t.seeds = nil
 	for _, s := range slices.Concat([]string{seed}, t.named, nodes) {
@@ -212,8 +213,8 @@ func (t *target) learn(seed string, nodes []string) {
 	}
 }
 
-// doubt is called when the master that find named is none, cannot be reached or does not do what it is asked: whoever named it, itself perhaps,
-// may not know better for a long time, so somebody else is asked next.
+// doubt is called when the master that find returned is not a master, cannot be reached or fails. The
+// seed that named it may be wrong for a long time, so another seed is asked next.
 func (t *target) doubt() {
 	if len(t.seeds) > 1 {
 		t.seeds = slices.Concat(t.seeds[1:], t.seeds[:1])

@@ -9,22 +9,23 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// A wire is what calls go over: a link to the master, found anew when it breaks. Whoever has its turn uses it alone.
+// A wire carries calls to the master over a link. When the link breaks, the wire looks for the master
+// again. Only the goroutine that has the turn uses the wire.
 type wire struct {
 	c       Config
 	target  target
-	where   string // where the URL says that Redis is, without secrets
+	where   string // Redis's address from the URL, without secrets
 	keys    []string
 	needed  int // replicas to wait for
 	scripts map[string]script.Script
 	prepare func(script.Call) (script.Script, []string) // what is sent for a call; load
 
-	turn   chan struct{} // full while somebody has the turn
+	turn   chan struct{} // full while a goroutine has the turn
 	link   *link
 	closed bool
 }
 
-// looked is the end of an error's text about a pool that is not there.
+// looked is the end of the error text for a missing pool.
 func (w *wire) looked() string {
 	return fmt.Sprintf("; it was looked for at %s as ns=%s", w.where, w.target.namespace)
 }
@@ -40,7 +41,7 @@ func newWire(c Config, t target) *wire {
 	return w
 }
 
-// load is a call's script and arguments.
+// load returns a call's script and arguments.
 func (w *wire) load(c script.Call) (script.Script, []string) {
 	s, ok := w.scripts[c.Script()]
 	if !ok {
@@ -50,8 +51,9 @@ func (w *wire) load(c script.Call) (script.Script, []string) {
 	return s, c.Args()
 }
 
-// take takes the turn, connects if need be and calls f. If ctx ends before f returns, f goes on in its own time, with the turn, and what it
-// returns is told to nobody. Otherwise heard is called once it is told, if there is one.
+// take takes the turn, connects if necessary and calls f. If ctx ends before f returns, f keeps running
+// and keeps the turn, and its result is discarded. Otherwise heard, if not nil, is called after the
+// result was delivered.
 func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(), err error)) (T, error) {
 	type outcome struct {
 		v   T
@@ -69,7 +71,7 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 		defer func() { <-w.turn }()
 		var o outcome
 		var heard func()
-		l, err := w.connect(context.WithoutCancel(ctx)) // a slow server would never be reached if every call began anew
+		l, err := w.connect(context.WithoutCancel(ctx)) // without ctx: if every call started over, a slow server would never be reached
 		if err == nil {
 			err = ctx.Err() // nothing was sent yet
 		}
@@ -96,7 +98,7 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 	}
 }
 
-// connect returns the link, a new one if there is none.
+// connect returns the link, and makes one if there is none.
 func (w *wire) connect(ctx context.Context) (*link, error) {
 	if w.closed {
 		return nil, errClosed
@@ -114,7 +116,8 @@ func (w *wire) connect(ctx context.Context) (*link, error) {
 	return w.link, nil
 }
 
-// run carries a call out. Any error but a refusal costs the link: the master may be elsewhere by now.
+// run carries out a call. After any error except a refusal it closes the link, because the master may
+// have moved.
 func (w *wire) run(c script.Call) (reply any, have int, err error) {
 	s, args := w.prepare(c)
 	reply, have, err = w.link.run(s, w.keys, args, w.needed)
@@ -126,7 +129,7 @@ func (w *wire) run(c script.Call) (reply any, have int, err error) {
 	return reply, have, err
 }
 
-// confirm counts the replicas that have what was written, where more are needed than were waited for.
+// confirm counts the replicas that have what was written, if more are needed than run waited for.
 func (w *wire) confirm(needed, have int) (int, error) {
 	if w.needed >= needed {
 		return have, nil
