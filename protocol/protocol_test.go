@@ -2,7 +2,7 @@ package protocol
 
 import "testing"
 
-// handler is none that answers.
+// handler is a Handler that does not answer.
 type handler struct{ Handler }
 
 func TestConfigCheck(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestClusterListsTheDaemonItself asks for the list as a client of ElastiCache does, and connects to what it says.
+// TestClusterListsTheDaemonItself asks for the list as an ElastiCache client does, and connects to
+// the answer.
 func TestClusterListsTheDaemonItself(t *testing.T) {
 	for name, bind := range map[string]string{"one address": "127.0.0.1", "all addresses": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestClusterListsWhatIsAdvertised(t *testing.T) {
 	}
 }
 
-// settings is what `stats settings` says.
+// settings returns the output of `stats settings`.
 func (d *Daemon) settings() map[string]string {
 	m := map[string]string{}
 	d.stats([]byte("settings"), func(name, value string) { m[name] = value })
@@ -69,7 +70,7 @@ func TestAUnixSocketIsInNoCluster(t *testing.T) {
 	}
 }
 
-// askCluster returns the one node that is listed.
+// askCluster returns the only node in the list.
 func askCluster(t *testing.T, c net.Conn) string {
 	t.Helper()
 	io.WriteString(c, "config get cluster\r\n")

@@ -15,7 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
-// A watcher of a log calls seen for each line, before whoever logs goes on.
+// A watcher watches a log: it calls seen for each line before the caller that logged it goes on.
 type watcher struct {
 	slog.Handler
 	seen func(message string)
@@ -30,8 +30,8 @@ func (w watcher) Enabled(context.Context, slog.Level) bool { return true }
 
 const busyLine = "address in use, trying for "
 
-// An address that its last owner gives up a moment later, as an io_uring of a killed daemon does, is not in use. Here the owner waits until
-// the start has found that it is.
+// A start must wait for an address that its last owner gives up a moment later, as the io_uring of
+// a killed daemon does. Here the owner waits until the start has found the address in use.
 func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	for _, test := range []struct {
@@ -82,7 +82,8 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 
 func TestAddressThatStaysInUse(t *testing.T) {
 	taken := &net.OpError{Op: "listen", Err: syscall.EADDRINUSE}
-	// attempt binds, and returns how long that took, in fake time, and how often listen was called.
+	// attempt calls bind, and returns how long that took, in fake time, and how often bind called
+	// listen.
 	attempt := func(b *binder, ctx context.Context, listen error) (took time.Duration, calls int) {
 		began := time.Now()
 		if err := b.bind(ctx, func() error { calls++; return listen }); !errors.Is(err, listen) {

@@ -10,8 +10,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
-// TestValidateReadsNoFile: a pipe that nobody writes to would make Validate wait for ever. The files are read by ReadSecrets alone, once, and what
-// is wrong with them is told together with the rest.
+// TestValidateReadsNoFile: Validate would wait forever on a pipe that nobody writes to. Only
+// ReadSecrets reads the files, once, and its errors are reported together with the others.
 func TestValidateReadsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	c := testConfig()

@@ -34,9 +34,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*.golden with what is shown now")
 
-// TestFigures compares everything that an operator is shown with testdata/*.golden. It finds every counter of the daemon by reflection, raises one
-// after the other, and looks which lines follow it: so the golden files say behind each line where its figure comes from, and a figure
-// that is swapped with another, scaled wrongly or forgotten is a difference. After a change, -update writes the files again; read the difference.
+// TestFigures compares every figure that operators see with testdata/*.golden. It finds every
+// counter of the daemon by reflection, raises them one by one, and checks which lines change. So
+// the golden files show after each line which counter it comes from, and a figure that is swapped,
+// scaled wrongly or forgotten shows up as a difference. After a change, -update writes the files
+// again; read the diff.
 func TestFigures(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +71,8 @@ func TestFigures(t *testing.T) {
 	})
 }
 
-// granted is a store whose windows are known: worker ids 5 and 9 for 61 s and without end, and no other.
+// granted is a store with known windows: worker id 5 for 61 s, worker id 9 without end, and no
+// others.
 type granted struct{ now func() int64 }
 
 func (g granted) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {
@@ -87,9 +90,10 @@ func (g granted) Acquire(_ context.Context, want workerid.Request) (workerid.Gra
 func (granted) Extend(context.Context, []workerid.Grant) ([]workerid.Result, error) { return nil, nil }
 func (granted) Release(context.Context, workerid.Grant, int64) error                { return nil }
 
-// figuresDaemon makes a daemon that has run for a few seconds, with lanes of all kinds. No setting is like another.
+// figuresDaemon makes a daemon that has run for a few seconds, with lanes of all kinds. No two
+// settings are equal.
 func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
-	time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a bubble begins before the layout's epoch
+	time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a synctest bubble starts before the layout's epoch
 	cert, auth := filepath.Join(dir, "cert"), filepath.Join(dir, "auth")
 	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
 		t.Fatal(err)
@@ -109,7 +113,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.c.Port, d.c.HTTPPort, d.c.UDPPort = 11213, 8083, 11214 // which are not opened
+	d.c.Port, d.c.HTTPPort, d.c.UDPPort = 11213, 8083, 11214 // they are not opened
 	d.keeper = workerid.NewKeeper(workerid.Config{
 		Store: granted{d.clock.Now}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
 		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
@@ -132,7 +136,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	return d, func() { cancel(); <-ended; d.store.Close() }
 }
 
-// at is a field of a field, which may be another package's secret.
+// at returns a nested field, even one that another package does not export.
 func at(v reflect.Value, path ...string) reflect.Value {
 	for _, name := range path {
 		v = open(v.FieldByName(name))
@@ -150,7 +154,7 @@ type source struct {
 	add  func(n int64)
 }
 
-// figureSources finds all counters. Of those that every loop has it takes the last loop's.
+// figureSources finds all counters. Of counters that every loop has, it takes the last loop's.
 func (d *Daemon) figureSources(t *testing.T) []source {
 	var list []source
 	find := func(name string, v reflect.Value, index func(i int) string) {
@@ -177,7 +181,8 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	})
 }
 
-// countersOf finds the numbers in v, however deep, but nothing behind a pointer. index names the elements of arrays.
+// countersOf finds the numbers in v at any depth, but nothing behind a pointer. index names the
+// elements of arrays.
 func countersOf(name string, v reflect.Value, index func(i int) string) (list []source) {
 	v = open(v)
 	switch p := v.Addr().Interface().(type) {
@@ -207,7 +212,7 @@ func countersOf(name string, v reflect.Value, index func(i int) string) (list []
 	return list
 }
 
-// counterName says what docs and goldens call a counter of the protocol.
+// counterName returns the name of a protocol counter in docs and golden files.
 func counterName(t *testing.T, c protocol.Counter) string {
 	name, ok := map[protocol.Counter]string{
 		protocol.CmdOther: "CmdOther", protocol.CmdGet: "CmdGet", protocol.CmdGets: "CmdGets", protocol.CmdGat: "CmdGat",
@@ -223,7 +228,7 @@ func counterName(t *testing.T, c protocol.Counter) string {
 	return name
 }
 
-// explain shows a view with, behind each line, the counters that it follows.
+// explain returns a view with, after each line, the counters that change it.
 func explain(t *testing.T, show func() []string, sources []source, seen map[string]bool) []string {
 	const step = 7e9 // seven seconds, for counts of nanoseconds
 	before := show()
@@ -255,7 +260,7 @@ func explain(t *testing.T, show func() []string, sources []source, seen map[stri
 	return before
 }
 
-// number is the last word of a line.
+// number returns the last word of a line.
 func number(t *testing.T, line string) float64 {
 	n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
 	if err != nil {
@@ -264,7 +269,7 @@ func number(t *testing.T, line string) float64 {
 	return n
 }
 
-// varying are the statistics that no two runs have alike.
+// varying are the statistics that differ in every run.
 var varying = []string{"pid", "pointer_size", "rusage_user", "rusage_system", "lease_fingerprint"}
 
 func (d *Daemon) statLines(group string) (lines []string) {
@@ -280,7 +285,7 @@ func (d *Daemon) statLines(group string) (lines []string) {
 	return lines
 }
 
-// jsonLines is what /stats answers.
+// jsonLines returns the content of /stats.
 func (d *Daemon) jsonLines() (lines []string) {
 	w := httptest.NewRecorder()
 	httpapi.NewServer(d.httpConfig()).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/stats", nil))
@@ -294,7 +299,7 @@ func (d *Daemon) jsonLines() (lines []string) {
 	return lines
 }
 
-// metricLines is /metrics without what the Prometheus library itself adds.
+// metricLines returns /metrics without what the Prometheus library itself adds.
 func (d *Daemon) metricLines() (lines []string) {
 	w := httptest.NewRecorder()
 	d.httpConfig().Metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -306,13 +311,14 @@ func (d *Daemon) metricLines() (lines []string) {
 	return lines
 }
 
-// TestTheGeneralStatisticsAreNumbers: kayac's exporters, and others, take every line for a number but for those that memcached has as text.
+// TestTheGeneralStatisticsAreNumbers: kayac's exporters, and others, treat every line as a number
+// except those that memcached has as text.
 func TestTheGeneralStatisticsAreNumbers(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d, stop := figuresDaemon(t, dir)
 		defer stop()
-		for range 2 { // ready, and not
+		for range 2 { // ready and not ready
 			d.stats(nil, func(name, value string) {
 				if _, err := strconv.ParseFloat(value, 64); err != nil && name != "version" {
 					t.Errorf("%s %s is no number", name, value)
@@ -323,7 +329,7 @@ func TestTheGeneralStatisticsAreNumbers(t *testing.T) {
 	})
 }
 
-// compare holds lines against a golden file.
+// compare compares lines with a golden file.
 func compare(t *testing.T, name string, lines []string) {
 	path := filepath.Join("testdata", name+".golden")
 	got := []byte(strings.Join(append(lines, ""), "\n"))

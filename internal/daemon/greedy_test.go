@@ -12,8 +12,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
-// TestGreedyClientsTakeNothingFromAPoliteOne: eight connections ask for as much as the layout has, in lines of a hundred keys without waiting for the
-// answers. A client that asks for one id after the other gets each. The layout is one that they can exhaust on a busy machine, too.
+// TestGreedyClientsTakeNothingFromAPoliteOne: eight connections request as many ids as the layout
+// has, in lines of a hundred keys, without waiting for the answers. A client that asks for one id
+// at a time still gets every id. The layout is small enough to be exhausted even on a busy machine.
 func TestGreedyClientsTakeNothingFromAPoliteOne(t *testing.T) {
 	small := generator.Katsubushi()
 	small.SequenceBits, small.WorkerBits = 7, 15
@@ -47,8 +48,9 @@ func TestGreedyClientsTakeNothingFromAPoliteOne(t *testing.T) {
 					c.Close()
 				}
 			}()
-			// Whether any of them is refused depends on the loops that they are on: one that has all of them
-			// just waits for each tick. But all ids for which there is time now are theirs.
+			// Whether any of them is refused depends on the loops that they are on: one that has
+			// all of them just waits for each tick. But all ids for which there is time now are
+			// theirs.
 			for deadline := time.Now().Add(patience); d.issuer.Position() < d.clock.Now()+40; {
 				if time.Now().After(deadline) {
 					t.Fatal("the greedy clients have not used up the run-ahead")

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestSidePortsAreWhereTheyBelong: the debug port shows memory, so it is on loopback whatever -bind says.
+// TestSidePortsAreWhereTheyBelong: the debug port shows memory contents, so it is on loopback,
+// whatever -bind says.
 func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 	for _, c := range []struct{ bind, httpBind, want string }{
 		{"127.0.0.2", "", "127.0.0.2"}, {"127.0.0.2", "127.0.0.3", "127.0.0.3"}, {"", "127.0.0.3", "127.0.0.3"}, {"", "0.0.0.0", "0.0.0.0"},
@@ -33,7 +34,8 @@ func freePort(t *testing.T) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// TestHTTPRequestsAreCountedWhereTheyAreShown: the daemon shows the counters that its HTTP server raises.
+// TestHTTPRequestsAreCountedWhereTheyAreShown: the daemon shows the counters that its HTTP server
+// increments.
 func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
 	d, _ := run(t, func(c *Config) { c.HTTPPort = freePort(t) })
 	d.services[0].service.(httpService).Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
@@ -42,7 +44,8 @@ func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
 	}
 }
 
-// TestHTTPConnections: they and those of the memcached port together fit into the descriptors that a default leaves.
+// TestHTTPConnections: HTTP and memcached connections together fit into the descriptors that the
+// default limit leaves.
 func TestHTTPConnections(t *testing.T) {
 	for max, want := range map[int]int{1: 32, 256: 32, 800: 100, 8192: 1024, 1 << 20: 1024} {
 		if got := HTTPConnections(max); got != want {

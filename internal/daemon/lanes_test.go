@@ -25,7 +25,8 @@ func leasing(url string) Config {
 	}
 }
 
-// What Redis is told of the present is the id clock, which no step of the wall clock reaches at once. Here it shows another century.
+// Redis gets the time of the id clock, which does not follow a step of the wall clock at once. Here
+// the wall clock is in another century.
 func TestRedisIsToldTheIDClock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -51,7 +52,8 @@ func TestRedisIsToldTheIDClock(t *testing.T) {
 	}
 }
 
-// A layout's ticks may be longer than all that a state file reserves otherwise. The first window holds a whole one.
+// The layout's ticks may be longer than what a state file normally reserves. The first window must
+// hold a whole tick.
 func TestTheStateFileIsToldTheTick(t *testing.T) {
 	t.Parallel()
 	l := generator.Katsubushi()
@@ -73,7 +75,7 @@ func TestTheStateFileIsToldTheTick(t *testing.T) {
 	}
 }
 
-// A beating store grants everything and notes when it was asked for more.
+// A beating store grants everything and records when it was asked for more.
 type beating struct {
 	mu    sync.Mutex
 	beats []time.Time

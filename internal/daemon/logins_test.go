@@ -15,15 +15,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
-// TestLoginsOfAllPortsShareALimit: whoever has used up the guesses on the memcached port, on however many connections and loops, has none
-// over HTTP either. Somebody else has.
+// TestLoginsOfAllPortsShareALimit: a client that has used up its guesses on the memcached port,
+// over any number of connections and loops, has none left over HTTP either. Other clients still
+// have theirs.
 func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 	auth := filepath.Join(t.TempDir(), "auth")
 	if err := os.WriteFile(auth, []byte("ann:secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a bubble begins before the layout's epoch
+		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a synctest bubble starts before the layout's epoch
 		d, err := New(Config{
 			Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
 			Bind: "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,

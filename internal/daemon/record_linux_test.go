@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestMemoryIsNoStateDirectoryByDefault: what is gone after the next boot is no record; but one that somebody put there is not passed over.
+// TestMemoryIsNoStateDirectoryByDefault: the default directory is not used if a reboot would erase
+// it, but a record that somebody put there is not ignored.
 func TestMemoryIsNoStateDirectoryByDefault(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
 	if err != nil {

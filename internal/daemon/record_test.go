@@ -15,7 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-// opened is a daemon that has opened its store, what that logged, and the error.
+// opened returns a daemon that has opened its store, what it logged, and the error.
 func opened(t *testing.T, change func(*Config)) (*Daemon, string, error) {
 	t.Helper()
 	var log strings.Builder
@@ -30,7 +30,8 @@ func opened(t *testing.T, change func(*Config)) (*Daemon, string, error) {
 	return d, log.String(), err
 }
 
-// TestAStoreWithoutFilesKnowsTheRunAhead: its windows begin above what the run before, which ran ahead, may have issued.
+// TestAStoreWithoutFilesKnowsTheRunAhead: its windows begin above anything that the previous run
+// may have issued while running ahead.
 func TestAStoreWithoutFilesKnowsTheRunAhead(t *testing.T) {
 	const runAhead = 7 * time.Second
 	d, log, err := opened(t, func(c *Config) { c.MaxRunAhead = runAhead })
@@ -44,7 +45,8 @@ func TestAStoreWithoutFilesKnowsTheRunAhead(t *testing.T) {
 	}
 }
 
-// TestTheStateDirectoryByDefault: where no record can be kept, there is none; but one that is there already is not passed over.
+// TestTheStateDirectoryByDefault: where no record can be kept, the daemon runs without one, but it
+// does not ignore an existing record.
 func TestTheStateDirectoryByDefault(t *testing.T) {
 	const ephemeral = "level=WARN msg=\"" + noRecord
 	file := filepath.Join(t.TempDir(), "file")

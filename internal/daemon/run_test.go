@@ -18,10 +18,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// patience is how long a test waits for what must happen. Nothing is asserted about how long it takes.
+// patience is how long a test waits for something that must happen. No test asserts how long it
+// takes.
 const patience = time.Minute
 
-// listening hears from the log where a daemon listens.
+// listening learns from the log where a daemon listens.
 type listening struct {
 	slog.Handler
 	address chan string
@@ -39,7 +40,7 @@ func (l listening) Handle(_ context.Context, r slog.Record) error {
 
 func (listening) Enabled(context.Context, slog.Level) bool { return true }
 
-// testConfig is that of a daemon on any free port of the loopback address, without files.
+// testConfig configures a daemon on any free port of the loopback address, without files.
 func testConfig() Config {
 	return Config{
 		Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
@@ -47,7 +48,8 @@ func testConfig() Config {
 	}
 }
 
-// run starts a daemon on a free port, with some settings that change may change, and stops it at the end of the test.
+// run starts a daemon on a free port, with the settings that change has changed, and stops it at
+// the end of the test.
 func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 	t.Helper()
 	l := listening{slog.DiscardHandler, make(chan string, 1)}
@@ -78,7 +80,7 @@ func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 	return d, address
 }
 
-// enginesHere are those that run here.
+// enginesHere returns the engines that run here.
 func enginesHere() (names []string) {
 	for _, name := range []string{"net", "epoll", "uring"} {
 		if _, _, err := engines.Choose(name); err == nil {
@@ -99,7 +101,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// get asks a connection for an id.
+// get asks for one id over a connection.
 func get(t *testing.T, c net.Conn) uint64 {
 	t.Helper()
 	io.WriteString(c, "get id\r\n")
@@ -113,7 +115,7 @@ func get(t *testing.T, c net.Conn) uint64 {
 	return id
 }
 
-// await waits until something is the case.
+// await waits until is returns true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
@@ -123,8 +125,9 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestEveryLoopHasItsHomeLane: if all loops began with one lane, they would fight for its word, and the other lane's ids would be issued
-// ahead of the clock only. The kernel chooses the loop of a connection: with 64 of them both get some.
+// TestEveryLoopHasItsHomeLane: if all loops began with the same lane, they would compete for its
+// word, and ids of the other lane would be issued only when ahead of the clock. The kernel chooses
+// the loop of a connection: with 64 connections, both loops get some.
 func TestEveryLoopHasItsHomeLane(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("one loop only")
@@ -147,7 +150,7 @@ func TestEveryLoopHasItsHomeLane(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsAreClosed: the time-out reaches the engine, and what the engine counts is shown.
+// TestIdleConnectionsAreClosed: the time-out reaches the engine, and the engine's count is shown.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	for _, engine := range enginesHere() {
 		t.Run(engine, func(t *testing.T) {

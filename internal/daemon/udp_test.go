@@ -15,7 +15,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// freeUDPPort is one that nobody listened on a moment ago.
+// freeUDPPort returns a port that nobody listened on a moment ago.
 func freeUDPPort(t *testing.T) int {
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestIDsOverUDP(t *testing.T) {
 	c.SetDeadline(time.Now().Add(patience))
 	var last uint64
 	for i := range 10 {
-		c.Write([]byte("\x00\x01\x00\x00\x00\x02\x00\x00get id\r\n")) // one of two: no reply
+		c.Write([]byte("\x00\x01\x00\x00\x00\x02\x00\x00get id\r\n")) // one of two datagrams: no reply
 		fmt.Fprintf(c, "\x00%c\x00\x00\x00\x01\x00\x00get id\r\n", rune(i+1))
 		b := make([]byte, 100)
 		n, err := c.Read(b)
@@ -89,7 +89,7 @@ func TestAUDPPortInUseIsAnError(t *testing.T) {
 	defer c.Close()
 	d := testConfig()
 	d.UDPPort = c.LocalAddr().(*net.UDPAddr).Port
-	synctest.Test(t, func(t *testing.T) { // it is tried for a while
+	synctest.Test(t, func(t *testing.T) { // it retries for a while
 		if _, err := New(d); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Error(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A fixture lets ann in with "right", and counts what is compared.
+// A fixture accepts ann with "right", and counts comparisons.
 type fixture struct {
 	*Limiter
 	t        *testing.T
@@ -51,7 +51,8 @@ func address(s string) netip.Addr {
 	return a
 }
 
-// However fast a peer guesses, a bounded number is compared, and no right guess is told from a wrong one.
+// However fast a peer guesses, only a limited number of guesses is compared, and beyond that a
+// right guess looks like a wrong one.
 func TestGuessesAreBoundedPerPeer(t *testing.T) {
 	within(t, func(f *fixture) {
 		f.guess("10.0.0.1", "wrong%d", 100_000)
@@ -82,7 +83,8 @@ func TestGuessesAreBoundedPerPeer(t *testing.T) {
 	})
 }
 
-// Programs that nobody told of the new password try the old one for ever; their neighbours can log in all the same.
+// Programs that have not learned of a new password try the old one forever. Their neighbours can
+// still log in.
 func TestAWrongPasswordThatIsRepeatedIsOneGuess(t *testing.T) {
 	within(t, func(f *fixture) {
 		for range 1000 {
@@ -127,7 +129,8 @@ func TestPeersAreNetworks(t *testing.T) {
 	}
 }
 
-// More peers than can be remembered share one allowance, for as long as the others have failures to remember.
+// Peers beyond the number that can be remembered share one allowance, as long as the others have
+// failures to remember.
 func TestTooManyPeers(t *testing.T) {
 	within(t, func(f *fixture) {
 		for i := range MaxPeers + 1000 {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// An outlet is a log that blocks or fails when it is told to.
+// An outlet is a log that blocks or fails on demand.
 type outlet struct {
 	mu      sync.Mutex
 	text    strings.Builder
 	writes  int
 	fail    error
-	accepts int           // how many bytes of a line are written before it fails
-	gate    chan struct{} // a write waits for it; nil = not
+	accepts int           // bytes of a line that are written before it fails
+	gate    chan struct{} // a write waits for it; nil = it does not wait
 }
 
 func (o *outlet) Write(b []byte) (int, error) {
@@ -69,7 +69,8 @@ func TestLinesAreWrittenOneByOneAndInOrder(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForALogThatBlocks: and when it goes on, it says how many lines are not there, at the place where they are missing.
+// TestNobodyWaitsForALogThatBlocks: once the log goes on, it says at the gap how many lines are
+// missing.
 func TestNobodyWaitsForALogThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -138,7 +139,7 @@ func TestLinesThatCannotBeWrittenAreCountedAndTold(t *testing.T) {
 	})
 }
 
-// TestALineThatWasCutGetsAnEnd: a disk that is full takes half a line.
+// TestALineThatWasCutGetsAnEnd: a full disk takes half a line.
 func TestALineThatWasCutGetsAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outlet{fail: errBroken, accepts: 4}

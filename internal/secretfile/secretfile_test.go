@@ -28,7 +28,7 @@ func TestOnlyItsOwnerMayUseASecret(t *testing.T) {
 	}
 }
 
-// A process that is not root can have a file of root's only through the group.
+// A process that is not root can read a file owned by root only through its group.
 func TestAFileOfRootMayBeReadByItsGroup(t *testing.T) {
 	for mode, want := range map[fs.FileMode]bool{
 		0o600: true, 0o640: true, 0o440: true, 0o040: true, 0o660: false, 0o650: false, 0o644: false, 0o641: false, 0o604: false,

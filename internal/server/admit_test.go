@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Refused connections are told at once, and then once a minute with how many there were, whichever loop refuses them.
+// The first refused connection is logged at once, later ones once a minute with their number,
+// whichever loop refuses them.
 func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -49,8 +50,8 @@ func TestRefusedConnectionsAreLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
-// A connection is idle after the whole time-out, not before, and not much later, whenever between
-// two sweeps it was last heard of.
+// A connection becomes idle after the whole time-out, not before and not much later, wherever
+// between two sweeps it was last active.
 func TestIdleAfterTheWholeTimeout(t *testing.T) {
 	for _, timeout := range []time.Duration{8 * time.Millisecond, time.Second, time.Minute, time.Hour} {
 		period := SweepPeriod(timeout)

@@ -11,7 +11,8 @@ import (
 
 const v6onlyEnv = "KATSUBUSHI_SERVER_TEST_BINDV6ONLY"
 
-// Where net.ipv6.bindv6only is set, all addresses are still all addresses. Needs a network namespace of its own, thus root.
+// Even with net.ipv6.bindv6only set, an empty host means all addresses. The test needs its own
+// network namespace, thus root.
 func TestAllAddressesWithBindV6Only(t *testing.T) {
 	if os.Geteuid() != 0 || !haveIPv6() {
 		t.Skip("needs root and IPv6")

@@ -123,7 +123,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	if _, err := ListenUnix(path, 0o700, 1); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatalf("a socket in use: error %v, want address in use", err)
 	}
-	old.(*net.UnixListener).SetUnlinkOnClose(false) // as if killed
+	old.(*net.UnixListener).SetUnlinkOnClose(false) // as if the process was killed
 	old.Close()
 	lns, err := ListenUnix(path, 0o700, 2)
 	if err != nil {
@@ -150,7 +150,7 @@ func TestOtherFilesAreNotReplaced(t *testing.T) {
 	}
 }
 
-// A socket of another kind refuses, too, but not for want of a listener.
+// A socket of another kind refuses connections too, but for another reason than a missing listener.
 func TestOtherSocketsAreNotReplaced(t *testing.T) {
 	path := filepath.Join(socketDir(t), "s")
 	c, err := net.ListenPacket("unixgram", path)
@@ -166,7 +166,7 @@ func TestOtherSocketsAreNotReplaced(t *testing.T) {
 	}
 }
 
-// The file of a successor's socket is not removed by the engine that it succeeds.
+// An engine does not remove the socket file of its successor.
 func TestSuccessorsSocketIsNotRemoved(t *testing.T) {
 	path := filepath.Join(socketDir(t), "s")
 	lns, err := ListenUnix(path, 0o700, 1)
@@ -189,7 +189,7 @@ func TestSuccessorsSocketIsNotRemoved(t *testing.T) {
 	}
 }
 
-// socketDir is t.TempDir with a path that a socket address has room for.
+// socketDir is t.TempDir with a path short enough for a socket address.
 func socketDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {

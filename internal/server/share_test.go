@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A share knows who holds most and how much all hold, and finds the bigger share.
+// A share knows its biggest holder and the total, and finds the share with a bigger holder.
 func TestShareAgainstAModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

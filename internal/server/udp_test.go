@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// startUDP serves datagrams on the loopback address, and returns a client's socket.
+// startUDP serves datagrams on the loopback address, and returns a client socket.
 func startUDP(t *testing.T, counters *Counters, answer func(now int64, in, out []byte) []byte) (client *net.UDPConn, stop, wait func()) {
 	conn, err := ListenUDP("127.0.0.1:0")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestDatagramsAreAnsweredAndCounted(t *testing.T) {
 	}
 }
 
-// TestDatagramsThatHaveArrivedAreAnswered: to the end of serving, too.
+// TestDatagramsThatHaveArrivedAreAnswered: even when serving ends.
 func TestDatagramsThatHaveArrivedAreAnswered(t *testing.T) {
 	const waiting = 20
 	var n Counters

@@ -9,7 +9,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// counting is the least that can stand behind the protocol: ids in a row.
+// counting is the simplest source behind the protocol: consecutive ids.
 type counting struct{ next, stride uint64 }
 
 func (c *counting) Source([]byte) id.Source { return c }
@@ -46,7 +46,7 @@ var benches = []struct {
 	{"GETK", frameOf(0x0c, "", "id", ""), 1},
 }
 
-// frameOf is a binary request.
+// frameOf builds a binary request.
 func frameOf(opcode byte, extras, key, value string) []byte {
 	h := header{opcode: opcode}
 	b := h.appendResponse(nil, 0, len(extras), len(key), len(value), 0)

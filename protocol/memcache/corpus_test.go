@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// An input is what one connection sends to memcached and to us.
+// An input is what one connection sends, to memcached and to this server.
 type input struct {
 	in    string
-	waits bool // memcached swallows what follows, and says nothing more until the connection ends
+	waits bool // memcached discards what follows and says nothing more until the connection ends
 }
 
-// corpus is several hundred inputs: what clients send, what nobody should, and what has broken servers.
+// corpus returns several hundred inputs: what clients send, what nobody should send, and what has
+// broken servers.
 func corpus() (c []input) {
 	for _, in := range textGets() {
 		c = append(c, input{in: in})

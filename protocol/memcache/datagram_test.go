@@ -13,7 +13,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// A transcript in testdata/udp has a datagram, frame and all, in each C line, and the reply to it behind.
+// A transcript in testdata/udp has one datagram in each C line, frame included, followed by its
+// reply.
 
 func TestDatagramTranscripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/udp/*.txt")
@@ -50,7 +51,7 @@ func TestDatagramTranscripts(t *testing.T) {
 	}
 }
 
-// checkedDatagram answers a request and holds the reply to what is promised of every reply.
+// checkedDatagram answers a request and checks the reply against what every reply promises.
 func checkedDatagram(t *testing.T, c *protocol.Config, request []byte) []byte {
 	t.Helper()
 	const before = "what was said before"
@@ -72,7 +73,8 @@ func checkedDatagram(t *testing.T, c *protocol.Config, request []byte) []byte {
 
 func datagram(text string) []byte { return append([]byte{7, 9, 0, 0, 0, 1, 0, 0}, text...) }
 
-// TestADatagramUsesUpFewIDs: replies that are thrown away cost the sender nothing, whoever that is.
+// TestADatagramUsesUpFewIDs: a reply that is thrown away costs its sender nothing, whoever the
+// sender is.
 func TestADatagramUsesUpFewIDs(t *testing.T) {
 	f := newFake()
 	c := newSession(f).config
@@ -93,7 +95,8 @@ func TestADatagramIsAnsweredWithoutAllocating(t *testing.T) {
 	}
 }
 
-// TestDatagramsAgainstMemcached: what both answer they answer alike, and where memcached is silent, so are we.
+// TestDatagramsAgainstMemcached: this server gives the same replies as memcached, and none where
+// memcached gives none.
 func TestDatagramsAgainstMemcached(t *testing.T) {
 	free, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +133,7 @@ func TestDatagramsAgainstMemcached(t *testing.T) {
 	}
 }
 
-// askUDP returns the datagram that answers a request, if one comes before the answer to a probe that is sent behind it.
+// askUDP returns the reply to a request, if one comes before the reply to a probe sent after it.
 func askUDP(t *testing.T, c net.Conn, request []byte) (answer []byte) {
 	c.Write(request)
 	c.Write([]byte("\xee\xee\x00\x00\x00\x01\x00\x00mn\r\n"))
@@ -146,7 +149,8 @@ func askUDP(t *testing.T, c net.Conn, request []byte) (answer []byte) {
 	}
 }
 
-// FuzzDatagram: whatever comes, a reply keeps its promises, and what is not one datagram of its own gets none.
+// FuzzDatagram: for any input, a reply keeps its promises, and a request that is not exactly one
+// datagram gets none.
 func FuzzDatagram(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/udp/*.txt")
 	for _, path := range paths {

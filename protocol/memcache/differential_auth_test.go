@@ -12,14 +12,14 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// TestAuthenticationAgainstMemcached compares the text handshake, and what is counted.
+// TestAuthenticationAgainstMemcached compares the text handshake and its counts.
 func TestAuthenticationAgainstMemcached(t *testing.T) {
 	file := t.TempDir() + "/users"
 	if err := os.WriteFile(file, []byte("katsu:bushi\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m := startMemcached(t, "-Y", file)
-	inputs := []string{ // nothing behind an error: memcached then answers only the last
+	inputs := []string{ // nothing after an error: memcached then answers only the last
 		"get id\r\n", "version\r\n", "quit\r\n", "mn\r\n", "stats settings\r\n", "get id\n", "\r\n", "x\r\n", "set k 0 0\r\n", "set k 0 0 x\r\n", "add k 0 0 11\r\n",
 		"set k 0 0 11\r\nkatsu bushi\r\nversion\r\n", "set k 0 0 11\r\nkatsu bushi\r\nmn\r\nverbosity 0\r\n", "set a b c 11\r\nkatsu bushi\r\nmn\r\n",
 		"set k 0 0 11 noreply\r\nkatsu bushi\r\nmn\r\n", "set  k  0  0  11 \r\nkatsu bushi\r\nmn\r\n", "set k 0 0 11\nkatsu bushi\r\nmn\r\n",
@@ -43,8 +43,8 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 	t.Logf("%d inputs", len(inputs))
 }
 
-// TestSASLAgainstMemcached gives memcached the conversations of testdata/auth.txt that consist of SASL and NOOP, one request after
-// the other, and compares the answers and what is counted.
+// TestSASLAgainstMemcached sends memcached the conversations of testdata/auth.txt that consist of
+// SASL and NOOP, one request at a time, and compares the answers and the counts.
 func TestSASLAgainstMemcached(t *testing.T) {
 	m := startMemcached(t, saslArgs(t)...)
 	var figures protocol.Counts
@@ -85,7 +85,7 @@ func TestSASLAgainstMemcached(t *testing.T) {
 	compareFigures(t, &figures, answer, "\n%s", "\n")
 }
 
-// isSASL says whether memcached should answer a conversation as the transcript does.
+// isSASL reports whether memcached should answer a conversation as the transcript does.
 func isSASL(b *conversationText) bool {
 	if len(b.sent) == 0 || strings.Contains(b.name, "third failure") { // memcached goes on
 		return false
@@ -98,7 +98,8 @@ func isSASL(b *conversationText) bool {
 	return true
 }
 
-// saslArgs makes a file of users with Cyrus SASL's own tool, and returns the arguments that have memcached use it.
+// saslArgs makes a user file with Cyrus SASL's own tool, and returns the arguments that make
+// memcached use it.
 func saslArgs(t *testing.T) []string {
 	const tool, plugin = "saslpasswd2", "/usr/lib/*/sasl2/libplain.so"
 	path, err := exec.LookPath(tool)
@@ -129,7 +130,8 @@ func saslArgs(t *testing.T) []string {
 	return []string{"-S"}
 }
 
-// compareFigures compares ours with memcached's, which stand between before, with the name in it, and after.
+// compareFigures compares our counts with memcached's, which appear in answer between before (with
+// the name in it) and after.
 func compareFigures(t *testing.T, ours *protocol.Counts, answer []byte, before, after string) {
 	t.Helper()
 	for name, n := range map[string]uint64{"auth_cmds": ours[protocol.CmdAuth], "auth_errors": ours[protocol.AuthErrors]} {

@@ -9,14 +9,16 @@ import (
 	"testing"
 )
 
-// The same inputs go to us and to a real memcached, and are answered the same - but for ids, cas values, times and statistics - unless
-// a difference is listed, and every listed one must show. docs/PROTOCOL.md has the list, for users.
+// This server and a real memcached get the same inputs and must give the same answers, except for
+// ids, cas values, times and statistics. Every other difference must be listed, and every listed
+// one must show. docs/PROTOCOL.md has the list, for users.
 
-// A difference is a class of inputs that we mean to answer otherwise than memcached 1.6.18 does.
+// A difference is a class of inputs that this server deliberately answers differently from
+// memcached 1.6.18.
 type difference struct {
 	what, theirs, ours, why string // the row of the table in docs/PROTOCOL.md
 
-	// which answers are excused: what matches all three, as describe has them
+	// It excuses answers that match all three, as formatted by describe.
 	in, them, us *regexp.Regexp
 }
 
@@ -73,12 +75,13 @@ var differences = []difference{
 		re(`value=[1-9]\d{6}`), re(``), re(`^\[\w+ 0004 "Invalid arguments"\]<closed>$`)},
 }
 
-// storedKeys are what memcached has been told, so that its gets hit as ours do.
+// storedKeys are stored in memcached first, so that its gets hit as ours do.
 var storedKeys = []string{"id", "a", "b", "c", "k", "key", "x\ty", "r\rr", "\xe3\x81\x8b", "\xff\xfe", "-", "0", "id\r", strings.Repeat("k", 250)}
 
 const storedValue = "1500000000000000000"
 
-// The probe is asked last on each connection: whether and how it is answered tells if the server still listens, and in step.
+// The probe is the last request on each connection: its answer shows whether the server still
+// listens and is in step.
 var (
 	textProbe, textProbed     = []byte("md nothing Oprobe\r\n"), []byte("NF Oprobe\r\n")
 	binaryProbe, binaryProbed = noop(magicRequest), noop(magicResponse)
@@ -137,7 +140,7 @@ func TestAgainstMemcached(t *testing.T) {
 	t.Logf("%d inputs, %d agreements, %d differences of %d listed kinds", len(inputs), agreed, listed, len(differences))
 }
 
-// excuse finds the listed difference that covers two answers, -1 for none.
+// excuse finds the listed difference that covers two answers, or returns -1.
 func excuse(in, them, us string) int {
 	for i, d := range differences {
 		if d.in.MatchString(in) && d.them.MatchString(them) && d.us.MatchString(us) {
@@ -147,8 +150,8 @@ func excuse(in, them, us string) int {
 	return -1
 }
 
-// describe makes an answer comparable and printable: text is quoted, of frames opcode, status and body are left; and what is bound to
-// differ is left out.
+// describe makes an answer comparable and printable. It quotes text, keeps only opcode, status and
+// body of frames, and leaves out what always differs.
 func describe(answer []byte) string {
 	text, closed := bytes.CutSuffix(answer, []byte("<closed>"))
 	var s strings.Builder
@@ -174,7 +177,7 @@ func describe(answer []byte) string {
 
 func quoted(b []byte) string { q := fmt.Sprintf("%q", b); return q[1 : len(q)-1] }
 
-// describeInput is what differences match: the head of a text, the lengths of a frame.
+// describeInput returns what differences match: the start of a text, the lengths of a frame.
 func describeInput(in string) string {
 	if in[0] != magicRequest {
 		q := quoted([]byte(in[:min(len(in), 300)]))
@@ -187,7 +190,7 @@ func describeInput(in string) string {
 	return fmt.Sprintf("[%02x key=%d extras=%d value=%d]", h.opcode, h.key, h.extras, h.value())
 }
 
-// varying hides what differs from one server and moment to the next. It sees quoted text.
+// varying hides what differs between servers and moments. It gets quoted text.
 func varying(s string) string {
 	for _, v := range vary {
 		s = v.pattern.ReplaceAllString(s, v.with)

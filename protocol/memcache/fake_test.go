@@ -10,15 +10,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// fake is the program behind the protocol in tests. Keys that begin with a: b: c: have sources 1, 2, 3, whose ids start at 1000000 and
-// so on; the default source's at 100. Each source has a budget, after which it refuses.
+// fake is the program behind the protocol in tests. Keys that begin with a:, b: or c: have sources
+// 1, 2 and 3, whose ids start at 1000000 and so on; ids of the default source start at 100. Each
+// source has a budget, after which it refuses.
 type fake struct {
 	sources [4]fakeSource
 	next    [4]uint64
 	budget  int // ids of each source before it refuses; 0 = no end
 	used    [4]int
 	most    int      // ids of one Mint; 0 = no limit
-	log     []string // of Mint's n, when wanted
+	log     []string // each Mint's n, when wanted
 	logged  bool
 	refusal error // instead of ids
 }
@@ -87,7 +88,8 @@ func newSession(f *fake) *Session {
 	return NewSession(&protocol.Config{Handler: f, Counters: new(protocol.Counters), Version: "1.2.3"})
 }
 
-// conversation feeds a session as an engine would: unconsumed bytes come again, with more behind them.
+// conversation feeds a session as an engine would: it passes unconsumed bytes again, with more
+// behind them.
 type conversation struct {
 	t       *testing.T
 	s       *Session
@@ -108,7 +110,7 @@ func (c *conversation) feed(more []byte) {
 		if !bytes.Equal(in, c.pending) || !bytes.HasPrefix(reply, []byte(before)) {
 			c.t.Fatal("the input or an earlier reply was changed")
 		}
-		clear(in) // must not be kept
+		clear(in) // the session must not keep it
 		if reply = reply[len(before):]; len(reply) >= 2*protocol.ReplyChunk {
 			c.t.Fatalf("one reply of %d bytes", len(reply))
 		}
@@ -127,7 +129,8 @@ func (c *conversation) feed(more []byte) {
 	}
 }
 
-// answerTo is what a fresh session says to input that comes in the given pieces, with a mark where it closes.
+// answerTo returns what a fresh session answers to input in the given pieces, with a mark where it
+// closes.
 func answerTo(t *testing.T, s *Session, pieces ...[]byte) []byte {
 	c := conversation{t: t, s: s}
 	for _, p := range pieces {
@@ -146,14 +149,14 @@ func inBytes(in []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// budgeted is a fake that refuses after so many ids of each source.
+// budgeted returns a fake that refuses after so many ids of each source.
 func budgeted(ids int) *fake {
 	f := newFake()
 	f.next, f.budget = [4]uint64{}, ids
 	return f
 }
 
-// logins makes the Auth of a session that goes on as it is when somebody has logged in.
+// logins makes an Auth that leaves the session's Config as it is after a login.
 func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) *protocol.Config {
 	c := s.config
 	return func(user, password []byte) *protocol.Config {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FuzzText, FuzzMeta and FuzzBinary hold the protocol to its guarantee: an answer does not depend on how the input was cut, and
-// whatever comes, nothing panics, every Feed gets on, and neither the reply nor what is left unconsumed grows without bounds. The
-// transcripts are their seeds.
+// FuzzText, FuzzMeta and FuzzBinary test the protocol's guarantee: an answer does not depend on how
+// the input was cut. Also, for any input, nothing panics, every Feed makes progress, and neither
+// the reply nor the unconsumed input grows without limit. The transcripts are the seeds.
 
 func FuzzText(f *testing.F) {
 	fuzzGrammar(f, "*", func(in []byte) []byte { return in })
@@ -27,7 +27,7 @@ func FuzzBinary(f *testing.F) {
 	})
 }
 
-// fuzzGrammar feeds what comes to two sessions, to one whole and to the other in pieces.
+// fuzzGrammar feeds the input to two sessions: whole to one, in pieces to the other.
 func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 	paths, err := filepath.Glob("testdata/" + seeds + ".txt")
 	if err != nil || len(paths) == 0 {
@@ -56,7 +56,7 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 			t.Fatalf("%d bytes answered with %d", len(in), len(whole))
 		}
 		for i, pieces := range [][][]byte{inBytes(in), splitAtRandom(in, seed)} {
-			if i == 0 && len(in) > 2500 { // quadratic: what is unconsumed comes again with every byte
+			if i == 0 && len(in) > 2500 { // quadratic: every byte brings the unconsumed bytes again
 				continue
 			}
 			if got := answerTo(t, session(), pieces...); !bytes.Equal(got, whole) {

@@ -8,8 +8,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// TestALoginChoosesTheHandler: whoever logs in gets that user's ids, and those of the next one after another login; a login that fails
-// leaves nobody logged in.
+// TestALoginChoosesTheHandler: after a login the session gets that user's ids, and after another
+// login the next user's. After a failed login nobody is logged in.
 func TestALoginChoosesTheHandler(t *testing.T) {
 	users := map[string]*protocol.Config{}
 	login := func(user, password []byte) *protocol.Config { return users[string(user)] }
@@ -41,7 +41,7 @@ func TestALoginChoosesTheHandler(t *testing.T) {
 	}
 }
 
-// bodies are the texts of binary responses, without flags.
+// bodies returns the texts of binary responses, without flags.
 func bodies(answer string) (s string) {
 	for len(answer) >= headerLen && answer[0] == magicResponse {
 		h := parseHeader([]byte(answer))

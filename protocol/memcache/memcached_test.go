@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A memcached is a real one, on a free port of the loopback interface.
+// A memcached is a real memcached, on a free port of the loopback interface.
 type memcached struct{ addr string }
 
 func startMemcached(t *testing.T, args ...string) *memcached {
@@ -23,7 +23,7 @@ func startMemcached(t *testing.T, args ...string) *memcached {
 		}
 		t.Skip("no memcached here")
 	}
-	for range 10 { // until no other program was quicker to take the port
+	for range 10 { // until no other program takes the port first
 		free, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,8 @@ func waitForPort(addr string, exited chan struct{}) bool {
 	return false
 }
 
-// ask sends the input on a new connection and returns the answer, up to the end of what end matches, or of the connection.
+// ask sends the input on a new connection and returns the answer, up to the match of end or the end
+// of the connection.
 func (m *memcached) ask(t *testing.T, in []byte, end []byte, sendsAll bool) []byte {
 	c, err := net.Dial("tcp4", m.addr)
 	if err != nil {
@@ -95,7 +96,7 @@ func (m *memcached) ask(t *testing.T, in []byte, end []byte, sendsAll bool) []by
 	}
 }
 
-// A connection to memcached, for one request after the other.
+// A connection to memcached, for one request after another.
 type connection struct{ net.Conn }
 
 func (m *memcached) connect(t *testing.T) connection {

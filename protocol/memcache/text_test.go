@@ -49,7 +49,7 @@ func TestLongLines(t *testing.T) {
 		}
 		splits := [][][]byte{{[]byte(c.in)}, inBytes([]byte(c.in)), {[]byte(c.in)[:1500], []byte(c.in)[1500:]}}
 		if len(c.in) > 10000 {
-			splits[1] = splits[2] // a byte at a time is for the others
+			splits[1] = splits[2] // the other splits cover one byte at a time
 		}
 		for i, pieces := range splits {
 			if got := answerTo(t, newSession(newFake()), pieces...); string(got) != c.want {
@@ -59,8 +59,9 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// A refusal before anything of the line went out leaves nothing but the error; later it stands in place of END. Which it is depends on
-// neither the packets nor what is pipelined before.
+// If issuing fails in the first piece of a get line, the reply is only the error; if it fails later,
+// the error replaces END. Which of the two does not depend on the packets, nor on what is pipelined
+// before.
 func TestRefusal(t *testing.T) {
 	same := func(i int) string { return " " + strings.Repeat("k", 90) }
 	mixed := func(i int) string { return " " + [...]string{"", "a:", "b:"}[i%3] + strings.Repeat("k", 90) }
@@ -96,7 +97,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Within a run an id is made from the one before.
+// In a run, each id is computed from the previous one.
 func TestRunsOfIDs(t *testing.T) {
 	for _, first := range []uint64{0, 95, 9990, 1e16 - 20, 1500000000000009990, 1 << 63, 1e19 - 100} {
 		for _, stride := range []uint64{1, 3, 4096, 65536} {
@@ -140,7 +141,8 @@ func TestOneMintForAllKeysOfASource(t *testing.T) {
 	}
 }
 
-// What is bulk may be refused while a single id is not. A client that asks for one id at a time is not bulk, however it asks.
+// Bulk requests may be refused while a single id is not. A client that asks for one id at a time is
+// not bulk, in whatever way it asks.
 func TestWhatIsBulk(t *testing.T) {
 	one, many := " 1*0", " 1*0 bulk"
 	for _, c := range []struct{ name, in, want string }{
@@ -192,9 +194,10 @@ func TestSessionIsSmall(t *testing.T) {
 	}
 }
 
-// A reason is cut at MaxReason, in every protocol: the program behind may name a path, or whatever an error of its own says.
+// A reason is cut at MaxReason in every grammar: the program behind may name a path, or return any
+// error text of its own.
 func TestLongReasonsAreCut(t *testing.T) {
-	const limit = 256 // as docs and clients know it
+	const limit = 256 // the value that docs and clients know
 	long := strings.Repeat("no id, and why: ", 1000)
 	refusing := protocol.Config{Handler: refuser{newFake(), errors.New(long)}, Counters: new(protocol.Counters), Version: "1.2.3"}
 	for what, c := range map[string]struct{ in, begin, end string }{

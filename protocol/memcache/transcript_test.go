@@ -39,7 +39,7 @@ type conversationText struct {
 	name  string
 	with  []string
 	lines []string // all of them, in their order
-	sent  [][]byte // one for each C line
+	sent  [][]byte // one per C line
 	want  []byte
 }
 
@@ -49,7 +49,7 @@ func readTranscript(t testing.TB, path string) (tr transcript) {
 		t.Fatal(err)
 	}
 	tr.path = path
-	tr.blocks = []conversationText{{}} // what stands before the first
+	tr.blocks = []conversationText{{}} // what comes before the first conversation
 	for i, l := range strings.Split(strings.TrimRight(string(text), "\n"), "\n") {
 		if name, ok := strings.CutPrefix(l, "== "); ok {
 			tr.blocks = append(tr.blocks, conversationText{name: name})
@@ -125,7 +125,7 @@ func decodeHex(t testing.TB, path string, i int, s string) (b []byte) {
 	return b
 }
 
-// encode is what the server said as transcript lines.
+// encode returns a reply as transcript lines.
 func encode(reply []byte) (lines []string) {
 	for len(reply) > 0 {
 		if reply[0] == magicResponse && len(reply) >= headerLen {
@@ -217,7 +217,8 @@ func (tr *transcript) rewrite(t *testing.T) {
 	})
 }
 
-// rewriteWith puts the lines of an answer behind every C line. begin makes what answers the lines of a conversation.
+// rewriteWith puts the answer's lines after every C line. begin returns the function that answers
+// the lines of a conversation.
 func (tr *transcript) rewriteWith(t *testing.T, begin func(b *conversationText) func(sent []byte) []string) {
 	var out []string
 	for _, b := range tr.blocks {

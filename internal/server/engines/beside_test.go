@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// An encrypted port is served beside plain ones: the plain ones by the engine, on its loops.
+// An encrypted port is served beside plain ones. The chosen engine serves the plain ones on its own
+// loops.
 func TestTLSPortBesideOthers(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	cert, key := ca.issue(7, t.TempDir())
@@ -55,7 +56,7 @@ func TestTLSPortBesideOthers(t *testing.T) {
 	}
 }
 
-// When the engine of the encrypted ports fails, the other one ends too, and the other way round.
+// When one of the two engines fails, the other ends too.
 func TestBesideEndsTogether(t *testing.T) {
 	for _, m := range makers() {
 		for _, encrypted := range []bool{true, false} {

@@ -15,7 +15,7 @@ func limited(limit int64) func(*server.Config) {
 	return func(c *server.Config) { c.Budget = server.NewBudget(limit) }
 }
 
-// hold sends an unfinished line and waits until it has been read and the budget knows of it.
+// hold sends an unfinished line and waits until it has been read and the budget has counted it.
 func (c *client) hold(r *rig, n int) {
 	c.t.Helper()
 	before := r.counters.BytesRead.Load()
@@ -28,8 +28,8 @@ func (c *client) hold(r *rig, n int) {
 	})
 }
 
-// Above the limit the connection that holds most goes, whichever loop it is on and whoever grows, and is told why. All others stay, and
-// are answered meanwhile.
+// Above the limit, the connection that holds the most is closed and told why, whichever loop it is
+// on and whichever connection grows. All others stay and are answered meanwhile.
 func TestBiggestHolderIsClosed(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const limit, small, medium, big = 3 << 20, 3000, 300_000, 900_000
@@ -61,7 +61,7 @@ func TestBiggestHolderIsClosed(t *testing.T) {
 				t.Fatalf("nobody is closed; %d bytes held", r.budget.Held())
 			}
 			rest = append(rest, hold(medium))
-			if held := r.budget.Held(); held > limit { // another loop sees to it
+			if held := r.budget.Held(); held > limit { // another loop handles it
 				eventually(t, func() string {
 					if r.budget.Closed() == 0 {
 						return fmt.Sprintf("%d bytes held, and nobody is closed", held)
@@ -99,7 +99,7 @@ func (r *rig) nothingHeld() string {
 	return ""
 }
 
-// Replies that clients do not take are bounded for all of them together.
+// The total of replies that clients do not take is limited.
 func TestClientsThatDoNotReadAreClosed(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const limit, clients = 1 << 20, 40
@@ -131,8 +131,8 @@ func TestClientsThatDoNotReadAreClosed(t *testing.T) {
 	})
 }
 
-// Whatever clients do, and whichever of them are closed for it, what they held is given back to the last byte (which stop checks too), and input
-// that is not theirs is left alone when memory is given back.
+// Whatever clients do, and whichever of them are closed for it, everything they held is freed, to
+// the last byte (stop checks that too). Freeing memory does not touch another connection's input.
 func TestNothingIsHeldInTheEnd(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		seed := rand.Uint64()
@@ -151,7 +151,7 @@ func TestNothingIsHeldInTheEnd(t *testing.T) {
 		done := make(chan struct{})
 		var steady sync.WaitGroup
 		for range 2 {
-			steady.Go(func() { // small, so never who holds most; its input must stay what it is
+			steady.Go(func() { // small, so it never holds the most; its input must not change
 				c := r.dial()
 				defer c.Close()
 				for i := 0; ; i++ {
@@ -190,13 +190,13 @@ func TestNothingIsHeldInTheEnd(t *testing.T) {
 	})
 }
 
-// misbehave is a connection of which nobody knows how it ends.
+// misbehave runs a connection that may end in any way.
 func misbehave(r *rig, rnd *rand.Rand) {
 	c := r.dial()
 	defer c.Close()
 	for range 1 + rnd.IntN(4) {
 		n := 1 << rnd.IntN(20)
-		c.SetDeadline(time.Now().Add(20 * time.Millisecond)) // it may ask for more than it takes, and then nothing moves any more
+		c.SetDeadline(time.Now().Add(20 * time.Millisecond)) // it may ask for more than it reads; then nothing moves any more
 		switch rnd.IntN(6) {
 		case 0:
 			fmt.Fprintf(c, "echo %s\r\n", strings.Repeat("x", n))

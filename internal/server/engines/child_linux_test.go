@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child is an engine in a process of its own, for tests of what a process has one of: memory, a limit of open files.
+// A child is an engine in its own process, for tests of per-process resources: memory, the limit of
+// open files.
 type child struct {
 	*rig
 	pid int
@@ -27,7 +28,7 @@ type child struct {
 
 const childEnv = "KATSUBUSHI_SERVER_TEST_CHILD"
 
-// startChild starts m with a limit of open files. It ends with the test.
+// startChild starts m with a limit of open files. The child ends with the test.
 func startChild(t *testing.T, m candidate, p place, files int) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
@@ -46,7 +47,7 @@ func startChild(t *testing.T, m candidate, p place, files int) *child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close() // tells it to end
+		in.Close() // makes it end
 		rest, _ := io.ReadAll(out)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("child: %v\n%s", err, rest)
@@ -62,7 +63,7 @@ func startChild(t *testing.T, m candidate, p place, files int) *child {
 	return nil
 }
 
-// TestChild is the child's side.
+// TestChild is the code that the child runs.
 func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		t.Skip("for other tests")
@@ -107,7 +108,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// A statSession is a lineSession that also tells the count of accept errors.
+// A statSession is a lineSession that also reports the count of accept errors.
 type statSession struct {
 	lineSession
 	counters *server.Counters
@@ -135,7 +136,8 @@ func (c *child) rss() int {
 	return kb << 10
 }
 
-// Running out of files is survived: who is connected is served meanwhile, who is not is served later.
+// The engine survives running out of files: it keeps serving open connections, and serves the
+// others later.
 func TestTooManyOpenFiles(t *testing.T) {
 	for _, m := range makers() {
 		t.Run(m.name, func(t *testing.T) {
@@ -164,7 +166,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 				return ""
 			})
 			t.Logf("%d accept errors", errors)
-			for _, cl := range clients { // each makes room for another
+			for _, cl := range clients { // each close makes room for another
 				cl.expect("2\r\n")
 				cl.abort()
 			}
@@ -184,9 +186,9 @@ func TestTenThousandIdleConnections(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
 				count := 10_000
 				if m.name == "tinyuring" {
-					count = 500 // it tries all of them again for each that it has room for
+					count = 500 // for each it has room for, the engine tries all of them again
 				} else if raceDetector {
-					count = 1200 // which costs 20 times the memory and time; all 10,000 are there in the run without it
+					count = 1200 // the race detector costs 20 times the memory and time; the run without it uses all 10,000
 				}
 				var limit unix.Rlimit
 				if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -223,7 +225,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 				if bar := idleBar[m.name]; each > bar && bar > 0 && !raceDetector {
 					t.Errorf("%d bytes for each idle connection, want at most %d", each, bar)
 				}
-				// All at once, which is more than any queue or set of buffers holds.
+				// All at once: more than any queue or set of buffers holds.
 				syscall.Kill(c.pid, syscall.SIGSTOP)
 				for i, cl := range clients {
 					cl.say("echo %d\r\n", i)

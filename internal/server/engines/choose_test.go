@@ -36,7 +36,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Where io_uring is forbidden, auto is the next best, and says why.
+// Where io_uring is forbidden, auto selects the next engine and says why.
 func TestChooseFallsBack(t *testing.T) {
 	broken := candidate{"first", nil, func() error { return errors.New("not permitted") }}
 	make, reason, err := choose("auto", []candidate{broken, netCandidate()})

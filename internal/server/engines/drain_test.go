@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// What has arrived when the daemon is told to stop is answered, even on a connection that was not accepted yet.
+// Input that has arrived when the daemon is told to stop is answered, even on a connection that is
+// not accepted yet.
 func TestDrainAnswersWhatHasArrived(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		for round := range 4 {
@@ -49,7 +50,7 @@ func TestDrainAnswersWhatHasArrived(t *testing.T) {
 	})
 }
 
-// A reply that is larger than what the socket's buffers hold is still delivered to a client that reads.
+// A reply larger than the socket's buffers is still delivered to a client that reads.
 func TestDrainFinishesReplies(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
@@ -70,7 +71,8 @@ func TestDrainFinishesReplies(t *testing.T) {
 	})
 }
 
-// Clients that do not take their replies, or do not stop sending, cannot hold the daemon.
+// Clients that do not take their replies, or do not stop sending, cannot keep the daemon from
+// ending.
 func TestDrainTimeout(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *server.Config) { c.DrainTimeout = 50 * time.Millisecond })

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The end follows the last reply at once: a client that reads to the end before it closes need not
-// wait until the server gives it up.
+// The end of output follows the last reply at once: a client that reads to the end before it closes
+// need not wait until the server gives up.
 func TestEndFollowsTheLastReply(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour })
@@ -32,8 +32,8 @@ func TestEndFollowsTheLastReply(t *testing.T) {
 	})
 }
 
-// A client that does not close after its last reply is given up some time later, whether it is
-// silent or goes on sending. All engines have that time at once.
+// A client that does not close after its last reply is closed some time later, whether it is silent
+// or goes on sending. All engines run this test at the same time.
 func TestLingeringConnectionIsDropped(t *testing.T) {
 	type pair struct {
 		name   string
@@ -55,7 +55,7 @@ func TestLingeringConnectionIsDropped(t *testing.T) {
 	}
 	for _, p := range pairs {
 		eventually(t, func() string {
-			fmt.Fprint(p.chatty, "x") // until that fails
+			fmt.Fprint(p.chatty, "x") // until it fails
 			if problem := p.rig.open(0); problem != "" {
 				return p.name + ": " + problem
 			}
@@ -64,13 +64,13 @@ func TestLingeringConnectionIsDropped(t *testing.T) {
 	}
 }
 
-// A client that breaks off within a line is let go of, though its input and its end, or its reset,
-// come together: the loop is held up until both are there.
+// A client that breaks off in the middle of a line is closed, even if its input and its end, or a
+// reset, arrive together: the loop is stopped until both are there.
 func TestBreakingOffWithinALine(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		loops := p.loops
 		if m.name == "net" {
-			loops = 0 // it has none
+			loops = 0 // the portable engine has no loops
 		}
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
@@ -85,7 +85,7 @@ func TestBreakingOffWithinALine(t *testing.T) {
 				for _, c := range []*client{known, r.dial()} {
 					sent.Go(func() {
 						c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-						io.WriteString(c, strings.Repeat("x", size)) // of which some may not fit
+						io.WriteString(c, strings.Repeat("x", size)) // some may not fit
 						if tcp, ok := c.Conn.(*net.TCPConn); ok && reset {
 							tcp.SetLinger(0)
 						}
@@ -101,8 +101,8 @@ func TestBreakingOffWithinALine(t *testing.T) {
 	})
 }
 
-// The end of a client's input is found behind whatever came before it, also if both have arrived
-// when the loop gets round to the connection, or even before it is accepted.
+// The end of a client's input is found after any other input, even if both have arrived when the
+// loop gets to the connection, or before the connection is accepted.
 func TestHalfCloseBehindMuchInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		most := 100_000 // bytes: the socket must have room for them
@@ -111,7 +111,7 @@ func TestHalfCloseBehindMuchInput(t *testing.T) {
 		}
 		loops := p.loops
 		if m.name == "net" {
-			loops = 0 // it has none
+			loops = 0 // the portable engine has no loops
 		}
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()

@@ -26,7 +26,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// A peerSession says where its client is.
+// A peerSession replies with its client's address.
 type peerSession struct {
 	peer string
 }
@@ -37,7 +37,7 @@ func (s *peerSession) Feed(now int64, in, out []byte) (int, []byte, error) {
 	return len(in), append(out, s.peer+"\n"...), nil
 }
 
-// Sessions are told who their clients are, whatever comes at the same time.
+// Sessions get the right client's address, whatever arrives at the same time.
 func TestPeers(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := startPorts(t, m, nil, func(r *rig) []server.Port {
@@ -80,7 +80,8 @@ func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 	})
 }
 
-// However the bytes arrive, the replies are the same. Includes lines longer than every buffer and replies longer than a write.
+// The replies are the same however the bytes arrive, including lines longer than every buffer and
+// replies longer than one write.
 func TestSplitInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
@@ -126,7 +127,7 @@ func TestCloseOnDemand(t *testing.T) {
 	})
 }
 
-// A client that is still sending when its connection is ended gets the last reply all the same.
+// A client that is still sending when its connection is ended still gets the last reply.
 func TestLastReplySurvivesUnreadInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
@@ -162,7 +163,8 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 	})
 }
 
-// Wherever in a reply the socket's buffer is full, also in the last bytes that a client which has nothing more to say will get.
+// The socket's buffer may fill up anywhere in a reply, even in the last bytes for a client that
+// sends nothing more.
 func TestReplyFallsShortAnywhere(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if p.network != "unix" {
@@ -205,7 +207,7 @@ func (r *rig) settled() (read, written uint64) {
 	return read, written
 }
 
-// open says what is wrong if not n connections are open.
+// open returns a problem unless n connections are open.
 func (r *rig) open(n int64) string {
 	if got := r.counters.Current.Load(); got != n {
 		return fmt.Sprintf("%d connections open, want %d", got, n)
@@ -285,7 +287,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// A client that takes its reply slowly is not idle.
+// A client that reads its reply slowly is not idle.
 func TestSlowReaderIsNotIdle(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const size = 40 << 20
@@ -295,7 +297,7 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 		c := r.dial()
 		c.say("big %d\r\n", size)
 		var taken int
-		for r.counters.IdleClosed.Load() < 1 { // for one time-out at least
+		for r.counters.IdleClosed.Load() < 1 { // for at least one time-out
 			for range 8 {
 				n, err := c.r.Read(make([]byte, 64<<10))
 				if err != nil {
@@ -317,7 +319,7 @@ func TestSlowReaderIsNotIdle(t *testing.T) {
 	})
 }
 
-// While a client does not read, its output is bounded, and its input stays unread.
+// While a client does not read, its output is limited and its input stays unread.
 func TestClientsThatDoNotRead(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const clients, size = 10, 32 << 20
@@ -334,7 +336,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		before := memoryInUse()
 		for _, c := range cs {
 			c.say("big %d\r\necho end\r\n", size)
-			go func() { // 40 MB of further commands: the socket's buffers fill up
+			go func() { // 40 MB of further commands fill the socket's buffers
 				for range 2500 {
 					if _, err := c.Write(line); err != nil {
 						return
@@ -366,7 +368,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	})
 }
 
-// A client that keeps its loop busy does not keep others from being answered.
+// A client that keeps its loop busy does not stop others from being answered.
 func TestFairness(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
@@ -434,7 +436,8 @@ func TestConnectStorm(t *testing.T) {
 	})
 }
 
-// Connections are spread over the loops, those of a unix socket, too. (The loops of the portable engine are only numbers.)
+// Connections are spread over the loops, including those of a unix socket. (The loops of the
+// portable engine are only numbers.)
 func TestConnectionsAreSpread(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if m.name == "net" || p.loops == 1 {

@@ -21,13 +21,13 @@ import (
 	"time"
 )
 
-// TestMain leaves a processor beside those of the event loops, as the daemon does.
+// TestMain leaves a processor free beside those of the event loops, as the daemon does.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3))
 	os.Exit(m.Run())
 }
 
-// makers are the engines under test: all that run here.
+// makers returns the engines under test: all that run here.
 func makers() (all []candidate) {
 	for _, c := range candidates() {
 		if c.probe() == nil {
@@ -65,13 +65,13 @@ type rig struct {
 	ports    []net.Addr // of all
 	counters *server.Counters
 	budget   *server.Budget
-	log      *bytes.Buffer // only to be read after stop
+	log      *bytes.Buffer // read it only after stop
 	end      context.CancelFunc
 	done     chan error
 
 	opened  [2]atomic.Int64 // sessions, by loop
-	threads sync.Map        // of [2]int: which loop was seen on which thread
-	held    chan struct{}   // a session that is told to "hold" sends twice: then its loop goes on
+	threads sync.Map        // of [2]int: loop, and thread it was seen on
+	held    chan struct{}   // a session that receives "hold" sends to it twice: then its loop goes on
 
 	goroutines, descriptors int // before
 }
@@ -110,7 +110,7 @@ func listeners(t testing.TB, network string, loops int) []net.Listener {
 	return lns
 }
 
-// startPorts starts an engine with the ports that ports returns.
+// startPorts starts an engine with the ports returned by ports.
 func startPorts(t testing.TB, m candidate, change func(*server.Config), ports func(*rig) []server.Port) *rig {
 	t.Helper()
 	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{})}
@@ -140,7 +140,7 @@ func startPorts(t testing.TB, m candidate, change func(*server.Config), ports fu
 	return r
 }
 
-// stop ends the engine and checks that it has left nothing behind. Clients must be closed, or closing.
+// stop ends the engine and checks that nothing is left behind. Clients must be closed or closing.
 func (r *rig) stop() {
 	r.t.Helper()
 	if r.end == nil {
@@ -172,7 +172,8 @@ func (r *rig) wait() error {
 	}
 }
 
-// checkLeaks stops the engine and waits until goroutines and descriptors are as they were.
+// checkLeaks stops the engine and waits until the numbers of goroutines and descriptors are as
+// before.
 func (r *rig) checkLeaks() {
 	r.t.Helper()
 	r.stop()
@@ -191,7 +192,7 @@ func (r *rig) checkLeaks() {
 	})
 }
 
-// openFiles counts this process's descriptors, or returns 0 where the system does not tell.
+// openFiles counts this process's descriptors, or returns 0 where the system cannot tell.
 func openFiles(t testing.TB) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil && runtime.GOOS == "linux" {
@@ -216,7 +217,7 @@ func eventually(t testing.TB, problem func() string) {
 	}
 }
 
-// shortTempDir is t.TempDir with a path that a socket address has room for.
+// shortTempDir is t.TempDir with a path short enough for a socket address.
 func shortTempDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {
@@ -226,14 +227,14 @@ func shortTempDir(t testing.TB) string {
 	return dir
 }
 
-// A brake stops event loops: meanwhile nothing is read, and what has arrived before they go on is
-// there at once. It is a connection to each loop.
+// A brake stops event loops: nothing is read meanwhile, so everything that arrives is there at once
+// when they go on. It has one connection to each loop.
 type brake struct {
 	*rig
 	held []*client
 }
 
-// newBrake is for the loops of an engine that has some. No connection may be on its way to a loop.
+// newBrake makes a brake for an engine with loops. No connection may be on its way to a loop.
 func (r *rig) newBrake(loops int) *brake {
 	r.t.Helper()
 	b := &brake{r, make([]*client, loops)}
@@ -359,8 +360,8 @@ func (c *client) abort() {
 	c.Close()
 }
 
-// A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (swallows the N bytes that follow), "close" (says bye),
-// "quit" (says nothing, as memcached does), "hold" (see brake).
+// A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (discards the N bytes that
+// follow), "close" (says bye), "quit" (says nothing, as memcached does), "hold" (see brake).
 type lineSession struct {
 	big, skip int
 	held      chan<- struct{}
@@ -370,7 +371,8 @@ var errEnd = errors.New("close the connection")
 
 const longestLine = 1 << 20
 
-// bigBytes is the start of the last left bytes of a big reply; no two pieces of it that are near each other are alike.
+// bigBytes returns the first of the last left bytes of a big reply. No two nearby pieces of the
+// reply are equal.
 func bigBytes(left int) string {
 	from := len(period) - left%len(period)
 	return pattern[from : from+min(left, 64<<10)]
@@ -384,7 +386,7 @@ func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err 
 	for len(out) < server.ReplyFull {
 		switch {
 		case s.big > 0:
-			// Pieces of its own size, made also when there is no input left.
+			// It answers in pieces of its own size, even when no input is left.
 			piece := bigBytes(s.big)[:min(s.big, 5000)]
 			out = append(out, piece...)
 			s.big -= len(piece)

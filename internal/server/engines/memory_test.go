@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// memoryInUse is the memory that is in use after a collection.
+// memoryInUse returns the memory in use after a collection.
 func memoryInUse() int {
 	var m runtime.MemStats
 	runtime.GC()
@@ -16,7 +16,8 @@ func memoryInUse() int {
 	return int(m.HeapAlloc + m.StackInuse)
 }
 
-// mallocs counts what is allocated while f runs n times. (testing.AllocsPerRun leaves one processor, which the event loops would have to share.)
+// mallocs counts allocations while f runs n times. (testing.AllocsPerRun leaves only one processor,
+// which the event loops would have to share.)
 func mallocs(n int, f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -27,7 +28,7 @@ func mallocs(n int, f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// Neither a request, nor a batch of them, nor a large reply allocates.
+// A request, a batch of requests or a large reply allocates nothing.
 func TestNothingIsAllocatedPerRequest(t *testing.T) {
 	if raceDetector {
 		t.Skip("pools lose what they hold under the race detector")
@@ -57,11 +58,12 @@ func TestNothingIsAllocatedPerRequest(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 20 { // buffers find their size
+			for range 20 { // let buffers reach their size
 				ask()
 			}
-			// The runtime itself allocates now and then; and where others keep the loop from its processor, a buffer grows. But one
-			// allocation in every other request is there each time.
+			// The runtime itself allocates now and then, and a buffer grows if other programs keep
+			// the loop from its processor. But one allocation in every second request would show up
+			// every time.
 			least := mallocs(200, ask)
 			for try := 0; least > 100 && try < 20; try++ {
 				least = min(least, mallocs(200, ask))
@@ -74,7 +76,7 @@ func TestNothingIsAllocatedPerRequest(t *testing.T) {
 	})
 }
 
-// A collection must not have to wait for a loop, be it busy or asleep.
+// A collection must not have to wait for a loop, busy or asleep.
 func TestCollectionsAreNotHeldUp(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)

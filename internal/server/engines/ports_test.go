@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// mixes are the places of engines that serve several ports.
+// mixes lists the places of engines that serve several ports.
 var mixes = [][]place{
 	{{"tcp", 1}, {"unix", 1}},
 	{{"tcp", 2}, {"unix", 2}},
@@ -24,7 +24,7 @@ func loopsOf(mix []place) (n int) {
 	return n
 }
 
-// onMixes runs a test on every engine with several ports.
+// onMixes runs a test on every engine, with several ports.
 func onMixes(t *testing.T, change func(*server.Config), test func(t *testing.T, r *rig, m candidate, mix []place)) {
 	for _, m := range makers() {
 		for _, mix := range mixes {
@@ -42,7 +42,7 @@ func onMixes(t *testing.T, change func(*server.Config), test func(t *testing.T, 
 	}
 }
 
-// namedPort is a port whose words name it.
+// namedPort is a port whose replies contain its name.
 func (r *rig) namedPort(i int, p place) server.Port {
 	port := r.port(p)
 	port.Refusal, port.OutOfMemory = fmt.Appendf(nil, "port %d is full\r\n", i), fmt.Appendf(nil, "port %d is out of memory\r\n", i)
@@ -53,7 +53,7 @@ func (r *rig) namedPort(i int, p place) server.Port {
 	return port
 }
 
-// A namedSession tells of which port it is, and notes on which threads its loop runs.
+// A namedSession replies with its port, and records on which threads its loop runs.
 type namedSession struct {
 	lineSession
 	r          *rig
@@ -68,13 +68,13 @@ func (s *namedSession) Feed(now int64, in, out []byte) (n int, reply []byte, err
 	return s.lineSession.Feed(now, in, out)
 }
 
-// ran is how many pairs of loop and thread there were.
+// ran returns how many pairs of loop and thread there were.
 func (r *rig) ran() (n int) {
 	r.threads.Range(func(any, any) bool { n++; return true })
 	return n
 }
 
-// Each port has its own sessions, and loop i of all of them is one and the same thread.
+// Each port has its own sessions, and loop i of every port runs on the same thread.
 func TestPortsShareTheLoops(t *testing.T) {
 	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
 		var clients []*client
@@ -98,7 +98,8 @@ func TestPortsShareTheLoops(t *testing.T) {
 	})
 }
 
-// The end of a client's input is found on either kind of socket, also when it arrives with the last input: only unix ones are watched.
+// The end of a client's input is found on both kinds of socket, even when it arrives with the last
+// input: only unix sockets are watched from the start.
 func TestHalfCloseOnEveryPort(t *testing.T) {
 	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
 		loops := loopsOf(mix)
@@ -142,7 +143,7 @@ func TestHalfCloseOnEveryPort(t *testing.T) {
 	})
 }
 
-// All ports count to one limit, and each refuses in its own words.
+// All ports count towards one limit, and each has its own refusal.
 func TestPortsShareTheConnectionLimit(t *testing.T) {
 	onMixes(t, func(c *server.Config) { c.MaxConnections = 4 }, func(t *testing.T, r *rig, m candidate, mix []place) {
 		var clients []*client
@@ -165,7 +166,7 @@ func TestPortsShareTheConnectionLimit(t *testing.T) {
 	})
 }
 
-// All ports share the budget, and who holds most is told in the words of its port.
+// All ports share the budget, and a connection that is closed gets its own port's message.
 func TestPortsShareTheBudget(t *testing.T) {
 	onMixes(t, limited(1<<20), func(t *testing.T, r *rig, m candidate, mix []place) {
 		for i := range mix {
@@ -193,14 +194,14 @@ func TestPortsShareTheBudget(t *testing.T) {
 	})
 }
 
-// Sockets that are accepted by the kernel and such as a dealer brings take each other's places.
+// Sockets accepted by the kernel and sockets brought by a dealer reuse each other's slots.
 func TestQuitStormOnEveryPort(t *testing.T) {
 	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
 		(&storm{rig: r, resets: true, most: stormShort / 5}).run()
 	})
 }
 
-// What has arrived at any port is answered before the end, also where it was not accepted yet.
+// Input that has arrived at any port is answered before the end, even if it is not accepted yet.
 func TestDrainOfEveryPort(t *testing.T) {
 	onMixes(t, nil, func(t *testing.T, r *rig, m candidate, mix []place) {
 		var clients []*client
@@ -240,7 +241,8 @@ type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
 
-// When one port cannot be served the error says why, and nothing of the others is left behind.
+// When one port cannot be served, the error says why, and nothing of the other ports is left
+// behind.
 func TestOnePortFails(t *testing.T) {
 	for _, m := range makers() {
 		for _, loops := range []int{1, 2} {
@@ -260,7 +262,8 @@ func TestOnePortFails(t *testing.T) {
 	}
 }
 
-// An event loop says that it does not encrypt, and serves nothing in plain text that should be encrypted.
+// An event loop reports that it cannot encrypt, and never serves in plain text what should be
+// encrypted.
 func TestEventLoopsDoNotEncrypt(t *testing.T) {
 	for _, m := range makers() {
 		if m.name == "net" {

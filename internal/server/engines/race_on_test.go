@@ -2,5 +2,6 @@
 
 package engines
 
-// raceDetector: it changes what is allocated, and how much memory things take.
+// raceDetector is true under the race detector, which changes what is allocated and how much memory
+// things take.
 const raceDetector = true

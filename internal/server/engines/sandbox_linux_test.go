@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Inside a sandbox that forbids io_uring the probe says so, and auto takes the next engine. The sandbox is seccomp's, as a container's is,
-// for one thread.
+// In a sandbox that forbids io_uring the probe says so, and auto takes the next engine. The sandbox
+// uses seccomp, like a container's, but for one thread only.
 func TestProbeWhereForbidden(t *testing.T) {
 	if err := uring.Probe(); err != nil {
 		t.Skip(err)
@@ -20,7 +20,7 @@ func TestProbeWhereForbidden(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if err := forbid(unix.SYS_IO_URING_SETUP); err != nil {
 			t.Logf("cannot make a sandbox: %v", err)
 			return
@@ -39,7 +39,7 @@ func TestProbeWhereForbidden(t *testing.T) {
 	<-done
 }
 
-// forbid has a system call of this thread fail with EPERM.
+// forbid makes a system call of this thread fail with EPERM.
 func forbid(call uint32) error {
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the call's number

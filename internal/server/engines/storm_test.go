@@ -21,10 +21,11 @@ const (
 	stormSoak    = 25 * time.Second // ten minutes for all engines and places
 )
 
-// The end of one connection must not touch the next one. The server closes connections ("quit")
-// while their clients close them too, and new ones take their places at once. A client that is hung
-// up on before its answer got something that was meant for the connection before it. In the second
-// storm every other client resets its connection. With KATSUBUSHI_SOAK=1 each storm lasts stormSoak.
+// The end of one connection must not affect the next one. The server closes connections ("quit")
+// while their clients close them too, and new ones take their slots at once. A client whose
+// connection ends before its answer was hit by something meant for the previous connection. In the
+// second storm every other client resets its connection. With KATSUBUSHI_SOAK=1 each storm lasts
+// stormSoak.
 func TestQuitStorm(t *testing.T) {
 	for _, name := range []string{"polite", "resets"} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ type storm struct {
 	*rig
 	resets bool
 	most   int64     // clients
-	until  time.Time // zero: whenever most is reached
+	until  time.Time // zero: when most is reached
 
 	connects, clients, lost, attacks atomic.Int64
 }
@@ -102,7 +103,7 @@ func (s *storm) client() {
 	}
 }
 
-// attack has the server close a connection that is reset at the same time.
+// attack makes the server close a connection that is reset at the same time.
 func (s *storm) attack() {
 	c := s.connect()
 	if c == nil {
@@ -116,7 +117,8 @@ func (s *storm) attack() {
 	c.Close()
 }
 
-// connect waits for room in the backlog, or for a port that is free again. nil: that did not help.
+// connect waits for room in the backlog, or for a free port. It returns nil if waiting did not
+// help.
 func (s *storm) connect() net.Conn {
 	to := s.ports[int(s.connects.Add(1))%len(s.ports)]
 	deadline := time.Now().Add(patience)

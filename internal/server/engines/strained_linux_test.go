@@ -5,7 +5,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/uring"
 )
 
-// strained are engines for which everything that is usually large enough is too small, so that what happens then does happen.
+// strained returns engines with tiny queues and buffers, so that the cases that happen only when
+// they are full do happen.
 func strained() []candidate {
 	if uring.Probe() != nil {
 		return nil

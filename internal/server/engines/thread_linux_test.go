@@ -2,5 +2,5 @@ package engines
 
 import "golang.org/x/sys/unix"
 
-// thread is the number of the calling goroutine's thread, 0 where it cannot be told.
+// thread returns the number of the calling goroutine's thread, or 0 where it is not known.
 func thread() int { return unix.Gettid() }

@@ -43,7 +43,7 @@ func newAuthority(t testing.TB, name string) *authority {
 	return a
 }
 
-// sign makes a key and a certificate for it, signed by a, or by itself while a has no key.
+// sign makes a key and a certificate for it, signed by a, or self-signed while a has no key.
 func (a *authority) sign(template *x509.Certificate, parent *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -102,7 +102,7 @@ func writePEM(t testing.TB, path, kind string, der []byte) {
 	}
 }
 
-// startTLS starts the portable engine with a port that is encrypted.
+// startTLS starts the portable engine with an encrypted port.
 func startTLS(t *testing.T, enc *server.TLS, handshake time.Duration) *rig {
 	m := candidate{"net", func(c server.Config) server.Engine {
 		e := std.New(c)
@@ -112,14 +112,14 @@ func startTLS(t *testing.T, enc *server.TLS, handshake time.Duration) *rig {
 	return startPorts(t, m, nil, func(r *rig) []server.Port { return []server.Port{r.portTLS(enc, 2)} })
 }
 
-// portTLS opens a port for lineSessions that is encrypted.
+// portTLS opens an encrypted port for lineSessions.
 func (r *rig) portTLS(enc *server.TLS, loops int) server.Port {
 	p := r.port(place{"tcp", loops})
 	p.TLS = enc
 	return p
 }
 
-// dialTLSOr connects to a port, encrypted if it is the first.
+// dialTLSOr connects to a port, with TLS if it is the first.
 func (r *rig) dialTLSOr(t *testing.T, ca *authority, port int) *client {
 	t.Helper()
 	if port > 0 {
@@ -177,7 +177,7 @@ func TestTLS(t *testing.T) {
 	r.checkLeaks()
 }
 
-// Who speaks nothing newer than TLS 1.1 is refused (RFC 8996), and 1.2 is good enough.
+// Clients that support nothing newer than TLS 1.1 are refused (RFC 8996), and 1.2 is accepted.
 func TestTLSVersions(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	cert, key := ca.issue(7, t.TempDir())
@@ -231,7 +231,7 @@ func TestTLSClientCertificates(t *testing.T) {
 		}
 		defer c.Close()
 		fmt.Fprint(c, "echo 1\r\n")
-		_, err = io.ReadFull(c, make([]byte, 3)) // with TLS 1.3 the client learns of it here
+		_, err = io.ReadFull(c, make([]byte, 3)) // with TLS 1.3 the client finds out here
 		return err
 	}
 	good := client(clients)
@@ -320,7 +320,7 @@ func TestTLSRefusesBadFiles(t *testing.T) {
 	}
 }
 
-// serialOf is the number of the certificate that clients are shown.
+// serialOf returns the serial number of the certificate that clients get.
 func serialOf(t *testing.T, enc *server.TLS) int64 {
 	t.Helper()
 	near, far := net.Pipe()
@@ -333,7 +333,7 @@ func serialOf(t *testing.T, enc *server.TLS) int64 {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// A key that others can read is refused, also at a reload: the one in force stays.
+// A key file that others can read is refused. At a reload, the current key stays.
 func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	dir := t.TempDir()
@@ -361,7 +361,8 @@ func TestTLSRefusesAKeyThatOthersCanRead(t *testing.T) {
 	}
 }
 
-// A client that connects and says nothing, or something that is not TLS, is got rid of, and delays nobody.
+// A client that connects and says nothing, or something that is not TLS, is closed and delays
+// nobody.
 func TestTLSHandshakeTimeout(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	cert, key := ca.issue(1, t.TempDir())
@@ -394,7 +395,7 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 	r.checkLeaks()
 }
 
-// A tattler is an encrypted connection that counts the writes that failed.
+// A tattler is an encrypted connection that counts failed writes.
 type tattler struct {
 	*tls.Conn
 	failed *atomic.Int64
@@ -425,8 +426,8 @@ func (l tattlers) Accept() (net.Conn, error) {
 
 func (l tattlers) SetDeadline(t time.Time) error { return l.Listener.(*net.TCPListener).SetDeadline(t) }
 
-// A write that timed out is an encrypted connection's last: what is tried after it fails at once, and would go on to fail for as long as the
-// client does not count as idle.
+// A write that timed out is the last on an encrypted connection. Any later write would fail at
+// once, and keep failing until the client counts as idle.
 func TestTLSClientThatDoesNotRead(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	cert, key := ca.issue(1, t.TempDir())
@@ -479,7 +480,7 @@ func TestTLSDrain(t *testing.T) {
 	unfinished := r.dial() // its handshake
 	for _, c := range clients {
 		c.say("echo 2\r\n")
-		c.say("echo 3\r\n") // a record of its own
+		c.say("echo 3\r\n") // its own TLS record
 	}
 	r.end()
 	for _, c := range clients {

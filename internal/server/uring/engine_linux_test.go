@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If a connection had two sends in one submission and the socket had no room for the first, it might have some for the second.
+// If a connection had two sends in one submission and the socket had no room for the first, it
+// might have room for the second.
 func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 	if err := Probe(); err != nil {
 		t.Skip(err)
@@ -24,7 +25,7 @@ func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := r.(*ringLoop)
-	u.round = 1 // of a new connection the last is 0
+	u.round = 1 // a new connection's last round is 0
 	defer u.Close()
 	var conns [2]*loop.Conn
 	for i := range conns {
@@ -32,7 +33,7 @@ func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 		conns[i].Session = new(echoSession)
 		conns[i].Receiving = true
 	}
-	for range 3 { // results of one turn, taking turns
+	for range 3 { // results of one turn, alternating
 		for _, c := range conns {
 			u.hear(c, []byte("echo 1\n"))
 		}
@@ -49,7 +50,7 @@ func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 	}
 }
 
-// Linux 6.1 tells of a buffer also where there was no input.
+// Linux 6.1 reports a buffer even if there was no input.
 func TestReceiveThatFailedWithABuffer(t *testing.T) {
 	r := &ring{buffers: make([]byte, 100), bufferSize: 100}
 	if id, input := r.received(cqe{res: -int32(unix.EAGAIN), flags: cqeBuffer}); id != 0 || len(input) != 0 {
@@ -57,7 +58,7 @@ func TestReceiveThatFailedWithABuffer(t *testing.T) {
 	}
 }
 
-// The last of a lingering connection's input may close it. Nothing may be asked of its slot then.
+// The last input of a lingering connection may close it. After that, no operation may use its slot.
 func TestNothingIsAskedOfAClosedSlot(t *testing.T) {
 	if err := Probe(); err != nil {
 		t.Skip(err)
