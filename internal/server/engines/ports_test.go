@@ -185,6 +185,12 @@ func TestPortsShareTheBudget(t *testing.T) {
 			}
 			c.expect(fmt.Sprintf("port %d is out of memory\r\n", i))
 			c.expectEOF()
+			eventually(t, func() string { // it is counted after it is told
+				if closed := r.budget.Closed(); closed != before+1 {
+					return fmt.Sprintf("%d closed, want %d", closed, before+1)
+				}
+				return ""
+			})
 			c.Close()
 			small.say("\r\n")
 			small.expect(strings.Repeat("x", 100_000-len("echo ")) + "\r\n")
