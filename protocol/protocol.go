@@ -30,7 +30,9 @@ type Config struct {
 	Handler  Handler
 	Counters *Counters // what the sessions did; several loops may share one, which costs cache misses
 	Version  string    // the reply to version, N.N.N: clients parse it when they connect
-	Cluster  string    // the reply to config get cluster: host|ip|port of this server; empty = the command is unknown
+	// Cluster is the reply to config get cluster: host|ip|port of this server. Empty = the command
+	// is unknown.
+	Cluster string
 
 	// Auth logs a user in. It returns the Config that the session uses from then on: that Config's
 	// Handler knows what this user may have, and its own Auth handles the client's next login. Auth
@@ -74,9 +76,11 @@ var ErrClose = errors.New("protocol: close the connection")
 
 // Limits of every grammar.
 const (
-	MaxKey     = 250      // bytes of a key, as in memcached
-	MaxReason  = 256      // bytes of an error's reason that are sent to a client
-	SingleGets = 4        // single-key gets that one Feed requests before it marks them as bulk
-	MaxGuesses = 3        // a connection is closed after this many failed attempts to authenticate
-	ReplyChunk = 64 << 10 // Feed stops once its reply has this many bytes; one Feed stays under 2*ReplyChunk, except for statistics
+	MaxKey     = 250 // bytes of a key, as in memcached
+	MaxReason  = 256 // bytes of an error's reason that are sent to a client
+	SingleGets = 4   // single-key gets that one Feed requests before it marks them as bulk
+	MaxGuesses = 3   // a connection is closed after this many failed attempts to authenticate
+	// ReplyChunk: Feed stops once its reply has this many bytes. One Feed stays under 2*ReplyChunk,
+	// except for statistics.
+	ReplyChunk = 64 << 10
 )

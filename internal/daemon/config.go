@@ -27,16 +27,24 @@ type Config struct {
 	// call it.
 	LogDropped func() uint64
 
-	WorkerIDs   []uint64         // fixed worker ids, one lane each, all within the layout, no duplicates; empty with a Store
-	Store       stores.Settings  // where worker ids are leased if its URL is set; New fills in its Layout, Now and Log
+	// WorkerIDs are fixed worker ids, one lane each, all within the layout and without duplicates.
+	// Empty with a Store.
+	WorkerIDs []uint64
+	// Store is where worker ids are leased if its URL is set. New fills in its Layout, Now and Log.
+	Store       stores.Settings
 	Lanes       int              // number of leased worker ids: 1 to 64
 	Layout      generator.Layout // must pass Check
 	RandomStart bool             // see generator.Options
-	StateDir    string           // where windows are recorded; empty = nowhere, the README says what is then not promised
-	AnyDisk     bool             // accept a StateDir on a file system that may lose synced data
-	RuntimeDir  string           // on tmpfs, kept between runs: the last positions issued in StateDir's windows; empty = /dev/shm
-	Claim       bool             // refuse to start if another daemon on this host has one of the worker ids; Linux only
-	MaxRunAhead time.Duration    // how far ahead of the clock ids may be issued: 0 to 1 minute
+	// StateDir is where windows are recorded. Empty = nowhere; the README says what is then not
+	// promised.
+	StateDir string
+	AnyDisk  bool // accept a StateDir on a file system that may lose synced data
+	// RuntimeDir is on tmpfs and kept between runs. It holds the last positions issued in
+	// StateDir's windows. Empty = /dev/shm.
+	RuntimeDir string
+	// Claim: refuse to start if another daemon on this host has one of the worker ids. Linux only.
+	Claim       bool
+	MaxRunAhead time.Duration // how far ahead of the clock ids may be issued: 0 to 1 minute
 
 	// StateDirByDefault: the user has not named the StateDir. If no record can be kept there, the
 	// daemon runs without one and warns.
@@ -48,16 +56,24 @@ type Config struct {
 	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
-	Advertise string // host:port where clients reach the TCP port, see advertise.go; empty = Bind (or this host's address) and Port
+	// Advertise is the host:port where clients reach the TCP port, see advertise.go. Empty = Bind
+	// (or this host's address) and Port.
+	Advertise string
 
 	TLSCert, TLSKey string // PEM files: the TCP port speaks TLS and nothing else; both or neither
-	TLSClientCA     string // PEM file of the authorities that sign clients' certificates; empty = accept every client
-	AuthFile        string // users that may log in, see package authfile; empty = no login needed
+	// TLSClientCA is a PEM file of the authorities that sign clients' certificates. Empty = accept
+	// every client.
+	TLSClientCA string
+	AuthFile    string // users that may log in, see package authfile; empty = no login needed
 
-	Engine          string        // auto, uring, epoll or net
-	Loops           int           // number of event loops, each with a listener and a home lane: 1 to 1024
-	MaxConnections  int           // connections above it get an error and are closed; the HTTP port has its own limit, see HTTPConnections
-	MaxBufferMemory int64         // unfinished input and unsent output of all connections, in bytes, from MinBufferMemory; 0 = no limit
+	Engine string // auto, uring, epoll or net
+	Loops  int    // number of event loops, each with a listener and a home lane: 1 to 1024
+	// MaxConnections: connections above it get an error and are closed. The HTTP port has its own
+	// limit, see HTTPConnections.
+	MaxConnections int
+	// MaxBufferMemory limits unfinished input and unsent output of all connections, in bytes. At
+	// least MinBufferMemory; 0 = no limit.
+	MaxBufferMemory int64
 	IdleTimeout     time.Duration // 0 = never
 	ShutdownDelay   time.Duration // between not ready and the end of accepting, so that load balancers notice
 	DrainTimeout    time.Duration // for clients to read their last replies

@@ -6,8 +6,9 @@ const (
 	MinBufferMemory = 4 << 20
 	maxBufferMemory = 1 << 40
 
-	bufferMemory      = 256 << 20 // if nothing limits the memory of this process
-	bufferMemoryShare = 8         // one part in 8 of the control group's limit is for buffers; docs/OPERATING.md lists the rest
+	bufferMemory = 256 << 20 // if nothing limits the memory of this process
+	// One part in 8 of the control group's limit is for buffers; docs/OPERATING.md lists the rest.
+	bufferMemoryShare = 8
 )
 
 // DefaultBufferMemory returns an eighth of what this process's control group allows it, in whole

@@ -12,7 +12,8 @@ import (
 // A service answers clients of one listener, beside the engine's ports. It runs from the start,
 // before any id can be issued, to the very end.
 type service interface {
-	Serve(net.Listener) error           // returns nil after Shutdown, otherwise the error that ended it; closes the listener
+	// Serve returns nil after Shutdown, otherwise the error that ended it. It closes the listener.
+	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error // answers what is under way; cuts it off when ctx ends
 }
 

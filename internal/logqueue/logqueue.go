@@ -35,9 +35,11 @@ type Writer struct {
 	done  chan struct{} // closed when the goroutine has ended
 	total atomic.Uint64
 
-	mu      sync.Mutex
-	queue   []byte // whole lines
-	dropped uint64 // lines dropped since the queue was last taken; all later ones are dropped too until then, so that the gap is in one place
+	mu    sync.Mutex
+	queue []byte // whole lines
+	// dropped counts lines dropped since the queue was last taken. Until then all later lines are
+	// dropped too, so that the gap is in one place.
+	dropped uint64
 	closed  bool
 
 	// Only the goroutine uses these.

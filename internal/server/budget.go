@@ -99,7 +99,9 @@ func (b *Budget) TellClosed(log *slog.Logger) {
 // A Share counts what the connections of one owner hold. Only the owner may use it.
 type Share struct {
 	*Budget
-	relieve, trim func() // ask the owner to close the biggest holder, or to free spare buffers; any goroutine may call them, they do not wait
+	// relieve asks the owner to close its biggest holder, trim to free spare buffers. Any goroutine
+	// may call them; they do not wait.
+	relieve, trim func()
 	holders       holders
 	own, told     int64        // bytes held; bytes reported to the budget
 	top           atomic.Int64 // size of the biggest holder, read by other owners

@@ -21,12 +21,14 @@ type Session interface {
 
 // A Port is a set of listeners whose connections are served the same way. All fields are read only.
 type Port struct {
-	Listeners   []net.Listener         // event loop i accepts from listener i
-	Open        func(loop int) Session // makes the session for a new connection, which stays on that loop
-	Refusal     []byte                 // sent to a connection over Config.MaxConnections
-	OutOfMemory []byte                 // sent when Config.Budget closes a connection, if the client is still reading
-	TLS         *TLS                   // encrypts the connections; nil = plain. Only the portable engine supports it
-	Peers       bool                   // the sessions are PeerSessions; this makes accepting a little slower
+	Listeners []net.Listener         // event loop i accepts from listener i
+	Open      func(loop int) Session // makes the session for a new connection, which stays on that loop
+	Refusal   []byte                 // sent to a connection over Config.MaxConnections
+	// OutOfMemory is sent when Config.Budget closes a connection, if the client is still reading.
+	OutOfMemory []byte
+	// TLS encrypts the connections; nil = plain. Only the portable engine supports it.
+	TLS   *TLS
+	Peers bool // the sessions are PeerSessions; this makes accepting a little slower
 }
 
 // An Engine serves the connections of one or more ports, all on the same event loops: one loop per
@@ -51,13 +53,18 @@ func Listeners(ports []Port) (lns []net.Listener) {
 
 // Config holds what every engine needs. All fields are read only.
 type Config struct {
-	Now            func() int64  // the id clock, Unix ms; called once per turn of an event loop
-	MaxConnections int64         // over all engines that share Counters; a connection above it gets Port.Refusal and is closed. 0 = no limit
-	Budget         *Budget       // limits waiting input and output over all engines of the daemon; nil = no limit
-	IdleTimeout    time.Duration // close a connection that neither sends nor takes a byte for this long; 0 = never
-	DrainTimeout   time.Duration // after ctx has ended, how long clients may take to read their replies
-	Counters       *Counters     // shared by all engines of the daemon
-	Log            *slog.Logger
+	Now func() int64 // the id clock, Unix ms; called once per turn of an event loop
+	// MaxConnections is the limit over all engines that share Counters. A connection above it gets
+	// Port.Refusal and is closed. 0 = no limit.
+	MaxConnections int64
+	// Budget limits waiting input and output over all engines of the daemon; nil = no limit.
+	Budget *Budget
+	// IdleTimeout: a connection that neither sends nor takes a byte for this long is closed; 0 =
+	// never.
+	IdleTimeout  time.Duration
+	DrainTimeout time.Duration // after ctx has ended, how long clients may take to read their replies
+	Counters     *Counters     // shared by all engines of the daemon
+	Log          *slog.Logger
 
 	Linger time.Duration // how long a connection may at least go on sending after its last reply; 0 = 1 s
 }

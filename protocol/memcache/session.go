@@ -23,8 +23,10 @@ const (
 // because every idle connection has one; unconsumed input stays with the caller. Two goroutines may
 // not use it at once.
 type Session struct {
-	config  *protocol.Config
-	left    int64  // in keys: bytes of the line to come, LF included; in body and credentials: of the value, without its terminator
+	config *protocol.Config
+	// In keys: bytes of the line to come, LF included; in body and credentials: of the value,
+	// without its terminator.
+	left    int64
 	scanned uint32 // in line and handshake: bytes already searched that hold no LF
 	state   state
 	answer  answer // in body: what to reply at its end

@@ -10,9 +10,10 @@ import (
 type answer uint8
 
 const (
-	sayNothing   answer = iota // whatever the terminator is: the error was already sent, or the client asked for noreply
-	sayReadOnly                // the block was correct, but this server stores nothing
-	sayNotStored               // what add replies for a key that exists, and here every key exists
+	// Whatever the terminator is: the error was already sent, or the client asked for noreply.
+	sayNothing   answer = iota
+	sayReadOnly         // the block was correct, but this server stores nothing
+	sayNotStored        // what add replies for a key that exists, and here every key exists
 )
 
 // store answers the line of a storage command. It discards the data block before it looks for the

@@ -33,7 +33,8 @@ type conn struct {
 	final   bool          // draining: the next read is the last
 	blocked bool          // output is waiting for the socket; guarded by group.sharing
 
-	holding *server.Holding // its entry in the budget, nil before the first one; the content is guarded by group.sharing
+	// Its entry in the budget, nil before the first one; the content is guarded by group.sharing.
+	holding *server.Holding
 	raw     syscall.RawConn // see output; nil if not available
 
 	buf   []byte  // input buffer

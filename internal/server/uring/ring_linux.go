@@ -66,9 +66,10 @@ type ring struct {
 	free                  []bufferEntry // ring of buffers that the kernel may take
 	freeTail              uint16        // not yet published
 	provided              int           // buffers used so far, of len(free)
-	keep, least           int           // buffers below keep return to the ring after use; least is keep's initial value
-	absent                []uint16      // the other buffers that are not in the ring
-	bufferSize            int
+	// Buffers below keep return to the ring after use; least is keep's initial value.
+	keep, least int
+	absent      []uint16 // the other buffers that are not in the ring
+	bufferSize  int
 }
 
 // An sqe is struct io_uring_sqe; its fields are named after what the operations here use them for.
@@ -233,7 +234,8 @@ func (r *ring) provideBuffers(n, most int) (err error) {
 
 // install puts a socket into the table; its descriptor may then be closed.
 func (r *ring) install(fd, slot int32) error {
-	r.installing = fd // on the heap: arg holds its address as a number, which does not change when the stack moves
+	// On the heap: arg holds its address as a number, which does not change when the stack moves.
+	r.installing = fd
 	arg := ringUpdate{offset: uint32(slot), data: uint64(uintptr(unsafe.Pointer(&r.installing)))}
 	return r.register("a file", updateFiles, unsafe.Pointer(&arg), 1)
 }
