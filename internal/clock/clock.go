@@ -1,8 +1,9 @@
-// Package clock is the id clock: what the generators take for the present.
+// Package clock is the id clock, which tells the generators the present.
 //
-// It is set once, at start, from the wall clock, and then runs on the monotonic clock, so that no step of the wall clock reaches the
-// ids by surprise. Once a second Run compares the two and follows the wall clock by the rules of Discipline. Ids stay unique whatever
-// this clock says; what is at stake here is that they stay in order and that the daemon keeps issuing.
+// It is set once, at start, from the wall clock. After that it runs on the monotonic clock, so that a
+// step of the wall clock does not reach the ids at once. Once a second Run compares the two and follows
+// the wall clock by the rules of Discipline. Ids stay unique whatever this clock says. It matters for
+// their order, and for the daemon to keep issuing.
 package clock
 
 import (
@@ -12,39 +13,41 @@ import (
 	"time"
 )
 
-// A Clock gives the present in Unix ms. Now may be called from any goroutine.
+// A Clock gives the present in Unix ms. Any goroutine may call Now.
 type Clock struct {
-	base   time.Time    // its monotonic reading is the zero of the id clock
+	base   time.Time    // the id clock counts from its monotonic reading
 	offset atomic.Int64 // Unix ns at base
 	apart  atomic.Int64 // wall − id clock at the last comparison, ns
 	steps  [NumKinds]atomic.Uint64
-	told   time.Duration // what StaysAhead was told last; Run's
+	told   time.Duration // the last argument of StaysAhead; only Run uses it
 
-	// StaysAhead, if it is not nil, is called by Run when the wall clock went back and this clock did not follow all the way: ahead is how
-	// far it is ahead of the wall clock now. It is called again for further steps. Set it before Run.
+	// StaysAhead, if not nil, is called by Run when the wall clock went back and this clock did not
+	// follow all the way. ahead is how far this clock is now ahead of the wall clock. Run calls it again
+	// for further steps. Set it before Run.
 	StaysAhead func(ahead time.Duration)
 }
 
-// New sets a clock to the wall clock's present.
+// New makes a Clock that is set to the wall clock.
 func New() *Clock {
 	c := &Clock{base: time.Now()}
 	c.offset.Store(c.base.UnixNano())
 	return c
 }
 
-// Now is the present, Unix ms. It may go back by a few ms when the clock is slewed or by more when it follows the wall clock back.
+// Now returns the present, Unix ms. It may go back by a few ms when the clock is slewed, or by more when
+// it follows the wall clock back.
 func (c *Clock) Now() int64 {
 	return (c.offset.Load() + int64(time.Since(c.base))) / int64(time.Millisecond)
 }
 
-// Steps counts the adjustments of one kind.
+// Steps returns the number of adjustments of one kind.
 func (c *Clock) Steps(k Kind) uint64 { return c.steps[k].Load() }
 
-// Difference is wall clock − id clock when they were last compared.
+// Difference returns wall clock − id clock at the last comparison.
 func (c *Clock) Difference() time.Duration { return time.Duration(c.apart.Load()) }
 
-// Run compares the clock with the wall clock every second until ctx ends. position is the last Unix ms that ids were issued from:
-// the clock is never taken back below it.
+// Run compares the clock with the wall clock every second until ctx ends. position returns the last Unix
+// ms that ids were issued from; Run never moves the clock back below it.
 func (c *Clock) Run(ctx context.Context, position func() int64, log *slog.Logger) {
 	d := Discipline{}
 	ticker := time.NewTicker(Interval)
@@ -80,7 +83,8 @@ func (c *Clock) apply(s Sample, a Adjustment, log *slog.Logger) {
 	}
 }
 
-// tell calls StaysAhead if there is something new to say. ahead is clock − wall, ns, after an adjustment of this kind.
+// tell calls StaysAhead if there is something new to tell. ahead is clock − wall, ns, after an adjustment
+// of this kind.
 func (c *Clock) tell(k Kind, ahead int64) {
 	switch d := time.Duration(ahead); {
 	case k != Backward:

@@ -2,20 +2,20 @@ package clock
 
 import "time"
 
-// The rules' figures.
+// The numbers in Discipline's rules.
 const (
 	Interval     = time.Second            // between two comparisons
-	SlewBelow    = 500 * time.Millisecond // differences smaller than this are worn off gradually,
+	SlewBelow    = 500 * time.Millisecond // smaller differences are corrected gradually,
 	SlewRate     = 5 * time.Millisecond   // by at most this at each comparison
-	ForwardHold  = 60 * time.Second       // a step forward is followed once it has held this long
-	ForwardLimit = 24 * time.Hour         // all steps forward together, less the time for which the clocks agreed; further ones need a restart
-	noise        = time.Millisecond       // differences that are only the readings being apart
+	ForwardHold  = 60 * time.Second       // a step forward is followed after it has lasted this long
+	ForwardLimit = 24 * time.Hour         // sum of all steps forward, less the time for which the clocks agreed; beyond it a restart is needed
+	noise        = time.Millisecond       // smaller differences only mean that the clocks were read one after the other
 )
 
 // A Kind says why the clock was adjusted.
 type Kind int
 
-// The kinds, as metrics and logs name them.
+// The kinds; metrics and logs use their names.
 const (
 	Slew Kind = iota
 	Suspend
@@ -29,46 +29,48 @@ func (k Kind) String() string { return [...]string{"slew", "suspend", "forward",
 // A Sample is one comparison of the clocks. Wall, Clock and Position are Unix ns.
 type Sample struct {
 	Mono      time.Duration // since start, not counting suspension
-	Suspended time.Duration // CLOCK_BOOTTIME − CLOCK_MONOTONIC; its growth is time that the machine slept
+	Suspended time.Duration // CLOCK_BOOTTIME − CLOCK_MONOTONIC; it grows by the time that the machine sleeps
 	Wall      int64
 	Clock     int64 // the id clock
-	Position  int64 // the last id's, 0 while there can be none
+	Position  int64 // the time of the last id; 0 while no id can have been issued
 }
 
-// An Adjustment moves the id clock By. Note is for the log, empty when there is nothing new to say.
+// An Adjustment moves the id clock by By. Note is for the log, or empty if there is nothing new to say.
 type Adjustment struct {
 	Kind Kind
 	By   time.Duration
 	Note string
 }
 
-// Discipline decides how the id clock follows the wall clock. It holds no clock itself; the zero value is ready.
+// Discipline decides how the id clock follows the wall clock. It reads no clock; the zero value is ready.
 //
-//	suspended              the time slept is added at once: the monotonic clock stood still, the world did not
-//	less than 500 ms off   worn off by 5 ms a second
-//	wall further ahead     followed after it has held for 60 s: a clock that was a year ahead for a moment must not carry the ids
-//	                       with it; and never by more than 24 h, less the time that went by in agreement: a guest that its
-//	                       host stops every night is followed for ever, a clock that is far off not without a restart
-//	the same, before ids   followed at once, however far: there is nothing to carry. Some machines boot in 1970
-//	wall further back      followed at once, but not below the last id: a busy daemon stays ahead of the wall clock and goes on
-//	                       issuing, an idle one comes back. What was followed back is followed forward again at
-//	                       once within a minute
+//	machine was suspended  the time slept is added at once, because the monotonic clock stood still
+//	less than 500 ms off   corrected by 5 ms a second
+//	wall further ahead     followed after 60 s, so that a clock that is a year ahead for a moment does not
+//	                       move the ids; and by 24 h at most, less the time for which the clocks agreed. So a
+//	                       guest that its host stops every night is followed for ever, but a clock that is
+//	                       far off only after a restart
+//	the same, before ids   followed at once, however far: no ids depend on the clock yet. Some machines boot
+//	                       in 1970
+//	wall further back      followed at once, but not below the last id. A busy daemon stays ahead of the wall
+//	                       clock and keeps issuing; an idle one goes back. If the wall clock comes forward
+//	                       again within a minute, that is followed at once
 type Discipline struct {
 	started   bool
 	last      time.Duration // Mono of the last comparison
 	suspended time.Duration
-	ahead     time.Duration // wall − clock of the step forward that is being held
-	since     time.Duration // Mono when it was first seen
+	ahead     time.Duration // wall − clock of the step forward that is not followed yet
+	since     time.Duration // Mono when that step was first seen
 	holding   bool
 	refused   bool
 	back      bool          // a step back has been reported and is not over
-	followed  time.Duration // by steps forward, less the time in agreement
-	owed      time.Duration // how far the clock followed the wall clock back, and has not come forward again
-	agreed    time.Duration // Mono since when the two clocks agree, if they do
+	followed  time.Duration // sum of the steps forward that were followed, less the time for which the clocks agreed
+	owed      time.Duration // how far the clock followed the wall clock back and has not come forward again
+	agreed    time.Duration // Mono since when the two clocks agree, if agreeing
 	agreeing  bool
 }
 
-// Step takes one comparison.
+// Step returns the adjustment for one comparison.
 func (d *Discipline) Step(s Sample) Adjustment {
 	slept, passed := s.Suspended-d.suspended, s.Mono-d.last
 	first := !d.started
@@ -77,7 +79,7 @@ func (d *Discipline) Step(s Sample) Adjustment {
 		return Adjustment{Suspend, slept, "the machine was suspended: the id clock skips the time slept"}
 	}
 	off := time.Duration(s.Wall - s.Clock)
-	if by := min(off, d.owed); by > SlewRate { // it has been there before
+	if by := min(off, d.owed); by > SlewRate { // the id clock was there before the step back
 		d.owed, d.back, d.agreeing = d.owed-by, false, false
 		return Adjustment{Forward, by, "the wall clock came forward again: the id clock follows to where it would have been"}
 	}

@@ -6,11 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended is how long the machine has slept since boot.
+// suspended returns how long the machine has slept since boot.
 func suspended() time.Duration { return apart(unix.CLOCK_MONOTONIC, unix.CLOCK_BOOTTIME, read) }
 
-// apart is how much one clock is ahead of another. Were this process kept from running between two readings, as a busy machine, a quota or
-// a signal may do, that would look like sleep. So the first clock is read on both sides of the second, until they agree.
+// apart returns second − first. If this process were paused between the two readings (busy machine, CPU
+// quota, signal), the pause would look like sleep. So it reads the first clock before and after the
+// second one, until both readings agree.
 func apart(first, second int32, read func(clock int32) (time.Duration, bool)) time.Duration {
 	for {
 		before, ok1 := read(first)

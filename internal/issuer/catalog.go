@@ -2,26 +2,26 @@ package issuer
 
 import "github.com/katsubushi/katsubushi/v3/id"
 
-// A Kind is a kind of id, with all that issues it. Its methods may be called from any goroutine.
+// A Kind is a kind of id, with everything that issues it. Any goroutine may call its methods.
 type Kind interface {
-	// Source is the kind as an event loop uses it; loops are counted from 0. A loop asks for it
-	// once and keeps it.
+	// Source returns the source for an event loop; loops are counted from 0. A loop calls this once
+	// and keeps the result.
 	Source(loop int) id.Source
-	// Ready says whether an id would be issued at now, Unix ms: nil, or the refusal that a client
+	// Ready returns nil if an id would be issued at now, Unix ms, or else the refusal that a client
 	// would get.
 	Ready(now int64) error
 }
 
-// A Catalog says which kind of id a key asks for. Whoever issues ids asks it: every grammar on
-// every port, and HTTP. It never changes, so it needs no lock.
+// A Catalog maps keys to kinds of id. Every grammar on every port uses it, and HTTP. It never changes,
+// so it needs no lock.
 type Catalog struct {
 	now    func() int64
-	others Kind            // what keys ask for that named does not have
+	others Kind            // for all keys that are not in named
 	named  map[string]Kind // by key
 }
 
-// NewCatalog makes a catalogue of kinds by their keys; the one under "" answers all keys that are
-// not there. now is the id clock.
+// NewCatalog makes a Catalog of kinds by their keys. The kind under "" is used for all other keys. now
+// is the id clock.
 func NewCatalog(now func() int64, kinds map[string]Kind) *Catalog {
 	c := &Catalog{now: now, named: make(map[string]Kind)}
 	for key, kind := range kinds {
@@ -34,7 +34,7 @@ func NewCatalog(now func() int64, kinds map[string]Kind) *Catalog {
 	return c
 }
 
-// Ready says whether ids of every kind would be issued: nil, or a refusal.
+// Ready returns nil if ids of every kind would be issued, or else a refusal.
 func (c *Catalog) Ready() error {
 	now := c.now()
 	for _, kind := range c.named {
@@ -45,8 +45,8 @@ func (c *Catalog) Ready() error {
 	return c.others.Ready(now)
 }
 
-// Batch issues n ids, at least 1, for a key, all or none. More than one are bulk. The error is the
-// source's.
+// Batch issues n ids for a key, all or none; n must be at least 1. More than one id is bulk. The error
+// is the source's.
 func (c *Catalog) Batch(key []byte, n int) (runs []id.Run, err error) {
 	kind, ok := c.named[string(key)]
 	if !ok {
@@ -64,8 +64,8 @@ func (c *Catalog) Batch(key []byte, n int) (runs []id.Run, err error) {
 	return runs, nil
 }
 
-// A Handler is the catalogue as one event loop uses it: a protocol.Handler, safe for any number of
-// goroutines.
+// A Handler gives one event loop access to the Catalog. It implements protocol.Handler, and any number
+// of goroutines may use it.
 type Handler struct {
 	others id.Source
 	named  map[string]id.Source
@@ -75,7 +75,7 @@ type Handler struct {
 // Stats answers a client that asks for statistics; see protocol.Handler.
 type Stats func(group []byte, emit func(name, value string)) bool
 
-// Handler makes the handler of a loop.
+// Handler makes the Handler of an event loop.
 func (c *Catalog) Handler(loop int, stats Stats) *Handler {
 	h := &Handler{others: c.others.Source(loop), named: make(map[string]id.Source, len(c.named)), stats: stats}
 	for key, kind := range c.named {
@@ -84,9 +84,9 @@ func (c *Catalog) Handler(loop int, stats Stats) *Handler {
 	return h
 }
 
-// Source tells who issues what a key asks for.
+// Source returns the source that issues ids for a key.
 func (h *Handler) Source(key []byte) id.Source {
-	if len(h.named) > 0 { // looking a key up costs a tenth of answering it
+	if len(h.named) > 0 { // looking up a key costs a tenth of answering a request
 		if s, ok := h.named[string(key)]; ok {
 			return s
 		}

@@ -1,11 +1,12 @@
-// Package issuer decides which generator answers a request, and what is said when none may. A Catalog knows which kind of id a key
-// asks for; an Issuer is one of those kinds, the lanes.
+// Package issuer decides which generator answers a request, and what the client is told if none can. A
+// Catalog maps keys to kinds of id. An Issuer is one of those kinds: the lanes.
 //
-// The guarantee: Mint returns ids that a Snowflake issued, or an error and nothing. It waits at most MaxWait. What is not promised:
-// an order between the ids of different lanes, other than that none lies further ahead of the clock than the run-ahead.
+// The guarantee: Mint returns ids that a Snowflake issued, or an error and no ids. It waits at most
+// MaxWait. Not promised: an order between ids of different lanes, except that no id lies further ahead
+// of the clock than the run-ahead.
 //
-// Who asks for many ids at once must not take the last ones from those who ask for one: what is bulk leaves a part of what may be issued
-// to single ids, see Issuer.takeBulk.
+// Bulk requests must not take the last ids from clients that ask for one, so bulk leaves a part of the
+// ids to single requests; see Issuer.takeBulk.
 package issuer
 
 import (
@@ -21,17 +22,17 @@ import (
 
 const never = time.Duration(math.MaxInt64)
 
-// MaxWait is how long a Mint sleeps for the next tick when every lane is exhausted; a longer shortfall is refused at once.
+// MaxWait is how long a Mint may sleep for the next tick when no lane has an id. If the wait would be
+// longer, Mint refuses at once.
 const MaxWait = 2 * time.Millisecond
 
-// maxHold is the most that bulk keeps away from a window's end. Every store extends windows earlier than that before the run-ahead reaches
-// the end, so bulk notices only where an extension is late.
+// maxHold is the largest distance that bulk keeps from a window's end. Every store extends windows
+// before the run-ahead comes that close to the end, so it affects bulk only if an extension is late.
 const maxHold = 250 * time.Millisecond
 
-// A Reason is a class of refusals, as metrics count them.
+// A Reason is a class of refusals, for metrics.
 type Reason int
 
-// The reasons.
 const (
 	NoWorkerID   Reason = iota // no lease yet, or given back
 	LeaseExpired               // the window is used up
@@ -45,7 +46,7 @@ func (r Reason) String() string {
 	return [...]string{"no_worker_id", "lease_expired", "clock_behind", "rate_exceeded", "time_field_end"}[r]
 }
 
-// A Refusal is Mint's error: nothing was issued, and Text says why in the words that clients are shown.
+// A Refusal is Mint's error: nothing was issued. Clients see Text.
 type Refusal struct {
 	Reason Reason
 	Text   string
@@ -53,39 +54,40 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Config is what an Issuer is made of.
+// Config holds the settings of an Issuer.
 type Config struct {
 	Lanes    int                 // slots for worker ids, at least 1
 	RunAhead time.Duration       // how far ahead of the clock ids may be issued
 	Layout   generator.Layout    // of every generator
 	Random   bool                // see generator.Options.RandomStart
-	Now      func() int64        // the id clock, Unix ms; a Mint asks it only when it finds no id at the moment it was given
+	Now      func() int64        // the id clock, Unix ms; Mint calls it only if it finds no id at the moment that it was given
 	Sleep    func(time.Duration) // time.Sleep, or a test's
 
-	// Word says where the generator of a worker id's window that begins at lo keeps its position; see generator.Options. nil, or an answer
-	// of nil, is memory of its own.
+	// Word returns where the generator of this worker id keeps its position, for a window that starts at
+	// lo; see generator.Options. If Word is nil or returns nil, the generator has its own memory.
 	Word func(worker uint64, lo int64) *atomic.Uint64
 }
 
-// An Issuer holds the lanes. It is a Kind. All of its methods may be called while its sources mint; Publish, Extend and Seal from one goroutine at a time.
-// Lanes are counted from 0; a number that is too large panics.
+// An Issuer holds the lanes. It implements Kind. All methods may be called while its sources mint, but
+// Publish, Extend and Seal only from one goroutine at a time. Lanes are counted from 0; a number that
+// is too large panics.
 type Issuer struct {
 	c        Config
 	runAhead int64  // ms
-	leave    uint64 // ids of the last tick in reach that bulk leaves
-	hold     int64  // ms of a window's end that bulk does not run ahead into
+	leave    uint64 // ids that bulk leaves in the last tick that it may use
+	hold     int64  // ms before a window's end that bulk does not run ahead into
 	lanes    []lane
 	refused  [NumReasons]atomic.Uint64
-	before   atomic.Int64 // the latest position of the generators that were replaced, Unix ms
+	before   atomic.Int64 // the latest position of all replaced generators, Unix ms
 }
 
 // A lane is a slot for one worker id's generator: nil while there is none.
 type lane struct {
 	generator atomic.Pointer[generator.Snowflake]
-	_         [56]byte // a lane's pointer is read for every id: keep its neighbours' writes away
+	_         [56]byte // the pointer is read for every id: keep it out of the cache lines that others write
 }
 
-// New makes an issuer whose lanes are all empty.
+// New makes an Issuer with empty lanes.
 func New(c Config) *Issuer {
 	return &Issuer{
 		c: c, runAhead: c.RunAhead.Milliseconds(), lanes: make([]lane, c.Lanes),
@@ -94,8 +96,8 @@ func New(c Config) *Issuer {
 	}
 }
 
-// Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it into a lane in place of the one
-// there, which keeps to its own window.
+// Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it
+// into a lane. The generator that it replaces never leaves its own window.
 func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
 	o := generator.Options{Layout: is.c.Layout, Worker: worker, Lo: lo, Hi: hi, RandomStart: is.c.Random}
 	if is.c.Word != nil {
@@ -120,8 +122,8 @@ func (is *Issuer) Extend(lane int, lo, hi int64) error {
 	return g.Extend(lo, hi)
 }
 
-// Seal ends a lane's generator: no id of it is issued after Seal has returned. last is the last Unix ms that ids were issued from, 0 if the
-// lane is empty.
+// Seal stops a lane's generator for good: it issues no id after Seal has returned. last is the last Unix
+// ms that it issued ids from, or 0 if the lane is empty.
 func (is *Issuer) Seal(lane int) (last int64) {
 	g := is.Generator(lane)
 	if g == nil {
@@ -130,17 +132,18 @@ func (is *Issuer) Seal(lane int) (last int64) {
 	return g.Seal()
 }
 
-// Generator is the one in a lane, or nil.
+// Generator returns the generator in a lane, or nil.
 func (is *Issuer) Generator(lane int) *generator.Snowflake { return is.lanes[lane].generator.Load() }
 
-// Lanes is how many there are.
+// Lanes returns the number of lanes.
 func (is *Issuer) Lanes() int { return len(is.lanes) }
 
-// Refused counts the Mints that were refused for a reason.
+// Refused returns how many Mints were refused for this reason.
 func (is *Issuer) Refused(r Reason) uint64 { return is.refused[r].Load() }
 
-// Position is the latest position of the generators in the lanes, and of those that were there, Unix ms: no id of theirs lies after it. It is 0
-// while there are none. One that waits for the clock to reach its window has issued nothing that the clock could fall behind, and does not count.
+// Position returns the latest position, Unix ms, of all generators that are or were in the lanes: none
+// of their ids lies after it. It is 0 if there were none. A generator that waits for the clock to reach
+// its window does not count, because it has issued nothing that the clock could fall behind.
 func (is *Issuer) Position() int64 {
 	last := is.before.Load()
 	limit := is.c.Now() + is.runAhead
@@ -152,7 +155,7 @@ func (is *Issuer) Position() int64 {
 	return last
 }
 
-// Ready says whether an id would be issued at now, Unix ms: nil, or the refusal that a client would get.
+// Ready returns nil if an id would be issued at now, Unix ms, or else the refusal that a client would get.
 func (is *Issuer) Ready(now int64) error {
 	for i := range is.lanes {
 		if g := is.Generator(i); g != nil && g.Check(now, now+is.runAhead) == nil {
@@ -165,17 +168,17 @@ func (is *Issuer) Ready(now int64) error {
 	return nil
 }
 
-// A source is the lanes as one event loop uses them, which has a home among them.
+// A source gives one event loop access to the lanes. The loop has a home lane, which it tries first.
 type source struct {
 	is    *Issuer
 	home  int
-	tired [2]atomic.Int64 // the turn in which a Mint last slept in vain, Unix ms: of single ids, of bulk
+	tired [2]atomic.Int64 // the turn, Unix ms, in which a Mint last slept in vain: for single ids, for bulk
 }
 
 // Source implements Kind.
 func (is *Issuer) Source(loop int) id.Source { return &source{is: is, home: loop % len(is.lanes)} }
 
-// Mint implements id.Source. What is bulk is refused first. The error is a *Refusal.
+// Mint implements id.Source. Bulk is refused before single ids are. The error is a *Refusal.
 func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
 	run, ok := s.take(now, n, bulk)
 	if !ok {
@@ -184,8 +187,9 @@ func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
 	return run, nil
 }
 
-// insist tries with the present, since the turn may have begun a while ago, and sleeps for the next tick if that is near. A sleep stops
-// the whole loop: after one in vain, nothing else of its kind sleeps in this turn.
+// insist tries again at the present, because the turn may have begun a while ago, and sleeps if the
+// next tick is near. A sleep blocks the whole event loop, so after a sleep in vain no other Mint of its
+// kind (single or bulk) sleeps in this turn.
 func (s *source) insist(turn int64, n int, bulk bool) (id.Run, error) {
 	tired := &s.tired[0]
 	if bulk {
@@ -197,7 +201,7 @@ func (s *source) insist(turn int64, n int, bulk bool) (id.Run, error) {
 			return run, nil
 		}
 		refusal, wait := s.is.why(now, s.home, bulk)
-		if s.is.c.Now() > now { // this thread was stopped since, and others went on with a later clock
+		if s.is.c.Now() > now { // the clock moved meanwhile: try again with the new time
 			continue
 		}
 		if wait > MaxWait-waited || tired.Load() == turn {
@@ -212,7 +216,8 @@ func (s *source) insist(turn int64, n int, bulk bool) (id.Run, error) {
 	}
 }
 
-// take tries the home lane at the present, then the other lanes at the present, then each of them ahead of the clock.
+// take tries the home lane at the present, then the other lanes at the present, then all of them ahead
+// of the clock.
 func (s *source) take(now int64, n int, bulk bool) (run id.Run, ok bool) {
 	lanes := s.is.lanes
 	for _, limit := range [2]int64{now, now + s.is.runAhead} {
@@ -236,19 +241,22 @@ func (s *source) take(now int64, n int, bulk bool) (run id.Run, ok bool) {
 	return id.Run{}, false
 }
 
-// takeBulk takes from a lane so that single ids find some too. Of the last tick that it may use it leaves a quarter: when the clock goes
-// on, the next tick is the last one, and single ids have a quarter of that. What is left behind is not lost, unless the run-ahead is shorter
-// than a tick. And bulk does not run ahead into the end of a window: where an extension is late, single ids have that.
+// takeBulk takes ids for bulk and leaves some for single requests. In the last tick that it may use it
+// leaves a quarter. When the clock moves on, the next tick is the last one, and single requests have a
+// quarter of that. The ids left behind are not lost, unless the run-ahead is shorter than a tick. Bulk
+// also does not run ahead into the end of a window, so that single requests have that if an extension
+// is late.
 func (is *Issuer) takeBulk(g *generator.Snowflake, now, limit int64, n int) (id.Run, error) {
 	return g.TakeLeaving(now, min(limit, is.bulkLimit(g, now)), n, is.leave)
 }
 
-// bulkLimit is the last moment whose tick bulk may use, Unix ms; now at least.
+// bulkLimit returns the last moment whose tick bulk may use, Unix ms; at least now.
 func (is *Issuer) bulkLimit(g *generator.Snowflake, now int64) int64 {
 	return max(now, min(now+is.runAhead, g.End()-is.hold))
 }
 
-// why explains why no lane issues at now, in the words of the lane that is nearest to issuing, and says how long that one needs.
+// why returns why no lane issues at now, and how long to wait. Both are those of the lane that can issue
+// soonest.
 func (is *Issuer) why(now int64, home int, bulk bool) (*Refusal, time.Duration) {
 	best, wait := &Refusal{NoWorkerID, "no worker id yet"}, never
 	for i := range is.lanes {
@@ -268,15 +276,15 @@ func (is *Issuer) explain(g *generator.Snowflake, now int64, bulk bool) (*Refusa
 	l := is.c.Layout
 	err := g.Check(now, now+is.runAhead)
 	switch {
-	case err == nil && bulk: // what there is, is left to single ids
+	case err == nil && bulk: // the remaining ids are for single requests
 		return &Refusal{RateExceeded, "id rate exceeded"}, is.bulkWait(g, now)
-	case err == nil: // it has become ready since
+	case err == nil: // it has become ready meanwhile
 		return &Refusal{RateExceeded, "id rate exceeded"}, time.Millisecond
 	case errors.Is(err, generator.ErrSealed):
 		return nil, never
 	case errors.Is(err, generator.ErrWindow) && max(now, g.Next()) >= l.End():
 		return &Refusal{TimeFieldEnd, "the time field of the id layout ended " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)}, never
-	case errors.Is(err, generator.ErrWindow) && now <= g.End(): // used up ahead of the clock, before it was extended
+	case errors.Is(err, generator.ErrWindow) && now <= g.End(): // used up ahead of the clock, before the extension
 		return &Refusal{RateExceeded, "id rate exceeded"}, never
 	case errors.Is(err, generator.ErrWindow):
 		return &Refusal{LeaseExpired, "lease expired " + ago(now-g.End()) + " ago"}, never
@@ -288,16 +296,16 @@ func (is *Issuer) explain(g *generator.Snowflake, now int64, bulk bool) (*Refusa
 	return &Refusal{ClockBehind, "clock " + ago(g.Position()-now) + " behind the last id"}, wait
 }
 
-// bulkWait is how long it takes until the last tick that bulk may use is another one.
+// bulkWait returns how long it takes until bulk may use another tick.
 func (is *Issuer) bulkWait(g *generator.Snowflake, now int64) time.Duration {
 	l, last := is.c.Layout, is.bulkLimit(g, now)
-	if now < last && last < now+is.runAhead { // the window's end, which an extension moves
+	if now < last && last < now+is.runAhead { // limited by the window's end: only an extension moves that
 		return never
 	}
 	return time.Duration(l.Unit-(last-l.Epoch)%l.Unit) * time.Millisecond
 }
 
-// ago writes a length of time the way a person would say it: 3.2s, 12s, 5m0s.
+// ago formats a duration for people: 3.2s, 12s, 5m0s.
 func ago(ms int64) string {
 	d := time.Duration(max(ms, 0)) * time.Millisecond
 	switch {

@@ -1,5 +1,5 @@
-// Package stores is the one place that knows which kinds of leasing stores there are: the daemon, `katsubushi lease` and `katsubushi run`
-// open what a URL names, and do not ask what it is.
+// Package stores is the only place that knows the kinds of leasing stores. The daemon, `katsubushi
+// lease` and `katsubushi run` open the store that a URL names and need not know its kind.
 package stores
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
-// Settings say which store is meant, and what it is told. URL, Layout, Min and Max are needed.
+// Settings name a store and hold its settings. URL, Layout, Min and Max are required.
 type Settings struct {
 	URL  string
-	Only string // the kind that the URL must be of, for a setting that is called by its name; empty = any
+	Only string // the kind that the URL must have, for a flag with the name of one kind (-redis); empty = any
 	workerid.Terms
 
-	Redis redis.Options // what only Redis has; the zero value with any other store
+	Redis redis.Options // for Redis only; must be zero with any other store
 }
 
-// Flag is what the user calls the URL's setting.
+// Flag returns the name of the URL's flag.
 func (s *Settings) Flag() string {
 	if s.Only != "" {
 		return "-" + strings.ToLower(s.Only)
@@ -36,19 +36,20 @@ func (s *Settings) Flag() string {
 type kind struct {
 	name    string
 	schemes []string              // of its URLs
-	config  func(Settings) config // what its package is told
-	options func(*Settings) any   // those of the Settings that only it has; nil = none
-	logTo   func(*slog.Logger)    // where a library of its own is to log, for the whole process; nil = it has none
+	config  func(Settings) config // makes the settings of its package
+	options func(*Settings) any   // returns the Settings that only this kind has; nil = none
+	logTo   func(*slog.Logger)    // sets where its client library logs, for the whole process; nil = it has none
 }
 
-// kinds is the table. A new store is a folder in workerid and a line here.
+// kinds is the table of stores. A new store is a folder in workerid and a line here.
 var kinds = []kind{
 	{"Redis", redis.Schemes(), ofRedis, func(s *Settings) any { return s.Redis }, redis.LogTo},
 }
 
-// A config is the settings of one kind of store. Its errors are of package problem, with the fields of Settings.
+// A config holds the settings of one kind of store. Its errors are of package problem and name the
+// fields of Settings.
 type config interface {
-	Validate() error    // all that is wrong; reads no file
+	Validate() error    // returns everything that is wrong; reads no file
 	ReadSecrets() error // reads the files that hold secrets
 	BestHeartbeat() time.Duration
 	Open() (workerid.Backend, error)
@@ -57,13 +58,14 @@ type config interface {
 
 func ofRedis(s Settings) config { return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis} }
 
-// find is the kind that the URL is of. The error says which there are; it does not repeat the URL, which may hold a password.
+// find returns the URL's kind. The error lists the schemes; it does not repeat the URL, which may
+// contain a password.
 func (s *Settings) find() (*kind, error) {
 	scheme, rest, ok := strings.Cut(s.URL, "://")
 	var names []string
 	for i := range kinds {
 		k := &kinds[i]
-		if s.Only == k.name { // it says itself what is wrong with the URL
+		if s.Only == k.name { // its package reports what is wrong with the URL
 			return k, nil
 		}
 		if ok && slices.Contains(k.schemes, scheme) {
@@ -74,7 +76,8 @@ func (s *Settings) find() (*kind, error) {
 	return nil, fmt.Errorf("a URL begins with %s, and ://", strings.Join(names, ", "))
 }
 
-// checkHosts refuses a URL that leaves a host out: some client libraries take that for this host, on which there may well be another store.
+// checkHosts refuses a URL without a host. Some client libraries would use localhost, where another
+// store may run.
 func checkHosts(scheme, rest string) error {
 	if scheme == "unix" { // a path instead
 		return nil
@@ -92,7 +95,8 @@ func checkHosts(scheme, rest string) error {
 	return nil
 }
 
-// Validate finds everything that is wrong with the settings, alone and together. The error is of package problem. No file is read.
+// Validate returns everything that is wrong with the settings, alone and together, as an error of
+// package problem. It reads no file.
 func (s Settings) Validate() error {
 	var problems problem.List
 	mine, err := s.find()
@@ -112,7 +116,7 @@ func (s Settings) Validate() error {
 	return problems.Err()
 }
 
-// given are the names of the fields that are not zero.
+// given returns the names of the fields that are not zero.
 func given(options any) (names []string) {
 	v := reflect.ValueOf(options)
 	for i := range v.NumField() {
@@ -123,16 +127,16 @@ func given(options any) (names []string) {
 	return names
 }
 
-// ReadSecrets reads the files that hold secrets. The error is one of Validate's.
+// ReadSecrets reads the files that hold secrets. Its error has the same form as Validate's.
 func (s Settings) ReadSecrets() error {
 	k, err := s.find()
 	if err != nil {
-		return nil // Validate says so
+		return nil // Validate reports it
 	}
 	return k.config(s).ReadSecrets()
 }
 
-// Interval is the mean time between two extensions of a lease: Heartbeat, or what suits the store.
+// Interval returns the mean time between two extensions of a lease: Heartbeat, or else the store's choice.
 func (s Settings) Interval() time.Duration {
 	if s.Heartbeat != 0 {
 		return s.Heartbeat
@@ -143,7 +147,8 @@ func (s Settings) Interval() time.Duration {
 	return workerid.HeartbeatOf(s.Lease)
 }
 
-// Open makes the store that the daemon and `run` lease from. It does not connect: the store need not be there yet.
+// Open makes the store that the daemon and `run` lease from. It does not connect yet, so the store need
+// not be running.
 func Open(s Settings) (workerid.Backend, error) {
 	k, err := s.find()
 	if err != nil {
@@ -152,7 +157,7 @@ func Open(s Settings) (workerid.Backend, error) {
 	return k.config(s).Open()
 }
 
-// OpenAdmin makes an operator's side of it. It does not connect either.
+// OpenAdmin makes the operator's interface to the store. It does not connect yet either.
 func OpenAdmin(s Settings) (workerid.Admin, error) {
 	k, err := s.find()
 	if err != nil {
@@ -161,7 +166,7 @@ func OpenAdmin(s Settings) (workerid.Admin, error) {
 	return k.config(s).OpenAdmin()
 }
 
-// LogTo sends what client libraries log by themselves to l, for the whole process.
+// LogTo sends the logs of client libraries to l, for the whole process.
 func LogTo(l *slog.Logger) {
 	for _, k := range kinds {
 		if k.logTo != nil {
