@@ -201,7 +201,7 @@ func (s *source) insist(turn int64, n int, bulk bool) (id.Run, error) {
 			return run, nil
 		}
 		refusal, wait := s.is.why(now, s.home, bulk)
-		if s.is.c.Now() > now { // the clock moved meanwhile: try again with the new time
+		if s.is.c.Now() > now { // this thread was paused, and others issued with a later clock: try again
 			continue
 		}
 		if wait > MaxWait-waited || tired.Load() == turn {

@@ -14,26 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup holds the program and all that it starts, whatever its session, its parent and its user come to be: the program is born into
-// it, one write kills everybody inside, and nobody forks his way out of that. It lies below this process's own, which stays outside.
+// A cgroup holds the program and everything that it starts, even if session, parent and user change.
+// The program is started inside it, and one write kills all processes inside; forking does not escape
+// that. The cgroup lies below this process's own cgroup, so this process stays outside.
 //
-// Its directory is locked as long as this process lives, so that those of processes that were killed can be told: the kernel removes
-// neither them nor what is left inside.
+// Its directory is locked while this process lives. The lock shows which cgroups are left from killed
+// processes: the kernel removes neither those nor the processes inside.
 type cgroup struct {
 	path   string
 	dir    *os.File // locked
-	killer *os.File // cgroup.kill, since Linux 5.14: whoever has to kill should not have to open a file first
+	killer *os.File // cgroup.kill, since Linux 5.14; already open, so that killing cannot fail on opening it
 	events *os.File // cgroup.events
 }
 
-// cgroupPrefix begins the names of the directories; the number of the process that made it follows, for people.
+// cgroupPrefix starts the names of the directories. The pid of the process that made it follows, for people.
 const cgroupPrefix = "katsubushi-run-"
 
-// patience is how long killed processes are waited for: those of a killed predecessor once, as the next one to start does what could not be
-// done then, and the program's before they are killed again.
+// patience is how long to wait for killed processes. For those of a killed predecessor newCgroup waits
+// once; the next start tries again. The program's are killed again after each wait.
 const patience = time.Second
 
-// newCgroup makes a cgroup for the program, below parent if that is not empty. First it kills what is left in those of dead processes.
+// newCgroup makes a cgroup for the program, below parent if that is not empty. First it kills what is
+// left in the cgroups of dead processes like this one.
 func newCgroup(parent string) (g *cgroup, err error) {
 	if parent == "" {
 		if parent, err = ownCgroup(); err != nil {
@@ -51,7 +53,7 @@ func newCgroup(parent string) (g *cgroup, err error) {
 			g.remove()
 		}
 	}
-	for range 3 { // somebody who starts just now may take it for left behind before it is locked
+	for range 3 { // another process that starts now may remove it as left behind, before it is locked
 		var path string
 		if path, err = os.MkdirTemp(parent, fmt.Sprintf("%s%d-", cgroupPrefix, os.Getpid())); err != nil {
 			break
@@ -64,7 +66,7 @@ func newCgroup(parent string) (g *cgroup, err error) {
 	return nil, err
 }
 
-// openCgroup opens and locks a cgroup. The error says, among other things, that its owner lives.
+// openCgroup opens and locks a cgroup. It fails if the owner is alive, among other reasons.
 func openCgroup(path string) (*cgroup, error) {
 	g := &cgroup{path: path}
 	if err := g.open(); err != nil {
@@ -81,7 +83,7 @@ func (g *cgroup) open() (err error) {
 	if err := unix.Flock(int(g.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return &fs.PathError{Op: "flock", Path: g.path, Err: err}
 	}
-	// From here on nobody else removes it. If somebody has, there is no such file.
+	// From here on nobody else removes it. If somebody already has, the next file does not exist.
 	if g.killer, err = os.OpenFile(g.path+"/cgroup.kill", os.O_WRONLY, 0); err != nil {
 		return err
 	}
@@ -89,21 +91,23 @@ func (g *cgroup) open() (err error) {
 	return err
 }
 
-// kill kills everybody inside, and whoever is being forked there.
+// kill kills all processes inside, including those that are being forked.
 func (g *cgroup) kill() {
 	if g != nil {
 		g.killer.WriteString("1")
 	}
 }
 
-// end returns when nobody is left inside. Everybody was killed; so is now and then whoever was moved there since.
+// end returns when no process is left inside. All were killed before; end kills those that were moved
+// there since.
 func (g *cgroup) end() {
 	for !g.await(patience) {
 		g.kill()
 	}
 }
 
-// await returns when nobody is left inside, or after a time that is not negative. It reports whether nobody is.
+// await returns when no process is left inside, or after limit; a negative limit means no limit. It
+// reports whether the cgroup is empty.
 func (g *cgroup) await(limit time.Duration) (empty bool) {
 	if g == nil {
 		return true
@@ -115,7 +119,7 @@ func (g *cgroup) await(limit time.Duration) (empty bool) {
 	for {
 		text := make([]byte, 256)
 		n, err := g.events.ReadAt(text, 0)
-		if n == 0 && err != nil { // somebody removed it, which only an empty one can be
+		if n == 0 && err != nil { // it was removed, so it was empty
 			return true
 		}
 		if bytes.Contains(text[:n], []byte("populated 0")) {
@@ -128,7 +132,7 @@ func (g *cgroup) await(limit time.Duration) (empty bool) {
 	}
 }
 
-// remove removes it, if it is empty, with those that the program made inside.
+// remove removes the cgroup if it is empty, with the cgroups that the program made inside.
 func (g *cgroup) remove() {
 	if g == nil {
 		return
@@ -148,7 +152,7 @@ func (g *cgroup) remove() {
 
 func (g *cgroup) close() {
 	for _, f := range []*os.File{g.events, g.killer, g.dir} {
-		f.Close() // nil is taken
+		f.Close() // accepts nil
 	}
 }
 
@@ -159,7 +163,7 @@ func (g *cgroup) String() string {
 	return g.path
 }
 
-// ownCgroup finds the directory of the cgroup that this process is in.
+// ownCgroup returns the directory of this process's cgroup.
 func ownCgroup() (dir string, err error) {
 	self, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -171,15 +175,16 @@ func ownCgroup() (dir string, err error) {
 	}
 	for _, dir := range cgroupDirs(string(self), string(mounts)) {
 		var s unix.Statfs_t
-		if unix.Statfs(dir, &s) == nil && s.Type == unix.CGROUP2_SUPER_MAGIC { // else something else is mounted over it
+		if unix.Statfs(dir, &s) == nil && s.Type == unix.CGROUP2_SUPER_MAGIC { // nothing else is mounted over it
 			return dir, nil
 		}
 	}
 	return "", errors.New("this process's cgroup v2 is not mounted")
 }
 
-// cgroupDirs lists where the directory may be, by /proc/self/cgroup and /proc/self/mountinfo. Every mount shows a part of the hierarchy.
-// Beside cgroups v1 the hierarchy has no controllers, which are not needed here.
+// cgroupDirs lists where the directory may be, from /proc/self/cgroup and /proc/self/mountinfo. Each
+// mount shows a part of the hierarchy. If cgroup v1 is in use too, the v2 hierarchy has no controllers;
+// none are needed here.
 func cgroupDirs(self, mounts string) (dirs []string) {
 	var own string
 	for line := range strings.Lines(self) {
@@ -196,7 +201,7 @@ func cgroupDirs(self, mounts string) (dirs []string) {
 			continue
 		}
 		root := unescape.Replace(fields[3])
-		if strings.HasPrefix(own, "/..") || strings.HasPrefix(root, "/..") { // outside the namespace: one cannot tell where
+		if strings.HasPrefix(own, "/..") || strings.HasPrefix(root, "/..") { // outside the namespace, so its place is unknown
 			continue
 		}
 		if below, err := filepath.Rel(root, own); err == nil && filepath.IsLocal(below) {

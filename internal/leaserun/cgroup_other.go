@@ -4,7 +4,7 @@ package leaserun
 
 import "errors"
 
-// There are no cgroups here, and a program in the background cannot be seen to ask for the terminal.
+// There are no cgroups here, and this process cannot notice that a background program wants the terminal.
 type (
 	cgroup   struct{}
 	terminal struct{}

@@ -4,7 +4,7 @@ package leaserun
 
 import "syscall"
 
-// prepare gives the program a process group. Nothing here makes it die with this process.
+// prepare gives the program a process group. On these systems it does not die with this process.
 func (c *child) prepare() error {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return nil

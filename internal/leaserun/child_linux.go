@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepare sees to it that the program dies with this process and is never outside the cgroup, and that what it leaves behind becomes a
-// child of this process, which can wait for its death: also what left the process group, or was moved to another cgroup.
+// prepare makes sure that the program dies with this process and is in the cgroup from its start. It
+// also makes this process the parent of orphans that the program leaves, so that it can wait for their
+// death, even if they left the process group or were moved to another cgroup.
 func (c *child) prepare() error {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if c.cgroup != nil {
@@ -30,7 +31,8 @@ func (c *child) prepare() error {
 	return nil
 }
 
-// wait returns when the program and all that it started are dead. Meanwhile it sees orphans off, as the init process would.
+// wait returns when the program and everything that it started are dead. Meanwhile it reaps orphans, as
+// the init process would.
 func (c *child) wait() {
 	for dead := false; !dead; {
 		switch pid, stop := awaitChild(); {
@@ -40,10 +42,10 @@ func (c *child) wait() {
 			dead = true
 		case stop == 0:
 			unix.Wait4(pid, nil, 0, nil)
-			delete(c.elders, pid) // the number may become an orphan's
+			delete(c.elders, pid) // an orphan may get the same pid
 		}
 	}
-	c.bury() // before anybody asks for the exit status: until then no other process and no other group gets the number
+	c.bury() // before cmd.Wait reaps the program: until then no other process or group gets its pid
 	c.cmd.Wait()
 	for c.sweep() {
 	}
@@ -52,7 +54,8 @@ func (c *child) wait() {
 	c.tty.close()
 }
 
-// sweep kills the children that the program left to this process and waits for them. In dying they may leave others.
+// sweep kills the children that the program left to this process and waits for them. They may leave
+// further children when they die.
 func (c *child) sweep() (found bool) {
 	var left []int
 	for _, pid := range children() {
@@ -71,8 +74,8 @@ func (c *child) sweep() (found bool) {
 	return len(left) > 0
 }
 
-// awaitChild waits until a child is dead and returns its number, which stays its own until it is waited for once more. 0: there is none.
-// If it was only stopped, it says by which signal.
+// awaitChild waits until a child is dead and returns its pid, or 0 if there is no child. The pid is not
+// reused until the child is reaped. If the child was only stopped, stop is the signal.
 func awaitChild() (pid int, stop unix.Signal) {
 	for {
 		var info unix.Siginfo
@@ -83,7 +86,7 @@ func awaitChild() (pid int, stop unix.Signal) {
 		default:
 			return 0, 0
 		}
-		// After three ints comes a union that holds pointers too; it begins with the number, the user and the status.
+		// After three ints comes a union that also holds pointers. It begins with pid, uid and status.
 		const word = unsafe.Sizeof(uintptr(0))
 		const at = (3*4 + word - 1) / word * word
 		raw := (*[unsafe.Sizeof(info)]byte)(unsafe.Pointer(&info))
@@ -91,7 +94,7 @@ func awaitChild() (pid int, stop unix.Signal) {
 		if info.Code != cldStopped {
 			return pid, 0
 		}
-		unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil) // once is enough
+		unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil) // do not report it again
 		return pid, unix.Signal(binary.NativeEndian.Uint32(raw[at+8:]))
 	}
 }

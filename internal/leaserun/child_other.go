@@ -8,10 +8,10 @@ import (
 	"os/exec"
 )
 
-// Signals are those that are passed on to the program.
+// Signals returns the signals that are forwarded to the program.
 func Signals() []os.Signal { return []os.Signal{os.Interrupt} }
 
-// A child cannot be had here: there are no process groups.
+// A child is not supported here: there are no process groups.
 type child struct{ gone chan struct{} }
 
 func startChild(*exec.Cmd, *cgroup) (*child, error) {

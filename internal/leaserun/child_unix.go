@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Signals are those that are passed on to the program.
+// Signals returns the signals that are forwarded to the program.
 func Signals() []os.Signal {
 	return []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH,
@@ -22,15 +22,15 @@ func Signals() []os.Signal {
 type child struct {
 	cmd    *exec.Cmd
 	cgroup *cgroup       // holds the program; nil if that is not possible
-	tty    *terminal     // this process's; nil if it has none
-	elders map[int]bool  // children that this process had before, which are none of the program's
-	gone   chan struct{} // closed when the program and all that it started are dead
+	tty    *terminal     // this process's terminal; nil if it has none
+	elders map[int]bool  // children that this process had before; they are not the program's
+	gone   chan struct{} // closed when the program and everything that it started are dead
 
 	mu   sync.Mutex
-	over bool // the program's number may be another process's by now
+	over bool // another process may have the program's pid by now
 }
 
-// startChild starts the program, in the cgroup if that is not nil. It returns once the program is running.
+// startChild starts the program, in the cgroup if that is not nil. It returns when the program is running.
 func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	c := &child{cmd: cmd, cgroup: g, gone: make(chan struct{})}
 	if err := c.prepare(); err != nil {
@@ -38,7 +38,7 @@ func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// The kernel takes the end of the thread that started the program for its parent's death: the thread has to outlive it.
+		// The kernel kills the program when the thread that started it ends, so that thread must outlive it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -51,15 +51,16 @@ func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	// A process that is stopped cannot look at the clock. The program was started with these signals as they were.
+	// A stopped process cannot look at the clock. The program was started before and keeps the original
+	// handling of these signals.
 	signal.Ignore(syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	return c, nil
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// signal sends a signal to the program alone, as whoever had started it by itself would; what may have been typed, to its group, as the
-// terminal would.
+// signal sends a signal to the program alone. Signals that somebody may have typed go to its process
+// group, as from a terminal.
 func (c *child) signal(s os.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +75,7 @@ func (c *child) signal(s os.Signal) {
 	syscall.Kill(to, n)
 }
 
-// kill kills the program's process group, and whoever is in the cgroup.
+// kill kills the program's process group and everything in the cgroup.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +85,7 @@ func (c *child) kill() {
 	}
 }
 
-// bury kills what is left of them, for the last time.
+// bury kills what is left, for the last time.
 func (c *child) bury() {
 	c.kill()
 	c.mu.Lock()
@@ -92,7 +93,7 @@ func (c *child) bury() {
 	c.over = true
 }
 
-// code is the program's exit code, once it is gone.
+// code returns the program's exit code, after it is gone.
 func (c *child) code() int {
 	if s := c.cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() {
 		return signalled(s.Signal())

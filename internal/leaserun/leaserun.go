@@ -17,38 +17,38 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// Exit codes beside the program's own; 128 + the signal's number if that ended it.
+// Exit codes besides the program's own, which is 128 + the signal's number if a signal ended it.
 const (
-	ExitLeaseOver   = 75 // EX_TEMPFAIL: the program had to end because of its lease. Start again
+	ExitLeaseOver   = 75 // EX_TEMPFAIL: the program was ended because of its lease. Start it again
 	ExitCannotStart = 126
 	ExitNotFound    = 127
 )
 
-// WorkerIDVariable is the environment variable in which the program finds its worker id.
+// WorkerIDVariable is the environment variable that gives the program its worker id.
 const WorkerIDVariable = "KATSUBUSHI_WORKER_ID"
 
-// Config is what Run is told.
+// Config holds the settings of Run.
 type Config struct {
 	Store       workerid.Store
 	Request     workerid.Request
 	Lease       time.Duration // the store's: how far a window reaches into the future
 	Heartbeat   time.Duration // mean time between two extensions
 	Margin      time.Duration // how far the program's clock may be off, or its ids ahead of the clock: MinMargin to a quarter of the lease
-	StopTimeout time.Duration // for the program to end after a TERM, before it is killed
+	StopTimeout time.Duration // how long the program has to end after SIGTERM, before it is killed
 	Command     []string      // a program and its arguments
-	Replacement string        // stands for the worker id in the arguments; empty = nothing does
+	Replacement string        // replaced by the worker id in the arguments; empty = nothing is replaced
 	Signals     <-chan os.Signal
-	Now         func() int64 // the clock that the program goes by, Unix ms: the wall clock
-	Clock       *clock.Clock // that the lease is kept by, and Store too: no step of the wall clock reaches it at once. Run runs it
+	Now         func() int64 // the clock that the program uses, Unix ms: the wall clock
+	Clock       *clock.Clock // for the lease, and the Store must use it too: a step of the wall clock does not reach it at once. Run calls its Run
 	Log         *slog.Logger
 
-	cgroups string // the directory for the program's cgroup; empty: that of this process
+	cgroups string // the parent directory of the program's cgroup; empty: this process's cgroup
 }
 
-// MinMargin is the least Margin: looking at the clock and killing take their time.
+// MinMargin is the least Margin, because looking at the clock and killing take time.
 const MinMargin = 2 * lookEvery
 
-// Validate finds everything that is wrong with the settings. The error is of package problem.
+// Validate returns everything that is wrong with the settings, as an error of package problem.
 func (c *Config) Validate() error {
 	var problems problem.List
 	if len(c.Command) == 0 {
@@ -63,15 +63,16 @@ func (c *Config) Validate() error {
 	return problems.Err()
 }
 
-// Run leases a worker id, waiting for one as long as it takes, runs the program once and gives the worker id back. It returns the exit
-// code that this process should have, and with some of them the reason. Signals go to the program; those that come before its start and
-// mean to stop end Run. On Linux all children that this process gets after the start of Run are taken for the program's. From the start of
-// the program on this process ignores the signals by which a terminal stops processes.
+// Run leases a worker id, waiting for one as long as necessary, runs the program once and gives the
+// worker id back. It returns the exit code for this process and, with some codes, the reason. Signals
+// are forwarded to the program; a signal to stop that arrives before its start ends Run. On Linux, Run
+// treats all children that this process gets after the start of Run as the program's. Once the program
+// has started, this process ignores the signals by which a terminal stops processes.
 func Run(c Config) (code int, err error) {
 	if err := c.Validate(); err != nil {
 		return ExitCannotStart, err
 	}
-	if _, err := exec.LookPath(c.Command[0]); err != nil { // before a worker id is taken for nothing
+	if _, err := exec.LookPath(c.Command[0]); err != nil { // check before taking a worker id for nothing
 		return startCode(err), err
 	}
 	r := &runner{c: &c, terms: newTerms(&c), wake: make(chan struct{}, 1)}
@@ -97,7 +98,7 @@ func Run(c Config) (code int, err error) {
 	return code, err
 }
 
-// startCode is the shells' code for a program that does not start.
+// startCode is the exit code that shells use for a program that does not start.
 func startCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return ExitNotFound
@@ -105,7 +106,7 @@ func startCode(err error) int {
 	return ExitCannotStart
 }
 
-// command is the program with its worker id in place.
+// command makes the program's command line with its worker id.
 func (c *Config) command(worker uint64) *exec.Cmd {
 	id := strconv.FormatUint(worker, 10)
 	args := append([]string(nil), c.Command[1:]...)
@@ -120,7 +121,8 @@ func (c *Config) command(worker uint64) *exec.Cmd {
 	return cmd
 }
 
-// A store tells the runner of a lost lease, and refuses a second one: the program has one worker id, for good.
+// A store tells the runner about a lost lease, and refuses a second lease: the program keeps one worker
+// id for its whole life.
 type store struct {
 	workerid.Store
 	r *runner

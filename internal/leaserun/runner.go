@@ -11,28 +11,28 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// A runner is the lane of a Keeper whose generator is another program. It implements workerid.Lanes.
+// A runner is a Keeper's only lane; its generator is another program. It implements workerid.Lanes.
 type runner struct {
 	c        *Config
 	terms    terms
-	wake     chan struct{} // the guard is to look now
+	wake     chan struct{} // tells guard to look now
 	cgroup   *cgroup       // for the program
-	noCgroup error         // why it is in none
+	noCgroup error         // why the program has no cgroup
 
-	// mu guards what follows. It is never held for long: nothing is logged, and no store is asked, under it.
+	// mu guards what follows. It is held only briefly: never while logging or calling the store.
 	mu      sync.Mutex
-	offered *window   // what was published last; nil while there is none that could be used
-	own     *window   // the program's, which it keeps; nil before its start
-	child   *child    // nil before its start
-	seen    int64     // the furthest that the clock has been while the program lived
-	why     string    // the lease's reason for ending the program, if it has one
-	asked   bool      // the program was sent a TERM for that
-	killAt  time.Time // when it is killed if it still lives; zero: not for anything that was asked of it
+	offered *window   // the last published window; nil while none is usable
+	own     *window   // the program's window, which it keeps; nil before its start
+	child   *child    // nil before the program's start
+	seen    int64     // the latest time that the clock has shown while the program lived
+	why     string    // why the lease ends the program, if it does
+	asked   bool      // the program got a SIGTERM for that
+	killAt  time.Time // when to kill the program if it still lives; zero: no time limit is running
 }
 
 var _ workerid.Lanes = (*runner)(nil)
 
-// Publish offers a window. Once the program runs it is too late for another one.
+// Publish offers a window. A running program does not take another one.
 func (r *runner) Publish(_ int, worker uint64, lo, hi int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *runner) Publish(_ int, worker uint64, lo, hi int64) error {
 	return nil
 }
 
-// Extend lengthens the window, and with it the program's if it is the same.
+// Extend lengthens the offered window, which is also the program's if the program got it.
 func (r *runner) Extend(_ int, _, hi int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,8 @@ func (r *runner) Extend(_ int, _, hi int64) error {
 	return nil
 }
 
-// Seal kills the program if it still lives, and returns once nothing of it is left. A window that the program never had is unused.
+// Seal kills the program if it still lives, and returns when nothing of it is left. A window that the
+// program never had is unused.
 func (r *runner) Seal(int) (last int64) {
 	r.mu.Lock()
 	offered, child := r.offered, r.child
@@ -63,7 +64,7 @@ func (r *runner) Seal(int) (last int64) {
 	}
 	switch {
 	case offered == nil:
-		return 0 // lost before the program's start: nothing is given back
+		return 0 // lost before the program's start: there is nothing to give back
 	case !used:
 		return offered.lo - 1
 	}
@@ -72,7 +73,7 @@ func (r *runner) Seal(int) (last int64) {
 	return r.terms.last(*offered, max(r.seen, r.c.Now()))
 }
 
-// position is the last Unix ms that the program may have issued from, 0 before its start.
+// position returns the last Unix ms that the program may have issued ids from, 0 before its start.
 func (r *runner) position() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +89,9 @@ func (r *runner) started() bool {
 	return r.child != nil
 }
 
-// heard takes note of what the store said of the lease. After a loss the rest of the window would still be the program's; but then it has
-// to end anyway, so it is asked to at once. If somebody else uses the same window, as a copy of this process does, no time is lost on asking.
+// heard looks at what the store said about the lease. After a loss the program could still use the rest
+// of its window, but it must end after that anyway, so it is asked to end at once. If somebody else uses
+// the same window, such as a copy of this process, it is killed at once.
 func (r *runner) heard(err error) {
 	lost, shared := errors.Is(err, workerid.ErrLost), errors.Is(err, workerid.ErrShared)
 	if !lost && !shared {
@@ -108,14 +110,14 @@ func (r *runner) heard(err error) {
 	r.lookNow()
 }
 
-// doom notes the first reason for which the program has to end. mu is held.
+// doom records the first reason why the program must end. mu is held.
 func (r *runner) doom(why string) {
 	if r.why == "" {
 		r.why = why
 	}
 }
 
-// limit gives the program StopTimeout to end, counted from the first time. mu is held.
+// limit gives the program StopTimeout to end, counted from the first call. mu is held.
 func (r *runner) limit() {
 	if r.killAt.IsZero() {
 		r.killAt = time.Now().Add(r.c.StopTimeout)
@@ -129,7 +131,8 @@ func (r *runner) lookNow() {
 	}
 }
 
-// supervise waits for a window, runs the program in it and returns the exit code, with the reason if the lease is that.
+// supervise waits for a window, runs the program in it and returns the exit code, with the reason if the
+// lease ended the program.
 func (r *runner) supervise() (code int, err error) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -170,7 +173,7 @@ func (r *runner) start() (started bool, err error) {
 		return false, nil
 	}
 	child, err := startChild(r.c.command(r.offered.worker), r.cgroup)
-	if err != nil && r.noCgroup == nil { // the kernel and its filters have reasons to refuse it that cannot be told from others
+	if err != nil && r.noCgroup == nil { // the kernel or a filter may have refused the cgroup, which err cannot tell: try without
 		r.noCgroup = err
 		child, err = startChild(r.c.command(r.offered.worker), nil)
 	}
@@ -181,7 +184,7 @@ func (r *runner) start() (started bool, err error) {
 	return true, nil
 }
 
-// forward passes a signal on. Whoever says TERM means that it is to end.
+// forward sends a signal to the program. SIGTERM also starts the time limit.
 func (r *runner) forward(s os.Signal) {
 	r.child.signal(s)
 	if s == syscall.SIGTERM {
@@ -191,7 +194,7 @@ func (r *runner) forward(s os.Signal) {
 	}
 }
 
-// guard looks at the clock as long as the program lives. It does nothing else.
+// guard looks at the clock while the program lives. It does nothing else.
 func (r *runner) guard() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -206,7 +209,7 @@ func (r *runner) guard() {
 	}
 }
 
-// look ends the program if it has to end now.
+// look ends the program if it must end now.
 func (r *runner) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,7 +229,7 @@ func (r *runner) look() {
 	}
 }
 
-// outcome is the exit code of a program that is over.
+// outcome returns the exit code of a program that has ended.
 func (r *runner) outcome() (code int, err error) {
 	r.mu.Lock()
 	why := r.why
@@ -239,12 +242,12 @@ func (r *runner) outcome() (code int, err error) {
 	return code, nil
 }
 
-// meansStop says whether a signal would end a process that does not handle it, by somebody's wish.
+// meansStop reports whether somebody sends this signal to end a process.
 func meansStop(s os.Signal) bool {
 	return s == syscall.SIGTERM || s == os.Interrupt || s == syscall.SIGQUIT || s == syscall.SIGHUP
 }
 
-// signalled is the shells' exit code for a process that a signal ended.
+// signalled is the exit code that shells use for a process that a signal ended.
 func signalled(s os.Signal) int {
 	n, _ := s.(syscall.Signal)
 	return 128 + int(n)

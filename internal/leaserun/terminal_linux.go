@@ -6,11 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal is the one that controls this process, nil if none does.
+// A terminal is this process's controlling terminal, or nil if there is none.
 //
-// The program has a process group of its own and begins in the background, so that what is typed (^C, ^\) still reaches everybody in a
-// pipeline or a script; this process passes it on. As soon as the program wants more of the terminal than to write on it, the kernel stops
-// it: then it is handed the terminal, if this process has it to give, and goes on. From there on it gets what is typed by itself.
+// The program has its own process group and starts in the background, so that typed signals (^C, ^\)
+// still reach all processes of a pipeline or a script; this process forwards them. When the program does
+// more with the terminal than write to it, the kernel stops the program. Then this process gives it the
+// terminal, if it has the terminal itself, and continues it. From then on the program gets typed
+// signals directly.
 type terminal os.File
 
 func openTerminal() *terminal {
@@ -23,7 +25,7 @@ func openTerminal() *terminal {
 
 func (t *terminal) fd() int { return int((*os.File)(t).Fd()) }
 
-// foreground is the process group that the terminal listens to, 0 if there is none.
+// foreground returns the terminal's foreground process group, 0 if there is none.
 func (t *terminal) foreground() (group int) {
 	if t == nil {
 		return 0
@@ -35,13 +37,14 @@ func (t *terminal) foreground() (group int) {
 	return group
 }
 
-// ours says whether what is typed reaches this process.
+// ours reports whether typed signals reach this process.
 func (t *terminal) ours() bool { return t.foreground() == unix.Getpgrp() }
 
 func (t *terminal) give(group int) { unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) }
 
-// stopped is told that a signal stopped the leader of a process group. One that has the terminal does not stay stopped by ^Z: nobody would
-// have the terminal then, for this process does not stop, it has a clock to look at.
+// stopped handles that a signal stopped the leader of a process group. A group that has the terminal
+// does not stay stopped after ^Z: nobody would take the terminal back, because this process must not
+// stop; it watches the clock.
 func (t *terminal) stopped(group int, by unix.Signal) {
 	wants := by == unix.SIGTTIN || by == unix.SIGTTOU
 	if wants && t.ours() {
@@ -52,7 +55,8 @@ func (t *terminal) stopped(group int, by unix.Signal) {
 	}
 }
 
-// takeBack takes the terminal from a process group that is dead. Whoever has it else, a shell perhaps, keeps it.
+// takeBack takes the terminal from a dead process group. If another process has it, such as a shell, that
+// process keeps it.
 func (t *terminal) takeBack() {
 	if group := t.foreground(); group != 0 && unix.Kill(-group, 0) == unix.ESRCH {
 		t.give(unix.Getpgrp())
