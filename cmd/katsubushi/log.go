@@ -19,8 +19,30 @@ const (
 	levelFatal = slog.LevelError + 8
 )
 
-// flushLimit is how long the end of the process waits for its last lines to be written.
-const flushLimit = time.Second
+// How long the end of the process waits for its last lines to be written.
+const (
+	flushLimit = time.Second
+	hurryLimit = 50 * time.Millisecond // after a second signal
+)
+
+// An ending is the end of a process that has a log: in order, or at once, which a second signal may ask for while the first is under way.
+type ending struct {
+	queue *logqueue.Writer
+	way   chan struct{} // has room for one: the way in which the process ends
+}
+
+// inOrder waits for the log. If the process is to end at once meanwhile, it does not return.
+func (e *ending) inOrder() {
+	e.queue.Close(flushLimit)
+	e.way <- struct{}{}
+}
+
+// atOnce ends the process by exit, as a failure. If it has ended in order already, it does not return.
+func (e *ending) atOnce(exit func(code int)) {
+	e.way <- struct{}{}
+	e.queue.Close(hurryLimit)
+	exit(exitFailure)
+}
 
 // openLog opens the log of a process that runs for long: nobody who logs waits for it, and no reader who goes away ends the process. What
 // libraries log goes there too. Whoever ends the process closes the queue first.

@@ -74,7 +74,8 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	p.Version = version
 	p.RuntimeDir, _, _ = strings.Cut(env["RUNTIME_DIRECTORY"], ":") // systemd's RuntimeDirectory=, of which there may be several
 	log, queue := openLog(stderr, p.options)
-	defer queue.Close(flushLimit)
+	last := ending{queue, make(chan struct{}, 1)}
+	defer last.inOrder()
 	p.Log, p.LogDropped = log, queue.Dropped
 	for _, note := range slices.Concat(p.notes, p.unknown) {
 		p.Log.Warn(note)
@@ -89,10 +90,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT) // before anybody can be told that we listen
-	go handleSignals(signals, d, p.Log, cancel, func() {
-		queue.Close(flushLimit)
-		os.Exit(exitFailure)
-	})
+	go handleSignals(signals, d, p.Log, cancel, func() { last.atOnce(os.Exit) })
 	if err := d.Run(ctx); err != nil {
 		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
@@ -104,6 +102,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 // handleSignals stops the daemon in good order at the first INT, TERM or QUIT and exits at the second. HUP does not stop it.
 func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger, stop, exit func()) {
 	reload := make(chan struct{}, 1)
+	defer close(reload)
 	go func() {
 		for range reload { // one after the other, and apart: reading a file may take for ever
 			d.Reload()
