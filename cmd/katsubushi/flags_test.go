@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -390,6 +392,49 @@ func TestInspect(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		if code := run(append([]string{"inspect"}, c.args...), environment(), &stdout, &stderr); code != c.code || stdout.String() != c.want {
 			t.Errorf("%q: exit code %d, %q %s", c.args, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestPortsThatClash: each is told, in whatever pair, as a setting; port 0 and ports that are off clash with none.
+func TestPortsThatClash(t *testing.T) {
+	const (
+		http, debug, debugHTTP = "-http-port: 5 is the memcached port too\n", "-debug-port: 5 is the memcached port too\n", "-debug-port: 5 is the HTTP port too\n"
+	)
+	for _, c := range []struct{ args, want string }{
+		{"-port=5 -debug-port=5 -enable-stats", debug},
+		{"-port=5 -debug-port=5 -enable-pprof -bind=127.0.0.1", debug},
+		{"-port=5 -debug-port=5 -enable-pprof -bind=localhost", debug},
+		{"-port=5 -debug-port=5 -enable-pprof -bind=127.0.0.2", ""},
+		{"-port=5 -debug-port=5", ""},
+		{"-port=5 -debug-port=5 -enable-stats -sock=s", ""},
+		{"-http-port=5 -debug-port=5 -enable-stats", debugHTTP},
+		{"-http-port=5 -debug-port=5 -enable-stats -http-bind=10.0.0.1", ""},
+		{"-http-port=5 -debug-port=5 -enable-stats -bind=10.0.0.1 -http-bind=127.0.0.1", debugHTTP},
+		{"-port=5 -http-port=5 -debug-port=5 -enable-stats", debugHTTP + debug + http},
+		{"-port=5 -udp-port=5", ""},
+		{"-port=0 -http-port=0 -debug-port=0 -enable-stats", ""},
+	} {
+		var told []string
+		for line := range strings.Lines(complaints(t, append(strings.Fields(c.args), "-worker-id=1", "-loops=0"))) {
+			if strings.Contains(line, " port too") {
+				told = append(told, line)
+			}
+		}
+		slices.Sort(told)
+		if got := strings.Join(told, ""); got != c.want {
+			t.Errorf("%s: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// TestALongSocketPath: the kernel's limit is told as a setting.
+func TestALongSocketPath(t *testing.T) {
+	most := len(syscall.RawSockaddrUnix{}.Path) - 1
+	for n, wrong := range map[int]bool{most: false, most + 1: true} {
+		got := complaints(t, []string{"-worker-id=1", "-loops=0", "-sock", "/" + strings.Repeat("s", n-1)})
+		if strings.Contains(got, fmt.Sprintf("-sock: a path of %d bytes: a unix socket's has at most %d\n", n, most)) != wrong {
+			t.Errorf("a path of %d bytes: %s", n, got)
 		}
 	}
 }

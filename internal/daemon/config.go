@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -123,12 +122,6 @@ func (c *Config) httpBind() string {
 		return c.HTTPBind
 	}
 	return c.Bind
-}
-
-// overlap reports whether two listening addresses have an address in common.
-func overlap(a, b string) bool {
-	all := func(s string) bool { ip := net.ParseIP(s); return s == "" || ip != nil && ip.IsUnspecified() }
-	return a == b || all(a) || all(b)
 }
 
 // leased reports whether worker ids are leased, not fixed.
@@ -273,8 +266,7 @@ func (c *Config) Validate() error {
 	}
 	host("Bind", c.Bind)
 	host("HTTPBind", c.HTTPBind)
-	if c.Sock == "" && c.HTTPPort != 0 && c.HTTPPort == c.Port && overlap(c.Bind, c.httpBind()) {
-		wrong("HTTPPort", "%d is the memcached port too", c.HTTPPort)
-	}
+	c.validateSock(wrong)
+	c.validatePorts(wrong)
 	return problems.Err()
 }

@@ -23,6 +23,9 @@ func HTTPDescriptors(maxConnections int) int {
 	return HTTPConnections(maxConnections) + httpapi.Reserve + httpapi.Refusing
 }
 
+// debugHost is the address of the debug port; it is ::1 where there is no IPv4.
+const debugHost = "127.0.0.1"
+
 // addHTTP adds the HTTP servers that are switched on.
 func (d *Daemon) addHTTP() error {
 	if d.c.HTTPPort != 0 {
@@ -35,7 +38,7 @@ func (d *Daemon) addHTTP() error {
 		d.httpAddress = ln.Addr().(*net.TCPAddr)
 	}
 	if d.c.EnablePprof || d.c.EnableStats {
-		ln, err := d.listenSide("127.0.0.1", d.c.DebugPort)
+		ln, err := d.listenSide(debugHost, d.c.DebugPort)
 		if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
 			ln, err = d.listenSide("::1", d.c.DebugPort)
 		}
