@@ -13,28 +13,29 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// A Pool is an operator's side of a pool of worker ids. Its times are those of Redis's clock. It may be used from any goroutine; calls are
-// carried out one after the other. Their errors are those of a Store.
+// A Pool is the operator's interface to a pool of worker ids. Its times are from Redis's clock. Any
+// goroutine may use it; calls are carried out one after another. Their errors are those of a Store.
 type Pool struct {
 	c    Config
 	wire *wire
 }
 
-// OpenPool makes a Pool. It does not connect. Only Config's URL is needed, except for Init, which takes what a Store takes.
+// OpenPool makes a Pool. It does not connect yet. Only Config's URL is required, except for Init, which
+// needs everything that a Store needs.
 func OpenPool(c Config) (*Pool, error) {
 	c.Terms = c.WithDefaults()
 	t, err := c.target()
 	if err != nil {
 		return nil, err
 	}
-	c.AllowEviction, c.Replicas = true, 0 // an operator must be able to look
+	c.AllowEviction, c.Replicas = true, 0 // an operator must be able to look at any pool
 	return &Pool{c, newWire(c, t)}, nil
 }
 
 // Close closes the connection.
 func (p *Pool) Close() error { return p.wire.close() }
 
-// terms are those of somebody who is not part of the pool, and goes by its lease.
+// terms are those of an operator, who is not part of the pool and uses the pool's lease.
 func (p *Pool) terms() script.Terms {
 	t := p.c.terms()
 	t.Fingerprint, t.Lease, t.MaxLease, t.Replicas, t.Min, t.Max = "", 0, 0, -1, 1, 0
@@ -58,10 +59,10 @@ func ask[T any](ctx context.Context, p *Pool, c script.Call, read func(any) (T, 
 	})
 }
 
-// How says what Init is to do. What comes later comes after Lease + Epsilon.
+// How tells Init what to do. "One lease later" means Lease + Epsilon.
 type How = workerid.How
 
-// The ways, and what came of Init: see workerid. The program that a pool is taken over from is yaraus.
+// The ways and results of Init, see workerid. The other program that had the pool is yaraus.
 const (
 	Wait     = workerid.InitWait
 	New      = workerid.InitNew
@@ -75,9 +76,11 @@ const (
 	Present  = workerid.InitPresent
 )
 
-// Init makes a pool, or changes what it is. New listens first, which takes three heartbeats: where a pool was lost after all, a daemon that
-// still holds a worker id of it makes it again, and then it is Present. It does not hear one that stands still or is cut off, whose ids
-// might be issued again: hence Wait. This host's clock and Redis's must agree, as a daemon's must. Config needs what a Store needs.
+// Init makes a pool or changes its settings. New first listens for three heartbeats: if a pool was lost
+// after all, a daemon that still holds a worker id makes it again, and Init returns Present. New does
+// not notice a daemon that is stopped or cut off just then, whose ids could then be issued again; use
+// Wait if there may be one. This host's clock and Redis's must agree, as for a daemon. Config needs
+// everything that a Store needs.
 func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 	if err := p.c.check(); err != nil {
 		return "", err
@@ -100,7 +103,7 @@ func (p *Pool) initialise(ctx context.Context, how How) (result string, err erro
 	return result, err
 }
 
-// listen returns when there is a pool, or when there was none for so long.
+// listen returns when there is a pool, or after d without one.
 func (p *Pool) listen(ctx context.Context, d time.Duration) error {
 	over := time.NewTimer(d)
 	defer over.Stop()
@@ -130,8 +133,8 @@ func (p *Pool) read(ctx context.Context) (script.Dump, error) {
 
 func (p *Pool) notThere(err error) error { return fmt.Errorf("%w%s", err, p.wire.looked()) }
 
-// existing is what there is of the pool, or ErrNotInitialised if there is nothing, as where the name of another one is misspelt: what is
-// written there would pass for what is left of a pool that was lost.
+// existing returns what exists of the pool, or ErrNotInitialised if there is nothing, for example
+// because the name is misspelt. Anything written there would look like the rest of a lost pool.
 func (p *Pool) existing(ctx context.Context) (script.Dump, error) {
 	d, err := p.read(ctx)
 	if err == nil && len(d.IDs) == 0 && len(d.Meta) == 0 {
@@ -140,7 +143,7 @@ func (p *Pool) existing(ctx context.Context) (script.Dump, error) {
 	return d, err
 }
 
-// Stats counts what happened, as yaraus does and by the same names.
+// Stats are the pool's counters, with yaraus's names and meanings.
 type Stats struct {
 	ClientIDCount           int64   `json:"client_id_count"`            // owners that asked for the first time
 	GetIDCount              int64   `json:"client_get_id_count"`        // acquisitions
@@ -150,17 +153,17 @@ type Stats struct {
 	ExtendTTLSuccess        int64   `json:"extend_ttl_success"`         // those that succeeded
 	ExtendTTLOwnershipError int64   `json:"extend_ttl_ownership_error"` // those whose lease was lost
 	ExtendTTLExpireWarning  int64   `json:"extend_ttl_expire_warning"`  // those that succeeded late
-	UnusingIDs              int64   `json:"unusing_ids"`                // worker ids that can be had
-	UsingIDs                int64   `json:"using_ids"`                  // worker ids that cannot
-	UsingTTLMax             float64 `json:"using_ttl_max"`              // longest time for which one of these cannot be had, in s
+	UnusingIDs              int64   `json:"unusing_ids"`                // worker ids that are available
+	UsingIDs                int64   `json:"using_ids"`                  // worker ids that are not
+	UsingTTLMax             float64 `json:"using_ttl_max"`              // the longest time until one of these is available, in s
 	UsingTTLMid             float64 `json:"using_ttl_mid"`              // the median
 	UsingTTLMin             float64 `json:"using_ttl_min"`              // the shortest
 
 	Min         uint64    `json:"min"`
 	Max         uint64    `json:"max"`
 	Fingerprint string    `json:"fingerprint"`          // the settings of the pool's daemons; empty: no daemon of ours uses it
-	Held        int64     `json:"held"`                 // worker ids that have an owner, and a lease that has not ended
-	WaitsUntil  time.Time `json:"waits_until,omitzero"` // none is given out before, as grants may have been forgotten; zero or past: they are
+	Held        int64     `json:"held"`                 // worker ids that have an owner and a lease that has not ended
+	WaitsUntil  time.Time `json:"waits_until,omitzero"` // no worker id is given out before, as grants may have been forgotten; zero or past: no wait
 	ClockBack   float64   `json:"clock_back"`           // how far Redis's clock is behind what it was, in s
 	Yaraus      bool      `json:"yaraus"`               // yaraus's clients may use the pool as well
 }
@@ -243,8 +246,9 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(min(ms, lastMoment)).UTC()
 }
 
-// Release ends a lease in its owner's place. Should that one live, it uses up its window and gets another worker id; this one can be had when
-// the window is over. This host's clock and Redis's must agree, as a daemon's must.
+// Release ends a lease for its owner. If the owner is alive, it uses up its window and gets another
+// worker id. The released one is available when that window is over. This host's clock and Redis's must
+// agree, as for a daemon.
 func (p *Pool) Release(ctx context.Context, worker uint64) (workerid.Freed, error) {
 	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Worker: worker}, script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {
@@ -255,20 +259,20 @@ func (p *Pool) Release(ctx context.Context, worker uint64) (workerid.Freed, erro
 	return workerid.Freed{Owner: f.Owner, ExpireAt: moment(f.Ended), Until: moment(max(f.Mark, 0))}, err
 }
 
-// Replicas is how many replicas there are and must be.
+// Replicas says how many replicas there are and how many there must be.
 type Replicas struct {
-	Needed    int       `json:"needed"` // that must have a grant; −1: what each daemon's own setting says
+	Needed    int       `json:"needed"` // how many must have a grant; −1: each daemon's own setting applies
 	Connected []Replica `json:"connected"`
 }
 
-// A Replica is one of them.
+// A Replica is a connected replica.
 type Replica struct {
 	Addr  string `json:"addr"`
-	State string `json:"state"` // online, or still being filled
-	Lag   int64  `json:"lag"`   // seconds since it was heard of
+	State string `json:"state"` // online, or still loading data
+	Lag   int64  `json:"lag"`   // seconds since its last message
 }
 
-// Replicas reads it.
+// Replicas reads the state of the replicas.
 func (p *Pool) Replicas(ctx context.Context) (Replicas, error) {
 	d, err := p.existing(ctx)
 	r := Replicas{Needed: -1, Connected: []Replica{}}
@@ -291,8 +295,8 @@ func (p *Pool) Replicas(ctx context.Context) (Replicas, error) {
 	return r, err
 }
 
-// SetReplicas says for all daemons of the pool how many replicas must have a grant, whatever their own setting. −1 leaves it to them.
-// They go by it from their next call on.
+// SetReplicas sets for all daemons of the pool how many replicas must have a grant, whatever their own
+// setting. −1 makes their own settings apply. It takes effect with each daemon's next call.
 func (p *Pool) SetReplicas(ctx context.Context, n int) error {
 	if _, err := p.existing(ctx); err != nil {
 		return err
@@ -301,16 +305,17 @@ func (p *Pool) SetReplicas(ctx context.Context, n int) error {
 	return err
 }
 
-// ClockReset is what ResetClock found.
+// ClockReset is the result of ResetClock.
 type ClockReset struct {
 	Now        time.Time `json:"now"`                  // Redis's clock, which counts from here on
-	Was        time.Time `json:"was,omitzero"`         // the furthest that it had been
-	WaitsUntil time.Time `json:"waits_until,omitzero"` // no worker id is given out before, but those who hold one keep it
+	Was        time.Time `json:"was,omitzero"`         // the latest time that it had shown
+	WaitsUntil time.Time `json:"waits_until,omitzero"` // no worker id is given out before; holders keep theirs
 }
 
-// ResetClock accepts Redis's clock after it was set back, or else is ErrClockSteady. Worker ids that were granted for the future that it had
-// been in stay unusable until then. A clock that differs from this host's by more than MaxSkew is refused, as daemons do not go by it either: it will be set right, and
-// that would end the wait before what it is for.
+// ResetClock accepts Redis's clock after it was set back. If it was not set back, the error is
+// ErrClockSteady. Worker ids that were granted for the future that the clock had shown stay unusable
+// until that time. A clock that differs from this host's by more than MaxSkew is refused, as daemons
+// refuse it too: it will be corrected, and that would end the wait too early.
 func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
 	if _, err := p.existing(ctx); err != nil {
 		return ClockReset{}, err

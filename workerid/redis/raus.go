@@ -15,8 +15,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// A lock of raus's lasts for rausExpiry unless it is renewed, as kayac/go-katsubushi has it. The longest lease beside such locks is half
-// of that, so that no lock of ours ends before the window does.
+// A raus lock lasts for rausExpiry unless it is renewed, as in kayac/go-katsubushi. The longest lease
+// beside such locks is half of that, so that no lock of ours ends before its window does.
 const (
 	rausExpiry   = 10 * time.Minute
 	rausMaxLease = rausExpiry / 2
@@ -25,27 +25,29 @@ const (
 //go:embed raus.lua
 var rausScript string
 
-// What the script is to do.
+// What the script should do.
 const (
-	rausTake  = "take"  // this pool granted the worker id to us
-	rausKeep  = "keep"  // and extends it; a lock that is gone is made again
-	rausRenew = "renew" // and extends it, its window being over; a lock that is gone is not made again
-	rausEnd   = "end"   // we give it back: the lock is to end
+	rausTake  = "take"  // this pool granted the worker id to us: take the lock
+	rausKeep  = "keep"  // we extend the lease: renew the lock, or make it again if it is gone
+	rausRenew = "renew" // we extend the lease after its window is over: renew the lock, but do not make it again
+	rausEnd   = "end"   // we give the worker id back: let the lock end
 )
 
-// raus holds the locks by which clients of fujiwara/raus, such as the daemons of kayac/go-katsubushi, keep worker ids: strings NS:id:N
-// that say whose the worker id is. So they and a pool do not use the same ones while a fleet is migrated.
+// raus holds the locks with which clients of fujiwara/raus, such as the daemons of kayac/go-katsubushi,
+// keep worker ids: strings NS:id:N that name the owner. So those clients and a pool do not use the same
+// worker ids while a fleet is migrated.
 //
-// Such a lock is weaker than a lease. It says nothing of ids, and its holders go by their clocks; what one issued last is unknown, and must
-// be thought to lie as much as Epsilon ahead. The calls may be repeated at will, so nothing is remembered of one without an answer.
+// Such a lock is weaker than a lease. It says nothing about ids, and its holders issue by their clocks.
+// Nobody knows what a holder issued last, so we assume that it lies up to Epsilon ahead. The calls may
+// be repeated at will, so unanswered ones are not remembered.
 type raus struct {
 	c      Config
 	target target
-	pool   string // what the values of everyone in the pool begin with
-	value  string // ours. There is no colon in it: raus splits what it is told at these
+	pool   string // prefix of the lock values of all daemons in the pool
+	value  string // our lock value. It has no colon, because raus splits messages at colons
 
 	mu    sync.Mutex
-	links map[string]*link // by lock in a cluster, where each may be elsewhere; else there is one
+	links map[string]*link // in a cluster by lock, as each may be on another node; otherwise a single one
 }
 
 func newRaus(c Config, t target) *raus {
@@ -53,7 +55,7 @@ func newRaus(c Config, t target) *raus {
 	return &raus{c: c, target: t, pool: pool, value: pool + newName(), links: map[string]*link{}}
 }
 
-// A rausHolder is a client of raus that has a lock, as an error.
+// A rausHolder is an error: a client of raus has the lock.
 type rausHolder struct {
 	key, value string
 }
@@ -62,8 +64,8 @@ func (h rausHolder) Error() string {
 	return fmt.Sprintf("raus's lock %s is held by %s", h.key, h.value)
 }
 
-// A rausCall is what is to be done with one lock, and a rausAnswer what came of it: was says that there was one, of this pool's. A rausHolder is
-// the only error that is certain.
+// A rausCall says what to do with one lock, and a rausAnswer is the result. was means that this pool
+// already had the lock. Only after a rausHolder it is certain that nothing was done.
 type (
 	rausCall struct {
 		what   string
@@ -75,13 +77,14 @@ type (
 	}
 )
 
-// do carries the script out for one lock.
+// do runs the script for one lock.
 func (r *raus) do(ctx context.Context, what string, worker uint64, expiry time.Duration) (was bool, err error) {
 	a := r.doAll(ctx, []rausCall{{what, worker}}, expiry)[0]
 	return a.was, a.err
 }
 
-// doAll carries it out for several, in one round trip for all that are on one link: a daemon may have many lanes, and Redis be far away.
+// doAll runs the script for several locks, in one round trip for each link, because a daemon may have
+// many lanes and Redis may be far away.
 func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration) []rausAnswer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +119,7 @@ func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration
 	return answers
 }
 
-// lock is a lock's key, and where in links its link is.
+// lock returns a lock's key, and the key of its link in links.
 func (r *raus) lock(worker uint64) (key, at string) {
 	key = r.c.HoldRaus + ":id:" + strconv.FormatUint(worker, 10)
 	if r.target.kind == cluster {
@@ -129,7 +132,7 @@ func (r *raus) lock(worker uint64) (key, at string) {
 func (r *raus) answer(c rausCall, cmd *goredis.Cmd) rausAnswer {
 	key, at := r.lock(c.worker)
 	reply, err := cmd.StringSlice()
-	if at != "" && (c.what == rausEnd || len(reply) == 2 && reply[0] == "theirs") { // or one for each worker id that there is would stay
+	if at != "" && (c.what == rausEnd || len(reply) == 2 && reply[0] == "theirs") { // otherwise a link for every worker id would stay open
 		r.drop(at)
 	}
 	switch {
@@ -140,13 +143,13 @@ func (r *raus) answer(c rausCall, cmd *goredis.Cmd) rausAnswer {
 	case err == nil:
 		err = fmt.Errorf("redis: a script returned %q", reply)
 	}
-	if r.drop(at) { // the master may be elsewhere by now
+	if r.drop(at) { // the master may have moved
 		r.target.doubt()
 	}
 	return rausAnswer{false, fmt.Errorf("raus's lock %s: %w", key, err)}
 }
 
-// drop closes a link, and says whether it was there.
+// drop closes a link and reports whether there was one.
 func (r *raus) drop(at string) bool {
 	l := r.links[at]
 	if l != nil {
@@ -177,8 +180,8 @@ func (r *raus) close() {
 	clear(r.links)
 }
 
-// acquireBesideRaus acquires a worker id whose lock can be had. One that is given back comes last in the pool's order, so
-// all are tried in turn, over several calls if need be.
+// acquireBesideRaus acquires a worker id whose lock is free. A worker id that is given back goes to the
+// end of the pool's order, so all are tried in turn, over several calls if necessary.
 func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	var theirs error
 	for tried := map[uint64]bool{}; ; {
@@ -190,7 +193,7 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 		}
 		was, lockErr := s.raus.do(ctx, rausTake, g.Worker, rausExpiry)
 		if lockErr == nil {
-			if !was { // a client of raus may have used the worker id until the lock was had, by another clock
+			if !was { // until now a client of raus may have used the worker id, by another clock
 				g.Lo = max(g.Lo, min(s.c.Now()+s.terms.Epsilon, g.Hi)+1)
 			}
 			return g, err
@@ -210,8 +213,8 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 	}
 }
 
-// extendBesideRaus extends the grants whose locks are ours. A lock always outlasts the window, so if one has ended while the window was over, a client
-// of raus may have had the worker id in between.
+// extendBesideRaus extends the grants whose locks are ours. A lock always outlasts its window. If a lock
+// has ended and the window is over, a client of raus may have had the worker id in between.
 func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	results := make([]workerid.Result, len(held))
 	calls := make([]rausCall, len(held))
@@ -237,7 +240,7 @@ func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]
 	}
 	extended, err := s.extend(ctx, kept)
 	for i := range results {
-		switch { // whose lock is lost must hear it, whatever is wrong with the others
+		switch { // a lane must learn that its lock is lost, even if extending the others failed
 		case results[i].Err != nil:
 		case err != nil:
 			results[i].Err = err
@@ -248,7 +251,8 @@ func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]
 	return results, nil
 }
 
-// releaseBesideRaus gives a grant back, and lets the lock end when no id of a client of raus can meet the last of ours.
+// releaseBesideRaus gives a grant back. It lets the lock end only when no id of a raus client can equal
+// our last ones any more.
 func (s *Store) releaseBesideRaus(ctx context.Context, g workerid.Grant, last int64) error {
 	err := s.release(ctx, g, last)
 	left := max(last-s.c.Now(), 0) + s.terms.Epsilon

@@ -20,27 +20,28 @@ type Acquire struct {
 	Token    string
 	Owner    string
 	From, To uint64
-	Init     bool     // make the pool if there is none; nobody gets a worker id of it at once
+	Init     bool     // make the pool if there is none; its worker ids are not available at once
 	New      bool     // this owner never asked before
-	Known    []string // tokens of this owner's acquisitions that got no answer
+	Known    []string // tokens (request ids) of this owner's unanswered acquisitions
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (Acquire) Script() string { return "acquire" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c Acquire) Args() []string {
 	return append(append(c.args(c.Now, c.Token), c.Owner, id(c.From), id(c.To), flag(c.Init), flag(c.New)), c.Known...)
 }
 
-// Acquired is the answer to Acquire: Worker is the owner's from Lo to Hi. Hi = Lo − 1 while Lo lies further ahead than a lease.
+// Acquired is the answer to Acquire: the owner has Worker from Lo to Hi. Hi = Lo − 1 if Lo is further
+// ahead than a lease.
 type Acquired struct {
 	Server
 	Worker uint64
 	Lo, Hi int64
 }
 
-// ReadAcquired reads it.
+// ReadAcquired reads the answer to Acquire.
 func ReadAcquired(reply any) (Acquired, error) {
 	a := read(reply)
 	r := Acquired{Server: a.server(), Worker: a.worker(), Lo: a.number(), Hi: a.number()}
@@ -55,17 +56,17 @@ type Extend struct {
 	Lanes []Lane
 }
 
-// A Lane is one grant to be extended.
+// A Lane is one grant to extend.
 type Lane struct {
 	Grant   workerid.Grant
-	History string   // in which it was last known to be held; empty: this daemon knows nothing of it
-	Known   []string // tokens that its record may bear
+	History string   // the incarnation of the store in which it was last known to be held; empty: this daemon knows nothing about it
+	Known   []string // tokens that its record may have
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (Extend) Script() string { return "extend" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c Extend) Args() []string {
 	args := c.args(c.Now, c.Token)
 	for _, l := range c.Lanes {
@@ -75,7 +76,8 @@ func (c Extend) Args() []string {
 	return args
 }
 
-// Extended is the answer to Extend: for each lane the window that follows the old one, or workerid.ErrLost or ErrCloned.
+// Extended is the answer to Extend: for each lane the window after the old one, or workerid.ErrLost or
+// ErrCloned.
 type Extended struct {
 	Server
 	Results []workerid.Result
@@ -104,20 +106,20 @@ func ReadExtended(c Extend, reply any) (Extended, error) {
 	return r, a.err
 }
 
-// Release gives a worker id back. Its generator is sealed, and Last is the last Unix ms that it issued from.
+// Release gives a worker id back. Its generator is sealed. Last is the last Unix ms that it issued ids from.
 type Release struct {
 	Terms
 	Now   int64
 	Token string
 	Grant workerid.Grant
 	Last  int64
-	Known []string // tokens that its record may bear
+	Known []string // tokens that its record may have
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (Release) Script() string { return "release" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c Release) Args() []string {
 	return append(append(c.args(c.Now, c.Token), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)), c.Known...)
 }

@@ -7,39 +7,39 @@ import (
 
 // Ways to Init.
 const (
-	InitNew      = "new"      // nobody ever issued ids for this pool, or whoever did has stopped and given everything back
-	InitWait     = "wait"     // not so sure: nobody gets a worker id before every lease that may have been forgotten is over
-	InitReplace  = "replace"  // other settings, for daemons that have all stopped; waits as well
+	InitNew      = "new"      // the pool was never used, or all its daemons have stopped and given everything back
+	InitWait     = "wait"     // it may have been used: nobody gets a worker id until every lease that may have been forgotten is over
+	InitReplace  = "replace"  // new settings, after all daemons have stopped; waits too
 	InitMigrated = "migrated" // no yaraus client is left
 )
 
-// Init makes a pool, or changes what it is.
+// Init makes a pool or changes its settings.
 type Init struct {
 	Terms
-	Now   int64 // the operator's clock, Unix ms: histories go by the server's
+	Now   int64 // the operator's clock, Unix ms; histories use the server's
 	Token string
 	How   string
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (Init) Script() string { return "init" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c Init) Args() []string {
 	t := c.Terms
 	t.Fingerprint = ""
 	return append(t.args(c.Now, c.Token), c.Fingerprint, c.How)
 }
 
-// ReadInit reads what came of it: made, waiting (nobody gets a worker id for a lease's length), adopted (from yaraus), migrated, or
-// present, when there was nothing to do.
+// ReadInit reads the result of Init: made, waiting (nobody gets a worker id for one lease), adopted (from
+// yaraus), migrated, or present if there was nothing to do.
 func ReadInit(reply any) (string, error) {
 	a := read(reply)
 	a.number()
 	return a.text(), a.err
 }
 
-// Free ends a lease in its owner's place.
+// Free ends a lease for its owner.
 type Free struct {
 	Terms
 	Now    int64 // the operator's clock, Unix ms
@@ -47,19 +47,19 @@ type Free struct {
 	Worker uint64
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (Free) Script() string { return "free" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c Free) Args() []string { return append(c.args(c.Now, c.Token), id(c.Worker)) }
 
-// Freed is the answer to Free: whose the worker id was, until when, and its mark. Unix ms.
+// Freed is the answer to Free: who had the worker id, until when, and its high-water mark. Unix ms.
 type Freed struct {
 	Owner       string
 	Ended, Mark int64
 }
 
-// ReadFreed reads it.
+// ReadFreed reads the answer to Free.
 func ReadFreed(reply any) (Freed, error) {
 	a := read(reply)
 	a.number()
@@ -67,16 +67,16 @@ func ReadFreed(reply any) (Freed, error) {
 	return f, a.err
 }
 
-// SetReplicas says for all daemons how many replicas must have a grant. Negative: their own flags say it.
+// SetReplicas sets for all daemons how many replicas must have a grant. Negative: their own flags apply.
 type SetReplicas struct {
 	Terms
 	Number int
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (SetReplicas) Script() string { return "replicas" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c SetReplicas) Args() []string {
 	n := ""
 	if c.Number >= 0 {
@@ -90,34 +90,35 @@ type ResetClock struct {
 	Terms
 	Now    int64 // the operator's clock, Unix ms
 	Token  string
-	Unsure int64 // the lease, ms, if the pool's cannot be read
+	Unsure int64 // the lease to assume, ms, if the pool's cannot be read
 }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (ResetClock) Script() string { return "clock" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c ResetClock) Args() []string {
 	return append(c.Terms.Lenient().args(0, c.Token), ms(c.Now), ms(c.MaxSkew), ms(c.Unsure))
 }
 
-// ClockReset is the answer to ResetClock: the clock, what it was at its furthest, and until when nobody gets a worker id. Unix ms.
+// ClockReset is the answer to ResetClock: the clock, the latest time that it had shown, and until when
+// nobody gets a worker id. Unix ms.
 type ClockReset struct{ Now, Seen, Floor int64 }
 
-// ReadClockReset reads it.
+// ReadClockReset reads the answer to ResetClock.
 func ReadClockReset(reply any) (ClockReset, error) {
 	a := read(reply)
 	r := ClockReset{a.number(), a.number(), a.number()}
 	return r, a.err
 }
 
-// Read asks for everything.
+// Read asks for all of the pool's data.
 type Read struct{ Terms }
 
-// Script is the call's script.
+// Script returns the call's script.
 func (Read) Script() string { return "read" }
 
-// Args are its arguments.
+// Args returns the call's arguments.
 func (c Read) Args() []string { return c.args(0, "-") }
 
 // A Dump is the answer to Read: the keys as they are.
@@ -132,7 +133,7 @@ type Dump struct {
 	Marks   map[uint64]string
 }
 
-// ReadDump reads it. Members that are no worker ids are left out.
+// ReadDump reads the answer to Read. It skips members that are not worker ids.
 func ReadDump(reply any) (Dump, error) {
 	a := read(reply)
 	d := Dump{Now: a.number(), Info: a.text(), IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Marks: map[uint64]string{}}
@@ -174,7 +175,8 @@ func (a *answer) hash() map[string]string {
 	return h
 }
 
-// ParseRecord reads a value of Marks: the mark, the token of who wrote it, the start of the holder's window.
+// ParseRecord parses a value of Marks: the high-water mark, the token of the request that wrote it, and
+// the start of the holder's window.
 func ParseRecord(s string) (mark int64, token string, lo int64, err error) {
 	if _, err = fmt.Sscanf(s, "%d %s %d", &mark, &token, &lo); err != nil {
 		err = fmt.Errorf("redis: %q is no record", s)

@@ -11,33 +11,36 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// Errors besides those of package workerid. All of them are certain: nothing was granted.
+// Errors in addition to those of package workerid. With each of them it is certain that nothing was granted.
 var (
-	// ErrNotInitialised: there is no pool of that name, or it is one of yaraus's. Retry; an operator initialises it.
+	// ErrNotInitialised: there is no pool of that name, or it is one of yaraus's. Retry; an operator must
+	// initialise it.
 	ErrNotInitialised = errors.New("the pool of worker ids is not initialised")
 	// ErrNotMaster: the server is a replica. Retry after finding the master.
 	ErrNotMaster = errors.New("the server is not a master")
-	// ErrClockBack: the server's clock is far behind what it was. Retry; an operator sets it right or accepts it.
+	// ErrClockBack: the server's clock is far behind what it was. Retry; an operator must correct or
+	// accept it.
 	ErrClockBack = errors.New("the server's clock went back")
-	// ErrClockForward: the server's clock went forward since anybody was heard of, perhaps for a moment only. Retry; it is accepted once it has
-	// lasted.
+	// ErrClockForward: the server's clock jumped forward since the last call, perhaps only for a moment.
+	// Retry; it is accepted if it stays there.
 	ErrClockForward = errors.New("the server's clock went forward")
-	// ErrClockSteady: of ResetClock: the server's clock did not go back. Nothing was done, and nothing needs to be.
+	// ErrClockSteady, from ResetClock: the server's clock did not go back. Nothing was done, and nothing
+	// needs to be done.
 	ErrClockSteady = errors.New("the server's clock did not go back: there is nothing to reset")
-	// ErrReplicas: more replicas are connected than must have a grant, so that one without it could be promoted. Retry; an operator
-	// settles the number.
+	// ErrReplicas: more replicas are connected than must have a grant, so one without it could be
+	// promoted. Retry; an operator must change the number.
 	ErrReplicas = errors.New("more replicas are connected than must have a grant")
-	// ErrHeld: worker ids are held by daemons that would have to stop first.
+	// ErrHeld: daemons that must stop first hold worker ids.
 	ErrHeld = errors.New("worker ids are held")
 )
 
-// A Refusal is a script's answer that it will not do it.
+// A Refusal is a script's answer that it refuses the call, and why.
 type Refusal struct {
 	Code   string   // without KATSU_
-	Fields []string // what it says besides
+	Fields []string // details
 }
 
-// ParseRefusal reads the text of a Redis error. Not every error is a refusal.
+// ParseRefusal parses the text of a Redis error. Not every error is a Refusal.
 func ParseRefusal(text string) (Refusal, bool) {
 	text, ok := strings.CutPrefix(text, "KATSU_")
 	if !ok {
@@ -63,10 +66,10 @@ func (r Refusal) duration(i int) time.Duration {
 	return time.Duration(max(-most, min(n, most))) * time.Millisecond
 }
 
-// Skew is how far the server's clock is ahead of the daemon's, if that is why it refuses.
+// Skew returns how far the server's clock is ahead of the daemon's, if that is the reason.
 func (r Refusal) Skew() (ahead time.Duration, ok bool) { return r.duration(0), r.Code == "SKEW" }
 
-// RetryAfter is when the answer may be another one, if that is known and nothing else happens; else 0.
+// RetryAfter returns when the answer may change if nothing else happens, or 0 if that is unknown.
 func (r Refusal) RetryAfter() time.Duration {
 	switch r.Code {
 	case "NOID":
@@ -77,7 +80,7 @@ func (r Refusal) RetryAfter() time.Duration {
 	return 0
 }
 
-// Unwrap is the error that it amounts to.
+// Unwrap returns the error that the code stands for.
 func (r Refusal) Unwrap() error {
 	switch r.Code {
 	case "LOST":

@@ -11,20 +11,20 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
-// A Script runs inside Redis, in one step.
+// A Script runs inside Redis, in one atomic step.
 type Script struct {
 	Name string
 	Text string
-	SHA  string // what EVALSHA calls it
+	SHA  string // its name for EVALSHA
 }
 
-// New is a script with this text.
+// New makes a script with this text.
 func New(name, text string) Script {
 	sum := sha1.Sum([]byte(text))
 	return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
 }
 
-// Load is a script of this package by its file's name, without .lua.
+// Load returns a script of this package by its file's name, without .lua.
 func Load(name string) Script {
 	text := ""
 	for _, part := range []string{"common", name} {
@@ -37,7 +37,8 @@ func Load(name string) Script {
 	return New(name, text)
 }
 
-// Keys are the keys of a pool, in the order in which the scripts take them. In a cluster all of them must lie in one slot.
+// Keys returns the keys of a pool, in the order in which the scripts take them. In a cluster all of them
+// must be in one slot.
 func Keys(namespace string, cluster bool) []string {
 	if cluster {
 		namespace = "{" + namespace + "}"
@@ -45,24 +46,24 @@ func Keys(namespace string, cluster bool) []string {
 	return []string{namespace + ":ids", namespace + ":clients", namespace + ":stats", namespace + ":hw", namespace + ":meta"}
 }
 
-// Terms are what all daemons of a pool agree on, and go along with every call. Times are in ms.
+// Terms are the settings that all daemons of a pool share. Every call includes them. Times are in ms.
 type Terms struct {
-	Fingerprint string // of the settings in which daemons of one pool must not differ; no spaces. Empty: an operator, not checked
-	Lease       int64  // how far a window reaches into the future. 0: an operator's, to whom the pool's own lease and Epsilon apply
-	MaxLease    int64  // of anyone who uses the pool
+	Fingerprint string // of the settings that must be equal in one pool; no spaces. Empty: an operator, not checked
+	Lease       int64  // how far a window reaches into the future. 0: an operator; the pool's own lease and Epsilon apply
+	MaxLease    int64  // the longest lease of anybody who uses the pool
 	MaxSkew     int64  // between the server's clock and a daemon's
-	Epsilon     int64  // between any two clocks, with some room
-	Replicas    int    // that must have a grant before it counts; the pool's own number goes before it. Negative: not checked
+	Epsilon     int64  // between any two clocks, with some margin
+	Replicas    int    // how many must have a grant before it counts; the pool's own number takes precedence. Negative: not checked
 	Min, Max    uint64 // worker ids. Min > Max: the pool's own
 }
 
-// Lenient terms do not mind a server's clock that went back.
+// Lenient returns terms that accept a server's clock that went back.
 func (t Terms) Lenient() Terms {
 	t.MaxSkew = 1e15 // more than any time that the scripts read
 	return t
 }
 
-// args are the common arguments. now is the daemon's clock in Unix ms, 0 of an operator.
+// args returns the common arguments. now is the daemon's clock in Unix ms, 0 for an operator.
 func (t Terms) args(now int64, token string) []string {
 	args := []string{t.Fingerprint, ms(t.Lease), ms(t.MaxLease), ms(t.MaxSkew), ms(t.Epsilon), "", "", "", "", token}
 	if now != 0 {
@@ -87,13 +88,13 @@ func flag(on bool) string {
 	return "0"
 }
 
-// Member is a worker id's name in the pool's keys.
+// Member returns a worker id's name in the pool's keys.
 func Member(worker uint64) string {
 	s := id(worker)
 	return string(rune('A'+len(s)-1)) + s
 }
 
-// ParseMember is the worker id of a member.
+// ParseMember returns the worker id of a member.
 func ParseMember(s string) (uint64, error) {
 	if len(s) >= 2 && s[0] == byte('A'+len(s)-2) {
 		if n, err := strconv.ParseUint(s[1:], 10, 64); err == nil && Member(n) == s {
@@ -103,7 +104,7 @@ func ParseMember(s string) (uint64, error) {
 	return 0, fmt.Errorf("redis: %q is no worker id", s)
 }
 
-// An answer is read from what a script returned, values in order. The first that is not as it should be ends it.
+// An answer reads the values that a script returned, in order. It stops at the first malformed one.
 type answer struct {
 	values []any
 	err    error
@@ -159,10 +160,10 @@ func (a *answer) worker() uint64 {
 	return n
 }
 
-// Server is what every script that writes says about the server.
+// Server is what every script that writes returns about the server.
 type Server struct {
 	Now      int64  // its clock, Unix ms
-	History  string // see the package comment
+	History  string // the incarnation of the store, see the package comment
 	Needed   int    // replicas that must have what was written
 	Replicas int    // replicas that are connected
 }
