@@ -14,8 +14,8 @@ import (
 // none. Windows are Unix ms, both ends inclusive. The Keeper calls from one goroutine.
 type Lanes interface {
 	// Publish makes a generator with this window and puts it into the lane with one atomic swap. The
-	// old generator need not be sealed, because it never leaves its own window. On an error, which is
-	// logged, the lane keeps what it had.
+	// old generator need not be sealed, because it never leaves its own window. An error is only logged;
+	// the lane does without the new generator.
 	Publish(lane int, worker uint64, lo, hi int64) error
 	// Extend lengthens the window of the lane's generator.
 	Extend(lane int, lo, hi int64) error

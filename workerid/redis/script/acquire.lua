@@ -1,6 +1,6 @@
 -- acquire grants the worker id whose last lease ended first, small numbers first.
 --
--- ARGV: owner from to init new, and then the tokens of this owner's acquisitions that got no answer.
+-- ARGV: owner from to init new, and then the tokens (request ids) of this owner's unanswered acquisitions.
 local owner, from, to = ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13])
 local init, new = ARGV[14] == '1', ARGV[15] == '1'
 local ours = m[1] or redis.call('EXISTS', marks) == 1
@@ -12,8 +12,9 @@ if wrong then return wrong end
 if new then count('client_id_count') end
 count('get_id_count')
 
--- What was granted to this owner and never heard of is granted again. Its window reaching beyond now + eps proves that nobody else
--- can have been granted the worker id since, in any history.
+-- If this owner was granted a worker id and did not get the answer, it is granted again. A window that
+-- reaches beyond now + eps proves that nobody else can have been granted the worker id since, in any
+-- history.
 local id, lo, hi
 local known = {}
 for k = 16, #ARGV do known[ARGV[k]] = true end
@@ -27,7 +28,7 @@ if next(known) then
   end
 end
 
--- Or one that is free: the first whose window starts by now, or else the one whose window starts first.
+-- Otherwise a free one: the first whose window starts by now, or else the one whose window starts first.
 local offset, more = 0, not id and not lost
 while more do
   local page = redis.call('ZRANGEBYSCORE', ids, '-inf', '(' .. score(now), 'WITHSCORES', 'LIMIT', offset, 100)

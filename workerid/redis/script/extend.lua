@@ -1,7 +1,7 @@
 -- extend lengthens the windows of all lanes of a daemon, each contiguously.
 --
--- ARGV, for each lane: worker owner lo hi history n, and then the n tokens that its record may bear: of the last request that was
--- heard of and of all since.
+-- ARGV, for each lane: worker owner lo hi history n, and then the n tokens that its record may have: that
+-- of the last answered request and those of all requests since.
 local lanes, k = {}, 11
 while k <= #ARGV do
   local l = {id = member(tonumber(ARGV[k])), owner = ARGV[k + 1], lo = tonumber(ARGV[k + 2]), hi = tonumber(ARGV[k + 3]), history = ARGV[k + 4]}
@@ -10,7 +10,8 @@ while k <= #ARGV do
   for t = k + 6, k + 5 + ARGV[k + 5] do l.asked = l.asked or ARGV[t] == l.by end
   k = k + 6 + ARGV[k + 5]
   lanes[#lanes + 1] = l
-  -- The record is older than what was acknowledged to us: somebody rolled it back, whoever's it is now. Or we released it after use, and are late.
+  -- The record is older than what was acknowledged to the holder: somebody rolled it back, whoever has it
+  -- now. Or the holder released it after use, and this call is late.
   local released = l.by == '-' and l.mark >= l.lo
   if l.mark < l.hi and (l.mine or l.history == history and not released) then lost = true end
 end
@@ -28,7 +29,8 @@ for _, l in ipairs(lanes) do
   if l.history == history or l.history == '' then
     ok = mine
   else
-    -- A window reaching beyond now + eps proves that nobody else can have been granted the worker id, in any history.
+    -- A window that reaches beyond now + eps proves that nobody else can have been granted the worker id,
+    -- in any history.
     ok = l.hi > now + eps and (mine or l.mark <= l.hi)
   end
   if ok then

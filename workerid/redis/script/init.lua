@@ -1,9 +1,9 @@
--- init makes a pool, adopts one of yaraus's, gives one other settings, or ends yaraus's time.
+-- init makes a pool, adopts one of yaraus's, changes a pool's settings, or ends the use by yaraus clients.
 --
 -- ARGV: fingerprint (the common one is empty) and how:
---   new      nobody ever issued ids for this pool, or whoever did has stopped and given everything back
---   wait     not so sure: nobody gets a worker id before every lease that may have been forgotten is over
---   replace  other settings, for daemons that have all stopped; waits as well
+--   new      the pool was never used, or all its daemons have stopped and given everything back
+--   wait     it may have been used: nobody gets a worker id until every lease that may have been forgotten is over
+--   replace  new settings, after all daemons have stopped; waits too
 --   migrated no yaraus client is left
 local how, ours = ARGV[12], m[1] or redis.call('EXISTS', marks) == 1
 if m[4] and m[4] ~= ARGV[11] and how ~= 'replace' then return {err = 'KATSU_FOREIGN ' .. m[4]} end
@@ -35,7 +35,7 @@ end
 fingerprint, lost = ARGV[11], how ~= 'new' or (ours and true or false)
 if lost then
   begin()
-  if how == 'replace' then longest, eps = lease, tonumber(ARGV[5]) end -- whatever needed more is over by the floor
+  if how == 'replace' then longest, eps = lease, tonumber(ARGV[5]) end -- larger ones are over when the floor has passed
 else
   history, floor = here .. token, now
   for n = min, max do redis.call('ZADD', ids, 'NX', '0', member(n)) end

@@ -1,12 +1,12 @@
--- release gives a worker id back. Its generator is sealed and issued up to last: this alone may lower a mark, and not below what the
--- holder's window began with.
+-- release gives a worker id back. Its generator is sealed and issued up to last. Only a release may lower
+-- a high-water mark, and not below the start of the holder's window − 1.
 --
--- ARGV: worker owner hi last, and then the tokens that the record may bear.
+-- ARGV: worker owner hi last, and then the tokens that the record may have.
 local id, owner, held, last = member(tonumber(ARGV[11])), ARGV[12], tonumber(ARGV[13]), tonumber(ARGV[14])
 local mark, by, start = record(id)
 local mine, asked = redis.call('HGET', clients, id) == owner, false
 for k = 15, #ARGV do asked = asked or ARGV[k] == by end
--- A record that was rolled back: ids may have been issued above the mark, and then nothing but a floor keeps others from them.
+-- The record was rolled back: ids may have been issued above the mark, and only a floor keeps others from them.
 if mark < held and (mine or mark < last and floor < last and last <= held) then lost = true end
 
 if lost then begin() end

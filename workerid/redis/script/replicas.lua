@@ -1,4 +1,4 @@
--- replicas says how many replicas must have every grant, or leaves it to the daemons' flags.
+-- replicas sets how many replicas must have every grant, or lets the daemons' flags apply.
 --
 -- ARGV: the number, or nothing
 if ARGV[11] == '' then
