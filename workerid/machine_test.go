@@ -535,7 +535,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// Whatever the store answers and whenever: the promises of the type's comment hold.
+// The invariants in Machine's comment hold whatever the store answers, and whenever.
 func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := &random{driver: drive(t, 1+int(seed%3)), Rand: rand.New(rand.NewPCG(seed, 3)), mark: map[uint64]int64{}}
@@ -654,7 +654,7 @@ func (r *random) answer(e Effect) Event {
 	return Released{Lane: e.(Release).Lane}
 }
 
-// The keeper asks for the deadline a moment after the step: the clock may have reached the window in between.
+// The Keeper asks for the deadline a moment after the step. The clock may reach the window in between.
 func TestWaitingHasADeadlineWhenTheClockHasJustArrived(t *testing.T) {
 	m := NewMachine(MachineConfig{Requests: []Request{{Min: 1, Max: 1}}, RunAhead: time.Second, Heartbeat: time.Second})
 	at := Moment{ID: 1_800_000_000_000}
@@ -673,7 +673,8 @@ func TestWaitingHasADeadlineWhenTheClockHasJustArrived(t *testing.T) {
 	}
 }
 
-// A process that is stopped while its Extend is under way gets a window that is over already. It must not wait for a whole heartbeat.
+// A process that is stopped while its Extend is under way gets a window that is already over. It must not
+// wait for a whole heartbeat.
 func TestAnAnswerThatComesTooLateIsAskedForAgainSoon(t *testing.T) {
 	d := serving(t)
 	d.now.Mono, d.now.ID = d.now.Mono+time.Hour, d.now.ID+time.Hour.Milliseconds()
@@ -685,14 +686,14 @@ func TestAnAnswerThatComesTooLateIsAskedForAgainSoon(t *testing.T) {
 	d.pass(4 * time.Second).wants() // and the next one after a heartbeat, as always
 }
 
-// A hinted error says when to ask again.
+// A hinted error says when to try again.
 type hinted time.Duration
 
 func (h hinted) Error() string             { return "none is given out yet" }
 func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
 
-// The store may say when it gives out worker ids again: then each lane asks soon after that, and not when its own pause happens to be over. It asks
-// before as well, since the store may be wrong.
+// If the store says when it gives out worker ids again, each lane asks soon after that, not only when its
+// own pause is over. It also asks before, because the store may be wrong.
 func TestAsksAgainWhenTheStoreSays(t *testing.T) {
 	for _, wait := range []time.Duration{time.Millisecond, 3 * time.Second, 65 * time.Second} {
 		d := drive(t, 2).tell(Tick{})

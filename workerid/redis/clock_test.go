@@ -14,12 +14,12 @@ const (
 	clockHold = 50000 // ms for which a clock that went forward must have lasted
 )
 
-// clocked is a daemon whose clock is off the others'.
+// clocked is a daemon whose clock differs from the others'.
 func (w *world) clocked(off *int64) *daemon {
 	return w.daemon(func(c *Config) { c.Now = func() int64 { return w.now() + *off } })
 }
 
-// Clocks that differ by more than they may, and one of Redis's that went back by more than that.
+// Clocks differ by more than MaxSkew, and Redis's clock goes back by more than that.
 func TestClockOfRedis(t *testing.T) {
 	w := newWorld(t)
 	d := w.holders(1)[0]
@@ -57,8 +57,9 @@ func TestClockOfRedis(t *testing.T) {
 	w.waits(w.daemon(), w.now())
 }
 
-// A Redis that lost everything and comes up with a clock that is behind. What an operator begins there would be over by that clock as soon as it is
-// set right, while windows of before are not: so he is refused as daemons are, and nothing is written.
+// Redis lost everything and comes up with a clock that is behind. A wait that an operator starts there
+// would be over as soon as the clock is corrected, while older windows are not over. So operators are
+// refused like daemons, and nothing is written.
 func TestInitWhileTheClockIsWrong(t *testing.T) {
 	w := newWorld(t)
 	d := w.holders(1)[0]
@@ -87,8 +88,9 @@ func (d *daemon) extendTo(hi int64) {
 	}
 }
 
-// The clocks of a master and of its successor are as far apart as they may be, either way, and the last writes are lost: the successor's
-// newcomers start above everything that the other one granted, and whoever was succeeded there is not let in again here.
+// The clocks of a master and its successor are as far apart as allowed, in either direction, and the last
+// writes are lost. On the successor, newcomers start above everything that the old master granted, and a
+// daemon whose worker id had passed to another one there does not get it back.
 func TestRedisClockAtFailOver(t *testing.T) {
 	for name, ahead := range map[string]int64{"the old one was ahead": skew, "the new one is ahead": -skew} {
 		t.Run(name, func(t *testing.T) { testClockAtFailOver(t, ahead, true) })
@@ -143,7 +145,7 @@ func testClockAtFailOver(t *testing.T, ahead int64, survivors bool) {
 	}
 }
 
-// All clocks are an hour ahead, as where they follow one that is wrong, and are then set right.
+// All clocks are an hour ahead, for example because they follow a wrong one, and are then corrected.
 func TestRedisAndDaemonWrongTogether(t *testing.T) {
 	const hour = 3600000
 	w := newWorld(t)
@@ -198,7 +200,8 @@ func TestLeapSecondSmear(t *testing.T) {
 	}
 }
 
-// A daemon whose clock goes forward by an hour and back is refused meanwhile, and its lease reaches no further for it.
+// A daemon's clock goes forward by an hour and back. The daemon is refused meanwhile, and its lease does
+// not get longer.
 func TestDaemonClockForwardThenBack(t *testing.T) {
 	w := newWorld(t)
 	w.init(New)
@@ -236,7 +239,7 @@ func TestFastHostHandsToSlowHost(t *testing.T) {
 	}
 }
 
-// A daemon stops in order and is there again before the millisecond is over.
+// A daemon stops cleanly and starts again before the millisecond is over.
 func TestRestartInTheSameMillisecond(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -252,8 +255,8 @@ func TestRestartInTheSameMillisecond(t *testing.T) {
 	}
 }
 
-// A daemon is killed, and is there again with a clock that went back: it is not let in while that is more than it may be, and then gets
-// a window above the one that it had.
+// A daemon is killed and starts again with a clock that went back. It is refused while the difference is
+// more than MaxSkew, and then gets a window above its old one.
 func TestRestartThreeSecondsBack(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -268,8 +271,9 @@ func TestRestartThreeSecondsBack(t *testing.T) {
 	}
 }
 
-// A fail-over that lost the last writes, to a server whose clock is an hour behind. An operator who accepts that clock would end the wait for what
-// was forgotten when it is set right: he is refused as daemons are.
+// A fail-over loses the last writes, and the new server's clock is an hour behind. If an operator could
+// accept that clock, the wait for forgotten grants would end when the clock is corrected. So operators
+// are refused like daemons.
 func TestAcceptingAWrongClock(t *testing.T) {
 	p := newPair(t)
 	p.holders(2)
@@ -290,7 +294,7 @@ func TestAcceptingAWrongClock(t *testing.T) {
 	p.waits(p.daemon(), loss)
 }
 
-// A healthy pool has no clock to be reset: newcomers would wait for nothing.
+// A healthy pool's clock cannot be reset, because newcomers would wait for nothing.
 func TestResetClockOfAHealthyPool(t *testing.T) {
 	w := newWorld(t)
 	w.holders(1)
@@ -302,7 +306,7 @@ func TestResetClockOfAHealthyPool(t *testing.T) {
 	w.want(err, ErrClockSteady)
 }
 
-// How long nobody gets a worker id after the clock was accepted is the pool's to say, not the operator's flags.
+// How long newcomers wait after the clock was accepted depends on the pool, not on the operator's flags.
 func TestResetClockWaitsForThePoolsLease(t *testing.T) {
 	for _, pools := range []time.Duration{20 * time.Second, 5 * time.Minute} {
 		t.Run(pools.String(), func(t *testing.T) {
@@ -330,8 +334,9 @@ func TestResetClockWaitsForThePoolsLease(t *testing.T) {
 	}
 }
 
-// The clocks of Redis and of a host are an hour ahead for a moment. Just then a daemon starts on that host, as a supervisor starts it again, and an
-// operator takes a worker id away. Nothing of that may be written down: the others, whose clocks are right, would be refused for an hour.
+// The clocks of Redis and of a host are an hour ahead for a moment. Just then a supervisor restarts a
+// daemon on that host, and an operator takes a worker id away. That time must not be recorded: the other
+// daemons, whose clocks are right, would be refused for an hour.
 func TestMomentarilyWrongClock(t *testing.T) {
 	const hour = 3600000
 	w := newWorld(t)
@@ -374,8 +379,8 @@ func TestMomentarilyWrongClock(t *testing.T) {
 	}
 }
 
-// Everybody is gone for longer than a lease, without having given anything back. The first newcomer cannot tell that from a clock that is
-// wrong, and waits until it has lasted; the second need not.
+// All daemons are gone for longer than a lease and gave nothing back. The first newcomer cannot tell that
+// from a wrong clock and waits until it has lasted; the second need not wait.
 func TestANewcomerAfterAllWereKilled(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 2

@@ -74,7 +74,7 @@ func TestFailOverLosingTheLastWrites(t *testing.T) {
 	p.losingTheLastWrites(func() { p.replication.Answers(redistest.Drop) })
 }
 
-// The same without a proxy: packets are lost between the two servers, until the master is dead and forgotten.
+// The same without a proxy: packets between the two servers are lost until the master is dead and forgotten.
 func TestFailOverLosingTheLastWritesInTheNetwork(t *testing.T) {
 	if !redistest.InOwnNetwork(t) {
 		return
@@ -86,7 +86,8 @@ func TestFailOverLosingTheLastWritesInTheNetwork(t *testing.T) {
 	p.losingTheLastWrites(func() { redistest.DropPackets(t, ip) })
 }
 
-// Answers that come too late for the daemon to hear them are no grants to it; what the new master has of it may be one of these.
+// The daemon does not get answers that come too late, so they are not grants to it. The new master may
+// know only of such an answer.
 func TestFailOverToAnUnheardExtension(t *testing.T) {
 	p := newPair(t)
 	d := p.holders(1)[0]
@@ -113,8 +114,9 @@ func TestFailOverToAnUnheardExtension(t *testing.T) {
 	d.extend()
 }
 
-// The first answer to an acquisition is lost, a later one is heard and issued from. Then an operator takes the worker id away, and the new master
-// knows of the first alone: the same window is not granted to the same daemon once more.
+// The first answer to an acquisition is lost; the daemon gets a later one and issues from it. Then an
+// operator takes the worker id away, and the new master knows only of the first acquisition. The same
+// window must not be granted to the same daemon again.
 func TestFailOverToAnUnheardAcquisition(t *testing.T) {
 	p := newPair(t)
 	p.init(New)
@@ -142,8 +144,8 @@ func TestFailOverToAnUnheardAcquisition(t *testing.T) {
 	p.want(d.settleAcquire(), workerid.ErrNoID)
 }
 
-// After a fail-over an operator comes first, and says nothing of how far the clocks may be apart, nor how long leases are: what the pool's daemons
-// said counts.
+// After a fail-over an operator's call comes first. It does not say how far apart the clocks may be or how
+// long leases are, so the values of the pool's daemons must count.
 func TestFailOverWithClocksFarApart(t *testing.T) {
 	p := newPair(t)
 	p.config.MaxSkew, p.config.Lease, p.config.Max = 10*time.Second, 2*time.Minute, 2
@@ -208,7 +210,8 @@ func (d *daemon) settleOnce() error {
 	return d.tryExtend(patience)
 }
 
-// A worker id passed to somebody else, which the new master never heard of: whoever had it before does not get it back.
+// A worker id passed to another daemon, but the new master never learned that. The previous holder must
+// not get it back.
 func TestFailOverLosingASuccession(t *testing.T) {
 	p := newPair(t)
 	p.config.Max = 1
@@ -225,7 +228,8 @@ func TestFailOverLosingASuccession(t *testing.T) {
 	p.want(before.settle(), workerid.ErrLost)
 }
 
-// Where every grant is on the replica, a fail-over loses nothing; but leases are not extended before it is settled who must have them.
+// If every grant is on the replica, a fail-over loses nothing. But leases are not extended before an
+// operator has settled which replicas must have them.
 func TestFailOverLosingNothing(t *testing.T) {
 	p := newPair(t)
 	p.config.Replicas = 1
@@ -265,7 +269,8 @@ func TestTwoReplicas(t *testing.T) {
 	w.keepTheirIDs(holders)
 }
 
-// The old master comes back without having been restarted or refilled, and with what it had: only its replication id is another.
+// The old master comes back with its old data, neither restarted nor resynchronised: only its replication
+// id is new.
 func TestFailBackWithoutRestart(t *testing.T) {
 	p := newPair(t)
 	holders := p.holders(2)
@@ -300,7 +305,8 @@ func (w *world) daemonAt(s *redistest.Server) *daemon {
 	return w.daemon(func(c *Config) { c.URL = "redis://" + s.Addr() + "/0?ns=" + redistest.Namespace(w) })
 }
 
-// The master becomes a replica under the daemons' hands: they look for the next one, and are not told that their leases are lost.
+// The master becomes a replica while daemons use it. They look for the new master, and are not told that
+// their leases are lost.
 func TestREADONLY(t *testing.T) {
 	p := newPair(t)
 	holders := p.holders(2)
@@ -315,7 +321,7 @@ func TestREADONLY(t *testing.T) {
 	p.keepTheirIDs(holders)
 }
 
-// What is written to a replica is gone when it hears of its master again.
+// What is written to a replica is gone when it synchronises with its master again.
 func TestWritableReplica(t *testing.T) {
 	w := newWorld(t)
 	d := w.holders(1)[0]
@@ -329,7 +335,7 @@ func TestWritableReplica(t *testing.T) {
 	d.extend()
 }
 
-// A master that is cut off from the others can grant nothing when grants must be elsewhere too.
+// A master that is cut off from the others can grant nothing if replicas must have the grants too.
 func TestTwoMasters(t *testing.T) {
 	p := newPair(t)
 	p.config.Replicas = 1
@@ -408,8 +414,9 @@ func TestMoreReplicasThanMustHaveIt(t *testing.T) {
 	w.want(d.tryExtend(patience), ErrReplicas)
 }
 
-// Sentinel fails over to a replica that lost the last writes. Dropping them takes no packet filter: the replica reaches its master over a
-// proxy that throws away what the master sent, and by which Sentinel and the daemons know the master.
+// Sentinel fails over to a replica that lost the last writes. No packet filter is needed: the replica
+// reaches its master over a proxy that discards what the master sent. Sentinel and the daemons know the
+// master by the proxy's address.
 func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	w := newWorld(t)
 	front := redistest.NewProxy(t, w.server.Addr())
@@ -446,7 +453,8 @@ func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	w.waits(w.daemon(), loss)
 }
 
-// A Sentinel that the others cannot reach goes on naming the master that it knew, which is dead, or a replica now. Somebody else is asked.
+// A Sentinel that is cut off from the others keeps naming the old master, which is dead or a replica now.
+// Daemons must ask another Sentinel.
 func TestASentinelThatIsBehind(t *testing.T) {
 	w := newWorld(t)
 	next := redistest.Start(t)

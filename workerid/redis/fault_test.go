@@ -68,8 +68,8 @@ func TestReplyLostAfterExecution(t *testing.T) {
 	}
 }
 
-// Either direction of the network holds, loses or delays what a daemon and Redis say to each other. Neither an extension nor an
-// acquisition is lost over it, nor carried out twice.
+// The network holds, loses or delays messages between a daemon and Redis, in either direction. No
+// extension or acquisition gets lost, and none is carried out twice.
 func TestEachDirectionHoldsDropsAndDelays(t *testing.T) {
 	for name, fault := range map[string]func(p *redistest.Proxy, on bool){
 		"requests held":    func(p *redistest.Proxy, on bool) { p.Requests(mode(redistest.Hold, on)) },
@@ -129,7 +129,7 @@ func (d *daemon) extendNothing() {
 	}
 }
 
-// A request that is still under way when everybody has given it up does no harm, however late it arrives.
+// A request that arrives after everybody has given it up does no harm, however late it is.
 func TestLateExtendAfterRelease(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -156,7 +156,8 @@ func TestLateExtendAfterRelease(t *testing.T) {
 	next.extend()
 }
 
-// An extension is answered when the lease has long been somebody else's: what it grants is below what they were granted.
+// An extension is answered long after another daemon got the lease. What it grants lies below the other
+// daemon's window.
 func TestReplyInFlightAfterLoss(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -186,7 +187,8 @@ func TestReplyInFlightAfterLoss(t *testing.T) {
 	next.extend()
 }
 
-// Whoever gives a worker id back can neither say that he issued less than his predecessor, nor more than he was granted.
+// A daemon that gives a worker id back can neither report less than its predecessor issued, nor more than
+// it was granted.
 func TestReleaseBelowTheWindow(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -211,7 +213,7 @@ func TestReleaseBelowTheWindow(t *testing.T) {
 	}
 }
 
-// Containers: every host has the same name, and the daemon has the same number everywhere.
+// Containers: every host has the same name, and the daemon has the same pid everywhere.
 func TestIdenticalHostNames(t *testing.T) {
 	w := newWorld(t)
 	all := w.holders(3) // all of them in this process
@@ -231,7 +233,8 @@ func TestIdenticalHostNames(t *testing.T) {
 	w.keepTheirIDs(all[1:])
 }
 
-// All daemons of a fleet start at once, where there is not even a pool: one of them makes it, and there is a worker id for each.
+// All daemons of a fleet start at once, without a pool. One of them makes the pool, and each gets a worker
+// id.
 func TestMassStart(t *testing.T) {
 	const fleet = 200
 	w := newWorld(t)
@@ -437,8 +440,9 @@ func TestPoolOf3With5Daemons(t *testing.T) {
 	}
 }
 
-// Real clocks: Redis stands still for longer than any call of a thousand daemons waits, and all of them want to extend their leases. What
-// they sent first is carried out, unheard, after the shorter stall; after the longer one it is refused as coming from a clock that is off.
+// Real clocks: Redis stalls for longer than the calls of a thousand daemons wait, and all of them want to
+// extend their leases. After the shorter stall their first requests are carried out, but nobody gets the
+// answers. After the longer one they are refused, because the clocks in them are off.
 func TestStallUnder1000Clients(t *testing.T) {
 	const fleet = 1000
 	w := newWorld(t)

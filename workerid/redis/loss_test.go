@@ -28,7 +28,7 @@ func (w *world) holders(n int, change ...func(*Config)) []*daemon {
 	return all
 }
 
-// keepTheirIDs checks that nobody loses his worker id or has to stop issuing.
+// keepTheirIDs checks that no daemon loses its worker id or must stop issuing.
 func (w *world) keepTheirIDs(all []*daemon) {
 	w.Helper()
 	for range 3 {
@@ -88,8 +88,8 @@ func TestRestartWithPersistence(t *testing.T) {
 	w.keepTheirIDs(holders)
 }
 
-// A snapshot of the keys is put back into the running server: outside the promise, and noticed all the same by a holder, also by one that is
-// not in it.
+// A snapshot of the keys is put back into the running server. That is outside the guarantee, but holders
+// notice it all the same, even one that is not in the snapshot.
 func TestDUMPAndRESTOREOfOldKeys(t *testing.T) {
 	start := func(t *testing.T) *world {
 		w := newWorld(t)
@@ -188,7 +188,7 @@ func TestHWHashAloneLost(t *testing.T) {
 	newcomer.acquire()
 }
 
-// A record that nobody can read is as good as none: it counts as lost, once.
+// An unreadable record counts as lost, once.
 func TestUnreadableRecord(t *testing.T) {
 	w := newWorld(t)
 	d := w.holders(1)[0]
@@ -204,7 +204,7 @@ func TestUnreadableRecord(t *testing.T) {
 	w.waits(newcomers[2], w.now())
 }
 
-// What somebody else wrote to meta is as good as lost where it is no number, or none that a time can be.
+// A field of meta that somebody else overwrote counts as lost if it is not a number, or not a possible time.
 func TestStrangeMeta(t *testing.T) {
 	for _, field := range []string{"seen", "floor", "lmax", "eps", "replicas"} {
 		values := []string{"inf", "1e300"}
@@ -229,7 +229,7 @@ func TestStrangeMeta(t *testing.T) {
 	}
 }
 
-// Counters are no reason to do without a worker id.
+// A broken counter must not keep a daemon from getting a worker id.
 func TestStrangeCounters(t *testing.T) {
 	w := newWorld(t)
 	w.init(New)
@@ -287,8 +287,9 @@ func TestEvictionIsRefused(t *testing.T) {
 	d.acquire()
 }
 
-// A daemon that may: Redis is short of memory all the time and throws keys of the pool away, whichever it likes. That costs worker ids,
-// and newcomers wait; but as long as it forgets keys whole, windows do not overlap. (What it throws away comes from no seed.)
+// A daemon with AllowEviction: Redis is short of memory all the time and evicts arbitrary keys of the
+// pool. That loses worker ids, and newcomers wait. But as long as Redis evicts whole keys, windows do not
+// overlap. (Which keys it evicts does not depend on the seed.)
 func TestKeysReallyEvicted(t *testing.T) {
 	w := newWorld(t, "--maxmemory-policy", "allkeys-random")
 	w.config.Max, w.config.AllowEviction, w.config.AutoInit = 4, true, true
@@ -357,7 +358,8 @@ func TestKeysReallyEvicted(t *testing.T) {
 	t.Logf("%d of the pool's 5 keys were evicted; %d leases granted, %d lost; %s evictions in all", len(evicted), granted, lost, w.server.Info("evicted_keys"))
 }
 
-// mixed starts a daemon with another setting in a pool that has a holder: it is told both settings, and nothing is granted to it.
+// mixed starts a daemon with different settings in a pool that has a holder. The error must name both
+// settings, and nothing must be granted.
 func mixed(t *testing.T, changes ...func(*Config)) {
 	w := newWorld(t)
 	d := w.holders(1)[0]
