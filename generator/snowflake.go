@@ -171,7 +171,9 @@ func (s *Snowflake) Extend(lo, hi int64) error {
 // Seal stops the generator for good: after Seal returns no Take succeeds, not even one that is running.
 // last is the final Position.
 func (s *Snowflake) Seal() (last int64) {
-	return s.position(s.next.Or(sealed)) // one atomic step: last would miss a Take between two steps
+	last = s.position(s.next.Or(sealed)) // one atomic step: last would miss a Take between two steps
+	s.end.Store(0)                       // others may set a word back that lies in a file
+	return last
 }
 
 // Position returns the last Unix ms of the last tick that ids were issued from, or the window's start − 1

@@ -36,3 +36,27 @@ func TestWordOfAnotherMemory(t *testing.T) {
 		}
 	}
 }
+
+// A word that lies in a file may be set back by others: a generator that was sealed stays sealed.
+func TestWordSetBackAfterSeal(t *testing.T) {
+	var word atomic.Uint64
+	l := Katsubushi()
+	s, err := NewSnowflake(Options{Layout: l, Worker: 1, Lo: l.Epoch, Hi: l.Epoch + 90_000, Word: &word})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []int64{l.Epoch + 50, l.Epoch + 5000} {
+		if _, err := s.Take(now, now, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Seal()
+	for _, back := range []uint64{0, 100 << l.SequenceBits, 6000 << l.SequenceBits} {
+		word.Store(back)
+		for _, now := range []int64{l.Epoch, l.Epoch + 50, l.Epoch + 7000} {
+			if r, err := s.Take(now, now+10_000, 1); err == nil {
+				t.Errorf("%v issued after Seal", r)
+			}
+		}
+	}
+}

@@ -67,6 +67,23 @@ func (m *Memory) FindAny(id, nonce string) (issued int64, word uint64, err error
 	return 0, 0, fs.ErrNotExist
 }
 
+// Changed implements static.Memory.
+func (m *Memory) Changed(id, nonce string) bool {
+	p, ok := m.pages["written-"+id]
+	return ok && p.nonce == nonce
+}
+
+// Overwrite writes what pages were at another time into those that are there now, which may be in use: the words go back.
+func (m *Memory) Overwrite(then *Memory) {
+	for id, old := range then.pages {
+		if p, ok := m.pages[id]; ok && p.nonce == old.nonce {
+			p.word.Store(old.word.Load())
+			delete(m.pages, id)
+			m.pages["written-"+id] = p
+		}
+	}
+}
+
 // Remove implements static.Memory.
 func (m *Memory) Remove(id, nonce string) {
 	if m.pages[id].nonce == nonce {

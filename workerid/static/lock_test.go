@@ -30,7 +30,7 @@ func TestFilesDeletedUnderARunningDaemon(t *testing.T) {
 			if g.Lo <= held.Hi {
 				t.Errorf("%v deleted %d ms after the extension: %+v beside %+v", files, since, g, held)
 			}
-			if longer, err := extendOne(a, held); !errors.Is(err, static.ErrInUse) {
+			if longer, err := extendOne(a, held); !errors.Is(err, workerid.ErrLost) {
 				t.Errorf("%+v beside %+v: %v", longer, g, err)
 			}
 			b.Close() // kill -9

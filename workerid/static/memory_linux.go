@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -85,7 +86,23 @@ func pageID(f *os.File) (string, error) {
 	case info.Size() != pageSize:
 		return "", fmt.Errorf("%s: %d bytes: not as it was made", f.Name(), info.Size())
 	}
-	return fmt.Sprintf("%x-%x-%x", s.Dev, s.Ino, s.Ctim.Nano()), nil
+	file, changed := pageTimes(s)
+	return file + changed, nil
+}
+
+// pageTimes names a file, and when it was changed last.
+func pageTimes(s *syscall.Stat_t) (file, changed string) {
+	return fmt.Sprintf("%x-%x-", s.Dev, s.Ino), fmt.Sprintf("%x", s.Ctim.Nano())
+}
+
+// Changed implements Memory.
+func (m tmpfs) Changed(id, nonce string) bool {
+	info, err := os.Lstat(m.path(nonce))
+	if err != nil {
+		return false
+	}
+	file, changed := pageTimes(info.Sys().(*syscall.Stat_t))
+	return strings.HasPrefix(id, file) && id != file+changed
 }
 
 // Find implements Memory.

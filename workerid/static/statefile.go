@@ -18,7 +18,8 @@ type stateFile struct {
 	log    *slog.Logger
 	locked func() bool // whether the lock is still this process's, to be asked before another one's file might be replaced
 	record record      // what was written last, or tried to be
-	file   File        // nil before create, and after an error: what the disk holds then is not known
+	file   File        // nil before create, and when that failed half-way
+	failed bool        // what the disk holds is not known since an error
 	buf    []byte
 }
 
@@ -26,9 +27,7 @@ var errNotLocked = errors.New("the lock file was deleted")
 
 // create writes the file anew, beside the old one, and puts it in its place.
 func (s *stateFile) create(mark int64) error {
-	if err := s.close(); err != nil {
-		return err
-	}
+	s.failed = true
 	s.encode(mark)
 	temporary := s.path + ".tmp"
 	err := s.writeNew(temporary)
@@ -41,6 +40,9 @@ func (s *stateFile) create(mark int64) error {
 	if !s.locked() {
 		return errNotLocked
 	}
+	if err := s.close(); err != nil { // some systems replace no file that is open
+		return err
+	}
 	if err := s.disk.Rename(temporary, s.path); err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (s *stateFile) create(mark int64) error {
 	if err != nil {
 		return err
 	}
-	s.file = f
+	s.file, s.failed = f, false
 	return nil
 }
 
@@ -59,9 +61,12 @@ func (s *stateFile) create(mark int64) error {
 // them is whole at any moment.
 func (s *stateFile) overwrite(temporary string, full error) error {
 	s.disk.Remove(temporary) // as far as it was made: others need the room, too
-	_, damaged, err := readState(s.disk, s.path)
+	r, damaged, err := readState(s.disk, s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return full
+	}
+	if mine := s.record; err == nil && r.Boot == mine.Boot && r.Run.Lock != "" && r.Run.Lock != mine.Run.Lock && r.Run.Nonce != mine.Run.Nonce {
+		return fmt.Errorf("%w, and the file cannot be overwritten: its lock was deleted, and the process that wrote it may still go by it", full)
 	}
 	if err != nil || len(damaged) > 0 {
 		return fmt.Errorf("%w, and the file cannot be overwritten, as not both of its copies are whole", full)
@@ -72,6 +77,9 @@ func (s *stateFile) overwrite(temporary string, full error) error {
 	}
 	if !s.locked() {
 		return errors.Join(errNotLocked, f.Close())
+	}
+	if err := s.close(); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	s.file = f
 	s.log.Warn("the disk is full: the state file is overwritten in place", "file", s.path, "error", full)
@@ -99,7 +107,7 @@ func (s *stateFile) writeNew(path string) error {
 // update writes one copy after the other. After an error, when the disk may be bad there, or when the file has gone, the next one creates
 // it anew.
 func (s *stateFile) update(mark int64) error {
-	if s.file == nil || !s.file.Is(s.path) {
+	if s.file == nil || s.failed || !s.file.Is(s.path) {
 		return s.create(mark)
 	}
 	s.encode(mark)
@@ -113,9 +121,11 @@ func (s *stateFile) writeCopies() error {
 			err = s.file.Datasync()
 		}
 		if err != nil {
-			return errors.Join(err, s.close())
+			s.failed = true
+			return err
 		}
 	}
+	s.failed = false
 	return nil
 }
 
@@ -141,6 +151,10 @@ func readState(d Disk, path string) (record, []string, error) {
 		return record{}, nil, err
 	}
 	defer f.Close()
+	return readFile(f)
+}
+
+func readFile(f File) (record, []string, error) {
 	b := make([]byte, fileSize+1) // one more, to see whether there is more
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {

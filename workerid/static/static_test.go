@@ -266,7 +266,7 @@ func TestGoldenTrace(t *testing.T) {
 		rename worker-7.state.tmp worker-7.state
 		syncdir
 		open worker-7.state`
-	trace("acquire", create)
+	trace("acquire", "\n\t\topen worker-7.state"+create)
 	w.pass(500)
 	g, err := extendOne(s, g)
 	if err != nil {
@@ -300,7 +300,10 @@ func TestGoldenTrace(t *testing.T) {
 	if g := mustAcquire(t, s, one); g.Lo != t0+2124 {
 		t.Errorf("%+v", g)
 	}
-	trace("acquire again", create)
+	trace("acquire again", `
+		open worker-7.state
+		read worker-7.state
+		close worker-7.state`+create)
 }
 
 // After an error the disk may be bad there: the record goes to another place.
@@ -323,7 +326,7 @@ func TestTraceAfterAnError(t *testing.T) {
 	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+2000 {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if len(disk.Trace) != 8 || disk.Trace[0] != "open worker-7.state.tmp create" {
+	if len(disk.Trace) != 9 || disk.Trace[0] != "open worker-7.state.tmp create" {
 		t.Error(strings.Join(disk.Trace, "\n"))
 	}
 }
@@ -512,10 +515,10 @@ func TestLockDeleted(t *testing.T) {
 	second := w.open(t, 7)
 	b := mustAcquire(t, second, one)
 	w.pass(500)
-	if g, err := extendOne(first, a); !errors.Is(err, static.ErrInUse) || b.Lo <= a.Hi {
+	if g, err := extendOne(first, a); !errors.Is(err, workerid.ErrLost) || b.Lo <= a.Hi {
 		t.Errorf("%+v extended to %+v beside %+v: %v", a, g, b, err)
 	}
-	if err := first.Release(t.Context(), a, a.Lo-1); !errors.Is(err, static.ErrInUse) {
+	if err := first.Release(t.Context(), a, a.Lo-1); !errors.Is(err, workerid.ErrLost) {
 		t.Errorf("released: %v", err)
 	}
 	b, err := extendOne(second, b)
@@ -527,7 +530,7 @@ func TestLockDeleted(t *testing.T) {
 	if g, err := extendOne(first, a); !errors.Is(err, workerid.ErrLost) {
 		t.Errorf("%+v extended to %+v after %+v: %v", a, g, b, err)
 	}
-	if a = mustAcquire(t, first, one); a.Lo != b.Hi+1 {
+	if a = mustAcquire(t, first, one); a.Lo != w.id+2001 || a.Lo <= b.Hi {
 		t.Errorf("%+v after %+v", a, b)
 	}
 	remove() // and this time nothing else

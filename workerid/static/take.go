@@ -12,7 +12,7 @@ import (
 func (w *worker) take() (err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("static: worker id %d: %w", w.id, err), w.drop())
+			err = errors.Join(fmt.Errorf("static: worker id %d: %w", w.id, err), w.lose())
 		}
 	}()
 	if w.c.Claim {
@@ -20,13 +20,14 @@ func (w *worker) take() (err error) {
 			return err
 		}
 	}
-	lock, err := lockFile(w.c.Disk, w.path)
+	lock, err := w.takeLock()
 	if err != nil {
 		return err
 	}
 	clocks := w.c.Clocks()
 	w.mu.Lock()
 	w.lock, w.closed = lock, false
+	lost, had := w.lost, w.had
 	w.mu.Unlock()
 	r, err := w.read()
 	if err != nil {
@@ -35,16 +36,25 @@ func (w *worker) take() (err error) {
 	w.mu.Lock()
 	w.guard.start(clocks, r)
 	w.mu.Unlock()
-	w.state = stateFile{disk: w.c.Disk, path: w.path, log: w.c.Log, locked: w.hasLock}
+	before := w.state.record.Run.Nonce
+	w.found, w.state = r, stateFile{disk: w.c.Disk, path: w.path, log: w.c.Log, locked: w.hasLock}
 	w.page, w.last, w.above = Page{}, run{}, 0
-	w.fresh, w.reserve = r == nil, w.near+stall.Milliseconds()
+	w.fresh, w.reserve = r == nil || lost, w.near+stall.Milliseconds()
 	this := run{Nonce: w.c.Nonce()}
 	if w.memory = w.c.Memory; clocks.BootID == "" || lock.ID() == "" {
 		w.memory = nil
 	}
 	if r != nil {
 		w.state.record, w.last = *r, r.Run
-		w.above, this.Forgets = w.lastIssued(r, clocks, lock.ID())
+		this.Forgets = r.Run.Forgets
+		switch {
+		case !lost:
+			w.above, this.Forgets = w.lastIssued(r, clocks, lock.ID())
+		case r.Run.Nonce == before: // nothing was recorded since
+			w.above = had
+		default:
+			w.above = max(had, r.Mark)
+		}
 	}
 	if w.memory == nil || this.Forgets {
 		w.reserve = w.near // a restart has to wait for it
@@ -54,6 +64,16 @@ func (w *worker) take() (err error) {
 	return w.state.record.check()
 }
 
+// takeLock locks the file, or finds that this process has it locked since a lease that it lost.
+func (w *worker) takeLock() (File, error) {
+	for _, f := range w.retired {
+		if f.Is(lockPath(w.path)) {
+			return f, nil
+		}
+	}
+	return lockFile(w.c.Disk, w.path)
+}
+
 // lastIssued is up to where the run that wrote r has issued ids, and r's mark unless its word says so for certain. That takes all of this:
 //
 //   - the machine has not been started since: else the page, if there should be one, is from before what the disk has lost or kept;
@@ -61,7 +81,9 @@ func (w *worker) take() (err error) {
 //     one is new, and the run may only be stopped, and go on any moment;
 //   - the page is the very one that the run made, and nothing has written to it but the run's generator;
 //   - the page has the run's nonce, so that no run came after it, which would have recorded its own before its first id;
-//   - the word is that of a generator, or no window was granted; and lies where the run may have issued.
+//   - the word is that of a generator, or no window was granted; and does not lie below where the run began.
+//
+// A word above the mark, by which all of that holds, is of a run whose record was put back to an earlier one.
 //
 // forgets says that pages do not outlive processes here, as in a container that is made anew: the page is not there though the rest holds. What
 // was found out stays so until a page is found.
@@ -85,9 +107,12 @@ func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, for
 	default:
 		issued = w.c.Issued(word)
 	}
-	if issued < start || issued > r.Mark {
+	if issued < start {
 		log.Debug("the last run's word is not used", "says", issued, "from", start, "mark", r.Mark)
 		return r.Mark, false
+	}
+	if issued > r.Mark {
+		log.Warn("the state file is older than the last ids: was it put back? Memory says how far they went", "ids", issued, "mark", r.Mark)
 	}
 	return issued, false
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,20 +30,25 @@ type worker struct {
 	atDisk  chan struct{}
 	claim   io.Closer // nil without a claim
 	state   stateFile
-	fresh   bool   // there was no file
-	above   int64  // no earlier run can issue above it
-	page    Page   // this run's, if state.record.Run.Page is not empty
-	last    run    // the one before, whose page can go when this one's is recorded
-	reserve int64  // ms that marks are ahead of the clock
-	memory  Memory // nil where it is of no use
-	retired []File // locks that were deleted, while the record names one of them
+	fresh   bool    // there was no file, or a lease was lost: what others have issued may be recorded nowhere
+	above   int64   // no earlier run can issue above it
+	page    Page    // this run's, if state.record.Run.Page is not empty
+	found   *record // what take has read; nil if there was no file
+	last    run     // the one before, whose page can go when this one's is recorded
+	reserve int64   // ms that marks are ahead of the clock
+	memory  Memory  // nil where it is of no use
+	retired []File  // locks that are open though not in use: while the record names one that was deleted, or a window that was lost may be issued from
 
 	mu      sync.Mutex // guards what follows; not held while the disk is asked for anything
 	lock    File       // open while this process has the file
+	file    File       // the state file that it has recorded itself in
 	guard   guard
 	holder  workerid.Grant
 	held    bool
 	granted *atomic.Uint64 // the word for the holder's generator; nil if there is none
+	using   run            // the page that this is on
+	lost    bool           // the last lease was lost: its generator may still issue,
+	had     int64          // and never above this
 	mark    int64          // recorded for certain
 	renew   bool           // the record is to be written though its mark is far enough
 	pushing *push          // the write that is under way, or the last one
@@ -113,23 +119,48 @@ func (w *worker) close(ctx context.Context) error {
 	return w.drop()
 }
 
-// drop gives everything up without a word on the disk. The page stays mapped: a generator may still look at it.
+// drop gives everything up without a word on the disk. No generator issues any more. The page stays mapped: one may still look at it.
 func (w *worker) drop() error {
 	w.mu.Lock()
-	lock := w.lock
-	w.lock, w.held, w.granted, w.pushing, w.renew = nil, false, nil, nil, false
+	w.held, w.lost = false, false
+	w.mu.Unlock()
+	errs := []error{w.lose()}
+	for _, f := range w.retired {
+		errs = append(errs, f.Close())
+	}
+	w.retired = nil
+	return errors.Join(errs...)
+}
+
+// lose gives up what was granted, which a generator may go on to issue from until its window is over. So the lock stays locked: whoever got it
+// would take this run for dead, and its word for the last. It is let go when the next run of this process is recorded, or at Close.
+func (w *worker) lose() error {
+	w.mu.Lock()
+	w.giveUp()
+	lock, keep := w.lock, w.lost
+	w.lock, w.file, w.pushing, w.renew = nil, nil, nil, false
 	w.mu.Unlock()
 	errs := []error{w.state.close()}
-	for _, f := range append(w.retired, lock) {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	switch kept := slices.Contains(w.retired, lock); {
+	case lock == nil || kept:
+	case keep:
+		w.retired = append(w.retired, lock)
+	default:
+		errs = append(errs, lock.Close())
 	}
 	if w.claim != nil {
 		errs = append(errs, w.claim.Close())
 	}
-	w.claim, w.retired = nil, nil
+	w.claim = nil
 	return errors.Join(errs...)
+}
+
+// giveUp ends a lease without the disk: nothing is extended or released any more. w.mu is held.
+func (w *worker) giveUp() {
+	if w.held {
+		w.lost, w.had = true, max(w.had, w.holder.Hi)
+	}
+	w.held, w.granted, w.using = false, nil, run{}
 }
 
 func (w *worker) word(lo int64) *atomic.Uint64 {
@@ -150,6 +181,27 @@ func (w *worker) hasLock() bool {
 	return lock != nil && lock.Is(lockPath(w.path))
 }
 
+// sees says whether both files are the ones that this process has locked and recorded itself in. Both are needed: a lock that was moved away may
+// have been put back after another run.
+func (w *worker) sees() bool {
+	w.mu.Lock()
+	file := w.file
+	w.mu.Unlock()
+	return w.hasLock() && file != nil && file.Is(w.path)
+}
+
+// unchanged says whether the record is the one that take has read, or one that this run has written since without being granted anything.
+func (w *worker) unchanged() (bool, error) {
+	switch r, _, err := readState(w.c.Disk, w.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return w.found == nil, nil
+	case err != nil:
+		return false, fmt.Errorf("static: worker id %d: %s: %w", w.id, w.path, err)
+	default:
+		return w.found != nil && r == *w.found || r.Run.Nonce == w.state.record.Run.Nonce, nil
+	}
+}
+
 func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, error) {
 	w.mu.Lock()
 	held := w.held
@@ -161,8 +213,18 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 		return workerid.Grant{}, err
 	}
 	defer w.leave()
-	if !w.hasLock() { // it was given up, or deleted since Open: whoever came in between may have used the file
-		if err := errors.Join(w.drop(), w.take()); err != nil {
+	w.mu.Lock()
+	again := w.lost
+	w.mu.Unlock()
+	if !again && w.hasLock() {
+		same, err := w.unchanged()
+		if err != nil {
+			return workerid.Grant{}, err
+		}
+		again = !same
+	}
+	if again || !w.hasLock() { // it was given up, or deleted since Open: whoever came in between may have used the file
+		if err := errors.Join(w.lose(), w.take()); err != nil {
 			return workerid.Grant{}, err
 		}
 	}
@@ -191,7 +253,8 @@ func (w *worker) grant(owner string, mark, hi int64) workerid.Grant {
 	if w.granted = w.page.Word; w.granted != nil {
 		w.granted.Store(handedOut)
 	}
-	w.fresh, w.held, w.mark = false, true, mark
+	w.using = w.state.record.Run
+	w.fresh, w.lost, w.held, w.mark = false, false, true, mark
 	w.holder = workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: hi}
 	return w.holder
 }
@@ -209,7 +272,11 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	w.state.record.Offset = w.guard.trusted
 	w.mu.Unlock()
 	w.state.record.Boot, w.state.record.Reserve, w.state.record.Run.Lock = c.BootID, w.reserve, lock.ID()
-	if err := how(mark); err != nil {
+	err := how(mark)
+	w.mu.Lock()
+	w.file = w.state.file
+	w.mu.Unlock()
+	if err != nil {
 		return fmt.Errorf("static: worker id %d: state file: %w", w.id, err)
 	}
 	if w.memory != nil && w.last.Page != "" {
@@ -217,33 +284,78 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	}
 	w.last = run{}
 	for _, f := range w.retired {
-		_ = f.Close()
+		if f != lock {
+			_ = f.Close()
+		}
 	}
 	w.retired = nil
 	return nil
 }
 
-// relock makes a lock that was deleted anew. Another process may have made it already, and have the file, or have had it meanwhile: then
-// this one's window ends where it was recorded to end.
-func (w *worker) relock() error {
-	again, err := lockFile(w.c.Disk, w.path)
+// recognise makes sure that nobody has had the worker id since this run was recorded, when its lock or its state file is not where it was. A
+// lock that was deleted is made anew. Once another process has a lock of its own, or the record is another run's, or there is none, the lease is
+// lost for good, though the files of this run should come back: its window ends where it was granted to end.
+func (w *worker) recognise() error {
+	var again File
+	if !w.hasLock() {
+		var err error
+		if again, err = lockFile(w.c.Disk, w.path); errors.Is(err, ErrInUse) {
+			return w.loseTo("another process has its lock")
+		} else if err != nil {
+			return fmt.Errorf("static: worker id %d: %w", w.id, err)
+		}
+	}
+	f, err := w.openOwn()
+	if err != nil && again != nil {
+		err = errors.Join(err, again.Close())
+	}
 	if err != nil {
-		return fmt.Errorf("static: worker id %d: %w", w.id, err)
+		return err
 	}
-	switch r, _, err := readState(w.c.Disk, w.path); {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return errors.Join(fmt.Errorf("static: worker id %d: %s: %w", w.id, w.path, err), again.Close())
-	case err != nil: // it may have been another process's when it was deleted
-		return errors.Join(fmt.Errorf("static: worker id %d: %s was deleted, and its lock: %w", w.id, w.path, workerid.ErrLost), again.Close(), w.drop())
-	case r.Run.Nonce != w.state.record.Run.Nonce:
-		return errors.Join(fmt.Errorf("static: worker id %d: %s: %w: another process has used it", w.id, w.path, workerid.ErrLost), again.Close(), w.drop())
-	}
+	err = w.state.close()
+	w.state.file, w.state.failed = f, true // it may be an older copy: it is made anew
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The old one stays open until the record names the new one: its number must not be another lock's before.
-	w.retired = append(w.retired, w.lock)
-	w.lock, w.renew = again, true
-	return nil
+	w.file, w.renew = f, true
+	if again != nil { // The old one stays open until the record names the new one: its number must not be another lock's before.
+		w.retired = append(w.retired, w.lock)
+		w.lock = again
+	}
+	return err
+}
+
+// openOwn opens the state file, if it is this run's.
+func (w *worker) openOwn() (File, error) {
+	f, err := w.c.Disk.Open(w.path, false)
+	if errors.Is(err, fs.ErrNotExist) { // it may have been another process's when it was deleted
+		return nil, w.loseTo("its state file was deleted")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("static: worker id %d: %w", w.id, err)
+	}
+	r, _, err := readFile(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("static: worker id %d: %s: %w", w.id, w.path, err), f.Close())
+	}
+	if r.Run.Nonce != w.state.record.Run.Nonce {
+		return nil, errors.Join(w.loseTo("another process has used it"), f.Close())
+	}
+	return f, nil
+}
+
+func (w *worker) loseTo(what string) error {
+	return errors.Join(fmt.Errorf("static: worker id %d: %s: %w: %s", w.id, w.path, workerid.ErrLost, what), w.lose())
+}
+
+// spoiled ends a lease whose word may have been set back. Where the generator is, nobody knows; the next window begins above this one.
+func (w *worker) spoiled(g workerid.Grant) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.holds(g) || w.using.Page == "" || !w.c.Memory.Changed(w.using.Page, w.using.Nonce) {
+		return nil
+	}
+	w.giveUp()
+	return fmt.Errorf("static: worker id %d: the file of its word, katsubushi-%s, was written to: %w", w.id, w.state.record.Run.Nonce, workerid.ErrShared)
 }
 
 // holds says whether g is what was granted here, as far as its holder knows.
@@ -253,7 +365,10 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err er
 	var waited *push
 	for {
 		now := w.c.Now()
-		if !w.hasLock() {
+		if err := w.spoiled(g); err != nil {
+			return 0, err
+		}
+		if !w.sees() {
 			if err := w.regain(ctx, g); err != nil {
 				return 0, err
 			}
@@ -277,7 +392,7 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err er
 	}
 }
 
-// regain gets the lock back for the holder of g.
+// regain gets the files back for the holder of g.
 func (w *worker) regain(ctx context.Context, g workerid.Grant) error {
 	if err := w.enter(ctx); err != nil {
 		return err
@@ -289,7 +404,10 @@ func (w *worker) regain(ctx context.Context, g workerid.Grant) error {
 	if !holds {
 		return workerid.ErrLost
 	}
-	return w.relock()
+	if w.sees() { // it was this process that replaced the file
+		return nil
+	}
+	return w.recognise()
 }
 
 // lengthen makes the window as long as the mark allows, and sees to it that the mark is ahead. start begins a write, if one is due; wait is the
@@ -392,8 +510,11 @@ func (w *worker) release(ctx context.Context, g workerid.Grant, last int64) erro
 	case last < g.Lo-1 || last > g.Hi:
 		return fmt.Errorf("static: worker id %d released at %d, outside of its window %d..%d", w.id, last, g.Lo, g.Hi)
 	}
-	if !w.hasLock() {
-		if err := w.relock(); err != nil {
+	if err := w.spoiled(g); err != nil { // then last may be too low
+		return err
+	}
+	if !w.sees() {
+		if err := w.recognise(); err != nil {
 			return err
 		}
 	}
