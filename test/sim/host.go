@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -24,12 +25,14 @@ const (
 	AnyRun    Mutant = "the word is trusted after another run"
 	AnyLock   Mutant = "the word is trusted though the lock is a new file"
 	AnyPage   Mutant = "the word is trusted though it is a copy"
+	AnyFile   Mutant = "a state file is taken for one's own though it is a new one"
+	AnyWrite  Mutant = "the word is trusted though its page was written to while it was in use"
 	Wordless  Mutant = "the generator keeps its word elsewhere, and says that it does not"
 )
 
 // HostMutants is all that RunHost knows.
 func HostMutants() []Mutant {
-	return []Mutant{Unfenced, Unsealed, Unsynced, Forgotten, Early, Unrenewed, AnyBoot, AnyRun, AnyLock, AnyPage, Wordless}
+	return []Mutant{Unfenced, Unsealed, Unsynced, Forgotten, Early, Unrenewed, AnyBoot, AnyRun, AnyLock, AnyPage, AnyFile, AnyWrite, Wordless}
 }
 
 // A host is one machine with one worker id that was given by hand: the real state file store on a disk that loses what is not synced, beside
@@ -218,6 +221,10 @@ func (h *host) config(p *process) static.Config {
 		c.Memory = anyRun{h.memory}
 	case AnyPage:
 		c.Memory = anyPage{h.memory}
+	case AnyWrite:
+		c.Memory = anyWrite{h.memory}
+	case AnyFile:
+		c.Disk = sameState{h.disk}
 	case AnyLock:
 		c.Disk = sameNumber{h.disk}
 	}
@@ -248,6 +255,12 @@ func (h *host) live(most int, alone bool) {
 			if alone {
 				h.stopAndDelete()
 			}
+		case 7:
+			if h.rand.IntN(4) == 0 { // and the heartbeat comes before the next request
+				h.Faults++
+				h.memory.Overwrite(h.during)
+				h.extend()
+			}
 		}
 		if h.rand.IntN(2) == 0 {
 			h.extend()
@@ -265,12 +278,17 @@ func (h *host) answer() {
 	h.waiting = nil
 }
 
-// stopAndDelete stops the process, deletes its lock and starts others, which come and go, before it goes on. What there is without the state
+// stopAndDelete stops the process, deletes its lock, or moves it away for as long, and starts others, which come and go, before it goes on. What there is without the state
 // file, too, is the clock alone: that must not have gone back.
 func (h *host) stopAndDelete() {
 	h.Faults++
 	stopped := h.process
-	h.disk.Remove("worker-1.lock")
+	moved := h.rand.IntN(2) == 0
+	if moved {
+		h.disk.Rename("worker-1.lock", "away")
+	} else {
+		h.disk.Remove("worker-1.lock")
+	}
 	if h.boot+h.wall >= h.latest && h.rand.IntN(3) == 0 {
 		h.disk.Remove("worker-1.state")
 	}
@@ -289,13 +307,22 @@ func (h *host) stopAndDelete() {
 			h.disk.Remove("worker-1.lock")
 		}
 	}
+	if moved {
+		h.disk.Rename("away", "worker-1.lock")
+	}
 	h.process = stopped
 }
 
 // extend asks for a longer window, and does not wait for the disk.
 func (h *host) extend() {
 	results, err := h.store.Extend(&impatient{Context: context.Background()}, []workerid.Grant{h.grant})
-	if err != nil || results[0].Err != nil {
+	if err == nil {
+		err = results[0].Err
+	}
+	if errors.Is(err, workerid.ErrShared) {
+		h.lane.Seal()
+	}
+	if err != nil {
 		return
 	}
 	g := results[0].Grant
@@ -447,6 +474,28 @@ func (d sameNumber) Open(path string, create bool) (static.File, error) {
 }
 
 func (sameNumberFile) ID() string { return "1" }
+
+// sameState is a disk whose owner looks at the lock only.
+type sameState struct{ *crashdisk.Disk }
+
+type sameStateFile struct{ static.File }
+
+func (d sameState) Open(path string, create bool) (static.File, error) {
+	f, err := d.Disk.Open(path, create)
+	if err != nil {
+		return nil, err
+	}
+	return sameStateFile{f}, nil
+}
+
+func (f sameStateFile) Is(path string) bool {
+	return strings.HasSuffix(path, ".state") || f.File.Is(path)
+}
+
+// anyWrite is memory whose owner does not see that others write to it.
+type anyWrite struct{ *crashdisk.Memory }
+
+func (anyWrite) Changed(string, string) bool { return false }
 
 // anyRun is memory whose owner believes every page of the right name.
 type anyRun struct{ *crashdisk.Memory }
