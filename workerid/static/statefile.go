@@ -23,7 +23,10 @@ type stateFile struct {
 	buf    []byte
 }
 
-var errNotLocked = errors.New("the lock file was deleted")
+var (
+	errNotLocked = errors.New("the lock file was deleted")
+	errMoved     = errors.New("it was deleted or replaced")
+)
 
 // create writes the file anew, beside the old one, and puts it in its place.
 func (s *stateFile) create(mark int64) error {
@@ -39,6 +42,9 @@ func (s *stateFile) create(mark int64) error {
 	}
 	if !s.locked() {
 		return errNotLocked
+	}
+	if s.file != nil && !s.file.Is(s.path) {
+		return errMoved
 	}
 	if err := s.close(); err != nil { // some systems replace no file that is open
 		return err
@@ -104,10 +110,13 @@ func (s *stateFile) writeNew(path string) error {
 	return f.Close()
 }
 
-// update writes one copy after the other. After an error, when the disk may be bad there, or when the file has gone, the next one creates
-// it anew.
+// update writes one copy after the other. After an error, when the disk may be bad there, the next one creates the file anew. What is not where
+// it was may be another process's by now, and is left alone.
 func (s *stateFile) update(mark int64) error {
-	if s.file == nil || s.failed || !s.file.Is(s.path) {
+	if s.file == nil || !s.file.Is(s.path) {
+		return errMoved
+	}
+	if s.failed {
 		return s.create(mark)
 	}
 	s.encode(mark)
