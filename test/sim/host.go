@@ -256,7 +256,7 @@ func (h *host) live(most int, alone bool) {
 				h.stopAndDelete()
 			}
 		case 7:
-			if h.rand.IntN(4) == 0 { // and the heartbeat comes before the next request
+			if h.rand.IntN(4) == 0 && h.extend() { // and the heartbeat comes before the next request. A lease that was lost has none
 				h.Faults++
 				h.memory.Overwrite(h.during)
 				h.extend()
@@ -314,7 +314,7 @@ func (h *host) stopAndDelete() {
 }
 
 // extend asks for a longer window, and does not wait for the disk.
-func (h *host) extend() {
+func (h *host) extend() (held bool) {
 	results, err := h.store.Extend(&impatient{Context: context.Background()}, []workerid.Grant{h.grant})
 	if err == nil {
 		err = results[0].Err
@@ -323,16 +323,17 @@ func (h *host) extend() {
 		h.lane.Seal()
 	}
 	if err != nil {
-		return
+		return false
 	}
 	g := results[0].Grant
 	h.grant.Hi = g.Hi
 	if h.Mutant == Unfenced || g.Hi < g.Lo {
-		return
+		return true
 	}
 	if err := h.lane.Extend(g.Lo, g.Hi); err != nil {
 		panic(err)
 	}
+	return true
 }
 
 // An impatient context ends as soon as somebody waits for it.
