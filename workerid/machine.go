@@ -51,8 +51,8 @@ type MachineConfig struct {
 //     because the gap may belong to somebody else.
 //   - Rule 9: Seal comes before Release. The Release waits for the answer to Seal, which says what was
 //     issued last, and for an unanswered Extend, which may still move the window's end.
-//   - Rule 10: Publish never gets a window that starts at or below the end of what this daemon has
-//     already had of that worker id, in any lane, even if the store grants it.
+//   - Rule 10: neither Publish nor Lengthen gets a window that starts at or below the end of what this
+//     daemon has already had of that worker id, in any lane, even if the store grants it.
 //   - At most one Acquire and one Extend are unanswered at a time. One Extend covers all lanes.
 //   - A lane that lost its lease keeps its generator until the old window is over, or until its next
 //     window can issue, whichever comes first. That window was granted to this lane alone.
@@ -67,7 +67,7 @@ type MachineConfig struct {
 //   - All lanes once had one owner name. A lane whose window was over, and another one that was then
 //     granted the same worker id, looked like one holder to the store. The next Extend gave both the
 //     same window: thousands of duplicates after an outage longer than the lease. Now each lane has an
-//     owner of its own. Rule 10 came later and checks Publish, not Lengthen, so it is no substitute.
+//     owner of its own, and rule 10 refuses the second of the two windows.
 //   - An Acquire was carried out, and its answer got lost. A later one was answered, and a fail-over
 //     brought the first back. The store granted this daemon the window that it had already issued
 //     from. Requests now forgets the first, and rule 10 is the net below: it needs only memory.
@@ -372,6 +372,9 @@ func (m *Machine) extendedLane(i int, r Result) {
 		l.fail(problemOf(r.Err))
 	case r.Grant.Worker != l.grant.Worker || r.Grant.Lo <= l.grant.Hi && r.Grant.Lo <= r.Grant.Hi:
 		l.fail(problemOf(fmt.Errorf("the store answered with worker id %d from %d, where %d ends at %d", r.Grant.Worker, r.Grant.Lo, l.grant.Worker, l.grant.Hi)))
+	case l.published && m.had[l.grant.Worker] > l.grant.Hi: // by another lane
+		l.lose(fmt.Errorf("the store extended worker id %d from %d, which this daemon has had until %d",
+			l.grant.Worker, r.Grant.Lo, m.had[l.grant.Worker]))
 	case r.Grant.Lo > l.grant.Hi+1: // a gap: needs a new generator
 		l.grant, l.published, l.confirmed = r.Grant, false, true
 		l.grant.Hi = max(l.grant.Hi, l.grant.Lo-1)

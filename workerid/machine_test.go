@@ -375,6 +375,17 @@ func TestStates(t *testing.T) {
 		two := drive(t, 2).tell(Tick{}).tell(Acquired{0, window(7, t0, t0+60000), nil})
 		two.tell(Acquired{1, window(7, t0+1000, t0+60000), nil}).wants().is(Serving, Acquiring)
 	})
+	t.Run("extended over what another lane has had", func(t *testing.T) {
+		d := drive(t, 2).tell(Tick{}).tell(Acquired{0, window(7, t0, t0+60000), nil})
+		g := window(7, t0+60001, t0+120000)
+		d.tell(Acquired{1, g, nil}).wants(Publish{1, g}).is(Serving, Waiting)
+		d.pass(6*time.Second).tell(extended(
+			Result{Grant: window(7, t0+60001, t0+66000)}, Result{Grant: window(7, t0+120001, t0+126000)},
+		)).wants(Lengthen{1, t0 + 120001, t0 + 126000}, Acquire{0, Request{"me", 1, 9}})
+		if c := d.changed(); c.Lane != 0 || !strings.Contains(c.Reason, "has had until") {
+			t.Errorf("reported %+v", c)
+		}
+	})
 	t.Run("draining to the end", func(t *testing.T) {
 		d := serving(t).tell(extended(Result{Err: ErrLost})).tell(Acquired{Err: ErrNoID}).is(Draining)
 		for d.now.ID <= t0+60000 {

@@ -126,9 +126,16 @@ func (d *daemon) resume() {
 
 // step tells the machine something and carries out what it wants.
 func (d *daemon) step(e workerid.Event) {
-	if a, ok := e.(workerid.Acquired); ok && a.Err == nil {
-		if had, again := d.had[a.Grant.Worker]; again && a.Grant.Lo <= had && !d.isCopy && d.copies == nil { // else one may have given back what the other has
-			d.w.Regrants++ // the machine will have none of it
+	switch e := e.(type) {
+	case workerid.Acquired:
+		if e.Err == nil {
+			d.noteGrant(e.Grant)
+		}
+	case workerid.Extended:
+		for _, r := range e.Results {
+			if r.Err == nil && r.Grant.Lo <= r.Grant.Hi {
+				d.noteGrant(r.Grant)
+			}
 		}
 	}
 	for queue := []workerid.Event{e}; len(queue) > 0; queue = queue[1:] {
@@ -162,6 +169,14 @@ func (d *daemon) step(e workerid.Event) {
 			d.step(workerid.Tick{})
 		}
 	})
+}
+
+// noteGrant counts a window that this daemon has had before, in whichever lane. The machine refuses
+// it. Of a daemon and its copy, one may have given back what the other has.
+func (d *daemon) noteGrant(g workerid.Grant) {
+	if had, again := d.had[g.Worker]; again && g.Lo <= had && !d.isCopy && d.copies == nil {
+		d.w.Regrants++
+	}
 }
 
 // end is the last thing that a process does that was told to stop.

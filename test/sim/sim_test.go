@@ -11,7 +11,7 @@ import (
 // What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds of soakMinutes instead, KATSUBUSHI_SEED=n that one alone.
 const (
 	seeds, minutes         = 60, 10 // of the store in memory
-	mutantSeeds            = 250    // of the mutants: one of them takes 157, the others 17 at most
+	mutantSeeds            = 250    // of the mutants: lanes of one owner meet rarely
 	redisSeeds             = 15     // of each other kind of run
 	scriptSeeds            = 250    // of the scripts' mutants: one of them takes 128
 	soakSeeds, soakMinutes = 2000, 30
