@@ -127,7 +127,7 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 		if now >= start+s.unit {
 			tick = uint64(now-s.epoch) / uint64(s.unit)
 			if tick >= s.end.Load() {
-				return id.Run{}, ErrWindow // this check also keeps the shift from overflowing
+				return id.Run{}, s.over() // this check also keeps the shift from overflowing
 			}
 			first = tick << s.seqBits
 			if s.random {
@@ -136,7 +136,7 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 		} else if start > limit {
 			return id.Run{}, ErrAhead
 		} else if tick >= s.end.Load() {
-			return id.Run{}, ErrWindow
+			return id.Run{}, s.over()
 		}
 		free := s.seqMask - first&s.seqMask + 1
 		if leave != 0 && s.epoch+int64(tick+1)*s.unit > limit {
@@ -151,6 +151,14 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 			return id.Run{First: value, Stride: 1 << s.low, N: int(got)}, nil
 		}
 	}
+}
+
+// over says why the window does not reach: Seal, which may have come since the word was read, ends it too.
+func (s *Snowflake) over() error {
+	if s.next.Load() >= sealed {
+		return ErrSealed
+	}
+	return ErrWindow
 }
 
 // Extend lengthens the window by lo..hi, Unix ms, both inclusive. lo must be the old end + 1: a gap may
@@ -211,7 +219,7 @@ func (s *Snowflake) Check(now, limit int64) error {
 		return ErrAhead
 	}
 	if tick >= s.end.Load() {
-		return ErrWindow
+		return s.over()
 	}
 	return nil
 }
