@@ -24,13 +24,3 @@ type Run struct {
 func (r Run) Append(dst []byte, i int) []byte {
 	return strconv.AppendUint(dst, r.First+uint64(i)*r.Stride, 10)
 }
-
-// A Source issues ids of one kind to one event loop. It is comparable: keys whose sources are equal
-// may share a Mint.
-type Source interface {
-	// Mint issues between 1 and n ids; n must be at least 1. now is when the caller's turn began, Unix
-	// ms. bulk means that the client asks for many ids at once; bulk is refused before single ids are.
-	// After an error nothing was issued; its text is for the client. Mint may be called from several
-	// goroutines at once, and does no I/O.
-	Mint(now int64, n int, bulk bool) (Run, error)
-}

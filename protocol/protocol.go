@@ -16,9 +16,12 @@ type Handler interface {
 	// Source returns the source of ids for a key. A key that may not have any ids gets a Source
 	// that refuses. Neighbouring keys with the same source share a Mint. A grammar marks a request
 	// as bulk if one command asks for several keys, and from the request that exceeds SingleGets in
-	// one Feed. The text of a Mint's error goes to the client as the reason for the refusal. Source
-	// does not keep key.
+	// one Feed. Any error of a Mint but id.ErrWait is a refusal; its text goes to the client as the
+	// reason. Source does not keep key.
 	Source(key []byte) id.Source
+	// Named returns the source that was declared under this very key, or nil. Commands that make
+	// sense for one kind of id only ask this: incr needs an id.Reserver. Named does not keep key.
+	Named(key []byte) id.Source
 	// Stats calls emit for every line of a statistics group ("" is the general one) and reports
 	// whether the group exists. group is lower-case and valid only during the call. Stats is not
 	// called for groups that are always empty (conns, sizes).

@@ -94,6 +94,9 @@ func (h *Handler) Source(key []byte) id.Source {
 	return h.others
 }
 
+// Named returns the source of a key in the catalogue, or nil.
+func (h *Handler) Named(key []byte) id.Source { return h.named[string(key)] }
+
 // Stats emits a group of statistics, see protocol.Handler.
 func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
 	return h.stats(group, emit)

@@ -13,6 +13,7 @@ import (
 type counting struct{ next, stride uint64 }
 
 func (c *counting) Source([]byte) id.Source { return c }
+func (c *counting) Named([]byte) id.Source  { return nil }
 func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
 	first := c.next
 	c.next += uint64(n) * c.stride

@@ -41,6 +41,8 @@ func (f *fake) Source(key []byte) id.Source {
 	return &f.sources[0]
 }
 
+func (f *fake) Named([]byte) id.Source { return nil }
+
 type fakeSource struct {
 	*fake
 	number int

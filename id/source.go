@@ -1,0 +1,51 @@
+package id
+
+// A Source issues ids of one kind to one event loop. It is comparable: keys whose sources are equal
+// may share a Mint.
+type Source interface {
+	// Mint issues between 1 and n ids; n must be at least 1. now is when the caller's turn began, Unix
+	// ms. bulk means that the client asks for many ids at once; bulk is refused before single ids are.
+	// After an error nothing was issued. If the error is ErrWait, ask again later; the text of any
+	// other error is for the client. Mint may be called from several goroutines at once, and does no
+	// I/O.
+	Mint(now int64, n int, bulk bool) (Run, error)
+}
+
+// A Reserver is a Source of counted numbers: a client may ask for a whole range of them.
+type Reserver interface {
+	Source
+	// Reserve issues exactly n numbers that follow each other, or none; n is 1 to MaxReserve. Errors
+	// are those of Mint.
+	Reserve(now int64, n int) (Run, error)
+}
+
+// A Texter is a Source whose ids are not numbers.
+type Texter interface {
+	Source
+	Form() Form // never Decimal
+}
+
+// A Form is a way to write ids.
+type Form uint8
+
+const (
+	Decimal  Form = iota // a number
+	UUID                 // RFC 9562: 36 characters, lower-case
+	ULID                 // 26 characters of Crockford's base 32, upper-case
+	ObjectID             // 24 hexadecimal digits, lower-case
+)
+
+// MaxReserve is the most numbers that one Reserve issues.
+const MaxReserve = 1 << 16
+
+// ErrWait is returned by a Source that has no id at this moment but will have one soon, or a reason
+// to refuse. The caller must not answer the client yet; it asks again when it is woken, or after a
+// short while. Its method Wait tells packages that do not import this one.
+var ErrWait error = waitError{}
+
+type waitError struct{}
+
+func (waitError) Error() string { return "id: none at this moment, ask again" }
+
+// Wait reports that the caller should ask again.
+func (waitError) Wait() bool { return true }
