@@ -1,0 +1,158 @@
+package counter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+)
+
+// MaxValue is the largest value of any sequence; the smallest is 1. Clients in every language have a
+// signed 64-bit integer.
+const MaxValue = 1<<63 - 1
+
+// Certain errors: the call changed nothing, and to repeat it is useless. Stores may wrap them with
+// more words, which clients see. After any other error the call may have been carried out or not, so
+// Reserve again: a block whose answer was lost is a gap.
+var (
+	// ErrUnknown: there is no record of this name. Only Define makes one. A record that was there
+	// before must not be made again: it would grant the same values.
+	ErrUnknown = errors.New("no such sequence in the counter store")
+	// ErrEnded: every value up to Max was granted. It stays so.
+	ErrEnded = errors.New("every value has been granted")
+	// ErrRetired: an operator ended the sequence. It stays so.
+	ErrRetired = errors.New("the sequence is retired")
+	// ErrForeign: the record was copied from another machine, restored or wiped, so it does not say
+	// which values are free. It stays so until Raise.
+	ErrForeign = errors.New("the counter store is not the one that granted the last block")
+	// ErrStale: Return found a newer write than that of the block. Nothing was given back.
+	ErrStale = errors.New("the record was written since")
+)
+
+// Certain reports whether an error is one of the above. nil is not.
+func Certain(err error) bool {
+	for _, e := range []error{ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrStale} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// A Definition says which values a sequence has: those from Start to Max that are Offset modulo Step.
+// It never changes after it was recorded. All numbers are 1 to MaxValue, but Batch may be 0.
+type Definition struct {
+	Name   string // 1 to 64 bytes; a Store must not trust it as the name of a file
+	Start  uint64 // no value is smaller
+	Step   uint64 // between two values
+	Offset uint64 // 1 to Step; with Step 2, offset 1 has the odd values and offset 2 the even ones
+	Max    uint64 // no value is larger
+	Batch  uint64 // values in a block; 0 = as many as ten seconds need
+	Strict bool   // one daemon at a time issues, so that values rise across daemons
+}
+
+// Sequence returns the definition of all values from 1 to MaxValue.
+func Sequence(name string) Definition {
+	return Definition{Name: name, Start: 1, Step: 1, Offset: 1, Max: MaxValue}
+}
+
+// Check returns everything that is wrong with the numbers, as an error of package problem whose
+// fields are those of the Definition. It does not check the name.
+func (d Definition) Check() error {
+	var problems problem.List
+	in := func(field string, v, least, most uint64) bool {
+		if v >= least && v <= most {
+			return true
+		}
+		problems.Add(field, "%d: %d to %d allowed", v, least, most)
+		return false
+	}
+	start, end := in("Start", d.Start, 1, MaxValue), in("Max", d.Max, 1, MaxValue)
+	step := in("Step", d.Step, 1, MaxValue)
+	offset := step && in("Offset", d.Offset, 1, d.Step)
+	in("Batch", d.Batch, 0, MaxBatch)
+	switch {
+	case !start || !end:
+	case d.Start > d.Max:
+		problems.Add("Start", "%d: above the largest value, %d", d.Start, d.Max)
+	case offset && d.First() > d.Max:
+		problems.Add("Max", "%d: the first value from %d on that is %d modulo %d is %d", d.Max, d.Start, d.Offset, d.Step, d.First())
+	}
+	return problems.Err()
+}
+
+// MaxBatch is the largest Batch. A crash loses up to two blocks.
+const MaxBatch = 1_000_000_000
+
+// Same reports whether two definitions have the same values in the same order. Batch may differ: it
+// is how a daemon reserves, and changes no value.
+func (d Definition) Same(other Definition) bool {
+	d.Batch = other.Batch
+	return d == other
+}
+
+// First is the smallest value.
+func (d Definition) First() uint64 { return d.Ceil(d.Start) }
+
+// Last is the largest value.
+func (d Definition) Last() uint64 { return d.First() + (d.Max-d.First())/d.Step*d.Step }
+
+// Ceil returns the smallest value that is at least v, without regard to Max: up to MaxValue + Step.
+// v is at most MaxValue.
+func (d Definition) Ceil(v uint64) uint64 {
+	v = max(v, d.Start)
+	return v + (d.Offset%d.Step+d.Step-v%d.Step)%d.Step
+}
+
+// Count returns how many values there are from lo to Max. lo is a value.
+func (d Definition) Count(lo uint64) uint64 {
+	if lo > d.Max {
+		return 0
+	}
+	return (d.Max-lo)/d.Step + 1
+}
+
+// A Block is a range of values that was granted to one daemon.
+type Block struct {
+	Lo, Hi uint64 // its first and its last value, both values of the sequence
+	Token  string // names the write of the record that granted it
+}
+
+// A Store records sequences. Any goroutine may call its methods, several at once. They return soon
+// after ctx has ended; then the call may still be carried out. Names are those of definitions.
+type Store interface {
+	// Define records a sequence, unless there is a record of that name, and returns the record. The
+	// caller compares: a Store does not change a definition.
+	Define(ctx context.Context, d Definition) (Record, error)
+	// Reserve grants a block of at most n values, at least one; n is at least 1. The values lie above
+	// every block that was granted before, except what Return gave back.
+	Reserve(ctx context.Context, name string, n uint64) (Block, error)
+	// Return gives the values from next to b.Hi back if b was the record's last write, or else returns
+	// ErrStale. b is the last block that the caller got. next may lie before b.Lo if all values from
+	// there on are the caller's. The caller must have stopped issuing them for good, and must not call
+	// Return twice for one block.
+	Return(ctx context.Context, name string, b Block, next uint64) error
+	// Changes returns all records if one was defined, raised or retired since the call that returned
+	// since, also by another process, or no records otherwise. With since "" it returns them all.
+	// Reserve and Return are no changes. It is called every second, so it must be cheap.
+	Changes(ctx context.Context, since string) (now string, records []Record, err error)
+	// Close releases what the Store holds. It gives no block back.
+	Close() error
+}
+
+// Admin is what operators do with a Store, also while daemons use it. Errors are those of Store.
+type Admin interface {
+	// List returns all records by name.
+	List(ctx context.Context) ([]Record, error)
+	// Show returns one record. With ErrForeign it returns the record too, as it was found.
+	Show(ctx context.Context, name string) (Record, error)
+	// Define is Store's.
+	Define(ctx context.Context, d Definition) (Record, error)
+	// Raise makes atLeast the floor of a sequence: no smaller value will be granted. It never lowers
+	// anything. It accepts a foreign record as this store's own. Daemons drop the smaller values that they
+	// hold within about a second.
+	Raise(ctx context.Context, name string, atLeast uint64) (Record, error)
+	// Retire ends a sequence for ever. Daemons stop issuing from it within about a second.
+	Retire(ctx context.Context, name string) (Record, error)
+	Close() error
+}

@@ -1,0 +1,66 @@
+package counter
+
+import "fmt"
+
+// A Record is what a Store keeps of a sequence. Its methods are the only ways to change it. Each
+// needs a token that no write has had before, and either changes the record or returns an error and
+// leaves it alone. A Store reads the record, calls one of them and writes the record, with nobody
+// else's write in between.
+type Record struct {
+	Definition
+	Next    uint64 // the first value that nobody has; above Max when all are granted
+	Floor   uint64 // what the last Raise said: nobody may issue a smaller value. 0 = anything goes
+	Retired bool   // no value will be granted
+	Token   string // of the last write
+}
+
+// NewRecord returns the record of a sequence that has granted nothing. d must be correct.
+func NewRecord(d Definition, token string) Record {
+	return Record{Definition: d, Next: d.First(), Token: token}
+}
+
+// Reserve grants up to n values, at least one. The errors are ErrRetired and ErrEnded.
+func (r *Record) Reserve(n uint64, token string) (Block, error) {
+	left := r.Count(r.Next)
+	switch {
+	case r.Retired:
+		return Block{}, ErrRetired
+	case left == 0:
+		return Block{}, ErrEnded
+	}
+	b := Block{Lo: r.Next, Hi: r.Next + (min(max(n, 1), left)-1)*r.Step, Token: token}
+	r.Next, r.Token = b.Hi+r.Step, token
+	return b, nil
+}
+
+// Return makes next the next value if b was the last write, or else returns ErrStale. Values below
+// the floor are not given back: nobody may issue them.
+func (r *Record) Return(b Block, next uint64, token string) error {
+	if b.Token != r.Token || b.Hi+r.Step != r.Next {
+		return ErrStale
+	}
+	if next != r.Ceil(next) || next > b.Hi {
+		return fmt.Errorf("%w: %d is no value up to %d", ErrStale, next, b.Hi)
+	}
+	r.Next, r.Token = max(next, r.Ceil(r.Floor)), token
+	return nil
+}
+
+// Raise makes atLeast the floor, 1 to Max. Neither the floor nor the next value goes down.
+func (r *Record) Raise(atLeast uint64, token string) error {
+	switch {
+	case r.Retired:
+		return ErrRetired
+	case atLeast < 1 || atLeast > r.Max:
+		return fmt.Errorf("%d: the values of sequence %s are 1 to %d", atLeast, r.Name, r.Max)
+	}
+	r.Floor = max(r.Floor, atLeast)
+	r.Next = max(r.Next, r.Ceil(atLeast))
+	r.Token = token
+	return nil
+}
+
+// Retire ends the sequence. To retire it again is no error.
+func (r *Record) Retire(token string) {
+	r.Retired, r.Token = true, token
+}
