@@ -33,17 +33,30 @@ func (c *Config) Lingers() time.Duration {
 // DrainQuiet is how long the engine waits on a draining socket for bytes still on their way.
 const DrainQuiet = 10 * time.Millisecond
 
+// A Successor is an error of Feed that closes nothing: the connection goes on with another session,
+// which gets the input that Feed left. So a port can look at the first bytes of a connection and
+// then choose the session, and this costs the chosen one nothing.
+type Successor struct{ Session Session }
+
+func (*Successor) Error() string { return "server: another session takes over" }
+
 // Converse feeds in to s until s needs more input, wants to close the connection, or has replied
 // enough for one write. In the last case full is true: call s again once the reply is sent, even if
-// no input is left. Converse consumes n bytes of in.
-func Converse(s Session, now int64, in, out []byte) (n int, reply []byte, full bool, err error) {
+// no input is left. Converse consumes n bytes of in. It replaces s by a Successor.
+func Converse(s *Session, now int64, in, out []byte) (n int, reply []byte, full bool, err error) {
 	for {
 		before := len(out)
-		k, reply, err := s.Feed(now, in[n:], out)
+		k, reply, err := (*s).Feed(now, in[n:], out)
 		n, out = n+k, reply
 		switch {
-		case err != nil || k == 0 && len(out) == before:
+		case err != nil:
+			if next, ok := err.(*Successor); ok {
+				*s = next.Session
+				continue
+			}
 			return n, out, false, err
+		case k == 0 && len(out) == before:
+			return n, out, false, nil
 		case len(out) >= ReplyFull:
 			return n, out, true, nil
 		}

@@ -13,8 +13,8 @@ import (
 // A Session answers the bytes of one connection. Feed consumes the first n bytes of in, appends its
 // reply to out and returns the result. n = 0 with an empty reply means that Feed needs more input;
 // after any other result the caller may call Feed again with the rest. An error means: send the
-// reply, then close. Feed keeps neither slice. A Session limits how much input it leaves unconsumed
-// and how much it appends.
+// reply, then close; but see Successor. Feed keeps neither slice. A Session limits how much input it
+// leaves unconsumed and how much it appends.
 type Session interface {
 	Feed(now int64, in, out []byte) (n int, reply []byte, err error)
 }

@@ -64,6 +64,43 @@ func TestPeers(t *testing.T) {
 	})
 }
 
+// A greeter greets a client whose first byte is a star, and leaves the rest to a lineSession.
+type greeter struct{}
+
+func (greeter) Feed(_ int64, in, out []byte) (int, []byte, error) {
+	if in[0] != '*' {
+		return 0, out, &server.Successor{Session: new(lineSession)}
+	}
+	return 1, append(out, "hello\n"...), &server.Successor{Session: new(lineSession)}
+}
+
+// A session may leave its connection to another one, with or without a reply, before a whole command
+// has arrived and behind it.
+func TestASessionLeavesToAnother(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := startPorts(t, m, nil, func(r *rig) []server.Port {
+			port := r.port(p)
+			port.Open = func(int) server.Session { return greeter{} }
+			return []server.Port{port}
+		})
+		defer r.checkLeaks()
+		for _, c := range []struct{ say, expect []string }{
+			{[]string{"*", "echo 1\r\n"}, []string{"hello\n", "1\r\n"}},
+			{[]string{"*echo 1\r\n", "echo 2\r\n"}, []string{"hello\n1\r\n", "2\r\n"}},
+			{[]string{"*ec", "ho 1\r\n"}, []string{"hello\n", "1\r\n"}},
+			{[]string{"e", "cho 1\r\n"}, []string{"", "1\r\n"}},
+			{[]string{"echo 1\r\necho 2\r\necho", " 3\r\n"}, []string{"1\r\n2\r\n", "3\r\n"}},
+		} {
+			client := r.dial()
+			for i := range c.say {
+				client.say("%s", c.say[i])
+				client.expect(c.expect[i])
+			}
+			client.Close()
+		}
+	})
+}
+
 func TestPipelinedCommandsAreAnsweredInOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)

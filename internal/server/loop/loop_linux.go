@@ -258,7 +258,7 @@ func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 		w.In.add(input)
 		input = w.In.Bytes()
 	}
-	n, out, full, err := server.Converse(c.Session, l.now, input, out)
+	n, out, full, err := server.Converse(&c.Session, l.now, input, out)
 	c.More, c.Ending = full, err != nil
 	switch {
 	case w != nil && w.In.Len() > 0:

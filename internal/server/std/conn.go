@@ -123,7 +123,7 @@ func (c *conn) answer() (ok bool, err error) {
 	used, full := 0, true
 	for full && err == nil {
 		var n int
-		n, out.buf, full, err = server.Converse(c.session, now, c.buf[used:c.len], out.buf[:0])
+		n, out.buf, full, err = server.Converse(&c.session, now, c.buf[used:c.len], out.buf[:0])
 		used += n
 		if len(out.buf) > 0 && !c.send(out) {
 			return false, err
