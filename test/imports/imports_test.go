@@ -46,6 +46,7 @@ var rules = []rule{
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
 	{"internal/stores", []string{"internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
+	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/loginlimit", "internal/metrics", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},

@@ -1,0 +1,193 @@
+package kinds
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestDefinitions(t *testing.T) {
+	sequence := func(change func(*Definition)) Definition {
+		d := Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: math.MaxInt64}
+		change(&d)
+		return d
+	}
+	for _, c := range []struct {
+		line, canonical string
+		want            Definition
+	}{
+		{"a uuid4", "a uuid4", Definition{Name: "a", Kind: UUID4}},
+		{"  Az09_.:{}-\tuuid7 ", "Az09_.:{}- uuid7", Definition{Name: "Az09_.:{}-", Kind: UUID7}},
+		{"1a ulid", "1a ulid", Definition{Name: "1a", Kind: ULID}},
+		{"ID objectid", "ID objectid", Definition{Name: "ID", Kind: ObjectID}},
+		{"x snowflake", "x snowflake", Definition{Name: "x", Kind: Snowflake}},
+		{"old snowflake layout=instagram", "old snowflake layout=instagram", Definition{Name: "old", Kind: Snowflake, Layout: "instagram"}},
+		{"orders sequence", "orders sequence start=1", sequence(func(*Definition) {})},
+		{"orders sequence order=free step=1 offset=1 max=9223372036854775807", "orders sequence start=1", sequence(func(*Definition) {})},
+		{"orders sequence order=strict offset=2 step=2 start=1", "orders sequence start=1 step=2 offset=2 order=strict",
+			sequence(func(d *Definition) { d.Step, d.Offset, d.Strict = 2, 2, true })},
+		{"orders sequence start=1000 step=10", "orders sequence start=1000 step=10 offset=10", // the first value is start
+			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = 1000, 10, 10 })},
+		{"orders sequence start=7 max=7 batch=10000000", "orders sequence start=7 max=7 batch=10000000",
+			sequence(func(d *Definition) { d.Start, d.Max, d.Batch = 7, 7, MaxBatch })},
+		{"orders sequence start=9223372036854775807 step=9223372036854775807", "orders sequence start=9223372036854775807 step=9223372036854775807 offset=9223372036854775807",
+			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = math.MaxInt64, math.MaxInt64, math.MaxInt64 })},
+	} {
+		got, err := Parse(c.line)
+		if err != nil || got != c.want || got.String() != c.canonical {
+			t.Errorf("%q: %+v, %v\n%s", c.line, got, err, got)
+		}
+		if again, err := Parse(c.canonical); err != nil || again != c.want {
+			t.Errorf("%q: %+v, %v", c.canonical, again, err)
+		}
+	}
+}
+
+func TestAllThatIsWrongWithALine(t *testing.T) {
+	const allowed = ": 1 to 64 of the characters A-Z a-z 0-9 _ . : { } - are allowed"
+	const kinds = "snowflake, sequence, uuid4, uuid7, ulid, objectid allowed"
+	long := strings.Repeat("x", MaxName+1)
+	for _, c := range []struct {
+		line string
+		want []string
+	}{
+		{" ", []string{"a name and a kind are needed, such as: orders sequence start=1"}},
+		{"orders", []string{`"orders": a kind is needed behind the name: ` + kinds}},
+		{long + " uuid4", []string{fmt.Sprintf("the name %q", long) + allowed}},
+		{"a/b Sequence", []string{`the name "a/b"` + allowed, `"Sequence" is no kind: ` + kinds}},
+		{"été uuid4", []string{`the name "été"` + allowed}},
+		{"id uuid4", []string{`the name "id": id, and names of digits alone, stand for the default kind`}},
+		{"0123 uuid4", []string{`the name "0123": id, and names of digits alone, stand for the default kind`}},
+		{"_other uuid4", []string{`the name "_other": /metrics uses it for the names beyond the first thousand`}},
+		{"a uuid4 start=1 x", []string{`"start=1": uuid4 has no options`, `"x": uuid4 has no options`}},
+		{"a snowflake layout=mine", []string{`"layout=mine": katsubushi, twitter, instagram, sonyflake, js53 allowed`}},
+		{"a snowflake start=1", []string{`"start=1": snowflake has the options layout=`}},
+		{"a sequence first=1 order", []string{
+			`"first=1": sequence has the options start= step= offset= max= order= batch=`, `"order": sequence has the options start= step= offset= max= order= batch=`}},
+		{"id sequence start=0 step=0 offset=0 max=9223372036854775808 order=loose batch=10000001 step=1", []string{
+			`the name "id": id, and names of digits alone, stand for the default kind`,
+			`"start=0": 1 to 9223372036854775807 allowed`, `"step=0": 1 to 9223372036854775807 allowed`, `"offset=0": 1 to 9223372036854775807 allowed`,
+			`"max=9223372036854775808": 1 to 9223372036854775807 allowed`, `"order=loose": free or strict allowed`, `"batch=10000001": 1 to 10000000 allowed`,
+			"step is there twice"}},
+		{"a sequence start=-1 step= max=1e3 batch=+5", []string{
+			`"start=-1": 1 to 9223372036854775807 allowed`, `"step=": 1 to 9223372036854775807 allowed`, `"max=1e3": 1 to 9223372036854775807 allowed`,
+			`"batch=+5": 1 to 10000000 allowed`}},
+		{"a sequence offset=3 step=2 start=9 max=8", []string{"offset=3: 1 to 2 allowed, the step", "start=9: more than max, 8"}},
+		{"a sequence start=2 max=4 step=5 offset=5", []string{"no value from start=2 to max=4 fits step=5 offset=5"}},
+		{"a sequence start=9223372036854775806 step=9223372036854775807 offset=9223372036854775805",
+			[]string{"no value from start=9223372036854775806 to max=9223372036854775807 fits step=9223372036854775807 offset=9223372036854775805"}},
+	} {
+		d, err := Parse(c.line)
+		if err == nil || err.Error() != strings.Join(c.want, "\n") || d != (Definition{}) {
+			t.Errorf("%q: %+v\n%v\nwant\n%s", c.line, d, err, strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+func TestReservedNames(t *testing.T) {
+	for name, want := range map[string]bool{"id": true, "0": true, "0123456789": true, "": false, "ID": false, "1a": false, "a1": false, "/": false, ":": false, "ids": false} {
+		if Reserved([]byte(name)) != want {
+			t.Errorf("%q: not %v", name, want)
+		}
+	}
+}
+
+func TestAListOfFlagsAndAFile(t *testing.T) {
+	var l List
+	l.Check = func(d Definition) error {
+		if d.Kind == ULID {
+			return errors.New("no ulids here")
+		}
+		return nil
+	}
+	if err := l.Add("a uuid4; b uuid7 # not; a comment\n\n c sequence"); err == nil || err.Error() != `"a comment": "comment" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed`+"\n"+`"a comment": "a" is declared already, by "a uuid4"` {
+		t.Error(err)
+	}
+	err := l.AddFile([]byte("# names\n\nd objectid # the fourth\r\n\tb uuid7\ne ulid\nf uuid5 x\n  \nf uuid4\ng sequence step=0 start=0\nh uuid4"))
+	want := `line 4: "b" is declared already, by "b uuid7"
+line 5: no ulids here
+line 6: "uuid5" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
+line 8: "f" is declared already, by line 6
+line 9: "step=0": 1 to 9223372036854775807 allowed
+line 9: "start=0": 1 to 9223372036854775807 allowed`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+	var names []string
+	for _, d := range l.All() {
+		names = append(names, d.Name)
+	}
+	if !slices.Equal(names, []string{"a", "b", "c", "d", "h"}) {
+		t.Error(names)
+	}
+}
+
+func TestAListHasALimit(t *testing.T) {
+	text := func(n int) []byte {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "name%d uuid4\n", i)
+		}
+		return []byte(b.String())
+	}
+	var full List
+	if err := full.AddFile(text(MaxNames)); err != nil || len(full.All()) != MaxNames {
+		t.Errorf("%d names, %v", len(full.All()), err)
+	}
+	var l List
+	if err := l.AddFile(text(MaxNames + maxProblems + 7)); err == nil || len(l.All()) != MaxNames ||
+		!strings.HasPrefix(err.Error(), "line 10001: more than 10000 names\n") || !strings.HasSuffix(err.Error(), "\nline 10100: more than 10000 names\nand 7 more lines are wrong") {
+		t.Errorf("%d names, %v", len(l.All()), err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "names")
+	if _, err := ReadFile(path); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	for size, fits := range map[int]bool{0: true, MaxFile: true, MaxFile + 1: false} {
+		if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := ReadFile(path); (err == nil) != fits || fits && len(text) != size {
+			t.Errorf("%d bytes: %d, %v", size, len(text), err)
+		}
+	}
+}
+
+// FuzzParse: no line makes Parse panic. A definition's String is a line that means the same, and its
+// numbers are such that a sequence has a first value.
+func FuzzParse(f *testing.F) {
+	f.Add("orders sequence start=1 step=2 offset=1 max=99 order=strict batch=5")
+	f.Add("old snowflake layout=instagram")
+	f.Add("{a}:b uuid7")
+	f.Add("id sequence start=9223372036854775807 step=9223372036854775807 offset=1")
+	f.Fuzz(func(t *testing.T, line string) {
+		d, err := Parse(line)
+		if err != nil {
+			if d != (Definition{}) || err.Error() == "" {
+				t.Errorf("%q: %+v, %q", line, d, err)
+			}
+			return
+		}
+		if again, err := Parse(d.String()); err != nil || again != d {
+			t.Errorf("%q: %q becomes %+v, %v", line, d, again, err)
+		}
+		if d.Kind != Sequence {
+			if (d != Definition{Name: d.Name, Kind: d.Kind, Layout: d.Layout}) {
+				t.Errorf("%q: %+v", line, d)
+			}
+			return
+		}
+		first := d.first()
+		if first < d.Start || first > d.Max || d.Max > MaxValue || first-d.Start >= d.Step || first%d.Step != d.Offset%d.Step || d.Offset < 1 || d.Offset > d.Step {
+			t.Errorf("%q: first %d of %+v", line, first, d)
+		}
+	})
+}

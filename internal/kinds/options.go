@@ -1,0 +1,90 @@
+package kinds
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+)
+
+// CheckName returns why a generator cannot have this name, or nil.
+func CheckName(name string) error {
+	switch {
+	case len(name) < 1 || len(name) > MaxName || strings.ContainsFunc(name, notInNames):
+		return fmt.Errorf("the name %.70q: 1 to %d of the characters A-Z a-z 0-9 _ . : { } - are allowed", name, MaxName)
+	case Reserved([]byte(name)):
+		return fmt.Errorf("the name %q: id, and names of digits alone, stand for the default kind", name)
+	case name == Others:
+		return fmt.Errorf("the name %q: /metrics uses it for the names beyond the first thousand", name)
+	}
+	return nil
+}
+
+// Reserved reports whether a key always stands for the default kind: "id", and digits alone, which
+// kayac/go-katsubushi's clients send.
+func Reserved(key []byte) bool {
+	if string(key) == "id" {
+		return true
+	}
+	for _, c := range key {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(key) > 0
+}
+
+func notInNames(c rune) bool {
+	return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.ContainsRune("_.:{}-", c))
+}
+
+// kindNames lists the kinds for error messages.
+func kindNames() string {
+	var names []string
+	for _, k := range table {
+		names = append(names, k.kind)
+	}
+	return strings.Join(names, ", ") + " allowed"
+}
+
+func optionNames(options []option) string {
+	var names []string
+	for _, o := range options {
+		names = append(names, o.name+"=")
+	}
+	return strings.Join(names, " ")
+}
+
+// number returns the setter of a number from 1 to limit. An option that was not given stays 0.
+func number(field func(*Definition) *uint64, limit uint64) func(*Definition, string) error {
+	return func(d *Definition, value string) error {
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil || n < 1 || n > limit {
+			return fmt.Errorf("1 to %d allowed", limit)
+		}
+		*field(d) = n
+		return nil
+	}
+}
+
+func setOrder(d *Definition, value string) error {
+	if value != "free" && value != "strict" {
+		return errors.New("free or strict allowed")
+	}
+	d.Strict = value == "strict"
+	return nil
+}
+
+func setLayout(d *Definition, value string) error {
+	if _, err := generator.LayoutByName(value); err != nil {
+		var names []string
+		for _, l := range generator.Layouts() {
+			names = append(names, l.Name)
+		}
+		return errors.New(strings.Join(names, ", ") + " allowed")
+	}
+	d.Layout = value
+	return nil
+}
