@@ -16,12 +16,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/katsubushi/katsubushi/v3/workerid/static"
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
 const sector = 64 // bytes: smaller than any disk's, so that records are torn
 
-// A Disk implements static.Disk. The zero Disk is empty.
+// A Disk implements durable.Disk. The zero Disk is empty.
 type Disk struct {
 	// Fault, if set, is asked before every operation; an error is what the operation fails with.
 	Fault func(op string) error
@@ -33,7 +33,7 @@ type Disk struct {
 	synced map[string]*inode // what names were at the last SyncDir
 }
 
-var _ static.Disk = (*Disk)(nil)
+var _ durable.Disk = (*Disk)(nil)
 
 type inode struct {
 	data    []byte       // as it is read
@@ -57,11 +57,11 @@ func (d *Disk) do(op string, args ...any) error {
 	return nil
 }
 
-// Prepare implements static.Disk.
+// Prepare implements durable.Disk.
 func (d *Disk) Prepare(string) (string, error) { return "", nil }
 
-// Open implements static.Disk.
-func (d *Disk) Open(path string, create bool) (static.File, error) {
+// Open implements durable.Disk.
+func (d *Disk) Open(path string, create bool) (durable.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	path = filepath.Base(path)
@@ -103,7 +103,7 @@ func (d *Disk) freeNumber() int {
 	return number
 }
 
-// Rename implements static.Disk.
+// Rename implements durable.Disk.
 func (d *Disk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +119,7 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// Remove implements static.Disk.
+// Remove implements durable.Disk.
 func (d *Disk) Remove(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +134,7 @@ func (d *Disk) Remove(path string) error {
 	return nil
 }
 
-// SyncDir implements static.Disk.
+// SyncDir implements durable.Disk.
 func (d *Disk) SyncDir(string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,7 +232,7 @@ func (f *file) Lock() error {
 		return err
 	}
 	if f.n.locked {
-		return static.ErrInUse
+		return durable.ErrInUse
 	}
 	f.n.locked, f.lock = true, true
 	return nil
@@ -244,7 +244,7 @@ func (f *file) Is(path string) bool {
 	return f.d.names[filepath.Base(path)] == f.n
 }
 
-// ID implements static.File.
+// ID implements durable.File.
 func (f *file) ID() string { return fmt.Sprintf("disk-%d", f.n.number) }
 
 func (f *file) Close() error {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
 // An Info is what can be said about one state file.
@@ -108,12 +110,12 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 			err = fmt.Errorf("static: worker id %d: %w", worker, err)
 		}
 	}()
-	lock, err := lockFile(osDisk{}, path)
+	lock, err := lockFile(durable.OS{}, path)
 	if err != nil {
 		return Info{}, err
 	}
 	defer lock.Close()
-	r, _, err := readState(osDisk{}, path)
+	r, _, err := readState(durable.OS{}, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("no state file: %w", err)
 	}
@@ -124,8 +126,9 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 	if err := r.check(); err != nil {
 		return Info{}, err
 	}
-	s := stateFile{disk: osDisk{}, path: path, log: slog.New(slog.DiscardHandler), locked: func() bool { return lock.Is(lockPath(path)) }, record: r}
-	if err := errors.Join(s.create(r.Mark), s.close()); err != nil {
+	s := newStateFile(durable.OS{}, path, slog.New(slog.DiscardHandler), func() bool { return lock.Is(lockPath(path)) })
+	s.record = r
+	if err := errors.Join(s.create(r.Mark), s.Close()); err != nil {
 		return Info{}, err
 	}
 	return inspect(path), nil

@@ -80,8 +80,8 @@ func (w *worker) recognise() error {
 	if err != nil {
 		return err
 	}
-	err = w.state.close()
-	w.state.file, w.state.failed = f, true // it may be an older copy: it is made anew
+	err = w.state.Close()
+	w.state.Use(f) // it may be an older copy: it is made anew
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.file, w.renew = f, true
@@ -147,7 +147,7 @@ func (w *worker) lose() error {
 	lock, keep := w.lock, w.lost
 	w.lock, w.file, w.pushing, w.renew = nil, nil, nil, false
 	w.mu.Unlock()
-	errs := []error{w.state.close()}
+	errs := []error{w.state.Close()}
 	switch kept := slices.Contains(w.retired, lock); {
 	case lock == nil || kept:
 	case keep:

@@ -1,12 +1,10 @@
 package static
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"hash/crc32"
-	"strconv"
 	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
 // A record is what a state file remembers. One copy of it is copySize bytes of ASCII:
@@ -52,29 +50,19 @@ type run struct {
 }
 
 const (
-	copySize = 4096 // bytes of one copy: a page, and a sector of any disk
-	fileSize = 2 * copySize
-	header   = "katsubushi state "
-	version  = "1"
+	copySize = durable.CopySize
 	maxText  = 256 // bytes of one text field
 	forgets  = "forgets"
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-var (
-	errChecksum = errors.New("checksum does not match")
-	errVersion  = errors.New("written by another version of katsubushi")
-)
+var format = durable.Format{Kind: "state", Version: "1"}
 
 // encode appends one copy to b.
-func (r *record) encode(b []byte) []byte {
-	start := len(b)
-	b = append(b, header+version+"\n"...)
-	b = fmt.Appendf(b, "generation %d\nworker %d\nmark %d\nreserve %d\n", r.Generation, r.Worker, r.Mark, r.Reserve)
-	b = fmt.Appendf(b, "fingerprint %s\nmachine %s\nboot %s\noffset %d\n", orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
-	b = fmt.Appendf(b, "crc32c %08x", crc32.Checksum(b[start:], castagnoli))
-	return append(b, bytes.Repeat([]byte{'\n'}, start+copySize-len(b))...)
+func (r *record) encode(b []byte) []byte { return format.Append(b, r.body()) }
+
+func (r *record) body() string {
+	return fmt.Sprintf("generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
+		r.Generation, r.Worker, r.Mark, r.Reserve, orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
 }
 
 // origin is the text of Boot and Run.
@@ -108,21 +96,11 @@ func orDash(s string) string {
 // decode reads one copy. It accepts exactly what encode writes.
 func decode(b []byte) (record, error) {
 	var r record
-	if len(b) != copySize {
-		return r, fmt.Errorf("%d bytes where %d were expected", len(b), copySize)
+	text, err := format.Body(b)
+	if err != nil {
+		return r, err
 	}
-	end := bytes.Index(b, []byte("\ncrc32c ")) + 1
-	if end == 0 || end+len("crc32c 00000000") > len(b) || !bytes.HasPrefix(b, []byte(header)) {
-		return r, errors.New("not a state file")
-	}
-	sum, err := strconv.ParseUint(string(b[end+len("crc32c "):][:8]), 16, 32)
-	if err != nil || uint32(sum) != crc32.Checksum(b[:end], castagnoli) {
-		return r, errChecksum
-	}
-	if !bytes.HasPrefix(b, []byte(header+version+"\n")) {
-		return r, errVersion
-	}
-	text, origin := string(b[len(header+version+"\n"):end]), ""
+	origin := ""
 	_, err = fmt.Sscanf(text, "generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
 		&r.Generation, &r.Worker, &r.Mark, &r.Reserve, &r.Fingerprint, &r.Machine, &origin, &r.Offset)
 	if err != nil {
@@ -134,8 +112,8 @@ func decode(b []byte) (record, error) {
 		}
 	}
 	r.setOrigin(origin)
-	if !bytes.Equal(r.encode(nil), b) {
-		return record{}, errChecksum // readable, but not as we write it
+	if err := format.Same(b, r.body()); err != nil { // readable, but not as we write it
+		return record{}, err
 	}
 	return r, nil
 }
@@ -150,27 +128,10 @@ func (r *record) check() error {
 	return nil
 }
 
-// recoverRecord finds the record of a whole file: that of the newer copy, if both are good. damaged says what is wrong with each copy that is
-// not; err is non-nil when none is good.
-func recoverRecord(b []byte) (r record, damaged []string, err error) {
-	found := false
-	for i, name := range []string{"first", "second"} {
-		from := min(i*copySize, len(b))
-		c, err := decode(b[from:min(from+copySize, len(b))])
-		switch {
-		case errors.Is(err, errVersion):
-			return record{}, nil, err
-		case err != nil:
-			damaged = append(damaged, fmt.Sprintf("%s copy: %v", name, err))
-		case !found || c.Generation > r.Generation:
-			r, found = c, true
-		}
-	}
-	if len(b) > fileSize {
-		damaged = append(damaged, fmt.Sprintf("more than %d bytes", fileSize))
-	}
-	if !found {
-		return record{}, damaged, fmt.Errorf("%w: %s", ErrDamaged, strings.Join(damaged, ", "))
-	}
-	return r, damaged, nil
+// recoverRecord finds the record of a whole file, see durable.Recover.
+func recoverRecord(b []byte) (record, []string, error) {
+	return durable.Recover(b, func(b []byte) (record, uint64, error) {
+		r, err := decode(b)
+		return r, r.Generation, err
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -33,13 +34,13 @@ const patience = time.Second
 // Errors that mean that a state file must not be used as things are. Retrying does not help, other than with ErrInUse.
 var (
 	// ErrInUse: another process on this host has the worker id. Retry if that one is about to end.
-	ErrInUse = errors.New("in use")
+	ErrInUse = durable.ErrInUse
 	// ErrDamaged: no copy of the record is whole. Reset makes a new one, by somebody who knows up to when ids were issued.
-	ErrDamaged = errors.New("no copy of the record is whole")
+	ErrDamaged = durable.ErrDamaged
 	// ErrOtherMachine: the file was written on another machine. Adopt takes it over, once that one has stopped.
-	ErrOtherMachine = errors.New("written on another machine")
+	ErrOtherMachine = durable.ErrOtherMachine
 	// ErrFileSystem: the file system may forget what it has synced.
-	ErrFileSystem = errors.New("not a local disk")
+	ErrFileSystem = durable.ErrFileSystem
 )
 
 // Config is what a Store is made of.
@@ -80,7 +81,7 @@ var _ workerid.Backend = (*Store)(nil)
 // nothing into a file yet. Its errors say what to do.
 func Open(c Config) (*Store, error) {
 	if c.Disk == nil {
-		c.Disk = osDisk{}
+		c.Disk = durable.OS{}
 	}
 	if c.Clocks == nil {
 		c.Clocks = readClocks

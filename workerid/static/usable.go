@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
 // Usable says why a directory, which it makes, cannot keep the records of some worker ids. nil means that it can, or that there is a record of one of
@@ -18,22 +20,12 @@ func Usable(dir string, workers []uint64, anyDisk bool) error {
 			return err
 		}
 	}
-	kind, err := osDisk{}.Prepare(dir)
+	kind, err := durable.OS{}.Prepare(dir)
 	switch {
 	case err != nil:
 		return err
 	case kind != "" && !anyDisk:
 		return fmt.Errorf("it is on %s: %w", kind, ErrFileSystem)
 	}
-	return tryToKeep(dir)
-}
-
-// tryToKeep writes a file as long as a record, and removes it.
-func tryToKeep(dir string) error {
-	f, err := os.CreateTemp(dir, "try-*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(make([]byte, fileSize))
-	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+	return durable.Try(dir)
 }

@@ -27,7 +27,7 @@ type worker struct {
 	// Whoever has put a token into atDisk alone asks the disk for anything that may take long, and alone uses these fields.
 	atDisk  chan struct{}
 	claim   io.Closer // nil without a claim
-	state   stateFile
+	state   *stateFile
 	fresh   bool    // there was no file, or a lease was lost: what others have issued may be recorded nowhere
 	above   int64   // no earlier run can issue above it
 	page    Page    // this run's, if state.record.Run.Page is not empty
@@ -77,7 +77,7 @@ func (p *push) isOver() bool {
 var errHeld = errors.New("static: held")
 
 func newWorker(c *Config, id uint64) *worker {
-	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(), atDisk: make(chan struct{}, 1)}
+	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(), atDisk: make(chan struct{}, 1), state: &stateFile{}}
 }
 
 // enter waits until nobody else is at the disk. The error is ctx's.
@@ -198,7 +198,7 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	w.state.record.Boot, w.state.record.Reserve, w.state.record.Run.Lock = c.BootID, w.reserve, lock.ID()
 	err := how(mark)
 	w.mu.Lock()
-	w.file = w.state.file
+	w.file = w.state.File()
 	w.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("static: worker id %d: state file: %w", w.id, err)

@@ -1,4 +1,4 @@
-package static
+package durable
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func lock(f *os.File) error {
 }
 
 // SyncDir implements Disk. The system has no such call: NTFS keeps its names in a journal.
-func (osDisk) SyncDir(string) error { return nil }
+func (OS) SyncDir(string) error { return nil }
 
 // errQuota: there is no such error here.
 var errQuota = errors.New("quota exceeded")

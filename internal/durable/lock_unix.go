@@ -1,6 +1,6 @@
 //go:build unix && !solaris && !aix
 
-package static
+package durable
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func lock(f *os.File) error {
 }
 
 // SyncDir implements Disk.
-func (osDisk) SyncDir(dir string) error {
+func (OS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

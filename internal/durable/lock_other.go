@@ -1,6 +1,6 @@
 //go:build !windows && (!unix || solaris || aix)
 
-package static
+package durable
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 func lock(*os.File) error { return nil }
 
 // SyncDir implements Disk, as far as it is to be had here.
-func (osDisk) SyncDir(string) error { return nil }
+func (OS) SyncDir(string) error { return nil }
 
 // errQuota: there is no such error here.
 var errQuota = errors.New("quota exceeded")

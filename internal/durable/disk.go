@@ -1,14 +1,30 @@
-package static
+package durable
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 )
 
-// A Disk is what a Store does to a file system. Tests put one in its place that fails or loses what is not synced.
+// Errors that say why a file must not be used as things are.
+var (
+	// ErrInUse: another process on this host has the lock. Retry if that one is about to end.
+	ErrInUse = errors.New("in use")
+	// ErrDamaged: no copy of the record is whole. Do not retry: an operator must make a new one.
+	ErrDamaged = errors.New("no copy of the record is whole")
+	// ErrOtherMachine: the file was written on another machine. Do not retry: an operator must adopt
+	// it, once that machine does not use it any more.
+	ErrOtherMachine = errors.New("written on another machine")
+	// ErrFileSystem: the file system may forget what it has synced.
+	ErrFileSystem = errors.New("not a local disk")
+)
+
+// A Disk is what the owner of a file does to a file system. Tests use one that fails, or that loses
+// what is not synced.
 type Disk interface {
-	// Prepare makes a directory that is not there, and names the file system that it is on.
+	// Prepare makes a directory that is not there. kind names its file system if that may forget what
+	// it has synced, and is empty otherwise.
 	Prepare(dir string) (kind string, err error)
 	// Open opens a file for reading and writing; create makes or empties it.
 	Open(path string, create bool) (File, error)
@@ -34,24 +50,24 @@ type File interface {
 	ID() string
 }
 
-// osDisk is the operating system's.
-type osDisk struct{}
+// OS is the operating system's Disk.
+type OS struct{}
 
 type osFile struct{ *os.File }
 
-func (osDisk) Prepare(dir string) (string, error) {
+func (OS) Prepare(dir string) (string, error) {
 	if _, err := os.Stat(dir); os.IsNotExist(err) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
 		}
-		if err := (osDisk{}).SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
+		if err := (OS{}).SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
 			return "", err
 		}
 	}
 	return fileSystem(dir)
 }
 
-func (osDisk) Open(path string, create bool) (File, error) {
+func (OS) Open(path string, create bool) (File, error) {
 	flag := os.O_RDWR
 	if create {
 		flag |= os.O_CREATE | os.O_TRUNC
@@ -63,9 +79,9 @@ func (osDisk) Open(path string, create bool) (File, error) {
 	return osFile{f}, nil
 }
 
-func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
-func (osDisk) Remove(path string) error { return os.Remove(path) }
+func (OS) Remove(path string) error { return os.Remove(path) }
 
 func (f osFile) Datasync() error { return datasync(f.File) }
 
@@ -86,4 +102,15 @@ func (f osFile) ID() string {
 		return ""
 	}
 	return fileID(info)
+}
+
+// Try writes a file as long as a record into dir, and removes it. The error says why no record can be
+// kept there.
+func Try(dir string) error {
+	f, err := os.CreateTemp(dir, "try-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, FileSize))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }

@@ -1,0 +1,181 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"syscall"
+)
+
+// Copies writes the two copies of a record in such an order that at any moment, whatever survives of
+// what is not synced, one copy is whole: that of a write that returned nil, or of a later one. Its
+// methods are for one goroutine.
+type Copies struct {
+	Disk   Disk
+	Path   string
+	Log    *slog.Logger
+	Locked func() bool // reports whether the caller still has the lock; asked before a file is replaced
+	// MayOverwrite says why a file with this content must not be overwritten in place on a full disk.
+	// That takes two whole copies, so that one of them is whole at any moment.
+	MayOverwrite func(content []byte) error
+
+	file   File // nil before Create, and when that failed half-way
+	failed bool // an error has left what the disk holds unknown
+}
+
+var (
+	ErrNotLocked = errors.New("the lock file was deleted")
+	ErrMoved     = errors.New("it was deleted or replaced")
+	// ErrNotWhole is for MayOverwrite to return.
+	ErrNotWhole = errors.New("not both of its copies are whole")
+)
+
+// File returns the file that was written last, or nil.
+func (c *Copies) File() File { return c.file }
+
+// Use makes f the file. The next Update replaces it, since f may be an older one.
+func (c *Copies) Use(f File) { c.file, c.failed = f, true }
+
+// Create writes a new file beside the old one and renames it over it. An earlier write error may be
+// hidden by the page cache, so a process begins with this.
+func (c *Copies) Create(data []byte) error {
+	c.failed = true
+	temporary := c.Path + ".tmp"
+	err := c.writeNew(temporary, data)
+	if IsFull(err) {
+		return c.overwrite(temporary, data, err)
+	}
+	if err != nil {
+		return err
+	}
+	if !c.Locked() {
+		return ErrNotLocked
+	}
+	if c.file != nil && !c.file.Is(c.Path) {
+		return ErrMoved
+	}
+	if err := c.Close(); err != nil { // some systems do not replace a file that is open
+		return err
+	}
+	if err := c.Disk.Rename(temporary, c.Path); err != nil {
+		return err
+	}
+	if err := c.Disk.SyncDir(filepath.Dir(c.Path)); err != nil {
+		return err
+	}
+	f, err := c.Disk.Open(c.Path, false)
+	if err != nil {
+		return err
+	}
+	c.file, c.failed = f, false
+	return nil
+}
+
+// overwrite is for a disk that has no room for another file: it writes over the one that is there.
+func (c *Copies) overwrite(temporary string, data []byte, full error) error {
+	c.Disk.Remove(temporary) // as far as it was made: others need the room too
+	content, err := Read(c.Disk, c.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return full
+	}
+	if err == nil {
+		err = c.MayOverwrite(content)
+	}
+	if err != nil {
+		return fmt.Errorf("%w, and the file cannot be overwritten: %w", full, err)
+	}
+	f, err := c.Disk.Open(c.Path, false)
+	if err != nil {
+		return errors.Join(full, err)
+	}
+	if !c.Locked() {
+		return errors.Join(ErrNotLocked, f.Close())
+	}
+	if err := c.Close(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	c.file = f
+	c.Log.Warn("the disk is full: the state file is overwritten in place", "file", c.Path, "error", full)
+	return c.writeCopies(data)
+}
+
+// IsFull reports whether an error means that there is no room.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
+
+func (c *Copies) writeNew(path string, data []byte) error {
+	f, err := c.Disk.Open(path, true)
+	if err != nil {
+		return err
+	}
+	for _, off := range []int64{0, CopySize} {
+		if _, err := f.WriteAt(data, off); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}
+
+// Update writes one copy after the other. After an error, when the disk may be bad there, the next one
+// creates the file anew. A file that is not where it was may be another process's by now, and is left
+// alone: ErrMoved.
+func (c *Copies) Update(data []byte) error {
+	if c.file == nil || !c.file.Is(c.Path) {
+		return ErrMoved
+	}
+	if c.failed {
+		return c.Create(data)
+	}
+	return c.writeCopies(data)
+}
+
+func (c *Copies) writeCopies(data []byte) error {
+	for _, off := range []int64{0, CopySize} {
+		_, err := c.file.WriteAt(data, off)
+		if err == nil {
+			err = c.file.Datasync()
+		}
+		if err != nil {
+			c.failed = true
+			return err
+		}
+	}
+	c.failed = false
+	return nil
+}
+
+// Close closes the file, if there is one.
+func (c *Copies) Close() error {
+	if c.file == nil {
+		return nil
+	}
+	f := c.file
+	c.file = nil
+	return f.Close()
+}
+
+// Read returns the content of a file that nobody writes to, and at most one byte more than FileSize, so
+// that Recover sees if there is more.
+func Read(d Disk, path string) ([]byte, error) {
+	f, err := d.Open(path, false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadFile(f)
+}
+
+// ReadFile is Read of an open file.
+func ReadFile(f File) ([]byte, error) {
+	b := make([]byte, FileSize+1)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return b[:n], nil
+}
