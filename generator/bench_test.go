@@ -40,6 +40,24 @@ func BenchmarkTake1(b *testing.B)          { benchmarkTake(b, Katsubushi(), 1) }
 func BenchmarkTake100(b *testing.B)        { benchmarkTake(b, Katsubushi(), 100) }
 func BenchmarkTake1Sonyflake(b *testing.B) { benchmarkTake(b, Sonyflake(), 1) }
 
+func benchmarkSequence(b *testing.B, n int) {
+	s := NewSequence(1, func() {})
+	if err := s.Append(1, 1<<62); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for ids := 0; ids < b.N; {
+		r, err := s.Take(min(n, b.N-ids))
+		if err != nil {
+			b.Fatal(err)
+		}
+		ids += r.N
+	}
+}
+
+func BenchmarkSequence1(b *testing.B)   { benchmarkSequence(b, 1) }
+func BenchmarkSequence100(b *testing.B) { benchmarkSequence(b, 100) }
+
 // With the clock read for every id, as a library's user would do it.
 func BenchmarkTakeClock(b *testing.B) {
 	s := newBenchmarked(b, Katsubushi(), 1)

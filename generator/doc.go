@@ -6,6 +6,9 @@
 // window. Not promised: that windows do not overlap, which is the duty of whoever grants them (package
 // workerid), and that ids of different worker ids are in order.
 //
+// A Sequence issues the values of blocks that were reserved for it (package counter). It never issues
+// a value twice, nor one that is in none of its blocks, and its values rise.
+//
 // The package does no I/O and reads no clock: the present is an argument. It depends only on the
 // standard library; its tests import other modules to compare with them.
 package generator
