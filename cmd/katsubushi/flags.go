@@ -57,8 +57,6 @@ func settings() []setting {
 		{name: "sequence-start", def: "zero", set: either(func(o *options) *bool { return &o.RandomStart }, "random", "zero"),
 			help: "where a tick's sequence starts when ids are rare: zero, or random, so that ids spread evenly over shards"},
 
-		{name: "port", bare: true, def: "11212", field: "Port", set: number(func(o *options) *int { return &o.Port }),
-			help: "TCP `port` of the memcached protocols; 0 = any free one"},
 		{name: "bind", bare: true, field: "Bind", set: text(func(o *options) *string { return &o.Bind }),
 			help: "`address` to listen on; default all, IPv6 and IPv4"},
 		{name: "sock", bare: true, field: "Sock", set: text(func(o *options) *string { return &o.Sock }),
@@ -95,12 +93,8 @@ func settings() []setting {
 		{name: "drain-timeout", def: "5s", field: "DrainTimeout", set: duration(func(o *options) *time.Duration { return &o.DrainTimeout }),
 			help: "how long clients may take to accept their last answers"},
 
-		{name: "http-port", bare: true, def: "0", field: "HTTPPort", set: number(func(o *options) *int { return &o.HTTPPort }),
-			help: "`port` of /id /ids /stats /healthz /readyz /metrics; 0 = off"},
 		{name: "http-bind", field: "HTTPBind", set: text(func(o *options) *string { return &o.HTTPBind }),
 			help: "`address` of the HTTP port; default that of -bind"},
-		{name: "debug-port", bare: true, def: "8080", field: "DebugPort", set: number(func(o *options) *int { return &o.DebugPort }),
-			help: "`port`, on localhost, of what the next two enable"},
 		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
 			help: "/debug/pprof/ on the debug port"},
 		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
@@ -113,6 +107,10 @@ func settings() []setting {
 
 		{name: "grpc-port", bare: true, def: "0", set: notYet("gRPC", "0"),
 			help: "not in this release"},
+	}
+	for _, p := range daemon.PortSettings() {
+		list = append(list, setting{name: p.Flag, bare: p.Kayac, def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help,
+			set: number(func(o *options) *int { return p.Number(&o.Ports) })})
 	}
 	return slices.Concat(list, redisSettings()[:1], storeSettings(), redisSettings()[1:], layoutSettings())
 }
@@ -214,8 +212,8 @@ func (p *parsed) combine() {
 		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
 		p.failed["Layout"] = true
 	}
-	if p.given["max-connections"] == "" && p.HTTPPort != 0 {
-		p.MaxConnections = max(p.MaxConnections-daemon.HTTPDescriptors(p.MaxConnections), 16) // those are beside them
+	if p.given["max-connections"] == "" {
+		p.MaxConnections = max(p.MaxConnections-p.ServiceDescriptors(p.MaxConnections), 16) // those are beside them
 	}
 	p.combineStore()
 	if err := p.applyDatacenter(); err != nil {

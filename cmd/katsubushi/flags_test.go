@@ -96,7 +96,7 @@ func TestSettings(t *testing.T) {
 		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any { return p.HTTPBind }, "::1"},
 		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
 			func(p *parsed) any {
-				return p.MaxConnections+daemon.HTTPDescriptors(p.MaxConnections) <= max(openFiles()-64, 80)
+				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80)
 			}, true},
 		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any { return p.MaxConnections }, 100},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},

@@ -63,9 +63,11 @@ func (d *Daemon) resolveAdvertised() error {
 }
 
 // clusterNode returns the daemon as config get cluster lists it, host|ip|port; empty without a TCP
-// port. listening is the listener's address.
-func (d *Daemon) clusterNode(listening net.Addr) string {
-	if d.c.Advertise != "" {
+// port. listening is the address of a port of the engine. The port in Config.Advertise is the
+// memcached port's; any other port is advertised with the same host and its own number.
+func (d *Daemon) clusterNode(listening net.Addr, memcached bool) string {
+	tcp, ok := listening.(*net.TCPAddr)
+	if d.c.Advertise != "" && (memcached || ok) {
 		host, port, err := net.SplitHostPort(d.c.Advertise)
 		if err != nil { // Validate has checked it
 			return ""
@@ -74,9 +76,11 @@ func (d *Daemon) clusterNode(listening net.Addr) string {
 		if d.advertisedIP.IsValid() {
 			ip = d.advertisedIP.String()
 		}
+		if !memcached {
+			port = strconv.Itoa(tcp.Port)
+		}
 		return host + "|" + ip + "|" + port
 	}
-	tcp, ok := listening.(*net.TCPAddr)
 	if !ok {
 		return ""
 	}

@@ -49,17 +49,17 @@ type Config struct {
 	// daemon runs without one and warns.
 	StateDirByDefault bool
 
-	Bind     string      // address of the TCP port; empty = all, IPv6 and IPv4
-	Port     int         // 0 = any free one; the log names it
+	Ports
+	Bind     string      // address of the TCP ports; empty = all, IPv6 and IPv4
 	UDPPort  int         // port of memcached's UDP protocol; 0 = off
-	Sock     string      // path of a unix socket, used instead of TCP; empty = TCP
+	Sock     string      // path of a unix socket, used instead of the memcached port; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
-	// Advertise is the host:port where clients reach the TCP port, see advertise.go. Empty = Bind
-	// (or this host's address) and Port.
+	// Advertise is the host:port where clients reach the memcached port, see advertise.go. Empty =
+	// Bind (or this host's address) and Port.
 	Advertise string
 
-	TLSCert, TLSKey string // PEM files: the TCP port speaks TLS and nothing else; both or neither
+	TLSCert, TLSKey string // PEM files: the engine's TCP ports speak TLS and nothing else; both or neither
 	// TLSClientCA is a PEM file of the authorities that sign clients' certificates. Empty = accept
 	// every client.
 	TLSClientCA string
@@ -77,11 +77,9 @@ type Config struct {
 	ShutdownDelay   time.Duration // between not ready and the end of accepting, so that load balancers notice
 	DrainTimeout    time.Duration // for clients to read their last replies
 
-	HTTPPort    int    // 0 = off
-	HTTPBind    string // its address; empty = Bind
-	DebugPort   int    // on loopback, used if one of the next two is set
-	EnablePprof bool
-	EnableStats bool
+	HTTPBind    string // address of the HTTP port; empty = Bind
+	EnablePprof bool   // on the debug port
+	EnableStats bool   // on the debug port
 
 	secrets secrets // what ReadSecrets has read
 }
@@ -114,14 +112,6 @@ func (c *Config) ReadSecrets() error {
 		problems.Include("Store.", c.storeSettings().ReadSecrets())
 	}
 	return problems.Err()
-}
-
-// httpBind returns the address of the HTTP port.
-func (c *Config) httpBind() string {
-	if c.HTTPBind != "" {
-		return c.HTTPBind
-	}
-	return c.Bind
 }
 
 // leased reports whether worker ids are leased, not fixed.
@@ -235,10 +225,7 @@ func (c *Config) Validate() error {
 	duration("IdleTimeout", c.IdleTimeout, year)
 	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
 	duration("DrainTimeout", c.DrainTimeout, time.Hour)
-	within("Port", c.Port, 0, 65535)
 	within("UDPPort", c.UDPPort, 0, 65535)
-	within("HTTPPort", c.HTTPPort, 0, 65535)
-	within("DebugPort", c.DebugPort, 0, 65535)
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)
 	if c.MaxBufferMemory != 0 && (c.MaxBufferMemory < MinBufferMemory || c.MaxBufferMemory > maxBufferMemory) {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -48,18 +49,18 @@ type Daemon struct {
 	connections server.Counters
 	budget      *server.Budget
 	commands    []protocol.Counters // one per loop, and one for the UDP port
-	sessions    []protocol.Config   // what the sessions of a loop share, one for each, and one for the UDP port
+	sessions    []protocol.Config   // what the sessions of a loop share, on any port, and one for the UDP port
 	requests    httpapi.Counters    // the HTTP port's
 
-	binder      binder          // used by New
-	services    []listedService // HTTP and debug servers, beside the engine
-	httpAddress *net.TCPAddr    // nil when the HTTP port is off
-	udp         *net.UDPConn    // nil when the UDP port is off
-	stopping    atomic.Bool
+	binder   binder          // used by New
+	ports    []enginePort    // the memcached port first
+	services []listedService // beside the engine
+	udp      *net.UDPConn    // nil when the UDP port is off
+	stopping atomic.Bool
 }
 
-// New checks the configuration, binds the HTTP ports and opens the store of the windows; it serves
-// nothing before Run. An error means that the daemon cannot start: an invalid setting (see
+// New checks the configuration, binds the services' ports and opens the store of the windows; it
+// serves nothing before Run. An error means that the daemon cannot start: an invalid setting (see
 // Config.Validate), an address still in use after bindPatience, or a state file that must not be
 // used.
 func New(c Config) (*Daemon, error) {
@@ -80,7 +81,7 @@ func New(c Config) (*Daemon, error) {
 	})
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.kinds())
 	for _, prepare := range []func() error{
-		d.configureSessions, d.resolveAdvertised, d.chooseEngine, d.addHTTP, d.listenUDP, d.checkAddress, d.openStore,
+		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.openStore,
 	} {
 		if err := prepare(); err != nil {
 			d.dropServices()
@@ -108,7 +109,7 @@ func (d *Daemon) configureSessions() error {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version}
 		if d.users != nil {
-			s.Auth = func(user, password []byte) *protocol.Config { return nil } // each connection has its own: see newSession
+			s.Auth = func(user, password []byte) *protocol.Config { return nil } // each connection has its own: see opener
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -120,14 +121,14 @@ func (d *Daemon) configureSessions() error {
 // chooseEngine makes the engine that the settings and this machine allow.
 func (d *Daemon) chooseEngine() error {
 	name := d.c.Engine
-	if d.encrypted() {
+	if d.allEncrypted() {
 		name = "net"
 	}
 	newEngine, why, err := engines.Choose(name)
 	if err != nil {
 		return err
 	}
-	if d.encrypted() {
+	if d.allEncrypted() {
 		why = "it is the one that encrypts"
 	}
 	d.engine = newEngine(server.Config{
@@ -200,25 +201,13 @@ func (d *Daemon) Reload() {
 	}
 }
 
-// encrypted reports whether the memcached port uses TLS.
-func (d *Daemon) encrypted() bool { return d.tls != nil && d.c.Sock == "" }
-
-// listen opens the engine's ports, with n listeners each.
-func (d *Daemon) listen(n int) ([]server.Port, error) {
-	memcached := server.Port{
-		Open: d.newSession, Peers: d.logins != nil,
-		Refusal:     []byte("ERROR Too many open connections\r\n"),
-		OutOfMemory: []byte("SERVER_ERROR out of memory\r\n"),
-	}
-	var err error
-	if d.c.Sock != "" {
-		memcached.Listeners, err = server.ListenUnix(d.c.Sock, d.c.SockMode, n)
-	} else {
-		memcached.TLS = d.tls
-		memcached.Listeners, err = server.ListenTCP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.Port)), n)
-	}
-	return []server.Port{memcached}, err
+// encrypted reports whether a port of the engine uses TLS.
+func (d *Daemon) encrypted() bool {
+	return d.tls != nil && slices.ContainsFunc(d.ports, func(p enginePort) bool { return p.onTCP(&d.c) })
 }
+
+// allEncrypted reports whether every port of the engine uses TLS: a unix socket does not.
+func (d *Daemon) allEncrypted() bool { return d.tls != nil && d.c.Sock == "" }
 
 func (d *Daemon) listenUDP() error {
 	if d.c.UDPPort == 0 {
@@ -283,11 +272,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // serve serves the ports until ctx ends.
 func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- struct{}, fail func(error)) {
 	defer close(served)
-	lns := ports[0].Listeners     // memcached's
-	for loop := range d.c.Loops { // no session exists yet
-		d.sessions[loop].Cluster = d.clusterNode(lns[0].Addr())
-	}
-	d.c.Log.Info("listening", "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
+	d.announce(ports)
 	if err := d.engine.Serve(ctx, ports); err != nil {
 		fail(err)
 	}

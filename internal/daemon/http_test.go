@@ -51,7 +51,7 @@ func TestHTTPConnections(t *testing.T) {
 		if got := HTTPConnections(max); got != want {
 			t.Errorf("beside %d: %d, want %d", max, got, want)
 		}
-		if got := HTTPDescriptors(max); got != want+32 {
+		if got := httpDescriptors(max); got != want+32 {
 			t.Errorf("beside %d: %d descriptors, want %d", max, got, want+32)
 		}
 	}

@@ -35,7 +35,7 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 		defer d.store.Close()
 		guesser, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 		login := func(from netip.Addr, loop int, password string) string {
-			s := d.newSession(loop)
+			s := d.opener(&d.ports[0])(loop)
 			s.(server.PeerSession).Peer(from)
 			_, reply, _ := s.Feed(0, fmt.Appendf(nil, "set x 0 0 %d\r\nann %s\r\n", 4+len(password), password), nil)
 			return string(reply)

@@ -6,27 +6,24 @@ import (
 	"syscall"
 )
 
-// validatePorts refuses one number for two TCP ports that have an address in common. Of two, the one
-// that is listed later is wrong.
+// validatePorts refuses numbers that no port can have, and one number for two TCP ports that have an
+// address in common. Of two, the one that is listed later is wrong.
 func (c *Config) validatePorts(wrong func(field, format string, args ...any)) {
-	type port struct {
-		field, name, host string
-		number            int // 0 = off, or any free one
-	}
-	var ports []port
-	if c.Sock == "" {
-		ports = append(ports, port{"Port", "memcached", c.Bind, c.Port})
-	}
-	ports = append(ports, port{"HTTPPort", "HTTP", c.httpBind(), c.HTTPPort})
-	if c.EnablePprof || c.EnableStats {
-		ports = append(ports, port{"DebugPort", "debug", debugHost, c.DebugPort})
-	}
-	for i, p := range ports {
-		for _, other := range ports[:i] {
-			if p.number != 0 && p.number == other.number && overlap(p.host, other.host) {
-				wrong(p.field, "%d is the %s port too", p.number, other.name)
+	var open []listener // on a port of their own
+	for _, l := range listeners() {
+		number := *l.Number(&c.Ports)
+		if number < 0 || number > 65535 {
+			wrong(l.Flag, "%d: 0 to 65535 allowed", number)
+		}
+		if number == 0 || !l.listens(c) || !l.onTCP(c) {
+			continue
+		}
+		for _, other := range open {
+			if number == *other.Number(&c.Ports) && overlap(l.address(c), other.address(c)) {
+				wrong(l.Flag, "%d is the %s port too", number, other.name)
 			}
 		}
+		open = append(open, l)
 	}
 }
 
@@ -36,7 +33,7 @@ func overlap(a, b string) bool {
 	all := func(s string) bool { ip := net.ParseIP(s); return s == "" || ip != nil && ip.IsUnspecified() }
 	local := func(s string) string {
 		if strings.EqualFold(s, "localhost") {
-			return debugHost
+			return loopback
 		}
 		return s
 	}

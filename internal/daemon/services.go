@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -24,18 +25,15 @@ type listedService struct {
 	ln   net.Listener
 }
 
-// addService adds a service to the list. They start and stop in the order of the list.
-func (d *Daemon) addService(name string, s service, ln net.Listener) {
-	d.services = append(d.services, listedService{s, name, ln})
-}
-
-// startServices serves all services in background. It calls fail when one ends by itself.
+// startServices serves all services in background, in the order of the table of listeners. It calls
+// fail when one ends by itself.
 func (d *Daemon) startServices(background *sync.WaitGroup, fail func(error)) {
 	for _, s := range d.services {
-		d.c.Log.Info(s.name+" listening", "address", s.ln.Addr().String())
+		name := strings.ToLower(s.name)
+		d.c.Log.Info(name+" listening", "address", s.ln.Addr().String())
 		background.Go(func() {
 			if err := s.Serve(s.ln); err != nil {
-				fail(fmt.Errorf("%s server: %w", s.name, err))
+				fail(fmt.Errorf("%s server: %w", name, err))
 			}
 		})
 	}
@@ -58,10 +56,13 @@ func (d *Daemon) dropServices() {
 }
 
 // An httpService makes an HTTP server a service.
-type httpService struct{ *http.Server }
+type httpService struct {
+	*http.Server
+	listener func(net.Listener) net.Listener // limits its connections
+}
 
 func (s httpService) Serve(ln net.Listener) error {
-	if err := s.Server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Server.Serve(s.listener(ln)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

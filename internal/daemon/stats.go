@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
@@ -204,9 +205,13 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "lanes", Value: d.c.lanes()},
 		{Name: "layout", Value: d.c.Layout.Name},
 		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
-		{Name: "http_port", Value: d.c.HTTPPort},
-		{Name: "advertise", Value: text(d.c.Advertise)},
 	}
+	for _, l := range listeners() {
+		if l.on == nil {
+			list = append(list, httpapi.Stat{Name: strings.ReplaceAll(l.Flag, "-", "_"), Value: *l.Number(&d.c.Ports)})
+		}
+	}
+	list = append(list, httpapi.Stat{Name: "advertise", Value: text(d.c.Advertise)})
 	if d.c.leased() {
 		list = append(list, httpapi.Stat{Name: "lease_fingerprint", Value: d.c.storeSettings().Fingerprint()})
 	}

@@ -1,0 +1,219 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
+)
+
+// Ports holds the numbers of the daemon's TCP ports, one field for each line of listeners. 0 means
+// off, but the memcached port and the debug port then get any free one.
+type Ports struct {
+	Port      int // the memcached port; the log names a free one
+	HTTPPort  int
+	DebugPort int // used if Config.EnablePprof or EnableStats is set
+}
+
+// listeners returns the table of everything that listens on TCP. Flags, validation, listening,
+// serving and the log follow from a line; a new one needs its number in Ports and nothing else.
+// Lines with a session are ports of the engine and open once ids can be issued. Lines with a service
+// run beside the engine, from the start to the very end.
+func listeners() []listener {
+	return []listener{
+		{
+			PortSetting: PortSetting{Flag: "port", Default: 11212, Kayac: true, Number: func(p *Ports) *int { return &p.Port },
+				Help: "TCP `port` of the memcached protocols; 0 = any free one"},
+			name: "memcached", on: always, host: (*Config).bind, sock: true,
+			session:     func(c *protocol.Config) server.Session { return memcache.NewSession(c) },
+			refusal:     "ERROR Too many open connections\r\n",
+			outOfMemory: "SERVER_ERROR out of memory\r\n",
+		},
+		{
+			PortSetting: PortSetting{Flag: "http-port", Kayac: true, Number: func(p *Ports) *int { return &p.HTTPPort },
+				Help: "`port` of /id /ids /stats /healthz /readyz /metrics; 0 = off"},
+			name: "HTTP", host: (*Config).httpBind, service: (*Daemon).newHTTP, descriptors: httpDescriptors,
+		},
+		{
+			PortSetting: PortSetting{Flag: "debug-port", Default: 8080, Kayac: true, Number: func(p *Ports) *int { return &p.DebugPort },
+				Help: "`port`, on localhost, of what the next two enable"},
+			name: "debug", on: (*Config).debugs, service: (*Daemon).newDebug,
+		},
+	}
+}
+
+// A listener is a line of the table.
+type listener struct {
+	PortSetting
+	name string                 // in problems and, in lower case, in the log
+	on   func(c *Config) bool   // whether it listens; nil = its number is not 0
+	host func(c *Config) string // nil = the loopback address, of whichever family there is
+
+	// session makes the session of a connection to a port of the engine, which speaks TLS if there
+	// is a certificate. c is what the sessions of its loop share.
+	session     func(c *protocol.Config) server.Session
+	refusal     string // see server.Port
+	outOfMemory string // see server.Port
+	sock        bool   // Config.Sock takes the place of host and number
+
+	// service makes a service.
+	service func(d *Daemon) service
+	// descriptors returns how many files its connections may hold open beside maxConnections of
+	// the engine's; nil = very few.
+	descriptors func(maxConnections int) int
+}
+
+// A PortSetting is the setting for the number of a port; its flag is made from it.
+type PortSetting struct {
+	Flag    string // without "-"; problems name it as their field
+	Help    string
+	Default int
+	Kayac   bool // kayac/go-katsubushi has this flag too
+	Number  func(*Ports) *int
+}
+
+// PortSettings returns the settings of all ports in the table of listeners.
+func PortSettings() (list []PortSetting) {
+	for _, l := range listeners() {
+		list = append(list, l.PortSetting)
+	}
+	return list
+}
+
+// ServiceDescriptors returns how many files the connections of the services that are on may hold
+// open, beside maxConnections of the engine's.
+func (c *Config) ServiceDescriptors(maxConnections int) (n int) {
+	for _, l := range listeners() {
+		if l.descriptors != nil && l.listens(c) {
+			n += l.descriptors(maxConnections)
+		}
+	}
+	return n
+}
+
+func always(*Config) bool { return true }
+
+// debugs reports whether the debug port has anything to show.
+func (c *Config) debugs() bool { return c.EnablePprof || c.EnableStats }
+
+func (c *Config) bind() string { return c.Bind }
+
+// httpBind returns the address of the HTTP port.
+func (c *Config) httpBind() string {
+	if c.HTTPBind != "" {
+		return c.HTTPBind
+	}
+	return c.Bind
+}
+
+// loopback is the address of lines without a host; listen takes ::1 where there is no IPv4.
+const loopback = "127.0.0.1"
+
+// listens reports whether c switches the listener on.
+func (l *listener) listens(c *Config) bool {
+	if l.on != nil {
+		return l.on(c)
+	}
+	return *l.Number(&c.Ports) != 0
+}
+
+// address returns the host that it listens on; empty = all.
+func (l *listener) address(c *Config) string {
+	if l.host == nil {
+		return loopback
+	}
+	return l.host(c)
+}
+
+// onTCP reports whether it listens on a TCP port, given that it listens.
+func (l *listener) onTCP(c *Config) bool { return !l.sock || c.Sock == "" }
+
+// listen opens up to n listeners.
+func (l *listener) listen(c *Config, n int) ([]net.Listener, error) {
+	if !l.onTCP(c) {
+		return server.ListenUnix(c.Sock, c.SockMode, n)
+	}
+	number := strconv.Itoa(*l.Number(&c.Ports))
+	lns, err := server.ListenTCP(net.JoinHostPort(l.address(c), number), n)
+	if l.host == nil && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
+		return server.ListenTCP(net.JoinHostPort("::1", number), n)
+	}
+	return lns, err
+}
+
+// An enginePort is a port of the engine that is switched on.
+type enginePort struct {
+	listener
+	sessions []protocol.Config // what the sessions of a loop share, one for each
+}
+
+// addPorts lists the ports of the engine that are switched on; Daemon.listen opens them.
+func (d *Daemon) addPorts() error {
+	for _, l := range listeners() {
+		if l.session != nil && l.listens(&d.c) {
+			d.ports = append(d.ports, enginePort{l, slices.Clone(d.sessions[:d.c.Loops])})
+		}
+	}
+	return nil
+}
+
+// addServices makes the services that are switched on and opens their listeners.
+func (d *Daemon) addServices() error {
+	for _, l := range listeners() {
+		if l.service == nil || !l.listens(&d.c) {
+			continue
+		}
+		var lns []net.Listener
+		err := d.binder.bind(context.Background(), func() (err error) {
+			lns, err = l.listen(&d.c, 1)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		d.services = append(d.services, listedService{l.service(d), l.name, lns[0]})
+	}
+	return nil
+}
+
+// listen opens the engine's ports, with up to n listeners each.
+func (d *Daemon) listen(n int) (ports []server.Port, err error) {
+	for i := range d.ports {
+		p := &d.ports[i]
+		port := server.Port{
+			Open: d.opener(p), Peers: d.logins != nil, Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
+		}
+		if p.onTCP(&d.c) {
+			port.TLS = d.tls
+		}
+		if port.Listeners, err = p.listen(&d.c, n); err != nil {
+			server.Close(ports)
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// announce completes what sessions share with the address of their port, and logs it. No session
+// exists yet.
+func (d *Daemon) announce(ports []server.Port) {
+	for i := range d.ports {
+		p, lns := &d.ports[i], ports[i].Listeners
+		for loop := range p.sessions {
+			p.sessions[loop].Cluster = d.clusterNode(lns[0].Addr(), i == 0)
+		}
+		message := "listening"
+		if i > 0 {
+			message = strings.ToLower(p.name) + " listening"
+		}
+		d.c.Log.Info(message, "address", lns[0].Addr().String(), "engine", d.engine.Name(), "loops", len(lns))
+	}
+}
