@@ -49,3 +49,9 @@ func (waitError) Error() string { return "id: none at this moment, ask again" }
 
 // Wait reports that the caller should ask again.
 func (waitError) Wait() bool { return true }
+
+// An UnknownName is the error of a Source for a key that names no generator, where undeclared keys are
+// refused. It is the client's mistake: asking again, or another server, does not help.
+type UnknownName string
+
+func (n UnknownName) Error() string { return "no such generator: " + string(n) }

@@ -229,8 +229,11 @@ func (t *turn) respond(h *header, code status, text string) {
 
 // respondError is respond with a reason given by the program behind.
 func (t *turn) respondError(h *header, reason error) {
-	text := reason.Error()
-	t.Out = h.appendResponse(t.Out, statusTemporary, 0, 0, min(len(text), protocol.MaxReason), 0)
+	text, code := reason.Error(), statusTemporary
+	if _, unknown := reason.(id.UnknownName); unknown {
+		code = statusInvalid // not found would be a miss, which clients do not report
+	}
+	t.Out = h.appendResponse(t.Out, code, 0, 0, min(len(text), protocol.MaxReason), 0)
 	t.Out = protocol.AppendLine(t.Out, text, protocol.MaxReason)
 }
 

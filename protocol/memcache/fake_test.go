@@ -12,7 +12,7 @@ import (
 
 // fake is the program behind the protocol in tests. Keys that begin with a:, b: or c: have sources
 // 1, 2 and 3, whose ids start at 1000000 and so on; ids of the default source start at 100. Each
-// source has a budget, after which it refuses.
+// source has a budget, after which it refuses. Keys that begin with d: are unknown names.
 type fake struct {
 	sources [4]fakeSource
 	next    [4]uint64
@@ -38,10 +38,17 @@ func (f *fake) Source(key []byte) id.Source {
 	if len(key) > 1 && key[1] == ':' && key[0] >= 'a' && key[0] <= 'c' {
 		return &f.sources[key[0]-'a'+1]
 	}
+	if bytes.HasPrefix(key, []byte("d:")) {
+		return noGenerator(key)
+	}
 	return &f.sources[0]
 }
 
 func (f *fake) Named([]byte) id.Source { return nil }
+
+type noGenerator string
+
+func (n noGenerator) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
 
 type fakeSource struct {
 	*fake

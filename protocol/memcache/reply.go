@@ -1,6 +1,9 @@
 package memcache
 
-import "github.com/katsubushi/katsubushi/v3/protocol"
+import (
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
 
 // The error messages of the text grammar, line ends included. Other grammars take their reasons
 // from here.
@@ -26,9 +29,14 @@ func (t *turn) blame(s string) {
 	t.Say(s)
 }
 
-// refuse replies SERVER_ERROR with a reason given by the program behind.
+// refuse replies SERVER_ERROR with a reason given by the program behind, or CLIENT_ERROR if the key
+// was wrong: at SERVER_ERROR some clients ask another server.
 func (t *turn) refuse(reason error) {
-	t.Say("SERVER_ERROR ")
+	if _, unknown := reason.(id.UnknownName); unknown {
+		t.Say("CLIENT_ERROR ")
+	} else {
+		t.Say("SERVER_ERROR ")
+	}
 	t.Out = protocol.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
 	t.Say("\r\n")
 }
