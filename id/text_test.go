@@ -1,7 +1,9 @@
 package id
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strconv"
 	"testing"
@@ -14,41 +16,213 @@ func TestARunFitsIntoRegisters(t *testing.T) {
 	}
 }
 
-func written(t *Text) string { return string(t.Append(make([]byte, 0, Room))) }
+// written returns what all ways to write an id agree on. The bytes behind it are not overwritten beyond Room.
+func written(t testing.TB, text *Text) string {
+	t.Helper()
+	buf := make([]byte, 3+Room+8)
+	for i := range buf {
+		buf[i] = '!'
+	}
+	line := text.AppendLine(buf[:3])
+	if tail := string(buf[3+Room:]); tail != "!!!!!!!!" || string(line[:3]) != "!!!" {
+		t.Fatalf("%q is written before or after its room", line)
+	}
+	got := string(line[3:])
+	alone := string(text.Append(make([]byte, 0, Room)))
+	if got != alone+"\r\n" || len(alone) != text.Len() {
+		t.Fatalf("a line is %q, the text alone %q, its length %d", got, alone, text.Len())
+	}
+	return alone
+}
 
-func TestNumbersAreWrittenInDecimal(t *testing.T) {
-	var text Text
-	for _, v := range []uint64{0, 1, 9, 10, 99, 100, 999, 1000, 9999, 10000, 99999999, 1e8, 1<<63 - 1, 1e19, math.MaxUint64} {
-		r, want := Run{First: v, N: 1}, strconv.FormatUint(v, 10)
-		text.Start(r)
-		for _, got := range []string{written(&text), string(text.AppendNumber(make([]byte, 0, Room))), string(r.Append(nil, 0))} {
-			if got != want {
-				t.Errorf("%d is written %q", v, got)
+func checkNumber(t testing.TB, text *Text, v uint64) {
+	t.Helper()
+	want := strconv.FormatUint(v, 10)
+	if got, number := written(t, text), string(text.AppendNumber(make([]byte, 0, Room))); got != want || number != want || text.Number() != v {
+		t.Fatalf("%d is written %q, its number %q and %d", v, got, number, text.Number())
+	}
+}
+
+// borders returns numbers around which the number of digits or their fields change.
+func borders() (all []uint64) {
+	for p := uint64(1); ; p *= 10 {
+		for _, around := range []uint64{p, 5 * p, p - p/10000} {
+			for d := range uint64(5) {
+				all = append(all, around+d, around-d)
 			}
 		}
-		if text.Len() != len(want) || text.Number() != v {
-			t.Errorf("%d: %d bytes, number %d", v, text.Len(), text.Number())
+		if p > math.MaxUint64/10 {
+			return append(all, math.MaxUint64, math.MaxUint64-1, 1<<63, 1<<63-1)
+		}
+	}
+}
+
+func TestNumbersAreWrittenInDecimal(t *testing.T) {
+	var text Text // used again, so that nothing of the number before is left
+	for _, v := range borders() {
+		r := Run{First: v, Stride: 1, N: 1}
+		text.Start(r)
+		checkNumber(t, &text, v)
+		if got := string(r.Append([]byte("x"), 0)); got != "x"+strconv.FormatUint(v, 10) {
+			t.Errorf("%d is appended as %q", v, got)
 		}
 	}
 }
 
 func TestTheIDsOfARun(t *testing.T) {
-	var text Text
-	for _, stride := range []uint64{1, 3, 10, 99, 1 << 16, 1e9 + 7, 1e18} {
-		for _, v := range []uint64{0, 5, 95, 9999, 123456789, 1e18 - 1, 1e19 - 2} {
-			r := Run{First: v, Stride: stride, N: 10}
-			text.Start(r)
-			for i := range r.N {
-				want := strconv.FormatUint(v, 10)
-				if got, once := written(&text), string(r.Append(nil, i)); got != want || once != want || text.Len() != len(want) {
-					t.Fatalf("%d is written %q and %q, strides of %d", v, got, once, stride)
-				}
-				if v > math.MaxUint64-stride {
-					break
-				}
-				v += stride
-				text.Next()
-			}
+	for _, stride := range []uint64{1, 2, 3, 10, 99, 9999, 10000, 1 << 16, 1e9 + 7, 1e18, 1<<63 - 1} {
+		for _, v := range borders() {
+			checkRun(t, Run{First: v, Stride: stride, N: 12})
 		}
+	}
+}
+
+// checkRun checks the ids of a run, as far as 64 bits reach.
+func checkRun(t testing.TB, r Run) {
+	var text Text
+	text.Start(r)
+	for i, v := 0, r.First; i < r.N; i++ {
+		checkNumber(t, &text, v)
+		if got := string(r.Append(nil, i)); got != strconv.FormatUint(v, 10) {
+			t.Fatalf("%d is appended as %q: id %d of %+v", v, got, i, r)
+		}
+		if v > math.MaxUint64-r.Stride {
+			return
+		}
+		v += r.Stride
+		text.Next()
+	}
+}
+
+// Long runs, so that each field overflows into the next, and the number of digits grows.
+func TestLongRuns(t *testing.T) {
+	checkRun(t, Run{First: 0, Stride: 1, N: 120_000})
+	checkRun(t, Run{First: 99_990_000, Stride: 1, N: 30_000})
+	checkRun(t, Run{First: 1e16 - 20_000, Stride: 7, N: 30_000})
+}
+
+func FuzzNumbers(f *testing.F) {
+	f.Add(uint64(999), uint64(1))
+	f.Add(uint64(99_999_999), uint64(10_000))
+	f.Add(uint64(9_999_999_999_999_999), uint64(3))
+	f.Fuzz(func(t *testing.T, v, stride uint64) {
+		stride %= 1 << 63
+		for digits := range 20 { // of all lengths
+			checkRun(t, Run{First: v, Stride: stride, N: 3})
+			if digits%3 == 2 {
+				stride /= 10
+			}
+			v /= 10
+		}
+	})
+}
+
+func TestFormsOfRuns(t *testing.T) {
+	for _, f := range []Form{UUID, ULID, ObjectID} {
+		if r := TextRun(f, math.MaxUint64, math.MaxUint64); r.Form() != f || r.N != 1 {
+			t.Errorf("%+v has form %d, want %d", r, r.Form(), f)
+		}
+	}
+	if f := (Run{First: math.MaxUint64, Stride: 1<<63 - 1, N: 1}).Form(); f != Decimal {
+		t.Errorf("a number has form %d", f)
+	}
+}
+
+// The same digits, made in the plainest way.
+func plain(f Form, high, low uint64) string {
+	switch f {
+	case UUID:
+		return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&(1<<48-1))
+	case ObjectID:
+		return fmt.Sprintf("%08x%016x", high, low)
+	}
+	var b [26]byte
+	for i := range b {
+		b[25-i] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"[low&31]
+		low = low>>5 | high<<59
+		high >>= 5
+	}
+	return string(b[:])
+}
+
+func checkForm(t testing.TB, text *Text, f Form, high, low uint64) {
+	t.Helper()
+	if f == ObjectID {
+		high &= 1<<32 - 1
+	}
+	r := TextRun(f, high, low)
+	text.Start(r)
+	want := plain(f, high, low)
+	if got, once := written(t, text), string(r.Append([]byte("x"), 0)); got != want || once != "x"+want {
+		t.Fatalf("%x %x is written %q and %q, want %q", high, low, got, once, want)
+	}
+	if number := string(text.AppendNumber(make([]byte, 0, Room))); number != "0" || text.Number() != 0 {
+		t.Fatalf("the number of a text is %q and %d", number, text.Number())
+	}
+}
+
+func TestOtherForms(t *testing.T) {
+	var text Text
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		for _, f := range []Form{UUID, ULID, ObjectID} {
+			checkForm(t, &text, f, r.Uint64(), r.Uint64())
+		}
+		text.Start(Run{First: 1e15, Stride: 1, N: 2}) // nothing of the text is left
+		checkNumber(t, &text, 1e15)
+	}
+	for _, f := range []Form{UUID, ULID, ObjectID} {
+		for bit := range 128 {
+			high, low := uint64(0), uint64(1)<<(bit%64)
+			if bit >= 64 {
+				high, low = low, 0
+			}
+			checkForm(t, &text, f, high, low)
+			checkForm(t, &text, f, ^high, ^low)
+		}
+	}
+}
+
+func TestGoldenForms(t *testing.T) {
+	for _, c := range []struct {
+		form      Form
+		high, low uint64
+		want      string
+	}{
+		// RFC 9562, A.3 and A.6
+		{UUID, 0x919108f752d14320, 0x9bacf847db4148a8, "919108f7-52d1-4320-9bac-f847db4148a8"},
+		{UUID, 0x017f22e279b07cc3, 0x98c4dc0c0c07398f, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"},
+		// the specification of ULID: its example's time, its largest value
+		{ULID, 0x01563e3ab5d3d676, 0x4c61efb99302bd5b, "01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+		{ULID, math.MaxUint64, math.MaxUint64, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"},
+		{ULID, 0, 0, "00000000000000000000000000"},
+		// MongoDB's manual: ObjectId("507f1f77bcf86cd799439011")
+		{ObjectID, 0x507f1f77, 0xbcf86cd799439011, "507f1f77bcf86cd799439011"},
+	} {
+		if got := string(TextRun(c.form, c.high, c.low).Append(nil, 0)); got != c.want {
+			t.Errorf("%x %x is written %q, want %q", c.high, c.low, got, c.want)
+		}
+	}
+}
+
+// ns/op is per id, in runs of 100.
+func BenchmarkText(b *testing.B) {
+	uuid := TextRun(UUID, 1<<63, 1<<62)
+	for name, r := range map[string]Run{
+		"wide": {First: 1_500_000_000_000_000_000, Stride: 1, N: 100}, "narrow": {First: 123_456_789, Stride: 1, N: 100}, "small": {First: 5, Stride: 1, N: 100},
+		"uuid": uuid, "ulid": TextRun(ULID, uuid.High, uuid.First), "objectid": TextRun(ObjectID, 1<<31, 1<<62),
+	} {
+		b.Run(name, func(b *testing.B) {
+			out := make([]byte, 0, 8192)
+			for n := 0; n < b.N; n += r.N {
+				var t Text
+				t.Start(r)
+				out = t.AppendLine(out[:0])
+				for range r.N - 1 {
+					t.Next()
+					out = t.AppendLine(out)
+				}
+			}
+		})
 	}
 }
