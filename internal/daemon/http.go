@@ -26,8 +26,7 @@ func (d *Daemon) newHTTP() service {
 
 // newDebug makes the service of the debug port.
 func (d *Daemon) newDebug() service {
-	s := httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.complaints())
-	return httpService{s, func(ln net.Listener) net.Listener { return ln }}
+	return httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.complaints()), nil}
 }
 
 // complaints returns the log for the HTTP servers' own messages.

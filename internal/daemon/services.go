@@ -58,11 +58,14 @@ func (d *Daemon) dropServices() {
 // An httpService makes an HTTP server a service.
 type httpService struct {
 	*http.Server
-	listener func(net.Listener) net.Listener // limits its connections
+	limit func(net.Listener) net.Listener // the server's limit of connections; nil = none
 }
 
 func (s httpService) Serve(ln net.Listener) error {
-	if err := s.Server.Serve(s.listener(ln)); !errors.Is(err, http.ErrServerClosed) {
+	if s.limit != nil {
+		ln = s.limit(ln)
+	}
+	if err := s.Server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
