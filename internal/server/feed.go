@@ -40,9 +40,29 @@ type Successor struct{ Session Session }
 
 func (*Successor) Error() string { return "server: another session takes over" }
 
-// Converse feeds in to s until s needs more input, wants to close the connection, or has replied
-// enough for one write. In the last case full is true: call s again once the reply is sent, even if
-// no input is left. Converse consumes n bytes of in. It replaces s by a Successor.
+// ParkPause is how long a session that waits is at most left alone.
+const ParkPause = 50 * time.Millisecond
+
+// ParkPauses returns ParkPause or its default.
+func (c *Config) ParkPauses() time.Duration {
+	if c.ParkPause > 0 {
+		return c.ParkPause
+	}
+	return ParkPause
+}
+
+// Waits reports whether an error of Feed asks the engine to park the connection: what the client
+// asked for is not there at this moment, but soon. The reply so far is sent. Then nothing is read
+// from the connection until its session has answered. How long that may take is not the engine's
+// decision: a session that has waited for too long answers with an error.
+func Waits(err error) bool {
+	w, ok := err.(interface{ Wait() bool })
+	return ok && w.Wait()
+}
+
+// Converse feeds in to s until s needs more input, must wait, wants to close the connection, or has
+// replied enough for one write. In the last case full is true: call s again once the reply is sent,
+// even if no input is left. Converse consumes n bytes of in. It replaces s by a Successor.
 func Converse(s *Session, now int64, in, out []byte) (n int, reply []byte, full bool, err error) {
 	for {
 		before := len(out)

@@ -12,9 +12,10 @@ import (
 
 // A Session answers the bytes of one connection. Feed consumes the first n bytes of in, appends its
 // reply to out and returns the result. n = 0 with an empty reply means that Feed needs more input;
-// after any other result the caller may call Feed again with the rest. An error means: send the
-// reply, then close; but see Successor. Feed keeps neither slice. A Session limits how much input it
-// leaves unconsumed and how much it appends.
+// after any other result the caller may call Feed again with the rest. An error that Waits means:
+// send the reply, and call Feed again with the rest, even an empty one, after Engine.Wake or a short
+// while. Any other error means: send the reply, then close; but see Successor. Feed keeps neither
+// slice. A Session limits how much input it leaves unconsumed and how much it appends.
 type Session interface {
 	Feed(now int64, in, out []byte) (n int, reply []byte, err error)
 }
@@ -38,6 +39,10 @@ type Port struct {
 type Engine interface {
 	Name() string
 	Serve(ctx context.Context, ports []Port) error
+	// Wake makes the engine ask every parked session again, soon, see Waits. Any goroutine may call
+	// it at any time, also before Serve and after it. While no session is parked it does nothing and
+	// costs a load per event loop.
+	Wake()
 }
 
 // Close closes the listeners of ports that will not be served.
@@ -67,6 +72,8 @@ type Config struct {
 	Log          *slog.Logger
 
 	Linger time.Duration // how long a connection may at least go on sending after its last reply; 0 = 1 s
+	// ParkPause: a parked session is asked again at least this often; 0 = 50 ms.
+	ParkPause time.Duration
 }
 
 // Counters holds what the engines count. It may be read at any time.

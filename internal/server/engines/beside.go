@@ -23,6 +23,12 @@ func newBeside(e server.Engine, c server.Config) server.Engine {
 	return &beside{e, std.New(c)}
 }
 
+// Wake implements Engine.
+func (b *beside) Wake() {
+	b.Engine.Wake()
+	b.net.Wake()
+}
+
 // Serve implements Engine. When one of the two engines fails, the other is drained.
 func (b *beside) Serve(ctx context.Context, ports []server.Port) error {
 	var plain, encrypted []server.Port

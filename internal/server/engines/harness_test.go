@@ -66,6 +66,8 @@ type rig struct {
 	counters *server.Counters
 	budget   *server.Budget
 	log      *bytes.Buffer // read it only after stop
+	engine   server.Engine
+	well     *well
 	end      context.CancelFunc
 	done     chan error
 
@@ -89,7 +91,7 @@ func (r *rig) port(p place) server.Port {
 		Listeners: listeners(r.t, p.network, p.loops), Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
 		Open: func(loop int) server.Session {
 			r.opened[loop].Add(1)
-			return &lineSession{held: r.held}
+			return &lineSession{held: r.held, well: r.well}
 		},
 	}
 }
@@ -113,7 +115,7 @@ func listeners(t testing.TB, network string, loops int) []net.Listener {
 // startPorts starts an engine with the ports returned by ports.
 func startPorts(t testing.TB, m candidate, change func(*server.Config), ports func(*rig) []server.Port) *rig {
 	t.Helper()
-	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{})}
+	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{}), well: new(well)}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
 	var clock atomic.Int64
 	c := server.Config{
@@ -135,7 +137,8 @@ func startPorts(t testing.TB, m candidate, change func(*server.Config), ports fu
 	r.network, r.address = r.ports[0].Network(), r.ports[0].String()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.end = cancel
-	go func() { r.done <- m.make(c).Serve(ctx, list) }()
+	r.engine = m.make(c)
+	go func() { r.done <- r.engine.Serve(ctx, list) }()
 	t.Cleanup(r.stop)
 	return r
 }
@@ -361,11 +364,43 @@ func (c *client) abort() {
 }
 
 // A lineSession answers lines: "echo TEXT", "big N" (N bytes), "skip N" (discards the N bytes that
-// follow), "close" (says bye), "quit" (says nothing, as memcached does), "hold" (see brake).
+// follow), "close" (says bye), "quit" (says nothing, as memcached does), "hold" (see brake), "take
+// TEXT" (waits for the well, then says TEXT), "split N" (N bytes, and waits for the well after half
+// of them).
 type lineSession struct {
 	big, skip int
+	pause     int // the session waits when so much of big is left; 0 = never
 	held      chan<- struct{}
+	well      *well
 }
+
+// A well is what sessions wait for.
+type well struct {
+	tickets, asked atomic.Int64           // how many takes it can serve; how often it was asked in vain
+	dry            atomic.Pointer[func()] // called when it was asked in vain, before the session waits
+}
+
+// take takes a ticket, or returns an error that means wait.
+func (w *well) take() error {
+	for {
+		n := w.tickets.Load()
+		if n == 0 {
+			w.asked.Add(1)
+			if dry := w.dry.Load(); dry != nil {
+				(*dry)()
+			}
+			return errWait{}
+		}
+		if w.tickets.CompareAndSwap(n, n-1) {
+			return nil
+		}
+	}
+}
+
+type errWait struct{}
+
+func (errWait) Error() string { return "wait" }
+func (errWait) Wait() bool    { return true }
 
 var errEnd = errors.New("close the connection")
 
@@ -385,6 +420,11 @@ var pattern = strings.Repeat(period, 64<<10/len(period)+2)
 func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	for len(out) < server.ReplyFull {
 		switch {
+		case s.pause > 0 && s.big <= s.pause:
+			if err := s.well.take(); err != nil {
+				return n, out, err
+			}
+			s.pause = 0
 		case s.big > 0:
 			// It answers in pieces of its own size, even when no input is left.
 			piece := bigBytes(s.big)[:min(s.big, 5000)]
@@ -403,6 +443,9 @@ func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err 
 				return n, out, nil
 			}
 			out, err = s.command(bytes.TrimSuffix(in[n:n+end], []byte("\r")), out)
+			if server.Waits(err) {
+				return n, out, err
+			}
 			n += end + 1
 			if err != nil {
 				return n, out, err
@@ -420,6 +463,15 @@ func (s *lineSession) command(line, out []byte) ([]byte, error) {
 	case "big":
 		s.big, _ = strconv.Atoi(string(rest))
 		return out, nil
+	case "split":
+		s.big, _ = strconv.Atoi(string(rest))
+		s.pause = s.big / 2
+		return out, nil
+	case "take":
+		if err := s.well.take(); err != nil {
+			return out, err
+		}
+		return append(append(out, rest...), "\r\n"...), nil
 	case "skip":
 		s.skip, _ = strconv.Atoi(string(rest))
 		return out, nil

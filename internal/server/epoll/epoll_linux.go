@@ -13,17 +13,20 @@ import (
 // Engine runs event loops, each on its own thread. epoll reports which sockets have input,
 // edge-triggered, so between a connection's first and last byte the loop tells epoll nothing. A
 // request costs a read, a write and its share of a wait.
-type Engine struct{ server.Config }
+type Engine struct {
+	server.Config
+	loop.Waker
+}
 
 // New makes the engine.
-func New(c server.Config) *Engine { return &Engine{c} }
+func New(c server.Config) *Engine { return &Engine{Config: c} }
 
 // Name returns "epoll".
 func (e *Engine) Name() string { return "epoll" }
 
 // Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
-	return loop.Serve(ctx, &e.Config, ports, newLoop)
+	return loop.Serve(ctx, &e.Config, &e.Waker, ports, newLoop)
 }
 
 // An epollLoop is an event loop that waits with epoll.
@@ -93,7 +96,10 @@ func (e *epollLoop) Run() error {
 			default:
 				c := e.Conns.At(ev.Fd)
 				c.Readable = true
-				c.HungUp = c.HungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+				if ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+					c.HungUp = true
+					c.Gone = c.Gone || ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0
+				}
 				e.serve(c)
 				e.makeRoom()
 			}
@@ -145,6 +151,9 @@ func (e *epollLoop) obey(signals uint32) {
 	}
 	if signals&loop.SignalLinger != 0 {
 		e.LingeredLong(e.drop)
+	}
+	if signals&(loop.SignalWake|loop.SignalPoll) != 0 {
+		e.Unpark(signals, nil)
 	}
 	if signals&loop.SignalRelieve != 0 {
 		e.Strained = true
@@ -243,6 +252,10 @@ func (e *epollLoop) serve(c *loop.Conn) {
 		e.finish(c)
 		return
 	}
+	if c.Parked {
+		e.stay(c)
+		return
+	}
 	input := e.input[:0]
 	if !c.More && c.Readable && !c.EOF {
 		n, ok := e.receive(c)
@@ -265,9 +278,19 @@ func (e *epollLoop) serve(c *loop.Conn) {
 	switch {
 	case c.Ending:
 		e.finish(c)
+	case c.Parked:
+		e.stay(c)
 	case c.More || c.Readable && !c.EOF:
 		e.Queue(c)
 	case c.EOF || e.Draining:
+		e.drop(c)
+	}
+}
+
+// stay leaves a parked connection alone, unless its client has gone. A client that will only send no
+// more still wants its answer. (After a close over TCP, it looks the same until it is answered.)
+func (e *epollLoop) stay(c *loop.Conn) {
+	if c.Gone {
 		e.drop(c)
 	}
 }

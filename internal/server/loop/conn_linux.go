@@ -21,6 +21,8 @@ type Conn struct {
 	Ending    bool // the session wants the connection closed
 	Lingering bool // the last reply is sent; further input is discarded
 	Queued    bool // in the loop's list of connections that get another turn
+	Parked    bool // the session waits, see parking_linux.go; More is set, too
+	Gone      bool // nothing can be sent to the client any more
 
 	Port uint8 // index of the loop's acceptor that it came through
 

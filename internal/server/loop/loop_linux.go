@@ -33,8 +33,9 @@ type Loop struct {
 	Sweep     uint32        // number of the last sweep for idle connections
 	Draining  bool
 
-	lingering, lingeringLong []lingerer // since less, and since more, than the last SignalLinger
-	Read, Written            uint64     // bytes in this turn; added to the shared Counters once per turn
+	lingering, lingeringLong []ref  // since less, and since more, than the last SignalLinger
+	parking                         // connections whose sessions wait
+	Read, Written            uint64 // bytes in this turn; added to the shared Counters once per turn
 
 	mu      sync.Mutex
 	Wake    int       // an eventfd, -1 when closed; guarded by mu, so that it is not closed while in use
@@ -42,7 +43,8 @@ type Loop struct {
 	Signals atomic.Uint32
 }
 
-type lingerer struct {
+// A ref names a connection that may be gone by the time it is looked up.
+type ref struct {
 	slot int32
 	life uint32
 }
@@ -57,6 +59,8 @@ const (
 	SignalGiven               // a dealer has accepted a connection
 	SignalRelieve             // close the biggest holders while the budget is used up
 	SignalTrim                // free spare buffers
+	SignalWake                // ask the parked sessions again: Engine.Wake was called
+	SignalPoll                // ... because Config.ParkPause is over
 )
 
 // A Runner runs an event loop for an engine.
@@ -71,8 +75,8 @@ const (
 )
 
 // Serve runs one loop per listener of the port with the most listeners, until all loops are
-// drained.
-func Serve(ctx context.Context, c *server.Config, ports []server.Port, start func(*Loop) (Runner, error)) error {
+// drained. Meanwhile w wakes them.
+func Serve(ctx context.Context, c *server.Config, w *Waker, ports []server.Port, start func(*Loop) (Runner, error)) error {
 	removeFiles := server.TakeSocketFiles(ports)
 	loops, dealers, err := makeLoops(c, ports)
 	defer func() {
@@ -87,6 +91,8 @@ func Serve(ctx context.Context, c *server.Config, ports []server.Port, start fun
 		}
 		return err
 	}
+	w.add(loops)
+	defer w.remove(loops)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failures := make(chan error, len(loops)+len(dealers))
@@ -259,7 +265,10 @@ func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 		input = w.In.Bytes()
 	}
 	n, out, full, err := server.Converse(&c.Session, l.now, input, out)
-	c.More, c.Ending = full, err != nil
+	if err != nil && server.Waits(err) {
+		n, out, full, err = l.park(c, input, n, out)
+	}
+	c.More, c.Ending = full || c.Parked, err != nil
 	switch {
 	case w != nil && w.In.Len() > 0:
 		w.In.Drop(n)
@@ -267,7 +276,7 @@ func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 		w = l.room(c)
 		w.In.add(input[n:])
 	}
-	if w != nil && !full && w.In.Len() > server.MaxInput && err == nil {
+	if w != nil && !c.More && w.In.Len() > server.MaxInput && err == nil {
 		l.Log.Warn("closing a connection whose session does not consume its input", "bytes", w.In.Len())
 		c.Ending = true
 	}
@@ -314,6 +323,7 @@ func (l *Loop) account(c *Conn) {
 // Disown removes c, which is about to be closed, from the budget. Its waiting output is freed when
 // c is forgotten, at most one turn later.
 func (l *Loop) Disown(c *Conn) {
+	c.Parked = false
 	if w := c.Waiting; w != nil {
 		w.In = queue{}
 		l.Share.Set(&w.Holding, 0)
@@ -351,7 +361,12 @@ func (l *Loop) shrink(c *Conn) bool {
 }
 
 // Trim frees what is kept for reuse.
-func (l *Loop) Trim() { l.spare = nil }
+func (l *Loop) Trim() {
+	l.spare = nil
+	if len(l.parked) == 0 {
+		l.parked = nil
+	}
+}
 
 // Settle takes the buffers back from c once no bytes wait in them.
 func (l *Loop) Settle(c *Conn) {
@@ -381,7 +396,7 @@ func (l *Loop) Linger(c *Conn) {
 	if len(l.lingering)+len(l.lingeringLong) == 0 {
 		time.AfterFunc(l.Lingers(), func() { l.Signal(SignalLinger) })
 	}
-	l.lingering = append(l.lingering, lingerer{c.Slot, c.Life})
+	l.lingering = append(l.lingering, ref{c.Slot, c.Life})
 }
 
 // LingeredLong calls drop for the connections that were already lingering at the previous call.
@@ -397,10 +412,14 @@ func (l *Loop) LingeredLong(drop func(*Conn)) {
 	}
 }
 
-// SweepIdle calls drop for the connections that were idle for the whole time-out.
+// SweepIdle calls drop for the connections that were idle for the whole time-out. A client that
+// waits for its answer is not idle, unless it does not take what was sent before.
 func (l *Loop) SweepIdle(drop func(*Conn)) {
 	l.Sweep++
 	l.Conns.All(func(c *Conn) {
+		if c.Parked && !c.Unsent() {
+			c.Last = l.Sweep
+		}
 		if server.Idle(l.Sweep, c.Last) && !c.Closing {
 			l.Counters.IdleClosed.Add(1)
 			drop(c)

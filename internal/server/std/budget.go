@@ -24,6 +24,7 @@ func (g *group) relieve() {
 			c.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
+	g.Wake() // some may be parked
 }
 
 // account tells the budget what c holds beyond what every connection has: a larger input buffer,

@@ -29,6 +29,7 @@ type conn struct {
 	port    *server.Port
 	session server.Session
 	last    atomic.Uint32 // sweep at which it was last active
+	parked  atomic.Bool   // the session waits
 	doomed  atomic.Bool   // the budget is used up and this connection holds the most; set under group.sharing
 	final   bool          // draining: the next read is the last
 	blocked bool          // output is waiting for the socket; guarded by group.sharing
@@ -60,6 +61,9 @@ func (c *conn) serve() {
 		c.touch()
 		c.len += n
 		ok, err := c.answer()
+		if err != nil && ok && server.Waits(err) {
+			ok, err = c.park()
+		}
 		if err != nil && ok {
 			c.linger()
 		}

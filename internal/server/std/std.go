@@ -25,6 +25,7 @@ type Engine struct {
 	server.Config
 	Handshake       time.Duration
 	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *output
+	lot             lot
 }
 
 // New makes the portable engine.
@@ -80,6 +81,7 @@ type group struct {
 	*Engine
 	ctx      context.Context
 	draining atomic.Bool
+	forced   atomic.Bool   // DrainTimeout is over
 	sweep    atomic.Uint32 // number of the last sweep for idle connections
 	serving  sync.WaitGroup
 
@@ -183,7 +185,9 @@ func (g *group) sweepIdle(tick <-chan time.Time, done <-chan struct{}) {
 		now := g.sweep.Add(1)
 		g.mu.Lock()
 		for c := range g.conns {
-			if server.Idle(now, c.last.Load()) {
+			if c.parked.Load() {
+				c.last.Store(now) // a client that waits for its answer is not idle
+			} else if server.Idle(now, c.last.Load()) {
 				c.SetDeadline(time.Unix(1, 0))
 			}
 		}
@@ -199,6 +203,8 @@ func (g *group) drain() {
 	}
 	g.mu.Unlock()
 	force := time.AfterFunc(g.DrainTimeout, func() {
+		g.forced.Store(true)
+		g.Wake()
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for c := range g.conns {

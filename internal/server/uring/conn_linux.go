@@ -23,6 +23,13 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 		u.Queue(c) // by then it is known whether the socket took the reply
 	case c.Ending && !c.Lingering:
 		u.finish(c)
+	case c.Parked && c.Gone:
+		u.drop(c)
+	case c.Parked:
+		u.stopReceiving(c)
+		if !c.Watching && !c.HungUp {
+			u.watch(c)
+		}
 	case c.More:
 		if c.Waiting != nil && c.Waiting.In.Len() >= inputAhead {
 			u.stopReceiving(c)
@@ -77,11 +84,22 @@ func (u *ringLoop) hungUp(r cqe) {
 	case r.res < 0:
 		u.drop(c)
 	default:
-		c.HungUp = true
-		u.stopReceiving(c)
+		c.Gone = r.res&(unix.POLLHUP|unix.POLLERR) != 0
+		if !c.HungUp {
+			c.HungUp = true
+			u.stopReceiving(c)
+		}
 		if u.talking != c {
 			u.proceed(c)
 		}
+	}
+}
+
+// lookAfter asks what has become of a parked client that has ended its input: it may still want its
+// answer, or be gone. As long as it can send, watch tells.
+func (u *ringLoop) lookAfter(c *loop.Conn) {
+	if c.HungUp && !c.Watching {
+		u.watch(c)
 	}
 }
 
@@ -168,7 +186,7 @@ func (u *ringLoop) serveAgain(n int) {
 			continue
 		}
 		c.Queued = false
-		if c.More && !c.Unsent() && !c.Closing && !c.Ending && c.Spoke != u.round {
+		if c.More && !c.Parked && !c.Unsent() && !c.Closing && !c.Ending && c.Spoke != u.round {
 			u.answer(c, nil)
 		} else {
 			u.proceed(c)

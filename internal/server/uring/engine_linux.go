@@ -18,6 +18,7 @@ import (
 // call, however many requests it answers.
 type Engine struct {
 	server.Config
+	loop.Waker
 	Sizes Sizes
 }
 
@@ -31,7 +32,7 @@ type Sizes struct {
 
 // New makes the engine. Probe tells whether it can run here.
 func New(c server.Config) *Engine {
-	return &Engine{c, Sizes{
+	return &Engine{Config: c, Sizes: Sizes{
 		Submissions: 1024,
 		Completions: 8192, // every submission may fail, and as many connections may have input
 		Buffers:     256, MaxBuffers: 8192, BufferSize: 2048,
@@ -44,7 +45,7 @@ func (e *Engine) Name() string { return "uring" }
 
 // Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
-	return loop.Serve(ctx, &e.Config, ports, func(l *loop.Loop) (loop.Runner, error) { return newLoop(l, e.Sizes) })
+	return loop.Serve(ctx, &e.Config, &e.Waker, ports, func(l *loop.Loop) (loop.Runner, error) { return newLoop(l, e.Sizes) })
 }
 
 // Probe returns nil if the kernel, and whatever confines this process, allow everything that the
@@ -272,6 +273,9 @@ func (u *ringLoop) obey(signals uint32) {
 	}
 	if signals&loop.SignalLinger != 0 {
 		u.LingeredLong(u.drop)
+	}
+	if signals&(loop.SignalWake|loop.SignalPoll) != 0 {
+		u.Unpark(signals, u.lookAfter)
 	}
 	if signals&loop.SignalRelieve != 0 {
 		u.Strained = true

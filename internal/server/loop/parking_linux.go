@@ -1,0 +1,117 @@
+package loop
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+)
+
+// parking is the part of a Loop that deals with connections whose sessions wait. A connection that
+// is not parked costs nothing here, and a parked one a ref.
+//
+// # Why no wake-up is lost
+//
+// A source first makes what clients wait for available, then calls Wake. Wake signals a loop only if
+// awaited is set there. The loop sets it when a session says that it must wait, and then asks that
+// session once more before it parks the connection. So there are two cases:
+//
+//   - Wake reads awaited after it was set. Then there is a signal. The loop handles the signals of a
+//     turn after all sessions of the turn, so the connection is in the list by then, whether the
+//     signal came before or after.
+//   - Wake reads awaited before it was set. Then what was made available was so before the session
+//     was asked the second time, and the session finds it.
+//
+// (Go's atomic operations have one order that all goroutines see, so there is no third case.)
+// awaited stays set until the loop is woken and finds nobody parked. While it is set, a Wake before
+// the connection is in the list leaves a signal, too, and no second question is needed.
+type parking struct {
+	parked  []ref       // in the order in which they were parked; each conn at most once
+	awaited atomic.Bool // Wake must signal
+	polling bool        // SignalPoll will follow
+}
+
+// park parks c, whose session has consumed n bytes of input, replied with out, and must wait. It
+// returns what Converse would; without an error, and with c.Parked, if the session still waits.
+func (l *Loop) park(c *Conn, input []byte, n int, out []byte) (_ int, reply []byte, full bool, err error) {
+	if !l.awaited.Load() {
+		l.awaited.Store(true)
+		var k int
+		k, out, full, err = server.Converse(&c.Session, l.now, input[n:], out)
+		if n += k; err == nil || !server.Waits(err) {
+			return n, out, full, err
+		}
+	}
+	c.Parked = true
+	l.parked = append(l.parked, ref{c.Slot, c.Life})
+	if !l.polling {
+		l.polling = true
+		time.AfterFunc(l.ParkPauses(), func() { l.Signal(SignalPoll) })
+	}
+	return n, out, false, nil
+}
+
+// Unpark handles SignalWake and SignalPoll: it queues all parked connections for another turn, in
+// the order in which they were parked. It calls woken, if not nil, for each.
+func (l *Loop) Unpark(signals uint32, woken func(*Conn)) {
+	if signals&SignalPoll != 0 {
+		l.polling = false
+	}
+	if len(l.parked) == 0 {
+		l.awaited.Store(false)
+		return
+	}
+	for _, r := range l.parked {
+		c := l.Conns.At(r.slot)
+		if c.Life != r.life || !c.Parked {
+			continue // it was closed
+		}
+		c.Parked = false
+		l.Queue(c)
+		if woken != nil {
+			woken(c)
+		}
+	}
+	l.parked = l.parked[:0]
+}
+
+// A Waker wakes the event loops of an engine. The zero value has none.
+type Waker struct {
+	mu    sync.Mutex // held by who changes loops
+	loops atomic.Pointer[[]*Loop]
+}
+
+// Wake implements Engine.
+func (w *Waker) Wake() {
+	if loops := w.loops.Load(); loops != nil {
+		for _, l := range *loops {
+			if l.awaited.Load() {
+				l.Signal(SignalWake)
+			}
+		}
+	}
+}
+
+func (w *Waker) add(loops []*Loop) {
+	w.change(func(all []*Loop) []*Loop { return append(all, loops...) })
+}
+
+func (w *Waker) remove(loops []*Loop) {
+	w.change(func(all []*Loop) []*Loop {
+		return slices.DeleteFunc(all, func(l *Loop) bool { return slices.Contains(loops, l) })
+	})
+}
+
+// change replaces the list by a changed copy, because Wake reads it without the lock.
+func (w *Waker) change(f func([]*Loop) []*Loop) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []*Loop
+	if before := w.loops.Load(); before != nil {
+		all = slices.Clone(*before)
+	}
+	all = f(all)
+	w.loops.Store(&all)
+}
