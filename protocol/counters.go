@@ -28,6 +28,7 @@ const (
 	TooLong         // lines and frames over a limit
 	Unauthenticated // commands refused because the client has not authenticated
 	AuthErrors      // CmdAuth attempts that failed
+	IncrHits        // CmdIncr commands that issued numbers
 
 	NumCounters
 )

@@ -15,7 +15,8 @@ type Turn struct {
 	singles int    // number of ids requested one at a time
 }
 
-// Add counts something; Count passes it on.
+// Add counts something; Count passes it on. A negative n takes back what this turn has counted: a
+// command that must wait is counted when it is answered.
 func (t *Turn) Add(c Counter, n int) {
 	t.n[c] += uint32(n)
 	t.touched |= 1 << c
@@ -33,16 +34,30 @@ func (t *Turn) Count(to *Counters) {
 // Say appends s to the reply.
 func (t *Turn) Say(s string) { t.Out = append(t.Out, s...) }
 
-// Issue gets one id for a key and counts it. The error's text is for the client.
+// Issue gets one id for a key and counts it. After id.ErrWait nothing is counted. The text of any
+// other error is for the client.
 func (t *Turn) Issue(h Handler, key []byte) (id.Run, error) {
 	t.singles++
 	run, err := h.Source(key).Mint(t.Now, 1, t.singles > SingleGets)
-	if err != nil {
-		t.Add(Refused, 1)
-	} else {
-		t.Add(IDs, 1)
-	}
+	t.issued(1, err)
 	return run, err
+}
+
+// Reserve gets n numbers, all or none, and counts them. Errors are those of Issue.
+func (t *Turn) Reserve(from id.Reserver, n int) (id.Run, error) {
+	run, err := from.Reserve(t.Now, n)
+	t.issued(n, err)
+	return run, err
+}
+
+// issued counts n ids, or the error that came instead of them.
+func (t *Turn) issued(n int, err error) {
+	switch {
+	case err == nil:
+		t.Add(IDs, n)
+	case err != id.ErrWait:
+		t.Add(Refused, 1)
+	}
 }
 
 // AppendLine appends at most limit bytes of s, without any byte that could end the line.

@@ -220,7 +220,7 @@ func counterName(t *testing.T, c protocol.Counter) string {
 		protocol.CmdDelete: "CmdDelete", protocol.CmdIncr: "CmdIncr", protocol.CmdFlush: "CmdFlush", protocol.CmdStats: "CmdStats",
 		protocol.CmdVersion: "CmdVersion", protocol.CmdAuth: "CmdAuth", protocol.IDs: "IDs", protocol.Refused: "Refused",
 		protocol.Malformed: "Malformed", protocol.TooLong: "TooLong", protocol.Unauthenticated: "Unauthenticated",
-		protocol.AuthErrors: "AuthErrors",
+		protocol.AuthErrors: "AuthErrors", protocol.IncrHits: "IncrHits",
 	}[c]
 	if !ok {
 		t.Errorf("counter %d of package protocol: add its name to this test", c)

@@ -109,8 +109,9 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	}
 	add("delete_misses", n[protocol.CmdDelete])
 	add("delete_hits", 0)
-	add("incr_misses", n[protocol.CmdIncr])
-	for _, name := range []string{"incr_hits", "decr_misses", "decr_hits", "cas_misses", "cas_hits", "cas_badval"} {
+	add("incr_misses", n[protocol.CmdIncr]-min(n[protocol.IncrHits], n[protocol.CmdIncr]))
+	add("incr_hits", n[protocol.IncrHits])
+	for _, name := range []string{"decr_misses", "decr_hits", "cas_misses", "cas_hits", "cas_badval"} {
 		add(name, 0)
 	}
 	add("touch_hits", n[protocol.CmdGat])

@@ -85,7 +85,7 @@ func (s *Session) handshake(t *turn, in []byte) (int, error) {
 		t.blame(errAuthTooLong)
 		s.swallow(size + 2)
 	default:
-		s.state, s.left = credentials, size
+		s.state, s.left = credentials, uint32(size)
 	}
 	return n, nil
 }

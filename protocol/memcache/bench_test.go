@@ -21,7 +21,7 @@ func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
 }
 func (*counting) Stats([]byte, func(name, value string)) bool { return true }
 
-func counted() *Session {
+func countingSession() *Session {
 	return NewSession(&protocol.Config{Handler: &counting{next: 1_500_000_000_000_000_000, stride: 1}, Counters: new(protocol.Counters), Version: "1.0.0"})
 }
 
@@ -58,7 +58,7 @@ func frameOf(opcode byte, extras, key, value string) []byte {
 func BenchmarkFeed(b *testing.B) {
 	for _, c := range benches {
 		b.Run(c.name, func(b *testing.B) {
-			s, out := counted(), make([]byte, 0, 1<<20)
+			s, out := countingSession(), make([]byte, 0, 1<<20)
 			b.ReportAllocs()
 			for b.Loop() {
 				if n, _, err := s.Feed(0, c.in, out); n != len(c.in) || err != nil {
@@ -82,7 +82,7 @@ func TestNothingAllocates(t *testing.T) {
 	}
 	for _, in := range inputs {
 		out := make([]byte, 0, 1<<20)
-		s := counted()
+		s := countingSession()
 		if n := testing.AllocsPerRun(100, func() {
 			*s = Session{config: s.config}
 			s.Feed(0, in, out)

@@ -28,6 +28,7 @@ const (
 	statusExists       status = 0x02
 	statusInvalid      status = 0x04
 	statusNotStored    status = 0x05
+	statusNonNumeric   status = 0x06
 	statusAuthError    status = 0x20
 	statusAuthContinue status = 0x21
 	statusUnknown      status = 0x81
@@ -49,6 +50,7 @@ var (
 	failInvalid   = failure{statusInvalid, "Invalid arguments"}
 	failReadOnly  = failure{statusNotStored, readOnly}
 	failNotStored = failure{statusNotStored, "Not stored."}
+	failNonNumber = failure{statusNonNumeric, "Non-numeric server-side value for incr or decr"}
 	failAuth      = failure{statusAuthError, "Auth failure."}
 	failUnknown   = failure{statusUnknown, "Unknown command"}
 )
@@ -60,6 +62,7 @@ type header struct {
 	key    int    // bytes
 	body   int    // bytes: extras, key and value
 	opaque uint32 // returned unchanged, whatever it means
+	cas    bool   // it is not 0
 }
 
 func parseHeader(b []byte) header {
@@ -69,6 +72,7 @@ func parseHeader(b []byte) header {
 		extras: int(b[4]),
 		body:   int(binary.BigEndian.Uint32(b[8:])),
 		opaque: binary.BigEndian.Uint32(b[12:]),
+		cas:    binary.BigEndian.Uint64(b[16:]) != 0,
 	}
 }
 
@@ -118,7 +122,12 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	if op.does != logIn { // counted when it is decided
 		t.Add(op.kind, 1)
 	}
-	return n, s.act(t, op, &h, in[headerLen:n])
+	err := s.act(t, op, &h, in[headerLen:n])
+	if err == id.ErrWait {
+		t.Add(op.kind, -1)
+		n = 0
+	}
+	return n, err
 }
 
 // opcode looks the request up. The SASL opcodes are unknown without authentication, CONFIG_GET
@@ -156,7 +165,9 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 	key, value := in[h.extras:h.extras+h.key], in[h.extras+h.key:]
 	switch op.does {
 	case giveID:
-		s.binaryGet(t, h, key, op.echo)
+		return s.binaryGet(t, h, key, op.echo)
+	case giveRange:
+		return s.binaryIncr(t, h, key, in, op.quiet)
 	case giveVersion:
 		t.respond(h, statusOK, s.config.Version)
 	case giveStats:
@@ -185,11 +196,10 @@ func (s *Session) act(t *turn, op opcode, h *header, in []byte) error {
 
 // binaryGet answers with four bytes of flags, the key if requested, and the id, which is also the
 // cas.
-func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
+func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) error {
 	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
-		t.respondError(h, err)
-		return
+		return t.respondError(h, err)
 	}
 	var text id.Text
 	text.Start(run)
@@ -200,6 +210,7 @@ func (s *Session) binaryGet(t *turn, h *header, key []byte, echo bool) {
 	out = h.appendResponse(out, statusOK, len(noFlags), len(key), text.Len(), text.Number())
 	out = append(append(out, noFlags...), key...)
 	t.Out = text.Append(out)
+	return nil
 }
 
 // binaryStats answers with one frame per statistic and an empty frame at the end.
@@ -227,14 +238,19 @@ func (t *turn) respond(h *header, code status, text string) {
 	t.Out = append(h.appendResponse(t.Out, code, 0, 0, len(text), 0), text...)
 }
 
-// respondError is respond with a reason given by the program behind.
-func (t *turn) respondError(h *header, reason error) {
+// respondError is respond with a reason given by the program behind. If that is id.ErrWait, it does
+// not respond, but returns it.
+func (t *turn) respondError(h *header, reason error) error {
+	if reason == id.ErrWait {
+		return reason
+	}
 	text, code := reason.Error(), statusTemporary
 	if _, unknown := reason.(id.UnknownName); unknown {
 		code = statusInvalid // not found would be a miss, which clients do not report
 	}
 	t.Out = h.appendResponse(t.Out, code, 0, 0, min(len(text), protocol.MaxReason), 0)
 	t.Out = protocol.AppendLine(t.Out, text, protocol.MaxReason)
+	return nil
 }
 
 // appendResponse appends the header of a response.

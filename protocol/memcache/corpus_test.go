@@ -1,6 +1,7 @@
 package memcache
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -22,6 +23,9 @@ func corpus() (c []input) {
 		c = append(c, input{in: in})
 	}
 	for _, in := range metaLines() {
+		c = append(c, input{in: in})
+	}
+	for _, in := range counters() {
 		c = append(c, input{in: in})
 	}
 	for _, in := range garbage() {
@@ -129,6 +133,29 @@ func metaLines() (ins []string) {
 		ins = append(ins, verb+"\r\n")
 	}
 	return ins
+}
+
+// counters ask for the next numbers of count, and those of uuid, which is no number.
+func counters() (ins []string) {
+	for _, key := range []string{"count", "uuid", "missing"} {
+		for _, args := range []string{"1", "2", "65536", "0", "65537", "18446744073709551615", "18446744073709551616", "x", "-1", "", "1 noreply", "1 1", "1 1 1", "x noreply", "1  "} {
+			ins = append(ins, "incr "+key+" "+args+"\r\n", "decr "+key+" "+args+"\r\n")
+		}
+		for _, flags := range strings.Split("|v|t|c|k|O|Oo|O1 k t c v|v c t k O1|q|q v|q k|s|f|h|l|u|v v|z|b v|D2 v|D65536 v|D0 v|D65537|Dx|D|D18446744073709551615|D18446744073709551616|"+
+			"MI|M+ v|MD|M- v|Mi|Md|MX|M|MII|C0 v|C1|C1 k q|C1 MX|Cx|D3 C1|J5 v|T60 v|T60 t|Tx|I|P|L|D2 q v|MI D5 v q|D2 v t c k O9 MI", "|") {
+			ins = append(ins, "ma "+key+" "+flags+"\r\n")
+		}
+		for _, op := range []byte{0x05, 0x15, 0x06, 0x16} {
+			for _, delta := range []uint64{1, 2, 65536, 0, 65537, 1 << 63} {
+				extras := binary.BigEndian.AppendUint64(nil, delta)
+				frame := frameOf(op, string(extras)+"\x00\x00\x00\x00\x00\x00\x00\x07\xff\xff\xff\xff", key, "")
+				ins = append(ins, string(frame))
+				frame[23] = 1
+				ins = append(ins, string(frame))
+			}
+		}
+	}
+	return append(ins, "incr count 1\r\nincr count 5 noreply\r\nincr count 2\r\nma count v\r\n", "ma count q D7\r\nma count v\r\n", "ma Y291bnQ= b v k\r\n")
 }
 
 func garbage() (ins []string) {

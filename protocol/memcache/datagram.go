@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -30,10 +31,10 @@ const (
 // Datagram answers a request that came over UDP: it appends the datagram to send back to out, or
 // nothing. No reply is longer than MaxDatagram, or than MaxAmplification times the request: instead
 // of a longer reply it sends an error, and it cuts a reason that is too long. It sends no reply if
-// the request is not exactly one line, is one of several datagrams, or asks for anything but ids,
-// the version or mn. It never replies if Auth is set, because UDP has no connection to
-// authenticate. It counts in the Config's Counters and keeps neither slice. Any goroutine may call
-// it.
+// the request is not exactly one line, is one of several datagrams, asks for anything but ids, the
+// version or mn, or would have to wait: the client asks again. It never replies if Auth is set,
+// because UDP has no connection to authenticate. It counts in the Config's Counters and keeps
+// neither slice. Any goroutine may call it.
 func Datagram(c *protocol.Config, now int64, in, out []byte) []byte {
 	text, ok := datagramText(in)
 	if !ok || c.Auth != nil {
@@ -48,8 +49,9 @@ func Datagram(c *protocol.Config, now int64, in, out []byte) []byte {
 	body := len(out)
 	if fits {
 		s := Session{config: c, state: line} // state line: the first byte does not choose another grammar
-		_, out, _ = s.Feed(now, text, out)
-		if len(out) == body {
+		var err error
+		_, out, err = s.Feed(now, text, out)
+		if len(out) == body || err == id.ErrWait {
 			return out[:begin]
 		}
 		fits = len(out)-begin <= room

@@ -57,6 +57,12 @@ var differences = []difference{
 		re(`2147483645`), re(`^$`), re(`^SERVER_ERROR object too large`)},
 	{"`delete`, `touch`, `incr`, `decr`, `md`, `ma` and their binary kin, of a key that would be stored", "done", "`NOT_FOUND`, `NF`, 0x01", "an id exists only once it is issued, and then is not here",
 		re(`^(delete|touch|incr|decr|md|ma) |^\[(04|14|1c) `), re(`^DELETED|^TOUCHED|^ID|^\d|^HD|^VA|^\[\w\w 0000`), re(`^NOT_FOUND|^NF|^\[\w\w 0001`)},
+	{"`incr`, `ma` and INCREMENT of a sequence, by 0 or by more than 65,536", "done", "`CLIENT_ERROR invalid numeric delta argument`, 0x04", "it would issue nothing, or far too much",
+		re(`^incr count |^ma count D|^\[[01]5 key=5`), re(`^\d|^HD|^VA|0000`), re(`^CLIENT_ERROR invalid numeric delta argument\\r|^\[[01]5 0004`)},
+	{"`decr`, `ma` with MD or M-, and DECREMENT of a declared key", "done, or the error that `incr` gets", "`NOT_FOUND`, `NF`, 0x01", "no kind of id goes down",
+		re(`^decr (count|uuid) |^ma (count|uuid) M[D-]|^\[[01]6 key=[45]`), re(`^\d|^HD|^VA|non-numeric|^\[[01]6 000[026]|^\[0a`), re(`^N|^\[[01]6 0001`)},
+	{"`ma` of a sequence with an expiry and t", "the expiry", "`t-1`", "a sequence does not expire",
+		re(`^ma count T\d+ t`), re(`t\d`), re(`t-1`)},
 	{"the meta flags E, x, and M with a token of any length", "`CLIENT_ERROR`", "as newer memcached: known", "clients of newer servers send them",
 		re(`^mg \w+ (E|x|M)`), re(`invalid flag|incorrect length`), re(`VA|CLIENT_ERROR bad token`)},
 	{"a line of more than 2,048 bytes that is no get", "an answer or a silent close: it depends on the packets", "`CLIENT_ERROR line too long`, then the connection is closed", "an answer must not depend on packets",
@@ -80,6 +86,9 @@ var storedKeys = []string{"id", "a", "b", "c", "k", "key", "x\ty", "r\rr", "\xe3
 
 const storedValue = "1500000000000000000"
 
+// storedCount is the value of the item count in memcached, and the last value of the counter count here.
+const storedCount = 4999999999999999990
+
 // The probe is the last request on each connection: its answer shows whether the server still
 // listens and is in step.
 var (
@@ -101,6 +110,7 @@ func TestAgainstMemcached(t *testing.T) {
 		restore = fmt.Appendf(restore, "set %s 0 0 %d noreply\r\n%s\r\n", k, len(storedValue), storedValue)
 	}
 	restore = fmt.Appendf(restore, "ms aGVsbG8= %d b q\r\n%s\r\n", len(storedValue), storedValue)
+	restore = fmt.Appendf(restore, "set count 0 0 19 noreply\r\n%d\r\nset uuid 0 0 1 noreply\r\nx\r\n", uint64(storedCount))
 	restore = append(restore, textProbe...)
 
 	inputs := corpus()

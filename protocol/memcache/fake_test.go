@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
@@ -11,21 +12,25 @@ import (
 )
 
 // fake is the program behind the protocol in tests. Keys that begin with a:, b: or c: have sources
-// 1, 2 and 3, whose ids start at 1000000 and so on; ids of the default source start at 100. Each
-// source has a budget, after which it refuses. Keys that begin with d: are unknown names.
+// 1, 2 and 3, whose ids start at 1000000 and so on; ids of the default source start at 100. Declared
+// are orders and tickets, counters of step 17 and 26, count, a counter as memcached's, flake, whose ids
+// cannot be reserved, and uuid, whose ids are no numbers. Each source has a budget, after which it
+// refuses. Keys that begin with d: are unknown names.
 type fake struct {
-	sources [4]fakeSource
-	next    [4]uint64
+	sources [8]fakeSource
+	next    [8]uint64
 	budget  int // ids of each source before it refuses; 0 = no end
-	used    [4]int
-	most    int      // ids of one Mint; 0 = no limit
-	log     []string // each Mint's n, when wanted
+	used    [8]int
+	most    int        // ids of one Mint; 0 = no limit
+	waits   *rand.Rand // if not nil, the sources wait at random
+	waited  int        // how often they did
+	log     []string   // each Mint's n, when wanted
 	logged  bool
 	refusal error // instead of ids
 }
 
 func newFake() *fake {
-	f := &fake{next: [4]uint64{100, 1000000, 2000000, 3000000}}
+	f := &fake{next: [8]uint64{100, 1000000, 2000000, 3000000, 1, 18000000000000000000, storedCount + 1, 7}}
 	for i := range f.sources {
 		f.sources[i] = fakeSource{f, i}
 	}
@@ -35,6 +40,9 @@ func newFake() *fake {
 var errSpent = errors.New("no id\r\nfor now")
 
 func (f *fake) Source(key []byte) id.Source {
+	if s := f.Named(key); s != nil {
+		return s
+	}
 	if len(key) > 1 && key[1] == ':' && key[0] >= 'a' && key[0] <= 'c' {
 		return &f.sources[key[0]-'a'+1]
 	}
@@ -44,7 +52,63 @@ func (f *fake) Source(key []byte) id.Source {
 	return &f.sources[0]
 }
 
-func (f *fake) Named([]byte) id.Source { return nil }
+func (f *fake) Named(key []byte) id.Source {
+	switch string(key) {
+	case "orders":
+		return fakeCounter{&f.sources[4]}
+	case "tickets":
+		return fakeCounter{&f.sources[5]}
+	case "count":
+		return fakeCounter{&f.sources[6]}
+	case "uuid":
+		return fakeTexter{&f.sources[7]}
+	case "flake":
+		return &f.sources[1]
+	}
+	return nil
+}
+
+// A fakeCounter is a source whose ids can be reserved.
+type fakeCounter struct{ *fakeSource }
+
+func (c fakeCounter) Reserve(now int64, n int) (id.Run, error) {
+	f := c.fake
+	if f.logged {
+		f.log = append(f.log, fmt.Sprintf("reserve %d*%d", n, c.number))
+	}
+	if err := f.rest(); err != nil {
+		return id.Run{}, err
+	}
+	if f.budget > 0 && f.budget-f.used[c.number] < n {
+		return id.Run{}, errSpent
+	}
+	return f.issue(c.number, n), nil
+}
+
+// A fakeTexter is a source of texts.
+type fakeTexter struct{ *fakeSource }
+
+func (fakeTexter) Form() id.Form { return id.UUID }
+
+// rest returns what a source says instead of looking for ids.
+func (f *fake) rest() error {
+	if f.waits != nil && f.waits.IntN(3) == 0 {
+		f.waited++
+		return id.ErrWait
+	}
+	return f.refusal
+}
+
+func (f *fake) issue(source, n int) id.Run {
+	stride := uint64(source*source + 1)
+	if source == 6 {
+		stride = 1
+	}
+	first := f.next[source]
+	f.next[source] += stride * uint64(n)
+	f.used[source] += n
+	return id.Run{First: first, Stride: stride, N: n}
+}
 
 type noGenerator string
 
@@ -60,8 +124,8 @@ func (f *fakeSource) Mint(_ int64, n int, bulk bool) (id.Run, error) {
 	if f.logged {
 		f.log = append(f.log, fmt.Sprintf("%d*%d", n, source)+map[bool]string{true: " bulk"}[bulk])
 	}
-	if f.refusal != nil {
-		return id.Run{}, f.refusal
+	if err := f.rest(); err != nil {
+		return id.Run{}, err
 	}
 	if f.most > 0 {
 		n = min(n, f.most)
@@ -71,11 +135,7 @@ func (f *fakeSource) Mint(_ int64, n int, bulk bool) (id.Run, error) {
 			return id.Run{}, errSpent
 		}
 	}
-	stride := uint64(source*source + 1)
-	first := f.next[source]
-	f.next[source] += stride * uint64(n)
-	f.used[source] += n
-	return id.Run{First: first, Stride: stride, N: n}, nil
+	return f.issue(source, n), nil
 }
 
 func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
@@ -95,6 +155,12 @@ func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
 
 func newSession(f *fake) *Session {
 	return NewSession(&protocol.Config{Handler: f, Counters: new(protocol.Counters), Version: "1.2.3"})
+}
+
+// counted returns what a session counted.
+func counted(s *Session) (n protocol.Counts) {
+	s.config.Counters.AddTo(&n)
+	return n
 }
 
 // conversation feeds a session as an engine would: it passes unconsumed bytes again, with more
@@ -125,11 +191,11 @@ func (c *conversation) feed(more []byte) {
 		}
 		c.reply = append(c.reply, reply...)
 		c.pending = c.pending[n:]
-		if err != nil && err != protocol.ErrClose {
+		if err != nil && err != protocol.ErrClose && err != id.ErrWait {
 			c.t.Fatalf("error %v", err)
 		}
-		c.closed = err != nil
-		if n == 0 && len(reply) == 0 {
+		c.closed = err == protocol.ErrClose
+		if n == 0 && len(reply) == 0 && err == nil {
 			break
 		}
 	}
@@ -161,7 +227,7 @@ func inBytes(in []byte) (pieces [][]byte) {
 // budgeted returns a fake that refuses after so many ids of each source.
 func budgeted(ids int) *fake {
 	f := newFake()
-	f.next, f.budget = [4]uint64{}, ids
+	f.next, f.budget = [8]uint64{}, ids
 	return f
 }
 

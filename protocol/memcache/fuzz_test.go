@@ -3,12 +3,13 @@ package memcache
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 )
 
 // FuzzText, FuzzMeta and FuzzBinary test the protocol's guarantee: an answer does not depend on how
-// the input was cut. Also, for any input, nothing panics, every Feed makes progress, and neither
+// the input was cut, and where ids had to be waited for. Also, for any input, nothing panics, every Feed makes progress, and neither
 // the reply nor the unconsumed input grows without limit. The transcripts are the seeds.
 
 func FuzzText(f *testing.F) {
@@ -42,8 +43,9 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) {
 		in = input(in)
+		h := newFake()
 		session := func() *Session {
-			h := newFake()
+			h = newFake()
 			h.budget, h.most = int(seed>>8%16), int(seed>>16%4)
 			s := newSession(h)
 			if seed>>24%8 == 1 {
@@ -51,7 +53,8 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 			}
 			return s
 		}
-		whole := answerTo(t, session(), in)
+		straight := session()
+		whole := answerTo(t, straight, in)
 		if limit := 64*len(in) + 1024; len(whole) > limit {
 			t.Fatalf("%d bytes answered with %d", len(in), len(whole))
 		}
@@ -62,6 +65,14 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 			if got := answerTo(t, session(), pieces...); !bytes.Equal(got, whole) {
 				t.Fatalf("seed %d: %s\nwhole %.1000q\nsplit %.1000q", seed, firstDifference(got, whole), whole, got)
 			}
+		}
+		s := session()
+		h.waits = rand.New(rand.NewPCG(seed, 1))
+		if got := answerTo(t, s, splitAtRandom(in, seed)...); !bytes.Equal(got, whole) {
+			t.Fatalf("seed %d, waiting: %s\nwhole %.1000q\nwaiting %.1000q", seed, firstDifference(got, whole), whole, got)
+		}
+		if got, want := counted(s), counted(straight); got != want {
+			t.Fatalf("seed %d: waiting counted %v, want %v", seed, got, want)
 		}
 	})
 }

@@ -13,15 +13,23 @@ type form struct {
 	cas  bool // a fifth field: the id again
 }
 
+// held is the part of a get line's first piece that is answered, while the rest must wait. It is not
+// sent, because the piece may still fail.
+type held struct {
+	reply []byte
+	sent  int // keys that reply answers
+	room  int // bytes of the piece that remain
+}
+
 // get answers the keys of a get line. It checks all keys before it issues the first id, then
 // answers in pieces of about ReplyChunk. The line alone decides what a piece holds. If issuing
 // fails within the first piece, the client sees only the error; if it fails later, the client sees
-// the error in place of END.
+// the error in place of END. left is how many bytes of keys at the end of text remain to be
+// answered. After id.ErrWait it is 0 if that is all of them, because the line has only one.
 func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 	t.Add(f.kind, 1)
 	if from, to := nextKey(text, 0); to == len(text) && from < to && to-from <= protocol.MaxKey && !isHTTP(text[from:]) {
-		s.getOne(t, text[from:], f)
-		return 0, nil
+		return 0, s.getOne(t, text[from:], f)
 	}
 	k, valid := s.span(text, protocol.ReplyChunk)
 	switch {
@@ -35,25 +43,15 @@ func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 		t.blame(errFormat)
 		return 0, nil
 	}
-	begin := len(t.Out)
-	left, sent, err := s.piece(t, text, k, f)
-	if err != nil {
-		t.Out = t.Out[:begin]
-		t.Add(protocol.Refused, countKeys(text))
-		t.refuse(err)
-		return 0, nil
-	}
-	t.Add(protocol.IDs, sent)
 	s.form = f
-	return left, nil
+	return s.firstPiece(t, text, k, held{room: protocol.ReplyChunk})
 }
 
 // getOne answers a get line with one key, the most common case.
-func (s *Session) getOne(t *turn, key []byte, f form) {
+func (s *Session) getOne(t *turn, key []byte, f form) error {
 	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
-		t.refuse(err)
-		return
+		return t.refuseOrWait(f.kind, err)
 	}
 	var text id.Text
 	text.Start(run)
@@ -64,25 +62,26 @@ func (s *Session) getOne(t *turn, key []byte, f form) {
 		out = text.AppendNumber(append(out, ' '))
 	}
 	t.Out = append(text.AppendLine(append(out, "\r\n"...)), "END\r\n"...)
+	return nil
 }
 
 // moreKeys continues with the keys of a get line.
-func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
-	if int64(len(in)) < s.left {
+func (s *Session) moreKeys(t *turn, in []byte) (n int, err error) {
+	if len(in) < int(s.left) {
 		return 0, nil
 	}
 	whole := in[:s.left]
 	text := trim(whole)
 	s.state = line
-	k, _ := s.span(text, protocol.ReplyChunk)
-	left, sent, err := s.piece(t, text, k, s.form)
-	t.Add(protocol.IDs, sent)
-	if err != nil {
-		t.Add(protocol.Refused, countKeys(text)-sent)
-		t.refuse(err)
-		left = 0
+	var left int
+	if h := s.held; h != nil {
+		s.held = nil
+		k, _ := s.span(text, h.room)
+		left, err = s.firstPiece(t, text, k, *h)
+	} else {
+		left, err = s.laterPiece(t, text)
 	}
-	return s.done(whole, text, left), nil
+	return s.done(whole, text, left), err
 }
 
 // getAndTouch is get with an expiry in front. The expiry has no effect, but it must be a number.
@@ -96,22 +95,59 @@ func (s *Session) getAndTouch(t *turn, text []byte, f form) (left int, err error
 	return s.get(t, rest, f)
 }
 
-// piece answers keys until the reply may have reached ReplyChunk; with the last key it also ends
+// firstPiece answers the first piece of a get line. If it must wait, it keeps what it has answered.
+// h is what it kept the last time.
+func (s *Session) firstPiece(t *turn, text []byte, k span, h held) (left int, err error) {
+	begin := len(t.Out)
+	t.Out = append(t.Out, h.reply...)
+	left, sent, err := s.piece(t, text, k, h.room)
+	h.sent += sent
+	switch {
+	case err == nil:
+		t.Add(protocol.IDs, h.sent)
+	case err == id.ErrWait:
+		h.reply = append(h.reply[:0], t.Out[begin:]...)
+		h.room -= roomFor(text[:len(text)-left])
+		s.held = &held{h.reply, h.sent, h.room}
+		t.Out = t.Out[:begin]
+		return left, err
+	default:
+		t.Out = t.Out[:begin]
+		t.Add(protocol.Refused, h.sent+countKeys(text[len(text)-left:]))
+		t.refuse(err)
+		left = 0
+	}
+	return left, nil
+}
+
+// laterPiece answers any other piece.
+func (s *Session) laterPiece(t *turn, text []byte) (left int, err error) {
+	k, _ := s.span(text, protocol.ReplyChunk)
+	left, sent, err := s.piece(t, text, k, protocol.ReplyChunk)
+	t.Add(protocol.IDs, sent)
+	if err == nil || err == id.ErrWait {
+		return left, err
+	}
+	t.Add(protocol.Refused, countKeys(text[len(text)-left:]))
+	t.refuse(err)
+	return 0, nil
+}
+
+// piece answers keys until the reply may have reached room bytes; with the last key it also ends
 // the reply. k is the span at the start of text. left is how many bytes of keys remain to be
 // answered, sent is how many keys were answered.
-func (s *Session) piece(t *turn, text []byte, k span, f form) (left, sent int, err error) {
-	for room := protocol.ReplyChunk; ; k, _ = s.span(text, room) {
-		n, err := s.values(t, text[:k.end], k, f)
-		sent += n
+func (s *Session) piece(t *turn, text []byte, k span, room int) (left, sent int, err error) {
+	for ; ; k, _ = s.span(text, room) {
+		n, end, err := s.values(t, text[:k.end], k)
+		sent, text = sent+n, text[end:]
 		if err != nil {
 			return len(text), sent, err
 		}
-		text, room = text[k.end:], room-k.size
 		if len(text) == 0 {
 			t.Say("END\r\n")
 			return 0, sent, nil
 		}
-		if room <= 0 {
+		if room -= k.size; room <= 0 {
 			return len(text), sent, nil
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	errMetaInitial   = "CLIENT_ERROR invalid numeric initial value\r\n"
 	errMetaDelta     = "CLIENT_ERROR invalid numeric delta value\r\n"
 	errMetaKey       = "CLIENT_ERROR error decoding key\r\n"
+	errMetaMode      = "CLIENT_ERROR invalid mode for ma M token\r\n"
 	errMetaOpaque    = "CLIENT_ERROR opaque token too long\r\n"
 
 	// md and ma reply this to any mistake in a flag except a long opaque, and to too many flags.
@@ -137,18 +138,17 @@ func (m *meta) name(out []byte) []byte {
 
 // metaGet answers mg: with v, the id and what the flags ask about it; without v, only the latter.
 // The q flag silences misses, and there are none.
-func (s *Session) metaGet(t *turn, rest []byte) {
+func (s *Session) metaGet(t *turn, rest []byte) error {
 	t.Add(protocol.CmdMetaGet, 1)
 	m, complaint := parseMeta(rest, 0)
 	if complaint != "" {
 		t.blame(complaint)
-		return
+		return nil
 	}
 	out := slices.Grow(t.Out, metaRoom+len(m.key))
 	run, err := t.Issue(s.config.Handler, m.name(out))
 	if err != nil {
-		t.refuse(err)
-		return
+		return t.refuseOrWait(protocol.CmdMetaGet, err)
 	}
 	var text id.Text
 	text.Start(run)
@@ -175,6 +175,7 @@ func (s *Session) metaGet(t *turn, rest []byte) {
 		out = text.AppendLine(out)
 	}
 	t.Out = out
+	return nil
 }
 
 // echo appends the flags that come back unchanged with every answer.
@@ -190,21 +191,32 @@ func (m *meta) echo(out, flag []byte) []byte {
 	return out
 }
 
-// metaMiss answers md and ma, which never find a key.
-func (t *turn) metaMiss(kind protocol.Counter, rest []byte) {
-	t.Add(kind, 1)
-	m, complaint := parseMeta(rest, 0)
+// parseMiss is parseMeta for md and ma, which have errors of their own.
+func parseMiss(rest []byte) (m meta, complaint string) {
+	m, complaint = parseMeta(rest, 0)
 	switch {
 	case complaint == errMetaFlags:
 		complaint = errMissFlags
 	case complaint != "" && complaint != errMetaOpaque && 0 < len(m.key) && len(m.key) <= protocol.MaxKey:
 		complaint = errMissFlag
 	}
+	return m, complaint
+}
+
+// metaDelete answers md, which never finds a key.
+func (t *turn) metaDelete(rest []byte) {
+	t.Add(protocol.CmdDelete, 1)
+	m, complaint := parseMiss(rest)
 	if complaint != "" {
 		t.blame(complaint)
 		return
 	}
-	out := append(t.Out, "NF"...)
+	t.metaAnswer("NF", &m)
+}
+
+// metaAnswer appends a code and the flags that come back with every answer.
+func (t *turn) metaAnswer(code string, m *meta) {
+	out := append(t.Out, code...)
 	for flag, more, _ := cut(m.flags); len(flag) > 0; flag, more, _ = cut(more) {
 		out = m.echo(out, flag)
 	}
@@ -233,28 +245,28 @@ func (s *Session) metaSet(t *turn, rest []byte) {
 		t.Say(errTooLarge)
 		s.swallow(size + 2)
 	default:
-		s.state, s.answer, s.left = body, sayReadOnly, size
+		s.state, s.answer, s.left = body, sayReadOnly, uint32(size)
 	}
 }
 
 // metaDebug answers me, which describes an item: the id that a get of the key would return.
-func (s *Session) metaDebug(t *turn, rest []byte) {
+func (s *Session) metaDebug(t *turn, rest []byte) error {
 	t.Add(protocol.CmdMeta, 1)
 	f := split(rest)
 	m := meta{key: f.at(0), base64: string(f.at(1)) == "b"}
 	if n := len(m.key); n == 0 || n > protocol.MaxKey || m.base64 && !isBase64(m.key) {
 		t.blame(errFormat)
-		return
+		return nil
 	}
 	out := slices.Grow(t.Out, metaRoom+len(m.key))
 	run, err := t.Issue(s.config.Handler, m.name(out))
 	if err != nil {
-		t.refuse(err)
-		return
+		return t.refuseOrWait(protocol.CmdMeta, err)
 	}
 	var text id.Text
 	text.Start(run)
 	out = append(append(append(out, "ME "...), m.key...), " exp=-1 la=0 cas="...)
 	out = append(text.AppendNumber(out), " fetch=yes cls=1 size="...)
 	t.Out = append(appendLen(out, &text), "\r\n"...)
+	return nil
 }

@@ -23,6 +23,7 @@ type deed uint8
 const (
 	unknown deed = iota
 	giveID
+	giveRange
 	giveVersion
 	giveStats
 	doNothing   // what it asks for is already the case
@@ -53,7 +54,7 @@ var opcodes = [256]opcode{
 	0x02: {does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true},  // ADD
 	0x03: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // REPLACE
 	0x04: {does: findNothing, kind: protocol.CmdDelete, key: with},                      // DELETE
-	0x05: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // INCREMENT
+	0x05: {does: giveRange, kind: protocol.CmdIncr, extras: 20, key: with},              // INCREMENT
 	0x06: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENT
 	0x07: {does: partWays},                                                              // QUIT
 	0x08: {does: doNothing, kind: protocol.CmdFlush, extras: 4},                         // FLUSH; its extras may be missing
@@ -69,7 +70,7 @@ var opcodes = [256]opcode{
 	0x12: {does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true},  // ADDQ
 	0x13: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // REPLACEQ
 	0x14: {does: findNothing, kind: protocol.CmdDelete, key: with},                      // DELETEQ
-	0x15: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // INCREMENTQ
+	0x15: {does: giveRange, kind: protocol.CmdIncr, extras: 20, key: with, quiet: true}, // INCREMENTQ
 	0x16: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENTQ
 	0x17: {does: partWays, quiet: true},                                                 // QUITQ
 	0x18: {does: doNothing, kind: protocol.CmdFlush, extras: 4, quiet: true},            // FLUSHQ

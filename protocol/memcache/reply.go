@@ -12,6 +12,7 @@ const (
 	errFormat     = "CLIENT_ERROR bad command line format\r\n"
 	errTooLong    = "CLIENT_ERROR line too long\r\n"
 	errExptime    = "CLIENT_ERROR invalid exptime argument\r\n"
+	errNonNumeric = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
 	errDelta      = "CLIENT_ERROR invalid numeric delta argument\r\n"
 	errDelete     = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
 	errStatsUsage = "CLIENT_ERROR usage: stats detail on|off|dump\r\n"
@@ -39,6 +40,17 @@ func (t *turn) refuse(reason error) {
 	}
 	t.Out = protocol.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
 	t.Say("\r\n")
+}
+
+// refuseOrWait answers a command that got an error instead of ids, with refuse. If the error is
+// id.ErrWait, it says nothing, takes back that the command was counted, and returns the error.
+func (t *turn) refuseOrWait(kind protocol.Counter, err error) error {
+	if err == id.ErrWait {
+		t.Add(kind, -1)
+		return err
+	}
+	t.refuse(err)
+	return nil
 }
 
 // blameUnless is blame, but silent if the client asked for that.

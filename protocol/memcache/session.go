@@ -24,14 +24,14 @@ const (
 // not use it at once.
 type Session struct {
 	config *protocol.Config
+	held   *held // in keys: the line's first piece, if it had to wait; else nil
 	// In keys: bytes of the line to come, LF included; in body and credentials: of the value,
 	// without its terminator.
-	left    int64
+	left    uint32
 	scanned uint32 // in line and handshake: bytes already searched that hold no LF
 	state   state
 	answer  answer // in body: what to reply at its end
 	form    form   // in keys
-	long    bool   // in line: it is a get line, so it may exceed MaxLine
 	binary  bool   // the connection uses the binary grammar
 	trusted bool   // the client has authenticated
 	begun   bool   // binary: a SASL_AUTH succeeded or is to be continued, so SASL_STEP may follow
@@ -44,6 +44,7 @@ type state uint8
 const (
 	start       state = iota // the first byte: it chooses the grammar
 	line                     // text: the first byte of a command line
+	longLine                 // text: the same, but it is a get line, so it may exceed MaxLine
 	keys                     // text: a byte of a get line whose first keys are answered
 	body                     // a byte of a data block, or of a frame's body, to be discarded
 	handshake                // text: the first byte of a line from a client that has not authenticated
@@ -62,7 +63,9 @@ type turn struct{ protocol.Turn }
 // neither slice. now is the current time, Unix ms. Feed stops early once it has replied ReplyChunk
 // bytes. n = 0 with nothing appended means that Feed needs more input: call it with the same bytes
 // and more behind them. After any other result the caller may call it again with the rest.
-// ErrClose, the only error, means: send the reply, then close.
+//
+// The error is ErrClose or id.ErrWait. ErrClose means: send the reply, then close. id.ErrWait means:
+// send the reply, and call Feed again later with the rest, which it has not answered; n may be 0.
 //
 // While it waits for more input, it leaves at most MaxGetLine bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
@@ -92,7 +95,7 @@ func (s *Session) step(t *turn, in []byte) (int, error) {
 		s.binary = in[0] == magicRequest
 		s.ready()
 		return s.step(t, in)
-	case line:
+	case line, longLine:
 		return s.line(t, in)
 	case keys:
 		return s.moreKeys(t, in)

@@ -32,7 +32,7 @@ func (s *Session) store(t *turn, rest []byte, least int, a answer) {
 		t.blameUnless(quiet, errFormat)
 		return
 	}
-	s.state, s.answer, s.left = body, a, size
+	s.state, s.answer, s.left = body, a, uint32(size)
 	_, goodFlags := parseUint(f.at(1), 32)
 	_, goodExptime := parseInt(f.at(2), 32)
 	goodCas := true
@@ -62,19 +62,19 @@ func parseSize(b []byte) (n int64, ok bool) {
 
 // swallow discards the next n bytes, at least 1.
 func (s *Session) swallow(n int64) {
-	s.state, s.answer, s.left = body, sayNothing, n
+	s.state, s.answer, s.left = body, sayNothing, uint32(n)
 }
 
 // body discards a data block as it arrives and counts its bytes. It never holds more of it than the
 // terminator.
 func (s *Session) body(t *turn, in []byte) int {
 	if s.left > 0 {
-		n := min(s.left, int64(len(in)))
-		s.left -= n
+		n := min(int(s.left), len(in))
+		s.left -= uint32(n)
 		if s.left == 0 && s.answer == sayNothing {
 			s.ready()
 		}
-		return int(n)
+		return n
 	}
 	if len(in) < 2 {
 		return 0
@@ -91,7 +91,7 @@ func (s *Session) body(t *turn, in []byte) int {
 	return 2
 }
 
-// delete, touch and incr look for a key and never find one: an id exists only once it is issued.
+// delete, touch and decr look for a key and never find one: an id exists only once it is issued.
 
 func (t *turn) delete(rest []byte) {
 	f := split(rest)
@@ -117,25 +117,34 @@ func (t *turn) touch(rest []byte) {
 	t.keyAndNumber(&f, ok, errExptime)
 }
 
-func (t *turn) incr(rest []byte) {
+func (t *turn) decr(rest []byte) {
 	t.Add(protocol.CmdIncr, 1)
 	f := split(rest)
 	_, ok := parseUint(f.at(1), 64)
 	t.keyAndNumber(&f, ok, errDelta)
 }
 
+// keyAndNumber answers a command that takes a key, which is never found, and a number.
 func (t *turn) keyAndNumber(f *fields, ok bool, complaint string) {
-	quiet := f.noreply()
+	if t.wellFormed(f, ok, complaint) && !f.noreply() {
+		t.Say("NOT_FOUND\r\n")
+	}
+}
+
+// wellFormed reports whether the fields are a key, a number, which ok says, and perhaps noreply. If
+// they are not, it answers so.
+func (t *turn) wellFormed(f *fields, ok bool, complaint string) bool {
 	switch {
 	case f.n != 2 && f.n != 3:
 		t.blame(errUnknown)
 	case len(f.at(0)) > protocol.MaxKey:
-		t.blameUnless(quiet, errFormat)
+		t.blameUnless(f.noreply(), errFormat)
 	case !ok:
-		t.blameUnless(quiet, complaint)
-	case !quiet:
-		t.Say("NOT_FOUND\r\n")
+		t.blameUnless(f.noreply(), complaint)
+	default:
+		return true
 	}
+	return false
 }
 
 func (t *turn) flushAll(rest []byte) {

@@ -3,6 +3,7 @@ package memcache
 import (
 	"bytes"
 
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -21,7 +22,7 @@ func (s *Session) line(t *turn, in []byte) (int, error) {
 	if n > MaxLine && !s.mayBeLong(in) {
 		return s.tooLong(t, in)
 	}
-	s.scanned, s.long = 0, false
+	s.scanned, s.state = 0, line
 	text := trim(in[:n])
 	var left int
 	var err error
@@ -32,6 +33,8 @@ func (s *Session) line(t *turn, in []byte) (int, error) {
 	}
 	if left > 0 {
 		n = s.done(in[:n], text, left)
+	} else if err == id.ErrWait { // nothing of the line is answered
+		n = 0
 	}
 	return n, err
 }
@@ -45,14 +48,16 @@ func (s *Session) tooLong(t *turn, in []byte) (int, error) {
 // mayBeLong reports whether the line, whose first MaxLine bytes have arrived, is a get line. It
 // looks only at those bytes, so the answer does not depend on how much has arrived since.
 func (s *Session) mayBeLong(in []byte) bool {
-	if !s.long {
+	if s.state != longLine {
 		verb, _, complete := cut(in[:MaxLine])
 		switch string(lower(make([]byte, 0, longestVerb), verb)) {
 		case "get", "gets", "gat", "gats":
-			s.long = complete
+			if complete {
+				s.state = longLine
+			}
 		}
 	}
-	return s.long
+	return s.state == longLine
 }
 
 // done leaves the last bytes of a get line's text to the next step.
@@ -60,7 +65,7 @@ func (s *Session) done(whole, text []byte, left int) int {
 	if left == 0 {
 		return len(whole)
 	}
-	s.state, s.left = keys, int64(left+len(whole)-len(text))
+	s.state, s.left = keys, uint32(left+len(whole)-len(text))
 	return len(whole) - int(s.left)
 }
 
@@ -94,8 +99,10 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		t.delete(rest)
 	case "touch":
 		t.touch(rest)
-	case "incr", "decr":
-		t.incr(rest)
+	case "incr":
+		return 0, s.incr(t, rest)
+	case "decr":
+		t.decr(rest)
 	case "flush_all":
 		t.flushAll(rest)
 	case "config":
@@ -105,18 +112,18 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 	case "stats":
 		s.stats(t, rest)
 	case "mg":
-		s.metaGet(t, rest)
+		return 0, s.metaGet(t, rest)
 	case "mn":
 		t.Add(protocol.CmdMeta, 1)
 		t.Say("MN\r\n")
 	case "me":
-		s.metaDebug(t, rest)
+		return 0, s.metaDebug(t, rest)
 	case "ms":
 		s.metaSet(t, rest)
 	case "md":
-		t.metaMiss(protocol.CmdDelete, rest)
+		t.metaDelete(rest)
 	case "ma":
-		t.metaMiss(protocol.CmdIncr, rest)
+		return 0, s.metaArithmetic(t, rest)
 	case "version":
 		t.Add(protocol.CmdVersion, 1)
 		t.Say("VERSION ")

@@ -83,8 +83,7 @@ func TestRefusal(t *testing.T) {
 		if n := bytes.Count(answer, []byte("VALUE")); n != c.values || refused == (c.keys == c.values) {
 			t.Errorf("%d keys, %d ids: %d values, ends in %q", c.keys, c.budget, n, answer[max(0, len(answer)-40):])
 		}
-		var counts protocol.Counts
-		s.config.Counters.AddTo(&counts)
+		counts := counted(s)
 		if want := (protocol.Counts{protocol.CmdGet: 1, protocol.IDs: uint64(c.values), protocol.Refused: uint64(c.keys - c.values)}); counts != want {
 			t.Errorf("%d keys, %d ids: counted %v, want %v", c.keys, c.budget, counts, want)
 		}
@@ -108,7 +107,7 @@ func TestRunsOfIDs(t *testing.T) {
 					cas := map[string]string{"get": "", "gets": " " + id}[verb]
 					want = fmt.Appendf(want, "VALUE key%d 0 %d%s\r\n%s\r\n", i, len(id), cas, id)
 				}
-				s := counted()
+				s := countingSession()
 				s.config.Handler = &counting{next: first, stride: stride}
 				if got := answerTo(t, s, append([]byte(verb), manyKeys(40)[3:]...)); string(got) != string(want)+"END\r\n" {
 					t.Errorf("%s from %d by %d: %s", verb, first, stride, firstDifference(got, want))

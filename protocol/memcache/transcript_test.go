@@ -266,6 +266,19 @@ func TestTranscripts(t *testing.T) {
 				for i := range 20 {
 					check(fmt.Sprintf("split with seed %d+%d", seed, i), splitAtRandom(in, seed+uint64(i))...)
 				}
+				straight := b.session(t)
+				answerTo(t, straight, in)
+				for i := range uint64(20) {
+					s := b.session(t)
+					s.config.Handler.(*fake).waits = rand.New(rand.NewPCG(seed, i))
+					got := answerTo(t, s, splitAtRandom(in, seed+i)...)
+					if !bytes.Equal(got, b.want) {
+						t.Errorf("%s, waiting with seed %d+%d\n got %.2000q\nwant %.2000q", b.name, seed, i, got, b.want)
+					}
+					if got, want := counted(s), counted(straight); got != want {
+						t.Errorf("%s, waiting with seed %d+%d: counted %v, want %v", b.name, seed, i, got, want)
+					}
+				}
 			}
 		})
 	}

@@ -36,19 +36,26 @@ func (s *Session) span(text []byte, room int) (k span, valid bool) {
 	return k, valid
 }
 
+// roomFor returns how many bytes the answer to these keys takes at most, as span counts it.
+func roomFor(text []byte) (size int) {
+	for from, to := nextKey(text, 0); from < to; from, to = nextKey(text, to) {
+		size += to - from + valueRoom
+	}
+	return size
+}
+
 // values issues ids and answers the keys of a span with them. sent is how many keys it answered:
-// all, unless issuing failed. The keys are marked as bulk even if only one is left, because the
-// line had several.
-func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err error) {
+// all, unless issuing failed; end is where the last of these ends in text. The keys are marked as
+// bulk even if only one is left, because the line had several.
+func (s *Session) values(t *turn, text []byte, k span) (sent, end int, err error) {
 	out := slices.Grow(t.Out, k.size)
-	end := 0
+	v := value{cas: s.form.cas}
 	for sent < k.n {
 		run, err := k.source.Mint(t.Now, k.n-sent, true)
 		if err != nil {
 			t.Out = out
-			return sent, err
+			return sent, end, err
 		}
-		v := value{cas: f.cas}
 		v.Start(run)
 		for i := range run.N {
 			if i > 0 {
@@ -60,7 +67,7 @@ func (s *Session) values(t *turn, text []byte, k span, f form) (sent int, err er
 		sent += run.N
 	}
 	t.Out = out
-	return sent, nil
+	return sent, end, nil
 }
 
 // A value is what follows the key in its answer: flags, length, the cas if requested, and the id.
