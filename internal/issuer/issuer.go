@@ -176,7 +176,9 @@ type source struct {
 }
 
 // Source implements Kind.
-func (is *Issuer) Source(loop int) id.Source { return &source{is: is, home: loop % len(is.lanes)} }
+func (is *Issuer) Source(loop int) id.Source { return is.source(loop) }
+
+func (is *Issuer) source(loop int) *source { return &source{is: is, home: loop % len(is.lanes)} }
 
 // Mint implements id.Source. Bulk is refused before single ids are. The error is a *Refusal.
 func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {

@@ -1,0 +1,328 @@
+package issuer
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
+)
+
+var textKinds = []struct {
+	name string
+	make func(*Issuer) (Kind, error)
+	kind generator.TextKind
+}{{"uuid7", UUID7, generator.UUID7}, {"ulid", ULID, generator.ULID}, {"objectid", ObjectID, generator.ObjectID}}
+
+// equalSeed makes all random sources equal, and forgets what they have issued.
+func equalSeed(seed *[32]byte) { *seed = [32]byte{1} }
+
+func mustKind(t testing.TB, k Kind, err error) Kind {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// textOf mints one text.
+func textOf(t testing.TB, s id.Source, now int64) id.Run {
+	t.Helper()
+	r, err := s.Mint(now, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.N != 1 || r.Form() != s.(id.Texter).Form() || r.Form() == id.Decimal {
+		t.Fatalf("%+v of form %d, declared %d", r, r.Form(), s.(id.Texter).Form())
+	}
+	return r
+}
+
+// A text is the number that would have been issued instead of it, so nobody gets that number.
+func TestATextTakesItsPointFromTheLanes(t *testing.T) {
+	for _, c := range textKinds {
+		for _, l := range generator.Layouts() {
+			b := newTestbed(1, time.Second, l)
+			b.publish(t, 0, 4, start-1000, math.MaxInt64)
+			kind, err := c.make(b.Issuer)
+			s := mustKind(t, kind, err).Source(1)
+			layout, _ := generator.NewTextLayout(c.kind, l)
+			for range 500 {
+				before, _ := b.mint(t, b.Source(1), 1)
+				r := textOf(t, s, b.now)
+				after, _ := b.mint(t, b.Source(1), 1)
+				p, was, is := layout.Decompose(r.High, r.First), l.Decompose(before), l.Decompose(after)
+				if p.Worker != 4 || p.Time.Before(was.Time) || p.Time.Equal(was.Time) && p.Sequence != was.Sequence+1 || p.Time.After(is.Time) || p.Time.Equal(is.Time) && p.Sequence != is.Sequence-1 {
+					t.Fatalf("%s of %s: %+v between %+v and %+v", c.name, l, p, was, is)
+				}
+			}
+		}
+	}
+}
+
+// pair is the value of a text.
+type pair struct{ high, low uint64 }
+
+func comparePairs(a, b pair) int {
+	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
+}
+
+// Four daemons whose random bits are all equal, and go on equal after each restart. Their worker ids change hands, their clocks go back, and
+// they are asked by several goroutines. The windows alone keep their ids apart. KATSUBUSHI_SOAK=1 makes 50 million.
+func TestEqualRandomBitsMakeNoTextTwice(t *testing.T) {
+	each := 60_000
+	if os.Getenv("KATSUBUSHI_SOAK") != "" {
+		each = 50_000_000 / len(textKinds)
+	}
+	for i, c := range textKinds {
+		t.Run(c.name, func(t *testing.T) {
+			all := fourDaemons(t, c.kind, each, uint64(i))
+			if len(all) < each {
+				t.Fatalf("%d texts", len(all))
+			}
+			slices.SortFunc(all, comparePairs)
+			if n := len(all) - len(slices.Compact(all)); n > 0 {
+				t.Errorf("%d texts twice", n)
+			}
+		})
+	}
+}
+
+// fourDaemons issues n texts or a few more.
+func fourDaemons(t *testing.T, k generator.TextKind, n int, seed uint64) (all []pair) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	var daemons [4]*testbed
+	var kinds [4]Kind
+	var mark [4]int64 // of each worker id: the last ms that may have been issued from
+	now := start
+	for d := range daemons {
+		mark[d] = start - 1
+	}
+	all = make([]pair, 0, n+n/4)
+	for round := 0; len(all) < n; round++ {
+		now += 1 + rnd.Int64N(4)
+		for d := range daemons {
+			worker := (d + round/50) % 4 // after 50 rounds each has the next one's
+			if round%50 == 0 {
+				daemons[d] = newTestbed(1, time.Second, generator.Katsubushi())
+				daemons[d].publish(t, 0, uint64(worker), mark[worker]+1, math.MaxInt64)
+				kind, err := newText(daemons[d].Issuer, k, equalSeed)
+				kinds[d] = mustKind(t, kind, err)
+			}
+			daemons[d].now = now - rnd.Int64N(3)
+			all = append(all, burst(t, daemons[d], kinds[d], 50+n/200_000)...)
+			if round%50 == 49 {
+				mark[worker] = daemons[d].Seal(0)
+			}
+		}
+		if round%50 == 49 {
+			now = max(now, slices.Max(mark[:]))
+		}
+	}
+	return all
+}
+
+// burst asks for texts from three goroutines; the first two share a source.
+func burst(t *testing.T, b *testbed, k Kind, each int) (all []pair) {
+	var wg sync.WaitGroup
+	var got [3][]pair
+	for g := range got {
+		s := k.Source(g / 2)
+		wg.Go(func() {
+			for range each {
+				r, err := s.Mint(b.now, 1, false)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got[g] = append(got[g], pair{r.High, r.First})
+			}
+			if !slices.IsSortedFunc(got[g], comparePairs) {
+				t.Error("the texts of one lane are not in the order of issue")
+			}
+		})
+	}
+	wg.Wait()
+	return slices.Concat(got[:]...)
+}
+
+func TestTextsAreRefusedAsIDsAre(t *testing.T) {
+	for _, c := range textKinds {
+		b := newTestbed(1, time.Second, generator.Katsubushi())
+		kind, err := c.make(b.Issuer)
+		s := mustKind(t, kind, err).Source(0)
+		for _, set := range []func(){
+			func() {},
+			func() { b.publish(t, 0, 1, start-60000, start-12000) },
+			func() { b.publish(t, 0, 1, start-60000, start+10); b.Seal(0) },
+		} {
+			set()
+			_, want := b.Source(0).Mint(b.now, 1, false)
+			_, got := s.Mint(b.now, 1, false)
+			if r, ok := got.(*Refusal); !ok || *r != *want.(*Refusal) {
+				t.Errorf("%s: %v, an id: %v", c.name, got, want)
+			}
+			if err := kind.Ready(b.now); err == nil || err.Error() != want.Error() {
+				t.Errorf("%s: Ready says %v, an id's refusal: %v", c.name, err, want)
+			}
+		}
+		if n := b.Refused(NoWorkerID); n != 4 {
+			t.Errorf("%s: %d refusals counted", c.name, n)
+		}
+		b.publish(t, 0, 1, start-60000, start+1000)
+		if err := kind.Ready(b.now); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		textOf(t, s, b.now)
+	}
+}
+
+// Sonyflake's time reaches further than an ObjectID's.
+func TestObjectIDsEndIn2106(t *testing.T) {
+	b := newTestbed(1, time.Second, generator.Sonyflake())
+	b.now = 1000<<32 - 10
+	b.publish(t, 0, 1, b.now-1000, math.MaxInt64)
+	kind, err := ObjectID(b.Issuer)
+	s := mustKind(t, kind, err).Source(0)
+	textOf(t, s, b.now)
+	b.now = 1000 << 32
+	_, err = s.Mint(b.now, 1, false)
+	want := Refusal{TimeFieldEnd, "the time field of objectid ended 2106-02-07"}
+	if r, ok := err.(*Refusal); !ok || *r != want {
+		t.Errorf("%v", err)
+	}
+	if r, ok := kind.Ready(b.now).(*Refusal); !ok || *r != want || b.Refused(TimeFieldEnd) != 1 {
+		t.Errorf("%v, %d counted", r, b.Refused(TimeFieldEnd))
+	}
+	b.mint(t, b.Source(0), 1)
+}
+
+func TestALayoutThatLeavesNoRoomForAText(t *testing.T) {
+	l := generator.Layout{Epoch: start - 100, Unit: 1, TimeBits: 9, WorkerBits: 30, SequenceBits: 25}
+	if k, err := ObjectID(newTestbed(1, time.Second, l).Issuer); err == nil || k != nil {
+		t.Errorf("%v, %v", k, err)
+	}
+}
+
+func TestUUID4NeedsNoLaneAndIsNeverTheSame(t *testing.T) {
+	k := UUID4()
+	if err := k.Ready(start); err != nil {
+		t.Error(err)
+	}
+	var mu sync.Mutex
+	seen := map[pair]bool{}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		s := k.Source(g / 2)
+		if s != k.Source(g/2) {
+			t.Error("a loop's source is made again: HTTP asks for one at each request")
+		}
+		wg.Go(func() {
+			var got []pair
+			for i := range 5000 {
+				r := textOf(t, s, start+int64(i))
+				if r.High>>12&0xf != 4 || r.First>>62 != 2 {
+					t.Errorf("version %d, variant %d", r.High>>12&0xf, r.First>>62)
+				}
+				got = append(got, pair{r.High, r.First})
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range got {
+				if seen[p] {
+					t.Errorf("%x twice", p)
+				}
+				seen[p] = true
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// All 122 bits take both values: in 1,000 UUIDs each but once in 10^190.
+func TestEveryBitOfAUUID4IsRandom(t *testing.T) {
+	s := UUID4().Source(0)
+	var or, and pair
+	and = pair{math.MaxUint64, math.MaxUint64}
+	for range 1000 {
+		r := textOf(t, s, start)
+		or.high, or.low, and.high, and.low = or.high|r.High, or.low|r.First, and.high&r.High, and.low&r.First
+	}
+	if or != (pair{^uint64(0xb << 12), ^uint64(1 << 62)}) || and != (pair{4 << 12, 1 << 63}) {
+		t.Errorf("bits that were ever 1: %x, always 1: %x", or, and)
+	}
+}
+
+// A copy of a virtual machine makes the same random bits until then.
+func TestTheKernelGivesANewSeedEverySecond(t *testing.T) {
+	seeds := 0
+	r := newRandom(func(seed *[32]byte) { seeds++; seed[0] = byte(seeds) })
+	for _, c := range []struct {
+		now   int64
+		seeds int
+	}{{start, 2}, {start + 999, 2}, {start + 1000, 3}, {start + 1001, 3}, {start + 5000, 4}, {start, 5}, {start + 999, 5}} {
+		r.one(c.now)
+		r.two(c.now)
+		if seeds != c.seeds {
+			t.Errorf("%d seeds after %d ms, want %d", seeds, c.now-start, c.seeds)
+		}
+	}
+	if a, b := newRandom(kernelSeed).one(start), newRandom(kernelSeed).one(start); a == b {
+		t.Errorf("the kernel gave %x twice", a)
+	}
+}
+
+func TestTextsAllocateNothing(t *testing.T) {
+	b := newTestbed(2, time.Hour, generator.Katsubushi())
+	b.publish(t, 0, 1, start-1000, math.MaxInt64)
+	kinds := []Kind{UUID4()}
+	for _, c := range textKinds {
+		k, err := c.make(b.Issuer)
+		kinds = append(kinds, mustKind(t, k, err))
+	}
+	for _, k := range kinds {
+		s, now := k.Source(1), b.now
+		if n := testing.AllocsPerRun(5000, func() {
+			now++ // over several seeds
+			if _, err := s.Mint(now, 1, false); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%T: %v allocations", s, n)
+		}
+	}
+}
+
+// As BenchmarkMint, with which it compares.
+func BenchmarkMintText(b *testing.B) {
+	bed := newTestbed(1, 1<<39*time.Millisecond, generator.Katsubushi())
+	if err := bed.Publish(0, 1, start-1000, math.MaxInt64); err != nil {
+		b.Fatal(err)
+	}
+	kinds := map[string]Kind{"id": bed.Issuer, "uuid4": UUID4()}
+	for _, c := range textKinds {
+		k, err := c.make(bed.Issuer)
+		kinds[c.name] = mustKind(b, k, err)
+	}
+	for name, k := range kinds {
+		b.Run(name, func(b *testing.B) {
+			s, out := k.Source(0), make([]byte, 0, id.Room)
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := s.Mint(start, 1, false)
+				if err != nil {
+					b.Fatal(err)
+				}
+				var text id.Text
+				text.Start(r)
+				out = text.AppendLine(out[:0])
+			}
+		})
+	}
+}
