@@ -34,6 +34,7 @@ type setting struct {
 	help  string
 	field string // of daemon.Config, so that Validate's findings are told in the words that the user used
 	bool  bool
+	list  bool // may be given several times; in the environment with semicolons or line feeds between
 	bare  bool // its name in the environment may lack KATSUBUSHI_, in either case: all that kayac/go-katsubushi has, and BIND, which stands beside PORT
 	set   func(o *options, v string) error
 }
@@ -100,6 +101,13 @@ func settings() []setting {
 		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
 			help: "/debug/stats on the debug port"},
 
+		{name: "generator", list: true, field: "Generators", set: text(func(o *options) *string { return &o.Generators }),
+			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may be given several times, with semicolons between in the environment"},
+		{name: "generators", field: "GeneratorsFile", set: text(func(o *options) *string { return &o.GeneratorsFile }),
+			help: "`file` of such lines, # begins a comment; names that are added to it are served after SIGHUP"},
+		{name: "unknown-keys", def: "issue", field: "RefuseUnknown", set: either(func(o *options) *bool { return &o.RefuseUnknown }, "refuse", "issue"),
+			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is id or a number"},
+
 		{name: "log-level", bare: true, def: "info", set: setLogLevel,
 			help: "debug, info, warn, error, fatal or panic"},
 		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
@@ -134,7 +142,7 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
 	for i, s := range all {
-		given[i] = raw{bool: s.bool, value: s.def, def: s.def}
+		given[i] = raw{bool: s.bool, list: s.list, value: s.def, def: s.def}
 		fs.Var(&given[i], s.name, s.usage())
 	}
 	if extra != nil {
@@ -244,6 +252,7 @@ func (p *parsed) report(prefix string, found ...error) {
 // set, as a variable is not.
 type raw struct {
 	bool, set  bool
+	list       bool // values are collected, one a line
 	value, def string
 }
 
@@ -251,6 +260,9 @@ func (r *raw) String() string   { return r.value }
 func (r *raw) IsBoolFlag() bool { return r.bool }
 
 func (r *raw) Set(v string) error {
+	if r.list && r.set && v != "" {
+		v = r.value + "\n" + v
+	}
 	if r.value, r.set = v, v != ""; !r.set {
 		r.value = r.def
 	}

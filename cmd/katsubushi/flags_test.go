@@ -99,6 +99,14 @@ func TestSettings(t *testing.T) {
 				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80)
 			}, true},
 		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any { return p.MaxConnections }, 100},
+		{"generators, one a flag", []string{"-generator", "a uuid4", "-generators=/names", "-generator=b snowflake"}, []string{"KATSUBUSHI_GENERATOR", "c uuid4"},
+			func(p *parsed) any { return p.Generators + "|" + p.GeneratorsFile }, "a uuid4\nb snowflake|/names"},
+		{"generators, up to an empty flag", []string{"-generator", "a uuid4", "-generator=", "-generator=b snowflake"}, nil,
+			func(p *parsed) any { return p.Generators }, "b snowflake"},
+		{"generators of the environment", nil, []string{"KATSUBUSHI_GENERATOR", "a uuid4; b uuid7", "KATSUBUSHI_GENERATORS", "/names"},
+			func(p *parsed) any { return p.Generators + "|" + p.GeneratorsFile }, "a uuid4; b uuid7|/names"},
+		{"unknown keys get ids", nil, nil, func(p *parsed) any { return p.RefuseUnknown }, false},
+		{"unknown keys are refused", []string{"-unknown-keys", "refuse"}, nil, func(p *parsed) any { return p.RefuseUnknown }, true},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},
 	} {
 		p, _, err := parse(settings(), c.args, environment(c.env...), nil)
@@ -230,6 +238,29 @@ func complaints(t *testing.T, args []string, env ...string) string {
 		t.Errorf("%q: exit code %d", args, code)
 	}
 	return stderr.String()
+}
+
+func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "names")
+	if err := os.WriteFile(file, []byte("# names\nb snowflake\na snowflake\nid snowflake\nb sequence step=0"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := `-generator: "c snowflake start=1": "start=1": snowflake has the options layout=
+-generator: "d": "d": a kind is needed behind the name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
+-generators: line 3: "a" is declared already, by "a snowflake"
+-generators: line 4: the name "id": id, and names of digits alone, stand for the default kind
+-generators: line 5: "step=0": 1 to 9223372036854775807 allowed
+-generators: line 5: "b" is declared already, by line 2
+`
+	args := []string{"-worker-id=1", "-loops=0", "-unknown-keys=ignore", "-generators", file}
+	got := complaints(t, append(args, "-generator=a snowflake", "-generator", "c snowflake start=1", "-generator=d"))
+	if !strings.Contains(got, want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") || !strings.Contains(got, "-unknown-keys=ignore: refuse or issue allowed") {
+		t.Errorf("%s\nand not\n%s", got, want)
+	}
+	got = complaints(t, []string{"-worker-id=1", "-generators=/nowhere"}, "KATSUBUSHI_GENERATOR", "a snowflake;b")
+	if !strings.Contains(got, "KATSUBUSHI_GENERATOR: \"b\": ") || !strings.Contains(got, "-generators: open /nowhere: no such file") {
+		t.Error(got)
+	}
 }
 
 func TestProblemsBehindAnUnknownFlagAreToldToo(t *testing.T) {

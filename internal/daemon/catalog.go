@@ -1,10 +1,174 @@
 package daemon
 
-import "github.com/katsubushi/katsubushi/v3/internal/issuer"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
 
-// kinds returns the table of id kinds by the key that requests them; "" stands for any other key.
-func (d *Daemon) kinds() map[string]issuer.Kind {
-	return map[string]issuer.Kind{
-		"": d.issuer,
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+)
+
+// A kind is how the daemon serves one kind of id.
+type kind struct {
+	// check says why this daemon cannot serve a definition; nil = it can serve all. It does no I/O.
+	check func(c *Config, def kinds.Definition) error
+	// open makes what issues the ids. If that implements io.Closer, it is closed once no session can
+	// ask it any more. Definitions without anything of their own may share one.
+	open func(d *Daemon, def kinds.Definition) (issuer.Kind, error)
+}
+
+// servedKinds is the table of kinds.
+var servedKinds = map[string]kind{
+	kinds.Snowflake: {(*Config).checkSnowflake, (*Daemon).openSnowflake},
+}
+
+func (c *Config) checkSnowflake(def kinds.Definition) error {
+	if l := c.layoutOf(def); l.Fingerprint() != c.Layout.Fingerprint() {
+		return errors.New("another layout than -layout: not in this release")
 	}
+	return nil
+}
+
+// layoutOf returns the layout of a snowflake.
+func (c *Config) layoutOf(def kinds.Definition) generator.Layout {
+	if def.Layout == "" {
+		return c.Layout
+	}
+	l, _ := generator.LayoutByName(def.Layout) // known, or it would not be a Definition
+	return l
+}
+
+func (d *Daemon) openSnowflake(kinds.Definition) (issuer.Kind, error) { return d.issuer, nil }
+
+// checkDefinition says why this daemon cannot serve a definition.
+func (c *Config) checkDefinition(def kinds.Definition) error {
+	k, ok := servedKinds[def.Kind]
+	switch {
+	case !ok:
+		return fmt.Errorf("%q: not in this release; %v are", def.Kind, slices.Sorted(maps.Keys(servedKinds)))
+	case k.check == nil:
+		return nil
+	}
+	return k.check(c, def)
+}
+
+// definitions returns the definitions of the flags, then those of the file's content, with all that is
+// wrong with each of the two. also checks what checkDefinition does not; nil = nothing.
+func (c *Config) definitions(file []byte, also func(kinds.Definition) error) (all []kinds.Definition, flags, inFile error) {
+	list := kinds.List{Check: func(def kinds.Definition) error {
+		err := c.checkDefinition(def)
+		if also != nil {
+			err = errors.Join(err, also(def))
+		}
+		return err
+	}}
+	flags = list.Add(c.Generators)
+	inFile = list.AddFile(file)
+	return list.All(), flags, inFile
+}
+
+// readGenerators reads the file of definitions, unless it was read already.
+func (c *Config) readGenerators() error {
+	if c.GeneratorsFile == "" || c.secrets.generators != nil {
+		return nil
+	}
+	text, err := kinds.ReadFile(c.GeneratorsFile)
+	if err != nil {
+		return err
+	}
+	if _, _, err := c.definitions(text, nil); err != nil {
+		return err
+	}
+	c.secrets.generators = append([]byte{}, text...) // not nil, even if the file is empty
+	return nil
+}
+
+// declareGenerators declares what the flags and the file define, at the start.
+func (d *Daemon) declareGenerators() error {
+	all, flags, inFile := d.c.definitions(d.c.secrets.generators, nil)
+	if err := errors.Join(flags, inFile); err != nil {
+		return err
+	}
+	return d.declare(all)
+}
+
+// declare opens new definitions and adds all of them to the catalogue, or none.
+func (d *Daemon) declare(list []kinds.Definition) error {
+	var opened []issuer.Declared
+	for _, def := range list {
+		k, err := servedKinds[def.Kind].open(d, def)
+		if err != nil {
+			for _, o := range opened {
+				closeKind(o.Kind)
+			}
+			return fmt.Errorf("generator %s: %w", def.Name, err)
+		}
+		opened = append(opened, issuer.Declared{Definition: def, Kind: k})
+	}
+	d.catalog.Declare(opened)
+	return nil
+}
+
+// reloadGenerators reads the file of definitions again and declares the names that are new. A file that
+// is not right changes nothing. Names never go away while the daemon runs, and never change their
+// meaning: clients would take a snowflake for a number of the sequence that they asked for.
+func (d *Daemon) reloadGenerators() error {
+	text, err := kinds.ReadFile(d.c.GeneratorsFile)
+	if err != nil {
+		return err
+	}
+	served := map[string]kinds.Definition{}
+	for _, g := range d.catalog.Generators() {
+		served[g.Name] = g.Definition
+	}
+	all, _, err := d.c.definitions(text, func(def kinds.Definition) error {
+		if old, ok := served[def.Name]; ok && old != def {
+			return fmt.Errorf("%q is not what is served as %q: to change it, restart the daemon", def, old)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fresh := slices.DeleteFunc(slices.Clone(all), func(def kinds.Definition) bool { _, ok := served[def.Name]; return ok })
+	if n := len(served) + len(fresh); n > kinds.MaxNames {
+		return fmt.Errorf("%d names with those that are served already: %d allowed", n, kinds.MaxNames)
+	}
+	if err := d.declare(fresh); err != nil {
+		return err
+	}
+	for _, def := range all {
+		delete(served, def.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		d.c.Log.Warn("a generator is no longer in the file: it is served until the daemon stops", "name", name)
+	}
+	for _, def := range fresh {
+		d.c.Log.Info("generator", "definition", def.String())
+	}
+	return nil
+}
+
+// closeGenerators closes what the definitions opened.
+func (d *Daemon) closeGenerators() {
+	for _, g := range d.catalog.Generators() {
+		closeKind(g.Kind)
+	}
+}
+
+func closeKind(k issuer.Kind) {
+	if c, ok := k.(io.Closer); ok {
+		c.Close()
+	}
+}
+
+// wakeAll makes everybody ask again who waits for an id. Any goroutine may call
+// it, from when definitions are opened.
+func (d *Daemon) wakeAll() {
+	d.catalog.Wake()
+	d.engine.Wake()
 }

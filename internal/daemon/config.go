@@ -81,6 +81,13 @@ type Config struct {
 	EnablePprof bool   // on the debug port
 	EnableStats bool   // on the debug port
 
+	// Generators are definition lines, see package kinds, separated by line feeds or semicolons.
+	Generators string
+	// GeneratorsFile has more of them; Reload reads it again. Empty = none.
+	GeneratorsFile string
+	// RefuseUnknown: keys that are neither declared nor reserved (see kinds.Reserved) get no ids.
+	RefuseUnknown bool
+
 	secrets secrets // what ReadSecrets has read
 }
 
@@ -89,9 +96,11 @@ type Config struct {
 type secrets struct {
 	tls   *server.TLS    // nil = plain
 	users *authfile.File // nil = everybody
+
+	generators []byte // content of GeneratorsFile; nil = not read
 }
 
-// ReadSecrets reads the secret files that the fields name. Its error describes what is wrong with
+// ReadSecrets reads the files that the fields name: secrets, and definitions. Its error describes what is wrong with
 // them, like Validate's. New does not read again what ReadSecrets could read.
 func (c *Config) ReadSecrets() error {
 	var problems problem.List
@@ -110,6 +119,9 @@ func (c *Config) ReadSecrets() error {
 	}
 	if c.leased() {
 		problems.Include("Store.", c.storeSettings().ReadSecrets())
+	}
+	for _, p := range problem.Of(c.readGenerators()) {
+		problems.Add("GeneratorsFile", "%w", p)
 	}
 	return problems.Err()
 }
@@ -254,6 +266,12 @@ func (c *Config) Validate() error {
 	host("Bind", c.Bind)
 	host("HTTPBind", c.HTTPBind)
 	c.validateSock(wrong)
+	if c.Layout.Check() == nil { // snowflakes need it
+		_, flags, _ := c.definitions(nil, nil)
+		for _, p := range problem.Of(flags) {
+			wrong("Generators", "%w", p)
+		}
+	}
 	c.validatePorts(wrong)
 	return problems.Err()
 }

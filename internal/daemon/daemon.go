@@ -23,6 +23,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -79,12 +80,16 @@ func New(c Config) (*Daemon, error) {
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word,
 	})
-	d.catalog = issuer.NewCatalog(d.clock.Now, d.kinds())
+	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
 		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.openStore,
+		d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
 			d.dropServices()
+			if d.store != nil {
+				d.store.Close()
+			}
 			if d.udp != nil {
 				d.udp.Close()
 			}
@@ -177,16 +182,17 @@ func (d *Daemon) checkCertificate() {
 	}
 }
 
-// Reload reads the certificate and the users again. Open connections keep what they have. If a file
-// is invalid, the old content stays in force.
+// Reload reads the certificate, the users and the generators again. Open connections keep their
+// certificate and user, and see new generators. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
-	if d.tls == nil && d.users == nil {
-		d.c.Log.Info("nothing to reload: no certificate and no users are configured")
+	if d.tls == nil && d.users == nil && d.c.GeneratorsFile == "" {
+		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators are configured")
 	}
 	report := func(what string, err error) {
-		if err != nil {
-			d.c.Log.Error("not reloaded, the old one stays in force", "what", what, "error", err)
-		} else {
+		for _, p := range problem.Of(err) {
+			d.c.Log.Error("not reloaded, the old one stays in force", "what", what, "error", p)
+		}
+		if err == nil {
 			d.c.Log.Info("reloaded", "what", what)
 		}
 	}
@@ -198,6 +204,9 @@ func (d *Daemon) Reload() {
 	}
 	if d.users != nil {
 		report("users", d.users.Reload())
+	}
+	if d.c.GeneratorsFile != "" {
+		report("generators", d.reloadGenerators())
 	}
 }
 
@@ -289,5 +298,6 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
 	d.warnOfRestart()
+	d.closeGenerators()
 	d.stopServices() // last: until now they reported that the daemon is not ready
 }

@@ -124,7 +124,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	synctest.Wait()
 	time.Sleep(3500 * time.Millisecond)
 	synctest.Wait()
-	if _, err := d.catalog.Batch(nil, 1); err != nil {
+	if _, err := d.catalog.Batch(t.Context(), nil, 1); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(1700 * time.Millisecond)

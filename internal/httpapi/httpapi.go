@@ -6,6 +6,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,10 +33,12 @@ type Stat struct {
 
 // Config says where the answers come from. The functions are called from many goroutines.
 type Config struct {
-	Batch    func(key []byte, n int) ([]id.Run, error) // n ids or an error, whose text is shown to the client
-	Stats    func() []Stat                             // in the order they are shown in
-	Ready    func() error                              // nil while ids are issued
-	Metrics  http.Handler                              // /metrics
+	// Batch issues n ids for a key, or returns an error, whose text is shown to the client. An empty key
+	// stands for the default kind of id. It may wait, but not when ctx has ended.
+	Batch    func(ctx context.Context, key []byte, n int) ([]id.Run, error)
+	Stats    func() []Stat // in the order they are shown in
+	Ready    func() error  // nil while ids are issued
+	Metrics  http.Handler  // /metrics
 	Counters *Counters
 
 	// Allow tells whether somebody at this address who knows this user and password may have ids; nil = everybody may. It should take
@@ -90,7 +93,9 @@ func newHandler(c Config) http.Handler {
 	a := api{c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /id", a.id)
+	mux.HandleFunc("GET /id/{name}", a.id)
 	mux.HandleFunc("GET /ids", a.ids)
+	mux.HandleFunc("GET /ids/{name}", a.ids)
 	mux.HandleFunc("GET /stats", a.stats)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.readyz)
@@ -107,7 +112,7 @@ func (a api) id(w http.ResponseWriter, r *http.Request) {
 	if !a.admits(w, r) {
 		return
 	}
-	ids, ok := a.mint(w, 1)
+	ids, ok := a.mint(w, r, 1)
 	switch {
 	case !ok:
 	case wantsJSON(r):
@@ -131,7 +136,7 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	ids, ok := a.mint(w, n)
+	ids, ok := a.mint(w, r, n)
 	if !ok {
 		return
 	}
@@ -163,13 +168,18 @@ func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// mint gets the texts of n ids, or answers the request with the reason why there are none.
-func (a api) mint(w http.ResponseWriter, n int) (ids []string, ok bool) {
+// mint gets the texts of n ids for the name in the path, or answers the request with the reason why
+// there are none.
+func (a api) mint(w http.ResponseWriter, r *http.Request, n int) (ids []string, ok bool) {
 	a.Counters.Requests.Add(1)
-	runs, err := a.Batch(nil, n)
+	runs, err := a.Batch(r.Context(), []byte(r.PathValue("name")), n)
 	if err != nil {
 		a.Counters.Refused.Add(uint64(n))
-		unavailable(w, err)
+		if _, unknown := err.(id.UnknownName); unknown {
+			http.Error(w, err.Error(), http.StatusNotFound)
+		} else {
+			unavailable(w, err)
+		}
 		return nil, false
 	}
 	a.Counters.IDs.Add(uint64(n))

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,6 +21,7 @@ type fixture struct {
 	mu     sync.Mutex
 	next   uint64
 	refuse error
+	keys   []string // asked for
 	counts Counters
 	work   chan struct{} // if not nil, ids are issued once it is closed, and readiness is known
 	allow  func(from netip.Addr, user, password []byte) bool
@@ -28,12 +31,20 @@ func (f *fixture) handler() http.Handler { return newHandler(f.config()) }
 
 func (f *fixture) config() Config {
 	return Config{
-		Batch: func(_ []byte, n int) ([]id.Run, error) {
+		Batch: func(ctx context.Context, key []byte, n int) ([]id.Run, error) {
+			if string(key) == "gone" { // until the client is
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if bytes.HasPrefix(key, []byte("un")) {
+				return nil, id.UnknownName(key)
+			}
 			if f.work != nil {
 				<-f.work
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
+			f.keys = append(f.keys, string(key))
 			if f.refuse != nil {
 				return nil, f.refuse
 			}
@@ -97,6 +108,45 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+func TestNamesInPaths(t *testing.T) {
+	const json = "application/json"
+	for _, c := range []struct {
+		target, accept string
+		status         int
+		body, key      string
+	}{
+		{"/id/orders", "", 200, "4611686018427387904", "orders"},
+		{"/id/{a}:b.c_d-9", json, 200, `{"id":"4611686018427387904"}`, "{a}:b.c_d-9"},
+		{"/id/%7Ba%7D", "", 200, "4611686018427387904", "{a}"},
+		{"/ids/orders", "", 200, "4611686018427387904", "orders"},
+		{"/ids/orders?n=3", json, 200, `{"ids":["4611686018427387904","4611686018427387905","4611686018427387906"]}` + "\n", "orders"},
+		{"/ids/orders?n=0", "", 400, "n=\"0\": 1 to 1000 allowed\n", ""},
+		{"/id/unknown", "", 404, "no such generator: unknown\n", ""},
+		{"/ids/unknown?n=7", json, 404, "no such generator: unknown\n", ""},
+		{"/id/orders/2", "", 404, "404 page not found\n", ""},
+		{"/id/", "", 404, "404 page not found\n", ""},
+		{"/ids/", "", 404, "404 page not found\n", ""},
+	} {
+		f := new(fixture)
+		status, _, body := f.get(t, "GET", c.target, c.accept)
+		if status != c.status || body != c.body || strings.Join(f.keys, " ") != c.key {
+			t.Errorf("%s (%s): %d %q, keys %q", c.target, c.accept, status, body, f.keys)
+		}
+		refused := map[string]uint64{"/id/unknown": 1, "/ids/unknown?n=7": 7}[c.target]
+		if got := f.counts.Refused.Load(); got != refused {
+			t.Errorf("%s: %d ids counted as refused", c.target, got)
+		}
+	}
+	f, ctx := new(fixture), make(chan struct{})
+	r, cancel := context.WithCancel(t.Context())
+	go func() {
+		f.handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(r, "GET", "/id/gone", nil))
+		close(ctx)
+	}()
+	cancel()
+	<-ctx // a client that is gone is not waited for
+}
+
 func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	f := &fixture{refuse: errors.New("no worker id yet")}
 	for _, target := range []string{"/id", "/ids?n=5", "/readyz"} {
@@ -128,7 +178,7 @@ func TestNothingIsCached(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("no worker id yet")} {
 		for _, allow := range []func(netip.Addr, []byte, []byte) bool{nil, func(netip.Addr, []byte, []byte) bool { return false }} {
 			f := &fixture{refuse: refuse, allow: allow}
-			for _, target := range []string{"/id", "/ids", "/ids?n=0", "/stats", "/metrics", "/healthz", "/readyz", "/nowhere"} {
+			for _, target := range []string{"/id", "/ids", "/id/a", "/ids/unknown", "/ids?n=0", "/stats", "/metrics", "/healthz", "/readyz", "/nowhere"} {
 				_, header, _ := f.get(t, "GET", target, "")
 				vary := ""
 				if strings.HasPrefix(target, "/id") {

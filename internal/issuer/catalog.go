@@ -1,103 +1,210 @@
 package issuer
 
-import "github.com/katsubushi/katsubushi/v3/id"
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
-// A Kind is a kind of id, with everything that issues it. Any goroutine may call its methods.
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+)
+
+// A Kind is a kind of id, with everything that issues it. It is comparable; several names may stand
+// for one Kind. Any goroutine may call its methods.
 type Kind interface {
 	// Source returns the source for an event loop; loops are counted from 0. A loop calls this once
-	// and keeps the result.
+	// and keeps the result. Batch calls it for loop 0 each time.
 	Source(loop int) id.Source
 	// Ready returns nil if an id would be issued at now, Unix ms, or else the refusal that a client
 	// would get.
 	Ready(now int64) error
 }
 
-// A Catalog maps keys to kinds of id. Every grammar on every port uses it, and HTTP. It never changes,
-// so it needs no lock.
-type Catalog struct {
-	now    func() int64
-	others Kind            // for all keys that are not in named
-	named  map[string]Kind // by key
+// A Reporter is a Kind that stands for one name, and has figures of its own. Its sources are used as
+// they are; sources of other Kinds are wrapped, to count what they issue.
+type Reporter interface {
+	Kind
+	Issued() uint64 // since the start; only grows
+	Facts() []Fact  // always the same names in the same order
 }
 
-// NewCatalog makes a Catalog of kinds by their keys. The kind under "" is used for all other keys. now
-// is the id clock.
-func NewCatalog(now func() int64, kinds map[string]Kind) *Catalog {
-	c := &Catalog{now: now, named: make(map[string]Kind)}
-	for key, kind := range kinds {
-		if key == "" {
-			c.others = kind
-		} else {
-			c.named[key] = kind
-		}
+// A Fact is a figure of a Reporter. The value's type says what it is: a string is a text, for the
+// statistics only; an int64 or float64 is a gauge; a uint64 is a count, which only grows.
+type Fact struct {
+	Name  string // lower-case words with _ between them
+	Help  string // one sentence, for the metrics
+	Value any
+}
+
+// A Catalog maps keys to kinds of id. Every grammar on every port uses it, and HTTP. Names are only ever
+// added, and readers take no lock: they load a table that never changes.
+type Catalog struct {
+	now    func() int64
+	others Kind // for all keys that are not declared
+	refuse bool // keys that are neither declared nor reserved
+	bell   bell
+
+	names    atomic.Pointer[names]
+	declare  sync.Mutex // held while names are added, and while a Handler is made
+	handlers []*Handler
+}
+
+// A Generator is a declared name and what issues its ids.
+type Generator struct {
+	kinds.Definition
+	Kind   Kind
+	number int           // in the order of declaration
+	apart  atomic.Uint64 // ids that Batch issued
+
+	mu    sync.Mutex
+	loops []*counted // one of each Handler; none for a Reporter
+}
+
+// Issued returns how many ids were issued under this name since the start.
+func (g *Generator) Issued() uint64 {
+	if r, ok := g.Kind.(Reporter); ok {
+		return r.Issued()
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.apart.Load()
+	for _, c := range g.loops {
+		n += c.n.Load()
+	}
+	return n
+}
+
+// NewCatalog makes a Catalog without names: every key stands for others. With refuse, only declared and
+// reserved keys (see kinds.Reserved) get ids. now is the id clock.
+func NewCatalog(now func() int64, others Kind, refuse bool) *Catalog {
+	c := &Catalog{now: now, others: others, refuse: refuse}
+	c.names.Store(newNames(nil, refuse))
 	return c
 }
 
-// Ready returns nil if ids of every kind would be issued, or else a refusal.
-func (c *Catalog) Ready() error {
-	now := c.now()
-	for _, kind := range c.named {
-		if err := kind.Ready(now); err != nil {
-			return err
-		}
-	}
-	return c.others.Ready(now)
+// A Declared is a definition with the Kind that was made from it.
+type Declared struct {
+	kinds.Definition
+	Kind Kind
 }
 
-// Batch issues n ids for a key, all or none; n must be at least 1. More than one id is bulk. The error
-// is the source's.
-func (c *Catalog) Batch(key []byte, n int) (runs []id.Run, err error) {
-	kind, ok := c.named[string(key)]
-	if !ok {
-		kind = c.others
+// Declare adds names; none of them may be declared already. Sessions see all of them at once.
+func (c *Catalog) Declare(list []Declared) {
+	c.declare.Lock()
+	defer c.declare.Unlock()
+	old := c.names.Load()
+	all := slices.Clone(old.list)
+	for _, d := range list {
+		all = append(all, &Generator{Definition: d.Definition, Kind: d.Kind, number: len(all)})
 	}
-	s := kind.Source(0)
+	c.publish(all, len(old.list))
+}
+
+// publish makes a table of all generators, of which the first known ones have their sources already, and
+// gives it to the loops. A table holds the sources of a name before any loop can find the name.
+func (c *Catalog) publish(all []*Generator, known int) {
+	n := newNames(all, c.refuse)
+	for _, h := range c.handlers {
+		h.add(all[known:])
+	}
+	c.names.Store(n)
+	for _, h := range c.handlers {
+		h.names.Store(n.orNil())
+	}
+}
+
+// Generators returns the declared names in the order of their declaration. The caller must not change
+// the slice.
+func (c *Catalog) Generators() []*Generator { return c.names.Load().list }
+
+// Ready returns nil if ids of the default kind would be issued, or else a refusal. A generator that
+// cannot issue does not count: the daemon would have to be taken out of service for one name.
+func (c *Catalog) Ready() error { return c.others.Ready(c.now()) }
+
+// Patience is how long a Batch waits at most before it asks a source again that has said ErrWait.
+const Patience = 50 * time.Millisecond
+
+// Batch issues n ids for a key, all or none; n must be at least 1. An empty key stands for the default
+// kind. More than one id is bulk. If the source has none at this moment (id.ErrWait), Batch waits until
+// Wake is called, or for Patience, and asks again; how often is the source's decision. The error is the
+// source's, or that of ctx.
+func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, err error) {
+	s, issued := c.batchSource(key)
 	for left := n; left > 0; {
+		rung := c.bell.next() // before the source is asked: no Wake may be missed
 		run, err := s.Mint(c.now(), left, n > 1)
+		if errors.Is(err, id.ErrWait) {
+			err = wait(ctx, rung)
+			if err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
 		runs = append(runs, run)
 		left -= run.N
 	}
+	if issued != nil {
+		issued.Add(uint64(n))
+	}
 	return runs, nil
 }
 
-// A Handler gives one event loop access to the Catalog. It implements protocol.Handler, and any number
-// of goroutines may use it.
-type Handler struct {
-	others id.Source
-	named  map[string]id.Source
-	stats  Stats
-}
-
-// Stats answers a client that asks for statistics; see protocol.Handler.
-type Stats func(group []byte, emit func(name, value string)) bool
-
-// Handler makes the Handler of an event loop.
-func (c *Catalog) Handler(loop int, stats Stats) *Handler {
-	h := &Handler{others: c.others.Source(loop), named: make(map[string]id.Source, len(c.named)), stats: stats}
-	for key, kind := range c.named {
-		h.named[key] = kind.Source(loop)
-	}
-	return h
-}
-
-// Source returns the source that issues ids for a key.
-func (h *Handler) Source(key []byte) id.Source {
-	if len(h.named) > 0 { // looking up a key costs a tenth of answering a request
-		if s, ok := h.named[string(key)]; ok {
-			return s
+// batchSource returns the source for a key, and where to count its ids if that is Batch's duty.
+func (c *Catalog) batchSource(key []byte) (id.Source, *atomic.Uint64) {
+	names := c.names.Load()
+	if g := names.find(key); g != nil {
+		if _, ok := g.Kind.(Reporter); ok {
+			return g.Kind.Source(0), nil
 		}
+		return g.Kind.Source(0), &g.apart
 	}
-	return h.others
+	if len(key) > 0 && names.refuses(key) {
+		return unknownName(key), nil
+	}
+	return c.others.Source(0), nil
 }
 
-// Named returns the source of a key in the catalogue, or nil.
-func (h *Handler) Named(key []byte) id.Source { return h.named[string(key)] }
+func wait(ctx context.Context, rung <-chan struct{}) error {
+	again := time.NewTimer(Patience)
+	defer again.Stop()
+	select {
+	case <-rung:
+	case <-again.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
 
-// Stats emits a group of statistics, see protocol.Handler.
-func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
-	return h.stats(group, emit)
+// Wake makes all waiting Batches ask their sources again. Any goroutine may call it.
+func (c *Catalog) Wake() { c.bell.ring() }
+
+// A bell wakes everybody who waits for it.
+type bell struct {
+	mu   sync.Mutex
+	rung chan struct{} // nil while nobody waits
+}
+
+// next returns a channel that the next ring closes.
+func (b *bell) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung == nil {
+		b.rung = make(chan struct{})
+	}
+	return b.rung
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rung != nil {
+		close(b.rung)
+		b.rung = nil
+	}
 }

@@ -1,0 +1,208 @@
+package issuer
+
+import (
+	"sync/atomic"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+)
+
+// A Handler gives one event loop access to the Catalog. It implements protocol.Handler, and any number
+// of goroutines may use it.
+type Handler struct {
+	names   atomic.Pointer[names] // nil while every key stands for others: the cheapest check
+	others  id.Source
+	sources atomic.Pointer[[]id.Source] // by the number of the generator; has all that names can find
+	stats   Stats
+	loop    int
+	known   map[Kind]id.Source // of Kinds that several names may stand for
+}
+
+// Stats answers a client that asks for statistics; see protocol.Handler.
+type Stats func(group []byte, emit func(name, value string)) bool
+
+// Handler makes the Handler of an event loop.
+func (c *Catalog) Handler(loop int, stats Stats) *Handler {
+	c.declare.Lock()
+	defer c.declare.Unlock()
+	h := &Handler{others: c.others.Source(loop), stats: stats, loop: loop, known: map[Kind]id.Source{}}
+	h.sources.Store(new([]id.Source))
+	n := c.names.Load()
+	h.add(n.list)
+	h.names.Store(n.orNil())
+	c.handlers = append(c.handlers, h)
+	return h
+}
+
+// add makes the sources of more generators. Only one goroutine may call it at a time.
+func (h *Handler) add(list []*Generator) {
+	sources := append([]id.Source(nil), *h.sources.Load()...)
+	// The counters of one loop lie together, and apart from those of other loops by two cache lines.
+	counters := make([]counted, len(list), len(list)+6)
+	for i, g := range list {
+		if _, ok := g.Kind.(Reporter); ok {
+			sources = append(sources, g.Kind.Source(h.loop))
+			continue
+		}
+		s, ok := h.known[g.Kind]
+		if !ok {
+			s = g.Kind.Source(h.loop)
+			h.known[g.Kind] = s
+		}
+		counters[i].source = s
+		g.mu.Lock()
+		g.loops = append(g.loops, &counters[i])
+		g.mu.Unlock()
+		sources = append(sources, counters[i].as())
+	}
+	h.sources.Store(&sources)
+}
+
+// Source returns the source that issues ids for a key.
+func (h *Handler) Source(key []byte) id.Source {
+	if n := h.names.Load(); n != nil && n.mayHave(key) {
+		return h.declared(n, key)
+	}
+	return h.others
+}
+
+// declared looks up a key that has passed the sieve.
+func (h *Handler) declared(n *names, key []byte) id.Source {
+	if n.refuse && string(key) == "id" {
+		return h.others
+	}
+	if g := n.find(key); g != nil {
+		return (*h.sources.Load())[g.number]
+	}
+	if n.refuses(key) {
+		return unknownName(key)
+	}
+	return h.others
+}
+
+// Named returns the source of a declared key, or nil.
+func (h *Handler) Named(key []byte) id.Source {
+	if n := h.names.Load(); n != nil {
+		if g := n.find(key); g != nil {
+			return (*h.sources.Load())[g.number]
+		}
+	}
+	return nil
+}
+
+// Stats emits a group of statistics, see protocol.Handler.
+func (h *Handler) Stats(group []byte, emit func(name, value string)) bool {
+	return h.stats(group, emit)
+}
+
+// names is an immutable table of generators by name. Most keys are not declared, and looking one up
+// would cost a tenth of answering a request. So a sieve turns most of them away first.
+type names struct {
+	// sieve has the lengths, modulo 64, of the names that begin with a byte, as a set of bits. If
+	// undeclared keys are refused it lets all keys pass.
+	sieve  [256]uint64
+	byName map[string]*Generator
+	list   []*Generator
+	refuse bool
+}
+
+func newNames(list []*Generator, refuse bool) *names {
+	n := &names{byName: make(map[string]*Generator, len(list)), list: list, refuse: refuse}
+	for _, g := range list {
+		n.byName[g.Name] = g
+		n.sieve[g.Name[0]] |= 1 << (len(g.Name) % 64)
+	}
+	if refuse {
+		for i := range n.sieve {
+			n.sieve[i] = ^uint64(0)
+		}
+	}
+	return n
+}
+
+// orNil returns nil if every key stands for the default kind.
+func (n *names) orNil() *names {
+	if len(n.list) == 0 && !n.refuse {
+		return nil
+	}
+	return n
+}
+
+// mayHave reports whether a key might not stand for the default kind.
+func (n *names) mayHave(key []byte) bool {
+	return len(key) > 0 && n.sieve[key[0]]>>(len(key)%64)&1 != 0
+}
+
+func (n *names) find(key []byte) *Generator { return n.byName[string(key)] }
+
+// refuses reports whether a key that is not declared gets no ids.
+func (n *names) refuses(key []byte) bool { return n.refuse && !kinds.Reserved(key) }
+
+// A noGenerator is the source of an undeclared key where those are refused. It is the key itself, so
+// that equal keys have equal sources.
+type noGenerator string
+
+// unknownName returns the source for a key. It copies no more of a key than tells it apart from names.
+func unknownName(key []byte) id.Source {
+	if len(key) > kinds.MaxName {
+		return noGenerator(key[:kinds.MaxName]) + "..."
+	}
+	return noGenerator(key)
+}
+
+// Mint implements id.Source.
+func (n noGenerator) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.UnknownName(n) }
+
+// A counted is a source with a count of what it issued.
+type counted struct {
+	source id.Source
+	n      atomic.Uint64
+}
+
+// A counted source must still be what it counts, so each kind of source has its own type.
+type (
+	countedText  counted
+	countedRange counted
+)
+
+// as returns c as the kind of source that its source is.
+func (c *counted) as() id.Source {
+	switch c.source.(type) {
+	case id.Texter:
+		return (*countedText)(c)
+	case id.Reserver:
+		return (*countedRange)(c)
+	}
+	return c
+}
+
+// Mint implements id.Source.
+func (c *counted) Mint(now int64, n int, bulk bool) (id.Run, error) {
+	run, err := c.source.Mint(now, n, bulk)
+	if err == nil {
+		c.n.Add(uint64(run.N))
+	}
+	return run, err
+}
+
+// Mint implements id.Source.
+func (c *countedText) Mint(now int64, n int, bulk bool) (id.Run, error) {
+	return (*counted)(c).Mint(now, n, bulk)
+}
+
+// Form implements id.Texter.
+func (c *countedText) Form() id.Form { return c.source.(id.Texter).Form() }
+
+// Mint implements id.Source.
+func (c *countedRange) Mint(now int64, n int, bulk bool) (id.Run, error) {
+	return (*counted)(c).Mint(now, n, bulk)
+}
+
+// Reserve implements id.Reserver.
+func (c *countedRange) Reserve(now int64, n int) (id.Run, error) {
+	run, err := c.source.(id.Reserver).Reserve(now, n)
+	if err == nil {
+		c.n.Add(uint64(n))
+	}
+	return run, err
+}
