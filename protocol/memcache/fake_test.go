@@ -14,13 +14,13 @@ import (
 // fake is the program behind the protocol in tests. Keys that begin with a:, b: or c: have sources
 // 1, 2 and 3, whose ids start at 1000000 and so on; ids of the default source start at 100. Declared
 // are orders and tickets, counters of step 17 and 26, count, a counter as memcached's, flake, whose ids
-// cannot be reserved, and uuid, whose ids are no numbers. Each source has a budget, after which it
-// refuses. Keys that begin with d: are unknown names.
+// cannot be reserved, and uuid, ulid and objectid, whose ids are no numbers. Each source has a budget,
+// after which it refuses. Keys that begin with d: are unknown names.
 type fake struct {
-	sources [8]fakeSource
-	next    [8]uint64
+	sources [10]fakeSource
+	next    [10]uint64
 	budget  int // ids of each source before it refuses; 0 = no end
-	used    [8]int
+	used    [10]int
 	most    int        // ids of one Mint; 0 = no limit
 	waits   *rand.Rand // if not nil, the sources wait at random
 	waited  int        // how often they did
@@ -30,7 +30,7 @@ type fake struct {
 }
 
 func newFake() *fake {
-	f := &fake{next: [8]uint64{100, 1000000, 2000000, 3000000, 1, 18000000000000000000, storedCount + 1, 7}}
+	f := &fake{next: [10]uint64{100, 1000000, 2000000, 3000000, 1, 18000000000000000000, storedCount + 1}}
 	for i := range f.sources {
 		f.sources[i] = fakeSource{f, i}
 	}
@@ -61,7 +61,11 @@ func (f *fake) Named(key []byte) id.Source {
 	case "count":
 		return fakeCounter{&f.sources[6]}
 	case "uuid":
-		return fakeTexter{&f.sources[7]}
+		return fakeTexter{&f.sources[7], id.UUID}
+	case "ulid":
+		return fakeTexter{&f.sources[8], id.ULID}
+	case "objectid":
+		return fakeTexter{&f.sources[9], id.ObjectID}
 	case "flake":
 		return &f.sources[1]
 	}
@@ -86,9 +90,24 @@ func (c fakeCounter) Reserve(now int64, n int) (id.Run, error) {
 }
 
 // A fakeTexter is a source of texts.
-type fakeTexter struct{ *fakeSource }
+type fakeTexter struct {
+	*fakeSource
+	form id.Form
+}
 
-func (fakeTexter) Form() id.Form { return id.UUID }
+func (t fakeTexter) Form() id.Form { return t.form }
+
+func (t fakeTexter) Mint(now int64, n int, bulk bool) (id.Run, error) {
+	run, err := t.fakeSource.Mint(now, 1, bulk)
+	if err != nil {
+		return run, err
+	}
+	high := uint64(0x1122334455667788)
+	if t.form == id.ObjectID { // it has 96 bits
+		high >>= 32
+	}
+	return id.TextRun(t.form, high, run.First<<32), nil
+}
 
 // rest returns what a source says instead of looking for ids.
 func (f *fake) rest() error {
@@ -227,7 +246,7 @@ func inBytes(in []byte) (pieces [][]byte) {
 // budgeted returns a fake that refuses after so many ids of each source.
 func budgeted(ids int) *fake {
 	f := newFake()
-	f.next, f.budget = [8]uint64{}, ids
+	f.next, f.budget = [10]uint64{}, ids
 	return f
 }
 

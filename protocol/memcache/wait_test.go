@@ -88,6 +88,24 @@ func tell(s *Session) string {
 	return strings.TrimPrefix(b.String(), " ")
 }
 
+// A datagram whose request must wait gets no reply, also if it must wait only for its last key.
+func TestWaitingDatagrams(t *testing.T) {
+	for _, script := range []string{"w", "iw"} {
+		f := newFake()
+		f.most = 1
+		s := newSession(f)
+		s.config.Handler = &patient{&f.sources[0], script}
+		in := []byte("\x00\x07\x00\x00\x00\x01\x00\x00gets key1 key2\r\n")
+		if out := Datagram(s.config, 1, in, []byte("before")); string(out) != "before" {
+			t.Errorf("%s: said %q", script, out)
+		}
+		out := Datagram(s.config, 1, in, nil)
+		if !bytes.HasPrefix(out, []byte("\x00\x07\x00\x00\x00\x01\x00\x00VALUE key1 ")) || !bytes.HasSuffix(out, []byte("END\r\n")) {
+			t.Errorf("%s, asked again: said %q", script, out)
+		}
+	}
+}
+
 // A get line that waits in any piece is answered as one that never waits, errors included: an error
 // in the first piece stands alone, also when part of the piece was answered before the wait.
 func TestWaitingInLongLines(t *testing.T) {
@@ -96,7 +114,7 @@ func TestWaitingInLongLines(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, i))
 		in := []byte("gets")
 		for range 1 + r.IntN(2000) {
-			in = fmt.Appendf(in, " %s%s", [...]string{"", "a:", "b:", "orders"}[r.IntN(4)*r.IntN(2)], strings.Repeat("k", r.IntN(80)*r.IntN(2)))
+			in = fmt.Appendf(in, " %s%s", [...]string{"", "a:", "orders", "uuid", "ulid"}[r.IntN(5)*r.IntN(2)], strings.Repeat("k", r.IntN(80)*r.IntN(2)*r.IntN(2)))
 			if in[len(in)-1] == ' ' {
 				in = append(in, 'k')
 			}
