@@ -71,7 +71,7 @@ func isServiceLink(name, value string) bool {
 }
 
 // notOurs are variables of the Makefile and the tests, and one that images have. A daemon that is told them is told nothing.
-var notOurs = []string{"ARGS", "CHAOS_MINUTES", "KAYAC", "REQUIRE", "SEED", "SOAK", "VERSION", "YARAUS"}
+var notOurs = []string{"ARGS", "CHAOS_LANES", "CHAOS_MINUTES", "CHAOS_OLD", "KAYAC", "REQUIRE", "SEED", "SOAK", "VERSION", "YARAUS"}
 
 // unknownVariables says which variables look like settings and are none of any subcommand.
 func unknownVariables(env variables) (notes []string) {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,22 +73,15 @@ type heal struct {
 }
 
 func TestChaos(t *testing.T) {
-	minutes, err := strconv.ParseFloat(or(os.Getenv("KATSUBUSHI_CHAOS_MINUTES"), "3"), 64)
-	if err != nil {
-		t.Fatal("KATSUBUSHI_CHAOS_MINUTES: ", err)
-	}
-	seed, err := strconv.ParseUint(or(os.Getenv("KATSUBUSHI_SEED"), strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
-	if err != nil {
-		t.Fatal("KATSUBUSHI_SEED: ", err)
-	}
+	length, seed := settingsOf(t)
 	of := settings[seed%uint64(len(settings))]
 	w := &world{
-		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: time.Duration(minutes * float64(time.Minute)),
+		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: length,
 		done: make(chan struct{}), counts: map[string]int{}, struck: map[string]bool{},
 	}
 	w.ofDaemons.drawn = slices.Clone(daemonFaults)
 	w.ofRedis.drawn = slices.DeleteFunc(slices.Clone(redisFaults), func(f fault) bool { return f.unless != nil && f.unless(of) })
-	t.Logf("KATSUBUSHI_SEED=%d KATSUBUSHI_CHAOS_MINUTES=%v\n%s", seed, minutes, of.name)
+	t.Logf("KATSUBUSHI_SEED=%d, for %v\n%s", seed, length, of.name)
 	w.redis = newSet(t, of)
 	lanes, workers, err := lanesOf(or(os.Getenv("KATSUBUSHI_CHAOS_LANES"), "1,2,1,2"))
 	if err != nil {
@@ -123,10 +115,7 @@ func or(s, otherwise string) string {
 
 // launch makes the pool and starts the fleet, each host with a clock that is a little off.
 func (w *world) launch(t *testing.T, fleet []int, workers int) {
-	binary := filepath.Join(t.TempDir(), "katsubushi")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/katsubushi").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	builds := versions(t)
 	pool := func(url string) []string {
 		return []string{
 			"-redis", url, "-redis-replicas", strconv.Itoa(w.redis.confirm), "-max-skew", skew.String(), "-lease", lease.String(),
@@ -134,14 +123,14 @@ func (w *world) launch(t *testing.T, fleet []int, workers int) {
 		}
 	}
 	url := "redis://katsubushi:secret@" + w.redis.master.Addr() + "/0?ns=chaos"
-	if out, err := exec.Command(binary, append([]string{"lease", "init", "-how", "new"}, pool(url)...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(builds[0].path, append([]string{"lease", "init", "-how", "new"}, pool(url)...)...).CombinedOutput(); err != nil {
 		t.Fatalf("lease init: %v\n%s", err, out)
 	}
 	for i, lanes := range fleet {
-		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, off: w.between(-skew/2, skew/2)}
+		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, versions: builds, first: i % len(builds), off: w.between(-skew/2, skew/2)}
 		url := d.connect(w.redis)
 		// A pool that was emptied while nobody held anything is made again, under the floor.
-		d.args = append([]string{binary, "-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off", "-lease-auto-init", "-lanes", strconv.Itoa(lanes)}, pool(url)...)
+		d.args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off", "-lease-auto-init", "-lanes", strconv.Itoa(lanes)}, pool(url)...)
 		w.daemons = append(w.daemons, d)
 		t.Cleanup(func() {
 			if d.cmd == nil {

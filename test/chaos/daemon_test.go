@@ -24,6 +24,9 @@ type daemon struct {
 	t         testing.TB
 	name      string
 	lanes     int
+	versions  []version // that it runs in turn
+	first     int       // which of them it ran first
+	starts    int
 	args      []string
 	ways      map[*redistest.Server]*redistest.Proxy // to each server that is or may become the master
 	sentinels []*redistest.Proxy
@@ -86,20 +89,28 @@ func (d *daemon) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) { // slog writes a record at a time
 		var e struct{ Msg, Address string }
 		if json.Unmarshal(line, &e) == nil && e.Msg == "listening" {
-			d.at.Store(&place{e.Address, d.name + " at " + e.Address})
+			d.at.Store(&place{e.Address, d.name + ", " + d.version().name + ", at " + e.Address})
 		}
 	}
 	return d.log.Write(b)
 }
 
+// version is what runs now, or ran last.
+func (d *daemon) version() version { return d.versions[(d.first+d.starts-1)%len(d.versions)] }
+
+// start starts the next version.
 func (d *daemon) start() {
 	d.t.Helper()
-	d.cmd = exec.Command(d.args[0], d.args[1:]...)
+	d.mu.Lock()
+	d.starts++
+	path := d.version().path
+	d.mu.Unlock()
+	d.cmd = exec.Command(path, d.args...)
 	d.cmd.Stderr = d
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
 	if d.clock, err = faketime.Start(d.cmd, d.off); errors.Is(err, errors.ErrUnsupported) {
-		d.cmd = exec.Command(d.args[0], d.args[1:]...)
+		d.cmd = exec.Command(path, d.args...)
 		d.cmd.Stderr, d.clock = d, nil
 		err = d.cmd.Start()
 	}

@@ -1,0 +1,200 @@
+//go:build chaos && linux
+
+package chaos
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// A version is a build of the daemon.
+type version struct{ name, path string }
+
+// versions builds this tree's daemon. If KATSUBUSHI_CHAOS_OLD names a revision, that one's comes
+// first: then every restart of a daemon swaps the two.
+func versions(t *testing.T) []version {
+	t.Helper()
+	dir := t.TempDir()
+	build := func(name, tree string) version {
+		v := version{name, filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))}
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", v.path, "./cmd/katsubushi")
+		cmd.Dir = tree
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+		return v
+	}
+	now := build("this tree", "../..")
+	old := os.Getenv("KATSUBUSHI_CHAOS_OLD")
+	if old == "" {
+		return []version{now}
+	}
+	tree := t.TempDir()
+	archive := exec.Command("git", "archive", "-o", filepath.Join(tree, "tar"), old)
+	archive.Dir = "../.." // git archives the folder that it stands in
+	if out, err := archive.CombinedOutput(); err != nil {
+		t.Fatalf("KATSUBUSHI_CHAOS_OLD=%s: %v\n%s", old, err, out)
+	}
+	if out, err := exec.Command("tar", "-xf", filepath.Join(tree, "tar"), "-C", tree).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return []version{build(old, tree), now}
+}
+
+// TestStateFilesOfTwoVersions: two builds take over each other's state files, at a random moment
+// under load: after a clean stop, after kill -9, and after a try to start beside the other, which
+// stands still meanwhile. The host's clock is a little wrong after each start. Hosts are many since
+// most of their time is waiting: after a kill -9, a version that does not know where the other one
+// kept its last position waits for the end of its window.
+func TestStateFilesOfTwoVersions(t *testing.T) {
+	builds := versions(t)
+	if len(builds) == 1 {
+		t.Skip("KATSUBUSHI_CHAOS_OLD names no revision: make mixed OLD=...")
+	}
+	length, seed := settingsOf(t)
+	for host := range 6 {
+		t.Run(fmt.Sprint(host), func(t *testing.T) {
+			t.Parallel() // with -parallel 6, beside each other
+			swapOnOneHost(t, builds, host, length, seed+uint64(host))
+		})
+	}
+}
+
+func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duration, seed uint64) {
+	w := &world{
+		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: length,
+		done: make(chan struct{}), counts: map[string]int{}, began: time.Now(), redis: &set{setting: setting{name: "state files"}},
+	}
+	d := &daemon{t: t, name: "the daemon", lanes: 2, versions: builds, first: host % 2, args: []string{
+		"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-worker-id", fmt.Sprintf("%d-%d", 2*host, 2*host+1), "-state-dir", t.TempDir(), "-state-any-disk",
+	}}
+	w.daemons = []*daemon{d}
+	t.Cleanup(func() {
+		if d.cmd != nil {
+			d.end(syscall.SIGKILL)
+		}
+		if t.Failed() {
+			t.Logf("it logged last:\n%s", d.tail(60))
+		}
+	})
+	d.start()
+	d.seen.last, d.seen.heard = w.began, w.began
+	var clients sync.WaitGroup
+	for range clientsEach {
+		clients.Go(func() { w.client(d) })
+	}
+	figures := map[string]map[string]bool{}
+	for time.Since(w.began) < length && !w.census.repeated() {
+		started := time.Now()
+		redistest.Until(t, "ids come", func() bool { _, ok := d.seen.servesSince(started); return ok })
+		if name := d.version().name; figures[name] == nil {
+			figures[name] = numbers(t, d.at.Load().address)
+		}
+		time.Sleep(w.between(0, 3*time.Second)) // the load of this life
+		w.replace(d)
+	}
+	close(w.done)
+	clients.Wait()
+	w.verdict()
+	for figure := range figures[builds[0].name] {
+		if !figures[builds[1].name][figure] {
+			t.Errorf("stats of %s have no %s, which those of %s have", builds[1].name, figure, builds[0].name)
+		}
+	}
+}
+
+// numbers returns which of a daemon's general statistics are numbers.
+func numbers(t *testing.T, address string) map[string]bool {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "stats\r\nquit\r\n")
+	found := map[string]bool{}
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		if f := strings.Fields(lines.Text()); len(f) == 3 && f[0] == "STAT" {
+			if _, err := strconv.ParseFloat(f[2], 64); err == nil {
+				found[f[1]] = true
+			}
+		}
+	}
+	if len(found) < 20 {
+		t.Fatalf("stats show %d numbers", len(found))
+	}
+	return found
+}
+
+// replace ends the daemon in a random way, and starts its other version.
+func (w *world) replace(d *daemon) {
+	how := []string{"clean stop", "kill -9", "kill -9", "start beside one that stands still, then kill -9"}[w.rand.IntN(4)]
+	w.counts[how+" of "+d.version().name]++
+	switch how {
+	case "clean stop":
+		d.end(syscall.SIGTERM)
+	case "kill -9":
+		d.end(syscall.SIGKILL)
+	default:
+		d.pause()
+		w.startInVain(d)
+		d.resume()
+		time.Sleep(w.between(0, 200*time.Millisecond)) // what it says when it wakes up matters most
+		d.end(syscall.SIGKILL)
+	}
+	d.off = w.between(-300*time.Millisecond, 300*time.Millisecond)
+	d.start()
+}
+
+// startInVain starts the daemon's next version beside the running process. It must not serve.
+func (w *world) startInVain(d *daemon) {
+	next := d.versions[(d.first+d.starts)%len(d.versions)]
+	cmd := exec.Command(next.path, d.args...)
+	timer := time.AfterFunc(patienceDaemons, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	out, err := cmd.CombinedOutput()
+	if err == nil || strings.Contains(string(out), `"msg":"listening"`) || !strings.Contains(string(out), "in use") {
+		w.t.Errorf("%s beside %s on one state directory: %v\n%s", next.name, d.version().name, err, out)
+	}
+}
+
+// settingsOf reads how long the faults shall last, and the seed.
+func settingsOf(t *testing.T) (length time.Duration, seed uint64) {
+	t.Helper()
+	minutes, err := strconv.ParseFloat(or(os.Getenv("KATSUBUSHI_CHAOS_MINUTES"), "3"), 64)
+	if err != nil {
+		t.Fatal("KATSUBUSHI_CHAOS_MINUTES: ", err)
+	}
+	seed, err = strconv.ParseUint(or(os.Getenv("KATSUBUSHI_SEED"), strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
+	if err != nil {
+		t.Fatal("KATSUBUSHI_SEED: ", err)
+	}
+	return time.Duration(minutes * float64(time.Minute)), seed
+}
+
+// takeovers tells how often each version started, of all daemons.
+func (w *world) takeovers() string {
+	var b strings.Builder
+	of := map[string]int{}
+	for _, d := range w.daemons {
+		for i := range d.starts {
+			of[d.versions[(d.first+i)%len(d.versions)].name]++
+		}
+	}
+	for name, n := range of {
+		fmt.Fprintf(&b, "%d starts of %s; ", n, name)
+	}
+	return strings.TrimSuffix(b.String(), "; ")
+}
