@@ -130,11 +130,9 @@ func (s *Sequence) Reserve(n int) (id.Run, error) {
 		if !b.later(uint64(n)) {
 			return id.Run{}, ErrEmpty
 		}
-		// There is a later block, so b's end is final. It is read after later has seen that block.
-		if end := b.end.Load(); taken+uint64(n) > end {
-			if taken >= end || b.taken.CompareAndSwap(taken, end) {
-				s.current.CompareAndSwap(b, b.next.Load())
-			}
+		// There is a later block, so b's end, read from here on, is final.
+		if end := b.end.Load(); taken >= end || b.taken.CompareAndSwap(taken, end) {
+			s.current.CompareAndSwap(b, b.next.Load())
 		}
 	}
 }

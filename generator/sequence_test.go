@@ -135,11 +135,12 @@ func TestRaisePassesOverSmallerValues(t *testing.T) {
 	r.append(t, 301, 421) // next to the last, most of it below the floor
 	r.wantReserved(t, 2, 411, 421)
 	r.Raise(1000)
+	r.Raise(5)
 	r.append(t, 501, 591) // all of it
 	r.append(t, 951, 1011)
 	r.want(t, 9, 1001, 1011)
-	if n := r.rung.Load(); n < 9 {
-		t.Errorf("rang %d times for nine raises", n)
+	if n := r.rung.Load(); n < 10 {
+		t.Errorf("rang %d times for ten raises", n)
 	}
 }
 
@@ -171,6 +172,30 @@ func TestSealSaysWhatWasNotIssued(t *testing.T) {
 		if err3 := r.Append(1001, 1003); err != ErrSealed || err2 != ErrSealed || err3 != ErrSealed {
 			t.Errorf("%s: after Seal %v, %v, %v", c.name, err, err2, err3)
 		}
+	}
+}
+
+// What another goroutine may have done since a Take found the current block empty.
+func TestTheCurrentBlockIsLeftOnlyWhenItIsUsedUpForGood(t *testing.T) {
+	r := newRack(1)
+	r.append(t, 1, 5)
+	r.want(t, 5, 1, 5)
+	b := r.current.Load()
+	r.append(t, 6, 9)
+	r.append(t, 21, 30)
+	if err := r.advance(b); err != nil || r.current.Load() != b {
+		t.Errorf("%v, and the current block begins at %d", err, r.current.Load().lo)
+	}
+	r.want(t, 9, 6, 9)
+	if err := r.advance(b); err != nil || r.current.Load() == b || r.Last() != 9 {
+		t.Errorf("%v, last %d", err, r.Last())
+	}
+	r.want(t, 3, 21, 23)
+	b = r.current.Load()
+	r.append(t, 41, 60)
+	r.wantReserved(t, 20, 41, 60)
+	if taken, end := b.taken.Load(), b.end.Load(); taken != end { // another Take may still look at b
+		t.Errorf("%d of %d are gone from the block that was passed over", taken, end)
 	}
 }
 
