@@ -57,6 +57,8 @@ var rules = []rule{
 	// What only tests use. No package above may import any of it.
 	{"test/copied", nil, "a tool for tests"},
 	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
+	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
+	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
 	{"test/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},

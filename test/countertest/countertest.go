@@ -1,0 +1,382 @@
+// Package countertest holds the tests that every store of sequences passes.
+package countertest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// Open opens a Store and an Admin of the same records. Each call returns others, as other processes
+// would have them. The test's cleanup closes them.
+type Open func(t *testing.T) (counter.Store, counter.Admin)
+
+// Run tests the stores that newOpen's results open. newOpen is called for each test, and makes an Open
+// of records that do not exist yet.
+func Run(t *testing.T, newOpen func(t *testing.T) Open) {
+	for name, test := range map[string]func(t *testing.T, open Open){
+		"Define": testDefine, "Reserve": testReserve, "Return": testReturn, "Raise": testRaise, "Retire": testRetire,
+		"Changes": testChanges, "Names": testNames, "Context": testContext, "Concurrent": testConcurrent, "Random": testRandom,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newOpen(t)) })
+	}
+}
+
+var bg = context.Background()
+
+func odd(name string) counter.Definition {
+	return counter.Definition{Name: name, Start: 1, Step: 2, Offset: 1, Max: 10_001}
+}
+
+func define(t *testing.T, s counter.Store, d counter.Definition) counter.Record {
+	t.Helper()
+	r, err := s.Define(bg, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// reserve wants exactly the block lo..hi.
+func reserve(t *testing.T, s counter.Store, n, lo, hi uint64) counter.Block {
+	t.Helper()
+	b, err := s.Reserve(bg, "orders", n)
+	if err != nil || b.Lo != lo || b.Hi != hi || b.Token == "" {
+		t.Fatalf("%+v, %v; want %d to %d", b, err, lo, hi)
+	}
+	return b
+}
+
+func testDefine(t *testing.T, open Open) {
+	s, _ := open(t)
+	other, admin := open(t)
+	if _, err := s.Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrUnknown) {
+		t.Errorf("of a sequence that is not defined: %v", err)
+	}
+	if _, err := admin.Show(bg, "orders"); !errors.Is(err, counter.ErrUnknown) {
+		t.Errorf("of a sequence that is not defined: %v", err)
+	}
+	d := counter.Definition{Name: "orders", Start: 6, Step: 5, Offset: 3, Max: 1000, Batch: 77, Strict: true}
+	if r := define(t, s, d); r.Definition != d || r.Next != 8 || r.Retired || r.Floor != 0 {
+		t.Errorf("%+v", r)
+	}
+	reserve(t, s, 2, 8, 13)
+	different := d
+	different.Step, different.Offset = 1, 1
+	if r := define(t, other, different); r.Definition != d || r.Next != 18 { // nothing is changed, the caller compares
+		t.Errorf("%+v", r)
+	}
+	reserve(t, other, 2, 18, 23)
+	if _, err := s.Define(bg, counter.Definition{Name: "bad", Start: 1, Step: 2, Offset: 3, Max: 10}); err == nil {
+		t.Error("a definition without sense was recorded")
+	}
+	define(t, s, odd("a"))
+	list, err := admin.List(bg)
+	if names := names(list); err != nil || names != "a orders" {
+		t.Errorf("%s, %v", names, err)
+	}
+	r, err := admin.Show(bg, "orders")
+	if err != nil || r.Definition != d || r.Next != 28 || r != list[1] {
+		t.Errorf("%+v, %v; listed: %+v", r, err, list[1])
+	}
+}
+
+func names(list []counter.Record) string {
+	var names []string
+	for _, r := range list {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func testReserve(t *testing.T, open Open) {
+	s, admin := open(t)
+	d := odd("orders")
+	d.Max = 100
+	define(t, s, d)
+	first := reserve(t, s, 10, 1, 19)
+	again, _ := open(t)
+	second := reserve(t, again, 1, 21, 21)
+	if first.Token == second.Token {
+		t.Errorf("two writes have the token %q", first.Token)
+	}
+	reserve(t, s, 0, 23, 23)
+	reserve(t, s, 1000, 25, 99) // all that is left
+	for range 2 {
+		if b, err := s.Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrEnded) {
+			t.Errorf("%+v, %v", b, err)
+		}
+	}
+	if r, err := admin.Show(bg, "orders"); err != nil || r.Next <= 100 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func testReturn(t *testing.T, open Open) {
+	s, _ := open(t)
+	other, admin := open(t)
+	define(t, s, odd("orders"))
+	a := reserve(t, s, 10, 1, 19)
+	b := reserve(t, s, 10, 21, 39)
+	stale := func(s counter.Store, b counter.Block, next uint64) {
+		t.Helper()
+		if err := s.Return(bg, "orders", b, next); !errors.Is(err, counter.ErrStale) {
+			t.Errorf("%d to %d of token %q were given back: %v", next, b.Hi, b.Token, err)
+		}
+	}
+	stale(s, a, 11)                                             // not the last write
+	stale(s, counter.Block{Lo: 21, Hi: 39}, 21)                 // not any write
+	stale(s, counter.Block{Lo: 21, Hi: 39, Token: a.Token}, 21) // another one's
+	stale(s, counter.Block{Lo: 21, Hi: 37, Token: b.Token}, 21) // not the end
+	stale(s, b, 22)                                             // no value
+	stale(s, b, 41)                                             // nothing
+	if err := s.Return(bg, "orders", b, 15); err != nil {       // from the block before on
+		t.Fatal(err)
+	}
+	stale(s, b, 15) // a second time
+	c := reserve(t, s, 10, 15, 33)
+	reserve(t, other, 1, 35, 35)
+	stale(s, c, 17) // another daemon reserved
+	e := reserve(t, s, 10, 37, 55)
+	if _, err := admin.Raise(bg, "orders", 3); err != nil {
+		t.Fatal(err)
+	}
+	stale(s, e, 37) // an operator raised
+	if err := s.Return(bg, "none", e, 37); !errors.Is(err, counter.ErrUnknown) {
+		t.Errorf("of a sequence that is not defined: %v", err)
+	}
+	reserve(t, s, 1, 57, 57)
+}
+
+func testRaise(t *testing.T, open Open) {
+	s, admin := open(t)
+	define(t, s, odd("orders"))
+	reserve(t, s, 10, 1, 19)
+	for _, c := range []struct{ to, next, floor uint64 }{{100, 101, 100}, {7, 101, 100}, {101, 101, 101}} {
+		r, err := admin.Raise(bg, "orders", c.to)
+		if err != nil || r.Next != c.next || r.Floor != c.floor {
+			t.Errorf("raised to %d: %+v, %v", c.to, r, err)
+		}
+		if shown, err := admin.Show(bg, "orders"); err != nil || shown != r {
+			t.Errorf("raised to %d: %+v, %v; then it is %+v", c.to, r, err, shown)
+		}
+	}
+	b := reserve(t, s, 10, 101, 119)
+	for _, v := range []uint64{0, 10_002} {
+		if _, err := admin.Raise(bg, "orders", v); err == nil || counter.Certain(err) {
+			t.Errorf("raised to %d: %v", v, err)
+		}
+	}
+	if _, err := admin.Raise(bg, "none", 1); !errors.Is(err, counter.ErrUnknown) {
+		t.Errorf("of a sequence that is not defined: %v", err)
+	}
+	if err := s.Return(bg, "orders", b, 103); err != nil { // what is refused changed no token
+		t.Error(err)
+	}
+}
+
+func testRetire(t *testing.T, open Open) {
+	s, admin := open(t)
+	define(t, s, odd("orders"))
+	b := reserve(t, s, 10, 1, 19)
+	for range 2 {
+		if r, err := admin.Retire(bg, "orders"); err != nil || !r.Retired {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if _, err := s.Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrRetired) {
+		t.Error(err)
+	}
+	if err := s.Return(bg, "orders", b, 1); !errors.Is(err, counter.ErrStale) {
+		t.Error(err)
+	}
+	if _, err := admin.Raise(bg, "orders", 50); !errors.Is(err, counter.ErrRetired) {
+		t.Error(err)
+	}
+	again, _ := open(t)
+	if r := define(t, again, odd("orders")); !r.Retired {
+		t.Errorf("defining it again brought it back: %+v", r)
+	}
+	if _, err := admin.Retire(bg, "none"); !errors.Is(err, counter.ErrUnknown) {
+		t.Error(err)
+	}
+}
+
+func testChanges(t *testing.T, open Open) {
+	s, _ := open(t)
+	other, admin := open(t)
+	define(t, s, odd("orders"))
+	since, records, err := s.Changes(bg, "")
+	if err != nil || names(records) != "orders" {
+		t.Fatalf("%q, %v", names(records), err)
+	}
+	quiet := func(when string) {
+		t.Helper()
+		now, records, err := s.Changes(bg, since)
+		if err != nil || len(records) > 0 {
+			t.Errorf("%s: %v, %v", when, records, err)
+		}
+		since = now
+	}
+	quiet("nothing was done")
+	b, err := s.Reserve(bg, "orders", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Return(bg, "orders", b, b.Lo); err != nil {
+		t.Fatal(err)
+	}
+	quiet("a block came and went")
+	for _, c := range []struct {
+		name   string
+		change func() error
+		want   func(list []counter.Record) bool
+	}{
+		{"define", func() error { _, err := other.Define(bg, odd("items")); return err }, func(l []counter.Record) bool { return names(l) == "items orders" }},
+		{"raise", func() error { _, err := admin.Raise(bg, "orders", 50); return err }, func(l []counter.Record) bool { return l[1].Floor == 50 && l[1].Next == 51 }},
+		{"retire", func() error { _, err := admin.Retire(bg, "items"); return err }, func(l []counter.Record) bool { return l[0].Retired && !l[1].Retired }},
+	} {
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		now, records, err := s.Changes(bg, since)
+		if err != nil || len(records) != 2 && c.name != "define" || !c.want(records) {
+			t.Fatalf("%s: %+v, %v", c.name, records, err)
+		}
+		since = now
+		quiet("after " + c.name)
+	}
+}
+
+// Every name that a definition may have, and some that would be trouble as the name of a file.
+func testNames(t *testing.T, open Open) {
+	s, admin := open(t)
+	list := []string{".", "..", "a", "A", "a.b", "{tag}:x", "-", "_other", "con", strings.Repeat("n", 64), strings.Repeat("N", 64), "x.tmp", ".lock"}
+	for i, name := range list {
+		define(t, s, odd(name))
+		if b, err := s.Reserve(bg, name, uint64(i+1)); err != nil || b.Lo != 1 {
+			t.Errorf("%s: %+v, %v", name, b, err)
+		}
+	}
+	again, _ := open(t)
+	for i, name := range list {
+		if b, err := again.Reserve(bg, name, 1); err != nil || b.Lo != uint64(2*i+3) {
+			t.Errorf("%s: %+v, %v", name, b, err)
+		}
+	}
+	slices.Sort(list)
+	if all, err := admin.List(bg); err != nil || names(all) != strings.Join(list, " ") {
+		t.Errorf("%s, %v; want %s", names(all), err, strings.Join(list, " "))
+	}
+}
+
+func testContext(t *testing.T, open Open) {
+	s, _ := open(t)
+	define(t, s, odd("orders"))
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	if b, err := s.Reserve(ctx, "orders", 10); err == nil || counter.Certain(err) {
+		t.Errorf("after the end of the context: %+v, %v", b, err)
+	}
+	b, err := s.Reserve(bg, "orders", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Return(ctx, "orders", b, b.Lo); err == nil {
+		t.Error("Return after the end of the context")
+	}
+}
+
+// Several processes reserve at once: their blocks are disjoint, and together they leave nothing out.
+func testConcurrent(t *testing.T, open Open) {
+	d := odd("orders")
+	d.Max = counter.MaxValue
+	var mu sync.Mutex
+	var blocks []counter.Block
+	var wg sync.WaitGroup
+	for range 3 {
+		s, _ := open(t)
+		define(t, s, d)
+		for range 2 {
+			wg.Go(func() {
+				for i := range 20 {
+					b, err := s.Reserve(bg, "orders", uint64(1+i%7))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					blocks = append(blocks, b)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	slices.SortFunc(blocks, func(a, b counter.Block) int { return int(int64(a.Lo) - int64(b.Lo)) })
+	next, tokens := uint64(1), map[string]bool{}
+	for _, b := range blocks {
+		if b.Lo != next || tokens[b.Token] {
+			t.Fatalf("a block of token %q begins at %d, want %d", b.Token, b.Lo, next)
+		}
+		next, tokens[b.Token] = b.Hi+d.Step, true
+	}
+}
+
+// A store answers as counter.Record does, whatever it is asked and by whomever.
+func testRandom(t *testing.T, open Open) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	type process struct {
+		counter.Store
+		admin counter.Admin
+	}
+	var processes []process
+	for range 2 {
+		s, admin := open(t)
+		processes = append(processes, process{s, admin})
+	}
+	d := odd("orders")
+	define(t, processes[0].Store, d)
+	want := counter.NewRecord(d, "")
+	var blocks []counter.Block
+	for i := range 200 {
+		p := processes[rnd.IntN(len(processes))]
+		var got, expected error
+		switch op := rnd.IntN(10); {
+		case op < 5 || len(blocks) == 0:
+			n := rnd.Uint64N(30)
+			b, err := p.Reserve(bg, "orders", n)
+			model, err2 := want.Reserve(n, b.Token)
+			if got, expected = err, err2; b != model {
+				t.Fatalf("seed %d: granted %+v, want %+v", seed, b, model)
+			}
+			blocks = append(blocks, b)
+		case op < 8:
+			b := blocks[max(0, len(blocks)-1-rnd.IntN(2))]
+			next := b.Lo + rnd.Uint64N(b.Hi-b.Lo+4)
+			got, expected = p.Return(bg, "orders", b, next), want.Return(b, next, "returned")
+		case op < 9:
+			v := rnd.Uint64N(want.Next + 20)
+			_, got = p.admin.Raise(bg, "orders", v)
+			expected = want.Raise(v, "raised")
+		default:
+			if s, admin := open(t); rnd.IntN(4) == 0 {
+				processes[rnd.IntN(len(processes))] = process{s, admin}
+			}
+		}
+		if (got == nil) != (expected == nil) || counter.Certain(got) != counter.Certain(expected) {
+			t.Fatalf("seed %d, step %d: %v, want %v", seed, i, got, expected)
+		}
+		r, err := p.admin.Show(bg, "orders")
+		if err != nil || r.Next != want.Next || r.Floor != want.Floor {
+			t.Fatalf("seed %d, step %d: %+v, %v; want next %d, floor %d", seed, i, r, err, want.Next, want.Floor)
+		}
+	}
+}
