@@ -24,6 +24,32 @@ type kind struct {
 // servedKinds is the table of kinds.
 var servedKinds = map[string]kind{
 	kinds.Snowflake: {(*Config).checkSnowflake, (*Daemon).openSnowflake},
+	kinds.UUID4:     {nil, shared(func(*Daemon) (issuer.Kind, error) { return issuer.UUID4(), nil })},
+	kinds.UUID7:     {text(generator.UUID7), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.UUID7(d.issuer) })},
+	kinds.ULID:      {text(generator.ULID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ULID(d.issuer) })},
+	kinds.ObjectID:  {text(generator.ObjectID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ObjectID(d.issuer) })},
+}
+
+// shared makes an opener for definitions that say no more than their kind: all of them share one.
+func shared(open func(*Daemon) (issuer.Kind, error)) func(*Daemon, kinds.Definition) (issuer.Kind, error) {
+	return func(d *Daemon, def kinds.Definition) (issuer.Kind, error) {
+		if k := d.shared[def.Kind]; k != nil {
+			return k, nil
+		}
+		k, err := open(d)
+		if err == nil {
+			d.shared[def.Kind] = k
+		}
+		return k, err
+	}
+}
+
+// text checks that a text has room for what an id of the daemon's layout has.
+func text(k generator.TextKind) func(*Config, kinds.Definition) error {
+	return func(c *Config, _ kinds.Definition) error {
+		_, err := generator.NewTextLayout(k, c.Layout)
+		return err
+	}
 }
 
 func (c *Config) checkSnowflake(def kinds.Definition) error {
@@ -103,11 +129,11 @@ func (d *Daemon) declare(list []kinds.Definition) error {
 		k, err := servedKinds[def.Kind].open(d, def)
 		if err != nil {
 			for _, o := range opened {
-				closeKind(o.Kind)
+				closeKind(o.From)
 			}
 			return fmt.Errorf("generator %s: %w", def.Name, err)
 		}
-		opened = append(opened, issuer.Declared{Definition: def, Kind: k})
+		opened = append(opened, issuer.Declared{Definition: def, From: k})
 	}
 	d.catalog.Declare(opened)
 	return nil
@@ -156,7 +182,7 @@ func (d *Daemon) reloadGenerators() error {
 // closeGenerators closes what the definitions opened.
 func (d *Daemon) closeGenerators() {
 	for _, g := range d.catalog.Generators() {
-		closeKind(g.Kind)
+		closeKind(g.From)
 	}
 }
 

@@ -38,6 +38,7 @@ type Daemon struct {
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
 	catalog *issuer.Catalog
+	shared  map[string]issuer.Kind // by the name of the kind; see servedKinds
 	store   workerid.Backend
 	keeper  *workerid.Keeper
 	engine  server.Engine
@@ -71,7 +72,7 @@ func New(c Config) (*Daemon, error) {
 	d := &Daemon{
 		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users, binder: binder{log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
-		commands: make([]protocol.Counters, c.Loops+1),
+		commands: make([]protocol.Counters, c.Loops+1), shared: map[string]issuer.Kind{},
 	}
 	if d.users != nil {
 		d.logins = loginlimit.New(d.users.Allows, c.Log)

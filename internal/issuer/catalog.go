@@ -55,7 +55,7 @@ type Catalog struct {
 // A Generator is a declared name and what issues its ids.
 type Generator struct {
 	kinds.Definition
-	Kind   Kind
+	From   Kind          // what issues the ids
 	number int           // in the order of declaration
 	apart  atomic.Uint64 // ids that Batch issued
 
@@ -65,7 +65,7 @@ type Generator struct {
 
 // Issued returns how many ids were issued under this name since the start.
 func (g *Generator) Issued() uint64 {
-	if r, ok := g.Kind.(Reporter); ok {
+	if r, ok := g.From.(Reporter); ok {
 		return r.Issued()
 	}
 	g.mu.Lock()
@@ -88,7 +88,7 @@ func NewCatalog(now func() int64, others Kind, refuse bool) *Catalog {
 // A Declared is a definition with the Kind that was made from it.
 type Declared struct {
 	kinds.Definition
-	Kind Kind
+	From Kind
 }
 
 // Declare adds names; none of them may be declared already. Sessions see all of them at once.
@@ -98,7 +98,7 @@ func (c *Catalog) Declare(list []Declared) {
 	old := c.names.Load()
 	all := slices.Clone(old.list)
 	for _, d := range list {
-		all = append(all, &Generator{Definition: d.Definition, Kind: d.Kind, number: len(all)})
+		all = append(all, &Generator{Definition: d.Definition, From: d.From, number: len(all)})
 	}
 	c.publish(all, len(old.list))
 }
@@ -158,10 +158,10 @@ func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, 
 func (c *Catalog) batchSource(key []byte) (id.Source, *atomic.Uint64) {
 	names := c.names.Load()
 	if g := names.find(key); g != nil {
-		if _, ok := g.Kind.(Reporter); ok {
-			return g.Kind.Source(0), nil
+		if _, ok := g.From.(Reporter); ok {
+			return g.From.Source(0), nil
 		}
-		return g.Kind.Source(0), &g.apart
+		return g.From.Source(0), &g.apart
 	}
 	if len(key) > 0 && names.refuses(key) {
 		return unknownName(key), nil

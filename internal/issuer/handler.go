@@ -40,14 +40,14 @@ func (h *Handler) add(list []*Generator) {
 	// The counters of one loop lie together, and apart from those of other loops by two cache lines.
 	counters := make([]counted, len(list), len(list)+6)
 	for i, g := range list {
-		if _, ok := g.Kind.(Reporter); ok {
-			sources = append(sources, g.Kind.Source(h.loop))
+		if _, ok := g.From.(Reporter); ok {
+			sources = append(sources, g.From.Source(h.loop))
 			continue
 		}
-		s, ok := h.known[g.Kind]
+		s, ok := h.known[g.From]
 		if !ok {
-			s = g.Kind.Source(h.loop)
-			h.known[g.Kind] = s
+			s = g.From.Source(h.loop)
+			h.known[g.From] = s
 		}
 		counters[i].source = s
 		g.mu.Lock()

@@ -1,0 +1,390 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+)
+
+// forms are what the ids of a key of manyKinds look like.
+var forms = map[string]*regexp.Regexp{
+	"id": regexp.MustCompile(`^\d{19}$`), "same": regexp.MustCompile(`^\d{19}$`), "other": regexp.MustCompile(`^\d{19}$`),
+	"u4":   regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`),
+	"u7":   regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`),
+	"ul":   regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`),
+	"{o}d": regexp.MustCompile(`^[0-9a-f]{24}$`),
+}
+
+const manyKinds = "u4 uuid4; u7 uuid7; ul ulid; {o}d objectid; same snowflake"
+
+// mixed has keys of all kinds, neighbours of one kind and the same key twice.
+var mixed = strings.Fields("u7 u7 id u4 other other ul {o}d same ul u4 id u7 {o}d")
+
+// check checks that texts are ids of the kinds of their keys, and new.
+func checkTexts(t *testing.T, how string, seen map[string]bool, keys, texts []string) {
+	t.Helper()
+	if len(texts) != len(keys) {
+		t.Fatalf("%s: %d answers to %d keys: %q", how, len(texts), len(keys), texts)
+	}
+	for i, key := range keys {
+		if !forms[key].MatchString(texts[i]) || seen[texts[i]] {
+			t.Errorf("%s: %s is answered %q", how, key, texts[i])
+		}
+		seen[texts[i]] = true
+	}
+}
+
+// TestKindsByName: every grammar on every port answers every kind, in the order of the keys.
+func TestKindsByName(t *testing.T) {
+	for _, engine := range enginesHere() {
+		t.Run(engine, func(t *testing.T) {
+			udp := freeUDPPort(t)
+			d, address := run(t, func(c *Config) {
+				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, freePort(t), udp
+			})
+			seen, c := map[string]bool{}, dial(t, address)
+			r := bufio.NewReader(c)
+			for _, verb := range []string{"get", "gets", "gat 0"} {
+				fmt.Fprintf(c, "%s %s\r\n", verb, strings.Join(mixed, " "))
+				checkTexts(t, verb, seen, mixed, values(t, r, mixed, verb == "gets"))
+			}
+			for _, key := range mixed {
+				fmt.Fprintf(c, "get %s\r\n", key)
+				checkTexts(t, "get of one key", seen, []string{key}, values(t, r, []string{key}, false))
+				fmt.Fprintf(c, "mg %s k s c f v\r\n", key)
+				checkTexts(t, "mg", seen, []string{key}, []string{metaValue(t, r, key)})
+			}
+			b := dial(t, address)
+			checkTexts(t, "GETK", seen, mixed, binaryValues(t, b, mixed))
+			checkTexts(t, "UDP", seen, mixed[:3], datagramValues(t, udp, mixed[:3]))
+			checkTexts(t, "HTTP", seen, mixed, overHTTP(t, d, mixed))
+			counts := map[string]uint64{}
+			for _, g := range d.catalog.Generators() {
+				counts[g.Name] = g.Issued()
+			}
+			for name, got := range counts { // five requests with several keys, and three for each key alone: get, mg, HTTP
+				want := uint64(0)
+				for i, key := range mixed {
+					if key == name {
+						want += 3 + 2 + 1 + 1
+						if i < 3 {
+							want++
+						}
+					}
+				}
+				if got != want {
+					t.Errorf("%s has issued %d, and counted %d", name, want, got)
+				}
+			}
+		})
+	}
+}
+
+// values reads the answer to a get. cas says that there is one: the id if it is a number, else 0.
+func values(t *testing.T, r *bufio.Reader, keys []string, cas bool) (texts []string) {
+	t.Helper()
+	for _, key := range keys {
+		head, _ := r.ReadString('\n')
+		text, err := r.ReadString('\n')
+		text = strings.TrimSuffix(text, "\r\n")
+		want := fmt.Sprintf("VALUE %s 0 %d", key, len(text))
+		if cas {
+			want += " " + casOf(text)
+		}
+		if err != nil || head != want+"\r\n" {
+			t.Fatalf("%q is answered %q %q, %v", key, head, text, err)
+		}
+		texts = append(texts, text)
+	}
+	if end, err := r.ReadString('\n'); end != "END\r\n" {
+		t.Fatalf("%q, %v after the values", end, err)
+	}
+	return texts
+}
+
+func casOf(text string) string {
+	if len(text) == 19 {
+		return text
+	}
+	return "0"
+}
+
+func metaValue(t *testing.T, r *bufio.Reader, key string) string {
+	t.Helper()
+	head, _ := r.ReadString('\n')
+	text, err := r.ReadString('\n')
+	text = strings.TrimSuffix(text, "\r\n")
+	if want := fmt.Sprintf("VA %d k%s s%d c%s f0\r\n", len(text), key, len(text), casOf(text)); err != nil || head != want {
+		t.Fatalf("%q is answered %q %q, %v", key, head, text, err)
+	}
+	return text
+}
+
+// binaryValues sends a GETKQ for each key and a NOOP.
+func binaryValues(t *testing.T, c net.Conn, keys []string) (texts []string) {
+	t.Helper()
+	header := func(opcode byte, key string, opaque int) []byte {
+		h := []byte{0x80, opcode, 0, byte(len(key)), 0, 0, 0, 0}
+		h = binary.BigEndian.AppendUint32(h, uint32(len(key)))
+		h = binary.BigEndian.AppendUint32(h, uint32(opaque))
+		return append(append(h, make([]byte, 8)...), key...)
+	}
+	var requests []byte
+	for i, key := range keys {
+		requests = append(requests, header(0x0d, key, i)...)
+	}
+	c.Write(append(requests, header(0x0a, "", len(keys))...))
+	for i := range len(keys) + 1 {
+		h := make([]byte, 24)
+		if _, err := io.ReadFull(c, h); err != nil {
+			t.Fatal(err)
+		}
+		body := make([]byte, binary.BigEndian.Uint32(h[8:]))
+		io.ReadFull(c, body)
+		if status := binary.BigEndian.Uint16(h[6:]); status != 0 || int(binary.BigEndian.Uint32(h[12:])) != i {
+			t.Fatalf("response %d has status %d, opaque %d: %q", i, status, binary.BigEndian.Uint32(h[12:]), body)
+		}
+		if i == len(keys) {
+			break
+		}
+		key, text := string(body[4:4+len(keys[i])]), string(body[4+len(keys[i]):])
+		if cas := binary.BigEndian.Uint64(h[16:]); key != keys[i] || strconv.FormatUint(cas, 10) != casOf(text) {
+			t.Errorf("%q is answered %q %q with cas %d", keys[i], key, text, cas)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func datagramValues(t *testing.T, port int, keys []string) []string {
+	t.Helper()
+	c, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	for _, key := range keys[:len(keys)-1] { // alone, with spaces: a reply is at most four times as long
+		fmt.Fprintf(c, "\x00\x01\x00\x00\x00\x01\x00\x00get %s%30s\r\n", key, "")
+	}
+	fmt.Fprintf(c, "\x00\x01\x00\x00\x00\x01\x00\x00get %s%30s\r\n", keys[len(keys)-1], "")
+	var texts []string
+	for _, key := range keys {
+		b := make([]byte, 1500)
+		n, err := c.Read(b)
+		if err != nil || n < 8 {
+			t.Fatal(n, err)
+		}
+		texts = append(texts, values(t, bufio.NewReader(strings.NewReader(string(b[8:n]))), []string{key}, false)...)
+	}
+	return texts
+}
+
+// overHTTP asks for one id of each key, as text and as JSON in turns.
+func overHTTP(t *testing.T, d *Daemon, keys []string) (texts []string) {
+	t.Helper()
+	var base string
+	for _, s := range d.services {
+		base = "http://" + s.ln.Addr().String()
+	}
+	for i, key := range keys {
+		path, accept, before, after := "/id/"+key, "", "", ""
+		if i%2 == 1 {
+			path, accept, before, after = "/ids/"+key+"?n=1", "application/json", `{"ids":["`, "\"]}\n"
+		}
+		status, body := fetch(t, base+path, accept)
+		if status != 200 || !strings.HasPrefix(body, before) || !strings.HasSuffix(body, after) {
+			t.Fatalf("%s: %d %q", path, status, body)
+		}
+		texts = append(texts, body[len(before):len(body)-len(after)])
+	}
+	return texts
+}
+
+func fetch(t *testing.T, url, accept string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", accept)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.StatusCode, string(text)
+}
+
+// TestUnknownNamesOfADaemon: -unknown-keys reaches every port.
+func TestUnknownNamesOfADaemon(t *testing.T) {
+	udp := freeUDPPort(t)
+	d, address := run(t, func(c *Config) {
+		c.Generators, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, freePort(t), udp
+	})
+	c := dial(t, address)
+	r := bufio.NewReader(c)
+	io.WriteString(c, "get u7 u8\r\nget id\r\nget 17\r\n")
+	if line, _ := r.ReadString('\n'); line != "CLIENT_ERROR no such generator: u8\r\n" {
+		t.Errorf("%q", line)
+	}
+	values(t, r, []string{"id"}, false)
+	values(t, r, []string{"17"}, false)
+	base := "http://" + d.services[0].ln.Addr().String()
+	for path, want := range map[string]int{"/id": 200, "/ids?n=3": 200, "/id/id": 200, "/id/1": 200, "/id/u7": 200, "/id/u8": 404, "/ids/u8?n=3": 404} {
+		if status, body := fetch(t, base+path, ""); status != want || want == 404 && body != "no such generator: u8\n" {
+			t.Errorf("%s: %d %q", path, status, body)
+		}
+	}
+	u, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(udp)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	u.SetDeadline(time.Now().Add(patience))
+	io.WriteString(u, "\x00\x01\x00\x00\x00\x01\x00\x00get u8\r\n")
+	b := make([]byte, 100)
+	if n, err := u.Read(b); err != nil || string(b[8:n]) != "CLIENT_ERROR no such generator: u8\r\n" {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+}
+
+// logged keeps the lines of a log.
+type logged struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *logged) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// take returns the lines since the last take.
+func (l *logged) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer func() { l.lines = nil }()
+	return strings.Join(l.lines, "\n")
+}
+
+func TestReloadOfGenerators(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "names")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a uuid7\n")
+	d, address := run(t, func(c *Config) { c.Generators, c.GeneratorsFile = "f ulid", file })
+	log := &logged{Handler: slog.DiscardHandler}
+	d.c.Log = slog.New(log) // of the reloads only: the daemon logs nothing else now
+	c := dial(t, address)
+	r := bufio.NewReader(c)
+	kindsNow := func() (got string) {
+		for _, key := range strings.Fields("a b c f") {
+			fmt.Fprintf(c, "get %s\r\n", key)
+			got += fmt.Sprint(len(values(t, r, []string{key}, false)[0]), " ")
+		}
+		return got
+	}
+	for _, step := range []struct{ text, log, kinds string }{
+		{"a uuid7\nb objectid\n", "INFO generator definition=b objectid\nINFO reloaded what=generators", "36 24 19 26 "},
+		{"b uuid4\na uuid7\nc ulid\nx\nc uuid4\n",
+			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "b uuid4" is not what is served as "b objectid": to change it, restart the daemon` + "\n" +
+				`ERROR not reloaded, the old one stays in force what=generators error=line 4: "x": a kind is needed behind the name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed` + "\n" +
+				`ERROR not reloaded, the old one stays in force what=generators error=line 5: "c" is declared already, by line 3`, "36 24 19 26 "},
+		{"f uuid4\n", `ERROR not reloaded, the old one stays in force what=generators error=line 1: "f uuid4" is not what is served as "f ulid": to change it, restart the daemon` + "\n" +
+			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "f" is declared already, by "f ulid"`, "36 24 19 26 "},
+		{"", "WARN a generator is no longer in the file: it is served until the daemon stops name=a\n" +
+			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO reloaded what=generators", "36 24 19 26 "},
+		{"c ulid # again\n", "WARN a generator is no longer in the file: it is served until the daemon stops name=a\n" +
+			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO generator definition=c ulid\nINFO reloaded what=generators", "36 24 26 26 "},
+	} {
+		write(step.text)
+		d.Reload()
+		if got := log.take(); got != step.log {
+			t.Errorf("%q is logged as\n%s\nwant\n%s", step.text, got, step.log)
+		}
+		if got := kindsNow(); got != step.kinds {
+			t.Errorf("after %q the ids have the lengths %s, want %s", step.text, got, step.kinds)
+		}
+	}
+	os.Remove(file)
+	d.Reload()
+	if got := log.take(); !strings.HasPrefix(got, "ERROR not reloaded, the old one stays in force what=generators error=open "+file) || kindsNow() != "36 24 26 26 " {
+		t.Error(got)
+	}
+	var all []string
+	for _, g := range d.catalog.Generators() {
+		all = append(all, g.String())
+	}
+	if !slices.Equal(all, []string{"f ulid", "a uuid7", "b objectid", "c ulid"}) {
+		t.Errorf("%q", all)
+	}
+}
+
+// TestADaemonHasOneSourceForEachTextKindAndLoop: ten thousand names of one kind cost no more than one.
+func TestADaemonHasOneSourceForEachTextKindAndLoop(t *testing.T) {
+	c := testConfig()
+	c.Generators = "a uuid7; b uuid7; c ulid; d snowflake"
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.store.Close()
+	by := map[string]issuer.Kind{}
+	for _, g := range d.catalog.Generators() {
+		by[g.Name] = g.From
+	}
+	if by["a"] != by["b"] || by["a"] == by["c"] || by["d"] != issuer.Kind(d.issuer) {
+		t.Errorf("%v", by)
+	}
+}
+
+func TestDefinitionsThatADaemonCannotServe(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Generators = "a sequence" }, `Generators: "a sequence": "sequence": not in this release`},
+		{func(c *Config) {
+			c.Layout, c.Generators = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1, SequenceBits: 60}, "a objectid"
+		}, `Generators: "a objectid": generator: 1 worker + 60 sequence bits: objectid has 54 for both`},
+	} {
+		cfg := testConfig()
+		c.change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
