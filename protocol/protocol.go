@@ -1,11 +1,11 @@
 // Package protocol is the part that all grammars share: the interface to the program behind them,
-// what they count, and their limits. Each grammar is a package below this one. So far there is one,
-// memcache.
+// what they count, and their limits. Each grammar is a package below this one: memcache and resp.
 package protocol
 
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/id"
 )
@@ -36,6 +36,9 @@ type Config struct {
 	// Cluster is the reply to config get cluster: host|ip|port of this server. Empty = the command
 	// is unknown.
 	Cluster string
+	// Clients counts the connections that asked for a number of their own, over all loops. nil = each
+	// of them gets 1.
+	Clients *atomic.Int64
 
 	// Auth logs a user in. It returns the Config that the session uses from then on: that Config's
 	// Handler knows what this user may have, and its own Auth handles the client's next login. Auth

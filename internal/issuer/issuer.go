@@ -54,6 +54,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
+// NotYet reports that there has been no worker id so far, or that none is left: Redis's clients know
+// this as LOADING.
+func (r *Refusal) NotYet() bool { return r.Reason == NoWorkerID }
+
 // Config holds the settings of an Issuer.
 type Config struct {
 	Lanes    int                 // slots for worker ids, at least 1

@@ -62,6 +62,7 @@ var rules = []rule{
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
 	{"test/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
+	{"test/transcript", []string{"id", "protocol"}, "it talks to grammars as an engine does"},
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
 	{"test/selfsigned", nil, "a tool for tests"},

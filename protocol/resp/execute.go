@@ -1,0 +1,291 @@
+package resp
+
+import (
+	"bytes"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
+
+// execute answers a command of n bytes and returns how many of them are consumed: all, the first keys
+// of an MGET, or none with id.ErrWait.
+func (s *Session) execute(t *turn, a arguments, n int) (k int, err error) {
+	if a.n == 2 && !s.locked() { // the fast paths
+		args := a
+		switch name := args.next(); {
+		case isWord(name, "get"):
+			k, err = s.get(t, args.next(), n)
+			t.count(protocol.CmdGet, k)
+			return k, err
+		case isWord(name, "incr"):
+			k, err = s.increment(t, args.next(), 1, n)
+			t.count(protocol.CmdIncr, k)
+			return k, err
+		}
+	}
+	e, ok := s.admit(t, a)
+	switch {
+	case e == nil:
+		return n, s.hangUp()
+	case !ok:
+		return n, nil
+	}
+	a.next()
+	k, err = s.act(t, e, a, n)
+	if e.does != hello && e.does != auth { // they count themselves
+		t.count(e.kind, k)
+	}
+	return k, err
+}
+
+// count counts a command that consumed n bytes. One that consumed none must wait, and is counted
+// when it comes again.
+func (t *turn) count(kind protocol.Counter, n int) {
+	if n > 0 {
+		t.Add(kind, 1)
+	}
+}
+
+// admit finds out what a command is. ok = false means that it must not be run; the reply is sent.
+// Without an entry the connection is to be closed.
+func (s *Session) admit(t *turn, a arguments) (e *entry, ok bool) {
+	whole, n := a, a.n
+	name := a.next()
+	e = find(name)
+	switch {
+	case isWord(name, "post"), isWord(name, "host:"): // a browser, perhaps one that an attacker directs at this port
+		t.Add(protocol.CmdOther, 1)
+		t.Add(protocol.Malformed, 1)
+		return nil, false
+	case e == nil:
+		t.Add(protocol.CmdOther, 1)
+		t.unknown(whole)
+		return &unknown, false
+	case len(e.sub) > 0 && n > 1:
+		top, sub := e, a.next()
+		if e = top.findSub(sub); e == nil {
+			t.Add(protocol.CmdOther, 1)
+			t.unknownSubcommand(top, sub)
+			return &unknown, false
+		}
+	}
+	fits := e.fits(n)
+	if fits && (e.open || !s.locked()) {
+		return e, true
+	}
+	t.Say("-")
+	if e.does == execQueued {
+		t.Say(errAbortedBy)
+	} else if !fits {
+		t.Say("ERR ")
+	}
+	if fits {
+		t.Add(protocol.Unauthenticated, 1)
+		t.Say(errNoAuth)
+	} else {
+		t.Add(e.kind, 1)
+		t.Add(protocol.Malformed, 1)
+		t.Say("wrong number of arguments for '")
+		t.Say(e.name)
+		t.Say("' command")
+	}
+	t.Say("\r\n")
+	return e, false
+}
+
+// unknown is the entry of a command that does not exist.
+var unknown entry
+
+// maxQuoted is how many bytes of a command, and of its arguments together, an error quotes.
+const maxQuoted = 128
+
+// unknown answers a command that does not exist.
+func (t *turn) unknown(a arguments) {
+	t.Add(protocol.Malformed, 1)
+	t.Say("-ERR unknown command '")
+	t.quote(a.next(), maxQuoted)
+	t.Say("', with args beginning with: ")
+	for begin := len(t.Out); a.n > 0 && len(t.Out)-begin < maxQuoted; {
+		room := maxQuoted - (len(t.Out) - begin)
+		t.Say("'")
+		t.quote(a.next(), room)
+		t.Say("' ")
+	}
+	t.Say("\r\n")
+}
+
+// unknownSubcommand answers a subcommand that does not exist.
+func (t *turn) unknownSubcommand(e *entry, sub []byte) {
+	t.Add(protocol.Malformed, 1)
+	t.Say("-ERR unknown subcommand '")
+	t.quote(sub, maxQuoted)
+	t.Say("'. Try ")
+	t.upper(e.name)
+	t.Say(" HELP.\r\n")
+}
+
+// upper appends a command's name in upper case.
+func (t *turn) upper(name string) {
+	for _, c := range []byte(name) {
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		t.Out = append(t.Out, c)
+	}
+}
+
+// quote appends a client's word to an error, up to a NUL, as Redis does.
+func (t *turn) quote(b []byte, limit int) {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	for _, c := range b[:min(len(b), limit)] {
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		t.Out = append(t.Out, c)
+	}
+}
+
+// act answers a command that is admitted; a is what follows its name. It returns what execute does.
+func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
+	switch e.does {
+	case get:
+		return s.get(t, a.next(), n)
+	case mget:
+		return s.getMany(t, a, n)
+	case incr:
+		return s.increment(t, a.next(), 1, n)
+	case incrBy:
+		key := a.next()
+		by, ok := parseInt(a.next())
+		if !ok || by < 1 || by > id.MaxReserve {
+			t.blame(errNotInteger)
+			return n, nil
+		}
+		return s.increment(t, key, int(by), n)
+	case begin:
+		s.is |= multi
+		t.ok()
+	case execQueued:
+		t.blame("ERR EXEC without MULTI")
+	case discard:
+		t.blame("ERR DISCARD without MULTI")
+	case quit:
+		t.ok()
+		return n, s.hangUp()
+	case hello:
+		return n, s.hello(t, a)
+	case auth:
+		return n, s.auth(t, a)
+	default:
+		begin := len(t.Out)
+		s.reply(t, e, a)
+		if len(t.Out)-begin > protocol.ReplyChunk && e.does != info {
+			t.Out = t.Out[:begin]
+			t.blame(errReply)
+		}
+	}
+	return n, nil
+}
+
+// reply answers a command that has no other effect than on this session, and never waits.
+func (s *Session) reply(t *turn, e *entry, a arguments) {
+	switch e.does {
+	case store:
+		t.fail(errReadOnly, "")
+	case doNothing, watch:
+		t.ok()
+	case ping, echo:
+		t.ping(e, a)
+	case selectDB:
+		t.selectDB(a.next())
+	case dbSize:
+		t.integer(0)
+	case typeOf:
+		t.Say("+string\r\n")
+	case exists:
+		t.integer(int64(a.n))
+	case ttl:
+		t.integer(-1)
+	case tellTime:
+		t.tellTime()
+	case role:
+		t.array(3)
+		t.text("master")
+		t.integer(0)
+		t.array(0)
+	case reset:
+		s.reset()
+		t.Say("+RESET\r\n")
+	case info:
+		s.info(t, a)
+	case commandAll:
+		t.array(len(entries))
+		for _, e := range entries {
+			s.describe(t, e)
+		}
+	default:
+		a.next()
+		s.subcommand(t, e, a)
+	}
+}
+
+// subcommand is reply for the commands of containers; a is what follows both names.
+func (s *Session) subcommand(t *turn, e *entry, a arguments) {
+	switch e.does {
+	case help:
+		t.help(e)
+	case configGet:
+		s.configGet(t, a)
+	case whoAmI:
+		t.text(s.user())
+	case commandCount:
+		t.integer(int64(len(entries)))
+	case commandDocs:
+		s.documentMany(t, a)
+	case commandInfo:
+		s.describeMany(t, a)
+	case commandGetKeys:
+		t.keysOf(a)
+	case clusterSlots, clusterShards, clusterNodes, clusterInfo, clusterKeySlot, clusterMyID:
+		s.cluster(t, e, a)
+	default:
+		s.clientCommand(t, e, a)
+	}
+}
+
+// ping answers PING and ECHO.
+func (t *turn) ping(e *entry, a arguments) {
+	switch {
+	case a.n > 1:
+		t.blame("ERR wrong number of arguments for 'ping' command")
+	case a.n == 0:
+		t.Say("+PONG\r\n")
+	default:
+		if message := a.next(); len(message) <= MaxMessage {
+			t.bulk(message)
+		} else {
+			t.blame(errMessage)
+		}
+	}
+}
+
+func (t *turn) selectDB(number []byte) {
+	switch v, ok := parseInt(number); {
+	case !ok || v != int64(int32(v)):
+		t.blame(errNotInteger)
+	case v != 0:
+		t.blame("ERR DB index is out of range")
+	default:
+		t.ok()
+	}
+}
+
+// tellTime answers TIME: seconds, and microseconds of the second.
+func (t *turn) tellTime() {
+	var b [20]byte
+	t.array(2)
+	t.bulk(appendInt(b[:0], t.Now/1000))
+	t.bulk(appendInt(b[:0], t.Now%1000*1000))
+}
