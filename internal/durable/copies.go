@@ -94,7 +94,9 @@ func (c *Copies) overwrite(temporary string, data []byte, full error) error {
 	if !c.Locked() {
 		return errors.Join(ErrNotLocked, f.Close())
 	}
-	if err := c.Close(); err != nil {
+	// Whoever put the file there may have failed to make its name durable, or been killed before.
+	err = errors.Join(c.Disk.SyncDir(filepath.Dir(c.Path)), c.Close())
+	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	c.file = f

@@ -334,4 +334,43 @@ func TestPowerCutOnAFullDisk(t *testing.T) {
 	}
 }
 
+// A new file was put in place, and its name may not be durable: by a process that got an error, or was killed. The next one, for whose file
+// there is no room, must not write into a file that a power cut takes away.
+func TestFullDiskAfterAnUnsyncedRename(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		l, disk := &life{world: newWorld(t)}, &crashdisk.Disk{}
+		l.disk = disk
+		s := l.open(t, 7)
+		l.issued = mustAcquire(t, s, one).Hi
+		s.Close()
+		s = l.open(t, 7)
+		disk.Fault = func(op string) error {
+			if op == "syncdir" {
+				return syscall.EIO
+			}
+			return nil
+		}
+		if g, err := s.Acquire(ctx, one); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		if killed {
+			disk = disk.Kill()
+			l.disk = disk
+			s = l.open(t, 7)
+		}
+		disk.Fault = func(op string) error {
+			if strings.HasPrefix(op, "write worker-7.state.tmp") {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		l.pass(100)
+		l.issued = mustAcquire(t, s, one).Hi
+		disk.Fault = nil
+		for seed := range uint64(20) {
+			l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, 0))), fmt.Sprintf("killed %v, seed %d", killed, seed))
+		}
+	}
+}
+
 var _ workerid.Store = (*daemon)(nil)
