@@ -32,6 +32,8 @@ type Disk interface {
 	Remove(path string) error
 	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
+	// Names returns the names in a directory, in any order.
+	Names(dir string) ([]string, error)
 }
 
 // A File is an open file of a Disk.
@@ -82,6 +84,16 @@ func (OS) Open(path string, create bool) (File, error) {
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (OS) Remove(path string) error { return os.Remove(path) }
+
+// Names implements Disk.
+func (OS) Names(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
 
 func (f osFile) Datasync() error { return datasync(f.File) }
 

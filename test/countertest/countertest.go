@@ -72,7 +72,7 @@ func testDefine(t *testing.T, open Open) {
 	if r := define(t, other, different); r.Definition != d || r.Next != 18 { // nothing is changed, the caller compares
 		t.Errorf("%+v", r)
 	}
-	reserve(t, other, 2, 18, 23)
+	reserve(t, s, 2, 18, 23) // it is strict: the other may have to wait
 	if _, err := s.Define(bg, counter.Definition{Name: "bad", Start: 1, Step: 2, Offset: 3, Max: 10}); err == nil {
 		t.Error("a definition without sense was recorded")
 	}
@@ -345,7 +345,11 @@ func testRandom(t *testing.T, open Open) {
 	d := odd("orders")
 	define(t, processes[0].Store, d)
 	want := counter.NewRecord(d, "")
-	var blocks []counter.Block
+	type granted struct {
+		counter.Block
+		to process
+	}
+	var blocks []granted
 	for i := range 200 {
 		p := processes[rnd.IntN(len(processes))]
 		var got, expected error
@@ -357,11 +361,11 @@ func testRandom(t *testing.T, open Open) {
 			if got, expected = err, err2; b != model {
 				t.Fatalf("seed %d: granted %+v, want %+v", seed, b, model)
 			}
-			blocks = append(blocks, b)
-		case op < 8:
+			blocks = append(blocks, granted{b, p})
+		case op < 8: // whoever got a block returns it
 			b := blocks[max(0, len(blocks)-1-rnd.IntN(2))]
 			next := b.Lo + rnd.Uint64N(b.Hi-b.Lo+4)
-			got, expected = p.Return(bg, "orders", b, next), want.Return(b, next, "returned")
+			got, expected = b.to.Return(bg, "orders", b.Block, next), want.Return(b.Block, next, "returned")
 		case op < 9:
 			v := rnd.Uint64N(want.Next + 20)
 			_, got = p.admin.Raise(bg, "orders", v)

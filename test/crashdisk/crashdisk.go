@@ -145,6 +145,16 @@ func (d *Disk) SyncDir(string) error {
 	return nil
 }
 
+// Names implements durable.Disk.
+func (d *Disk) Names(string) ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.do("names"); err != nil {
+		return nil, err
+	}
+	return slices.Collect(maps.Keys(d.names)), nil
+}
+
 type file struct {
 	d      *Disk
 	n      *inode

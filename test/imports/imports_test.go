@@ -26,6 +26,7 @@ var rules = []rule{
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
+	{"counter/*", []string{"counter", "internal/durable"}, "a store of sequences knows its records and nothing of who issues the values"},
 	{"counter", []string{"internal/problem"}, "sequences and their stores, beside worker ids: values are issued elsewhere"},
 	{"workerid", []string{"internal/problem"}, "the lease machine decides; generators are published through a callback"},
 	{"workerid/redis", []string{"internal/secretfile", "internal/problem", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},

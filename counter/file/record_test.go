@@ -1,0 +1,164 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
+)
+
+var update = flag.Bool("update", false, "write the golden file")
+
+func sample() record {
+	d := counter.Definition{Name: "shop.orders:{eu}", Start: 1000, Step: 2, Offset: 1, Max: counter.MaxValue, Batch: 500, Strict: true}
+	return record{
+		Record:     counter.Record{Definition: d, Next: 10001, Floor: 9000, Token: "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"},
+		Generation: 42, Machine: "4be5a3c2e0b94d60a3f6e1d2c3b4a596",
+	}
+}
+
+// The format is a promise to every later version: this file was written once.
+func TestGoldenFile(t *testing.T) {
+	const path = "testdata/golden.sequence"
+	r := sample()
+	got := append(r.encode(), r.encode()...)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("encoded as\n%s", bytes.TrimRight(got[:durable.CopySize], "\n"))
+	}
+	if r, damaged, err := recoverRecord(want); r != sample() || damaged != nil || err != nil {
+		t.Errorf("%+v, %v, %v", r, damaged, err)
+	}
+}
+
+func TestEveryStateIsReadBack(t *testing.T) {
+	for _, change := range []func(*record){
+		func(r *record) {},
+		func(r *record) { r.Strict = false },
+		func(r *record) { r.Retired = true },
+		func(r *record) { r.Machine = "" },
+		func(r *record) { r.Name = "-" },
+		func(r *record) { r.Next = r.Max + r.Step }, // ended
+		func(r *record) { r.Max, r.Step, r.Offset, r.Next = 2000, counter.MaxValue, 1500, 1500+counter.MaxValue },
+	} {
+		r := sample()
+		change(&r)
+		if got, err := decode(r.encode()); got != r || err != nil {
+			t.Errorf("%+v, %v; want %+v", got, err, r)
+		}
+	}
+}
+
+// Whole copies that nobody could go on from.
+func TestImpossibleRecords(t *testing.T) {
+	for _, change := range []func(*record){
+		func(r *record) { r.Next++ },
+		func(r *record) { r.Next = 1 },
+		func(r *record) { r.Step = 0 },
+		func(r *record) { r.Offset = 3 },
+		func(r *record) { r.Max = 1 << 63 },
+		func(r *record) { r.Name = strings.Repeat("x", 65) },
+		func(r *record) { r.Machine = "-" },
+	} {
+		r := sample()
+		change(&r)
+		if r.check() == nil {
+			t.Errorf("%+v would be written", r)
+		}
+		if got, err := decode(r.encode()); err == nil && r.Machine != "-" {
+			t.Errorf("%+v was read as %+v", r, got)
+		}
+	}
+}
+
+// With one copy gone, a changed byte anywhere in the other is refused: nothing wrong is ever believed.
+func TestEveryFlippedByte(t *testing.T) {
+	r := sample()
+	whole := append(r.encode(), r.encode()...)
+	for i := range durable.CopySize {
+		for _, flip := range []byte{0xff, 1 << (i % 8)} {
+			b := bytes.Clone(whole)
+			b[i] ^= flip
+			if got, damaged, err := recoverRecord(b); got != r || len(damaged) != 1 || err != nil {
+				t.Fatalf("byte %d changed by %#x: %+v, %v, %v", i, flip, got, damaged, err)
+			}
+			if got, _, err := recoverRecord(b[:durable.CopySize]); !errors.Is(err, durable.ErrDamaged) {
+				t.Fatalf("byte %d of the only copy changed by %#x: %+v, %v", i, flip, got, err)
+			}
+		}
+	}
+}
+
+func TestNewerCopyWins(t *testing.T) {
+	older, newer := sample(), sample()
+	newer.Generation, newer.Next = 43, 9001 // a block was given back: newer, and lower
+	for _, b := range [][]byte{append(newer.encode(), older.encode()...), append(older.encode(), newer.encode()...)} {
+		if got, damaged, err := recoverRecord(b); got != newer || damaged != nil || err != nil {
+			t.Errorf("%+v, %v, %v", got, damaged, err)
+		}
+	}
+}
+
+func TestOtherVersions(t *testing.T) {
+	r := sample()
+	b := bytes.Replace(r.encode(), []byte("sequence 1\n"), []byte("sequence 2\n"), 1)
+	end := bytes.Index(b, []byte("crc32c "))
+	copy(b[end:], fmt.Sprintf("crc32c %08x", crc32.Checksum(b[:end], crc32.MakeTable(crc32.Castagnoli))))
+	if _, _, err := recoverRecord(append(b, b...)); !errors.Is(err, durable.ErrVersion) || errors.Is(err, durable.ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"orders": "orders.sequence", "shop.orders:{eu}-1_A": "shop.orders%3A{eu}-1_A.sequence", ".": "%2E.sequence", "..": "%2E..sequence",
+		"../x": "%2E.%2Fx.sequence", "a\x00é": "a%00%C3%A9.sequence", "%": "%25.sequence",
+	} {
+		got := fileName(name)
+		if got != want {
+			t.Errorf("%q has the file %s, want %s", name, got, want)
+		}
+		if back, ok := nameOf(got); back != name || !ok {
+			t.Errorf("%s is of %q, %v; want %q", got, back, ok, name)
+		}
+	}
+	for _, file := range []string{".sequence", "orders", "orders.lock", "orders.sequence.tmp", "a%3.sequence", "a%.sequence", "a%3a.sequence", "a%61.sequence", "a b.sequence", ".x.sequence"} {
+		if name, ok := nameOf(file); ok {
+			t.Errorf("%s is taken for the file of %q", file, name)
+		}
+	}
+}
+
+// FuzzRecover: whatever a file holds, nothing breaks, and what is accepted is what we would write.
+func FuzzRecover(f *testing.F) {
+	r := sample()
+	f.Add(append(r.encode(), r.encode()...), false)
+	f.Add([]byte("katsubushi sequence 1\n"+strings.Replace(r.body(), "\nnext 10001\n", "\nnext +10001\n", 1)), true)
+	f.Add([]byte("katsubushi sequence 1\n"+strings.Replace(r.body(), "strict", "strictly", 1)), true)
+	f.Add([]byte("katsubushi sequence 1\n"+r.body()+"more 1\n"), true)
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal && len(b) < durable.CopySize-16 { // make the checksum right, so that the parser is reached
+			b = fmt.Appendf(bytes.Clone(b), "crc32c %08x", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+			b = append(b, bytes.Repeat([]byte("\n"), durable.CopySize-len(b))...)
+		}
+		if r, err := decode(b); err == nil && (!bytes.Equal(r.encode(), b) || r.check() != nil) {
+			t.Errorf("%q was read as %+v", bytes.TrimRight(b, "\n"), r)
+		}
+		recoverRecord(b)
+	})
+}
