@@ -52,6 +52,7 @@ type Daemon struct {
 	budget      *server.Budget
 	commands    []protocol.Counters // one per loop, and one for the UDP port
 	sessions    []protocol.Config   // what the sessions of a loop share, on any port, and one for the UDP port
+	clients     atomic.Int64        // connections that asked for a number of their own
 	requests    httpapi.Counters    // the HTTP port's
 
 	binder   binder          // used by New
@@ -113,7 +114,7 @@ func (d *Daemon) configureSessions() error {
 	d.sessions = make([]protocol.Config, d.c.Loops+1)
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
-		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version}
+		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version, Clients: &d.clients}
 		if d.users != nil {
 			s.Auth = func(user, password []byte) *protocol.Config { return nil } // each connection has its own: see opener
 		}

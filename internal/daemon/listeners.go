@@ -11,13 +11,14 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/protocol"
-	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
+	"github.com/katsubushi/katsubushi/v3/protocol/resp"
 )
 
 // Ports holds the numbers of the daemon's TCP ports, one field for each line of listeners. 0 means
 // off, but the memcached port and the debug port then get any free one.
 type Ports struct {
 	Port      int // the memcached port; the log names a free one
+	RedisPort int
 	HTTPPort  int
 	DebugPort int // used if Config.EnablePprof or EnableStats is set
 }
@@ -30,11 +31,19 @@ func listeners() []listener {
 	return []listener{
 		{
 			PortSetting: PortSetting{Flag: "port", Default: 11212, Kayac: true, Number: func(p *Ports) *int { return &p.Port },
-				Help: "TCP `port` of the memcached protocols; 0 = any free one"},
+				Help: "TCP `port` of the memcached protocols, and of Redis's; 0 = any free one"},
 			name: "memcached", on: always, host: (*Config).bind, sock: true,
-			session:     func(c *protocol.Config) server.Session { return memcache.NewSession(c) },
+			session:     func(c *protocol.Config) server.Session { return either{c} },
 			refusal:     "ERROR Too many open connections\r\n",
 			outOfMemory: "SERVER_ERROR out of memory\r\n",
+		},
+		{
+			PortSetting: PortSetting{Flag: "redis-port", Number: func(p *Ports) *int { return &p.RedisPort },
+				Help: "TCP `port` of the Redis protocol alone, with inline commands; 0 = off"},
+			name: "Redis", host: (*Config).bind,
+			session:     func(c *protocol.Config) server.Session { return resp.NewSession(c, true) },
+			refusal:     "-ERR max number of clients reached\r\n",
+			outOfMemory: "-ERR out of memory\r\n",
 		},
 		{
 			PortSetting: PortSetting{Flag: "http-port", Kayac: true, Number: func(p *Ports) *int { return &p.HTTPPort },

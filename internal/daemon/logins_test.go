@@ -37,7 +37,7 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 		login := func(from netip.Addr, loop int, password string) string {
 			s := d.opener(&d.ports[0])(loop)
 			s.(server.PeerSession).Peer(from)
-			_, reply, _ := s.Feed(0, fmt.Appendf(nil, "set x 0 0 %d\r\nann %s\r\n", 4+len(password), password), nil)
+			_, reply, _, _ := server.Converse(&s, 0, fmt.Appendf(nil, "set x 0 0 %d\r\nann %s\r\n", 4+len(password), password), nil)
 			return string(reply)
 		}
 		for i := range loginlimit.Burst {

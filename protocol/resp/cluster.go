@@ -15,7 +15,7 @@ const slots = 16384
 
 // cluster answers the subcommands of CLUSTER.
 func (s *Session) cluster(t *turn, e *entry, a arguments) {
-	_, ip, port := s.address()
+	host, ip, port := s.address()
 	number, _ := strconv.ParseInt(port, 10, 32)
 	switch e.does {
 	case clusterSlots:
@@ -24,7 +24,7 @@ func (s *Session) cluster(t *turn, e *entry, a arguments) {
 		t.integer(0)
 		t.integer(slots - 1)
 		t.array(4)
-		t.text(ip)
+		t.text(host)
 		t.integer(number)
 		t.text(s.node())
 		t.array(0)
@@ -38,7 +38,7 @@ func (s *Session) cluster(t *turn, e *entry, a arguments) {
 		t.text("nodes")
 		t.array(1)
 		s.pairs(t, 7)
-		for _, pair := range [][2]string{{"id", s.node()}, {"ip", ip}, {"endpoint", ip}, {"role", "master"}, {"health", "online"}} {
+		for _, pair := range [][2]string{{"id", s.node()}, {"ip", ip}, {"endpoint", host}, {"role", "master"}, {"health", "online"}} {
 			t.text(pair[0])
 			t.text(pair[1])
 		}
@@ -47,7 +47,11 @@ func (s *Session) cluster(t *turn, e *entry, a arguments) {
 		t.text("replication-offset")
 		t.integer(0)
 	case clusterNodes:
-		s.verbatim(t, s.node()+" "+ip+":"+port+"@"+port+" myself,master - 0 0 1 connected 0-16383\n")
+		name := ""
+		if host != ip {
+			name = "," + host
+		}
+		s.verbatim(t, s.node()+" "+ip+":"+port+"@"+port+name+" myself,master - 0 0 1 connected 0-16383\n")
 	case clusterInfo:
 		s.verbatim(t, "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\ncluster_slots_pfail:0\r\n"+
 			"cluster_slots_fail:0\r\ncluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n")
