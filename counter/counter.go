@@ -82,7 +82,7 @@ func (d Definition) Check() error {
 }
 
 // MaxBatch is the largest Batch. A crash loses up to two blocks.
-const MaxBatch = 1_000_000_000
+const MaxBatch = 10_000_000
 
 // Same reports whether two definitions have the same values in the same order. Batch may differ: it
 // is how a daemon reserves, and changes no value.

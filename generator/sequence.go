@@ -137,6 +137,12 @@ func (s *Sequence) Reserve(n int) (id.Run, error) {
 	}
 }
 
+// Has reports whether n values in a row are at hand, for a Reserve.
+func (s *Sequence) Has(n uint64) bool {
+	b := s.current.Load()
+	return b.taken.Load()+n <= b.end.Load() || b.later(n)
+}
+
 // later reports whether a block after b has n values left.
 func (b *block) later(n uint64) bool {
 	for b = b.next.Load(); b != nil; b = b.next.Load() {

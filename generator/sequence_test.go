@@ -109,12 +109,17 @@ func TestReserveIsWholeOrNothing(t *testing.T) {
 	r.wantReserved(t, 8, 5, 12)
 	r.append(t, 21, 25)
 	r.append(t, 31, 40)
+	for n, want := range map[uint64]bool{1: true, 10: true, 11: false} {
+		if got := r.Has(n); got != want {
+			t.Errorf("Has(%d) is %v", n, got)
+		}
+	}
 	r.wantReserved(t, 11, 0, 0) // in no block; nothing is lost by asking
 	r.want(t, 1, 13, 13)
 	r.want(t, 1, 21, 21)
 	r.wantReserved(t, 5, 31, 35) // 22 to 25 are lost
 	r.want(t, 1, 36, 36)
-	if l := r.Left(); l != 4 {
+	if l := r.Left(); l != 4 || !r.Has(4) || r.Has(5) {
 		t.Errorf("%d left", l)
 	}
 }

@@ -33,7 +33,7 @@ var rules = []rule{
 	{"workerid/*", []string{"internal/durable", "workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
-	{"internal/issuer", []string{"generator", "id", "internal/kinds"}, "it chooses among generators and knows no grammars, sockets or leases"},
+	{"internal/issuer", []string{"counter", "generator", "id", "internal/kinds"}, "it chooses among generators and knows no grammars, sockets or leases"},
 	{"internal/server", []string{"internal/secretfile", "internal/problem"}, "it moves bytes and knows no grammar"},
 	{"internal/server/loop", []string{"internal/server"}, "what event loops share, however they wait"},
 	{"internal/server/uring", []string{"internal/server", "internal/server/loop"}, "an engine knows no other one"},

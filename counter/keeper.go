@@ -1,0 +1,341 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Config holds the settings of a Keeper.
+type Config struct {
+	Store Store
+	Log   *slog.Logger
+	// Changed is called with all records at the start, and after one was defined, raised or retired by
+	// anybody. nil = not called.
+	Changed func([]Record)
+}
+
+const (
+	maxCalls    = 8                // calls of the Store at the same time
+	callTimeout = 5 * time.Second  // of one call
+	pollEvery   = time.Second      // between two questions whether an operator changed anything
+	stopTimeout = 10 * time.Second // for giving all blocks back
+)
+
+// A Keeper keeps the sequences of a daemon in values: it calls a Store for many Machines, with one
+// goroutine, and a few more for calls that are under way. Any goroutine may call its methods.
+type Keeper struct {
+	c    Config
+	rung chan struct{} // there may be something in queue
+
+	mu    sync.Mutex
+	lines map[string]*line
+	all   map[*line]bool // also those that were dropped, until their values are given back
+	queue []*line        // to look at, each once
+}
+
+// A line is one sequence.
+type line struct {
+	name    string
+	queued  bool // guarded by Keeper.mu
+	dropped bool // the same
+	busy    bool // a call is under way; only Run's goroutine uses it
+
+	mu      sync.Mutex // taken before Keeper.mu, because an issuer rings while its Machine calls it
+	machine *Machine
+}
+
+// NewKeeper makes a Keeper without sequences.
+func NewKeeper(c Config) *Keeper {
+	return &Keeper{c: c, rung: make(chan struct{}, 1), lines: map[string]*line{}, all: map[*line]bool{}}
+}
+
+// Add hands a sequence to the Keeper. r is what Define returned; batch, if it is not 0, replaces the
+// record's. The Keeper calls the issuer until Run has returned or the sequence was dropped. Add
+// returns an error if there is a sequence of that name.
+func (k *Keeper) Add(r Record, to Issuer, batch uint64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lines[r.Name] != nil {
+		return fmt.Errorf("sequence %s is there already", r.Name)
+	}
+	l := &line{name: r.Name, machine: NewMachine(r, to, batch, k.c.Log)}
+	k.lines[r.Name], k.all[l] = l, true
+	return nil
+}
+
+// Drop takes a sequence away. Run seals it soon after and gives back what is left of its blocks.
+func (k *Keeper) Drop(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l := k.lines[name]; l != nil {
+		delete(k.lines, name)
+		l.dropped = true
+		k.enqueue(l)
+	}
+}
+
+// Ring makes the Keeper look at a sequence, whose issuer has crossed the watermark or has no value. It
+// returns at once.
+func (k *Keeper) Ring(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l := k.lines[name]; l != nil {
+		k.enqueue(l)
+	}
+}
+
+// enqueue makes Run look at a line. The caller holds mu.
+func (k *Keeper) enqueue(l *line) {
+	if l.queued {
+		return
+	}
+	l.queued = true
+	k.queue = append(k.queue, l)
+	select {
+	case k.rung <- struct{}{}:
+	default:
+	}
+}
+
+// Status is what a Keeper knows of a sequence.
+type Status struct {
+	Block    uint64  // values in the newest block; 0 = there was none
+	Rate     float64 // values a second, over the block before that
+	Left     uint64  // values that were granted to nobody, as far as this daemon knows
+	DaysLeft float64 // how long those last at that rate; +Inf = for ever
+}
+
+// Status returns the figures of a sequence, or false if there is no such sequence.
+func (k *Keeper) Status(name string) (Status, bool) {
+	k.mu.Lock()
+	l := k.lines[name]
+	k.mu.Unlock()
+	if l == nil {
+		return Status{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.machine
+	return Status{Block: m.Block(), Rate: m.rate, Left: m.Remaining(), DaysLeft: m.DaysLeft()}, true
+}
+
+// Run keeps the sequences in values until ctx ends. Then it seals them all and gives back what is left
+// of their blocks. The error says which values were not given back: they are lost.
+func (k *Keeper) Run(ctx context.Context) error {
+	r := &run{Keeper: k, done: make(chan *line), polled: make(chan []Record)}
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for {
+		r.start()
+		select {
+		case <-ctx.Done():
+			return r.stop()
+		case <-k.rung:
+		case l := <-r.done:
+			r.finish(l)
+		case <-poll.C:
+			r.polling = true
+			go r.poll(ctx)
+		case records := <-r.polled:
+			r.polling = false
+			r.learn(records)
+			poll.Reset(pollEvery)
+		}
+	}
+}
+
+// A run is what only Run's goroutine uses, and poll while it runs.
+type run struct {
+	*Keeper
+	calls   int        // under way
+	done    chan *line // whose call has ended
+	polling bool
+	polled  chan []Record
+	since   string // see Store.Changes
+	deaf    bool   // the last Changes failed
+}
+
+// start starts the calls that queued lines need, as far as there is room.
+func (r *run) start() {
+	for r.calls < maxCalls {
+		l := r.dequeue()
+		if l == nil {
+			return
+		}
+		if l.busy { // finish enqueues it again
+			continue
+		}
+		if call := r.next(l); call != nil {
+			l.busy = true
+			r.calls++
+			go func() { call(); r.done <- l }()
+		}
+	}
+}
+
+func (r *run) dequeue() *line {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == 0 {
+		r.queue = nil // the memory of a burst
+		return nil
+	}
+	l := r.queue[0]
+	r.queue = r.queue[1:]
+	l.queued = false
+	return l
+}
+
+// finish takes a line whose call has ended. There may be more to do: clients still wait, or it was dropped.
+func (r *run) finish(l *line) {
+	r.calls--
+	l.busy = false
+	r.mu.Lock()
+	r.enqueue(l)
+	r.mu.Unlock()
+}
+
+// next returns the call that a line needs now, or nil.
+func (r *run) next(l *line) func() {
+	r.mu.Lock()
+	dropped := l.dropped
+	r.mu.Unlock()
+	if dropped {
+		return r.giveBack(l)
+	}
+	l.mu.Lock()
+	n := l.machine.Need(time.Now())
+	l.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	return func() { r.reserve(l, n) }
+}
+
+func (r *run) reserve(l *line, n uint64) {
+	// Not Run's context: what a call grants that is cut off is lost.
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	b, err := r.c.Store.Reserve(ctx, l.name, n)
+	cancel()
+	l.mu.Lock()
+	wait := l.machine.Answer(time.Now(), b, err)
+	l.mu.Unlock()
+	if wait > 0 {
+		time.AfterFunc(wait, func() { r.Ring(l.name) })
+	}
+}
+
+// giveBack seals a line that was dropped and returns the call that gives its values back, or nil.
+func (r *run) giveBack(l *line) func() {
+	r.mu.Lock()
+	delete(r.all, l)
+	r.mu.Unlock()
+	l.mu.Lock()
+	b, next, ok := l.machine.Stop()
+	l.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return func() {
+		if err := r.giveBackBlock(context.Background(), l.name, b, next); err != nil {
+			r.c.Log.Warn("values are lost: they were not given back", "error", err)
+		}
+	}
+}
+
+// giveBackBlock calls Return. ErrStale is no error here: another daemon has reserved meanwhile, or an
+// operator has raised the sequence, and the values are a gap.
+func (r *run) giveBackBlock(ctx context.Context, name string, b Block, next uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := r.c.Store.Return(ctx, name, b, next); err != nil && !errors.Is(err, ErrStale) {
+		return fmt.Errorf("sequence %s, %d to %d: %w", name, next, b.Hi, err)
+	}
+	return nil
+}
+
+// poll asks whether an operator has changed anything.
+func (r *run) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	now, records, err := r.c.Store.Changes(ctx, r.since)
+	switch {
+	case err == nil && r.deaf:
+		r.c.Log.Info("the counter store answers again")
+	case err != nil && !r.deaf && !errors.Is(err, context.Canceled):
+		r.c.Log.Warn("the counter store does not say whether sequences were raised or retired", "error", err)
+	}
+	if r.deaf = err != nil; err != nil {
+		records = nil
+	} else {
+		r.since = now
+	}
+	r.polled <- records
+}
+
+// learn tells the Machines what their records say.
+func (r *run) learn(records []Record) {
+	for _, record := range records {
+		r.mu.Lock()
+		l := r.lines[record.Name]
+		r.mu.Unlock()
+		if l == nil {
+			continue
+		}
+		l.mu.Lock()
+		l.machine.Learn(record)
+		l.mu.Unlock()
+		r.Ring(record.Name)
+	}
+	if len(records) > 0 && r.c.Changed != nil {
+		r.c.Changed(records)
+	}
+}
+
+// stop waits for the calls under way, because what they grant can be given back too. Then it seals all
+// sequences and gives their values back, maxCalls at a time.
+func (r *run) stop() error {
+	for r.calls > 0 || r.polling {
+		select {
+		case l := <-r.done:
+			r.finish(l)
+		case <-r.polled:
+			r.polling = false
+		}
+	}
+	r.mu.Lock()
+	all := slices.Collect(maps.Keys(r.all))
+	clear(r.all)
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	room := make(chan struct{}, maxCalls)
+	for _, l := range all {
+		l.mu.Lock()
+		b, next, ok := l.machine.Stop()
+		l.mu.Unlock()
+		if !ok {
+			continue
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			if err := r.giveBackBlock(ctx, l.name, b, next); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+			<-room
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

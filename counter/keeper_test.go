@@ -1,0 +1,492 @@
+package counter_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/test/memcounter"
+)
+
+// A slowStore takes its time and fails when it is told to.
+type slowStore struct {
+	memcounter.Store
+	delay  time.Duration
+	mu     sync.Mutex
+	broken error // every call fails with it; its effects happen if lost is set
+	lost   bool
+	calls  atomic.Int64 // of Reserve
+	now    atomic.Int64 // calls of Reserve and Return under way
+	most   atomic.Int64
+}
+
+func (s *slowStore) fail(err error, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken, s.lost = err, lost
+}
+
+// call waits as long as a call takes and says whether it is carried out, and whether it fails.
+func (s *slowStore) call() (do bool, err error) {
+	s.most.Store(max(s.most.Load(), s.now.Add(1)))
+	time.Sleep(s.delay)
+	s.now.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken == nil || s.lost, s.broken
+}
+
+func (s *slowStore) Reserve(ctx context.Context, name string, n uint64) (b counter.Block, err error) {
+	s.calls.Add(1)
+	do, err := s.call()
+	if do {
+		b, err2 := s.Store.Reserve(context.Background(), name, n)
+		if err == nil {
+			return b, err2
+		}
+	}
+	return b, err
+}
+
+func (s *slowStore) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
+	do, err := s.call()
+	if do {
+		err = errors.Join(err, s.Store.Return(context.Background(), name, b, next))
+	}
+	return err
+}
+
+func (s *slowStore) Changes(ctx context.Context, since string) (string, []counter.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return "", nil, s.broken
+	}
+	return s.Store.Changes(ctx, since)
+}
+
+// A rig is a Keeper over a slowStore, and its sequences.
+type rig struct {
+	*counter.Keeper
+	t     *testing.T
+	store *slowStore
+	log   bytes.Buffer
+	wakes atomic.Int64
+	stop  func() error
+}
+
+// newRig starts a Keeper. Call it inside a synctest bubble.
+func newRig(t *testing.T, db *memcounter.Database) *rig {
+	r := &rig{t: t, store: &slowStore{Store: memcounter.Store{DB: db}, delay: 2 * time.Millisecond}}
+	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	r.Keeper = counter.NewKeeper(counter.Config{Store: r.store, Log: log})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { r.stop() })
+	return r
+}
+
+func (r *rig) add(d counter.Definition) *issuer.Sequence {
+	r.t.Helper()
+	record, err := r.store.Define(context.Background(), d)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := issuer.NewSequence(issuer.SequenceConfig{
+		Definition: record.Definition, MaxWait: time.Second,
+		Ring: func() { r.Ring(d.Name) }, Wake: func() { r.wakes.Add(1) },
+	})
+	if err := r.Add(record, s, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// take asks like a client: again every 5 ms while it has to wait. It returns the first value and the refusal.
+func take(s *issuer.Sequence, n int) (id.Run, error) {
+	for {
+		run, err := s.Mint(0, n, false)
+		if err != id.ErrWait {
+			return run, err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (r *rig) want(s *issuer.Sequence, first uint64) {
+	r.t.Helper()
+	if run, err := take(s, 1); err != nil || run.First != first {
+		r.t.Errorf("%d, %v; want %d", run.First, err, first)
+	}
+}
+
+func (r *rig) wantRefusal(s *issuer.Sequence, text string) {
+	r.t.Helper()
+	if run, err := take(s, 1); err == nil || err.Error() != text {
+		r.t.Errorf("%d, %v; want %s", run.First, err, text)
+	}
+}
+
+func bubble(t *testing.T, test func(t *testing.T)) { t.Helper(); synctest.Test(t, test) }
+
+var orders = counter.Sequence("orders")
+
+// A sequence in use takes one write per ten seconds after the start, at most, or one for 5 million values, and never runs dry.
+func TestReservationsAreRareAndInTime(t *testing.T) {
+	for _, rate := range []int{1, 10, 1000, 100_000, 5_000_000} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t, memcounter.NewDatabase())
+				r.store.delay = 200 * time.Millisecond
+				s := r.add(orders)
+				begin, owed := time.Now(), 0.0
+				var calls int64
+				var waits uint64
+				for second := range 120 {
+					for range 100 {
+						time.Sleep(10 * time.Millisecond)
+						for owed += float64(rate) / 100; owed >= 1; {
+							run, err := take(s, int(owed))
+							if err != nil {
+								t.Fatal(err)
+							}
+							owed -= float64(run.N)
+						}
+					}
+					if second == 30 {
+						calls, waits = r.store.calls.Load(), s.Figures().Waits
+					}
+				}
+				elapsed := time.Since(begin).Seconds() - 31
+				writes := r.store.calls.Load() - calls
+				if most := max(elapsed/10, float64(rate)*elapsed/10e6) * 1.2; float64(writes) > most+2 {
+					t.Errorf("%d reservations in %.0f s, want %.0f", writes, elapsed, most)
+				}
+				if w := s.Figures().Waits - waits; w > 0 {
+					t.Errorf("ran dry %d times after the start", w)
+				}
+			})
+		})
+	}
+}
+
+func TestNothingIsReservedThatNobodyAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		db := memcounter.NewDatabase()
+		r := newRig(t, db)
+		s := r.add(orders)
+		r.want(s, 1)
+		time.Sleep(time.Hour)
+		if n := r.store.calls.Load(); n != 1 {
+			t.Errorf("%d reservations for one value", n)
+		}
+		r.add(counter.Sequence("unused"))
+		time.Sleep(time.Hour)
+		if n := r.store.calls.Load(); n != 1 {
+			t.Errorf("%d reservations", n)
+		}
+		if st, ok := r.Status("orders"); !ok || st.Block != 100 || st.Left != counter.MaxValue-100 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestAThousandClientsAtFirstUse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		r.store.delay = 200 * time.Millisecond
+		s := r.add(orders)
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				for range 20 {
+					if _, err := take(s, 1); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := r.store.calls.Load(); n > 6 {
+			t.Errorf("%d reservations for 20,000 values", n)
+		}
+		if r.wakes.Load() == 0 {
+			t.Error("nobody was woken")
+		}
+	})
+}
+
+// While the store fails: values as long as there are any, then a second of patience, then a refusal that
+// says why; and values again when it answers.
+func TestAStoreThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		s := r.add(orders)
+		r.want(s, 1)
+		for _, c := range []struct {
+			lost bool
+			next uint64
+		}{{false, 101}, {true, 0}} {
+			r.store.fail(errors.New("disk\r\nfull"), c.lost)
+			for s.Figures().AtHand > 0 {
+				take(s, 10)
+			}
+			begin := time.Now()
+			r.wantRefusal(s, "sequence orders: no block for 1.0s: disk; full")
+			if d := time.Since(begin); d < time.Second || d > 1100*time.Millisecond {
+				t.Errorf("refused after %v", d)
+			}
+			if _, err := s.Mint(0, 1, false); err == nil || err == id.ErrWait {
+				t.Errorf("then %v", err)
+			}
+			if err := s.Ready(0); err == nil || !strings.HasPrefix(err.Error(), "sequence orders: no block for 1.0s: disk") {
+				t.Errorf("ready: %v", err)
+			}
+			time.Sleep(10 * time.Second)
+			r.store.fail(nil, false)
+			time.Sleep(2 * time.Second)
+			if err := s.Ready(0); err != nil {
+				t.Error(err)
+			}
+			if c.next > 0 {
+				r.want(s, c.next)
+			} else if run, err := take(s, 1); err != nil || run.First <= 101 {
+				t.Errorf("%d, %v after blocks were lost", run.First, err)
+			}
+			if f := s.Figures(); f.Refused == 0 || f.Waits == 0 {
+				t.Errorf("%+v", f)
+			}
+		}
+		if n := r.store.calls.Load(); n > 60 { // 2 outages of 11 s, once a second after the first few
+			t.Errorf("%d reservations", n)
+		}
+	})
+}
+
+func TestACleanStopLeavesNoGap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		db := memcounter.NewDatabase()
+		next := uint64(1)
+		for i := range 20 {
+			r := newRig(t, db)
+			r.store.delay = time.Duration(i) * 10 * time.Millisecond
+			s := r.add(orders)
+			for range 30 {
+				run, err := take(s, 7*i+1)
+				if err != nil || run.First != next {
+					t.Fatalf("run %d: %d, %v; want %d", i, run.First, err, next)
+				}
+				next += uint64(run.N)
+			}
+			time.Sleep(time.Duration(i) * time.Millisecond) // a reservation may be under way
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Mint(0, 1, false); err == nil || err.Error() != "sequence orders is stopped" {
+				t.Errorf("after the stop: %v", err)
+			}
+		}
+	})
+}
+
+func TestAStopSaysWhatItCouldNotGiveBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		db := memcounter.NewDatabase()
+		r, other := newRig(t, db), newRig(t, db)
+		a, b := r.add(orders), other.add(orders)
+		r.want(a, 1)
+		other.want(b, 101)
+		if err := r.stop(); err != nil { // the other one reserved since: a gap, and no reason to be loud
+			t.Error(err)
+		}
+		other.store.fail(errors.New("disk full"), false)
+		if err := other.stop(); err == nil || err.Error() != "sequence orders, 102 to 200: disk full" {
+			t.Error(err)
+		}
+		if w := db.Writes(); w != 3 {
+			t.Errorf("%d writes", w)
+		}
+	})
+}
+
+// What an operator does to a running daemon's sequence takes effect within about a second.
+func TestRaiseAndRetireReachADaemon(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		db := memcounter.NewDatabase()
+		admin := memcounter.Store{DB: db}
+		r := newRig(t, db)
+		s, idle := r.add(orders), r.add(counter.Sequence("idle"))
+		r.want(s, 1)
+		for _, c := range []struct{ to, next uint64 }{{50, 50}, {51, 51}, {5000, 5000}, {3, 5001}} {
+			if _, err := admin.Raise(t.Context(), "orders", c.to); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			r.want(s, c.next)
+		}
+		if _, err := admin.Retire(t.Context(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		begin := time.Now()
+		r.wantRefusal(s, "sequence orders is retired")
+		if d := time.Since(begin); d > 0 {
+			t.Errorf("refused after %v", d)
+		}
+		if err := s.Ready(0); err != nil {
+			t.Error(err) // other sequences are served
+		}
+		if _, err := admin.Retire(t.Context(), "idle"); err != nil {
+			t.Fatal(err)
+		}
+		r.wantRefusal(idle, "sequence idle is retired") // the store says so before the next poll
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		again := newRig(t, db)
+		again.wantRefusal(again.add(orders), "sequence orders is retired")
+	})
+}
+
+func TestTheEndOfASequence(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := orders
+		d.Step, d.Offset, d.Max = 2, 2, 1_001
+		r := newRig(t, memcounter.NewDatabase())
+		s := r.add(d)
+		for v := uint64(2); v <= 990; v += 2 {
+			r.want(s, v)
+		}
+		if _, err := s.Reserve(0, 6); err != id.ErrWait {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if _, err := s.Reserve(0, 6); err == nil || err.Error() != "sequence orders ends at 1000: fewer than 6 values are left" {
+			t.Error(err)
+		}
+		if run, err := s.Reserve(0, 5); err != nil || run.First != 992 {
+			t.Error(run, err)
+		}
+		r.wantRefusal(s, "sequence orders has ended at 1000")
+		if err := s.Ready(0); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		r.wantRefusal(s, "sequence orders has ended at 1000")
+		r.stop()
+		if n := strings.Count(r.log.String(), "it ends for good"); n != 2 || !strings.Contains(r.log.String(), `"80% of a sequence's values are granted; it ends for good" sequence=orders last=1000 left=100 days_left=`) {
+			t.Errorf("%d warnings:\n%s", n, r.log.String())
+		}
+	})
+}
+
+// A record that is gone is not made again: its values would come a second time.
+func TestARecordThatIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		s := r.add(orders)
+		r.want(s, 1)
+		r.store.Store.DB = memcounter.NewDatabase()
+		for s.Figures().AtHand > 0 {
+			take(s, 50)
+		}
+		r.wantRefusal(s, "sequence orders: no such sequence in the counter store")
+		r.store.fail(fmt.Errorf("%w: it is that of host b", counter.ErrForeign), false)
+		time.Sleep(11 * time.Second)
+		r.wantRefusal(s, "sequence orders: the counter store is not the one that granted the last block: it is that of host b")
+		if list, _ := r.store.List(t.Context()); len(list) > 0 {
+			t.Errorf("%+v", list)
+		}
+		r.store.fail(nil, false)
+		if _, err := r.store.Define(t.Context(), orders); err != nil { // by an operator
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		if run, err := take(s, 1); err != nil || run.First <= 100 { // the new record began at 1 again
+			t.Errorf("%d, %v", run.First, err)
+		}
+	})
+}
+
+func TestADefinitionThatWasChangedInTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tens := orders
+		tens.Step = 10
+		r := newRig(t, memcounter.NewDatabase())
+		s := r.add(tens)
+		r.want(s, 1)
+		r.store.Store.DB = memcounter.NewDatabase()
+		if _, err := r.store.Define(t.Context(), orders); err != nil {
+			t.Fatal(err)
+		}
+		for s.Figures().AtHand > 0 {
+			take(s, 50)
+		}
+		_, err := take(s, 1)
+		if err == nil || !strings.HasSuffix(err.Error(), "which are no values of this sequence: its definition was changed") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestManySequencesShareFewCalls(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		var list []*issuer.Sequence
+		for i := range 2000 {
+			list = append(list, r.add(counter.Sequence(fmt.Sprint("s", i))))
+		}
+		var wg sync.WaitGroup
+		for _, s := range list {
+			wg.Go(func() { r.want(s, 1) })
+		}
+		wg.Wait()
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		if n, most := r.store.calls.Load(), r.store.most.Load(); n != 2000 || most > 8 || most < 2 {
+			t.Errorf("%d reservations, %d at once", n, most)
+		}
+		if w := r.store.DB.Writes(); w != 3*2000 {
+			t.Errorf("%d writes: each is defined, reserved and given back once", w)
+		}
+	})
+}
+
+func TestASequenceThatIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		s := r.add(orders)
+		r.want(s, 1)
+		if err := r.Add(counter.NewRecord(orders, ""), s, 0); err == nil {
+			t.Error("added twice")
+		}
+		r.Drop("orders")
+		r.Drop("none")
+		time.Sleep(10 * time.Millisecond)
+		r.wantRefusal(s, "sequence orders is stopped")
+		if _, ok := r.Status("orders"); ok {
+			t.Error("it has a status still")
+		}
+		r.want(r.add(orders), 2)
+	})
+}

@@ -1,0 +1,240 @@
+package issuer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
+)
+
+// SequenceConfig holds the settings of a Sequence.
+type SequenceConfig struct {
+	Definition counter.Definition
+	// MaxWait is how long clients wait for a block from when the values ran out; then they are refused
+	// until one comes.
+	MaxWait time.Duration
+	Ring    func() // asks for a block; see counter.Keeper.Ring. It must return at once
+	Wake    func() // tells all who got id.ErrWait to ask again. It must return at once
+}
+
+// A Sequence issues the values of one sequence to all event loops. It implements Kind, id.Reserver
+// and counter.Issuer: a counter.Keeper fills it. Any goroutine may call its methods.
+type Sequence struct {
+	c      SequenceConfig
+	values *generator.Sequence
+
+	short   atomic.Uint64         // values in a row that a client waits for; 0 = nobody waits
+	why     atomic.Pointer[error] // why there is no further block, or nil
+	blocks  atomic.Uint64         // how many were added, plus 1
+	waits   atomic.Uint64
+	refused atomic.Uint64
+
+	mu    sync.Mutex
+	dry   uint64 // the number of blocks when the values last ran out,
+	since time.Time
+}
+
+// NewSequence makes a Sequence without values.
+func NewSequence(c SequenceConfig) *Sequence {
+	s := &Sequence{c: c, values: generator.NewSequence(c.Definition.Step, c.Ring)}
+	s.blocks.Store(1)
+	return s
+}
+
+// Source implements Kind. All loops share one source.
+func (s *Sequence) Source(int) id.Source { return s }
+
+// Mint implements id.Source. A sequence has no bulk: it has no rate to share.
+func (s *Sequence) Mint(_ int64, n int, _ bool) (id.Run, error) {
+	run, err := s.values.Take(n)
+	if err != nil {
+		return s.insist(n, false)
+	}
+	return run, nil
+}
+
+// Reserve implements id.Reserver.
+func (s *Sequence) Reserve(_ int64, n int) (id.Run, error) {
+	run, err := s.values.Reserve(n)
+	if err != nil {
+		return s.insist(n, true)
+	}
+	return run, nil
+}
+
+// insist asks for a block and tries again, because one may have come before it asked. Otherwise it
+// says whether to wait for one.
+func (s *Sequence) insist(n int, whole bool) (run id.Run, err error) {
+	blocks := s.blocks.Load()
+	if whole {
+		s.want(uint64(n))
+		run, err = s.values.Reserve(n)
+	} else {
+		s.want(1)
+		run, err = s.values.Take(n)
+	}
+	switch {
+	case err == nil:
+		return run, nil
+	case err == generator.ErrSealed:
+		return id.Run{}, s.refuse("sequence %s %s", s.c.Definition.Name, s.ending())
+	}
+	if why := s.reason(); errors.Is(why, counter.ErrEnded) {
+		return id.Run{}, s.ended(n)
+	} else if counter.Certain(why) {
+		return id.Run{}, s.refuse("sequence %s: %v", s.c.Definition.Name, why)
+	}
+	wait := s.waited(blocks)
+	if wait < s.c.MaxWait {
+		return id.Run{}, id.ErrWait
+	}
+	return id.Run{}, s.refuse("%s", s.missing(wait))
+}
+
+// want makes the keeper reserve n values in a row, if it does not know yet.
+func (s *Sequence) want(n uint64) {
+	for {
+		short := s.short.Load()
+		if short >= n {
+			return
+		}
+		if s.short.CompareAndSwap(short, n) {
+			s.c.Ring()
+			return
+		}
+	}
+}
+
+// waited returns for how long there has been no value. blocks was read before that was seen: if a
+// block was added since, the next one that finds no value begins anew.
+func (s *Sequence) waited(blocks uint64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dry < blocks {
+		s.dry, s.since = blocks, time.Now()
+		s.waits.Add(1)
+	}
+	return time.Since(s.since)
+}
+
+// A sequenceRefusal is the text that a client gets.
+type sequenceRefusal string
+
+func (r sequenceRefusal) Error() string { return string(r) }
+
+func (s *Sequence) refuse(format string, args ...any) error {
+	s.refused.Add(1)
+	return refusal(format, args...)
+}
+
+func refusal(format string, args ...any) error {
+	line := strings.NewReplacer("\r", "", "\n", "; ").Replace(fmt.Sprintf(format, args...))
+	return sequenceRefusal(line)
+}
+
+// missing words a refusal because no block came for so long.
+func (s *Sequence) missing(wait time.Duration) string {
+	why := s.reason()
+	if why == nil {
+		why = errors.New("the counter store does not answer")
+	}
+	return fmt.Sprintf("sequence %s: no block for %.1fs: %v", s.c.Definition.Name, wait.Seconds(), why)
+}
+
+func (s *Sequence) ended(n int) error {
+	d := s.c.Definition
+	if left := s.values.Left(); left > 0 {
+		return s.refuse("sequence %s ends at %d: fewer than %d values are left", d.Name, d.Last(), n)
+	}
+	return s.refuse("sequence %s has ended at %d", d.Name, d.Last())
+}
+
+func (s *Sequence) ending() string {
+	if errors.Is(s.reason(), counter.ErrRetired) {
+		return "is retired"
+	}
+	return "is stopped"
+}
+
+func (s *Sequence) reason() error {
+	if why := s.why.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Ready implements Kind. It is an error only if no block came for MaxWait. A sequence that has ended or is
+// retired does not make the daemon unready: no other daemon could serve it either.
+func (s *Sequence) Ready(int64) error {
+	s.mu.Lock()
+	dry, wait := s.dry == s.blocks.Load(), time.Since(s.since)
+	s.mu.Unlock()
+	why := s.reason()
+	if !dry || wait < s.c.MaxWait || errors.Is(why, counter.ErrEnded) || errors.Is(why, counter.ErrRetired) {
+		return nil
+	}
+	return refusal("%s", s.missing(wait))
+}
+
+// Append implements counter.Issuer.
+func (s *Sequence) Append(lo, hi uint64) error {
+	if err := s.values.Append(lo, hi); err != nil {
+		return err
+	}
+	s.blocks.Add(1)
+	s.c.Wake()
+	return nil
+}
+
+// Raise implements counter.Issuer.
+func (s *Sequence) Raise(atLeast uint64) { s.values.Raise(atLeast) }
+
+// Refuse implements counter.Issuer.
+func (s *Sequence) Refuse(why error) {
+	if why == nil {
+		s.why.Store(nil)
+		return
+	}
+	s.why.Store(&why)
+	if counter.Certain(why) { // to wait is useless
+		s.c.Wake()
+	}
+}
+
+// Left implements counter.Issuer.
+func (s *Sequence) Left() (left, short uint64) {
+	short = s.short.Load()
+	if short > 0 && s.values.Has(short) && s.short.CompareAndSwap(short, 0) {
+		short = 0
+	}
+	return s.values.Left(), short
+}
+
+// Seal implements counter.Issuer.
+func (s *Sequence) Seal() (next, rest uint64) {
+	next, rest = s.values.Seal()
+	s.c.Wake()
+	return next, rest
+}
+
+// SequenceFigures are a Sequence's figures for operators.
+type SequenceFigures struct {
+	Last    uint64 // the largest value that is gone, issued or passed over; 0 = none
+	AtHand  uint64 // values that can be issued without another block
+	Waits   uint64 // how often the values ran out before the next block came
+	Refused uint64 // requests
+}
+
+// Figures returns the present figures.
+func (s *Sequence) Figures() SequenceFigures {
+	return SequenceFigures{Last: s.values.Last(), AtHand: s.values.Left(), Waits: s.waits.Load(), Refused: s.refused.Load()}
+}
+
+// Definition returns what the sequence was made from.
+func (s *Sequence) Definition() counter.Definition { return s.c.Definition }
