@@ -34,6 +34,9 @@ func (d *Daemon) openStore() (err error) {
 			Memory: d.sharedMemory(), Issued: c.Layout.Issued,
 		})
 	}
+	if err != nil {
+		d.store = nil // not an interface that holds a nil pointer
+	}
 	if err != nil && c.StateDirByDefault {
 		err = fmt.Errorf("%w (in the state directory by default; -state-dir names another one, or none)", err)
 	}

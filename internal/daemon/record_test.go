@@ -95,3 +95,18 @@ func TestTheStateDirectoryByDefault(t *testing.T) {
 }
 
 var errAny = errors.New("any error")
+
+// TestADirectoryInUse: a second daemon on a state directory ends with an error.
+func TestADirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	c := testConfig()
+	c.StateDir, c.AnyDisk, c.RuntimeDir = dir, true, t.TempDir()
+	first, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.store.Close()
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("the second daemon: %v", err)
+	}
+}
