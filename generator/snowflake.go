@@ -123,12 +123,14 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 		}
 		first, tick := next, next>>s.seqBits
 		start := s.epoch + int64(tick)*s.unit
+		end := start + s.unit // of the tick
 		// Division is slow, so divide only when the clock has passed the tick in use.
-		if now >= start+s.unit {
+		if now >= end {
 			tick = uint64(now-s.epoch) / uint64(s.unit)
 			if tick >= s.end.Load() {
 				return id.Run{}, s.over() // this check also keeps the shift from overflowing
 			}
+			end = s.epoch + int64(tick+1)*s.unit
 			first = tick << s.seqBits
 			if s.random {
 				first |= scatter(first^s.worker) & s.seqMask
@@ -139,7 +141,7 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 			return id.Run{}, s.over()
 		}
 		free := s.seqMask - first&s.seqMask + 1
-		if leave != 0 && s.epoch+int64(tick+1)*s.unit > limit {
+		if end > limit { // it is limit's tick
 			if free <= leave {
 				return id.Run{}, ErrAhead
 			}

@@ -144,7 +144,7 @@ func TestBulkIsServedAsSoonAsSingleIDs(t *testing.T) {
 func TestALoopSleepsInVainOnceATurn(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, math.MaxInt64)
-	h, greedy := b.Source(0), &source{is: b.Issuer}
+	h, greedy := b.Source(0), b.source(0)
 	b.c.Sleep = func(d time.Duration) {
 		b.slept += d
 		b.now += d.Milliseconds()
@@ -183,7 +183,7 @@ func TestBulkSleepsForItsNextTick(t *testing.T) {
 		b.publish(t, 0, 7, start-1000, c.hi)
 		b.now += c.at
 		h := b.Source(0)
-		b.hog(t, &source{is: b.Issuer})
+		b.hog(t, b.source(0))
 		_, err := h.Mint(b.now, 100, true)
 		if (err == nil) != c.served || b.slept != c.want {
 			t.Errorf("ticks of %d ms, at %d: slept %v, %v", c.unit, c.at, b.slept, err)

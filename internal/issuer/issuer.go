@@ -77,9 +77,9 @@ type Config struct {
 // is too large panics.
 type Issuer struct {
 	c        Config
-	runAhead int64  // ms
-	leave    uint64 // ids that bulk leaves in the last tick that it may use
-	hold     int64  // ms before a window's end that bulk does not run ahead into
+	runAhead int64     // ms
+	leave    [2]uint64 // ids that a single request and bulk leave in the last tick that they may use
+	hold     int64     // ms before a window's end that bulk does not run ahead into
 	lanes    []lane
 	refused  [NumReasons]atomic.Uint64
 	before   atomic.Int64 // the latest position of all replaced generators, Unix ms
@@ -95,7 +95,7 @@ type lane struct {
 func New(c Config) *Issuer {
 	return &Issuer{
 		c: c, runAhead: c.RunAhead.Milliseconds(), lanes: make([]lane, c.Lanes),
-		leave: (c.Layout.MaxSequence() + 1) / 4,
+		leave: [2]uint64{0, (c.Layout.MaxSequence() + 1) / 4},
 		hold:  min(c.RunAhead/4, maxHold).Milliseconds(),
 	}
 }
@@ -176,21 +176,29 @@ func (is *Issuer) Ready(now int64) error {
 type source struct {
 	is    *Issuer
 	home  int
+	lane  *lane           // home's
 	tired [2]atomic.Int64 // the turn, Unix ms, in which a Mint last slept in vain: for single ids, for bulk
 }
 
 // Source implements Kind.
 func (is *Issuer) Source(loop int) id.Source { return is.source(loop) }
 
-func (is *Issuer) source(loop int) *source { return &source{is: is, home: loop % len(is.lanes)} }
+func (is *Issuer) source(loop int) *source {
+	home := loop % len(is.lanes)
+	return &source{is: is, home: home, lane: &is.lanes[home]}
+}
 
 // Mint implements id.Source. Bulk is refused before single ids are. The error is a *Refusal.
 func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
-	run, ok := s.take(now, n, bulk)
-	if !ok {
-		return s.insist(now, n, bulk)
+	if g := s.lane.generator.Load(); g != nil { // what take tries first, without its loops
+		if run, err := g.TakeLeaving(now, now, n, s.is.leaves(bulk)); err == nil {
+			return run, nil
+		}
 	}
-	return run, nil
+	if run, ok := s.take(now, n, bulk); ok {
+		return run, nil
+	}
+	return s.insist(now, n, bulk)
 }
 
 // insist tries again at the present, because the turn may have begun a while ago, and sleeps if the
@@ -253,7 +261,17 @@ func (s *source) take(now int64, n int, bulk bool) (run id.Run, ok bool) {
 // also does not run ahead into the end of a window, so that single requests have that if an extension
 // is late.
 func (is *Issuer) takeBulk(g *generator.Snowflake, now, limit int64, n int) (id.Run, error) {
-	return g.TakeLeaving(now, min(limit, is.bulkLimit(g, now)), n, is.leave)
+	return g.TakeLeaving(now, min(limit, is.bulkLimit(g, now)), n, is.leaves(true))
+}
+
+// leaves returns how many ids of the last tick a request leaves to others. Where bulk and single
+// requests alternate, a branch would be mispredicted.
+func (is *Issuer) leaves(bulk bool) uint64 {
+	i := 0
+	if bulk {
+		i = 1
+	}
+	return is.leave[i]
 }
 
 // bulkLimit returns the last moment whose tick bulk may use, Unix ms; at least now.
