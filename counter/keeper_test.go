@@ -112,7 +112,8 @@ func (r *rig) add(d counter.Definition) *issuer.Sequence {
 	}
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: record.Definition, MaxWait: time.Second,
-		Ring: func() { r.Ring(d.Name) }, Wake: func() { r.wakes.Add(1) },
+		Status: func() counter.Status { st, _ := r.Status(d.Name); return st },
+		Ring:   func() { r.Ring(d.Name) }, Wake: func() { r.wakes.Add(1) },
 	})
 	if err := r.Add(record, s, 0); err != nil {
 		r.t.Fatal(err)
@@ -145,6 +146,16 @@ func (r *rig) wantRefusal(s *issuer.Sequence, text string) {
 	}
 }
 
+// figure returns one of a sequence's Facts.
+func figure[T int64 | uint64 | float64](s *issuer.Sequence, name string) T {
+	for _, f := range s.Facts() {
+		if f.Name == name {
+			return f.Value.(T)
+		}
+	}
+	panic(name)
+}
+
 func bubble(t *testing.T, test func(t *testing.T)) { t.Helper(); synctest.Test(t, test) }
 
 var orders = counter.Sequence("orders")
@@ -172,7 +183,7 @@ func TestReservationsAreRareAndInTime(t *testing.T) {
 						}
 					}
 					if second == 30 {
-						calls, waits = r.store.calls.Load(), s.Figures().Waits
+						calls, waits = r.store.calls.Load(), figure[uint64](s, "waits")
 					}
 				}
 				elapsed := time.Since(begin).Seconds() - 31
@@ -180,7 +191,7 @@ func TestReservationsAreRareAndInTime(t *testing.T) {
 				if most := max(elapsed/10, float64(rate)*elapsed/10e6) * 1.2; float64(writes) > most+2 {
 					t.Errorf("%d reservations in %.0f s, want %.0f", writes, elapsed, most)
 				}
-				if w := s.Figures().Waits - waits; w > 0 {
+				if w := figure[uint64](s, "waits") - waits; w > 0 {
 					t.Errorf("ran dry %d times after the start", w)
 				}
 			})
@@ -247,7 +258,7 @@ func TestAStoreThatFails(t *testing.T) {
 			next uint64
 		}{{false, 101}, {true, 0}} {
 			r.store.fail(errors.New("disk\r\nfull"), c.lost)
-			for s.Figures().AtHand > 0 {
+			for figure[int64](s, "at_hand") > 0 {
 				take(s, 10)
 			}
 			begin := time.Now()
@@ -272,7 +283,7 @@ func TestAStoreThatFails(t *testing.T) {
 			} else if run, err := take(s, 1); err != nil || run.First <= 101 {
 				t.Errorf("%d, %v after blocks were lost", run.First, err)
 			}
-			if f := s.Figures(); f.Refused == 0 || f.Waits == 0 {
+			if f := s.Facts(); figure[uint64](s, "waits") == 0 || figure[uint64](s, "refusals") == 0 {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -406,7 +417,7 @@ func TestARecordThatIsGone(t *testing.T) {
 		s := r.add(orders)
 		r.want(s, 1)
 		r.store.Store.DB = memcounter.NewDatabase()
-		for s.Figures().AtHand > 0 {
+		for figure[int64](s, "at_hand") > 0 {
 			take(s, 50)
 		}
 		r.wantRefusal(s, "sequence orders: no such sequence in the counter store")
@@ -438,7 +449,7 @@ func TestADefinitionThatWasChangedInTheStore(t *testing.T) {
 		if _, err := r.store.Define(t.Context(), orders); err != nil {
 			t.Fatal(err)
 		}
-		for s.Figures().AtHand > 0 {
+		for figure[int64](s, "at_hand") > 0 {
 			take(s, 50)
 		}
 		_, err := take(s, 1)

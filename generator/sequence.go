@@ -43,6 +43,8 @@ type Sequence struct {
 	tail  *block
 	floor uint64 // of all Raises
 	ended bool   // sealed
+
+	passed atomic.Uint64 // values that are gone and were not issued
 }
 
 // A block counts its values from 0, so that the word needs its top bit for no value and Take needs no
@@ -54,6 +56,7 @@ type block struct {
 	mark  atomic.Uint64 // how many must be gone before Take rings
 	lo    uint64        // the first value
 	below uint64        // the last value of the block before, or 0
+	prior uint64        // how many values the blocks before had
 	next  atomic.Pointer[block]
 }
 
@@ -131,10 +134,22 @@ func (s *Sequence) Reserve(n int) (id.Run, error) {
 			return id.Run{}, ErrEmpty
 		}
 		// There is a later block, so b's end, read from here on, is final.
-		if end := b.end.Load(); taken >= end || b.taken.CompareAndSwap(taken, end) {
+		if end := b.end.Load(); taken >= end || s.pass(b, taken, end) {
 			s.current.CompareAndSwap(b, b.next.Load())
 		}
 	}
+}
+
+// pass moves b's word past values that will not be issued. It reports false if somebody else has moved
+// the word. They count as passed before they are, so that Issued never counts them.
+func (s *Sequence) pass(b *block, from, to uint64) bool {
+	n := min(to, b.end.Load()) - min(from, b.end.Load())
+	s.passed.Add(n)
+	if b.taken.CompareAndSwap(from, to) {
+		return true
+	}
+	s.passed.Add(-n)
+	return false
 }
 
 // Has reports whether n values in a row are at hand, for a Reserve.
@@ -178,13 +193,15 @@ func (s *Sequence) append(lo, hi uint64) (crossed bool, err error) {
 	case lo <= s.last():
 		return false, ErrLate
 	case lo == t.lo+end*s.step:
+		s.passed.Add(min(max(t.taken.Load()&^sealed, end), end+n) - end) // a Raise has gone further
 		t.mark.Store(end + n - n/2)
 		t.end.Store(end + n)
 	default:
-		t = &block{lo: lo, below: s.last()}
+		t = &block{lo: lo, below: s.last(), prior: t.prior + end}
 		t.mark.Store(n - n/2)
 		t.end.Store(n)
 		t.taken.Store(s.under(lo))
+		s.passed.Add(min(s.under(lo), n))
 		s.tail.next.Store(t)
 		s.tail = t
 	}
@@ -216,7 +233,7 @@ func (s *Sequence) Raise(atLeast uint64) {
 	for b := s.current.Load(); b != nil; b = b.next.Load() {
 		for under := s.under(b.lo); ; {
 			taken := b.taken.Load()
-			if taken >= under || b.taken.CompareAndSwap(taken, under) {
+			if taken >= under || s.pass(b, taken, under) {
 				break
 			}
 		}
@@ -261,4 +278,16 @@ func (s *Sequence) Last() uint64 {
 		return b.below
 	}
 	return b.lo + (taken-1)*s.step
+}
+
+// Issued returns how many values were issued. While others pass over values it may be too small for a
+// moment.
+func (s *Sequence) Issued() uint64 {
+	passed := s.passed.Load()
+	b := s.current.Load()
+	gone := b.prior
+	for ; b != nil; b = b.next.Load() { // a Raise may have passed over later blocks too
+		gone += min(b.taken.Load()&^sealed, b.end.Load())
+	}
+	return gone - min(passed, gone)
 }

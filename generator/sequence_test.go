@@ -11,11 +11,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-// A rack is a Sequence with a bell, and with what it has issued.
+// A rack is a Sequence with a bell, and the number of values that the test got from it.
 type rack struct {
 	*Sequence
 	rung   atomic.Int64
-	issued []uint64
+	issued uint64
 }
 
 func newRack(step uint64) *rack {
@@ -62,8 +62,12 @@ func (r *rack) compare(t *testing.T, run id.Run, err error, first, last uint64) 
 		}
 		return
 	}
-	if got := values(run); err != nil || got[0] != first || got[len(got)-1] != last {
+	got := values(run)
+	if err != nil || got[0] != first || got[len(got)-1] != last {
 		t.Errorf("%v, %v, want %d to %d", got, err, first, last)
+	}
+	if r.issued += uint64(run.N); r.Issued() != r.issued {
+		t.Errorf("after %v: %d issued, want %d", got, r.Issued(), r.issued)
 	}
 }
 
@@ -321,6 +325,9 @@ func raceTakers(t *testing.T, seed uint64) {
 		if !granted[v] || rest > 0 && v >= back {
 			t.Errorf("seed %d: %d was issued; granted: %v; given back from %d on", seed, v, granted[v], back)
 		}
+	}
+	if n := r.Issued(); n != uint64(len(seen)) {
+		t.Errorf("seed %d: %d issued, want %d", seed, n, len(seen))
 	}
 	if rest > 0 && back+(rest-1)*step != next-step {
 		t.Errorf("seed %d: %d values from %d on are left, and the last block ended at %d", seed, rest, back, next-step)

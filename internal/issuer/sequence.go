@@ -19,12 +19,13 @@ type SequenceConfig struct {
 	// MaxWait is how long clients wait for a block from when the values ran out; then they are refused
 	// until one comes.
 	MaxWait time.Duration
-	Ring    func() // asks for a block; see counter.Keeper.Ring. It must return at once
-	Wake    func() // tells all who got id.ErrWait to ask again. It must return at once
+	Status  func() counter.Status // what the keeper knows, for Facts
+	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
+	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
 }
 
-// A Sequence issues the values of one sequence to all event loops. It implements Kind, id.Reserver
-// and counter.Issuer: a counter.Keeper fills it. Any goroutine may call its methods.
+// A Sequence issues the values of one sequence to all event loops. It implements Reporter,
+// id.Reserver and counter.Issuer: a counter.Keeper fills it. Any goroutine may call its methods.
 type Sequence struct {
 	c      SequenceConfig
 	values *generator.Sequence
@@ -35,9 +36,10 @@ type Sequence struct {
 	waits   atomic.Uint64
 	refused atomic.Uint64
 
-	mu    sync.Mutex
-	dry   uint64 // the number of blocks when the values last ran out,
-	since time.Time
+	mu     sync.Mutex
+	dry    uint64 // the number of blocks when the values last ran out,
+	since  time.Time
+	issued uint64 // what Issued returned last
 }
 
 // NewSequence makes a Sequence without values.
@@ -223,18 +225,32 @@ func (s *Sequence) Seal() (next, rest uint64) {
 	return next, rest
 }
 
-// SequenceFigures are a Sequence's figures for operators.
-type SequenceFigures struct {
-	Last    uint64 // the largest value that is gone, issued or passed over; 0 = none
-	AtHand  uint64 // values that can be issued without another block
-	Waits   uint64 // how often the values ran out before the next block came
-	Refused uint64 // requests
+// Issued implements Reporter.
+func (s *Sequence) Issued() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.issued = max(s.issued, s.values.Issued())
+	return s.issued
 }
 
-// Figures returns the present figures.
-func (s *Sequence) Figures() SequenceFigures {
-	return SequenceFigures{Last: s.values.Last(), AtHand: s.values.Left(), Waits: s.waits.Load(), Refused: s.refused.Load()}
-}
+// farAway is what a sequence reports that lasts longer, or whose rate is not known, in days.
+const farAway = 1e6
 
-// Definition returns what the sequence was made from.
-func (s *Sequence) Definition() counter.Definition { return s.c.Definition }
+// Facts implements Reporter.
+func (s *Sequence) Facts() []Fact {
+	order := "free"
+	if s.c.Definition.Strict {
+		order = "strict"
+	}
+	k := s.c.Status()
+	return []Fact{
+		{"order", "", order},
+		{"last", "Largest value that was issued or passed over.", int64(s.values.Last())},
+		{"at_hand", "Values that can be issued without another block.", int64(s.values.Left())},
+		{"left", "Values that were granted to no daemon, as far as this one knows.", int64(k.Left)},
+		{"days_left", "Days until the sequence ends at its present rate, at most a million.", min(k.DaysLeft, farAway)},
+		{"block", "Values in the newest block.", int64(k.Block)},
+		{"waits", "How often the values ran out before the next block came.", s.waits.Load()},
+		{"refusals", "Requests that were refused.", s.refused.Load()},
+	}
+}
