@@ -105,6 +105,10 @@ func settings() []setting {
 			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may be given several times, with semicolons between in the environment"},
 		{name: "generators", field: "GeneratorsFile", set: text(func(o *options) *string { return &o.GeneratorsFile }),
 			help: "`file` of such lines, # begins a comment; names that are added to it are served after SIGHUP"},
+		{name: "counters", def: "file", field: "Counters.URL", set: text(func(o *options) *string { return &o.Counters.URL }),
+			help: "where sequences are recorded: file, a directory in -state-dir, or file:///DIRECTORY"},
+		{name: "max-wait", def: "1s", field: "MaxWait", set: duration(func(o *options) *time.Duration { return &o.MaxWait }),
+			help: "how long a client waits for a value of a sequence whose record cannot be written"},
 		{name: "unknown-keys", def: "issue", field: "RefuseUnknown", set: either(func(o *options) *bool { return &o.RefuseUnknown }, "refuse", "issue"),
 			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is id or a number"},
 

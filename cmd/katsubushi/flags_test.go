@@ -324,7 +324,7 @@ func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
 		want bool
 	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true}, {[]string{"KATSUBUSHI_STATE_DIR", "none"}, false}} {
 		p, _, err := parse(settings(), []string{"-redis=redis://h/0"}, environment(c.env...), nil)
-		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is not used: with -redis the windows are recorded there") != c.want {
+		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is for sequences only: with -redis the windows are recorded there") != c.want {
 			t.Errorf("%q: %v, %q", c.env, err, p.notes)
 		}
 	}

@@ -39,6 +39,8 @@ func run(args []string, env variables, stdout, stderr io.Writer) int {
 			return lease(args[1:], env, stdout, stderr)
 		case "run":
 			return runProgram(args[1:], env, stdout, stderr)
+		case "generator":
+			return generators(args[1:], env, stdout, stderr)
 		case "state":
 			return state(args[1:], env, stdout, stderr)
 		case "healthcheck":
@@ -62,7 +64,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		io.WriteString(stdout, describeVersion(info))
 		return exitOK
 	case len(p.args) > 0:
-		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, lease, run, healthcheck)", p.args[0]))
+		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, generator, lease, run, healthcheck)", p.args[0]))
 	}
 	if err := p.validate(); err != nil {
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
@@ -133,6 +135,7 @@ func usage(fs *flag.FlagSet, w io.Writer) {
   katsubushi -worker-id N [flags]        serve
   katsubushi inspect [-json] ID...       take ids apart
   katsubushi state show|adopt|reset      look at, and mend, the files that record windows
+  katsubushi generator VERB ...          sequences: create list show raise retire adopt
   katsubushi lease VERB -redis URL       the same for a pool of worker ids in Redis: init list stats release ...
   katsubushi run -redis URL -- COMMAND   lease a worker id for another program, and run it
   katsubushi healthcheck [-ready]        ask the daemon on this host whether it lives (or issues ids)

@@ -5,8 +5,15 @@ import "path/filepath"
 // noStateDir is the -state-dir of those who want no record. A directory of that name is ./none.
 const noStateDir = "none"
 
-// combineStateDir finds the state directory where the user has named none. Whether it can be used, the daemon finds out.
+// combineStateDir finds the state directory where the user has named none. Whether it can be used, the daemon finds out. Sequences are recorded there
+// though worker ids are leased.
 func (p *parsed) combineStateDir(env variables) {
+	switch p.Counters.Dir = p.StateDir; p.StateDir {
+	case noStateDir:
+		p.Counters.Dir = ""
+	case "":
+		p.Counters.Dir = defaultStateDir(env)
+	}
 	switch {
 	case p.StateDir == noStateDir:
 		p.StateDir = ""

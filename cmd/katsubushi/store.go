@@ -75,7 +75,7 @@ func (p *parsed) combineStore() {
 		p.notes = append(p.notes, "worker id 0 together with "+p.Store.Flag()+" means that it is not set: one is leased")
 	}
 	if name := p.given["state-dir"]; name != "" && name != "STATE_DIRECTORY" && p.StateDir != noStateDir { // which a unit may set for both kinds
-		p.notes = append(p.notes, name+" is not used: with "+p.Store.Flag()+" the windows are recorded there")
+		p.notes = append(p.notes, name+" is for sequences only: with "+p.Store.Flag()+" the windows are recorded there")
 	}
 	if p.Store.Min == 0 {
 		p.Store.Min = 1

@@ -85,6 +85,11 @@ type Config struct {
 	Generators string
 	// GeneratorsFile has more of them; Reload reads it again. Empty = none.
 	GeneratorsFile string
+	// Counters is where sequences are recorded. New sets its AnyDisk and Log.
+	Counters stores.Counters
+	// MaxWait is how long a client waits for a value of a sequence whose store does not answer: 0 to 1
+	// minute.
+	MaxWait time.Duration
 	// RefuseUnknown: keys that are neither declared nor reserved (see kinds.Reserved) get no ids.
 	RefuseUnknown bool
 
@@ -234,6 +239,8 @@ func (c *Config) Validate() error {
 	}
 	const year = 365 * 24 * time.Hour
 	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)
+	duration("MaxWait", c.MaxWait, time.Minute)
+	problems.Include("Counters.", c.Counters.Validate())
 	duration("IdleTimeout", c.IdleTimeout, year)
 	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
 	duration("DrainTimeout", c.DrainTimeout, time.Hour)

@@ -41,8 +41,8 @@ type kind struct {
 	logTo   func(*slog.Logger)    // sets where its client library logs, for the whole process; nil = it has none
 }
 
-// kinds is the table of stores. A new store is a folder in workerid and a line here.
-var kinds = []kind{
+// leaseKinds is the table of stores of worker ids. A new store is a folder in workerid and a line here.
+var leaseKinds = []kind{
 	{"Redis", redis.Schemes(), ofRedis, func(s *Settings) any { return s.Redis }, redis.LogTo},
 }
 
@@ -63,8 +63,8 @@ func ofRedis(s Settings) config { return redis.Config{URL: s.URL, Terms: s.Terms
 func (s *Settings) find() (*kind, error) {
 	scheme, rest, ok := strings.Cut(s.URL, "://")
 	var names []string
-	for i := range kinds {
-		k := &kinds[i]
+	for i := range leaseKinds {
+		k := &leaseKinds[i]
 		if s.Only == k.name { // its package reports what is wrong with the URL
 			return k, nil
 		}
@@ -106,8 +106,8 @@ func (s Settings) Validate() error {
 	} else {
 		problems.Include("", mine.config(s).Validate())
 	}
-	for i := range kinds {
-		if other := &kinds[i]; mine != nil && other != mine && other.options != nil {
+	for i := range leaseKinds {
+		if other := &leaseKinds[i]; mine != nil && other != mine && other.options != nil {
 			for _, field := range given(other.options(&s)) {
 				problems.Add(field, "belongs to %s, and the store is of another kind: %s", other.name, mine.name)
 			}
@@ -168,7 +168,7 @@ func OpenAdmin(s Settings) (workerid.Admin, error) {
 
 // LogTo sends the logs of client libraries to l, for the whole process.
 func LogTo(l *slog.Logger) {
-	for _, k := range kinds {
+	for _, k := range leaseKinds {
 		if k.logTo != nil {
 			k.logTo(l)
 		}

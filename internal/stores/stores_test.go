@@ -33,9 +33,9 @@ func (backend) Close() error           { return nil }
 
 // another puts a second kind into the table.
 func another(t *testing.T) {
-	before := kinds
-	kinds = append(slices.Clip(kinds), kind{name: "memory", schemes: []string{"mem"}, config: func(s Settings) config { return inMemory{s} }})
-	t.Cleanup(func() { kinds = before })
+	before := leaseKinds
+	leaseKinds = append(slices.Clip(leaseKinds), kind{name: "memory", schemes: []string{"mem"}, config: func(s Settings) config { return inMemory{s} }})
+	t.Cleanup(func() { leaseKinds = before })
 }
 
 func settings(url string) Settings {

@@ -46,13 +46,13 @@ var rules = []rule{
 	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
 	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
-	{"internal/stores", []string{"internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
+	{"internal/stores", []string{"counter", "counter/*", "internal/kinds", "internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
 	{"internal/daemon", []string{"generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
-	{"cmd/katsubushi", []string{"generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/stores", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"counter", "generator", "internal/authfile", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/stores", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 
 	// What only tests use. No package above may import any of it.

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+)
+
+const generatorUsage = `-state-dir and -counters are the daemon's, by default too; daemons may run meanwhile. usage:
+  katsubushi generator create LINE          record a sequence, such as 'orders sequence start=1'
+  katsubushi generator list [-json]         what is recorded
+  katsubushi generator show NAME [-json]
+  katsubushi generator raise NAME AT_LEAST  no value below AT_LEAST is issued any more; it never goes down. This also takes over a
+                                            record that was written on another machine, or was set back
+  katsubushi generator adopt [NAME]...      take over records that were written on another machine, which has stopped for good and
+                                            from which they were copied after that; without a name, all of them
+  katsubushi generator retire NAME -force   refuse it for ever`
+
+// generatorVerbs has how many words follow each verb.
+var generatorVerbs = map[string]struct{ least, most int }{
+	"create": {1, 16}, "list": {0, 0}, "show": {1, 1}, "raise": {2, 2}, "adopt": {0, kinds.MaxNames}, "retire": {1, 1},
+}
+
+const generatorTimeout = 10 * time.Second
+
+// A generatorCommand is a call of `katsubushi generator`.
+type generatorCommand struct {
+	verb       string
+	words      []string
+	definition kinds.Definition // of create
+	atLeast    uint64           // of raise
+	json       bool
+	force      bool
+
+	store          stores.CounterStore
+	stdout, stderr io.Writer
+}
+
+// generators looks at and changes the records of sequences.
+func generators(args []string, env variables, stdout, stderr io.Writer) int {
+	c := &generatorCommand{stdout: stdout, stderr: stderr}
+	for len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags may stand behind the words
+		c.words, args = append(c.words, args[0]), args[1:]
+	}
+	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
+		fs.BoolVar(&c.json, "json", false, "")
+		fs.BoolVar(&c.force, "force", false, "")
+	})
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(stdout, generatorUsage)
+		return exitOK
+	}
+	p.warn(stderr)
+	if c.words = append(c.words, p.args...); len(c.words) > 0 {
+		c.verb, c.words = c.words[0], c.words[1:]
+	}
+	p.problems = append(p.problems, c.check()...)
+	p.Counters.AnyDisk = p.AnyDisk
+	if p.report("Counters.", p.Counters.Validate()); p.Counters.Nowhere() {
+		p.problems = append(p.problems, stores.NoPlace)
+	}
+	if err := errors.Join(p.problems...); err != nil {
+		fmt.Fprintf(stderr, "%v\n%s\n", err, generatorUsage)
+		return exitUsage
+	}
+	if c.store, err = p.Counters.Open(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailure
+	}
+	defer c.store.Close()
+	return c.run()
+}
+
+// check returns everything that is wrong with the words.
+func (c *generatorCommand) check() (problems []error) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	const verbs = "create, list, show, raise, adopt and retire are there"
+	n, ok := generatorVerbs[c.verb]
+	switch {
+	case c.verb == "":
+		problem("generator: the verb comes first: %s", verbs)
+	case !ok:
+		problem("generator %s: %s", c.verb, verbs)
+	case len(c.words) < n.least || len(c.words) > n.most:
+		problem("generator %s: %d words follow it, not %d", c.verb, n.least, len(c.words))
+	case c.verb == "create":
+		var err error
+		if c.definition, err = kinds.Parse(strings.Join(c.words, " ")); err != nil {
+			problem("%w", err)
+		} else if c.definition.Kind != kinds.Sequence {
+			problem("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -generator %q", c.definition.Name, c.definition.Kind, c.definition)
+		}
+	default:
+		names := c.words
+		if c.verb == "raise" {
+			var err error
+			if c.atLeast, err = strconv.ParseUint(c.words[1], 10, 64); err != nil || c.atLeast < 1 || c.atLeast > counter.MaxValue {
+				problem("AT_LEAST=%s: 1 to %d allowed", c.words[1], uint64(counter.MaxValue))
+			}
+			names = names[:1]
+		}
+		for _, name := range names {
+			if err := kinds.CheckName(name); err != nil {
+				problem("%w", err)
+			}
+		}
+	}
+	if c.json && c.verb != "list" && c.verb != "show" {
+		problem("-json: only list and show have it")
+	}
+	if c.force && c.verb != "retire" {
+		problem("-force: only retire has it")
+	}
+	return problems
+}
+
+func (c *generatorCommand) run() int {
+	ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+	defer cancel()
+	switch c.verb {
+	case "create":
+		return c.create(ctx)
+	case "raise":
+		return c.raise(ctx)
+	case "adopt":
+		return c.adopt(ctx)
+	case "retire":
+		return c.retire(ctx)
+	case "show":
+		r, err := c.store.Show(ctx, c.words[0])
+		if err == nil || errors.Is(err, counter.ErrForeign) && r.Name != "" {
+			return c.print([]counter.Record{r}, err)
+		}
+		return c.fail(err)
+	default:
+		list, err := c.store.List(ctx)
+		return c.print(list, err)
+	}
+}
+
+func (c *generatorCommand) fail(err error) int {
+	fmt.Fprintln(c.stderr, err)
+	return exitFailure
+}
+
+func (c *generatorCommand) create(ctx context.Context) int {
+	r, err := c.store.Define(ctx, stores.Recorded(c.definition))
+	if err != nil {
+		return c.fail(err)
+	}
+	if err := stores.Compare(c.definition, r); err != nil {
+		fmt.Fprintln(c.stderr, err)
+		return exitUsage
+	}
+	return c.print([]counter.Record{r}, nil)
+}
+
+func (c *generatorCommand) raise(ctx context.Context) int {
+	name := c.words[0]
+	r, err := c.store.Show(ctx, name)
+	foreign := errors.Is(err, counter.ErrForeign)
+	if err != nil && !foreign {
+		return c.fail(err)
+	}
+	if lowest := max(r.Floor, r.First()); !foreign && c.atLeast <= lowest {
+		return c.fail(fmt.Errorf("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence never goes down", name, c.atLeast, lowest))
+	}
+	if r, err = c.store.Raise(ctx, name, c.atLeast); err != nil {
+		return c.fail(err)
+	}
+	fmt.Fprintf(c.stderr, "sequence %s: no value below %d is issued any more; running daemons drop theirs within a second\n", name, r.Floor)
+	return c.print([]counter.Record{r}, nil)
+}
+
+// adopt raises what is another machine's to where it is.
+func (c *generatorCommand) adopt(ctx context.Context) int {
+	names := c.words
+	if len(names) == 0 {
+		list, _ := c.store.List(ctx)
+		for _, r := range list {
+			names = append(names, r.Name)
+		}
+	}
+	var adopted []counter.Record
+	var errs []error
+	for _, name := range names {
+		r, err := c.store.Show(ctx, name)
+		if errors.Is(err, counter.ErrForeign) && r.Name != "" {
+			r, err = c.store.Raise(ctx, name, min(r.Next, r.Max))
+		} else if err == nil && len(c.words) > 0 {
+			err = fmt.Errorf("sequence %s is this machine's already", name)
+		} else if err == nil {
+			continue
+		}
+		if err == nil {
+			adopted = append(adopted, r)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil || len(adopted) > 0 {
+		return c.print(adopted, err)
+	}
+	return c.fail(errors.New("no record was written on another machine"))
+}
+
+func (c *generatorCommand) retire(ctx context.Context) int {
+	name := c.words[0]
+	if !c.force {
+		if _, err := c.store.Show(ctx, name); err != nil {
+			return c.fail(err)
+		}
+		return c.fail(fmt.Errorf("sequence %s: daemons would refuse it for ever, and the name could not be used again: -force does that", name))
+	}
+	r, err := c.store.Retire(ctx, name)
+	if err != nil {
+		return c.fail(err)
+	}
+	return c.print([]counter.Record{r}, nil)
+}
+
+// shownGenerator is a record as -json prints it. Values are strings, as JavaScript would round them.
+type shownGenerator struct {
+	Name       string `json:"name"`
+	Definition string `json:"definition"`
+	Next       uint64 `json:"next,string"`
+	Floor      uint64 `json:"floor,string"`
+	Left       uint64 `json:"left,string"`
+	State      string `json:"state"`
+}
+
+// print answers exitFailure if there is an error, which it prints too.
+func (c *generatorCommand) print(list []counter.Record, err error) int {
+	table := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	if !c.json && len(list) > 0 {
+		fmt.Fprintln(table, "NAME\tNEXT BLOCK\tFLOOR\tLEFT\tSTATE\tDEFINITION")
+	}
+	for _, r := range list {
+		s := shownGenerator{r.Name, stores.Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active"}
+		switch {
+		case r.Retired:
+			s.State, s.Left = "retired", 0
+		case s.Left == 0:
+			s.State = "all granted"
+		}
+		if c.json {
+			json.NewEncoder(c.stdout).Encode(s)
+		} else {
+			fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Next, s.Floor, s.Left, s.State, s.Definition)
+		}
+	}
+	table.Flush()
+	switch {
+	case err != nil:
+		return c.fail(err)
+	case len(list) == 0:
+		return c.fail(errors.New("no sequence is recorded there"))
+	}
+	return exitOK
+}

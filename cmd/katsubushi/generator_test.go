@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// runGenerator runs `katsubushi generator` with a state directory.
+func runGenerator(dir string, args ...string) (code int, stdout, stderr string) {
+	var o, e bytes.Buffer
+	code = run(append([]string{"generator"}, args...), environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true"), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestGeneratorCommands(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args   string
+		code   int
+		stdout string // contained; "" = nothing
+		stderr string // the same
+	}{
+		{"list", exitFailure, "", "no sequence is recorded there"},
+		{"show orders", exitFailure, "", "no such sequence"},
+		{"raise orders 5", exitFailure, "", "no such sequence"},
+		{"create orders sequence start=100 step=2 offset=1 order=strict", exitOK, "orders  101         0", ""},
+		{"create orders sequence step=2 offset=1 start=100 order=strict batch=7", exitOK, "orders sequence start=100 step=2 offset=1 order=strict\n", ""}, // it is there
+		{"create orders sequence start=100", exitUsage, "", `"orders sequence start=100" is not what is recorded, "orders sequence start=100 step=2 offset=1 order=strict"`},
+		{"raise orders 101", exitFailure, "", "101 is not above what is there: already no value below 101 is issued"},
+		{"raise orders 200", exitOK, "orders  201         200", "no value below 200 is issued any more"},
+		{"raise orders 150", exitFailure, "", "150 is not above what is there: already no value below 200 is issued"},
+		{"create a:{b} sequence", exitOK, "a:{b}  1", ""},
+		{"list -json", exitOK, `{"name":"orders","definition":"orders sequence start=100 step=2 offset=1 order=strict","next":"201","floor":"200","left":"4611686018427387804","state":"active"}`, ""},
+		{"retire orders", exitFailure, "", "-force does that"},
+		{"show orders", exitOK, "active", ""},
+		{"retire orders -force", exitOK, "retired", ""},
+		{"raise orders 300", exitFailure, "", "the sequence is retired"},
+		{"retire none -force", exitFailure, "", "no such sequence"},
+		{"adopt", exitFailure, "", "no record was written on another machine"},
+		{"adopt a:{b}", exitFailure, "", "is this machine's already"},
+		{"create once sequence max=1", exitOK, "once  1", ""},
+		{"-json show once", exitUsage, "", "\"show\""},
+	} {
+		args := strings.Fields(c.args)
+		if strings.HasPrefix(c.args, "-json") {
+			c.code, c.stdout, c.stderr = exitOK, `"left":"1"`, ""
+		}
+		code, o, e := runGenerator(dir, args...)
+		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) || (c.stderr == "") != (e == "") || (c.stdout == "") != (o == "") {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.args, code, c.code, o, e)
+		}
+	}
+}
+
+func TestGeneratorIsUsedRightly(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                  "the verb comes first: create, list",
+		"destroy orders":                    "create, list, show, raise, adopt and retire are there",
+		"create":                            "1 words follow it, not 0",
+		"show":                              "1 words follow it, not 0",
+		"list all":                          "0 words follow it, not 1",
+		"raise orders":                      "2 words follow it, not 1",
+		"raise orders -5":                   "2 words follow it, not 1",
+		"raise orders many":                 "AT_LEAST=many: 1 to 9223372036854775807 allowed",
+		"raise orders 0":                    "AT_LEAST=0: 1 to",
+		"raise orders 9223372036854775808":  "AT_LEAST=9223372036854775808: 1 to",
+		"raise ../x 5":                      `the name "../x"`,
+		"create ../x sequence":              `the name "../x"`,
+		"create orders sequence step=0":     `"step=0"`,
+		"create orders uuid7":               `give daemons -generator "orders uuid7"`,
+		"create orders sequence -force":     "-force: only retire has it",
+		"retire orders -json":               "-json: only list and show have it",
+		"list -counters etcd://a":           "-counters: file, or file://..., allowed",
+		"list -counters file://a":           "with three slashes",
+		"list -state-dir none":              "-state-dir DIRECTORY gives one, or -counters file:///DIRECTORY",
+		"list -counters file -max-wait 2m5": "-max-wait=2m5: a duration",
+	} {
+		code, _, stderr := runGenerator(t.TempDir(), strings.Fields(args)...)
+		if code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+	}
+	if code, out, _ := runGenerator("", "-help"); code != exitOK || !strings.Contains(out, "generator raise NAME AT_LEAST") {
+		t.Error(code, out)
+	}
+}
+
+// The files of another machine are taken over once an operator has said so.
+func TestGeneratorAdopt(t *testing.T) {
+	dir := t.TempDir()
+	golden, err := os.ReadFile("../../counter/file/testdata/golden.sequence") // written on some other machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sequences"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sequences", "shop.orders%3A{eu}.sequence"), golden, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, stderr := runGenerator(dir, "list"); code != exitFailure || !strings.Contains(out, "shop.orders:{eu}  10001") || !strings.Contains(stderr, "`katsubushi generator raise shop.orders:{eu} 10001`") {
+		t.Error(code, out, stderr)
+	}
+	if code, out, stderr := runGenerator(dir, "adopt"); code != exitOK || !strings.Contains(out, "shop.orders:{eu}  10001       10001") {
+		t.Error(code, out, stderr)
+	}
+	if code, _, stderr := runGenerator(dir, "list"); code != exitOK {
+		t.Error(code, stderr)
+	}
+}

@@ -1,0 +1,66 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+)
+
+func TestCounterURLs(t *testing.T) {
+	for _, c := range []struct {
+		url, dir string
+		wrong    string
+		nowhere  bool
+	}{
+		{"", "/state", "", false},
+		{"file", "/state", "", false},
+		{"file:///elsewhere", "", "", false},
+		{"", "", "", true},
+		{"file", "", "", true},
+		{"file://", "/state", "file, or file://..., allowed", false},
+		{"file://sequences", "/state", "with three slashes", false},
+		{"etcd://a", "/state", "file, or file://..., allowed", false},
+		{"etcd", "/state", "file, or file://..., allowed", false},
+		{"/sequences", "/state", "file, or file://..., allowed", false},
+	} {
+		s := Counters{URL: c.url, Dir: c.dir}
+		err := s.Validate()
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%q: %v, want %q", c.url, err, c.wrong)
+		}
+		for _, p := range problem.Of(err) {
+			if p.Field != "URL" {
+				t.Errorf("%q: the problem is that of %q", c.url, p.Field)
+			}
+		}
+		if s.Nowhere() != c.nowhere {
+			t.Errorf("%q in %q: nowhere %v", c.url, c.dir, !c.nowhere)
+		}
+		if _, err := s.Open(); c.nowhere && !errors.Is(err, NoPlace) || c.wrong != "" && err == nil && c.url != "file://sequences" {
+			t.Errorf("%q in %q: opened, %v", c.url, c.dir, err)
+		}
+	}
+}
+
+func TestCountersAreInTheStateDirectory(t *testing.T) {
+	state, elsewhere := t.TempDir(), t.TempDir()
+	for url, want := range map[string]string{"": state + "/sequences", "file": state + "/sequences", "file://" + elsewhere: elsewhere} {
+		s, err := Counters{URL: url, Dir: state, AnyDisk: true}.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Define(context.Background(), counter.Sequence("orders")); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if _, err := os.Stat(filepath.Join(want, "orders.sequence")); err != nil {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
