@@ -21,6 +21,8 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 )
 
 // forms are what the ids of a key of manyKinds look like.
@@ -373,6 +375,13 @@ func TestADaemonHasOneSourceForEachTextKindAndLoop(t *testing.T) {
 	}
 	if by["a"] != by["b"] || by["a"] == by["c"] || by["d"] != issuer.Kind(d.issuer) {
 		t.Errorf("%v", by)
+	}
+}
+
+// TestNoNameIsThatOfAllOthers: two series of one name would cost the whole answer of /metrics.
+func TestNoNameIsThatOfAllOthers(t *testing.T) {
+	if err := kinds.CheckName(metrics.Others); err == nil {
+		t.Errorf("a generator may be called %s", metrics.Others)
 	}
 }
 

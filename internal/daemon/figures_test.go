@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -22,9 +23,11 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -54,6 +57,7 @@ func TestFigures(t *testing.T) {
 			{"stats-json", d.jsonLines},
 			{"stats-lanes", func() []string { return d.statLines("lanes") }},
 			{"stats-leases", func() []string { return d.statLines("leases") }},
+			{"stats-generators", func() []string { return d.statLines("generators") }},
 			{"stats-settings", func() []string { return d.statLines("settings") }},
 			{"stats-slabs", func() []string { return d.statLines("slabs") }},
 			{"stats-items", func() []string { return d.statLines("items") }},
@@ -108,7 +112,8 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 		},
 		Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond,
 		Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
-		Engine: "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
+		Generators: "{u}:7 uuid7; random uuid4",
+		Engine:     "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +139,26 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	}))
 	at(reflect.ValueOf(d.keeper).Elem(), "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
 	return d, func() { cancel(); <-ended; d.store.Close() }
+}
+
+// reporting is a kind with figures of its own.
+type reporting struct {
+	issued, waits atomic.Uint64
+	left          atomic.Int64
+	rate          time.Duration
+}
+
+func (*reporting) Source(int) id.Source { return nil }
+func (*reporting) Ready(int64) error    { return errors.New("no block for 1.0s: disk full") }
+func (r *reporting) Issued() uint64     { return r.issued.Load() }
+
+func (r *reporting) Facts() []issuer.Fact {
+	return []issuer.Fact{
+		{Name: "order", Value: "strict"},
+		{Name: "left", Help: "Values left.", Value: r.left.Load()},
+		{Name: "waits", Help: "Requests that waited.", Value: r.waits.Load()},
+		{Name: "rate", Help: "Values a second.", Value: r.rate.Seconds()},
+	}
 }
 
 // at returns a nested field, even one that another package does not export.
@@ -173,6 +198,15 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
 	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string { return workerid.Outcome(i).String() })
 	find("redis", at(reflect.ValueOf(d.store).Elem(), "status"), nil)
+	orders := &reporting{rate: 250 * time.Millisecond}
+	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders", Kind: kinds.Sequence}, From: orders}})
+	find("orders", reflect.ValueOf(orders).Elem(), nil)
+	for _, g := range d.catalog.Generators()[:2] {
+		v := reflect.ValueOf(g).Elem()
+		find(g.Name+".apart", at(v, "apart"), nil)
+		loops := at(v, "loops")
+		find(g.Name+".loop", at(open(loops.Index(loops.Len()-1)).Elem(), "n"), nil)
+	}
 	var dropped atomic.Uint64
 	d.c.LogDropped = dropped.Load
 	find("logDropped", reflect.ValueOf(&dropped).Elem(), nil)

@@ -42,6 +42,8 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		d.laneStats(d.clock.Now(), add)
 	case "leases":
 		d.leaseStats(add)
+	case "generators":
+		d.generatorStats(d.clock.Now(), add)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
@@ -264,7 +266,8 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 
 		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
 
-		Leases: d.leases(),
+		Leases:     d.leases(),
+		Generators: d.generators(now),
 	}
 	if d.encrypted() {
 		_, until := d.tls.Valid()

@@ -60,10 +60,11 @@ func (h *Handler) add(list []*Generator) {
 
 // Source returns the source that issues ids for a key.
 func (h *Handler) Source(key []byte) id.Source {
-	if n := h.names.Load(); n != nil && n.mayHave(key) {
-		return h.declared(n, key)
+	n := h.names.Load()
+	if n == nil || !n.mayHave(key) {
+		return h.others
 	}
-	return h.others
+	return h.declared(n, key)
 }
 
 // declared looks up a key that has passed the sieve.

@@ -38,6 +38,7 @@ type Snapshot struct {
 	ClockAdjustments     []Count // by kind
 	TimeFieldSecondsLeft float64
 	Leases               Leases
+	Generators           []Generator // declared names
 
 	Encrypted              bool // the memcached port speaks TLS
 	CertificateSecondsLeft float64
@@ -135,6 +136,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	w.leases(s.Leases)
+	w.generators(s.Generators)
 	w.gauge("clock_difference_seconds", "Wall clock minus id clock.", s.ClockDifference)
 	w.counts("clock_adjustments_total", "Adjustments of the id clock, by kind.", "kind", s.ClockAdjustments)
 	w.gauge("time_field_left_seconds", "Time until the layout's time field is used up.", s.TimeFieldSecondsLeft)

@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+)
+
+// What operators see of the declared names: in `stats generators` and on /metrics.
+
+// generatorStats adds the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
+// figure's name has no colon.
+func (d *Daemon) generatorStats(now int64, add func(name string, value any)) {
+	for _, g := range d.catalog.Generators() {
+		prefix := g.Name + ":"
+		add(prefix+"kind", g.Kind)
+		add(prefix+"issued", g.Issued())
+		refusal := g.From.Ready(now)
+		add(prefix+"ready", refusal == nil)
+		if refusal != nil {
+			add(prefix+"not_ready_reason", refusal.Error())
+		}
+		if r, ok := g.From.(issuer.Reporter); ok {
+			for _, f := range r.Facts() {
+				add(prefix+f.Name, f.Value)
+			}
+		}
+	}
+}
+
+// generators describes the declared names at now, Unix ms.
+func (d *Daemon) generators(now int64) []metrics.Generator {
+	var list []metrics.Generator
+	for _, g := range d.catalog.Generators() {
+		m := metrics.Generator{Name: g.Name, Kind: g.Kind, Issued: g.Issued(), Ready: g.From.Ready(now) == nil}
+		if r, ok := g.From.(issuer.Reporter); ok {
+			m.Facts = generatorFacts(r)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// generatorFacts returns the figures of a generator that are numbers.
+func generatorFacts(r issuer.Reporter) (list []metrics.GeneratorFact) {
+	for _, f := range r.Facts() {
+		fact := metrics.GeneratorFact{Name: f.Name, Help: f.Help}
+		switch v := f.Value.(type) {
+		case uint64:
+			fact.Value, fact.Count = float64(v), true
+		case int64:
+			fact.Value = float64(v)
+		case float64:
+			fact.Value = v
+		default:
+			continue
+		}
+		list = append(list, fact)
+	}
+	return list
+}
