@@ -5,6 +5,7 @@ package chaos
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -111,8 +112,9 @@ func (s *sight) servesSince(t time.Time) (resumed time.Time, ok bool) {
 }
 
 // A client asks one daemon for ids until done is closed. It waits for an answer as long as the connection lasts, since what a frozen daemon
-// says when it wakes up is what matters most.
+// says when it wakes up is what matters most. Every other connection to this tree's version speaks the Redis protocol.
 func (w *world) client(d *daemon) {
+	redis := false
 	for {
 		select {
 		case <-w.done:
@@ -135,14 +137,18 @@ func (w *world) client(d *daemon) {
 			case <-gone:
 			}
 		}()
-		w.converse(d, at.name, conn)
+		speak := memcached
+		if redis = !redis; redis && at.current {
+			speak = resp
+		}
+		w.converse(d, at.name, conn, speak)
 		close(gone)
 		conn.Close()
 	}
 }
 
-func (w *world) converse(d *daemon, process string, conn net.Conn) {
-	request := []byte("get" + strings.Repeat(" id", keys) + "\r\n")
+func (w *world) converse(d *daemon, process string, conn net.Conn, speak dialect) {
+	request := []byte(speak.request)
 	r := bufio.NewReaderSize(conn, 16<<10)
 	var ids []uint64
 	for {
@@ -150,7 +156,7 @@ func (w *world) converse(d *daemon, process string, conn net.Conn) {
 			return
 		}
 		var err error
-		ids, err = answer(r, ids[:0])
+		ids, err = speak.answer(r, ids[:0])
 		w.census.add(process, w.began, ids) // also those before the connection broke
 		if len(ids) > 0 {
 			d.seen.got(len(ids))
@@ -174,7 +180,46 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// answer reads one answer. What it returns is good also with an error.
+// A dialect is how a client asks for keys ids. What answer returns is good also with an error.
+type dialect struct {
+	request string
+	answer  func(r *bufio.Reader, ids []uint64) ([]uint64, error)
+}
+
+var (
+	memcached = dialect{"get" + strings.Repeat(" id", keys) + "\r\n", answer}
+	resp      = dialect{fmt.Sprintf("*%d\r\n$4\r\nMGET\r\n", keys+1) + strings.Repeat("$2\r\nid\r\n", keys), answerRESP}
+)
+
+// answerRESP reads an answer to MGET: an array of ids, in which each one that is missing is an error.
+func answerRESP(r *bufio.Reader, ids []uint64) ([]uint64, error) {
+	var refused error
+	for left := 1; left > 0; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return ids, err
+		}
+		switch text := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "*") && len(ids) == 0 && refused == nil:
+			if left, err = strconv.Atoi(text[1:]); err != nil || left > keys {
+				return ids, errors.New("not an answer: " + line)
+			}
+		case strings.HasPrefix(line, "-TRYAGAIN ") || strings.HasPrefix(line, "-LOADING "):
+			_, why, _ := strings.Cut(text, " ")
+			refused, left = refusal(why), left-1
+		case strings.HasPrefix(line, "$"): // its length
+		default:
+			id, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return ids, errors.New("not an answer: " + line)
+			}
+			ids, left = append(ids, id), left-1
+		}
+	}
+	return ids, refused
+}
+
+// answer reads an answer to get.
 func answer(r *bufio.Reader, ids []uint64) ([]uint64, error) {
 	for {
 		line, err := r.ReadString('\n')

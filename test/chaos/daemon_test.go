@@ -44,8 +44,12 @@ type daemon struct {
 	seen sight
 }
 
-// A place is where clients find a daemon, and what to call the process that is there.
-type place struct{ address, name string }
+// A place is where clients find a daemon, what to call the process that is there, and whether it is
+// this tree's.
+type place struct {
+	address, name string
+	current       bool
+}
 
 // connect gives the daemon its ways to Redis, and returns the URL that leads over them. What a Sentinel says of a server becomes the address
 // of the daemon's way to it: all ports have five digits.
@@ -89,7 +93,8 @@ func (d *daemon) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) { // slog writes a record at a time
 		var e struct{ Msg, Address string }
 		if json.Unmarshal(line, &e) == nil && e.Msg == "listening" {
-			d.at.Store(&place{e.Address, d.name + ", " + d.version().name + ", at " + e.Address})
+			v := d.version()
+			d.at.Store(&place{e.Address, d.name + ", " + v.name + ", at " + e.Address, v == d.versions[len(d.versions)-1]})
 		}
 	}
 	return d.log.Write(b)
