@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -96,7 +97,7 @@ type MachineConfig struct {
 type Machine struct {
 	c          MachineConfig
 	lanes      []lane
-	jitter     uint64        // state of the random number generator
+	jitter     *rand.Rand    // seeded
 	nextBeat   time.Duration // Mono of the next Extend
 	extending  []int         // the lanes of the unanswered Extend; nil if there is none
 	extendedAt time.Duration // when that was sent
@@ -131,7 +132,7 @@ type lane struct {
 
 // NewMachine makes a Machine whose lanes hold nothing. Its first Deadline is immediate.
 func NewMachine(c MachineConfig) *Machine {
-	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: c.Seed, had: map[uint64]int64{}}
+	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: rand.New(rand.NewPCG(c.Seed, 0)), had: map[uint64]int64{}}
 }
 
 // Step takes what happened at now and returns what to do, in order. The slice is valid until the next Step.
@@ -512,10 +513,5 @@ func (m *Machine) stateOf(l *lane, now Moment) State {
 
 // spread randomly lengthens or shortens d by up to part of it, so that daemons do not call in step.
 func (m *Machine) spread(d time.Duration, part float64) time.Duration {
-	m.jitter += 0x9e3779b97f4a7c15 // SplitMix64
-	x := m.jitter
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	x ^= x >> 31
-	return d + time.Duration(part*float64(d)*(2*float64(x>>11)/(1<<53)-1))
+	return d + time.Duration(part*float64(d)*(2*m.jitter.Float64()-1))
 }
