@@ -55,7 +55,8 @@ func bars() []bar {
 	}
 }
 
-// verdict writes what a server reached and what it should have, "" where nothing is asked or nothing was measured.
+// verdict writes what a server reached and what it should have, "" where nothing is asked or
+// nothing was measured.
 func (b bar) verdict(r *results, server string) string {
 	limit, ok := b.limit[server]
 	v := b.value(r, server)

@@ -17,8 +17,8 @@ const (
 	perRow     = 3
 )
 
-// writeChart draws the servers' CPU time per request as SVG: a panel for each mode, a bar for each server, and the longest bar of each
-// panel as long as its room. Shorter is better.
+// writeChart draws the servers' CPU time per request as SVG: a panel for each mode, a bar for each
+// server, and the longest bar of each panel as long as its room. Shorter is better.
 func (r *results) writeChart(w io.Writer) error {
 	var shown []mode
 	for _, m := range r.modes {

@@ -274,7 +274,8 @@ func (c *comparison) one(round int, p peer, m mode) error {
 	return nil
 }
 
-// seen is the set of ids that a server has issued. The daemon's processes have worker ids of their own, so they share one.
+// seen is the set of ids that a server has issued. The daemon's processes have worker ids of their
+// own, so they share one.
 func (c *comparison) seen(p peer) *idSet {
 	name := p.name
 	if p.ours {

@@ -12,10 +12,12 @@ import (
 type dialect interface {
 	// request returns depth requests in a row.
 	request(depth int) []byte
-	// stamp makes the requests of one batch differ from those of the last, where the protocol has room for that.
+	// stamp makes the requests of one batch differ from those of the last, where the protocol has
+	// room for that.
 	stamp(batch []byte, p *progress)
-	// check walks over what arrived on one stream and consumes all whole items: a VALUE block, a frame, a line. It counts the answers
-	// that they complete. What it leaves is the beginning of a good item, shorter than maxItem.
+	// check walks over what arrived on one stream and consumes all whole items: a VALUE block, a
+	// frame, a line. It counts the answers that they complete. What it leaves is the beginning of a
+	// good item, shorter than maxItem.
 	check(p *progress, in []byte) (consumed, answers int, err error)
 }
 
@@ -80,13 +82,15 @@ func (c idCheck) number(b []byte) error {
 	return nil
 }
 
-// allDigits8 reports whether b[:8] are digits: the high half of each byte is 3 before and after adding 6.
+// allDigits8 reports whether b[:8] are digits: the high half of each byte is 3 before and after
+// adding 6.
 func allDigits8(b []byte) bool {
 	v := binary.LittleEndian.Uint64(b)
 	return v&0xF0F0F0F0F0F0F0F0 == 0x3030303030303030 && (v+0x0606060606060606)&0xF0F0F0F0F0F0F0F0 == 0x3030303030303030
 }
 
-// literal accepts want at the start of in, whole (n = its length) or as far as it has arrived (errPartial).
+// literal accepts want at the start of in, whole (n = its length) or as far as it has arrived
+// (errPartial).
 func literal(in []byte, want string) (n int, err error) {
 	if len(in) >= len(want) {
 		if string(in[:len(want)]) == want {
@@ -122,7 +126,8 @@ func newMeta(ids idCheck) *lineDialect {
 	return &lineDialect{ids: ids, ask: "mg id v\r\n", head: []string{"VA "}}
 }
 
-// keyNames are the keys that a run asks for: "id" alone, or as many different ones as a get has, as client libraries send them.
+// keyNames are the keys that a run asks for: "id" alone, or as many different ones as a get has, as
+// client libraries send them.
 func keyNames(n int) []string {
 	if n == 1 {
 		return []string{"id"}
@@ -176,7 +181,8 @@ func (d *lineDialect) item(i int, in []byte) (n int, err error) {
 	return d.slowValue(head, in)
 }
 
-// slowValue accepts what item does not expect: values of another length, and those that have not arrived as a whole.
+// slowValue accepts what item does not expect: values of another length, and those that have not
+// arrived as a whole.
 func (d *lineDialect) slowValue(head string, in []byte) (n int, err error) {
 	if n, err = literal(in, head); err != nil {
 		return 0, err
@@ -261,7 +267,8 @@ func (d binaryDialect) stamp(batch []byte, p *progress) {
 }
 
 func (d binaryDialect) check(p *progress, in []byte) (consumed, answers int, err error) {
-	const before = "\x81\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00" // GET, no key, 4 bytes of extras, status 0, up to the last byte of the length
+	// GET, no key, 4 bytes of extras, status 0, up to the last byte of the length
+	const before = "\x81\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00"
 	for len(in)-consumed >= binHeader {
 		rest := in[consumed:]
 		if string(rest[:len(before)]) != before || rest[11] < 4+1 || rest[11] > 4+maxDigits {

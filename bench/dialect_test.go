@@ -41,7 +41,8 @@ func binaryHit(opaque uint32, id string) string {
 	return string(h) + "\x00\x00\x00\x00" + id
 }
 
-// feed gives a dialect a stream in pieces, as the loops do, and returns how many answers it saw and what it left.
+// feed gives a dialect a stream in pieces, as the loops do, and returns how many answers it saw and
+// what it left.
 func feed(d dialect, pieces []string) (answers int, rest string, err error) {
 	var p progress
 	for _, piece := range pieces {
@@ -171,7 +172,8 @@ func TestBinaryRequestsAreNumbered(t *testing.T) {
 	}
 }
 
-// FuzzCheck feeds any bytes at all: however they are cut, the verdict is the same, and what is left over stays short.
+// FuzzCheck feeds any bytes at all: however they are cut, the verdict is the same, and what is left
+// over stays short.
 func FuzzCheck(f *testing.F) {
 	for i, x := range exchanges() {
 		f.Add(uint8(i), []byte(x.stream), uint64(1))

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An epollDriver sends and receives with a system call each, and asks epoll which sockets have something. It works on every Linux; where
-// there is io_uring, the other driver does more with less.
+// An epollDriver sends and receives with a system call each, and asks epoll which sockets have
+// something. It works on every Linux; where there is io_uring, the other driver does more with
+// less.
 //
 // The system calls are raw: the runtime need not know of calls that never block.
 type epollDriver struct {

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 )
 
-// The floors are servers in C that answer every read with the same bytes. What they cost is the kernel's part of any server of their kind.
+// The floors are servers in C that answer every read with the same bytes. What they cost is the
+// kernel's part of any server of their kind.
 //
 //go:embed floor/*.c floor/*.h
 var floorSource embed.FS
 
-// floorPeer is the floor of a kind, epoll or uring. It is compiled here; without a C compiler it does not start, and the report says so.
+// floorPeer is the floor of a kind, epoll or uring. It is compiled here; without a C compiler it
+// does not start, and the report says so.
 func floorPeer(kind string) peer {
 	return peer{name: "floor " + kind, speech: "memcached", canned: true, command: func(at endpoint, dir string) []string {
 		if at.via != overTCP {

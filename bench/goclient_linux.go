@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// goWindow loads a server with a goroutine for each connection, in plain text or through TLS. What it costs the generator is many times
-// what the raw client costs, so its figures compare only with each other; the server's CPU time per request is still the server's own.
+// goWindow loads a server with a goroutine for each connection, in plain text or through TLS. What
+// it costs the generator is many times what the raw client costs, so its figures compare only with
+// each other; the server's CPU time per request is still the server's own.
 func (g *generator) goWindow(ld load) (sample, error) {
 	var phase atomic.Int32
 	answered := make(chan struct{}, ld.mode.conns) // one for each stream that had an answer in the window
@@ -51,8 +52,8 @@ func (g *generator) goWindow(ld load) (sample, error) {
 	return g.sum(ld, tallies, first, last)
 }
 
-// phases goes through a window's phases and reads the clocks at both ends of the middle one. A stream that ends has failed, and ends
-// it all; its error stays where it is, for who collects them.
+// phases goes through a window's phases and reads the clocks at both ends of the middle one. A
+// stream that ends has failed, and ends it all; its error stays where it is, for who collects them.
 func (g *generator) phases(pid int, phase *atomic.Int32, answered <-chan struct{}, ended chan error) (first, last reading, err error) {
 	pause := func(d time.Duration, until <-chan struct{}) {
 		select {

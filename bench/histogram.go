@@ -31,7 +31,8 @@ func (h *histogram) merge(o *histogram) {
 	h.total += o.total
 }
 
-// quantile returns the latency that the share q of all answers did not exceed: the middle of its bucket.
+// quantile returns the latency that the share q of all answers did not exceed: the middle of its
+// bucket.
 func (h *histogram) quantile(q float64) time.Duration {
 	if h.total == 0 {
 		return 0

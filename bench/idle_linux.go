@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// idleBase is how many connections a server has before its memory is measured: what it needs once, it has by then.
+// idleBase is how many connections a server has before its memory is measured: what it needs once,
+// it has by then.
 const idleBase = 64
 
-// idle measures what a connection costs a server in memory that has asked once and then says nothing. The server should be fresh, or it puts the
-// connections into memory that it has kept from before.
+// idle measures what a connection costs a server in memory that has asked once and then says
+// nothing. The server should be fresh, or it puts the connections into memory that it has kept from
+// before.
 func idle(ld load) (bytesPerConn float64, err error) {
 	d := newDialect(ld.mode, ld.speech, idCheck{})
 	var conns []rawConn

@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// An idSet remembers ids and notices those that come twice. Ids that were issued together are close together, so it keeps 64 neighbours in
-// one word and finds the word by hashing: about 11 ns for an id in sequence, and between a quarter of a byte and 32 bytes of memory.
+// An idSet remembers ids and notices those that come twice. Ids that were issued together are close
+// together, so it keeps 64 neighbours in one word and finds the word by hashing: about 11 ns for an
+// id in sequence, and between a quarter of a byte and 32 bytes of memory.
 type idSet struct {
 	page  []uint64 // id>>6 + 1; 0 = the slot is free
 	word  []uint64 // bit id&63 of that page

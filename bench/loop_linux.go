@@ -14,9 +14,10 @@ const (
 	stallLimit = 5 * time.Second // without any answer the run is over
 )
 
-// A loop is the raw client: one thread that owns some connections, polls without ever sleeping, and follows each batch of answers with the
-// next batch of requests. Sleeping would add the cost of waking it to every latency, and give the server's core idle moments that belong to
-// the generator. It allocates nothing while it runs.
+// A loop is the raw client: one thread that owns some connections, polls without ever sleeping, and
+// follows each batch of answers with the next batch of requests. Sleeping would add the cost of
+// waking it to every latency, and give the server's core idle moments that belong to the generator.
+// It allocates nothing while it runs.
 type loop struct {
 	base    time.Time
 	dialect dialect
@@ -79,8 +80,9 @@ func (l *loop) close() {
 
 func (l *loop) now() int64 { return int64(time.Since(l.base)) }
 
-// run loads the server, from the time from on counts what is answered in a window of the given length, and then waits for what is still under
-// way. edge is called at the window's two ends. A window without any answer goes on until there is one.
+// run loads the server, from the time from on counts what is answered in a window of the given
+// length, and then waits for what is still under way. edge is called at the window's two ends. A
+// window without any answer goes on until there is one.
 func (l *loop) run(from, length int64, edge func() error) error {
 	defer l.driver.close()
 	if err := l.driver.start(l); err != nil {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// describe tells what a reader needs to know of the machine and the programs. What cannot be found out is left out.
+// describe tells what a reader needs to know of the machine and the programs. What cannot be found
+// out is left out.
 func describe(on machine, servers string) [][2]string {
 	var d [][2]string
 	add := func(name, value string) {

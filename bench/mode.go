@@ -106,8 +106,9 @@ func modeNames() string {
 	return strings.Join(names, ",")
 }
 
-// newDialect makes the requests and the grammar of a mode for a server that speaks speech, "memcached" or "redis"; nil if the server has no
-// such thing. Each of the generator's loops needs its own.
+// newDialect makes the requests and the grammar of a mode for a server that speaks speech,
+// "memcached" or "redis"; nil if the server has no such thing. Each of the generator's loops needs
+// its own.
 func newDialect(m mode, speech string, ids idCheck) dialect {
 	switch {
 	case speech == "redis" && (m.dialect != "text" || m.keys > 1):

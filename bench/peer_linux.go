@@ -20,7 +20,8 @@ type peer struct {
 	name   string
 	speech string // "memcached" or "redis"
 	ours   bool
-	// command is the program and its arguments for a listener; nil arguments mean that the server has no such listener.
+	// command is the program and its arguments for a listener; nil arguments mean that the server
+	// has no such listener.
 	command func(at endpoint, dir string) []string
 	canned  bool     // answers every read with one id, whatever was asked
 	viaGo   bool     // takes part in the modes of the goroutine client
@@ -61,8 +62,9 @@ func redisPeer() peer {
 	}}
 }
 
-// oursPeer is the daemon with one engine, under the name that -servers gave it. Every process of it gets four worker ids of its own, since
-// one core can issue more than the four million ids a second that one worker id has.
+// oursPeer is the daemon with one engine, under the name that -servers gave it. Every process of it
+// gets four worker ids of its own, since one core can issue more than the four million ids a second
+// that one worker id has.
 func oursPeer(name, binary, engine string, nextWorker func() int) peer {
 	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
 		w := nextWorker()
@@ -118,7 +120,8 @@ func (p peer) start(via transport, cpu int, dir string, trust *tls.Config) (*pro
 	return pr, nil
 }
 
-// awaitReady asks until the server gives what the benchmark asks for, storing it where the server does not make it up.
+// awaitReady asks until the server gives what the benchmark asks for, storing it where the server
+// does not make it up.
 func (pr *process) awaitReady(p peer) error {
 	deadline := time.Now().Add(15 * time.Second)
 	for {

@@ -23,7 +23,8 @@ const (
 	primeLimit = 2 * time.Second
 )
 
-// makeCertificate writes a certificate for 127.0.0.1 and its key into dir, and returns what a client needs to trust it.
+// makeCertificate writes a certificate for 127.0.0.1 and its key into dir, and returns what a
+// client needs to trust it.
 func makeCertificate(dir string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -64,8 +65,8 @@ func dialGo(to endpoint, trust *tls.Config) (net.Conn, error) {
 	return d.Dial(to.network(), to.address)
 }
 
-// prime makes a server answer what the benchmark asks for. It finds out whether the server issues ids; one that does not is given a value of the
-// same length under every key.
+// prime makes a server answer what the benchmark asks for. It finds out whether the server issues
+// ids; one that does not is given a value of the same length under every key.
 func (pr *process) prime(p peer) error {
 	conn, err := dialGo(pr.at, pr.trust)
 	if err != nil {

@@ -21,8 +21,9 @@ func threadCPU() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// processCPU is the CPU time that all threads of a process have used, those that have ended included: the first column of
-// /proc/PID/task/*/schedstat in one system call. Like that it may be a scheduler tick old (4 ms at 250 Hz) for a thread that is running.
+// processCPU is the CPU time that all threads of a process have used, those that have ended
+// included: the first column of /proc/PID/task/*/schedstat in one system call. Like that it may be
+// a scheduler tick old (4 ms at 250 Hz) for a thread that is running.
 func processCPU(pid int) (time.Duration, error) {
 	const scheduled = 2 // the clock of what the scheduler charges
 	var ts unix.Timespec
@@ -32,7 +33,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// residentBytes is the memory of a process that is in RAM. smaps_rollup walks the page tables and is exact; the counters in status lag.
+// residentBytes is the memory of a process that is in RAM. smaps_rollup walks the page tables and
+// is exact; the counters in status lag.
 func residentBytes(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -83,7 +85,8 @@ func allowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// pinProcess keeps all threads that the process has, and so all that they will make, on the given CPUs.
+// pinProcess keeps all threads that the process has, and so all that they will make, on the given
+// CPUs.
 func pinProcess(cpus ...int) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -110,7 +113,8 @@ func pinThread(tid int, cpus ...int) error {
 	return unix.SchedSetaffinity(tid, &set)
 }
 
-// startPinned runs start on a thread that is pinned to cpu, so that a process it starts, and all of that one's threads, stay there.
+// startPinned runs start on a thread that is pinned to cpu, so that a process it starts, and all of
+// that one's threads, stay there.
 func startPinned(cpu int, start func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -48,7 +48,8 @@ func (s sample) busy() float64 {
 // disturbed tells that something else ran on the cores.
 func (s sample) disturbed() bool { return s.generator < 0.95 || s.foreign > 0.15 }
 
-// limited tells that the generator was the bottleneck: it had hardly a moment with nothing to do, and the server had many.
+// limited tells that the generator was the bottleneck: it had hardly a moment with nothing to do,
+// and the server had many.
 func (s sample) limited() bool { return s.waiting < 0.05 && s.busy() < 0.9 }
 
 // Results are what a comparison found.
@@ -59,7 +60,8 @@ type results struct {
 	ours    []string // those of the servers that are the daemon's
 	window  time.Duration
 	rounds  int
-	// windows has a sample for each round in which a server's window was measured. Windows of one round are neighbours in time.
+	// windows has a sample for each round in which a server's window was measured. Windows of one
+	// round are neighbours in time.
 	windows map[cell]map[int]sample
 	idle    map[string][]float64 // bytes for a connection
 	notes   []string
@@ -86,7 +88,8 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// of is the median of a figure over a cell's windows, without those that were disturbed if enough others are left.
+// of is the median of a figure over a cell's windows, without those that were disturbed if enough
+// others are left.
 func (r *results) of(c cell, f figure) float64 {
 	var clean, all []float64
 	for _, s := range r.windows[c] {

@@ -71,7 +71,8 @@ type ringParams struct {
 	}
 }
 
-// A ring is an io_uring with a ring of buffers for what is received. It belongs to the thread that made it.
+// A ring is an io_uring with a ring of buffers for what is received. It belongs to the thread that
+// made it.
 type ring struct {
 	fd             int
 	sq, cq, memory []byte // mapped
@@ -169,7 +170,8 @@ func (r *ring) mmap(off int64, size int) ([]byte, error) {
 	return b, nil
 }
 
-// mapBuffers makes the buffers outside Go's heap, where they keep their address and the collector has nothing to do with them.
+// mapBuffers makes the buffers outside Go's heap, where they keep their address and the collector
+// has nothing to do with them.
 func (r *ring) mapBuffers() (err error) {
 	const anonymous = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	size := int(unsafe.Sizeof(pbuf{})) * ringBuffers
@@ -184,8 +186,8 @@ func (r *ring) mapBuffers() (err error) {
 	return nil
 }
 
-// close ends what is under way, and only then gives up the ring: the kernel would do so in its own time, and keep the connections open
-// until then.
+// close ends what is under way, and only then gives up the ring: the kernel would do so in its own
+// time, and keep the connections open until then.
 func (r *ring) close() {
 	all := struct {
 		_       uint64
@@ -196,7 +198,8 @@ func (r *ring) close() {
 	}{flags: cancelAll | cancelAny, timeout: [2]int64{-1, -1}}
 	for errors.Is(r.register(registerSyncCancel, unsafe.Pointer(&all), 1), unix.EINTR) {
 	}
-	for r.bufRing != nil && r.enter() == nil && *r.cqHead != atomic.LoadUint32(r.cqTail) { // only now the operations end
+	// only now the operations end
+	for r.bufRing != nil && r.enter() == nil && *r.cqHead != atomic.LoadUint32(r.cqTail) {
 		atomic.StoreUint32(r.cqHead, atomic.LoadUint32(r.cqTail))
 	}
 	r.register(unregisterFiles, nil, 0)
@@ -228,7 +231,8 @@ func (r *ring) prepare() (*sqe, error) {
 // enter submits what was prepared and lets the kernel post what has happened. It waits for nothing.
 func (r *ring) enter() error {
 	atomic.StoreUint32(r.sqTail, r.tail)
-	// The number must be exact: asked to take more than there is, the kernel takes that and does not look for events.
+	// The number must be exact: asked to take more than there is, the kernel takes that and does
+	// not look for events.
 	n := r.tail - atomic.LoadUint32(r.sqHead)
 	_, _, errno := unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 0, enterGetEvents, 0, 0)
 	if errno != 0 && errno != unix.EINTR {
@@ -247,7 +251,8 @@ func (r *ring) giveBack(id uint16) {
 	b := &r.bufRing[r.bufTail%ringBuffers]
 	b.addr, b.length, b.id = uint64(uintptr(unsafe.Pointer(&r.bufMemory[int(id)*bufferSpacing]))), ringBuffer, id
 	r.bufTail++
-	// The tail shares its 32 bits with the first entry's id, which no other thread writes. There is no atomic store of 16 bits.
+	// The tail shares its 32 bits with the first entry's id, which no other thread writes. There is
+	// no atomic store of 16 bits.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&r.bufRing[0].id)), uint32(r.bufRing[0].id)|uint32(r.bufTail)<<16)
 }
 

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The generator pins its process to one core and polls, so the tests run it as a process of its own: this binary, told to be the program.
+// The generator pins its process to one core and polls, so the tests run it as a process of its
+// own: this binary, told to be the program.
 const actAsBench = "BENCH_TEST_ACT_AS_BENCH"
 
 func TestMain(m *testing.M) {
@@ -97,7 +98,8 @@ func TestComparisonWithRedis(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	if n := strings.Count(stdout, ": redis | "); n != 2 { // it has no multi-get, no binary protocol, and is left out with the goroutine client
+	// it has no multi-get, no binary protocol, and is left out with the goroutine client
+	if n := strings.Count(stdout, ": redis | "); n != 2 {
 		t.Errorf("%d rows of redis, want 2:\n%s", n, stdout)
 	}
 }
@@ -182,7 +184,8 @@ func TestLoadOnOneServer(t *testing.T) {
 	}
 }
 
-// After fifty good answers each of these servers goes wrong in its own way. Both clients must notice and say how.
+// After fifty good answers each of these servers goes wrong in its own way. Both clients must
+// notice and say how.
 func TestAWrongServerEndsTheRun(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -42,7 +42,8 @@ func (e endpoint) sockaddr() (family int, sa unix.Sockaddr, err error) {
 // A rawConn is a connected socket that the runtime's poller does not know.
 type rawConn int
 
-// dialRaw connects. Closing the result resets the connection, so that a run of thousands leaves no ports in TIME_WAIT.
+// dialRaw connects. Closing the result resets the connection, so that a run of thousands leaves no
+// ports in TIME_WAIT.
 func dialRaw(e endpoint) (rawConn, error) {
 	family, sa, err := e.sockaddr()
 	if err != nil {
@@ -77,7 +78,8 @@ func (c rawConn) connect(family int, sa unix.Sockaddr) error {
 	if err := unix.SetsockoptLinger(int(c), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
 		return err
 	}
-	// The cheapest algorithm that every kernel has, for the generator's own sake; the servers have the machine's default.
+	// The cheapest algorithm that every kernel has, for the generator's own sake; the servers have
+	// the machine's default.
 	if err := unix.SetsockoptString(int(c), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno"); err != nil {
 		return err
 	}
@@ -86,7 +88,8 @@ func (c rawConn) connect(family int, sa unix.Sockaddr) error {
 
 func (c rawConn) close() { unix.Close(int(c)) }
 
-// ask sends one request and waits for its answer, which it checks. It is for everything that is not measured.
+// ask sends one request and waits for its answer, which it checks. It is for everything that is not
+// measured.
 func (c rawConn) ask(d dialect, patience time.Duration) error {
 	tv := unix.NsecToTimeval(int64(patience))
 	if err := unix.SetsockoptTimeval(int(c), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {

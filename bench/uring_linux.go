@@ -8,14 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A uringDriver has one system call for each turn, whatever the number of connections: all sends go in with it, and what has arrived is
-// there when it returns. That makes the generator cheaper than any server that it measures.
+// A uringDriver has one system call for each turn, whatever the number of connections: all sends go
+// in with it, and what has arrived is there when it returns. That makes the generator cheaper than
+// any server that it measures.
 type uringDriver struct {
 	loop *loop
 	ring *ring
 }
 
-// sendFailed marks the completion of a send, of which only failures have one. The rest of the user data is the stream's slot.
+// sendFailed marks the completion of a send, of which only failures have one. The rest of the user
+// data is the stream's slot.
 const sendFailed = 1 << 32
 
 func (d *uringDriver) start(l *loop) (err error) {

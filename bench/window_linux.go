@@ -100,7 +100,8 @@ func (g *generator) rawWindow(ld load) (sample, error) {
 	return g.sum(ld, tallies, edges[0][0], edges[0][1])
 }
 
-// pinned runs f on a thread of its own, on one CPU. The thread lives on: with its end the kernel would kill the servers that it started.
+// pinned runs f on a thread of its own, on one CPU. The thread lives on: with its end the kernel
+// would kill the servers that it started.
 func (g *generator) pinned(cpu int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

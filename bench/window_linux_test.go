@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A window leaves nothing behind: the server must not have its connections beside those of the next one.
+// A window leaves nothing behind: the server must not have its connections beside those of the next
+// one.
 func TestConnectionsEndWithTheirWindow(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +36,9 @@ func TestConnectionsEndWithTheirWindow(t *testing.T) {
 					return
 				}
 				accepted <- c.(*net.TCPConn)
-				go func() { // no reads but for requests, so that the end of the connection is not noticed and cleaned up here
+				// no reads but for requests, so that the end of the connection is not noticed and
+				// cleaned up here
+				go func() {
 					for buf := make([]byte, len("get id\r\n")); ; {
 						if n, err := c.Read(buf); err != nil || n == 0 {
 							return

@@ -8,11 +8,13 @@ import (
 // An Admin is the operator's interface to a pool of worker ids. Its times are from the store's clock,
 // its errors are those of a Store.
 type Admin interface {
-	// Init makes the pool or changes its settings, and returns one of the results below. It needs all of the Terms.
+	// Init makes the pool or changes its settings, and returns one of the results below. It needs
+	// all of the Terms.
 	Init(ctx context.Context, how How) (result string, err error)
 	// List lists the worker ids, in the order in which they are given out.
 	List(ctx context.Context) ([]Lease, error)
-	// Release ends a lease for its owner. If the owner is alive, it uses up its window and gets another worker id.
+	// Release ends a lease for its owner. If the owner is alive, it uses up its window and gets
+	// another worker id.
 	Release(ctx context.Context, worker uint64) (Freed, error)
 	Close() error
 }
@@ -23,7 +25,8 @@ type (
 	StatsAdmin interface {
 		Stats(ctx context.Context) (Report, error)
 	}
-	// A ReplicasAdmin sets how many replicas must have a grant before it counts; −1: each daemon's own setting applies.
+	// A ReplicasAdmin sets how many replicas must have a grant before it counts; −1: each daemon's
+	// own setting applies.
 	ReplicasAdmin interface {
 		Replicas(ctx context.Context) (Report, error)
 		SetReplicas(ctx context.Context, n int) error
@@ -34,7 +37,8 @@ type (
 	}
 )
 
-// A Report is an answer whose form depends on the store. encoding/json writes it for programs, Rows for people.
+// A Report is an answer whose form depends on the store. encoding/json writes it for programs, Rows
+// for people.
 type Report interface{ Rows() []Row }
 
 // A Row is one line of a Report.
@@ -47,9 +51,11 @@ type Row struct {
 type How string
 
 const (
-	InitWait     How = "wait"     // a pool of this name may have been used: its worker ids are available one lease later
-	InitNew      How = "new"      // it was never used, or all its daemons have stopped and given their leases back
-	InitReplace  How = "replace"  // new settings, after all daemons have stopped; worker ids are available one lease later
+	// a pool of this name may have been used: its worker ids are available one lease later
+	InitWait How = "wait"
+	InitNew  How = "new" // it was never used, or all its daemons have stopped and given their leases back
+	// new settings, after all daemons have stopped; worker ids are available one lease later
+	InitReplace  How = "replace"
 	InitMigrated How = "migrated" // the last client of the program that had the pool before us has left
 )
 

@@ -50,7 +50,8 @@ func (t Terms) WithDefaults() Terms {
 	return t
 }
 
-// Validate returns everything that is wrong with the terms for any store, as an error of package problem.
+// Validate returns everything that is wrong with the terms for any store, as an error of package
+// problem.
 func (t Terms) Validate() error {
 	var problems problem.List
 	t = t.WithDefaults()
@@ -75,7 +76,8 @@ func Epsilon(maxSkew time.Duration) time.Duration { return 2*maxSkew + time.Seco
 // HeartbeatOf returns a suitable mean time between two extensions of a lease.
 func HeartbeatOf(lease time.Duration) time.Duration { return max(time.Second, lease/12) }
 
-// A Backend is a Store as a daemon uses it: it describes itself, and can be closed after the Keeper has ended.
+// A Backend is a Store as a daemon uses it: it describes itself, and can be closed after the Keeper
+// has ended.
 type Backend interface {
 	Store
 	// Facts returns what is known of the store now, always in the same order; it may be empty. Any

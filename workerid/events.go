@@ -36,7 +36,8 @@ type (
 		Lane int
 		Err  error
 	}
-	// Stop: the daemon stops. The Machine seals all lanes and gives the leases back, then emits Finished.
+	// Stop: the daemon stops. The Machine seals all lanes and gives the leases back, then emits
+	// Finished.
 	Stop struct{}
 )
 
@@ -77,7 +78,8 @@ type (
 		Grant Grant
 		Last  int64
 	}
-	// Changed is for the log: a lane went From one state To another, or has a new Reason in the same state.
+	// Changed is for the log: a lane went From one state To another, or has a new Reason in the
+	// same state.
 	Changed struct {
 		Lane     int
 		Grant    Grant // zero while there is none

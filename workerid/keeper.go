@@ -13,9 +13,9 @@ import (
 // Lanes is what a Keeper needs from the issuer: slots that each hold one worker id's generator or
 // none. Windows are Unix ms, both ends inclusive. The Keeper calls from one goroutine.
 type Lanes interface {
-	// Publish makes a generator with this window and puts it into the lane with one atomic swap. The
-	// old generator need not be sealed, because it never leaves its own window. An error is only logged;
-	// the lane does without the new generator.
+	// Publish makes a generator with this window and puts it into the lane with one atomic swap.
+	// The old generator need not be sealed, because it never leaves its own window. An error is
+	// only logged; the lane does without the new generator.
 	Publish(lane int, worker uint64, lo, hi int64) error
 	// Extend lengthens the window of the lane's generator.
 	Extend(lane int, lo, hi int64) error
@@ -25,14 +25,17 @@ type Lanes interface {
 
 // Config holds the settings of a Keeper. Fields without a default are required, except CheckTime.
 type Config struct {
-	Store     Store
-	Lanes     Lanes
-	Requests  []Request            // one for each lane; Owner must be unique, and is filled in if empty
-	Now       func() int64         // the id clock, Unix ms
-	RunAhead  time.Duration        // how far ahead of the clock ids are issued; must equal the issuer's
-	Heartbeat time.Duration        // mean time between two extensions, well below the lease length; each store names a suitable one
-	Timeout   time.Duration        // of one store call; default 1 s
-	Grace     time.Duration        // how long Run may take to give the leases back after its context has ended; default 2 s
+	Store    Store
+	Lanes    Lanes
+	Requests []Request     // one for each lane; Owner must be unique, and is filled in if empty
+	Now      func() int64  // the id clock, Unix ms
+	RunAhead time.Duration // how far ahead of the clock ids are issued; must equal the issuer's
+	// mean time between two extensions, well below the lease length; each store names a suitable
+	// one
+	Heartbeat time.Duration
+	Timeout   time.Duration // of one store call; default 1 s
+	// how long Run may take to give the leases back after its context has ended; default 2 s
+	Grace     time.Duration
 	CheckTime func(ms int64) error // the layout's: why ids cannot carry this time; a nil func allows all times
 	Log       *slog.Logger         // one line for each change of a lane
 }
@@ -67,7 +70,8 @@ func NewKeeper(c Config) *Keeper {
 	}
 	return &Keeper{
 		c: c, start: time.Now(), serving: make(chan struct{}),
-		events: make(chan Event, len(requests)+2), // room for every answer that can be due at once, so no call blocks on it
+		// room for every answer that can be due at once, so no call blocks on it
+		events: make(chan Event, len(requests)+2),
 		machine: NewMachine(MachineConfig{
 			Requests: requests, RunAhead: c.RunAhead, Heartbeat: c.Heartbeat, CheckTime: c.CheckTime, Seed: rand.Uint64(),
 		}),
@@ -123,7 +127,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// step feeds one event to the machine and carries out the effects. It reports whether the machine has finished.
+// step feeds one event to the machine and carries out the effects. It reports whether the machine
+// has finished.
 func (k *Keeper) step(ctx context.Context, first Event) (finished bool) {
 	for queue := []Event{first}; len(queue) > 0; queue = queue[1:] {
 		k.mu.Lock()

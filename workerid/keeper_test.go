@@ -74,7 +74,8 @@ func (f *faulty) Acquire(ctx context.Context, want workerid.Request) (workerid.G
 }
 
 func (f *faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
-	if err := f.trouble(ctx); errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) { // of each lane by itself
+	// of each lane by itself
+	if err := f.trouble(ctx); errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) {
 		return slices.Repeat([]workerid.Result{{Err: err}}, len(held)), nil
 	} else if err != nil {
 		return nil, err
@@ -224,7 +225,8 @@ func TestKeeperAcquiresOnceTheStoreIsBack(t *testing.T) {
 	})
 }
 
-// A lane without a worker id may get that of another one whose lease ended: to the store they are two, though of one process.
+// A lane without a worker id may get that of another one whose lease ended: to the store they are
+// two, though of one process.
 func TestKeeperLanesAreStrangers(t *testing.T) {
 	keep(t, 10, func(b *bed) { // and nine worker ids
 		b.store.fail(errNoExtension)
@@ -290,7 +292,8 @@ level=INFO msg=lease lane=0 state=sealed was=serving worker_id=1
 	})
 }
 
-// Why a lane was not well is of no interest any more when it stops; that it could not be given back is.
+// Why a lane was not well is of no interest any more when it stops; that it could not be given back
+// is.
 func TestKeeperLogsStoppingWithoutOldReasons(t *testing.T) {
 	for _, c := range []struct {
 		pass time.Duration // after the store fails

@@ -18,11 +18,13 @@ const (
 
 // MachineConfig holds the settings of a Machine.
 type MachineConfig struct {
-	Requests  []Request            // one for each lane: what it asks the store for
-	RunAhead  time.Duration        // how far ahead of the clock ids are issued
-	Heartbeat time.Duration        // mean time between two extensions; must be well below the lease length
-	CheckTime func(ms int64) error // returns why ids cannot carry this Unix ms, or nil; no Acquire is sent at such times. Must be pure
-	Seed      uint64               // of the jitter; must differ between processes
+	Requests  []Request     // one for each lane: what it asks the store for
+	RunAhead  time.Duration // how far ahead of the clock ids are issued
+	Heartbeat time.Duration // mean time between two extensions; must be well below the lease length
+	// returns why ids cannot carry this Unix ms, or nil; no Acquire is sent at such times. Must be
+	// pure
+	CheckTime func(ms int64) error
+	Seed      uint64 // of the jitter; must differ between processes
 }
 
 // A Machine decides when the leases of a daemon's lanes are acquired, extended, replaced and given
@@ -31,11 +33,12 @@ type MachineConfig struct {
 //
 // # The problem
 //
-// Two ids are equal if worker id, tick and sequence are equal. A generator never repeats its own ids.
-// The danger is the other processes that use the same worker id: the one before a crash, the one
-// after a lost lease, the one that was stopped for an hour. We cannot ask whether they still run. Calls
-// to the store get lost, or succeed without an answer, or are answered after the lease has ended. Any
-// clock may be set at any time, and this process may be paused between any two instructions.
+// Two ids are equal if worker id, tick and sequence are equal. A generator never repeats its own
+// ids. The danger is the other processes that use the same worker id: the one before a crash, the
+// one after a lost lease, the one that was stopped for an hour. We cannot ask whether they still
+// run. Calls to the store get lost, or succeed without an answer, or are answered after the lease
+// has ended. Any clock may be set at any time, and this process may be paused between any two
+// instructions.
 //
 // So the Machine never asks "is my lease still valid?". The windows that the store grants for a worker
 // id never overlap, and a generator issues only ids whose tick lies wholly within its window. An id
@@ -110,9 +113,10 @@ type Machine struct {
 }
 
 type lane struct {
-	state    State
-	problem  failure       // the last error, zero if there is none
-	reported reasons       // the reasons that Changed gave since the lane entered this state, or last had no problem in it
+	state   State
+	problem failure // the last error, zero if there is none
+	// the reasons that Changed gave since the lane entered this state, or last had no problem in it
+	reported reasons
 	since    time.Duration // Mono at which the lane entered this state
 
 	grant     Grant
@@ -135,7 +139,8 @@ func NewMachine(c MachineConfig) *Machine {
 	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: rand.New(rand.NewPCG(c.Seed, 0)), had: map[uint64]int64{}}
 }
 
-// Step takes what happened at now and returns what to do, in order. The slice is valid until the next Step.
+// Step takes what happened at now and returns what to do, in order. The slice is valid until the
+// next Step.
 func (m *Machine) Step(now Moment, e Event) []Effect {
 	clear(m.effects)
 	m.effects = m.effects[:0]
@@ -169,7 +174,8 @@ func (m *Machine) Step(now Moment, e Event) []Effect {
 
 func (m *Machine) do(e Effect) { m.effects = append(m.effects, e) }
 
-// Deadline returns the Mono at which Step needs a Tick if nothing happens before, or a negative value for never.
+// Deadline returns the Mono at which Step needs a Tick if nothing happens before, or a negative
+// value for never.
 func (m *Machine) Deadline(now Moment) time.Duration {
 	if m.stopping {
 		return -1
@@ -418,7 +424,8 @@ func (m *Machine) seal(i int) {
 	}
 }
 
-// giveBack releases what is sealed. It waits for an unanswered Extend, which could change what to release.
+// giveBack releases what is sealed. It waits for an unanswered Extend, which could change what to
+// release.
 func (m *Machine) giveBack() {
 	done := !m.acquiring && m.extending == nil
 	for i := range m.lanes {

@@ -106,7 +106,8 @@ func window(worker uint64, lo, hi int64) Grant {
 
 func extended(results ...Result) Extended { return Extended{Results: results} }
 
-// serving is a machine of one lane that serves worker id 7 for a minute and has just asked to extend that.
+// serving is a machine of one lane that serves worker id 7 for a minute and has just asked to
+// extend that.
 func serving(t *testing.T) *driver {
 	d := drive(t, 1)
 	d.tell(Tick{}).wants(Acquire{0, Request{"me", 1, 9}}).is(Acquiring)
@@ -347,7 +348,8 @@ func TestStates(t *testing.T) {
 			d.pass(500 * time.Millisecond).is(Draining)
 			for _, e := range d.effects {
 				if x, ok := e.(Extend); ok {
-					d.tell(extended(Result{Grant: window(8, x.Held[0].Hi+1, x.Held[0].Hi)})).wants() // the new one is kept meanwhile
+					// the new one is kept meanwhile
+					d.tell(extended(Result{Grant: window(8, x.Held[0].Hi+1, x.Held[0].Hi)})).wants()
 				}
 			}
 		}
@@ -684,8 +686,8 @@ func TestWaitingHasADeadlineWhenTheClockHasJustArrived(t *testing.T) {
 	}
 }
 
-// A process that is stopped while its Extend is under way gets a window that is already over. It must not
-// wait for a whole heartbeat.
+// A process that is stopped while its Extend is under way gets a window that is already over. It
+// must not wait for a whole heartbeat.
 func TestAnAnswerThatComesTooLateIsAskedForAgainSoon(t *testing.T) {
 	d := serving(t)
 	d.now.Mono, d.now.ID = d.now.Mono+time.Hour, d.now.ID+time.Hour.Milliseconds()
@@ -703,8 +705,8 @@ type hinted time.Duration
 func (h hinted) Error() string             { return "none is given out yet" }
 func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
 
-// If the store says when it gives out worker ids again, each lane asks soon after that, not only when its
-// own pause is over. It also asks before, because the store may be wrong.
+// If the store says when it gives out worker ids again, each lane asks soon after that, not only
+// when its own pause is over. It also asks before, because the store may be wrong.
 func TestAsksAgainWhenTheStoreSays(t *testing.T) {
 	for _, wait := range []time.Duration{time.Millisecond, 3 * time.Second, 65 * time.Second} {
 		d := drive(t, 2).tell(Tick{})

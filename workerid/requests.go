@@ -2,14 +2,15 @@ package workerid
 
 import "slices"
 
-// remembered is how many unanswered requests are kept. Older ones are forgotten. If a forgotten one was
-// the last that took effect, the lease counts as lost.
+// remembered is how many unanswered requests are kept. Older ones are forgotten. If a forgotten one
+// was the last that took effect, the lease counts as lost.
 const remembered = 64
 
-// Requests remembers the request ids that a store's client has sent. A store writes into each record
-// the id of the last request that changed it. To extend a lease, a client must list the request ids
-// that the record may have: the last one that was answered, and all since. A copy of the process knows
-// different ones, so the store notices it. The zero value has sent nothing. Not safe for concurrent use.
+// Requests remembers the request ids that a store's client has sent. A store writes into each
+// record the id of the last request that changed it. To extend a lease, a client must list the
+// request ids that the record may have: the last one that was answered, and all since. A copy of
+// the process knows different ones, so the store notices it. The zero value has sent nothing. Not
+// safe for concurrent use.
 type Requests struct {
 	leases  map[holding]known
 	unheard map[string][]string // by owner: the request ids of unanswered acquisitions
@@ -25,8 +26,8 @@ type known struct {
 	incarnation string   // of the store, from its last answer; empty for stores that have none
 }
 
-// Acquiring records that an acquisition is sent. It returns the owner's earlier ones that may have been
-// carried out, and whether this is the owner's first.
+// Acquiring records that an acquisition is sent. It returns the owner's earlier ones that may have
+// been carried out, and whether this is the owner's first.
 func (m *Requests) Acquiring(owner, id string) (before []string, first bool) {
 	if m.unheard == nil {
 		m.unheard = map[string][]string{}
@@ -47,8 +48,8 @@ func (m *Requests) Acquired(owner, id string, worker uint64, incarnation string)
 // NotAcquired records that the request certainly had no effect.
 func (m *Requests) NotAcquired(owner, id string) { m.unheard[owner] = without(m.unheard[owner], id) }
 
-// Extending records that an extension is sent. It returns the request ids that the record may have, and
-// the incarnation of the store.
+// Extending records that an extension is sent. It returns the request ids that the record may have,
+// and the incarnation of the store.
 func (m *Requests) Extending(g Grant, id string) (ids []string, incarnation string) {
 	h := holding{g.Owner, g.Worker}
 	l := m.leases[h]

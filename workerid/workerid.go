@@ -40,7 +40,8 @@ var (
 	// ErrLost: somebody else has the worker id now, or may get it. Never extend again. The holder may
 	// use its window until the window's end.
 	ErrLost = errors.New("the lease is lost")
-	// ErrShared: somebody else issues from the same window. Stop issuing at once and never extend again.
+	// ErrShared: somebody else issues from the same window. Stop issuing at once and never extend
+	// again.
 	ErrShared = errors.New("somebody else uses the same window")
 	// ErrCloned is an ErrShared: a copy of this process's memory extended the lease.
 	ErrCloned = fmt.Errorf("%w: a copy of this process", ErrShared)
@@ -53,8 +54,8 @@ var (
 	// ErrSkew: this host's clock and the store's differ too much to tell when a window ends. Retry:
 	// somebody may correct the clocks.
 	ErrSkew = errors.New("this host's clock and the store's differ too much")
-	// ErrForeignPool: the worker ids belong to daemons with other settings, whose ids could equal ours.
-	// Retrying does not help until somebody changes the settings.
+	// ErrForeignPool: the worker ids belong to daemons with other settings, whose ids could equal
+	// ours. Retrying does not help until somebody changes the settings.
 	ErrForeignPool = errors.New("the worker ids belong to daemons with other settings")
 	// ErrUnconfirmed: the store recorded the grant, but in too few places to survive a failure. Do not
 	// use the grant yet; extend it until that succeeds. This is the only error with which the Grant of
@@ -67,16 +68,16 @@ var (
 //
 // Several goroutines call a Store, and calls may overlap: a Keeper has at most one Acquire and one
 // Extend under way, and may release all its lanes at once. The Store itself remembers what it needs
-// between calls, such as its unanswered requests. When ctx ends, a call may still return late or never,
-// for example because a disk hangs; this does not block the Keeper.
+// between calls, such as its unanswered requests. When ctx ends, a call may still return late or
+// never, for example because a disk hangs; this does not block the Keeper.
 type Store interface {
 	// Acquire grants a worker id in the range that nobody else holds, or returns ErrNoID.
 	Acquire(ctx context.Context, want Request) (Grant, error)
 	// Extend lengthens all held grants in one round trip. It returns one Result for each, in order, or
 	// one error for all. The windows that it returns are already recorded.
 	Extend(ctx context.Context, held []Grant) ([]Result, error)
-	// Release gives a grant back. The generator must be sealed. last is the last Unix ms of its ids, or
-	// Lo − 1 if it issued none. The next holder's window starts above last.
+	// Release gives a grant back. The generator must be sealed. last is the last Unix ms of its
+	// ids, or Lo − 1 if it issued none. The next holder's window starts above last.
 	Release(ctx context.Context, g Grant, last int64) error
 }
 

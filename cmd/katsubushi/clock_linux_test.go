@@ -11,8 +11,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/faketime"
 )
 
-// The tests in this file move the wall clock of the daemon, and of nothing else, while clients are at it. They run in parallel, because
-// they mostly wait for the daemon to look at its clocks, and so each has a worker id of its own.
+// The tests in this file move the wall clock of the daemon, and of nothing else, while clients are
+// at it. They run in parallel, because they mostly wait for the daemon to look at its clocks, and
+// so each has a worker id of its own.
 
 const year = 365 * 24 * time.Hour
 
@@ -22,7 +23,8 @@ type shifted struct {
 	clock *faketime.Process
 }
 
-// launchShifted launches the daemon with its wall clock off the machine's, or skips the test where that cannot be done.
+// launchShifted launches the daemon with its wall clock off the machine's, or skips the test where
+// that cannot be done.
 func launchShifted(t *testing.T, offset time.Duration, args ...string) *shifted {
 	t.Helper()
 	s := &shifted{}
@@ -50,7 +52,8 @@ func (s *shifted) step(t *testing.T, d time.Duration) {
 	}
 }
 
-// awaitDifference waits until the daemon has compared its clocks and found the wall clock this far from the id clock.
+// awaitDifference waits until the daemon has compared its clocks and found the wall clock this far
+// from the id clock.
 func (s *shifted) awaitDifference(t *testing.T, want, tolerance time.Duration) {
 	t.Helper()
 	await(t, "the daemon finds its clocks "+want.String()+" apart", func() bool {
@@ -59,14 +62,16 @@ func (s *shifted) awaitDifference(t *testing.T, want, tolerance time.Duration) {
 	})
 }
 
-// awaitHeartbeats waits until the daemon has compared its clocks at least once more and recorded new windows.
+// awaitHeartbeats waits until the daemon has compared its clocks at least once more and recorded
+// new windows.
 func (s *shifted) awaitHeartbeats(t *testing.T) {
 	t.Helper()
 	up := statistic(t, s.addr, "uptime")
 	await(t, "a second passes", func() bool { return statistic(t, s.addr, "uptime") > up+1 })
 }
 
-// issuedBetween checks the times in all ids against the machine's clock: the daemon's excursions have left no trace in them.
+// issuedBetween checks the times in all ids against the machine's clock: the daemon's excursions
+// have left no trace in them.
 func (c *census) issuedBetween(t *testing.T, began time.Time) {
 	t.Helper()
 	first, last := generator.Katsubushi().Decompose(c.min).Time, generator.Katsubushi().Decompose(c.max).Time
@@ -120,15 +125,17 @@ func TestProcessClockStepsHalfASecond(t *testing.T) {
 		d.step(t, step)
 		l.awaitMore(t, 10_000)
 	}
-	d.awaitDifference(t, -half, half-50*time.Millisecond) // worn off in part, or followed while the clients got no processor
+	// worn off in part, or followed while the clients got no processor
+	d.awaitDifference(t, -half, half-50*time.Millisecond)
 	l.finish(t)
 	c.noneRefused(t)
 	c.issuedBetween(t, began)
 	c.verdict(t)
 }
 
-// TestProcessPlantedDuplicates lets real daemons make real duplicates, by the one thing that is not promised: without a state directory
-// the clock goes back between two runs. Tests that find no duplicates elsewhere would find them.
+// TestProcessPlantedDuplicates lets real daemons make real duplicates, by the one thing that is not
+// promised: without a state directory the clock goes back between two runs. Tests that find no
+// duplicates elsewhere would find them.
 func TestProcessPlantedDuplicates(t *testing.T) {
 	t.Parallel()
 	c := census{lanes: 1}

@@ -50,7 +50,8 @@ func firstDuplicate(ids []uint64) (uint64, bool) {
 	return 0, false
 }
 
-// TestProcessMillionIDs: 16 gomemcache clients of one connection each fetch a million ids, one by one and a hundred at a time.
+// TestProcessMillionIDs: 16 gomemcache clients of one connection each fetch a million ids, one by
+// one and a hundred at a time.
 func TestProcessMillionIDs(t *testing.T) {
 	const clients, perClient, batch = 16, 62500, 100
 	p := start(t, "-worker-id", "1")
@@ -118,7 +119,8 @@ func TestProcessMillionIDs(t *testing.T) {
 	}
 }
 
-// TestProcessHostileInput: none of it crashes the daemon, desynchronises the connection or stays in memory.
+// TestProcessHostileInput: none of it crashes the daemon, desynchronises the connection or stays in
+// memory.
 func TestProcessHostileInput(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-loops", "2")
 	answer := "VERSION " + version + "\r\n"
@@ -166,7 +168,8 @@ func TestProcessHostileInput(t *testing.T) {
 		send() // the engine touches its buffers for the first time
 		before := p.rss(t)
 		send()
-		// When a loop is kept from its processor for long enough, its ring doubles its buffers: up to 16 MB for each loop, whatever is sent.
+		// When a loop is kept from its processor for long enough, its ring doubles its buffers: up
+		// to 16 MB for each loop, whatever is sent.
 		if grown := p.rss(t) - before; grown > (2*16+8)<<20 {
 			t.Errorf("256 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
 		}
@@ -320,8 +323,9 @@ func TestProcessConnectionLimit(t *testing.T) {
 	}
 }
 
-// TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued, however far that ran ahead of the
-// clock: with a state directory in any case, without one as long as the clock did not go back.
+// TestProcessRestartAfterKill: a successor starts above everything that its predecessor issued,
+// however far that ran ahead of the clock: with a state directory in any case, without one as long
+// as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {
 	for name, args := range map[string][]string{"state file": {"-state-dir", t.TempDir(), "-state-any-disk"}, "no state": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +390,8 @@ func TestProcessCleanRestart(t *testing.T) {
 	}
 }
 
-// TestProcessTheSameWorkerIDTwice: the second daemon of a host with a worker id does not start, whatever its port and its state directory.
+// TestProcessTheSameWorkerIDTwice: the second daemon of a host with a worker id does not start,
+// whatever its port and its state directory.
 func TestProcessTheSameWorkerIDTwice(t *testing.T) {
 	dir := t.TempDir()
 	start(t, "-worker-id", "1001", "-claim", "on", "-state-dir", dir, "-state-any-disk")
@@ -431,7 +436,8 @@ func TestProcessHTTP(t *testing.T) {
 	}
 }
 
-// Which of the two is wrong cannot be known, so it does not exit: after a boot the clock may be set right any moment.
+// Which of the two is wrong cannot be known, so it does not exit: after a boot the clock may be set
+// right any moment.
 func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
 	const why = ", 2060-01-01T00:00:00Z: this host's clock is wrong, or -epoch"
 	port := freePort(t)

@@ -35,13 +35,15 @@ func (s *setting) variables() []string {
 	return []string{prefix + upper, upper, strings.ToLower(upper)}
 }
 
-// usage is the help of a setting, with its names in the environment. Of the lower-case ones the help says once that they are there.
+// usage is the help of a setting, with its names in the environment. Of the lower-case ones the
+// help says once that they are there.
 func (s *setting) usage() string {
 	names := s.variables()
 	return s.help + " [" + strings.Join(names[:min(len(names), 2)], ", ") + "]"
 }
 
-// environment finds a setting's value and the variable that has it, empty if none has. Two that say different things are an error.
+// environment finds a setting's value and the variable that has it, empty if none has. Two that say
+// different things are an error.
 func (s *setting) environment(env variables) (name, value string, err error) {
 	for _, n := range s.variables() {
 		v := env[n]
@@ -59,8 +61,9 @@ func (s *setting) environment(env variables) (name, value string, err error) {
 	return name, value, nil
 }
 
-// Kubernetes gives every container the address of each service: of one called katsubushi KATSUBUSHI_SERVICE_HOST, KATSUBUSHI_PORT_11212_TCP_ADDR
-// and, which is also how -port is called, KATSUBUSHI_PORT=tcp://10.0.0.1:11212.
+// Kubernetes gives every container the address of each service: of one called katsubushi
+// KATSUBUSHI_SERVICE_HOST, KATSUBUSHI_PORT_11212_TCP_ADDR and, which is also how -port is called,
+// KATSUBUSHI_PORT=tcp://10.0.0.1:11212.
 var (
 	serviceName  = regexp.MustCompile(`_SERVICE_(HOST|PORT(_.*)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$`)
 	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
@@ -70,7 +73,8 @@ func isServiceLink(name, value string) bool {
 	return serviceName.MatchString(name) || (strings.HasSuffix(name, "_PORT") || name == "PORT") && serviceValue.MatchString(value)
 }
 
-// notOurs are variables of the Makefile and the tests, and one that images have. A daemon that is told them is told nothing.
+// notOurs are variables of the Makefile and the tests, and one that images have. A daemon that is
+// told them is told nothing.
 var notOurs = []string{"ARGS", "CHAOS_LANES", "CHAOS_MINUTES", "CHAOS_OLD", "KAYAC", "REQUIRE", "SEED", "SOAK", "VERSION", "YARAUS"}
 
 // unknownVariables says which variables look like settings and are none of any subcommand.

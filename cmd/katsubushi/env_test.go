@@ -10,11 +10,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
-// kayac are the flags of kayac/go-katsubushi v2, which has their environment variables without a prefix.
+// kayac are the flags of kayac/go-katsubushi v2, which has their environment variables without a
+// prefix.
 var kayac = strings.Fields(`worker-id port sock idle-timeout http-port grpc-port debug-port enable-pprof enable-stats log-level redis
 	min-worker-id max-worker-id`)
 
-// TestEverySettingCanBeGivenByTheEnvironment: by a name of the same form for all, so that a new setting has one by itself.
+// TestEverySettingCanBeGivenByTheEnvironment: by a name of the same form for all, so that a new
+// setting has one by itself.
 func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
 	for _, list := range [][]setting{settings(), runSettings(&leaserun.Config{})} {
 		for _, s := range list {
@@ -76,7 +78,8 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	}
 }
 
-// TestEverySubcommandReadsTheSameEnvironment: a value that cannot be right is refused by its name, and a name that is wrong is warned of.
+// TestEverySubcommandReadsTheSameEnvironment: a value that cannot be right is refused by its name,
+// and a name that is wrong is warned of.
 func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
 	for _, args := range []string{"", "lease list", "run true", "state show", "healthcheck"} {
 		got := complaints(t, strings.Fields(args), "KATSUBUSHI_MAX_WORKER_ID", "many", "LOG_LEVEL", "info", "log_level", "debug", "KATSUBUSHI_RDEIS", "redis://h/0")

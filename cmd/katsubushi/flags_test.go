@@ -118,13 +118,15 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing complains of a value that nobody gave.
+// TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing
+// complains of a value that nobody gave.
 func TestAnEmptyFlagIsNotSet(t *testing.T) {
 	for _, list := range [][]setting{settings(), runSettings(&leaserun.Config{})} {
 		for _, s := range list {
 			for _, env := range []variables{environment(), environment("KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_")), "17")} {
 				want, _, _ := parse(list, []string{}, env, nil)
-				for _, args := range [][]string{{"-" + s.name + "="}, {"-" + s.name + "=18", "-" + s.name + "="}} { // the last one counts
+				// the last one counts
+				for _, args := range [][]string{{"-" + s.name + "="}, {"-" + s.name + "=18", "-" + s.name + "="}} {
 					if got, _, err := parse(list, args, env, nil); err != nil || !reflect.DeepEqual(got, want) {
 						t.Errorf("%q beside %v: %v\n%+v, without it\n%+v", args, env, err, got, want)
 					}
@@ -178,7 +180,8 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	}
 }
 
-// What no clock can excuse: a time field that ended before this program was written, or an epoch that nobody lives to see.
+// What no clock can excuse: a time field that ended before this program was written, or an epoch
+// that nobody lives to see.
 func TestATimeFieldThatCannotHoldThePresentIsRefused(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-epoch=1420070400000000", "-epoch: no id can be issued: the time field begins at 46970-03-29T00:00:00Z"},
@@ -427,7 +430,8 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestPortsThatClash: each is told, in whatever pair, as a setting; port 0 and ports that are off clash with none.
+// TestPortsThatClash: each is told, in whatever pair, as a setting; port 0 and ports that are off
+// clash with none.
 func TestPortsThatClash(t *testing.T) {
 	const (
 		http, debug, debugHTTP = "-http-port: 5 is the memcached port too\n", "-debug-port: 5 is the memcached port too\n", "-debug-port: 5 is the HTTP port too\n"

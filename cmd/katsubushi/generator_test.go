@@ -27,7 +27,8 @@ func TestGeneratorCommands(t *testing.T) {
 		{"show orders", exitFailure, "", "no such sequence"},
 		{"raise orders 5", exitFailure, "", "no such sequence"},
 		{"create orders sequence start=100 step=2 offset=1 order=strict", exitOK, "orders  101         0", ""},
-		{"create orders sequence step=2 offset=1 start=100 order=strict batch=7", exitOK, "orders sequence start=100 step=2 offset=1 order=strict\n", ""}, // it is there
+		// it is there
+		{"create orders sequence step=2 offset=1 start=100 order=strict batch=7", exitOK, "orders sequence start=100 step=2 offset=1 order=strict\n", ""},
 		{"create orders sequence start=100", exitUsage, "", `"orders sequence start=100" is not what is recorded, "orders sequence start=100 step=2 offset=1 order=strict"`},
 		{"raise orders 101", exitFailure, "", "101 is not above what is there: already no value below 101 is issued"},
 		{"raise orders 200", exitOK, "orders  201         200", "no value below 200 is issued any more"},

@@ -21,7 +21,8 @@ import (
 // healthcheckTimeout bounds the whole check, so that a hung daemon is an unhealthy one.
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheck asks the daemon that the same flags and environment would start whether it lives, and exits with 0 if it does.
+// healthcheck asks the daemon that the same flags and environment would start whether it lives, and
+// exits with 0 if it does.
 func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 	var ready bool
 	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
@@ -43,8 +44,9 @@ func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// ask asks for an id, or whether the daemon lives. One that refuses for having too many connections lives: to restart it would cut off
-// all that it serves, and those who came too late would come again. It is not ready, since a client would be refused too.
+// ask asks for an id, or whether the daemon lives. One that refuses for having too many connections
+// lives: to restart it would cut off all that it serves, and those who came too late would come
+// again. It is not ready, since a client would be refused too.
 func (p *parsed) ask(ready bool) error {
 	deadline := time.Now().Add(healthcheckTimeout)
 	conn, err := p.connect(deadline)
@@ -121,7 +123,8 @@ func (p *parsed) livesByHTTP(deadline time.Time) bool {
 	if bind == "" {
 		bind = p.Bind
 	}
-	client := http.Client{Timeout: time.Until(deadline), Transport: &http.Transport{DisableKeepAlives: true, // and no proxy
+	// and no proxy
+	client := http.Client{Timeout: time.Until(deadline), Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return dialAny(deadline, "tcp", reachable(bind, p.HTTPPort)...)
 		}}}
@@ -133,8 +136,8 @@ func (p *parsed) livesByHTTP(deadline time.Time) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// encrypt does not ask who answers: the question is whether somebody does, on this host. The daemon's own certificate is shown in case
-// clients must have one.
+// encrypt does not ask who answers: the question is whether somebody does, on this host. The
+// daemon's own certificate is shown in case clients must have one.
 func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
 	c := &tls.Config{InsecureSkipVerify: true}
 	if p.TLSClientCA != "" {
@@ -148,14 +151,15 @@ func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
 	return encrypted, encrypted.Handshake()
 }
 
-// isAlert says whether a TLS server has ended the handshake by telling so, as one does that has too many connections.
+// isAlert says whether a TLS server has ended the handshake by telling so, as one does that has too
+// many connections.
 func isAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }
 
-// reachable is where a daemon bound to address can be reached from its own host. The loopback addresses go by number: a name may be
-// resolved elsewhere, or to one of the two only.
+// reachable is where a daemon bound to address can be reached from its own host. The loopback
+// addresses go by number: a name may be resolved elsewhere, or to one of the two only.
 func reachable(address string, port int) (list []string) {
 	hosts := []string{address}
 	switch ip := net.ParseIP(address); {

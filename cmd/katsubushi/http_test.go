@@ -27,8 +27,8 @@ func checkHealth(t *testing.T, want int, args ...string) {
 	}
 }
 
-// TestProcessLimitsApart: silent connections of the HTTP port take none of the memcached port's, and a memcached port that is full keeps
-// neither /healthz nor healthcheck from an answer.
+// TestProcessLimitsApart: silent connections of the HTTP port take none of the memcached port's,
+// and a memcached port that is full keeps neither /healthz nor healthcheck from an answer.
 func TestProcessLimitsApart(t *testing.T) {
 	const limit = 100
 	if daemon.HTTPConnections(limit) >= 116 {
@@ -81,7 +81,8 @@ func TestProcessLimitsApart(t *testing.T) {
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port, "-ready") // a client would be refused too
 }
 
-// TestProcessHealthcheckWhereItListens: on either loopback address, on others, through TLS, also at the limit of connections.
+// TestProcessHealthcheckWhereItListens: on either loopback address, on others, through TLS, also at
+// the limit of connections.
 func TestProcessHealthcheckWhereItListens(t *testing.T) {
 	cert := filepath.Join(t.TempDir(), "cert")
 	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
@@ -132,7 +133,8 @@ func TestProcessHealthcheckWhereItListens(t *testing.T) {
 	}
 }
 
-// TestProcessHTTPBind: the HTTP port has an address of its own, and may then have the memcached port's number.
+// TestProcessHTTPBind: the HTTP port has an address of its own, and may then have the memcached
+// port's number.
 func TestProcessHTTPBind(t *testing.T) {
 	port := freePort(t)
 	p := start(t, "-worker-id", "1", "-port", port, "-http-port", port, "-http-bind", "127.0.0.2")
@@ -143,7 +145,8 @@ func TestProcessHTTPBind(t *testing.T) {
 	<-p.exited
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port, "-http-port", port, "-http-bind", "127.0.0.2")
 
-	closed := launch(t, "-worker-id", "1", "-epoch", "2090-01-01T00:00:00Z", "-http-port", port, "-http-bind", "127.0.0.2") // its clock has yet to come
+	// its clock has yet to come
+	closed := launch(t, "-worker-id", "1", "-epoch", "2090-01-01T00:00:00Z", "-http-port", port, "-http-bind", "127.0.0.2")
 	await(t, "HTTP is served", func() bool { return closed.entry("http listening") != nil })
 	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", freePort(t), "-http-port", port, "-http-bind", "127.0.0.2")
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", freePort(t), "-http-port", port)

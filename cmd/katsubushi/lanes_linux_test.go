@@ -10,7 +10,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// A daemon that may not have a worker id says why, tries again and says nothing more, and comes up by itself once it may.
+// A daemon that may not have a worker id says why, tries again and says nothing more, and comes up
+// by itself once it may.
 func TestProcessWaitsUntilItMayLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -29,7 +29,8 @@ func (c change) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s < %s, worker %s, %s", c.State, c.Was, worker, c.Reason))
 }
 
-// changes are the lines about lane 0 so far. They must follow from each other: one for each change, and none for what was said already.
+// changes are the lines about lane 0 so far. They must follow from each other: one for each change,
+// and none for what was said already.
 func (p *process) changes(t *testing.T) []change {
 	t.Helper()
 	var list []change
@@ -59,8 +60,9 @@ func (p *process) changes(t *testing.T) []change {
 	return list
 }
 
-// went waits until the log says that lane 0 has changed like this, with any number of other changes in between: a busy machine has flaps of
-// its own. Each of want begins as a change is written, up to a * and what its reason contains.
+// went waits until the log says that lane 0 has changed like this, with any number of other changes
+// in between: a busy machine has flaps of its own. Each of want begins as a change is written, up
+// to a * and what its reason contains.
 func (p *process) went(t *testing.T, want ...string) {
 	t.Helper()
 	await(t, fmt.Sprintf("lane 0 changes like this: %q", want), func() bool {
@@ -89,7 +91,8 @@ func httpGet(port, path string) (status int, header http.Header, body string) {
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// awaitReadyz waits until /readyz says so. What it says of the lanes is below the sentence that clients get.
+// awaitReadyz waits until /readyz says so. What it says of the lanes is below the sentence that
+// clients get.
 func awaitReadyz(t *testing.T, port string, status int, sentence, lanes string) {
 	t.Helper()
 	await(t, fmt.Sprintf("/readyz is %d %q %q", status, sentence, lanes), func() bool {
@@ -113,8 +116,9 @@ func leaseStats(t *testing.T, port string) map[string]any {
 	return m
 }
 
-// TestProcessWalksThroughTheStates takes two daemons through the states of a lane, but waiting, over a real Redis: each change is one line of the log,
-// and /readyz, the statistics and clients are told what it is about.
+// TestProcessWalksThroughTheStates takes two daemons through the states of a lane, but waiting,
+// over a real Redis: each change is one line of the log, and /readyz, the statistics and clients
+// are told what it is about.
 func TestProcessWalksThroughTheStates(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -134,7 +138,8 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	c := census{lanes: 1}
 	c.add(hurry(t, p, 1000))
 
-	// An operator ends its lease. It issues on and gets the other worker id; the first one is to be had when its window is over.
+	// An operator ends its lease. It issues on and gets the other worker id; the first one is to be
+	// had when its window is over.
 	runLease(t, url, &struct{}{}, "release", "1")
 	await(t, "it has the other worker id", func() bool { return leaseStats(t, port)["lane_0_worker_id"] == 2.0 })
 	q := launchLeasing(t, url, "-max-worker-id", "2", "-http-port", port2)

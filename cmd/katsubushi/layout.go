@@ -10,7 +10,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
-// A layoutChoice is what the layout flags say: a layout by name, and what of it is to be different. nil = as the name has it.
+// A layoutChoice is what the layout flags say: a layout by name, and what of it is to be different.
+// nil = as the name has it.
 type layoutChoice struct {
 	base                     generator.Layout
 	epoch, unit              *int64
@@ -18,7 +19,8 @@ type layoutChoice struct {
 	datacenter               *uint64
 }
 
-// layoutSettings are the settings that say how an id is put together: the daemon's, and those of `inspect`.
+// layoutSettings are the settings that say how an id is put together: the daemon's, and those of
+// `inspect`.
 func layoutSettings() []setting {
 	var names []string
 	for _, l := range generator.Layouts() {
@@ -95,8 +97,8 @@ func setDatacenter(o *options, v string) error {
 	return nil
 }
 
-// build is the layout that was chosen. The bits of an id stay as many as the named layout has: what worker id and sequence leave is
-// the time's.
+// build is the layout that was chosen. The bits of an id stay as many as the named layout has: what
+// worker id and sequence leave is the time's.
 func (c layoutChoice) build() (generator.Layout, error) {
 	l := c.base
 	total := int(l.TimeBits) + int(l.WorkerBits) + int(l.SequenceBits)

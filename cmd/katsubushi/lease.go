@@ -58,7 +58,9 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
 		return exitUsage
 	}
-	config.Now = clock.New().Now // init -how new takes a while: a wall clock that is wrong for less than that disagrees with the store's
+	// init -how new takes a while: a wall clock that is wrong for less than that disagrees with the
+	// store's
+	config.Now = clock.New().Now
 	pool, err := stores.OpenAdmin(config)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -82,7 +84,8 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// numberLast lets a verb's number stand before the flags as well as after them, and -1 be none of these.
+// numberLast lets a verb's number stand before the flags as well as after them, and -1 be none of
+// these.
 func numberLast(args []string) []string {
 	last := len(args) - 1
 	if last < 0 {
@@ -175,7 +178,9 @@ func printLease(w io.Writer, result any) {
 			state := "free"
 			switch {
 			case l.Using && l.Owner == "":
-				state = "held back" // after a loss, or since an operator took it: until whatever may have been granted is over
+				// after a loss, or since an operator took it: until whatever may have been granted
+				// is over
+				state = "held back"
 			case l.Using:
 				state = "held"
 			}

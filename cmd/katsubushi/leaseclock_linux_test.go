@@ -72,9 +72,11 @@ func startCommand(t *testing.T, offset time.Duration, args ...string) *command {
 	return c
 }
 
-// TestProcessClockAnHourAheadForAMoment: a host on which Redis and `katsubushi run` are, and where an operator sits, has a clock that is an hour
-// ahead for a moment. run ends its program, which goes by that clock, is started again and ended, and the operator takes a worker id away. Nothing
-// of that hour may be written down, else a daemon elsewhere, whose clock is right, is refused for an hour.
+// TestProcessClockAnHourAheadForAMoment: a host on which Redis and `katsubushi run` are, and where
+// an operator sits, has a clock that is an hour ahead for a moment. run ends its program, which
+// goes by that clock, is started again and ended, and the operator takes a worker id away. Nothing
+// of that hour may be written down, else a daemon elsewhere, whose clock is right, is refused for
+// an hour.
 func TestProcessClockAnHourAheadForAMoment(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartClocked(t)

@@ -14,9 +14,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
-// The tests in this file let faults happen to whole daemons and a real Redis, on real clocks, while clients are at it.
+// The tests in this file let faults happen to whole daemons and a real Redis, on real clocks, while
+// clients are at it.
 
-// alone is the settings of a pool with one worker id, whose daemons can only succeed each other, and whose leases are short.
+// alone is the settings of a pool with one worker id, whose daemons can only succeed each other,
+// and whose leases are short.
 var alone = []string{"-max-worker-id", "1", "-max-skew", "100ms", "-lease", "4800ms"}
 
 const aloneLease = 4800 * time.Millisecond
@@ -41,8 +43,9 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// TestProcessStoppedForThreeLeases: a daemon stands still, with requests in its hands, while another one gets its worker id and issues. It
-// wakes up and goes on with what it was at; then it waits for a worker id until there is one again.
+// TestProcessStoppedForThreeLeases: a daemon stands still, with requests in its hands, while
+// another one gets its worker id and issues. It wakes up and goes on with what it was at; then it
+// waits for a worker id until there is one again.
 func TestProcessStoppedForThreeLeases(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
@@ -73,8 +76,9 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessWipeWhileItsHolderStandsStill: Redis is emptied while the only daemon is stopped, so that nobody makes the pool again, and an
-// operator does what the next daemon says. That one waits until the stopped one's window is over.
+// TestProcessWipeWhileItsHolderStandsStill: Redis is emptied while the only daemon is stopped, so
+// that nobody makes the pool again, and an operator does what the next daemon says. That one waits
+// until the stopped one's window is over.
 func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -103,8 +107,8 @@ func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessReplyInFlightAfterLoss: replies wait in a daemon for a client that does not read, while the worker id that is in them goes to
-// another daemon, which issues. Then the client reads.
+// TestProcessReplyInFlightAfterLoss: replies wait in a daemon for a client that does not read,
+// while the worker id that is in them goes to another daemon, which issues. Then the client reads.
 func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -150,8 +154,8 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessHoldersAreNotRefused: one thing after the other happens to Redis, and not one request is refused: neither then nor when the
-// windows would be over that were granted before.
+// TestProcessHoldersAreNotRefused: one thing after the other happens to Redis, and not one request
+// is refused: neither then nor when the windows would be over that were granted before.
 func TestProcessHoldersAreNotRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -198,7 +202,8 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 	}
 }
 
-// TestProcessRedisDownForALease: the daemon serves to the end of its window, refuses then, and goes on with the same lease when Redis answers.
+// TestProcessRedisDownForALease: the daemon serves to the end of its window, refuses then, and goes
+// on with the same lease when Redis answers.
 func TestProcessRedisDownForALease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

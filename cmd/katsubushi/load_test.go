@@ -40,7 +40,8 @@ func (c *census) add(ids []uint64) {
 	}
 }
 
-// newRun is the largest id so far. All that are issued from now on should lie above it: runMin is the smallest of them.
+// newRun is the largest id so far. All that are issued from now on should lie above it: runMin is
+// the smallest of them.
 func (c *census) newRun() (largest uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +58,8 @@ func (c *census) refused(text string) {
 	c.refusals[text]++
 }
 
-// verdict prints what was found, fails the test if it was a duplicate, and shows that a planted one would have been.
+// verdict prints what was found, fails the test if it was a duplicate, and shows that a planted one
+// would have been.
 func (c *census) verdict(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
@@ -84,7 +86,8 @@ func (c *census) noneRefused(t *testing.T) {
 	}
 }
 
-// A load is clients that ask one daemon for ids without pause, for one id and for several in turn, each on its own connection.
+// A load is clients that ask one daemon for ids without pause, for one id and for several in turn,
+// each on its own connection.
 type load struct {
 	census  *census
 	t       *testing.T
@@ -141,7 +144,8 @@ func (l *load) client(conn net.Conn, keys int) {
 	}
 }
 
-// An answer is what a get was answered, as far as it came: ids, perhaps a SERVER_ERROR, or a line that should not be there.
+// An answer is what a get was answered, as far as it came: ids, perhaps a SERVER_ERROR, or a line
+// that should not be there.
 type answer struct {
 	ids              []uint64
 	refusal, strange string
@@ -196,7 +200,8 @@ func (l *load) finish(t *testing.T) {
 	}
 }
 
-// kill kills the daemon with SIGKILL while the clients are at it, and waits until they have read what it had sent.
+// kill kills the daemon with SIGKILL while the clients are at it, and waits until they have read
+// what it had sent.
 func (l *load) kill(p *process) {
 	p.Process.Kill()
 	<-p.exited

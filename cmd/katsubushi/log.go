@@ -13,7 +13,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-// The levels above slog's, which kayac/go-katsubushi has. Why the daemon ends is fatal, and no -log-level hides it.
+// The levels above slog's, which kayac/go-katsubushi has. Why the daemon ends is fatal, and no
+// -log-level hides it.
 const (
 	levelPanic = slog.LevelError + 4
 	levelFatal = slog.LevelError + 8
@@ -25,7 +26,8 @@ const (
 	hurryLimit = 50 * time.Millisecond // after a second signal
 )
 
-// An ending is the end of a process that has a log: in order, or at once, which a second signal may ask for while the first is under way.
+// An ending is the end of a process that has a log: in order, or at once, which a second signal may
+// ask for while the first is under way.
 type ending struct {
 	queue *logqueue.Writer
 	way   chan struct{} // has room for one: the way in which the process ends
@@ -44,11 +46,13 @@ func (e *ending) atOnce(exit func(code int)) {
 	exit(exitFailure)
 }
 
-// openLog opens the log of a process that runs for long: nobody who logs waits for it, and no reader who goes away ends the process. What
-// libraries log goes there too. Whoever ends the process closes the queue first.
+// openLog opens the log of a process that runs for long: nobody who logs waits for it, and no
+// reader who goes away ends the process. What libraries log goes there too. Whoever ends the
+// process closes the queue first.
 func openLog(stderr io.Writer, o options) (*slog.Logger, *logqueue.Writer) {
 	if !signal.Ignored(syscall.SIGPIPE) {
-		// Go ends a process that writes to a broken stderr, unless somebody is notified. To ignore the signal would be inherited by other programs.
+		// Go ends a process that writes to a broken stderr, unless somebody is notified. To ignore
+		// the signal would be inherited by other programs.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 	queue := logqueue.New(stderr, func(n uint64) []byte {

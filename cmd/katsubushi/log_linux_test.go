@@ -53,7 +53,8 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// startDeaf starts a daemon that listens on a unix socket, since its log does not say which port it has.
+// startDeaf starts a daemon that listens on a unix socket, since its log does not say which port it
+// has.
 func startDeaf(t *testing.T, args ...string) *deaf {
 	t.Helper()
 	r, w := fullPipe(t)

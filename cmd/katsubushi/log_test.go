@@ -16,7 +16,8 @@ type fullLog chan struct{}
 
 func (l fullLog) Write(b []byte) (int, error) { <-l; return len(b), nil }
 
-// TestASecondSignalDoesNotWaitForTheLog: neither when the daemon stops nor when it has stopped and waits for its last lines.
+// TestASecondSignalDoesNotWaitForTheLog: neither when the daemon stops nor when it has stopped and
+// waits for its last lines.
 func TestASecondSignalDoesNotWaitForTheLog(t *testing.T) {
 	for _, second := range []time.Duration{0, flushLimit / 2, flushLimit - 1, flushLimit - hurryLimit + 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -74,7 +74,8 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	p.Version = version
-	p.RuntimeDir, _, _ = strings.Cut(env["RUNTIME_DIRECTORY"], ":") // systemd's RuntimeDirectory=, of which there may be several
+	// systemd's RuntimeDirectory=, of which there may be several
+	p.RuntimeDir, _, _ = strings.Cut(env["RUNTIME_DIRECTORY"], ":")
 	log, queue := openLog(stderr, p.options)
 	last := ending{queue, make(chan struct{}, 1)}
 	defer last.inOrder()
@@ -91,7 +92,8 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT) // before anybody can be told that we listen
+	// before anybody can be told that we listen
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	go handleSignals(signals, d, p.Log, cancel, func() { last.atOnce(os.Exit) })
 	if err := d.Run(ctx); err != nil {
 		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
@@ -101,7 +103,8 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// handleSignals stops the daemon in good order at the first INT, TERM or QUIT and exits at the second. HUP does not stop it.
+// handleSignals stops the daemon in good order at the first INT, TERM or QUIT and exits at the
+// second. HUP does not stop it.
 func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger, stop, exit func()) {
 	reload := make(chan struct{}, 1)
 	defer close(reload)

@@ -48,7 +48,8 @@ func memoryOf(t *testing.T, pid int, figure string) int {
 	return 0
 }
 
-// longLines opens connections that send the first size bytes of a get line each, and go on when they are written or nobody takes more.
+// longLines opens connections that send the first size bytes of a get line each, and go on when
+// they are written or nobody takes more.
 func longLines(t *testing.T, addr string, clients, size int) (conns []net.Conn) {
 	t.Helper()
 	line := []byte("get " + strings.Repeat(strings.Repeat("k", 199)+" ", size/200))
@@ -77,8 +78,9 @@ func readMemoryStats(t *testing.T, port string) (s memoryStats) {
 	return s
 }
 
-// Unfinished lines of a megabyte each, many times what there is room for: the daemon lives, answers others, tells whom it closes, and
-// does not grow beyond a bound. When the clients have left it gives the memory back.
+// Unfinished lines of a megabyte each, many times what there is room for: the daemon lives, answers
+// others, tells whom it closes, and does not grow beyond a bound. When the clients have left it
+// gives the memory back.
 func TestProcessBufferMemoryIsBounded(t *testing.T) {
 	const limit, clients, size, bound = 16 << 20, 280, 1<<20 - 400, 150 << 20
 	for _, engine := range availableEngines(t) {
@@ -107,7 +109,8 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 					}
 				}()
 			}
-			await(t, "they were told why", func() bool { return told.Load() > clients/2 }) // one that sends for long may be reset
+			// one that sends for long may be reset
+			await(t, "they were told why", func() bool { return told.Load() > clients/2 })
 			for _, c := range append(conns, other) {
 				c.Close()
 			}
@@ -147,8 +150,8 @@ func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestProcessMemoryFigures measures what the docs tell: the memory of the engines and of memcached under two attacks, and some
-// seconds after. It takes minutes, so it runs when it is asked for:
+// TestProcessMemoryFigures measures what the docs tell: the memory of the engines and of memcached
+// under two attacks, and some seconds after. It takes minutes, so it runs when it is asked for:
 //
 //	KATSUBUSHI_MEMORY_FIGURES=1 go test ./cmd/katsubushi -run TestProcessMemoryFigures -v
 //

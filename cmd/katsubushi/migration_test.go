@@ -11,8 +11,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// predecessor is the path of a program that this one replaces. `make test-migration` downloads and names them; other runs go without, and have
-// random histories beside the formats of both (workerid/redis).
+// predecessor is the path of a program that this one replaces. `make test-migration` downloads and
+// names them; other runs go without, and have random histories beside the formats of both
+// (workerid/redis).
 func predecessor(t *testing.T, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)

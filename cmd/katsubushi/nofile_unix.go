@@ -4,7 +4,8 @@ package main
 
 import "syscall"
 
-// openFiles is how many descriptors the process may have; the Go runtime has raised the soft limit to the hard one.
+// openFiles is how many descriptors the process may have; the Go runtime has raised the soft limit
+// to the hard one.
 func openFiles() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -20,8 +20,9 @@ func (p *process) terminate() {
 	<-p.exited
 }
 
-// TestProcessClockStepsBackBeforeARestart: within a run the clock goes back by three seconds, which a busy daemon does not follow; then it is restarted, as for
-// a new version. Whoever gives it no state directory has one by default.
+// TestProcessClockStepsBackBeforeARestart: within a run the clock goes back by three seconds, which
+// a busy daemon does not follow; then it is restarted, as for a new version. Whoever gives it no
+// state directory has one by default.
 func TestProcessClockStepsBackBeforeARestart(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
@@ -45,8 +46,8 @@ func TestProcessClockStepsBackBeforeARestart(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessWithoutARecordSaysWhenToRestart: at the start that there is none, at the step how far ids are ahead, at the end when the wall clock will
-// have passed the last one.
+// TestProcessWithoutARecordSaysWhenToRestart: at the start that there is none, at the step how far
+// ids are ahead, at the end when the wall clock will have passed the last one.
 func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 	t.Parallel()
 	const (

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// TestMain builds the program once; the tests in this package that begin with TestProcess talk to it from outside. More of them run beside
-// each other than there are processors: most of the time they wait for a lease or a clock.
+// TestMain builds the program once; the tests in this package that begin with TestProcess talk to
+// it from outside. More of them run beside each other than there are processors: most of the time
+// they wait for a lease or a clock.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
@@ -64,8 +65,8 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// launch does not wait. It is told to make no claim and to record nothing, since other tests have daemons of worker id
-// 1 too.
+// launch does not wait. It is told to make no claim and to record nothing, since other tests have
+// daemons of worker id 1 too.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	return launchBy(t, (*exec.Cmd).Start, args...)
@@ -184,7 +185,8 @@ func dial(t *testing.T, network, addr string) net.Conn {
 	return c
 }
 
-// need skips the test when a program is missing, or fails it where the environment promises that it is there.
+// need skips the test when a program is missing, or fails it where the environment promises that it
+// is there.
 func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)

@@ -114,8 +114,8 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	}
 }
 
-// TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's daemon: whatever holds the lease is
-// killed, and somebody else gets its worker id.
+// TestProcessKilledHolderAndSuccessor is what gave 144,577 duplicates with yaraus around kayac's
+// daemon: whatever holds the lease is killed, and somebody else gets its worker id.
 func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestProcessAReloadThatHangsDoesNotKeepItFromStopping: files of secrets may be pipes, or on a server that is down.
+// TestProcessAReloadThatHangsDoesNotKeepItFromStopping: files of secrets may be pipes, or on a
+// server that is down.
 func TestProcessAReloadThatHangsDoesNotKeepItFromStopping(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "users")

@@ -45,7 +45,8 @@ func TestProcessRunsAnotherProgram(t *testing.T) {
 	initPool(t, url)
 	for _, args := range [][]string{
 		{"-redis", url, "-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"},
-		{"-server", url, "-min", "1", "-max", "5", "-expire", "6s", "-interval", "1s", "-delay", "2s", "-max-skew", "200ms"}, // as of yaraus
+		// as of yaraus
+		{"-server", url, "-min", "1", "-max", "5", "-expire", "6s", "-interval", "1s", "-delay", "2s", "-max-skew", "200ms"},
 	} {
 		args = append(append([]string{"run"}, args...), "-replacement", "@@", "--", "sh", "-c", `test $KATSUBUSHI_WORKER_ID = @@ && echo "worker @@"; exit 9`)
 		cmd := exec.Command(binary, args...)

@@ -145,7 +145,8 @@ func TestProcessAuthentication(t *testing.T) {
 	}
 }
 
-// TestProcessRedisPasswordFile: the daemon, lease and run log in with what is in the file, and tell nobody.
+// TestProcessRedisPasswordFile: the daemon, lease and run log in with what is in the file, and tell
+// nobody.
 func TestProcessRedisPasswordFile(t *testing.T) {
 	t.Parallel()
 	const password = "hush-7f3a"

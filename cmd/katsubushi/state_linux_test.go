@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frozenDisk is a file system of its own, on a file, that can be frozen: whoever writes to it then waits. It skips the test where that is not
-// allowed.
+// frozenDisk is a file system of its own, on a file, that can be frozen: whoever writes to it then
+// waits. It skips the test where that is not allowed.
 func frozenDisk(t *testing.T) (dir string, freeze, thaw func()) {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "image")
@@ -61,7 +61,8 @@ func frozenDisk(t *testing.T) (dir string, freeze, thaw func()) {
 	return dir, freeze, thaw
 }
 
-// TestProcessStateDiskStandsStill: a disk that does not answer keeps nobody waiting, neither the clients nor who stops the daemon.
+// TestProcessStateDiskStandsStill: a disk that does not answer keeps nobody waiting, neither the
+// clients nor who stops the daemon.
 func TestProcessStateDiskStandsStill(t *testing.T) {
 	t.Parallel()
 	long := 4 * time.Second // with windows of two seconds, and no more, half of it would be refused
@@ -109,7 +110,8 @@ func (p *process) waitedForNothing(t *testing.T) {
 	}
 }
 
-// TestProcessKilledAndStartedAtOnce: what is reserved lies half a minute ahead, and nobody waits for it.
+// TestProcessKilledAndStartedAtOnce: what is reserved lies half a minute ahead, and nobody waits
+// for it.
 func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 	t.Parallel()
 	pages, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
@@ -181,8 +183,9 @@ func (p *process) stop(t *testing.T) {
 	})
 }
 
-// TestProcessStateFilesDeleted: somebody deletes the files of a daemon and starts another one, which cannot see the first: it is in another
-// network namespace, or makes no claim. The first one is stopped meanwhile, and then both serve.
+// TestProcessStateFilesDeleted: somebody deletes the files of a daemon and starts another one,
+// which cannot see the first: it is in another network namespace, or makes no claim. The first one
+// is stopped meanwhile, and then both serve.
 func TestProcessStateFilesDeleted(t *testing.T) {
 	t.Parallel()
 	c := census{lanes: 2}

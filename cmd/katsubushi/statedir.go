@@ -5,8 +5,8 @@ import "path/filepath"
 // noStateDir is the -state-dir of those who want no record. A directory of that name is ./none.
 const noStateDir = "none"
 
-// combineStateDir finds the state directory where the user has named none. Whether it can be used, the daemon finds out. Sequences are recorded there
-// though worker ids are leased.
+// combineStateDir finds the state directory where the user has named none. Whether it can be used,
+// the daemon finds out. Sequences are recorded there though worker ids are leased.
 func (p *parsed) combineStateDir(env variables) {
 	switch p.Counters.Dir = p.StateDir; p.StateDir {
 	case noStateDir:
@@ -25,8 +25,8 @@ func (p *parsed) combineStateDir(env variables) {
 	}
 }
 
-// defaultStateDir is where the XDG base directory specification wants what a program keeps between two runs, or empty. It has paths
-// that are not absolute ignored.
+// defaultStateDir is where the XDG base directory specification wants what a program keeps between
+// two runs, or empty. It has paths that are not absolute ignored.
 func defaultStateDir(env variables) string {
 	if dir := env["XDG_STATE_HOME"]; filepath.IsAbs(dir) {
 		return filepath.Join(dir, "katsubushi")

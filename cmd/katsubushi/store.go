@@ -59,7 +59,8 @@ func workerID(field func(*options) *uint64) func(*options, string) error {
 	}
 }
 
-// combineStore settles what -store and -redis mean for the other settings. kayac/go-katsubushi's 0 stands for "not set" in three of them.
+// combineStore settles what -store and -redis mean for the other settings. kayac/go-katsubushi's 0
+// stands for "not set" in three of them.
 func (p *parsed) combineStore() {
 	if p.Store.URL == "" {
 		p.refuseWithoutStore()
@@ -74,7 +75,8 @@ func (p *parsed) combineStore() {
 		p.WorkerIDs = nil
 		p.notes = append(p.notes, "worker id 0 together with "+p.Store.Flag()+" means that it is not set: one is leased")
 	}
-	if name := p.given["state-dir"]; name != "" && name != "STATE_DIRECTORY" && p.StateDir != noStateDir { // which a unit may set for both kinds
+	// which a unit may set for both kinds
+	if name := p.given["state-dir"]; name != "" && name != "STATE_DIRECTORY" && p.StateDir != noStateDir {
 		p.notes = append(p.notes, name+" is for sequences only: with "+p.Store.Flag()+" the windows are recorded there")
 	}
 	if p.Store.Min == 0 {
@@ -91,7 +93,8 @@ func (p *parsed) combineStore() {
 
 // refuseWithoutStore refuses what says how to lease, where nothing is leased.
 func (p *parsed) refuseWithoutStore() {
-	harmless := map[string]bool{"min-worker-id": p.Store.Min == 0, "max-worker-id": p.Store.Max == 0} // kayac's defaults
+	// kayac's defaults
+	harmless := map[string]bool{"min-worker-id": p.Store.Min == 0, "max-worker-id": p.Store.Max == 0}
 	for _, s := range storeSettings() {
 		if name := p.given[s.name]; name != "" && !harmless[s.name] {
 			p.problems = append(p.problems, fmt.Errorf("%s: belongs to -redis or -store, and neither is given", name))

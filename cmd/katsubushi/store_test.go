@@ -10,7 +10,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// TestStoreProblemsAreToldWithAllOthers: a URL that nothing can be done with, by the flag or variable that was used, beside whatever else is wrong.
+// TestStoreProblemsAreToldWithAllOthers: a URL that nothing can be done with, by the flag or
+// variable that was used, beside whatever else is wrong.
 func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 	both := "both say where worker ids are leased: one of the two is allowed"
 	for _, c := range []struct{ args, env, want []string }{

@@ -42,7 +42,8 @@ func TestVersionNamesTheCommit(t *testing.T) {
 	}
 }
 
-// TestModulePathHasTheMajorVersion: a tag v3.x.y of a module without /v3 in its path could not be fetched.
+// TestModulePathHasTheMajorVersion: a tag v3.x.y of a module without /v3 in its path could not be
+// fetched.
 func TestModulePathHasTheMajorVersion(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Path}}").Output()
 	if err != nil {

@@ -22,7 +22,8 @@ type census struct {
 	twice  []string           // the story of the first few answers with duplicates
 }
 
-// A reign is a stretch of ids of one worker id from one process: who had it, which is what a duplicate's reader wants to know.
+// A reign is a stretch of ids of one worker id from one process: who had it, which is what a
+// duplicate's reader wants to know.
 type reign struct {
 	process     string
 	first, last time.Time // of the ids

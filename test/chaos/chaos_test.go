@@ -23,15 +23,16 @@ const (
 	skew    = 200 * time.Millisecond
 	epsilon = 2*skew + time.Second
 
-	// How long may be waited, after the last fault, until there is one master that has all its replicas, and from then on until every daemon
-	// serves. Sentinels take some 20 s to notice that a former master came back; a lease and epsilon are for what Redis has forgotten, the
-	// rest is for the machine. How long it really took is told.
+	// How long may be waited, after the last fault, until there is one master that has all its
+	// replicas, and from then on until every daemon serves. Sentinels take some 20 s to notice that
+	// a former master came back; a lease and epsilon are for what Redis has forgotten, the rest is
+	// for the machine. How long it really took is told.
 	patienceRedis   = 2 * time.Minute
 	patienceDaemons = 3 * (lease + epsilon)
 )
 
-// lanesOf reads the fleet: the lanes of each daemon, separated by commas. There is one worker id for each lane, so that what one daemon
-// loses, another one soon has.
+// lanesOf reads the fleet: the lanes of each daemon, separated by commas. There is one worker id
+// for each lane, so that what one daemon loses, another one soon has.
 func lanesOf(fleet string) (lanes []int, workers int, err error) {
 	for s := range strings.SplitSeq(fleet, ",") {
 		n, err := strconv.Atoi(s)
@@ -156,8 +157,8 @@ func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.rand.Int64N(int64(to-from)+1))
 }
 
-// run lets faults happen: one every two seconds, each to a part of the world that has none of its kind, so that several overlap. A duplicate
-// ends it.
+// run lets faults happen: one every two seconds, each to a part of the world that has none of its
+// kind, so that several overlap. A duplicate ends it.
 func (w *world) run() {
 	next := w.began
 	for now := w.began; now.Sub(w.began) < w.length && !w.census.repeated(); now = time.Now() {
@@ -203,7 +204,8 @@ func (w *world) strike(now time.Time) {
 	}})
 }
 
-// A pack is faults in random order. One that was drawn goes under those that were not, so each comes about as often as the others.
+// A pack is faults in random order. One that was drawn goes under those that were not, so each
+// comes about as often as the others.
 type pack struct{ fresh, drawn []fault }
 
 // draw takes the first fault that can be, nil if none can.

@@ -111,8 +111,9 @@ func (s *sight) servesSince(t time.Time) (resumed time.Time, ok bool) {
 	return s.resumed, s.last.After(t)
 }
 
-// A client asks one daemon for ids until done is closed. It waits for an answer as long as the connection lasts, since what a frozen daemon
-// says when it wakes up is what matters most. Every other connection to this tree's version speaks the Redis protocol.
+// A client asks one daemon for ids until done is closed. It waits for an answer as long as the
+// connection lasts, since what a frozen daemon says when it wakes up is what matters most. Every
+// other connection to this tree's version speaks the Redis protocol.
 func (w *world) client(d *daemon) {
 	redis := false
 	for {

@@ -51,8 +51,9 @@ type place struct {
 	current       bool
 }
 
-// connect gives the daemon its ways to Redis, and returns the URL that leads over them. What a Sentinel says of a server becomes the address
-// of the daemon's way to it: all ports have five digits.
+// connect gives the daemon its ways to Redis, and returns the URL that leads over them. What a
+// Sentinel says of a server becomes the address of the daemon's way to it: all ports have five
+// digits.
 func (d *daemon) connect(redis *set) string {
 	d.ways = map[*redistest.Server]*redistest.Proxy{}
 	var names []string
@@ -146,7 +147,8 @@ func (d *daemon) resume() {
 	}
 }
 
-// end sends a signal that ends the process, and waits for that; one that takes too long to stop is killed, which is an error.
+// end sends a signal that ends the process, and waits for that; one that takes too long to stop is
+// killed, which is an error.
 func (d *daemon) end(s syscall.Signal) {
 	d.cmd.Process.Signal(s)
 	select {

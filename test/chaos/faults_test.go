@@ -12,7 +12,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// A fault begins at once. What it returns ends it, if it has an end of its own. d is nil for a fault of Redis.
+// A fault begins at once. What it returns ends it, if it has an end of its own. d is nil for a
+// fault of Redis.
 type fault struct {
 	part   string // what it happens to: at most one fault at a time for each
 	name   string
@@ -21,7 +22,8 @@ type fault struct {
 	unless func(setting) bool // where it cannot happen, or outside of the promise
 }
 
-// The parts of a daemon, and those of Redis. Faults of server begin only when all servers are there and in sync.
+// The parts of a daemon, and those of Redis. Faults of server begin only when all servers are there
+// and in sync.
 const (
 	process = "process"
 	network = "network"
@@ -112,8 +114,8 @@ func (w *world) oneOf(lengths ...time.Duration) time.Duration {
 	return by
 }
 
-// step moves a process's wall clock, if it has one that can be moved, and returns what moves it back. The clock ends with its process; the next
-// one has its host's.
+// step moves a process's wall clock, if it has one that can be moved, and returns what moves it
+// back. The clock ends with its process; the next one has its host's.
 func (w *world) step(clock *faketime.Process, by time.Duration) (back func()) {
 	if clock == nil {
 		return func() {}

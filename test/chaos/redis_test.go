@@ -21,8 +21,9 @@ type setting struct {
 	keeps    bool // every write is synced to disk; else a restart forgets everything
 }
 
-// settings are the worlds in which docs/REDIS.md promises that no id comes twice. The seed picks one. Where no acknowledged write is ever
-// forgotten, the promise holds for any clocks and for two masters at once, so both are let happen there; elsewhere neither is.
+// settings are the worlds in which docs/REDIS.md promises that no id comes twice. The seed picks
+// one. Where no acknowledged write is ever forgotten, the promise holds for any clocks and for two
+// masters at once, so both are let happen there; elsewhere neither is.
 var settings = []setting{
 	{"one server that forgets everything at a restart", 0, 0, false},
 	{"one server that syncs every write", 0, 0, true},
@@ -69,7 +70,8 @@ func newSet(t testing.TB, of setting) *set {
 	return s
 }
 
-// daemonUser makes the user that docs/REDIS.md gives to daemons: they may do nothing else, and are told from replicas and Sentinels.
+// daemonUser makes the user that docs/REDIS.md gives to daemons: they may do nothing else, and are
+// told from replicas and Sentinels.
 func daemonUser() (args []any) {
 	for _, a := range strings.Fields("ACL SETUSER katsubushi on >secret ~chaos:* +evalsha +eval +info +time +wait +exists +hget +hset +hsetnx +hmget " +
 		"+hgetall +hdel +hexists +hincrby +zadd +zrem +zscore +zrange +zrangebyscore +client|id +hello +select +ping") {
@@ -131,15 +133,17 @@ func (s *set) missing() string {
 		_, view, _ := strings.Cut(info, "status=ok,address="+s.master.Addr()+",")
 		var replicas, sentinels int
 		fmt.Sscanf(view, "slaves=%d,sentinels=%d", &replicas, &sentinels)
-		if err != nil || replicas < s.replicas || sentinels != len(s.sentinels) { // it never forgets a replica: one that was there too briefly may be more
+		// it never forgets a replica: one that was there too briefly may be more
+		if err != nil || replicas < s.replicas || sentinels != len(s.sentinels) {
 			return fmt.Sprintf("Sentinel %d: %v, %q", sentinel.Port, err, info)
 		}
 	}
 	return ""
 }
 
-// follow learns from the Sentinels who the master is. Where two masters are not allowed, the daemons lose the old one now, all of them, and
-// only then may reach the new one: whoever is sent there by a Sentinel before finds the door shut.
+// follow learns from the Sentinels who the master is. Where two masters are not allowed, the
+// daemons lose the old one now, all of them, and only then may reach the new one: whoever is sent
+// there by a Sentinel before finds the door shut.
 func (w *world) follow() {
 	elected := w.redis.elected()
 	if elected == nil || elected == w.redis.master {
@@ -151,7 +155,8 @@ func (w *world) follow() {
 	w.doors()
 }
 
-// doors shuts and opens the daemons' ways to the servers: first none leads to a server that it may not, then all lead where they may.
+// doors shuts and opens the daemons' ways to the servers: first none leads to a server that it may
+// not, then all lead where they may.
 func (w *world) doors() {
 	shut := func(d *daemon, server *redistest.Server) bool {
 		return d.refused || w.redis.fenced() && server != w.redis.master
@@ -183,8 +188,8 @@ func (s *set) kill(server *redistest.Server) {
 	s.killed = server
 }
 
-// revive starts the dead server again. It believes to be what it was; an operator makes it a replica if there is a new master, before the
-// Sentinels do.
+// revive starts the dead server again. It believes to be what it was; an operator makes it a
+// replica if there is a new master, before the Sentinels do.
 func (w *world) revive() {
 	s := w.redis
 	back := s.killed

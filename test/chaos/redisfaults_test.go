@@ -83,8 +83,8 @@ var redisFaults = []fault{
 	{part: clock, name: "the clocks of all servers and daemons moved, and back", lasts: 2 * lease, unless: forgetful, on: (*world).stepAll},
 }
 
-// loseWrites cuts the replicas off, lets the master go on alone for a while, and kills it. What was written meanwhile is nowhere, unless it
-// was synced, and then it comes back too late.
+// loseWrites cuts the replicas off, lets the master go on alone for a while, and kills it. What was
+// written meanwhile is nowhere, unless it was synced, and then it comes back too late.
 func (w *world) loseWrites(*daemon) func() time.Duration {
 	master, replicas := w.redis.master, w.redis.rest()
 	for _, r := range replicas {
@@ -108,8 +108,8 @@ func (w *world) loseWrites(*daemon) func() time.Duration {
 	}
 }
 
-// part takes the master away from everybody but the daemons, who have a user of their own. The others make another master, and daemons that
-// were not cut off stay with the old one.
+// part takes the master away from everybody but the daemons, who have a user of their own. The
+// others make another master, and daemons that were not cut off stay with the old one.
 func (w *world) part(*daemon) func() time.Duration {
 	s := w.redis.master
 	w.command(s, "CLIENT", "KILL", "TYPE", "replica")
@@ -117,8 +117,9 @@ func (w *world) part(*daemon) func() time.Duration {
 	return then(func() { w.command(s, "ACL", "SETUSER", "default", "+@all") })
 }
 
-// newcomers has two daemons start anew at once: what is forgotten or given back now, and may still be in use, shall not be given to whoever asks
-// now. Two, since the first to ask may be told to wait only because it found out.
+// newcomers has two daemons start anew at once: what is forgotten or given back now, and may still
+// be in use, shall not be given to whoever asks now. Two, since the first to ask may be told to
+// wait only because it found out.
 func (w *world) newcomers(but *daemon) {
 	for _, i := range w.rand.Perm(len(w.daemons))[:2] {
 		if d := w.daemons[i]; d != but && !w.struck[d.name+": "+process] {

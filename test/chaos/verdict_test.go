@@ -42,7 +42,8 @@ func (w *world) verdict() {
 	w.t.Logf("what happened when:\n%s", strings.Join(w.story, "\n"))
 }
 
-// unavailability tells for each daemon how long no ids came from it, and what its clients were told meanwhile.
+// unavailability tells for each daemon how long no ids came from it, and what its clients were told
+// meanwhile.
 func (w *world) unavailability(table *tabwriter.Writer, took time.Duration) {
 	fmt.Fprintf(table, "\nDAEMON\tLANES\tIDS\tREFUSALS\tWITHOUT IDS\tLONGEST\tSHARE\n")
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

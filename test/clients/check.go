@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// The default layout: 41 bits of milliseconds since 2015, 10 of worker id, 12 of sequence. Written out here once more, since a check
-// that used the daemon's own arithmetic would agree with its mistakes.
+// The default layout: 41 bits of milliseconds since 2015, 10 of worker id, 12 of sequence. Written
+// out here once more, since a check that used the daemon's own arithmetic would agree with its
+// mistakes.
 const (
 	epoch        = 1420070400000 // 2015-01-01T00:00:00Z, Unix ms
 	workerBits   = 10
@@ -31,13 +32,15 @@ type transcript struct {
 	last                                       uint64
 }
 
-// A checker checks the transcripts of one run. It remembers every id, so that no two set-ups may get the same one.
+// A checker checks the transcripts of one run. It remembers every id, so that no two set-ups may
+// get the same one.
 type checker struct {
 	plain bool              // values are memcached's: any number, as often as you like
 	seen  map[uint64]string // id -> the set-up that got it
 }
 
-// check reads what a set-up printed between two moments and says in one line what it did, or the first thing that is wrong.
+// check reads what a set-up printed between two moments and says in one line what it did, or the
+// first thing that is wrong.
 func (c *checker) check(s *setup, output string, began, ended time.Time) (string, error) {
 	t := transcript{values: make(map[string]string)}
 	lines := bufio.NewScanner(strings.NewReader(output))
@@ -97,8 +100,8 @@ func (c *checker) line(s *setup, t *transcript, fields []string, began, ended ti
 	return fmt.Errorf("not a line of the format")
 }
 
-// ids checks the values of one answer. A client may return the values of a multi-get in an order of its own, so they are only
-// compared with those of earlier answers.
+// ids checks the values of one answer. A client may return the values of a multi-get in an order of
+// its own, so they are only compared with those of earlier answers.
 func (c *checker) ids(s *setup, t *transcript, values []string, began, ended time.Time) error {
 	ids := make([]uint64, len(values))
 	for i, v := range values {

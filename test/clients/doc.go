@@ -1,14 +1,16 @@
 //go:build linux
 
-// Command clients runs memcached clients, as people have them installed, against the daemon: libraries in nine languages, proxies,
-// web servers and monitors, in the text, the meta and the binary protocol.
+// Command clients runs memcached clients, as people have them installed, against the daemon:
+// libraries in nine languages, proxies, web servers and monitors, in the text, the meta and the
+// binary protocol.
 //
 //	go run ./test/clients                 # all of setups.go
 //	go run ./test/clients -only 'php|perl'
 //
-// It installs what the set-ups need (Debian packages, npm packages, Go modules), starts the daemon on free loopback ports with the
-// arguments in KATSUBUSHI_ARGS added, and runs one set-up after the other. Each is a short program in its own language, written as a
-// user would write it, that knows nothing of ids: it prints what its client returned, one thing a line, and this command checks it.
+// It installs what the set-ups need (Debian packages, npm packages, Go modules), starts the daemon
+// on free loopback ports with the arguments in KATSUBUSHI_ARGS added, and runs one set-up after the
+// other. Each is a short program in its own language, written as a user would write it, that knows
+// nothing of ids: it prints what its client returned, one thing a line, and this command checks it.
 //
 //	get VALUE              one get
 //	gets VALUE CAS         one get with its cas
@@ -17,10 +19,12 @@
 //	stat NAME VALUE        one statistic as the client or monitor reports it
 //	group NAME N           a group of statistics had N lines
 //
-// Checked of every id: never seen before, greater than every id that the set-up got before, made by worker id 1, made now. Checked of
-// every set-up: that it ends in time with status 0 and did all that setups.go says it does.
+// Checked of every id: never seen before, greater than every id that the set-up got before, made by
+// worker id 1, made now. Checked of every set-up: that it ends in time with status 0 and did all
+// that setups.go says it does.
 //
-// One line per set-up says PASS, FAIL or SKIP; SKIP means that a package cannot be installed here, which is a FAIL if KATSUBUSHI_REQUIRE
-// is 1, unless the set-up is marked optional. The last line counts them, and the exit status is 1 if anything failed. With -plain the
-// same set-ups run against memcached instead: a set-up that fails there is itself broken.
+// One line per set-up says PASS, FAIL or SKIP; SKIP means that a package cannot be installed here,
+// which is a FAIL if KATSUBUSHI_REQUIRE is 1, unless the set-up is marked optional. The last line
+// counts them, and the exit status is 1 if anything failed. With -plain the same set-ups run
+// against memcached instead: a set-up that fails there is itself broken.
 package main

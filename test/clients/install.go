@@ -29,8 +29,9 @@ type installer struct {
 	npmRan bool
 }
 
-// debian installs all Debian packages of the set-ups in one go, which is much faster than one by one. It reports nothing: a package
-// that is still missing afterwards is tried again, and reported, by version.
+// debian installs all Debian packages of the set-ups in one go, which is much faster than one by
+// one. It reports nothing: a package that is still missing afterwards is tried again, and reported,
+// by version.
 func (in *installer) debian(chosen []*setup) {
 	var missing []string
 	for _, s := range chosen {
@@ -48,8 +49,8 @@ func (in *installer) debian(chosen []*setup) {
 	aptGet(append([]string{"install", "-y", "--no-install-recommends"}, missing...)...)
 }
 
-// version installs what is still missing for a set-up and returns the version of the client itself. An error means that a package
-// cannot be had here.
+// version installs what is still missing for a set-up and returns the version of the client itself.
+// An error means that a package cannot be had here.
 func (in *installer) version(s *setup) (string, error) {
 	kind, name, _ := strings.Cut(s.needs, " ")
 	switch kind {

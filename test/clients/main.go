@@ -265,7 +265,8 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 	return text, nil
 }
 
-// shell runs a command, kills it and its children after a while, and returns its standard output; its standard error if it failed.
+// shell runs a command, kills it and its children after a while, and returns its standard output;
+// its standard error if it failed.
 func (r *runner) shell(ctx context.Context, command string, env []string, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

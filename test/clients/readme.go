@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// readme are the lines of README.md, as somebody would paste them. Each program gets one id, so it is run several times.
+// readme are the lines of README.md, as somebody would paste them. Each program gets one id, so it
+// is run several times.
 var readme = []setup{
 	{name: "README.md, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
 		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get", hint: "as there"},
@@ -26,7 +27,8 @@ var readme = []setup{
 		does: "get", hint: "as there"},
 }
 
-// around is what a snippet needs to be a program that prints its id, by the ending of the program's file.
+// around is what a snippet needs to be a program that prints its id, by the ending of the program's
+// file.
 var around = map[string]struct{ before, after string }{
 	".py": {"", `print("get", id)`},
 	".go": {`//go:build ignore
@@ -58,7 +60,8 @@ func ask() error {
 	".mjs": {"", "console.log(`get ${id}`);"},
 }
 
-// writeSnippet makes a program of the language's lines in README.md. All that is changed in them is the port.
+// writeSnippet makes a program of the language's lines in README.md. All that is changed in them is
+// the port.
 func (r *runner) writeSnippet(s *setup, file string, port int) error {
 	content, err := os.ReadFile(filepath.Join(r.root, "README.md"))
 	if err != nil {

@@ -31,7 +31,8 @@ func readmeText(t *testing.T) (text, root string) {
 	return string(content), root
 }
 
-// TestReadmeGo: the lines for Go get ids from the daemon. Those for the other languages are run by `make test-clients`.
+// TestReadmeGo: the lines for Go get ids from the daemon. Those for the other languages are run by
+// `make test-clients`.
 func TestReadmeGo(t *testing.T) {
 	_, root := readmeText(t)
 	r, err := newRunner(root, t.TempDir(), options{timeout: 5 * time.Minute})
@@ -94,7 +95,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeWithoutMake runs the line that builds and starts a daemon; where it listens is said by the environment.
+// TestReadmeWithoutMake runs the line that builds and starts a daemon; where it listens is said by
+// the environment.
 func TestReadmeWithoutMake(t *testing.T) {
 	text, root := readmeText(t)
 	m := regexp.MustCompile("Without make: `(go build [^`]*)`").FindStringSubmatch(text)

@@ -119,7 +119,8 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 	if l.plain {
 		return plainArguments(d)
 	}
-	// No claim: daemons of several kinds run beside each other, and all have the worker id that is checked.
+	// No claim: daemons of several kinds run beside each other, and all have the worker id that is
+	// checked.
 	args := append([]string{"-worker-id", strconv.Itoa(wantWorker), "-claim", "off", "-state-dir", "none", "-bind", host,
 		"-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(httpPort)}, l.extra...)
 	switch d.kind {
@@ -131,7 +132,8 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 		if _, err := selfsigned.Write(d.cert, d.cert+".key", time.Now().UnixNano()); err != nil {
 			return nil, err
 		}
-		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key", "-engine", "auto") // the only one that encrypts
+		// the only one that encrypts
+		args = append(args, "-tls-cert", d.cert, "-tls-key", d.cert+".key", "-engine", "auto")
 	case "auth":
 		file := filepath.Join(l.work, "auth")
 		if err := os.WriteFile(file, []byte(username+":"+password+"\n"), 0o600); err != nil {
@@ -208,7 +210,8 @@ func (d *daemon) ask(command string) (string, error) {
 	return bufio.NewReader(c).ReadString('\n')
 }
 
-// fill stores numbers under the keys that set-ups ask for: Django puts its version in front, base64 is the netcat set-up's.
+// fill stores numbers under the keys that set-ups ask for: Django puts its version in front, base64
+// is the netcat set-up's.
 func (d *daemon) fill() error {
 	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c", "identifier-1", "identifier-2", "identifier-3"} {
 		if answer, err := d.ask(fmt.Sprintf("set %s 0 0 4\r\n%d\r\n", key, 1000+i)); answer != "STORED\r\n" {

@@ -224,7 +224,8 @@ var plaintext = []setup{
 		does: "stats", shows: "up current_connections connections_total read_bytes_total max_connections", hint: "`--memcached.address host:11212`"},
 }
 
-// encrypted are set-ups with TLS, authenticated those with a user name and a password; they need daemons of their own.
+// encrypted are set-ups with TLS, authenticated those with a user name and a password; they need
+// daemons of their own.
 var encrypted = []setup{
 	{name: "pymemcache, TLS", language: "Python", protocol: "text", needs: "apt python3-pymemcache", server: "tls",
 		run:  "/usr/bin/python3 python/pymemcache_tls.py $HOST $PORT $CERT",

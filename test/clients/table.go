@@ -13,7 +13,8 @@ const (
 	tableEnd   = "<!-- end of table -->\n"
 )
 
-// rewriteTable replaces what stands between the two marks in a Markdown file by a table of the results.
+// rewriteTable replaces what stands between the two marks in a Markdown file by a table of the
+// results.
 func rewriteTable(file string, results []result) error {
 	content, err := os.ReadFile(file)
 	if err != nil {

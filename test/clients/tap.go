@@ -14,8 +14,9 @@ import (
 
 const tapLimit = 32 << 10 // bytes kept of what each side of a set-up said
 
-// A tap sits between a set-up and the daemon and keeps what they said to each other, to show it when a set-up fails and to tell which
-// protocol was really spoken. It is used on request only: a relay changes how bytes arrive.
+// A tap sits between a set-up and the daemon and keeps what they said to each other, to show it
+// when a set-up fails and to tell which protocol was really spoken. It is used on request only: a
+// relay changes how bytes arrive.
 type tap struct {
 	listener net.Listener
 	target   string

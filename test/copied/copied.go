@@ -1,5 +1,5 @@
-// Package copied makes what a copy of a process's memory would have: a virtual machine restored from a snapshot, say. It copies every
-// field, so none that is added later can be forgotten.
+// Package copied makes what a copy of a process's memory would have: a virtual machine restored
+// from a snapshot, say. It copies every field, so none that is added later can be forgotten.
 package copied
 
 import (
@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Of is a copy of *p that goes on by itself: of its structs, arrays, slices and maps. What it only points to, by pointers, functions,
-// interfaces or channels, it shares with the original.
+// Of is a copy of *p that goes on by itself: of its structs, arrays, slices and maps. What it only
+// points to, by pointers, functions, interfaces or channels, it shares with the original.
 func Of[T any](p *T) *T {
 	c := new(T)
 	reflect.ValueOf(c).Elem().Set(reflect.ValueOf(p).Elem())

@@ -1,9 +1,10 @@
-// Package crashdisk is a disk in memory that can lose its power: it knows what has been synced and what has not, and makes disks as they
-// may be found afterwards. It is for tests and simulations.
+// Package crashdisk is a disk in memory that can lose its power: it knows what has been synced and
+// what has not, and makes disks as they may be found afterwards. It is for tests and simulations.
 //
-// The model is a harsh one. What a Sync has not covered may be lost or kept, every 64 bytes of it on their own; names that a SyncDir
-// has not covered may be the old or the new ones; and a Sync that fails may have lost what it was to write, though reading shows it and the
-// next Sync succeeds, as on Linux.
+// The model is a harsh one. What a Sync has not covered may be lost or kept, every 64 bytes of it
+// on their own; names that a SyncDir has not covered may be the old or the new ones; and a Sync
+// that fails may have lost what it was to write, though reading shows it and the next Sync
+// succeeds, as on Linux.
 package crashdisk
 
 import (
@@ -87,7 +88,8 @@ func (d *Disk) Open(path string, create bool) (durable.File, error) {
 	return &file{d: d, n: n, name: path}, nil
 }
 
-// freeNumber is the smallest one that no file has: file systems use the number of a file that has gone again at once.
+// freeNumber is the smallest one that no file has: file systems use the number of a file that has
+// gone again at once.
 func (d *Disk) freeNumber() int {
 	used := map[int]bool{}
 	for _, n := range d.names {
@@ -272,8 +274,8 @@ func (f *file) Close() error {
 	return f.d.do("close %s", f.name)
 }
 
-// Kill is the disk as the next process finds it after this one was killed: nothing is lost but the locks. The old Disk must not be used
-// any more.
+// Kill is the disk as the next process finds it after this one was killed: nothing is lost but the
+// locks. The old Disk must not be used any more.
 func (d *Disk) Kill() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()

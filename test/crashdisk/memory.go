@@ -11,8 +11,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-// A Memory implements static.Memory. It names pages as weakly as can be: by the smallest number that is free, so that a page from another time
-// may have the name of the present one. The zero Memory is empty. It is for one goroutine.
+// A Memory implements static.Memory. It names pages as weakly as can be: by the smallest number
+// that is free, so that a page from another time may have the name of the present one. The zero
+// Memory is empty. It is for one goroutine.
 type Memory struct {
 	Fault func() error // asked before every Make
 	pages map[string]page
@@ -57,7 +58,8 @@ func (m *Memory) Find(id, nonce string) (issued int64, word uint64, err error) {
 	}
 }
 
-// FindAny is Find of a Memory that does not compare the nonce; with "" for a name it does not compare that either.
+// FindAny is Find of a Memory that does not compare the nonce; with "" for a name it does not
+// compare that either.
 func (m *Memory) FindAny(id, nonce string) (issued int64, word uint64, err error) {
 	for _, name := range slices.Sorted(maps.Keys(m.pages)) {
 		if p := m.pages[name]; name == id || id == "" && p.nonce == nonce {
@@ -73,7 +75,8 @@ func (m *Memory) Changed(id, nonce string) bool {
 	return ok && p.nonce == nonce
 }
 
-// Overwrite writes what pages were at another time into those that are there now, which may be in use: the words go back.
+// Overwrite writes what pages were at another time into those that are there now, which may be in
+// use: the words go back.
 func (m *Memory) Overwrite(then *Memory) {
 	for id, old := range then.pages {
 		if p, ok := m.pages[id]; ok && p.nonce == old.nonce {
@@ -105,7 +108,8 @@ func (m *Memory) At() *Memory {
 	return c
 }
 
-// PutBack replaces all pages by copies from another time, as cp does: they are other files, or have other times.
+// PutBack replaces all pages by copies from another time, as cp does: they are other files, or have
+// other times.
 func (m *Memory) PutBack(then *Memory) {
 	m.pages = map[string]page{}
 	for id, p := range then.At().pages {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is a running command with a wall clock of its own. Its methods may be called from any goroutine; after the command's end
-// they return os.ErrProcessDone.
+// A Process is a running command with a wall clock of its own. Its methods may be called from any
+// goroutine; after the command's end they return os.ErrProcessDone.
 type Process struct {
 	cmd    *exec.Cmd
 	word   int64 // address of the offset in the process
@@ -24,8 +24,9 @@ type Process struct {
 	paused bool
 }
 
-// Start starts cmd, as cmd.Start does, with its wall clock offset from the machine's: at most a century or so in total. The caller
-// waits for cmd as usual. On an error nothing is left running; it is errors.ErrUnsupported where this cannot work at all.
+// Start starts cmd, as cmd.Start does, with its wall clock offset from the machine's: at most a
+// century or so in total. The caller waits for cmd as usual. On an error nothing is left running;
+// it is errors.ErrUnsupported where this cannot work at all.
 func Start(cmd *exec.Cmd, offset time.Duration) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -85,7 +86,8 @@ func (p *Process) prepare() error {
 	return syscall.PtraceDetach(pid)
 }
 
-// Step moves the process's wall clock by d, as settimeofday would for everybody. The process stands still meanwhile.
+// Step moves the process's wall clock by d, as settimeofday would for everybody. The process stands
+// still meanwhile.
 func (p *Process) Step(d time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// TestMain makes this program its own child: with the variable set it tells its clocks, a line for each line that it is sent.
+// TestMain makes this program its own child: with the variable set it tells its clocks, a line for
+// each line that it is sent.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAKETIME_TEST_CHILD") == "" {
 		os.Exit(m.Run())
@@ -77,7 +78,8 @@ func begin(t *testing.T, cmd *exec.Cmd, offset time.Duration) *Process {
 	return p
 }
 
-// A reading is what a child answered, and this process's time before it was asked and after it had answered.
+// A reading is what a child answered, and this process's time before it was asked and after it had
+// answered.
 type reading struct {
 	wall          int64
 	sinceBorn     time.Duration
@@ -96,7 +98,8 @@ func (c *child) read() (r reading) {
 	return r
 }
 
-// shiftedBy checks a wall clock: it must lie between the machine's before and after, moved by the offset.
+// shiftedBy checks a wall clock: it must lie between the machine's before and after, moved by the
+// offset.
 func (r reading) shiftedBy(t *testing.T, offset time.Duration) {
 	t.Helper()
 	if r.wall < r.before.UnixNano()+int64(offset) || r.wall > r.after.UnixNano()+int64(offset) {

@@ -111,8 +111,8 @@ e8 00 00 00 00        |      call clock_gettime
 c3                    | out: ret
 `
 
-// parseVDSO looks up the functions in the ELF image that the kernel mapped into a process at base. Each must be long enough for what
-// will be written over it.
+// parseVDSO looks up the functions in the ELF image that the kernel mapped into a process at base.
+// Each must be long enough for what will be written over it.
 func parseVDSO(base int64, image []byte) (v vdso, err error) {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {

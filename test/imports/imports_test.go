@@ -14,7 +14,8 @@ import (
 
 const module = "github.com/katsubushi/katsubushi/v3/"
 
-// A rule says what a package may import of ours, or which foreign packages only it may import. Patterns are path.Match's.
+// A rule says what a package may import of ours, or which foreign packages only it may import.
+// Patterns are path.Match's.
 type rule struct {
 	from   string
 	may    []string

@@ -1,7 +1,8 @@
-// Package memstore is a pool of worker ids in memory: the rules of a store in their shortest form, for tests and simulations. It keeps
-// nothing when the process ends, so it protects nobody.
+// Package memstore is a pool of worker ids in memory: the rules of a store in their shortest form,
+// for tests and simulations. It keeps nothing when the process ends, so it protects nobody.
 //
-// The guarantee: windows of one worker id never overlap, and of two copies of one client at most one can extend a lease from then on.
+// The guarantee: windows of one worker id never overlap, and of two copies of one client at most
+// one can extend a lease from then on.
 package memstore
 
 import (
@@ -57,7 +58,8 @@ type record struct {
 // NewPool makes a pool whose worker ids were never used.
 func NewPool(c Config) *Pool { return &Pool{c: c, records: map[uint64]*record{}} }
 
-// Acquire grants the free worker id whose next window starts first, or returns workerid.ErrNoID. token names the request.
+// Acquire grants the free worker id whose next window starts first, or returns workerid.ErrNoID.
+// token names the request.
 func (p *Pool) Acquire(want workerid.Request, token string) (workerid.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +86,8 @@ func (p *Pool) Acquire(want workerid.Request, token string) (workerid.Grant, err
 	return workerid.Grant{Worker: best, Owner: want.Owner, Lo: lo, Hi: hi}, nil
 }
 
-// An Extension is a request to lengthen one grant. Known are the tokens of the holder's earlier requests that the record may bear: the
-// last that was answered, and all that were not.
+// An Extension is a request to lengthen one grant. Known are the tokens of the holder's earlier
+// requests that the record may bear: the last that was answered, and all that were not.
 type Extension struct {
 	Held  workerid.Grant
 	Known []string
@@ -145,7 +147,8 @@ func (p *Pool) Release(g workerid.Grant, last int64, known []string) error {
 	return nil
 }
 
-// A Client is a daemon's side: a workerid.Store, for any goroutine. What it knows between calls are the ids of its requests.
+// A Client is a daemon's side: a workerid.Store, for any goroutine. What it knows between calls are
+// the ids of its requests.
 type Client struct {
 	Pool   *Pool
 	Token  func() string // a new token, unique even among copies of this process; default random
@@ -181,7 +184,8 @@ func (c *Client) Release(_ context.Context, g workerid.Grant, last int64) error 
 	return c.Pool.Release(g, last, c.Releasing(g))
 }
 
-// The rest is what these calls consist of, for simulations whose requests and answers take their time or get lost.
+// The rest is what these calls consist of, for simulations whose requests and answers take their
+// time or get lost.
 
 // Acquired notes an answer to Pool.Acquire.
 func (c *Client) Acquired(g workerid.Grant, token string) {

@@ -1,6 +1,7 @@
-// Command portable type-checks all packages of this module and their tests as other systems would compile them; each argument is a
-// GOOS/GOARCH. It finds what a build would find, other than what only the linker knows, and in seconds: a build or a vet for another system
-// compiles all the standard library for it first.
+// Command portable type-checks all packages of this module and their tests as other systems would
+// compile them; each argument is a GOOS/GOARCH. It finds what a build would find, other than what
+// only the linker knows, and in seconds: a build or a vet for another system compiles all the
+// standard library for it first.
 package main
 
 import (

@@ -20,7 +20,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// disguise lets the scripts see another server and another clock than they run on: their last arguments.
+// disguise lets the scripts see another server and another clock than they run on: their last
+// arguments.
 const disguise = `
 local redis = (function(real)
   local now, info = tonumber(table.remove(ARGV)), table.remove(ARGV)
@@ -35,7 +36,8 @@ end)(redis)
 
 const steps = 1500 // of each random history
 
-// The model and a real Redis are told the same and must answer the same and keep the same, whatever happens.
+// The model and a real Redis are told the same and must answer the same and keep the same, whatever
+// happens.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	server, reached := redistest.Start(t), map[string]int{}

@@ -110,7 +110,8 @@ func (m Mutant) String() string {
 
 func refuse(code string, fields ...string) error { return script.Refusal{Code: code, Fields: fields} }
 
-// A run is one script's execution: the part that all of them begin with, and what it found. Names are the scripts' own.
+// A run is one script's execution: the part that all of them begin with, and what it found. Names
+// are the scripts' own.
 type run struct {
 	*Server
 	t                          script.Terms

@@ -10,8 +10,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// What random histories hardly ever come to: a release or an extension that finds the record older than its sender knows it, be it that
-// old keys were put back, or that the sender released the worker id and is late.
+// What random histories hardly ever come to: a release or an extension that finds the record older
+// than its sender knows it, be it that old keys were put back, or that the sender released the
+// worker id and is late.
 func TestConformanceOfOldRecords(t *testing.T) {
 	t.Parallel()
 	server, lost, kept := redistest.Start(t), 0, 0

@@ -9,7 +9,8 @@ import (
 
 const slots = 16384
 
-// Cluster starts n masters that share the slots evenly and in order, and waits until each of them serves.
+// Cluster starts n masters that share the slots evenly and in order, and waits until each of them
+// serves.
 func Cluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	var all []*Server
@@ -31,7 +32,8 @@ func Cluster(t testing.TB, n int) []*Server {
 	return all
 }
 
-// startNode starts a node that belongs to no cluster yet. Its port for the other nodes is a free one, which 10,000 above need not be.
+// startNode starts a node that belongs to no cluster yet. Its port for the other nodes is a free
+// one, which 10,000 above need not be.
 func startNode(t testing.TB) *Server {
 	return Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(FreePort(t)))
 }
@@ -51,7 +53,8 @@ func (s *Server) NodeID() string {
 	return fmt.Sprint(s.Do("CLUSTER", "MYID"))
 }
 
-// ClusterReplica starts a replica of the first of a cluster's nodes. It waits until it is in sync, and the others would elect it.
+// ClusterReplica starts a replica of the first of a cluster's nodes. It waits until it is in sync,
+// and the others would elect it.
 func ClusterReplica(nodes []*Server) *Server {
 	master := nodes[0]
 	master.t.Helper()

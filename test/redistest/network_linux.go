@@ -10,8 +10,9 @@ import (
 
 const ownNetwork = "KATSUBUSHI_OWN_NETWORK"
 
-// InOwnNetwork reports whether the test runs in a network namespace of its own, where packets can be dropped without harm to anybody. If
-// not, it runs the test once more in one, in parallel with others, and fails as that does:
+// InOwnNetwork reports whether the test runs in a network namespace of its own, where packets can
+// be dropped without harm to anybody. If not, it runs the test once more in one, in parallel with
+// others, and fails as that does:
 //
 //	if !redistest.InOwnNetwork(t) {
 //		return

@@ -23,7 +23,8 @@ type path struct {
 	delay time.Duration
 }
 
-// A Proxy stands between clients and a server. Changes apply to connections that there are as well as to new ones.
+// A Proxy stands between clients and a server. Changes apply to connections that there are as well
+// as to new ones.
 type Proxy struct {
 	t      testing.TB
 	l      net.Listener
@@ -69,7 +70,8 @@ func (p *Proxy) Requests(m Mode) { p.set(func() { p.up.mode = m }) }
 // Answers sets the mode of what comes back.
 func (p *Proxy) Answers(m Mode) { p.set(func() { p.down.mode = m }) }
 
-// Rewrite has f change every piece of the answers. A Sentinel's, say, that shall name a proxy instead of the server.
+// Rewrite has f change every piece of the answers. A Sentinel's, say, that shall name a proxy
+// instead of the server.
 func (p *Proxy) Rewrite(f func([]byte) []byte) { p.set(func() { p.rewrite = f }) }
 
 // Delay makes every piece of data wait, in both directions.
@@ -123,7 +125,8 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.set(func() {
-			if refuse = p.refuse || p.closed || p.target != target; !refuse { // or else what was set meanwhile would not be true of this one
+			// or else what was set meanwhile would not be true of this one
+			if refuse = p.refuse || p.closed || p.target != target; !refuse {
 				p.conns[c], p.conns[s] = true, true
 			}
 		})

@@ -37,8 +37,9 @@ type Server struct {
 	log     *bytes.Buffer
 }
 
-// Start starts a redis-server without persistence. args are added to its command line: "--maxmemory", "1mb". The test is skipped where
-// there is no redis-server, unless KATSUBUSHI_REQUIRE=1.
+// Start starts a redis-server without persistence. args are added to its command line:
+// "--maxmemory", "1mb". The test is skipped where there is no redis-server, unless
+// KATSUBUSHI_REQUIRE=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, false, args)
@@ -64,8 +65,8 @@ func start(t testing.TB, clocked bool, args []string) *Server {
 	return s
 }
 
-// FreePort is a TCP port of 127.0.0.1 that nobody listens on. It is below those that outgoing connections are given, so that none of them
-// takes it before a server does, or while that is dead.
+// FreePort is a TCP port of 127.0.0.1 that nobody listens on. It is below those that outgoing
+// connections are given, so that none of them takes it before a server does, or while that is dead.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
@@ -88,7 +89,8 @@ func (s *Server) Launch() {
 	}
 }
 
-// LaunchOnly starts the server again and does not wait. What CONFIG REWRITE wrote down, as Sentinels have it done, is true again.
+// LaunchOnly starts the server again and does not wait. What CONFIG REWRITE wrote down, as
+// Sentinels have it done, is true again.
 func (s *Server) LaunchOnly() {
 	s.t.Helper()
 	conf := filepath.Join(s.Dir, "redis.conf")
@@ -144,8 +146,9 @@ func (s *Server) Pause() { s.proc.pause(s.t) }
 // Resume ends a Pause.
 func (s *Server) Resume() { s.proc.resume(s.t) }
 
-// Clock is the wall clock of the process that runs now; a restart has the machine's again. It is nil where clocks cannot be moved, while the
-// server is dead, and for one that was not started by StartClocked.
+// Clock is the wall clock of the process that runs now; a restart has the machine's again. It is
+// nil where clocks cannot be moved, while the server is dead, and for one that was not started by
+// StartClocked.
 func (s *Server) Clock() *faketime.Process {
 	if s.proc == nil {
 		return nil
@@ -192,8 +195,9 @@ func (s *Server) Do(args ...any) any {
 	return v
 }
 
-// Ask sends one command over a connection of its own and returns the answer as text, an array with a line for each element. It takes a third
-// of a second at most, and no library logs or repeats anything: it is for servers that may be dead.
+// Ask sends one command over a connection of its own and returns the answer as text, an array with
+// a line for each element. It takes a third of a second at most, and no library logs or repeats
+// anything: it is for servers that may be dead.
 func (s *Server) Ask(args ...string) (string, error) {
 	c, err := net.Dial("tcp", s.Addr())
 	if err != nil {
@@ -245,7 +249,8 @@ func (s *Server) answers() bool {
 	return err == nil
 }
 
-// Info is a field of INFO, empty if there is none, or no answer: a server that is promoted closes connections.
+// Info is a field of INFO, empty if there is none, or no answer: a server that is promoted closes
+// connections.
 func (s *Server) Info(field string) string {
 	c := s.client()
 	defer c.Close()
@@ -319,8 +324,8 @@ func (s *Server) Demote(to *Server) {
 	s.Until("the replica is in sync", func() bool { return s.Info("master_link_status") == "up" })
 }
 
-// Sentinels starts n Sentinels that watch the master at addr by the name of "main", and waits until they know each other and the
-// replicas.
+// Sentinels starts n Sentinels that watch the master at addr by the name of "main", and waits until
+// they know each other and the replicas.
 func Sentinels(t testing.TB, n, replicas int, addr string) []*Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

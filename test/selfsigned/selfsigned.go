@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Write makes a certificate for localhost and 127.0.0.1, of servers and of clients, that is its own authority and good for a day. It writes
-// the certificate and its key to PEM files, and returns what whoever trusts it needs.
+// Write makes a certificate for localhost and 127.0.0.1, of servers and of clients, that is its own
+// authority and good for a day. It writes the certificate and its key to PEM files, and returns
+// what whoever trusts it needs.
 func Write(certFile, keyFile string, serial int64) (*x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// A daemon is a process and its host's clock. The real Machine decides, the real issuer issues; what lies between them in the real
-// daemon, the keeper and the store's connection, is played here, so that it can go wrong.
+// A daemon is a process and its host's clock. The real Machine decides, the real issuer issues;
+// what lies between them in the real daemon, the keeper and the store's connection, is played here,
+// so that it can go wrong.
 type daemon struct {
 	w      *world
 	name   string
@@ -218,8 +219,8 @@ func (d *daemon) seal(lane int) int64 {
 	return last
 }
 
-// request is a client that asks for ids now and then, for as long as the process lives: mostly few, at times for so many that they run
-// ahead of the clock.
+// request is a client that asks for ids now and then, for as long as the process lives: mostly few,
+// at times for so many that they run ahead of the clock.
 func (d *daemon) request(life int) {
 	if life != d.life {
 		return
@@ -261,15 +262,16 @@ func isRate(err error) bool {
 	return errors.As(err, &r) && r.Reason == issuer.RateExceeded
 }
 
-// isUncounted says whether an id lies in a window that a copy of a process and its original both had in memory when the copy was made, or had
-// both asked for. Nothing can keep these apart.
+// isUncounted says whether an id lies in a window that a copy of a process and its original both
+// had in memory when the copy was made, or had both asked for. Nothing can keep these apart.
 func (d *daemon) isUncounted(id uint64) bool {
 	p := d.w.layout.Decompose(id)
 	hi, ok := d.uncounted[p.Worker]
 	return ok && p.Time.UnixMilli() <= hi
 }
 
-// sharedAnswer notes what the original is granted by a request that the copies remember, too: they know its token, and go on from there.
+// sharedAnswer notes what the original is granted by a request that the copies remember, too: they
+// know its token, and go on from there.
 func (d *daemon) sharedAnswer(call int, e workerid.Event) {
 	if call > d.shared {
 		return
@@ -293,8 +295,8 @@ func (d *daemon) sharedAnswer(call int, e workerid.Event) {
 	}
 }
 
-// copyOf makes a copy of a running process, as a snapshot of a virtual machine does that is started a second time. What it was waiting
-// for never comes.
+// copyOf makes a copy of a running process, as a snapshot of a virtual machine does that is started
+// a second time. What it was waiting for never comes.
 func (w *world) copyOf(d *daemon) {
 	c := &daemon{w: w, name: "copy of " + d.name, offset: d.offset, drift: d.drift, isCopy: true}
 	c.begin()

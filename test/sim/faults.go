@@ -59,7 +59,8 @@ func (w *world) daemonFault() {
 			w.unreachable = w.now + w.upTo(2*lease)
 		}
 	case 9:
-		// What tells copies apart are tokens. A store that loses them cannot, and nobody promises that.
+		// What tells copies apart are tokens. A store that loses them cannot, and nobody promises
+		// that.
 		if w.Store != Losing && d.up && !d.paused && !d.isCopy && w.chance(3) {
 			w.copyOf(d)
 			if w.Store != Memory && w.chance(2) {
@@ -84,8 +85,8 @@ func (d *daemon) pause(ms int64, then workerid.Event) {
 	})
 }
 
-// misfortunes come together with a loss, so that it meets those whom it can hurt: a daemon that was away is back, others are away and issue
-// to the end of their windows, others are newcomers.
+// misfortunes come together with a loss, so that it meets those whom it can hurt: a daemon that was
+// away is back, others are away and issue to the end of their windows, others are newcomers.
 func (w *world) misfortunes() {
 	if w.Weather == Bridged || w.calm || w.chance(3) {
 		return

@@ -35,9 +35,11 @@ func HostMutants() []Mutant {
 	return []Mutant{Unfenced, Unsealed, Unsynced, Forgotten, Early, Unrenewed, AnyBoot, AnyRun, AnyLock, AnyPage, AnyFile, AnyWrite, Wordless}
 }
 
-// A host is one machine with one worker id that was given by hand: the real state file store on a disk that loses what is not synced, beside
-// memory that loses everything with the power, and one life of a process after the other, ended by kill -9, power cuts or a clean stop, while
-// somebody plays with the wall clock, the disk stands still, the memory is lost or put back, and files are deleted under a process that is stopped.
+// A host is one machine with one worker id that was given by hand: the real state file store on a
+// disk that loses what is not synced, beside memory that loses everything with the power, and one
+// life of a process after the other, ended by kill -9, power cuts or a clean stop, while somebody
+// plays with the wall clock, the disk stands still, the memory is lost or put back, and files are
+// deleted under a process that is stopped.
 type host struct {
 	Report
 	rand   *rand.Rand
@@ -119,9 +121,10 @@ func (h *host) playWithTheClock(n int) {
 	}
 }
 
-// playWithTheMemory loses it, as a container that is made anew does, or puts it back to what it was before an earlier life, as a checkpoint does,
-// or puts copies of what it was in their place. The very pages that the last life had, as they were within that life, nobody could tell from
-// what it left.
+// playWithTheMemory loses it, as a container that is made anew does, or puts it back to what it was
+// before an earlier life, as a checkpoint does, or puts copies of what it was in their place. The
+// very pages that the last life had, as they were within that life, nobody could tell from what it
+// left.
 func (h *host) playWithTheMemory() {
 	switch h.rand.IntN(8) {
 	case 0:
@@ -136,7 +139,8 @@ func (h *host) playWithTheMemory() {
 	h.Faults++
 }
 
-// begin starts a process and gets it a window, unless the disk or the clock does not let it within patience.
+// begin starts a process and gets it a window, unless the disk or the clock does not let it within
+// patience.
 func (h *host) begin(patience int) bool {
 	if h.Mutant == Forgotten {
 		h.disk = &crashdisk.Disk{}
@@ -231,8 +235,8 @@ func (h *host) config(p *process) static.Config {
 	return c
 }
 
-// live is some seconds of a process: clients, heartbeats, pauses, a disk that stands still, and an id clock that follows the wall clock now and
-// then.
+// live is some seconds of a process: clients, heartbeats, pauses, a disk that stands still, and an
+// id clock that follows the wall clock now and then.
 func (h *host) live(most int, alone bool) {
 	for range h.rand.IntN(most) {
 		h.Events++
@@ -256,7 +260,8 @@ func (h *host) live(most int, alone bool) {
 				h.stopAndDelete()
 			}
 		case 7:
-			if h.rand.IntN(4) == 0 && h.extend() { // and the heartbeat comes before the next request. A lease that was lost has none
+			// and the heartbeat comes before the next request. A lease that was lost has none
+			if h.rand.IntN(4) == 0 && h.extend() {
 				h.Faults++
 				h.memory.Overwrite(h.during)
 				h.extend()
@@ -278,8 +283,9 @@ func (h *host) answer() {
 	h.waiting = nil
 }
 
-// stopAndDelete stops the process, deletes its lock, or moves it away for as long, and starts others, which come and go, before it goes on. What there is without the state
-// file, too, is the clock alone: that must not have gone back.
+// stopAndDelete stops the process, deletes its lock, or moves it away for as long, and starts
+// others, which come and go, before it goes on. What there is without the state file, too, is the
+// clock alone: that must not have gone back.
 func (h *host) stopAndDelete() {
 	h.Faults++
 	stopped := h.process
@@ -426,7 +432,8 @@ func (h *host) stop() {
 // kill ends every process.
 func (h *host) kill() { h.disk = h.disk.Kill() }
 
-// mustServeAgain: on a sound disk, a process that waits until the clock has come to what is recorded serves.
+// mustServeAgain: on a sound disk, a process that waits until the clock has come to what is
+// recorded serves.
 func (h *host) mustServeAgain() {
 	if h.Mutant != None {
 		return

@@ -13,7 +13,8 @@ type Mutant string
 // None is the design as it is.
 const None Mutant = ""
 
-// The mutants of the daemon's side, and one of the store's that is found out in another way than the rest.
+// The mutants of the daemon's side, and one of the store's that is found out in another way than
+// the rest.
 const (
 	Unfenced  Mutant = "the generator issues outside its window"
 	Unsealed  Mutant = "the lease is released while the generator still issues"

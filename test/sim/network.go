@@ -11,8 +11,8 @@ const usual = 5
 
 var errTimeout = errors.New("no answer in time")
 
-// call sends something to the store. carryOut is done there, if the request arrives, however late; its answer is heard when the reply
-// arrives in time. After the time-out the answer is failed's.
+// call sends something to the store. carryOut is done there, if the request arrives, however late;
+// its answer is heard when the reply arrives in time. After the time-out the answer is failed's.
 func (d *daemon) call(carryOut request, failed func(error) workerid.Event) {
 	w, life := d.w, d.life
 	d.calls++

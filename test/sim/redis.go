@@ -15,8 +15,8 @@ const (
 	waitTimeout = 500
 )
 
-// redis is servers with one pool: each the model of the scripts over its own data, with its own clock, and between them asynchronous
-// replication. It is a store.
+// redis is servers with one pool: each the model of the scripts over its own data, with its own
+// clock, and between them asynchronous replication. It is a store.
 type redis struct {
 	w       *world
 	servers []*server
@@ -68,7 +68,8 @@ func (r *redis) id() string { r.ids++; return fmt.Sprintf("%x", r.ids) }
 
 func (r *redis) clock(s *server) int64 { return start + r.w.now + s.skew }
 
-// setClock sets a server's clock to one that keeps within maxSkew, in mild weather with room for the daemons' own.
+// setClock sets a server's clock to one that keeps within maxSkew, in mild weather with room for
+// the daemons' own.
 func (r *redis) setClock(s *server) {
 	limit := int64(redisSkew - 2*usual) // as daemons see it
 	if r.w.Weather == Bridged {

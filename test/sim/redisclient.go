@@ -28,8 +28,9 @@ func (c *redisClient) clone(of *daemon) client {
 
 func (c *redisClient) unanswered() { c.server = nil }
 
-// send sends a call to the master. do is what the server does, and note what the daemon makes of it: err is a refusal or says that too few
-// replicas have it; last says that nothing was sent since.
+// send sends a call to the master. do is what the server does, and note what the daemon makes of
+// it: err is a refusal or says that too few replicas have it; last says that nothing was sent
+// since.
 func send[T any](c *redisClient, do func(*server) (T, script.Server, error), note func(v T, err error, heard, last bool) workerid.Event) request {
 	r := c.r
 	if c.server == nil {

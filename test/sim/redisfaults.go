@@ -57,8 +57,9 @@ func (r *redis) fault() {
 	}
 }
 
-// failOver kills the master, of which its replicas have heard nothing for lag ms. After ms one of them is the next one, and the old one comes
-// back to it some time later; or else it is the same one again, restarted.
+// failOver kills the master, of which its replicas have heard nothing for lag ms. After ms one of
+// them is the next one, and the old one comes back to it some time later; or else it is the same
+// one again, restarted.
 func (r *redis) failOver(lag, ms, back int64) {
 	w, s := r.w, r.master
 	for _, x := range r.replicas(s) {
@@ -121,8 +122,9 @@ func (r *redis) restart(s *server) {
 	}
 }
 
-// switchOver makes a replica the master, whatever it has by now, while the master stays up and follows it, or hears nothing of it at all.
-// In the latter case it is the master again after ms, and nothing of it has changed but its replication id.
+// switchOver makes a replica the master, whatever it has by now, while the master stays up and
+// follows it, or hears nothing of it at all. In the latter case it is the master again after ms,
+// and nothing of it has changed but its replication id.
 func (r *redis) switchOver(ms int64) {
 	w, s := r.w, r.master
 	x := r.candidate(s)
@@ -193,9 +195,10 @@ func (r *redis) lose(what int) {
 	})
 }
 
-// closeCall loses the last grants, on the way from a server whose clock is as far ahead as it may be to one whose clock is as far behind. Their
-// holders are away. There is a newcomer when the loss is noticed, and another when it would be too early to grant what was forgotten: just
-// then his clock is set back.
+// closeCall loses the last grants, on the way from a server whose clock is as far ahead as it may
+// be to one whose clock is as far behind. Their holders are away. There is a newcomer when the loss
+// is noticed, and another when it would be too early to grant what was forgotten: just then his
+// clock is set back.
 func (r *redis) closeCall() {
 	w, lag, down := r.w, int64(2*heartbeat), r.w.upTo(200)
 	r.master.skew = redisSkew - 2*usual
@@ -221,8 +224,8 @@ func (r *redis) closeCall() {
 	})
 }
 
-// takeAway lets an operator take a worker id from a daemon that does not hear of it. Somebody else asks for one, and then the pool is lost: the
-// first one proves by its window that it had it.
+// takeAway lets an operator take a worker id from a daemon that does not hear of it. Somebody else
+// asks for one, and then the pool is lost: the first one proves by its window that it had it.
 func (r *redis) takeAway() {
 	w := r.w
 	d, other := w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)]
@@ -246,8 +249,8 @@ func (r *redis) takeAway() {
 	})
 }
 
-// comeback lets a daemon be away until somebody else has its worker id, and then come back first of all after a loss, or only to stop, with
-// newcomers about.
+// comeback lets a daemon be away until somebody else has its worker id, and then come back first of
+// all after a loss, or only to stop, with newcomers about.
 func (r *redis) comeback() {
 	w := r.w
 	d, other, third := w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)]
@@ -277,13 +280,14 @@ func (r *redis) comeback() {
 	})
 }
 
-// misleadClock sets a server's clock beyond what it may be off by, alone or together with a daemon's. When it is set right again, somebody
-// accepts that.
+// misleadClock sets a server's clock beyond what it may be off by, alone or together with a
+// daemon's. When it is set right again, somebody accepts that.
 func (r *redis) misleadClock(x *server) {
 	w := r.w
 	x.skew = w.upTo(2*time.Hour.Milliseconds()) - time.Hour.Milliseconds()
 	d := w.daemons[w.rand.IntN(len(w.daemons))]
-	if w.chance(2) && w.now < int64(w.Minutes)*time.Minute.Milliseconds()/2 { // what is granted for that future must be over in the end
+	// what is granted for that future must be over in the end
+	if w.chance(2) && w.now < int64(w.Minutes)*time.Minute.Milliseconds()/2 {
 		x = r.master
 		x.skew = w.upTo(15*lease) - lease
 		d.offset, d.drift = x.skew, 0
@@ -299,7 +303,9 @@ func (r *redis) misleadClock(x *server) {
 				return
 			}
 			r.resetClock()
-			w.after(2*heartbeat, func() { // the daemon has extended again, and is not heard of until others are granted worker ids
+			// the daemon has extended again, and is not heard of until others are granted worker
+			// ids
+			w.after(2*heartbeat, func() {
 				d.cutOff = w.now + 2*lease
 				for _, other := range w.daemons[:w.Daemons] {
 					if other != d && w.chance(2) {
@@ -311,8 +317,8 @@ func (r *redis) misleadClock(x *server) {
 	})
 }
 
-// misleadNewcomer sets the master's clock far ahead for a moment, and so that of a host on which just then a daemon starts and an operator takes
-// a worker id away. That must not stop the others.
+// misleadNewcomer sets the master's clock far ahead for a moment, and so that of a host on which
+// just then a daemon starts and an operator takes a worker id away. That must not stop the others.
 func (r *redis) misleadNewcomer() {
 	w, s := r.w, r.master
 	d, k := w.daemons[w.rand.IntN(w.Daemons)], &s.Keys
@@ -346,8 +352,8 @@ func (r *redis) misleadNewcomer() {
 	})
 }
 
-// bridged lets something go wrong that holders need not notice: they extend again, or prove that nobody else can have their worker ids,
-// while more than epsilon is left of their windows.
+// bridged lets something go wrong that holders need not notice: they extend again, or prove that
+// nobody else can have their worker ids, while more than epsilon is left of their windows.
 func (r *redis) bridged() {
 	const short = lease - 4*redisSkew - 1000 - 2*heartbeat - 2*timeout
 	w, s := r.w, r.master

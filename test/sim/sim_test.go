@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds of soakMinutes instead, KATSUBUSHI_SEED=n that one alone.
+// What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds of soakMinutes instead,
+// KATSUBUSHI_SEED=n that one alone.
 const (
 	seeds, minutes         = 60, 10 // of the store in memory
 	mutantSeeds            = 250    // of the mutants: lanes of one owner meet rarely
@@ -109,8 +110,9 @@ func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
 	}
 }
 
-// How long daemons stand still once the faults of a Redis that keeps everything are over. What they have to wait for is the floor of the last history, a
-// lease and epsilon (12.5 s), and a lease more where the clock has to last first; not their own pauses between two questions.
+// How long daemons stand still once the faults of a Redis that keeps everything are over. What they
+// have to wait for is the floor of the last history, a lease and epsilon (12.5 s), and a lease more
+// where the clock has to last first; not their own pauses between two questions.
 func TestRecovery(t *testing.T) {
 	skipUnderRace(t)
 	const runs = 100

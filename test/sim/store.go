@@ -26,7 +26,8 @@ type client interface {
 // A request is what the store does when it arrives. It replies once, at once or later, or never.
 type request func(reply func(answer))
 
-// An answer is what the daemon makes of a reply when it arrives. It is not heard if the daemon no longer waits for it.
+// An answer is what the daemon makes of a reply when it arrives. It is not heard if the daemon no
+// longer waits for it.
 type answer func(heard bool) workerid.Event
 
 // memory is the shortest store that there is. It never loses anything.

@@ -11,7 +11,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
-// The figures of every run, in ms. Leases are short, so that much happens in little time; what counts is their proportion.
+// The figures of every run, in ms. Leases are short, so that much happens in little time; what
+// counts is their proportion.
 const (
 	lease     = 10_000
 	heartbeat = 800
@@ -27,9 +28,13 @@ type Store int
 
 // The stores.
 const (
-	Memory  Store = iota
-	Losing        // Redis that loses what it has: fail-overs, restarts, wipes. Its clocks keep within maxSkew, and one master serves at a time
-	Keeping       // Redis that keeps what it acknowledged, on every server that may be promoted. Its clocks do what they like, and masters may be two
+	Memory Store = iota
+	// Redis that loses what it has: fail-overs, restarts, wipes. Its clocks keep within maxSkew,
+	// and one master serves at a time
+	Losing
+	// Redis that keeps what it acknowledged, on every server that may be promoted. Its clocks do
+	// what they like, and masters may be two
+	Keeping
 )
 
 func (s Store) String() string { return [...]string{"memory", "losing Redis", "keeping Redis"}[s] }
@@ -39,8 +44,10 @@ type Weather int
 
 // The kinds of weather.
 const (
-	Storm   Weather = iota // everything
-	Bridged                // what a lease is there to bridge: stalls and outages of the store of less than half of it. Nothing may be refused
+	Storm Weather = iota // everything
+	// what a lease is there to bridge: stalls and outages of the store of less than half of it.
+	// Nothing may be refused
+	Bridged
 )
 
 func (w Weather) String() string { return [...]string{"storm", "bridged"}[w] }
@@ -62,10 +69,11 @@ type Report struct {
 	Events, Faults          int
 	IDs                     unique.Set
 	Requests, Refused       int
-	Regrants                int      // of windows to the daemon that had them before
-	Misled                  int      // times that the clock of a newcomer, or of an operator, stopped all who had the right one
-	Recovered               int64    // ms from the end of the faults until everybody issued for good
-	Stuck                   []string // who did not issue again once the faults were over
+	Regrants                int // of windows to the daemon that had them before
+	// times that the clock of a newcomer, or of an operator, stopped all who had the right one
+	Misled    int
+	Recovered int64    // ms from the end of the faults until everybody issued for good
+	Stuck     []string // who did not issue again once the faults were over
 }
 
 // Err is what the run shows to be wrong, or nil.
@@ -108,7 +116,8 @@ type world struct {
 func Run(c Config) Report {
 	w := &world{Report: Report{Config: c}, rand: rand.New(rand.NewPCG(c.Seed, 0x6b617473756f))}
 	w.Unit = []int64{1, 10, 1000}[w.rand.IntN(3)]
-	w.layout = generator.Layout{Epoch: epoch, Unit: w.Unit, TimeBits: 42, WorkerBits: 8, SequenceBits: 6} // few ids a tick: they run out
+	// few ids a tick: they run out
+	w.layout = generator.Layout{Epoch: epoch, Unit: w.Unit, TimeBits: 42, WorkerBits: 8, SequenceBits: 6}
 	w.Daemons, w.Lanes = 1+w.rand.IntN(6), 1+w.rand.IntN(3)
 	w.Workers = w.Daemons * w.Lanes
 	if c.Weather == Storm {

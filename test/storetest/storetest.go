@@ -1,4 +1,5 @@
-// Package storetest is the conformance suite of worker id stores: what every workerid.Store must do, run on each of them.
+// Package storetest is the conformance suite of worker id stores: what every workerid.Store must
+// do, run on each of them.
 package storetest
 
 import (
@@ -19,7 +20,8 @@ type Pool struct {
 	Now      func() int64
 	Advance  func(ms int64) // moves the clocks of all sides; negative to set them back
 
-	// Refusal is what the store may answer to anything while its clock is set back, having done nothing. nil: it takes any clock.
+	// Refusal is what the store may answer to anything while its clock is set back, having done
+	// nothing. nil: it takes any clock.
 	Refusal error
 
 	// Open is the store of another daemon.

@@ -1,5 +1,6 @@
-// Command testrun runs `go test` with the arguments that it is given and says what goes on: each package when it has ended, and every half
-// minute what is running. `go test` itself keeps silent about a package until all those before it in the list have ended.
+// Command testrun runs `go test` with the arguments that it is given and says what goes on: each
+// package when it has ended, and every half minute what is running. `go test` itself keeps silent
+// about a package until all those before it in the list have ended.
 //
 //	go run ./test/testrun -race ./...
 //

@@ -1,15 +1,18 @@
-// Package unique finds out whether any of very many ids was issued twice. It is the judge of the simulation, of the tests of the real
-// daemon and of soak runs, so it is simple, and every one of them plants a duplicate to see that it is noticed.
+// Package unique finds out whether any of very many ids was issued twice. It is the judge of the
+// simulation, of the tests of the real daemon and of soak runs, so it is simple, and every one of
+// them plants a duplicate to see that it is noticed.
 //
-// The guarantee: an id that is added again is noticed, always: nothing is hashed away or forgotten. What is not promised: that the
-// memory is enough. Ids in a row need half a byte each, ids far apart about 30 bytes.
+// The guarantee: an id that is added again is noticed, always: nothing is hashed away or forgotten.
+// What is not promised: that the memory is enough. Ids in a row need half a byte each, ids far
+// apart about 30 bytes.
 package unique
 
 import "fmt"
 
 // A Set remembers ids. The zero Set is empty and ready. One goroutine at a time may use it.
 type Set struct {
-	// Bit i of words[w] is id w*64 + i. A word for a key keeps sparse ids small, and dense ones at one look-up for 64.
+	// Bit i of words[w] is id w*64 + i. A word for a key keeps sparse ids small, and dense ones at
+	// one look-up for 64.
 	words      map[uint64]uint64
 	len        uint64
 	duplicates uint64
@@ -27,7 +30,8 @@ const (
 // Add adds an id. It is false when the id was there already.
 func (s *Set) Add(id uint64) bool { return s.AddRun(id, 1, 1) == 0 }
 
-// AddRun adds n ids: first, first+stride, ... It returns how many of them were there already; a stride of 0 makes n−1 of them so.
+// AddRun adds n ids: first, first+stride, ... It returns how many of them were there already; a
+// stride of 0 makes n−1 of them so.
 func (s *Set) AddRun(first, stride uint64, n int) (duplicates int) {
 	if s.words == nil {
 		s.words = make(map[uint64]uint64)
@@ -72,8 +76,8 @@ func (s *Set) Duplicates() uint64 { return s.duplicates }
 // Duplicate is the first id that was added twice, if any was.
 func (s *Set) Duplicate() (id uint64, found bool) { return s.first, s.duplicates > 0 }
 
-// Plant adds some of the ids once more, early and late ones, and is an error when one of them goes unnoticed, or when there are none.
-// It leaves the Set as it was, so that a run can end with it.
+// Plant adds some of the ids once more, early and late ones, and is an error when one of them goes
+// unnoticed, or when there are none. It leaves the Set as it was, so that a run can end with it.
 func (s *Set) Plant() error {
 	before := *s
 	defer func() {

@@ -11,7 +11,8 @@ import (
 
 const heartbeat = 5000 // ms
 
-// outage lets Redis be away for a while, in which no daemon's window ends: heartbeats fail, the last of them just before it is back.
+// outage lets Redis be away for a while, in which no daemon's window ends: heartbeats fail, the
+// last of them just before it is back.
 func (p *pair) outage(holders []*daemon, ms int64, begin, end func()) {
 	p.Helper()
 	p.advance(heartbeat - 1) // it had not been its turn
@@ -52,8 +53,8 @@ func TestHoldersAreNotRefused(t *testing.T) {
 	}
 }
 
-// Any fail-over that is shorter than a lease, without what clocks may be apart, costs nobody a worker id; a longer one does, since somebody
-// else may have been granted it and been forgotten.
+// Any fail-over that is shorter than a lease, without what clocks may be apart, costs nobody a
+// worker id; a longer one does, since somebody else may have been granted it and been forgotten.
 func TestFailOverShorterThanALease(t *testing.T) {
 	p := newPair(t)
 	holders := p.holders(2)
@@ -105,7 +106,8 @@ func TestKilledHolderInAFullPool(t *testing.T) {
 	}
 }
 
-// Redis is away for longer than a lease, and comes back as it was: the first call that it answers makes every window longer, from its old end.
+// Redis is away for longer than a lease, and comes back as it was: the first call that it answers
+// makes every window longer, from its old end.
 func TestOutageOfALeaseOrMore(t *testing.T) {
 	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := redistest.NewProxy(t, w.server.Addr())

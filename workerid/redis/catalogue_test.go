@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The tables of faults in docs/REDIS.md name the tests, and these tables are held true: there is every test that they name, and they name
-// every test of the files that are about faults.
+// The tables of faults in docs/REDIS.md name the tests, and these tables are held true: there is
+// every test that they name, and they name every test of the files that are about faults.
 func TestFaultsAreInTheDocumentation(t *testing.T) {
 	t.Parallel()
 	docs, err := os.ReadFile("../../docs/REDIS.md")

@@ -88,9 +88,9 @@ func (d *daemon) extendTo(hi int64) {
 	}
 }
 
-// The clocks of a master and its successor are as far apart as allowed, in either direction, and the last
-// writes are lost. On the successor, newcomers start above everything that the old master granted, and a
-// daemon whose worker id had passed to another one there does not get it back.
+// The clocks of a master and its successor are as far apart as allowed, in either direction, and
+// the last writes are lost. On the successor, newcomers start above everything that the old master
+// granted, and a daemon whose worker id had passed to another one there does not get it back.
 func TestRedisClockAtFailOver(t *testing.T) {
 	for name, ahead := range map[string]int64{"the old one was ahead": skew, "the new one is ahead": -skew} {
 		t.Run(name, func(t *testing.T) { testClockAtFailOver(t, ahead, true) })
@@ -200,8 +200,8 @@ func TestLeapSecondSmear(t *testing.T) {
 	}
 }
 
-// A daemon's clock goes forward by an hour and back. The daemon is refused meanwhile, and its lease does
-// not get longer.
+// A daemon's clock goes forward by an hour and back. The daemon is refused meanwhile, and its lease
+// does not get longer.
 func TestDaemonClockForwardThenBack(t *testing.T) {
 	w := newWorld(t)
 	w.init(New)
@@ -218,7 +218,8 @@ func TestDaemonClockForwardThenBack(t *testing.T) {
 	d.extendTo(w.now() + lease)
 }
 
-// A worker id goes from a host whose clock is fast, and which issued a second ahead of that, to one whose clock is slow.
+// A worker id goes from a host whose clock is fast, and which issued a second ahead of that, to one
+// whose clock is slow.
 func TestFastHostHandsToSlowHost(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -255,8 +256,8 @@ func TestRestartInTheSameMillisecond(t *testing.T) {
 	}
 }
 
-// A daemon is killed and starts again with a clock that went back. It is refused while the difference is
-// more than MaxSkew, and then gets a window above its old one.
+// A daemon is killed and starts again with a clock that went back. It is refused while the
+// difference is more than MaxSkew, and then gets a window above its old one.
 func TestRestartThreeSecondsBack(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -271,9 +272,9 @@ func TestRestartThreeSecondsBack(t *testing.T) {
 	}
 }
 
-// A fail-over loses the last writes, and the new server's clock is an hour behind. If an operator could
-// accept that clock, the wait for forgotten grants would end when the clock is corrected. So operators
-// are refused like daemons.
+// A fail-over loses the last writes, and the new server's clock is an hour behind. If an operator
+// could accept that clock, the wait for forgotten grants would end when the clock is corrected. So
+// operators are refused like daemons.
 func TestAcceptingAWrongClock(t *testing.T) {
 	p := newPair(t)
 	p.holders(2)
@@ -306,7 +307,8 @@ func TestResetClockOfAHealthyPool(t *testing.T) {
 	w.want(err, ErrClockSteady)
 }
 
-// How long newcomers wait after the clock was accepted depends on the pool, not on the operator's flags.
+// How long newcomers wait after the clock was accepted depends on the pool, not on the operator's
+// flags.
 func TestResetClockWaitsForThePoolsLease(t *testing.T) {
 	for _, pools := range []time.Duration{20 * time.Second, 5 * time.Minute} {
 		t.Run(pools.String(), func(t *testing.T) {
@@ -334,9 +336,9 @@ func TestResetClockWaitsForThePoolsLease(t *testing.T) {
 	}
 }
 
-// The clocks of Redis and of a host are an hour ahead for a moment. Just then a supervisor restarts a
-// daemon on that host, and an operator takes a worker id away. That time must not be recorded: the other
-// daemons, whose clocks are right, would be refused for an hour.
+// The clocks of Redis and of a host are an hour ahead for a moment. Just then a supervisor restarts
+// a daemon on that host, and an operator takes a worker id away. That time must not be recorded:
+// the other daemons, whose clocks are right, would be refused for an hour.
 func TestMomentarilyWrongClock(t *testing.T) {
 	const hour = 3600000
 	w := newWorld(t)
@@ -379,8 +381,8 @@ func TestMomentarilyWrongClock(t *testing.T) {
 	}
 }
 
-// All daemons are gone for longer than a lease and gave nothing back. The first newcomer cannot tell that
-// from a wrong clock and waits until it has lasted; the second need not wait.
+// All daemons are gone for longer than a lease and gave nothing back. The first newcomer cannot
+// tell that from a wrong clock and waits until it has lasted; the second need not wait.
 func TestANewcomerAfterAllWereKilled(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 2

@@ -8,7 +8,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// newCluster starts a cluster of n masters and makes a world of it whose pool is on the first of them; daemons ask the last.
+// newCluster starts a cluster of n masters and makes a world of it whose pool is on the first of
+// them; daemons ask the last.
 func newCluster(t *testing.T, n int) (*world, []*redistest.Server) {
 	t.Parallel()
 	nodes := redistest.Cluster(t, n)
@@ -39,8 +40,9 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// The pool's slot moves to another node, key by key. Meanwhile no part of a call is carried out here or there; afterwards the holders find
-// the node, prove what they hold, and newcomers wait: the node has a history of its own.
+// The pool's slot moves to another node, key by key. Meanwhile no part of a call is carried out
+// here or there; afterwards the holders find the node, prove what they hold, and newcomers wait:
+// the node has a history of its own.
 func TestClusterSlotMigration(t *testing.T) {
 	w, nodes := newCluster(t, 2)
 	from, to := nodes[0], nodes[1]
@@ -79,7 +81,8 @@ func TestClusterSlotMigration(t *testing.T) {
 	w.waits(newcomer, loss)
 }
 
-// A node names itself for the slot and serves nothing, as a master does that the others have gone on without: another node is asked.
+// A node names itself for the slot and serves nothing, as a master does that the others have gone
+// on without: another node is asked.
 func TestAClusterNodeThatIsBehind(t *testing.T) {
 	w, nodes := newCluster(t, 1)
 	behind := redistest.Cluster(t, 1)[0]
@@ -107,7 +110,8 @@ func TestClusterFailOver(t *testing.T) {
 	holders := w.holders(2)
 	replica.CatchUp(w.server)
 	replica.Pause()
-	w.server.Do("CLIENT", "KILL", "TYPE", "replica") // it hears nothing any more, and finds that out when it is too late
+	// it hears nothing any more, and finds that out when it is too late
+	w.server.Do("CLIENT", "KILL", "TYPE", "replica")
 	last := w.daemon()
 	last.acquire()
 	w.advance(20000)

@@ -43,10 +43,10 @@ type Config struct {
 
 // Options are the settings that only this kind of store has.
 type Options struct {
-	// PasswordFile is a file with the password for the data servers; the user name stays in the URL. A
-	// newline at the end is not part of the password. The file is read for every connection, so a new
-	// password needs no restart. Empty: the URL has the password, if any. Package secretfile says which
-	// permissions the file needs.
+	// PasswordFile is a file with the password for the data servers; the user name stays in the
+	// URL. A newline at the end is not part of the password. The file is read for every connection,
+	// so a new password needs no restart. Empty: the URL has the password, if any. Package
+	// secretfile says which permissions the file needs.
 	PasswordFile string
 
 	// HoldRaus is the namespace of raus clients (the daemons of kayac/go-katsubushi) that use the same

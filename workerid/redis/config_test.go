@@ -125,7 +125,8 @@ func TestTLSNamesTheServerItTalksTo(t *testing.T) {
 	}
 }
 
-// A cluster whose nodes come and go for years: what is asked are those of the last answer, and those that the URL names.
+// A cluster whose nodes come and go for years: what is asked are those of the last answer, and
+// those that the URL names.
 func TestNodesThatAreGoneAreForgotten(t *testing.T) {
 	c, err := parseURL("rediscluster://a,b/")
 	if err != nil {

@@ -1,10 +1,11 @@
 // Package redis keeps a pool of worker ids in Redis: on one server, behind Sentinels, or in a cluster.
 //
-// The guarantee: windows of one worker id never overlap, whatever daemons, networks and clocks do, if
-// every write that Redis acknowledged is on every server that can become the master. Without that it
-// holds if two masters never serve at once, no lease is longer than the pool's, and no clock by which a
-// grant was made differs from a daemon's by more than MaxSkew. Not promised: anything after old keys
-// were put into a running Redis, or beside clients of yaraus or raus, which issue by their clocks.
+// The guarantee: windows of one worker id never overlap, whatever daemons, networks and clocks do,
+// if every write that Redis acknowledged is on every server that can become the master. Without
+// that it holds if two masters never serve at once, no lease is longer than the pool's, and no
+// clock by which a grant was made differs from a daemon's by more than MaxSkew. Not promised:
+// anything after old keys were put into a running Redis, or beside clients of yaraus or raus, which
+// issue by their clocks.
 //
 // # How
 //

@@ -12,11 +12,15 @@ var (
 	ErrNotInitialised = script.ErrNotInitialised // there is no pool of that name, or it is one of yaraus's; retry
 	ErrNotMaster      = script.ErrNotMaster      // the server is a replica; retry: the Store looks for the master again
 	ErrClockBack      = script.ErrClockBack      // the server's clock is more than MaxSkew behind what it was; retry
-	ErrClockForward   = script.ErrClockForward   // the server's clock jumped forward since the last call; retry: it is accepted if it stays there
-	ErrClockSteady    = script.ErrClockSteady    // of ResetClock: the server's clock did not go back, and nothing was done
-	ErrReplicas       = script.ErrReplicas       // more replicas are connected than must have a grant; retry
-	ErrHeld           = script.ErrHeld           // of Init: daemons that must stop first hold worker ids
+	// the server's clock jumped forward since the last call; retry: it is accepted if it stays
+	// there
+	ErrClockForward = script.ErrClockForward
+	// of ResetClock: the server's clock did not go back, and nothing was done
+	ErrClockSteady = script.ErrClockSteady
+	ErrReplicas    = script.ErrReplicas // more replicas are connected than must have a grant; retry
+	ErrHeld        = script.ErrHeld     // of Init: daemons that must stop first hold worker ids
 
-	// ErrEvicts: this Redis may evict the pool's keys when it is short of memory. Retry; set maxmemory-policy to noeviction.
+	// ErrEvicts: this Redis may evict the pool's keys when it is short of memory. Retry; set
+	// maxmemory-policy to noeviction.
 	ErrEvicts = errors.New("redis: maxmemory-policy is not noeviction, so the pool's keys could be evicted")
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// A pair is a master, a replica that is reached over a proxy which can lose what the master sends, and a proxy for daemons, which is
-// what tells them who the master is.
+// A pair is a master, a replica that is reached over a proxy which can lose what the master sends,
+// and a proxy for daemons, which is what tells them who the master is.
 type pair struct {
 	*world
 	replica     *redistest.Server
@@ -74,7 +74,8 @@ func TestFailOverLosingTheLastWrites(t *testing.T) {
 	p.losingTheLastWrites(func() { p.replication.Answers(redistest.Drop) })
 }
 
-// The same without a proxy: packets between the two servers are lost until the master is dead and forgotten.
+// The same without a proxy: packets between the two servers are lost until the master is dead and
+// forgotten.
 func TestFailOverLosingTheLastWritesInTheNetwork(t *testing.T) {
 	if !redistest.InOwnNetwork(t) {
 		return
@@ -144,8 +145,8 @@ func TestFailOverToAnUnheardAcquisition(t *testing.T) {
 	p.want(d.settleAcquire(), workerid.ErrNoID)
 }
 
-// After a fail-over an operator's call comes first. It does not say how far apart the clocks may be or how
-// long leases are, so the values of the pool's daemons must count.
+// After a fail-over an operator's call comes first. It does not say how far apart the clocks may be
+// or how long leases are, so the values of the pool's daemons must count.
 func TestFailOverWithClocksFarApart(t *testing.T) {
 	p := newPair(t)
 	p.config.MaxSkew, p.config.Lease, p.config.Max = 10*time.Second, 2*time.Minute, 2
@@ -210,8 +211,8 @@ func (d *daemon) settleOnce() error {
 	return d.tryExtend(patience)
 }
 
-// A worker id passed to another daemon, but the new master never learned that. The previous holder must
-// not get it back.
+// A worker id passed to another daemon, but the new master never learned that. The previous holder
+// must not get it back.
 func TestFailOverLosingASuccession(t *testing.T) {
 	p := newPair(t)
 	p.config.Max = 1
@@ -269,8 +270,8 @@ func TestTwoReplicas(t *testing.T) {
 	w.keepTheirIDs(holders)
 }
 
-// The old master comes back with its old data, neither restarted nor resynchronised: only its replication
-// id is new.
+// The old master comes back with its old data, neither restarted nor resynchronised: only its
+// replication id is new.
 func TestFailBackWithoutRestart(t *testing.T) {
 	p := newPair(t)
 	holders := p.holders(2)
@@ -305,8 +306,8 @@ func (w *world) daemonAt(s *redistest.Server) *daemon {
 	return w.daemon(func(c *Config) { c.URL = "redis://" + s.Addr() + "/0?ns=" + redistest.Namespace(w) })
 }
 
-// The master becomes a replica while daemons use it. They look for the new master, and are not told that
-// their leases are lost.
+// The master becomes a replica while daemons use it. They look for the new master, and are not told
+// that their leases are lost.
 func TestREADONLY(t *testing.T) {
 	p := newPair(t)
 	holders := p.holders(2)
@@ -414,9 +415,9 @@ func TestMoreReplicasThanMustHaveIt(t *testing.T) {
 	w.want(d.tryExtend(patience), ErrReplicas)
 }
 
-// Sentinel fails over to a replica that lost the last writes. No packet filter is needed: the replica
-// reaches its master over a proxy that discards what the master sent. Sentinel and the daemons know the
-// master by the proxy's address.
+// Sentinel fails over to a replica that lost the last writes. No packet filter is needed: the
+// replica reaches its master over a proxy that discards what the master sent. Sentinel and the
+// daemons know the master by the proxy's address.
 func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	w := newWorld(t)
 	front := redistest.NewProxy(t, w.server.Addr())
@@ -453,8 +454,8 @@ func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	w.waits(w.daemon(), loss)
 }
 
-// A Sentinel that is cut off from the others keeps naming the old master, which is dead or a replica now.
-// Daemons must ask another Sentinel.
+// A Sentinel that is cut off from the others keeps naming the old master, which is dead or a
+// replica now. Daemons must ask another Sentinel.
 func TestASentinelThatIsBehind(t *testing.T) {
 	w := newWorld(t)
 	next := redistest.Start(t)

@@ -156,8 +156,8 @@ func TestLateExtendAfterRelease(t *testing.T) {
 	next.extend()
 }
 
-// An extension is answered long after another daemon got the lease. What it grants lies below the other
-// daemon's window.
+// An extension is answered long after another daemon got the lease. What it grants lies below the
+// other daemon's window.
 func TestReplyInFlightAfterLoss(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -187,8 +187,8 @@ func TestReplyInFlightAfterLoss(t *testing.T) {
 	next.extend()
 }
 
-// A daemon that gives a worker id back can neither report less than its predecessor issued, nor more than
-// it was granted.
+// A daemon that gives a worker id back can neither report less than its predecessor issued, nor
+// more than it was granted.
 func TestReleaseBelowTheWindow(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -233,8 +233,8 @@ func TestIdenticalHostNames(t *testing.T) {
 	w.keepTheirIDs(all[1:])
 }
 
-// All daemons of a fleet start at once, without a pool. One of them makes the pool, and each gets a worker
-// id.
+// All daemons of a fleet start at once, without a pool. One of them makes the pool, and each gets a
+// worker id.
 func TestMassStart(t *testing.T) {
 	const fleet = 200
 	w := newWorld(t)
@@ -440,9 +440,10 @@ func TestPoolOf3With5Daemons(t *testing.T) {
 	}
 }
 
-// Real clocks: Redis stalls for longer than the calls of a thousand daemons wait, and all of them want to
-// extend their leases. After the shorter stall their first requests are carried out, but nobody gets the
-// answers. After the longer one they are refused, because the clocks in them are off.
+// Real clocks: Redis stalls for longer than the calls of a thousand daemons wait, and all of them
+// want to extend their leases. After the shorter stall their first requests are carried out, but
+// nobody gets the answers. After the longer one they are refused, because the clocks in them are
+// off.
 func TestStallUnder1000Clients(t *testing.T) {
 	const fleet = 1000
 	w := newWorld(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// generators stand for those of a daemon's lanes: they know their windows and have issued up to the present.
+// generators stand for those of a daemon's lanes: they know their windows and have issued up to the
+// present.
 type generators struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -55,7 +56,8 @@ func (g *generators) workers() (w [2]uint64) {
 	return w
 }
 
-// A real keeper over a real Redis, on real clocks: nothing that is over within a lease keeps it from issuing.
+// A real keeper over a real Redis, on real clocks: nothing that is over within a lease keeps it
+// from issuing.
 func TestKeeperNeverStopsIssuing(t *testing.T) {
 	w := newWorld(t)
 	w.real, w.config.Now, w.config.Max = true, nil, 5

@@ -88,8 +88,8 @@ func TestRestartWithPersistence(t *testing.T) {
 	w.keepTheirIDs(holders)
 }
 
-// A snapshot of the keys is put back into the running server. That is outside the guarantee, but holders
-// notice it all the same, even one that is not in the snapshot.
+// A snapshot of the keys is put back into the running server. That is outside the guarantee, but
+// holders notice it all the same, even one that is not in the snapshot.
 func TestDUMPAndRESTOREOfOldKeys(t *testing.T) {
 	start := func(t *testing.T) *world {
 		w := newWorld(t)
@@ -117,7 +117,8 @@ func TestDUMPAndRESTOREOfOldKeys(t *testing.T) {
 		w := start(t)
 		before := w.daemon()
 		before.acquire()
-		if err := before.release(w.now() + 500); err != nil { // it ran ahead of the clock, and the next window starts right above
+		// it ran ahead of the clock, and the next window starts right above
+		if err := before.release(w.now() + 500); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(1)
@@ -204,7 +205,8 @@ func TestUnreadableRecord(t *testing.T) {
 	w.waits(newcomers[2], w.now())
 }
 
-// A field of meta that somebody else overwrote counts as lost if it is not a number, or not a possible time.
+// A field of meta that somebody else overwrote counts as lost if it is not a number, or not a
+// possible time.
 func TestStrangeMeta(t *testing.T) {
 	for _, field := range []string{"seen", "floor", "lmax", "eps", "replicas"} {
 		values := []string{"inf", "1e300"}
@@ -271,7 +273,8 @@ func TestEachKeyAloneLost(t *testing.T) {
 		w := newWorld(t)
 		holders := w.holders(2)
 		w.server.Do("DEL", w.key("clients"))
-		w.want(holders[0].tryExtend(patience), workerid.ErrLost) // given up rather than doubted: it issues to the end of its window
+		// given up rather than doubted: it issues to the end of its window
+		w.want(holders[0].tryExtend(patience), workerid.ErrLost)
 		holders[0].acquire()
 	})
 }
@@ -287,9 +290,9 @@ func TestEvictionIsRefused(t *testing.T) {
 	d.acquire()
 }
 
-// A daemon with AllowEviction: Redis is short of memory all the time and evicts arbitrary keys of the
-// pool. That loses worker ids, and newcomers wait. But as long as Redis evicts whole keys, windows do not
-// overlap. (Which keys it evicts does not depend on the seed.)
+// A daemon with AllowEviction: Redis is short of memory all the time and evicts arbitrary keys of
+// the pool. That loses worker ids, and newcomers wait. But as long as Redis evicts whole keys,
+// windows do not overlap. (Which keys it evicts does not depend on the seed.)
 func TestKeysReallyEvicted(t *testing.T) {
 	w := newWorld(t, "--maxmemory-policy", "allkeys-random")
 	w.config.Max, w.config.AllowEviction, w.config.AutoInit = 4, true, true

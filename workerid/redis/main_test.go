@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain runs more tests beside each other than there are processors: they wait for servers most of the time.
+// TestMain runs more tests beside each other than there are processors: they wait for servers most
+// of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

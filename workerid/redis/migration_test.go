@@ -14,8 +14,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
-// A guest is somebody else's program that shares worker ids with a pool while a fleet is migrated. It issues ids by a clock of its own that
-// is up to MaxSkew wrong, without a break from when it has the worker id until it goes.
+// A guest is somebody else's program that shares worker ids with a pool while a fleet is migrated.
+// It issues ids by a clock of its own that is up to MaxSkew wrong, without a break from when it has
+// the worker id until it goes.
 type guest interface {
 	keep() (lost bool) // the worker id; as often as it must
 	leave()            // in order
@@ -23,7 +24,8 @@ type guest interface {
 	issuesFrom(now int64) int64 // when it begins, Redis's clock
 }
 
-// A migration is a random history of a fleet in which guests leave, come, crash and are rolled back while our daemons do the same.
+// A migration is a random history of a fleet in which guests leave, come, crash and are rolled back
+// while our daemons do the same.
 type migration struct {
 	*world
 	rand   *rand.Rand

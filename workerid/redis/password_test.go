@@ -22,8 +22,8 @@ func writePassword(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// The password is changed while a daemon holds a worker id: it goes on over the connection that it has, and logs in with what is in the file when
-// it makes the next one.
+// The password is changed while a daemon holds a worker id: it goes on over the connection that it
+// has, and logs in with what is in the file when it makes the next one.
 func TestPasswordFile(t *testing.T) {
 	for _, user := range []string{"", "katsubushi"} {
 		t.Run("user "+user, func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// Redis's answer to a wrong password, and whatever is wrong with the file, is told without what is in it.
+// Redis's answer to a wrong password, and whatever is wrong with the file, is told without what is
+// in it.
 func TestPasswordFileThatIsNotRight(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")

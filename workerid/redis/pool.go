@@ -20,8 +20,8 @@ type Pool struct {
 	wire *wire
 }
 
-// OpenPool makes a Pool. It does not connect yet. Only Config's URL is required, except for Init, which
-// needs everything that a Store needs.
+// OpenPool makes a Pool. It does not connect yet. Only Config's URL is required, except for Init,
+// which needs everything that a Store needs.
 func OpenPool(c Config) (*Pool, error) {
 	c.Terms = c.WithDefaults()
 	t, err := c.target()
@@ -76,11 +76,11 @@ const (
 	Present  = workerid.InitPresent
 )
 
-// Init makes a pool or changes its settings. New first listens for three heartbeats: if a pool was lost
-// after all, a daemon that still holds a worker id makes it again, and Init returns Present. New does
-// not notice a daemon that is stopped or cut off just then, whose ids could then be issued again; use
-// Wait if there may be one. This host's clock and Redis's must agree, as for a daemon. Config needs
-// everything that a Store needs.
+// Init makes a pool or changes its settings. New first listens for three heartbeats: if a pool was
+// lost after all, a daemon that still holds a worker id makes it again, and Init returns Present.
+// New does not notice a daemon that is stopped or cut off just then, whose ids could then be issued
+// again; use Wait if there may be one. This host's clock and Redis's must agree, as for a daemon.
+// Config needs everything that a Store needs.
 func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 	if err := p.c.check(); err != nil {
 		return "", err
@@ -145,27 +145,30 @@ func (p *Pool) existing(ctx context.Context) (script.Dump, error) {
 
 // Stats are the pool's counters, with yaraus's names and meanings.
 type Stats struct {
-	ClientIDCount           int64   `json:"client_id_count"`            // owners that asked for the first time
-	GetIDCount              int64   `json:"client_get_id_count"`        // acquisitions
-	GetIDSuccess            int64   `json:"client_get_id_success"`      // those that got a worker id
-	GetIDNoAvailableID      int64   `json:"get_id_no_available_id"`     // those that did not
-	ExtendTTLCount          int64   `json:"extend_ttl_count"`           // extensions, of one lane each
-	ExtendTTLSuccess        int64   `json:"extend_ttl_success"`         // those that succeeded
-	ExtendTTLOwnershipError int64   `json:"extend_ttl_ownership_error"` // those whose lease was lost
-	ExtendTTLExpireWarning  int64   `json:"extend_ttl_expire_warning"`  // those that succeeded late
-	UnusingIDs              int64   `json:"unusing_ids"`                // worker ids that are available
-	UsingIDs                int64   `json:"using_ids"`                  // worker ids that are not
-	UsingTTLMax             float64 `json:"using_ttl_max"`              // the longest time until one of these is available, in s
-	UsingTTLMid             float64 `json:"using_ttl_mid"`              // the median
-	UsingTTLMin             float64 `json:"using_ttl_min"`              // the shortest
+	ClientIDCount           int64 `json:"client_id_count"`            // owners that asked for the first time
+	GetIDCount              int64 `json:"client_get_id_count"`        // acquisitions
+	GetIDSuccess            int64 `json:"client_get_id_success"`      // those that got a worker id
+	GetIDNoAvailableID      int64 `json:"get_id_no_available_id"`     // those that did not
+	ExtendTTLCount          int64 `json:"extend_ttl_count"`           // extensions, of one lane each
+	ExtendTTLSuccess        int64 `json:"extend_ttl_success"`         // those that succeeded
+	ExtendTTLOwnershipError int64 `json:"extend_ttl_ownership_error"` // those whose lease was lost
+	ExtendTTLExpireWarning  int64 `json:"extend_ttl_expire_warning"`  // those that succeeded late
+	UnusingIDs              int64 `json:"unusing_ids"`                // worker ids that are available
+	UsingIDs                int64 `json:"using_ids"`                  // worker ids that are not
+	// the longest time until one of these is available, in s
+	UsingTTLMax float64 `json:"using_ttl_max"`
+	UsingTTLMid float64 `json:"using_ttl_mid"` // the median
+	UsingTTLMin float64 `json:"using_ttl_min"` // the shortest
 
-	Min         uint64    `json:"min"`
-	Max         uint64    `json:"max"`
-	Fingerprint string    `json:"fingerprint"`          // the settings of the pool's daemons; empty: no daemon of ours uses it
-	Held        int64     `json:"held"`                 // worker ids that have an owner and a lease that has not ended
-	WaitsUntil  time.Time `json:"waits_until,omitzero"` // no worker id is given out before, as grants may have been forgotten; zero or past: no wait
-	ClockBack   float64   `json:"clock_back"`           // how far Redis's clock is behind what it was, in s
-	Yaraus      bool      `json:"yaraus"`               // yaraus's clients may use the pool as well
+	Min uint64 `json:"min"`
+	Max uint64 `json:"max"`
+	// the settings of the pool's daemons; empty: no daemon of ours uses it
+	Fingerprint string `json:"fingerprint"`
+	Held        int64  `json:"held"` // worker ids that have an owner and a lease that has not ended
+	// no worker id is given out before, as grants may have been forgotten; zero or past: no wait
+	WaitsUntil time.Time `json:"waits_until,omitzero"`
+	ClockBack  float64   `json:"clock_back"` // how far Redis's clock is behind what it was, in s
+	Yaraus     bool      `json:"yaraus"`     // yaraus's clients may use the pool as well
 }
 
 // Stats reads the counters.
@@ -247,8 +250,8 @@ func moment(ms int64) time.Time {
 }
 
 // Release ends a lease for its owner. If the owner is alive, it uses up its window and gets another
-// worker id. The released one is available when that window is over. This host's clock and Redis's must
-// agree, as for a daemon.
+// worker id. The released one is available when that window is over. This host's clock and Redis's
+// must agree, as for a daemon.
 func (p *Pool) Release(ctx context.Context, worker uint64) (workerid.Freed, error) {
 	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Worker: worker}, script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {

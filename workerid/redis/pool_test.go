@@ -87,7 +87,8 @@ func TestListAndStatsOfStrangeTimes(t *testing.T) {
 	}
 }
 
-// An operator ends a lease. Its holder may live, and goes on to the end of its window: the next one starts after it.
+// An operator ends a lease. Its holder may live, and goes on to the end of its window: the next one
+// starts after it.
 func TestOperatorsRelease(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -112,7 +113,8 @@ func TestOperatorsRelease(t *testing.T) {
 	}
 }
 
-// A holder that does not hear of it, and after a loss proves by its window that nobody else can have the worker id, is right.
+// A holder that does not hear of it, and after a loss proves by its window that nobody else can
+// have the worker id, is right.
 func TestOperatorsReleaseBeforeALoss(t *testing.T) {
 	w := newWorld(t)
 	w.config.Max = 1
@@ -170,7 +172,8 @@ func TestOtherSettings(t *testing.T) {
 	w.waits(w.daemon(), w.now())           // and the longer lease does not count any more
 }
 
-// Where a pool was lost, init listens for daemons that still hold worker ids, and leaves the making to them.
+// Where a pool was lost, init listens for daemons that still hold worker ids, and leaves the making
+// to them.
 func TestInitListens(t *testing.T) {
 	w := newWorld(t)
 	d := w.holders(1)[0]

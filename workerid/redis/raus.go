@@ -33,13 +33,13 @@ const (
 	rausEnd   = "end"   // we give the worker id back: let the lock end
 )
 
-// raus holds the locks with which clients of fujiwara/raus, such as the daemons of kayac/go-katsubushi,
-// keep worker ids: strings NS:id:N that name the owner. So those clients and a pool do not use the same
-// worker ids while a fleet is migrated.
+// raus holds the locks with which clients of fujiwara/raus, such as the daemons of
+// kayac/go-katsubushi, keep worker ids: strings NS:id:N that name the owner. So those clients and a
+// pool do not use the same worker ids while a fleet is migrated.
 //
-// Such a lock is weaker than a lease. It says nothing about ids, and its holders issue by their clocks.
-// Nobody knows what a holder issued last, so we assume that it lies up to Epsilon ahead. The calls may
-// be repeated at will, so unanswered ones are not remembered.
+// Such a lock is weaker than a lease. It says nothing about ids, and its holders issue by their
+// clocks. Nobody knows what a holder issued last, so we assume that it lies up to Epsilon ahead.
+// The calls may be repeated at will, so unanswered ones are not remembered.
 type raus struct {
 	c      Config
 	target target
@@ -132,7 +132,8 @@ func (r *raus) lock(worker uint64) (key, at string) {
 func (r *raus) answer(c rausCall, cmd *goredis.Cmd) rausAnswer {
 	key, at := r.lock(c.worker)
 	reply, err := cmd.StringSlice()
-	if at != "" && (c.what == rausEnd || len(reply) == 2 && reply[0] == "theirs") { // otherwise a link for every worker id would stay open
+	// otherwise a link for every worker id would stay open
+	if at != "" && (c.what == rausEnd || len(reply) == 2 && reply[0] == "theirs") {
 		r.drop(at)
 	}
 	switch {
@@ -180,8 +181,8 @@ func (r *raus) close() {
 	clear(r.links)
 }
 
-// acquireBesideRaus acquires a worker id whose lock is free. A worker id that is given back goes to the
-// end of the pool's order, so all are tried in turn, over several calls if necessary.
+// acquireBesideRaus acquires a worker id whose lock is free. A worker id that is given back goes to
+// the end of the pool's order, so all are tried in turn, over several calls if necessary.
 func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	var theirs error
 	for tried := map[uint64]bool{}; ; {
@@ -213,8 +214,8 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 	}
 }
 
-// extendBesideRaus extends the grants whose locks are ours. A lock always outlasts its window. If a lock
-// has ended and the window is over, a client of raus may have had the worker id in between.
+// extendBesideRaus extends the grants whose locks are ours. A lock always outlasts its window. If a
+// lock has ended and the window is over, a client of raus may have had the worker id in between.
 func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	results := make([]workerid.Result, len(held))
 	calls := make([]rausCall, len(held))
@@ -251,8 +252,8 @@ func (s *Store) extendBesideRaus(ctx context.Context, held []workerid.Grant) ([]
 	return results, nil
 }
 
-// releaseBesideRaus gives a grant back. It lets the lock end only when no id of a raus client can equal
-// our last ones any more.
+// releaseBesideRaus gives a grant back. It lets the lock end only when no id of a raus client can
+// equal our last ones any more.
 func (s *Store) releaseBesideRaus(ctx context.Context, g workerid.Grant, last int64) error {
 	err := s.release(ctx, g, last)
 	left := max(last-s.c.Now(), 0) + s.terms.Epsilon

@@ -9,7 +9,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// What is wrong with one lane, or with the pool, keeps no other lane from hearing that its lock is lost.
+// What is wrong with one lane, or with the pool, keeps no other lane from hearing that its lock is
+// lost.
 func TestRausLanesHearTheirOwn(t *testing.T) {
 	w := besideRaus(t)
 	d := w.daemon()
@@ -41,7 +42,8 @@ func TestRausLanesHearTheirOwn(t *testing.T) {
 	}
 }
 
-// The locks of many lanes do not take a round trip each: where Redis is far away, none would be kept in time.
+// The locks of many lanes do not take a round trip each: where Redis is far away, none would be
+// kept in time.
 func TestRausLanesAreKeptTogether(t *testing.T) {
 	w := newWorld(t)
 	w.config.HoldRaus, w.config.Max = "raus", 64

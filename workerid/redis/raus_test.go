@@ -11,7 +11,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// A rausClient keeps a worker id as fujiwara/raus does: SET NX, then every second GETSET and EXPIRE, at last DEL.
+// A rausClient keeps a worker id as fujiwara/raus does: SET NX, then every second GETSET and
+// EXPIRE, at last DEL.
 type rausClient struct {
 	*world
 	uuid   string
@@ -174,7 +175,8 @@ func TestRausLockIsLost(t *testing.T) {
 	mark := func(worker int) string { return w.server.Do("HGET", w.key("hw"), fmt.Sprintf("A%d", worker)).(string) }
 	before := mark(1)
 
-	// A client of raus that had the worker id long ago wakes up and takes the lock, as raus does, before it looks whose it was.
+	// A client of raus that had the worker id long ago wakes up and takes the lock, as raus does,
+	// before it looks whose it was.
 	late := &rausClient{w, "late", 1}
 	if holder := late.hold(); holder == late.uuid || holder == "" {
 		t.Errorf("the lock was %q's", holder)
@@ -213,7 +215,8 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	w.server.Do("DEL", w.rausKey(1))
-	// The lock may have been taken all the same, late, from under a client of raus who used it until then: that it is ours proves nothing.
+	// The lock may have been taken all the same, late, from under a client of raus who used it
+	// until then: that it is ours proves nothing.
 	for worker := range uint64(3) {
 		if was, err := d.raus.do(t.Context(), rausTake, worker+1, rausExpiry); was || err != nil {
 			t.Errorf("%t, %v", was, err)

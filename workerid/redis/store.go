@@ -89,9 +89,9 @@ func (s *Store) Facts() []workerid.Fact {
 	)
 }
 
-// Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of this
-// package nothing was granted. After any other error something may have been granted, and the next call
-// of the same owner gets it.
+// Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of
+// this package nothing was granted. After any other error something may have been granted, and the
+// next call of the same owner gets it.
 func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	if s.raus != nil {
 		return s.acquireBesideRaus(ctx, want)
@@ -185,8 +185,8 @@ func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error
 	return err
 }
 
-// newToken makes a request id. It contains the connection's id, because copies of a virtual machine may
-// get the same random numbers.
+// newToken makes a request id. It contains the connection's id, because copies of a virtual machine
+// may get the same random numbers.
 func newToken(l *link) string { return newName() + "." + l.id }
 
 func newName() string { return rand.Text()[:13] }

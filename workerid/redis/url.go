@@ -176,10 +176,12 @@ func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 	return plain(&o)
 }
 
-// maxNodes is how many cluster nodes are remembered besides those in the URL. Asking a dead one takes a second.
+// maxNodes is how many cluster nodes are remembered besides those in the URL. Asking a dead one
+// takes a second.
 const maxNodes = 32
 
-// find asks Sentinels or cluster nodes for the master. The first seed that answers is asked first next time.
+// find asks Sentinels or cluster nodes for the master. The first seed that answers is asked first
+// next time.
 func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
 	if t.kind == single {
 		return t.options.Addr, nil

@@ -51,9 +51,9 @@ func (w *wire) load(c script.Call) (script.Script, []string) {
 	return s, c.Args()
 }
 
-// take takes the turn, connects if necessary and calls f. If ctx ends before f returns, f keeps running
-// and keeps the turn, and its result is discarded. Otherwise heard, if not nil, is called after the
-// result was delivered.
+// take takes the turn, connects if necessary and calls f. If ctx ends before f returns, f keeps
+// running and keeps the turn, and its result is discarded. Otherwise heard, if not nil, is called
+// after the result was delivered.
 func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(), err error)) (T, error) {
 	type outcome struct {
 		v   T
@@ -71,7 +71,8 @@ func take[T any](ctx context.Context, w *wire, f func(*link) (v T, heard func(),
 		defer func() { <-w.turn }()
 		var o outcome
 		var heard func()
-		l, err := w.connect(context.WithoutCancel(ctx)) // without ctx: if every call started over, a slow server would never be reached
+		// without ctx: if every call started over, a slow server would never be reached
+		l, err := w.connect(context.WithoutCancel(ctx))
 		if err == nil {
 			err = ctx.Err() // nothing was sent yet
 		}

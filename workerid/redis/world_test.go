@@ -33,7 +33,8 @@ const (
 	long  = lease + eps // after this, whatever may have been forgotten is over
 )
 
-// A world is a Redis and daemons, whose clocks all go by one that only the test moves; Redis's may be ahead of it.
+// A world is a Redis and daemons, whose clocks all go by one that only the test moves; Redis's may
+// be ahead of it.
 type world struct {
 	*testing.T
 	server    *redistest.Server
@@ -267,7 +268,8 @@ func (w *world) want(err, want error) {
 	}
 }
 
-// waits checks that nobody new gets a worker id until whatever may have been forgotten at loss is over, and that somebody does then.
+// waits checks that nobody new gets a worker id until whatever may have been forgotten at loss is
+// over, and that somebody does then.
 func (w *world) waits(newcomer *daemon, loss int64) {
 	w.Helper()
 	w.want(newcomer.settleAcquire(), workerid.ErrNoID) // a server that was promoted may close connections yet

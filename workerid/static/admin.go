@@ -16,18 +16,20 @@ import (
 
 // An Info is what can be said about one state file.
 type Info struct {
-	Path        string
-	Worker      uint64
-	Generation  uint64    // number of writes
-	Mark        time.Time // ids may have been issued up to here; the next run starts below it if it finds the last one's word
-	Fingerprint string    // of the ids' layout
-	Machine     string    // identity of the machine that wrote it; empty if that has none
-	Damage      []string  // of one copy: the other is used
-	Err         error     // why the file cannot be used at all; the fields above mean nothing then, except Path
+	Path       string
+	Worker     uint64
+	Generation uint64 // number of writes
+	// ids may have been issued up to here; the next run starts below it if it finds the last one's
+	// word
+	Mark        time.Time
+	Fingerprint string   // of the ids' layout
+	Machine     string   // identity of the machine that wrote it; empty if that has none
+	Damage      []string // of one copy: the other is used
+	Err         error    // why the file cannot be used at all; the fields above mean nothing then, except Path
 }
 
-// Inspect reads all state files of a directory, in the order of their worker ids. It may be used while daemons run; a file that is being
-// written to may then seem to have a damaged copy.
+// Inspect reads all state files of a directory, in the order of their worker ids. It may be used
+// while daemons run; a file that is being written to may then seem to have a damaged copy.
 func Inspect(dir string) ([]Info, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -59,8 +61,9 @@ func inspect(path string) Info {
 	}
 }
 
-// Adopt makes a state file that was written on another machine this machine's. The other one must have stopped for good before now, a
-// Unix ms: the mark is moved ahead to where it can have come at most. ErrInUse if a process uses the file.
+// Adopt makes a state file that was written on another machine this machine's. The other one must
+// have stopped for good before now, a Unix ms: the mark is moved ahead to where it can have come at
+// most. ErrInUse if a process uses the file.
 func Adopt(dir string, worker uint64, now int64) (Info, error) {
 	return rewrite(dir, worker, func(r *record, err error) error {
 		if err != nil {
@@ -71,7 +74,8 @@ func Adopt(dir string, worker uint64, now int64) (Info, error) {
 	})
 }
 
-// A LoweredError is Reset's: the file can be read, and ids may have been issued above the new mark. Retry with force, or with a later mark.
+// A LoweredError is Reset's: the file can be read, and ids may have been issued above the new mark.
+// Retry with force, or with a later mark.
 type LoweredError struct {
 	From, To time.Time // the file's mark, and the new one, which is earlier
 }
@@ -85,9 +89,10 @@ func (e *LoweredError) Error() string {
 		e.From.UTC().Format(ms), e.By(), e.To.UTC().Format(ms))
 }
 
-// Reset makes a new state file, or replaces one of whatever content, so that ids are issued above mark, a Unix ms, only. Ids repeat if any
-// were issued above it: a mark that can be read is lowered with force only, whatever layout it is of, and otherwise the error is a
-// *LoweredError. ErrInUse if a process uses the file.
+// Reset makes a new state file, or replaces one of whatever content, so that ids are issued above
+// mark, a Unix ms, only. Ids repeat if any were issued above it: a mark that can be read is lowered
+// with force only, whatever layout it is of, and otherwise the error is a *LoweredError. ErrInUse
+// if a process uses the file.
 func Reset(dir string, worker uint64, mark int64, fingerprint string, force bool) (Info, error) {
 	return rewrite(dir, worker, func(r *record, err error) error {
 		var generation uint64

@@ -11,7 +11,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-// The same worker id twice on this host, in different directories or in none: only the claim finds that.
+// The same worker id twice on this host, in different directories or in none: only the claim finds
+// that.
 func TestClaim(t *testing.T) {
 	layout := fmt.Sprintf("test-%x", rand.Uint64()) // not one that somebody else on this host uses
 	a, b := newWorld(t).config(7), newWorld(t).config(7)

@@ -18,7 +18,8 @@ import (
 
 var errPower = errors.New("power cut")
 
-// A life is what a daemon does with one worker id from start to stop, twice, and what it may have issued.
+// A life is what a daemon does with one worker id from start to stop, twice, and what it may have
+// issued.
 type life struct {
 	*world
 	issued int64 // Unix ms: no id was issued above it
@@ -95,7 +96,8 @@ func (l *life) next(t *testing.T, disk *crashdisk.Disk, when string) {
 	}
 }
 
-// The power is cut before every single operation, and every way in which the unsynced may have been lost is looked at.
+// The power is cut before every single operation, and every way in which the unsynced may have been
+// lost is looked at.
 func TestPowerCutAnywhere(t *testing.T) {
 	cuts := 0
 	for at := 0; ; at++ {
@@ -123,7 +125,8 @@ func TestPowerCutAnywhere(t *testing.T) {
 	t.Logf("%d power cuts", cuts)
 }
 
-// Every single operation fails once, or from then on for a while; the daemon goes on, and the power is cut at the end.
+// Every single operation fails once, or from then on for a while; the daemon goes on, and the power
+// is cut at the end.
 func TestErrorAnywhere(t *testing.T) {
 	for _, length := range []int{1, 3, 1000} {
 		for at := 0; ; at++ {
@@ -294,7 +297,8 @@ func inspectOne(t *testing.T, dir string) static.Info {
 	return infos[0]
 }
 
-// The power is cut before every operation of a start on a full disk, and that fails once at every operation: what there was is overwritten.
+// The power is cut before every operation of a start on a full disk, and that fails once at every
+// operation: what there was is overwritten.
 func TestPowerCutOnAFullDisk(t *testing.T) {
 	for _, trouble := range []error{errPower, syscall.EIO} {
 		for at, n := 0, 1; n > at; at++ {
@@ -334,8 +338,9 @@ func TestPowerCutOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A new file was put in place, and its name may not be durable: by a process that got an error, or was killed. The next one, for whose file
-// there is no room, must not write into a file that a power cut takes away.
+// A new file was put in place, and its name may not be durable: by a process that got an error, or
+// was killed. The next one, for whose file there is no room, must not write into a file that a
+// power cut takes away.
 func TestFullDiskAfterAnUnsyncedRename(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		l, disk := &life{world: newWorld(t)}, &crashdisk.Disk{}

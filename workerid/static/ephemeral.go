@@ -20,10 +20,12 @@ type EphemeralConfig struct {
 	Claim       bool          // find other processes of this host that have the same worker id; Linux only
 }
 
-// Ephemeral grants worker ids that were given by hand, and remembers nothing. A window has no end and starts the run-ahead past Now: above
-// everything that a predecessor issued whose last id lay no further ahead of that clock. What is not promised: that ids stay unique where it did.
-// That comes of a clock that went back, between two runs or within the one before: a busy id clock does not follow the wall clock back, and the next
-// run starts from the wall clock. Nor is anything promised when another host has the same worker id.
+// Ephemeral grants worker ids that were given by hand, and remembers nothing. A window has no end
+// and starts the run-ahead past Now: above everything that a predecessor issued whose last id lay
+// no further ahead of that clock. What is not promised: that ids stay unique where it did. That
+// comes of a clock that went back, between two runs or within the one before: a busy id clock does
+// not follow the wall clock back, and the next run starts from the wall clock. Nor is anything
+// promised when another host has the same worker id.
 type Ephemeral struct {
 	c      EphemeralConfig
 	claims []io.Closer

@@ -27,8 +27,9 @@ const (
 	stepHold      = 50_000 // ms that a larger gain must have lasted; less than the id clock waits before it follows
 )
 
-// A guard keeps a clock that was far ahead for a moment from spoiling a worker id for as long: what is recorded as a mark cannot be taken
-// back. It watches the wall clock against one that is never set, and lets marks follow a step forward only after that has lasted.
+// A guard keeps a clock that was far ahead for a moment from spoiling a worker id for as long: what
+// is recorded as a mark cannot be taken back. It watches the wall clock against one that is never
+// set, and lets marks follow a step forward only after that has lasted.
 //
 // Steps back are none of its business: marks do not follow them.
 type guard struct {
@@ -38,7 +39,8 @@ type guard struct {
 	since   int64 // from this Boot on
 }
 
-// start begins with what an earlier run of the same boot trusted, if there is such a record, or else with the present.
+// start begins with what an earlier run of the same boot trusted, if there is such a record, or
+// else with the present.
 func (g *guard) start(c Clocks, r *record) {
 	g.trusted, g.started = c.Wall-c.Boot, true
 	if r != nil && r.Boot != "" && r.Boot == c.BootID {

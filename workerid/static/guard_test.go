@@ -9,7 +9,8 @@ import (
 
 const year = int64(365 * 24 * 3600 * 1000)
 
-// The daemon starts while the clock is a year ahead, a moment before it is set right: nothing of that moment is recorded.
+// The daemon starts while the clock is a year ahead, a moment before it is set right: nothing of
+// that moment is recorded.
 func TestClockAheadForAMomentAtStart(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(t, 7)
@@ -73,8 +74,8 @@ func TestClockAfterBoot(t *testing.T) {
 	}
 }
 
-// While it runs: the id clock follows a step forward only after a minute, and by then the file does too; a clock that jumps to and fro
-// is never followed; what goes ahead by drifting is.
+// While it runs: the id clock follows a step forward only after a minute, and by then the file does
+// too; a clock that jumps to and fro is never followed; what goes ahead by drifting is.
 func TestClockWhileServing(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(t, 7)

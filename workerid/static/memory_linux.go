@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A page is one file of pageSize bytes on tmpfs: a line with the nonce, one with the ms, NUL up to the word, which is in the machine's own
-// byte order and alone in its cache lines.
+// A page is one file of pageSize bytes on tmpfs: a line with the nonce, one with the ms, NUL up to
+// the word, which is in the machine's own byte order and alone in its cache lines.
 const (
 	pageSize = 4096
 	wordAt   = 2048
@@ -24,7 +24,8 @@ const (
 
 type tmpfs struct{ dir string }
 
-// SharedMemory keeps pages in files of a directory on tmpfs; "" is /dev/shm. An error means that this is no such place.
+// SharedMemory keeps pages in files of a directory on tmpfs; "" is /dev/shm. An error means that
+// this is no such place.
 func SharedMemory(dir string) (Memory, error) {
 	if dir == "" {
 		dir = "/dev/shm"
@@ -33,7 +34,8 @@ func SharedMemory(dir string) (Memory, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoMemory, &os.PathError{Op: "statfs", Path: dir, Err: err})
 	}
-	if s.Type != unix.TMPFS_MAGIC && s.Type != unix.RAMFS_MAGIC { // a file on a disk is written back, and a store to it waits for the disk
+	// a file on a disk is written back, and a store to it waits for the disk
+	if s.Type != unix.TMPFS_MAGIC && s.Type != unix.RAMFS_MAGIC {
 		return nil, fmt.Errorf("%w: %s is not on tmpfs", errNoMemory, dir)
 	}
 	return tmpfs{dir}, nil
@@ -41,7 +43,8 @@ func SharedMemory(dir string) (Memory, error) {
 
 func (m tmpfs) path(nonce string) string { return filepath.Join(m.dir, "katsubushi-"+nonce) }
 
-// Make implements Memory. The bytes are written before they are mapped: a full tmpfs is an error now, not a signal later.
+// Make implements Memory. The bytes are written before they are mapped: a full tmpfs is an error
+// now, not a signal later.
 func (m tmpfs) Make(nonce string, issued int64) (p Page, err error) {
 	f, err := os.OpenFile(m.path(nonce), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -73,7 +76,8 @@ func (m tmpfs) Make(nonce string, issued int64) (p Page, err error) {
 	return p, nil
 }
 
-// pageID tells this file from every other one, and from this one written to by a system call: stores through a mapping leave its times alone.
+// pageID tells this file from every other one, and from this one written to by a system call:
+// stores through a mapping leave its times alone.
 func pageID(f *os.File) (string, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -88,7 +88,8 @@ func TestSharedMemoryThatWasTamperedWith(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Times are as coarse as the kernel's tick. Who makes and tampers within one is not found out by them.
+		// Times are as coarse as the kernel's tick. Who makes and tampers within one is not found
+		// out by them.
 		probe := filepath.Join(dir, "probe")
 		for moved := false; !moved; {
 			os.WriteFile(probe, nil, 0o600)

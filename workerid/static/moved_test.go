@@ -37,8 +37,9 @@ func runOn(t *testing.T, w *world, s *static.Store, g workerid.Grant, ms int64) 
 	return g
 }
 
-// Once a daemon was told that another one has its lock, the lease is lost for good: whatever comes back, its window does not grow over what the
-// other one issued, and nobody takes its word for final while it lives.
+// Once a daemon was told that another one has its lock, the lease is lost for good: whatever comes
+// back, its window does not grow over what the other one issued, and nobody takes its word for
+// final while it lives.
 func TestFilesMovedAwayAndBack(t *testing.T) {
 	for _, files := range [][]string{{lock}, {lock, "worker-7.state"}} {
 		w, disk, _ := remembering(t)
@@ -68,7 +69,8 @@ func TestFilesMovedAwayAndBack(t *testing.T) {
 	}
 }
 
-// The lock alone was away, while the daemon was stopped: it has its lock again, and the record is another run's.
+// The lock alone was away, while the daemon was stopped: it has its lock again, and the record is
+// another run's.
 func TestLockPutBackAfterAnotherRun(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		w, disk, _ := remembering(t)
@@ -112,7 +114,8 @@ func TestLockPutBackBeforeAcquire(t *testing.T) {
 	}
 }
 
-// A copy of the record comes in place of the record: it is this run's, and has a mark that is too low, until it is written anew at once.
+// A copy of the record comes in place of the record: it is this run's, and has a mark that is too
+// low, until it is written anew at once.
 func TestOlderRecordUnderARunningDaemon(t *testing.T) {
 	w, disk, _ := remembering(t)
 	a, held, _ := aRun(t, w)
@@ -146,7 +149,8 @@ func TestOlderRecordAfterAKill(t *testing.T) {
 	}
 }
 
-// On a full disk a record is overwritten in place, and whoever has the file open could not tell: not while its writer may live.
+// On a full disk a record is overwritten in place, and whoever has the file open could not tell:
+// not while its writer may live.
 func TestFullDiskBesideAStoppedDaemon(t *testing.T) {
 	w, disk, _ := remembering(t)
 	aRun(t, w)
@@ -163,8 +167,8 @@ func TestFullDiskBesideAStoppedDaemon(t *testing.T) {
 	}
 }
 
-// Somebody writes into the page of a running daemon, and its word goes back: the generator is to be sealed, what it says is not recorded, and
-// the next window begins above the one that was granted.
+// Somebody writes into the page of a running daemon, and its word goes back: the generator is to be
+// sealed, what it says is not recorded, and the next window begins above the one that was granted.
 func TestWordSetBackUnderARunningDaemon(t *testing.T) {
 	for _, releases := range []bool{false, true} {
 		w, disk, memory := remembering(t)
@@ -206,8 +210,8 @@ func TestWordSetBackUnderARunningDaemon(t *testing.T) {
 	}
 }
 
-// A write waits for a disk that stands still, or is stopped before it puts a new file in place, while another run comes and goes: it leaves
-// the other's record alone.
+// A write waits for a disk that stands still, or is stopped before it puts a new file in place,
+// while another run comes and goes: it leaves the other's record alone.
 func TestWriteAfterAnotherRun(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		w, disk, _ := remembering(t)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claim takes a name that one process of this network namespace can have, whatever its state directory. It is given up at Close, and by
-// the kernel when the process ends.
+// claim takes a name that one process of this network namespace can have, whatever its state
+// directory. It is given up at Close, and by the kernel when the process ends.
 func claim(name string) (io.Closer, error) {
 	l, err := net.Listen("unix", "@"+name)
 	if errors.Is(err, syscall.EADDRINUSE) {

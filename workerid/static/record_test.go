@@ -97,7 +97,8 @@ func TestEveryFlippedByte(t *testing.T) {
 	}
 }
 
-// With the other copy gone already, a changed byte anywhere is refused: nothing wrong is ever believed.
+// With the other copy gone already, a changed byte anywhere is refused: nothing wrong is ever
+// believed.
 func TestEveryFlippedByteOfTheLastCopy(t *testing.T) {
 	r := sample()
 	b := append(make([]byte, copySize), r.encode(nil)...)

@@ -87,13 +87,15 @@ func extendOne(s workerid.Store, g workerid.Grant) (workerid.Grant, error) {
 	return g, r[0].Err
 }
 
-// pool makes a directory of n worker ids into a pool: a daemon is a Store for whichever of them is free.
+// pool makes a directory of n worker ids into a pool: a daemon is a Store for whichever of them is
+// free.
 type pool struct {
 	*world
 	ids int
 }
 
-// A daemon opens the file of the worker id that it is asked for, as several daemons share a directory only in this test.
+// A daemon opens the file of the worker id that it is asked for, as several daemons share a
+// directory only in this test.
 type daemon struct {
 	*pool
 	stores map[uint64]*static.Store
@@ -240,7 +242,8 @@ func TestLongTicks(t *testing.T) {
 	}
 }
 
-// Nothing is written by Open, so that looking is free; then the order in which everything is made durable.
+// Nothing is written by Open, so that looking is free; then the order in which everything is made
+// durable.
 func TestGoldenTrace(t *testing.T) {
 	w, disk := newWorld(t), &crashdisk.Disk{}
 	w.disk = disk
@@ -355,7 +358,8 @@ func TestLostWriteOfOneCopy(t *testing.T) {
 	}
 }
 
-// The first window of all: above what somebody whose files were deleted may still issue by this clock. It opens with the first extension.
+// The first window of all: above what somebody whose files were deleted may still issue by this
+// clock. It opens with the first extension.
 func TestFresh(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(t, 7)
@@ -368,7 +372,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// Killed, and started again with a clock 3 s or a year back: never at or below the mark, and the window comes when the clock does.
+// Killed, and started again with a clock 3 s or a year back: never at or below the mark, and the
+// window comes when the clock does.
 func TestKilledAndClockBack(t *testing.T) {
 	for _, back := range []int64{0, 1, 3000, 365 * 24 * 3600 * 1000} {
 		w := newWorld(t)
@@ -500,7 +505,8 @@ func TestDirectoryGone(t *testing.T) {
 	}
 }
 
-// Somebody deletes the lock, to start a second daemon, which finds the file as it is. From then on it is the second's.
+// Somebody deletes the lock, to start a second daemon, which finds the file as it is. From then on
+// it is the second's.
 func TestLockDeleted(t *testing.T) {
 	w := newWorld(t)
 	first := w.open(t, 7)

@@ -74,7 +74,8 @@ func (w *worker) takeLock() (File, error) {
 	return lockFile(w.c.Disk, w.path)
 }
 
-// lastIssued is up to where the run that wrote r has issued ids, and r's mark unless its word says so for certain. That takes all of this:
+// lastIssued is up to where the run that wrote r has issued ids, and r's mark unless its word says
+// so for certain. That takes all of this:
 //
 //   - the machine has not been started since: else the page, if there should be one, is from before what the disk has lost or kept;
 //   - the lock is the very file that the run held. Then it is dead, since nobody else could have locked it. If somebody deleted the lock, this
@@ -83,10 +84,11 @@ func (w *worker) takeLock() (File, error) {
 //   - the page has the run's nonce, so that no run came after it, which would have recorded its own before its first id;
 //   - the word is that of a generator, or no window was granted; and does not lie below where the run began.
 //
-// A word above the mark, by which all of that holds, is of a run whose record was put back to an earlier one.
+// A word above the mark, by which all of that holds, is of a run whose record was put back to an
+// earlier one.
 //
-// forgets says that pages do not outlive processes here, as in a container that is made anew: the page is not there though the rest holds. What
-// was found out stays so until a page is found.
+// forgets says that pages do not outlive processes here, as in a container that is made anew: the
+// page is not there though the rest holds. What was found out stays so until a page is found.
 func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, forgets bool) {
 	if r.Run.Page == "" || w.memory == nil || r.Boot != c.BootID || r.Run.Lock != lock {
 		return r.Mark, r.Run.Forgets
@@ -132,7 +134,8 @@ func (w *worker) makePage() {
 	w.page, r.Page = page, page.ID
 }
 
-// read finds the record and whether it is one that this process may go on from; nil if there is no file.
+// read finds the record and whether it is one that this process may go on from; nil if there is no
+// file.
 func (w *worker) read() (*record, error) {
 	r, damaged, err := readState(w.c.Disk, w.path)
 	if errors.Is(err, fs.ErrNotExist) {

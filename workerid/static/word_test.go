@@ -175,7 +175,8 @@ func TestWhenTheWordIsBelieved(t *testing.T) {
 	}
 }
 
-// A container's memory is not there again after a kill. That costs one long wait, once; and if it is there after all, it is used again.
+// A container's memory is not there again after a kill. That costs one long wait, once; and if it
+// is there after all, it is used again.
 func TestMemoryThatForgets(t *testing.T) {
 	w, disk, memory := remembering(t)
 	for i, c := range []struct {
@@ -207,7 +208,8 @@ func TestMemoryThatForgets(t *testing.T) {
 	}
 }
 
-// The disk stands still for 25 s: nobody is refused, and nobody waits. After that there is nothing left to grant, until it answers.
+// The disk stands still for 25 s: nobody is refused, and nobody waits. After that there is nothing
+// left to grant, until it answers.
 func TestDiskThatStandsStill(t *testing.T) {
 	w, disk, _ := remembering(t)
 	var waiting []func()
@@ -360,7 +362,8 @@ func TestStopWhileTheDiskStandsStill(t *testing.T) {
 	})
 }
 
-// Whoever issues from a window that has a word must use it: else the word says what is not so, and is not believed.
+// Whoever issues from a window that has a word must use it: else the word says what is not so, and
+// is not believed.
 func TestWordOfAnotherWindow(t *testing.T) {
 	w, _, _ := remembering(t)
 	s, g, _ := aRun(t, w)

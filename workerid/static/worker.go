@@ -15,16 +15,19 @@ import (
 
 // A worker is one worker id's file.
 //
-// Two numbers are not to be confused. The mark is recorded, and may be half a minute ahead: a goroutine pushes it on while ids are issued. The
-// window ends earlier: it is lengthened only after a look at the lock, and never by more than near beyond that moment. So a process that lost
-// its lock without knowing, by whatever was done to the files, issues nothing that lies further ahead than near of when it still had it.
+// Two numbers are not to be confused. The mark is recorded, and may be half a minute ahead: a
+// goroutine pushes it on while ids are issued. The window ends earlier: it is lengthened only after
+// a look at the lock, and never by more than near beyond that moment. So a process that lost its
+// lock without knowing, by whatever was done to the files, issues nothing that lies further ahead
+// than near of when it still had it.
 type worker struct {
 	c    *Config
 	id   uint64
 	path string
 	near int64 // ms that a window reaches beyond the present, see Reserve
 
-	// Whoever has put a token into atDisk alone asks the disk for anything that may take long, and alone uses these fields.
+	// Whoever has put a token into atDisk alone asks the disk for anything that may take long, and
+	// alone uses these fields.
 	atDisk  chan struct{}
 	claim   io.Closer // nil without a claim
 	state   *stateFile
@@ -35,7 +38,9 @@ type worker struct {
 	last    run     // the one before, whose page can go when this one's is recorded
 	reserve int64   // ms that marks are ahead of the clock
 	memory  Memory  // nil where it is of no use
-	retired []File  // locks that are open though not in use: while the record names one that was deleted, or a window that was lost may be issued from
+	// locks that are open though not in use: while the record names one that was deleted, or a
+	// window that was lost may be issued from
+	retired []File
 
 	mu      sync.Mutex // guards what follows; not held while the disk is asked for anything
 	lock    File       // open while this process has the file
@@ -189,7 +194,8 @@ func (w *worker) check(c Clocks, now int64) error {
 	return w.guard.check(c, now)
 }
 
-// write records a mark, and who this run is. From then on the pages of runs before, and the locks that this one had, are of no use.
+// write records a mark, and who this run is. From then on the pages of runs before, and the locks
+// that this one had, are of no use.
 func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	w.mu.Lock()
 	lock := w.lock
@@ -250,8 +256,9 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err er
 	}
 }
 
-// lengthen makes the window as long as the mark allows, and sees to it that the mark is ahead. start begins a write, if one is due; wait is the
-// one that has to end before there is anything to grant. now was read before the lock was looked at.
+// lengthen makes the window as long as the mark allows, and sees to it that the mark is ahead.
+// start begins a write, if one is due; wait is the one that has to end before there is anything to
+// grant. now was read before the lock was looked at.
 func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, start func(), wait *push, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -58,8 +58,10 @@ type Extend struct {
 
 // A Lane is one grant to extend.
 type Lane struct {
-	Grant   workerid.Grant
-	History string   // the incarnation of the store in which it was last known to be held; empty: this daemon knows nothing about it
+	Grant workerid.Grant
+	// the incarnation of the store in which it was last known to be held; empty: this daemon knows
+	// nothing about it
+	History string
 	Known   []string // tokens that its record may have
 }
 
@@ -106,7 +108,8 @@ func ReadExtended(c Extend, reply any) (Extended, error) {
 	return r, a.err
 }
 
-// Release gives a worker id back. Its generator is sealed. Last is the last Unix ms that it issued ids from.
+// Release gives a worker id back. Its generator is sealed. Last is the last Unix ms that it issued
+// ids from.
 type Release struct {
 	Terms
 	Now   int64

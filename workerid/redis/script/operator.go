@@ -7,8 +7,10 @@ import (
 
 // Ways to Init.
 const (
-	InitNew      = "new"      // the pool was never used, or all its daemons have stopped and given everything back
-	InitWait     = "wait"     // it may have been used: nobody gets a worker id until every lease that may have been forgotten is over
+	InitNew = "new" // the pool was never used, or all its daemons have stopped and given everything back
+	// it may have been used: nobody gets a worker id until every lease that may have been forgotten
+	// is over
+	InitWait     = "wait"
 	InitReplace  = "replace"  // new settings, after all daemons have stopped; waits too
 	InitMigrated = "migrated" // no yaraus client is left
 )
@@ -31,8 +33,8 @@ func (c Init) Args() []string {
 	return append(t.args(c.Now, c.Token), c.Fingerprint, c.How)
 }
 
-// ReadInit reads the result of Init: made, waiting (nobody gets a worker id for one lease), adopted (from
-// yaraus), migrated, or present if there was nothing to do.
+// ReadInit reads the result of Init: made, waiting (nobody gets a worker id for one lease), adopted
+// (from yaraus), migrated, or present if there was nothing to do.
 func ReadInit(reply any) (string, error) {
 	a := read(reply)
 	a.number()
@@ -67,7 +69,8 @@ func ReadFreed(reply any) (Freed, error) {
 	return f, a.err
 }
 
-// SetReplicas sets for all daemons how many replicas must have a grant. Negative: their own flags apply.
+// SetReplicas sets for all daemons how many replicas must have a grant. Negative: their own flags
+// apply.
 type SetReplicas struct {
 	Terms
 	Number int
@@ -175,8 +178,8 @@ func (a *answer) hash() map[string]string {
 	return h
 }
 
-// ParseRecord parses a value of Marks: the high-water mark, the token of the request that wrote it, and
-// the start of the holder's window.
+// ParseRecord parses a value of Marks: the high-water mark, the token of the request that wrote it,
+// and the start of the holder's window.
 func ParseRecord(s string) (mark int64, token string, lo int64, err error) {
 	if _, err = fmt.Sscanf(s, "%d %s %d", &mark, &token, &lo); err != nil {
 		err = fmt.Errorf("redis: %q is no record", s)

@@ -11,21 +11,22 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// Errors in addition to those of package workerid. With each of them it is certain that nothing was granted.
+// Errors in addition to those of package workerid. With each of them it is certain that nothing was
+// granted.
 var (
-	// ErrNotInitialised: there is no pool of that name, or it is one of yaraus's. Retry; an operator must
-	// initialise it.
+	// ErrNotInitialised: there is no pool of that name, or it is one of yaraus's. Retry; an
+	// operator must initialise it.
 	ErrNotInitialised = errors.New("the pool of worker ids is not initialised")
 	// ErrNotMaster: the server is a replica. Retry after finding the master.
 	ErrNotMaster = errors.New("the server is not a master")
 	// ErrClockBack: the server's clock is far behind what it was. Retry; an operator must correct or
 	// accept it.
 	ErrClockBack = errors.New("the server's clock went back")
-	// ErrClockForward: the server's clock jumped forward since the last call, perhaps only for a moment.
-	// Retry; it is accepted if it stays there.
+	// ErrClockForward: the server's clock jumped forward since the last call, perhaps only for a
+	// moment. Retry; it is accepted if it stays there.
 	ErrClockForward = errors.New("the server's clock went forward")
-	// ErrClockSteady, from ResetClock: the server's clock did not go back. Nothing was done, and nothing
-	// needs to be done.
+	// ErrClockSteady, from ResetClock: the server's clock did not go back. Nothing was done, and
+	// nothing needs to be done.
 	ErrClockSteady = errors.New("the server's clock did not go back: there is nothing to reset")
 	// ErrReplicas: more replicas are connected than must have a grant, so one without it could be
 	// promoted. Retry; an operator must change the number.

@@ -37,8 +37,8 @@ func Load(name string) Script {
 	return New(name, text)
 }
 
-// Keys returns the keys of a pool, in the order in which the scripts take them. In a cluster all of them
-// must be in one slot.
+// Keys returns the keys of a pool, in the order in which the scripts take them. In a cluster all of
+// them must be in one slot.
 func Keys(namespace string, cluster bool) []string {
 	if cluster {
 		namespace = "{" + namespace + "}"
@@ -49,12 +49,16 @@ func Keys(namespace string, cluster bool) []string {
 // Terms are the settings that all daemons of a pool share. Every call includes them. Times are in ms.
 type Terms struct {
 	Fingerprint string // of the settings that must be equal in one pool; no spaces. Empty: an operator, not checked
-	Lease       int64  // how far a window reaches into the future. 0: an operator; the pool's own lease and Epsilon apply
-	MaxLease    int64  // the longest lease of anybody who uses the pool
-	MaxSkew     int64  // between the server's clock and a daemon's
-	Epsilon     int64  // between any two clocks, with some margin
-	Replicas    int    // how many must have a grant before it counts; the pool's own number takes precedence. Negative: not checked
-	Min, Max    uint64 // worker ids. Min > Max: the pool's own
+	// how far a window reaches into the future. 0: an operator; the pool's own lease and Epsilon
+	// apply
+	Lease    int64
+	MaxLease int64 // the longest lease of anybody who uses the pool
+	MaxSkew  int64 // between the server's clock and a daemon's
+	Epsilon  int64 // between any two clocks, with some margin
+	// how many must have a grant before it counts; the pool's own number takes precedence.
+	// Negative: not checked
+	Replicas int
+	Min, Max uint64 // worker ids. Min > Max: the pool's own
 }
 
 // Lenient returns terms that accept a server's clock that went back.

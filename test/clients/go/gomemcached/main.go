@@ -1,4 +1,5 @@
-// Command gomemcached gets ids with github.com/couchbase/gomemcached, which speaks the binary protocol.
+// Command gomemcached gets ids with github.com/couchbase/gomemcached, which speaks the binary
+// protocol.
 package main
 
 import (

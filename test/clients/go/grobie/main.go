@@ -1,4 +1,5 @@
-// Command grobie reads statistics with github.com/grobie/gomemcache, the client inside the Prometheus memcached exporter.
+// Command grobie reads statistics with github.com/grobie/gomemcache, the client inside the
+// Prometheus memcached exporter.
 package main
 
 import (
