@@ -180,12 +180,14 @@ func TestNothingIsHeldInTheEnd(t *testing.T) {
 					return
 				default:
 					r.budget.Trim()
+					r.fill(1)
 				}
 			}
 		})
 		wg.Wait()
 		close(done)
 		steady.Wait()
+		r.fill(1 << 20) // whoever still waits
 		r.stop()
 	})
 }
@@ -197,7 +199,7 @@ func misbehave(r *rig, rnd *rand.Rand) {
 	for range 1 + rnd.IntN(4) {
 		n := 1 << rnd.IntN(20)
 		c.SetDeadline(time.Now().Add(20 * time.Millisecond)) // it may ask for more than it reads; then nothing moves any more
-		switch rnd.IntN(6) {
+		switch rnd.IntN(7) {
 		case 0:
 			fmt.Fprintf(c, "echo %s\r\n", strings.Repeat("x", n))
 		case 1:
@@ -211,6 +213,8 @@ func misbehave(r *rig, rnd *rand.Rand) {
 			io.Copy(io.Discard, c.r)
 		case 5:
 			io.WriteString(c, "close\r\n")
+		case 6:
+			fmt.Fprintf(c, "split %d\r\ntake 1\r\n%s", n, strings.Repeat("echo 1\r\n", n/8))
 		}
 	}
 	if rnd.IntN(2) == 0 {

@@ -93,10 +93,14 @@ func TestChild(t *testing.T) {
 		Counters: counters, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	done := make(chan error)
+	stats := &childStats{counters: counters}
 	for _, m := range makers() {
 		if m.name == name {
+			stats.engine = m.make(c)
 			go func() {
-				done <- m.make(c).Serve(ctx, []server.Port{{Listeners: lns, Open: func(int) server.Session { return &statSession{counters: counters} }}})
+				done <- stats.engine.Serve(ctx, []server.Port{{Listeners: lns, Open: func(int) server.Session {
+					return &statSession{lineSession{well: &stats.well}, stats}
+				}}})
 			}()
 		}
 	}
@@ -108,17 +112,57 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// A statSession is a lineSession that also reports the count of accept errors.
+// A statSession is a lineSession that also reports the count of accept errors ("stat errors"), and
+// how often the well was asked in vain ("stat asked"); "stat fill N" fills the well and wakes the
+// engine.
 type statSession struct {
 	lineSession
+	*childStats
+}
+
+type childStats struct {
 	counters *server.Counters
+	engine   server.Engine
+	well     well
 }
 
 func (s *statSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
-	if string(in) == "errors\n" {
-		return len(in), strconv.AppendUint(out, s.counters.AcceptErrors.Load(), 10), nil
+	if verb := in[:min(4, len(in))]; string(verb) == "stat" {
+		return len(in), s.answer(string(in), out), nil
 	}
 	return s.lineSession.Feed(now, in, out)
+}
+
+func (s *childStats) answer(line string, out []byte) []byte {
+	_, verb, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	switch verb, rest, _ := strings.Cut(verb, " "); verb {
+	case "errors":
+		return strconv.AppendUint(out, s.counters.AcceptErrors.Load(), 10)
+	case "asked":
+		return strconv.AppendInt(out, s.well.asked.Load(), 10)
+	case "fill":
+		n, _ := strconv.Atoi(rest)
+		s.well.tickets.Add(int64(n))
+		s.engine.Wake()
+		return append(out, '1')
+	}
+	return out
+}
+
+// number asks a statSession for a number.
+func (c *client) number(question string) int {
+	c.t.Helper()
+	c.say("stat %s\n", question)
+	buf := make([]byte, 20)
+	n, err := c.Read(buf)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	number, err := strconv.Atoi(string(buf[:n]))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return number
 }
 
 // rss is the resident memory of the child in bytes.
@@ -154,13 +198,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 			}
 			var errors int
 			eventually(t, func() string {
-				first.say("errors\n")
-				buf := make([]byte, 20)
-				n, err := first.Read(buf)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if errors, _ = strconv.Atoi(string(buf[:n])); errors < 2 {
+				if errors = first.number("errors"); errors < 2 {
 					return "no accept errors counted"
 				}
 				return ""
@@ -177,6 +215,36 @@ func TestTooManyOpenFiles(t *testing.T) {
 	}
 }
 
+// startCrowd starts a child for many connections, and returns how many there are to be.
+func startCrowd(t *testing.T, m candidate, p place) (c *child, count int) {
+	t.Helper()
+	count = 10_000
+	if m.name == "tinyuring" {
+		count = 500 // for each it has room for, the engine tries all of them again
+	} else if raceDetector {
+		count = 1200 // the race detector costs 20 times the memory and time; the run without it uses all 10,000
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if have := int(limit.Cur) - 500; have < count {
+		t.Logf("only %d connections, for a limit of %d open files", have, limit.Cur)
+		count = have
+	}
+	return startChild(t, m, p, count+500), count
+}
+
+// connect makes a connection that takes little memory here.
+func (c *child) connect() *client {
+	c.t.Helper()
+	conn, err := net.Dial(c.network, c.address)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &client{conn, c.t, bufio.NewReaderSize(conn, 16)}
+}
+
 // idleBar is the most resident memory that an idle connection may take, in bytes.
 var idleBar = map[string]int{"net": 6000, "epoll": 250, "uring": 250}
 
@@ -184,40 +252,19 @@ func TestTenThousandIdleConnections(t *testing.T) {
 	for _, m := range makers() {
 		for _, p := range []place{{"tcp", 1}, {"unix", 2}} {
 			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
-				count := 10_000
-				if m.name == "tinyuring" {
-					count = 500 // for each it has room for, the engine tries all of them again
-				} else if raceDetector {
-					count = 1200 // the race detector costs 20 times the memory and time; the run without it uses all 10,000
-				}
-				var limit unix.Rlimit
-				if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-					t.Fatal(err)
-				}
-				if have := int(limit.Cur) - 500; have < count {
-					t.Logf("only %d connections, for a limit of %d open files", have, limit.Cur)
-					count = have
-				}
-				c := startChild(t, m, p, count+500)
+				c, count := startCrowd(t, m, p)
 				ask := func(cl *client, i int) {
 					cl.say("echo %d\r\n", i)
 					cl.expect(fmt.Sprintf("%d\r\n", i))
 				}
-				connect := func() (cl *client) {
-					conn, err := net.Dial(c.network, c.address)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return &client{conn, t, bufio.NewReaderSize(conn, 16)}
-				}
-				warm := connect()
+				warm := c.connect()
 				for i := range 1000 {
 					ask(warm, i)
 				}
 				before := c.rss()
 				clients := make([]*client, count)
 				for i := range clients {
-					clients[i] = connect()
+					clients[i] = c.connect()
 					ask(clients[i], i)
 				}
 				each := (c.rss() - before) / count
@@ -240,6 +287,59 @@ func TestTenThousandIdleConnections(t *testing.T) {
 				}
 				ask(warm, 1)
 				warm.Close()
+			})
+		}
+	}
+}
+
+// parkedBar is the most resident memory that a parked connection may take in addition to what it
+// takes when it is idle, in bytes.
+var parkedBar = map[string]int{"net": 4000, "epoll": 400, "uring": 400}
+
+// Very many connections wait; the others of their loops are answered; then all are answered.
+func TestTenThousandParkedConnections(t *testing.T) {
+	for _, m := range makers() {
+		for _, p := range []place{{"tcp", 1}, {"unix", 2}} {
+			t.Run(fmt.Sprintf("%s/%s/%d", m.name, p.network, p.loops), func(t *testing.T) {
+				c, count := startCrowd(t, m, p)
+				clients := make([]*client, count)
+				for i := range clients {
+					clients[i] = c.connect()
+					clients[i].say("echo %d\r\n", i)
+					clients[i].expect(fmt.Sprintf("%d\r\n", i))
+				}
+				other := c.connect()
+				for i := range 1000 {
+					other.say("echo %d\r\n", i)
+					other.expect(fmt.Sprintf("%d\r\n", i))
+				}
+				before := c.rss()
+				for i, cl := range clients {
+					cl.say("take %d\r\n", i)
+				}
+				eventually(t, func() string {
+					if n := other.number("asked"); n < count {
+						return fmt.Sprintf("%d takes asked, want %d", n, count)
+					}
+					return ""
+				})
+				each := (c.rss() - before) / count
+				t.Logf("%d bytes of resident memory for each of %d parked connections, beyond an idle one's", each, count)
+				if bar := parkedBar[m.name]; each > bar && bar > 0 && !raceDetector {
+					t.Errorf("%d bytes for each parked connection, want at most %d", each, bar)
+				}
+				other.number(fmt.Sprintf("fill %d", count))
+				for i, cl := range clients {
+					cl.expect(fmt.Sprintf("%d\r\n", i))
+				}
+				for i, cl := range clients {
+					cl.say("echo %d\r\n", i)
+					cl.expect(fmt.Sprintf("%d\r\n", i))
+					cl.abort()
+				}
+				other.say("echo 1\r\n")
+				other.expect("1\r\n")
+				other.Close()
 			})
 		}
 	}

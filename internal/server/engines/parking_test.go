@@ -3,6 +3,11 @@ package engines
 import (
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -80,4 +85,187 @@ func TestWakeWhileParking(t *testing.T) {
 		}
 		c.Close()
 	})
+}
+
+// Nobody is forgotten and nobody answered twice, though others wake the engine all the time and
+// there is never enough for all. Each connection gets its answers in order.
+func TestWakeStorm(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		const clients, rounds, takes = 40, 6, 5
+		r := start(t, m, p, unpolled)
+		defer r.checkLeaks()
+		var asking, waking sync.WaitGroup
+		var left atomic.Int64 // tickets that are not in the well yet
+		left.Store(clients * rounds * takes)
+		for range 8 {
+			waking.Go(func() {
+				for left.Load() > 0 {
+					if left.Add(-3) >= 0 {
+						r.well.tickets.Add(3)
+					} else if rest := left.Add(3); rest > 0 && rest < 3 && left.CompareAndSwap(rest, 0) {
+						r.well.tickets.Add(rest)
+					}
+					r.engine.Wake()
+					for r.well.tickets.Load() > 3 { // let them wait
+						runtime.Gosched()
+					}
+				}
+				r.engine.Wake()
+			})
+		}
+		for i := range clients {
+			c := r.dial()
+			asking.Go(func() {
+				defer c.Close()
+				for round := range rounds {
+					var want strings.Builder
+					for k := range takes {
+						fmt.Fprintf(c, "take %d.%d.%d\r\necho %d\r\n", i, round, k, k)
+						fmt.Fprintf(&want, "%d.%d.%d\r\n%d\r\n", i, round, k, k)
+					}
+					got := make([]byte, want.Len())
+					if n, err := io.ReadFull(c.r, got); err != nil || string(got) != want.String() {
+						t.Errorf("got %q (%v), want %q", got[:n], err, want.String())
+						left.Store(0)
+						return
+					}
+				}
+				fmt.Fprint(c, "quit\r\n")
+				if rest, err := io.ReadAll(c.r); len(rest) > 0 || err != nil {
+					t.Errorf("after the last answer: %q, %v", rest, err)
+				}
+			})
+		}
+		asking.Wait()
+		waking.Wait()
+		if n := r.well.tickets.Load(); n != 0 {
+			t.Errorf("%d tickets are left", n)
+		}
+	})
+}
+
+// While very many wait, the others of their loops are answered: those who wait get their answers only
+// after the others have had theirs.
+func TestOthersAreAnsweredMeanwhile(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		count := 1000
+		if m.name == "tinyuring" {
+			count = 50
+		}
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		clients := make([]*client, count)
+		asked := r.well.asked.Load()
+		for i := range clients {
+			clients[i] = r.dial()
+			clients[i].say("take %d\r\n", i)
+		}
+		r.parked(asked, count)
+		others := []*client{r.dial(), r.dial(), r.dial()}
+		for i := range 100 {
+			for _, c := range others {
+				c.say("echo %d\r\n", i)
+				c.expect(fmt.Sprintf("%d\r\n", i))
+			}
+			r.engine.Wake()
+		}
+		eventually(t, func() string { return r.open(int64(count + len(others))) })
+		r.fill(count)
+		for i, c := range clients {
+			c.expect(fmt.Sprintf("%d\r\n", i))
+		}
+		for _, c := range append(clients, others...) {
+			c.abort()
+		}
+	})
+}
+
+// A session may wait in the middle of a reply, with no input left, and wherever the socket's buffer
+// is full.
+func TestParkedInTheMiddleOfAReply(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, unpolled)
+		defer r.checkLeaks()
+		for size := 60_000; size < 1_000_000; size += 70_000 {
+			c := r.dial()
+			asked := r.well.asked.Load()
+			c.say("split %d\r\n", size)
+			if size%20_000 == 0 { // sometimes it reads first, sometimes it is deaf at first
+				r.parkedOrStuck(asked)
+			}
+			half := size - size/2
+			c.expectPart(size, half)
+			r.parked(asked, 1)
+			r.fill(1)
+			c.expectPart(size-half, size-half)
+			c.say("echo end\r\n")
+			c.expect("end\r\n")
+			c.Close()
+		}
+	})
+}
+
+// expectPart reads the next n bytes of a big reply of which left are left.
+func (c *client) expectPart(left, n int) {
+	c.t.Helper()
+	for n > 0 {
+		piece := bigBytes(left)
+		piece = piece[:min(len(piece), n)]
+		c.expect(piece)
+		left, n = left-len(piece), n-len(piece)
+	}
+}
+
+// parkedOrStuck waits until a session waits, or its client must read first.
+func (r *rig) parkedOrStuck(asked int64) {
+	r.t.Helper()
+	read, written, calm := uint64(0), uint64(0), 0
+	eventually(r.t, func() string {
+		if n, w := r.counters.BytesRead.Load(), r.counters.BytesWritten.Load(); n != read || w != written || w == 0 {
+			read, written, calm = n, w, 0
+		}
+		if calm++; r.well.asked.Load() == asked && calm < 50 {
+			return "still moving"
+		}
+		return ""
+	})
+}
+
+func TestHalfClosedClientWaits(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		for _, change := range []func(*server.Config){unpolled, nil} {
+			r := start(t, m, p, change)
+			for range 2 {
+				first, then := r.dial(), r.dial()
+				asked := r.well.asked.Load()
+				first.say("take 1\r\necho 2\r\nunfinished")
+				first.closeWrite()
+				then.say("take 1\r\necho 2\r\nunfinished")
+				r.parked(asked, 2)
+				then.closeWrite() // while it is parked
+				polls := r.well.asked.Load()
+				other := r.dial()
+				other.say("echo 1\r\n")
+				other.expect("1\r\n")
+				other.Close()
+				if change == nil {
+					r.parked(polls, 4) // it waits for several polls
+				}
+				r.fill(2)
+				for _, c := range []*client{first, then} {
+					c.expect("1\r\n2\r\n")
+					c.expectEOF()
+					c.Close()
+				}
+			}
+			r.checkLeaks()
+		}
+	})
+}
+
+func (c *client) closeWrite() {
+	c.t.Helper()
+	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		c.t.Fatal(err)
+	}
 }

@@ -61,13 +61,10 @@ func (c *conn) serve() {
 		c.touch()
 		c.len += n
 		ok, err := c.answer()
-		if err != nil && ok && server.Waits(err) {
-			ok, err = c.park()
-		}
 		if err != nil && ok {
-			c.linger()
+			ok = c.parkOrLinger(err) // a function, so that serve needs no more stack for it
 		}
-		if err != nil || !ok || !c.fit(n) {
+		if !ok || !c.fit(n) {
 			return
 		}
 		if _, encrypted := c.Conn.(handshaker); c.final && n < room && !encrypted {
@@ -205,6 +202,18 @@ func (c *conn) release() {
 		c.group.inputs.Put(c.big)
 		c.big = nil
 	}
+}
+
+// parkOrLinger handles an error of the session. It returns true if the connection goes on.
+func (c *conn) parkOrLinger(err error) (goesOn bool) {
+	ok := true
+	if server.Waits(err) {
+		ok, err = c.park()
+	}
+	if ok && err != nil {
+		c.linger()
+	}
+	return ok && err == nil
 }
 
 // linger ends the connection so that the client gets its last reply even if it is still sending.
