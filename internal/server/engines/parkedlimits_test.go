@@ -281,6 +281,8 @@ func TestParkedBeside(t *testing.T) {
 				r.fill(len(clients))
 				for i, c := range clients {
 					c.expect(fmt.Sprintf("%d\r\n", i))
+				}
+				for i, c := range clients {
 					if change == nil { // and goes while it waits
 						c.say("take 1\r\n")
 						r.parked(r.well.asked.Load(), 2)
