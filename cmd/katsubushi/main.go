@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
 // The exit codes.
@@ -89,6 +90,9 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	d, err := daemon.New(p.Config)
 	if err != nil {
 		p.Log.Log(ctx, levelFatal, "cannot start", "error", err)
+		if different := (*stores.DifferentError)(nil); errors.As(err, &different) {
+			return exitUsage
+		}
 		return exitFailure
 	}
 	signals := make(chan os.Signal, 4)

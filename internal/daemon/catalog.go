@@ -24,6 +24,7 @@ type kind struct {
 // servedKinds is the table of kinds.
 var servedKinds = map[string]kind{
 	kinds.Snowflake: {(*Config).checkSnowflake, (*Daemon).openSnowflake},
+	kinds.Sequence:  {(*Config).checkSequence, (*Daemon).openSequence},
 	kinds.UUID4:     {nil, shared(func(*Daemon) (issuer.Kind, error) { return issuer.UUID4(), nil })},
 	kinds.UUID7:     {text(generator.UUID7), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.UUID7(d.issuer) })},
 	kinds.ULID:      {text(generator.ULID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ULID(d.issuer) })},

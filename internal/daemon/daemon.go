@@ -55,8 +55,10 @@ type Daemon struct {
 	clients     atomic.Int64        // connections that asked for a number of their own
 	requests    httpapi.Counters    // the HTTP port's
 
-	binder   binder          // used by New
-	ports    []enginePort    // the memcached port first
+	binder    binder       // used by New
+	ports     []enginePort // the memcached port first
+	sequences sequences
+
 	services []listedService // beside the engine
 	udp      *net.UDPConn    // nil when the UDP port is off
 	stopping atomic.Bool
@@ -89,6 +91,7 @@ func New(c Config) (*Daemon, error) {
 	} {
 		if err := prepare(); err != nil {
 			d.dropServices()
+			d.giveBackSequences()
 			if d.store != nil {
 				d.store.Close()
 			}
@@ -299,6 +302,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	if err = errors.Join(err, d.store.Close()); err != nil {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
+	d.giveBackSequences()
 	d.warnOfRestart()
 	d.closeGenerators()
 	d.stopServices() // last: until now they reported that the daemon is not ready

@@ -1,0 +1,182 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+)
+
+// A counting daemon's values are checked one by one: each continues where the last one ended.
+type counting struct {
+	next map[string]uint64
+	step map[string]uint64
+}
+
+func (c *counting) check(t *testing.T, how string, keys, texts []string) {
+	t.Helper()
+	if len(keys) != len(texts) {
+		t.Fatalf("%s: %d answers to %d keys", how, len(texts), len(keys))
+	}
+	for i, key := range keys {
+		if c.step[key] == 0 { // of another kind
+			continue
+		}
+		if want := strconv.FormatUint(c.next[key], 10); texts[i] != want {
+			t.Fatalf("%s: %s is answered %s, want %s", how, key, texts[i], want)
+		}
+		c.next[key] += c.step[key]
+	}
+}
+
+// Sequences over every engine and grammar. One daemon follows another, and no value is missing between them.
+func TestSequencesContinueAcrossCleanStops(t *testing.T) {
+	dir := t.TempDir()
+	c := &counting{next: map[string]uint64{"orders": 1, "evens": 1000}, step: map[string]uint64{"orders": 1, "evens": 2}}
+	for _, engine := range enginesHere() {
+		t.Run(engine, func(t *testing.T) {
+			d, address := run(t, func(c *Config) {
+				c.Engine, c.HTTPPort, c.MaxWait = engine, freePort(t), patience
+				c.Counters.Dir, c.AnyDisk = dir, true
+				c.Generators = "orders sequence; evens sequence start=1000 step=2 offset=2; u7 uuid7"
+			})
+			conn := dial(t, address)
+			r := bufio.NewReader(conn)
+			for _, keys := range []string{"orders", "orders id orders evens u7 evens orders", strings.Repeat(" orders", 1000)} {
+				list := strings.Fields(keys)
+				fmt.Fprintf(conn, "gets %s\r\n", strings.Join(list, " "))
+				c.check(t, "gets", list, values(t, r, list, true))
+			}
+			fmt.Fprintf(conn, "incr evens 300\r\n")
+			line, err := r.ReadString('\n')
+			if want := c.next["evens"] + 299*2; err != nil || line != fmt.Sprintf("%d\r\n", want) {
+				t.Fatalf("incr is answered %q, %v, want %d", line, err, want)
+			}
+			c.next["evens"] += 300 * 2
+			b := dial(t, address)
+			list := []string{"evens", "orders", "orders"}
+			c.check(t, "GETK", list, binaryValues(t, b, list))
+			c.check(t, "HTTP", list, overHTTP(t, d, list))
+		})
+	}
+	if c.next["orders"] < 1000 {
+		t.Error("no engine was tested")
+	}
+}
+
+// A daemon whose sequences are raised and retired by somebody else, while it runs.
+func TestAnOperatorChangesASequence(t *testing.T) {
+	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
+	_, address := run(t, func(c *Config) {
+		c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, patience, "orders sequence"
+	})
+	admin, err := settings.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	conn := dial(t, address)
+	r := bufio.NewReader(conn)
+	ask := func() string {
+		fmt.Fprintf(conn, "get orders\r\n")
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "VALUE") {
+			line, _ = r.ReadString('\n')
+			r.ReadString('\n')
+		}
+		return strings.TrimSpace(line)
+	}
+	if got := ask(); got != "1" {
+		t.Errorf("%q", got)
+	}
+	if _, err := admin.Raise(t.Context(), "orders", 5_000_000); err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(patience)
+	for last := uint64(1); last < 5_000_000; {
+		v, err := strconv.ParseUint(ask(), 10, 64)
+		if err != nil || v <= last || time.Now().After(until) {
+			t.Fatalf("%d after %d: %v", v, last, err)
+		}
+		if last = v; v > 1_000_000 && v != 5_000_000 {
+			t.Fatalf("%d is the first value after a raise", v)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := admin.Retire(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	for got := ""; got != "SERVER_ERROR sequence orders is retired"; {
+		if got = ask(); time.Now().After(until) {
+			t.Fatal(got)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Clients of two daemons on one directory: no value twice, and each client's values rise.
+func TestTwoDaemonsShareASequence(t *testing.T) {
+	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var clients sync.WaitGroup
+	for worker := range 2 {
+		_, address := run(t, func(c *Config) {
+			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait, c.Generators = []uint64{uint64(worker)}, settings, true, patience, "orders sequence start=5 step=5"
+		})
+		for range 4 {
+			conn := dial(t, address)
+			clients.Go(func() {
+				r := bufio.NewReader(conn)
+				keys := strings.Fields(strings.Repeat("orders ", 50))
+				for last := 0; !t.Failed() && last < 20_000; {
+					fmt.Fprintf(conn, "get %s\r\n", strings.Join(keys, " "))
+					mu.Lock()
+					for _, text := range values(t, r, keys, false) {
+						v, err := strconv.Atoi(text)
+						if err != nil || v <= last || v%5 != 0 || seen[text] {
+							t.Errorf("%s after %d, seen before: %v", text, last, seen[text])
+						}
+						last, seen[text] = v, true
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	clients.Wait()
+}
+
+func TestSequencesThatCannotBeServed(t *testing.T) {
+	c := testConfig()
+	c.Generators, c.MaxWait = "orders sequence", time.Second
+	if _, err := New(c); !errors.Is(err, stores.NoPlace) {
+		t.Errorf("without a directory: %v", err)
+	}
+	c.Counters.Dir, c.AnyDisk, c.secrets = t.TempDir(), true, secrets{}
+	store, err := stores.Counters{Dir: c.Counters.Dir, AnyDisk: true}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	d := counter.Sequence("orders")
+	d.Start = 7
+	if _, err := store.Define(context.Background(), d); err != nil {
+		t.Fatal(err)
+	}
+	var different *stores.DifferentError
+	if _, err := New(c); !errors.As(err, &different) {
+		t.Errorf("another definition is recorded: %v", err)
+	}
+}
