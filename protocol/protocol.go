@@ -28,6 +28,15 @@ type Handler interface {
 	Stats(group []byte, emit func(name, value string)) bool
 }
 
+// A Sifter is a Handler that tells in advance which keys it need not be asked about, so that a line of
+// many keys costs one call, not one for each key.
+type Sifter interface {
+	// Sieve returns the source of all keys that do not pass the sieve. A key passes if bit len(key)%64
+	// of the number at its first byte is set; nil lets none pass. The answer holds until the end of
+	// a Feed.
+	Sieve() (rest id.Source, sieve *[256]uint64)
+}
+
 // Config is what all sessions of an event loop share. It must not change while a session exists.
 type Config struct {
 	Handler  Handler

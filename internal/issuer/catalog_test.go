@@ -103,6 +103,9 @@ func TestTheSieveLetsAllNamesPass(t *testing.T) {
 			if !ok || s.source != id.Source(byName[name]) {
 				t.Errorf("%q is not found", name)
 			}
+			if rest, sieve := h.Sieve(); rest != h.others || sieve[name[0]]>>(len(name)%64)&1 == 0 {
+				t.Errorf("Sieve lets %q not pass", name)
+			}
 			for _, key := range []string{name[1:], name + "n", "I" + name[1:], name + strings.Repeat("n", 64)} {
 				if byName[key] == nil && h.Source([]byte(key)) != h.others {
 					t.Errorf("%q is taken for %q", key, name)

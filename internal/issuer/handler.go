@@ -67,6 +67,14 @@ func (h *Handler) Source(key []byte) id.Source {
 	return h.declared(n, key)
 }
 
+// Sieve implements protocol.Sifter.
+func (h *Handler) Sieve() (rest id.Source, sieve *[256]uint64) {
+	if n := h.names.Load(); n != nil {
+		return h.others, &n.sieve
+	}
+	return h.others, nil
+}
+
 // declared looks up a key that has passed the sieve.
 func (h *Handler) declared(n *names, key []byte) id.Source {
 	if n.refuse && string(key) == "id" {

@@ -72,6 +72,25 @@ func (f *fake) Named(key []byte) id.Source {
 	return nil
 }
 
+// A sifting fake is a protocol.Sifter too. asked is how often it was asked for a key's source.
+type sifting struct {
+	*fake
+	asked int
+}
+
+func (f *sifting) Source(key []byte) id.Source { f.asked++; return f.fake.Source(key) }
+
+func (f *sifting) Sieve() (rest id.Source, sieve *[256]uint64) {
+	sieve = new([256]uint64)
+	for _, b := range []byte("abcd") { // the prefixes
+		sieve[b] = 1<<64 - 1
+	}
+	for _, name := range []string{"orders", "tickets", "count", "uuid", "ulid", "objectid", "flake"} {
+		sieve[name[0]] |= 1 << len(name)
+	}
+	return &f.sources[0], sieve
+}
+
 // A fakeCounter is a source whose ids can be reserved.
 type fakeCounter struct{ *fakeSource }
 

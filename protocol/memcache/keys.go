@@ -7,14 +7,17 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// appendKey appends the next key at or after from to out, which must have room for it and 8 bytes
-// more. It returns where the key ends. Copying while looking for the end is cheaper than doing one
-// after the other.
+// appendKey appends "VALUE " and the next key at or after from to out, which must have room for them
+// and 8 bytes more. It returns where the key ends. Copying while looking for the end is cheaper than
+// doing one after the other.
 func appendKey(out, text []byte, from int) ([]byte, int) {
 	for from < len(text) && text[from] == ' ' {
 		from++
 	}
+	const value = 'V' | 'A'<<8 | 'L'<<16 | 'U'<<24 | 'E'<<32 | ' '<<40
 	n := len(out)
+	binary.LittleEndian.PutUint64(out[n:n+8], value)
+	n += len("VALUE ")
 	for ; from+8 <= len(text); from += 8 {
 		w := binary.LittleEndian.Uint64(text[from:])
 		binary.LittleEndian.PutUint64(out[n:n+8], w)

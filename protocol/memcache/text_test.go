@@ -140,6 +140,33 @@ func TestOneMintForAllKeysOfASource(t *testing.T) {
 	}
 }
 
+// A Handler with a sieve is asked about the keys that pass it only, and neighbours of one source still
+// share a Mint, whether they passed or not. A key that ends a span is asked about twice.
+func TestASieveSavesQuestions(t *testing.T) {
+	for _, c := range []struct {
+		in, mints string
+		asked     int
+	}{
+		{"get k l m n", "4*0", 0},
+		{"get a a k l a k", "6*0", 3}, // a passes, and is not declared
+		{"get k orders orders m m uuid n", "1*0 2*4 2*0 1*7 1*0", 5},
+		{"get orders k a k", "1*4 3*0", 2},
+		{"get x a:1 a:2 flake a y", "1*0 3*1 2*0", 6},
+	} {
+		f := &sifting{fake: newFake()}
+		f.logged = true
+		s := newSession(f.fake)
+		s.config.Handler = f
+		answerTo(t, s, []byte(c.in+"\r\n"))
+		if got := strings.ReplaceAll(strings.Join(f.log, " "), " bulk", ""); got != c.mints {
+			t.Errorf("%s: %s, want %s", c.in, got, c.mints)
+		}
+		if f.asked != c.asked {
+			t.Errorf("%s: asked %d times, want %d", c.in, f.asked, c.asked)
+		}
+	}
+}
+
 // Bulk requests may be refused while a single id is not. A client that asks for one id at a time is
 // not bulk, in whatever way it asks.
 func TestWhatIsBulk(t *testing.T) {

@@ -266,6 +266,11 @@ func TestTranscripts(t *testing.T) {
 				for i := range 20 {
 					check(fmt.Sprintf("split with seed %d+%d", seed, i), splitAtRandom(in, seed+uint64(i))...)
 				}
+				sifted := b.session(t)
+				sifted.config.Handler = &sifting{fake: sifted.config.Handler.(*fake)}
+				if got := answerTo(t, sifted, in); !bytes.Equal(got, b.want) {
+					t.Errorf("%s, with a sieve\n got %.2000q\nwant %.2000q", b.name, got, b.want)
+				}
 				straight := b.session(t)
 				answerTo(t, straight, in)
 				for i := range uint64(20) {

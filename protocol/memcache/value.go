@@ -19,21 +19,49 @@ type span struct {
 // span measures the span at the start of text, up to an answer of about room bytes, and reports
 // whether all its keys are valid.
 func (s *Session) span(text []byte, room int) (k span, valid bool) {
-	valid = true
-	for k.size < room {
-		from, to := nextKey(text, k.end)
+	sifter, ok := s.config.Handler.(protocol.Sifter)
+	if !ok {
+		return s.spanAmong(text, room, nil, &allPass)
+	}
+	rest, sieve := sifter.Sieve()
+	if sieve == nil {
+		sieve = &nonePass
+	}
+	return s.spanAmong(text, room, rest, sieve)
+}
+
+var allPass, nonePass [256]uint64
+
+func init() {
+	for i := range allPass {
+		allPass[i] = ^uint64(0)
+	}
+}
+
+// spanAmong is span with the source of all keys that do not pass a sieve, see protocol.Sifter.
+func (s *Session) spanAmong(text []byte, room int, rest id.Source, sieve *[256]uint64) (k span, valid bool) {
+	k.source = rest
+	n, end, size, longest := 0, 0, 0, 0 // in registers, unlike the fields of k
+	sifted := true                      // k.source is rest, which needs no comparison
+	for size < room {
+		from, to := nextKey(text, end)
 		if from == to {
 			break
 		}
-		source := s.config.Handler.Source(text[from:to])
-		if k.n > 0 && source != k.source {
+		if sieve[text[from]]>>(uint(to-from)%64)&1 != 0 {
+			source := s.config.Handler.Source(text[from:to])
+			if n > 0 && source != k.source {
+				break
+			}
+			k.source, sifted = source, false
+		} else if !sifted && k.source != rest {
 			break
 		}
-		k.n, k.end, k.source = k.n+1, to, source
-		k.size += to - from + valueRoom
-		valid = valid && to-from <= protocol.MaxKey
+		n, end, size = n+1, to, size+to-from+valueRoom
+		longest = max(longest, to-from)
 	}
-	return k, valid
+	k.n, k.end, k.size = n, end, size
+	return k, longest <= protocol.MaxKey
 }
 
 // roomFor returns how many bytes the answer to these keys takes at most, as span counts it.
@@ -61,7 +89,7 @@ func (s *Session) values(t *turn, text []byte, k span) (sent, end int, err error
 			if i > 0 {
 				v.Next()
 			}
-			out, end = appendKey(append(out, "VALUE "...), text, end)
+			out, end = appendKey(out, text, end)
 			out = v.appendTo(out)
 		}
 		sent += run.N
