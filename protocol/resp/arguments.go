@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
@@ -12,6 +13,9 @@ import (
 //
 // Redis looks at the CR of a line and takes the byte behind it for the LF, whatever it is. The same
 // goes for the two bytes behind a string. So does this package.
+
+// redisBulk is the longest string that Redis takes, in bytes.
+const redisBulk = 512 << 20
 
 // maxNumber is how many bytes a line with a length may have. The longest number is shorter.
 const maxNumber = 32
@@ -67,10 +71,10 @@ func (s *Session) next(t *turn, in []byte) (a arguments, n int, err error) {
 		switch {
 		case k == 0:
 			return a, 0, nil
+		case ok && 10 < count && count <= math.MaxInt32 && s.locked():
+			return s.malformed(t, in, "unauthenticated multibulk length")
 		case !ok || count > MaxKeys+1:
 			return s.malformed(t, in, "invalid multibulk length")
-		case count > 10 && s.locked():
-			return s.malformed(t, in, "unauthenticated multibulk length")
 		case count <= 0:
 			return a, k, nil
 		case count > MaxArgs:
@@ -86,10 +90,10 @@ func (s *Session) next(t *turn, in []byte) (a arguments, n int, err error) {
 			return a, 0, nil
 		case rest[0] != '$':
 			return s.malformed(t, in, "expected '$', got '"+string(rest[:1])+"'")
+		case ok && 16<<10 < size && size <= redisBulk && s.locked():
+			return s.malformed(t, in, "unauthenticated bulk length")
 		case !ok || size < 0 || size > MaxCommand:
 			return s.malformed(t, in, "invalid bulk length")
-		case size > 16<<10 && s.locked():
-			return s.malformed(t, in, "unauthenticated bulk length")
 		case int(s.scanned)+k+int(size)+2 > MaxCommand:
 			return s.tooLong(t, in, "too big command")
 		case len(rest) < k+int(size)+2:

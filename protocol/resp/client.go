@@ -55,7 +55,7 @@ func (s *Session) reset() {
 	if s.client != nil {
 		s.client.name, s.client.user = "", ""
 	}
-	s.is &= inline
+	s.is &= inline | skip // a reply that is to be skipped is this one
 }
 
 // clientCommand answers the subcommands of CLIENT.
@@ -163,7 +163,7 @@ func (s *Session) listClients(t *turn, e *entry, a arguments) {
 			listed = false
 			for a.n > 0 {
 				id, ok := parseInt(a.next())
-				if !ok || id < 1 {
+				if !ok {
 					t.blame("ERR Invalid client ID")
 					return
 				}

@@ -273,8 +273,10 @@ func (t *turn) ping(e *entry, a arguments) {
 
 func (t *turn) selectDB(number []byte) {
 	switch v, ok := parseInt(number); {
-	case !ok || v != int64(int32(v)):
+	case !ok:
 		t.blame(errNotInteger)
+	case v != int64(int32(v)):
+		t.blame("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case v != 0:
 		t.blame("ERR DB index is out of range")
 	default:

@@ -108,23 +108,27 @@ var settings = [...]struct{ name, value string }{
 	{"timeout", "0"},
 }
 
-// configGet answers CONFIG GET: the settings whose names match one of the patterns.
+// configGet answers CONFIG GET: the settings whose names match one of the patterns. A name that is
+// asked for as such comes back as it was asked for.
 func (s *Session) configGet(t *turn, a arguments) {
-	var wanted [len(settings)]bool
+	var wanted [len(settings)]string // as what; empty = not
 	n := 0
 	for a.n > 0 {
-		pattern := strings.ToLower(string(a.next()))
+		asked := string(a.next())
+		pattern := strings.ToLower(asked)
 		for i := range settings {
-			if ok, _ := path.Match(pattern, settings[i].name); ok && !wanted[i] {
-				wanted[i] = true
+			if ok, _ := path.Match(pattern, settings[i].name); ok && wanted[i] == "" {
 				n++
+				if wanted[i] = settings[i].name; wanted[i] == pattern {
+					wanted[i] = asked
+				}
 			}
 		}
 	}
 	s.pairs(t, n)
-	for i, is := range wanted {
-		if is {
-			t.text(settings[i].name)
+	for i, name := range wanted {
+		if name != "" {
+			t.text(name)
 			t.text(settings[i].value)
 		}
 	}
