@@ -46,8 +46,11 @@ func parseDigits(s, digits string) (high, low uint64, ok bool) {
 	if len(digits) == 32 {
 		bits = 5
 	}
-	for _, c := range strings.ToUpper(s) {
-		d := strings.IndexRune(digits, c)
+	for _, c := range []byte(s) {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		d := strings.IndexByte(digits, c)
 		if d < 0 {
 			return 0, 0, false
 		}

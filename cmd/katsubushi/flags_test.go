@@ -408,28 +408,6 @@ func TestHelpListsEverySetting(t *testing.T) {
 	}
 }
 
-func TestInspect(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		code int
-		want string
-	}{
-		// kayac/go-katsubushi's own example
-		{[]string{"-json", "8070450532247928832"}, exitOK, `{"id":"8070450532247928832","time":"2075-12-22T04:49:08.608Z","worker_id":0,"sequence":0}` + "\n"},
-		{[]string{"-json", "0"}, exitOK, `{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0}` + "\n"},
-		{[]string{"4198403"}, exitOK, "ID       TIME                      WORKER ID  SEQUENCE\n4198403  2015-01-01T00:00:00.001Z  1          3\n"},
-		{[]string{"-layout", "twitter", "-json", "1212092628029698048"}, exitOK, `{"id":"1212092628029698048","time":"2019-12-31T19:26:16.771Z","worker_id":327,"sequence":0}` + "\n"},
-		{[]string{"-layout", "sonyfake", "1"}, exitUsage, ""},
-		{[]string{"-json", "x", "0"}, exitUsage, `{"id":"0","time":"2015-01-01T00:00:00Z","worker_id":0,"sequence":0}` + "\n"},
-		{nil, exitUsage, ""},
-	} {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"inspect"}, c.args...), environment(), &stdout, &stderr); code != c.code || stdout.String() != c.want {
-			t.Errorf("%q: exit code %d, %q %s", c.args, code, stdout.String(), stderr.String())
-		}
-	}
-}
-
 // TestPortsThatClash: each is told, in whatever pair, as a setting; port 0 and ports that are off
 // clash with none.
 func TestPortsThatClash(t *testing.T) {
