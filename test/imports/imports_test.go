@@ -74,6 +74,7 @@ var rules = []rule{
 	{"test/portable", nil, "a tool of the Makefile: it reads the sources"},
 	{"test/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
 	{"test/sim", []string{"generator", "id", "internal/issuer", "test/*", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
+	{"test/seqsim", []string{"counter", "id", "internal/issuer"}, "the real sequences over a model of the world"},
 	{"test/clients", []string{"test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 }
 
