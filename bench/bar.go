@@ -22,10 +22,19 @@ func bars() []bar {
 			return r.over(cell{mode, than}, cell{mode, server}, sample.cpuMicros)
 		}
 	}
+	cost := func(mode, than, of string) func(*results, string) float64 { // of = "": the server itself
+		return func(r *results, server string) float64 {
+			return r.over(cell{mode, server}, cell{than, orDefault(of, server)}, sample.cpuMicros)
+		}
+	}
 	limits := func(uring, epoll, net float64) map[string]float64 {
 		return map[string]float64{"katsubushi uring": uring, "katsubushi epoll": epoll, "katsubushi net": net}
 	}
 	none := math.NaN()
+	all := func(v float64) map[string]float64 { return limits(v, v, v) }
+	kind := func(k string) bar {
+		return bar{what: k + " pipelined, cost against own get id", value: cost(k, "pipelined", ""), unit: "x", most: true, limit: all(2)}
+	}
 	return []bar{
 		{what: "64 connections, against memcached", value: better("c64", reference), unit: "x", limit: limits(1.25, 1.08, 0.9)},
 		{what: "1 connection, against memcached", value: better("c1", reference), unit: "x", limit: limits(1, 1, none)},
@@ -41,17 +50,29 @@ func bars() []bar {
 			unit: "x", most: true, limit: limits(1.05, 1.08, none),
 		},
 		{
-			what: "1,000 connections, cost against own at 64",
-			value: func(r *results, server string) float64 {
-				return r.over(cell{"c1000", server}, cell{"c64", server}, sample.cpuMicros)
-			},
-			unit: "x", most: true, limit: limits(1.05, 1.05, 1.10),
+			what:  "1,000 connections, cost against own at 64",
+			value: cost("c1000", "c64", ""), unit: "x", most: true, limit: limits(1.05, 1.05, 1.10),
 		},
 		{
 			what:  "idle connection, RSS",
 			value: func(r *results, server string) float64 { return median(r.idle[server]) },
 			unit:  " B", most: true, limit: limits(200, 100, 5<<10),
 		},
+		{what: "100 names declared, 64 connections, cost against none", value: cost("names", "c64", ""), unit: "x", most: true, limit: all(1.02)},
+		{what: "100 names declared, pipelined, cost against none", value: cost("names-pipelined", "pipelined", ""), unit: "x", most: true, limit: all(1.02)},
+		{what: "100 names declared, 100-key get, cost against none", value: cost("names-multiget", "multiget", ""), unit: "x", most: true, limit: all(1.02)},
+		{what: "sequence pipelined, cost against own get id", value: cost("sequence", "pipelined", ""), unit: "x", most: true, limit: all(1.6)},
+		{what: "sequence 100 in a get, cost against own get id", value: cost("sequence100", "multiget", ""), unit: "x", most: true, limit: all(1.4)},
+		{
+			what: "sequence 100 in a get, values a second of one core",
+			value: func(r *results, server string) float64 {
+				return multiKeys / r.of(cell{"sequence100", server}, sample.cpuMicros)
+			},
+			unit: " M", limit: all(5),
+		},
+		kind("uuid4"), kind("uuid7"), kind("ulid"), kind("objectid"),
+		{what: "INCR of a sequence, 64 connections, cost against redis", value: cost("incr", "incr", "redis"), unit: "x", most: true, limit: limits(0.85, none, none)},
+		{what: "INCR of a sequence, pipelined, cost against redis", value: cost("incr-pipelined", "incr-pipelined", "redis"), unit: "x", most: true, limit: limits(0.65, none, none)},
 	}
 }
 

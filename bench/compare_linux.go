@@ -70,7 +70,7 @@ type comparison struct {
 	trust   *tls.Config
 	gen     *generator
 	peers   []peer
-	running map[string]*process // by server and transport; nil for one that did not start
+	running map[string]*process // by server, transport and number of names; nil for one that did not start
 	ids     map[string]*idSet   // by server, with -verify; all of ours are one
 	res     *results
 }
@@ -206,13 +206,16 @@ func (c *comparison) takes(p peer, m mode) bool {
 	if newDialect(m, p.speech, idCheck{}) == nil || (m.client == goClient && !p.viaGo) {
 		return false
 	}
-	if p.canned && (m.depth > 1 || m.keys > 1 || m.dialect != "text") {
+	if p.canned && (m.depth > 1 || m.keys > 1 || m.names > 0 || m.dialect != "text") {
+		return false
+	}
+	if !p.ours && (m.names > 0 && !(p.speech == "redis" && m.dialect == "incr") || p.speech != "redis" && (m.dialect == "incr" || m.dialect == "get")) {
 		return false
 	}
 	if p.attach != nil {
 		return m.via == overTCP && (m.client != idleClient || p.attach.pid > 0)
 	}
-	return p.command(endpoint{via: m.via}, c.dir) != nil
+	return p.command(endpoint{via: m.via}, 0, c.dir) != nil
 }
 
 // measure goes through the rounds.
@@ -254,13 +257,13 @@ func (c *comparison) measure(ctx context.Context) error {
 
 // one measures one window.
 func (c *comparison) one(round int, p peer, m mode) error {
-	pr := c.process(p, m.via)
+	pr := c.process(p, m)
 	if pr == nil {
 		return nil
 	}
 	ld := load{mode: m, to: pr.at, trust: c.trust, speech: p.speech, pid: pr.pid}
 	if c.verify && pr.issues {
-		ld.ids = c.seen(p)
+		ld.ids = c.seen(p, m)
 	}
 	s, err := c.gen.window(ld)
 	if err != nil {
@@ -275,10 +278,13 @@ func (c *comparison) one(round int, p peer, m mode) error {
 }
 
 // seen is the set of ids that a server has issued. The daemon's processes have worker ids of their
-// own, so they share one.
-func (c *comparison) seen(p peer) *idSet {
+// own, so they share one; but each has sequences of its own.
+func (c *comparison) seen(p peer, m mode) *idSet {
 	name := p.name
-	if p.ours {
+	switch {
+	case m.key == "orders":
+		name += " orders"
+	case p.ours:
 		name = "katsubushi"
 	}
 	if c.ids[name] == nil {
@@ -294,11 +300,11 @@ func (c *comparison) idle(p peer, m mode) error {
 	}
 	pr := p.attach
 	if pr == nil {
-		if c.process(p, m.via) == nil { // it did not start before
+		if c.process(p, m) == nil { // it did not start before
 			return nil
 		}
 		var err error
-		if pr, err = p.start(m.via, c.on.server, c.dir, c.trust); err != nil {
+		if pr, err = p.start(m.via, m.names, c.on.server, c.dir, c.trust); err != nil {
 			return err
 		}
 		defer pr.stop()
@@ -312,20 +318,24 @@ func (c *comparison) idle(p peer, m mode) error {
 }
 
 // process is a peer's running server; nil, with a note in the report, if it does not start.
-func (c *comparison) process(p peer, via transport) *process {
-	key := p.name + " " + string(via)
+func (c *comparison) process(p peer, m mode) *process {
+	via, names := m.via, 0
+	if p.ours {
+		names = m.names
+	}
+	key := fmt.Sprint(p.name, " ", via, " ", names)
 	if pr, ok := c.running[key]; ok {
 		return pr
 	}
 	pr, err := p.attach, error(nil)
 	if pr == nil {
-		pr, err = p.start(via, c.on.server, c.dir, c.trust)
+		pr, err = p.start(via, names, c.on.server, c.dir, c.trust)
 	} else {
 		err = pr.prime(p)
 	}
 	if err != nil {
 		pr = nil
-		note := fmt.Sprintf("%s over %s was not measured: %s", p.name, via, oneLine(err))
+		note := fmt.Sprintf("%s over %s with %d names was not measured: %s", p.name, via, names, oneLine(err))
 		fmt.Fprintln(os.Stderr, "bench:", note)
 		c.res.notes = append(c.res.notes, note)
 	}

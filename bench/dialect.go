@@ -32,6 +32,7 @@ const (
 	maxItem   = 512                   // bytes of an item, the longest being a VALUE line with a key of 250
 	benchID   = "1234567890123456789" // what a server that stores values is given to answer: as long as an id
 	maxDigits = 20                    // of an unsigned 64-bit integer
+	maxText   = 36                    // bytes of an id: a UUID's
 )
 
 var errPartial = errors.New("more bytes are needed")
@@ -89,6 +90,22 @@ func allDigits8(b []byte) bool {
 	return v&0xF0F0F0F0F0F0F0F0 == 0x3030303030303030 && (v+0x0606060606060606)&0xF0F0F0F0F0F0F0F0 == 0x3030303030303030
 }
 
+// text accepts an id that is not a number: letters, digits and hyphens. Two of them count as the
+// same id if 64 bits of their hash agree, which no run is long enough to see by accident.
+func (c idCheck) text(b []byte) error {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, d := range b {
+		if (d < '0' || d > '9') && (d < 'a' || d > 'z') && (d < 'A' || d > 'Z') && d != '-' {
+			return wrong("letters, digits and hyphens", b)
+		}
+		h = (h ^ uint64(d)) * 1099511628211
+	}
+	if c.seen != nil && !c.seen.add(h) {
+		return fmt.Errorf("duplicate id %s", b)
+	}
+	return nil
+}
+
 // literal accepts want at the start of in, whole (n = its length) or as far as it has arrived
 // (errPartial).
 func literal(in []byte, want string) (n int, err error) {
@@ -102,18 +119,30 @@ func literal(in []byte, want string) (n int, err error) {
 	return 0, wrong(fmt.Sprintf("%q", want), in)
 }
 
-// A lineDialect is a text protocol: values, each "HEAD LENGTH\r\nDIGITS\r\n", and then a tail.
+// A lineDialect is a protocol of lines: values, each "HEAD LENGTH\r\nTEXT\r\n", and then a tail.
 type lineDialect struct {
 	ids  idCheck
 	ask  string
 	head []string // of each value, up to its length: "VALUE id 0 "
 	tail string
+	text int // length of ids that are not numbers; 0 = they are numbers
+
+	last int // length of the last value, which the next one most likely has too
 }
 
-// newText is memcached's get for a number of keys.
-func newText(keys int, ids idCheck) *lineDialect {
-	d := &lineDialect{ids: ids, tail: "END\r\n"}
-	names := keyNames(keys)
+// sizes are the lengths of ids as text, each with the end of the line.
+var sizes = func() (s [maxText + 1]string) {
+	for n := range s {
+		s[n] = fmt.Sprintf("%d\r\n", n)
+	}
+	return s
+}()
+
+// newText is memcached's get of a key. More than one key are different ones, as client libraries
+// send them, unless the key is a declared name: then it is the same one, again and again.
+func newText(key string, keys int, ids idCheck) *lineDialect {
+	d := &lineDialect{ids: ids, tail: "END\r\n", text: textLength[key]}
+	names := keyNames(key, keys)
 	d.ask = "get " + strings.Join(names, " ") + "\r\n"
 	for _, k := range names {
 		d.head = append(d.head, "VALUE "+k+" 0 ")
@@ -126,15 +155,28 @@ func newMeta(ids idCheck) *lineDialect {
 	return &lineDialect{ids: ids, ask: "mg id v\r\n", head: []string{"VA "}}
 }
 
-// keyNames are the keys that a run asks for: "id" alone, or as many different ones as a get has, as
-// client libraries send them.
-func keyNames(n int) []string {
-	if n == 1 {
-		return []string{"id"}
+// respGet is redis's GET.
+func respGet(key string, ids idCheck) *lineDialect {
+	return &lineDialect{ids: ids, ask: respCommand("GET", key), head: []string{"$"}, text: textLength[key]}
+}
+
+// respCommand is a command as RESP has it.
+func respCommand(words ...string) string {
+	s := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		s += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
 	}
+	return s
+}
+
+// keyNames are the keys of one get.
+func keyNames(key string, n int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("id%02d", i)
+		names[i] = key
+		if n > 1 && key == "id" {
+			names[i] = fmt.Sprintf("id%02d", i)
+		}
 	}
 	return names
 }
@@ -172,13 +214,22 @@ func (d *lineDialect) item(i int, in []byte) (n int, err error) {
 		return literal(in, d.tail)
 	}
 	head := d.head[i]
-	const size, end = "19\r\n", "\r\n"
+	const end = "\r\n"
+	size := sizes[d.last]
 	from := len(head) + len(size)
-	to := from + 19
-	if len(in) >= to+len(end) && string(in[:len(head)]) == head && string(in[len(head):from]) == size && string(in[to:to+len(end)]) == end {
-		return to + len(end), d.ids.number(in[from:to])
+	to := from + d.last
+	if d.last > 0 && len(in) >= to+len(end) && string(in[:len(head)]) == head && string(in[len(head):from]) == size && string(in[to:to+len(end)]) == end {
+		return to + len(end), d.value(in[from:to])
 	}
 	return d.slowValue(head, in)
+}
+
+// value accepts an id.
+func (d *lineDialect) value(b []byte) error {
+	if d.text > 0 {
+		return d.ids.text(b)
+	}
+	return d.ids.number(b)
 }
 
 // slowValue accepts what item does not expect: values of another length, and those that have not
@@ -187,15 +238,19 @@ func (d *lineDialect) slowValue(head string, in []byte) (n int, err error) {
 	if n, err = literal(in, head); err != nil {
 		return 0, err
 	}
-	size := 0
+	least, most, size := 1, maxDigits, 0
+	if d.text > 0 {
+		least, most = d.text, d.text
+	}
+	from := n
 	for ; n < len(in) && in[n] >= '0' && in[n] <= '9' && size < 10; n++ {
 		size = size*10 + int(in[n]-'0')
 	}
-	if n == len(in) && size <= maxDigits {
+	if n == len(in) && size <= most {
 		return 0, errPartial
 	}
-	if size == 0 || size > maxDigits {
-		return 0, wrong(fmt.Sprintf("%q and a length of 1 to %d", head, maxDigits), in)
+	if size < least || size > most {
+		return 0, wrong(fmt.Sprintf("%q and a length of %d to %d", head, least, most), in)
 	}
 	if _, err = literal(in[n:], "\r\n"); err != nil {
 		return 0, asWrong(err, in)
@@ -207,7 +262,10 @@ func (d *lineDialect) slowValue(head string, in []byte) (n int, err error) {
 	if _, err = literal(in[n+size:], "\r\n"); err != nil {
 		return 0, asWrong(err, in)
 	}
-	return n + size + 2, d.ids.number(in[n : n+size])
+	if string(in[from:n]) == sizes[size] {
+		d.last = size
+	}
+	return n + size + 2, d.value(in[n : n+size])
 }
 
 // asWrong shows the whole item instead of its wrong part.
@@ -219,12 +277,15 @@ func asWrong(err error, in []byte) error {
 }
 
 // respDialect is redis's INCR, the nearest that redis has to an id: ":7\r\n".
-type respDialect struct{ ids idCheck }
-
-func (d respDialect) request(depth int) []byte {
-	return []byte(strings.Repeat("*2\r\n$4\r\nINCR\r\n$2\r\nid\r\n", depth))
+type respDialect struct {
+	ids idCheck
+	ask string
 }
-func (d respDialect) stamp([]byte, *progress) {}
+
+func respIncr(key string, ids idCheck) respDialect { return respDialect{ids, respCommand("INCR", key)} }
+
+func (d respDialect) request(depth int) []byte { return []byte(strings.Repeat(d.ask, depth)) }
+func (d respDialect) stamp([]byte, *progress)  {}
 
 func (d respDialect) check(p *progress, in []byte) (consumed, answers int, err error) {
 	for consumed < len(in) {

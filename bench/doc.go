@@ -32,6 +32,12 @@
 // answered, so p50 at 64 connections is mostly the time in 63 other queues, the generator's own
 // among them. They compare servers under equal connections, not under equal load.
 //
+// # Names
+//
+// The modes of sequences, UUIDs, ULIDs and ObjectIDs ask a daemon that declares those names. "100 names" modes ask
+// the default key of a daemon that declares a hundred names, to see what names cost those who ask for none. The
+// redis beside it counts in memory and writes nothing; a sequence is recorded before its values are issued.
+//
 // # What is checked
 //
 // Every byte of every answer. An answer that is not exactly what the protocol asks for ends the run

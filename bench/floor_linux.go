@@ -18,7 +18,7 @@ var floorSource embed.FS
 // floorPeer is the floor of a kind, epoll or uring. It is compiled here; without a C compiler it
 // does not start, and the report says so.
 func floorPeer(kind string) peer {
-	return peer{name: "floor " + kind, speech: "memcached", canned: true, command: func(at endpoint, dir string) []string {
+	return peer{name: "floor " + kind, speech: "memcached", canned: true, command: func(at endpoint, _ int, dir string) []string {
 		if at.via != overTCP {
 			return nil
 		}

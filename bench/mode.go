@@ -27,13 +27,27 @@ const (
 type mode struct {
 	name    string // what -modes takes
 	title   string
-	dialect string // text, meta or binary; a redis gets INCR instead of text
+	dialect string // text, meta, binary, incr or get; the last two are RESP's. A redis gets incr instead of text
+	key     string // what is asked for: id, or a name that the daemon declares
 	conns   int
 	depth   int // requests that a connection sends at once
 	keys    int // of one get
+	names   int // how many names the daemon declares
 	via     transport
 	client  client
 }
+
+// manyNames is how many names a daemon declares where the question is what names cost other keys.
+const manyNames = 100
+
+// kinds are the names that a daemon declares where a mode asks for one of them, each with the rest of its definition.
+var kinds = [][2]string{
+	{"orders", "sequence"},
+	{"uuid4", "uuid4"}, {"uuid7", "uuid7"}, {"ulid", "ulid"}, {"objectid", "objectid"},
+}
+
+// textLength is the length of a kind's ids that are not numbers.
+var textLength = map[string]int{"uuid4": 36, "uuid7": 36, "ulid": 26, "objectid": 24}
 
 // multiKeys is how many keys a multi-get asks for.
 const multiKeys = 100
@@ -45,6 +59,9 @@ func modes() []mode {
 	}
 	one := closed(1)
 	one.title = "get, 1 connection"
+	pipelinedKind := func(kind string) mode {
+		return mode{name: kind, title: "get of a " + kind + ", 16 pipelined x 16 connections", conns: 16, depth: 16, key: kind}
+	}
 	all := []mode{
 		one, closed(16), closed(64), closed(256), closed(1000),
 		{name: "pipelined", title: "get, 16 pipelined x 16 connections", conns: 16, depth: 16},
@@ -54,11 +71,24 @@ func modes() []mode {
 		{name: "unix", title: "get, unix socket, 64 connections", via: overUnix},
 		{name: "plain", title: "get, plain, crypto/tls client, 64 connections", client: goClient},
 		{name: "tls", title: "get, TLS, crypto/tls client, 64 connections", client: goClient, via: overTLS},
+		{name: "names", title: "get id, 64 connections, 100 names declared", names: manyNames},
+		{name: "names-pipelined", title: "get id, 16 pipelined x 16 connections, 100 names", conns: 16, depth: 16, names: manyNames},
+		{name: "names-multiget", title: "get of 100 undeclared keys x 16 connections, 100 names", conns: 16, keys: multiKeys, names: manyNames},
+		{name: "sequence", title: "get of a sequence, 16 pipelined x 16 connections", conns: 16, depth: 16, key: "orders"},
+		{name: "sequence100", title: "get of a sequence 100 times x 16 connections", conns: 16, keys: multiKeys, key: "orders"},
+		pipelinedKind("uuid4"), pipelinedKind("uuid7"), pipelinedKind("ulid"), pipelinedKind("objectid"),
+		{name: "incr", title: "INCR of a sequence, 64 connections", dialect: "incr", key: "orders"},
+		{name: "incr-pipelined", title: "INCR of a sequence, 16 pipelined x 16 connections", dialect: "incr", key: "orders", conns: 16, depth: 16},
+		{name: "resp", title: "GET over RESP, 64 connections", dialect: "get"},
 		{name: "idle", title: "idle connections", client: idleClient, conns: 10000},
 	}
 	for i := range all {
 		m := &all[i]
 		m.dialect = orDefault(m.dialect, "text")
+		m.key = orDefault(m.key, "id")
+		if m.key != "id" {
+			m.names = max(m.names, len(kinds))
+		}
 		m.via = orDefault(m.via, overTCP)
 		m.conns = orDefault(m.conns, 64)
 		m.depth = orDefault(m.depth, 1)
@@ -111,15 +141,17 @@ func modeNames() string {
 // its own.
 func newDialect(m mode, speech string, ids idCheck) dialect {
 	switch {
-	case speech == "redis" && (m.dialect != "text" || m.keys > 1):
-		return nil
+	case m.dialect == "incr" || speech == "redis" && m.dialect == "text" && m.keys == 1 && m.key == "id":
+		return respIncr(m.key, ids)
+	case m.dialect == "get":
+		return respGet(m.key, ids)
 	case speech == "redis":
-		return respDialect{ids}
+		return nil
 	case m.dialect == "binary":
 		return binaryDialect{ids}
 	case m.dialect == "meta":
 		return newMeta(ids)
 	default:
-		return newText(m.keys, ids)
+		return newText(m.key, m.keys, ids)
 	}
 }

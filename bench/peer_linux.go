@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -21,8 +22,8 @@ type peer struct {
 	speech string // "memcached" or "redis"
 	ours   bool
 	// command is the program and its arguments for a listener; nil arguments mean that the server
-	// has no such listener.
-	command func(at endpoint, dir string) []string
+	// has no such listener. Only ours can be told to declare names.
+	command func(at endpoint, names int, dir string) []string
 	canned  bool     // answers every read with one id, whatever was asked
 	viaGo   bool     // takes part in the modes of the goroutine client
 	attach  *process // a server that was there before; command is not used
@@ -32,7 +33,7 @@ type peer struct {
 const maxConns = 12000
 
 func memcachedPeer() peer {
-	return peer{name: "memcached", speech: "memcached", command: func(at endpoint, dir string) []string {
+	return peer{name: "memcached", speech: "memcached", command: func(at endpoint, _ int, dir string) []string {
 		args := []string{"memcached", "-t", "1", "-U", "0", "-m", "64", "-c", strconv.Itoa(maxConns)}
 		if me, err := user.Current(); err == nil {
 			args = append(args, "-u", me.Username) // it refuses to be root without being told
@@ -49,7 +50,7 @@ func memcachedPeer() peer {
 }
 
 func redisPeer() peer {
-	return peer{name: "redis", speech: "redis", command: func(at endpoint, dir string) []string {
+	return peer{name: "redis", speech: "redis", command: func(at endpoint, _ int, dir string) []string {
 		args := []string{"redis-server", "--save", "", "--appendonly", "no", "--dir", dir, "--maxclients", strconv.Itoa(maxConns)}
 		host, port, _ := net.SplitHostPort(at.address)
 		switch at.via {
@@ -66,9 +67,10 @@ func redisPeer() peer {
 // gets four worker ids of its own, since one core can issue more than the four million ids a second
 // that one worker id has.
 func oursPeer(name, binary, engine string, nextWorker func() int) peer {
-	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, dir string) []string {
+	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, names int, dir string) []string {
 		w := nextWorker()
-		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn", "-claim", "off", "-state-dir", "none"}
+		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn", "-claim", "off"}
+		args = append(args, declare(names, filepath.Join(dir, fmt.Sprintf("state-%d", w)))...)
 		if at.via == overUnix {
 			return append(args, "-sock", at.address)
 		}
@@ -80,11 +82,33 @@ func oursPeer(name, binary, engine string, nextWorker func() int) peer {
 	}}
 }
 
+// declare makes the flags for a number of names: the kinds of id, and then as many more. Sequences
+// need a directory to be recorded in; without one a daemon forgets everything.
+func declare(names int, dir string) []string {
+	if names == 0 {
+		return []string{"-state-dir", "none"}
+	}
+	var lines strings.Builder
+	for i := range names {
+		if i < len(kinds) {
+			fmt.Fprintln(&lines, kinds[i][0], kinds[i][1])
+		} else {
+			fmt.Fprintf(&lines, "name%02d snowflake\n", i)
+		}
+	}
+	file := filepath.Join(dir, "names")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(lines.String()), 0o600)); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err) // the daemon will say that it cannot read the file
+	}
+	return []string{"-state-dir", dir, "-generators", file}
+}
+
 // A process is a running server.
 type process struct {
 	at     endpoint
 	pid    int         // 0 if unknown
 	trust  *tls.Config // for an endpoint with TLS
+	names  []string    // that it declares and that have to be asked for once
 	issues bool        // a new id at every get, as opposed to a value that was stored
 	cmd    *exec.Cmd
 	ended  chan error
@@ -92,12 +116,12 @@ type process struct {
 }
 
 // start runs a peer's server, pinned to cpu, and waits until it answers.
-func (p peer) start(via transport, cpu int, dir string, trust *tls.Config) (*process, error) {
+func (p peer) start(via transport, names, cpu int, dir string, trust *tls.Config) (*process, error) {
 	at, err := freeEndpoint(via, dir)
 	if err != nil {
 		return nil, err
 	}
-	argv := p.command(at, dir)
+	argv := p.command(at, names, dir)
 	if argv == nil {
 		return nil, fmt.Errorf("%s does not listen on %s", p.name, via)
 	}
@@ -110,6 +134,11 @@ func (p peer) start(via transport, cpu int, dir string, trust *tls.Config) (*pro
 	pr.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := startPinned(cpu, pr.cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	if names > 0 {
+		for _, k := range kinds {
+			pr.names = append(pr.names, k[0])
+		}
 	}
 	pr.pid = pr.cmd.Process.Pid
 	go func() { pr.ended <- pr.cmd.Wait() }()

@@ -76,9 +76,9 @@ func (pr *process) prime(p peer) error {
 	conn.SetDeadline(time.Now().Add(primeLimit))
 	c := &lineClient{conn: conn, r: bufio.NewReader(conn)}
 	if p.speech == "redis" {
-		answer, err := c.ask("INCR id")
-		if err == nil && !strings.HasPrefix(answer, ":") {
-			err = fmt.Errorf("INCR was answered %q", answer)
+		answer, err := c.ask("SET id " + benchID[1:])
+		if err == nil && answer != "+OK" {
+			err = fmt.Errorf("SET was answered %q", answer)
 		}
 		return err
 	}
@@ -90,10 +90,15 @@ func (pr *process) prime(p peer) error {
 	if err != nil {
 		return err
 	}
+	for _, k := range pr.names {
+		if _, err := c.get(k); err != nil { // a sequence has no block before somebody asks for one
+			return err
+		}
+	}
 	if pr.issues = first != second; pr.issues || p.canned {
 		return nil
 	}
-	for _, k := range append(keyNames(1), keyNames(multiKeys)...) {
+	for _, k := range append(keyNames("id", 1), keyNames("id", multiKeys)...) {
 		if answer, err := c.ask("set " + k + " 0 0 19\r\n" + benchID); err != nil || answer != "STORED" {
 			return fmt.Errorf("set was answered %q: %v", answer, err)
 		}

@@ -86,7 +86,7 @@ func (r *results) writeCPU(b *strings.Builder) {
 		}
 		row(b, cells...)
 	}
-	b.WriteString("\nredis is asked for INCR.\n\n")
+	b.WriteString("\nA redis is asked for INCR, but in the row of GET over RESP.\n\n")
 }
 
 func (r *results) writeIdle(b *strings.Builder) {
