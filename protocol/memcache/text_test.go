@@ -213,6 +213,25 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// A range counts as its ids, a refusal of one as one key. Mistakes and keys without ranges are neither.
+func TestRangesAreCounted(t *testing.T) {
+	for in, want := range map[string]string{
+		"incr orders 5\r\nma orders D7 q\r\n": "2 incr 12 id 2 hits",
+		"incr orders 3 noreply\r\n":           "1 incr 3 id 1 hits",
+		"incr orders 50\r\nma orders D50\r\n": "2 incr 2 refused",
+		"incr orders 50 noreply\r\n":          "1 incr 1 refused",
+		"incr id 5\r\nma flake\r\ndecr orders 1\r\nincr orders 0\r\nincr uuid 1\r\nma orders C1\r\n": "6 incr",
+		string(frameOf(0x15, "\x00\x00\x00\x00\x00\x00\x00\x04000000000000", "orders", "")):          "1 incr 4 id 1 hits",
+		string(frameOf(0x05, "\x00\x00\x00\x00\x00\x00\x00\xff000000000000", "orders", "")):          "1 incr 1 refused",
+	} {
+		s := newSession(budgeted(20))
+		answerTo(t, s, []byte(in))
+		if got := tell(s); got != want {
+			t.Errorf("%q: counted %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestSessionIsSmall(t *testing.T) {
 	var s Session
 	if n := unsafe.Sizeof(s); n > 64 {
