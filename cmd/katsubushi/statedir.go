@@ -12,7 +12,7 @@ func (p *parsed) combineStateDir(env variables) {
 	case noStateDir:
 		p.Counters.Dir = ""
 	case "":
-		p.Counters.Dir = defaultStateDir(env)
+		p.Counters.Dir, p.Counters.DirByDefault = defaultStateDir(env), p.given["counters"] == ""
 	}
 	switch {
 	case p.StateDir == noStateDir:

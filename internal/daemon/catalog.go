@@ -126,15 +126,20 @@ func (d *Daemon) declareGenerators() error {
 // declare opens new definitions and adds all of them to the catalogue, or none.
 func (d *Daemon) declare(list []kinds.Definition) error {
 	var opened []issuer.Declared
+	var errs []error
 	for _, def := range list {
 		k, err := servedKinds[def.Kind].open(d, def)
 		if err != nil {
-			for _, o := range opened {
-				closeKind(o.From)
-			}
-			return fmt.Errorf("generator %s: %w", def.Name, err)
+			errs = append(errs, fmt.Errorf("generator %s: %w", def.Name, err))
+			continue
 		}
 		opened = append(opened, issuer.Declared{Definition: def, From: k})
+	}
+	if len(errs) > 0 {
+		for _, o := range opened {
+			closeKind(o.From)
+		}
+		return errors.Join(errs...)
 	}
 	d.catalog.Declare(opened)
 	return nil
@@ -148,10 +153,9 @@ func (d *Daemon) reloadGenerators() error {
 	if err != nil {
 		return err
 	}
-	served := map[string]kinds.Definition{}
-	for _, g := range d.catalog.Generators() {
-		served[g.Name] = g.Definition
-	}
+	d.declaring.Lock()
+	defer d.declaring.Unlock()
+	served := d.served()
 	all, _, err := d.c.definitions(text, func(def kinds.Definition) error {
 		if old, ok := served[def.Name]; ok && old != def {
 			return fmt.Errorf("%q is not what is served as %q: to change it, restart the daemon", def, old)
@@ -178,6 +182,15 @@ func (d *Daemon) reloadGenerators() error {
 		d.c.Log.Info("generator", "definition", def.String())
 	}
 	return nil
+}
+
+// served returns the definitions of all names that are declared.
+func (d *Daemon) served() map[string]kinds.Definition {
+	served := map[string]kinds.Definition{}
+	for _, g := range d.catalog.Generators() {
+		served[g.Name] = g.Definition
+	}
+	return served
 }
 
 // closeGenerators closes what the definitions opened.

@@ -58,6 +58,7 @@ type Daemon struct {
 	binder    binder       // used by New
 	ports     []enginePort // the memcached port first
 	sequences sequences
+	declaring sync.Mutex // taken by those who declare names while the daemon runs
 
 	services []listedService // beside the engine
 	udp      *net.UDPConn    // nil when the UDP port is off
@@ -87,7 +88,7 @@ func New(c Config) (*Daemon, error) {
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
 		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.openStore,
-		d.declareGenerators,
+		d.openCounters, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
 			d.dropServices()
@@ -263,6 +264,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.startServices(&background, fail)
 	leases := make(chan error, 1)
 	background.Go(func() { leases <- d.keeper.Run(keeping) })
+	d.sequences.keep()
 
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()

@@ -2,7 +2,8 @@ package daemon
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -12,14 +13,13 @@ import (
 )
 
 // sequences is what the sequences of a daemon share: their store, and the keeper that reserves blocks
-// there. A daemon without a sequence opens no store.
+// there.
 type sequences struct {
-	mu      sync.Mutex
-	store   stores.CounterStore // nil until the first sequence
-	keeper  *counter.Keeper
-	stop    context.CancelFunc // of the keeper
-	ended   chan error         // its result
-	stopped bool
+	store  stores.CounterStore // nil = there is none; whyNot says why
+	whyNot error
+	keeper *counter.Keeper
+	stop   context.CancelFunc // of the keeper; nil = it does not run
+	ended  chan error         // its result
 }
 
 // defineTimeout is how long the daemon waits at the start until a sequence is recorded.
@@ -32,31 +32,111 @@ func (c *Config) checkSequence(kinds.Definition) error {
 	return nil
 }
 
+// openCounters opens the store of sequences and declares what is recorded there: a name that somebody
+// has created must not stand for the default kind. If nobody has named the directory, an unusable one
+// is an error only for those who declare a sequence.
+func (d *Daemon) openCounters() error {
+	q := &d.sequences
+	if q.whyNot = d.c.checkSequence(kinds.Definition{}); q.whyNot != nil {
+		return nil
+	}
+	records, err := q.open(d)
+	if err != nil && d.c.Counters.DirByDefault {
+		d.c.Log.Warn("sequences cannot be recorded in the state directory by default: name another one with -state-dir", "error", err)
+		q.whyNot = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	given := map[string]kinds.Definition{}
+	all, _, _ := d.c.definitions(d.c.secrets.generators, nil)
+	for _, def := range all {
+		given[def.Name] = def
+	}
+	var others []counter.Record
+	var errs []error
+	for _, r := range records {
+		switch def, ok := given[r.Name]; {
+		case !ok:
+			others = append(others, r)
+		case def.Kind != kinds.Sequence:
+			errs = append(errs, &stores.DifferentError{Recorded: r.Definition, Given: def})
+		default: // it is declared next, and compared with the record
+		}
+	}
+	return errors.Join(append(errs, d.declareRecorded(others))...)
+}
+
+// learnSequences declares sequences that somebody has created while the daemon runs.
+func (d *Daemon) learnSequences(records []counter.Record) {
+	d.declaring.Lock() // a reload may wait for the disk
+	defer d.declaring.Unlock()
+	if err := d.declareRecorded(records); err != nil {
+		d.c.Log.Error("a sequence that was created is not served", "error", err)
+	}
+}
+
+// declareRecorded declares those records whose names are not served yet.
+func (d *Daemon) declareRecorded(records []counter.Record) error {
+	served := d.served()
+	var opened []issuer.Declared
+	var errs []error
+	for _, r := range records {
+		def := stores.Declared(r.Definition)
+		switch other, ok := served[r.Name]; {
+		case ok && other.Kind != kinds.Sequence:
+			errs = append(errs, fmt.Errorf("%q: the name is served as %q", def, other))
+			continue
+		case ok:
+			continue
+		case len(served)+len(opened) >= kinds.MaxNames:
+			errs = append(errs, fmt.Errorf("%q: %d names are served already", def, kinds.MaxNames))
+			continue
+		}
+		err := kinds.CheckName(r.Name)
+		if err == nil {
+			var k issuer.Kind
+			if k, err = d.keepSequence(r, 0); err == nil {
+				opened = append(opened, issuer.Declared{Definition: def, From: k})
+				d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
+			}
+		}
+		errs = append(errs, err)
+	}
+	d.catalog.Declare(opened)
+	return errors.Join(errs...)
+}
+
 // openSequence records a sequence, unless it is recorded already, and makes what issues its values.
 func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
-	q := &d.sequences
-	if err := q.open(d.c); err != nil {
-		return nil, err
+	if d.sequences.store == nil {
+		return nil, d.sequences.whyNot
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
-	r, err := q.store.Define(ctx, stores.Recorded(def))
+	r, err := d.sequences.store.Define(ctx, stores.Recorded(def))
 	if err != nil {
 		return nil, err
 	}
 	if err := stores.Compare(def, r); err != nil {
 		return nil, err
 	}
-	name := def.Name
+	return d.keepSequence(r, def.Batch)
+}
+
+// keepSequence makes what issues the values of a record. batch, if it is not 0, replaces the record's.
+func (d *Daemon) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error) {
+	keeper, name := d.sequences.keeper, r.Name
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: r.Definition, MaxWait: d.c.MaxWait, Wake: d.wakeAll,
-		Status: func() counter.Status { s, _ := q.keeper.Status(name); return s },
-		Ring:   func() { q.keeper.Ring(name) },
+		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
+		Ring:   func() { keeper.Ring(name) },
 	})
-	if err := q.keeper.Add(r, s, def.Batch); err != nil {
+	if err := keeper.Add(r, s, batch); err != nil {
 		return nil, err
 	}
-	return sequence{s, name, q.keeper}, nil
+	return sequence{s, name, keeper}, nil
 }
 
 // A sequence is a Kind that can be taken back before anybody asks it: Close is only called then, and
@@ -72,42 +152,47 @@ func (s sequence) Close() error {
 	return nil
 }
 
-// open opens the store and starts the keeper, if the first sequence is being opened.
-func (q *sequences) open(c Config) (err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.stopped:
-		return context.Canceled
-	case q.store != nil:
-		return nil
-	}
-	settings := c.Counters
-	settings.AnyDisk, settings.Log = c.AnyDisk, c.Log
+// open opens the store and reads what is recorded there.
+func (q *sequences) open(d *Daemon) ([]counter.Record, error) {
+	settings := d.c.Counters
+	settings.AnyDisk, settings.Log = d.c.AnyDisk, d.c.Log
 	store, err := settings.Open()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
+	defer cancel()
+	records, err := store.List(ctx)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	q.store = store
-	q.keeper = counter.NewKeeper(counter.Config{Store: store, Log: c.Log})
+	q.keeper = counter.NewKeeper(counter.Config{Store: store, Log: d.c.Log, Changed: func(list []counter.Record) { go d.learnSequences(list) }})
+	return records, nil
+}
+
+// keep runs the keeper until giveBackSequences.
+func (q *sequences) keep() {
+	if q.store == nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	q.stop, q.ended = cancel, make(chan error, 1)
 	go func() { q.ended <- q.keeper.Run(ctx) }()
-	return nil
 }
 
 // giveBackSequences stops all sequences for good. What they have not issued goes back to the store, so
 // that no gap is left.
 func (d *Daemon) giveBackSequences() {
 	q := &d.sequences
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.stopped = true; q.store == nil {
+	if q.store == nil {
 		return
 	}
-	q.stop()
-	if err := <-q.ended; err != nil {
-		d.c.Log.Warn("values of sequences are lost: they were not given back", "error", err)
+	if q.stop != nil {
+		q.stop()
+		if err := <-q.ended; err != nil {
+			d.c.Log.Warn("values of sequences are lost: they were not given back", "error", err)
+		}
 	}
 	if err := q.store.Close(); err != nil {
 		d.c.Log.Warn("the counter store was not closed", "error", err)

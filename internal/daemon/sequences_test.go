@@ -180,3 +180,58 @@ func TestSequencesThatCannotBeServed(t *testing.T) {
 		t.Errorf("another definition is recorded: %v", err)
 	}
 }
+
+// A sequence that only an operator has created is served, from the start or within about a second; until
+// then its name stands for the default kind, as that of any other key.
+func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
+	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
+	admin, err := settings.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	create := func(name string) {
+		if _, err := admin.Define(t.Context(), counter.Sequence(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("before")
+	_, address := run(t, func(c *Config) { c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, patience, "u7 uuid7" })
+	conn := dial(t, address)
+	r := bufio.NewReader(conn)
+	ask := func(key string) string {
+		fmt.Fprintf(conn, "get %s\r\n", key)
+		return values(t, r, []string{key}, false)[0]
+	}
+	if got := ask("before"); got != "1" {
+		t.Errorf("the first value is %s", got)
+	}
+	create("after")
+	create("u7") // served as another kind: it stays what it is
+	await(t, "what was created is served", func() bool { return ask("after") == "1" })
+	if got := ask("u7"); len(got) != 36 {
+		t.Errorf("u7 has become a sequence: %s", got)
+	}
+	c := testConfig()
+	c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, time.Second, "u7 uuid7; before sequence step=2; after sequence"
+	var different *stores.DifferentError
+	if _, err := New(c); !errors.As(err, &different) || !strings.Contains(err.Error(), `"u7 uuid7" is not what is recorded, "u7 sequence start=1"`) {
+		t.Errorf("u7 is recorded as a sequence, and declared as another kind: %v", err)
+	}
+}
+
+// A directory that nobody has named must not stop a daemon that needs none, but one that declares a sequence.
+func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
+	c := testConfig()
+	c.Counters = stores.Counters{Dir: "/proc/version", DirByDefault: true}
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.store.Close()
+	d.dropServices()
+	c.Generators, c.secrets = "orders sequence", secrets{}
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") || !strings.Contains(err.Error(), "/proc/version") {
+		t.Error(err)
+	}
+}

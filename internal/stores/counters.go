@@ -15,10 +15,11 @@ import (
 
 // Counters are the settings of the store of sequences.
 type Counters struct {
-	URL     string       // SCHEME://...; empty or "file" = a directory in Dir
-	Dir     string       // the state directory; empty = there is none
-	AnyDisk bool         // accept a Dir on a file system that may forget what it has synced
-	Log     *slog.Logger // default none
+	URL          string       // SCHEME://...; empty or "file" = a directory in Dir
+	Dir          string       // the state directory; empty = there is none
+	DirByDefault bool         // nobody has named Dir, nor given a URL
+	AnyDisk      bool         // accept a Dir on a file system that may forget what it has synced
+	Log          *slog.Logger // default none
 }
 
 // A CounterStore is what daemons and operators use.
