@@ -189,6 +189,7 @@ func (s *Session) switchReplies(t *turn, how []byte) {
 		t.ok()
 	case isWord(how, "off"):
 		s.is |= mute
+	case isWord(how, "skip") && s.is&mute != 0: // nothing is to be replied anyway
 	case isWord(how, "skip"):
 		s.is |= skipNext
 	default:
