@@ -131,7 +131,7 @@ func printStates(infos []static.Info, asJSON bool, stdout io.Writer) int {
 		fmt.Fprintln(table, "WORKER ID\tRESERVED UP TO\tWRITES\tLAYOUT\tFILE")
 	}
 	for _, i := range infos {
-		s := shown{i.Path, i.Worker, i.Mark.Format(millisecond), i.Generation, i.Fingerprint, i.Machine, i.Damage, ""}
+		s := shown{i.Path, i.Worker, i.HighWater.Format(millisecond), i.Generation, i.Fingerprint, i.Machine, i.Damage, ""}
 		note := i.Path
 		if len(i.Damage) > 0 {
 			note += " (one copy is damaged, the other is used: " + strings.Join(i.Damage, "; ") + ")"

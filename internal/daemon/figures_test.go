@@ -135,7 +135,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	time.Sleep(1700 * time.Millisecond)
 	synctest.Wait()
 	at(reflect.ValueOf(d.store).Elem(), "status").Set(reflect.ValueOf(redis.Status{
-		Addr: "10.0.0.5:6379", History: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
+		Addr: "10.0.0.5:6379", Incarnation: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
 	}))
 	at(reflect.ValueOf(d.keeper).Elem(), "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
 	return d, func() { cancel(); <-ended; d.store.Close() }

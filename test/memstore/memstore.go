@@ -29,13 +29,13 @@ type Mutant int
 
 // The mutants.
 const (
-	None            Mutant = iota
-	DeleteOnRelease        // a record is deleted when its lease is given back
-	StartAtNow             // a window starts at the present, not above the mark
-	RenewBlindly           // whoever asks gets an extension
-	IgnoreTokens           // an extension is not tied to the last one
-	LowerMark              // an extension sets the mark to what it grants, even if that is less
-	Uncapped               // an extension adds a lease to the mark, not to the present
+	None             Mutant = iota
+	DeleteOnRelease         // a record is deleted when its lease is given back
+	StartAtNow              // a window starts at the present, not above the mark
+	RenewBlindly            // whoever asks gets an extension
+	IgnoreRequestIDs        // an extension is not tied to the last one
+	LowerMark               // an extension sets the mark to what it grants, even if that is less
+	Uncapped                // an extension adds a lease to the mark, not to the present
 )
 
 // A Pool is the store's side. It may be used from any goroutine.
@@ -48,19 +48,19 @@ type Pool struct {
 
 // A record is never deleted and its mark never lowered, except to what a sealed generator reported.
 type record struct {
-	mark  int64  // no id up to here may be granted again
-	lo    int64  // start of the holder's window: the mark is never lowered below lo − 1
-	until int64  // the lease ends: the holder may extend it later too, as long as nobody else came
-	owner string // "" when it was given back
-	token string // of the last request that changed the record
+	mark      int64  // no id up to here may be granted again
+	lo        int64  // start of the holder's window: the mark is never lowered below lo − 1
+	until     int64  // the lease ends: the holder may extend it later too, as long as nobody else came
+	owner     string // "" when it was given back
+	requestID string // of the last request that changed the record
 }
 
 // NewPool makes a pool whose worker ids were never used.
 func NewPool(c Config) *Pool { return &Pool{c: c, records: map[uint64]*record{}} }
 
 // Acquire grants the free worker id whose next window starts first, or returns workerid.ErrNoID.
-// token names the request.
-func (p *Pool) Acquire(want workerid.Request, token string) (workerid.Grant, error) {
+// requestID names the request.
+func (p *Pool) Acquire(want workerid.Request, requestID string) (workerid.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.c.Now()
@@ -82,16 +82,16 @@ func (p *Pool) Acquire(want workerid.Request, token string) (workerid.Grant, err
 		lo = now
 	}
 	hi := max(now+p.c.Lease, found.mark)
-	p.records[best] = &record{mark: hi, lo: lo, until: hi, owner: want.Owner, token: token}
+	p.records[best] = &record{mark: hi, lo: lo, until: hi, owner: want.Owner, requestID: requestID}
 	return workerid.Grant{Worker: best, Owner: want.Owner, Lo: lo, Hi: hi}, nil
 }
 
-// An Extension is a request to lengthen one grant. Known are the tokens of the holder's earlier
+// An Extension is a request to lengthen one grant. Known are the request ids of the holder's earlier
 // requests that the record may bear: the last that was answered, and all that were not.
 type Extension struct {
-	Held  workerid.Grant
-	Known []string
-	Token string
+	Held      workerid.Grant
+	Known     []string
+	RequestID string
 }
 
 // Extend lengthens the windows, one result for each.
@@ -112,7 +112,7 @@ func (p *Pool) Extend(requests []Extension) []workerid.Result {
 		case Uncapped:
 			hi = r.mark + p.c.Lease
 		}
-		r.mark, r.until, r.token = hi, hi, e.Token
+		r.mark, r.until, r.requestID = hi, hi, e.RequestID
 		results[i].Grant = workerid.Grant{Worker: e.Held.Worker, Owner: e.Held.Owner, Lo: e.Held.Hi + 1, Hi: hi}
 	}
 	return results
@@ -123,7 +123,7 @@ func (p *Pool) check(r *record, held workerid.Grant, known []string) error {
 	case p.c.Mutant == RenewBlindly && r != nil:
 	case r == nil || r.owner != held.Owner || held.Owner == "" || held.Hi > r.mark:
 		return workerid.ErrLost
-	case !slices.Contains(known, r.token) && p.c.Mutant != IgnoreTokens:
+	case !slices.Contains(known, r.requestID) && p.c.Mutant != IgnoreRequestIDs:
 		return workerid.ErrCloned
 	}
 	return nil
@@ -150,10 +150,10 @@ func (p *Pool) Release(g workerid.Grant, last int64, known []string) error {
 // A Client is a daemon's side: a workerid.Store, for any goroutine. What it knows between calls are
 // the ids of its requests.
 type Client struct {
-	Pool   *Pool
-	Token  func() string // a new token, unique even among copies of this process; default random
-	mu     sync.Mutex
-	memory workerid.Requests
+	Pool      *Pool
+	RequestID func() string // a new request id, unique even among copies of this process; default random
+	mu        sync.Mutex
+	memory    workerid.Requests
 }
 
 var _ workerid.Store = (*Client)(nil)
@@ -163,10 +163,10 @@ func (c *Client) Acquire(_ context.Context, want workerid.Request) (workerid.Gra
 	if want.Min > want.Max {
 		return workerid.Grant{}, errors.New("memstore: empty range of worker ids")
 	}
-	token := c.token()
-	g, err := c.Pool.Acquire(want, token)
+	requestID := c.requestID()
+	g, err := c.Pool.Acquire(want, requestID)
 	if err == nil {
-		c.Acquired(g, token)
+		c.Acquired(g, requestID)
 	}
 	return g, err
 }
@@ -188,11 +188,11 @@ func (c *Client) Release(_ context.Context, g workerid.Grant, last int64) error 
 // time or get lost.
 
 // Acquired notes an answer to Pool.Acquire.
-func (c *Client) Acquired(g workerid.Grant, token string) {
+func (c *Client) Acquired(g workerid.Grant, requestID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.memory.Acquiring(g.Owner, token)
-	c.memory.Acquired(g.Owner, token, g.Worker, "")
+	c.memory.Acquiring(g.Owner, requestID)
+	c.memory.Acquired(g.Owner, requestID, g.Worker, "")
 }
 
 // Extending makes the requests for Pool.Extend and notes that they have no answer yet.
@@ -201,9 +201,9 @@ func (c *Client) Extending(held []workerid.Grant) []Extension {
 	defer c.mu.Unlock()
 	requests := make([]Extension, len(held))
 	for i, g := range held {
-		token := c.token()
-		known, _ := c.memory.Extending(g, token)
-		requests[i] = Extension{Held: g, Known: known, Token: token}
+		requestID := c.requestID()
+		known, _ := c.memory.Extending(g, requestID)
+		requests[i] = Extension{Held: g, Known: known, RequestID: requestID}
 	}
 	return requests
 }
@@ -214,7 +214,7 @@ func (c *Client) Extended(requests []Extension, results []workerid.Result) {
 	defer c.mu.Unlock()
 	for i, r := range results {
 		if r.Err == nil {
-			c.memory.Heard(requests[i].Held, requests[i].Token)
+			c.memory.Heard(requests[i].Held, requests[i].RequestID)
 		}
 	}
 }
@@ -226,9 +226,9 @@ func (c *Client) Releasing(g workerid.Grant) (known []string) {
 	return c.memory.Releasing(g)
 }
 
-func (c *Client) token() string {
-	if c.Token != nil {
-		return c.Token()
+func (c *Client) requestID() string {
+	if c.RequestID != nil {
+		return c.RequestID()
 	}
 	return rand.Text()
 }

@@ -51,7 +51,7 @@ func TestCloneIsFound(t *testing.T) {
 	}
 }
 
-// A lost answer is no clone: the holder knows the tokens of what it asked.
+// A lost answer is no clone: the holder knows the ids of its requests.
 func TestLostAnswer(t *testing.T) {
 	now := int64(start)
 	pool := memstore.NewPool(memstore.Config{Min: 1, Max: 1, Lease: 1000, Now: func() int64 { return now }})

@@ -15,11 +15,11 @@ func itoa(n int64) string        { return strconv.FormatInt(n, 10) }
 
 // Acquire is acquire.lua. now is the server's clock, Unix ms.
 func (s *Server) Acquire(c script.Acquire, now int64) (script.Acquired, error) {
-	r, err := s.start(c.Terms, c.Token, c.Now, now)
+	r, err := s.start(c.Terms, c.RequestID, c.Now, now)
 	if err != nil {
 		return script.Acquired{}, err
 	}
-	ours := r.existed || len(s.Keys.Marks) > 0
+	ours := r.existed || len(s.Keys.HighWater) > 0
 	if !c.Init && !(r.initialised && ours) {
 		if r.initialised {
 			return script.Acquired{}, refuse("NOINIT", "yaraus")
@@ -60,8 +60,8 @@ func (s *Server) Acquire(c script.Acquire, now int64) (script.Acquired, error) {
 func (r *run) unheard(c script.Acquire, a *script.Acquired) (found bool) {
 	for w := c.From; w <= c.To; w++ {
 		rec := r.record(w)
-		if r.Keys.Clients[w] == c.Owner && slices.Contains(c.Known, rec.Token) && rec.Mark > r.now+r.t.Epsilon {
-			a.Worker, a.Lo, a.Hi = w, rec.Lo, rec.Mark
+		if r.Keys.Clients[w] == c.Owner && slices.Contains(c.Known, rec.RequestID) && rec.HighWater > r.now+r.t.Epsilon {
+			a.Worker, a.Lo, a.Hi = w, rec.Lo, rec.HighWater
 			return true
 		}
 	}
@@ -71,7 +71,7 @@ func (r *run) unheard(c script.Acquire, a *script.Acquired) (found bool) {
 // free looks for one that is free. It may find that something was lost instead.
 func (r *run) free(c script.Acquire, a *script.Acquired) (found bool) {
 	for _, w := range r.byExpiry() {
-		ended, mark := r.expiry(w), r.record(w).Mark
+		ended, mark := r.expiry(w), r.record(w).HighWater
 		if r.Keys.IDs[w] >= score(r.now) {
 			break
 		}
@@ -101,7 +101,7 @@ func (r *run) free(c script.Acquire, a *script.Acquired) (found bool) {
 
 // Extend is extend.lua.
 func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
-	r, err := s.start(c.Terms, c.Token, c.Now, now)
+	r, err := s.start(c.Terms, c.RequestID, c.Now, now)
 	if err != nil {
 		return script.Extended{}, err
 	}
@@ -112,12 +112,12 @@ func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
 	states := make([]state, len(c.Lanes))
 	for i, l := range c.Lanes {
 		rec := r.record(l.Grant.Worker)
-		states[i] = state{rec, s.Keys.Clients[l.Grant.Worker] == l.Grant.Owner, slices.Contains(l.Known, rec.Token)}
-		if s.Mutant == NoToken {
+		states[i] = state{rec, s.Keys.Clients[l.Grant.Worker] == l.Grant.Owner, slices.Contains(l.Known, rec.RequestID)}
+		if s.Mutant == NoRequestID {
 			states[i].asked = true
 		}
-		released := rec.Token == "-" && rec.Mark >= l.Grant.Lo
-		rolledBack := rec.Mark < l.Grant.Hi && (states[i].mine || l.History == r.history && !released)
+		released := rec.RequestID == "-" && rec.HighWater >= l.Grant.Lo
+		rolledBack := rec.HighWater < l.Grant.Hi && (states[i].mine || l.Incarnation == r.incarnation && !released)
 		if rolledBack && s.Mutant != RollBackNotNoticed {
 			r.lost = true
 		}
@@ -126,7 +126,7 @@ func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
 		r.begin()
 	}
 	for _, l := range c.Lanes {
-		if l.History != r.history && l.History != "" && l.Grant.Hi > r.floor && l.Grant.Hi <= r.now+10*r.lmax && s.Mutant != NoFloor {
+		if l.Incarnation != r.incarnation && l.Incarnation != "" && l.Grant.Hi > r.floor && l.Grant.Hi <= r.now+10*r.lmax && s.Mutant != NoFloor {
 			r.floor = l.Grant.Hi
 		}
 	}
@@ -143,15 +143,15 @@ func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
 func (r *run) extendLane(l script.Lane, rec Record, mine, asked bool) workerid.Result {
 	w, stats := l.Grant.Worker, r.Keys.Stats
 	ok := mine && asked
-	if l.History != r.history && l.History != "" {
-		ok = (l.Grant.Hi > r.now+r.t.Epsilon || r.Mutant == ReclaimLate) && (ok || rec.Mark <= l.Grant.Hi)
+	if l.Incarnation != r.incarnation && l.Incarnation != "" {
+		ok = (l.Grant.Hi > r.now+r.t.Epsilon || r.Mutant == ReclaimLate) && (ok || rec.HighWater <= l.Grant.Hi)
 	}
 	if r.Mutant == BlindRenewal {
 		ok = true
 	}
 	switch {
 	case ok:
-	case mine && !asked && rec.Mark >= l.Grant.Hi:
+	case mine && !asked && rec.HighWater >= l.Grant.Hi:
 		stats["extend_ttl_ownership_error"]++
 		return workerid.Result{Err: workerid.ErrCloned}
 	default:
@@ -161,7 +161,7 @@ func (r *run) extendLane(l script.Lane, rec Record, mine, asked bool) workerid.R
 	if r.expiry(w) < r.now {
 		stats["extend_ttl_expire_warning"]++
 	}
-	hi, lo := max(rec.Mark, l.Grant.Hi, r.now+r.t.Lease), l.Grant.Lo
+	hi, lo := max(rec.HighWater, l.Grant.Hi, r.now+r.t.Lease), l.Grant.Lo
 	if mine && asked {
 		lo = rec.Lo
 	}
@@ -169,7 +169,7 @@ func (r *run) extendLane(l script.Lane, rec Record, mine, asked bool) workerid.R
 	case HiNotCapped:
 		hi += 3600000
 	case ExtendLowersMark:
-		r.Keys.Marks[w] = Record{}
+		r.Keys.HighWater[w] = Record{}
 		hi = r.now + r.t.Lease
 	}
 	r.grant(w, l.Grant.Owner, hi, lo)
@@ -179,20 +179,20 @@ func (r *run) extendLane(l script.Lane, rec Record, mine, asked bool) workerid.R
 
 // Release is release.lua.
 func (s *Server) Release(c script.Release, now int64) (script.Server, error) {
-	r, err := s.start(c.Terms, c.Token, c.Now, now)
+	r, err := s.start(c.Terms, c.RequestID, c.Now, now)
 	if err != nil {
 		return script.Server{}, err
 	}
 	w, rec := c.Grant.Worker, r.record(c.Grant.Worker)
 	mine := s.Keys.Clients[w] == c.Grant.Owner
-	if rec.Mark < c.Grant.Hi && (mine || rec.Mark < c.Last && r.floor < c.Last && c.Last <= c.Grant.Hi) {
+	if rec.HighWater < c.Grant.Hi && (mine || rec.HighWater < c.Last && r.floor < c.Last && c.Last <= c.Grant.Hi) {
 		r.lost = true
 	}
 	if r.lost {
 		r.begin()
 	}
 	r.save()
-	ok := mine && slices.Contains(c.Known, rec.Token) && rec.Lo-1 <= c.Last && c.Last <= rec.Mark
+	ok := mine && slices.Contains(c.Known, rec.RequestID) && rec.Lo-1 <= c.Last && c.Last <= rec.HighWater
 	if s.Mutant == ReleaseNotChecked {
 		ok = true
 	}
@@ -200,10 +200,10 @@ func (s *Server) Release(c script.Release, now int64) (script.Server, error) {
 		return script.Server{}, refuse("LOST")
 	}
 	delete(s.Keys.Clients, w)
-	s.Keys.Marks[w] = Record{c.Last, "-", c.Last + 1}
+	s.Keys.HighWater[w] = Record{c.Last, "-", c.Last + 1}
 	s.Keys.IDs[w] = score(max(r.now, r.floor))
 	if s.Mutant == ReleaseDeletesRecord {
-		delete(s.Keys.Marks, w)
+		delete(s.Keys.HighWater, w)
 		s.Keys.IDs[w] = 0
 	}
 	return r.server(), nil

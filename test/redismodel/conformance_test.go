@@ -72,17 +72,17 @@ var outcomes = []string{
 
 type history struct {
 	*testing.T
-	rnd     *rand.Rand
-	real    *goredis.Client
-	keys    []string
-	model   redismodel.Server
-	now     int64
-	daemons [4]daemon
-	late    []script.Call     // calls that may be carried out again, or for the first time
-	old     []redismodel.Keys // snapshots
-	tokens  int
-	log     []string
-	reached map[string]int
+	rnd        *rand.Rand
+	real       *goredis.Client
+	keys       []string
+	model      redismodel.Server
+	now        int64
+	daemons    [4]daemon
+	late       []script.Call     // calls that may be carried out again, or for the first time
+	old        []redismodel.Keys // snapshots
+	requestIDs int
+	log        []string
+	reached    map[string]int
 }
 
 // A daemon holds some worker ids.
@@ -93,7 +93,7 @@ type daemon struct {
 
 func (h *history) run() {
 	h.model.Run, h.model.Replid = "aa", "bb"
-	h.call(script.Init{Terms: h.terms(), Now: h.now, Token: h.token(), How: script.InitNew})
+	h.call(script.Init{Terms: h.terms(), Now: h.now, RequestID: h.requestID(), How: script.InitNew})
 	for i := range steps {
 		what := h.step()
 		h.log = append(h.log, fmt.Sprintf("%d: %s", i, what))
@@ -127,9 +127,9 @@ func (h *history) operator() script.Terms {
 	return t
 }
 
-func (h *history) token() string {
-	h.tokens++
-	return fmt.Sprint("t", h.tokens)
+func (h *history) requestID() string {
+	h.requestIDs++
+	return fmt.Sprint("t", h.requestIDs)
 }
 
 // clock is a daemon's, rarely too far off.
@@ -181,10 +181,10 @@ func (h *history) step() string {
 
 func (h *history) acquire(d *daemon) string {
 	c := d.memory.Acquiring(script.Acquire{
-		Terms: h.terms(), Now: h.clock(), Token: h.token(), Owner: fmt.Sprint("daemon", h.rnd.IntN(3)), From: 8, To: 11 - uint64(h.rnd.IntN(2)), Init: h.rnd.IntN(50) == 0,
+		Terms: h.terms(), Now: h.clock(), RequestID: h.requestID(), Owner: fmt.Sprint("daemon", h.rnd.IntN(3)), From: 8, To: 11 - uint64(h.rnd.IntN(2)), Init: h.rnd.IntN(50) == 0,
 	})
 	h.late = append(h.late, c)
-	before, jump := maps.Clone(h.model.Keys.Marks), h.model.Keys.Meta.Jump
+	before, jump := maps.Clone(h.model.Keys.HighWater), h.model.Keys.Meta.Jump
 	v, err := h.call(c)
 	if err == nil && jump != 0 {
 		h.reached["after a jump"]++
@@ -198,7 +198,7 @@ func (h *history) acquire(d *daemon) string {
 		d.memory.Acquired(c, r)
 		d.held = append(d.held, workerid.Grant{Worker: r.Worker, Owner: c.Owner, Lo: r.Lo, Hi: max(r.Hi, r.Lo-1)})
 		h.reached["acquired"]++
-		if slices.Contains(c.Known, before[r.Worker].Token) {
+		if slices.Contains(c.Known, before[r.Worker].RequestID) {
 			h.reached["acquired again"]++
 		}
 	}
@@ -209,8 +209,8 @@ func (h *history) extend(d *daemon) string {
 	if len(d.held) == 0 {
 		return "nothing to extend"
 	}
-	before := h.model.Keys.Meta.History
-	c := d.memory.Extending(script.Extend{Terms: h.terms(), Now: h.clock(), Token: h.token()}, d.held)
+	before := h.model.Keys.Meta.Incarnation
+	c := d.memory.Extending(script.Extend{Terms: h.terms(), Now: h.clock(), RequestID: h.requestID()}, d.held)
 	h.late = append(h.late, c)
 	v, err := h.call(c)
 	if err != nil {
@@ -229,7 +229,7 @@ func (h *history) extend(d *daemon) string {
 				g.Hi = max(g.Hi, r.Results[i].Grant.Hi)
 				held = append(held, g)
 				h.reached["extended"]++
-				if before != r.History {
+				if before != r.Incarnation {
 					h.reached["reclaimed"]++
 				}
 			case errors.Is(r.Results[i].Err, workerid.ErrCloned):
@@ -253,7 +253,7 @@ func (h *history) release(d *daemon) string {
 	if h.rnd.IntN(2) == 0 {
 		last = h.either(g.Hi, g.Lo-2, g.Lo-1, g.Hi+1)
 	}
-	c := d.memory.Releasing(script.Release{Terms: h.terms(), Now: h.clock(), Token: h.token(), Grant: g, Last: max(0, last)})
+	c := d.memory.Releasing(script.Release{Terms: h.terms(), Now: h.clock(), RequestID: h.requestID(), Grant: g, Last: max(0, last)})
 	h.late = append(h.late, c)
 	v, err := h.call(c)
 	if err == nil {
@@ -297,7 +297,7 @@ func (h *history) damage(d *daemon) string {
 	case 0:
 		*k, what = redismodel.Keys{}, "everything"
 	case 1:
-		k.Marks, what = nil, "hw"
+		k.HighWater, what = nil, "hw"
 	case 2:
 		k.Clients, what = nil, "clients"
 	case 3:
@@ -305,7 +305,7 @@ func (h *history) damage(d *daemon) string {
 	case 4:
 		k.IDs, what = nil, "ids"
 	case 5:
-		delete(k.Marks, w)
+		delete(k.HighWater, w)
 		what = fmt.Sprint("the record of ", w)
 	case 6: // a yaraus client gets a worker id
 		if k.IDs[w] != 0 && k.IDs[w] < float64(h.now)/1000 {
@@ -313,7 +313,7 @@ func (h *history) damage(d *daemon) string {
 		}
 		what = "yaraus"
 	case 7: // nothing of ours is left
-		k.Meta, k.Marks, what = redismodel.Meta{}, nil, "meta and hw"
+		k.Meta, k.HighWater, what = redismodel.Meta{}, nil, "meta and hw"
 	case 8:
 		d.memory, what = script.Memory{}, "a memory"
 	}
@@ -329,16 +329,16 @@ func (h *history) operate() string {
 	}
 	switch n {
 	case 0:
-		c = script.Free{Terms: h.operator(), Now: h.clock(), Token: h.token(), Worker: uint64(8 + h.rnd.IntN(5))}
+		c = script.Free{Terms: h.operator(), Now: h.clock(), RequestID: h.requestID(), Worker: uint64(8 + h.rnd.IntN(5))}
 	case 1:
-		c = script.ResetClock{Terms: h.operator(), Now: h.clock(), Token: h.token(), Unsure: 30000}
+		c = script.ResetClock{Terms: h.operator(), Now: h.clock(), RequestID: h.requestID(), Unsure: 30000}
 	case 2:
 		c = script.SetReplicas{Terms: h.operator(), Number: h.rnd.IntN(3) - 1}
 	default:
 		t := h.terms()
 		t.Replicas = -1
 		how := []string{script.InitNew, script.InitNew, script.InitWait, script.InitReplace, script.InitMigrated}[h.rnd.IntN(5)]
-		c = script.Init{Terms: t, Now: h.clock(), Token: h.token(), How: how}
+		c = script.Init{Terms: t, Now: h.clock(), RequestID: h.requestID(), How: how}
 	}
 	v, err := h.call(c)
 	return fmt.Sprintf("%+v: %+v, %v", c, v, err)

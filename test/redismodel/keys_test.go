@@ -17,7 +17,7 @@ func (h *history) compareKeys() {
 	h.Helper()
 	got, want := h.read(), h.model.Keys
 	same := maps.Equal(got.IDs, want.IDs) && maps.Equal(got.Clients, want.Clients) && maps.Equal(got.Stats, want.Stats) &&
-		maps.Equal(got.Marks, want.Marks) && got.Meta == want.Meta
+		maps.Equal(got.HighWater, want.HighWater) && got.Meta == want.Meta
 	if !same {
 		h.Errorf("model: %+v\nRedis: %+v", want, got)
 	}
@@ -27,7 +27,7 @@ func (h *history) compareKeys() {
 func (h *history) read() (k redismodel.Keys) {
 	h.Helper()
 	ctx := context.Background()
-	k = redismodel.Keys{IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Stats: map[string]int64{}, Marks: map[uint64]redismodel.Record{}}
+	k = redismodel.Keys{IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Stats: map[string]int64{}, HighWater: map[uint64]redismodel.Record{}}
 	number := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil && s != "" {
@@ -61,15 +61,15 @@ func (h *history) read() (k redismodel.Keys) {
 		k.Stats[name] = number(n)
 	}
 	for m, s := range hashes[2].Val() {
-		mark, token, lo, err := script.ParseRecord(s)
+		mark, requestID, lo, err := script.ParseRecord(s)
 		if err != nil {
 			h.Error(err)
 		}
-		k.Marks[worker(m)] = redismodel.Record{Mark: mark, Token: token, Lo: lo}
+		k.HighWater[worker(m)] = redismodel.Record{HighWater: mark, RequestID: requestID, Lo: lo}
 	}
 	m := hashes[3].Val()
 	k.Meta = redismodel.Meta{
-		History: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]), Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
+		Incarnation: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]), Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
 		Replicas: m["replicas"], Yaraus: m["yaraus"] == "1", Jump: number(m["jump"]),
 	}
 	return k
@@ -89,12 +89,12 @@ func (h *history) write() {
 	for name, n := range k.Stats {
 		p.HSet(ctx, h.keys[2], name, n)
 	}
-	for w, r := range k.Marks {
-		p.HSet(ctx, h.keys[3], script.Member(w), fmt.Sprintf("%d %s %d", r.Mark, r.Token, r.Lo))
+	for w, r := range k.HighWater {
+		p.HSet(ctx, h.keys[3], script.Member(w), fmt.Sprintf("%d %s %d", r.HighWater, r.RequestID, r.Lo))
 	}
 	if m := k.Meta; m != (redismodel.Meta{}) {
-		if m.History != "" {
-			p.HSet(ctx, h.keys[4], "hist", m.History)
+		if m.Incarnation != "" {
+			p.HSet(ctx, h.keys[4], "hist", m.Incarnation)
 		}
 		p.HSet(ctx, h.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "eps", m.Eps, "yaraus", map[bool]string{true: "1", false: "0"}[m.Yaraus])
 		if m.Fingerprint != "" {

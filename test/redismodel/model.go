@@ -19,23 +19,23 @@ type Server struct {
 
 // Keys are the pool's keys.
 type Keys struct {
-	IDs     map[uint64]float64 // when the lease ends, Unix s
-	Clients map[uint64]string  // owner
-	Stats   map[string]int64
-	Marks   map[uint64]Record
-	Meta    Meta
+	IDs       map[uint64]float64 // when the lease ends, Unix s
+	Clients   map[uint64]string  // owner
+	Stats     map[string]int64
+	HighWater map[uint64]Record
+	Meta      Meta
 }
 
 // A Record is an entry of NS:hw.
 type Record struct {
-	Mark  int64
-	Token string
-	Lo    int64
+	HighWater int64
+	RequestID string
+	Lo        int64
 }
 
 // Meta is NS:meta. Fields that the key does not have are zero.
 type Meta struct {
-	History     string
+	Incarnation string
 	Seen, Floor int64
 	Lmax, Eps   int64
 	Fingerprint string
@@ -46,7 +46,7 @@ type Meta struct {
 
 // Clone is a copy, as a replica or a snapshot has it.
 func (k Keys) Clone() Keys {
-	k.IDs, k.Clients, k.Stats, k.Marks = maps.Clone(k.IDs), maps.Clone(k.Clients), maps.Clone(k.Stats), maps.Clone(k.Marks)
+	k.IDs, k.Clients, k.Stats, k.HighWater = maps.Clone(k.IDs), maps.Clone(k.Clients), maps.Clone(k.Stats), maps.Clone(k.HighWater)
 	return k
 }
 
@@ -60,8 +60,8 @@ func (k *Keys) make() {
 	if k.Stats == nil {
 		k.Stats = map[string]int64{}
 	}
-	if k.Marks == nil {
-		k.Marks = map[uint64]Record{}
+	if k.HighWater == nil {
+		k.HighWater = map[uint64]Record{}
 	}
 }
 
@@ -70,23 +70,23 @@ type Mutant int
 
 // The mutants.
 const (
-	Sound                Mutant = iota
-	ReleaseDeletesRecord        // and with it the mark
-	SuccessorStartsNow          // whatever was granted before
-	HiNotCapped                 // windows reach an hour further with every extension
-	NoToken                     // whoever has the owner's name extends
-	BlindRenewal                // whoever asks extends, as long as the lease has not ended
-	NoFloor                     // a new history begins without one
-	ReclaimLate                 // a holder comes back however long its window is over
-	HistoryWithoutReplid        // a fail-back without a restart goes unnoticed
-	ExtendLowersMark            // to now + lease
-	ReleaseNotChecked           // last may lie anywhere
-	HistoryWithoutToken         // a second loss on one server is not told from the first
-	RollBackNotNoticed          // an own record that is too old counts
-	NoEpsilon                   // clocks are believed
-	FreedAtOnce                 // what an operator takes away is granted before its holder's window is over
-	NewcomerBelieved            // whatever clock he and the server have
-	FreeSavesTime               // an operator's release writes down the present
+	Sound                       Mutant = iota
+	ReleaseDeletesRecord               // and with it the mark
+	SuccessorStartsNow                 // whatever was granted before
+	HiNotCapped                        // windows reach an hour further with every extension
+	NoRequestID                        // whoever has the owner's name extends
+	BlindRenewal                       // whoever asks extends, as long as the lease has not ended
+	NoFloor                            // a new history begins without one
+	ReclaimLate                        // a holder comes back however long its window is over
+	IncarnationWithoutReplid           // a fail-back without a restart goes unnoticed
+	ExtendLowersMark                   // to now + lease
+	ReleaseNotChecked                  // last may lie anywhere
+	IncarnationWithoutRequestID        // a second loss on one server is not told from the first
+	RollBackNotNoticed                 // an own record that is too old counts
+	NoEpsilon                          // clocks are believed
+	FreedAtOnce                        // what an operator takes away is granted before its holder's window is over
+	NewcomerBelieved                   // whatever clock he and the server have
+	FreeSavesTime                      // an operator's release writes down the present
 	end
 )
 
@@ -101,9 +101,9 @@ func Mutants() []Mutant {
 
 func (m Mutant) String() string {
 	return [...]string{
-		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no token", "blind renewal", "no floor",
-		"reclaim without prev > now + eps", "history without replid", "mark lowered by extend", "release not checked",
-		"history without token", "roll-back not noticed", "eps = 0", "operator's release grants at once",
+		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no request id", "blind renewal", "no floor",
+		"reclaim without prev > now + eps", "incarnation without replid", "mark lowered by extend", "release not checked",
+		"incarnation without request id", "roll-back not noticed", "eps = 0", "operator's release grants at once",
 		"a newcomer's clock is believed", "operator's release writes down the present",
 	}[m]
 }
@@ -115,9 +115,9 @@ func refuse(code string, fields ...string) error { return script.Refusal{Code: c
 type run struct {
 	*Server
 	t                          script.Terms
-	token                      string
+	requestID                  string
 	raw, now                   int64
-	history, here              string
+	incarnation, here          string
 	floor, oldFloor            int64
 	longest, lmax, slack       int64
 	lull                       int64 // how long nobody may be heard of while somebody holds a worker id
@@ -132,7 +132,7 @@ const (
 )
 
 // start does the checks. daemon is the caller's clock, 0 of an operator; raw is the server's.
-func (s *Server) start(t script.Terms, token string, daemon, raw int64) (*run, error) {
+func (s *Server) start(t script.Terms, requestID string, daemon, raw int64) (*run, error) {
 	s.Keys.make()
 	m := s.Keys.Meta
 	skew := raw - daemon
@@ -146,7 +146,7 @@ func (s *Server) start(t script.Terms, token string, daemon, raw int64) (*run, e
 	case t.Fingerprint != "" && m.Fingerprint != "" && m.Fingerprint != t.Fingerprint:
 		return nil, refuse("FOREIGN", m.Fingerprint)
 	}
-	r := &run{Server: s, t: t, token: token, raw: raw, now: max(raw, m.Seen), history: m.History, floor: m.Floor, oldFloor: m.Floor}
+	r := &run{Server: s, t: t, requestID: requestID, raw: raw, now: max(raw, m.Seen), incarnation: m.Incarnation, floor: m.Floor, oldFloor: m.Floor}
 	r.needed = max(t.Replicas, 0)
 	if n, err := strconv.Atoi(m.Replicas); err == nil {
 		r.needed = n
@@ -173,18 +173,18 @@ func (s *Server) start(t script.Terms, token string, daemon, raw int64) (*run, e
 		r.t.Epsilon = 0
 	}
 	r.here = s.Run + ":" + s.Replid + ":"
-	if s.Mutant == HistoryWithoutReplid {
+	if s.Mutant == IncarnationWithoutReplid {
 		r.here = s.Run + ":"
 	}
-	r.existed, r.initialised = m.History != "", len(s.Keys.IDs) > 0
-	r.lost = len(r.history) < len(r.here) || r.history[:len(r.here)] != r.here || !r.initialised
+	r.existed, r.initialised = m.Incarnation != "", len(s.Keys.IDs) > 0
+	r.lost = len(r.incarnation) < len(r.here) || r.incarnation[:len(r.here)] != r.here || !r.initialised
 	return r, nil
 }
 
 func (r *run) begin() {
-	r.history = r.here + r.token
-	if r.Mutant == HistoryWithoutToken {
-		r.history = r.here
+	r.incarnation = r.here + r.requestID
+	if r.Mutant == IncarnationWithoutRequestID {
+		r.incarnation = r.here
 	}
 	if r.Mutant != NoFloor {
 		r.floor = max(r.floor, r.now+r.lmax+r.t.Epsilon)
@@ -214,7 +214,7 @@ func (r *run) jumped() error {
 
 func (r *run) save() {
 	m := &r.Keys.Meta
-	m.History, m.Seen, m.Floor, m.Lmax, m.Jump = r.history, r.now, r.floor, r.longest, 0
+	m.Incarnation, m.Seen, m.Floor, m.Lmax, m.Jump = r.incarnation, r.now, r.floor, r.longest, 0
 	if r.t.Fingerprint != "" {
 		m.Fingerprint, m.Eps = r.t.Fingerprint, r.t.Epsilon
 	}
@@ -225,15 +225,15 @@ func (r *run) save() {
 		if r.expiry(w) < r.floor {
 			r.Keys.IDs[w] = score(r.floor)
 		}
-		if _, ok := r.Keys.Marks[w]; !ok {
-			r.Keys.Marks[w] = Record{0, "-", 0}
+		if _, ok := r.Keys.HighWater[w]; !ok {
+			r.Keys.HighWater[w] = Record{0, "-", 0}
 		}
 	}
 	r.Keys.Stats["min"], r.Keys.Stats["max"] = int64(r.t.Min), int64(r.t.Max)
 }
 
 func (r *run) record(w uint64) Record {
-	if rec, ok := r.Keys.Marks[w]; ok {
+	if rec, ok := r.Keys.HighWater[w]; ok {
 		return rec
 	}
 	return Record{-1, "-", 0}
@@ -243,14 +243,14 @@ func (r *run) expiry(w uint64) int64 { return millis(r.Keys.IDs[w]) }
 
 func (r *run) grant(w uint64, owner string, hi, lo int64) {
 	r.Keys.Clients[w] = owner
-	r.Keys.Marks[w] = Record{hi, r.token, lo}
+	r.Keys.HighWater[w] = Record{hi, r.requestID, lo}
 	if hi > r.expiry(w) {
 		r.Keys.IDs[w] = score(hi)
 	}
 }
 
 func (r *run) server() script.Server {
-	return script.Server{Now: r.raw, History: r.history, Needed: r.needed, Replicas: r.Online}
+	return script.Server{Now: r.raw, Incarnation: r.incarnation, Needed: r.needed, Replicas: r.Online}
 }
 
 // byExpiry is the worker ids of the sorted set, in its order.

@@ -6,12 +6,12 @@ import "github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 func (s *Server) Init(c script.Init, now int64) (string, error) {
 	t := c.Terms
 	t.Fingerprint = ""
-	r, err := s.start(t, c.Token, c.Now, now)
+	r, err := s.start(t, c.RequestID, c.Now, now)
 	if err != nil {
 		return "", err
 	}
 	m := &s.Keys.Meta
-	ours := r.existed || len(s.Keys.Marks) > 0
+	ours := r.existed || len(s.Keys.HighWater) > 0
 	switch {
 	case m.Fingerprint != "" && m.Fingerprint != c.Fingerprint && c.How != script.InitReplace:
 		return "", refuse("FOREIGN", m.Fingerprint)
@@ -43,7 +43,7 @@ func (s *Server) Init(c script.Init, now int64) (string, error) {
 			r.longest, r.t.Epsilon = t.Lease, t.Epsilon
 		}
 	} else {
-		r.history, r.floor = r.here+r.token, r.now
+		r.incarnation, r.floor = r.here+r.requestID, r.now
 		for w := t.Min; w <= t.Max; w++ {
 			if _, ok := s.Keys.IDs[w]; !ok {
 				s.Keys.IDs[w] = 0
@@ -69,8 +69,8 @@ func (r *run) migrated() (string, error) {
 	}
 	for w := r.t.Min; w <= r.t.Max; w++ {
 		ended := r.expiry(w)
-		if _, ok := r.Keys.Marks[w]; ended > 0 && !ok {
-			r.Keys.Marks[w] = Record{ended + r.slack, "-", ended + r.slack + 1}
+		if _, ok := r.Keys.HighWater[w]; ended > 0 && !ok {
+			r.Keys.HighWater[w] = Record{ended + r.slack, "-", ended + r.slack + 1}
 		}
 	}
 	was := r.Keys.Meta.Yaraus
@@ -82,19 +82,19 @@ func (r *run) migrated() (string, error) {
 
 // Free is free.lua.
 func (s *Server) Free(c script.Free, now int64) (script.Freed, error) {
-	r, err := s.start(c.Terms, c.Token, c.Now, now)
+	r, err := s.start(c.Terms, c.RequestID, c.Now, now)
 	if err != nil {
 		return script.Freed{}, err
 	}
 	if _, ok := s.Keys.IDs[c.Worker]; !ok {
 		return script.Freed{}, refuse("NOINIT", "absent")
 	}
-	f := script.Freed{Owner: s.Keys.Clients[c.Worker], Ended: r.expiry(c.Worker), Mark: r.record(c.Worker).Mark}
+	f := script.Freed{Owner: s.Keys.Clients[c.Worker], Ended: r.expiry(c.Worker), HighWater: r.record(c.Worker).HighWater}
 	delete(s.Keys.Clients, c.Worker)
-	until := max(f.Mark, 0)
+	until := max(f.HighWater, 0)
 	if s.Mutant == FreedAtOnce {
 		until = r.now
-	} else if f.Mark < 0 || s.Keys.Meta.Yaraus {
+	} else if f.HighWater < 0 || s.Keys.Meta.Yaraus {
 		until = max(until, r.now)
 	}
 	s.Keys.IDs[c.Worker] = score(max(r.floor, until))
@@ -106,7 +106,7 @@ func (s *Server) Free(c script.Free, now int64) (script.Freed, error) {
 
 // ResetClock is clock.lua.
 func (s *Server) ResetClock(c script.ResetClock, now int64) (script.ClockReset, error) {
-	r, err := s.start(c.Terms.Lenient(), c.Token, 0, now)
+	r, err := s.start(c.Terms.Lenient(), c.RequestID, 0, now)
 	if err != nil {
 		return script.ClockReset{}, err
 	}
@@ -124,7 +124,7 @@ func (s *Server) ResetClock(c script.ResetClock, now int64) (script.ClockReset, 
 	r.begin()
 	r.save()
 	for w := range s.Keys.IDs {
-		if until := max(r.record(w).Mark, r.floor); r.expiry(w) > until {
+		if until := max(r.record(w).HighWater, r.floor); r.expiry(w) > until {
 			s.Keys.IDs[w] = score(until)
 		}
 	}

@@ -22,19 +22,19 @@ func TestConformanceOfOldRecords(t *testing.T) {
 		h.keys = script.Keys(fmt.Sprint("old", n), false)
 		back, before, last := n%3, n/3%2 == 1, int64(n/6)
 		terms := script.Terms{Fingerprint: "f", Lease: 60000, MaxLease: 60000, MaxSkew: 2000, Epsilon: 5000, Min: 8, Max: 8}
-		h.call(script.Init{Terms: terms, Now: h.now, Token: h.token(), How: script.InitNew})
+		h.call(script.Init{Terms: terms, Now: h.now, RequestID: h.requestID(), How: script.InitNew})
 		h.now++
 		var snapshots [3]redismodel.Keys
 		var m script.Memory
 		acquire := func(owner string) workerid.Grant {
-			c := m.Acquiring(script.Acquire{Terms: terms, Now: h.now, Token: h.token(), Owner: owner, From: 8, To: 8})
+			c := m.Acquiring(script.Acquire{Terms: terms, Now: h.now, RequestID: h.requestID(), Owner: owner, From: 8, To: 8})
 			v, _ := h.call(c)
 			r := v.(script.Acquired)
 			m.Acquired(c, r)
 			return workerid.Grant{Worker: 8, Owner: owner, Lo: r.Lo, Hi: r.Hi}
 		}
 		release := func(g workerid.Grant, last int64) {
-			h.call(m.Releasing(script.Release{Terms: terms, Now: h.now, Token: h.token(), Grant: g, Last: last}))
+			h.call(m.Releasing(script.Release{Terms: terms, Now: h.now, RequestID: h.requestID(), Grant: g, Last: last}))
 		}
 		if before { // somebody had the worker id before
 			g := acquire("first")
@@ -46,13 +46,13 @@ func TestConformanceOfOldRecords(t *testing.T) {
 		g := acquire("d")
 		snapshots[2] = h.model.Keys.Clone()
 		h.now += 1000
-		e := m.Extending(script.Extend{Terms: terms, Now: h.now, Token: h.token()}, []workerid.Grant{g})
+		e := m.Extending(script.Extend{Terms: terms, Now: h.now, RequestID: h.requestID()}, []workerid.Grant{g})
 		v, _ := h.call(e)
 		m.Extended(e, v.(script.Extended))
 		m.Heard(e, v.(script.Extended))
 		g.Hi = v.(script.Extended).Results[0].Grant.Hi
-		e = m.Extending(script.Extend{Terms: terms, Now: h.now, Token: h.token()}, []workerid.Grant{g})
-		was := h.model.Keys.Meta.History
+		e = m.Extending(script.Extend{Terms: terms, Now: h.now, RequestID: h.requestID()}, []workerid.Grant{g})
+		was := h.model.Keys.Meta.Incarnation
 		if back > 0 {
 			h.model.Keys = snapshots[back].Clone()
 			h.write()
@@ -65,7 +65,7 @@ func TestConformanceOfOldRecords(t *testing.T) {
 		if h.compareKeys(); h.Failed() {
 			t.Fatalf("back %d, before %v, last %d", back, before, last)
 		}
-		if h.model.Keys.Meta.History != was {
+		if h.model.Keys.Meta.Incarnation != was {
 			lost++
 		} else {
 			kept++

@@ -69,7 +69,7 @@ func (d *daemon) boot() {
 	d.begin()
 	requests := make([]workerid.Request, w.Lanes)
 	for i := range requests {
-		requests[i] = workerid.Request{Owner: w.token(), Min: 1, Max: uint64(w.Workers)}
+		requests[i] = workerid.Request{Owner: w.requestID(), Min: 1, Max: uint64(w.Workers)}
 		if w.Mutant == OneOwner {
 			requests[i].Owner = requests[0].Owner
 		}
@@ -271,7 +271,7 @@ func (d *daemon) isUncounted(id uint64) bool {
 }
 
 // sharedAnswer notes what the original is granted by a request that the copies remember, too: they
-// know its token, and go on from there.
+// know its request id, and go on from there.
 func (d *daemon) sharedAnswer(call int, e workerid.Event) {
 	if call > d.shared {
 		return

@@ -59,7 +59,7 @@ func (w *world) daemonFault() {
 			w.unreachable = w.now + w.upTo(2*lease)
 		}
 	case 9:
-		// What tells copies apart are tokens. A store that loses them cannot, and nobody promises
+		// Request ids tell copies apart. A store that loses them cannot, and nobody promises
 		// that.
 		if w.Store != Losing && d.up && !d.paused && !d.isCopy && w.chance(3) {
 			w.copyOf(d)

@@ -28,7 +28,7 @@ func memoryMutants() map[Mutant]memstore.Mutant {
 		"release deletes the record":        memstore.DeleteOnRelease,
 		"a successor starts at the present": memstore.StartAtNow,
 		"a lease is renewed whoever has it": memstore.RenewBlindly,
-		"tokens are not compared":           memstore.IgnoreTokens,
+		"request ids are not compared":      memstore.IgnoreRequestIDs,
 		"extending may lower the mark":      memstore.LowerMark,
 		Uncapped:                            memstore.Uncapped,
 	}

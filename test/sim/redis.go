@@ -174,9 +174,9 @@ func (r *redis) operate(how string) {
 	s, t := r.master, r.terms
 	t.Replicas = -1
 	r.run(s, func() {
-		made, _ := s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, Token: r.w.token(), How: how}, r.clock(s))
+		made, _ := s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, RequestID: r.w.requestID(), How: how}, r.clock(s))
 		if made == "adopted" || made == "waiting" { // all that is left may look like yaraus's, which nobody here uses
-			s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, Token: r.w.token(), How: script.InitMigrated}, r.clock(s))
+			s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, RequestID: r.w.requestID(), How: script.InitMigrated}, r.clock(s))
 		}
 		r.wrote(s)
 	})
@@ -192,7 +192,7 @@ func (r *redis) operator() script.Terms {
 func (r *redis) resetClock() {
 	s := r.master
 	r.run(s, func() {
-		s.Server.ResetClock(script.ResetClock{Terms: r.operator(), Now: start + r.w.now, Token: r.w.token()}, r.clock(s))
+		s.Server.ResetClock(script.ResetClock{Terms: r.operator(), Now: start + r.w.now, RequestID: r.w.requestID()}, r.clock(s))
 		r.wrote(s)
 	})
 }
@@ -201,7 +201,7 @@ func (r *redis) resetClock() {
 func (r *redis) free(worker uint64, ahead int64) {
 	s := r.master
 	r.run(s, func() {
-		s.Server.Free(script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, Token: r.w.token(), Worker: worker}, r.clock(s))
+		s.Server.Free(script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, RequestID: r.w.requestID(), Worker: worker}, r.clock(s))
 		r.wrote(s)
 	})
 }

@@ -71,7 +71,7 @@ func refused(err error) bool { return err != nil && !errors.Is(err, workerid.Err
 
 func (c *redisClient) acquire(e workerid.Acquire) request {
 	q := c.memory.Acquiring(script.Acquire{
-		Terms: c.r.terms, Now: c.clock(), Token: c.r.w.token(), Owner: e.Request.Owner, From: e.Request.Min, To: e.Request.Max,
+		Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Owner: e.Request.Owner, From: e.Request.Min, To: e.Request.Max,
 	})
 	return send(c, func(s *server) (script.Acquired, script.Server, error) {
 		v, err := s.Server.Acquire(q, c.r.clock(s))
@@ -88,7 +88,7 @@ func (c *redisClient) acquire(e workerid.Acquire) request {
 }
 
 func (c *redisClient) extend(e workerid.Extend) request {
-	q := c.memory.Extending(script.Extend{Terms: c.r.terms, Now: c.clock(), Token: c.r.w.token()}, e.Held)
+	q := c.memory.Extending(script.Extend{Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID()}, e.Held)
 	return send(c, func(s *server) (script.Extended, script.Server, error) {
 		v, err := s.Server.Extend(q, c.r.clock(s))
 		return v, v.Server, err
@@ -113,7 +113,7 @@ func (c *redisClient) extend(e workerid.Extend) request {
 }
 
 func (c *redisClient) release(e workerid.Release) request {
-	q := c.memory.Releasing(script.Release{Terms: c.r.terms, Now: c.clock(), Token: c.r.w.token(), Grant: e.Grant, Last: e.Last})
+	q := c.memory.Releasing(script.Release{Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Grant: e.Grant, Last: e.Last})
 	return send(c, func(s *server) (any, script.Server, error) {
 		said, err := s.Server.Release(q, c.r.clock(s))
 		said.Needed = 0 // it does not matter whether anybody has it

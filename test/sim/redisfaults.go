@@ -183,7 +183,7 @@ func (r *redis) lose(what int) {
 		case 0, 1:
 			*k = redismodel.Keys{}
 		case 2:
-			k.Marks = nil
+			k.HighWater = nil
 		case 3:
 			k.Meta = redismodel.Meta{}
 		case 4:

@@ -94,7 +94,7 @@ func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := uint64(1); seed <= scriptSeeds; seed++ {
 				for _, c := range []Config{{Store: Losing}, {Store: Keeping}, {Store: Losing, Weather: Bridged}} {
-					if onlyLeases := m == "history without token" || m == "roll-back not noticed"; onlyLeases != (c.Weather == Bridged) {
+					if onlyLeases := m == "incarnation without request id" || m == "roll-back not noticed"; onlyLeases != (c.Weather == Bridged) {
 						continue
 					}
 					c.Seed, c.Minutes, c.Mutant = seed, minutes, m

@@ -47,7 +47,7 @@ func newMemory(w *world) *memory {
 }
 
 func (m *memory) client(*daemon) client {
-	return memoryClient{&memstore.Client{Pool: m.pool, Token: m.w.token}}
+	return memoryClient{&memstore.Client{Pool: m.pool, RequestID: m.w.requestID}}
 }
 
 func (m *memory) fault() { m.skew = m.w.upTo(2*maxSkew) - maxSkew }
@@ -60,12 +60,12 @@ func (m *memory) calm() { m.skew = 0 }
 type memoryClient struct{ *memstore.Client }
 
 func (c memoryClient) acquire(e workerid.Acquire) request {
-	token := c.Token()
+	requestID := c.RequestID()
 	return func(reply func(answer)) {
-		g, err := c.Pool.Acquire(e.Request, token)
+		g, err := c.Pool.Acquire(e.Request, requestID)
 		reply(func(heard bool) workerid.Event {
 			if heard && err == nil {
-				c.Acquired(g, token)
+				c.Acquired(g, requestID)
 			}
 			return workerid.Acquired{Lane: e.Lane, Grant: g, Err: err}
 		})

@@ -106,7 +106,7 @@ type world struct {
 
 	store       store
 	unreachable int64 // until then no request reaches the store
-	tokens      int
+	requestIDs  int
 
 	daemons []*daemon
 	calm    bool // the faults are over
@@ -181,7 +181,7 @@ func (w *world) upTo(n int64) int64 { return w.rand.Int64N(n + 1) }
 // chance is true once in n times.
 func (w *world) chance(n int) bool { return w.rand.IntN(n) == 0 }
 
-func (w *world) token() string { w.tokens++; return strconv.Itoa(w.tokens) }
+func (w *world) requestID() string { w.requestIDs++; return strconv.Itoa(w.requestIDs) }
 
 // An event is something that is due.
 type event struct {

@@ -317,7 +317,7 @@ func TestSIGSTOPOfRedis(t *testing.T) {
 	w.server.Resume()
 	d.extend()
 	if n := len(d.remembered().Releasing(script.Release{Grant: d.grant}).Known); n != 1 {
-		t.Errorf("%d tokens are remembered", n)
+		t.Errorf("%d request ids are remembered", n)
 	}
 }
 

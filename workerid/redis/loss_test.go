@@ -449,10 +449,10 @@ func TestStatusFollowsTheServer(t *testing.T) {
 	w := newWorld(t)
 	p := redistest.NewProxy(t, w.server.Addr())
 	d := w.holders(1, w.through(p))[0]
-	before := d.Status().History
+	before := d.Status().Incarnation
 	w.server.Do("FLUSHALL")
 	d.extend()
-	if after := d.Status(); after.History == before || after.Addr != p.Addr() {
+	if after := d.Status(); after.Incarnation == before || after.Addr != p.Addr() {
 		t.Errorf("%+v", after)
 	}
 }

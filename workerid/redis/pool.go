@@ -96,7 +96,7 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 func (p *Pool) initialise(ctx context.Context, how How) (result string, err error) {
 	t := p.c.terms()
 	t.Replicas = -1
-	result, err = ask(ctx, p, script.Init{Terms: t, Now: p.c.Now(), Token: newName(), How: string(how)}, script.ReadInit)
+	result, err = ask(ctx, p, script.Init{Terms: t, Now: p.c.Now(), RequestID: newName(), How: string(how)}, script.ReadInit)
 	if errors.Is(err, workerid.ErrForeignPool) {
 		err = fmt.Errorf("%w; these are %s", err, t.Fingerprint)
 	}
@@ -231,7 +231,7 @@ func leases(d script.Dump) []workerid.Lease {
 		if at != 0 {
 			l.TTL = float64(at-d.Now) / 1000
 		}
-		if mark, _, lo, err := script.ParseRecord(d.Marks[w]); err == nil && l.Owner != "" {
+		if mark, _, lo, err := script.ParseRecord(d.HighWater[w]); err == nil && l.Owner != "" {
 			l.From, l.Until = moment(lo), moment(mark)
 		}
 		all = append(all, l)
@@ -253,13 +253,13 @@ func moment(ms int64) time.Time {
 // worker id. The released one is available when that window is over. This host's clock and Redis's
 // must agree, as for a daemon.
 func (p *Pool) Release(ctx context.Context, worker uint64) (workerid.Freed, error) {
-	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Worker: worker}, script.ReadFreed)
+	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), RequestID: newName(), Worker: worker}, script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {
 		if d, readErr := p.read(ctx); readErr == nil && len(d.IDs) > 0 {
 			err = fmt.Errorf("redis: the pool has no worker id %d", worker)
 		}
 	}
-	return workerid.Freed{Owner: f.Owner, ExpireAt: moment(f.Ended), Until: moment(max(f.Mark, 0))}, err
+	return workerid.Freed{Owner: f.Owner, ExpireAt: moment(f.Ended), Until: moment(max(f.HighWater, 0))}, err
 }
 
 // Replicas says how many replicas there are and how many there must be.
@@ -323,6 +323,6 @@ func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
 	if _, err := p.existing(ctx); err != nil {
 		return ClockReset{}, err
 	}
-	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(), Now: p.c.Now(), Token: newName(), Unsure: p.c.Lease.Milliseconds()}, script.ReadClockReset)
+	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(), Now: p.c.Now(), RequestID: newName(), Unsure: p.c.Lease.Milliseconds()}, script.ReadClockReset)
 	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err
 }

@@ -32,11 +32,11 @@ var _ workerid.Backend = (*Store)(nil)
 // Status is what a Store knows about the server from the last answer. Until the server has granted
 // something, only Ahead may be set.
 type Status struct {
-	Addr     string        // host:port
-	History  string        // the incarnation, see package script; it changes when grants may have been forgotten
-	Ahead    time.Duration // the server's clock − this daemon's
-	Needed   int           // replicas that must have a grant
-	Replicas int           // replicas that are connected
+	Addr        string        // host:port
+	Incarnation string        // the incarnation, see package script; it changes when grants may have been forgotten
+	Ahead       time.Duration // the server's clock − this daemon's
+	Needed      int           // replicas that must have a grant
+	Replicas    int           // replicas that are connected
 }
 
 // Open makes a Store. It does not connect yet, so Redis need not be running.
@@ -78,12 +78,12 @@ func (s *Store) Facts() []workerid.Fact {
 		return nil
 	}
 	facts := []workerid.Fact{{Name: "redis_clock_ahead", Help: "Redis's clock minus the id clock.", Value: server.Ahead}}
-	if server.History == "" {
+	if server.Incarnation == "" {
 		return facts
 	}
 	return append(facts,
 		workerid.Fact{Name: "redis", Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
-			Value: []workerid.Text{{Name: "addr", Label: "address", Value: server.Addr}, {Name: "history", Label: "history", Value: server.History}}},
+			Value: []workerid.Text{{Name: "addr", Label: "address", Value: server.Addr}, {Name: "history", Label: "history", Value: server.Incarnation}}},
 		workerid.Fact{Name: "redis_replicas", Help: "Connected replicas.", Value: server.Replicas},
 		workerid.Fact{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.", Value: server.Needed},
 	)
@@ -105,7 +105,7 @@ func (s *Store) acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 	}
 	return take(ctx, s.wire, func(l *link) (workerid.Grant, func(), error) {
 		c := s.memory.Acquiring(script.Acquire{
-			Terms: s.terms, Now: s.c.Now(), Token: newToken(l), Owner: want.Owner, From: want.Min, To: want.Max, Init: s.c.AutoInit,
+			Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Owner: want.Owner, From: want.Min, To: want.Max, Init: s.c.AutoInit,
 		})
 		reply, have, err := s.wire.run(c)
 		if err != nil {
@@ -138,7 +138,7 @@ func (s *Store) extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 		return nil, nil
 	}
 	return take(ctx, s.wire, func(l *link) ([]workerid.Result, func(), error) {
-		c := s.memory.Extending(script.Extend{Terms: s.terms, Now: s.c.Now(), Token: newToken(l)}, held)
+		c := s.memory.Extending(script.Extend{Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l)}, held)
 		reply, have, err := s.wire.run(c)
 		if err != nil {
 			if certain(err) {
@@ -173,7 +173,7 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 
 func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error {
 	_, err := take(ctx, s.wire, func(l *link) (any, func(), error) {
-		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), Token: newToken(l), Grant: g, Last: last})
+		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Grant: g, Last: last})
 		reply, _, err := s.wire.run(c)
 		if err != nil {
 			return nil, nil, s.explain(err)
@@ -185,9 +185,9 @@ func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error
 	return err
 }
 
-// newToken makes a request id. It contains the connection's id, because copies of a virtual machine
+// newRequestID makes a request id. It contains the connection's id, because copies of a virtual machine
 // may get the same random numbers.
-func newToken(l *link) string { return newName() + "." + l.id }
+func newRequestID(l *link) string { return newName() + "." + l.id }
 
 func newName() string { return rand.Text()[:13] }
 
@@ -236,7 +236,7 @@ func (s *Store) confirm(r script.Server, asked int64, have int) error {
 func (s *Store) note(r script.Server, asked int64) {
 	addr := s.wire.addr()
 	s.mu.Lock()
-	s.status = Status{addr, r.History, time.Duration(r.Now-asked) * time.Millisecond, r.Needed, r.Replicas}
+	s.status = Status{addr, r.Incarnation, time.Duration(r.Now-asked) * time.Millisecond, r.Needed, r.Replicas}
 	s.mu.Unlock()
 	s.wire.needed = r.Needed
 	if r.Needed == 0 && r.Replicas > 0 {

@@ -42,7 +42,7 @@ func TestAFreeIDIsGrantedAtOnce(t *testing.T) {
 	if err := d.release(w.now()); err != nil {
 		t.Error(err)
 	}
-	if s := d.Status(); s.Addr != w.server.Addr() || s.History == "" || s.Ahead != 0 {
+	if s := d.Status(); s.Addr != w.server.Addr() || s.Incarnation == "" || s.Ahead != 0 {
 		t.Errorf("%+v", s)
 	}
 }

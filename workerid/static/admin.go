@@ -21,7 +21,7 @@ type Info struct {
 	Generation uint64 // number of writes
 	// ids may have been issued up to here; the next run starts below it if it finds the last one's
 	// word
-	Mark        time.Time
+	HighWater   time.Time
 	Fingerprint string   // of the ids' layout
 	Machine     string   // identity of the machine that wrote it; empty if that has none
 	Damage      []string // of one copy: the other is used
@@ -56,7 +56,7 @@ func inspect(path string) Info {
 		r, damage, err = recoverRecord(b)
 	}
 	return Info{
-		Path: path, Worker: r.Worker, Generation: r.Generation, Mark: time.UnixMilli(r.Mark).UTC(),
+		Path: path, Worker: r.Worker, Generation: r.Generation, HighWater: time.UnixMilli(r.HighWater).UTC(),
 		Fingerprint: r.Fingerprint, Machine: r.Machine, Damage: damage, Err: err,
 	}
 }
@@ -69,7 +69,7 @@ func Adopt(dir string, worker uint64, now int64) (Info, error) {
 		if err != nil {
 			return err
 		}
-		r.Mark = max(r.Mark, now+r.Reserve)
+		r.HighWater = max(r.HighWater, now+r.Reserve)
 		return nil
 	})
 }
@@ -97,12 +97,12 @@ func Reset(dir string, worker uint64, mark int64, fingerprint string, force bool
 	return rewrite(dir, worker, func(r *record, err error) error {
 		var generation uint64
 		if err == nil {
-			if r.Mark > mark && !force {
-				return &LoweredError{From: time.UnixMilli(r.Mark), To: time.UnixMilli(mark)}
+			if r.HighWater > mark && !force {
+				return &LoweredError{From: time.UnixMilli(r.HighWater), To: time.UnixMilli(mark)}
 			}
 			generation = r.Generation
 		}
-		*r = record{Generation: generation, Mark: mark, Fingerprint: fingerprint}
+		*r = record{Generation: generation, HighWater: mark, Fingerprint: fingerprint}
 		return nil
 	})
 }
@@ -133,7 +133,7 @@ func rewrite(dir string, worker uint64, change func(*record, error) error) (_ In
 	}
 	s := newStateFile(durable.OS{}, path, slog.New(slog.DiscardHandler), func() bool { return lock.Is(lockPath(path)) })
 	s.record = r
-	if err := errors.Join(s.create(r.Mark), s.Close()); err != nil {
+	if err := errors.Join(s.create(r.HighWater), s.Close()); err != nil {
 		return Info{}, err
 	}
 	return inspect(path), nil

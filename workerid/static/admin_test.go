@@ -35,9 +35,9 @@ func TestInspect(t *testing.T) {
 		t.Fatalf("%+v, %v", infos, err)
 	}
 	want := static.Info{
-		Path: filepath.Join(w.dir, "worker-9.state"), Worker: 9, Generation: 1, Mark: time.UnixMilli(g.Hi).UTC(), Fingerprint: fingerprint, Machine: "machine-1",
+		Path: filepath.Join(w.dir, "worker-9.state"), Worker: 9, Generation: 1, HighWater: time.UnixMilli(g.Hi).UTC(), Fingerprint: fingerprint, Machine: "machine-1",
 	}
-	if got := infos[0]; got.Path != want.Path || got.Worker != want.Worker || got.Mark != want.Mark || got.Fingerprint != want.Fingerprint ||
+	if got := infos[0]; got.Path != want.Path || got.Worker != want.Worker || got.HighWater != want.HighWater || got.Fingerprint != want.Fingerprint ||
 		got.Machine != want.Machine || got.Generation != want.Generation || got.Damage != nil || got.Err != nil {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -59,7 +59,7 @@ func TestInspect(t *testing.T) {
 		return infos[slices.IndexFunc(infos, func(i static.Info) bool { return i.Path == want.Path })]
 	}
 	damage(100)
-	if i := find(); i.Err != nil || len(i.Damage) != 1 || i.Mark != want.Mark {
+	if i := find(); i.Err != nil || len(i.Damage) != 1 || i.HighWater != want.HighWater {
 		t.Errorf("one copy damaged: %+v", i)
 	}
 	damage(5000)
@@ -90,7 +90,7 @@ func TestAdopt(t *testing.T) {
 	// Up to now the other one may have gone on with a file that this one is an older copy of.
 	now := t0 + 3600_000
 	info, err := static.Adopt(w.dir, 7, now)
-	if err != nil || info.Machine != static.MachineID() || info.Mark != time.UnixMilli(now+2000).UTC() || info.Fingerprint != fingerprint {
+	if err != nil || info.Machine != static.MachineID() || info.HighWater != time.UnixMilli(now+2000).UTC() || info.Fingerprint != fingerprint {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	s, err = static.Open(c)
@@ -116,7 +116,7 @@ func TestReset(t *testing.T) {
 	} {
 		prepare()
 		info, err := static.Reset(w.dir, 7, t0, fingerprint, true)
-		if err != nil || info.Mark != time.UnixMilli(t0).UTC() || info.Worker != 7 {
+		if err != nil || info.HighWater != time.UnixMilli(t0).UTC() || info.Worker != 7 {
 			t.Fatalf("%s: %+v, %v", what, info, err)
 		}
 		s, err := static.Open(c)
@@ -153,7 +153,7 @@ func TestResetLowersNoMarkWithoutForce(t *testing.T) {
 			t.Errorf("%s: %v", old, err)
 		}
 		infos, err := static.Inspect(w.dir)
-		if err != nil || len(infos) != 1 || infos[0].Mark.UnixMilli() != t0 || infos[0].Fingerprint != old {
+		if err != nil || len(infos) != 1 || infos[0].HighWater.UnixMilli() != t0 || infos[0].Fingerprint != old {
 			t.Errorf("%s: after a refusal %+v, %v", old, infos, err)
 		}
 		for _, mark := range []int64{t0, t0 + 1} {
@@ -161,7 +161,7 @@ func TestResetLowersNoMarkWithoutForce(t *testing.T) {
 				t.Errorf("%s: %d ms later: %v", old, mark-t0, err)
 			}
 		}
-		if info, err := static.Reset(w.dir, 7, t0-1500, fingerprint, true); err != nil || info.Mark.UnixMilli() != t0-1500 {
+		if info, err := static.Reset(w.dir, 7, t0-1500, fingerprint, true); err != nil || info.HighWater.UnixMilli() != t0-1500 {
 			t.Errorf("%s: with force: %+v, %v", old, info, err)
 		}
 	}

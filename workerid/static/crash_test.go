@@ -232,7 +232,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := os.Stat(dir + "/worker-7.state.tmp"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what there was no room for is still there: %v", err)
 	}
-	if i := inspectOne(t, dir); i.Damage != nil || !i.Mark.Equal(time.UnixMilli(next.Hi)) {
+	if i := inspectOne(t, dir); i.Damage != nil || !i.HighWater.Equal(time.UnixMilli(next.Hi)) {
 		t.Errorf("%+v after %+v", i, next)
 	}
 

@@ -41,7 +41,7 @@
 //
 // # The word
 //
-// Marks are far ahead, so that a disk may stand still for as long. A restart need not wait for
+// HighWater are far ahead, so that a disk may stand still for as long. A restart need not wait for
 // them: a generator's word outlives the process in a Memory, and lastIssued says when it is
 // believed. docs/LEASES.md has the argument.
 package static

@@ -30,16 +30,16 @@ type Ephemeral struct {
 	c      EphemeralConfig
 	claims []io.Closer
 
-	mu   sync.Mutex
-	held map[uint64]workerid.Grant
-	mark map[uint64]int64 // of those that were given back
+	mu        sync.Mutex
+	held      map[uint64]workerid.Grant
+	highWater map[uint64]int64 // of those that were given back
 }
 
 var _ workerid.Backend = (*Ephemeral)(nil)
 
 // NewEphemeral makes a store of worker ids without files. The error is ErrInUse.
 func NewEphemeral(c EphemeralConfig) (*Ephemeral, error) {
-	s := &Ephemeral{c: c, held: map[uint64]workerid.Grant{}, mark: map[uint64]int64{}}
+	s := &Ephemeral{c: c, held: map[uint64]workerid.Grant{}, highWater: map[uint64]int64{}}
 	for _, id := range c.Workers {
 		if !c.Claim {
 			break
@@ -77,7 +77,7 @@ func (s *Ephemeral) Acquire(_ context.Context, want workerid.Request) (workerid.
 			continue
 		}
 		g := workerid.Grant{Worker: id, Owner: want.Owner, Lo: s.c.Now() + s.c.RunAhead.Milliseconds() + 1, Hi: workerid.Forever}
-		if mark, ok := s.mark[id]; ok {
+		if mark, ok := s.highWater[id]; ok {
 			g.Lo = mark + 1
 		}
 		s.held[id] = g
@@ -112,6 +112,6 @@ func (s *Ephemeral) Release(_ context.Context, g workerid.Grant, last int64) err
 		return fmt.Errorf("static: worker id %d released at %d, before its window, which starts at %d", g.Worker, last, g.Lo)
 	}
 	delete(s.held, g.Worker)
-	s.mark[g.Worker] = last
+	s.highWater[g.Worker] = last
 	return nil
 }

@@ -32,8 +32,8 @@ import (
 type record struct {
 	Generation  uint64 // grows with each write: of two whole copies the one with the larger is meant
 	Worker      uint64
-	Mark        int64  // the last Unix ms that ids may have been issued from
-	Reserve     int64  // ms that Mark may lie ahead of the clock
+	HighWater   int64  // the last Unix ms that ids may have been issued from
+	Reserve     int64  // ms that HighWater may lie ahead of the clock
 	Fingerprint string // of the layout
 	Machine     string // identity of the machine, see identity.go
 	Boot        string // the kernel's boot id when it was written
@@ -62,7 +62,7 @@ func (r *record) encode(b []byte) []byte { return format.Append(b, r.body()) }
 
 func (r *record) body() string {
 	return fmt.Sprintf("generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
-		r.Generation, r.Worker, r.Mark, r.Reserve, orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
+		r.Generation, r.Worker, r.HighWater, r.Reserve, orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
 }
 
 // origin is the text of Boot and Run.
@@ -102,7 +102,7 @@ func decode(b []byte) (record, error) {
 	}
 	origin := ""
 	_, err = fmt.Sscanf(text, "generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
-		&r.Generation, &r.Worker, &r.Mark, &r.Reserve, &r.Fingerprint, &r.Machine, &origin, &r.Offset)
+		&r.Generation, &r.Worker, &r.HighWater, &r.Reserve, &r.Fingerprint, &r.Machine, &origin, &r.Offset)
 	if err != nil {
 		return record{}, err
 	}

@@ -14,7 +14,7 @@ import (
 
 func sample() record {
 	return record{
-		Generation: 42, Worker: 7, Mark: 1732060802000, Reserve: 2000,
+		Generation: 42, Worker: 7, HighWater: 1732060802000, Reserve: 2000,
 		Fingerprint: "epoch=1420070400000;unit=1ms;bits=41/10/12;order=time,worker,sequence",
 		Machine:     "4be5a3c2e0b94d60a3f6e1d2c3b4a596", Boot: "0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a", Offset: 1731990000123,
 	}
@@ -62,7 +62,7 @@ func TestGoldenRecordOfARun(t *testing.T) {
 }
 
 func TestEmptyTexts(t *testing.T) {
-	r := record{Worker: 1, Mark: -5}
+	r := record{Worker: 1, HighWater: -5}
 	got, err := decode(r.encode(nil))
 	if got != r || err != nil {
 		t.Errorf("%+v, %v", got, err)
@@ -71,7 +71,7 @@ func TestEmptyTexts(t *testing.T) {
 
 func TestNewerCopyWins(t *testing.T) {
 	older, newer := sample(), sample()
-	newer.Generation, newer.Mark = 43, 1732060801999 // a release: newer, and lower
+	newer.Generation, newer.HighWater = 43, 1732060801999 // a release: newer, and lower
 	for _, b := range [][]byte{newer.encode(older.encode(nil)), older.encode(newer.encode(nil))} {
 		if got, damaged, err := recoverRecord(b); got != newer || damaged != nil || err != nil {
 			t.Errorf("%+v, %v, %v", got, damaged, err)

@@ -59,7 +59,7 @@ func (s *stateFile) mayOverwrite(content []byte) error {
 
 func (s *stateFile) encode(mark int64) {
 	s.record.Generation++
-	s.record.Mark = mark
+	s.record.HighWater = mark
 	s.buf = s.record.encode(s.buf[:0])
 }
 

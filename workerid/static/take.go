@@ -53,7 +53,7 @@ func (w *worker) take() (err error) {
 		case r.Run.Nonce == before: // nothing was recorded since
 			w.above = had
 		default:
-			w.above = max(had, r.Mark)
+			w.above = max(had, r.HighWater)
 		}
 	}
 	if w.memory == nil || this.Forgets {
@@ -91,7 +91,7 @@ func (w *worker) takeLock() (File, error) {
 // page is not there though the rest holds. What was found out stays so until a page is found.
 func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, forgets bool) {
 	if r.Run.Page == "" || w.memory == nil || r.Boot != c.BootID || r.Run.Lock != lock {
-		return r.Mark, r.Run.Forgets
+		return r.HighWater, r.Run.Forgets
 	}
 	log := w.c.Log.With("worker_id", w.id, "file", w.path)
 	start, word, err := w.memory.Find(r.Run.Page, r.Run.Nonce)
@@ -99,22 +99,22 @@ func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, for
 		if !r.Run.Forgets {
 			log.Warn("memory that should outlive the process did not: from now on little is reserved, so that restarts are quick, and a stalled disk stops ids sooner", "error", err)
 		}
-		return r.Mark, true
+		return r.HighWater, true
 	}
 	switch {
 	case word == 0:
 		issued = start
 	case word == handedOut:
-		return r.Mark, false
+		return r.HighWater, false
 	default:
 		issued = w.c.Issued(word)
 	}
 	if issued < start {
-		log.Debug("the last run's word is not used", "says", issued, "from", start, "mark", r.Mark)
-		return r.Mark, false
+		log.Debug("the last run's word is not used", "says", issued, "from", start, "mark", r.HighWater)
+		return r.HighWater, false
 	}
-	if issued > r.Mark {
-		log.Warn("the state file is older than the last ids: was it put back? Memory says how far they went", "ids", issued, "mark", r.Mark)
+	if issued > r.HighWater {
+		log.Warn("the state file is older than the last ids: was it put back? Memory says how far they went", "ids", issued, "mark", r.HighWater)
 	}
 	return issued, false
 }

@@ -65,7 +65,7 @@ func mark(t *testing.T, disk *crashdisk.Disk) int64 {
 	if err := os.WriteFile(filepath.Join(dir, "worker-7.state"), disk.Read("worker-7.state"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return inspectOne(t, dir).Mark.UnixMilli()
+	return inspectOne(t, dir).HighWater.UnixMilli()
 }
 
 // The rules by which a word is believed, each broken alone: then the mark counts, which is far ahead.

@@ -42,29 +42,29 @@ type worker struct {
 	// window that was lost may be issued from
 	retired []File
 
-	mu      sync.Mutex // guards what follows; not held while the disk is asked for anything
-	lock    File       // open while this process has the file
-	file    File       // the state file that it has recorded itself in
-	guard   guard
-	holder  workerid.Grant
-	held    bool
-	granted *atomic.Uint64 // the word for the holder's generator; nil if there is none
-	using   run            // the page that this is on
-	lost    bool           // the last lease was lost: its generator may still issue,
-	had     int64          // and never above this
-	mark    int64          // recorded for certain
-	renew   bool           // the record is to be written though its mark is far enough
-	pushing *push          // the write that is under way, or the last one
-	closed  bool           // Close could not wait for it
+	mu        sync.Mutex // guards what follows; not held while the disk is asked for anything
+	lock      File       // open while this process has the file
+	file      File       // the state file that it has recorded itself in
+	guard     guard
+	holder    workerid.Grant
+	held      bool
+	granted   *atomic.Uint64 // the word for the holder's generator; nil if there is none
+	using     run            // the page that this is on
+	lost      bool           // the last lease was lost: its generator may still issue,
+	had       int64          // and never above this
+	highWater int64          // recorded for certain
+	renew     bool           // the record is to be written though its mark is far enough
+	pushing   *push          // the write that is under way, or the last one
+	closed    bool           // Close could not wait for it
 }
 
 // A push is a write that moves the mark ahead.
 type push struct {
-	mark  int64
-	begun int64         // Clocks.Boot
-	done  chan struct{} // closed at its end
-	err   error         // valid then
-	told  bool          // that it takes long
+	highWater int64
+	begun     int64         // Clocks.Boot
+	done      chan struct{} // closed at its end
+	err       error         // valid then
+	told      bool          // that it takes long
 }
 
 func (p *push) isOver() bool {
@@ -183,7 +183,7 @@ func (w *worker) grant(owner string, mark, hi int64) workerid.Grant {
 		w.granted.Store(handedOut)
 	}
 	w.using = w.state.record.Run
-	w.fresh, w.lost, w.held, w.mark = false, false, true, mark
+	w.fresh, w.lost, w.held, w.highWater = false, false, true, mark
 	w.holder = workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: hi}
 	return w.holder
 }
@@ -270,7 +270,7 @@ func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, 
 	} else {
 		err = waited.err
 	}
-	switch hi = max(g.Hi, min(w.mark, now+w.near)); {
+	switch hi = max(g.Hi, min(w.highWater, now+w.near)); {
 	case hi > g.Hi:
 		w.holder.Hi = hi
 		return hi, start, nil, nil
@@ -289,8 +289,8 @@ func (w *worker) push(now int64) (start func(), err error) {
 		w.stalled(c, now)
 		return nil, nil
 	}
-	mark := max(now+w.reserve, w.mark)
-	if ahead := w.mark - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
+	mark := max(now+w.reserve, w.highWater)
+	if ahead := w.highWater - now; !w.renew && ahead >= w.near && ahead > w.reserve-w.reserve/10 {
 		return nil, nil
 	}
 	if err := w.guard.check(c, now); err != nil {
@@ -301,7 +301,7 @@ func (w *worker) push(now int64) (start func(), err error) {
 	default:
 		return nil, fmt.Errorf("static: worker id %d: %s is being given up", w.id, w.path)
 	}
-	p := &push{mark: mark, begun: c.Boot, done: make(chan struct{})}
+	p := &push{highWater: mark, begun: c.Boot, done: make(chan struct{})}
 	before := w.pushing
 	w.pushing, w.renew = p, false
 	return func() {
@@ -321,12 +321,12 @@ func (w *worker) pushed(p, before *push, err error) {
 	log := w.c.Log.With("worker_id", w.id, "file", w.path)
 	switch {
 	case err != nil && !failed:
-		log.Warn("state file not written: ids go on from what was reserved", "error", err, "left", ms(w.mark-now))
+		log.Warn("state file not written: ids go on from what was reserved", "error", err, "left", ms(w.highWater-now))
 	case err == nil && (failed || p.told):
 		log.Info("state file written again", "took", ms(c.Boot-p.begun))
 	}
 	if err == nil {
-		w.mark = p.mark
+		w.highWater = p.highWater
 	}
 }
 
@@ -337,7 +337,7 @@ func (w *worker) stalled(c Clocks, now int64) {
 	if p := w.pushing; c.Boot-p.begun >= slow && !p.told {
 		p.told = true
 		w.c.Log.Warn("the disk of the state file does not answer: ids go on from what was reserved", "worker_id", w.id, "file", w.path,
-			"for", ms(c.Boot-p.begun), "left", ms(w.mark-now))
+			"for", ms(c.Boot-p.begun), "left", ms(w.highWater-now))
 	}
 }
 

@@ -16,13 +16,13 @@ type Call interface {
 // Acquire asks for a worker id.
 type Acquire struct {
 	Terms
-	Now      int64 // the daemon's clock, Unix ms
-	Token    string
-	Owner    string
-	From, To uint64
-	Init     bool     // make the pool if there is none; its worker ids are not available at once
-	New      bool     // this owner never asked before
-	Known    []string // tokens (request ids) of this owner's unanswered acquisitions
+	Now       int64 // the daemon's clock, Unix ms
+	RequestID string
+	Owner     string
+	From, To  uint64
+	Init      bool     // make the pool if there is none; its worker ids are not available at once
+	New       bool     // this owner never asked before
+	Known     []string // request ids of this owner's unanswered acquisitions
 }
 
 // Script returns the call's script.
@@ -30,7 +30,7 @@ func (Acquire) Script() string { return "acquire" }
 
 // Args returns the call's arguments.
 func (c Acquire) Args() []string {
-	return append(append(c.args(c.Now, c.Token), c.Owner, id(c.From), id(c.To), flag(c.Init), flag(c.New)), c.Known...)
+	return append(append(c.args(c.Now, c.RequestID), c.Owner, id(c.From), id(c.To), flag(c.Init), flag(c.New)), c.Known...)
 }
 
 // Acquired is the answer to Acquire: the owner has Worker from Lo to Hi. Hi = Lo − 1 if Lo is further
@@ -51,9 +51,9 @@ func ReadAcquired(reply any) (Acquired, error) {
 // Extend asks for longer windows.
 type Extend struct {
 	Terms
-	Now   int64
-	Token string
-	Lanes []Lane
+	Now       int64
+	RequestID string
+	Lanes     []Lane
 }
 
 // A Lane is one grant to extend.
@@ -61,8 +61,8 @@ type Lane struct {
 	Grant workerid.Grant
 	// the incarnation of the store in which it was last known to be held; empty: this daemon knows
 	// nothing about it
-	History string
-	Known   []string // tokens that its record may have
+	Incarnation string
+	Known       []string // request ids that its record may have
 }
 
 // Script returns the call's script.
@@ -70,9 +70,9 @@ func (Extend) Script() string { return "extend" }
 
 // Args returns the call's arguments.
 func (c Extend) Args() []string {
-	args := c.args(c.Now, c.Token)
+	args := c.args(c.Now, c.RequestID)
 	for _, l := range c.Lanes {
-		args = append(args, id(l.Grant.Worker), l.Grant.Owner, ms(l.Grant.Lo), ms(l.Grant.Hi), l.History, strconv.Itoa(len(l.Known)))
+		args = append(args, id(l.Grant.Worker), l.Grant.Owner, ms(l.Grant.Lo), ms(l.Grant.Hi), l.Incarnation, strconv.Itoa(len(l.Known)))
 		args = append(args, l.Known...)
 	}
 	return args
@@ -112,11 +112,11 @@ func ReadExtended(c Extend, reply any) (Extended, error) {
 // ids from.
 type Release struct {
 	Terms
-	Now   int64
-	Token string
-	Grant workerid.Grant
-	Last  int64
-	Known []string // tokens that its record may have
+	Now       int64
+	RequestID string
+	Grant     workerid.Grant
+	Last      int64
+	Known     []string // request ids that its record may have
 }
 
 // Script returns the call's script.
@@ -124,7 +124,7 @@ func (Release) Script() string { return "release" }
 
 // Args returns the call's arguments.
 func (c Release) Args() []string {
-	return append(append(c.args(c.Now, c.Token), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)), c.Known...)
+	return append(append(c.args(c.Now, c.RequestID), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)), c.Known...)
 }
 
 // ReadReleased reads the answer to Release.

@@ -8,23 +8,23 @@ type Memory struct{ requests workerid.Requests }
 
 // Acquiring records that an Acquire is sent and fills in its New and Known.
 func (m *Memory) Acquiring(c Acquire) Acquire {
-	c.Known, c.New = m.requests.Acquiring(c.Owner, c.Token)
+	c.Known, c.New = m.requests.Acquiring(c.Owner, c.RequestID)
 	return c
 }
 
 // Acquired records the answer, if the caller got it.
 func (m *Memory) Acquired(c Acquire, r Acquired) {
-	m.requests.Acquired(c.Owner, c.Token, r.Worker, r.History)
+	m.requests.Acquired(c.Owner, c.RequestID, r.Worker, r.Incarnation)
 }
 
 // NotAcquired records that the request certainly had no effect.
-func (m *Memory) NotAcquired(c Acquire) { m.requests.NotAcquired(c.Owner, c.Token) }
+func (m *Memory) NotAcquired(c Acquire) { m.requests.NotAcquired(c.Owner, c.RequestID) }
 
 // Extending records that an Extend of these grants is sent and fills in its Lanes.
 func (m *Memory) Extending(c Extend, held []workerid.Grant) Extend {
 	for _, g := range held {
-		known, history := m.requests.Extending(g, c.Token)
-		c.Lanes = append(c.Lanes, Lane{Grant: g, History: history, Known: known})
+		known, incarnation := m.requests.Extending(g, c.RequestID)
+		c.Lanes = append(c.Lanes, Lane{Grant: g, Incarnation: incarnation, Known: known})
 	}
 	return c
 }
@@ -33,9 +33,9 @@ func (m *Memory) Extending(c Extend, held []workerid.Grant) Extend {
 func (m *Memory) Extended(c Extend, r Extended) {
 	for i, l := range c.Lanes {
 		if r.Results[i].Err == nil {
-			m.requests.Extended(l.Grant, r.History)
+			m.requests.Extended(l.Grant, r.Incarnation)
 		} else {
-			m.requests.NotExtended(l.Grant, c.Token)
+			m.requests.NotExtended(l.Grant, c.RequestID)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (m *Memory) Extended(c Extend, r Extended) {
 func (m *Memory) Heard(c Extend, r Extended) {
 	for i, l := range c.Lanes {
 		if r.Results[i].Err == nil {
-			m.requests.Heard(l.Grant, c.Token)
+			m.requests.Heard(l.Grant, c.RequestID)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func (m *Memory) Heard(c Extend, r Extended) {
 // NotExtended records that the request certainly had no effect.
 func (m *Memory) NotExtended(c Extend) {
 	for _, l := range c.Lanes {
-		m.requests.NotExtended(l.Grant, c.Token)
+		m.requests.NotExtended(l.Grant, c.RequestID)
 	}
 }
 

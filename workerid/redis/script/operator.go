@@ -18,9 +18,9 @@ const (
 // Init makes a pool or changes its settings.
 type Init struct {
 	Terms
-	Now   int64 // the operator's clock, Unix ms; histories use the server's
-	Token string
-	How   string
+	Now       int64 // the operator's clock, Unix ms; incarnations use the server's
+	RequestID string
+	How       string
 }
 
 // Script returns the call's script.
@@ -30,7 +30,7 @@ func (Init) Script() string { return "init" }
 func (c Init) Args() []string {
 	t := c.Terms
 	t.Fingerprint = ""
-	return append(t.args(c.Now, c.Token), c.Fingerprint, c.How)
+	return append(t.args(c.Now, c.RequestID), c.Fingerprint, c.How)
 }
 
 // ReadInit reads the result of Init: made, waiting (nobody gets a worker id for one lease), adopted
@@ -44,21 +44,21 @@ func ReadInit(reply any) (string, error) {
 // Free ends a lease for its owner.
 type Free struct {
 	Terms
-	Now    int64 // the operator's clock, Unix ms
-	Token  string
-	Worker uint64
+	Now       int64 // the operator's clock, Unix ms
+	RequestID string
+	Worker    uint64
 }
 
 // Script returns the call's script.
 func (Free) Script() string { return "free" }
 
 // Args returns the call's arguments.
-func (c Free) Args() []string { return append(c.args(c.Now, c.Token), id(c.Worker)) }
+func (c Free) Args() []string { return append(c.args(c.Now, c.RequestID), id(c.Worker)) }
 
 // Freed is the answer to Free: who had the worker id, until when, and its high-water mark. Unix ms.
 type Freed struct {
-	Owner       string
-	Ended, Mark int64
+	Owner            string
+	Ended, HighWater int64
 }
 
 // ReadFreed reads the answer to Free.
@@ -91,9 +91,9 @@ func (c SetReplicas) Args() []string {
 // ResetClock accepts the server's clock after it was set back.
 type ResetClock struct {
 	Terms
-	Now    int64 // the operator's clock, Unix ms
-	Token  string
-	Unsure int64 // the lease to assume, ms, if the pool's cannot be read
+	Now       int64 // the operator's clock, Unix ms
+	RequestID string
+	Unsure    int64 // the lease to assume, ms, if the pool's cannot be read
 }
 
 // Script returns the call's script.
@@ -101,7 +101,7 @@ func (ResetClock) Script() string { return "clock" }
 
 // Args returns the call's arguments.
 func (c ResetClock) Args() []string {
-	return append(c.Terms.Lenient().args(0, c.Token), ms(c.Now), ms(c.MaxSkew), ms(c.Unsure))
+	return append(c.Terms.Lenient().args(0, c.RequestID), ms(c.Now), ms(c.MaxSkew), ms(c.Unsure))
 }
 
 // ClockReset is the answer to ResetClock: the clock, the latest time that it had shown, and until when
@@ -126,20 +126,20 @@ func (c Read) Args() []string { return c.args(0, "-") }
 
 // A Dump is the answer to Read: the keys as they are.
 type Dump struct {
-	Now     int64  // Unix ms
-	Info    string // sections server and replication
-	Meta    map[string]string
-	Stats   map[string]string
-	Order   []uint64 // the worker ids of IDs, in the order in which they would be given out
-	IDs     map[uint64]float64
-	Clients map[uint64]string
-	Marks   map[uint64]string
+	Now       int64  // Unix ms
+	Info      string // sections server and replication
+	Meta      map[string]string
+	Stats     map[string]string
+	Order     []uint64 // the worker ids of IDs, in the order in which they would be given out
+	IDs       map[uint64]float64
+	Clients   map[uint64]string
+	HighWater map[uint64]string
 }
 
 // ReadDump reads the answer to Read. It skips members that are not worker ids.
 func ReadDump(reply any) (Dump, error) {
 	a := read(reply)
-	d := Dump{Now: a.number(), Info: a.text(), IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Marks: map[uint64]string{}}
+	d := Dump{Now: a.number(), Info: a.text(), IDs: map[uint64]float64{}, Clients: map[uint64]string{}, HighWater: map[uint64]string{}}
 	d.Meta, d.Stats = a.hash(), a.hash()
 	ids := read(a.next())
 	for len(ids.values) > 0 && ids.err == nil {
@@ -151,7 +151,7 @@ func ReadDump(reply any) (Dump, error) {
 		}
 	}
 	byWorker(a.hash(), d.Clients)
-	byWorker(a.hash(), d.Marks)
+	byWorker(a.hash(), d.HighWater)
 	if a.err == nil {
 		a.err = ids.err
 	}
@@ -178,11 +178,11 @@ func (a *answer) hash() map[string]string {
 	return h
 }
 
-// ParseRecord parses a value of Marks: the high-water mark, the token of the request that wrote it,
+// ParseRecord parses a value of HighWater: the high-water mark, the id of the request that wrote it,
 // and the start of the holder's window.
-func ParseRecord(s string) (mark int64, token string, lo int64, err error) {
-	if _, err = fmt.Sscanf(s, "%d %s %d", &mark, &token, &lo); err != nil {
+func ParseRecord(s string) (mark int64, requestID string, lo int64, err error) {
+	if _, err = fmt.Sscanf(s, "%d %s %d", &mark, &requestID, &lo); err != nil {
 		err = fmt.Errorf("redis: %q is no record", s)
 	}
-	return mark, token, lo, err
+	return mark, requestID, lo, err
 }

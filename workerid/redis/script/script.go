@@ -68,8 +68,8 @@ func (t Terms) Lenient() Terms {
 }
 
 // args returns the common arguments. now is the daemon's clock in Unix ms, 0 for an operator.
-func (t Terms) args(now int64, token string) []string {
-	args := []string{t.Fingerprint, ms(t.Lease), ms(t.MaxLease), ms(t.MaxSkew), ms(t.Epsilon), "", "", "", "", token}
+func (t Terms) args(now int64, requestID string) []string {
+	args := []string{t.Fingerprint, ms(t.Lease), ms(t.MaxLease), ms(t.MaxSkew), ms(t.Epsilon), "", "", "", "", requestID}
 	if now != 0 {
 		args[5] = ms(now)
 	}
@@ -166,12 +166,12 @@ func (a *answer) worker() uint64 {
 
 // Server is what every script that writes returns about the server.
 type Server struct {
-	Now      int64  // its clock, Unix ms
-	History  string // the incarnation of the store, see the package comment
-	Needed   int    // replicas that must have what was written
-	Replicas int    // replicas that are connected
+	Now         int64  // its clock, Unix ms
+	Incarnation string // the incarnation of the store, see the package comment
+	Needed      int    // replicas that must have what was written
+	Replicas    int    // replicas that are connected
 }
 
 func (a *answer) server() Server {
-	return Server{Now: a.number(), History: a.text(), Needed: int(a.number()), Replicas: int(a.number())}
+	return Server{Now: a.number(), Incarnation: a.text(), Needed: int(a.number()), Replicas: int(a.number())}
 }

@@ -100,44 +100,44 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A memory keeps every token that a record may bear, and no more.
+// A memory keeps every request id that a record may have, and no more.
 func TestMemory(t *testing.T) {
 	const remembered = 64 // what workerid.Requests keeps
 	var m Memory
-	a1 := m.Acquiring(Acquire{Owner: "a", Token: "1"})
-	a2 := m.Acquiring(Acquire{Owner: "a", Token: "2"})
+	a1 := m.Acquiring(Acquire{Owner: "a", RequestID: "1"})
+	a2 := m.Acquiring(Acquire{Owner: "a", RequestID: "2"})
 	if !a1.New || a2.New || a1.Known != nil || !slices.Equal(a2.Known, []string{"1"}) {
 		t.Errorf("%+v, %+v", a1, a2)
 	}
-	m.Acquired(a2, Acquired{Worker: 7, Server: Server{History: "h"}})
-	if a3 := m.Acquiring(Acquire{Owner: "a", Token: "3"}); a3.New || a3.Known != nil {
+	m.Acquired(a2, Acquired{Worker: 7, Server: Server{Incarnation: "h"}})
+	if a3 := m.Acquiring(Acquire{Owner: "a", RequestID: "3"}); a3.New || a3.Known != nil {
 		t.Errorf("after an answer that was heard: %+v", a3)
 	}
 
 	held := []workerid.Grant{{Worker: 7, Owner: "a"}}
-	known := func(token string) []string { return m.Extending(Extend{Token: token}, held).Lanes[0].Known }
+	known := func(requestID string) []string { return m.Extending(Extend{RequestID: requestID}, held).Lanes[0].Known }
 	if k := known("4"); !slices.Equal(k, []string{"2"}) {
 		t.Errorf("%q", k)
 	}
-	e := m.Extending(Extend{Token: "5"}, held)
-	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) || e.Lanes[0].History != "h" {
+	e := m.Extending(Extend{RequestID: "5"}, held)
+	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) || e.Lanes[0].Incarnation != "h" {
 		t.Errorf("%+v", e)
 	}
 	m.NotExtended(e)
 	other := copied.Of(&m)
-	e = m.Extending(Extend{Token: "6"}, held)
+	e = m.Extending(Extend{RequestID: "6"}, held)
 	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
 		t.Errorf("a request that had no effect is remembered: %q", k)
 	}
-	answer := Extended{Server: Server{History: "h2"}, Results: make([]workerid.Result, 1)}
+	answer := Extended{Server: Server{Incarnation: "h2"}, Results: make([]workerid.Result, 1)}
 	m.Extended(e, answer)
-	e = m.Extending(Extend{Token: "6b"}, held)
-	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4", "6"}) || e.Lanes[0].History != "h2" {
+	e = m.Extending(Extend{RequestID: "6b"}, held)
+	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4", "6"}) || e.Lanes[0].Incarnation != "h2" {
 		t.Errorf("after an answer that nobody heard: %+v", e)
 	}
 	m.Extended(e, answer)
 	m.Heard(e, Extended{Results: []workerid.Result{{Err: workerid.ErrUnconfirmed}}})
-	e = m.Extending(Extend{Token: "6c"}, held)
+	e = m.Extending(Extend{RequestID: "6c"}, held)
 	if k := e.Lanes[0].Known; !slices.Equal(k, []string{"2", "4", "6", "6b"}) {
 		t.Errorf("after one that does not count: %q", k)
 	}
@@ -149,7 +149,7 @@ func TestMemory(t *testing.T) {
 	if k := known("7"); len(k) != remembered || k[0] != "6c" || k[len(k)-1] != fmt.Sprint("x", 2*remembered-1) {
 		t.Errorf("%q", k)
 	}
-	if k := other.Extending(Extend{Token: "8"}, held).Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
+	if k := other.Extending(Extend{RequestID: "8"}, held).Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
 		t.Errorf("a copy has %q", k)
 	}
 	if r := m.Releasing(Release{Grant: held[0]}); len(r.Known) != remembered || m.Releasing(Release{Grant: held[0]}).Known != nil {
