@@ -501,3 +501,41 @@ func TestASequenceThatIsDropped(t *testing.T) {
 		r.want(r.add(orders), 2)
 	})
 }
+
+// What a call grants that was under way when the sequence was dropped is given back too.
+func TestASequenceThatIsDroppedWhileItReserves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		s := r.add(orders)
+		r.want(s, 1)
+		r.store.delay = 200 * time.Millisecond
+		if _, err := take(s, 60); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if n := r.store.now.Load(); n != 1 {
+			t.Fatalf("%d calls are under way", n)
+		}
+		r.Drop("orders")
+		time.Sleep(time.Second)
+		r.want(r.add(orders), 62)
+	})
+}
+
+func TestAnOutageIsLoggedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		for range 2 {
+			r.store.fail(errors.New("disk gone"), false)
+			time.Sleep(20 * time.Second)
+			r.store.fail(nil, false)
+			time.Sleep(20 * time.Second)
+		}
+		r.stop()
+		for text, want := range map[string]int{"does not say whether": 2, "answers again": 2} {
+			if n := strings.Count(r.log.String(), text); n != want {
+				t.Errorf("%q is logged %d times, want %d", text, n, want)
+			}
+		}
+	})
+}
