@@ -34,9 +34,10 @@
 //
 // # Names
 //
-// The modes of sequences, UUIDs, ULIDs and ObjectIDs ask a daemon that declares those names. "100 names" modes ask
-// the default key of a daemon that declares a hundred names, to see what names cost those who ask for none. The
-// redis beside it counts in memory and writes nothing; a sequence is recorded before its values are issued.
+// The modes of sequences, UUIDs, ULIDs and ObjectIDs ask a daemon that declares those names. "100
+// names" modes ask the default key of a daemon that declares a hundred names, to see what names
+// cost those who ask for none. The redis beside it counts in memory and writes nothing; a sequence
+// is recorded before its values are issued.
 //
 // # What is checked
 //

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An epollDriver sends and receives with a system call each, and asks epoll which sockets have
-// something. It works on every Linux; where there is io_uring, the other driver does more with
-// less.
+// An epollDriver uses one system call for each send and receive, and asks epoll which sockets have
+// input. It works on every Linux; where io_uring is allowed, uringDriver costs less.
 //
 // The system calls are raw: the runtime need not know of calls that never block.
 type epollDriver struct {

@@ -40,7 +40,8 @@ type mode struct {
 // manyNames is how many names a daemon declares where the question is what names cost other keys.
 const manyNames = 100
 
-// kinds are the names that a daemon declares where a mode asks for one of them, each with the rest of its definition.
+// kinds are the names that a daemon declares where a mode asks for one of them, each with the rest
+// of its definition.
 var kinds = [][2]string{
 	{"orders", "sequence"},
 	{"uuid4", "uuid4"}, {"uuid7", "uuid7"}, {"ulid", "ulid"}, {"objectid", "objectid"},

@@ -101,7 +101,9 @@ func TestComparisonWithRedis(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	if n := strings.Count(stdout, ": redis | "); n != 5 { // it has no multi-get, no binary protocol, no kinds of id, and is left out with the goroutine client
+	// it has no multi-get, no binary protocol, no kinds of id, and is left out with the goroutine
+	// client
+	if n := strings.Count(stdout, ": redis | "); n != 5 {
 		t.Errorf("%d rows of redis, want 5:\n%s", n, stdout)
 	}
 }

@@ -1,14 +1,18 @@
-// Package chaos runs real daemons over a real Redis, and lets real faults happen to both at random:
-// processes are killed and frozen, connections held, cut and robbed of their bytes, a master dies
-// and a replica takes its place without its last writes, the database is emptied, clocks jump.
-// Clients ask for ids all the time, and no id may come twice; after the last fault every daemon
-// must serve again. The test has the build tag chaos, since it takes minutes: `make chaos`.
-// KATSUBUSHI_CHAOS_MINUTES says how many. KATSUBUSHI_SEED repeats the choice of the Redis and
-// largely that of the faults, not the exact moment at which each meets the daemons, which is up to
-// the machine.
+// Package chaos runs real daemons over a real Redis, and causes real faults at random: it kills and
+// freezes processes, holds and cuts connections and drops their bytes, makes a replica without the
+// last writes the master, empties the database, and moves clocks. Clients ask for ids all the time.
+// No id may come twice, and after the last fault every daemon must serve again.
 //
-// Faults are those under which docs/REDIS.md promises uniqueness, each kind of Redis its own. Where
-// grants wait for no replica, two masters must not serve at once: there the ways of all daemons to
-// a master are shut before those to the next one are opened. Where they wait for all of them,
-// nobody does that, and daemons are where their Sentinels send them.
+// The tests have the build tag chaos, because they take minutes (KATSUBUSHI_CHAOS_MINUTES): `make
+// chaos`. KATSUBUSHI_SEED repeats the choice of the Redis and most of the choice of faults, but not
+// the exact moment at which each one meets the daemons.
+//
+// Each kind of Redis gets the faults under which docs/REDIS.md promises uniqueness. If grants wait
+// for no replica, two masters must not serve at once: the test cuts all daemons off from one master
+// before it lets any reach the next. If grants wait for all replicas, it does not, and daemons go
+// where their Sentinels send them.
+//
+// With KATSUBUSHI_CHAOS_OLD, a revision, half of the fleet begins with that revision's build, and
+// every restart of a daemon swaps it for this tree's or back: `make mixed`. There,
+// TestStateFilesOfTwoVersions swaps builds on one state directory.
 package chaos

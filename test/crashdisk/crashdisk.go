@@ -1,10 +1,9 @@
-// Package crashdisk is a disk in memory that can lose its power: it knows what has been synced and
-// what has not, and makes disks as they may be found afterwards. It is for tests and simulations.
+// Package crashdisk simulates a disk that loses power. It keeps files in memory, knows what has been
+// synced, and produces the disks that may be found after a crash. Tests and simulations use it.
 //
-// The model is a harsh one. What a Sync has not covered may be lost or kept, every 64 bytes of it
-// on their own; names that a SyncDir has not covered may be the old or the new ones; and a Sync
-// that fails may have lost what it was to write, though reading shows it and the next Sync
-// succeeds, as on Linux.
+// The model is harsh. Without a Sync, each 64 bytes may be lost or kept independently. Without a
+// SyncDir, names may be the old or the new ones. A Sync that fails may have lost its data, though
+// reads still show the data and the next Sync succeeds, as on Linux.
 package crashdisk
 
 import (

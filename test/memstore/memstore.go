@@ -1,5 +1,5 @@
-// Package memstore is a pool of worker ids in memory: the rules of a store in their shortest form,
-// for tests and simulations. It keeps nothing when the process ends, so it protects nobody.
+// Package memstore is a pool of worker ids in memory: the rules of a store in their shortest form.
+// It forgets everything when the process ends, so only tests and simulations use it.
 //
 // The guarantee: windows of one worker id never overlap, and of two copies of one client at most
 // one can extend a lease from then on.

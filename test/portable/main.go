@@ -1,7 +1,10 @@
 // Command portable type-checks all packages of this module and their tests as other systems would
-// compile them; each argument is a GOOS/GOARCH. It finds what a build would find, other than what
-// only the linker knows, and in seconds: a build or a vet for another system compiles all the
-// standard library for it first.
+// compile them; each argument is a GOOS/GOARCH. It finds what a build would find, except what only
+// the linker knows.
+//
+// `GOOS=... go vet ./...` would do as well, but with an empty build cache it first compiles the
+// standard library and all dependencies for that system: 100 s of CPU time and 300 MB of cache for
+// each, so more than two minutes of `make test` on two cores. This command needs 5 s for all three.
 package main
 
 import (

@@ -6,10 +6,10 @@
 // The store is one in memory, or the model of the scripts inside Redis: several servers with their
 // own clocks and asynchronous replication, which fail over, fail back, restart, forget and stall.
 //
-// Two things are asserted. Uniqueness: no id is issued twice, whatever happens. Availability: once
-// the faults are over, everybody issues again; and a run whose only faults are those that a lease
-// is there to bridge refuses nothing at all.
+// It asserts two things. Uniqueness: no id is issued twice, whatever happens. Availability: after
+// the faults every daemon issues again, and if all faults are of the kind that a lease bridges, no
+// request is refused.
 //
-// What says that the simulation sees anything are the mutants: versions of the design that lack one
-// rule each. Each must be found out by the seeds that the ordinary test runs.
+// Mutants show that the simulation detects faults: each is the design without one of its rules, and
+// the seeds of the ordinary test must find it out.
 package sim

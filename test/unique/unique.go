@@ -1,10 +1,9 @@
-// Package unique finds out whether any of very many ids was issued twice. It is the judge of the
-// simulation, of the tests of the real daemon and of soak runs, so it is simple, and every one of
-// them plants a duplicate to see that it is noticed.
+// Package unique finds duplicates among very many ids. The simulation, the tests of the real daemon
+// and soak runs rely on it, so it is simple, and each of them plants a duplicate to see that it is
+// found.
 //
-// The guarantee: an id that is added again is noticed, always: nothing is hashed away or forgotten.
-// What is not promised: that the memory is enough. Ids in a row need half a byte each, ids far
-// apart about 30 bytes.
+// The guarantee: an id that is added again is always noticed: every id is kept exactly. Memory may
+// run out: consecutive ids need half a byte each, scattered ids about 30.
 package unique
 
 import "fmt"

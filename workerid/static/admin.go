@@ -14,13 +14,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
-// An Info is what can be said about one state file.
+// An Info describes one state file.
 type Info struct {
 	Path       string
 	Worker     uint64
 	Generation uint64 // number of writes
-	// ids may have been issued up to here; the next run starts below it if it finds the last one's
-	// word
+	// HighWater is the time up to which ids may have been issued. The next run starts below it if
+	// it finds the last run's word.
 	HighWater   time.Time
 	Fingerprint string   // of the ids' layout
 	Machine     string   // identity of the machine that wrote it; empty if that has none
@@ -28,8 +28,8 @@ type Info struct {
 	Err         error    // why the file cannot be used at all; the fields above mean nothing then, except Path
 }
 
-// Inspect reads all state files of a directory, in the order of their worker ids. It may be used
-// while daemons run; a file that is being written to may then seem to have a damaged copy.
+// Inspect reads all state files of a directory, ordered by worker id. Daemons may be running; a file
+// that is being written may then seem to have a damaged copy.
 func Inspect(dir string) ([]Info, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -61,9 +61,9 @@ func inspect(path string) Info {
 	}
 }
 
-// Adopt makes a state file that was written on another machine this machine's. The other one must
-// have stopped for good before now, a Unix ms: the mark is moved ahead to where it can have come at
-// most. ErrInUse if a process uses the file.
+// Adopt makes a state file of another machine this machine's. The daemon there must have stopped for
+// good before now, a Unix ms: Adopt moves the mark to the highest it can have reached by then.
+// ErrInUse if a process uses the file.
 func Adopt(dir string, worker uint64, now int64) (Info, error) {
 	return rewrite(dir, worker, func(r *record, err error) error {
 		if err != nil {
@@ -74,13 +74,13 @@ func Adopt(dir string, worker uint64, now int64) (Info, error) {
 	})
 }
 
-// A LoweredError is Reset's: the file can be read, and ids may have been issued above the new mark.
-// Retry with force, or with a later mark.
+// A LoweredError is returned by Reset if the file can be read and ids may have been issued above the
+// new mark. Retry with force, or with a later mark.
 type LoweredError struct {
 	From, To time.Time // the file's mark, and the new one, which is earlier
 }
 
-// By is how far the mark goes back.
+// By returns how far the mark would go back.
 func (e *LoweredError) By() time.Duration { return e.From.Sub(e.To) }
 
 func (e *LoweredError) Error() string {
@@ -89,10 +89,10 @@ func (e *LoweredError) Error() string {
 		e.From.UTC().Format(ms), e.By(), e.To.UTC().Format(ms))
 }
 
-// Reset makes a new state file, or replaces one of whatever content, so that ids are issued above
-// mark, a Unix ms, only. Ids repeat if any were issued above it: a mark that can be read is lowered
-// with force only, whatever layout it is of, and otherwise the error is a *LoweredError. ErrInUse
-// if a process uses the file.
+// Reset creates a state file, or replaces one whatever it contains, so that ids are issued only above
+// mark, a Unix ms. Ids repeat if any were issued above it. So Reset lowers a mark that it can read,
+// of any layout, only with force; without, the error is a *LoweredError. ErrInUse if a process uses
+// the file.
 func Reset(dir string, worker uint64, mark int64, fingerprint string, force bool) (Info, error) {
 	return rewrite(dir, worker, func(r *record, err error) error {
 		var generation uint64
@@ -107,7 +107,7 @@ func Reset(dir string, worker uint64, mark int64, fingerprint string, force bool
 	})
 }
 
-// rewrite creates a state file anew with a changed record.
+// rewrite writes a new state file with a changed record.
 func rewrite(dir string, worker uint64, change func(*record, error) error) (_ Info, err error) {
 	path := statePath(dir, worker)
 	defer func() {

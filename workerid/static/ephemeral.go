@@ -11,7 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// EphemeralConfig is what an Ephemeral store is made of.
+// EphemeralConfig holds the settings of an Ephemeral store.
 type EphemeralConfig struct {
 	Workers     []uint64      // that it grants
 	Fingerprint string        // of the layout; for the claim
@@ -20,12 +20,11 @@ type EphemeralConfig struct {
 	Claim       bool          // find other processes of this host that have the same worker id; Linux only
 }
 
-// Ephemeral grants worker ids that were given by hand, and remembers nothing. A window has no end
-// and starts the run-ahead past Now: above everything that a predecessor issued whose last id lay
-// no further ahead of that clock. What is not promised: that ids stay unique where it did. That
-// comes of a clock that went back, between two runs or within the one before: a busy id clock does
-// not follow the wall clock back, and the next run starts from the wall clock. Nor is anything
-// promised when another host has the same worker id.
+// Ephemeral grants worker ids given by hand and remembers nothing. A window has no end. It starts the
+// run-ahead past Now, which is above all ids of a predecessor whose last id was no further ahead of
+// that clock. If it was, ids may repeat. That happens when the clock goes back between two runs, or
+// during the previous one: a busy id clock does not follow the wall clock back, but the next run
+// starts from the wall clock. Nothing is promised if another host has the same worker id.
 type Ephemeral struct {
 	c      EphemeralConfig
 	claims []io.Closer
@@ -37,7 +36,7 @@ type Ephemeral struct {
 
 var _ workerid.Backend = (*Ephemeral)(nil)
 
-// NewEphemeral makes a store of worker ids without files. The error is ErrInUse.
+// NewEphemeral makes a store without files. The error is ErrInUse.
 func NewEphemeral(c EphemeralConfig) (*Ephemeral, error) {
 	s := &Ephemeral{c: c, held: map[uint64]workerid.Grant{}, highWater: map[uint64]int64{}}
 	for _, id := range c.Workers {
@@ -65,7 +64,7 @@ func (s *Ephemeral) Close() error {
 	return errors.Join(errs...)
 }
 
-// Facts implements workerid.Backend: there is nothing to tell.
+// Facts implements workerid.Backend. There are none.
 func (s *Ephemeral) Facts() []workerid.Fact { return nil }
 
 // Acquire implements workerid.Store.

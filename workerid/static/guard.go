@@ -16,7 +16,7 @@ type Clocks struct {
 
 var processStart = time.Now()
 
-// processClocks are all that there is without CLOCK_BOOTTIME.
+// processClocks reads the clocks of a system without CLOCK_BOOTTIME.
 func processClocks() Clocks {
 	t := time.Now()
 	return Clocks{Wall: t.UnixMilli(), Boot: t.Sub(processStart).Milliseconds()}
@@ -27,11 +27,11 @@ const (
 	stepHold      = 50_000 // ms that a larger gain must have lasted; less than the id clock waits before it follows
 )
 
-// A guard keeps a clock that was far ahead for a moment from spoiling a worker id for as long: what
-// is recorded as a mark cannot be taken back. It watches the wall clock against one that is never
-// set, and lets marks follow a step forward only after that has lasted.
+// A guard protects a worker id from a wall clock that is far ahead for a moment: a recorded mark
+// cannot be taken back. It compares the wall clock with a clock that is never set, and lets marks
+// follow a step forward only after the step has lasted a while.
 //
-// Steps back are none of its business: marks do not follow them.
+// It ignores steps back, because marks do not follow them.
 type guard struct {
 	trusted int64 // largest wall − boot that marks may follow
 	started bool
@@ -39,8 +39,8 @@ type guard struct {
 	since   int64 // from this Boot on
 }
 
-// start begins with what an earlier run of the same boot trusted, if there is such a record, or
-// else with the present.
+// start begins with what an earlier run of the same boot trusted, if it left a record, else with the
+// present.
 func (g *guard) start(c Clocks, r *record) {
 	g.trusted, g.started = c.Wall-c.Boot, true
 	if r != nil && r.Boot != "" && r.Boot == c.BootID {
@@ -61,7 +61,7 @@ func (g *guard) look(c Clocks) {
 	}
 }
 
-// check says why marks must not follow now, the id clock's present.
+// check returns why marks must not follow now, the id clock's time, or nil.
 func (g *guard) check(c Clocks, now int64) error {
 	g.look(c)
 	ahead := now - (c.Boot + g.trusted)

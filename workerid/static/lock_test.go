@@ -13,7 +13,8 @@ import (
 
 // The tests in this file delete locks under processes that have them.
 
-// A daemon is stopped, its files deleted, another one started: whenever it was stopped, the other's window begins where its own is over.
+// A daemon is stopped, its files deleted, another one started: whenever it was stopped, the other's
+// window begins where its own is over.
 func TestFilesDeletedUnderARunningDaemon(t *testing.T) {
 	for since := int64(0); since <= 500; since += 50 {
 		for _, files := range [][]string{{lock}, {lock, "worker-7.state"}} {
@@ -48,7 +49,8 @@ func TestFilesDeletedUnderARunningDaemon(t *testing.T) {
 	}
 }
 
-// What another run has recorded is not this one's to go on from, though its mark is lower than one that this one failed to write.
+// What another run has recorded is not this one's to go on from, though its mark is lower than one
+// that this one failed to write.
 func TestLockDeletedAfterAFailedWrite(t *testing.T) {
 	w := newWorld(t)
 	disk := &crashdisk.Disk{}
@@ -80,7 +82,8 @@ func TestLockDeletedAfterAFailedWrite(t *testing.T) {
 	}
 }
 
-// The number of a lock that was deleted must not come to another lock while the record names it: the process may be stopped, and not dead.
+// The number of a lock that was deleted must not come to another lock while the record names it:
+// the process may be stopped, and not dead.
 func TestNumberOfADeletedLock(t *testing.T) {
 	w, disk, _ := remembering(t)
 	a, held, _ := aRun(t, w)
@@ -164,8 +167,8 @@ func (m *meddled) Remove(path string) error {
 	return m.Disk.Remove(path)
 }
 
-// While a process starts, its lock is deleted and another one starts: it is granted nothing, and leaves the other's file alone as long as that
-// can be told.
+// While a process starts, its lock is deleted and another one starts: it is granted nothing, and
+// leaves the other's file alone as long as that can be told.
 func TestLockDeletedDuringAStart(t *testing.T) {
 	for _, c := range []struct {
 		at   string

@@ -5,21 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// A Memory keeps pages that outlive the process and not the machine: there a generator's word tells
-// the next run how far this one came, to the id, whatever ended it. Its methods are called by one
-// goroutine for each worker id, but for Changed.
+// A Memory keeps pages that outlive the process but not the machine. A generator's word on a page
+// tells the next run exactly how far this one came, however it ended. One goroutine per worker id
+// calls its methods; Changed may be called by any.
 type Memory interface {
-	// Make makes a page, in which nothing is allocated later: its word can be written to whatever
-	// becomes of the disk.
+	// Make makes a page. Nothing is allocated in it later, so its word can be written to whatever
+	// happens to the disk.
 	Make(nonce string, issued int64) (Page, error)
 	// Find reads the page that Make made with this nonce and named id. It is an error if it is not
 	// there, or is not that very page, or was written to by anybody but through its word.
 	Find(id, nonce string) (issued int64, word uint64, err error)
-	// Changed says whether that page, while it is in use, was written to by anybody but through its
-	// word, which may have gone back then. It is false if the page has gone: nobody finds it any
-	// more. It may be called from any goroutine, and does not wait for a disk.
+	// Changed reports whether that page, while in use, was written to other than through its word;
+	// the word may then have gone back. It is false if the page is gone, because nobody will find it.
+	// It does not wait for a disk.
 	Changed(id, nonce string) bool
-	// Remove lets the page go, if it is there. Whoever has it mapped may go on writing to it.
+	// Remove removes the page if it exists. Whoever has it mapped may go on writing to it.
 	Remove(id, nonce string)
 }
 

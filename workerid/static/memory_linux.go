@@ -24,8 +24,8 @@ const (
 
 type tmpfs struct{ dir string }
 
-// SharedMemory keeps pages in files of a directory on tmpfs; "" is /dev/shm. An error means that
-// this is no such place.
+// SharedMemory keeps pages in files of a directory on tmpfs; "" is /dev/shm. It is an error if the
+// directory is not on tmpfs.
 func SharedMemory(dir string) (Memory, error) {
 	if dir == "" {
 		dir = "/dev/shm"
@@ -76,8 +76,8 @@ func (m tmpfs) Make(nonce string, issued int64) (p Page, err error) {
 	return p, nil
 }
 
-// pageID tells this file from every other one, and from this one written to by a system call:
-// stores through a mapping leave its times alone.
+// pageID identifies this file, and changes when a system call writes to it. Stores through a mapping
+// leave its times alone.
 func pageID(f *os.File) (string, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -94,7 +94,7 @@ func pageID(f *os.File) (string, error) {
 	return file + changed, nil
 }
 
-// pageTimes names a file, and when it was changed last.
+// pageTimes identifies a file and its last change.
 func pageTimes(s *syscall.Stat_t) (file, changed string) {
 	return fmt.Sprintf("%x-%x-", s.Dev, s.Ino), fmt.Sprintf("%x", s.Ctim.Nano())
 }

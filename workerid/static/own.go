@@ -10,10 +10,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// What is in this file finds out whether the worker id is still this process's, and gives it up.
+// This file finds out whether the worker id is still this process's, and gives it up.
 
-// hasLock says whether the lock that this process has is still the one that others would try. Only
-// if it is, nobody else can have been granted the worker id until now.
+// hasLock reports whether the lock that this process holds is still the file that others would lock.
+// Only then nobody else can have been granted the worker id so far.
 func (w *worker) hasLock() bool {
 	w.mu.Lock()
 	lock := w.lock
@@ -21,8 +21,8 @@ func (w *worker) hasLock() bool {
 	return lock != nil && lock.Is(lockPath(w.path))
 }
 
-// sees says whether both files are the ones that this process has locked and recorded itself in.
-// Both are needed: a lock that was moved away may have been put back after another run.
+// sees reports whether both files are the ones that this process has locked and written. It checks
+// both because a lock that was moved away may have been put back after another run.
 func (w *worker) sees() bool {
 	w.mu.Lock()
 	file := w.file
@@ -30,8 +30,8 @@ func (w *worker) sees() bool {
 	return w.hasLock() && file != nil && file.Is(w.path)
 }
 
-// unchanged says whether the record is the one that take has read, or one that this run has written
-// since without being granted anything.
+// unchanged reports whether the record is the one that take has read, or one that this run has
+// written since without granting anything.
 func (w *worker) unchanged() (bool, error) {
 	switch r, _, err := readState(w.c.Disk, w.path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -61,10 +61,10 @@ func (w *worker) regain(ctx context.Context, g workerid.Grant) error {
 	return w.recognise()
 }
 
-// recognise makes sure that nobody has had the worker id since this run was recorded, when its lock
-// or its state file is not where it was. A lock that was deleted is made anew. Once another process
-// has a lock of its own, or the record is another run's, or there is none, the lease is lost for
-// good, though the files of this run should come back: its window ends where it was granted to end.
+// recognise is called when the lock or the state file is not where it was. It makes sure that nobody
+// has had the worker id since this run was recorded, and makes a deleted lock anew. The lease is lost
+// for good if another process has a lock of its own, or if the record is another run's or missing,
+// even if this run's files come back later. Its window then ends where it was granted to end.
 func (w *worker) recognise() error {
 	var again File
 	if !w.hasLock() {
@@ -87,8 +87,8 @@ func (w *worker) recognise() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.file, w.renew = f, true
-	// The old one stays open until the record names the new one: its number must not be another
-	// lock's before.
+	// The old lock stays open until the record names the new one: until then, its inode number must
+	// not become another lock's.
 	if again != nil {
 		w.retired = append(w.retired, w.lock)
 		w.lock = again
@@ -96,7 +96,7 @@ func (w *worker) recognise() error {
 	return err
 }
 
-// openOwn opens the state file, if it is this run's.
+// openOwn opens the state file if it is this run's.
 func (w *worker) openOwn() (File, error) {
 	f, err := w.c.Disk.Open(w.path, false)
 	if errors.Is(err, fs.ErrNotExist) { // it may have been another process's when it was deleted
@@ -119,8 +119,8 @@ func (w *worker) loseTo(what string) error {
 	return errors.Join(fmt.Errorf("static: worker id %d: %s: %w: %s", w.id, w.path, workerid.ErrLost, what), w.lose())
 }
 
-// spoiled ends a lease whose word may have been set back. Where the generator is, nobody knows; the
-// next window begins above this one.
+// spoiled ends a lease whose word may have been set back. Nobody knows the generator's position, so
+// the next window begins above this one.
 func (w *worker) spoiled(g workerid.Grant) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +131,8 @@ func (w *worker) spoiled(g workerid.Grant) error {
 	return fmt.Errorf("static: worker id %d: the file of its word, katsubushi-%s, was written to: %w", w.id, w.state.record.Run.Nonce, workerid.ErrShared)
 }
 
-// drop gives everything up without a word on the disk. No generator issues any more. The page stays
-// mapped: one may still look at it.
+// drop gives everything up without writing to the disk. No generator issues any more. The page stays
+// mapped, because a generator may still read it.
 func (w *worker) drop() error {
 	w.mu.Lock()
 	w.held, w.lost = false, false
@@ -145,9 +145,9 @@ func (w *worker) drop() error {
 	return errors.Join(errs...)
 }
 
-// lose gives up what was granted, which a generator may go on to issue from until its window is
-// over. So the lock stays locked: whoever got it would take this run for dead, and its word for the
-// last. It is let go when the next run of this process is recorded, or at Close.
+// lose gives up a grant. A generator may go on issuing from it until the window is over, so the lock
+// stays locked: another process that got it would take this run for dead, and its word for final.
+// The lock is released when the next run of this process is recorded, or at Close.
 func (w *worker) lose() error {
 	w.mu.Lock()
 	w.giveUp()
@@ -169,7 +169,7 @@ func (w *worker) lose() error {
 	return errors.Join(errs...)
 }
 
-// giveUp ends a lease without the disk: nothing is extended or released any more. w.mu is held.
+// giveUp ends a lease without the disk: nothing is extended or released after it. w.mu is held.
 func (w *worker) giveUp() {
 	if w.held {
 		w.lost, w.had = true, max(w.had, w.holder.Hi)

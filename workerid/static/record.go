@@ -7,7 +7,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
-// A record is what a state file remembers. One copy of it is copySize bytes of ASCII:
+// A record is the content of a state file. One copy of it is copySize bytes of ASCII:
 //
 //	katsubushi state 1
 //	generation 42
@@ -20,15 +20,16 @@ import (
 //	offset 1731990000123
 //	crc32c 1a2b3c4d
 //
-// and newlines up to the end. The checksum (Castagnoli's polynomial, hexadecimal) is that of everything before its line; what follows its
-// digits must be newlines, so that no byte can change unnoticed. Numbers are decimal and written in one way only. An unknown text is "-".
+// and newlines up to the end. The checksum (Castagnoli's polynomial, hexadecimal) covers everything
+// before its line. Only newlines may follow its digits, so that no byte can change unnoticed. Numbers
+// are decimal and have only one spelling. An unknown text is "-".
 //
 // The boot id may be followed by what ties the run that wrote it to its page of memory, see run:
 //
 //	boot 0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a;K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;19-3f2-18795c3c47e9e400
 //
-// Releases before that take it for another boot's, and write their own without: so they can go on from these files, and leave nothing
-// behind that could be taken for theirs.
+// Older builds take that for another boot id, and write their own without it. So they can
+// continue from these files, and leave no page's name behind that could be taken for theirs.
 type record struct {
 	Generation  uint64 // grows with each write: of two whole copies the one with the larger is meant
 	Worker      uint64
@@ -41,7 +42,7 @@ type record struct {
 	Offset      int64  // wall clock − CLOCK_BOOTTIME, ms, as far as it was trusted then
 }
 
-// A run is one process's hold of the worker id, from an Acquire on, as the next one may have to recognise it.
+// A run is one process's use of the worker id since an Acquire. The next run may have to recognise it.
 type run struct {
 	Nonce   string // no other run's
 	Lock    string // the lock file that it held when it wrote the record, see File.ID
@@ -65,7 +66,7 @@ func (r *record) body() string {
 		r.Generation, r.Worker, r.HighWater, r.Reserve, orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
 }
 
-// origin is the text of Boot and Run.
+// origin returns the text of Boot and Run.
 func (r *record) origin() string {
 	if r.Run == (run{}) {
 		return r.Boot
@@ -77,7 +78,7 @@ func (r *record) origin() string {
 	return s
 }
 
-// setOrigin takes apart what origin made; what nobody would have written so is found out by writing it again.
+// setOrigin parses a text of origin. decode detects a text that origin would not have written.
 func (r *record) setOrigin(s string) {
 	parts := strings.Split(s, ";")
 	r.Boot, r.Run = s, run{}
@@ -118,7 +119,7 @@ func decode(b []byte) (record, error) {
 	return r, nil
 }
 
-// check says why the record could not be written.
+// check returns why the record cannot be written, or nil.
 func (r *record) check() error {
 	for name, s := range map[string]string{"fingerprint": r.Fingerprint, "machine": r.Machine, "boot": r.origin()} {
 		if len(s) > maxText || s == "-" || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {

@@ -9,38 +9,41 @@ import (
 
 // The disk is package durable's, which other records are kept with, too.
 type (
-	// A Disk is what a Store does to a file system. Tests put one in its place that fails or loses what is not synced.
+	// A Disk is what a Store does to a file system. Tests put one in its place that fails or loses
+	// what is not synced.
 	Disk = durable.Disk
 	// A File is an open file of a Disk.
 	File = durable.File
 )
 
-// MachineID is an identity of this machine for state files: the same after every boot, another on every other machine, and of no use to
-// find the machine's own id, which programs are asked not to give away. It is empty where there is none, as in many containers.
+// MachineID is an identity of this machine for state files: the same after every boot, another on
+// every other machine, and of no use to find the machine's own id, which programs are asked not to
+// give away. It is empty where there is none, as in many containers.
 func MachineID() string { return durable.MachineID() }
 
-// A stateFile writes a record in such an order that at any moment, whatever of the unsynced survives, a copy is whole whose mark was
-// either granted or is above one that was.
+// A stateFile writes a record in such an order that at any moment, whatever unsynced data survives,
+// one copy is whole, and its high-water mark is the one last granted or a higher one.
 type stateFile struct {
 	durable.Copies
 	record record // what was written last, or tried to be
 	buf    []byte
 }
 
-// newStateFile is a file that does not exist yet, as far as it knows. locked is asked before another one's file might be replaced.
+// newStateFile returns a stateFile that assumes that there is no file yet. It calls locked before it
+// might replace another process's file.
 func newStateFile(d Disk, path string, log *slog.Logger, locked func() bool) *stateFile {
 	s := &stateFile{}
 	s.Copies = durable.Copies{Disk: d, Path: path, Log: log, Locked: locked, MayOverwrite: s.mayOverwrite}
 	return s
 }
 
-// create writes the file anew, beside the old one, and puts it in its place.
+// create writes a new file beside the old one, and renames it over that.
 func (s *stateFile) create(mark int64) error {
 	s.encode(mark)
 	return s.Create(s.buf)
 }
 
-// update writes over the file.
+// update overwrites the file.
 func (s *stateFile) update(mark int64) error {
 	s.encode(mark)
 	return s.Update(s.buf)

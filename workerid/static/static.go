@@ -16,72 +16,71 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// Heartbeat is how often the windows are to be extended.
+// Heartbeat is how often windows must be extended.
 const Heartbeat = 500 * time.Millisecond
 
-// Reserve is how far ahead of the clock windows are: two heartbeats beyond the end of the last tick
-// that may be issued from. It is also how long the first run of all has to wait, less the
-// run-ahead, and without a Memory a daemon that was killed and is started again at once.
+// Reserve returns how far ahead of the clock windows reach: two heartbeats beyond the end of the
+// last tick that ids may be issued from. The very first run waits that long, less the run-ahead; so
+// does, without a Memory, a daemon that was killed and restarts at once.
 func Reserve(runAhead, tick time.Duration) time.Duration {
 	return runAhead + 2*Heartbeat + max(tick-time.Millisecond, 0)
 }
 
-// stall is how much further ahead marks are where a restart does not have to wait for them: so long
-// the disk may stand still.
+// stall is how much further ahead marks are if a restart does not have to wait for them. Ids go on
+// while the disk stalls for this long.
 const stall = 28 * time.Second
 
-// patience is how long Close waits for a write that is under way.
+// patience is how long Close waits for an unfinished write.
 const patience = time.Second
 
-// Errors that mean that a state file must not be used as things are. Retrying does not help, other
-// than with ErrInUse.
+// These errors mean that a state file must not be used as it is. Retrying helps only with ErrInUse.
 var (
-	// ErrInUse: another process on this host has the worker id. Retry if that one is about to end.
+	// ErrInUse: another process on this host has the worker id. Retry if it is about to end.
 	ErrInUse = durable.ErrInUse
-	// ErrDamaged: no copy of the record is whole. Reset makes a new one, by somebody who knows up
-	// to when ids were issued.
+	// ErrDamaged: no copy of the record is whole. Somebody who knows up to when ids were issued can
+	// make a new one with Reset.
 	ErrDamaged = durable.ErrDamaged
-	// ErrOtherMachine: the file was written on another machine. Adopt takes it over, once that one
-	// has stopped.
+	// ErrOtherMachine: the file was written on another machine. Adopt takes it over after the daemon
+	// there has stopped.
 	ErrOtherMachine = durable.ErrOtherMachine
 	// ErrFileSystem: the file system may forget what it has synced.
 	ErrFileSystem = durable.ErrFileSystem
 )
 
-// Config is what a Store is made of.
+// Config holds the settings of a Store.
 type Config struct {
-	Dir         string        // of the state files; made if it is not there
-	Workers     []uint64      // whose files are kept, one for each
-	Fingerprint string        // of the layout; files of another one are refused
+	Dir         string        // of the state files; created if missing
+	Workers     []uint64      // one file each
+	Fingerprint string        // of the layout; files with another one are refused
 	Tick        time.Duration // the layout's; 0 = 1 ms
 	RunAhead    time.Duration // how far ahead of Now ids are issued
 	Now         func() int64  // the id clock, Unix ms
-	// also find other processes of this host that have the same worker id and another directory;
-	// Linux only
+	// Claim also detects processes of this host that use the same worker id with another directory.
+	// Linux only.
 	Claim   bool
-	AnyDisk bool         // accept file systems that may forget
+	AnyDisk bool         // accept file systems that may lose synced data
 	Log     *slog.Logger // default none
 
-	// Where generators keep their words, so that the next run goes on from there however this one
-	// ends. nil: nowhere, and what is reserved is short, as that run has to wait for it. With a
-	// Memory, every generator must be given Store.Word.
+	// Memory is where generators keep their words, so that the next run continues from there,
+	// however this one ends. nil: nowhere; then little is reserved, because the next run has to
+	// wait for it. With a Memory, every generator must get Store.Word.
 	Memory Memory
-	// the layout's: up to which Unix ms a generator with this word may have issued; needed with
-	// Memory
+	// Issued returns up to which Unix ms a generator of the layout with this word may have issued.
+	// Required with Memory.
 	Issued func(word uint64) int64
 
-	// The world that the Store is in; nil and "" are this machine's, and nothing else is right in a
-	// daemon. They are settings since a disk that loses power, a boot and a process that stops
-	// anywhere can only be had by putting others in place: test/sim and test/crashdisk do.
+	// The world around the Store. nil and "" mean this machine's; a daemon must use those. Tests
+	// (test/sim, test/crashdisk) replace them to simulate power loss, reboots, and processes that
+	// stop anywhere.
 	Disk       Disk
 	Clocks     func() Clocks
-	Machine    string        // identity of this machine, see MachineID
-	Nonce      func() string // a text that no other run has
-	Background func(func())  // does it, soon
+	Machine    string        // identity of the machine, see MachineID
+	Nonce      func() string // returns a text that no other run has
+	Background func(func())  // calls the function soon
 }
 
-// A Store keeps the marks of a few worker ids in files. It implements workerid.Store; its methods
-// may be called from any goroutine.
+// A Store keeps the high-water marks of some worker ids in files. It implements workerid.Store. Any
+// goroutine may call its methods.
 type Store struct {
 	c       Config
 	workers map[uint64]*worker
@@ -89,8 +88,8 @@ type Store struct {
 
 var _ workerid.Backend = (*Store)(nil)
 
-// Open checks the directory and every worker id's file, and keeps other processes from using them
-// until Release or Close. It writes nothing into a file yet. Its errors say what to do.
+// Open checks the directory and the file of every worker id, and locks out other processes until
+// Release or Close. It does not write to the files yet. Its errors say what to do.
 func Open(c Config) (*Store, error) {
 	if c.Disk == nil {
 		c.Disk = durable.OS{}
@@ -132,9 +131,9 @@ func statePath(dir string, worker uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("worker-%d.state", worker))
 }
 
-// Close lets other processes use the worker ids. It writes nothing: what was not released keeps its
-// mark. It waits for at most a second for a disk that does not answer; then the worker id stays
-// taken until the disk does, or the process ends.
+// Close lets other processes use the worker ids. It writes nothing, so a worker id that was not
+// released keeps its mark. If the disk does not answer, Close waits for at most a second; the worker
+// id then stays locked until the disk answers or the process ends.
 func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -145,11 +144,11 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Facts implements workerid.Backend: the log and the states of the lanes say it all.
+// Facts implements workerid.Backend. There are none: the log and the lanes' states say everything.
 func (s *Store) Facts() []workerid.Fact { return nil }
 
-// Word is where the generator of the window that begins at lo must keep its position; nil if it may
-// keep that for itself.
+// Word returns where the generator of the window that begins at lo must keep its position, or nil if
+// the generator may keep it itself.
 func (s *Store) Word(worker uint64, lo int64) *atomic.Uint64 {
 	if w := s.workers[worker]; w != nil {
 		return w.word(lo)
@@ -157,10 +156,10 @@ func (s *Store) Word(worker uint64, lo int64) *atomic.Uint64 {
 	return nil
 }
 
-// Acquire grants a worker id of the range that was configured and is not held. Its window starts
-// above the last id of the run before, if that can be told for certain; else above the recorded
-// mark, which may be in the future; and if nothing is recorded, above everything that a process
-// whose record was deleted may still issue by the same clock.
+// Acquire grants a configured worker id within the range that is not held. Its window starts above
+// the previous run's last id if that is known for certain, else above the recorded mark, which may
+// be in the future. If nothing is recorded, it starts above everything that a process whose record
+// was deleted may still issue by the same clock.
 func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return workerid.Grant{}, err
@@ -175,8 +174,8 @@ func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 	return workerid.Grant{}, fmt.Errorf("%w of %d..%d", workerid.ErrNoID, want.Min, want.Max)
 }
 
-// Extend lengthens the windows, all at the same time, as far as the marks are recorded already. It
-// waits for the disk only where these do not reach.
+// Extend lengthens all windows at once, up to the marks that are already recorded. It waits for the
+// disk only if those do not reach far enough.
 func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -203,7 +202,7 @@ func (s *Store) extend(ctx context.Context, g workerid.Grant) workerid.Result {
 	return workerid.Result{Grant: workerid.Grant{Worker: g.Worker, Owner: g.Owner, Lo: g.Hi + 1, Hi: hi}, Err: err}
 }
 
-// Release records exactly what was used, so that the next run starts right above it, and lets other
+// Release records exactly what was used, so that the next run starts just above it, and lets other
 // processes use the worker id.
 func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error {
 	w := s.workers[g.Worker]
@@ -213,7 +212,7 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 	return w.release(ctx, g, last)
 }
 
-// claimName is the same for all daemons whose ids would be the same.
+// claimName returns the same name for all daemons whose ids could collide.
 func claimName(fingerprint string, worker uint64) string {
 	return fmt.Sprintf("katsubushi/%x/%d", sha256.Sum256([]byte(fingerprint)), worker)
 }

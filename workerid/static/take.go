@@ -8,7 +8,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// take makes the file this process's own, and reads it. It writes nothing.
+// take locks the file for this process and reads it. It writes nothing.
 func (w *worker) take() (err error) {
 	defer func() {
 		if err != nil {
@@ -64,7 +64,7 @@ func (w *worker) take() (err error) {
 	return w.state.record.check()
 }
 
-// takeLock locks the file, or finds that this process has it locked since a lease that it lost.
+// takeLock locks the file, or finds that this process still holds the lock from a lease that it lost.
 func (w *worker) takeLock() (File, error) {
 	for _, f := range w.retired {
 		if f.Is(lockPath(w.path)) {
@@ -74,21 +74,23 @@ func (w *worker) takeLock() (File, error) {
 	return lockFile(w.c.Disk, w.path)
 }
 
-// lastIssued is up to where the run that wrote r has issued ids, and r's mark unless its word says
-// so for certain. That takes all of this:
+// lastIssued returns up to where the run that wrote r has issued ids. It returns r's high-water mark
+// unless the run's word can be trusted. For that, all of this must hold:
 //
-//   - the machine has not been started since: else the page, if there should be one, is from before what the disk has lost or kept;
-//   - the lock is the very file that the run held. Then it is dead, since nobody else could have locked it. If somebody deleted the lock, this
-//     one is new, and the run may only be stopped, and go on any moment;
-//   - the page is the very one that the run made, and nothing has written to it but the run's generator;
-//   - the page has the run's nonce, so that no run came after it, which would have recorded its own before its first id;
-//   - the word is that of a generator, or no window was granted; and does not lie below where the run began.
+//   - The machine has not rebooted since. Otherwise a page may be older or newer than what the disk
+//     has kept.
+//   - The lock is the very file that the run held. Then the run is dead, because this process could
+//     lock it. If somebody deleted the lock, this one is new; the run may only be paused, and
+//     continue at any moment.
+//   - The page is the very one that the run made, and only the run's generator has written to it.
+//   - The page has the run's nonce. So no later run exists: it would have recorded its own nonce
+//     before its first id.
+//   - The word is a generator's, or no window was granted, and it is not below where the run began.
 //
-// A word above the mark, by which all of that holds, is of a run whose record was put back to an
-// earlier one.
+// If all of this holds and the word is above the mark, the record was put back to an earlier one.
 //
-// forgets says that pages do not outlive processes here, as in a container that is made anew: the
-// page is not there though the rest holds. What was found out stays so until a page is found.
+// forgets reports that pages do not outlive processes here, as in a container that is recreated: the
+// page is missing though the rest holds. That is remembered until a page is found.
 func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, forgets bool) {
 	if r.Run.Page == "" || w.memory == nil || r.Boot != c.BootID || r.Run.Lock != lock {
 		return r.HighWater, r.Run.Forgets
@@ -119,7 +121,7 @@ func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, for
 	return issued, false
 }
 
-// makePage makes this run's page, once. Without one it does with a short reserve.
+// makePage makes this run's page, once. If it cannot, the reserve stays short.
 func (w *worker) makePage() {
 	r := &w.state.record.Run
 	if r.Page != "" || w.memory == nil {
@@ -134,8 +136,8 @@ func (w *worker) makePage() {
 	w.page, r.Page = page, page.ID
 }
 
-// read finds the record and whether it is one that this process may go on from; nil if there is no
-// file.
+// read returns the record, or nil if there is no file, and an error if this process must not
+// continue from it.
 func (w *worker) read() (*record, error) {
 	r, damaged, err := readState(w.c.Disk, w.path)
 	if errors.Is(err, fs.ErrNotExist) {

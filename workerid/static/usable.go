@@ -9,10 +9,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
-// Usable says why a directory, which it makes, cannot keep the records of some worker ids. nil
-// means that it can, or that there is a record of one of them already: then that one must be gone
-// on from, and what is wrong with it is an error of Open. It is for a directory that nobody has
-// named.
+// Usable creates a directory and returns why it cannot keep the records of some worker ids. nil means
+// that it can, or that it has a record of one of them already: that record must be used, and Open
+// reports what is wrong with it. Usable is for a directory that the user has not named.
 func Usable(dir string, workers []uint64, anyDisk bool) error {
 	for _, id := range workers {
 		switch _, err := os.Lstat(statePath(dir, id)); {

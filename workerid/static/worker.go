@@ -15,19 +15,19 @@ import (
 
 // A worker is one worker id's file.
 //
-// Two numbers are not to be confused. The mark is recorded, and may be half a minute ahead: a
-// goroutine pushes it on while ids are issued. The window ends earlier: it is lengthened only after
-// a look at the lock, and never by more than near beyond that moment. So a process that lost its
-// lock without knowing, by whatever was done to the files, issues nothing that lies further ahead
-// than near of when it still had it.
+// Do not confuse two numbers. The high-water mark is recorded and may be half a minute ahead: a
+// goroutine moves it on while ids are issued. The window ends earlier: it is lengthened only after
+// a check of the lock, and never by more than near beyond that moment. So if somebody tampers with
+// the files and a process loses its lock without knowing, it issues nothing further than near beyond
+// the last moment at which it had the lock.
 type worker struct {
 	c    *Config
 	id   uint64
 	path string
 	near int64 // ms that a window reaches beyond the present, see Reserve
 
-	// Whoever has put a token into atDisk alone asks the disk for anything that may take long, and
-	// alone uses these fields.
+	// Only the goroutine that has put a token into atDisk calls the disk for anything slow, and uses
+	// these fields.
 	atDisk  chan struct{}
 	claim   io.Closer // nil without a claim
 	state   *stateFile
@@ -38,8 +38,8 @@ type worker struct {
 	last    run     // the one before, whose page can go when this one's is recorded
 	reserve int64   // ms that marks are ahead of the clock
 	memory  Memory  // nil where it is of no use
-	// locks that are open though not in use: while the record names one that was deleted, or a
-	// window that was lost may be issued from
+	// locks kept open though not in use: while the record names one that was deleted, or while ids
+	// may be issued from a window that was lost
 	retired []File
 
 	mu        sync.Mutex // guards what follows; not held while the disk is asked for anything
@@ -58,7 +58,7 @@ type worker struct {
 	closed    bool           // Close could not wait for it
 }
 
-// A push is a write that moves the mark ahead.
+// A push is a write that moves the high-water mark ahead.
 type push struct {
 	highWater int64
 	begun     int64         // Clocks.Boot
@@ -85,7 +85,7 @@ func newWorker(c *Config, id uint64) *worker {
 	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(), atDisk: make(chan struct{}, 1), state: &stateFile{}}
 }
 
-// enter waits until nobody else is at the disk. The error is ctx's.
+// enter waits until no other goroutine uses the disk. The error is ctx's.
 func (w *worker) enter(ctx context.Context) error {
 	select {
 	case w.atDisk <- struct{}{}:
@@ -100,7 +100,7 @@ func (w *worker) enter(ctx context.Context) error {
 	}
 }
 
-// leave lets the next one to the disk. If Close was called meanwhile, there is none.
+// leave lets the next goroutine use the disk; after Close there is none.
 func (w *worker) leave() {
 	w.mu.Lock()
 	closed := w.closed
@@ -194,8 +194,8 @@ func (w *worker) check(c Clocks, now int64) error {
 	return w.guard.check(c, now)
 }
 
-// write records a mark, and who this run is. From then on the pages of runs before, and the locks
-// that this one had, are of no use.
+// write records a mark and the identity of this run. After that, pages of earlier runs and locks that
+// this run had before are useless.
 func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	w.mu.Lock()
 	lock := w.lock
@@ -222,7 +222,7 @@ func (w *worker) write(mark int64, c Clocks, how func(mark int64) error) error {
 	return nil
 }
 
-// holds says whether g is what was granted here, as far as its holder knows.
+// holds reports whether g is what was granted here, as far as its holder knows.
 func (w *worker) holds(g workerid.Grant) bool { return w.held && g == w.holder }
 
 func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err error) {
@@ -256,9 +256,9 @@ func (w *worker) extend(ctx context.Context, g workerid.Grant) (hi int64, err er
 	}
 }
 
-// lengthen makes the window as long as the mark allows, and sees to it that the mark is ahead.
-// start begins a write, if one is due; wait is the one that has to end before there is anything to
-// grant. now was read before the lock was looked at.
+// lengthen makes the window as long as the mark allows, and keeps the mark ahead. start begins a
+// write if one is due. wait is the write that must end before anything can be granted. now must have
+// been read before the lock was checked.
 func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, start func(), wait *push, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +282,7 @@ func (w *worker) lengthen(g workerid.Grant, now int64, waited *push) (hi int64, 
 	return 0, start, w.pushing, nil
 }
 
-// push begins to move the mark ahead, if that is due: when a tenth of what is reserved is used up.
+// push begins to move the mark ahead if a tenth of the reserve is used up.
 func (w *worker) push(now int64) (start func(), err error) {
 	c := w.c.Clocks()
 	if !w.pushing.isOver() {
@@ -311,7 +311,7 @@ func (w *worker) push(now int64) (start func(), err error) {
 	}, nil
 }
 
-// pushed notes what came of a write, and says so if that is news.
+// pushed records the result of a write, and logs it if it is news.
 func (w *worker) pushed(p, before *push, err error) {
 	now, c := w.c.Now(), w.c.Clocks()
 	w.mu.Lock()
@@ -332,7 +332,7 @@ func (w *worker) pushed(p, before *push, err error) {
 
 const slow = 3000 // ms that a write may take before it is worth a line
 
-// stalled tells, once for each write, that it takes long.
+// stalled logs, once for each write, that it takes long.
 func (w *worker) stalled(c Clocks, now int64) {
 	if p := w.pushing; c.Boot-p.begun >= slow && !p.told {
 		p.told = true
@@ -373,7 +373,7 @@ func (w *worker) release(ctx context.Context, g workerid.Grant, last int64) erro
 
 func lockPath(path string) string { return strings.TrimSuffix(path, ".state") + ".lock" }
 
-// lockFile locks the file beside a state file, which itself is replaced at each start.
+// lockFile locks the file beside a state file: the state file itself is replaced at each start.
 func lockFile(d Disk, path string) (File, error) {
 	f, err := d.Open(lockPath(path), true)
 	if err != nil {

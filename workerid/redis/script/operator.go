@@ -178,7 +178,7 @@ func (a *answer) hash() map[string]string {
 	return h
 }
 
-// ParseRecord parses a value of HighWater: the high-water mark, the id of the request that wrote it,
+// ParseRecord parses a value of NS:hw: the high-water mark, the id of the request that wrote it,
 // and the start of the holder's window.
 func ParseRecord(s string) (mark int64, requestID string, lo int64, err error) {
 	if _, err = fmt.Sscanf(s, "%d %s %d", &mark, &requestID, &lo); err != nil {
