@@ -123,12 +123,14 @@ func TestNothingIsReadWhileParked(t *testing.T) {
 func TestParkedHolderIsClosed(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const limit = 300_000
-		r := start(t, m, p, limited(limit))
+		r := start(t, m, p, func(c *server.Config) { limited(limit)(c); unpolled(c) })
 		defer r.checkLeaks()
 		small, big := r.dial(), r.dial()
-		small.say("take 1\r\n")
+		small.say("echo 1\r\ntake 1\r\n")
+		small.expect("1\r\n")
+		asked := r.well.asked.Load()
 		big.say("take %s\r\n", strings.Repeat("x", 100_000))
-		r.parked(0, 10)
+		r.parked(asked, 1)
 		for r.budget.Closed() == 0 {
 			// The next holds less, until both together are too much.
 			c := r.dial()
