@@ -67,6 +67,7 @@ type rig struct {
 	budget   *server.Budget
 	log      *bytes.Buffer // read it only after stop
 	engine   server.Engine
+	clock    atomic.Int64 // turns of its event loops
 	well     *well
 	end      context.CancelFunc
 	done     chan error
@@ -117,9 +118,8 @@ func startPorts(t testing.TB, m candidate, change func(*server.Config), ports fu
 	t.Helper()
 	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{}), well: new(well)}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
-	var clock atomic.Int64
 	c := server.Config{
-		Now:            func() int64 { return clock.Add(1) },
+		Now:            func() int64 { return r.clock.Add(1) },
 		MaxConnections: 100_000,
 		DrainTimeout:   patience,
 		Counters:       r.counters,

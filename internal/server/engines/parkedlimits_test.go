@@ -123,7 +123,11 @@ func TestNothingIsReadWhileParked(t *testing.T) {
 func TestParkedHolderIsClosed(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const limit = 300_000
-		r := start(t, m, p, func(c *server.Config) { limited(limit)(c); unpolled(c) })
+		r := start(t, m, p, func(c *server.Config) {
+			limited(limit)(c)
+			unpolled(c)
+			c.Linger = time.Hour
+		})
 		defer r.checkLeaks()
 		small, big := r.dial(), r.dial()
 		small.say("echo 1\r\ntake 1\r\n")
@@ -131,7 +135,8 @@ func TestParkedHolderIsClosed(t *testing.T) {
 		asked := r.well.asked.Load()
 		big.say("take %s\r\n", strings.Repeat("x", 100_000))
 		r.parked(asked, 1)
-		for r.budget.Closed() == 0 {
+		holders := int64(0)
+		for ; r.budget.Closed() == 0; holders++ {
 			// The next holds less, until both together are too much.
 			c := r.dial()
 			c.hold(r, 10_000)
@@ -140,6 +145,7 @@ func TestParkedHolderIsClosed(t *testing.T) {
 		big.expect("out of memory\r\n")
 		big.expectEOF()
 		big.Close()
+		eventually(t, func() string { return r.open(holders + 1) }) // it lingers no longer
 		r.fill(1)
 		small.expect("1\r\n")
 		small.Close()

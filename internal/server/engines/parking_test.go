@@ -66,24 +66,71 @@ func TestParkedConnectionIsAnswered(t *testing.T) {
 // A Wake between a session's answer that it must wait and the parking of its connection is not lost.
 func TestWakeWhileParking(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, unpolled)
-		defer r.checkLeaks()
-		c := r.dial()
-		for vain := range int64(8) {
+		for vain := range int64(4) {
+			r := start(t, m, p, unpolled)
 			// Each question in vain wakes the engine before the session says that it must wait; the
 			// last one also brings the ticket.
-			asked := r.well.asked.Load()
 			dry := func() {
-				if r.well.asked.Load() == asked+vain+1 {
+				if r.well.asked.Load() == vain+1 {
 					r.well.tickets.Add(1)
 				}
 				r.engine.Wake()
 			}
 			r.well.dry.Store(&dry)
+			c := r.dial()
 			c.say("take %d\r\n", vain)
 			c.expect(fmt.Sprintf("%d\r\n", vain))
+			c.Close()
+			r.checkLeaks()
 		}
-		c.Close()
+	})
+}
+
+// Without a Wake, a parked session is not asked, whatever its client does, and its loop rests.
+func TestParkedSessionIsLeftAlone(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		for _, ending := range []string{"", "half-close", "drain"} {
+			r := start(t, m, p, unpolled)
+			c := r.dial()
+			c.say("echo before\r\ntake 1\r\n")
+			if ending == "half-close" {
+				c.closeWrite() // the end may come with the question
+			}
+			c.expect("before\r\n")
+			r.parked(0, 2)
+			if ending != "half-close" {
+				c.say("echo after\r\n")
+			}
+			if ending == "drain" {
+				r.end()
+			}
+			r.calm()
+			if n := r.well.asked.Load(); n != 2 { // once, and once more before it is parked
+				t.Errorf("%s: the session was asked %d times in vain, want 2", ending, n)
+			}
+			r.fill(1)
+			c.expect("1\r\n")
+			if ending != "half-close" {
+				c.expect("after\r\n")
+			}
+			c.Close()
+			r.checkLeaks()
+		}
+	})
+}
+
+// calm waits until the event loops take no turns.
+func (r *rig) calm() {
+	r.t.Helper()
+	turn, calm := int64(0), 0
+	eventually(r.t, func() string {
+		if n := r.clock.Load(); n != turn {
+			turn, calm = n, 0
+		}
+		if calm++; calm < 50 {
+			return "the loops do not rest"
+		}
+		return ""
 	})
 }
 

@@ -75,7 +75,7 @@ const (
 )
 
 // Serve runs one loop per listener of the port with the most listeners, until all loops are
-// drained. Meanwhile w wakes them.
+// drained. Meanwhile w wakes them: one Serve at a time.
 func Serve(ctx context.Context, c *server.Config, w *Waker, ports []server.Port, start func(*Loop) (Runner, error)) error {
 	removeFiles := server.TakeSocketFiles(ports)
 	loops, dealers, err := makeLoops(c, ports)
@@ -91,8 +91,8 @@ func Serve(ctx context.Context, c *server.Config, w *Waker, ports []server.Port,
 		}
 		return err
 	}
-	w.add(loops)
-	defer w.remove(loops)
+	w.loops.Store(&loops)
+	defer w.loops.Store(nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failures := make(chan error, len(loops)+len(dealers))

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +8,7 @@ import (
 )
 
 // parking is the part of a Loop that deals with connections whose sessions wait. A connection that
-// is not parked costs nothing here, and a parked one a ref.
+// is not parked costs nothing here, and a parked one a number.
 //
 // # Why no wake-up is lost
 //
@@ -28,7 +26,7 @@ import (
 // awaited stays set until the loop is woken and finds nobody parked. While it is set, a Wake before
 // the connection is in the list leaves a signal, too, and no second question is needed.
 type parking struct {
-	parked  []ref       // in the order in which they were parked; each conn at most once
+	parked  []int32     // slots, in the order in which they were parked; some may have been closed
 	awaited atomic.Bool // Wake must signal
 	polling bool        // SignalPoll will follow
 }
@@ -45,7 +43,7 @@ func (l *Loop) park(c *Conn, input []byte, n int, out []byte) (_ int, reply []by
 		}
 	}
 	c.Parked = true
-	l.parked = append(l.parked, ref{c.Slot, c.Life})
+	l.parked = append(l.parked, c.Slot)
 	if !l.polling {
 		l.polling = true
 		time.AfterFunc(l.ParkPauses(), func() { l.Signal(SignalPoll) })
@@ -63,10 +61,10 @@ func (l *Loop) Unpark(signals uint32, woken func(*Conn)) {
 		l.awaited.Store(false)
 		return
 	}
-	for _, r := range l.parked {
-		c := l.Conns.At(r.slot)
-		if c.Life != r.life || !c.Parked {
-			continue // it was closed
+	for _, slot := range l.parked {
+		c := l.Conns.At(slot)
+		if !c.Parked { // it was closed; if the next one in its slot is parked, it is in the list, too
+			continue
 		}
 		c.Parked = false
 		l.Queue(c)
@@ -79,39 +77,18 @@ func (l *Loop) Unpark(signals uint32, woken func(*Conn)) {
 
 // A Waker wakes the event loops of an engine. The zero value has none.
 type Waker struct {
-	mu    sync.Mutex // held by who changes loops
-	loops atomic.Pointer[[]*Loop]
+	loops atomic.Pointer[[]*Loop] // those of the latest Serve; nil before and after it
 }
 
 // Wake implements Engine.
 func (w *Waker) Wake() {
-	if loops := w.loops.Load(); loops != nil {
-		for _, l := range *loops {
-			if l.awaited.Load() {
-				l.Signal(SignalWake)
-			}
+	loops := w.loops.Load()
+	if loops == nil {
+		return
+	}
+	for _, l := range *loops {
+		if l.awaited.Load() {
+			l.Signal(SignalWake)
 		}
 	}
-}
-
-func (w *Waker) add(loops []*Loop) {
-	w.change(func(all []*Loop) []*Loop { return append(all, loops...) })
-}
-
-func (w *Waker) remove(loops []*Loop) {
-	w.change(func(all []*Loop) []*Loop {
-		return slices.DeleteFunc(all, func(l *Loop) bool { return slices.Contains(loops, l) })
-	})
-}
-
-// change replaces the list by a changed copy, because Wake reads it without the lock.
-func (w *Waker) change(f func([]*Loop) []*Loop) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var all []*Loop
-	if before := w.loops.Load(); before != nil {
-		all = slices.Clone(*before)
-	}
-	all = f(all)
-	w.loops.Store(&all)
 }

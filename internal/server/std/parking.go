@@ -75,7 +75,8 @@ func (c *conn) park() (ok bool, err error) {
 		if ok, err = c.answer(); !ok || err == nil || !server.Waits(err) {
 			return ok, err
 		}
-		if g.forced.Load() || !present() || c.doomed.Load() && !c.spared() {
+		if g.forced.Load() || // where presence cannot see that the connection is closed
+			!present() || c.doomed.Load() && !c.spared() {
 			return false, nil
 		}
 		<-woken
