@@ -4,8 +4,9 @@
 //
 // The guarantee: no two blocks of a sequence share a value, and a block is recorded before anybody
 // learns of it. So if the Store loses no write that it confirmed, no value is issued twice, whatever
-// clocks, crashes and lost answers do. Not promised: that there are no gaps. A crash loses what was left of the
-// blocks at hand, and a call whose answer was lost may have granted a block that nobody uses.
+// clocks, crashes and lost answers do. Not promised: that there are no gaps. A crash loses what was
+// left of the blocks at hand, and a call whose answer was lost may have granted a block that nobody
+// uses.
 //
 // # The rules of a Store
 //

@@ -192,7 +192,8 @@ func (r *run) dequeue() *line {
 	return l
 }
 
-// finish takes a line whose call has ended. There may be more to do: clients still wait, or it was dropped.
+// finish takes a line whose call has ended. There may be more to do: clients still wait, or it was
+// dropped.
 func (r *run) finish(l *line) {
 	r.calls--
 	l.busy = false

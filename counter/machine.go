@@ -41,7 +41,8 @@ type Issuer interface {
 	// Refuse says why there is no further block, to be told to clients once all values at hand are
 	// gone; nil means that there is no reason.
 	Refuse(why error)
-	// Left returns how many values are at hand, and how many in a row a client waits for; 0 = nobody waits.
+	// Left returns how many values are at hand, and how many in a row a client waits for; 0 =
+	// nobody waits.
 	Left() (left, short uint64)
 	// Seal stops the issuer for good. rest values from next on are left at the end of the last block,
 	// and were never issued.
@@ -217,8 +218,8 @@ func (m *Machine) retire() {
 	m.log.Warn("a sequence is retired: it issues no more values", "sequence", m.def.Name)
 }
 
-// Stop seals the issuer. The first time, if the values from next on to the end of b were never issued, ok is true, and
-// Store.Return may give them back. No Reserve may be under way.
+// Stop seals the issuer. The first time, if the values from next on to the end of b were never
+// issued, ok is true, and Store.Return may give them back. No Reserve may be under way.
 func (m *Machine) Stop() (b Block, next uint64, ok bool) {
 	retired := m.closed
 	m.closed = true

@@ -171,8 +171,8 @@ func (s *Sequence) reason() error {
 	return nil
 }
 
-// Ready implements Kind. It is an error only if no block came for MaxWait. A sequence that has ended or is
-// retired does not make the daemon unready: no other daemon could serve it either.
+// Ready implements Kind. It is an error only if no block came for MaxWait. A sequence that has
+// ended or is retired does not make the daemon unready: no other daemon could serve it either.
 func (s *Sequence) Ready(int64) error {
 	s.mu.Lock()
 	dry, wait := s.dry == s.blocks.Load(), time.Since(s.since)

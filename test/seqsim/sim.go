@@ -23,7 +23,8 @@ import (
 // A Mutant is a world without one of the rules.
 type Mutant int
 
-// The mutants. They are faults of a daemon, but IgnoreToken, RaiseLowers and ReturnBelowFloor are the record's.
+// The mutants. They are faults of a daemon, but IgnoreToken, RaiseLowers and ReturnBelowFloor are the
+// record's.
 const (
 	None             Mutant = iota
 	ReserveAfterUse         // a block is issued from before it is recorded
