@@ -27,6 +27,7 @@ const (
 // A transcript is what a set-up printed, read and checked line by line.
 type transcript struct {
 	gets, multis, versions, stats, groups, cas int
+	incrs, ranges, execs                       int
 	values                                     map[string]string // statistics by name
 	version                                    string
 	last                                       uint64
@@ -37,6 +38,7 @@ type transcript struct {
 type checker struct {
 	plain bool              // values are memcached's: any number, as often as you like
 	seen  map[uint64]string // id -> the set-up that got it
+	count int64             // the last value of the sequence orders that anybody got
 }
 
 // check reads what a set-up printed between two moments and says in one line what it did, or the
@@ -82,6 +84,18 @@ func (c *checker) line(s *setup, t *transcript, fields []string, began, ended ti
 	case verb == "multi" && len(rest) >= minMulti:
 		t.multis++
 		return c.ids(s, t, rest, began, ended)
+	case verb == "incr" && len(rest) == 1:
+		t.incrs++
+		return c.values(rest[0], "1")
+	case verb == "incrby" && len(rest) == 2:
+		t.ranges++
+		return c.values(rest[0], rest[1])
+	case verb == "exec" && len(rest) == 2:
+		t.execs++
+		if err := c.values(rest[1], "1"); err != nil {
+			return err
+		}
+		return c.ids(s, t, rest[:1], began, ended)
 	case verb == "version" && len(rest) == 1:
 		t.versions++
 		t.version = rest[0]
@@ -135,6 +149,23 @@ func (c *checker) ids(s *setup, t *transcript, values []string, began, ended tim
 	return nil
 }
 
+// values checks the last of n values of the sequence orders: nobody has had any of them before.
+func (c *checker) values(last, n string) error {
+	v, err := strconv.ParseInt(last, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s is not a value of a sequence: %w", last, err)
+	}
+	count, err := strconv.ParseInt(n, 10, 32)
+	if err != nil || count < 1 {
+		return fmt.Errorf("%s is not a number of values", n)
+	}
+	if v-count < c.count {
+		return fmt.Errorf("%d values up to %d: somebody had %d before", count, v, c.count)
+	}
+	c.count = v
+	return nil
+}
+
 // complete says what a set-up should have done and did not.
 func (t *transcript) complete(s *setup) error {
 	for what := range strings.FieldsSeq(s.does) {
@@ -145,6 +176,9 @@ func (t *transcript) complete(s *setup) error {
 			what == "multi" && t.multis == 0,
 			what == "version" && t.versions == 0,
 			what == "stats" && t.stats == 0,
+			what == "incr" && t.incrs < 2,
+			what == "incrby" && t.ranges == 0,
+			what == "exec" && t.execs == 0,
 			what == "groups" && t.groups == 0:
 			return fmt.Errorf("it did no %s", what)
 		}
@@ -196,6 +230,9 @@ func (t *transcript) summary() string {
 	}
 	add(t.gets, "gets")
 	add(t.multis, "multi-gets")
+	add(t.incrs, "incrs")
+	add(t.ranges, "ranges")
+	add(t.execs, "transactions")
 	add(t.versions, "version")
 	add(t.stats, "stats")
 	add(t.groups, "stats groups")

@@ -19,7 +19,7 @@ func TestChecker(t *testing.T) {
 	start := time.Now()
 	n := func(sequence uint64) string { return id(start, 0, 1, sequence) }
 	good := "get " + n(0) + "\nget " + n(1) + "\ngets " + n(2) + " " + n(2) + "\nget " + n(3) + "\nget " + n(4) + "\n" +
-		"multi " + n(7) + " " + n(5) + " " + n(6) + "\nversion 1.2.3\n" +
+		"multi " + n(7) + " " + n(5) + " " + n(6) + "\nversion 1.2.3\n" + "incr 5\nincrby 15 10\nexec " + n(8) + " 16\nincr 20\n" +
 		"stat pid 7\nstat curr_connections 1\nstat total_connections 1\nstat cmd_get 6\nstat get_hits 8\ngroup settings 3\n"
 
 	tests := []struct{ name, change, to, want string }{
@@ -33,6 +33,14 @@ func TestChecker(t *testing.T) {
 		{"not a number", n(3), "b'1'", "not an id"},
 		{"a rounded number", n(3), n(3) + "e3", "not an id"},
 		{"a cas that is not the id", "gets " + n(2) + " " + n(2), "gets " + n(2) + " 5", "cas"},
+		{"a value of the sequence twice", "incr 20", "incr 16", "had 16 before"},
+		{"a range that has values twice", "incrby 15 10", "incrby 14 10", "had 5 before"},
+		{"a range of nothing", "incrby 15 10", "incrby 15 0", "number of values"},
+		{"a transaction's value twice", " 16\n", " 15\n", "had 15 before"},
+		{"a transaction's id twice", "exec " + n(8), "exec " + n(7), "given before"},
+		{"no transaction", "exec " + n(8) + " 16\n", "", "no exec"},
+		{"no range", "incrby 15 10\n", "", "no incrby"},
+		{"too few values", "incr 20\n", "", "no incr"},
 		{"a version that clients cannot parse", "1.2.3", "v1.2-dirty", "N.N.N"},
 		{"two different versions", "stat pid 7", "stat pid 7\nstat version 9.9.9", "version says"},
 		{"no version", "version 1.2.3\n", "", "no version"},
@@ -44,7 +52,7 @@ func TestChecker(t *testing.T) {
 		{"an empty group", "group settings 3", "group settings 0", "empty"},
 		{"a warning on standard output", "version", "Warning: something\nversion", "format"},
 	}
-	s := &setup{name: "client", language: "Go", protocol: "text", does: "get cas multi version stats groups"}
+	s := &setup{name: "client", language: "Go", protocol: "text", does: "get cas multi incr incrby exec version stats groups"}
 	other, err := strconv.ParseUint(id(start, 0, 1, 99), 10, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -82,12 +90,12 @@ func TestSetups(t *testing.T) {
 			protocols[p]++
 		}
 		for word := range strings.FieldsSeq(s.does) {
-			if !strings.Contains(" get cas multi version stats groups ", " "+word+" ") {
+			if !strings.Contains(" get cas multi incr incrby exec version stats groups ", " "+word+" ") {
 				t.Errorf("%s does %q, which is not checked", s, word)
 			}
 		}
 	}
-	for _, p := range []string{"text", "meta", "binary"} {
+	for _, p := range []string{"text", "meta", "binary", "RESP2", "RESP3"} {
 		if protocols[p] == 0 {
 			t.Errorf("no set-up speaks %s", p)
 		}

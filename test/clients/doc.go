@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command clients runs memcached clients, as people have them installed, against the daemon:
+// Command clients runs memcached and Redis clients, as people have them installed, against the daemon:
 // libraries in nine languages, proxies, web servers and monitors, in the text, the meta and the
 // binary protocol.
 //
@@ -15,6 +15,9 @@
 //	get VALUE              one get
 //	gets VALUE CAS         one get with its cas
 //	multi VALUE VALUE ...  one multi-get
+//	incr VALUE             the next value of the sequence orders
+//	incrby VALUE N         the last of N values
+//	exec VALUE COUNT       a transaction of one get and one value of orders
 //	version N.N.N          the daemon's version as the client reports it
 //	stat NAME VALUE        one statistic as the client or monitor reports it
 //	group NAME N           a group of statistics had N lines

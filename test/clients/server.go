@@ -31,8 +31,9 @@ const (
 
 // A daemon is a running server: katsubushi, or with plain memcached.
 type daemon struct {
-	kind   string // "" for the usual one, auth, cluster, tls, udp or unix
+	kind   string // "" for the usual one, auth, cluster, sequence, tls, udp or unix
 	port   int
+	redis  int    // of kind sequence: -redis-port
 	socket string // of kind unix
 	cert   string // of kind tls: the certificate, which is its own authority
 	log    string // where its output goes
@@ -69,11 +70,11 @@ func (l *launcher) get(kind string) (*daemon, error) {
 }
 
 func (l *launcher) start(kind string) (*daemon, error) {
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{kind: kind, port: ports[0], exited: make(chan struct{})}
+	d := &daemon{kind: kind, port: ports[0], redis: ports[2], exited: make(chan struct{})}
 	d.log = filepath.Join(l.work, "daemon"+kind+".log")
 	d.socket = filepath.Join(l.work, "ids.sock")
 	d.cert = filepath.Join(l.work, "certificate.pem")
@@ -126,6 +127,12 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 	switch d.kind {
 	case "unix":
 		args = append(args, "-sock", d.socket)
+	case "sequence":
+		dir := filepath.Join(l.work, "state")
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+		args = append(args, "-state-dir", dir, "-generator", "orders sequence", "-redis-port", strconv.Itoa(d.redis))
 	case "udp":
 		args = append(args, "-udp-port", strconv.Itoa(d.port))
 	case "tls":
@@ -160,7 +167,7 @@ func plainArguments(d *daemon) ([]string, error) {
 		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")
 	case "udp":
 		args = append(args, "-U", strconv.Itoa(d.port))
-	case "auth", "cluster":
+	case "auth", "cluster", "sequence":
 		return nil, errOurs
 	}
 	return args, nil
