@@ -215,11 +215,12 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 // exists yet.
 func (d *Daemon) announce(ports []server.Port) {
 	for i := range d.ports {
-		p, lns := &d.ports[i], ports[i].Listeners
-		for loop := range p.sessions {
-			p.sessions[loop].Cluster = d.clusterNode(lns[0].Addr(), i == 0)
+		for loop := range d.ports[i].sessions {
+			d.ports[i].sessions[loop].Cluster = d.clusterNode(ports[i].Listeners[0].Addr(), i == 0)
 		}
-		message := "listening"
+	}
+	for i, p := range d.ports {
+		message, lns := "listening", ports[i].Listeners
 		if i > 0 {
 			message = strings.ToLower(p.name) + " listening"
 		}

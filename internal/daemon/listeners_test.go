@@ -1,11 +1,18 @@
 package daemon
 
 import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 // TestListeners: each line of the table is complete, and nothing that must differ is there twice.
@@ -41,6 +48,53 @@ func TestPortNumbers(t *testing.T) {
 			if refused != wrong {
 				t.Errorf("-%s %d: %v", l.Flag, number, c.Validate())
 			}
+		}
+	}
+}
+
+// TestPortsBesideASocket: with -sock, the other ports of the engine still listen on TCP, and speak
+// TLS; the socket does not, and keeps the engine that was asked for. Each port's sessions advertise
+// the port's own address.
+func TestPortsBesideASocket(t *testing.T) {
+	dir := t.TempDir()
+	cert := filepath.Join(dir, "cert")
+	pool, err := selfsigned.Write(cert, cert+".key", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, socket := run(t, func(c *Config) {
+		c.Sock, c.SockMode, c.RedisPort = filepath.Join(dir, "s"), 0o700, redistest.FreePort(t)
+		c.TLSCert, c.TLSKey, c.Engine, c.Advertise = cert, cert+".key", "auto", "127.0.0.9:1"
+	})
+	plain, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	redis := fmt.Sprint("127.0.0.1:", d.c.RedisPort)
+	encrypted, err := tls.Dial("tcp", redis, &tls.Config{RootCAs: pool, ServerName: "localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer encrypted.Close()
+	for _, c := range []struct {
+		conn      net.Conn
+		say, want string
+	}{
+		{plain, "get id\r\n", "VALUE id 0 "}, {encrypted, "GET id\r\n", "$"},
+	} {
+		fmt.Fprint(c.conn, c.say)
+		got := make([]byte, len(c.want))
+		if _, err := io.ReadFull(c.conn, got); err != nil || string(got) != c.want {
+			t.Errorf("%q: %q, %v", c.say, got, err)
+		}
+	}
+	if d.allEncrypted() || !d.encrypted() {
+		t.Error("the daemon does not know that one of its two ports is encrypted")
+	}
+	for i, want := range []string{"127.0.0.9|127.0.0.9|1", fmt.Sprintf("127.0.0.9|127.0.0.9|%d", d.c.RedisPort)} {
+		if got := d.ports[i].sessions[0].Cluster; got != want {
+			t.Errorf("port %d advertises %q, want %q", i, got, want)
 		}
 	}
 }
