@@ -142,6 +142,7 @@ func TestParkedHolderIsClosed(t *testing.T) {
 			c.hold(r, 10_000)
 			defer c.Close()
 		}
+		big.say("%s", strings.Repeat("x", 1<<20)) // it may still send; nobody keeps that
 		big.expect("out of memory\r\n")
 		big.expectEOF()
 		big.Close()

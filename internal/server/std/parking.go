@@ -65,7 +65,6 @@ func (c *conn) park() (ok bool, err error) {
 	g.lot.parked.Add(1)
 	c.parked.Store(true)
 	defer func() {
-		c.touch()
 		c.parked.Store(false)
 		g.lot.parked.Add(-1)
 	}()
