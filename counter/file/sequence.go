@@ -22,7 +22,7 @@ type sequence struct {
 
 	lock    durable.File   // held during a change; nil otherwise
 	copies  durable.Copies // its file is one that this process made, or nil
-	last    record         // what this process wrote to that file last; zero after an error
+	last    record         // what this process wrote to that file last without an error
 	seen    bool           // there was a record
 	granted uint64         // the largest value that this process was granted and has not given back
 	strict  durable.File   // the lock of order=strict, held for life; nil = not held
@@ -51,9 +51,6 @@ func (q *sequence) locked() bool { return q.lock != nil && q.lock.Is(q.lockPath(
 // nothing. edit gets nil if there is no record. An error of edit is returned as it is, and nothing was
 // written. After any other error the write may have happened or not.
 func (q *sequence) change(ctx context.Context, edit func(found *record, token string) (*record, error)) (err error) {
-	if err := ctx.Err(); err != nil { // its caller has gone
-		return err
-	}
 	if q.lock, err = q.takeLock(ctx); err != nil {
 		return err
 	}
@@ -84,7 +81,6 @@ func (q *sequence) change(ctx context.Context, edit func(found *record, token st
 		return fmt.Errorf("sequence %s: %w", q.name, err)
 	}
 	if err := q.write(r, found); err != nil {
-		q.last = record{}
 		return fmt.Errorf("%s: %w", q.path, err)
 	}
 	q.last, q.seen = *r, true
@@ -119,11 +115,10 @@ func (q *sequence) takeLock(ctx context.Context) (durable.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = f.Lock()
-		if err == nil && f.Is(q.lockPath()) {
+		if err = f.Lock(); err == nil {
 			return f, nil
 		}
-		if e := f.Close(); err != nil && !errors.Is(err, durable.ErrInUse) {
+		if e := f.Close(); !errors.Is(err, durable.ErrInUse) {
 			return nil, errors.Join(err, e)
 		}
 		select {
