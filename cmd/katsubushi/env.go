@@ -11,7 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
-// variables are those of the environment, by name.
+// variables holds the environment's variables by name.
 type variables map[string]string
 
 // variablesOf takes what os.Environ returns.
@@ -26,7 +26,7 @@ func variablesOf(list []string) variables {
 
 const prefix = "KATSUBUSHI_"
 
-// variables are the names that a setting has in the environment.
+// variables returns the names of a setting in the environment.
 func (s *setting) variables() []string {
 	upper := strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 	if !s.bare {
@@ -35,15 +35,15 @@ func (s *setting) variables() []string {
 	return []string{prefix + upper, upper, strings.ToLower(upper)}
 }
 
-// usage is the help of a setting, with its names in the environment. Of the lower-case ones the
-// help says once that they are there.
+// usage returns the help of a setting, with its names in the environment. It leaves out the lower-case
+// names: -help mentions them once.
 func (s *setting) usage() string {
 	names := s.variables()
 	return s.help + " [" + strings.Join(names[:min(len(names), 2)], ", ") + "]"
 }
 
-// environment finds a setting's value and the variable that has it, empty if none has. Two that say
-// different things are an error.
+// environment returns a setting's value and the variable that gave it, or "". Two variables with
+// different values are an error.
 func (s *setting) environment(env variables) (name, value string, err error) {
 	for _, n := range s.variables() {
 		v := env[n]
@@ -61,9 +61,9 @@ func (s *setting) environment(env variables) (name, value string, err error) {
 	return name, value, nil
 }
 
-// Kubernetes gives every container the address of each service: of one called katsubushi
-// KATSUBUSHI_SERVICE_HOST, KATSUBUSHI_PORT_11212_TCP_ADDR and, which is also how -port is called,
-// KATSUBUSHI_PORT=tcp://10.0.0.1:11212.
+// Kubernetes gives every container the address of each service. For a service named katsubushi it
+// sets KATSUBUSHI_SERVICE_HOST, KATSUBUSHI_PORT_11212_TCP_ADDR and
+// KATSUBUSHI_PORT=tcp://10.0.0.1:11212, which is also the variable of -port.
 var (
 	serviceName  = regexp.MustCompile(`_SERVICE_(HOST|PORT(_.*)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$`)
 	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
@@ -73,11 +73,11 @@ func isServiceLink(name, value string) bool {
 	return serviceName.MatchString(name) || (strings.HasSuffix(name, "_PORT") || name == "PORT") && serviceValue.MatchString(value)
 }
 
-// notOurs are variables of the Makefile and the tests, and one that images have. A daemon that is
-// told them is told nothing.
+// notOurs lists variables of the Makefile and the tests, and one that images set. The daemon ignores
+// them without a warning.
 var notOurs = []string{"ARGS", "CHAOS_LANES", "CHAOS_MINUTES", "CHAOS_OLD", "KAYAC", "REQUIRE", "SEED", "SOAK", "VERSION", "YARAUS"}
 
-// unknownVariables says which variables look like settings and are none of any subcommand.
+// unknownVariables returns a note for each variable that looks like a setting but is none.
 func unknownVariables(env variables) (notes []string) {
 	known := map[string]bool{}
 	for _, name := range notOurs {
@@ -96,7 +96,7 @@ func unknownVariables(env variables) (notes []string) {
 	return notes
 }
 
-// warn tells whoever typed a command of the variables that are no settings.
+// warn prints notes about variables that are no settings.
 func (p *parsed) warn(stderr io.Writer) {
 	for _, note := range p.unknown {
 		fmt.Fprintln(stderr, "warning:", note)

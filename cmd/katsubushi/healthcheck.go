@@ -18,11 +18,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/authfile"
 )
 
-// healthcheckTimeout bounds the whole check, so that a hung daemon is an unhealthy one.
+// healthcheckTimeout limits the whole check, so that a hung daemon counts as unhealthy.
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheck asks the daemon that the same flags and environment would start whether it lives, and
-// exits with 0 if it does.
+// healthcheck exits with 0 if the daemon that the same flags and environment would start is alive.
 func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 	var ready bool
 	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
@@ -44,9 +43,9 @@ func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// ask asks for an id, or whether the daemon lives. One that refuses for having too many connections
-// lives: to restart it would cut off all that it serves, and those who came too late would come
-// again. It is not ready, since a client would be refused too.
+// ask asks for an id, or whether the daemon is alive. A daemon that refuses because it has too many
+// connections is alive: a restart would cut off all clients, and the refused ones would come back.
+// It is not ready, because a client would be refused too.
 func (p *parsed) ask(ready bool) error {
 	deadline := time.Now().Add(healthcheckTimeout)
 	conn, err := p.connect(deadline)
@@ -100,7 +99,7 @@ func (p *parsed) connect(deadline time.Time) (net.Conn, error) {
 	return dialAny(deadline, "tcp", reachable(p.Bind, p.Port)...)
 }
 
-// dialAny connects to the first of several addresses where somebody listens.
+// dialAny connects to the first of several addresses that accepts.
 func dialAny(deadline time.Time, network string, addresses ...string) (net.Conn, error) {
 	dialer := net.Dialer{Deadline: deadline}
 	var errs []error
@@ -114,7 +113,7 @@ func dialAny(deadline time.Time, network string, addresses ...string) (net.Conn,
 	return nil, errors.Join(errs...)
 }
 
-// livesByHTTP asks /healthz, which answers from the start, if HTTP is on.
+// livesByHTTP asks /healthz if HTTP is on. /healthz answers from the start.
 func (p *parsed) livesByHTTP(deadline time.Time) bool {
 	if p.HTTPPort == 0 {
 		return false
@@ -136,8 +135,8 @@ func (p *parsed) livesByHTTP(deadline time.Time) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// encrypt does not ask who answers: the question is whether somebody does, on this host. The
-// daemon's own certificate is shown in case clients must have one.
+// encrypt does not check the server's certificate: it matters only whether something answers on this
+// host. It shows the daemon's own certificate in case clients need one.
 func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
 	c := &tls.Config{InsecureSkipVerify: true}
 	if p.TLSClientCA != "" {
@@ -151,15 +150,15 @@ func (p *parsed) encrypt(conn net.Conn) (net.Conn, error) {
 	return encrypted, encrypted.Handshake()
 }
 
-// isAlert says whether a TLS server has ended the handshake by telling so, as one does that has too
+// isAlert reports whether the TLS server ended the handshake with an alert, as it does when it has too
 // many connections.
 func isAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }
 
-// reachable is where a daemon bound to address can be reached from its own host. The loopback
-// addresses go by number: a name may be resolved elsewhere, or to one of the two only.
+// reachable returns where a daemon bound to address can be reached from its own host. It gives the
+// loopback addresses as numbers, because a name may resolve to another address or to only one of them.
 func reachable(address string, port int) (list []string) {
 	hosts := []string{address}
 	switch ip := net.ParseIP(address); {

@@ -30,10 +30,10 @@ const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons
   replicas [N]                            how many replicas must have a lease before it counts; -1: what each daemon's flag says
   reset-clock                             accept Redis's clock after it was set back`
 
-// leaseTimeout bounds a command; init -how new listens for three heartbeats first.
+// leaseTimeout limits a command. init -how new listens for three heartbeats first.
 const leaseTimeout = 30 * time.Second
 
-// lease is the operator's side of a pool of worker ids in Redis.
+// lease is the operator's command for a pool of worker ids.
 func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	var verb, how string
 	var asJSON bool
@@ -58,8 +58,8 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
 		return exitUsage
 	}
-	// init -how new takes a while: a wall clock that is wrong for less than that disagrees with the
-	// store's
+	// init -how new takes a while: if the wall clock is wrong for a shorter time, it will disagree
+	// with the store's
 	config.Now = clock.New().Now
 	pool, err := stores.OpenAdmin(config)
 	if err != nil {
@@ -84,8 +84,7 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// numberLast lets a verb's number stand before the flags as well as after them, and -1 be none of
-// these.
+// numberLast lets a verb's number stand before or after the flags, and does not take -1 for a flag.
 func numberLast(args []string) []string {
 	last := len(args) - 1
 	if last < 0 {
@@ -145,7 +144,7 @@ func (p *parsed) leaseVerb(verb, how string) (func(context.Context, workerid.Adm
 	return nil, fmt.Errorf("lease %s: init, list, stats, release, replicas and reset-clock are there", verb)
 }
 
-// only is a verb that only stores of type T have.
+// only makes a verb that only stores of type T support.
 func only[T any](verb string, do func(context.Context, T) (any, error)) func(context.Context, workerid.Admin) (any, error) {
 	return func(ctx context.Context, pool workerid.Admin) (any, error) {
 		if able, ok := pool.(T); ok {
@@ -155,7 +154,7 @@ func only[T any](verb string, do func(context.Context, T) (any, error)) func(con
 	}
 }
 
-// initialised is what came of `lease init`.
+// initialised is the result of `lease init`.
 type initialised struct {
 	Result string `json:"result"`
 }
@@ -178,8 +177,8 @@ func printLease(w io.Writer, result any) {
 			state := "free"
 			switch {
 			case l.Using && l.Owner == "":
-				// after a loss, or since an operator took it: until whatever may have been granted
-				// is over
+				// after a loss, or because an operator released it: until everything that may have
+				// been granted is over
 				state = "held back"
 			case l.Using:
 				state = "held"

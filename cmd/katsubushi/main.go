@@ -1,4 +1,4 @@
-// Command katsubushi hands out unique 64-bit ids to any client that speaks memcached's protocols.
+// Command katsubushi issues unique ids to any client that speaks memcached's or Redis's protocol.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	os.Exit(run(os.Args[1:], variablesOf(os.Environ()), os.Stdout, os.Stderr))
 }
 
-// run is main with everything of the process as an argument.
+// run is main, with all inputs of the process as arguments.
 func run(args []string, env variables, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
@@ -96,7 +96,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 	signals := make(chan os.Signal, 4)
-	// before anybody can be told that we listen
+	// before the log can say that the daemon listens
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	go handleSignals(signals, d, p.Log, cancel, func() { last.atOnce(os.Exit) })
 	if err := d.Run(ctx); err != nil {
@@ -107,8 +107,8 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// handleSignals stops the daemon in good order at the first INT, TERM or QUIT and exits at the
-// second. HUP does not stop it.
+// handleSignals stops the daemon in order at the first INT, TERM or QUIT, and exits at the second. HUP
+// does not stop it.
 func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger, stop, exit func()) {
 	reload := make(chan struct{}, 1)
 	defer close(reload)

@@ -97,8 +97,8 @@ func (p *parsed) openForProgram(pool stores.Settings, c *leaserun.Config) (worke
 	return stores.Open(pool)
 }
 
-// runSettings are the daemon's settings that have to do with leases, some of its own, and what
-// yaraus called them.
+// runSettings returns the daemon's settings about leases, run's own settings, and yaraus's names for
+// them.
 func runSettings(c *leaserun.Config) []setting {
 	list := slices.DeleteFunc(settings(), func(s setting) bool {
 		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }

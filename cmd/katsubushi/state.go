@@ -22,7 +22,7 @@ const stateUsage = `-state-dir is the daemon's, by default too. usage:
                                                                   may be some is replaced with -force only. TIME is now, Unix ms or
                                                                   2015-01-01T00:00:00Z`
 
-// state looks at and mends the files in which the windows of worker ids given by hand are recorded.
+// state inspects and repairs the files that record the windows of worker ids given by hand.
 func state(args []string, env variables, stdout, stderr io.Writer) int {
 	var verb, mark string
 	var asJSON, force bool
@@ -99,7 +99,7 @@ func (p *parsed) changeState(verb string, mark time.Time, force bool) ([]static.
 	return []static.Info{info}, err
 }
 
-// parseMark has no default: only whoever runs it knows up to when ids were issued.
+// parseMark has no default: only the operator knows up to when ids were issued.
 func parseMark(s string) (time.Time, error) {
 	if s == "now" {
 		return time.Now(), nil
@@ -123,7 +123,7 @@ type shown struct {
 	Error       string   `json:"error,omitempty"`
 }
 
-// printStates answers exitFailure if a file cannot be used.
+// printStates returns exitFailure if a file cannot be used.
 func printStates(infos []static.Info, asJSON bool, stdout io.Writer) int {
 	code := exitOK
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)

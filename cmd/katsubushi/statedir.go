@@ -2,7 +2,7 @@ package main
 
 import "path/filepath"
 
-// noStateDir is the -state-dir of those who want no record. A directory of that name is ./none.
+// noStateDir as -state-dir means no record. Write ./none for a directory of that name.
 const noStateDir = "none"
 
 // combineStateDir finds the state directory where the user has named none. Whether it can be used,
@@ -25,8 +25,8 @@ func (p *parsed) combineStateDir(env variables) {
 	}
 }
 
-// defaultStateDir is where the XDG base directory specification wants what a program keeps between
-// two runs, or empty. It has paths that are not absolute ignored.
+// defaultStateDir returns the XDG base directory for what a program keeps between runs, or "". As the
+// specification demands, it ignores paths that are not absolute.
 func defaultStateDir(env variables) string {
 	if dir := env["XDG_STATE_HOME"]; filepath.IsAbs(dir) {
 		return filepath.Join(dir, "katsubushi")

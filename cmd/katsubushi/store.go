@@ -10,7 +10,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
-// storeSettings are the settings of leasing worker ids, from whatever store.
+// storeSettings returns the settings about leasing worker ids from any kind of store.
 func storeSettings() []setting {
 	return []setting{
 		{name: "store", field: "Store.URL", set: text(func(o *options) *string { return &o.Store.URL }),
@@ -32,7 +32,7 @@ func storeSettings() []setting {
 	}
 }
 
-// redisSettings are those of one kind of store.
+// redisSettings returns the settings of the Redis store only.
 func redisSettings() []setting {
 	return []setting{
 		{name: "redis", bare: true, field: "Store.URL", set: func(o *options, v string) error { o.Store.URL, o.Store.Only = v, "Redis"; return nil },
@@ -91,7 +91,7 @@ func (p *parsed) combineStore() {
 	}
 }
 
-// refuseWithoutStore refuses what says how to lease, where nothing is leased.
+// refuseWithoutStore refuses settings about leases if nothing is leased.
 func (p *parsed) refuseWithoutStore() {
 	// kayac's defaults
 	harmless := map[string]bool{"min-worker-id": p.Store.Min == 0, "max-worker-id": p.Store.Max == 0}
@@ -107,7 +107,7 @@ func (p *parsed) refuseWithoutStore() {
 	}
 }
 
-// leaseProblems adds what is wrong with the store's settings, for those who need one.
+// leaseProblems adds what is wrong with the store's settings, for commands that need a store.
 func (p *parsed) leaseProblems(s stores.Settings) {
 	if s.URL == "" {
 		p.problems = append(p.problems, errors.New("-store or -redis: none given"))
