@@ -10,7 +10,6 @@
 package issuer
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -76,13 +75,12 @@ type Config struct {
 // Publish, Extend and Seal only from one goroutine at a time. Lanes are counted from 0; a number that
 // is too large panics.
 type Issuer struct {
-	c        Config
-	runAhead int64     // ms
-	leave    [2]uint64 // ids that a single request and bulk leave in the last tick that they may use
-	hold     int64     // ms before a window's end that bulk does not run ahead into
-	lanes    []lane
-	refused  [NumReasons]atomic.Uint64
-	before   atomic.Int64 // the latest position of all replaced generators, Unix ms
+	c Config
+	limits
+	lanes   []lane
+	refused [NumReasons]atomic.Uint64
+	before  atomic.Int64 // the latest position of all replaced generators, Unix ms
+	others  others
 }
 
 // A lane is a slot for one worker id's generator: nil while there is none.
@@ -93,11 +91,7 @@ type lane struct {
 
 // New makes an Issuer with empty lanes.
 func New(c Config) *Issuer {
-	return &Issuer{
-		c: c, runAhead: c.RunAhead.Milliseconds(), lanes: make([]lane, c.Lanes),
-		leave: [2]uint64{0, (c.Layout.MaxSequence() + 1) / 4},
-		hold:  min(c.RunAhead/4, maxHold).Milliseconds(),
-	}
+	return &Issuer{c: c, limits: newLimits(c.Layout, c.RunAhead), lanes: make([]lane, c.Lanes)}
 }
 
 // Publish makes a generator for a worker id and its window, Unix ms, both ends inclusive, and puts it
@@ -133,7 +127,9 @@ func (is *Issuer) Seal(lane int) (last int64) {
 	if g == nil {
 		return 0
 	}
-	return g.Seal()
+	last = g.Seal() // above what its Companions have issued
+	is.others.seal(lane)
+	return last
 }
 
 // Generator returns the generator in a lane, or nil.
@@ -198,35 +194,46 @@ func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
 	if run, ok := s.take(now, n, bulk); ok {
 		return run, nil
 	}
-	return s.insist(now, n, bulk)
+	return s.is.insist(s, &s.tired, now, n, bulk)
+}
+
+// why returns why take has no id, and how long to wait.
+func (s *source) why(now int64, bulk bool) (*Refusal, time.Duration) {
+	return s.is.why(now, s.home, bulk)
+}
+
+// A taker takes ids from lanes.
+type taker interface {
+	take(now int64, n int, bulk bool) (id.Run, bool)
+	why(now int64, bulk bool) (*Refusal, time.Duration)
 }
 
 // insist tries again at the present, because the turn may have begun a while ago, and sleeps if the
 // next tick is near. A sleep blocks the whole event loop, so after a sleep in vain no other Mint of its
 // kind (single or bulk) sleeps in this turn.
-func (s *source) insist(turn int64, n int, bulk bool) (id.Run, error) {
-	tired := &s.tired[0]
+func (is *Issuer) insist(s taker, tireds *[2]atomic.Int64, turn int64, n int, bulk bool) (id.Run, error) {
+	tired := &tireds[0]
 	if bulk {
-		tired = &s.tired[1]
+		tired = &tireds[1]
 	}
 	for waited := time.Duration(0); ; {
-		now := s.is.c.Now()
+		now := is.c.Now()
 		if run, ok := s.take(now, n, bulk); ok {
 			return run, nil
 		}
-		refusal, wait := s.is.why(now, s.home, bulk)
-		if s.is.c.Now() > now { // this thread was paused, and others issued with a later clock: try again
+		refusal, wait := s.why(now, bulk)
+		if is.c.Now() > now { // this thread was paused, and others issued with a later clock: try again
 			continue
 		}
 		if wait > MaxWait-waited || tired.Load() == turn {
 			if waited > 0 {
 				tired.Store(turn)
 			}
-			s.is.refused[refusal.Reason].Add(1)
+			is.refused[refusal.Reason].Add(1)
 			return id.Run{}, refusal
 		}
 		waited += wait
-		s.is.c.Sleep(wait)
+		is.c.Sleep(wait)
 	}
 }
 
@@ -261,22 +268,7 @@ func (s *source) take(now int64, n int, bulk bool) (run id.Run, ok bool) {
 // also does not run ahead into the end of a window, so that single requests have that if an extension
 // is late.
 func (is *Issuer) takeBulk(g *generator.Snowflake, now, limit int64, n int) (id.Run, error) {
-	return g.TakeLeaving(now, min(limit, is.bulkLimit(g, now)), n, is.leaves(true))
-}
-
-// leaves returns how many ids of the last tick a request leaves to others. Where bulk and single
-// requests alternate, a branch would be mispredicted.
-func (is *Issuer) leaves(bulk bool) uint64 {
-	i := 0
-	if bulk {
-		i = 1
-	}
-	return is.leave[i]
-}
-
-// bulkLimit returns the last moment whose tick bulk may use, Unix ms; at least now.
-func (is *Issuer) bulkLimit(g *generator.Snowflake, now int64) int64 {
-	return max(now, min(now+is.runAhead, g.End()-is.hold))
+	return g.TakeLeaving(now, min(limit, is.bulkLimit(g.End(), now)), n, is.leaves(true))
 }
 
 // why returns why no lane issues at now, and how long to wait. Both are those of the lane that can issue
@@ -294,48 +286,4 @@ func (is *Issuer) why(now int64, home int, bulk bool) (*Refusal, time.Duration) 
 		}
 	}
 	return best, wait
-}
-
-func (is *Issuer) explain(g *generator.Snowflake, now int64, bulk bool) (*Refusal, time.Duration) {
-	l := is.c.Layout
-	err := g.Check(now, now+is.runAhead)
-	switch {
-	case err == nil && bulk: // the remaining ids are for single requests
-		return &Refusal{RateExceeded, "id rate exceeded"}, is.bulkWait(g, now)
-	case err == nil: // it has become ready meanwhile
-		return &Refusal{RateExceeded, "id rate exceeded"}, time.Millisecond
-	case errors.Is(err, generator.ErrSealed):
-		return nil, never
-	case errors.Is(err, generator.ErrWindow) && max(now, g.Next()) >= l.End():
-		return &Refusal{TimeFieldEnd, "the time field of the id layout ended " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)}, never
-	case errors.Is(err, generator.ErrWindow) && now <= g.End(): // used up ahead of the clock, before the extension
-		return &Refusal{RateExceeded, "id rate exceeded"}, never
-	case errors.Is(err, generator.ErrWindow):
-		return &Refusal{LeaseExpired, "lease expired " + ago(now-g.End()) + " ago"}, never
-	}
-	wait := time.Duration(g.Next()-now-is.runAhead) * time.Millisecond
-	if wait <= max(MaxWait, time.Duration(l.Unit)*time.Millisecond) {
-		return &Refusal{RateExceeded, "id rate exceeded"}, wait
-	}
-	return &Refusal{ClockBehind, "clock " + ago(g.Position()-now) + " behind the last id"}, wait
-}
-
-// bulkWait returns how long it takes until bulk may use another tick.
-func (is *Issuer) bulkWait(g *generator.Snowflake, now int64) time.Duration {
-	l, last := is.c.Layout, is.bulkLimit(g, now)
-	if now < last && last < now+is.runAhead { // limited by the window's end: only an extension moves that
-		return never
-	}
-	return time.Duration(l.Unit-(last-l.Epoch)%l.Unit) * time.Millisecond
-}
-
-// ago formats a duration for people: 3.2s, 12s, 5m0s.
-func ago(ms int64) string {
-	d := time.Duration(max(ms, 0)) * time.Millisecond
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	default:
-		return d.Round(time.Second).String()
-	}
 }

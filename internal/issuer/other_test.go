@@ -1,0 +1,176 @@
+package issuer
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
+)
+
+func mustSnowflake(t testing.TB, b *testbed, l generator.Layout) Kind {
+	t.Helper()
+	k, err := Snowflake(b.Issuer, l)
+	return mustKind(t, k, err)
+}
+
+func TestTheSameLayoutIsTheIssuerItself(t *testing.T) {
+	b := newTestbed(1, time.Second, generator.Katsubushi())
+	renamed := generator.Katsubushi()
+	renamed.Name = "ours"
+	if k := mustSnowflake(t, b, renamed); k != Kind(b.Issuer) {
+		t.Errorf("%T issues ids that the lanes issue too", k)
+	}
+	if a, c := mustSnowflake(t, b, generator.Instagram()), mustSnowflake(t, b, generator.Instagram()); a != c {
+		t.Error("two names of a layout have a word each, and issue the same ids")
+	}
+}
+
+func TestAnotherLayoutNeedsRunAhead(t *testing.T) {
+	for _, c := range []struct {
+		own, l   generator.Layout
+		runAhead time.Duration
+		want     string
+	}{
+		{generator.Katsubushi(), generator.Instagram(), 4 * time.Millisecond, ""},
+		{generator.Katsubushi(), generator.Instagram(), 3 * time.Millisecond, "issuer: ids of layout instagram beside katsubushi need a run-ahead of at least 4ms, not 3ms"},
+		{generator.Sonyflake(), generator.JS53(), 0, "issuer: ids of layout js53 beside sonyflake need a run-ahead of at least 22ms, not 0s"},
+		{generator.Sonyflake(), generator.Sonyflake(), 0, ""},
+	} {
+		b := newTestbed(1, c.runAhead, c.own)
+		k, err := Snowflake(b.Issuer, c.l)
+		if got := CheckSnowflake(c.own, c.l, c.runAhead); (got == nil) != (c.want == "") || got != nil && got.Error() != c.want || (err == nil) != (got == nil) || (k == nil) != (err != nil) {
+			t.Errorf("%v, %v, %v; want %q", k, err, got, c.want)
+		}
+	}
+}
+
+// With the least run-ahead, too: whatever the clients of the one layout ask for, those of the other get ids at the same moment.
+func TestNoLayoutTakesTheOthersIDs(t *testing.T) {
+	for _, own := range generator.Layouts() {
+		for _, l := range generator.Layouts() {
+			if l == own {
+				continue
+			}
+			runAhead := 2 * time.Duration(own.Unit+l.Unit) * time.Millisecond
+			b := newTestbed(1, runAhead, own)
+			b.publish(t, 0, 7, start-1000, math.MaxInt64)
+			k := mustSnowflake(t, b, l)
+			all, others := b.Source(0).(*source), k.Source(0).(*otherSource)
+			for range 100 {
+				for {
+					if _, ok := others.take(b.now, 1<<20, false); !ok {
+						break
+					}
+				}
+				if _, ok := all.take(b.now, 1, false); !ok {
+					t.Fatalf("ids of %s leave none of %s", l, own)
+				}
+				b.now += max(own.Unit, l.Unit)
+				if _, ok := others.take(b.now, 1, false); !ok {
+					t.Fatalf("no ids of %s in a new tick", l)
+				}
+				if r, err := k.Source(0).Mint(b.now, 3, true); err == nil && l.Decompose(r.First).Worker != 7 {
+					t.Fatalf("%+v", l.Decompose(r.First))
+				}
+			}
+		}
+	}
+}
+
+func TestOtherLayoutsAreRefusedAsIDsAre(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(t *testing.T, b *testbed)
+		want Refusal
+	}{
+		{"no generator", func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
+		{"sealed", func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000); b.Seal(0) }, Refusal{NoWorkerID, "no worker id yet"}},
+		{"window over", func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
+		{"worker id", func(t *testing.T, b *testbed) { b.publish(t, 0, 32, start-60000, start+12000) }, Refusal{NoWorkerID, "layout js53: generator: worker id 32: 0 to 31 allowed"}},
+		{"clock behind", func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start+3000, start+12000) }, Refusal{ClockBehind, "clock 3.0s behind the last id"}},
+		{"rate", func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start-60000, start+2000)
+			for s := mustSnowflake(t, b, generator.JS53()).Source(0).(*otherSource); ; {
+				if _, ok := s.take(start+100, 1<<20, false); !ok {
+					return
+				}
+			}
+		}, Refusal{ClockBehind, "clock 0.6s behind the last id"}},
+	} {
+		b := newTestbed(1, time.Second, generator.Katsubushi())
+		c.set(t, b)
+		k := mustSnowflake(t, b, generator.JS53())
+		_, err := k.Source(0).Mint(b.now, 1, false)
+		if r, ok := err.(*Refusal); !ok || *r != c.want || b.Refused(c.want.Reason) != 1 {
+			t.Errorf("%s: %v, %d counted, want %s", c.name, err, b.Refused(c.want.Reason), c.want.Text)
+		}
+		if err := k.Ready(b.now); err == nil || err.Error() != c.want.Text {
+			t.Errorf("%s: Ready: %v", c.name, err)
+		}
+	}
+}
+
+// Loops ask while windows come and go, and names are declared at the same moment. None gets an id twice.
+func TestManyLoopsNeverShareAnIDOfAnotherLayout(t *testing.T) {
+	b := newTestbed(2, time.Hour, generator.Katsubushi())
+	b.publish(t, 0, 1, start-1000, start+500)
+	b.publish(t, 1, 2, start-1000, math.MaxInt64)
+	layouts := []generator.Layout{generator.Instagram(), generator.Sonyflake()}
+	var mu sync.Mutex
+	seen := map[string]map[uint64]bool{"instagram": {}, "sonyflake": {}}
+	var wg, halves sync.WaitGroup
+	halves.Add(8)
+	for loop := range 8 {
+		l := layouts[loop%2]
+		wg.Go(func() {
+			var ids []uint64
+			for i := range 2000 {
+				if i == 1000 {
+					halves.Done()
+				}
+				r, err := mustSnowflake(t, b, l).Source(loop/2).Mint(start, 1+i%7, i%7 > 0)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				for k := range r.N {
+					ids = append(ids, r.First+uint64(k)*r.Stride)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, v := range ids {
+				if seen[l.Name][v] {
+					t.Errorf("id %d of %s twice", v, l)
+				}
+				seen[l.Name][v] = true
+			}
+		})
+	}
+	halves.Wait()
+	last := b.Seal(0)
+	if _, err := b.at(t, layouts[0]).Take(start, start+1000, 1, 0); err == nil {
+		t.Error("an id after Seal")
+	}
+	b.publish(t, 0, 1, last+1, math.MaxInt64)
+	wg.Wait()
+}
+
+// at returns the Companion in lane 0.
+func (b *testbed) at(t *testing.T, l generator.Layout) *companion {
+	t.Helper()
+	return mustSnowflake(t, b, l).(*other).at(0)
+}
+
+func TestOtherLayoutsAllocateNothing(t *testing.T) {
+	b := newTestbed(1, time.Hour, generator.Katsubushi())
+	b.publish(t, 0, 1, start-1000, math.MaxInt64)
+	s := mustSnowflake(t, b, generator.Instagram()).Source(0)
+	var r id.Run
+	if n := testing.AllocsPerRun(1000, func() { r, _ = s.Mint(start, 3, false) }); n != 0 || r.N != 3 {
+		t.Errorf("%v allocations, %+v", n, r)
+	}
+}
