@@ -53,11 +53,18 @@ func text(k generator.TextKind) func(*Config, kinds.Definition) error {
 	}
 }
 
+// checkSnowflake checks that the layout holds the daemon's worker ids and the present, and leaves ids of
+// the daemon's own layout.
 func (c *Config) checkSnowflake(def kinds.Definition) error {
-	if l := c.layoutOf(def); l.Fingerprint() != c.Layout.Fingerprint() {
-		return errors.New("another layout than -layout: not in this release")
+	l, most := c.layoutOf(def), slices.Max(append([]uint64{0}, c.WorkerIDs...))
+	if c.leased() {
+		most = c.Store.Max
 	}
-	return nil
+	var tooLarge error
+	if most > l.MaxWorker() {
+		tooLarge = fmt.Errorf("worker ids go up to %d: layout %s has 0 to %d", most, l, l.MaxWorker())
+	}
+	return errors.Join(tooLarge, issuer.CheckSnowflake(c.Layout, l, c.MaxRunAhead))
 }
 
 // layoutOf returns the layout of a snowflake.
@@ -69,7 +76,9 @@ func (c *Config) layoutOf(def kinds.Definition) generator.Layout {
 	return l
 }
 
-func (d *Daemon) openSnowflake(kinds.Definition) (issuer.Kind, error) { return d.issuer, nil }
+func (d *Daemon) openSnowflake(def kinds.Definition) (issuer.Kind, error) {
+	return issuer.Snowflake(d.issuer, d.c.layoutOf(def))
+}
 
 // checkDefinition says why this daemon cannot serve a definition.
 func (c *Config) checkDefinition(def kinds.Definition) error {

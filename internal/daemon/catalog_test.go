@@ -394,6 +394,8 @@ func TestDefinitionsThatADaemonCannotServe(t *testing.T) {
 		{func(c *Config) {
 			c.Layout, c.Generators = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1, SequenceBits: 60}, "a objectid"
 		}, `Generators: "a objectid": generator: 1 worker + 60 sequence bits: objectid has 54 for both`},
+		{func(c *Config) { c.WorkerIDs, c.Generators = []uint64{3, 40}, "a snowflake layout=js53" }, `Generators: "a snowflake layout=js53": worker ids go up to 40: layout js53 has 0 to 31`},
+		{func(c *Config) { c.MaxRunAhead, c.Generators = 0, "a snowflake layout=sonyflake" }, `Generators: "a snowflake layout=sonyflake": issuer: ids of layout sonyflake beside katsubushi need a run-ahead of at least 22ms, not 0s`},
 	} {
 		cfg := testConfig()
 		c.change(&cfg)
