@@ -4,33 +4,33 @@
 //
 //	go run ./bench -out bench/RESULTS.md
 //
-// builds the daemon, starts memcached and redis (as Debian packages them) and the daemon with each
-// engine on loopback, pins every server to one core and itself to another, and then goes through
-// short windows: every round visits every mode, and within a mode every server in turn, so that
-// whatever the machine does to one server it does to its neighbours too. -quick is the same in
-// seconds, good for nothing but seeing that it works. -help lists the flags that choose servers,
-// modes, rounds and lengths; -against adds any other server that speaks memcached's text protocol.
+// builds the daemon and starts memcached, redis (Debian's packages) and the daemon with each engine
+// on loopback. It pins all servers to one core and itself to another. Then it measures short windows:
+// each round visits every mode, and within a mode every server in turn, so that disturbances of the
+// machine hit all servers alike. -quick takes seconds and only shows that everything works. -help
+// lists the flags for servers, modes, rounds and lengths. -against adds another server that speaks
+// memcached's text protocol.
 //
 // # Reading the table
 //
 // The figure that survives noise is the server's CPU time per request: what the scheduler charged
 // to the server's threads during a window, divided by the answers that arrived in it. The ratio to
 // memcached is taken between neighbouring windows of one round, and the median over the rounds is
-// shown. Compare nothing across runs: the same machine moves between placements of caches and cores
-// that are a third apart, and its other tenants come and go. Throughput depends on the generator's
-// core as much as on the server's; a window in which the generator had hardly an idle moment while
-// the server's core had many is marked, and its throughput says nothing about the server.
+// shown. Do not compare runs: the placement of caches and cores alone changes results by a third on
+// the same machine, and other tenants come and go. Throughput depends on the generator's core as much
+// as on the server's. If the generator was busy while the server was often idle, the window is
+// marked, and its throughput says nothing about the server.
 //
-// Where other work cannot be stopped, a session of its own can be preferred to it (as root, and
+// If other work cannot be stopped, give the benchmark a session with a higher priority (as root, and
 // only with the scheduler's autogroups):
 //
 //	setsid -w sh -c 'echo -20 > /proc/self/autogroup; exec go run ./bench -out bench/RESULTS.md'
 //
-// The report counts the windows in which something else ran on the two cores all the same.
+// The report counts the windows in which something else still ran on the two cores.
 //
-// Latencies are those of a closed loop: each connection sends its next request when the last one is
-// answered, so p50 at 64 connections is mostly the time in 63 other queues, the generator's own
-// among them. They compare servers under equal connections, not under equal load.
+// Latencies are those of a closed loop: each connection sends its next request after the last answer,
+// so p50 at 64 connections is mostly time spent behind the 63 others, in the generator too. They
+// compare servers with equal connections, not under equal load.
 //
 // # Names
 //
@@ -54,7 +54,7 @@
 //
 // # Limits
 //
-// It runs on Linux, wants two cores to itself, and does no open-loop load. The TLS modes go through
-// crypto/tls, one goroutine for each connection; the generator then costs more than the server, and
-// the rows compare only with each other.
+// It runs on Linux, needs two cores for itself, and has no open-loop load. The TLS modes use
+// crypto/tls with one goroutine per connection. The generator then costs more than the server, so
+// compare those rows only with each other.
 package main

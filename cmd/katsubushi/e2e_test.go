@@ -39,7 +39,7 @@ func procKB(t *testing.T, pid int, field string) int64 {
 	return kb
 }
 
-// firstDuplicate sorts ids and finds one that is there twice.
+// firstDuplicate sorts ids and returns one that occurs twice.
 func firstDuplicate(ids []uint64) (uint64, bool) {
 	slices.Sort(ids)
 	for i := 1; i < len(ids); i++ {
@@ -368,7 +368,7 @@ func hurry(t *testing.T, p *process, n int) []uint64 {
 	return ids
 }
 
-// TestProcessCleanRestart: what was given back exactly is taken up at once, and right above it.
+// TestProcessCleanRestart: after a clean stop, the next run starts at once, just above the last id.
 func TestProcessCleanRestart(t *testing.T) {
 	dir := t.TempDir()
 	var last uint64
@@ -436,8 +436,8 @@ func TestProcessHTTP(t *testing.T) {
 	}
 }
 
-// Which of the two is wrong cannot be known, so it does not exit: after a boot the clock may be set
-// right any moment.
+// It cannot know which of the two is wrong, so it does not exit: after a boot the clock may be
+// corrected any moment.
 func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
 	const why = ", 2060-01-01T00:00:00Z: this host's clock is wrong, or -epoch"
 	port := freePort(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// A change is a line of the log about lane 0.
+// A change is a log line about lane 0.
 type change struct {
 	State  string `json:"state"`
 	Was    string `json:"was"` // empty: it is in the state that it was in, for another reason
@@ -29,8 +29,8 @@ func (c change) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s < %s, worker %s, %s", c.State, c.Was, worker, c.Reason))
 }
 
-// changes are the lines about lane 0 so far. They must follow from each other: one for each change,
-// and none for what was said already.
+// changes returns the log lines about lane 0 so far, and checks that there is exactly one for each
+// change of state.
 func (p *process) changes(t *testing.T) []change {
 	t.Helper()
 	var list []change
@@ -60,9 +60,9 @@ func (p *process) changes(t *testing.T) []change {
 	return list
 }
 
-// went waits until the log says that lane 0 has changed like this, with any number of other changes
-// in between: a busy machine has flaps of its own. Each of want begins as a change is written, up
-// to a * and what its reason contains.
+// went waits until the log shows these changes of lane 0, with any other changes in between: a busy
+// machine causes flaps of its own. Each of want is the beginning of a change, then optionally * and
+// a part of its reason.
 func (p *process) went(t *testing.T, want ...string) {
 	t.Helper()
 	await(t, fmt.Sprintf("lane 0 changes like this: %q", want), func() bool {
@@ -91,7 +91,7 @@ func httpGet(port, path string) (status int, header http.Header, body string) {
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// awaitReadyz waits until /readyz says so. What it says of the lanes is below the sentence that
+// awaitReadyz waits until /readyz says this. Its lines about lanes come after the sentence that
 // clients get.
 func awaitReadyz(t *testing.T, port string, status int, sentence, lanes string) {
 	t.Helper()
@@ -105,7 +105,7 @@ func awaitReadyz(t *testing.T, port string, status int, sentence, lanes string) 
 	})
 }
 
-// leaseStats is what /stats says.
+// leaseStats holds values of /stats.
 func leaseStats(t *testing.T, port string) map[string]any {
 	t.Helper()
 	_, _, body := httpGet(port, "/stats")
@@ -138,8 +138,8 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	c := census{lanes: 1}
 	c.add(hurry(t, p, 1000))
 
-	// An operator ends its lease. It issues on and gets the other worker id; the first one is to be
-	// had when its window is over.
+	// An operator ends its lease. It goes on issuing and gets the other worker id. The first one is
+	// free when its window is over.
 	runLease(t, url, &struct{}{}, "release", "1")
 	await(t, "it has the other worker id", func() bool { return leaseStats(t, port)["lane_0_worker_id"] == 2.0 })
 	q := launchLeasing(t, url, "-max-worker-id", "2", "-http-port", port2)
@@ -151,7 +151,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	}
 	c.add(hurry(t, p, 1000))
 
-	// Redis stands still for longer than a window.
+	// Redis is paused for longer than a window.
 	server.Pause()
 	await(t, "it notices", func() bool { return leaseStats(t, port)["lane_0_state"] == "degraded" })
 	awaitReadyz(t, port, 200, "ready", "")

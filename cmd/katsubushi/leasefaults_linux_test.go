@@ -14,11 +14,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
-// The tests in this file let faults happen to whole daemons and a real Redis, on real clocks, while
-// clients are at it.
+// The tests in this file cause faults in whole daemons and a real Redis, on real clocks, under load.
 
-// alone is the settings of a pool with one worker id, whose daemons can only succeed each other,
-// and whose leases are short.
+// alone returns the settings of a pool with short leases and one worker id, so its daemons can only
+// succeed each other.
 var alone = []string{"-max-worker-id", "1", "-max-skew", "100ms", "-lease", "4800ms"}
 
 const aloneLease = 4800 * time.Millisecond
@@ -31,7 +30,7 @@ func initAlone(t *testing.T, url string) {
 	}
 }
 
-// came is how many times a daemon's lanes have come to a state.
+// came returns how often a daemon's lanes have entered a state.
 func (p *process) came(state string) int {
 	return strings.Count(p.logged(), `"state":"`+state+`"`)
 }
@@ -43,9 +42,9 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// TestProcessStoppedForThreeLeases: a daemon stands still, with requests in its hands, while
-// another one gets its worker id and issues. It wakes up and goes on with what it was at; then it
-// waits for a worker id until there is one again.
+// TestProcessStoppedForThreeLeases: a daemon with unanswered requests is paused while another one gets
+// its worker id and issues. When it wakes up it continues with those requests; then it waits until
+// a worker id is free.
 func TestProcessStoppedForThreeLeases(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
@@ -76,9 +75,9 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessWipeWhileItsHolderStandsStill: Redis is emptied while the only daemon is stopped, so
-// that nobody makes the pool again, and an operator does what the next daemon says. That one waits
-// until the stopped one's window is over.
+// TestProcessWipeWhileItsHolderStandsStill: Redis is emptied while the only daemon is paused, so that
+// nobody restores the pool. An operator does what the next daemon's log says; that daemon waits
+// until the paused one's window is over.
 func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -107,8 +106,8 @@ func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessReplyInFlightAfterLoss: replies wait in a daemon for a client that does not read,
-// while the worker id that is in them goes to another daemon, which issues. Then the client reads.
+// TestProcessReplyInFlightAfterLoss: replies wait in a daemon for a client that does not read.
+// Meanwhile their worker id goes to another daemon, which issues. Then the client reads.
 func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -154,8 +153,8 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessHoldersAreNotRefused: one thing after the other happens to Redis, and not one request
-// is refused: neither then nor when the windows would be over that were granted before.
+// TestProcessHoldersAreNotRefused: Redis has one fault after another, and no request is refused,
+// neither during a fault nor when the windows from before it would have ended.
 func TestProcessHoldersAreNotRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -202,8 +201,8 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 	}
 }
 
-// TestProcessRedisDownForALease: the daemon serves to the end of its window, refuses then, and goes
-// on with the same lease when Redis answers.
+// TestProcessRedisDownForALease: the daemon serves until its window ends, then refuses, and continues
+// with the same lease when Redis answers.
 func TestProcessRedisDownForALease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

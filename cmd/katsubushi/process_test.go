@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	if err := build.Run(); err != nil {
 		os.Exit(1)
 	}
-	// The daemons' pages of memory outlive them, and are to go with the tests.
+	// The daemons' memory pages outlive them; remove them with the tests.
 	pages, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
 	if err == nil {
 		os.Setenv("RUNTIME_DIRECTORY", pages)
@@ -65,14 +65,14 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// launch does not wait. It is told to make no claim and to record nothing, since other tests have
-// daemons of worker id 1 too.
+// launch starts the daemon and does not wait. The daemon makes no claim and records nothing, because
+// other tests use worker id 1 too.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	return launchBy(t, (*exec.Cmd).Start, args...)
 }
 
-// launchBy launches in another way than Start.
+// launchBy is launch with another way to start the process.
 func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
 	t.Helper()
 	return launchWith(t, begin, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off", "-state-dir", "none"}, args...)...)

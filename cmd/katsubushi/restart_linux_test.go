@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// The tests in this file kill the daemon and start it with another wall clock than it had, or stop
-// it for a while. What keeps the ids apart is the state directory.
+// The tests in this file kill the daemon and restart it with a different wall clock, or pause it. The
+// state directory keeps the ids unique.
 
-// onDisk is arguments for a daemon that records its windows on a disk, or what the temporary
-// directory is on.
+// onDisk returns arguments for a daemon that records its windows in the temporary directory.
 func onDisk(t *testing.T) []string {
 	return []string{"-state-dir", t.TempDir(), "-state-any-disk"}
 }
 
-// inMemory is arguments for a daemon whose state directory no busy disk slows down. A process that
-// is killed loses nothing by it.
+// inMemory returns arguments for a daemon with a state directory in memory, so that a busy disk does
+// not slow it down. A killed process loses nothing by that.
 func inMemory(t *testing.T) []string {
 	dir, err := os.MkdirTemp("/dev/shm", "katsubushi-test")
 	if err != nil {
@@ -63,7 +62,7 @@ func TestProcessRestartThreeSecondsBack(t *testing.T) {
 	c.verdict(t)
 }
 
-// pause stops all of the daemon for a while. It wakes up in another time, too.
+// pause stops the whole daemon for a while. Its clock has moved when it wakes up.
 func (s *shifted) pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	if err := s.clock.Pause(); err != nil {
@@ -77,8 +76,8 @@ func (s *shifted) pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// TestProcessStoppedForThreeWindows: a process that stands still for longer than its window reaches
-// has lost nothing when it goes on.
+// TestProcessStoppedForThreeWindows: a process that is paused for longer than its window reaches goes
+// on without loss.
 func TestProcessStoppedForThreeWindows(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
@@ -93,8 +92,8 @@ func TestProcessStoppedForThreeWindows(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessClockAYearAheadAndBack: a clock that is a year ahead for a while shows neither in the
-// ids nor in what is recorded, so that the next run does not wait for a year.
+// TestProcessClockAYearAheadAndBack: a clock that is a year ahead for a while affects neither the ids
+// nor the record, so the next run does not wait for a year.
 func TestProcessClockAYearAheadAndBack(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
@@ -118,21 +117,21 @@ func TestProcessClockAYearAheadAndBack(t *testing.T) {
 	c.verdict(t)
 }
 
-// TestProcessStartedAYearAhead: a daemon whose clock is a year ahead when it starts waits instead
-// of recording that year, and serves as soon as the clock is set right.
+// TestProcessStartedAYearAhead: a daemon that starts with a clock a year ahead does not record that
+// year. It waits, and serves as soon as the clock is right.
 func TestProcessStartedAYearAhead(t *testing.T) {
 	startedOff(t, year, "25", "the clock went 8760h0m")
 }
 
-// TestProcessStartedDaysBehind: a machine without a clock of its own boots at some day of the past,
-// which is set right while the daemon waits for it. There is nothing yet that ids could be ahead
-// of, so the id clock follows at once, and however far.
+// TestProcessStartedDaysBehind: a machine without a hardware clock boots with a date in the past, and
+// the clock is set while the daemon waits. No ids exist yet, so the id clock follows at once,
+// however far.
 func TestProcessStartedDaysBehind(t *testing.T) {
 	startedOff(t, -3*24*time.Hour, "26", "ids in 7") // 72 h, less what passed since the last id
 }
 
-// startedOff starts a daemon a second time with a wrong clock, and sets that right once the daemon
-// has said so.
+// startedOff restarts a daemon with a wrong clock, and corrects the clock once the daemon has
+// complained about it.
 func startedOff(t *testing.T, off time.Duration, worker, says string) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
@@ -182,9 +181,9 @@ func drawRound(r *rand.Rand) round {
 	return d
 }
 
-// TestProcessKillLoop kills the daemon with SIGKILL in the middle of its work, moves its clock and
-// starts it again: 5 rounds, or 1,000 with KATSUBUSHI_SOAK=1, in eight walks beside each other as
-// they mostly wait for their clocks. KATSUBUSHI_SEED repeats a plan.
+// TestProcessKillLoop kills the daemon with SIGKILL under load, moves its clock and restarts it: 5
+// rounds, or 1,000 with KATSUBUSHI_SOAK=1. Eight walks run in parallel, because they mostly wait for
+// their clocks. KATSUBUSHI_SEED repeats a plan.
 func TestProcessKillLoop(t *testing.T) {
 	t.Parallel()
 	walks, rounds := 1, 5
@@ -225,8 +224,8 @@ func (c *census) walk(t *testing.T, walk, rounds int, r *rand.Rand) int64 {
 	if walk%2 == 1 {
 		args = onDisk(t)
 	}
-	// A claim dies with its process. It is good for all of this host, so the worker id should be
-	// nobody else's.
+	// A claim ends with its process. It is valid on the whole host, so no other test may use the
+	// worker id.
 	args = append(args, "-claim", "on", "-worker-id", fmt.Sprint(128*walk+r.IntN(128)))
 	var offset time.Duration
 	for i := range rounds {
