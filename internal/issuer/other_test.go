@@ -165,6 +165,27 @@ func (b *testbed) at(t *testing.T, l generator.Layout) *companion {
 	return mustSnowflake(t, b, l).(*other).at(0)
 }
 
+// A lane gets another generator when its lease was lost: ids of the other layout come from that one's window.
+func TestAnotherLayoutFollowsItsLane(t *testing.T) {
+	b := newTestbed(1, time.Second, generator.Katsubushi())
+	l := generator.Instagram()
+	s := mustSnowflake(t, b, l).Source(0)
+	for _, worker := range []uint64{3, 4, 3} {
+		b.publish(t, 0, worker, b.now, math.MaxInt64)
+		for range 3 {
+			r, err := s.Mint(b.now, 1, false)
+			if p := l.Decompose(r.First); err != nil || p.Worker != worker || p.Time.UnixMilli() < b.now {
+				t.Fatalf("worker id %d: %+v, %v", worker, p, err)
+			}
+		}
+		k := mustSnowflake(t, b, l).(*other)
+		if k.at(0) != k.renew(0) || k.renew(0) != k.renew(0) {
+			t.Error("a generator has two Companions, which issue the same ids")
+		}
+		b.now += 2000
+	}
+}
+
 func TestOtherLayoutsAllocateNothing(t *testing.T) {
 	b := newTestbed(1, time.Hour, generator.Katsubushi())
 	b.publish(t, 0, 1, start-1000, math.MaxInt64)

@@ -261,16 +261,19 @@ func TestEveryBitOfAUUID4IsRandom(t *testing.T) {
 
 // A copy of a virtual machine makes the same random bits until then.
 func TestTheKernelGivesANewSeedEverySecond(t *testing.T) {
-	seeds := 0
-	r := newRandom(func(seed *[32]byte) { seeds++; seed[0] = byte(seeds) })
-	for _, c := range []struct {
-		now   int64
-		seeds int
-	}{{start, 2}, {start + 999, 2}, {start + 1000, 3}, {start + 1001, 3}, {start + 5000, 4}, {start, 5}, {start + 999, 5}} {
-		r.one(c.now)
-		r.two(c.now)
-		if seeds != c.seeds {
-			t.Errorf("%d seeds after %d ms, want %d", seeds, c.now-start, c.seeds)
+	for name, use := range map[string]func(r *random, now int64){
+		"one": func(r *random, now int64) { r.one(now) },
+		"two": func(r *random, now int64) { r.two(now) },
+	} {
+		seeds := 0
+		r := newRandom(func(seed *[32]byte) { seeds++; seed[0] = byte(seeds) })
+		for _, c := range []struct {
+			now   int64
+			seeds int
+		}{{start, 2}, {start + 999, 2}, {start + 1000, 3}, {start + 1001, 3}, {start + 5000, 4}, {start, 5}, {start + 999, 5}} {
+			if use(r, c.now); seeds != c.seeds {
+				t.Errorf("%s: %d seeds after %d ms, want %d", name, seeds, c.now-start, c.seeds)
+			}
 		}
 	}
 	if a, b := newRandom(kernelSeed).one(start), newRandom(kernelSeed).one(start); a == b {
