@@ -68,7 +68,7 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 	p.problems = append(p.problems, c.check()...)
 	p.Counters.AnyDisk = p.AnyDisk
 	if p.report("Counters.", p.Counters.Validate()); p.Counters.Nowhere() {
-		p.problems = append(p.problems, stores.NoPlace)
+		p.problems = append(p.problems, stores.ErrNoPlace)
 	}
 	if err := errors.Join(p.problems...); err != nil {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, generatorUsage)

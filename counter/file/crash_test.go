@@ -26,7 +26,6 @@ type world struct {
 	disk    durable.Disk
 	machine string
 	tokens  int
-	log     strings.Builder
 
 	had     map[uint64]bool // values that somebody has
 	defined bool            // Define has returned without an error

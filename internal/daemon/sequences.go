@@ -27,7 +27,7 @@ const defineTimeout = 30 * time.Second
 
 func (c *Config) checkSequence(kinds.Definition) error {
 	if c.Counters.Nowhere() {
-		return stores.NoPlace
+		return stores.ErrNoPlace
 	}
 	return nil
 }

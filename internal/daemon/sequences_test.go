@@ -161,7 +161,7 @@ func TestTwoDaemonsShareASequence(t *testing.T) {
 func TestSequencesThatCannotBeServed(t *testing.T) {
 	c := testConfig()
 	c.Generators, c.MaxWait = "orders sequence", time.Second
-	if _, err := New(c); !errors.Is(err, stores.NoPlace) {
+	if _, err := New(c); !errors.Is(err, stores.ErrNoPlace) {
 		t.Errorf("without a directory: %v", err)
 	}
 	c.Counters.Dir, c.AnyDisk, c.secrets = t.TempDir(), true, secrets{}

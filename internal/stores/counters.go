@@ -37,8 +37,8 @@ var counterKinds = []struct {
 	{"file", checkCounterFile, openCounterFile},
 }
 
-// NoPlace is the error of sequences without a place to record them.
-var NoPlace = errors.New("there is no place to record it: -state-dir DIRECTORY gives one, or -counters file:///DIRECTORY")
+// ErrNoPlace is the error of sequences without a place to record them.
+var ErrNoPlace = errors.New("there is no place to record it: -state-dir DIRECTORY gives one, or -counters file:///DIRECTORY")
 
 // counterDir returns the directory of the files of sequences, or "".
 func counterDir(c Counters, rest string) string {
@@ -61,7 +61,7 @@ func checkCounterFile(c Counters, rest string) error {
 func openCounterFile(c Counters, rest string) (CounterStore, error) {
 	dir := counterDir(c, rest)
 	if dir == "" {
-		return nil, NoPlace
+		return nil, ErrNoPlace
 	}
 	return file.Open(file.Config{Dir: dir, AnyDisk: c.AnyDisk, Log: c.Log})
 }

@@ -42,7 +42,7 @@ func TestCounterURLs(t *testing.T) {
 		if s.Nowhere() != c.nowhere {
 			t.Errorf("%q in %q: nowhere %v", c.url, c.dir, !c.nowhere)
 		}
-		if _, err := s.Open(); c.nowhere && !errors.Is(err, NoPlace) || c.wrong != "" && err == nil && c.url != "file://sequences" {
+		if _, err := s.Open(); c.nowhere && !errors.Is(err, ErrNoPlace) || c.wrong != "" && err == nil && c.url != "file://sequences" {
 			t.Errorf("%q in %q: opened, %v", c.url, c.dir, err)
 		}
 	}
