@@ -179,7 +179,7 @@ func TestAnotherLayoutFollowsItsLane(t *testing.T) {
 			}
 		}
 		k := mustSnowflake(t, b, l).(*other)
-		if k.at(0) != k.renew(0) || k.renew(0) != k.renew(0) {
+		if first, again := k.renew(0), k.renew(0); first != k.at(0) || again != first {
 			t.Error("a generator has two Companions, which issue the same ids")
 		}
 		b.now += 2000
