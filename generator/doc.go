@@ -9,6 +9,9 @@
 // A Sequence issues the values of blocks that were reserved for it (package counter). It never issues
 // a value twice, nor one that is in none of its blocks, and its values rise.
 //
+// Two things are made from a Snowflake's positions. A TextLayout writes one of its numbers as a UUID,
+// ULID or ObjectID. A Companion issues numbers of another layout from the same window.
+//
 // The package does no I/O and reads no clock: the present is an argument. It depends only on the
 // standard library; its tests import other modules to compare with them.
 package generator
