@@ -44,6 +44,14 @@ func (a *arguments) next() (arg []byte) {
 // parseLength parses the line at the start of in: a type, a number, CR and another byte. n is the
 // line's length, 0 if it has not arrived. ok reports whether the number is one.
 func parseLength(in []byte) (v int64, n int, ok bool) {
+	if len(in) > 3 && in[2] == '\r' && in[1]-'0' < 10 { // nearly always
+		return int64(in[1] - '0'), 4, true
+	}
+	return parseLongLength(in)
+}
+
+// parseLongLength is parseLength for any number.
+func parseLongLength(in []byte) (v int64, n int, ok bool) {
 	for i := 1; i < min(len(in), maxNumber); i++ {
 		if in[i] == '\r' {
 			if i+1 == len(in) {
