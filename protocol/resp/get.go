@@ -145,9 +145,12 @@ func waits(err error) error {
 // or id.ErrWait.
 func (s *Session) piece(t *turn, a *arguments) error {
 	begin := len(t.Out)
-	for room := protocol.ReplyChunk / valueRoom; room > 0 && a.n > 0 && len(t.Out)-begin < protocol.ReplyChunk; {
+	for a.n > 0 {
+		room := (protocol.ReplyChunk - (len(t.Out) - begin)) / valueRoom
+		if room <= 0 {
+			break
+		}
 		rest, n, source := s.span(*a, room)
-		room -= n
 		missing, err := t.values(source, n)
 		if err == nil {
 			*a = rest

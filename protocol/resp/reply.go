@@ -39,8 +39,8 @@ func (t *turn) blame(s string) {
 	t.fail(s, "")
 }
 
-// refuse replies with a reason given by the program behind. ERR means that the key was wrong. Clients repeat a request after TRYAGAIN,
-// and after LOADING, which says that no id could be issued yet since the start.
+// refuse replies with a reason given by the program behind. ERR means that the key was wrong. Clients
+// repeat a request after TRYAGAIN, and after LOADING, which says that there is no worker id.
 func (t *turn) refuse(reason error) {
 	word := "-TRYAGAIN "
 	if _, unknown := reason.(id.UnknownName); unknown {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -260,7 +261,7 @@ func TestLimitsOfACommand(t *testing.T) {
 // same bytes starts where the first one ended.
 func TestHalfACommand(t *testing.T) {
 	whole := bytes.TrimSuffix(frame(append([]string{"MGET"}, strings.Split(strings.Repeat("k ", 9000), " ")...)...), []byte("\r\n"))
-	for _, in := range [][]byte{[]byte("*16385\r\n$4\r\nmget\r\n$1000000\r\nx"), []byte("*1000\r\n$100"), whole} {
+	for _, in := range [][]byte{[]byte("*16385\r\n$4\r\nmget\r\n$1000000\r\nx"), []byte("*1000\r\n$100"), whole, bytes.Repeat([]byte("x "), 20000)} {
 		s := newSession(newFake())
 		out := make([]byte, 0, 64)
 		if n := testing.AllocsPerRun(10, func() {
@@ -373,6 +374,50 @@ func TestALoginChoosesTheHandler(t *testing.T) {
 	for _, w := range want {
 		if !strings.Contains(got, w) {
 			t.Errorf("%q lacks %q", got, w)
+		}
+	}
+}
+
+// What CLIENT REPLY SKIP silences is a whole command, also one that is answered in pieces.
+func TestAPieceIsNotACommand(t *testing.T) {
+	in := bytes.Join([][]byte{frame("CLIENT", "REPLY", "SKIP"), frame(append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 9000))...)...), frame("GET", "id")}, nil)
+	if got, want := string(answerTo(t, newSession(newFake()), in)), "$4\r\n9100\r\n"; got != want {
+		t.Errorf("%.60q, want %q", got, want)
+	}
+}
+
+// What each input is counted as.
+func TestCounts(t *testing.T) {
+	type counts = map[protocol.Counter]uint64
+	for in, want := range map[string]counts{
+		"get a\r\nmget a b\r\nget a b\r\n":       {protocol.CmdGet: 3, protocol.IDs: 3, protocol.Malformed: 1},
+		"get d:\r\nmget a d: b\r\nmget d: a\r\n": {protocol.CmdGet: 3, protocol.IDs: 2, protocol.Refused: 4},
+		"incr orders\r\nincrby orders 5\r\nincr typo\r\nincr uuid\r\nincrby orders 0\r\ndecr orders\r\n": {protocol.CmdIncr: 6, protocol.IncrHits: 2, protocol.IDs: 6, protocol.Malformed: 3},
+		"set a 1\r\nmset a 1\r\nlpush a 1\r\n":                                 {protocol.CmdSet: 3},
+		"del a\r\nunlink a\r\nexpire a 1\r\npersist a\r\nflushall\r\ninfo\r\n": {protocol.CmdDelete: 2, protocol.CmdTouch: 2, protocol.CmdFlush: 1, protocol.CmdStats: 1},
+		"ping\r\nnonsense\r\nclient foo\r\nhello\r\nhello 9\r\nselect 1\r\n":   {protocol.CmdOther: 6, protocol.Malformed: 4},
+		"multi\r\nget a\r\nget\r\nexec\r\nmulti\r\nget a\r\nexec\r\n":          {protocol.CmdOther: 4, protocol.CmdGet: 2, protocol.IDs: 1, protocol.Malformed: 2},
+		"*1\r\n$9999999\r\n":               {protocol.Malformed: 1},
+		strings.Repeat("x", MaxInline):     {protocol.TooLong: 1},
+		"*2\r\n$4\r\nECHO\r\n$1048560\r\n": {protocol.TooLong: 1},
+		"AUTH get a\r\nhello\r\nauth x\r\nauth sesame\r\nhello 2 auth default sesame\r\nget a\r\n": {
+			protocol.Unauthenticated: 2, protocol.CmdAuth: 3, protocol.AuthErrors: 1, protocol.CmdOther: 1, protocol.CmdGet: 1, protocol.IDs: 1},
+	} {
+		s := newSession(newFake())
+		if in, locked := strings.CutPrefix(in, "AUTH "); locked {
+			s.config.Auth = s.logins(func(_, password []byte) bool { return string(password) == "sesame" })
+			answerTo(t, s, []byte(in))
+		} else {
+			answerTo(t, s, []byte(in))
+		}
+		got := counts{}
+		for i, n := range counted(s) {
+			if n > 0 {
+				got[protocol.Counter(i)] = n
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%.60q: counted %v, want %v", in, got, want)
 		}
 	}
 }
