@@ -272,7 +272,9 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 func TestProcessHangupDoesNotStopIt(t *testing.T) {
 	p := start(t, "-worker-id", "1")
 	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the signal is logged", func() bool { return p.entry("nothing to reload: no certificate and no users are configured") != nil })
+	await(t, "the signal is logged", func() bool {
+		return p.entry("nothing to reload: no certificate, no users and no file of generators configured") != nil
+	})
 	if _, err := memcache.New(p.addr).Get("id"); err != nil {
 		t.Error(err)
 	}

@@ -192,7 +192,7 @@ func (d *Daemon) checkCertificate() {
 // certificate and user, and see new generators. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
 	if d.tls == nil && d.users == nil && d.c.GeneratorsFile == "" {
-		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators are configured")
+		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators configured")
 	}
 	report := func(what string, err error) {
 		for _, p := range problem.Of(err) {
