@@ -16,13 +16,17 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
 // forms are what the ids of a key of manyKinds look like.
@@ -362,6 +366,79 @@ func TestReloadOfGenerators(t *testing.T) {
 	if !slices.Equal(all, []string{"f ulid", "a uuid7", "b objectid", "c ulid"}) {
 		t.Errorf("%q", all)
 	}
+}
+
+// TestReloadsAddUpToTheLimit: names stay, so files that replace each other cannot grow without end.
+func TestReloadsAddUpToTheLimit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "names")
+	write := func(stem string, n int) {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "%s%d uuid4\n", stem, i)
+		}
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a", 2)
+	c := testConfig()
+	c.GeneratorsFile = file
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.store.Close()
+	write("b", kinds.MaxNames-1)
+	if err := d.reloadGenerators(); err == nil || err.Error() != "10001 names with those that are served already: 10000 allowed" || len(d.catalog.Generators()) != 2 {
+		t.Errorf("%v, %d names", err, len(d.catalog.Generators()))
+	}
+	write("b", kinds.MaxNames-2)
+	if err := d.reloadGenerators(); err != nil || len(d.catalog.Generators()) != kinds.MaxNames {
+		t.Errorf("%v, %d names", err, len(d.catalog.Generators()))
+	}
+}
+
+// waiting is a kind whose only id comes later.
+type waiting struct{ ready atomic.Bool }
+
+func (w *waiting) Source(int) id.Source { return w }
+func (w *waiting) Ready(int64) error    { return nil }
+
+func (w *waiting) Mint(int64, int, bool) (id.Run, error) {
+	if !w.ready.Load() {
+		return id.Run{}, id.ErrWait
+	}
+	return id.Run{N: 1}, nil
+}
+
+// wakened is an engine that counts how often it is woken.
+type wakened struct {
+	server.Engine
+	n int
+}
+
+func (w *wakened) Wake() { w.n++ }
+
+// TestEverybodyIsWoken: HTTP's requests ask again at once, not after issuer.Patience, and the engine is told.
+func TestEverybodyIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := New(testConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.store.Close()
+		w, e := new(waiting), &wakened{Engine: d.engine}
+		d.engine = e
+		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "w", Kind: kinds.Sequence}, From: w}})
+		began, answered := time.Now(), make(chan error)
+		go func() { _, err := d.catalog.Batch(t.Context(), []byte("w"), 1); answered <- err }()
+		synctest.Wait()
+		w.ready.Store(true)
+		d.wakeAll()
+		if err := <-answered; err != nil || !time.Now().Equal(began) || e.n != 1 {
+			t.Errorf("%v after %v, the engine was woken %d times", err, time.Since(began), e.n)
+		}
+	})
 }
 
 // TestADaemonHasOneSourceForEachTextKindAndLoop: ten thousand names of one kind cost no more than one.

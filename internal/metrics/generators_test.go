@@ -52,7 +52,7 @@ katsubushi_generator_waits_total{generator="_other",kind="_other"} 15
 		for _, g := range list[:MaxGenerators-1] {
 			want += fmt.Sprintf("katsubushi_generator_issued_total{generator=%q,kind=\"uuid7\"} %d\nkatsubushi_generator_ready{generator=%q,kind=\"uuid7\"} 1\n", g.Name, g.Issued, g.Name)
 		}
-		if err := testutil.CollectAndCompare(c, strings.NewReader(want), "katsubushi_generator_issued_total", "katsubushi_generator_left", "katsubushi_generator_ready", "katsubushi_generator_waits_total"); err != nil {
+		if err := testutil.CollectAndCompare(c, strings.NewReader(want), "katsubushi_generator_issued_total", "katsubushi_generator_left", "katsubushi_generator_left_total", "katsubushi_generator_ready", "katsubushi_generator_waits_total"); err != nil {
 			t.Error(err)
 		}
 	}
