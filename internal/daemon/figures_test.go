@@ -157,6 +157,7 @@ func (r *reporting) Facts() []issuer.Fact {
 		{Name: "order", Value: "strict"},
 		{Name: "left", Help: "Values left.", Value: r.left.Load()},
 		{Name: "waits", Help: "Requests that waited.", Value: r.waits.Load()},
+		{Name: "days_left", Help: "Days left.", Value: 1e6},
 		{Name: "rate", Help: "Values a second.", Value: r.rate.Seconds()},
 	}
 }

@@ -49,8 +49,11 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		return false
 	}
 	for _, s := range list {
-		if b, ok := s.Value.(bool); ok {
-			s.Value = count(b)
+		switch v := s.Value.(type) {
+		case bool:
+			s.Value = count(v)
+		case float64:
+			s.Value = strconv.FormatFloat(v, 'f', -1, 64) // not 1e+06
 		}
 		emit(s.Name, fmt.Sprint(s.Value))
 	}
