@@ -260,6 +260,10 @@ func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
 	if !strings.Contains(got, want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") || !strings.Contains(got, "-unknown-keys=ignore: refuse or issue allowed") {
 		t.Errorf("%s\nand not\n%s", got, want)
 	}
+	nowhere := `-generator: "orders sequence": there is no place to record it: -state-dir DIRECTORY gives one, or -counters file:///DIRECTORY`
+	if got := complaints(t, []string{"-worker-id=1", "-state-dir=none", "-generator=orders sequence", "-loops=0"}); !strings.Contains(got, nowhere) || !strings.Contains(got, "-loops: 0") {
+		t.Errorf("without a place to record it: %s", got)
+	}
 	got = complaints(t, []string{"-worker-id=1", "-generators=/nowhere"}, "KATSUBUSHI_GENERATOR", "a snowflake;b")
 	if !strings.Contains(got, "KATSUBUSHI_GENERATOR: \"b\": ") || !strings.Contains(got, "-generators: open /nowhere: no such file") {
 		t.Error(got)
