@@ -137,11 +137,11 @@ func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger,
 }
 
 func usage(fs *flag.FlagSet, w io.Writer) {
-	fmt.Fprint(w, `katsubushi hands out unique 64-bit ids to any memcached client.
+	fmt.Fprint(w, `katsubushi hands out unique ids to any memcached or Redis client.
 
   katsubushi -worker-id N [flags]        serve
   katsubushi inspect [-json] ID...       take ids apart
-  katsubushi state show|adopt|reset      look at, and mend, the files that record windows
+  katsubushi state show|adopt|reset      inspect and repair the files that record windows
   katsubushi generator VERB ...          sequences: create list show raise retire adopt
   katsubushi lease VERB -redis URL       the same for a pool of worker ids in Redis: init list stats release ...
   katsubushi run -redis URL -- COMMAND   lease a worker id for another program, and run it
