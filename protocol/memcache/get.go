@@ -13,19 +13,11 @@ type form struct {
 	cas  bool // a fifth field: the id again
 }
 
-// held is the part of a get line's first piece that is answered, while the rest must wait. It is not
-// sent, because the piece may still fail.
-type held struct {
-	reply []byte
-	sent  int // keys that reply answers
-	room  int // bytes of the piece that remain
-}
-
 // get answers the keys of a get line. It checks all keys before it issues the first id, then
-// answers in pieces of about ReplyChunk. The line alone decides what a piece holds. If issuing
-// fails within the first piece, the client sees only the error; if it fails later, the client sees
-// the error in place of END. left is how many bytes of keys at the end of text remain to be
-// answered. After id.ErrWait it is 0 if that is all of them, because the line has only one.
+// answers in pieces of about ReplyChunk; a piece ends early where a key must wait. If issuing fails
+// within the first piece, the client sees only the error; if it fails later, the client sees the
+// error in place of END. left is how many bytes of keys at the end of text remain to be answered.
+// After id.ErrWait it is 0 if that is all of them, because the line has only one.
 func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 	t.Add(f.kind, 1)
 	if from, to := nextKey(text, 0); to == len(text) && from < to && to-from <= protocol.MaxKey && !isHTTP(text[from:]) {
@@ -44,7 +36,7 @@ func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 		return 0, nil
 	}
 	s.form = f
-	return s.firstPiece(t, text, k, held{room: protocol.ReplyChunk})
+	return s.firstPiece(t, text, k)
 }
 
 // getOne answers a get line with one key, the most common case.
@@ -66,21 +58,14 @@ func (s *Session) getOne(t *turn, key []byte, f form) error {
 }
 
 // moreKeys continues with the keys of a get line.
-func (s *Session) moreKeys(t *turn, in []byte) (n int, err error) {
+func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 	if len(in) < int(s.left) {
 		return 0, nil
 	}
 	whole := in[:s.left]
 	text := trim(whole)
 	s.state = line
-	var left int
-	if h := s.held; h != nil {
-		s.held = nil
-		k, _ := s.span(text, h.room)
-		left, err = s.firstPiece(t, text, k, *h)
-	} else {
-		left, err = s.laterPiece(t, text)
-	}
+	left, err := s.laterPiece(t, text)
 	return s.done(whole, text, left), err
 }
 
@@ -95,29 +80,19 @@ func (s *Session) getAndTouch(t *turn, text []byte, f form) (left int, err error
 	return s.get(t, rest, f)
 }
 
-// firstPiece answers the first piece of a get line. If it must wait, it keeps what it has answered.
-// h is what it kept the last time.
-func (s *Session) firstPiece(t *turn, text []byte, k span, h held) (left int, err error) {
+// firstPiece answers the first piece of a get line. If it must wait, what it has answered is sent:
+// kept for the case that the rest fails, it would be memory of the client's that no limit counts.
+func (s *Session) firstPiece(t *turn, text []byte, k span) (left int, err error) {
 	begin := len(t.Out)
-	t.Out = append(t.Out, h.reply...)
-	left, sent, err := s.piece(t, text, k, h.room)
-	h.sent += sent
-	switch {
-	case err == nil:
-		t.Add(protocol.IDs, h.sent)
-	case err == id.ErrWait:
-		h.reply = append(h.reply[:0], t.Out[begin:]...)
-		h.room -= roomFor(text[:len(text)-left])
-		s.held = &held{h.reply, h.sent, h.room}
-		t.Out = t.Out[:begin]
+	left, sent, err := s.piece(t, text, k, protocol.ReplyChunk)
+	if err == nil || err == id.ErrWait {
+		t.Add(protocol.IDs, sent)
 		return left, err
-	default:
-		t.Out = t.Out[:begin]
-		t.Add(protocol.Refused, h.sent+countKeys(text[len(text)-left:]))
-		t.refuse(err)
-		left = 0
 	}
-	return left, nil
+	t.Out = t.Out[:begin]
+	t.Add(protocol.Refused, sent+countKeys(text[len(text)-left:]))
+	t.refuse(err)
+	return 0, nil
 }
 
 // laterPiece answers any other piece.

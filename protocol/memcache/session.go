@@ -24,7 +24,6 @@ const (
 // not use it at once.
 type Session struct {
 	config *protocol.Config
-	held   *held // in keys: the line's first piece, if it had to wait; else nil
 	// In keys: bytes of the line to come, LF included; in body and credentials: of the value,
 	// without its terminator.
 	left    uint32

@@ -277,10 +277,10 @@ func TestTranscripts(t *testing.T) {
 					s := b.session(t)
 					s.config.Handler.(*fake).waits = rand.New(rand.NewPCG(seed, i))
 					got := answerTo(t, s, splitAtRandom(in, seed+i)...)
-					if !bytes.Equal(got, b.want) {
+					if !bytes.Equal(withoutLost(got), withoutLost(b.want)) {
 						t.Errorf("%s, waiting with seed %d+%d\n got %.2000q\nwant %.2000q", b.name, seed, i, got, b.want)
 					}
-					if got, want := counted(s), counted(straight); got != want {
+					if got, want := countedAsked(s), countedAsked(straight); got != want {
 						t.Errorf("%s, waiting with seed %d+%d: counted %v, want %v", b.name, seed, i, got, want)
 					}
 				}

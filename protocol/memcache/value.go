@@ -64,14 +64,6 @@ func (s *Session) spanAmong(text []byte, room int, rest id.Source, sieve *[256]u
 	return k, longest <= protocol.MaxKey
 }
 
-// roomFor returns how many bytes the answer to these keys takes at most, as span counts it.
-func roomFor(text []byte) (size int) {
-	for from, to := nextKey(text, 0); from < to; from, to = nextKey(text, to) {
-		size += to - from + valueRoom
-	}
-	return size
-}
-
 // values issues ids and answers the keys of a span with them. sent is how many keys it answered:
 // all, unless issuing failed; end is where the last of these ends in text. The keys are marked as
 // bulk even if only one is left, because the line had several.
