@@ -2,7 +2,9 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -18,15 +20,18 @@ var (
 	ErrOtherMachine = errors.New("written on another machine")
 	// ErrFileSystem: the file system may forget what it has synced.
 	ErrFileSystem = errors.New("not a local disk")
+	// ErrLink: the name is a symbolic link. The next write would replace the link and leave the old record
+	// under the other name, to be used again.
+	ErrLink = errors.New("a symbolic link, where a record has one name")
 )
 
 // A Disk is what the owner of a file does to a file system. Tests use one that fails, or that loses
 // what is not synced.
 type Disk interface {
-	// Prepare makes a directory that is not there. kind names its file system if that may forget what
-	// it has synced, and is empty otherwise.
+	// Prepare makes a directory that is not there, durably. kind names its file system if that may forget
+	// what it has synced, and is empty otherwise.
 	Prepare(dir string) (kind string, err error)
-	// Open opens a file for reading and writing; create makes or empties it.
+	// Open opens a file for reading and writing; create makes or empties it. A symbolic link is an error.
 	Open(path string, create bool) (File, error)
 	Rename(from, to string) error
 	Remove(path string) error
@@ -58,24 +63,53 @@ type OS struct{}
 type osFile struct{ *os.File }
 
 func (OS) Prepare(dir string) (string, error) {
-	if _, err := os.Stat(dir); os.IsNotExist(err) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", err
-		}
-		if err := (OS{}).SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
-			return "", err
-		}
+	if err := makeDir(filepath.Clean(dir), OS{}.SyncDir); err != nil {
+		return "", err
 	}
 	return fileSystem(dir)
 }
 
+// makeDir makes a directory that is not there, and those above it, and syncs the name of each.
+func makeDir(dir string, sync func(dir string) error) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil // whoever uses it will see what is wrong with it
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := makeDir(above, sync); err != nil {
+			return err
+		}
+	}
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, fs.ErrExist): // another process was faster
+	case err != nil:
+		return err
+	default:
+		giveToOwner(above, func(uid, gid int) error { return os.Lchown(dir, uid, gid) })
+	}
+	return sync(above)
+}
+
+// Open implements Disk. Root makes files for the owner of the directory: an operator who is root must not
+// lock out a daemon that is not.
 func (OS) Open(path string, create bool) (File, error) {
-	flag := os.O_RDWR
+	flag := os.O_RDWR | noFollow
 	if create {
+		f, err := os.OpenFile(path, flag|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil {
+			giveToOwner(filepath.Dir(path), f.Chown)
+			return osFile{f}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
 		flag |= os.O_CREATE | os.O_TRUNC
 	}
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
+		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
+			err = fmt.Errorf("%s: %w", path, ErrLink)
+		}
 		return nil, err
 	}
 	return osFile{f}, nil

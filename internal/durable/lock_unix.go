@@ -8,6 +8,22 @@ import (
 	"syscall"
 )
 
+// noFollow makes opening a symbolic link an error.
+const noFollow = syscall.O_NOFOLLOW
+
+// giveToOwner lets chown give something new to the owner of a directory, if this process may. What it
+// cannot give stays its own.
+func giveToOwner(dir string, chown func(uid, gid int) error) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	if info, err := os.Stat(dir); err == nil {
+		if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Uid != 0 {
+			_ = chown(int(s.Uid), int(s.Gid))
+		}
+	}
+}
+
 // lock takes the file's lock for this open file, until it is closed.
 func lock(f *os.File) error {
 	for {
