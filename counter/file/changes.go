@@ -63,7 +63,7 @@ func announced(c *Config) (string, error) {
 	return string(b[:n]), nil
 }
 
-// Changes implements counter.Store. A record that cannot be read is left out: Reserve says why.
+// Changes implements counter.Store. A record that cannot be read is left out, and the log says why.
 func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
 	text, err := atDisk(ctx, s, func() {}, func() (string, error) { return announced(&s.c) })
 	if err != nil {
@@ -81,12 +81,15 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 		return since, nil, err
 	}
 	sum := sha256.New()
+	var unread []error
 	for _, name := range names {
 		r, err := s.Show(ctx, name)
 		if ctx.Err() != nil {
 			return since, nil, err
 		}
-		if r.Name == "" {
+		if r.Name == "" { // nobody serves it, if it is new
+			unread = append(unread, err)
+			fmt.Fprintln(sum, name, err)
 			continue
 		}
 		records = append(records, r)
@@ -98,6 +101,9 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 	c.mu.Unlock()
 	if digest == since {
 		return digest, nil, nil
+	}
+	for _, err := range unread {
+		s.c.Log.Warn("the record of a sequence cannot be read", "error", err)
 	}
 	return digest, records, nil
 }

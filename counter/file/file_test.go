@@ -1,9 +1,11 @@
 package file_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -451,5 +453,42 @@ func TestNoDirectory(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("asking made it: %v", err)
+	}
+}
+
+// A new record that cannot be read is not served, so the log says so: once, and again when it differs.
+func TestUnreadableRecordsAreLogged(t *testing.T) {
+	w := newWorld()
+	disk := &crashdisk.Disk{}
+	w.disk = disk
+	define(t, w.open(t))
+	var log bytes.Buffer
+	c := w.config()
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := file.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since, list, err := s.Changes(ctx, "")
+	if err != nil || len(list) != 1 || log.Len() > 0 {
+		t.Fatal(list, err, log.String())
+	}
+	disk.Fault = func(op string) error {
+		if op == "open orders.sequence" {
+			return syscall.EACCES
+		}
+		return nil
+	}
+	for range 2 {
+		if since, list, err = file.Later(s, time.Minute).Changes(ctx, since); err != nil || len(list) > 0 {
+			t.Fatal(list, err)
+		}
+	}
+	if n := strings.Count(log.String(), "the record of a sequence cannot be read"); n != 1 || !strings.Contains(log.String(), syscall.EACCES.Error()) {
+		t.Errorf("said %d times: %s", n, &log)
+	}
+	disk.Fault = nil
+	if _, list, err = file.Later(s, time.Minute).Changes(ctx, since); err != nil || len(list) != 1 {
+		t.Error("readable again:", list, err)
 	}
 }
