@@ -163,6 +163,9 @@ func (c *generatorCommand) create(ctx context.Context) int {
 		fmt.Fprintln(c.stderr, err)
 		return exitUsage
 	}
+	if r.Retired {
+		return c.fail(fmt.Errorf("sequence %s is retired: the name cannot be used again", r.Name))
+	}
 	return c.print([]counter.Record{r}, nil)
 }
 

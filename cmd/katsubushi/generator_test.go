@@ -38,6 +38,7 @@ func TestGeneratorCommands(t *testing.T) {
 		{"retire orders", exitFailure, "", "-force does that"},
 		{"show orders", exitOK, "active", ""},
 		{"retire orders -force", exitOK, "retired", ""},
+		{"create orders sequence start=100 step=2 offset=1 order=strict", exitFailure, "", "orders is retired: the name cannot be used again"},
 		{"raise orders 300", exitFailure, "", "the sequence is retired"},
 		{"retire none -force", exitFailure, "", "no such sequence"},
 		{"adopt", exitFailure, "", "no record was written on another machine"},
