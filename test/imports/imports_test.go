@@ -30,9 +30,11 @@ var rules = []rule{
 	{"counter/*", []string{"counter", "internal/durable"}, "a store of sequences knows its records and nothing of who issues the values"},
 	{"counter", []string{"internal/problem"}, "sequences and their stores, beside worker ids: values are issued elsewhere"},
 	{"workerid", []string{"internal/problem"}, "the lease machine decides; generators are published through a callback"},
-	{"workerid/redis", []string{"internal/secretfile", "internal/problem", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
+	{"workerid/redis", []string{"internal/redislink", "internal/problem", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
+	{"workerid/redis/script", []string{"workerid"}, "what is said to Redis, without I/O"},
 	{"workerid/*", []string{"internal/durable", "workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
+	{"internal/redislink", []string{"internal/secretfile"}, "connections to Redis, whatever is said over them"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"counter", "generator", "id", "internal/kinds"}, "it chooses among generators and knows no grammars, sockets or leases"},
 	{"internal/server", []string{"internal/secretfile", "internal/problem"}, "it moves bytes and knows no grammar"},
@@ -81,9 +83,9 @@ var rules = []rule{
 // exclusive names the packages that only some of ours may import.
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
-	{"github.com/redis/go-redis/*", []string{"workerid/redis", "test/redistest"}, "one store knows Redis"},
+	{"github.com/redis/go-redis/*", []string{"internal/redislink", "workerid/redis", "test/redistest"}, "who records in Redis knows it"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

@@ -3,6 +3,7 @@ package redis
 import (
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -98,7 +99,7 @@ func TestKilledHolderInAFullPool(t *testing.T) {
 	last, next := w.now(), w.daemon()
 	for w.now() < killed.grant.Hi {
 		w.advance(min(heartbeat, killed.grant.Hi-w.now()))
-		w.want(next.tryAcquire(patience), workerid.ErrNoID)
+		w.want(next.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	}
 	w.advance(1)
 	if next.acquire(); w.now() > last+lease+1 || next.grant.Lo > w.now() {
@@ -117,7 +118,7 @@ func TestOutageOfALeaseOrMore(t *testing.T) {
 	p.Cut()
 	for range 15 {
 		for _, d := range holders {
-			w.uncertain(d.tryExtend(patience))
+			w.uncertain(d.tryExtend(redislink.Patience))
 		}
 		w.advance(heartbeat)
 	}
@@ -127,7 +128,7 @@ func TestOutageOfALeaseOrMore(t *testing.T) {
 	p.Refuse(false)
 	for _, d := range holders {
 		before := d.grant
-		if err := d.tryExtend(patience); err != nil || d.grant.Hi != w.now()+lease || d.grant.Lo != before.Lo {
+		if err := d.tryExtend(redislink.Patience); err != nil || d.grant.Hi != w.now()+lease || d.grant.Lo != before.Lo {
 			t.Errorf("%+v after %+v: %v", d.grant, before, err)
 		}
 	}

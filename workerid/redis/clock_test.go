@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -26,7 +27,7 @@ func TestClockOfRedis(t *testing.T) {
 	skewed := int64(0)
 	slow := w.daemon(func(c *Config) { c.Now = func() int64 { return w.now() + skewed } })
 	for _, skewed = range []int64{2001, -2001} {
-		w.want(slow.tryAcquire(patience), workerid.ErrSkew)
+		w.want(slow.tryAcquire(redislink.Patience), workerid.ErrSkew)
 	}
 	skewed = -2000
 	slow.acquire()
@@ -34,8 +35,8 @@ func TestClockOfRedis(t *testing.T) {
 	w.advance(-2000) // as much as a fail-over may bring: time stands still
 	d.extendTo(d.now() + 2000 + lease)
 	w.advance(-1)
-	w.want(d.tryExtend(patience), ErrClockBack)
-	w.want(w.daemon().tryAcquire(patience), ErrClockBack)
+	w.want(d.tryExtend(redislink.Patience), ErrClockBack)
+	w.want(w.daemon().tryAcquire(redislink.Patience), ErrClockBack)
 
 	w.advance(-3600000)
 	if s, err := w.pool().Stats(context.Background()); err != nil || s.ClockBack != 3602.001 {
@@ -51,7 +52,7 @@ func TestClockOfRedis(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	before := d.grant.Hi
-	if err := d.tryExtend(patience); err != nil || d.grant.Hi != before {
+	if err := d.tryExtend(redislink.Patience); err != nil || d.grant.Hi != before {
 		t.Errorf("%+v, %v", d.grant, err)
 	}
 	w.waits(w.daemon(), w.now())
@@ -66,7 +67,7 @@ func TestInitWhileTheClockIsWrong(t *testing.T) {
 	w.server.Do("FLUSHALL")
 	for _, ahead := range []int64{-3600000, 2001} {
 		w.ahead.Store(ahead)
-		w.want(d.tryExtend(patience), workerid.ErrSkew)
+		w.want(d.tryExtend(redislink.Patience), workerid.ErrSkew)
 		for _, how := range []How{Wait, New, Replace} {
 			_, err := w.pool().initialise(t.Context(), how)
 			w.want(err, workerid.ErrSkew)
@@ -74,7 +75,7 @@ func TestInitWhileTheClockIsWrong(t *testing.T) {
 	}
 	w.ahead.Store(0)
 	newcomer := w.daemon()
-	w.want(newcomer.tryAcquire(patience), ErrNotInitialised)
+	w.want(newcomer.tryAcquire(redislink.Patience), ErrNotInitialised)
 	w.init(Wait)
 	loss := w.now()
 	d.extend()
@@ -83,7 +84,7 @@ func TestInitWhileTheClockIsWrong(t *testing.T) {
 
 func (d *daemon) extendTo(hi int64) {
 	d.Helper()
-	if err := d.tryExtend(patience); err != nil || d.grant.Hi != hi {
+	if err := d.tryExtend(redislink.Patience); err != nil || d.grant.Hi != hi {
 		d.Fatalf("%+v, %v; should reach %d", d.grant, err, hi)
 	}
 }
@@ -139,7 +140,7 @@ func testClockAtFailOver(t *testing.T, ahead int64, survivors bool) {
 		if p.now() > dead.grant.Hi+2*long {
 			t.Fatalf("%d of 4 worker ids are granted", granted)
 		}
-		if p.daemon().tryAcquire(patience) == nil {
+		if p.daemon().tryAcquire(redislink.Patience) == nil {
 			granted++
 		}
 	}
@@ -157,17 +158,17 @@ func TestRedisAndDaemonWrongTogether(t *testing.T) {
 	w.advance(-hour)
 	for range 3 { // what d was granted lies far ahead, and nothing is granted below it
 		w.advance(5000)
-		w.want(d.tryExtend(patience), ErrClockBack)
-		w.want(w.daemon().tryAcquire(patience), ErrClockBack)
+		w.want(d.tryExtend(redislink.Patience), ErrClockBack)
+		w.want(w.daemon().tryAcquire(redislink.Patience), ErrClockBack)
 	}
 	if _, err := w.pool().ResetClock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.waits(w.daemon(), w.now()) // the third worker id, which was never granted for the false future
-	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+	w.want(w.daemon().tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.advance(hour)
 	next := w.daemon()
-	w.want(next.tryAcquire(patience), ErrClockForward)
+	w.want(next.tryAcquire(redislink.Patience), ErrClockForward)
 	w.advance(clockHold)
 	after := map[uint64]int64{}
 	for range 3 {
@@ -210,8 +211,8 @@ func TestDaemonClockForwardThenBack(t *testing.T) {
 	d := w.clocked(&off)
 	d.acquire()
 	for _, off = range []int64{3600000, -3600000, skew + 1, -skew - 1} {
-		w.want(d.tryExtend(patience), workerid.ErrSkew)
-		w.want(w.clocked(&off).tryAcquire(patience), workerid.ErrSkew)
+		w.want(d.tryExtend(redislink.Patience), workerid.ErrSkew)
+		w.want(w.clocked(&off).tryAcquire(redislink.Patience), workerid.ErrSkew)
 	}
 	off = 0
 	w.advance(5000)
@@ -249,7 +250,7 @@ func TestRestartInTheSameMillisecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := w.daemon()
-	w.want(again.tryAcquire(patience), workerid.ErrNoID) // this one still has ids
+	w.want(again.tryAcquire(redislink.Patience), workerid.ErrNoID) // this one still has ids
 	w.advance(1)
 	if again.acquire(); again.grant.Lo != w.now() {
 		t.Errorf("%+v", again.grant)
@@ -265,7 +266,7 @@ func TestRestartThreeSecondsBack(t *testing.T) {
 	off := int64(-3000)
 	again := w.clocked(&off)
 	w.advance(killed.grant.Hi - w.now() + 1)
-	w.want(again.tryAcquire(patience), workerid.ErrSkew)
+	w.want(again.tryAcquire(redislink.Patience), workerid.ErrSkew)
 	off = -skew
 	if again.acquire(); again.grant.Lo != killed.grant.Hi+1 {
 		t.Errorf("%+v after %+v", again.grant, killed.grant)
@@ -324,7 +325,7 @@ func TestResetClockWaitsForThePoolsLease(t *testing.T) {
 			if err != nil || r.WaitsUntil.Sub(r.Now) != pools+3*time.Second {
 				t.Errorf("%+v, %v: a wait of %v", r, err, r.WaitsUntil.Sub(r.Now))
 			}
-			if d.tryExtend(patience) != nil {
+			if d.tryExtend(redislink.Patience) != nil {
 				t.Error("the holder lost its worker id")
 			}
 			w.server.Do("HSET", w.key("meta"), "lmax", "inf", "seen", w.now()+100_000) // nobody can read it
@@ -356,8 +357,8 @@ func TestMomentarilyWrongClock(t *testing.T) {
 
 	w.ahead.Store(hour)
 	for range 40 { // 4 s
-		w.want(fresh.tryAcquire(patience), ErrClockForward)
-		w.want(holders[0].tryExtend(patience), workerid.ErrSkew)
+		w.want(fresh.tryAcquire(redislink.Patience), ErrClockForward)
+		w.want(holders[0].tryExtend(redislink.Patience), workerid.ErrSkew)
 		w.advance(100)
 	}
 	_, err = w.pool().Release(t.Context(), 2)
@@ -372,11 +373,11 @@ func TestMomentarilyWrongClock(t *testing.T) {
 
 	w.ahead.Store(0)
 	holders[0].extend()
-	w.want(holders[1].tryExtend(patience), workerid.ErrLost)
+	w.want(holders[1].tryExtend(redislink.Patience), workerid.ErrLost)
 	w.daemon().acquire() // the third worker id, at once
 	w.clock.Store(holders[1].grant.Hi + 1)
 	holders[0].extend()
-	if next := w.daemon(); next.tryAcquire(patience) != nil || next.grant.Worker != holders[1].grant.Worker {
+	if next := w.daemon(); next.tryAcquire(redislink.Patience) != nil || next.grant.Worker != holders[1].grant.Worker {
 		t.Errorf("what an operator took away is granted as %+v", next.grant)
 	}
 }
@@ -394,7 +395,7 @@ func TestANewcomerAfterAllWereKilled(t *testing.T) {
 	first, second := w.daemon(), w.daemon()
 	came := w.now()
 	for w.now() < came+clockHold {
-		w.want(first.tryAcquire(patience), ErrClockForward)
+		w.want(first.tryAcquire(redislink.Patience), ErrClockForward)
 		w.advance(5000)
 	}
 	first.acquire()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -60,9 +61,9 @@ func TestClusterSlotMigration(t *testing.T) {
 		from.Do("MIGRATE", "127.0.0.1", to.Port, key, 0, 5000)
 		w.advance(1000)
 		for _, d := range holders {
-			w.uncertain(d.tryExtend(patience))
+			w.uncertain(d.tryExtend(redislink.Patience))
 		}
-		w.uncertain(newcomer.tryAcquire(patience))
+		w.uncertain(newcomer.tryAcquire(redislink.Patience))
 	}
 	for _, s := range []*redistest.Server{to, from} {
 		s.Do("CLUSTER", "SETSLOT", slot, "NODE", to.NodeID())
@@ -91,12 +92,12 @@ func TestAClusterNodeThatIsBehind(t *testing.T) {
 	d := w.holders(1)[0]
 	w.config.URL = fmt.Sprintf("rediscluster://%s,%s/?ns=%s", behind.Addr(), nodes[0].Addr(), w.namespace[1:len(w.namespace)-1])
 	late := w.daemon()
-	err := late.tryAcquire(patience)
+	err := late.tryAcquire(redislink.Patience)
 	for range 5 {
 		if err == nil {
 			break
 		}
-		err = late.tryAcquire(patience)
+		err = late.tryAcquire(redislink.Patience)
 	}
 	if s := late.Status(); err != nil || late.grant.Worker == d.grant.Worker || s.Addr != w.server.Addr() {
 		t.Errorf("%+v, %v, %+v", late.grant, err, s)
@@ -120,12 +121,12 @@ func TestClusterFailOver(t *testing.T) {
 	}
 	w.server.Kill()
 	replica.Resume()
-	w.uncertain(holders[0].tryExtend(patience))
+	w.uncertain(holders[0].tryExtend(redislink.Patience))
 	w.server.Until("the cluster has failed over", func() bool { return replica.Info("role") == "master" })
 	if replica.Do("HGET", w.key("hw"), "A3") != nil {
 		t.Fatal("nothing was lost")
 	}
-	w.server.Until("the nodes know of it", func() bool { return holders[0].tryExtend(patience) == nil })
+	w.server.Until("the nodes know of it", func() bool { return holders[0].tryExtend(redislink.Patience) == nil })
 	loss := w.now() + 5000 // when the others come
 	w.keepTheirIDs(append(holders, last))
 	newcomer := w.daemon()

@@ -1,16 +1,12 @@
 package redis
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -72,42 +68,12 @@ func (c Config) BestHeartbeat() time.Duration {
 }
 
 // target says where the pool is and how to log in.
-func (c Config) target() (target, error) {
-	t, err := parseURL(c.URL)
-	if err != nil || c.PasswordFile == "" {
+func (c Config) target() (redislink.Target, error) {
+	t, err := redislink.Parse(c.URL, DefaultNamespace)
+	if err != nil {
 		return t, err
 	}
-	if t.options.Password != "" {
-		return target{}, errors.New("redis: there is a password in the URL and in a file")
-	}
-	user, file := t.options.Username, c.PasswordFile
-	t.options.CredentialsProviderContext = func(context.Context) (string, string, error) {
-		password, err := readPassword(file)
-		return user, password, err
-	}
-	return t, nil
-}
-
-const maxPassword = 4096 // bytes
-
-func readPassword(path string) (string, error) {
-	if info, err := os.Stat(path); err != nil {
-		return "", err
-	} else if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: no regular file, and it is read for every connection", path)
-	}
-	text, err := secretfile.Read(path, maxPassword+len("\r\n"))
-	if err != nil {
-		return "", err
-	}
-	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
-	switch {
-	case len(text) == 0:
-		return "", fmt.Errorf("%s: no password is in it", path)
-	case len(text) > maxPassword:
-		return "", fmt.Errorf("%s: larger than %d bytes", path, maxPassword)
-	}
-	return string(text), nil
+	return t, t.LogIn(c.PasswordFile)
 }
 
 // Validate returns everything that is wrong with the settings, as an error of package problem. Open
@@ -116,11 +82,11 @@ func (c Config) Validate() error {
 	c.Terms = c.WithDefaults()
 	var problems problem.List
 	wrong := problems.Add
-	t, err := parseURL(c.URL)
+	t, err := redislink.Parse(c.URL, DefaultNamespace)
 	if err != nil {
 		wrong("URL", "%w", err)
 	}
-	if c.PasswordFile != "" && t.options.Password != "" {
+	if c.PasswordFile != "" && t.Options.Password != "" {
 		wrong("PasswordFile", "there is a password in the URL too: one of the two is allowed")
 	}
 	problems.Include("", c.Terms.Validate())
@@ -141,7 +107,7 @@ func (c Config) Validate() error {
 func (c Config) ReadSecrets() error {
 	var problems problem.List
 	if c.PasswordFile != "" {
-		if _, err := readPassword(c.PasswordFile); err != nil {
+		if _, err := redislink.ReadPassword(c.PasswordFile); err != nil {
 			problems.Add("PasswordFile", "%w", err)
 		}
 	}

@@ -16,7 +16,7 @@
 //     the first attempt would be lost.
 //   - A call that is not answered in time may still be carried out. The Store tells the caller so, keeps
 //     reading, sends nothing else meanwhile, and names the call's request id in later calls.
-//     Only after the time limit patience it looks for the master again.
+//     Only after redislink.Patience it looks for the master again.
 //   - WAIT follows the script on the same connection, because it counts the replicas that have what was
 //     written on that connection.
 package redis

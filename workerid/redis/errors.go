@@ -1,8 +1,9 @@
 package redis
 
 import (
-	"errors"
+	"log/slog"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
@@ -22,5 +23,11 @@ var (
 
 	// ErrEvicts: this Redis may evict the pool's keys when it is short of memory. Retry; set
 	// maxmemory-policy to noeviction.
-	ErrEvicts = errors.New("redis: maxmemory-policy is not noeviction, so the pool's keys could be evicted")
+	ErrEvicts = redislink.ErrEvicts
 )
+
+// Schemes returns the schemes of Config's URLs.
+func Schemes() []string { return redislink.Schemes() }
+
+// LogTo sends the client library's log to l, for the whole process.
+func LogTo(l *slog.Logger) { redislink.LogTo(l) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -100,11 +101,11 @@ func TestFailOverToAnUnheardExtension(t *testing.T) {
 		p.uncertain(d.tryExtend(soon))
 		p.server.Until("it is carried out", func() bool { return p.server.Do("HGET", p.key("stats"), "extend_ttl_success") != count })
 		p.front.Answers(redistest.Pass)
-		d.wire.turn <- struct{}{}
-		if d.wire.link == nil {
+		d.wire.Turn <- struct{}{}
+		if d.wire.Link == nil {
 			t.Fatal("the answer was lost, not late")
 		}
-		<-d.wire.turn
+		<-d.wire.Turn
 	}
 	late()
 	p.catchUp()
@@ -139,7 +140,7 @@ func TestFailOverToAnUnheardAcquisition(t *testing.T) {
 	if _, err := p.pool().Release(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	p.want(d.tryExtend(patience), workerid.ErrLost) // it goes on to the end of its window
+	p.want(d.tryExtend(redislink.Patience), workerid.ErrLost) // it goes on to the end of its window
 	p.server.Kill()
 	p.failOver()
 	p.want(d.settleAcquire(), workerid.ErrNoID)
@@ -193,22 +194,22 @@ func (p *pair) record3() string {
 
 // settleAcquire tries until the answer is certain.
 func (d *daemon) settleAcquire() error {
-	err := d.tryAcquire(patience)
+	err := d.tryAcquire(redislink.Patience)
 	for range 5 {
 		if err == nil || certain(err) {
 			break
 		}
-		err = d.tryAcquire(patience)
+		err = d.tryAcquire(redislink.Patience)
 	}
 	return err
 }
 
 // settleOnce extends over a connection that is not the one which just broke.
 func (d *daemon) settleOnce() error {
-	if err := d.tryExtend(patience); errors.Is(err, workerid.ErrUnconfirmed) {
+	if err := d.tryExtend(redislink.Patience); errors.Is(err, workerid.ErrUnconfirmed) {
 		return err
 	}
-	return d.tryExtend(patience)
+	return d.tryExtend(redislink.Patience)
 }
 
 // A worker id passed to another daemon, but the new master never learned that. The previous holder
@@ -314,10 +315,10 @@ func TestREADONLY(t *testing.T) {
 	p.catchUp()
 	p.server.Do("REPLICAOF", "127.0.0.1", 1) // nobody there
 	for _, d := range holders {
-		p.want(d.tryExtend(patience), ErrNotMaster)
-		p.want(d.tryExtend(patience), ErrNotMaster) // over a new connection
+		p.want(d.tryExtend(redislink.Patience), ErrNotMaster)
+		p.want(d.tryExtend(redislink.Patience), ErrNotMaster) // over a new connection
 	}
-	p.want(p.daemon().tryAcquire(patience), ErrNotMaster)
+	p.want(p.daemon().tryAcquire(redislink.Patience), ErrNotMaster)
 	p.failOver()
 	p.keepTheirIDs(holders)
 }
@@ -329,9 +330,9 @@ func TestWritableReplica(t *testing.T) {
 	r := w.server.Replica("--replica-read-only", "no")
 	r.Do("SET", "it", "is writable")
 	misled := w.daemonAt(r)
-	w.want(misled.tryAcquire(patience), ErrNotMaster)
+	w.want(misled.tryAcquire(redislink.Patience), ErrNotMaster)
 	misled.memory, misled.owner, misled.grant = *d.remembered(), d.owner, d.grant
-	w.want(misled.tryExtend(patience), ErrNotMaster)
+	w.want(misled.tryExtend(redislink.Patience), ErrNotMaster)
 	w.want(misled.release(w.now()), ErrNotMaster)
 	d.extend()
 }
@@ -344,8 +345,8 @@ func TestTwoMasters(t *testing.T) {
 	p.replication.Answers(redistest.Drop)
 	p.replication.Requests(redistest.Drop)
 	cutOff := p.daemonAt(p.server)
-	p.want(cutOff.tryAcquire(patience), workerid.ErrUnconfirmed)
-	p.want(cutOff.tryExtend(patience), workerid.ErrUnconfirmed)
+	p.want(cutOff.tryAcquire(redislink.Patience), workerid.ErrUnconfirmed)
+	p.want(cutOff.tryExtend(redislink.Patience), workerid.ErrUnconfirmed)
 	if cutOff.grant.Hi >= cutOff.grant.Lo {
 		t.Errorf("%+v", cutOff.grant)
 	}
@@ -354,7 +355,7 @@ func TestTwoMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.keepTheirIDs(holders)
-	p.want(cutOff.tryExtend(patience), workerid.ErrUnconfirmed)
+	p.want(cutOff.tryExtend(redislink.Patience), workerid.ErrUnconfirmed)
 }
 
 func TestWAITShort(t *testing.T) {
@@ -371,11 +372,11 @@ func TestWAITShort(t *testing.T) {
 	for _, p := range proxies {
 		p.Requests(redistest.Hold) // acknowledgements
 	}
-	w.want(d.tryAcquire(patience), workerid.ErrUnconfirmed)
-	w.want(early.tryExtend(patience), workerid.ErrUnconfirmed)
+	w.want(d.tryAcquire(redislink.Patience), workerid.ErrUnconfirmed)
+	w.want(early.tryExtend(redislink.Patience), workerid.ErrUnconfirmed)
 	before := d.grant
 	proxies[0].Requests(redistest.Pass)
-	w.want(d.tryExtend(patience), workerid.ErrUnconfirmed) // one of two
+	w.want(d.tryExtend(redislink.Patience), workerid.ErrUnconfirmed) // one of two
 	proxies[1].Requests(redistest.Pass)
 	d.extend() // the same worker id, from the same start
 	if d.grant.Worker != before.Worker || d.grant.Lo != before.Lo {
@@ -393,8 +394,8 @@ func TestMoreReplicasThanMustHaveIt(t *testing.T) {
 	w.server.Replica()
 	d := w.holders(1)[0]
 	w.server.Replica()
-	w.want(d.tryExtend(patience), ErrReplicas)
-	w.want(w.daemon().tryAcquire(patience), ErrReplicas)
+	w.want(d.tryExtend(redislink.Patience), ErrReplicas)
+	w.want(w.daemon().tryAcquire(redislink.Patience), ErrReplicas)
 	p := w.pool()
 	if r, err := p.Replicas(t.Context()); err != nil || r.Needed != -1 || len(r.Connected) != 2 || r.Connected[0].State != "online" || !strings.HasPrefix(r.Connected[0].Addr, "127.0.0.1:") {
 		t.Errorf("%+v, %v", r, err)
@@ -412,7 +413,7 @@ func TestMoreReplicasThanMustHaveIt(t *testing.T) {
 	if err := p.SetReplicas(t.Context(), -1); err != nil {
 		t.Fatal(err)
 	}
-	w.want(d.tryExtend(patience), ErrReplicas)
+	w.want(d.tryExtend(redislink.Patience), ErrReplicas)
 }
 
 // Sentinel fails over to a replica that lost the last writes. No packet filter is needed: the
@@ -442,7 +443,7 @@ func TestSentinelFailOverWithLostWrites(t *testing.T) {
 	if v, _ := replica.Do("HGET", w.key("hw"), "A3").(string); v != "" {
 		t.Fatal("nothing was lost")
 	}
-	w.server.Until("a daemon is back", func() bool { return holders[0].tryExtend(patience) == nil })
+	w.server.Until("a daemon is back", func() bool { return holders[0].tryExtend(redislink.Patience) == nil })
 	loss := w.now() + 5000 // when the others come
 	w.keepTheirIDs(append(holders, last))
 	if s := last.Status(); s.Addr != replica.Addr() {
@@ -464,7 +465,7 @@ func TestASentinelThatIsBehind(t *testing.T) {
 	holders := w.holders(2)
 	w.server.Kill()
 	for _, d := range holders {
-		w.uncertain(d.tryExtend(patience))
+		w.uncertain(d.tryExtend(redislink.Patience))
 	}
 	w.keepTheirIDs(holders)
 	if s := holders[0].Status(); s.Addr != next.Addr() {
@@ -473,6 +474,6 @@ func TestASentinelThatIsBehind(t *testing.T) {
 	w.server.Launch()
 	w.server.Do("REPLICAOF", "127.0.0.1", 1) // nobody there
 	late := w.daemon()
-	w.want(late.tryAcquire(patience), ErrNotMaster)
-	w.want(late.tryAcquire(patience), workerid.ErrNoID)
+	w.want(late.tryAcquire(redislink.Patience), ErrNotMaster)
+	w.want(late.tryAcquire(redislink.Patience), workerid.ErrNoID)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
@@ -49,7 +50,7 @@ func TestReplyLostAfterExecution(t *testing.T) {
 	p.Answers(redistest.Pass)
 	p.Cut()
 	for range 5 {
-		if err := d.tryAcquire(patience); err == nil || certain(err) {
+		if err := d.tryAcquire(redislink.Patience); err == nil || certain(err) {
 			break
 		}
 	}
@@ -124,7 +125,7 @@ func delay(on bool) time.Duration {
 
 // extendNothing connects.
 func (d *daemon) extendNothing() {
-	if err := d.tryExtend(patience); !errors.Is(err, workerid.ErrLost) {
+	if err := d.tryExtend(redislink.Patience); !errors.Is(err, workerid.ErrLost) {
 		d.Fatal(err)
 	}
 }
@@ -169,7 +170,7 @@ func TestReplyInFlightAfterLoss(t *testing.T) {
 	p.Answers(redistest.Hold)
 	w.advance(5000)
 	answered := make(chan error)
-	go func() { answered <- d.tryExtend(patience) }()
+	go func() { answered <- d.tryExtend(redislink.Patience) }()
 	w.server.Until("the extension is carried out", func() bool { return w.record("A1") != before })
 	if _, err := w.pool().Release(t.Context(), 1); err != nil {
 		t.Fatal(err)
@@ -335,12 +336,12 @@ func TestBUSY(t *testing.T) {
 	busy := w.server.Client()
 	go busy.Eval(context.Background(), "while true do end", nil)
 	w.server.Until("the server says BUSY", func() bool {
-		err := d.tryExtend(patience)
+		err := d.tryExtend(redislink.Patience)
 		return err != nil && strings.Contains(err.Error(), "BUSY")
 	})
-	w.uncertain(d.tryExtend(patience))
+	w.uncertain(d.tryExtend(redislink.Patience))
 	w.server.Do("SCRIPT", "KILL")
-	w.server.Until("it is extended again", func() bool { return d.tryExtend(patience) == nil })
+	w.server.Until("it is extended again", func() bool { return d.tryExtend(redislink.Patience) == nil })
 }
 
 func TestOOM(t *testing.T) {
@@ -348,7 +349,7 @@ func TestOOM(t *testing.T) {
 	d := w.holders(1)[0]
 	newcomer := w.daemon()
 	w.server.Do("CONFIG", "SET", "maxmemory", 1)
-	for _, err := range []error{d.tryExtend(patience), newcomer.tryAcquire(patience), d.tryExtend(patience)} {
+	for _, err := range []error{d.tryExtend(redislink.Patience), newcomer.tryAcquire(redislink.Patience), d.tryExtend(redislink.Patience)} {
 		if w.uncertain(err); !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("error is %v", err)
 		}
@@ -367,7 +368,7 @@ func TestMISCONF(t *testing.T) {
 	w.server.Do("CONFIG", "SET", "save", "3600 1")
 	w.server.Do("BGSAVE")
 	w.server.Until("the server says MISCONF", func() bool {
-		err := d.tryExtend(patience)
+		err := d.tryExtend(redislink.Patience)
 		return err != nil && strings.Contains(err.Error(), "MISCONF")
 	})
 	w.server.Do("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
@@ -390,7 +391,7 @@ func TestLOADING(t *testing.T) {
 	w.server.LaunchOnly()
 	saw := false
 	w.server.Until("it is extended again", func() bool {
-		err := d.tryExtend(patience)
+		err := d.tryExtend(redislink.Patience)
 		saw = saw || err != nil && strings.Contains(err.Error(), "LOADING")
 		return err == nil
 	})
@@ -426,7 +427,7 @@ func TestPoolOf3With5Daemons(t *testing.T) {
 				d.extend()
 				served[d]++
 			default:
-				err := d.tryAcquire(patience)
+				err := d.tryAcquire(redislink.Patience)
 				if holds[d] = err == nil; err != nil && !errors.Is(err, workerid.ErrNoID) {
 					t.Fatal(err)
 				}
@@ -512,7 +513,7 @@ func TestPermissions(t *testing.T) {
 		t.Errorf("%v, %v", l, err)
 	}
 	w.config.URL = strings.Replace(w.config.URL, "secret", "wrong", 1)
-	if err := w.daemon().tryAcquire(patience); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+	if err := w.daemon().tryAcquire(redislink.Patience); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -44,7 +45,7 @@ func TestFLUSHALL(t *testing.T) {
 	holders := w.holders(2)
 	newcomer := w.daemon()
 	w.server.Do("FLUSHALL")
-	w.want(newcomer.tryAcquire(patience), ErrNotInitialised)
+	w.want(newcomer.tryAcquire(redislink.Patience), ErrNotInitialised)
 	w.keepTheirIDs(holders)
 	w.server.Do("FLUSHALL") // and once more, on the same server
 	loss := w.now() + 5000  // noticed then
@@ -57,7 +58,7 @@ func TestRestartWithoutPersistence(t *testing.T) {
 	holders := w.holders(3)
 	w.server.Kill()
 	w.advance(30000)
-	if err := holders[0].tryExtend(patience); err == nil {
+	if err := holders[0].tryExtend(redislink.Patience); err == nil {
 		t.Error("extended without a server")
 	}
 	w.server.Launch()
@@ -182,7 +183,7 @@ func TestHWHashAloneLost(t *testing.T) {
 	w.advance(10)
 	w.server.Do("DEL", w.key("hw"))
 	newcomer := w.daemon()
-	w.want(newcomer.tryAcquire(patience), workerid.ErrNoID)
+	w.want(newcomer.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.keepTheirIDs(holders)
 	w.advance(lease)
 	w.keepTheirIDs(holders)
@@ -247,11 +248,11 @@ func TestStrangeCounters(t *testing.T) {
 	w.advance(lease + 1)
 	d.extend()
 	w.server.Do("HSET", w.key("clients"), "A1", "somebody else")
-	w.want(d.tryExtend(patience), workerid.ErrLost)
+	w.want(d.tryExtend(redislink.Patience), workerid.ErrLost)
 	for range 2 {
 		w.daemon().acquire()
 	}
-	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+	w.want(w.daemon().tryAcquire(redislink.Patience), workerid.ErrNoID)
 	if s, err := w.pool().Stats(t.Context()); err != nil || s.GetIDCount != 0 || s.UsingIDs != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -274,7 +275,7 @@ func TestEachKeyAloneLost(t *testing.T) {
 		holders := w.holders(2)
 		w.server.Do("DEL", w.key("clients"))
 		// given up rather than doubted: it issues to the end of its window
-		w.want(holders[0].tryExtend(patience), workerid.ErrLost)
+		w.want(holders[0].tryExtend(redislink.Patience), workerid.ErrLost)
 		holders[0].acquire()
 	})
 }
@@ -284,7 +285,7 @@ func TestEvictionIsRefused(t *testing.T) {
 	w.init(New)
 	w.advance(1)
 	d := w.daemon()
-	w.want(d.tryAcquire(patience), ErrEvicts)
+	w.want(d.tryAcquire(redislink.Patience), ErrEvicts)
 	w.daemon(func(c *Config) { c.AllowEviction = true }).acquire()
 	w.server.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	d.acquire()
@@ -368,13 +369,13 @@ func mixed(t *testing.T, changes ...func(*Config)) {
 	d := w.holders(1)[0]
 	for _, change := range changes {
 		foreign := w.daemon(change)
-		err := foreign.tryAcquire(patience)
+		err := foreign.tryAcquire(redislink.Patience)
 		w.want(err, workerid.ErrForeignPool)
 		if !strings.Contains(err.Error(), d.terms.Fingerprint) || !strings.Contains(err.Error(), foreign.terms.Fingerprint) {
 			t.Errorf("%v does not say both settings", err)
 		}
 		foreign.memory, foreign.owner, foreign.grant = *d.remembered(), d.owner, d.grant
-		w.want(foreign.tryExtend(patience), workerid.ErrForeignPool) // nor is a lease kept with it
+		w.want(foreign.tryExtend(redislink.Patience), workerid.ErrForeignPool) // nor is a lease kept with it
 	}
 	d.extend()
 }
@@ -392,7 +393,7 @@ func TestOtherLayout(t *testing.T) { mixed(t, func(c *Config) { c.Layout = "othe
 func TestNotInitialised(t *testing.T) {
 	w := newWorld(t)
 	d := w.daemon()
-	w.want(d.tryAcquire(patience), ErrNotInitialised)
+	w.want(d.tryAcquire(redislink.Patience), ErrNotInitialised)
 	_, list := w.pool().List(t.Context())
 	_, stats := w.pool().Stats(t.Context())
 	_, free := w.pool().Release(t.Context(), 1)
@@ -418,7 +419,7 @@ func TestYarausPool(t *testing.T) {
 	w.server.Do("ZADD", w.key("ids"), 0, "A1", now+1000.000123, "A2", now-10, "A3")
 	w.server.Do("HSET", w.key("clients"), "A2", "host-1.000-1", "A3", "host-1.000-2")
 	w.server.Do("HSET", w.key("stats"), "min", 1, "max", 3)
-	w.want(w.daemon().tryAcquire(patience), ErrNotInitialised)
+	w.want(w.daemon().tryAcquire(redislink.Patience), ErrNotInitialised)
 	if got := w.init(New); got != Adopted {
 		t.Errorf("init: %s", got)
 	}
@@ -430,7 +431,7 @@ func TestYarausPool(t *testing.T) {
 	if b.acquire(); b.grant.Worker != 3 || b.grant.Lo != startOfTime+1 {
 		t.Errorf("%+v", b.grant)
 	}
-	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+	w.want(w.daemon().tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.advance(1000 * 1000) // A2's client is gone; A1's and A3's extend late
 	a.extend()
 	b.extend()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
@@ -103,7 +104,7 @@ func (m *migration) step() {
 	case n <= 2:
 		offset := m.rand.Int64N(4001) - 2000
 		d := m.daemon(func(c *Config) { c.Now = func() int64 { return m.now() + offset } })
-		if err := d.tryAcquire(patience); err == nil {
+		if err := d.tryAcquire(redislink.Patience); err == nil {
 			m.ours = append(m.ours, &issuing{d, d.grant.Lo - 1})
 		} else if d.Close(); !errors.Is(err, workerid.ErrNoID) {
 			m.Errorf("acquire: %v", err)
@@ -138,7 +139,7 @@ func (m *migration) step() {
 		m.issue(u)
 	}
 	for _, d := range m.ours {
-		if err := d.tryExtend(patience); err != nil {
+		if err := d.tryExtend(redislink.Patience); err != nil {
 			m.Errorf("extend: %v", err)
 		}
 		d.last = max(d.last, min(d.grant.Hi, d.c.Now()+1000)) // it issues up to a second ahead of its clock

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -33,7 +34,7 @@ func OpenPool(c Config) (*Pool, error) {
 }
 
 // Close closes the connection.
-func (p *Pool) Close() error { return p.wire.close() }
+func (p *Pool) Close() error { return p.wire.Close() }
 
 // terms are those of an operator, who is not part of the pool and uses the pool's lease.
 func (p *Pool) terms() script.Terms {
@@ -46,7 +47,7 @@ func (p *Pool) terms() script.Terms {
 }
 
 func ask[T any](ctx context.Context, p *Pool, c script.Call, read func(any) (T, error)) (T, error) {
-	return take(ctx, p.wire, func(*link) (v T, _ func(), err error) {
+	return redislink.Take(ctx, p.wire.Wire, func(*redislink.Link) (v T, _ func(), err error) {
 		reply, _, err := p.wire.run(c)
 		if errors.Is(err, ErrNotInitialised) {
 			err = p.notThere(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -79,7 +80,7 @@ func TestListAndStatsOfStrangeTimes(t *testing.T) {
 	if _, err := json.Marshal([]any{l, s}); err != nil {
 		t.Error(err)
 	}
-	if err := w.daemon().tryAcquire(patience); !errors.Is(err, ErrClockBack) || !strings.Contains(err.Error(), "by 1944444h26m40s") {
+	if err := w.daemon().tryAcquire(redislink.Patience); !errors.Is(err, ErrClockBack) || !strings.Contains(err.Error(), "by 1944444h26m40s") {
 		t.Error(err)
 	}
 	if r, err := w.pool().ResetClock(t.Context()); err != nil || r.Was.Year() != 2251 {
@@ -94,14 +95,14 @@ func TestOperatorsRelease(t *testing.T) {
 	w.config.Max = 1
 	d := w.holders(1)[0]
 	next := w.daemon()
-	w.want(next.tryAcquire(patience), workerid.ErrNoID)
+	w.want(next.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	f, err := w.pool().Release(t.Context(), 1)
 	if err != nil || f.Owner != d.owner || f.Until.UnixMilli() != d.grant.Hi || f.ExpireAt.UnixMilli() != d.grant.Hi {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	w.want(d.tryExtend(patience), workerid.ErrLost)
+	w.want(d.tryExtend(redislink.Patience), workerid.ErrLost)
 	w.clock.Store(d.grant.Hi)
-	w.want(next.tryAcquire(patience), workerid.ErrNoID)
+	w.want(next.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.advance(1)
 	if next.acquire(); next.grant.Lo != d.grant.Hi+1 {
 		t.Errorf("%+v after %+v", next.grant, d.grant)
@@ -123,7 +124,7 @@ func TestOperatorsReleaseBeforeALoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.advance(1)
-	next.tryAcquire(patience)
+	next.tryAcquire(redislink.Patience)
 	w.server.Do("FLUSHALL")
 	d.extend()
 }
@@ -146,11 +147,11 @@ func TestOtherSettings(t *testing.T) {
 	if got := w.init(Replace); got != Waiting {
 		t.Errorf("init: %s", got)
 	}
-	w.want(d.tryAcquire(patience), workerid.ErrForeignPool)
+	w.want(d.tryAcquire(redislink.Patience), workerid.ErrForeignPool)
 	loss := w.now()
 	n := w.daemon()
 	w.clock.Store(loss + long + lease)
-	w.want(n.tryAcquire(patience), workerid.ErrNoID) // the longer lease counts
+	w.want(n.tryAcquire(redislink.Patience), workerid.ErrNoID) // the longer lease counts
 	w.advance(1)
 	g, err := n.Acquire(context.Background(), workerid.Request{Owner: "n", Min: 1, Max: 5})
 	if err != nil || g.Hi != w.now()+2*lease {
@@ -198,5 +199,5 @@ func TestInitListens(t *testing.T) {
 	if o := <-done; o.err != nil || o.result != Present {
 		t.Errorf("%+v", o)
 	}
-	w.want(w.daemon().tryAcquire(patience), workerid.ErrNoID)
+	w.want(w.daemon().tryAcquire(redislink.Patience), workerid.ErrNoID)
 }

@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -42,17 +43,17 @@ const (
 // The calls may be repeated at will, so unanswered ones are not remembered.
 type raus struct {
 	c      Config
-	target target
+	target redislink.Target
 	pool   string // prefix of the lock values of all daemons in the pool
 	value  string // our lock value. It has no colon, because raus splits messages at colons
 
 	mu    sync.Mutex
-	links map[string]*link // in a cluster by lock, as each may be on another node; otherwise a single one
+	links map[string]*redislink.Link // in a cluster by lock, as each may be on another node; otherwise a single one
 }
 
-func newRaus(c Config, t target) *raus {
-	pool := "katsubushi/" + url.QueryEscape(t.namespace) + "/"
-	return &raus{c: c, target: t, pool: pool, value: pool + newName(), links: map[string]*link{}}
+func newRaus(c Config, t redislink.Target) *raus {
+	pool := "katsubushi/" + url.QueryEscape(t.Namespace) + "/"
+	return &raus{c: c, target: t, pool: pool, value: pool + newName(), links: map[string]*redislink.Link{}}
 }
 
 // A rausHolder is an error: a client of raus has the lock.
@@ -89,7 +90,7 @@ func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	answers, asked := make([]rausAnswer, len(calls)), make([]*goredis.Cmd, len(calls))
-	pipes, failed := map[*link]goredis.Pipeliner{}, map[string]error{}
+	pipes, failed := map[*redislink.Link]goredis.Pipeliner{}, map[string]error{}
 	for i, c := range calls {
 		id := strconv.FormatUint(c.worker, 10)
 		key, at := r.lock(c.worker)
@@ -104,7 +105,7 @@ func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration
 			continue
 		}
 		if pipes[l] == nil {
-			pipes[l] = l.conn.Pipeline()
+			pipes[l] = l.Conn.Pipeline()
 		}
 		asked[i] = pipes[l].Eval(ctx, rausScript, []string{key}, c.what, r.value, r.pool, expiry.Milliseconds(), r.c.HoldRaus+":broadcast", id)
 	}
@@ -122,7 +123,7 @@ func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration
 // lock returns a lock's key, and the key of its link in links.
 func (r *raus) lock(worker uint64) (key, at string) {
 	key = r.c.HoldRaus + ":id:" + strconv.FormatUint(worker, 10)
-	if r.target.kind == cluster {
+	if r.target.Kind == redislink.Cluster {
 		at = key
 	}
 	return key, at
@@ -145,7 +146,7 @@ func (r *raus) answer(c rausCall, cmd *goredis.Cmd) rausAnswer {
 		err = fmt.Errorf("redis: a script returned %q", reply)
 	}
 	if r.drop(at) { // the master may have moved
-		r.target.doubt()
+		r.target.Doubt()
 	}
 	return rausAnswer{false, fmt.Errorf("raus's lock %s: %w", key, err)}
 }
@@ -154,20 +155,20 @@ func (r *raus) answer(c rausCall, cmd *goredis.Cmd) rausAnswer {
 func (r *raus) drop(at string) bool {
 	l := r.links[at]
 	if l != nil {
-		l.close()
+		l.Close()
 		delete(r.links, at)
 	}
 	return l != nil
 }
 
-func (r *raus) connect(ctx context.Context, key string) (*link, error) {
-	addr, err := r.target.find(ctx, key, r.c.TLS)
+func (r *raus) connect(ctx context.Context, key string) (*redislink.Link, error) {
+	addr, err := r.target.Find(ctx, key, r.c.TLS)
 	if err != nil {
 		return nil, err
 	}
-	l, err := open(ctx, at(r.target.options, addr, r.c.TLS), r.c.AllowEviction)
+	l, err := redislink.Open(ctx, redislink.At(r.target.Options, addr, r.c.TLS), r.c.AllowEviction)
 	if err != nil {
-		r.target.doubt()
+		r.target.Doubt()
 	}
 	return l, err
 }
@@ -176,7 +177,7 @@ func (r *raus) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.links {
-		l.close()
+		l.Close()
 	}
 	clear(r.links)
 }
@@ -199,7 +200,7 @@ func (s *Store) acquireBesideRaus(ctx context.Context, want workerid.Request) (w
 			}
 			return g, err
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), redislink.DialTimeout)
 		err = s.release(ctx, g, g.Lo-1)
 		cancel()
 		if !errors.As(lockErr, new(rausHolder)) {

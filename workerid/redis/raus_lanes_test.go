@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -21,7 +22,7 @@ func TestRausLanesHearTheirOwn(t *testing.T) {
 	}
 	extend := func() []workerid.Result {
 		t.Helper()
-		ctx, cancel := within(patience)
+		ctx, cancel := within(redislink.Patience)
 		defer cancel()
 		results, err := d.Extend(ctx, held)
 		if err != nil {
@@ -56,8 +57,8 @@ func TestRausLanesAreKeptTogether(t *testing.T) {
 		held = append(held, d.acquire())
 		d.owner = workerid.NewOwner()
 	}
-	p.Delay(patience / 64) // either way
-	ctx, cancel := within(patience)
+	p.Delay(redislink.Patience / 64) // either way
+	ctx, cancel := within(redislink.Patience)
 	defer cancel()
 	results, err := d.Extend(ctx, held)
 	if err != nil {

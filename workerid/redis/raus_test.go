@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -98,7 +99,7 @@ func TestRausHearsOfUs(t *testing.T) {
 			if parts := strings.Split(m.Payload, ":"); len(parts) != 2 || parts[1] != "1" {
 				t.Errorf("%q", m.Payload)
 			}
-		case <-time.After(patience):
+		case <-time.After(redislink.Patience):
 			t.Fatal("nothing was heard")
 		}
 		then()
@@ -113,7 +114,7 @@ func TestRausClientsKeepTheirs(t *testing.T) {
 		t.Errorf("%+v", d.grant)
 	}
 	w.advance(1) // what was given back is free
-	err := e.tryAcquire(patience)
+	err := e.tryAcquire(redislink.Patience)
 	if w.want(err, workerid.ErrNoID); !strings.Contains(err.Error(), "raus") {
 		t.Errorf("%v does not say who has them", err)
 	}
@@ -162,9 +163,9 @@ func TestRausLockPassesOnWithinThePool(t *testing.T) {
 	}
 	// Another pool is as foreign as a client of raus.
 	other := w.daemon(func(c *Config) { c.URL += "2"; c.AutoInit = true })
-	w.want(other.tryAcquire(patience), workerid.ErrNoID)
+	w.want(other.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.advance(600_000 + eps + 1)
-	w.want(other.tryAcquire(patience), workerid.ErrNoID)
+	w.want(other.tryAcquire(redislink.Patience), workerid.ErrNoID)
 }
 
 func TestRausLockIsLost(t *testing.T) {
@@ -181,7 +182,7 @@ func TestRausLockIsLost(t *testing.T) {
 	if holder := late.hold(); holder == late.uuid || holder == "" {
 		t.Errorf("the lock was %q's", holder)
 	}
-	err := d.tryExtend(patience)
+	err := d.tryExtend(redislink.Patience)
 	w.want(err, workerid.ErrShared)
 	if !strings.Contains(err.Error(), late.uuid) || errors.Is(err, workerid.ErrCloned) {
 		t.Errorf("%v does not say whose it is", err)
@@ -200,7 +201,7 @@ func TestRausLockIsLost(t *testing.T) {
 	}
 	w.server.Do("DEL", w.rausKey(2))
 	w.advance(lease + 1) // the window is over: a client of raus may have come and gone
-	w.want(e.tryExtend(patience), workerid.ErrLost)
+	w.want(e.tryExtend(redislink.Patience), workerid.ErrLost)
 	if holder, _ := w.lock(2); holder != "" {
 		t.Errorf("the lock is %q's", holder)
 	}
@@ -211,7 +212,7 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 	w := besideRaus(t)
 	w.server.Do("RPUSH", w.rausKey(1), "not a lock")
 	d := w.daemon()
-	if err := d.tryAcquire(patience); err == nil || errors.Is(err, workerid.ErrNoID) || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if err := d.tryAcquire(redislink.Patience); err == nil || errors.Is(err, workerid.ErrNoID) || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("error is %v", err)
 	}
 	w.server.Do("DEL", w.rausKey(1))
@@ -229,7 +230,7 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 	w.server.Do("DEL", w.rausKey(int(d.grant.Worker)))
 	w.server.Do("RPUSH", w.rausKey(int(d.grant.Worker)), "not a lock")
 	hi := d.grant.Hi
-	if err := d.tryExtend(patience); err == nil || errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) {
+	if err := d.tryExtend(redislink.Patience); err == nil || errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) {
 		t.Errorf("error is %v", err)
 	}
 	w.server.Do("DEL", w.rausKey(int(d.grant.Worker)))
@@ -262,7 +263,7 @@ func TestRausPermissions(t *testing.T) {
 	w := besideRaus(t)
 	w.server.Do(documentedRule(t, "REDIS.md")...)
 	w.config.URL = "redis://katsubushi:secret@" + w.server.Addr() + "/0?ns=" + redistest.Namespace(t)
-	if err := w.daemon().tryAcquire(patience); err == nil || !strings.Contains(err.Error(), "permissions") {
+	if err := w.daemon().tryAcquire(redislink.Patience); err == nil || !strings.Contains(err.Error(), "permissions") {
 		t.Errorf("error is %v", err)
 	}
 	w.server.Do(documentedRule(t, "MIGRATING.md")...)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -61,7 +62,7 @@ func (s *Store) Close() error {
 	if s.raus != nil {
 		s.raus.close()
 	}
-	return s.wire.close()
+	return s.wire.Close()
 }
 
 // Status returns what is known about the server.
@@ -103,7 +104,7 @@ func (s *Store) acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 	if want.Min > want.Max {
 		return workerid.Grant{}, fmt.Errorf("redis: no worker ids from %d to %d", want.Min, want.Max)
 	}
-	return take(ctx, s.wire, func(l *link) (workerid.Grant, func(), error) {
+	return redislink.Take(ctx, s.wire.Wire, func(l *redislink.Link) (workerid.Grant, func(), error) {
 		c := s.memory.Acquiring(script.Acquire{
 			Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Owner: want.Owner, From: want.Min, To: want.Max, Init: s.c.AutoInit,
 		})
@@ -137,7 +138,7 @@ func (s *Store) extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 	if len(held) == 0 {
 		return nil, nil
 	}
-	return take(ctx, s.wire, func(l *link) ([]workerid.Result, func(), error) {
+	return redislink.Take(ctx, s.wire.Wire, func(l *redislink.Link) ([]workerid.Result, func(), error) {
 		c := s.memory.Extending(script.Extend{Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l)}, held)
 		reply, have, err := s.wire.run(c)
 		if err != nil {
@@ -172,7 +173,7 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 }
 
 func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error {
-	_, err := take(ctx, s.wire, func(l *link) (any, func(), error) {
+	_, err := redislink.Take(ctx, s.wire.Wire, func(l *redislink.Link) (any, func(), error) {
 		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Grant: g, Last: last})
 		reply, _, err := s.wire.run(c)
 		if err != nil {
@@ -187,7 +188,7 @@ func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error
 
 // newRequestID makes a request id. It contains the connection's id, because copies of a virtual machine
 // may get the same random numbers.
-func newRequestID(l *link) string { return newName() + "." + l.id }
+func newRequestID(l *redislink.Link) string { return newName() + "." + l.ID }
 
 func newName() string { return rand.Text()[:13] }
 
@@ -234,7 +235,7 @@ func (s *Store) confirm(r script.Server, asked int64, have int) error {
 
 // note stores what an answer says about the server, and logs warnings about it.
 func (s *Store) note(r script.Server, asked int64) {
-	addr := s.wire.addr()
+	addr := s.wire.Addr()
 	s.mu.Lock()
 	s.status = Status{addr, r.Incarnation, time.Duration(r.Now-asked) * time.Millisecond, r.Needed, r.Replicas}
 	s.mu.Unlock()

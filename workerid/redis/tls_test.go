@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
@@ -27,7 +28,7 @@ func TestTLS(t *testing.T) {
 	w.config.URL = fmt.Sprintf("rediss://:secret@127.0.0.1:%d/0?ns=x", port)
 	var unknown x509.UnknownAuthorityError
 	redistest.Until(t, "the server answers", func() bool {
-		err := w.daemon().tryAcquire(patience)
+		err := w.daemon().tryAcquire(redislink.Patience)
 		return errors.As(err, &unknown)
 	})
 	w.config.TLS = &tls.Config{RootCAs: roots}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -187,7 +188,7 @@ func (d *daemon) tryAcquire(timeout time.Duration) error {
 
 func (d *daemon) acquire() workerid.Grant {
 	d.Helper()
-	if err := d.tryAcquire(patience); err != nil {
+	if err := d.tryAcquire(redislink.Patience); err != nil {
 		d.Fatalf("acquire: %v", err)
 	}
 	return d.grant
@@ -214,12 +215,12 @@ func (d *daemon) tryExtend(timeout time.Duration) error {
 
 // settle tries to extend until the answer is certain, as a daemon's keeper does.
 func (d *daemon) settle() error {
-	err := d.tryExtend(patience)
+	err := d.tryExtend(redislink.Patience)
 	for range 5 {
 		if err == nil || errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrCloned) {
 			break
 		}
-		err = d.tryExtend(patience)
+		err = d.tryExtend(redislink.Patience)
 	}
 	return err
 }
@@ -236,7 +237,7 @@ func (d *daemon) extend() {
 }
 
 func (d *daemon) release(last int64) error {
-	ctx, cancel := within(patience)
+	ctx, cancel := within(redislink.Patience)
 	defer cancel()
 	err := d.Release(ctx, d.grant, last)
 	if err == nil {
@@ -247,8 +248,8 @@ func (d *daemon) release(last int64) error {
 
 // remembered is a copy of the daemon's memory.
 func (d *daemon) remembered() *script.Memory {
-	d.wire.turn <- struct{}{}
-	defer func() { <-d.wire.turn }()
+	d.wire.Turn <- struct{}{}
+	defer func() { <-d.wire.Turn }()
 	return copied.Of(&d.memory)
 }
 
@@ -274,7 +275,7 @@ func (w *world) waits(newcomer *daemon, loss int64) {
 	w.Helper()
 	w.want(newcomer.settleAcquire(), workerid.ErrNoID) // a server that was promoted may close connections yet
 	w.clock.Store(loss + long)
-	w.want(newcomer.tryAcquire(patience), workerid.ErrNoID)
+	w.want(newcomer.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.advance(1)
 	if newcomer.acquire(); newcomer.grant.Lo <= loss+lease {
 		w.Errorf("a newcomer's window starts at %d, %d ms after the loss", newcomer.grant.Lo, newcomer.grant.Lo-loss)

@@ -1,4 +1,4 @@
-package redis
+package redislink
 
 import (
 	"context"
@@ -12,28 +12,27 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
 
 const (
-	dialTimeout = time.Second            // for a connection, and each step of finding the master
-	patience    = 5 * time.Second        // for an answer, before the connection is closed
+	DialTimeout = time.Second            // for a connection, and each step of finding the master
+	Patience    = 5 * time.Second        // for an answer, before the connection is closed
 	waitTimeout = 500 * time.Millisecond // for replicas to have what was written
 )
 
-// A link is a connection to the master. It is used for one call at a time.
-type link struct {
+// A Link is a connection to the master. It is used for one call at a time.
+type Link struct {
+	Conn *goredis.Conn
+	Addr string
+	ID   string // the server's id of the connection; every copy of this process has a different one
+
 	client *goredis.Client
-	conn   *goredis.Conn
-	addr   string
-	id     string // the server's id of the connection; every copy of this process has a different one
 }
 
 // plain turns off everything that go-redis does on its own: retries, reconnects, extra connections.
 func plain(o *goredis.Options) *goredis.Options {
 	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = dialTimeout, patience, dialTimeout, true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = DialTimeout, Patience, DialTimeout, true
 	o.PoolSize, o.MinIdleConns, o.ConnMaxIdleTime, o.ConnMaxLifetime = 1, 0, -1, 0
 	o.Protocol, o.DisableIdentity = 2, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -43,7 +42,7 @@ func plain(o *goredis.Options) *goredis.Options {
 
 // dial connects to a server once. The client library gets this connection and never another one.
 func dial(ctx context.Context, o *goredis.Options) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, o.Network, o.Addr)
@@ -69,29 +68,29 @@ func dial(ctx context.Context, o *goredis.Options) error {
 	return nil
 }
 
-// open connects to a server and checks that it may be used.
-func open(ctx context.Context, o *goredis.Options, allowEviction bool) (*link, error) {
+// Open connects to a server and checks that it may be used.
+func Open(ctx context.Context, o *goredis.Options, allowEviction bool) (*Link, error) {
 	if err := dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	l := &link{client: goredis.NewClient(o), addr: o.Addr}
-	l.conn = l.client.Conn()
+	l := &Link{client: goredis.NewClient(o), Addr: o.Addr}
+	l.Conn = l.client.Conn()
 	if err := l.greet(ctx, allowEviction); err != nil {
-		l.close()
+		l.Close()
 		return nil, fmt.Errorf("redis: %s: %w", o.Addr, err)
 	}
 	return l, nil
 }
 
-func (l *link) greet(ctx context.Context, allowEviction bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (l *Link) greet(ctx context.Context, allowEviction bool) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	id, err := l.conn.ClientID(ctx).Result()
+	id, err := l.Conn.ClientID(ctx).Result()
 	if err != nil {
 		return err
 	}
-	l.id = strconv.FormatInt(id, 10)
-	memory, err := l.conn.Info(ctx, "memory").Result()
+	l.ID = strconv.FormatInt(id, 10)
+	memory, err := l.Conn.Info(ctx, "memory").Result()
 	if err != nil {
 		return err
 	}
@@ -103,28 +102,29 @@ func (l *link) greet(ctx context.Context, allowEviction bool) error {
 	return nil
 }
 
-func (l *link) close() {
-	l.conn.Close()
+// Close closes the connection.
+func (l *Link) Close() {
+	l.Conn.Close()
 	l.client.Close()
 }
 
-// run runs a script and then, in the same round trip, WAIT for that many replicas. It returns the
-// script's answer and how many replicas have what it wrote. After an error that is not a Refusal, the
-// script may or may not have run.
-func (l *link) run(s script.Script, keys []string, args []string, replicas int) (reply any, have int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// Run runs a script, whose SHA-1 is sha, and then, in the same round trip, WAIT for that many replicas. It returns the
+// script's answer and how many replicas have what it wrote. An error of the
+// script itself is a goredis.Error; after any other one the script may or may not have run.
+func (l *Link) Run(text, sha string, keys []string, args []string, replicas int) (reply any, have int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	values := make([]any, len(args))
 	for i, a := range args {
 		values[i] = a
 	}
 	for _, load := range []bool{false, true} {
-		pipe := l.conn.Pipeline()
+		pipe := l.Conn.Pipeline()
 		var cmd *goredis.Cmd
 		if load {
-			cmd = pipe.Eval(ctx, s.Text, keys, values...)
+			cmd = pipe.Eval(ctx, text, keys, values...)
 		} else {
-			cmd = pipe.EvalSha(ctx, s.SHA, keys, values...)
+			cmd = pipe.EvalSha(ctx, sha, keys, values...)
 		}
 		var wait *goredis.Cmd
 		if replicas > 0 {
@@ -139,30 +139,19 @@ func (l *link) run(s script.Script, keys []string, args []string, replicas int) 
 		}
 		break
 	}
-	return reply, have, refusal(err)
+	return reply, have, err
 }
 
-// wait counts the replicas that have what was written over this connection.
-func (l *link) wait(replicas int) (have int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// Wait counts the replicas that have what was written over this connection.
+func (l *Link) Wait(replicas int) (have int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	return l.conn.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds()).Int()
-}
-
-// refusal turns a script's error into a Refusal.
-func refusal(err error) error {
-	var answer goredis.Error
-	if errors.As(err, &answer) {
-		if r, ok := script.ParseRefusal(answer.Error()); ok {
-			return r
-		}
-	}
-	return err
+	return l.Conn.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds()).Int()
 }
 
 // askSentinel asks a Sentinel for the master's address.
 func askSentinel(ctx context.Context, o *goredis.Options, master string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	if err := dial(ctx, o); err != nil {
 		return "", err
@@ -183,7 +172,7 @@ func askSentinel(ctx context.Context, o *goredis.Options, master string) (string
 
 // askNode asks a cluster node which node has the key, and for the list of nodes.
 func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, nodes []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	if err := dial(ctx, o); err != nil {
 		return "", nil, err

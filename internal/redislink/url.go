@@ -1,4 +1,4 @@
-package redis
+package redislink
 
 import (
 	"context"
@@ -13,39 +13,42 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A target is a parsed URL.
-type target struct {
-	namespace string
-	kind      kind
-	options   goredis.Options // for data servers; Addr only where there is one
+// A Target is a parsed URL. The zero Target is none.
+type Target struct {
+	Namespace string
+	Kind      Kind
+	Options   goredis.Options // for data servers; Addr only where there is one
 	named     []string        // Sentinels or cluster nodes, host:port
 	seeds     []string        // the servers to ask for the master, in order
+	Query     url.Values      // what the query has of own names, see Parse
 	master    string          // the Sentinels' name for it
 	sentinel  goredis.Options // for Sentinels
 }
 
-type kind int
+// A Kind says how the master is found.
+type Kind int
 
+// The kinds.
 const (
-	single kind = iota
-	sentinels
-	cluster
+	Single    Kind = iota // it is the server in the URL
+	Sentinels             // they are asked
+	Cluster               // a node is asked for the one that has the key
 )
 
 type scheme struct {
 	name string
-	kind kind
+	kind Kind
 	tls  bool
 }
 
 var schemes = []scheme{
-	{"redis", single, false}, {"rediss", single, true},
-	{"rediscluster", cluster, false}, {"redisclusters", cluster, true},
-	{"redis+sentinel", sentinels, false}, {"rediss+sentinel", sentinels, true},
-	{"unix", single, false},
+	{"redis", Single, false}, {"rediss", Single, true},
+	{"rediscluster", Cluster, false}, {"redisclusters", Cluster, true},
+	{"redis+sentinel", Sentinels, false}, {"rediss+sentinel", Sentinels, true},
+	{"unix", Single, false},
 }
 
-// Schemes returns the schemes of Config's URLs.
+// Schemes returns the schemes of URLs.
 func Schemes() (names []string) {
 	for _, s := range schemes {
 		names = append(names, s.name)
@@ -53,60 +56,65 @@ func Schemes() (names []string) {
 	return names
 }
 
-// parseURL parses Config's URL. Its errors do not repeat the URL, which may contain a password.
-func parseURL(s string) (target, error) {
+// Parse parses a URL. namespace is that of one without ns. own are names that the query may have besides,
+// which Query returns. The errors do not repeat the URL, which may contain a password.
+func Parse(s, namespace string, own ...string) (Target, error) {
 	name, rest, ok := strings.Cut(s, "://")
 	i := slices.IndexFunc(schemes, func(s scheme) bool { return s.name == name })
 	if !ok || i < 0 {
 		names := Schemes()
 		last := len(names) - 1
-		return target{}, fmt.Errorf("redis: a URL begins with %s or %s, and ://", strings.Join(names[:last], ", "), names[last])
+		return Target{}, fmt.Errorf("redis: a URL begins with %s or %s, and ://", strings.Join(names[:last], ", "), names[last])
 	}
 	form := schemes[i]
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return target{}, errors.New("redis: the URL's query is malformed")
+		return Target{}, errors.New("redis: the URL's query is malformed")
 	}
-	t := target{kind: form.kind, namespace: values.Get("ns")}
-	if t.namespace == "" {
-		t.namespace = DefaultNamespace
+	t := Target{Kind: form.kind, Namespace: values.Get("ns")}
+	if t.Namespace == "" {
+		t.Namespace = namespace
 	}
-	if strings.ContainsAny(t.namespace, "{}") {
-		return target{}, errors.New("redis: the name of a pool has no braces")
+	if strings.ContainsAny(t.Namespace, "{}") {
+		return Target{}, errors.New("redis: a namespace has no braces")
 	}
 	user, password := values.Get("sentinel_username"), values.Get("sentinel_password")
-	for _, own := range []string{"ns", "sentinel_username", "sentinel_password"} {
-		values.Del(own)
+	t.Query = url.Values{}
+	for _, name := range append([]string{"ns", "sentinel_username", "sentinel_password"}, own...) {
+		if slices.Contains(own, name) && values.Has(name) {
+			t.Query[name] = values[name]
+		}
+		values.Del(name)
 	}
 
 	authority, path, _ := strings.Cut(rest, "/")
 	if name == "unix" && path == "" {
-		return target{}, errors.New("redis: the URL names no socket: unix:///PATH")
+		return Target{}, errors.New("redis: the URL names no socket: unix:///PATH")
 	}
 	userinfo, hosts := "", authority
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		userinfo, hosts = authority[:i+1], authority[i+1:]
 	}
 	list := strings.Split(hosts, ",")
-	if len(list) > 1 && t.kind == single {
-		return target{}, errors.New("redis: several hosts are for rediscluster and redis+sentinel")
+	if len(list) > 1 && t.Kind == Single {
+		return Target{}, errors.New("redis: several hosts are for rediscluster and redis+sentinel")
 	}
-	switch t.kind {
-	case sentinels:
+	switch t.Kind {
+	case Sentinels:
 		t.master, path, _ = strings.Cut(path, "/")
 		if t.master == "" {
-			return target{}, errors.New("redis: the master's name is missing: redis+sentinel://HOSTS/NAME")
+			return Target{}, errors.New("redis: the master's name is missing: redis+sentinel://HOSTS/NAME")
 		}
 		t.named, err = addresses(list, "26379")
-	case cluster:
+	case Cluster:
 		if path != "" && path != "0" {
-			return target{}, errors.New("redis: a cluster has no databases")
+			return Target{}, errors.New("redis: a cluster has no databases")
 		}
 		t.named, err = addresses(list, "6379")
 	}
 	if err != nil {
-		return target{}, err
+		return Target{}, err
 	}
 
 	base := "redis"
@@ -122,23 +130,23 @@ func parseURL(s string) (target, error) {
 		err = malformed.Err
 	}
 	if err != nil {
-		return target{}, fmt.Errorf("redis: the URL: %w", err)
+		return Target{}, fmt.Errorf("redis: the URL: %w", err)
 	}
-	t.options, t.seeds = *options, t.named
+	t.Options, t.seeds = *options, t.named
 	t.sentinel = goredis.Options{Network: "tcp", Username: user, Password: password, TLSConfig: options.TLSConfig}
 	return t, nil
 }
 
-// where lists the servers in the URL.
-func (t *target) where() string {
-	servers := t.options.Addr
-	if t.kind != single {
+// Where lists the servers in the URL.
+func (t *Target) Where() string {
+	servers := t.Options.Addr
+	if t.Kind != Single {
 		servers = strings.Join(t.named, ",")
 	}
-	if t.kind == sentinels {
+	if t.Kind == Sentinels {
 		servers = t.master + " of " + servers
 	}
-	if t.options.TLSConfig != nil {
+	if t.Options.TLSConfig != nil {
 		servers += " with TLS"
 	}
 	return servers
@@ -159,8 +167,8 @@ func addresses(hosts []string, port string) ([]string, error) {
 	return all, nil
 }
 
-// at makes the options for one of the URL's servers.
-func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
+// At makes the options for one of the URL's servers.
+func At(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 	o.Addr, o.NodeAddress = addr, ""
 	if o.TLSConfig != nil {
 		c := o.TLSConfig
@@ -180,19 +188,19 @@ func at(o goredis.Options, addr string, custom *tls.Config) *goredis.Options {
 // takes a second.
 const maxNodes = 32
 
-// find asks Sentinels or cluster nodes for the master. The first seed that answers is asked first
+// Find asks Sentinels or cluster nodes for the master. The first seed that answers is asked first
 // next time.
-func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
-	if t.kind == single {
-		return t.options.Addr, nil
+func (t *Target) Find(ctx context.Context, key string, custom *tls.Config) (addr string, err error) {
+	if t.Kind == Single {
+		return t.Options.Addr, nil
 	}
 	var errs []error
 	for _, seed := range t.seeds {
 		var nodes []string
-		if t.kind == sentinels {
-			addr, err = askSentinel(ctx, at(t.sentinel, seed, custom), t.master)
+		if t.Kind == Sentinels {
+			addr, err = askSentinel(ctx, At(t.sentinel, seed, custom), t.master)
 		} else {
-			addr, nodes, err = askNode(ctx, at(t.options, seed, custom), key)
+			addr, nodes, err = askNode(ctx, At(t.Options, seed, custom), key)
 		}
 		if err == nil {
 			t.learn(seed, nodes)
@@ -206,7 +214,7 @@ func (t *target) find(ctx context.Context, key string, custom *tls.Config) (addr
 // learn makes new seeds: the server that answered, those in the URL, and the nodes that the answer
 // listed. A cluster may move until only nodes are left that the URL does not name. Nodes from earlier
 // answers are forgotten.
-func (t *target) learn(seed string, nodes []string) {
+func (t *Target) learn(seed string, nodes []string) {
 	t.seeds = nil
 	for _, s := range slices.Concat([]string{seed}, t.named, nodes) {
 		if len(t.seeds) <= len(t.named)+maxNodes && !slices.Contains(t.seeds, s) {
@@ -215,9 +223,9 @@ func (t *target) learn(seed string, nodes []string) {
 	}
 }
 
-// doubt is called when the master that find returned is not a master, cannot be reached or fails. The
+// Doubt is called when the master that Find returned is not a master, cannot be reached or fails. The
 // seed that named it may be wrong for a long time, so another seed is asked next.
-func (t *target) doubt() {
+func (t *Target) Doubt() {
 	if len(t.seeds) > 1 {
 		t.seeds = slices.Concat(t.seeds[1:], t.seeds[:1])
 	}
