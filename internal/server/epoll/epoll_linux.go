@@ -152,7 +152,7 @@ func (e *epollLoop) obey(signals uint32) {
 	if signals&loop.SignalLinger != 0 {
 		e.LingeredLong(e.drop)
 	}
-	if signals&(loop.SignalWake|loop.SignalPoll) != 0 {
+	if signals&(loop.SignalWake|loop.SignalPoll|loop.SignalAsk) != 0 {
 		e.Unpark(signals, nil)
 	}
 	if signals&loop.SignalRelieve != 0 {

@@ -61,6 +61,7 @@ const (
 	SignalTrim                // free spare buffers
 	SignalWake                // ask the parked sessions again: Engine.Wake was called
 	SignalPoll                // ... because Config.ParkPause is over
+	SignalAsk                 // ... those that this round has not asked yet
 )
 
 // A Runner runs an event loop for an engine.

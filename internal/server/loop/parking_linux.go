@@ -25,11 +25,28 @@ import (
 // (Go's atomic operations have one order that all goroutines see, so there is no third case.)
 // awaited stays set until the loop is woken and finds nobody parked. While it is set, a Wake before
 // the connection is in the list leaves a signal, too, and no second question is needed.
+//
+// # Rounds
+//
+// A session may look at all its input each time it is asked, and parked connections may hold as much
+// as the memory budget allows. So one turn asks only as many as hold askAtOnce bytes together, and
+// the other connections of the loop have theirs between. A round, which SignalWake and SignalPoll
+// begin, goes on like that until it has asked all who were parked at its beginning: without a pause
+// after a Wake, otherwise with one, so that asking in vain takes only a part of the loop's time.
 type parking struct {
 	parked  []int32     // slots, in the order in which they were parked; some may have been closed
+	due     int         // how many of them, the first ones, this round has yet to ask
 	awaited atomic.Bool // Wake must signal
 	polling bool        // SignalPoll will follow
+	asking  bool        // SignalAsk will follow, after askPause or at once
+	woken   bool        // a Wake began the round
 }
+
+const (
+	askAtOnce = 256 << 10 // bytes of input
+	askCost   = 128       // ... that one without input counts for
+	askPause  = 5 * time.Millisecond
+)
 
 // park parks c, whose session has consumed n bytes of input, replied with out, and must wait. It
 // returns what Converse would; without an error, and with c.Parked, if the session still waits.
@@ -51,20 +68,31 @@ func (l *Loop) park(c *Conn, input []byte, n int, out []byte) (_ int, reply []by
 	return n, out, false, nil
 }
 
-// Unpark handles SignalWake and SignalPoll: it queues all parked connections for another turn, in
-// the order in which they were parked. It calls woken, if not nil, for each.
+// Unpark handles SignalWake, SignalPoll and SignalAsk: it queues parked connections for another
+// turn, in the order in which they were parked. It calls woken, if not nil, for each.
 func (l *Loop) Unpark(signals uint32, woken func(*Conn)) {
 	if signals&SignalPoll != 0 {
 		l.polling = false
+	}
+	if signals&SignalAsk != 0 {
+		l.asking = false
 	}
 	if len(l.parked) == 0 {
 		l.awaited.Store(false)
 		return
 	}
-	for _, slot := range l.parked {
-		c := l.Conns.At(slot)
+	if signals&(SignalWake|SignalPoll) != 0 {
+		l.due, l.woken = len(l.parked), l.woken || signals&SignalWake != 0
+	}
+	asked := 0
+	for size := 0; asked < l.due && size < askAtOnce; asked++ {
+		c := l.Conns.At(l.parked[asked])
 		if !c.Parked { // it was closed; if the next one in its slot is parked, it is in the list, too
 			continue
+		}
+		size += askCost
+		if c.Waiting != nil {
+			size += c.Waiting.In.Len()
 		}
 		c.Parked = false
 		l.Queue(c)
@@ -72,7 +100,22 @@ func (l *Loop) Unpark(signals uint32, woken func(*Conn)) {
 			woken(c)
 		}
 	}
-	l.parked = l.parked[:0]
+	l.parked = l.parked[:copy(l.parked, l.parked[asked:])]
+	l.due -= asked
+	l.goOn()
+}
+
+// goOn has the rest of a round asked in another turn.
+func (l *Loop) goOn() {
+	switch {
+	case l.due == 0:
+		l.woken = false
+	case l.woken:
+		l.Signal(SignalAsk)
+	case !l.asking:
+		l.asking = true
+		time.AfterFunc(askPause, func() { l.Signal(SignalAsk) })
+	}
 }
 
 // A Waker wakes the event loops of an engine. The zero value has none.

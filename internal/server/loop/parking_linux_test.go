@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/binary"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,69 @@ func TestWakeSignalsOnce(t *testing.T) {
 	check("they are being asked again", 1, SignalWake)
 	l.Unpark(SignalWake, nil)
 	check("nobody is parked any more", 0, 0)
+}
+
+// Parked connections that hold much input are asked a few at a time, all of them once in a round, in
+// the order in which they were parked: after a Wake one turn after the other, otherwise with pauses.
+func TestUnparkInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pause = 50 * time.Millisecond
+		c := &server.Config{ParkPause: pause}
+		l := &Loop{Config: c, Wake: -1}
+		l.Share = c.Share(func() {}, func() {})
+		defer l.close()
+		size, count := askAtOnce/4-askCost, 18 // four at a time; the last time two
+		var order []int32
+		for range count {
+			conn := l.Conns.Take()
+			conn.Session = waiter{}
+			l.Digest(conn, make([]byte, size), nil)
+			order = append(order, conn.Slot)
+		}
+		// turn is a turn of the loop: it asks those whom Unpark chose, and returns how many they were.
+		turn := func() int {
+			if signals := l.Signals.Swap(0); signals != 0 {
+				l.Unpark(signals, nil)
+			}
+			chosen := l.Again
+			l.Again = nil
+			for i, slot := range chosen {
+				if slot != order[i] {
+					t.Fatalf("asked the connection in slot %d, want %d", slot, order[i])
+				}
+				conn := l.Conns.At(slot)
+				conn.Queued = false
+				l.Digest(conn, nil, nil)
+			}
+			order = append(order[len(chosen):], order[:len(chosen)]...)
+			return len(chosen)
+		}
+		check := func(what string, wait time.Duration, want ...int) {
+			t.Helper()
+			for i, n := range want {
+				time.Sleep(wait)
+				synctest.Wait()
+				if got := turn(); got != n {
+					t.Errorf("%s: part %d: asked %d connections, want %d", what, i, got, n)
+				}
+			}
+		}
+		time.Sleep(pause)
+		check("the pause is over", 0, 4, 0)
+		check("... and goes on", askPause, 4, 4, 4, 2, 0)
+		l.Signal(SignalWake)
+		check("Wake", 0, 4, 4, 4)
+		l.Signal(SignalWake) // those who were asked since the first one have to be asked again
+		check("another Wake before the first is done", 0, 4, 4, 4, 4, 2, 0)
+		if !l.awaited.Load() || len(l.parked) != count {
+			t.Errorf("%d are parked, want %d", len(l.parked), count)
+		}
+		for _, slot := range order {
+			l.Conns.At(slot).Parked = false // as if they were closed
+		}
+		l.Signal(SignalWake)
+		check("nobody is left", pause, 0, 0)
+	})
 }
 
 // A connection that is parked when it is closed is not confused with the next one in its slot.

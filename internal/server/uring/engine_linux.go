@@ -274,7 +274,7 @@ func (u *ringLoop) obey(signals uint32) {
 	if signals&loop.SignalLinger != 0 {
 		u.LingeredLong(u.drop)
 	}
-	if signals&(loop.SignalWake|loop.SignalPoll) != 0 {
+	if signals&(loop.SignalWake|loop.SignalPoll|loop.SignalAsk) != 0 {
 		u.Unpark(signals, u.lookAfter)
 	}
 	if signals&loop.SignalRelieve != 0 {
