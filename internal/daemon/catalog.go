@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -132,23 +133,42 @@ func (d *Daemon) declareGenerators() error {
 	return d.declare(all)
 }
 
+// openAtOnce is how many sequences are recorded at the same time: each takes a few writes that are
+// synced, and a file system syncs many together.
+const openAtOnce = 16
+
 // declare opens new definitions and adds all of them to the catalogue, or none.
 func (d *Daemon) declare(list []kinds.Definition) error {
-	var opened []issuer.Declared
-	var errs []error
-	for _, def := range list {
-		k, err := servedKinds[def.Kind].open(d, def)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("generator %s: %w", def.Name, err))
+	made := make([]issuer.Kind, len(list))
+	errs := make([]error, len(list))
+	var recorded sync.WaitGroup
+	room := make(chan struct{}, openAtOnce)
+	for i, def := range list {
+		open := func() { made[i], errs[i] = servedKinds[def.Kind].open(d, def) }
+		if def.Kind != kinds.Sequence {
+			open()
 			continue
 		}
-		opened = append(opened, issuer.Declared{Definition: def, From: k})
+		room <- struct{}{}
+		recorded.Go(func() {
+			open()
+			<-room
+		})
 	}
-	if len(errs) > 0 {
+	recorded.Wait()
+	var opened []issuer.Declared
+	for i, def := range list {
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("generator %s: %w", def.Name, errs[i])
+			continue
+		}
+		opened = append(opened, issuer.Declared{Definition: def, From: made[i]})
+	}
+	if err := errors.Join(errs...); err != nil {
 		for _, o := range opened {
 			closeKind(o.From)
 		}
-		return errors.Join(errs...)
+		return err
 	}
 	d.catalog.Declare(opened)
 	return nil

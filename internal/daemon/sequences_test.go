@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -233,5 +234,71 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	c.Generators, c.secrets = "orders sequence", secrets{}
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") || !strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
+	}
+}
+
+// A meeting store records nothing until two sequences are to be recorded at the same time, and never "broken".
+type meeting struct {
+	stores.CounterStore
+	met chan struct{}
+}
+
+func (m meeting) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
+	if d.Name == "broken" {
+		return counter.Record{}, errors.New("no room")
+	}
+	select {
+	case m.met <- struct{}{}:
+	case <-m.met:
+	case <-ctx.Done():
+		return counter.Record{}, ctx.Err()
+	}
+	return m.CounterStore.Define(ctx, d)
+}
+
+// Many sequences are recorded side by side, and declared in the order of their lines, or none of them.
+func TestSequencesAreRecordedSideBySide(t *testing.T) {
+	d, address := run(t, func(c *Config) {
+		c.Counters.Dir, c.AnyDisk, c.MaxWait = t.TempDir(), true, patience
+		c.Generators = "first sequence"
+	})
+	d.sequences.store = meeting{d.sequences.store, make(chan struct{})}
+	declare := func(lines string) error {
+		t.Helper()
+		all, _, err := d.c.definitions([]byte(lines), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.declaring.Lock()
+		defer d.declaring.Unlock()
+		return d.declare(all[1:])
+	}
+	var lines, names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprint("s", (i*37)%100))
+		lines = append(lines, names[i]+" sequence")
+	}
+	if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); err == nil || err.Error() != "generator broken: no room" {
+		t.Fatal(err)
+	}
+	if n := len(d.served()); n != 1 {
+		t.Errorf("%d names are served", n)
+	}
+	if err := declare(strings.Join(append(lines, "u uuid7"), "\n")); err != nil {
+		t.Fatal(err)
+	}
+	var served []string
+	for _, g := range d.catalog.Generators() {
+		served = append(served, g.Name)
+	}
+	if want := append(append([]string{"first"}, names...), "u"); !slices.Equal(served, want) {
+		t.Errorf("served: %v", served)
+	}
+	conn := dial(t, address)
+	fmt.Fprintf(conn, "get %s\r\n", strings.Join(names, " "))
+	for i, v := range values(t, bufio.NewReader(conn), names, false) {
+		if v != "1" {
+			t.Errorf("%s: %s", names[i], v)
+		}
 	}
 }
