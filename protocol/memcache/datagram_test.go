@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // A transcript in testdata/udp has one datagram in each C line, frame included, followed by its
@@ -22,23 +23,23 @@ func TestDatagramTranscripts(t *testing.T) {
 		t.Fatal("no transcripts", err)
 	}
 	for _, path := range paths {
-		tr := readTranscript(t, path)
-		for _, b := range tr.blocks {
+		tr := transcript.Read(t, path)
+		for _, b := range tr.Talks {
 			if *update {
 				break
 			}
 			var got []byte
-			c := b.session(t).config
-			for _, request := range b.sent {
+			c := session(t, &b).config
+			for _, request := range b.Sent {
 				got = append(got, checkedDatagram(t, c, request)...)
 			}
-			if !bytes.Equal(got, b.want) {
-				t.Errorf("%s: %s\n got %q\nwant %q", path, b.name, got, b.want)
+			if !bytes.Equal(got, b.Want) {
+				t.Errorf("%s: %s\n got %q\nwant %q", path, b.Name, got, b.Want)
 			}
 		}
 		if *update {
-			tr.rewriteWith(t, func(b *conversationText) func(request []byte) []string {
-				c := b.session(t).config
+			tr.Rewrite(t, func(b *transcript.Talk) func(request []byte) []string {
+				c := session(t, b).config
 				return func(request []byte) []string {
 					reply := checkedDatagram(t, c, request)
 					if len(reply) == 0 {
@@ -154,8 +155,8 @@ func askUDP(t *testing.T, c net.Conn, request []byte) (answer []byte) {
 func FuzzDatagram(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/udp/*.txt")
 	for _, path := range paths {
-		for _, b := range readTranscript(f, path).blocks {
-			for _, request := range b.sent {
+		for _, b := range transcript.Read(f, path).Talks {
+			for _, request := range b.Sent {
 				f.Add(request, uint8(0))
 			}
 		}

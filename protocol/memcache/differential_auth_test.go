@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // TestAuthenticationAgainstMemcached compares the text handshake and its counts.
@@ -49,21 +50,21 @@ func TestSASLAgainstMemcached(t *testing.T) {
 	m := startMemcached(t, saslArgs(t)...)
 	var figures protocol.Counts
 	conversations := 0
-	for _, b := range readTranscript(t, "testdata/auth.txt").blocks {
+	for _, b := range transcript.Read(t, "testdata/auth.txt").Talks {
 		if !isSASL(&b) {
 			continue
 		}
 		conversations++
-		s := b.session(t)
+		s := session(t, &b)
 		c := m.connect(t)
-		for i, request := range b.sent {
+		for i, request := range b.Sent {
 			ours, closed := strings.CutSuffix(string(answerTo(t, s, request)), "<closed>")
 			if theirs := string(c.frame(t, request)); ours != theirs {
-				t.Errorf("%s, request %d\n them %q\n us   %q", b.name, i, theirs, ours)
+				t.Errorf("%s, request %d\n them %q\n us   %q", b.Name, i, theirs, ours)
 			}
 			if closed {
 				if rest, _ := io.ReadAll(c); len(rest) > 0 {
-					t.Errorf("%s: we close after request %d, they say %q", b.name, i, rest)
+					t.Errorf("%s: we close after request %d, they say %q", b.Name, i, rest)
 				}
 				break
 			}
@@ -86,11 +87,11 @@ func TestSASLAgainstMemcached(t *testing.T) {
 }
 
 // isSASL reports whether memcached should answer a conversation as the transcript does.
-func isSASL(b *conversationText) bool {
-	if len(b.sent) == 0 || strings.Contains(b.name, "third failure") { // memcached goes on
+func isSASL(b *transcript.Talk) bool {
+	if len(b.Sent) == 0 || strings.Contains(b.Name, "third failure") { // memcached goes on
 		return false
 	}
-	for _, request := range b.sent {
+	for _, request := range b.Sent {
 		if request[0] != magicRequest || request[1] != 0x0a && (request[1] < 0x20 || request[1] > 0x22) {
 			return false
 		}

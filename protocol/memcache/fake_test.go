@@ -9,6 +9,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // fake is the program behind the protocol in tests. Keys that begin with a:, b: or c: have sources
@@ -201,65 +202,13 @@ func counted(s *Session) (n protocol.Counts) {
 	return n
 }
 
-// conversation feeds a session as an engine would: it passes unconsumed bytes again, with more
-// behind them.
-type conversation struct {
-	t       *testing.T
-	s       *Session
-	pending []byte
-	reply   []byte
-	closed  bool
-}
-
-func (c *conversation) feed(more []byte) {
-	c.pending = append(c.pending, more...)
-	const before = "what another session said"
-	for !c.closed && len(c.pending) > 0 {
-		in := bytes.Clone(c.pending)
-		n, reply, err := c.s.Feed(1, in, append(make([]byte, 0, len(before)+len(c.pending)%64), before...))
-		if n < 0 || n > len(c.pending) {
-			c.t.Fatalf("%d of %d bytes consumed", n, len(c.pending))
-		}
-		if !bytes.Equal(in, c.pending) || !bytes.HasPrefix(reply, []byte(before)) {
-			c.t.Fatal("the input or an earlier reply was changed")
-		}
-		clear(in) // the session must not keep it
-		if reply = reply[len(before):]; len(reply) >= 2*protocol.ReplyChunk {
-			c.t.Fatalf("one reply of %d bytes", len(reply))
-		}
-		c.reply = append(c.reply, reply...)
-		c.pending = c.pending[n:]
-		if err != nil && err != protocol.ErrClose && err != id.ErrWait {
-			c.t.Fatalf("error %v", err)
-		}
-		c.closed = err == protocol.ErrClose
-		if n == 0 && len(reply) == 0 && err == nil {
-			break
-		}
-	}
-	if !c.closed && len(c.pending) >= MaxGetLine {
-		c.t.Fatalf("%d bytes left unconsumed", len(c.pending))
-	}
-}
+// most is what a session may leave unconsumed.
+const most = MaxGetLine - 1
 
 // answerTo returns what a fresh session answers to input in the given pieces, with a mark where it
 // closes.
 func answerTo(t *testing.T, s *Session, pieces ...[]byte) []byte {
-	c := conversation{t: t, s: s}
-	for _, p := range pieces {
-		c.feed(p)
-	}
-	if c.closed {
-		return append(c.reply, "<closed>"...)
-	}
-	return c.reply
-}
-
-func inBytes(in []byte) (pieces [][]byte) {
-	for i := range in {
-		pieces = append(pieces, in[i:i+1])
-	}
-	return pieces
+	return transcript.Answer(t, s, most, pieces...)
 }
 
 // budgeted returns a fake that refuses after so many ids of each source.

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // FuzzText, FuzzMeta and FuzzBinary test the protocol's guarantee: an answer does not depend on how
@@ -35,8 +37,8 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 		f.Fatal("no seeds", err)
 	}
 	for _, path := range paths {
-		for i, b := range readTranscript(f, path).blocks {
-			if in := bytes.Join(b.sent, nil); len(in) < 2500 {
+		for i, b := range transcript.Read(f, path).Talks {
+			if in := bytes.Join(b.Sent, nil); len(in) < 2500 {
 				f.Add(in, uint64(i))
 			}
 		}
@@ -58,7 +60,7 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 		if limit := 64*len(in) + 1024; len(whole) > limit {
 			t.Fatalf("%d bytes answered with %d", len(in), len(whole))
 		}
-		for i, pieces := range [][][]byte{inBytes(in), splitAtRandom(in, seed)} {
+		for i, pieces := range [][][]byte{transcript.InBytes(in), transcript.SplitAtRandom(in, seed)} {
 			if i == 0 && len(in) > 2500 { // quadratic: every byte brings the unconsumed bytes again
 				continue
 			}
@@ -68,7 +70,7 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 		}
 		s := session()
 		h.waits = rand.New(rand.NewPCG(seed, 1))
-		if got := answerTo(t, s, splitAtRandom(in, seed)...); !bytes.Equal(withoutLost(got), withoutLost(whole)) {
+		if got := answerTo(t, s, transcript.SplitAtRandom(in, seed)...); !bytes.Equal(withoutLost(got), withoutLost(whole)) {
 			t.Fatalf("seed %d, waiting: %s\nwhole %.1000q\nwaiting %.1000q", seed, firstDifference(got, whole), whole, got)
 		}
 		if got, want := countedAsked(s), countedAsked(straight); got != want {

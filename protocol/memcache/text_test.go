@@ -10,6 +10,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 func TestLongLines(t *testing.T) {
@@ -47,7 +48,7 @@ func TestLongLines(t *testing.T) {
 		if c.want == "ERROR\r\n" {
 			c.in += "\r\n"
 		}
-		splits := [][][]byte{{[]byte(c.in)}, inBytes([]byte(c.in)), {[]byte(c.in)[:1500], []byte(c.in)[1500:]}}
+		splits := [][][]byte{{[]byte(c.in)}, transcript.InBytes([]byte(c.in)), {[]byte(c.in)[:1500], []byte(c.in)[1500:]}}
 		if len(c.in) > 10000 {
 			splits[1] = splits[2] // the other splits cover one byte at a time
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
 // A patient source waits whenever its turn to is written in a script: w means wait, i means issue.
@@ -166,7 +167,7 @@ func TestWaitingInLongLines(t *testing.T) {
 		want := answerTo(t, straight, in)
 		waiting, f := session()
 		f.waits = r
-		if got := answerTo(t, waiting, splitAtRandom(in, seed+i)...); !bytes.Equal(withoutLost(got), withoutLost(want)) {
+		if got := answerTo(t, waiting, transcript.SplitAtRandom(in, seed+i)...); !bytes.Equal(withoutLost(got), withoutLost(want)) {
 			t.Fatalf("seed %d+%d: waiting %d times, %s", seed, i, f.waited, firstDifference(got, want))
 		}
 		if got, want := countedAsked(waiting), countedAsked(straight); got != want {
