@@ -11,8 +11,9 @@ import (
 	"github.com/sony/sonyflake/v2"
 )
 
-// The clock of these benchmarks stands still and the limit is the end of the window, so that what is measured is Take and not the wait
-// for the next tick, which is all that a generator does once a millisecond's ids are gone.
+// The clock of these benchmarks stands still and the limit is the end of the window, so that what
+// is measured is Take and not the wait for the next tick, which is all that a generator does once a
+// millisecond's ids are gone.
 
 func benchmarkTake(b *testing.B, l Layout, n int) {
 	s := newBenchmarked(b, l, 1)
@@ -70,8 +71,9 @@ func BenchmarkTakeClock(b *testing.B) {
 	}
 }
 
-// How much more two lanes on two processors issue than one on one. Windows of both kinds take turns and the best of each count, since
-// whatever else runs on the machine can only slow them down. Run it with -benchtime 2000x.
+// How much more two lanes on two processors issue than one on one. Windows of both kinds take turns
+// and the best of each count, since whatever else runs on the machine can only slow them down. Run
+// it with -benchtime 2000x.
 func BenchmarkTwoLanes(b *testing.B) {
 	var best [3]float64 // ids a second, by the number of lanes
 	for b.Loop() {
@@ -128,7 +130,8 @@ func BenchmarkSharedLane(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ids/s")
 }
 
-// The peers read the clock themselves, and wait for it: their ceilings are 4,096 ids/ms and 256 ids per 10 ms.
+// The peers read the clock themselves, and wait for it: their ceilings are 4,096 ids/ms and 256 ids
+// per 10 ms.
 func BenchmarkPeerBwmarrin(b *testing.B) {
 	n, err := snowflake.NewNode(1)
 	if err != nil {

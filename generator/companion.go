@@ -6,7 +6,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-// A Companion issues ids of another layout beside a Snowflake: for the same worker id, in the same window.
+// A Companion issues ids of another layout beside a Snowflake: for the same worker id, in the same
+// window.
 //
 // It counts in a word of its own, which nobody remembers: the next run reads only the Snowflake's word.
 // So before the Companion issues from a tick, it moves the Snowflake's word past the end of that tick.

@@ -29,7 +29,8 @@ func mustCompanion(t testing.TB, main *Snowflake, l Layout) *Companion {
 	return c
 }
 
-// A history is what a worker id goes through: runs that are killed at any moment. The next one knows only the word, or the mark.
+// A history is what a worker id goes through: runs that are killed at any moment. The next one
+// knows only the word, or the mark.
 type history struct {
 	t     *testing.T
 	rnd   *rand.Rand
@@ -113,7 +114,8 @@ func TestARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID(t *testing.T) {
 	}
 }
 
-// Whoever takes while the Snowflake is sealed: what Seal reports as the last position is above all ids of the Companion.
+// Whoever takes while the Snowflake is sealed: what Seal reports as the last position is above all
+// ids of the Companion.
 func TestSealCountsTheCompanionsIDs(t *testing.T) {
 	for _, main := range companionLayouts()[3:] { // ticks of 10 ms, 1 ms, 1 s
 		for _, l := range companionLayouts()[2:] {

@@ -9,7 +9,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
-// One process that owns worker id 7 and whose clock never goes back between its runs needs nothing but this.
+// One process that owns worker id 7 and whose clock never goes back between its runs needs nothing
+// but this.
 func Example() {
 	now := time.Date(2024, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli() // time.Now().UnixMilli()
 	g, err := generator.NewSnowflake(generator.Options{
@@ -43,7 +44,8 @@ func ExampleLayout_CheckTime() {
 	// Output: generator: 2090-01-01T00:00:00Z is past the time field of layout katsubushi, which ends at 2084-09-06T15:47:35Z
 }
 
-// A window ends ids, not a timer: what the lease does not reach is not issued, however late it is asked for.
+// A window ends ids, not a timer: what the lease does not reach is not issued, however late it is
+// asked for.
 func ExampleSnowflake_Extend() {
 	lo := int64(1732060800000)
 	g, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Lo: lo, Hi: lo + 59_999})

@@ -10,8 +10,8 @@ import (
 	"github.com/sony/sonyflake/v2"
 )
 
-// kayacDump is how kayac/go-katsubushi takes an id apart, written from its documentation: 41 bits of milliseconds since 2015, 10 bits of
-// worker id, 12 of sequence.
+// kayacDump is how kayac/go-katsubushi takes an id apart, written from its documentation: 41 bits
+// of milliseconds since 2015, 10 bits of worker id, 12 of sequence.
 func kayacDump(id uint64) (t time.Time, worker, sequence uint64) {
 	epoch := time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	return epoch.Add(time.Duration(id/(1024*4096)) * time.Millisecond), id / 4096 % 1024, id % 4096
@@ -29,7 +29,8 @@ func TestGoldenIDs(t *testing.T) {
 		{"katsubushi, a full one", Katsubushi(), math.MaxInt64, Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 1023, Sequence: 4095}},
 		// The tweet that en.wikipedia.org/wiki/Snowflake_ID explains.
 		{"twitter, @Wikipedia in June 2022", Twitter(), 1541815603606036480, Parts{Time: time.Date(2022, 6, 28, 16, 7, 40, 105e6, time.UTC), Worker: 378}},
-		// "Sharding & IDs at Instagram" (2012): 1,387,263,000 ms after the epoch, user 31341 of 2000 shards, the table's 5001st row.
+		// "Sharding & IDs at Instagram" (2012): 1,387,263,000 ms after the epoch, user 31341 of
+		// 2000 shards, the table's 5001st row.
 		{"instagram, the article's example", Instagram(), 1387263000<<23 | 1341<<10 | 905, Parts{Time: time.UnixMilli(1314220021721 + 1387263000), Worker: 31341 % 2000, Sequence: 5001 % 1024}},
 		{"instagram, the sign bit", Instagram(), 1 << 63, Parts{Time: time.UnixMilli(1314220021721 + 1<<40)}},
 		{"js53, the largest safe integer", JS53(), 1<<53 - 1, Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 31, Sequence: 127}},

@@ -244,9 +244,9 @@ func TestTheBellRingsOnceABlock(t *testing.T) {
 	rung(1, "a block is mostly below the floor")
 }
 
-// Whatever takers, reservers, appends, raises and a seal do to each other: no value comes twice, none
-// that was given back, none below a floor, each range is whole, and a value that was asked for after another had
-// been answered is larger.
+// Whatever takers, reservers, appends, raises and a seal do to each other: no value comes twice,
+// none that was given back, none below a floor, each range is whole, and a value that was asked for
+// after another had been answered is larger.
 func TestRacingTakers(t *testing.T) {
 	for seed := range uint64(20) {
 		raceTakers(t, seed)

@@ -155,7 +155,8 @@ func (s *Snowflake) TakeLeaving(now, limit int64, n int, leave uint64) (id.Run, 
 	}
 }
 
-// over says why the window does not reach: Seal, which may have come since the word was read, ends it too.
+// over says why the window does not reach: Seal, which may have come since the word was read, ends
+// it too.
 func (s *Snowflake) over() error {
 	if s.next.Load() >= sealed {
 		return ErrSealed
@@ -186,8 +187,8 @@ func (s *Snowflake) Seal() (last int64) {
 	return last
 }
 
-// Position returns the last Unix ms of the last tick that ids were issued from, or the window's start − 1
-// if there are none yet. The next holder of this worker id must start above it.
+// Position returns the last Unix ms of the last tick that ids were issued from, or the window's
+// start − 1 if there are none yet. The next holder of this worker id must start above it.
 func (s *Snowflake) Position() int64 { return s.position(s.next.Load()) }
 
 func (s *Snowflake) position(word uint64) int64 {

@@ -15,7 +15,8 @@ import (
 
 const year2024 = int64(1732060800000)
 
-// Layouts of the three units that the stores are tested with too; the last two share their names with nothing.
+// Layouts of the three units that the stores are tested with too; the last two share their names
+// with nothing.
 func unitLayouts() []Layout {
 	hundredths, seconds := Sonyflake(), Layout{Name: "seconds", Epoch: 1420070400123, Unit: 1000, TimeBits: 31, WorkerBits: 10, SequenceBits: 20}
 	return []Layout{Katsubushi(), hundredths, seconds}
@@ -99,7 +100,8 @@ func TestClockBackIsRiddenOut(t *testing.T) {
 	}
 }
 
-// Every end of every unit: no id lies outside the window, and every tick wholly inside gives all of its ids.
+// Every end of every unit: no id lies outside the window, and every tick wholly inside gives all of
+// its ids.
 func TestWindow(t *testing.T) {
 	for _, l := range unitLayouts() {
 		base := l.Epoch + 1000*l.Unit
@@ -139,7 +141,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Adjoining windows of one worker id, in any pieces: what one generator reports is where the next may start, and nothing comes twice.
+// Adjoining windows of one worker id, in any pieces: what one generator reports is where the next
+// may start, and nothing comes twice.
 func TestSuccessors(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -359,9 +362,11 @@ func TestSealBeatsRunningTakes(t *testing.T) {
 	}
 }
 
-// The position that Seal reports is that of the moment at which it ends the generator, and not one from just before. Between two such moments lie
-// few instructions, so one thread takes whole ticks, which move the position each time, and another one seals, both without ever waiting
-// for the scheduler. While both have a processor, as they soon do even on a busy machine, a few hundred generators are enough.
+// The position that Seal reports is that of the moment at which it ends the generator, and not one
+// from just before. Between two such moments lie few instructions, so one thread takes whole ticks,
+// which move the position each time, and another one seals, both without ever waiting for the
+// scheduler. While both have a processor, as they soon do even on a busy machine, a few hundred
+// generators are enough.
 func TestSealReportsTheLastTick(t *testing.T) {
 	const effort, each, enough = 3 * time.Second, 10_000, 50_000
 	l := Katsubushi()
@@ -414,7 +419,8 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Only the tick of the limit is not used up: neither the ones before it nor the present, where it is not that tick.
+// Only the tick of the limit is not used up: neither the ones before it nor the present, where it
+// is not that tick.
 func TestTakeLeavingLeavesTheEndOfTheLastTick(t *testing.T) {
 	l := Katsubushi()
 	l.Unit = 10

@@ -68,7 +68,8 @@ func TestGoldenTexts(t *testing.T) {
 	}
 }
 
-// inPlace is the value that the drawing at TextLayout shows, put together from its fields in the plainest way.
+// inPlace is the value that the drawing at TextLayout shows, put together from its fields in the
+// plainest way.
 func inPlace(k TextKind, l Layout, p Parts, random uint64) string {
 	var fields strings.Builder // the bits of sequence, worker id and random bits
 	fmt.Fprintf(&fields, "%0*b", l.SequenceBits, p.Sequence)
@@ -135,7 +136,8 @@ func TestEachFieldIsInItsPlace(t *testing.T) {
 	}
 }
 
-// Programs that others wrote read the version, the variant, and the time: to 1 ms, of an ObjectID to 1 s.
+// Programs that others wrote read the version, the variant, and the time: to 1 ms, of an ObjectID
+// to 1 s.
 func TestOthersReadTheTexts(t *testing.T) {
 	for _, l := range Layouts() {
 		for i, at := range []int64{l.Epoch + 1, 1732060800123, 1_800_000_000_999, l.Epoch + l.Unit<<(l.TimeBits-2)} {
@@ -158,7 +160,8 @@ func TestOthersReadTheTexts(t *testing.T) {
 	}
 }
 
-// judged is the time that somebody else's program reads, Unix ms; of an ObjectID, whose time has seconds, the ms are ours.
+// judged is the time that somebody else's program reads, Unix ms; of an ObjectID, whose time has
+// seconds, the ms are ours.
 func judged(t *testing.T, k TextKind, r id.Run) int64 {
 	t.Helper()
 	text := string(r.Append(nil, 0))
@@ -185,7 +188,8 @@ func judged(t *testing.T, k TextKind, r id.Run) int64 {
 	}
 }
 
-// However many are taken at once, whatever the clock does, and whichever random bits there are: the texts of a Snowflake rise.
+// However many are taken at once, whatever the clock does, and whichever random bits there are: the
+// texts of a Snowflake rise.
 func TestTextsAreInTheOrderOfIssue(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for _, l := range Layouts() {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What a word says to whoever finds it is what its generator would have said, whatever the layout; and it is one generator's.
+// What a word says to whoever finds it is what its generator would have said, whatever the layout;
+// and it is one generator's.
 func TestWordOfAnotherMemory(t *testing.T) {
 	for _, l := range []Layout{Katsubushi(), Twitter(), Sonyflake(), {Epoch: 1420070400000, Unit: 1000, TimeBits: 31, WorkerBits: 8, SequenceBits: 6}} {
 		for _, before := range []uint64{0, sealed} { // memory as it is made, and as it is handed out

@@ -16,7 +16,8 @@ func TestARunFitsIntoRegisters(t *testing.T) {
 	}
 }
 
-// written returns what all ways to write an id agree on. The bytes behind it are not overwritten beyond Room.
+// written returns what all ways to write an id agree on. The bytes behind it are not overwritten
+// beyond Room.
 func written(t testing.TB, text *Text) string {
 	t.Helper()
 	buf := make([]byte, 3+Room+8)

@@ -83,8 +83,8 @@ func (c *Clock) apply(s Sample, a Adjustment, log *slog.Logger) {
 	}
 }
 
-// tell calls StaysAhead if there is something new to tell. ahead is clock − wall, ns, after an adjustment
-// of this kind.
+// tell calls StaysAhead if there is something new to tell. ahead is clock − wall, ns, after an
+// adjustment of this kind.
 func (c *Clock) tell(k Kind, ahead int64) {
 	switch d := time.Duration(ahead); {
 	case k != Backward:

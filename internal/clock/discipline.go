@@ -42,7 +42,8 @@ type Adjustment struct {
 	Note string
 }
 
-// Discipline decides how the id clock follows the wall clock. It reads no clock; the zero value is ready.
+// Discipline decides how the id clock follows the wall clock. It reads no clock; the zero value is
+// ready.
 //
 //	machine was suspended  the time slept is added at once, because the monotonic clock stood still
 //	less than 500 ms off   corrected by 5 ms a second

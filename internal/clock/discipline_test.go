@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A world is a machine whose wall clock, suspension and id traffic a test moves; it applies what Discipline says as Clock does.
+// A world is a machine whose wall clock, suspension and id traffic a test moves; it applies what
+// Discipline says as Clock does.
 type world struct {
 	d                     Discipline
 	mono, suspended       time.Duration

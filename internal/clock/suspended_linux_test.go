@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A process that does not run for an hour between any two readings of the clocks does not take that for sleep of the machine.
+// A process that does not run for an hour between any two readings of the clocks does not take that
+// for sleep of the machine.
 func TestAPauseBetweenReadingsIsNotSleep(t *testing.T) {
 	const slept = 3 * time.Hour
 	for pause := range 5 {

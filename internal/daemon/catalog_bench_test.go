@@ -66,7 +66,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// TestNamesAllocateNothing: a request for any kind of id makes no garbage, on the way through the catalogue either.
+// TestNamesAllocateNothing: a request for any kind of id makes no garbage, on the way through the
+// catalogue either.
 func TestNamesAllocateNothing(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		_, s := feeder(t, func(c *Config) { c.Generators, c.RefuseUnknown = declared(100)+manyKinds, refuse })

@@ -419,7 +419,8 @@ type wakened struct {
 
 func (w *wakened) Wake() { w.n++ }
 
-// TestEverybodyIsWoken: HTTP's requests ask again at once, not after issuer.Patience, and the engine is told.
+// TestEverybodyIsWoken: HTTP's requests ask again at once, not after issuer.Patience, and the
+// engine is told.
 func TestEverybodyIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := New(testConfig())

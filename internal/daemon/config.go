@@ -105,8 +105,8 @@ type secrets struct {
 	generators []byte // content of GeneratorsFile; nil = not read
 }
 
-// ReadSecrets reads the files that the fields name: secrets, and definitions. Its error describes what is wrong with
-// them, like Validate's. New does not read again what ReadSecrets could read.
+// ReadSecrets reads the files that the fields name: secrets, and definitions. Its error describes
+// what is wrong with them, like Validate's. New does not read again what ReadSecrets could read.
 func (c *Config) ReadSecrets() error {
 	var problems problem.List
 	if c.TLSCert != "" && c.TLSKey != "" && c.secrets.tls == nil {

@@ -35,8 +35,8 @@ func checkLayouts(t *testing.T, c net.Conn, keys []string, layouts map[string]ge
 	for got := 0; got < 300; got++ {
 		before := time.Now()
 		fmt.Fprintf(c, "get %s\r\n", strings.Join(keys, " "))
-		// After the very first start the window lies ahead: until the clock comes nearer, there is one tick of
-		// sonyflake at a time.
+		// After the very first start the window lies ahead: until the clock comes nearer, there is
+		// one tick of sonyflake at a time.
 		if head, _ := r.Peek(6); string(head) == "SERVER" {
 			r.ReadString('\n')
 			time.Sleep(10 * time.Millisecond)

@@ -38,7 +38,8 @@ func (c *counting) check(t *testing.T, how string, keys, texts []string) {
 	}
 }
 
-// Sequences over every engine and grammar. One daemon follows another, and no value is missing between them.
+// Sequences over every engine and grammar. One daemon follows another, and no value is missing
+// between them.
 func TestSequencesContinueAcrossCleanStops(t *testing.T) {
 	dir := t.TempDir()
 	c := &counting{next: map[string]uint64{"orders": 1, "evens": 1000}, step: map[string]uint64{"orders": 1, "evens": 2}}
@@ -221,7 +222,8 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 	}
 }
 
-// A directory that nobody has named must not stop a daemon that needs none, but one that declares a sequence.
+// A directory that nobody has named must not stop a daemon that needs none, but one that declares a
+// sequence.
 func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	c := testConfig()
 	c.Counters = stores.Counters{Dir: "/proc/version", DirByDefault: true}
@@ -237,7 +239,8 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// A meeting store records nothing until two sequences are to be recorded at the same time, and never "broken".
+// A meeting store records nothing until two sequences are to be recorded at the same time, and
+// never "broken".
 type meeting struct {
 	stores.CounterStore
 	met chan struct{}

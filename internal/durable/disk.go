@@ -20,18 +20,19 @@ var (
 	ErrOtherMachine = errors.New("written on another machine")
 	// ErrFileSystem: the file system may forget what it has synced.
 	ErrFileSystem = errors.New("not a local disk")
-	// ErrLink: the name is a symbolic link. The next write would replace the link and leave the old record
-	// under the other name, to be used again.
+	// ErrLink: the name is a symbolic link. The next write would replace the link and leave the old
+	// record under the other name, to be used again.
 	ErrLink = errors.New("a symbolic link, where a record has one name")
 )
 
 // A Disk is what the owner of a file does to a file system. Tests use one that fails, or that loses
 // what is not synced.
 type Disk interface {
-	// Prepare makes a directory that is not there, durably. kind names its file system if that may forget
-	// what it has synced, and is empty otherwise.
+	// Prepare makes a directory that is not there, durably. kind names its file system if that may
+	// forget what it has synced, and is empty otherwise.
 	Prepare(dir string) (kind string, err error)
-	// Open opens a file for reading and writing; create makes or empties it. A symbolic link is an error.
+	// Open opens a file for reading and writing; create makes or empties it. A symbolic link is an
+	// error.
 	Open(path string, create bool) (File, error)
 	Rename(from, to string) error
 	Remove(path string) error
@@ -46,12 +47,14 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// Sync makes everything written durable, the file's length included; Datasync what is needed to read it back.
+	// Sync makes everything written durable, the file's length included; Datasync what is needed to
+	// read it back.
 	Sync() error
 	Datasync() error
 	// Lock takes the file's lock, until Close; ErrInUse if another process has it.
 	Lock() error
-	// Is says whether path still leads to this file. On a local disk the answer is in memory, even while nothing can be written.
+	// Is says whether path still leads to this file. On a local disk the answer is in memory, even
+	// while nothing can be written.
 	Is(path string) bool
 	// ID is a name that no other file of the disk has while this one is open; empty where there is none.
 	ID() string
@@ -90,8 +93,8 @@ func makeDir(dir string, sync func(dir string) error) error {
 	return sync(above)
 }
 
-// Open implements Disk. Root makes files for the owner of the directory: an operator who is root must not
-// lock out a daemon that is not.
+// Open implements Disk. Root makes files for the owner of the directory: an operator who is root
+// must not lock out a daemon that is not.
 func (OS) Open(path string, create bool) (File, error) {
 	flag := os.O_RDWR | noFollow
 	if create {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// MachineID is an identity of this machine for the files: the same after every boot, another on every other machine, and of no use to
-// find the machine's own id, which programs are asked not to give away. It is empty where there is none, as in many containers.
+// MachineID is an identity of this machine for the files: the same after every boot, another on
+// every other machine, and of no use to find the machine's own id, which programs are asked not to
+// give away. It is empty where there is none, as in many containers.
 func MachineID() string {
 	for _, path := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		if b, err := os.ReadFile(path); err == nil {

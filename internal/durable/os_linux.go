@@ -23,8 +23,9 @@ func fileID(info fs.FileInfo) string {
 	return fmt.Sprintf("%x-%x", s.Dev, s.Ino)
 }
 
-// The file systems that a state file must not be on: they forget it at the next boot (tmpfs, ramfs), promise less than they seem to when
-// a server or a driver is in between (NFS, CIFS, FUSE, 9p, Ceph), or belong to a container that is thrown away (overlay).
+// The file systems that a state file must not be on: they forget it at the next boot (tmpfs,
+// ramfs), promise less than they seem to when a server or a driver is in between (NFS, CIFS, FUSE,
+// 9p, Ceph), or belong to a container that is thrown away (overlay).
 var unfit = map[uint32]string{
 	unix.TMPFS_MAGIC:           "tmpfs",
 	unix.RAMFS_MAGIC:           "ramfs",

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// NewDebugServer makes the server of /debug/pprof/ and /debug/stats, each only if asked for. It shows memory contents and can slow the
-// process down: its listener belongs on the loopback interface.
+// NewDebugServer makes the server of /debug/pprof/ and /debug/stats, each only if asked for. It
+// shows memory contents and can slow the process down: its listener belongs on the loopback
+// interface.
 func NewDebugServer(withPprof, withStats bool, log *log.Logger) *http.Server {
 	mux := http.NewServeMux()
 	if withPprof {
@@ -28,7 +29,8 @@ func NewDebugServer(withPprof, withStats bool, log *log.Logger) *http.Server {
 	return s
 }
 
-// runtimeStats answers what fukata/golang-stats-api-handler answers in kayac/go-katsubushi: the Go runtime's figures, under its names.
+// runtimeStats answers what fukata/golang-stats-api-handler answers in kayac/go-katsubushi: the Go
+// runtime's figures, under its names.
 type runtimeStats struct {
 	mu        sync.Mutex
 	last      time.Time // of the request before this one: the rates below are since then

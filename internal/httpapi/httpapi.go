@@ -1,8 +1,9 @@
-// Package httpapi answers over HTTP what the memcached port answers: ids and statistics; and what only HTTP is asked: health,
-// readiness and metrics. Nothing that it serves changes any state.
+// Package httpapi answers over HTTP what the memcached port answers: ids and statistics; and what
+// only HTTP is asked: health, readiness and metrics. Nothing that it serves changes any state.
 //
-// Where users must log in, they must for ids alone. Probes and scrapers would send a password in clear every few seconds, and what they
-// are shown is no secret: whoever should not see it should not reach the port.
+// Where users must log in, they must for ids alone. Probes and scrapers would send a password in
+// clear every few seconds, and what they are shown is no secret: whoever should not see it should
+// not reach the port.
 package httpapi
 
 import (
@@ -41,8 +42,9 @@ type Config struct {
 	Metrics  http.Handler  // /metrics
 	Counters *Counters
 
-	// Allow tells whether somebody at this address who knows this user and password may have ids; nil = everybody may. It should take
-	// equally long whatever is wrong, and bound how often it is asked.
+	// Allow tells whether somebody at this address who knows this user and password may have ids;
+	// nil = everybody may. It should take equally long whatever is wrong, and bound how often it is
+	// asked.
 	Allow func(from netip.Addr, user, password []byte) bool
 
 	MaxConnections int         // see connections for what becomes of more; 0 = no limit
@@ -65,7 +67,8 @@ type Server struct {
 	conns *connections
 }
 
-// NewServer makes the server; the caller gives it a listener and stops it. Its time-outs bound what a slow client can hold.
+// NewServer makes the server; the caller gives it a listener and stops it. Its time-outs bound what
+// a slow client can hold.
 func NewServer(c Config) Server {
 	conns := newConnections(c)
 	s := newServer(conns.limit(newHandler(c)), c.Log)
@@ -148,7 +151,8 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, strings.Join(ids, "\n"))
 }
 
-// admits says whether a request for ids may be answered, and answers it otherwise. A wrong password costs the connection.
+// admits says whether a request for ids may be answered, and answers it otherwise. A wrong password
+// costs the connection.
 func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Vary", "Accept")
 	if a.Allow == nil {

@@ -173,7 +173,8 @@ func TestRequestsAndIDsAreCounted(t *testing.T) {
 	}
 }
 
-// TestNothingIsCached: whatever the answer, a cache on the way must not give it to the next one who asks.
+// TestNothingIsCached: whatever the answer, a cache on the way must not give it to the next one who
+// asks.
 func TestNothingIsCached(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("no worker id yet")} {
 		for _, allow := range []func(netip.Addr, []byte, []byte) bool{nil, func(netip.Addr, []byte, []byte) bool { return false }} {

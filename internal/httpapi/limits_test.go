@@ -144,7 +144,8 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestBusyClientsAtTheLimit: each gets an answer to whatever it asks, in time that is fake: nobody waits for another's silence.
+// TestBusyClientsAtTheLimit: each gets an answer to whatever it asks, in time that is fake: nobody
+// waits for another's silence.
 func TestBusyClientsAtTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		path    string
@@ -208,7 +209,8 @@ func (c client) closed() bool {
 	return err != nil
 }
 
-// TestSilentConnectionsMakeRoom: once they have been silent for a second; until then newcomers are refused, at once but for the first.
+// TestSilentConnectionsMakeRoom: once they have been silent for a second; until then newcomers are
+// refused, at once but for the first.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(fixture).listenInBubble(t, 4)
@@ -255,7 +257,8 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsMakeRoom: the longest idle first, and none that has been idle for less than a second.
+// TestIdleConnectionsMakeRoom: the longest idle first, and none that has been idle for less than a
+// second.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(fixture).listenInBubble(t, 3)

@@ -17,7 +17,8 @@ func ticksOf(ms int64) generator.Layout {
 	return l
 }
 
-// hog asks for a hundred ids at a time until it is refused, and says how many it got. No time passes meanwhile, though it may sleep.
+// hog asks for a hundred ids at a time until it is refused, and says how many it got. No time
+// passes meanwhile, though it may sleep.
 func (b *testbed) hog(t *testing.T, h id.Source) (ids int) {
 	t.Helper()
 	sleep := b.c.Sleep
@@ -36,7 +37,8 @@ func (b *testbed) hog(t *testing.T, h id.Source) (ids int) {
 	}
 }
 
-// Whatever bulk takes, a quarter of each tick is there for single ids, with any run-ahead; and bulk is served as fast as the layout allows.
+// Whatever bulk takes, a quarter of each tick is there for single ids, with any run-ahead; and bulk
+// is served as fast as the layout allows.
 func TestBulkLeavesRoomForSingleIDs(t *testing.T) {
 	for _, c := range []struct {
 		layout   generator.Layout
@@ -91,7 +93,8 @@ func TestBulkLeavesRoomForSingleIDs(t *testing.T) {
 	}
 }
 
-// While an extension is late, bulk leaves the end of the window to single ids; and gets all that there is after it.
+// While an extension is late, bulk leaves the end of the window to single ids; and gets all that
+// there is after it.
 func TestBulkDoesNotUseUpAWindowThatIsNotExtended(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	g := b.publish(t, 0, 7, start-1000, start+1500)
@@ -117,7 +120,8 @@ func TestBulkDoesNotUseUpAWindowThatIsNotExtended(t *testing.T) {
 	}
 }
 
-// A window of the state file ends 500 ms past the run-ahead at least, one that was extended in time: bulk is not held off.
+// A window of the state file ends 500 ms past the run-ahead at least, one that was extended in
+// time: bulk is not held off.
 func TestBulkRunsAheadInAWindowThatIsExtendedInTime(t *testing.T) {
 	b := newTestbed(1, time.Minute, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, start+60_500)
@@ -126,7 +130,8 @@ func TestBulkRunsAheadInAWindowThatIsExtendedInTime(t *testing.T) {
 	}
 }
 
-// After a start the window lies as far ahead as anybody may go. Bulk has not to wait longer than single ids for that.
+// After a start the window lies as far ahead as anybody may go. Bulk has not to wait longer than
+// single ids for that.
 func TestBulkIsServedAsSoonAsSingleIDs(t *testing.T) {
 	for _, unit := range []int64{1, 10, 1000} {
 		b := newTestbed(1, time.Second, ticksOf(unit))
@@ -140,7 +145,8 @@ func TestBulkIsServedAsSoonAsSingleIDs(t *testing.T) {
 	}
 }
 
-// A loop that sleeps keeps all of its clients waiting. It does so once a turn for bulk that others take away meanwhile.
+// A loop that sleeps keeps all of its clients waiting. It does so once a turn for bulk that others
+// take away meanwhile.
 func TestALoopSleepsInVainOnceATurn(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	b.publish(t, 0, 7, start-1000, math.MaxInt64)
@@ -191,7 +197,8 @@ func TestBulkSleepsForItsNextTick(t *testing.T) {
 	}
 }
 
-// The system may stop a thread between its look at the clock and its look at the lane, for longer than the run-ahead reaches then.
+// The system may stop a thread between its look at the clock and its look at the lane, for longer
+// than the run-ahead reaches then.
 func TestAThreadThatWasStoppedIsNotRefused(t *testing.T) {
 	for _, bulk := range []bool{false, true} {
 		b := newTestbed(1, time.Second, generator.Katsubushi())

@@ -155,7 +155,8 @@ func (is *Issuer) Position() int64 {
 	return last
 }
 
-// Ready returns nil if an id would be issued at now, Unix ms, or else the refusal that a client would get.
+// Ready returns nil if an id would be issued at now, Unix ms, or else the refusal that a client
+// would get.
 func (is *Issuer) Ready(now int64) error {
 	for i := range is.lanes {
 		if g := is.Generator(i); g != nil && g.Check(now, now+is.runAhead) == nil {

@@ -70,7 +70,8 @@ func TestALaneRunsAheadAndThenSleepsUntilTheNextTick(t *testing.T) {
 	}
 }
 
-// A loop's turn may last long, on a host that is short of processors or because Mint itself slept, while other loops issue.
+// A loop's turn may last long, on a host that is short of processors or because Mint itself slept,
+// while other loops issue.
 func TestTheClockIsReadAgainBeforeRefusing(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	g := b.publish(t, 0, 7, start-1000, math.MaxInt64)
@@ -272,7 +273,8 @@ func TestALaneIsExtendedAndSealed(t *testing.T) {
 	}
 }
 
-// The clock stands still and the run-ahead has no end, as in the generator's benchmarks. ns/op is per Mint.
+// The clock stands still and the run-ahead has no end, as in the generator's benchmarks. ns/op is
+// per Mint.
 func BenchmarkMint(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

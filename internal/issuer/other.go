@@ -34,7 +34,8 @@ func CheckSnowflake(own, l generator.Layout, runAhead time.Duration) error {
 	if l.Fingerprint() == own.Fingerprint() {
 		return nil
 	}
-	// The lanes go on in the first tick after the last one of the other layout's that half the run-ahead reaches.
+	// The lanes go on in the first tick after the last one of the other layout's that half the
+	// run-ahead reaches.
 	if least := 2 * time.Duration(own.Unit+l.Unit) * time.Millisecond; runAhead < least {
 		return fmt.Errorf("issuer: ids of layout %s beside %s need a run-ahead of at least %v, not %v", l, own, least, runAhead)
 	}

@@ -47,7 +47,8 @@ func TestAnotherLayoutNeedsRunAhead(t *testing.T) {
 	}
 }
 
-// With the least run-ahead, too: whatever the clients of the one layout ask for, those of the other get ids at the same moment.
+// With the least run-ahead, too: whatever the clients of the one layout ask for, those of the other
+// get ids at the same moment.
 func TestNoLayoutTakesTheOthersIDs(t *testing.T) {
 	for _, own := range generator.Layouts() {
 		for _, l := range generator.Layouts() {
@@ -165,7 +166,8 @@ func (b *testbed) at(t *testing.T, l generator.Layout) *companion {
 	return mustSnowflake(t, b, l).(*other).at(0)
 }
 
-// A lane gets another generator when its lease was lost: ids of the other layout come from that one's window.
+// A lane gets another generator when its lease was lost: ids of the other layout come from that
+// one's window.
 func TestAnotherLayoutFollowsItsLane(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Katsubushi())
 	l := generator.Instagram()

@@ -73,8 +73,9 @@ func comparePairs(a, b pair) int {
 	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
 }
 
-// Four daemons whose random bits are all equal, and go on equal after each restart. Their worker ids change hands, their clocks go back, and
-// they are asked by several goroutines. The windows alone keep their ids apart. KATSUBUSHI_SOAK=1 makes 50 million.
+// Four daemons whose random bits are all equal, and go on equal after each restart. Their worker
+// ids change hands, their clocks go back, and they are asked by several goroutines. The windows
+// alone keep their ids apart. KATSUBUSHI_SOAK=1 makes 50 million.
 func TestEqualRandomBitsMakeNoTextTwice(t *testing.T) {
 	each := 60_000
 	if os.Getenv("KATSUBUSHI_SOAK") != "" {

@@ -27,7 +27,8 @@ type cgroup struct {
 	events *os.File // cgroup.events
 }
 
-// cgroupPrefix starts the names of the directories. The pid of the process that made it follows, for people.
+// cgroupPrefix starts the names of the directories. The pid of the process that made it follows,
+// for people.
 const cgroupPrefix = "katsubushi-run-"
 
 // patience is how long to wait for killed processes. For those of a killed predecessor newCgroup waits

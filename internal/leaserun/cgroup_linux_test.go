@@ -47,7 +47,8 @@ func cgroupsBelow(parent string) []string {
 	return dirs
 }
 
-// daemonise is a program that starts an issuer as daemons are started: another session, another parent, no descriptor in common.
+// daemonise is a program that starts an issuer as daemons are started: another session, another
+// parent, no descriptor in common.
 func (p *place) daemonise() *lessee {
 	p.Helper()
 	return p.lease("sh", "-c", `setsid sh -c '"$0" "$1" "$2" </dev/null >/dev/null 2>&1 &' "$0" "$1" "$2"; while :; do sleep 0.1; done`,
@@ -78,7 +79,8 @@ func leftBehindUnconfined(p *place) {
 	}
 }
 
-// leftBehindConfined: nor what was moved in, whose parent is elsewhere, nor what is in a cgroup of the program's own.
+// leftBehindConfined: nor what was moved in, whose parent is elsewhere, nor what is in a cgroup of
+// the program's own.
 func leftBehindConfined(p *place) {
 	p.cgroups = cgroupFor(p.T)
 	l := p.daemonise()
@@ -137,8 +139,9 @@ func TestACgroupIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestACgroupIsFoundAgain: what the dead left behind, also below a name that means something else to shells. systemd writes a hyphen so.
-// Not parallel: what another test forks holds the lock until it executes its program.
+// TestACgroupIsFoundAgain: what the dead left behind, also below a name that means something else
+// to shells. systemd writes a hyphen so. Not parallel: what another test forks holds the lock until
+// it executes its program.
 func TestACgroupIsFoundAgain(t *testing.T) {
 	parent := cgroupFor(t)
 	for _, name := range []string{`system-katsubushi\x2drun.slice`, "a*[b]?"} {
@@ -194,7 +197,8 @@ func cgroupGone(p *place) {
 	}
 }
 
-// leftByTheDead: nobody kills the daemon when the process that leases is killed; the next one must not issue beside it.
+// leftByTheDead: nobody kills the daemon when the process that leases is killed; the next one must
+// not issue beside it.
 func leftByTheDead(p *place) {
 	p.cgroups = cgroupFor(p.T)
 	var first int

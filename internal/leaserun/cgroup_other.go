@@ -4,7 +4,8 @@ package leaserun
 
 import "errors"
 
-// There are no cgroups here, and this process cannot notice that a background program wants the terminal.
+// There are no cgroups here, and this process cannot notice that a background program wants the
+// terminal.
 type (
 	cgroup   struct{}
 	terminal struct{}

@@ -30,7 +30,8 @@ type child struct {
 	over bool // another process may have the program's pid by now
 }
 
-// startChild starts the program, in the cgroup if that is not nil. It returns when the program is running.
+// startChild starts the program, in the cgroup if that is not nil. It returns when the program is
+// running.
 func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	c := &child{cmd: cmd, cgroup: g, gone: make(chan struct{})}
 	if err := c.prepare(); err != nil {
@@ -38,7 +39,8 @@ func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// The kernel kills the program when the thread that started it ends, so that thread must outlive it.
+		// The kernel kills the program when the thread that started it ends, so that thread must
+		// outlive it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()

@@ -25,8 +25,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
-// TestMain makes this binary play three parts: the tests; the process that leases, since that takes all its children for the program's
-// and is killed now and then; and a program that issues ids.
+// TestMain makes this binary play three parts: the tests; the process that leases, since that takes
+// all its children for the program's and is killed now and then; and a program that issues ids.
 func TestMain(m *testing.M) {
 	switch os.Getenv("LEASERUN_TEST") {
 	case "lease":
@@ -74,8 +74,8 @@ func leaseAndRun(command []string) int {
 	return code
 }
 
-// A faulty store finds a copy of this process at the second extension, or somebody removes the cgroup before the program's start, if it is
-// told so.
+// A faulty store finds a copy of this process at the second extension, or somebody removes the
+// cgroup before the program's start, if it is told so.
 type faulty struct {
 	workerid.Store
 	fault string
@@ -97,7 +97,8 @@ func (s faulty) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 	return s.Store.Extend(ctx, held)
 }
 
-// issue is as simple a generator as there is: the clock, the worker id, a sequence that begins anew each ms. It appends its ids to a file.
+// issue is as simple a generator as there is: the clock, the worker id, a sequence that begins anew
+// each ms. It appends its ids to a file.
 func issue(dir, worker string) {
 	id, err := strconv.ParseUint(worker, 10, 10)
 	if err != nil {
@@ -217,8 +218,8 @@ func (l *lessee) await(text string) {
 	redistest.Until(l.t, "it says "+text, func() bool { return l.said(text) })
 }
 
-// A place is where a test's programs run: a pool that all tests share, since a new one takes three seconds, and a range of it that is
-// the test's own.
+// A place is where a test's programs run: a pool that all tests share, since a new one takes three
+// seconds, and a range of it that is the test's own.
 type place struct {
 	*testing.T
 	server *redistest.Server

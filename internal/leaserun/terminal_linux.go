@@ -55,8 +55,8 @@ func (t *terminal) stopped(group int, by unix.Signal) {
 	}
 }
 
-// takeBack takes the terminal from a dead process group. If another process has it, such as a shell, that
-// process keeps it.
+// takeBack takes the terminal from a dead process group. If another process has it, such as a
+// shell, that process keeps it.
 func (t *terminal) takeBack() {
 	if group := t.foreground(); group != 0 && unix.Kill(-group, 0) == unix.ESRCH {
 		t.give(unix.Getpgrp())

@@ -67,8 +67,8 @@ func parrot() (code int) {
 	return 3
 }
 
-// reader: it is stopped by its first read, is handed the terminal and goes on; afterwards it is the shell's again, which does not take it by
-// itself as one with job control does.
+// reader: it is stopped by its first read, is handed the terminal and goes on; afterwards it is the
+// shell's again, which does not take it by itself as one with job control does.
 func reader(p *place) {
 	s := p.onScreen(`"$0" "$0"; echo "code $?."; read x; echo "shell heard $x."`)
 	s.enter("one\n")
@@ -89,8 +89,8 @@ func reader(p *place) {
 	}
 }
 
-// typed: ^Z stops neither the program nor the process that looks at the clock, and ^C reaches all of the program's group, here the sleep
-// that its shell waits for.
+// typed: ^Z stops neither the program nor the process that looks at the clock, and ^C reaches all
+// of the program's group, here the sleep that its shell waits for.
 func typed(p *place) {
 	s := p.onScreen(`set -m; "$0" sh -c 'trap "echo in""terrupted." INT; echo rea""dy.; sleep 1000; echo slept.'; echo "code $?."`)
 	s.await("ready.")

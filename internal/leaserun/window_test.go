@@ -36,7 +36,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestGraceIsAPartOfTheLease: a program that takes long to end must not be asked to before anything is wrong.
+// TestGraceIsAPartOfTheLease: a program that takes long to end must not be asked to before anything
+// is wrong.
 func TestGraceIsAPartOfTheLease(t *testing.T) {
 	terms := newTerms(&Config{Margin: time.Second, StopTimeout: time.Hour, Lease: time.Minute})
 	if v, _ := terms.judge(window{lo: 0, hi: 60_000}, 60_000-1000-15_001); v != live {

@@ -56,7 +56,8 @@ func Plain(err error) error {
 	return errors.Join(errs...)
 }
 
-// Of takes an error apart that may be of several settings. What is of none has no Field. nil has no parts.
+// Of takes an error apart that may be of several settings. What is of none has no Field. nil has no
+// parts.
 func Of(err error) List {
 	switch e := err.(type) {
 	case nil:

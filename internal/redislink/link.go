@@ -108,9 +108,9 @@ func (l *Link) Close() {
 	l.client.Close()
 }
 
-// Run runs a script, whose SHA-1 is sha, and then, in the same round trip, WAIT for that many replicas. It returns the
-// script's answer and how many replicas have what it wrote. An error of the
-// script itself is a goredis.Error; after any other one the script may or may not have run.
+// Run runs a script, whose SHA-1 is sha, and then, in the same round trip, WAIT for that many
+// replicas. It returns the script's answer and how many replicas have what it wrote. An error of
+// the script itself is a goredis.Error; after any other one the script may or may not have run.
 func (l *Link) Run(text, sha string, keys []string, args []string, replicas int) (reply any, have int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()

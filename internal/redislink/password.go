@@ -51,6 +51,6 @@ func ReadPassword(path string) (string, error) {
 	return string(text), nil
 }
 
-// ErrEvicts is returned for a server that may evict keys when it is short of memory. Retry; somebody must
-// set maxmemory-policy to noeviction.
+// ErrEvicts is returned for a server that may evict keys when it is short of memory. Retry;
+// somebody must set maxmemory-policy to noeviction.
 var ErrEvicts = errors.New("redis: maxmemory-policy is not noeviction, so that keys could be evicted")

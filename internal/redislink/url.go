@@ -56,8 +56,8 @@ func Schemes() (names []string) {
 	return names
 }
 
-// Parse parses a URL. namespace is that of one without ns. own are names that the query may have besides,
-// which Query returns. The errors do not repeat the URL, which may contain a password.
+// Parse parses a URL. namespace is that of one without ns. own are names that the query may have
+// besides, which Query returns. The errors do not repeat the URL, which may contain a password.
 func Parse(s, namespace string, own ...string) (Target, error) {
 	name, rest, ok := strings.Cut(s, "://")
 	i := slices.IndexFunc(schemes, func(s scheme) bool { return s.name == name })

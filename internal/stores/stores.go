@@ -136,7 +136,8 @@ func (s Settings) ReadSecrets() error {
 	return k.config(s).ReadSecrets()
 }
 
-// Interval returns the mean time between two extensions of a lease: Heartbeat, or else the store's choice.
+// Interval returns the mean time between two extensions of a lease: Heartbeat, or else the store's
+// choice.
 func (s Settings) Interval() time.Duration {
 	if s.Heartbeat != 0 {
 		return s.Heartbeat

@@ -11,8 +11,9 @@ import (
 )
 
 // FuzzText, FuzzMeta and FuzzBinary test the protocol's guarantee: an answer does not depend on how
-// the input was cut, and where ids had to be waited for. Also, for any input, nothing panics, every Feed makes progress, and neither
-// the reply nor the unconsumed input grows without limit. The transcripts are the seeds.
+// the input was cut, and where ids had to be waited for. Also, for any input, nothing panics, every
+// Feed makes progress, and neither the reply nor the unconsumed input grows without limit. The
+// transcripts are the seeds.
 
 func FuzzText(f *testing.F) {
 	fuzzGrammar(f, "*", func(in []byte) []byte { return in })

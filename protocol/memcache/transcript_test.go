@@ -45,8 +45,8 @@ func encode(reply []byte) (lines []string) {
 }
 
 // session sets up what a conversation is held with: "budget 3" gives its fake 3 ids of each source,
-// "most 2" no more than 2 at once; "auth" switches authentication on; with "cluster", config get cluster has
-// an answer; "reason" refuses with a very long reason.
+// "most 2" no more than 2 at once; "auth" switches authentication on; with "cluster", config get
+// cluster has an answer; "reason" refuses with a very long reason.
 func session(t *testing.T, b *transcript.Talk) *Session {
 	f := newFake()
 	s := newSession(f)
