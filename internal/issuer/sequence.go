@@ -85,7 +85,7 @@ func (s *Sequence) insist(n int, whole bool) (run id.Run, err error) {
 	case err == nil:
 		return run, nil
 	case err == generator.ErrSealed:
-		return id.Run{}, s.refuse("sequence %s %s", s.c.Definition.Name, s.ending())
+		return id.Run{}, s.sealed()
 	}
 	if why := s.reason(); errors.Is(why, counter.ErrEnded) {
 		return id.Run{}, s.ended(n)
@@ -130,12 +130,23 @@ type sequenceRefusal string
 
 func (r sequenceRefusal) Error() string { return string(r) }
 
+// A finalRefusal is one that stays: the sequence has ended or is retired.
+type finalRefusal struct{ sequenceRefusal }
+
+// Final reports that to repeat the request is useless: Redis's clients must not be told to.
+func (finalRefusal) Final() bool { return true }
+
 func (s *Sequence) refuse(format string, args ...any) error {
 	s.refused.Add(1)
 	return refusal(format, args...)
 }
 
-func refusal(format string, args ...any) error {
+func (s *Sequence) refuseForGood(format string, args ...any) error {
+	s.refused.Add(1)
+	return finalRefusal{refusal(format, args...)}
+}
+
+func refusal(format string, args ...any) sequenceRefusal {
 	line := strings.NewReplacer("\r", "", "\n", "; ").Replace(fmt.Sprintf(format, args...))
 	return sequenceRefusal(line)
 }
@@ -152,16 +163,16 @@ func (s *Sequence) missing(wait time.Duration) string {
 func (s *Sequence) ended(n int) error {
 	d := s.c.Definition
 	if left := s.values.Left(); left > 0 {
-		return s.refuse("sequence %s ends at %d: fewer than %d values are left", d.Name, d.Last(), n)
+		return s.refuseForGood("sequence %s ends at %d: fewer than %d values are left", d.Name, d.Last(), n)
 	}
-	return s.refuse("sequence %s has ended at %d", d.Name, d.Last())
+	return s.refuseForGood("sequence %s has ended at %d", d.Name, d.Last())
 }
 
-func (s *Sequence) ending() string {
+func (s *Sequence) sealed() error {
 	if errors.Is(s.reason(), counter.ErrRetired) {
-		return "is retired"
+		return s.refuseForGood("sequence %s is retired", s.c.Definition.Name)
 	}
-	return "is stopped"
+	return s.refuse("sequence %s is stopped", s.c.Definition.Name) // the daemon ends
 }
 
 func (s *Sequence) reason() error {

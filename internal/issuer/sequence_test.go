@@ -98,11 +98,12 @@ func TestWhatASequenceSaysWhenThereIsNoHope(t *testing.T) {
 		why  error
 		seal bool
 		text string
+		good bool // for good: clients must not ask again
 	}{
-		{counter.ErrEnded, false, "sequence orders has ended at 9223372036854775807"},
-		{counter.ErrUnknown, false, "sequence orders: no such sequence in the counter store"},
-		{counter.ErrRetired, true, "sequence orders is retired"},
-		{nil, true, "sequence orders is stopped"},
+		{counter.ErrEnded, false, "sequence orders has ended at 9223372036854775807", true},
+		{counter.ErrUnknown, false, "sequence orders: no such sequence in the counter store", false},
+		{counter.ErrRetired, true, "sequence orders is retired", true},
+		{nil, true, "sequence orders is stopped", false},
 	} {
 		b := newSequenceBed(allOrders)
 		b.Append(1, 3)
@@ -113,6 +114,10 @@ func TestWhatASequenceSaysWhenThereIsNoHope(t *testing.T) {
 			t.Errorf("%v: %+v, %v", c.why, run, err)
 		}
 		b.wantError(t, c.text)
+		_, err := b.Mint(0, 1, false)
+		if final, ok := err.(interface{ Final() bool }); ok != c.good || ok && !final.Final() {
+			t.Errorf("%v: for good = %v", err, ok)
+		}
 		if b.woken < 2 {
 			t.Errorf("%v: woken %d times", c.why, b.woken)
 		}

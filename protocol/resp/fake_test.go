@@ -43,6 +43,10 @@ type (
 
 func (notYet) NotYet() bool { return true }
 
+type final struct{ error }
+
+func (final) Final() bool { return true }
+
 func (f *fake) Named(key []byte) id.Source {
 	switch s := (fakeSource{f, string(key)}); s.name {
 	case "orders":

@@ -39,11 +39,14 @@ func (t *turn) blame(s string) {
 	t.fail(s, "")
 }
 
-// refuse replies with a reason given by the program behind. ERR means that the key was wrong. Clients
-// repeat a request after TRYAGAIN, and after LOADING, which says that there is no worker id.
+// refuse replies with a reason given by the program behind. ERR means that the key was wrong, or
+// that the reason will stay. Clients repeat a request after TRYAGAIN, and after LOADING, which says
+// that there is no worker id.
 func (t *turn) refuse(reason error) {
 	word := "-TRYAGAIN "
 	if _, unknown := reason.(id.UnknownName); unknown {
+		word = "-ERR "
+	} else if final, ok := reason.(interface{ Final() bool }); ok && final.Final() {
 		word = "-ERR "
 	} else if early, ok := reason.(interface{ NotYet() bool }); ok && early.NotYet() {
 		word = "-LOADING "

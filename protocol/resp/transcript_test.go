@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt w
 // session sets up what a conversation is held with: "budget 3" gives its fake 3 ids of each source,
 // "most 2" no more than 2 at once; "auth" switches authentication on; "port" makes it the port that
 // memcached's clients use too, without inline commands; "reason" refuses with a very long reason,
-// "not yet" with the one of the start; "no address" takes away the cluster's
+// "not yet" with the one of the start, "ended" with one that stays; "no address" takes away the cluster's
 // address.
 func session(t testing.TB, b *transcript.Talk) *Session {
 	f := newFake()
@@ -35,6 +35,8 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case w == "not yet":
 			f.refusal = notYet{errors.New("no worker id yet")}
+		case what == "ended":
+			f.refusal = final{errors.New("sequence orders has ended at 9")}
 		case what == "port":
 			s.is = 0
 		case w == "no address":
