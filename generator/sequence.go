@@ -281,13 +281,12 @@ func (s *Sequence) Last() uint64 {
 }
 
 // Issued returns how many values were issued. While others pass over values it may be too small for a
-// moment.
+// moment, and never too large.
 func (s *Sequence) Issued() uint64 {
-	passed := s.passed.Load()
 	b := s.current.Load()
 	gone := b.prior
 	for ; b != nil; b = b.next.Load() { // a Raise may have passed over later blocks too
 		gone += min(b.taken.Load()&^sealed, b.end.Load())
 	}
-	return gone - min(passed, gone)
+	return gone - min(s.passed.Load(), gone) // last: values count as passed before they are gone
 }

@@ -101,6 +101,20 @@ func TestSetBack(t *testing.T) {
 	reserve(t, s, 1, 143, 143) // what it gave back itself is no set-back
 }
 
+// A file that is set back by a single value says that the last one that was granted is free.
+func TestSetBackByOneValue(t *testing.T) {
+	w := newWorld()
+	disk := &crashdisk.Disk{}
+	w.disk = disk
+	s := w.open(t)
+	define(t, s)
+	reserve(t, s, 10, 101, 119)
+	backup := disk.Read("orders.sequence")
+	reserve(t, s, 1, 121, 121)
+	disk.Write("orders.sequence", backup)
+	foreign(t, s, "says that 121 is free, and this daemon was granted up to 121. `katsubushi generator raise orders 122`")
+}
+
 // The files are deleted under a running daemon, which must not begin again.
 func TestDeleted(t *testing.T) {
 	w := newWorld()

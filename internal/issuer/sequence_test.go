@@ -93,6 +93,56 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 	})
 }
 
+// A block may be used up by the first ones that are woken. Then the wait of the others begins anew.
+func TestABlockThatIsUsedUpAtOnceEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *Sequence
+		var err error
+		s = NewSequence(SequenceConfig{Definition: allOrders, MaxWait: time.Second, Ring: func() {}, Wake: func() {
+			s.Mint(0, 10, false)
+			_, err = s.Mint(0, 1, false)
+		}})
+		s.Mint(0, 1, false)
+		time.Sleep(2 * time.Second)
+		if _, err := s.Mint(0, 1, false); err == nil || err == id.ErrWait {
+			t.Fatal(err)
+		}
+		if s.Append(1, 10); err != id.ErrWait {
+			t.Error(err)
+		}
+	})
+}
+
+// A counter that falls for a moment looks like a restart to whoever reads it. So it must not be too large
+// for a moment either: it would stay there.
+func TestIssuedNeverFalls(t *testing.T) {
+	s := NewSequence(SequenceConfig{Definition: allOrders, MaxWait: time.Second, Ring: func() {}, Wake: func() {}})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for lo := uint64(1); lo < 30_000*1000; lo += 1000 { // a block with a gap after it, whose rest is passed over
+			s.Append(lo, lo+499)
+			s.Mint(0, 400, false)
+			s.Raise(lo + 500)
+		}
+	}()
+	for last, running := uint64(0), true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		now := s.Issued()
+		if now < last {
+			t.Fatalf("%d after %d", now, last)
+		}
+		last = now
+	}
+	if n := s.Issued(); n != 30_000*400 {
+		t.Errorf("%d issued", n)
+	}
+}
+
 func TestWhatASequenceSaysWhenThereIsNoHope(t *testing.T) {
 	for _, c := range []struct {
 		why  error
