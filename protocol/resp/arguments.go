@@ -94,7 +94,7 @@ func (s *Session) next(t *turn, in []byte) (a arguments, n int, err error) {
 		rest := in[s.scanned:]
 		size, k, ok := parseLength(rest)
 		switch {
-		case k == 0:
+		case k == 0 && (len(rest) < 2 || rest[0] != '\r'): // an empty line ends where a '$' should be
 			return a, 0, nil
 		case rest[0] != '$':
 			return s.malformed(t, in, "expected '$', got '"+string(rest[:1])+"'")
