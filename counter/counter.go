@@ -49,6 +49,26 @@ type Definition struct {
 	Max    uint64 // no value is larger
 	Batch  uint64 // values in a block; 0 = as many as ten seconds need
 	Strict bool   // one daemon at a time issues, so that values rise across daemons
+
+	// Only for stores that may lose writes: how many values a second may be granted at most, which bounds
+	// what can be lost; 0 to MaxRate, 0 = DefaultRate. Or, with RefuseLoss and Rate 0, there is no bound,
+	// and after a possible loss the sequence waits for Raise. Other stores refuse both.
+	Rate       uint64
+	RefuseLoss bool
+}
+
+// DefaultRate and MaxRate are in values a second.
+const (
+	DefaultRate = 10_000
+	MaxRate     = 10_000_000
+)
+
+// Ceiling returns the rate that counts.
+func (d Definition) Ceiling() uint64 {
+	if d.Rate == 0 {
+		return DefaultRate
+	}
+	return d.Rate
 }
 
 // Sequence returns the definition of all values from 1 to MaxValue.
@@ -71,6 +91,10 @@ func (d Definition) Check() error {
 	step := in("Step", d.Step, 1, MaxValue)
 	offset := step && in("Offset", d.Offset, 1, d.Step)
 	in("Batch", d.Batch, 0, MaxBatch)
+	in("Rate", d.Rate, 0, MaxRate)
+	if d.RefuseLoss && d.Rate != 0 {
+		problems.Add("Rate", "%d: there is none with RefuseLoss", d.Rate)
+	}
 	switch {
 	case !start || !end:
 	case d.Start > d.Max:
@@ -88,6 +112,9 @@ const MaxBatch = 10_000_000
 // is how a daemon reserves, and changes no value.
 func (d Definition) Same(other Definition) bool {
 	d.Batch = other.Batch
+	if d.Ceiling() == other.Ceiling() {
+		d.Rate = other.Rate
+	}
 	return d == other
 }
 

@@ -182,6 +182,9 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 	if err := d.Check(); err != nil {
 		return counter.Record{}, err
 	}
+	if d.Rate != 0 || d.RefuseLoss {
+		return counter.Record{}, errors.New("rate= and on-loss= are for stores that may lose what they have confirmed; files do not")
+	}
 	return do(ctx, s, d.Name, func(q *sequence) (r counter.Record, err error) {
 		if err := s.prepare(); err != nil {
 			return r, err

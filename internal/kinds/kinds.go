@@ -34,6 +34,7 @@ const (
 	MaxNames = 10_000        // definitions that a daemon has at once
 	MaxValue = math.MaxInt64 // the largest value of a sequence
 	MaxBatch = 10_000_000    // values that a sequence reserves at once
+	MaxRate  = 10_000_000    // values a second
 	MaxFile  = 4 << 20       // bytes of a file of definitions
 	Others   = "_other"      // in metrics: all names beyond the first thousand. Reserved
 )
@@ -50,6 +51,8 @@ type Definition struct {
 	Step, Offset uint64 // Step 1 to MaxValue, Offset 1 to Step
 	Batch        uint64 // values reserved at once, 1 to MaxBatch; 0 = as many as the rate asks for
 	Strict       bool   // one leader at a time issues
+	Rate         uint64 // values a second at most, 1 to MaxRate; 0 = the store's default, or none
+	RefuseLoss   bool   // after the store may have forgotten grants, wait for an operator; then Rate is 0
 }
 
 // An option is a word KEY=VALUE of a definition line.
@@ -71,6 +74,8 @@ var table = []struct {
 		{"max", number(func(d *Definition) *uint64 { return &d.Max }, MaxValue)},
 		{"order", setOrder},
 		{"batch", number(func(d *Definition) *uint64 { return &d.Batch }, MaxBatch)},
+		{"rate", number(func(d *Definition) *uint64 { return &d.Rate }, MaxRate)},
+		{"on-loss", setOnLoss},
 	}},
 	{UUID4, nil},
 	{UUID7, nil},
@@ -153,6 +158,9 @@ func (d *Definition) completeSequence() (problems []error) {
 	if d.Offset > d.Step {
 		problems = append(problems, fmt.Errorf("offset=%d: 1 to %d allowed, the step", d.Offset, d.Step))
 	}
+	if d.Rate != 0 && d.RefuseLoss {
+		problems = append(problems, errors.New("rate= and on-loss=refuse: a ceiling is for going on after a loss: one of the two is allowed"))
+	}
 	if d.Start > d.Max {
 		problems = append(problems, fmt.Errorf("start=%d: more than max, %d", d.Start, d.Max))
 	}
@@ -191,6 +199,12 @@ func (d Definition) String() string {
 	}
 	if d.Batch != 0 {
 		say("batch", d.Batch)
+	}
+	if d.Rate != 0 {
+		say("rate", d.Rate)
+	}
+	if d.RefuseLoss {
+		b.WriteString(" on-loss=refuse")
 	}
 	return b.String()
 }

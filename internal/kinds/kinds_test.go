@@ -33,6 +33,10 @@ func TestDefinitions(t *testing.T) {
 			sequence(func(d *Definition) { d.Step, d.Offset, d.Strict = 2, 2, true })},
 		{"orders sequence start=1000 step=10", "orders sequence start=1000 step=10 offset=10", // the first value is start
 			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = 1000, 10, 10 })},
+		{"orders sequence rate=10000000 on-loss=continue", "orders sequence start=1 rate=10000000",
+			Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: MaxValue, Rate: MaxRate}},
+		{"orders sequence on-loss=refuse", "orders sequence start=1 on-loss=refuse",
+			Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: MaxValue, RefuseLoss: true}},
 		{"orders sequence start=7 max=7 batch=10000000", "orders sequence start=7 max=7 batch=10000000",
 			sequence(func(d *Definition) { d.Start, d.Max, d.Batch = 7, 7, MaxBatch })},
 		{"orders sequence start=9223372036854775807 step=9223372036854775807", "orders sequence start=9223372036854775807 step=9223372036854775807 offset=9223372036854775807",
@@ -68,12 +72,14 @@ func TestAllThatIsWrongWithALine(t *testing.T) {
 		{"a snowflake layout=mine", []string{`"layout=mine": katsubushi, twitter, instagram, sonyflake, js53 allowed`}},
 		{"a snowflake start=1", []string{`"start=1": snowflake has the options layout=`}},
 		{"a sequence first=1 order", []string{
-			`"first=1": sequence has the options start= step= offset= max= order= batch=`, `"order": sequence has the options start= step= offset= max= order= batch=`}},
+			`"first=1": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`, `"order": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`}},
 		{"id sequence start=0 step=0 offset=0 max=9223372036854775808 order=loose batch=10000001 step=1", []string{
 			`the name "id": id, and names of digits alone, stand for the default kind`,
 			`"start=0": 1 to 9223372036854775807 allowed`, `"step=0": 1 to 9223372036854775807 allowed`, `"offset=0": 1 to 9223372036854775807 allowed`,
 			`"max=9223372036854775808": 1 to 9223372036854775807 allowed`, `"order=loose": free or strict allowed`, `"batch=10000001": 1 to 10000000 allowed`,
 			"step is there twice"}},
+		{"a sequence rate=0 on-loss=x", []string{`"rate=0": 1 to 10000000 allowed`, `"on-loss=x": continue or refuse allowed`}},
+		{"a sequence rate=1 on-loss=refuse", []string{"rate= and on-loss=refuse: a ceiling is for going on after a loss: one of the two is allowed"}},
 		{"a sequence start=-1 step= max=1e3 batch=+5", []string{
 			`"start=-1": 1 to 9223372036854775807 allowed`, `"step=": 1 to 9223372036854775807 allowed`, `"max=1e3": 1 to 9223372036854775807 allowed`,
 			`"batch=+5": 1 to 10000000 allowed`}},

@@ -77,6 +77,14 @@ func setOrder(d *Definition, value string) error {
 	return nil
 }
 
+func setOnLoss(d *Definition, value string) error {
+	if value != "continue" && value != "refuse" {
+		return errors.New("continue or refuse allowed")
+	}
+	d.RefuseLoss = value == "refuse"
+	return nil
+}
+
 func setLayout(d *Definition, value string) error {
 	if _, err := generator.LayoutByName(value); err != nil {
 		var names []string

@@ -17,7 +17,7 @@ import (
 const (
 	DialTimeout = time.Second            // for a connection, and each step of finding the master
 	Patience    = 5 * time.Second        // for an answer, before the connection is closed
-	waitTimeout = 500 * time.Millisecond // for replicas to have what was written
+	WaitTimeout = 500 * time.Millisecond // for replicas to have what was written
 )
 
 // A Link is a connection to the master. It is used for one call at a time.
@@ -128,7 +128,7 @@ func (l *Link) Run(text, sha string, keys []string, args []string, replicas int)
 		}
 		var wait *goredis.Cmd
 		if replicas > 0 {
-			wait = pipe.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds())
+			wait = pipe.Do(ctx, "WAIT", replicas, WaitTimeout.Milliseconds())
 		}
 		pipe.Exec(ctx) // the commands have their errors
 		if reply, err = cmd.Result(); err != nil && !load && goredis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -146,7 +146,7 @@ func (l *Link) Run(text, sha string, keys []string, args []string, replicas int)
 func (l *Link) Wait(replicas int) (have int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	return l.Conn.Do(ctx, "WAIT", replicas, waitTimeout.Milliseconds()).Int()
+	return l.Conn.Do(ctx, "WAIT", replicas, WaitTimeout.Milliseconds()).Int()
 }
 
 // askSentinel asks a Sentinel for the master's address.

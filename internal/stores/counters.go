@@ -112,12 +112,12 @@ func (c Counters) Open() (CounterStore, error) {
 
 // Recorded returns what is recorded of the definition of a sequence.
 func Recorded(d kinds.Definition) counter.Definition {
-	return counter.Definition{Name: d.Name, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch, Strict: d.Strict}
+	return counter.Definition{Name: d.Name, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
 }
 
 // Declared returns the definition that Recorded made d of.
 func Declared(d counter.Definition) kinds.Definition {
-	return kinds.Definition{Name: d.Name, Kind: kinds.Sequence, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch, Strict: d.Strict}
+	return kinds.Definition{Name: d.Name, Kind: kinds.Sequence, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
 }
 
 // A DifferentError is returned for a definition that is not the one in the store.

@@ -1,0 +1,158 @@
+package redis
+
+import (
+	"crypto/rand"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
+)
+
+// Errors besides those of packages counter and line. Nothing was granted after them, and to retry helps
+// once somebody has mended the cause.
+var (
+	ErrNotMaster   = errors.New("the server is not a master")
+	ErrSkew        = errors.New("the clocks of Redis and of this host differ too much")
+	ErrReplicas    = errors.New("more replicas are connected than must have a grant")
+	ErrUnconfirmed = errors.New("too few replicas have what was written")
+)
+
+//go:embed read.lua
+var readText string
+
+//go:embed write.lua
+var writeText string
+
+type script struct{ text, sha string }
+
+func scriptOf(text string) script {
+	sum := sha1.Sum([]byte(text))
+	return script{text, hex.EncodeToString(sum[:])}
+}
+
+var readScript, writeScript = scriptOf(readText), scriptOf(writeText)
+
+// A server is what a server said of itself in an answer.
+type server struct {
+	line.Moment
+	replicas int  // connected
+	aof      bool // it writes an append-only file
+}
+
+// run runs a script. After an error that is not a script's own, the link is dropped: the master may have
+// moved.
+func (s *Store) run(c script, args []string, replicas int) (reply any, have int, err error) {
+	if s.prepare != nil {
+		c, args = s.prepare(c, args)
+	}
+	reply, have, err = s.wire.Link.Run(c.text, c.sha, []string{s.key}, args, replicas)
+	if err == nil {
+		return reply, have, nil
+	}
+	var answer goredis.Error
+	if errors.As(err, &answer) {
+		if words := strings.Fields(answer.Error()); len(words) == 3 && words[0] == "KATSU_REPLICAS" {
+			return nil, 0, fmt.Errorf("redis: %w: %s are, and replicas=%s", ErrReplicas, words[1], words[2])
+		} else if len(words) == 2 && words[0] == "KATSU_NOTMASTER" {
+			err = fmt.Errorf("%w: its role is %s", ErrNotMaster, words[1])
+		}
+	}
+	addr := s.wire.Addr()
+	s.wire.Drop()
+	s.wire.Target.Doubt()
+	return nil, 0, fmt.Errorf("redis: %s: %w", addr, err)
+}
+
+// read reads these fields of the hash, or all of them, names and values alternating. A field that is not
+// there is "".
+func (s *Store) read(fields ...string) (server, []string, error) {
+	reply, _, err := s.run(readScript, fields, 0)
+	if err != nil {
+		return server{}, nil, err
+	}
+	bad := fmt.Errorf("redis: %s: a script answered %.200q", s.wire.Addr(), fmt.Sprint(reply))
+	all, ok := reply.([]any)
+	if !ok || len(all) != 5 {
+		return server{}, nil, bad
+	}
+	text, _ := all[0].(string)
+	now, err := strconv.ParseInt(text, 10, 64)
+	history, ok1 := all[1].(string)
+	replicas, ok2 := all[2].(int64)
+	aof, ok3 := all[3].(int64)
+	list, ok4 := all[4].([]any)
+	if err != nil || !ok1 || !ok2 || !ok3 || !ok4 || len(fields) > 0 && len(list) != len(fields) {
+		return server{}, nil, bad
+	}
+	values := make([]string, len(list))
+	for i, v := range list {
+		if values[i], ok = v.(string); v != nil && !ok {
+			return server{}, nil, bad
+		}
+	}
+	return server{line.Moment{Now: now, History: history}, int(replicas), aof == 1}, values, nil
+}
+
+// skewed compares the server's clock, read between two moments, with this host's.
+func skewed(before, now, after int64) error {
+	skew := line.MaxSkew.Milliseconds()
+	if ahead := now - after; ahead > skew {
+		return fmt.Errorf("%w: Redis's is %v ahead", ErrSkew, time.Duration(ahead)*time.Millisecond)
+	}
+	if behind := before - now; behind > skew {
+		return fmt.Errorf("%w: Redis's is %v behind", ErrSkew, time.Duration(behind)*time.Millisecond)
+	}
+	return nil
+}
+
+// write replaces a record's text. ok is false, and nothing was written, if the record or the server is
+// another one by now. have is how many replicas have it, of those that were asked for.
+func (s *Store) write(on server, name, old, text string, announce bool, replicas int) (ok bool, have int, err error) {
+	changes := ""
+	if announce {
+		changes = rand.Text()
+	}
+	reply, have, err := s.run(writeScript, []string{on.History, strconv.Itoa(s.replicas), field(name), old, text, changes}, replicas)
+	if err != nil {
+		return false, 0, err
+	}
+	n, isNumber := reply.(int64)
+	if !isNumber {
+		return false, 0, fmt.Errorf("redis: %s: a script answered %.200q", s.wire.Addr(), fmt.Sprint(reply))
+	}
+	return n == 1, have, nil
+}
+
+// safe reports whether what this connection wrote last is where a loss cannot take it: on all replicas, of
+// which have have it, or if there are none in the append-only file.
+func (s *Store) safe(l *redislink.Link, on server, have int) error {
+	if needed := max(on.replicas, s.replicas); needed > 0 {
+		if have < needed {
+			return fmt.Errorf("redis: %w: %d of %d replicas have it", line.ErrNotSafe, have, needed)
+		}
+		return nil
+	}
+	if !on.aof {
+		return fmt.Errorf("redis: %s: %w: it forgets everything when it restarts: give it appendonly yes, or a replica", l.Addr, line.ErrNotSafe)
+	}
+	synced, err := l.WaitAOF()
+	switch {
+	case errors.Is(err, redislink.ErrNoWaitAOF):
+		return fmt.Errorf("redis: %s: %w: before Redis 7.2 that can be told only with appendfsync always, or a replica", l.Addr, line.ErrNotSafe)
+	case err != nil:
+		s.wire.Drop()
+		return fmt.Errorf("redis: %s: %w", l.Addr, err)
+	case !synced:
+		return fmt.Errorf("redis: %s: %w: its disk does not keep up", l.Addr, line.ErrNotSafe)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package redis
+
+import (
+	"crypto/tls"
+	"strconv"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/redislink"
+)
+
+// DefaultNamespace is that of a URL without ns.
+const DefaultNamespace = "katsubushi"
+
+// maxReplicas is the largest number of replicas that a grant may wait for.
+const maxReplicas = 100
+
+// Config holds the settings of a Store.
+type Config struct {
+	// URL is the address of Redis, in the forms that worker ids have too, see docs/REDIS.md. Its query
+	// may have ns=NAME, the namespace, and replicas=K: how many replicas must have a grant before it
+	// counts, by default 0. K is the number of all replicas that may be promoted.
+	URL string
+	// PasswordFile is a file with the password, read again for every connection; empty = the URL has it, if
+	// any.
+	PasswordFile string
+	Operator     bool // may begin a namespace: a human says that there was none
+	TLS          *tls.Config
+
+	now    func() int64 // this host's clock, Unix ms; nil = that
+	anyMax bool         // for tests: sequences may be short
+}
+
+func (c Config) parse() (t redislink.Target, replicas int, err error) {
+	var problems problem.List
+	if t, err = redislink.Parse(c.URL, DefaultNamespace, "replicas"); err != nil {
+		problems.Add("URL", "%w", err)
+		return t, 0, problems.Err()
+	}
+	if text := t.Query.Get("replicas"); t.Query.Has("replicas") {
+		if replicas, err = strconv.Atoi(text); err != nil || replicas < 0 || replicas > maxReplicas {
+			problems.Add("URL", "replicas=%.20s: 0 to %d allowed", text, maxReplicas)
+		}
+	}
+	if c.PasswordFile != "" && t.Options.Password != "" {
+		problems.Add("PasswordFile", "there is a password in the URL too: one of the two is allowed")
+	} else if err := t.LogIn(c.PasswordFile); err != nil {
+		problems.Add("PasswordFile", "%w", err)
+	}
+	return t, replicas, problems.Err()
+}
+
+// Validate returns everything that is wrong with the settings, as an error of package problem. It reads
+// no file.
+func (c Config) Validate() error {
+	_, _, err := c.parse()
+	return err
+}
+
+// ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
+// the same form as Validate.
+func (c Config) ReadSecrets() error {
+	var problems problem.List
+	if c.PasswordFile != "" {
+		if _, err := redislink.ReadPassword(c.PasswordFile); err != nil {
+			problems.Add("PasswordFile", "%w", err)
+		}
+	}
+	return problems.Err()
+}
+
+func wallClock() int64 { return time.Now().UnixMilli() }
