@@ -17,7 +17,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-const generatorUsage = `-state-dir and -counters are the daemon's, by default too; daemons may run meanwhile. usage:
+const generatorUsage = `-state-dir, -counters and -counters-password-file are the daemon's, by default too; daemons may run meanwhile. usage:
   katsubushi generator create LINE          record a sequence, such as 'orders sequence start=1'
   katsubushi generator list [-json]         what is recorded
   katsubushi generator show NAME [-json]
@@ -66,8 +66,14 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 		c.verb, c.words = c.words[0], c.words[1:]
 	}
 	p.problems = append(p.problems, c.check()...)
-	p.Counters.AnyDisk = p.AnyDisk
-	if p.report("Counters.", p.Counters.Validate()); p.Counters.Nowhere() {
+	p.Counters.AnyDisk, p.Counters.Operator = p.AnyDisk, true
+	if err := p.Counters.CheckDefinition(c.definition); err != nil {
+		p.problems = append(p.problems, err)
+	}
+	if c.verb == "adopt" && !p.Counters.Files() {
+		p.problems = append(p.problems, errors.New("generator adopt: for files only; generator raise says from which value on another store may go on"))
+	}
+	if p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets()); p.Counters.Nowhere() {
 		p.problems = append(p.problems, stores.ErrNoPlace)
 	}
 	if err := errors.Join(p.problems...); err != nil {

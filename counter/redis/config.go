@@ -31,6 +31,9 @@ type Config struct {
 	anyMax bool         // for tests: sequences may be short
 }
 
+// Schemes returns the schemes of Config's URLs.
+func Schemes() []string { return redislink.Schemes() }
+
 func (c Config) parse() (t redislink.Target, replicas int, err error) {
 	var problems problem.List
 	if t, err = redislink.Parse(c.URL, DefaultNamespace, "replicas"); err != nil {

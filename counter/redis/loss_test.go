@@ -101,9 +101,7 @@ func (p *pair) define(query string) {
 	p.Helper()
 	d := counter.Sequence("orders")
 	d.Rate = 100
-	if _, err := p.store(p.master, query).Define(bg, d); err != nil {
-		p.Fatal(err)
-	}
+	redistest.Until(p, "the definition is safe", func() bool { _, err := p.store(p.master, query).Define(bg, d); return err == nil })
 }
 
 var bg = context.Background()
@@ -137,9 +135,7 @@ const rounds = 20
 func (p *pair) loseWrites() {
 	p.Helper()
 	for range rounds {
-		if err := p.reserve(p.master, "", 10); err != nil {
-			p.Fatal(err)
-		}
+		redistest.Until(p, "there is a block", func() bool { return p.reserve(p.master, "", 10) == nil })
 		p.old().CatchUp(p.servers[p.master])
 		p.proxies[p.master].Answers(redistest.Hold)
 		for p.reserve(p.master, "", 1_000_000) == nil {
@@ -183,9 +179,7 @@ const masterRounds = 5 // each waits for replicas that there are not
 func (p *pair) twoMasters(query string) (granted int) {
 	p.Helper()
 	for range masterRounds {
-		if err := p.reserve(p.master, query, 10); err != nil {
-			p.Fatal(err)
-		}
+		redistest.Until(p, "a grant is confirmed", func() bool { return p.reserve(p.master, query, 10) == nil })
 		old := p.master
 		p.promote()
 		p.now += 30_000

@@ -125,6 +125,7 @@ func (c *Config) ReadSecrets() error {
 	if c.leased() {
 		problems.Include("Store.", c.storeSettings().ReadSecrets())
 	}
+	problems.Include("Counters.", c.Counters.ReadSecrets())
 	for _, p := range problem.Of(c.readGenerators()) {
 		problems.Add("GeneratorsFile", "%w", p)
 	}

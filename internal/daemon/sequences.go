@@ -25,11 +25,11 @@ type sequences struct {
 // defineTimeout is how long the daemon waits at the start until a sequence is recorded.
 const defineTimeout = 30 * time.Second
 
-func (c *Config) checkSequence(kinds.Definition) error {
+func (c *Config) checkSequence(def kinds.Definition) error {
 	if c.Counters.Nowhere() {
 		return stores.ErrNoPlace
 	}
-	return nil
+	return c.Counters.CheckDefinition(def)
 }
 
 // openCounters opens the store of sequences and declares what is recorded there: a name that somebody

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
+	counterredis "github.com/katsubushi/katsubushi/v3/counter/redis"
+	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
@@ -19,6 +22,8 @@ type Counters struct {
 	Dir          string       // the state directory; empty = there is none
 	DirByDefault bool         // nobody has named Dir, nor given a URL
 	AnyDisk      bool         // accept a Dir on a file system that may forget what it has synced
+	PasswordFile string       // has the password of the URL's user; for stores that want one
+	Operator     bool         // a human asks, who may say that there never was a sequence
 	Log          *slog.Logger // default none
 }
 
@@ -28,13 +33,47 @@ type CounterStore interface {
 	counter.Admin
 }
 
+// A counterKind is a kind of store of sequences.
+type counterKind struct {
+	schemes []string                            // of its URLs
+	check   func(c Counters, rest string) error // of package problem, or about the URL; rest is what follows SCHEME://, or empty
+	secrets func(c Counters) error              // reads the files that hold secrets; nil = there are none
+	open    func(c Counters, rest string) (CounterStore, error)
+	strict  bool                           // it keeps order=strict
+	lossy   func(counter.Definition) error // it may lose writes, and says why it cannot keep a sequence; nil = it loses none
+}
+
 // counterKinds is the table of stores of sequences. A new one is a folder in counter and a line here.
-var counterKinds = []struct {
-	scheme string
-	check  func(c Counters, rest string) error // rest is what follows SCHEME://, or empty
-	open   func(c Counters, rest string) (CounterStore, error)
-}{
-	{"file", checkCounterFile, openCounterFile},
+var counterKinds = []counterKind{
+	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, nil},
+	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, line.Check},
+}
+
+func ofRedisCounters(c Counters) counterredis.Config {
+	return counterredis.Config{URL: c.URL, PasswordFile: c.PasswordFile, Operator: c.Operator}
+}
+
+func checkCounterRedis(c Counters, rest string) error {
+	scheme, _, _ := strings.Cut(c.URL, "://")
+	var problems problem.List
+	if err := checkHosts(scheme, rest); err != nil {
+		problems.Add("URL", "%w", err)
+		return problems.Err()
+	}
+	return ofRedisCounters(c).Validate()
+}
+
+func readRedisSecrets(c Counters) error { return ofRedisCounters(c).ReadSecrets() }
+
+func openCounterRedis(c Counters, rest string) (CounterStore, error) {
+	if err := checkCounterRedis(c, rest); err != nil {
+		return nil, err
+	}
+	s, err := counterredis.Open(ofRedisCounters(c))
+	if err != nil {
+		return nil, err // not a nil *Store in an interface
+	}
+	return s, nil
 }
 
 // ErrNoPlace is the error of sequences without a place to record them.
@@ -53,7 +92,9 @@ func counterDir(c Counters, rest string) string {
 
 func checkCounterFile(c Counters, rest string) error {
 	if rest != "" && !filepath.IsAbs(rest) {
-		return errors.New("file:///DIRECTORY is allowed, with three slashes, or file for a directory in the state directory")
+		var problems problem.List
+		problems.Add("URL", "file:///DIRECTORY is allowed, with three slashes, or file for a directory in the state directory")
+		return problems.Err()
 	}
 	return nil
 }
@@ -74,31 +115,69 @@ func (c Counters) find() (i int, rest string, err error) {
 	scheme, rest, ok := strings.Cut(c.URL, "://")
 	var names []string
 	for i, k := range counterKinds {
-		if k.scheme == scheme && (!ok || rest != "") {
+		if slices.Contains(k.schemes, scheme) && (ok && rest != "" || c.URL == "file") {
 			return i, rest, nil
 		}
-		names = append(names, k.scheme)
+		for _, name := range k.schemes {
+			names = append(names, name+"://...")
+		}
 	}
-	return 0, "", fmt.Errorf("%s, or %s://..., allowed", strings.Join(names, ", "), strings.Join(names, "://..., "))
+	return 0, "", fmt.Errorf("file, or %s, allowed", strings.Join(names, ", "))
 }
 
 // Validate returns what is wrong with the settings, as an error of package problem. It does no I/O.
 func (c Counters) Validate() error {
 	var problems problem.List
 	i, rest, err := c.find()
-	if err == nil {
-		err = counterKinds[i].check(c, rest)
-	}
 	if err != nil {
 		problems.Add("URL", "%w", err)
+		return problems.Err()
+	}
+	k := counterKinds[i]
+	problems.Include("", k.check(c, rest))
+	if c.PasswordFile != "" && k.secrets == nil {
+		problems.Add("PasswordFile", "belongs to a store that wants a password, and %s wants none", k.schemes[0])
 	}
 	return problems.Err()
 }
 
+// ReadSecrets reads the files that hold secrets. Its error has the same form as Validate's.
+func (c Counters) ReadSecrets() error {
+	if i, _, err := c.find(); err == nil && counterKinds[i].secrets != nil {
+		return counterKinds[i].secrets(c)
+	}
+	return nil
+}
+
+// CheckDefinition returns why the store cannot keep a sequence as it is defined, or nil.
+func (c Counters) CheckDefinition(d kinds.Definition) error {
+	i, _, err := c.find()
+	if err != nil || d.Kind != kinds.Sequence {
+		return nil // Validate reports it
+	}
+	k := counterKinds[i]
+	var errs []error
+	if d.Strict && !k.strict {
+		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with -counters file, or leave order=free", k.schemes[0]))
+	}
+	if k.lossy != nil {
+		errs = append(errs, k.lossy(Recorded(d)))
+	} else if d.Rate != 0 || d.RefuseLoss {
+		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as redis://; %s does not", k.schemes[0]))
+	}
+	return errors.Join(errs...)
+}
+
+// Files reports whether sequences are files, which may be copied from another machine and adopted.
+func (c Counters) Files() bool {
+	i, _, err := c.find()
+	return err == nil && i == 0
+}
+
 // Nowhere reports whether there is no place to record sequences: then there can be none.
 func (c Counters) Nowhere() bool {
-	i, rest, err := c.find()
-	return err == nil && counterKinds[i].scheme == "file" && counterDir(c, rest) == ""
+	_, rest, err := c.find()
+	return err == nil && c.Files() && counterDir(c, rest) == ""
 }
 
 // Open makes the store. Its directory need not exist.

@@ -23,16 +23,25 @@ func TestCounterURLs(t *testing.T) {
 		{"file:///elsewhere", "", "", false},
 		{"", "", "", true},
 		{"file", "", "", true},
-		{"file://", "/state", "file, or file://..., allowed", false},
+		{"file://", "/state", "file, or file://..., redis://..., rediss://..., rediscluster://..., redisclusters://..., redis+sentinel://..., rediss+sentinel://..., unix://..., allowed", false},
 		{"file://sequences", "/state", "with three slashes", false},
-		{"etcd://a", "/state", "file, or file://..., allowed", false},
-		{"etcd", "/state", "file, or file://..., allowed", false},
-		{"/sequences", "/state", "file, or file://..., allowed", false},
+		{"etcd://a", "/state", "file, or file://..., redis://..., rediss://..., rediscluster://..., redisclusters://..., redis+sentinel://..., rediss+sentinel://..., unix://..., allowed", false},
+		{"etcd", "/state", "file, or file://..., redis://..., rediss://..., rediscluster://..., redisclusters://..., redis+sentinel://..., rediss+sentinel://..., unix://..., allowed", false},
+		{"redis://h/0?ns=x&replicas=2", "", "", false},
+		{"redis+sentinel://a,b/main", "", "", false},
+		{"rediscluster://a,b", "", "", false},
+		{"redis:///0", "", "names no host", false},
+		{"redis://u:hush@h?replicas=-1", "", "replicas=-1: 0 to 100 allowed", false},
+		{"redis://u:hush@h:port", "", "invalid port", false},
+		{"/sequences", "/state", "file, or file://..., redis://..., rediss://..., rediscluster://..., redisclusters://..., redis+sentinel://..., rediss+sentinel://..., unix://..., allowed", false},
 	} {
 		s := Counters{URL: c.url, Dir: c.dir}
 		err := s.Validate()
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%q: %v, want %q", c.url, err, c.wrong)
+		}
+		if err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: the error tells the password", c.url)
 		}
 		for _, p := range problem.Of(err) {
 			if p.Field != "URL" {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// A sequence in Redis, from an empty namespace to a wiped server: only an operator makes its record, and
+// the password is told nowhere.
+func TestProcessSequenceInRedis(t *testing.T) {
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.Do("ACL", "SETUSER", "counting", "on", ">hush", "~shop:*", "+evalsha", "+eval", "+info", "+time", "+wait", "+hget", "+hset", "+hsetnx", "+hmget", "+hgetall",
+		"+client|id", "+hello", "+select", "+config|get")
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"-counters", "redis://counting@" + s.Addr() + "/0?ns=shop", "-counters-password-file", password}
+	generator := func(want int, contains string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(append(append([]string{"generator"}, args...), flags...), variables{}, &out, &errs)
+		if all := out.String() + errs.String(); code != want || !strings.Contains(all, contains) || strings.Contains(all, "hush") {
+			t.Fatalf("%v: %d, %s", args, code, all)
+		}
+	}
+	daemon := func(begin func(*testing.T, ...string) *process) *process {
+		return begin(t, append([]string{"-worker-id", "1", "-generator", "orders sequence start=1 rate=100"}, flags...)...)
+	}
+	p := daemon(launch)
+	<-p.exited
+	if log := p.logged(); !strings.Contains(log, "katsubushi generator create") || strings.Contains(log, "hush") {
+		t.Errorf("in an empty namespace: %s", log)
+	}
+	generator(exitOK, "orders  1", "create", "orders sequence rate=100")
+	generator(exitUsage, "is not what is recorded", "create", "orders sequence rate=101")
+
+	p = daemon(start)
+	for _, want := range []string{"1", "2", "3"} {
+		if item, err := memcache.New(p.addr).Get("orders"); err != nil || string(item.Value) != want {
+			t.Fatalf("%v, %v; want %s", item, err, want)
+		}
+	}
+	p.end(t, syscall.SIGTERM)
+	if strings.Contains(p.logged(), "hush") {
+		t.Error("the log tells the password")
+	}
+	generator(exitOK, "orders  4", "show", "orders") // a clean stop leaves no gap
+
+	s.Kill()
+	s.Launch() // its users are forgotten, its data are not
+	flags[1] = strings.Replace(flags[1], "counting@", "", 1)
+	flags = flags[:2]
+	p = daemon(start)
+	var item *memcache.Item
+	redistest.Until(t, "the line is above what may have been forgotten", func() (ok bool) {
+		var err error
+		item, err = memcache.New(p.addr).Get("orders")
+		return err == nil
+	})
+	if len(item.Value) < 4 {
+		t.Errorf("after a restart: %s; want a value above 6,000, the line", item.Value)
+	}
+	s.Do("FLUSHALL")
+	p.end(t, syscall.SIGTERM)
+	p = daemon(launch)
+	<-p.exited
+	if log := p.logged(); !strings.Contains(log, "katsubushi generator create") {
+		t.Errorf("of a wiped server: %s", log)
+	}
+}

@@ -1,0 +1,188 @@
+package redis
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+func want(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func reserve(s *Store, n uint64) error {
+	_, err := s.Reserve(bg, "orders", n)
+	return err
+}
+
+// Everything is lost. Nobody goes on before an operator has said from where: not a daemon that remembers
+// the sequence, nor one that starts now, nor the record that the operator makes again.
+func TestWipedServer(t *testing.T) {
+	server := redistest.Start(t, durable...)
+	daemon, fresh, operator := open(t, Config{URL: server.URL()}), open(t, Config{URL: server.URL()}), open(t, Config{URL: server.URL(), Operator: true})
+	d := counter.Sequence("orders")
+	_, err := daemon.Define(bg, d)
+	want(t, "a daemon in an empty namespace", err, counter.ErrForeign)
+	for _, s := range []*Store{operator, daemon} {
+		if _, err := s.Define(bg, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, "reserve", reserve(daemon, 10), nil)
+	if _, err := daemon.Define(bg, counter.Sequence("second")); err != nil { // nothing can have been lost
+		t.Error(err)
+	}
+	server.Do("FLUSHALL")
+	want(t, "a daemon that remembers it", reserve(daemon, 10), counter.ErrForeign)
+	_, err = daemon.Define(bg, d)
+	want(t, "a daemon that remembers it defines it", err, counter.ErrForeign)
+	_, err = fresh.Define(bg, d)
+	want(t, "another daemon defines it", err, counter.ErrForeign)
+	if _, err := operator.Define(bg, d); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "from a record that knows less", reserve(daemon, 10), counter.ErrForeign)
+	if _, err := operator.Raise(bg, "orders", 11); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := daemon.Reserve(bg, "orders", 10); err != nil || b.Lo != 11 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// After a restart a record that is missing may have been forgotten.
+func TestNewSequencesAfterARestart(t *testing.T) {
+	server := redistest.Start(t, durable...)
+	operator, daemon := open(t, Config{URL: server.URL(), Operator: true}), open(t, Config{URL: server.URL()})
+	if _, err := operator.Define(bg, counter.Sequence("first")); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	server.Launch()
+	_, _ = daemon.List(bg) // finds that the connection is broken
+	_, err := daemon.Define(bg, counter.Sequence("orders"))
+	want(t, "a daemon", err, counter.ErrForeign)
+	_, _ = operator.List(bg)
+	_, err = operator.Define(bg, counter.Sequence("orders"))
+	want(t, "an operator", err, counter.ErrForeign)
+	want(t, "before it is raised", reserve(daemon, 1), counter.ErrForeign)
+	if r, err := operator.Show(bg, "orders"); !errors.Is(err, counter.ErrForeign) || r.Name != "orders" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := operator.Raise(bg, "orders", 1); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "after it was raised", reserve(daemon, 1), nil)
+}
+
+func TestOnLossRefuse(t *testing.T) {
+	server := redistest.Start(t, durable...)
+	s := open(t, Config{URL: server.URL(), Operator: true})
+	if _, err := s.Define(bg, counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: 1e6, RefuseLoss: true}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Reserve(bg, "orders", 900_000) // there is no ceiling
+	if err != nil || b.Hi != 900_000 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	server.Kill()
+	server.Launch()
+	_, _ = s.List(bg)
+	want(t, "reserve", reserve(s, 1), counter.ErrForeign)
+	want(t, "return", s.Return(bg, "orders", b, 5), counter.ErrStale)
+	if _, err := s.Raise(bg, "orders", 900_100); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Reserve(bg, "orders", 1); err != nil || b.Lo != 900_100 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// A definition that a restart would forget does not count, and nothing is granted from it.
+func TestADefinitionIsSafeOrNothing(t *testing.T) {
+	for name, args := range map[string][]string{"no disk": nil, "a disk that is behind": {"--appendonly", "yes", "--appendfsync", "everysec"}} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, args...)
+			if strings.HasPrefix(server.Info("redis_version"), "8") || server.Info("redis_version") >= "7.2" && args != nil {
+				t.Skip("WAITAOF tells")
+			}
+			s := open(t, Config{URL: server.URL(), Operator: true})
+			_, err := s.Define(bg, counter.Sequence("orders"))
+			want(t, "define", err, line.ErrNotSafe)
+			want(t, "reserve", reserve(s, 1), line.ErrNotSafe)
+			server.Replica()
+			// which makes another history; its answers may take a while
+			redistest.Until(t, "the definition is safe", func() bool { return errors.Is(reserve(s, 1), line.ErrCeiling) })
+			_, err = s.Define(bg, counter.Sequence("orders"))
+			want(t, "define again", err, nil)
+		})
+	}
+}
+
+func TestReplicasAndClocks(t *testing.T) {
+	server := redistest.Start(t, durable...)
+	skew := int64(0)
+	c := Config{URL: server.URL() + "&replicas=1", Operator: true, now: func() int64 { return wallClock() + skew }}
+	s := open(t, c)
+	replica := server.Replica()
+	redistest.Until(t, "the definition is safe", func() bool { _, err := s.Define(bg, counter.Sequence("orders")); return err == nil })
+	redistest.Until(t, "a grant is confirmed", func() bool { return reserve(s, 1) == nil })
+	for _, skew = range []int64{-60_000, 60_000} {
+		want(t, "another clock", reserve(s, 1), ErrSkew)
+	}
+	skew = 0
+	wrong := open(t, Config{URL: "redis://" + replica.Addr() + "/0?ns=" + redistest.Namespace(t)})
+	want(t, "of the replica", reserve(wrong, 1), ErrNotMaster)
+	server.Replica()
+	want(t, "with two replicas", reserve(s, 1), ErrReplicas)
+}
+
+// Between the read and the write of a call another server became master, or another daemon wrote.
+func TestWriteComparesRecordAndHistory(t *testing.T) {
+	r := redistest.Start(t, durable...)
+	s := open(t, Config{URL: r.URL(), Operator: true})
+	if _, err := s.Define(bg, counter.Sequence("orders")); err != nil {
+		t.Fatal(err)
+	}
+	on, values, err := s.readOnce(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := on
+	other.History = "another"
+	for what, c := range map[string]struct {
+		on  server
+		old string
+	}{"another history": {other, values}, "another record": {on, values + "x"}, "no record": {on, ""}} {
+		s.wire.Turn <- struct{}{}
+		ok, _, err := s.write(c.on, "orders", c.old, "nonsense", false, 0)
+		<-s.wire.Turn
+		if ok || err != nil {
+			t.Errorf("%s: written %v, %v", what, ok, err)
+		}
+	}
+	want(t, "reserve", reserve(s, 1), nil)
+	r.Do("HSET", redistest.Namespace(t)+":sequences", "=orders", values+" ")
+	if err := reserve(s, 1); err == nil || counter.Certain(err) || !strings.Contains(err.Error(), "is no record") {
+		t.Errorf("of a record that cannot be read: %v", err)
+	}
+	if _, err := s.List(bg); err == nil || !strings.Contains(err.Error(), "orders") {
+		t.Errorf("of a record that cannot be read: %v", err)
+	}
+}
+
+func (s *Store) readOnce(t *testing.T) (server, string, error) {
+	s.wire.Turn <- struct{}{}
+	defer func() { <-s.wire.Turn }()
+	on, values, err := s.read("=orders")
+	return on, values[0], err
+}
