@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -161,4 +162,19 @@ func FuzzRecover(f *testing.F) {
 		}
 		recoverRecord(b)
 	})
+}
+
+// Where one of the two machines is not known, as in many containers, nothing is compared.
+func TestUnknownMachines(t *testing.T) {
+	for _, c := range []struct {
+		here, wrote string
+		refused     bool
+	}{{"a", "a", false}, {"a", "b", true}, {"", "b", false}, {"a", "", false}, {"", "", false}} {
+		r := sample()
+		r.Machine = c.wrote
+		q := newSequence(&Config{Machine: c.here, Log: slog.New(slog.DiscardHandler)}, r.Name)
+		if err := q.foreign(&r); errors.Is(err, counter.ErrForeign) != c.refused {
+			t.Errorf("written on %q, read on %q: %v", c.wrote, c.here, err)
+		}
+	}
 }
