@@ -109,7 +109,9 @@ func TestOnLossRefuse(t *testing.T) {
 
 // A definition that a restart would forget does not count, and nothing is granted from it.
 func TestADefinitionIsSafeOrNothing(t *testing.T) {
-	for name, args := range map[string][]string{"no disk": nil, "a disk that is behind": {"--appendonly", "yes", "--appendfsync", "everysec"}} {
+	for name, args := range map[string][]string{
+		"no disk": nil, "a disk that is not used": {"--appendfsync", "always"}, "a disk that is behind": {"--appendonly", "yes", "--appendfsync", "everysec"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, args...)
 			if strings.HasPrefix(server.Info("redis_version"), "8") || server.Info("redis_version") >= "7.2" && args != nil {
@@ -119,7 +121,10 @@ func TestADefinitionIsSafeOrNothing(t *testing.T) {
 			_, err := s.Define(bg, counter.Sequence("orders"))
 			want(t, "define", err, line.ErrNotSafe)
 			want(t, "reserve", reserve(s, 1), line.ErrNotSafe)
-			server.Replica()
+			replica := server.Replica()
+			replica.Pause()
+			want(t, "with a replica that does not answer", reserve(s, 1), line.ErrNotSafe)
+			replica.Resume()
 			// which makes another history; its answers may take a while
 			redistest.Until(t, "the definition is safe", func() bool { return errors.Is(reserve(s, 1), line.ErrCeiling) })
 			_, err = s.Define(bg, counter.Sequence("orders"))
