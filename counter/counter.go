@@ -27,11 +27,17 @@ var (
 	ErrForeign = errors.New("the counter store is not the one that granted the last block")
 	// ErrStale: Return found a newer write than that of the block. Nothing was given back.
 	ErrStale = errors.New("the record was written since")
+	// ErrOrder: the Store elects nobody, and the definition has order=strict. Nothing was recorded.
+	ErrOrder = errors.New("this counter store keeps no order=strict")
 )
+
+// ErrUnavailable: the Store cannot be reached, or takes no writes now. Later it may be: a daemon that
+// starts meanwhile need not give up. It is not certain, see Certain.
+var ErrUnavailable = errors.New("the counter store does not answer")
 
 // Certain reports whether an error is one of the above. nil is not.
 func Certain(err error) bool {
-	for _, e := range []error{ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrStale} {
+	for _, e := range []error{ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrStale, ErrOrder} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -64,3 +64,17 @@ func (r *Record) Raise(atLeast uint64, token string) error {
 func (r *Record) Retire(token string) {
 	r.Retired, r.Token = true, token
 }
+
+// Check returns what is wrong with a record that was read from a store. A Store must not go on from it.
+func (r *Record) Check() error {
+	if r.Name == "" || r.Token == "" {
+		return fmt.Errorf("sequence %q with token %q: not possible", r.Name, r.Token)
+	}
+	if err := r.Definition.Check(); err != nil {
+		return err
+	}
+	if r.Next < r.First() || r.Next <= r.Max && r.Next != r.Ceil(r.Next) {
+		return fmt.Errorf("the next value, %d, is none of the sequence", r.Next)
+	}
+	return nil
+}

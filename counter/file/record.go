@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -86,16 +87,10 @@ func (r *record) check() error {
 			return fmt.Errorf("%s %q: at most 64 printable characters without spaces allowed", what, s)
 		}
 	}
-	if r.Name == "" || r.Token == "" || r.Machine == "-" {
-		return fmt.Errorf("sequence %q with token %q of machine %q: not possible", r.Name, r.Token, r.Machine)
+	if r.Machine == "-" {
+		return errors.New("machine \"-\": not possible")
 	}
-	if err := r.Definition.Check(); err != nil {
-		return err
-	}
-	if r.Next <= r.Max && r.Next != r.Ceil(r.Next) {
-		return fmt.Errorf("the next value, %d, is none of the sequence", r.Next)
-	}
-	return nil
+	return r.Record.Check()
 }
 
 // recoverRecord finds the record of a whole file, see durable.Recover.

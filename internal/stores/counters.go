@@ -12,6 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	counterredis "github.com/katsubushi/katsubushi/v3/counter/redis"
 	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
+	"github.com/katsubushi/katsubushi/v3/counter/sql"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
@@ -21,7 +22,7 @@ type Counters struct {
 	URL          string       // SCHEME://...; empty or "file" = a directory in Dir
 	Dir          string       // the state directory; empty = there is none
 	DirByDefault bool         // nobody has named Dir, nor given a URL
-	AnyDisk      bool         // accept a Dir on a file system that may forget what it has synced
+	AnyDisk      bool         // accept a Dir on a file system, or a database, that may forget what it has synced
 	PasswordFile string       // has the password of the URL's user; for stores that want one
 	Operator     bool         // a human asks, who may say that there never was a sequence
 	Log          *slog.Logger // default none
@@ -47,6 +48,23 @@ type counterKind struct {
 var counterKinds = []counterKind{
 	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, nil},
 	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, line.Check},
+	{sql.Schemes(), checkCounterSQL, readSQLSecrets, openCounterSQL, false, nil},
+}
+
+func ofSQL(c Counters) sql.Config {
+	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Log: c.Log}
+}
+
+func checkCounterSQL(c Counters, _ string) error { return ofSQL(c).Validate() }
+
+func readSQLSecrets(c Counters) error { return ofSQL(c).ReadSecrets() }
+
+func openCounterSQL(c Counters, _ string) (CounterStore, error) {
+	s, err := sql.Open(ofSQL(c))
+	if err != nil {
+		return nil, err // not a nil *Store in an interface
+	}
+	return s, nil
 }
 
 func ofRedisCounters(c Counters) counterredis.Config {

@@ -29,6 +29,7 @@ var rules = []rule{
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"counter/redis", []string{"counter", "counter/redis/line", "internal/problem", "internal/redislink"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis/line", []string{"counter"}, "rules and arithmetic, without I/O"},
+	{"counter/sql", []string{"counter", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/*", []string{"counter", "internal/durable"}, "a store of sequences knows its records and nothing of who issues the values"},
 	{"counter", []string{"internal/problem"}, "sequences and their stores, beside worker ids: values are issued elsewhere"},
 	{"workerid", []string{"internal/problem"}, "the lease machine decides; generators are published through a callback"},
@@ -72,6 +73,7 @@ var rules = []rule{
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
 	{"test/selfsigned", nil, "a tool for tests"},
+	{"test/sqltest", nil, "a tool for tests"},
 	{"test/redistest", []string{"test/faketime"}, "a tool for tests"},
 	{"test/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
 	{"test/imports", nil, "this test"},
@@ -86,8 +88,11 @@ var rules = []rule{
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest"}, "who records in Redis knows it"},
+	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
+	{"github.com/go-sql-driver/mysql", []string{"counter/sql"}, "one store knows MySQL"},
+	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/sqltest"
+)
+
+// The SQL that the docs print runs, and makes ids that `katsubushi inspect` reads.
+func TestSQLOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/SEQUENCES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sql, ok := strings.Cut(string(text), "```sql\n")
+	sql, _, ok2 := strings.Cut(sql, "```")
+	if !ok || !ok2 {
+		t.Fatal("no SQL in the docs")
+	}
+	server := sqltest.Postgres(t)
+	server.Do(t, sql)
+	ids := strings.Fields(server.Do(t, "SELECT id FROM shard5.photos ORDER BY title"))
+	if len(ids) != 2 || ids[0] == ids[1] {
+		t.Fatal(ids)
+	}
+	var o, e bytes.Buffer
+	if code := run([]string{"inspect", "-json", "-layout", "instagram", ids[0]}, variables{}, &o, &e); code != exitOK {
+		t.Fatal(code, e.String())
+	}
+	if !strings.Contains(o.String(), `"worker_id":5`) || !strings.Contains(o.String(), time.Now().UTC().Format(`"2006-01-02T`)[:8]) {
+		t.Errorf("%s is read as %s", ids[0], &o)
+	}
+}
+
+// The set-up lines of the databases suffice.
+func TestSetUpOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/SEQUENCES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("change me\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for tag, c := range map[string]struct {
+		start func(testing.TB, ...string) *sqltest.Server
+		url   string
+	}{
+		"postgresql": {sqltest.Postgres, "postgres://katsubushi@/postgres?socket="},
+		"mysql":      {sqltest.MariaDB, "mysql://katsubushi@/test?socket="},
+	} {
+		t.Run(tag, func(t *testing.T) {
+			t.Parallel()
+			_, setUp, ok := strings.Cut(string(text), "```"+tag+"\n")
+			setUp, _, ok2 := strings.Cut(setUp, "```")
+			if !ok || !ok2 {
+				t.Fatal("no such lines in the docs")
+			}
+			server := c.start(t)
+			if tag == "postgresql" { // the server of the tests lets everybody else in
+				setUp = strings.Replace(setUp, "LOGIN", "LOGIN IN ROLE secret", 1)
+				server.Do(t, "CREATE ROLE secret")
+			}
+			server.Do(t, setUp)
+			url := c.url + server.Socket
+			for _, command := range []string{"create orders sequence start=7", "raise orders 70", "show orders", "list"} {
+				var o, e bytes.Buffer
+				args := append([]string{"generator"}, strings.Fields(command)...)
+				if code := run(append(args, "-counters", url, "-counters-password-file", file, "-state-any-disk"), variables{}, &o, &e); code != exitOK || !strings.Contains(o.String(), "orders") {
+					t.Fatal(code, o.String(), e.String())
+				}
+			}
+		})
+	}
+}

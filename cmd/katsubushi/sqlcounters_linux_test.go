@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/sqltest"
+)
+
+// generatorIn runs `katsubushi generator` with a counter store.
+func generatorIn(url string, args ...string) (code int, stdout, stderr string) {
+	var o, e bytes.Buffer
+	code = run(append(append([]string{"generator"}, args...), "-counters", url, "-state-any-disk"), variables{}, &o, &e)
+	return code, o.String(), e.String()
+}
+
+// Two daemons share a sequence in a database. They are killed in turn, the server is killed, and it stands still:
+// no value comes twice, and `generator` works beside them.
+func TestProcessDaemonsShareADatabase(t *testing.T) {
+	for name, c := range map[string]struct {
+		start func(testing.TB, ...string) *sqltest.Server
+		url   string
+	}{
+		"PostgreSQL": {sqltest.Postgres, "postgres://postgres@/postgres?socket="},
+		"MariaDB":    {sqltest.MariaDB, "mysql://root@/test?socket="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := c.start(t)
+			url := c.url + server.Socket
+			code, _, stderr := generatorIn(url, "create", "orders sequence batch=40")
+			_, statement, ok := strings.Cut(stderr, "This makes it:\n")
+			if code != exitFailure || !ok {
+				t.Fatal(code, stderr)
+			}
+			server.Do(t, statement)
+			if code, stdout, stderr := generatorIn(url, "create", "orders sequence batch=40"); code != exitOK {
+				t.Fatal(stdout, stderr)
+			}
+			share(t, server, url)
+		})
+	}
+}
+
+func share(t *testing.T, server *sqltest.Server, url string) {
+	var mu sync.Mutex
+	seen := map[uint64]bool{}
+	take := func(c *counting) (says string) {
+		t.Helper()
+		v, says := c.get(t, "orders")
+		if says != "" {
+			return says
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[v] {
+			t.Fatalf("%d came twice", v)
+		}
+		seen[v] = true
+		return ""
+	}
+	begin := func(i int) *process {
+		return start(t, "-worker-id", fmt.Sprint(i), "-state-dir", "none", "-state-any-disk", "-max-wait", "500ms", "-counters", url)
+	}
+	daemons := []*process{begin(1), begin(2)}
+	clients := []*counting{countFrom(t, daemons[0]), countFrom(t, daemons[1])}
+	both := func(n int) {
+		t.Helper()
+		for i := range n {
+			if says := take(clients[i%2]); says != "" {
+				t.Fatal(says)
+			}
+		}
+	}
+	for i := range 2 {
+		both(200)
+		daemons[i].end(t, syscall.SIGKILL)
+		daemons[i] = begin(i + 1)
+		clients[i] = countFrom(t, daemons[i])
+	}
+	both(100)
+
+	server.Pause() // for longer than max-wait
+	says := ""
+	for range 200 {
+		if says = take(clients[0]); says != "" {
+			break
+		}
+	}
+	server.Resume()
+	if !strings.HasPrefix(says, "SERVER_ERROR sequence orders: no block for 0.5s: ") {
+		t.Errorf("%q", says)
+	}
+	await(t, "values come again", func() bool { return take(clients[0]) == "" })
+	both(100)
+	server.Kill()
+	for says = ""; says == ""; says = take(clients[1]) {
+	}
+	server.Launch(t)
+	for i := range clients {
+		await(t, "values come again", func() bool { return take(clients[i]) == "" })
+	}
+	both(100)
+
+	if code, stdout, stderr := generatorIn(url, "raise", "orders", "1000000"); code != exitOK {
+		t.Fatal(stdout, stderr)
+	}
+	for i := range clients {
+		await(t, "the daemon has learned of the raise", func() bool { v := clients[i].must(t, "orders"); return v >= 1000000 })
+	}
+	for _, d := range daemons {
+		d.end(t, syscall.SIGTERM)
+	}
+	code, stdout, stderr := generatorIn(url, "list")
+	if code != exitOK || !strings.Contains(stdout, "orders") {
+		t.Error(stdout, stderr)
+	}
+}
+
+// What a database does not do, and secrets in the wrong place, are refused before anything is opened.
+func TestSQLCountersBadInput(t *testing.T) {
+	open := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(open, []byte("hunter2"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var o, e bytes.Buffer
+	code := run([]string{"-worker-id", "1", "-counters", "postgres://ids:hunter2@db?table=a-b", "-counters-password-file", open, "-generator", "orders sequence order=strict"},
+		variables{}, &o, &e)
+	for _, want := range []string{"-counters: it contains a password", "-counters: it names no database", "-counters: table=a-b", "order=strict", "-counters file"} {
+		if code != exitUsage || !strings.Contains(e.String(), want) {
+			t.Errorf("%d, %s; want %s", code, &e, want)
+		}
+	}
+	if strings.Contains(e.String(), "hunter2") {
+		t.Error(e.String())
+	}
+	e.Reset()
+	code = run([]string{"-worker-id", "1", "-counters", "mysql://ids@db/app", "-counters-password-file", open}, variables{}, &o, &e)
+	if code != exitUsage || !strings.Contains(e.String(), "-counters-password-file: ") || !strings.Contains(e.String(), "chmod 600") {
+		t.Error(code, e.String())
+	}
+}

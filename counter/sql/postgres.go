@@ -1,0 +1,131 @@
+package sql
+
+import (
+	"context"
+	databasesql "database/sql"
+	"database/sql/driver"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/lib/pq"
+)
+
+var postgres = dialect{
+	name: "PostgreSQL", schemes: []string{"postgres", "postgresql"}, port: 5432,
+	options: map[string][]string{"sslmode": {"disable", "require", "verify-ca", "verify-full"}, "sslrootcert": nil, "sslcert": nil, "sslkey": nil},
+	create: `CREATE TABLE {TABLE} (
+  name varchar(64) COLLATE "C" PRIMARY KEY,
+  start_value numeric(20) NOT NULL, step_size numeric(20) NOT NULL, step_offset numeric(20) NOT NULL,
+  max_value numeric(20) NOT NULL, block_size numeric(20) NOT NULL,
+  next_value numeric(20) NOT NULL, floor_value numeric(20) NOT NULL, retired smallint NOT NULL,
+  token varchar(64) NOT NULL, history varchar(128) NOT NULL, revision bigint NOT NULL
+);`,
+	numbered: true,
+	condition: `CASE WHEN (SELECT relpersistence FROM pg_class WHERE oid = '{TABLE}'::regclass) <> 'p' THEN 'unlogged' ` +
+		`WHEN current_setting('fsync') = 'off' THEN 'unsynced' ELSE '' END`,
+	connector: connectPostgres,
+	history: func(context.Context, *databasesql.DB, *target) (string, error) {
+		// not the timeline of pg_control, which lags behind a promotion. A restored dump has another table.
+		return `(SELECT system_identifier::text FROM pg_control_system()) || '/' || ` +
+			`substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || '{TABLE}'::regclass::oid::text`, nil
+	},
+	explain: explainPostgres,
+}
+
+func connectPostgres(t *target, password string) (driver.Connector, error) {
+	// as a struct, so that no PG... variable of the environment changes it
+	c := pq.Config{
+		Host: t.host, Port: t.port, User: t.user, Password: password, Database: t.database, ConnectTimeout: patience,
+		ApplicationName: "katsubushi", ClientEncoding: "UTF8", Datestyle: "ISO, MDY", SSLSNI: true,
+		MinProtocolVersion: "3.0", MaxProtocolVersion: "3.0",
+		SSLMode: pq.SSLMode(t.options["sslmode"]), SSLRootCert: t.options["sslrootcert"], SSLCert: t.options["sslcert"], SSLKey: t.options["sslkey"],
+		Runtime: map[string]string{
+			"synchronous_commit": "on", "lock_timeout": lockWait + "s", "default_transaction_isolation": "read committed",
+		},
+	}
+	if t.socket != "" {
+		c.Host, c.SSLMode = t.socket, pq.SSLModeDisable
+	} else if c.SSLMode == "" {
+		c.SSLMode = pq.SSLModeRequire
+	}
+	connector, err := pq.NewConnectorConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	connector.Dialer(dialer{})
+	return connector, nil
+}
+
+// A dialer makes connections on which no read or write takes longer than patience: the client library
+// waits for ever for a server that has stopped, whatever its context says.
+type dialer struct{}
+
+func (dialer) Dial(network, address string) (net.Conn, error) {
+	return dialer{}.DialContext(context.Background(), network, address)
+}
+
+func (dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return dialer{}.DialContext(ctx, network, address)
+}
+
+func (dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return impatient{c}, nil
+}
+
+type impatient struct{ net.Conn }
+
+func (c impatient) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+func (c impatient) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+func explainPostgres(err error) fault {
+	var e *pq.Error
+	if !errors.As(err, &e) {
+		return fault{}
+	}
+	switch e.Code {
+	case "40001", "23505":
+		return fault{answered: true, again: true}
+	case "40P01":
+		return fault{answered: true, again: true, text: deadlock}
+	case "55P03":
+		return fault{answered: true, text: locked}
+	case "42P01":
+		return fault{answered: true, text: noTable}
+	case "42703", "42804", "22003", "22001":
+		return fault{answered: true, text: otherTable}
+	case "42501":
+		return fault{answered: true, text: noRight}
+	case "25006", "55000":
+		return fault{answered: true, text: replica}
+	case "28P01", "28000":
+		return fault{answered: true, text: noLogin}
+	case "57P01", "57P02", "57P03", "57014": // it ends or starts, or ctx has ended
+		return fault{}
+	case "3D000":
+		return fault{answered: true, text: noDatabase}
+	case "53300":
+		return fault{answered: true, text: full}
+	}
+	return fault{answered: true}
+}

@@ -1,0 +1,345 @@
+package sqltest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a condition may take to come true before a test fails.
+const patience = time.Minute
+
+// A Server is a database server, or none while it is killed. Its socket's name stays the same.
+type Server struct {
+	Dir    string // of its data and its socket
+	Socket string // what ?socket= of a URL needs
+
+	kind  *kind
+	as    *syscall.SysProcAttr
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{}
+	log   *bytes.Buffer
+	bin   string // where its programs are
+}
+
+// A kind is a kind of server.
+type kind struct {
+	name, user string
+	programs   string // a pattern: one of them must be there
+	prepare    func(s *Server) error
+	command    func(s *Server) *exec.Cmd
+	socket     func(dir string) string
+	client     func(s *Server) *exec.Cmd // runs the SQL on its input
+}
+
+var postgres = &kind{
+	name: "postgresql", user: "postgres", programs: "/usr/lib/postgresql/*/bin/initdb",
+	prepare: func(s *Server) error {
+		if out, err := s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		hba := "local all +secret scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
+		return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o644)
+	},
+	command: func(s *Server) *exec.Cmd {
+		return s.run("postgres", append([]string{"-D", s.data(), "-k", s.Dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"}, s.args...)...)
+	},
+	socket: func(dir string) string { return dir },
+	client: func(s *Server) *exec.Cmd {
+		return s.run("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", s.Dir, "-U", "postgres")
+	},
+}
+
+var mariadb = &kind{
+	name: "mariadb-server", user: "mysql", programs: "/usr/sbin/mariadbd",
+	prepare: func(s *Server) error {
+		out, err := s.run("/usr/bin/mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--auth-root-authentication-method=normal", "--skip-test-db",
+			"--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	},
+	command: func(s *Server) *exec.Cmd {
+		return s.run("/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + s.data(), "--socket=" + s.Socket, "--skip-networking",
+			"--pid-file=" + filepath.Join(s.Dir, "pid"), "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M"}, s.args...)...)
+	},
+	socket: func(dir string) string { return filepath.Join(dir, "mysqld.sock") },
+	client: func(s *Server) *exec.Cmd {
+		return s.run("/usr/bin/mariadb", "--no-defaults", "--socket="+s.Socket, "-u", "root", "-N", "-B", "test")
+	},
+}
+
+// Postgres starts a PostgreSQL server whose user postgres needs no password, and whose role secret and
+// its members, if they are made, do. args are added to its command line. The test is skipped where there is none,
+// unless KATSUBUSHI_REQUIRE=1.
+func Postgres(t testing.TB, args ...string) *Server { return start(t, postgres, args) }
+
+// MariaDB is Postgres for MariaDB: its user root needs no password, and its database is test.
+func MariaDB(t testing.TB, args ...string) *Server { return start(t, mariadb, args) }
+
+var shared struct {
+	sync.Mutex
+	servers map[*kind]*Server
+}
+
+// SharedPostgres is a server that all tests of the program use, each with tables of its own. TestMain
+// must call StopShared.
+func SharedPostgres(t testing.TB) *Server { return share(t, postgres) }
+
+// SharedMariaDB is the same for MariaDB.
+func SharedMariaDB(t testing.TB) *Server { return share(t, mariadb) }
+
+func share(t testing.TB, k *kind) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if s := shared.servers[k]; s != nil {
+		return s
+	}
+	s := prepared(t, k, nil)
+	if err := s.launch(); err != nil {
+		t.Fatal(err)
+	}
+	if shared.servers == nil {
+		shared.servers = map[*kind]*Server{}
+	}
+	shared.servers[k] = s
+	return s
+}
+
+// StopShared ends the shared servers.
+func StopShared() {
+	for _, s := range shared.servers {
+		s.Kill()
+		os.RemoveAll(s.Dir)
+	}
+}
+
+func start(t testing.TB, k *kind, args []string) *Server {
+	t.Helper()
+	s := prepared(t, k, args)
+	t.Cleanup(func() {
+		s.Kill()
+		os.RemoveAll(s.Dir)
+	})
+	s.Launch(t)
+	return s
+}
+
+// prepared makes a server that does not run yet.
+func prepared(t testing.TB, k *kind, args []string) *Server {
+	t.Helper()
+	s := newServer(t, k, args)
+	if err := k.prepare(s); err != nil {
+		os.RemoveAll(s.Dir)
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newServer makes the directory of a server.
+func newServer(t testing.TB, k *kind, args []string) *Server {
+	t.Helper()
+	missing := func(why ...any) {
+		t.Helper()
+		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
+			t.Fatal(why...)
+		}
+		t.Skip(why...)
+	}
+	found, _ := filepath.Glob(k.programs)
+	if len(found) == 0 {
+		missing(k.name, "is not installed")
+	}
+	dir, err := os.MkdirTemp("", "sql") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Dir: dir, Socket: k.socket(dir), kind: k, args: args, bin: filepath.Dir(found[len(found)-1]), as: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
+	if os.Getuid() == 0 { // which the servers refuse
+		u, err := user.Lookup(k.user)
+		if err != nil {
+			missing(err)
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+		s.as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	return s
+}
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// run makes a command that runs as the server's user.
+func (s *Server) run(program string, args ...string) *exec.Cmd {
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(s.bin, program)
+	}
+	c := exec.Command(program, args...)
+	c.SysProcAttr, c.Dir = s.as, s.Dir
+	return c
+}
+
+// Launch starts the server again after Kill, with more arguments, and waits until it answers.
+func (s *Server) Launch(t testing.TB, args ...string) {
+	t.Helper()
+	s.args = append(s.args, args...)
+	if err := s.launch(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Server) launch() error {
+	s.log, s.cmd, s.ended = &bytes.Buffer{}, s.kind.command(s), make(chan struct{})
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the signal comes when the thread ends that started the child
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			s.cmd.Wait()
+		}
+		close(s.ended)
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := s.query("SELECT 1"); err == nil {
+			break
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("%s has ended: %s", s.kind.name, s.log)
+		default:
+		}
+		if time.Now().After(deadline) {
+			s.Kill()
+			return fmt.Errorf("%s does not answer: %s", s.kind.name, s.log)
+		}
+	}
+	return nil
+}
+
+// query runs SQL and returns what it prints. MariaDB's database is made when it is first needed.
+func (s *Server) query(sql string) (string, error) {
+	c := s.kind.client(s)
+	if s.kind == mariadb && sql == "SELECT 1" {
+		c.Args = c.Args[:len(c.Args)-1]
+		sql = "CREATE DATABASE IF NOT EXISTS test"
+	}
+	c.Stdin = strings.NewReader(sql)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Do runs SQL and returns what it prints. An error fails the test.
+func (s *Server) Do(t testing.TB, sql string) string {
+	t.Helper()
+	out, err := s.query(sql)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return out
+}
+
+// processes returns the server's process and its children's.
+func (s *Server) processes() []int {
+	main := s.cmd.Process.Pid
+	list := []int{main}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, _ := os.ReadFile(path)
+		if _, rest, ok := strings.Cut(string(text), ") "); ok {
+			if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(main) {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				list = append(list, pid)
+			}
+		}
+	}
+	return list
+}
+
+// Kill ends the server at once, as a crash does.
+func (s *Server) Kill() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	s.signal(syscall.SIGSTOP) // so that it starts no more children
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+	s.cmd = nil
+}
+
+// Pause stops all processes of the server, as an overloaded host does; Resume lets them go on.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	for _, pid := range s.processes() {
+		syscall.Kill(pid, sig)
+	}
+}
+
+// Replica starts a replica of a PostgreSQL server.
+func (s *Server) Replica(t testing.TB) *Server {
+	t.Helper()
+	r := newServer(t, s.kind, s.args)
+	t.Cleanup(func() {
+		r.Kill()
+		os.RemoveAll(r.Dir)
+	})
+	if out, err := r.run("pg_basebackup", "-D", r.data(), "-R", "-X", "stream", "-c", "fast", "-N", "-h", s.Dir, "-U", "postgres").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.Launch(t)
+	return r
+}
+
+// Sever ends the replication to a replica for good: it gets no more of what its primary writes.
+func (s *Server) Sever(t testing.TB) {
+	t.Helper()
+	s.Do(t, "ALTER SYSTEM SET primary_conninfo = ''")
+	s.Do(t, "SELECT pg_reload_conf()")
+	Until(t, "the replica is on its own", func() bool { return s.Do(t, "SELECT count(*) FROM pg_stat_wal_receiver") == "0" })
+}
+
+// Promote makes a replica a primary.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	if out := s.Do(t, "SELECT pg_promote()"); out != "t" {
+		t.Fatal(out)
+	}
+}
+
+// Until waits for a condition, and fails the test when it does not come true.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v not yet: %s", patience, what)
+		}
+	}
+}
