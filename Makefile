@@ -44,7 +44,7 @@ cross: ## the portable parts, for systems that stand for the others
 TEST = $(GO) run ./test/testrun -vet=off
 
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
-WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice
+WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those.
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine

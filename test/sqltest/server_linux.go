@@ -61,10 +61,11 @@ var postgres = &kind{
 	},
 }
 
+// Each has a tmpdir of its own: a server that starts removes the temporary tables of all others.
 var mariadb = &kind{
 	name: "mariadb-server", user: "mysql", programs: "/usr/sbin/mariadbd",
 	prepare: func(s *Server) error {
-		out, err := s.run("/usr/bin/mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--auth-root-authentication-method=normal", "--skip-test-db",
+		out, err := s.run("/usr/bin/mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--tmpdir="+s.Dir, "--auth-root-authentication-method=normal", "--skip-test-db",
 			"--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -72,7 +73,7 @@ var mariadb = &kind{
 		return nil
 	},
 	command: func(s *Server) *exec.Cmd {
-		return s.run("/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + s.data(), "--socket=" + s.Socket, "--skip-networking",
+		return s.run("/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.Dir, "--socket=" + s.Socket, "--skip-networking",
 			"--pid-file=" + filepath.Join(s.Dir, "pid"), "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M"}, s.args...)...)
 	},
 	socket: func(dir string) string { return filepath.Join(dir, "mysqld.sock") },
