@@ -3,13 +3,20 @@ package secretfile
 import (
 	"bytes"
 	"fmt"
+	"os"
 )
 
 const maxPassword = 4096 // bytes
 
 // Password returns the password in the file at path, 1 to 4,096 bytes. A newline at the end is not part
-// of it. The rules and errors are those of Read.
+// of it. The file is read for every connection, so it must be a regular one; otherwise the rules and
+// errors are those of Read.
 func Password(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: no regular file, and it is read for every connection", path)
+	}
 	text, err := Read(path, maxPassword+len("\r\n"))
 	if err != nil {
 		return "", err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
+	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -107,7 +108,7 @@ func (c Config) Validate() error {
 func (c Config) ReadSecrets() error {
 	var problems problem.List
 	if c.PasswordFile != "" {
-		if _, err := redislink.ReadPassword(c.PasswordFile); err != nil {
+		if _, err := secretfile.Password(c.PasswordFile); err != nil {
 			problems.Add("PasswordFile", "%w", err)
 		}
 	}
