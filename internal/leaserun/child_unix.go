@@ -37,6 +37,7 @@ func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	if err := c.prepare(); err != nil {
 		return nil, err
 	}
+	catchStops()
 	started := make(chan error)
 	go func() {
 		// The kernel kills the program when the thread that started it ends, so that thread must
@@ -53,10 +54,24 @@ func startChild(cmd *exec.Cmd, g *cgroup) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	// A stopped process cannot look at the clock. The program was started before and keeps the original
-	// handling of these signals.
-	signal.Ignore(syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	// A process in the background may give the terminal away only while it ignores SIGTTOU.
+	signal.Ignore(stops...)
 	return c, nil
+}
+
+// stops are the signals by which a terminal stops a process. They must not stop this one while the
+// program lives, because a stopped process cannot look at the clock.
+var stops = []os.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
+
+// catchStops makes this process survive ^Z from before the program's start. It catches the signals
+// and drops them: a program inherits signals that are ignored, but not those that are caught.
+func catchStops() {
+	dropped := make(chan os.Signal, 1)
+	for _, s := range stops {
+		if !signal.Ignored(s) { // else the program inherits that, as from a shell
+			signal.Notify(dropped, s)
+		}
+	}
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
