@@ -27,6 +27,7 @@ var rules = []rule{
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
+	{"counter/etcd", []string{"counter", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis", []string{"counter", "counter/redis/line", "internal/problem", "internal/redislink", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis/line", []string{"counter"}, "rules and arithmetic, without I/O"},
 	{"counter/sql", []string{"counter", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
@@ -65,6 +66,7 @@ var rules = []rule{
 	{"test/copied", nil, "a tool for tests"},
 	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
+	{"test/etcdtest", nil, "a tool for tests"},
 	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
@@ -88,11 +90,13 @@ var rules = []rule{
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest"}, "who records in Redis knows it"},
+	{"go.etcd.io/*", []string{"counter/etcd", "test/etcdtest"}, "one store knows etcd"},
+	{"google.golang.org/grpc/*", []string{"counter/etcd"}, "etcd's client is the only one that speaks gRPC"},
 	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
 	{"github.com/go-sql-driver/mysql", []string{"counter/sql"}, "one store knows MySQL"},
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

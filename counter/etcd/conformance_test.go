@@ -1,0 +1,37 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/etcd"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+)
+
+// patient is a timeout that only a broken etcd meets, also on a busy machine.
+const patient = 30 * time.Second
+
+// open opens a Store.
+func open(t *testing.T, url string, timeout time.Duration) *etcd.Store {
+	t.Helper()
+	s, err := etcd.Open(etcd.Config{URL: url, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	countertest.Run(t, func(t *testing.T) countertest.Open {
+		url := etcdtest.URL(t, m)
+		return func(t *testing.T) (counter.Store, counter.Admin) {
+			s := open(t, url, patient)
+			return s, s
+		}
+	})
+}

@@ -1,0 +1,31 @@
+// Package etcd records sequences in etcd: one key per sequence, for daemons on any number of hosts.
+//
+// The guarantee: as long as etcd keeps what a majority of its members has confirmed, no block is
+// granted twice, through crashes, pauses, elections, cut networks and lost answers, by any number of
+// daemons. No clock is involved. Not promised: anything about an etcd that was restored in place from
+// a backup, with the same cluster id and the same members, or about one that was wiped while no daemon
+// ran that had used it. Raise is for both.
+//
+// # The keys
+//
+//	/PREFIX/NS/seq/NAME    the record of a sequence, see record.go
+//	/PREFIX/NS/changes     a text that is replaced when a sequence is defined, raised or retired
+//
+// PREFIX is katsubushi, unless the URL has a path. Every write is one transaction: if the key still
+// has the revision and the text that were read, put the new record. So of two daemons that have read
+// the same record, one writes, and the other one reads again.
+//
+// # Foreign records
+//
+// A record names its key, the cluster that it was written in, and its birth, a random text that never
+// changes. So it is noticed if it was copied to another namespace or another cluster, as etcdctl
+// snapshot restore makes one. A Store remembers the birth, and the largest value that it was granted.
+// So a daemon notices if etcd was wiped or set back under it. All of that is counter.ErrForeign until
+// an operator has said with Raise which values are free.
+//
+// # Answers that do not come
+//
+// An attempt ends after Config.Timeout. Reserve then returns counter.ErrUnavailable, and the block may
+// have been granted: it is a gap. The other calls try again until their context ends, and recognise
+// their own write by its token.
+package etcd

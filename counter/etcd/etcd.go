@@ -1,0 +1,234 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// A Store keeps sequences in etcd. It implements counter.Store and counter.Admin.
+type Store struct {
+	link link
+	log  *slog.Logger
+
+	mu        sync.Mutex
+	sequences map[string]*sequence // that this process has asked for
+	cluster   string               // that answered first; empty = none yet
+}
+
+var (
+	_ counter.Store = (*Store)(nil)
+	_ counter.Admin = (*Store)(nil)
+)
+
+// Open makes a Store. It does not connect; the error is that of Config.Validate.
+func Open(c Config) (*Store, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	t, err := parse(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Store{
+		link:      link{target: t, passwordFile: c.PasswordFile, timeout: c.Timeout, busy: make(chan struct{}, 1)},
+		log:       c.Log,
+		sequences: map[string]*sequence{},
+	}, nil
+}
+
+// Close closes the connections.
+func (s *Store) Close() error { return s.link.close() }
+
+// retryPause is how long a call waits before it asks an etcd again that did not answer.
+const retryPause = 100 * time.Millisecond
+
+// An edit is a change of a record.
+type edit struct {
+	// change gets the record as it was found, which may be none, and a token. It returns what to write;
+	// nil = nothing. Its error is returned as it is, and nothing was written.
+	change   func(q *sequence, found state, token string) (*record, error)
+	done     func(q *sequence) // called after the write; nil = nothing to do
+	patient  bool              // to be tried until it is known whether it was written
+	announce bool              // all daemons are to be told
+}
+
+// edit changes the record of a sequence. After counter.ErrUnavailable the write may have happened or
+// not.
+func (s *Store) edit(ctx context.Context, name string, e edit) error {
+	q, err := s.enter(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer q.leave()
+	var tokens []string // of writes that may have happened
+	for {
+		err := s.attempt(ctx, q, e, &tokens)
+		if err == nil && e.done != nil {
+			e.done(q)
+		}
+		if err == nil || !e.patient || !errors.Is(err, counter.ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// attempt reads and writes until nobody else has written in between.
+func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]string) error {
+	got, err := s.link.get(ctx, q.key)
+	if err != nil {
+		return err
+	}
+	found, err := s.stateOf(q.key, got.Header, got.Kvs)
+	for written := false; err == nil && !written; {
+		if found.record != nil && slices.Contains(*tokens, found.Token) {
+			return nil // it was written, and the answer was lost
+		}
+		token := rand.Text()
+		r, changeErr := e.change(q, found, token)
+		if changeErr != nil || r == nil {
+			return changeErr
+		}
+		r.Name, r.Key, r.Cluster = q.name, q.key, found.cluster
+		*tokens = append(*tokens, token)
+		found, written, err = s.write(ctx, q, found, r, e.announce)
+	}
+	return err
+}
+
+// write puts a record in place of the one that was found, or returns what is there instead.
+func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, announce bool) (now state, written bool, err error) {
+	// The text too: among members of two clusters a revision says little.
+	compare := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q.key), "=", found.revision)}
+	if found.record != nil {
+		compare = append(compare, clientv3.Compare(clientv3.Value(q.key), "=", found.text))
+	}
+	then := []clientv3.Op{clientv3.OpPut(q.key, string(r.encode()))}
+	if announce {
+		then = append(then, clientv3.OpPut(s.changesKey(), r.Token))
+	}
+	answer, err := s.link.commit(ctx, q.key, compare, then, []clientv3.Op{clientv3.OpGet(q.key)})
+	if err != nil {
+		return state{}, false, err
+	}
+	if id := clusterOf(answer.Header); id != found.cluster {
+		return state{}, false, fmt.Errorf("%w: %s: the hosts of the URL belong to two clusters, %s and %s", counter.ErrForeign, q.key, found.cluster, id)
+	}
+	if answer.Succeeded {
+		return state{}, true, nil
+	}
+	now, err = s.stateOf(q.key, answer.Header, answer.Responses[0].GetResponseRange().Kvs)
+	return now, false, err
+}
+
+// Define implements counter.Store. It refuses order=strict with counter.ErrOrder. Like Reserve it gives
+// up after one attempt.
+func (s *Store) Define(ctx context.Context, d counter.Definition) (r counter.Record, err error) {
+	if err := d.Check(); err != nil {
+		return r, err
+	}
+	if d.Strict {
+		return r, counter.ErrOrder
+	}
+	birth := rand.Text()
+	err = s.edit(ctx, d.Name, edit{announce: true, change: func(q *sequence, found state, token string) (*record, error) {
+		if found.record != nil {
+			r = found.Record
+			return nil, q.usable(found)
+		}
+		if q.birth != "" {
+			return nil, q.missing()
+		}
+		if first := s.firstCluster(); found.cluster != first {
+			return nil, fmt.Errorf("%w: %s: this is cluster %s, and the daemon began with %s", counter.ErrForeign, q.key, found.cluster, first)
+		}
+		r = counter.NewRecord(d, token)
+		return &record{Record: r, Birth: birth}, nil
+	}, done: func(q *sequence) {
+		if q.birth == "" {
+			q.birth = birth
+		}
+	}})
+	return r, err
+}
+
+// Reserve implements counter.Store. It gives up after one attempt, so that clients learn the reason.
+func (s *Store) Reserve(ctx context.Context, name string, n uint64) (b counter.Block, err error) {
+	err = s.edit(ctx, name, edit{change: func(q *sequence, found state, token string) (*record, error) {
+		if err := q.usable(found); err != nil {
+			return nil, err
+		}
+		if found.Strict {
+			return nil, counter.ErrOrder
+		}
+		r := *found.record
+		b, err = r.Reserve(n, token)
+		return &r, err
+	}, done: func(q *sequence) { q.granted = b.Hi }})
+	if err != nil {
+		return counter.Block{}, err
+	}
+	return b, nil
+}
+
+// Return implements counter.Store.
+func (s *Store) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
+	return s.edit(ctx, name, edit{patient: true, change: func(q *sequence, found state, token string) (*record, error) {
+		if err := q.usable(found); err != nil {
+			return nil, err
+		}
+		r := *found.record
+		if err := r.Return(b, next, token); err != nil {
+			return nil, err
+		}
+		q.granted = next - 1 // whether the write succeeds or not: the caller does not use them again
+		return &r, nil
+	}})
+}
+
+// Raise implements counter.Admin.
+func (s *Store) Raise(ctx context.Context, name string, atLeast uint64) (counter.Record, error) {
+	return s.operate(ctx, name, func(r *record, token string) error { return r.Raise(atLeast, token) })
+}
+
+// Retire implements counter.Admin.
+func (s *Store) Retire(ctx context.Context, name string) (counter.Record, error) {
+	return s.operate(ctx, name, func(r *record, token string) error { r.Retire(token); return nil })
+}
+
+// operate changes a record on behalf of an operator, also a foreign one.
+func (s *Store) operate(ctx context.Context, name string, change func(r *record, token string) error) (after counter.Record, err error) {
+	err = s.edit(ctx, name, edit{patient: true, announce: true, change: func(q *sequence, found state, token string) (*record, error) {
+		if found.record == nil {
+			return nil, q.missing()
+		}
+		r := *found.record
+		err := change(&r, token)
+		after = r.Record
+		return &r, err
+	}})
+	if err != nil {
+		return counter.Record{}, err
+	}
+	return after, nil
+}

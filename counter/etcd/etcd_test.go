@@ -1,0 +1,387 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/etcd"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+var bg = context.Background()
+
+func define(t *testing.T, s *etcd.Store) {
+	t.Helper()
+	if _, err := s.Define(bg, counter.Sequence("orders")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wants reserves and compares where the block begins.
+func wants(t *testing.T, s *etcd.Store, n, lo uint64) counter.Block {
+	t.Helper()
+	b, err := s.Reserve(bg, "orders", n)
+	if err != nil || b.Lo != lo {
+		t.Fatalf("%+v, %v; want it to begin with %d", b, err, lo)
+	}
+	return b
+}
+
+// refused wants an error that says all of it.
+func refused(t *testing.T, err error, is error, says ...string) {
+	t.Helper()
+	if err == nil || is != nil && !errors.Is(err, is) {
+		t.Fatalf("%v; want %v", err, is)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("%v; it does not say %q", err, s)
+		}
+	}
+}
+
+// A record that is not this store's, or not one at all, is named with its key and not gone on from.
+func TestForeignRecords(t *testing.T) {
+	t.Parallel()
+	m, other := etcdtest.Start(t), etcdtest.Start(t)
+	url := etcdtest.URL(t, m)
+	key := "/katsubushi/" + etcdtest.Namespace(t) + "/seq/orders"
+	s := open(t, url, patient)
+	define(t, s)
+	wants(t, s, 10, 1)
+	text := m.Get(key)
+
+	t.Run("another namespace", func(t *testing.T) {
+		m.Put("/katsubushi/copy/seq/orders", text)
+		s := open(t, "etcd://"+m.Addr()+"?ns=copy", patient)
+		_, err := s.Define(bg, counter.Sequence("orders"))
+		refused(t, err, counter.ErrForeign, "/katsubushi/copy/seq/orders", key, "raise orders 11")
+		_, err = s.Reserve(bg, "orders", 1)
+		refused(t, err, counter.ErrForeign)
+		if _, err := s.List(bg); !errors.Is(err, counter.ErrForeign) {
+			t.Error(err)
+		}
+		if _, err := s.Raise(bg, "orders", 50); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, s, 1, 50)
+	})
+	t.Run("another cluster", func(t *testing.T) {
+		other.Put(key, text)
+		s := open(t, "etcd://"+other.Addr()+"?ns="+strings.Split(key, "/")[2], patient)
+		_, err := s.Reserve(bg, "orders", 1)
+		refused(t, err, counter.ErrForeign, key, "cluster")
+		if r, err := s.Show(bg, "orders"); !errors.Is(err, counter.ErrForeign) || r.Next != 11 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, err := s.Raise(bg, "orders", 11); err != nil { // nobody uses the old one any more
+			t.Fatal(err)
+		}
+		wants(t, s, 1, 11)
+	})
+	t.Run("hosts of two clusters", func(t *testing.T) {
+		s := open(t, "etcd://"+m.Addr()+","+other.Addr()+"?ns=two", patient)
+		seen := map[uint64]bool{}
+		for range 20 {
+			s.Define(bg, counter.Sequence("orders"))
+			b, err := s.Reserve(bg, "orders", 1)
+			if err == nil && seen[b.Lo] {
+				t.Fatalf("%d twice", b.Lo)
+			} else if err != nil && !counter.Certain(err) {
+				t.Error(err)
+			}
+			seen[b.Lo] = err == nil || seen[b.Lo]
+		}
+	})
+	t.Run("unreadable", func(t *testing.T) {
+		for _, text := range []string{"", "17", strings.Replace(text, `"version":1`, `"version":2`, 1), strings.Replace(text, `"next":11`, `"next":5,"x":1`, 1),
+			strings.Replace(text, `"name":"orders"`, `"name":"items"`, 1)} {
+			m.Put(key, text)
+			_, err := s.Reserve(bg, "orders", 1)
+			refused(t, err, nil, key)
+			_, err = s.Define(bg, counter.Sequence("orders"))
+			refused(t, err, nil, key)
+			_, err = s.List(bg)
+			refused(t, err, nil, key)
+			if m.Get(key) != text {
+				t.Errorf("%q was overwritten", text)
+			}
+		}
+	})
+	t.Run("set back", func(t *testing.T) {
+		m.Put(key, text)
+		wants(t, s, 10, 11)
+		m.Put(key, text)
+		_, err := s.Reserve(bg, "orders", 1)
+		refused(t, err, counter.ErrForeign, key, "raise orders 21")
+		if _, err := open(t, url, patient).Raise(bg, "orders", 21); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, s, 1, 21)
+	})
+}
+
+// An etcd that was wiped under a daemon has nothing for it until an operator has raised the sequence.
+func TestWipedStore(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	url := etcdtest.URL(t, m)
+	s, idle := open(t, url, patient), open(t, url, patient)
+	define(t, s)
+	define(t, idle)
+	wants(t, s, 10, 1)
+	m.Kill()
+	if err := os.RemoveAll(m.Dir); err != nil {
+		t.Fatal(err)
+	}
+	m.Launch()
+	_, err := s.Reserve(bg, "orders", 1)
+	refused(t, err, counter.ErrForeign, "wiped", "up to 10")
+	_, err = s.Define(bg, counter.Sequence("orders"))
+	refused(t, err, counter.ErrForeign)
+	operator := open(t, url, patient)
+	define(t, operator)
+	for range 3 { // more than this daemon was granted
+		if _, err := operator.Reserve(bg, "orders", 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []*etcd.Store{s, idle} {
+		_, err = s.Reserve(bg, "orders", 1)
+		refused(t, err, counter.ErrForeign, "made again")
+	}
+	if _, err := operator.Raise(bg, "orders", 100); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, s, 1, 100)
+	wants(t, idle, 1, 101)
+}
+
+// The answer to a write is lost after etcd has carried it out. A block is then a gap, and what is given
+// back is given back once.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	proxy := redistest.NewProxy(t, m.Addr())
+	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=lost", 3*time.Second), open(t, "etcd://"+m.Addr()+"?ns=lost", patient)
+	define(t, s)
+	next := func() uint64 {
+		r, err := direct.Show(bg, "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Next
+	}
+	// lose loses all answers from the first one on that comes after a write.
+	lose := func() (lost *atomic.Bool) {
+		lost = new(atomic.Bool)
+		before := next()
+		proxy.Rewrite(func(piece []byte) []byte {
+			if lost.Load() || next() != before {
+				lost.Store(true)
+				return nil
+			}
+			return piece
+		})
+		return lost
+	}
+	heal := func() {
+		proxy.Rewrite(nil)
+		proxy.Cut()
+	}
+	b := wants(t, s, 10, 1)
+
+	lost := lose()
+	for !lost.Load() {
+		_, err := s.Reserve(bg, "orders", 10)
+		refused(t, err, counter.ErrUnavailable, "/katsubushi/lost/seq/orders")
+	}
+	heal()
+	if n := next(); n != 21 {
+		t.Fatalf("the next value is %d", n)
+	}
+	refused(t, s.Return(bg, "orders", b, 5), counter.ErrStale) // as another daemon's write
+	m.Until("it answers through the proxy", func() bool { _, err := s.Show(bg, "orders"); return err == nil })
+	b = wants(t, s, 10, 21) // 11 to 20 are a gap
+
+	lost = lose()
+	returned := make(chan error)
+	go func() { returned <- s.Return(bg, "orders", b, 25) }()
+	m.Until("the answer is lost", lost.Load)
+	heal()
+	if err := <-returned; err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s.Return(bg, "orders", b, 25), counter.ErrStale)
+	wants(t, direct, 1, 25)
+}
+
+// Whatever its members do, three of them grant nothing twice, and go on as soon as two of them can.
+func TestThreeMembers(t *testing.T) {
+	t.Parallel()
+	all := etcdtest.Cluster(t, 3)
+	url := etcdtest.URL(t, all...)
+	define(t, open(t, url, patient))
+	var mu sync.Mutex
+	granted := map[uint64]bool{}
+	blocks := func() int { mu.Lock(); defer mu.Unlock(); return len(granted) }
+	ctx, cancel := context.WithCancel(bg)
+	var wg sync.WaitGroup
+	for range 3 { // daemons
+		s := open(t, url, time.Second)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				b, err := s.Reserve(ctx, "orders", 1)
+				if err != nil && !errors.Is(err, counter.ErrUnavailable) {
+					t.Error(err)
+				}
+				if err != nil {
+					continue
+				}
+				if b.Lo%3 == 0 { // as a daemon that stops
+					if err := s.Return(ctx, "orders", b, b.Lo); err == nil {
+						continue
+					} else if !errors.Is(err, counter.ErrStale) {
+						continue // it may be given back or not: it must not be used
+					}
+				}
+				mu.Lock()
+				if granted[b.Lo] {
+					t.Errorf("%d was granted twice", b.Lo)
+				}
+				granted[b.Lo] = true
+				mu.Unlock()
+			}
+		})
+	}
+	defer wg.Wait()
+	defer cancel()
+	more := func(when string) {
+		t.Helper()
+		want := blocks() + 30
+		all[0].Until("blocks are granted "+when, func() bool { return blocks() >= want })
+	}
+	more("at first")
+	leader := etcdtest.Leader(all)
+	leader.Kill()
+	more("after the leader was killed")
+	leader.Launch()
+	leader = etcdtest.Leader(all)
+	leader.Pause()
+	more("while the leader stands still")
+	leader.Resume()
+	more("after it goes on")
+	all[0].Kill()
+	all[1].Pause()
+	if _, err := open(t, url, time.Second).Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrUnavailable) {
+		t.Errorf("without a majority: %v", err)
+	}
+	all[1].Resume()
+	more("with a majority again")
+}
+
+// A full etcd, and what it says, until somebody has made room.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t, "--quota-backend-bytes", "400000")
+	s := open(t, etcdtest.URL(t, m), patient)
+	define(t, s)
+	wants(t, s, 10, 1)
+	c := m.Client()
+	big := strings.Repeat("x", 50_000)
+	m.Until("it is full", func() bool { _, err := c.Put(bg, "big", big); return err != nil })
+	_, err := s.Reserve(bg, "orders", 10)
+	refused(t, err, counter.ErrUnavailable, "NOSPACE", "/seq/orders", "alarm disarm")
+	if _, records, err := s.Changes(bg, ""); err != nil || len(records) != 1 {
+		t.Errorf("it can be read: %v, %v", records, err)
+	}
+	got, err := c.Get(bg, "big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Compact(bg, got.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	m.Control("defrag")
+	m.Control("alarm", "disarm")
+	wants(t, s, 10, 11)
+}
+
+// Users: a wrong password, one that is put right while the store is open, and rights.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	for _, line := range []string{"user add root:hush", "user grant-role root root", "role add seq", "role grant-permission seq --prefix=true readwrite /katsubushi/mine/",
+		"user add kb:hush1", "user grant-role kb seq", "auth enable"} {
+		if strings.Contains(line, "grant-role root root") {
+			m.Control("role", "add", "root")
+		}
+		m.Control(strings.Fields(line)...)
+	}
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(password string) {
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	as := func(user, ns string) *etcd.Store {
+		c := etcd.Config{URL: "etcd://" + user + m.Addr() + "?ns=" + ns, Timeout: patient}
+		if user != "" {
+			c.PasswordFile = file
+		}
+		s, err := etcd.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	never := func(err error, says ...string) {
+		t.Helper()
+		refused(t, err, nil, says...)
+		if errors.Is(err, counter.ErrUnavailable) || strings.Contains(err.Error(), "hush") {
+			t.Error(err)
+		}
+	}
+	write("hush2")
+	s := as("kb@", "mine")
+	_, err := s.Reserve(bg, "orders", 1)
+	never(err, "/katsubushi/mine/seq/orders", "user kb", "password")
+	write("hush1")
+	define(t, s)
+	wants(t, s, 1, 1)
+	_, err = as("kb@", "others").List(bg)
+	never(err, "/katsubushi/others/seq/", "user kb", "grant-permission")
+	_, err = as("", "mine").List(bg)
+	never(err, "names no user")
+}
+
+// Certificates on both sides.
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	if _, err := selfsigned.Write(cert, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	m := etcdtest.Start(t, "--cert-file", cert, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", cert)
+	s := open(t, "etcds://"+m.Addr()+"?ca="+cert+"&cert="+cert+"&key="+key, patient)
+	m.Until("it serves", func() bool { _, err := s.List(bg); return err == nil })
+	define(t, s)
+	wants(t, s, 1, 1)
+	for _, url := range []string{"etcds://" + m.Addr(), "etcds://" + m.Addr() + "?ca=" + cert, "etcd://" + m.Addr()} {
+		if _, err := open(t, url, 2*time.Second).List(bg); !errors.Is(err, counter.ErrUnavailable) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// Show implements counter.Admin.
+func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
+	q, err := s.enter(ctx, name)
+	if err != nil {
+		return counter.Record{}, err
+	}
+	defer q.leave()
+	got, err := s.link.get(ctx, q.key)
+	if err != nil {
+		return counter.Record{}, err
+	}
+	found, err := s.stateOf(q.key, got.Header, got.Kvs)
+	if err != nil {
+		return counter.Record{}, err
+	}
+	if found.record == nil {
+		return counter.Record{}, q.missing()
+	}
+	return found.Record, found.copied(q.key)
+}
+
+// List implements counter.Admin. It returns all records that can be read, and an error that names those
+// that cannot, or that are foreign.
+func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
+	root := s.keyOf("")
+	got, err := s.link.get(ctx, root, clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	var list []counter.Record
+	var errs []error
+	for _, kv := range got.Kvs { // by key, and so by name
+		key := string(kv.Key)
+		found, err := s.stateOf(key, got.Header, []*mvccpb.KeyValue{kv})
+		if err == nil {
+			err = found.copied(key)
+			found.Name = strings.TrimPrefix(key, root)
+			list = append(list, found.Record)
+		}
+		errs = append(errs, err)
+	}
+	return list, errors.Join(errs...)
+}
+
+// Changes implements counter.Store: it reads one key. A record that cannot be read is left out; Reserve
+// says why.
+func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
+	key := s.changesKey()
+	got, err := s.link.get(ctx, key)
+	if err != nil {
+		return since, nil, err
+	}
+	now = clusterOf(got.Header) + " "
+	for _, kv := range got.Kvs {
+		now = fmt.Sprint(now, kv.ModRevision, " ", string(kv.Value))
+	}
+	if now == since {
+		return since, nil, nil
+	}
+	records, err = s.List(ctx) // after the key: what is written in between is told twice
+	if errors.Is(err, counter.ErrUnavailable) || len(records) == 0 && err != nil {
+		return since, nil, err
+	}
+	return now, records, nil
+}

@@ -1,0 +1,128 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// A sequence is what a Store remembers of one. Its fields but the first are for the goroutine that has
+// put a token into busy: calls for one sequence come one after another, so that what one of them has
+// read is not older than what the one before was granted.
+type sequence struct {
+	busy    chan struct{}
+	name    string
+	key     string
+	birth   string // of the record that was used; empty = none yet
+	granted uint64 // the largest value that this process was granted and has not given back
+}
+
+func (s *Store) keyOf(name string) string { return s.link.target.root + "seq/" + name }
+func (s *Store) changesKey() string       { return s.link.target.root + "changes" }
+
+// enter waits for the sequence until ctx ends.
+func (s *Store) enter(ctx context.Context, name string) (*sequence, error) {
+	if name == "" || len(name) > 64 {
+		return nil, fmt.Errorf("%w: %q", counter.ErrUnknown, name)
+	}
+	s.mu.Lock()
+	q := s.sequences[name]
+	if q == nil {
+		q = &sequence{busy: make(chan struct{}, 1), name: name, key: s.keyOf(name)}
+		s.sequences[name] = q
+	}
+	s.mu.Unlock()
+	select {
+	case q.busy <- struct{}{}:
+		return q, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %s: %w", counter.ErrUnavailable, q.key, ctx.Err())
+	}
+}
+
+func (q *sequence) leave() { <-q.busy }
+
+// A state is what was read from a key.
+type state struct {
+	*record         // nil = nothing is there
+	text     string // of the record
+	revision int64  // that wrote it; 0 = nothing is there
+	cluster  string // that has answered
+}
+
+func clusterOf(h *etcdserverpb.ResponseHeader) string { return fmt.Sprintf("%x", h.ClusterId) }
+
+// stateOf reads an answer about one key.
+func (s *Store) stateOf(key string, h *etcdserverpb.ResponseHeader, kvs []*mvccpb.KeyValue) (state, error) {
+	found := state{cluster: clusterOf(h)}
+	s.mu.Lock()
+	if s.cluster == "" {
+		s.cluster = found.cluster
+	}
+	s.mu.Unlock()
+	if len(kvs) == 0 {
+		return found, nil
+	}
+	r, err := decode(kvs[0].Value)
+	if err == nil && s.keyOf(r.Name) != r.Key && r.Key == key {
+		err = fmt.Errorf("the record is that of sequence %s", r.Name)
+	}
+	if err != nil {
+		return state{}, fmt.Errorf("%s: %w: put back what katsubushi wrote, or delete it, define the sequence as it was with `katsubushi generator create`, "+
+			"and then raise it above every value that was issued with `katsubushi generator raise`, all before a daemon starts", key, err)
+	}
+	found.record, found.text, found.revision = &r, string(kvs[0].Value), kvs[0].ModRevision
+	return found, nil
+}
+
+func (s *Store) firstCluster() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cluster
+}
+
+// missing is the error for a record that is not there.
+func (q *sequence) missing() error {
+	if q.birth != "" {
+		return fmt.Errorf("%w: %s was deleted, or etcd was wiped: define the sequence again with `katsubushi generator create`, and raise it above every value that was issued; this daemon was granted up to %d",
+			counter.ErrForeign, q.key, q.granted)
+	}
+	return fmt.Errorf("%w: no %s in etcd", counter.ErrUnknown, q.key)
+}
+
+// copied says why a record does not belong to its key, whoever reads it.
+func (found state) copied(key string) error {
+	from := ""
+	switch {
+	case found.Key != key:
+		from = found.Key
+	case found.Cluster != found.cluster:
+		from = fmt.Sprintf("cluster %s, and this is %s", found.Cluster, found.cluster)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s was copied from %s. Once nobody issues from there, take it over: `katsubushi generator raise %s %d`, or a larger value if more was issued since it was copied",
+		counter.ErrForeign, key, from, key[strings.LastIndexByte(key, '/')+1:], min(found.Next, found.Max))
+}
+
+// usable says why a record must not be gone on from. Otherwise it is the one to remember.
+func (q *sequence) usable(found state) error {
+	if found.record == nil {
+		return q.missing()
+	}
+	if err := found.copied(q.key); err != nil {
+		return err
+	}
+	made := q.birth != "" && found.Birth != q.birth && found.Floor <= q.granted
+	if made || found.Next <= q.granted {
+		return fmt.Errorf("%w: %s was made again or set back: it says that %d is free, and this daemon was granted up to %d. `katsubushi generator raise %s %d`, or a larger value if other daemons were granted more",
+			counter.ErrForeign, q.key, found.Next, q.granted, q.name, min(q.granted+1, found.Max))
+	}
+	q.birth = found.Birth
+	return nil
+}

@@ -1,0 +1,250 @@
+package etcdtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// patience is how long a condition may take to come true before a test fails.
+const patience = 2 * time.Minute
+
+// A Member is an etcd process, or none while it is killed. Its ports stay the same.
+type Member struct {
+	Port int
+	Dir  string // of its data; whoever deletes it while the member is killed wipes it
+
+	t       testing.TB
+	name    string
+	peer    int    // port for the other members
+	cluster string // NAME=URL,...
+	args    []string
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	log     *bytes.Buffer
+}
+
+// Start starts an etcd of one member. args are added to its command line: "--quota-backend-bytes",
+// "1000000". The test is skipped where there is no etcd, unless KATSUBUSHI_REQUIRE=1.
+func Start(t testing.TB, args ...string) *Member {
+	t.Helper()
+	return Cluster(t, 1, args...)[0]
+}
+
+// Cluster starts an etcd of n members and waits until each of them answers.
+func Cluster(t testing.TB, n int, args ...string) []*Member {
+	t.Helper()
+	if _, err := exec.LookPath("etcd"); err != nil {
+		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
+			t.Fatalf("etcd is needed: %v", err)
+		}
+		t.Skip("no etcd")
+	}
+	var all []*Member
+	var urls []string
+	for i := range n {
+		m := &Member{t: t, name: fmt.Sprint("m", i), Port: freePort(t), peer: freePort(t), Dir: filepath.Join(t.TempDir(), "data"), args: args}
+		urls = append(urls, m.name+"="+m.peerURL())
+		all = append(all, m)
+	}
+	for _, m := range all {
+		m.cluster = strings.Join(urls, ",")
+		m.LaunchOnly()
+	}
+	for _, m := range all {
+		m.Ready()
+	}
+	return all
+}
+
+// freePort is a TCP port of 127.0.0.1 that nobody listens on. It is below those that outgoing
+// connections are given, so that none of them takes it before a member does, or while that is dead.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
+
+func (m *Member) peerURL() string { return fmt.Sprintf("http://127.0.0.1:%d", m.peer) }
+
+// Addr is 127.0.0.1 and the port.
+func (m *Member) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.Port)) }
+
+func (m *Member) endpoint() string {
+	if m.encrypted() {
+		return "https://" + m.Addr()
+	}
+	return "http://" + m.Addr()
+}
+
+func (m *Member) encrypted() bool { return strings.Contains(strings.Join(m.args, " "), "--cert-file") }
+
+// LaunchOnly starts the member again after Kill, and does not wait.
+func (m *Member) LaunchOnly() {
+	m.t.Helper()
+	m.log = &bytes.Buffer{}
+	args := append([]string{
+		"--name", m.name, "--data-dir", m.Dir, "--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
+		"--listen-peer-urls", m.peerURL(), "--initial-advertise-peer-urls", m.peerURL(), "--initial-cluster", m.cluster,
+		"--initial-cluster-token", m.t.Name(), "--logger", "zap", "--log-level", "error",
+	}, m.args...)
+	m.cmd = exec.Command("etcd", args...)
+	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
+	var err error
+	if m.ended, err = startChild(m.cmd); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(m.Kill)
+}
+
+// Launch starts the member again after Kill, and waits until it answers.
+func (m *Member) Launch() {
+	m.t.Helper()
+	m.LaunchOnly()
+	m.Ready()
+}
+
+// Ready waits until the member answers a linearizable read, which takes a leader. A member with TLS
+// only has to listen.
+func (m *Member) Ready() {
+	m.t.Helper()
+	if m.encrypted() {
+		m.Until("it listens", func() bool {
+			c, err := net.Dial("tcp", m.Addr())
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+		return
+	}
+	c := m.Client()
+	m.Until("it answers", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := c.Get(ctx, "ready")
+		return err == nil
+	})
+}
+
+// Kill ends the process at once, as a crash does.
+func (m *Member) Kill() {
+	if m.cmd == nil {
+		return
+	}
+	m.cmd.Process.Kill()
+	<-m.ended
+	m.cmd = nil
+}
+
+// Until waits until a condition is true.
+func (m *Member) Until(what string, condition func() bool) {
+	m.t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.Kill()
+			m.t.Fatalf("etcd member %s: it did not come true that %s; it logged:\n%s", m.name, what, m.log)
+		}
+	}
+}
+
+// Client is a client of this member alone. The test's cleanup closes it.
+func (m *Member) Client() *clientv3.Client {
+	m.t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.endpoint()}, Logger: zap.NewNop(), MaxUnaryRetries: 1})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Put writes a key.
+func (m *Member) Put(key, value string) {
+	m.t.Helper()
+	if _, err := m.Client().Put(context.Background(), key, value); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// Get reads a key; empty if there is none.
+func (m *Member) Get(key string) string {
+	m.t.Helper()
+	r, err := m.Client().Get(context.Background(), key)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if len(r.Kvs) == 0 {
+		return ""
+	}
+	return string(r.Kvs[0].Value)
+}
+
+// Control runs etcdctl, of API version 3, on this member.
+func (m *Member) Control(args ...string) string {
+	m.t.Helper()
+	cmd := exec.Command("etcdctl", append([]string{"--endpoints", m.endpoint()}, args...)...)
+	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("etcdctl %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// Leader returns the member that leads. All of them must run.
+func Leader(all []*Member) (leader *Member) {
+	all[0].Until("there is a leader", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		for _, m := range all {
+			c := m.Client()
+			s, err := c.Status(ctx, m.endpoint())
+			c.Close()
+			if err == nil && s.Leader == s.Header.MemberId {
+				leader = m
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+// URL is that of a store of sequences on these members, with a namespace that no other test uses.
+func URL(t testing.TB, all ...*Member) string {
+	var hosts []string
+	for _, m := range all {
+		hosts = append(hosts, m.Addr())
+	}
+	return "etcd://" + strings.Join(hosts, ",") + "?ns=" + Namespace(t)
+}
+
+// Namespace is the test's name, as one word.
+func Namespace(t testing.TB) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > 'z' || r > '9' && r < 'A' || r > 'Z' && r < 'a' {
+			return '-'
+		}
+		return r
+	}, t.Name())
+}
