@@ -16,6 +16,7 @@ import (
 // there.
 type sequences struct {
 	store  stores.CounterStore // nil = there is none; whyNot says why
+	later  *laterStore         // what store is
 	whyNot error
 	keeper *counter.Keeper
 	stop   context.CancelFunc // of the keeper; nil = it does not run
@@ -41,6 +42,10 @@ func (d *Daemon) openCounters() error {
 		return nil
 	}
 	records, err := q.open(d)
+	if errors.Is(err, counter.ErrUnavailable) {
+		d.waitForCounters(err)
+		return nil
+	}
 	if err != nil && d.c.Counters.DirByDefault {
 		d.c.Log.Warn("sequences cannot be recorded in the state directory by default: name another one with -state-dir", "error", err)
 		q.whyNot = err
@@ -110,12 +115,20 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 
 // openSequence records a sequence, unless it is recorded already, and makes what issues its values.
 func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
-	if d.sequences.store == nil {
-		return nil, d.sequences.whyNot
+	q := &d.sequences
+	if q.store == nil {
+		return nil, q.whyNot
+	}
+	if q.later.waits() {
+		return d.openLater(def)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
-	r, err := d.sequences.store.Define(ctx, stores.Recorded(def))
+	r, err := q.store.Define(ctx, stores.Recorded(def))
+	if errors.Is(err, counter.ErrUnavailable) {
+		d.c.Log.Warn("a sequence is recorded once the counter store takes writes", "sequence", def.Name, "error", err)
+		return d.openLater(def)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +176,13 @@ func (q *sequences) open(d *Daemon) ([]counter.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
 	records, err := store.List(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, counter.ErrUnavailable) {
 		return nil, errors.Join(err, store.Close())
 	}
-	q.store = store
-	q.keeper = counter.NewKeeper(counter.Config{Store: store, Log: d.c.Log, Changed: func(list []counter.Record) { go d.learnSequences(list) }})
-	return records, nil
+	q.later = newLaterStore(store, d.c.Log)
+	q.store = q.later
+	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: d.c.Log, Changed: func(list []counter.Record) { go d.learnSequences(list) }})
+	return records, err
 }
 
 // keep runs the keeper until giveBackSequences.

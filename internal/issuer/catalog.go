@@ -44,7 +44,7 @@ type Fact struct {
 type Catalog struct {
 	now    func() int64
 	others Kind // for all keys that are not declared
-	refuse bool // keys that are neither declared nor reserved
+	refuse bool // keys that are neither declared nor reserved; guarded by declare
 	bell   bell
 
 	names    atomic.Pointer[names]
@@ -101,6 +101,15 @@ func (c *Catalog) Declare(list []Declared) {
 		all = append(all, &Generator{Definition: d.Definition, From: d.From, number: len(all)})
 	}
 	c.publish(all, len(old.list))
+}
+
+// RefuseUnknown sets whether keys that are neither declared nor reserved get no ids.
+func (c *Catalog) RefuseUnknown(refuse bool) {
+	c.declare.Lock()
+	defer c.declare.Unlock()
+	c.refuse = refuse
+	all := c.names.Load().list
+	c.publish(all, len(all))
 }
 
 // publish makes a table of all generators, of which the first known ones have their sources already, and

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/etcd"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	counterredis "github.com/katsubushi/katsubushi/v3/counter/redis"
 	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
@@ -47,8 +48,25 @@ type counterKind struct {
 // counterKinds is the table of stores of sequences. A new one is a folder in counter and a line here.
 var counterKinds = []counterKind{
 	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, nil},
+	{[]string{"etcd", "etcds"}, checkCounterEtcd, readEtcdSecrets, openCounterEtcd, false, nil},
 	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, line.Check},
 	{sql.Schemes(), checkCounterSQL, readSQLSecrets, openCounterSQL, false, nil},
+}
+
+func ofEtcd(c Counters) etcd.Config {
+	return etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile, Log: c.Log}
+}
+
+func checkCounterEtcd(c Counters, _ string) error { return ofEtcd(c).Validate() }
+
+func readEtcdSecrets(c Counters) error { return ofEtcd(c).ReadSecrets() }
+
+func openCounterEtcd(c Counters, _ string) (CounterStore, error) {
+	s, err := etcd.Open(ofEtcd(c))
+	if err != nil {
+		return nil, err // not a nil *Store in an interface
+	}
+	return s, nil
 }
 
 func ofSQL(c Counters) sql.Config {

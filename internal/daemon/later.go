@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+)
+
+// A laterStore is a store of sequences that may not answer while the daemon starts. It records the
+// definitions that are waiting before anything is reserved from them, and as soon as it can.
+type laterStore struct {
+	stores.CounterStore
+	log *slog.Logger
+
+	mu       sync.Mutex
+	unlisted func([]counter.Record)      // called with the first list of records; nil = it is known
+	pending  map[string]kinds.Definition // not yet recorded, or compared with the record
+	refused  map[string]bool             // of those: it was logged that something is wrong
+}
+
+func newLaterStore(s stores.CounterStore, log *slog.Logger) *laterStore {
+	return &laterStore{CounterStore: s, log: log, pending: map[string]kinds.Definition{}, refused: map[string]bool{}}
+}
+
+// waits reports whether nobody knows yet what is recorded.
+func (l *laterStore) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unlisted != nil
+}
+
+// settle records a definition if it is pending. The error says why nothing can be reserved.
+func (l *laterStore) settle(ctx context.Context, name string) error {
+	l.mu.Lock()
+	def, ok := l.pending[name]
+	l.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	r, err := l.CounterStore.Define(ctx, stores.Recorded(def))
+	if err == nil {
+		err = stores.Compare(def, r)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(l.pending, name)
+		l.log.Info("a sequence is recorded", "sequence", name)
+	case !errors.Is(err, counter.ErrUnavailable) && !l.refused[name]:
+		l.refused[name] = true
+		l.log.Error("a sequence cannot be served", "sequence", name, "error", err)
+	}
+	return err
+}
+
+// Reserve implements counter.Store.
+func (l *laterStore) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
+	if err := l.settle(ctx, name); err != nil {
+		return counter.Block{}, err
+	}
+	return l.CounterStore.Reserve(ctx, name, n)
+}
+
+// settleTimeout is how long a poll may wait for each pending definition.
+const settleTimeout = time.Second
+
+// Changes implements counter.Store.
+func (l *laterStore) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
+	now, records, err = l.CounterStore.Changes(ctx, since)
+	if err != nil {
+		return now, records, err
+	}
+	l.mu.Lock()
+	listed, names := l.unlisted, slices.Sorted(maps.Keys(l.pending))
+	l.unlisted = nil
+	l.mu.Unlock()
+	if listed != nil {
+		listed(records)
+	}
+	for _, name := range names {
+		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+		err := l.settle(ctx, name)
+		cancel()
+		if errors.Is(err, counter.ErrUnavailable) { // the others would not do better
+			break
+		}
+	}
+	return now, records, nil
+}
+
+// waitForCounters lets the daemon start although the store of sequences does not answer. Until it does,
+// nobody knows which names others have created: those must not stand for the default kind meanwhile.
+func (d *Daemon) waitForCounters(why error) {
+	d.c.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it", "error", why)
+	d.catalog.RefuseUnknown(true)
+	d.sequences.later.unlisted = func(records []counter.Record) {
+		go func() {
+			d.learnSequences(records)
+			d.catalog.RefuseUnknown(d.c.RefuseUnknown)
+			d.c.Log.Info("the counter store answers: its sequences are served")
+		}()
+	}
+}
+
+// openLater makes what issues the values of a definition once that is recorded. Its size of a block is
+// the definition's, not that of the record.
+func (d *Daemon) openLater(def kinds.Definition) (issuer.Kind, error) {
+	l := d.sequences.later
+	l.mu.Lock()
+	l.pending[def.Name] = def
+	l.mu.Unlock()
+	return d.keepSequence(counter.NewRecord(stores.Recorded(def), ""), def.Batch)
+}
