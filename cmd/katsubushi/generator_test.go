@@ -75,7 +75,7 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"create orders uuid7":              `give daemons -generator "orders uuid7"`,
 		"create orders sequence -force":    "-force: only retire has it",
 		"retire orders -json":              "-json: only list and show have it",
-		"list -counters mongo://a":         "-counters: file, or file://..., redis://..., ",
+		"list -counters mongo://a":         "-counters: file, or file://..., etcd://..., etcds://..., redis://..., ",
 		"create orders sequence rate=0":    `"rate=0": 1 to 10000000 allowed`,
 		"create orders sequence rate=5":    "rate= and on-loss= are for stores that may lose",
 		"create orders sequence max=9 order=strict -counters redis://h": "order=strict: in redis nothing elects",
@@ -86,9 +86,13 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"list -counters file://a":                                       "with three slashes",
 		"list -state-dir none":                                          "-state-dir DIRECTORY gives one, or -counters file:///DIRECTORY",
 		"list -counters file -max-wait 2m5":                             "-max-wait=2m5: a duration",
+		"list -counters etcd://u:hush@a":                                "-counters: a password in the URL",
+		"list -counters etcd://u@a":                                     "-counters: user u has no password",
+		"create orders sequence order=strict -counters etcd://a":        "-counters file",
+		"list -counters etcd://u@a -counters-password-file /none/one":   "-counters-password-file: open /none/one",
 	} {
 		code, _, stderr := runGenerator(t.TempDir(), strings.Fields(args)...)
-		if code != exitUsage || !strings.Contains(stderr, want) {
+		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
