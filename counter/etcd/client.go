@@ -34,8 +34,11 @@ type link struct {
 	closed bool
 }
 
-// quiet keeps gRPC from writing to stderr: what matters to us is returned as an error.
-var quiet = sync.OnceFunc(func() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) })
+// gRPC must not write to stderr: what matters to us is returned as an error. It can only be told before
+// anybody uses it.
+func init() {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+}
 
 func (l *link) current() (*clientv3.Client, error) {
 	l.mu.Lock()
@@ -71,7 +74,6 @@ func (l *link) connect(ctx context.Context) (*clientv3.Client, error) {
 }
 
 func (l *link) dial() (*clientv3.Client, error) {
-	quiet()
 	encryption, err := l.target.tls()
 	if err != nil {
 		return nil, err
