@@ -75,7 +75,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"etcd://a", good, "PasswordFile: a password of nobody"},
 		{"etcd://u@a", empty, "PasswordFile: " + empty + ": no password"},
 		{"etcd://u@a", open, "PasswordFile: " + open + ": mode"},
-		{"etcd://u@a", dir + "/none", "PasswordFile: open"},
+		{"etcd://u@a", dir + "/none", "PasswordFile: stat"},
 		{"etcds://a?ca=" + good, "", "URL: " + good + ": no certificate"},
 		{"etcds://a?cert=" + good + "&key=" + open, "", "URL: " + open + ": mode"},
 		{"etcds://a?cert=" + good + "&key=" + good, "", "URL: " + good + " and "},
