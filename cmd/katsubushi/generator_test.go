@@ -89,7 +89,7 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"list -counters etcd://u:hush@a":                                "-counters: a password in the URL",
 		"list -counters etcd://u@a":                                     "-counters: user u has no password",
 		"create orders sequence order=strict -counters etcd://a":        "-counters file",
-		"list -counters etcd://u@a -counters-password-file /none/one":   "-counters-password-file: open /none/one",
+		"list -counters etcd://u@a -counters-password-file /none/one":   "-counters-password-file: stat /none/one",
 	} {
 		code, _, stderr := runGenerator(t.TempDir(), strings.Fields(args)...)
 		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "hush") {
