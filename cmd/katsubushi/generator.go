@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -65,14 +64,8 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 	if c.words = append(c.words, p.args...); len(c.words) > 0 {
 		c.verb, c.words = c.words[0], c.words[1:]
 	}
-	p.problems = append(p.problems, c.check()...)
+	p.problems = append(p.problems, c.check(p.Counters)...)
 	p.Counters.AnyDisk, p.Counters.Operator = p.AnyDisk, true
-	if err := p.Counters.CheckDefinition(c.definition); err != nil {
-		p.problems = append(p.problems, err)
-	}
-	if c.verb == "adopt" && !p.Counters.Files() {
-		p.problems = append(p.problems, errors.New("generator adopt: for files only; generator raise says from which value on another store may go on"))
-	}
 	if p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets()); p.Counters.Nowhere() {
 		p.problems = append(p.problems, stores.ErrNoPlace)
 	}
@@ -89,7 +82,7 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 }
 
 // check returns everything that is wrong with the words.
-func (c *generatorCommand) check() (problems []error) {
+func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	const verbs = "create, list, show, raise, adopt and retire are there"
 	n, ok := generatorVerbs[c.verb]
@@ -102,17 +95,15 @@ func (c *generatorCommand) check() (problems []error) {
 		problem("generator %s: %d words follow it, not %d", c.verb, n.least, len(c.words))
 	case c.verb == "create":
 		var err error
-		if c.definition, err = kinds.Parse(strings.Join(c.words, " ")); err != nil {
+		if c.definition, err = counters.ParseSequence(strings.Join(c.words, " ")); err != nil {
 			problem("%w", err)
-		} else if c.definition.Kind != kinds.Sequence {
-			problem("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -generator %q", c.definition.Name, c.definition.Kind, c.definition)
 		}
 	default:
 		names := c.words
 		if c.verb == "raise" {
 			var err error
-			if c.atLeast, err = strconv.ParseUint(c.words[1], 10, 64); err != nil || c.atLeast < 1 || c.atLeast > counter.MaxValue {
-				problem("AT_LEAST=%s: 1 to %d allowed", c.words[1], uint64(counter.MaxValue))
+			if c.atLeast, err = stores.ParseFloor(c.words[1]); err != nil {
+				problem("%w", err)
 			}
 			names = names[:1]
 		}
@@ -121,6 +112,9 @@ func (c *generatorCommand) check() (problems []error) {
 				problem("%w", err)
 			}
 		}
+	}
+	if c.verb == "adopt" && !counters.Files() {
+		problem("%w", stores.ErrNotFiles)
 	}
 	if c.json && c.verb != "list" && c.verb != "show" {
 		problem("-json: only list and show have it")
@@ -161,38 +155,27 @@ func (c *generatorCommand) fail(err error) int {
 }
 
 func (c *generatorCommand) create(ctx context.Context) int {
-	r, err := c.store.Define(ctx, stores.Recorded(c.definition))
-	if err != nil {
-		return c.fail(err)
-	}
-	if err := stores.Compare(c.definition, r); err != nil {
+	r, err := stores.Create(ctx, c.store, c.definition)
+	var different *stores.DifferentError
+	switch {
+	case errors.As(err, &different):
 		fmt.Fprintln(c.stderr, err)
 		return exitUsage
-	}
-	if r.Retired {
-		return c.fail(fmt.Errorf("sequence %s is retired: the name cannot be used again", r.Name))
+	case err != nil:
+		return c.fail(err)
 	}
 	return c.print([]counter.Record{r}, nil)
 }
 
 func (c *generatorCommand) raise(ctx context.Context) int {
-	name := c.words[0]
-	r, err := c.store.Show(ctx, name)
-	foreign := errors.Is(err, counter.ErrForeign)
-	if err != nil && !foreign {
+	r, err := stores.Raise(ctx, c.store, c.words[0], c.atLeast)
+	if err != nil {
 		return c.fail(err)
 	}
-	if lowest := max(r.Floor, r.First()); !foreign && c.atLeast <= lowest {
-		return c.fail(fmt.Errorf("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence never goes down", name, c.atLeast, lowest))
-	}
-	if r, err = c.store.Raise(ctx, name, c.atLeast); err != nil {
-		return c.fail(err)
-	}
-	fmt.Fprintf(c.stderr, "sequence %s: no value below %d is issued any more; running daemons drop theirs within a second\n", name, r.Floor)
+	fmt.Fprintf(c.stderr, "sequence %s: no value below %d is issued any more; running daemons drop theirs within a second\n", r.Name, r.Floor)
 	return c.print([]counter.Record{r}, nil)
 }
 
-// adopt raises what is another machine's to where it is.
 func (c *generatorCommand) adopt(ctx context.Context) int {
 	names := c.words
 	if len(names) == 0 {
@@ -204,12 +187,8 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 	var adopted []counter.Record
 	var errs []error
 	for _, name := range names {
-		r, err := c.store.Show(ctx, name)
-		if errors.Is(err, counter.ErrForeign) && r.Name != "" {
-			r, err = c.store.Raise(ctx, name, min(r.Next, r.Max))
-		} else if err == nil && len(c.words) > 0 {
-			err = fmt.Errorf("sequence %s is this machine's already", name)
-		} else if err == nil {
+		r, err := stores.Adopt(ctx, c.store, name)
+		if errors.As(err, new(stores.Conflict)) && len(c.words) == 0 {
 			continue
 		}
 		if err == nil {
@@ -224,28 +203,11 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 }
 
 func (c *generatorCommand) retire(ctx context.Context) int {
-	name := c.words[0]
-	if !c.force {
-		if _, err := c.store.Show(ctx, name); err != nil {
-			return c.fail(err)
-		}
-		return c.fail(fmt.Errorf("sequence %s: daemons would refuse it for ever, and the name could not be used again: -force does that", name))
-	}
-	r, err := c.store.Retire(ctx, name)
+	r, err := stores.Retire(ctx, c.store, c.words[0], c.force, "-force")
 	if err != nil {
 		return c.fail(err)
 	}
 	return c.print([]counter.Record{r}, nil)
-}
-
-// shownGenerator is a record as -json prints it. Values are strings, as JavaScript would round them.
-type shownGenerator struct {
-	Name       string `json:"name"`
-	Definition string `json:"definition"`
-	Next       uint64 `json:"next,string"`
-	Floor      uint64 `json:"floor,string"`
-	Left       uint64 `json:"left,string"`
-	State      string `json:"state"`
 }
 
 // print answers exitFailure if there is an error, which it prints too.
@@ -255,13 +217,7 @@ func (c *generatorCommand) print(list []counter.Record, err error) int {
 		fmt.Fprintln(table, "NAME\tNEXT BLOCK\tFLOOR\tLEFT\tSTATE\tDEFINITION")
 	}
 	for _, r := range list {
-		s := shownGenerator{r.Name, stores.Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active"}
-		switch {
-		case r.Retired:
-			s.State, s.Left = "retired", 0
-		case s.Left == 0:
-			s.State = "all granted"
-		}
+		s := stores.Show(r)
 		if c.json {
 			json.NewEncoder(c.stdout).Encode(s)
 		} else {

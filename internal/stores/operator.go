@@ -1,0 +1,125 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+)
+
+// What operators do with sequences: `katsubushi generator` and the admin port do the same, in the same
+// words.
+
+// A Conflict is the error of a request that does not fit what is recorded. Nothing was changed, and to
+// repeat it is useless.
+type Conflict struct{ error }
+
+// conflict makes a Conflict.
+func conflict(format string, args ...any) error { return Conflict{fmt.Errorf(format, args...)} }
+
+// ErrNotFiles is the error of Adopt for a store that is not files, see Counters.Files.
+var ErrNotFiles = conflict("generator adopt: for files only; generator raise says from which value on another store may go on")
+
+// ParseSequence reads the definition of a sequence that the store could keep. The error has everything
+// that is wrong with it.
+func (c Counters) ParseSequence(line string) (kinds.Definition, error) {
+	d, err := kinds.Parse(line)
+	if err == nil && d.Kind != kinds.Sequence {
+		err = fmt.Errorf("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -generator %q", d.Name, d.Kind, d)
+	}
+	if err == nil {
+		err = c.CheckDefinition(d)
+	}
+	return d, err
+}
+
+// ParseFloor reads a value for Raise.
+func ParseFloor(text string) (uint64, error) {
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || v < 1 || v > counter.MaxValue {
+		return 0, fmt.Errorf("AT_LEAST=%.70s: 1 to %d allowed", strings.ToValidUTF8(text, "?"), uint64(counter.MaxValue))
+	}
+	return v, nil
+}
+
+// Create records a sequence, unless it is recorded already. The error is a *DifferentError if another
+// definition is.
+func Create(ctx context.Context, s counter.Admin, d kinds.Definition) (counter.Record, error) {
+	r, err := s.Define(ctx, Recorded(d))
+	if err == nil {
+		err = Compare(d, r)
+	}
+	if err == nil && r.Retired {
+		err = conflict("sequence %s is retired: the name cannot be used again", r.Name)
+	}
+	return r, err
+}
+
+// Raise makes atLeast the floor of a sequence. It is a Conflict if that is not above the present one,
+// but for a record that is foreign.
+func Raise(ctx context.Context, s counter.Admin, name string, atLeast uint64) (counter.Record, error) {
+	r, err := s.Show(ctx, name)
+	foreign := errors.Is(err, counter.ErrForeign)
+	if err != nil && !foreign {
+		return r, err
+	}
+	if lowest := max(r.Floor, r.First()); !foreign && atLeast <= lowest {
+		return r, conflict("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence never goes down", name, atLeast, lowest)
+	}
+	if trial := r; r.Name != "" {
+		if err := trial.Raise(atLeast, "trial"); err != nil {
+			return r, Conflict{err}
+		}
+	}
+	return s.Raise(ctx, name, atLeast)
+}
+
+// Adopt takes over a record that was written on another machine.
+func Adopt(ctx context.Context, s counter.Admin, name string) (counter.Record, error) {
+	r, err := s.Show(ctx, name)
+	switch {
+	case errors.Is(err, counter.ErrForeign) && r.Name != "":
+		return s.Raise(ctx, name, min(r.Next, r.Max))
+	case err == nil:
+		return r, conflict("sequence %s is this machine's already", name)
+	}
+	return r, err
+}
+
+// Retire ends a sequence for ever if force is set. flag is how the operator can set it.
+func Retire(ctx context.Context, s counter.Admin, name string, force bool, flag string) (counter.Record, error) {
+	if force {
+		return s.Retire(ctx, name)
+	}
+	r, err := s.Show(ctx, name)
+	if err == nil {
+		err = conflict("sequence %s: daemons would refuse it for ever, and the name could not be used again: %s does that", name, flag)
+	}
+	return r, err
+}
+
+// A Shown is a record as operators see it. In JSON values are strings, as JavaScript would round them.
+type Shown struct {
+	Name       string `json:"name"`
+	Definition string `json:"definition"`
+	Next       uint64 `json:"next,string"`
+	Floor      uint64 `json:"floor,string"`
+	Left       uint64 `json:"left,string"`
+	State      string `json:"state"`
+}
+
+// Show returns what operators see of a record.
+func Show(r counter.Record) Shown {
+	s := Shown{r.Name, Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active"}
+	switch {
+	case r.Retired:
+		s.State, s.Left = "retired", 0
+	case s.Left == 0:
+		s.State = "all granted"
+	}
+	return s
+}
