@@ -16,7 +16,8 @@ type Handler interface {
 	// Source returns the source of ids for a key. A key that may not have any ids gets a Source
 	// that refuses. Neighbouring keys with the same source share a Mint. A grammar marks a request
 	// as bulk if one command asks for several keys, and from the request that exceeds SingleGets in
-	// one Feed. Any error of a Mint but id.ErrWait is a refusal; its text goes to the client as the
+	// one Feed. It calls Mint and Reserve through a Turn only, for the sake of an id.Punctual. Any
+	// error of a Mint but id.ErrWait and id.ErrMoment is a refusal; its text goes to the client as the
 	// reason. Source does not keep key.
 	Source(key []byte) id.Source
 	// Named returns the source that was declared under this very key, or nil. Commands that make
@@ -45,6 +46,9 @@ type Config struct {
 	// Cluster is the reply to config get cluster: host|ip|port of this server. Empty = the command
 	// is unknown.
 	Cluster string
+	// Topology returns the cluster that Redis's clients are told of; it is called for each command that
+	// asks, by any goroutine. nil = this server owns all slots, and is no member of a cluster.
+	Topology func() Topology
 	// Clients counts the connections that asked for a number of their own, over all loops. nil = each
 	// of them gets 1.
 	Clients *atomic.Int64
@@ -57,6 +61,24 @@ type Config struct {
 	// attempts of its own connection (MaxGuesses): Auth must limit a client that connects again.
 	Auth func(user, password []byte) *Config
 }
+
+// A Topology is a Redis cluster.
+type Topology struct {
+	Self  string // the ID of this server
+	Nodes []Node // all that are known, this one among them
+	Epoch uint64 // grows whenever slots move
+}
+
+// A Node is a server of a Topology.
+type Node struct {
+	ID    string // 40 lower-case hexadecimal digits
+	Host  string // where clients reach it: a name or an address, without brackets
+	Port  int
+	Slots []Slots // that it owns: in rising order, never two next to each other
+}
+
+// Slots are the slots First to Last, both inclusive, 0 to 16383.
+type Slots struct{ First, Last int }
 
 // Check returns what is wrong with the settings, or nil.
 func (c *Config) Check() error {

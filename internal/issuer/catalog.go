@@ -142,9 +142,17 @@ const Patience = 50 * time.Millisecond
 // source's, or that of ctx.
 func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, err error) {
 	s, issued := c.batchSource(key)
+	var moment int64 // of this request, see id.Punctual; 0 = the source needs none
 	for left := n; left > 0; {
 		rung := c.bell.next() // before the source is asked: no Wake may be missed
 		run, err := s.Mint(c.now(), left, n > 1)
+		if err == id.ErrMoment {
+			p := s.(id.Punctual)
+			if moment == 0 {
+				moment = p.Moment()
+			}
+			run, err = p.MintAt(moment, left, false)
+		}
 		if errors.Is(err, id.ErrWait) {
 			err = wait(ctx, rung)
 			if err == nil {

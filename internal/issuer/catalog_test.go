@@ -391,3 +391,37 @@ func TestNamesAreDeclaredWhileSessionsLive(t *testing.T) {
 	}
 	sessions.Wait()
 }
+
+// A kindly is a Kind of one source, which wants to know moments and waits at first.
+type kindly struct {
+	id.Reserver
+	clock   int64
+	moments []int64
+}
+
+func (k *kindly) Source(int) id.Source                       { return k }
+func (k *kindly) Ready(int64) error                          { return nil }
+func (k *kindly) Mint(int64, int, bool) (id.Run, error)      { return id.Run{}, id.ErrMoment }
+func (k *kindly) Moment() int64                              { k.clock++; return k.clock }
+func (k *kindly) ReserveAt(int64, int, bool) (id.Run, error) { panic("no Reserve") }
+func (k *kindly) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
+	if k.moments = append(k.moments, moment); len(k.moments) < 3 || redirect {
+		return id.Run{}, id.ErrWait
+	}
+	return id.Run{First: 1, Stride: 1, N: min(n, 2)}, nil
+}
+
+func TestBatchKeepsItsMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kindly{}
+		c := NewCatalog(time.Now().UnixMilli, k, false)
+		for range 2 {
+			if runs, err := c.Batch(t.Context(), nil, 4); err != nil || len(runs) != 2 {
+				t.Fatal(runs, err)
+			}
+		}
+		if want := []int64{1, 1, 1, 1, 2, 2}; !slices.Equal(k.moments, want) {
+			t.Errorf("asked at %d, want %d", k.moments, want)
+		}
+	})
+}

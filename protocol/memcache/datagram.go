@@ -49,8 +49,10 @@ func Datagram(c *protocol.Config, now int64, in, out []byte) []byte {
 	body := len(out)
 	if fits {
 		s := Session{config: c, state: line} // state line: the first byte does not choose another grammar
+		var t turn
+		t.Now, t.Out, t.Remote = now, out, protocol.Drop
 		var err error
-		_, out, err = s.Feed(now, text, out)
+		_, out, err = s.feed(&t, text)
 		if len(out) == body || err == id.ErrWait {
 			return out[:begin]
 		}

@@ -10,7 +10,10 @@
 // docs/PROTOCOL.md lists the reply to every input.
 package memcache
 
-import "github.com/katsubushi/katsubushi/v3/protocol"
+import (
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
 
 // Limits, the same as memcached's.
 const (
@@ -26,8 +29,10 @@ type Session struct {
 	config *protocol.Config
 	// In keys: bytes of the line to come, LF included; in body and credentials: of the value,
 	// without its terminator.
-	left    uint32
-	scanned uint32 // in line and handshake: bytes already searched that hold no LF
+	left uint32
+	// In line and handshake: bytes already searched that hold no LF; at least protocol.Kept: the
+	// moment of the request that waits.
+	scanned uint32
 	state   state
 	answer  answer // in body: what to reply at its end
 	form    form   // in keys
@@ -70,20 +75,43 @@ type turn struct{ protocol.Turn }
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	var t turn
 	t.Now, t.Out = now, out
+	return s.feed(&t, in)
+}
+
+// feed is Feed with a turn that has begun.
+func (s *Session) feed(t *turn, in []byte) (n int, reply []byte, err error) {
+	out := t.Out
+	if s.scanned >= protocol.Kept && len(in) > 0 {
+		n, err = s.resume(t, in)
+	}
 	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
 		var k int
 		if s.state == line { // the most common case
-			k, err = s.line(&t, in[n:])
+			k, err = s.line(t, in[n:])
 		} else {
-			k, err = s.step(&t, in[n:])
+			k, err = s.step(t, in[n:])
 		}
 		if k == 0 {
 			break
 		}
 		n += k
 	}
+	if err == id.ErrWait {
+		s.scanned = t.Keep()
+	}
 	t.Count(s.config.Counters)
 	return n, t.Out, err
+}
+
+// resume goes on with the request that waited at a moment.
+func (s *Session) resume(t *turn, in []byte) (int, error) {
+	t.Recall(s.scanned)
+	s.scanned = 0
+	n, err := s.step(t, in)
+	if err != id.ErrWait {
+		t.Recall(0)
+	}
+	return n, err
 }
 
 // step consumes one command, or a part of one that can be answered by itself. It returns 0 if it

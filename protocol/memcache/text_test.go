@@ -235,7 +235,7 @@ func TestRangesAreCounted(t *testing.T) {
 
 func TestSessionIsSmall(t *testing.T) {
 	var s Session
-	if n := unsafe.Sizeof(s); n > 64 {
+	if n := unsafe.Sizeof(s); n > 24 {
 		t.Errorf("%d bytes for each idle connection", n)
 	}
 }

@@ -71,7 +71,7 @@ func (s *Session) values(t *turn, text []byte, k span) (sent, end int, err error
 	out := slices.Grow(t.Out, k.size)
 	v := value{cas: s.form.cas}
 	for sent < k.n {
-		run, err := k.source.Mint(t.Now, k.n-sent, true)
+		run, err := t.Mint(k.source, k.n-sent, true)
 		if err != nil {
 			t.Out = out
 			return sent, end, err

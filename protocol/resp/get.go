@@ -175,7 +175,7 @@ func (s *Session) piece(t *turn, a *arguments) error {
 func (t *turn) values(source id.Source, n int) (missing int, err error) {
 	out := slices.Grow(t.Out, n*valueRoom+id.Room)
 	for n > 0 {
-		run, err := source.Mint(t.Now, n, true)
+		run, err := t.Mint(source, n, true)
 		if err != nil {
 			t.Out = out
 			return n, err

@@ -99,7 +99,7 @@ type turn struct{ protocol.Turn }
 // While it waits for more input, it leaves at most 2*MaxCommand bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	var t turn
-	t.Now, t.Out = now, out
+	t.Now, t.Out, t.Remote = now, out, protocol.Redirect
 	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
 		queued, begin, k := s.queued, len(t.Out), 0
 		k, err = s.step(&t, in[n:])
