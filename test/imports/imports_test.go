@@ -51,6 +51,7 @@ var rules = []rule{
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
 	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
+	{"internal/users", []string{"internal/secretfile"}, "who may do what, whoever asks; stores of keys are handed to it"},
 	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
 	{"internal/stores", []string{"counter", "counter/*", "internal/kinds", "internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
@@ -95,6 +96,7 @@ var exclusive = []rule{
 	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
 	{"github.com/go-sql-driver/mysql", []string{"counter/sql"}, "one store knows MySQL"},
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
+	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
 	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }

@@ -1,0 +1,75 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Store is a place where users are kept. Any goroutine may call its methods. Errors never contain a
+// secret.
+type Store interface {
+	// Changes returns all users, unless nothing has changed since: then now equals since, and the list is
+	// nil. since is what an earlier call returned, or empty. An error that is ErrUnavailable goes away
+	// by itself; other errors need somebody who corrects what is stored. After an error the users that
+	// were read before hold.
+	Changes(ctx context.Context, since string) (now string, list []User, err error)
+	// Update changes one user. change gets the user as it is, or nil, and returns the user as it shall be,
+	// or nil to remove it. It may be called several times. Its error is returned, and nothing is changed.
+	Update(ctx context.Context, name string, change func(old *User) (*User, error)) error
+}
+
+// ErrUnavailable is the error of a Store that cannot be reached at the moment.
+var ErrUnavailable = errors.New("the users cannot be read at the moment")
+
+// A MissingError is the error for a user that does not exist.
+type MissingError string
+
+func (e MissingError) Error() string { return fmt.Sprintf("there is no user %q", string(e)) }
+
+// An ExistsError is the error for a user that exists already.
+type ExistsError string
+
+func (e ExistsError) Error() string { return fmt.Sprintf("there is a user %q already", string(e)) }
+
+// Add adds a user, or returns an ExistsError.
+func Add(ctx context.Context, s Store, u User) error {
+	return s.Update(ctx, u.Name, func(old *User) (*User, error) {
+		if old != nil {
+			return nil, ExistsError(u.Name)
+		}
+		return &u, nil
+	})
+}
+
+// Put adds a user, or takes the place of the one that has the name.
+func Put(ctx context.Context, s Store, u User) error {
+	return s.Update(ctx, u.Name, func(*User) (*User, error) { return &u, nil })
+}
+
+// Remove removes a user, or returns a MissingError.
+func Remove(ctx context.Context, s Store, name string) error {
+	return s.Update(ctx, name, func(old *User) (*User, error) {
+		if old == nil {
+			return nil, MissingError(name)
+		}
+		return nil, nil
+	})
+}
+
+// Change replaces the rights of a user, or returns a MissingError. A plain password is kept as a hash from
+// then on, since a plain line has no room for rights.
+func Change(ctx context.Context, s Store, name string, change func(Rights) (Rights, error)) error {
+	return s.Update(ctx, name, func(old *User) (*User, error) {
+		if old == nil {
+			return nil, MissingError(name)
+		}
+		rights, err := change(old.Rights)
+		if err != nil || rights.String() == old.Rights.String() {
+			return old, err
+		}
+		u, err := old.hashed()
+		u.Rights = rights
+		return &u, err
+	})
+}

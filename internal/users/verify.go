@@ -1,0 +1,268 @@
+package users
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Comparing a password with an argon2id hash takes tens of milliseconds and as much memory as the hash
+// says. An event loop must not do that, and neither may clients make the daemon do it without limit. So
+// comparisons run in a few goroutines with a queue, and the sessions wait:
+//
+//   - at most hashers at once, and maxQueue behind them; a login beyond that is refused as ErrBusy;
+//   - one comparison serves all who ask the same at the same time, as the connections of a pool do;
+//   - the answer is remembered for a minute, under a MAC whose key is this process's: as long as the
+//     same hash is the user's, so a new password or a removal holds at once;
+//   - one that nobody has asked after for a while is not carried out: its client has gone;
+//   - a wrong answer costs one comparison, whether the user exists or not. If no user has a hash, there
+//     are no such comparisons.
+
+const (
+	hashers      = 2
+	maxQueue     = 64
+	maxRemember  = 1024 // answers, right and wrong ones each
+	rememberTime = time.Minute
+	patience     = 2 * time.Second // a session asks again every 50 ms
+)
+
+// ErrBusy is the error of a login that could not be decided because too many others are being decided.
+// The client may try again.
+var ErrBusy error = busyError{}
+
+type busyError struct{}
+
+func (busyError) Error() string { return "too many logins at this moment: try again" }
+
+// ErrUnknown is the error of every login before the users have been read.
+var ErrUnknown error = unknownError{}
+
+type unknownError struct{}
+
+func (unknownError) Error() string {
+	return "nobody can log in yet: the users have not been read from their store"
+}
+
+// NotYet tells grammars that the daemon is not ready.
+func (unknownError) NotYet() bool { return true }
+
+// A Verifier decides logins. Any goroutine may use it.
+type Verifier struct {
+	of    *Directory
+	wake  func() // called when a Comparison has ended
+	began time.Time
+	key   [32]byte
+
+	mu      sync.Mutex
+	running int
+	queue   []*Comparison
+	pending map[question]*Comparison // in the queue, or running
+	right   map[mac]answer
+	wrong   map[mac]answer
+
+	compared, busy atomic.Uint64
+}
+
+// NewVerifier makes a Verifier for the users of d. wake is called from other goroutines whenever
+// sessions that wait for a Comparison should ask again.
+func NewVerifier(d *Directory, wake func()) *Verifier {
+	v := &Verifier{of: d, wake: wake, began: time.Now(), pending: map[question]*Comparison{}, right: map[mac]answer{}, wrong: map[mac]answer{}}
+	rand.Read(v.key[:])
+	return v
+}
+
+// A mac stands for a user and a password.
+type mac [16]byte
+
+// A question is whether a password is the one of a hash.
+type question struct {
+	mac  mac
+	hash *hash
+}
+
+// An answer is remembered for a question.
+type answer struct {
+	hash  *hash
+	until time.Time
+}
+
+// A Comparison of a password with a hash waits, runs or has ended.
+type Comparison struct {
+	question
+	password []byte       // cleared at the end
+	asked    atomic.Int64 // when somebody last asked, ns since the Verifier began; or always
+	ended    chan struct{}
+	is       bool // once it has ended
+	given    bool // up, because nobody asked any more
+}
+
+// always is the time at which those have asked last who wait for the channel.
+const always = 1<<63 - 1
+
+func (v *Verifier) macOf(user, password []byte) (m mac) {
+	h := hmac.New(sha256.New, v.key[:])
+	h.Write(user)
+	h.Write([]byte{0})
+	h.Write(password)
+	copy(m[:], h.Sum(nil))
+	return m
+}
+
+// Begin decides a login at once, if it can: then c is nil, and a is the user or nil if anything is
+// wrong. Otherwise the caller asks Result until that knows. The error is ErrBusy or ErrUnknown. Begin
+// keeps neither slice.
+func (v *Verifier) Begin(user, password []byte) (a *Account, c *Comparison, err error) {
+	s := v.of.set.Load()
+	if s == nil {
+		return nil, nil, ErrUnknown
+	}
+	if a := s.fast(user, password); a != nil || s.decoy == nil {
+		return a, nil, nil
+	}
+	q := question{v.macOf(user, password), s.hashes[string(user)]}
+	if q.hash == nil {
+		q.hash = s.decoy
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	switch {
+	case holds(v.right, q, now):
+		return s.accounts[string(user)], nil, nil
+	case holds(v.wrong, q, now):
+		return nil, nil, nil
+	}
+	if c = v.pending[q]; c == nil {
+		if v.running == hashers && len(v.queue) >= maxQueue {
+			v.busy.Add(1)
+			return nil, nil, ErrBusy
+		}
+		c = &Comparison{question: q, password: append([]byte(nil), password...), ended: make(chan struct{})}
+		v.pending[q] = c
+		v.queue = append(v.queue, c)
+		if v.running < hashers {
+			v.running++
+			go v.work()
+		}
+	}
+	v.touch(c)
+	return nil, c, nil
+}
+
+func holds(known map[mac]answer, q question, now time.Time) bool {
+	a, ok := known[q.mac]
+	return ok && a.hash == q.hash && now.Before(a.until)
+}
+
+// touch says that somebody still waits for it.
+func (v *Verifier) touch(c *Comparison) {
+	if c.asked.Load() != always {
+		c.asked.Store(int64(time.Since(v.began)))
+	}
+}
+
+// Result returns what Begin would: c itself while it has not ended. user and password must be those that
+// Begin got; others get an error.
+func (v *Verifier) Result(c *Comparison, user, password []byte) (*Account, *Comparison, error) {
+	select {
+	case <-c.ended:
+	default:
+		v.touch(c)
+		return nil, c, nil
+	}
+	switch {
+	case v.macOf(user, password) != c.mac:
+		return nil, nil, errors.New("another login is under way")
+	case c.given:
+		return v.Begin(user, password)
+	case !c.is:
+		return nil, nil, nil
+	}
+	// The users may have changed meanwhile.
+	s := v.of.set.Load()
+	if s.hashes[string(user)] != c.hash {
+		return nil, nil, nil
+	}
+	return s.accounts[string(user)], nil, nil
+}
+
+// Login decides a login and waits for that as long as ctx lasts.
+func (v *Verifier) Login(ctx context.Context, user, password []byte) (*Account, error) {
+	a, c, err := v.Begin(user, password)
+	for err == nil && c != nil {
+		c.asked.Store(always)
+		select {
+		case <-c.ended:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		a, c, err = v.Result(c, user, password)
+	}
+	return a, err
+}
+
+// work carries out comparisons until there are no more.
+func (v *Verifier) work() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for len(v.queue) > 0 {
+		c := v.queue[0]
+		v.queue = v.queue[1:]
+		if asked := c.asked.Load(); asked != always && time.Since(v.began)-time.Duration(asked) > patience {
+			c.given = true
+		} else {
+			v.mu.Unlock()
+			c.is = c.hash.is(c.password)
+			v.compared.Add(1)
+			v.mu.Lock()
+			v.remember(c)
+		}
+		clear(c.password)
+		delete(v.pending, c.question)
+		close(c.ended)
+		v.mu.Unlock()
+		v.wake()
+		v.mu.Lock()
+	}
+	v.queue = nil
+	v.running--
+}
+
+// remember keeps the answer of a comparison. When there is no room, all are forgotten that are worth
+// least: those that have expired, or else all of their kind.
+func (v *Verifier) remember(c *Comparison) {
+	known := v.wrong
+	if c.is {
+		known = v.right
+	}
+	now := time.Now()
+	if len(known) >= maxRemember {
+		for m, a := range known {
+			if !now.Before(a.until) {
+				delete(known, m)
+			}
+		}
+	}
+	if len(known) >= maxRemember {
+		clear(known)
+	}
+	known[c.mac] = answer{c.hash, now.Add(rememberTime)}
+}
+
+// Compared returns how many passwords were compared with hashes.
+func (v *Verifier) Compared() uint64 { return v.compared.Load() }
+
+// Busy returns how many logins were refused as ErrBusy.
+func (v *Verifier) Busy() uint64 { return v.busy.Load() }
+
+// Waiting returns how many comparisons wait or run.
+func (v *Verifier) Waiting() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.pending)
+}
