@@ -55,3 +55,9 @@ func (waitError) Wait() bool { return true }
 type UnknownName string
 
 func (n UnknownName) Error() string { return "no such generator: " + string(n) }
+
+// A NotPermitted is the error of a Source for a key that the user has no right to. Nothing was issued.
+// It stays so until somebody grants the right.
+type NotPermitted string
+
+func (n NotPermitted) Error() string { return "not permitted: " + string(n) }
