@@ -2,63 +2,185 @@ package resp
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // Clients of a Redis cluster ask one server for all, and for the slots that each of them serves.
-// Here the cluster is this server, which serves all slots.
+// Without a protocol.Topology the cluster is this server, which serves all slots.
 
 const slots = 16384
 
-// cluster answers the subcommands of CLUSTER.
+// cluster answers the subcommands of CLUSTER. It allocates.
 func (s *Session) cluster(t *turn, e *entry, a arguments) {
-	host, ip, port := s.address()
-	number, _ := strconv.ParseInt(port, 10, 32)
 	switch e.does {
-	case clusterSlots:
-		t.array(1)
-		t.array(3)
-		t.integer(0)
-		t.integer(slots - 1)
-		t.array(4)
-		t.text(host)
-		t.integer(number)
-		t.text(s.node())
-		t.array(0)
-	case clusterShards:
-		t.array(1)
-		s.pairs(t, 2)
-		t.text("slots")
-		t.array(2)
-		t.integer(0)
-		t.integer(slots - 1)
-		t.text("nodes")
-		t.array(1)
-		s.pairs(t, 7)
-		for _, pair := range [][2]string{{"id", s.node()}, {"ip", ip}, {"endpoint", host}, {"role", "master"}, {"health", "online"}} {
-			t.text(pair[0])
-			t.text(pair[1])
-		}
-		t.text("port")
-		t.integer(number)
-		t.text("replication-offset")
-		t.integer(0)
-	case clusterNodes:
-		name := ""
-		if host != ip {
-			name = "," + host
-		}
-		s.verbatim(t, s.node()+" "+ip+":"+port+"@"+port+name+" myself,master - 0 0 1 connected 0-16383\n")
-	case clusterInfo:
-		s.verbatim(t, "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\ncluster_slots_pfail:0\r\n"+
-			"cluster_slots_fail:0\r\ncluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n")
 	case clusterKeySlot:
 		t.integer(int64(slotOf(a.next())))
+		return
+	case clusterCountKeys:
+		if _, ok := t.slot(a.next()); ok {
+			t.integer(0)
+		}
+		return
+	case clusterGetKeys:
+		t.keysInSlot(a)
+		return
+	}
+	c, ip := s.topology()
+	switch e.does {
+	case clusterSlots:
+		t.slots(c.Nodes)
+	case clusterShards:
+		t.array(len(c.Nodes))
+		for _, n := range c.Nodes {
+			s.shard(t, n, cmp.Or(ip, n.Host))
+		}
+	case clusterNodes:
+		var b []byte
+		for _, n := range c.Nodes {
+			b = appendNode(b, c, n, cmp.Or(ip, n.Host))
+		}
+		s.verbatim(t, string(b))
+	case clusterInfo:
+		s.clusterInfo(t, c)
 	case clusterMyID:
-		t.text(s.node())
+		t.text(c.Self)
+	}
+}
+
+// topology returns the cluster. ip is this server's address if its host has a name, and the cluster is
+// this server alone.
+func (s *Session) topology() (c protocol.Topology, ip string) {
+	if s.config.Topology != nil {
+		return s.config.Topology(), ""
+	}
+	host, ip, port := s.address()
+	number, _ := strconv.ParseInt(port, 10, 32)
+	all := []protocol.Slots{{First: 0, Last: slots - 1}}
+	self := protocol.Node{ID: s.node(), Host: host, Port: int(number), Slots: all}
+	return protocol.Topology{Self: self.ID, Nodes: []protocol.Node{self}, Epoch: 1}, ip
+}
+
+// clusterMode says whether this server is a member of a cluster: in HELLO, in INFO and in CONFIG GET.
+func (s *Session) clusterMode() (mode, flag, setting string) {
+	if s.config.Topology != nil {
+		return "cluster", "1", "yes"
+	}
+	return "standalone", "0", "no"
+}
+
+// slots answers CLUSTER SLOTS, in the order of the slots.
+func (t *turn) slots(nodes []protocol.Node) {
+	owner := map[protocol.Slots]protocol.Node{}
+	for _, node := range nodes {
+		for _, r := range node.Slots {
+			owner[r] = node
+		}
+	}
+	t.array(len(owner))
+	byFirst := func(a, b protocol.Slots) int { return a.First - b.First }
+	for _, r := range slices.SortedFunc(maps.Keys(owner), byFirst) {
+		node := owner[r]
+		t.array(3)
+		t.integer(int64(r.First))
+		t.integer(int64(r.Last))
+		t.array(4)
+		t.text(node.Host)
+		t.integer(int64(node.Port))
+		t.text(node.ID)
+		t.array(0)
+	}
+}
+
+// shard appends a node as CLUSTER SHARDS describes it.
+func (s *Session) shard(t *turn, n protocol.Node, ip string) {
+	s.pairs(t, 2)
+	t.text("slots")
+	t.array(2 * len(n.Slots))
+	for _, r := range n.Slots {
+		t.integer(int64(r.First))
+		t.integer(int64(r.Last))
+	}
+	t.text("nodes")
+	t.array(1)
+	s.pairs(t, 7)
+	for _, pair := range [][2]string{{"id", n.ID}, {"ip", ip}, {"endpoint", n.Host}, {"role", "master"}, {"health", "online"}} {
+		t.text(pair[0])
+		t.text(pair[1])
+	}
+	t.text("port")
+	t.integer(int64(n.Port))
+	t.text("replication-offset")
+	t.integer(0)
+}
+
+// appendNode appends a line of CLUSTER NODES.
+func appendNode(b []byte, c protocol.Topology, n protocol.Node, ip string) []byte {
+	name, flags := "", "master"
+	if n.Host != ip {
+		name = "," + n.Host
+	}
+	if n.ID == c.Self {
+		flags = "myself,master"
+	}
+	b = fmt.Appendf(b, "%s %s:%d@%d%s %s - 0 0 %d connected", n.ID, ip, n.Port, n.Port, name, flags, c.Epoch)
+	for _, r := range n.Slots {
+		if b = fmt.Appendf(b, " %d", r.First); r.Last > r.First {
+			b = fmt.Appendf(b, "-%d", r.Last)
+		}
+	}
+	return append(b, '\n')
+}
+
+// clusterInfo answers CLUSTER INFO. As in Redis, a cluster with a slot that nobody owns has failed.
+func (s *Session) clusterInfo(t *turn, c protocol.Topology) {
+	owned, size, state := 0, 0, "ok"
+	for _, n := range c.Nodes {
+		for _, r := range n.Slots {
+			owned += r.Last - r.First + 1
+		}
+		size += min(len(n.Slots), 1)
+	}
+	if owned < slots {
+		state = "fail"
+	}
+	s.verbatim(t, fmt.Sprintf("cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
+		"cluster_slots_fail:0\r\ncluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\ncluster_my_epoch:%d\r\n",
+		state, owned, owned, len(c.Nodes), size, c.Epoch, c.Epoch))
+}
+
+// slot reads the number of a slot, or replies with an error.
+func (t *turn) slot(b []byte) (slot int64, ok bool) {
+	slot, ok = parseInt(b)
+	switch {
+	case !ok:
+		t.blame(errNotInteger)
+	case slot < 0 || slot >= slots:
+		t.blame("ERR Invalid slot")
+		ok = false
+	}
+	return slot, ok
+}
+
+// keysInSlot answers CLUSTER GETKEYSINSLOT: nothing is stored.
+func (t *turn) keysInSlot(a arguments) {
+	slot, ok := parseInt(a.next())
+	most, ok2 := parseInt(a.next())
+	switch {
+	case !ok || !ok2:
+		t.blame(errNotInteger)
+	case slot < 0 || slot >= slots || most < 0:
+		t.blame("ERR Invalid slot or number of keys")
+	default:
+		t.array(0)
 	}
 }
 

@@ -248,7 +248,7 @@ func (s *Session) subcommand(t *turn, e *entry, a arguments) {
 		s.describeMany(t, a)
 	case commandGetKeys:
 		t.keysOf(a)
-	case clusterSlots, clusterShards, clusterNodes, clusterInfo, clusterKeySlot, clusterMyID:
+	case clusterSlots, clusterShards, clusterNodes, clusterInfo, clusterKeySlot, clusterMyID, clusterCountKeys, clusterGetKeys:
 		s.cluster(t, e, a)
 	default:
 		s.clientCommand(t, e, a)

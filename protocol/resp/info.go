@@ -13,7 +13,7 @@ var sections = []struct {
 	name   string
 	fields []field
 }{
-	{"Server", []field{{name: "redis_version", is: redisVersion}, {name: "redis_mode", is: "standalone"}, {name: "katsubushi_version", stat: "version"},
+	{"Server", []field{{name: "redis_version", is: redisVersion}, {name: "redis_mode", stat: "redis_mode"}, {name: "katsubushi_version", stat: "version"},
 		{name: "arch_bits", is: "64"}, {name: "process_id", stat: "pid"}, {name: "uptime_in_seconds", stat: "uptime"}}},
 	{"Clients", []field{{name: "connected_clients", stat: "curr_connections"}, {name: "maxclients", stat: "max_connections"}}},
 	{"Persistence", []field{{name: "loading", stat: "ready", not: true}}},
@@ -21,12 +21,12 @@ var sections = []struct {
 		{name: "total_net_output_bytes", stat: "bytes_written"}, {name: "rejected_connections", stat: "rejected_connections"},
 		{name: "keyspace_hits", stat: "get_hits"}, {name: "keyspace_misses", stat: "get_misses"}}},
 	{"Replication", []field{{name: "role", is: "master"}, {name: "connected_slaves", is: "0"}}},
-	{"Cluster", []field{{name: "cluster_enabled", is: "0"}}},
+	{"Cluster", []field{{name: "cluster_enabled", stat: "cluster_enabled"}}},
 	{"Keyspace", nil},
 	{"Katsubushi", nil},
 }
 
-// A field is a line of INFO: a constant, or one of the Handler's statistics.
+// A field is a line of INFO: a constant, one of the Handler's statistics, or what clusterMode says.
 type field struct {
 	name, is string
 	stat     string // empty = it is a constant
@@ -45,6 +45,7 @@ func (s *Session) info(t *turn, a arguments) {
 		}
 	}
 	names, values := statistics(s.config.Handler)
+	values["redis_mode"], values["cluster_enabled"], _ = s.clusterMode()
 	var b strings.Builder
 	for i, section := range sections {
 		if !all && !wanted[i] {
@@ -93,10 +94,12 @@ func statistics(h protocol.Handler) (names []string, values map[string]string) {
 	return names, values
 }
 
+const clusterEnabled = "cluster-enabled"
+
 // settings are what CONFIG GET knows: what clients and redis-benchmark ask for.
 var settings = [...]struct{ name, value string }{
 	{"appendonly", "no"},
-	{"cluster-enabled", "no"},
+	{clusterEnabled, ""}, // see clusterMode
 	{"databases", "1"},
 	{"maxmemory", "0"},
 	{"maxmemory-policy", "noeviction"},
@@ -127,9 +130,14 @@ func (s *Session) configGet(t *turn, a arguments) {
 	}
 	s.pairs(t, n)
 	for i, name := range wanted {
-		if name != "" {
-			t.text(name)
-			t.text(settings[i].value)
+		if name == "" {
+			continue
 		}
+		value := settings[i].value
+		if settings[i].name == clusterEnabled {
+			_, _, value = s.clusterMode()
+		}
+		t.text(name)
+		t.text(value)
 	}
 }

@@ -58,6 +58,8 @@ const (
 	clusterInfo
 	clusterKeySlot
 	clusterMyID
+	clusterCountKeys
+	clusterGetKeys
 )
 
 // An entry is a command: what it does, and what COMMAND says about it.
@@ -135,13 +137,15 @@ var entries = []*entry{
 	{name: "config", does: container, arity: -2, group: "server", summary: "A container for commands about settings.", sub: []*entry{
 		{name: "config|get", does: configGet, arity: -3, flags: "admin " + admin, summary: "Returns settings that clients ask for."},
 	}},
-	{name: "cluster", does: container, arity: -2, group: "cluster", summary: "A container for commands about the cluster: this server alone.", sub: []*entry{
-		{name: "cluster|slots", does: clusterSlots, arity: 2, flags: "stale", summary: "Returns the slots of this server: all."},
-		{name: "cluster|shards", does: clusterShards, arity: 2, flags: "stale", summary: "Returns the slots of this server: all."},
-		{name: "cluster|nodes", does: clusterNodes, arity: 2, flags: "stale", summary: "Describes this server."},
+	{name: "cluster", does: container, arity: -2, group: "cluster", summary: "A container for commands about the cluster.", sub: []*entry{
+		{name: "cluster|slots", does: clusterSlots, arity: 2, flags: "stale", summary: "Returns the slots of each server."},
+		{name: "cluster|shards", does: clusterShards, arity: 2, flags: "stale", summary: "Returns the slots of each server."},
+		{name: "cluster|nodes", does: clusterNodes, arity: 2, flags: "stale", summary: "Describes the servers."},
 		{name: "cluster|info", does: clusterInfo, arity: 2, flags: "stale", summary: "Describes the cluster."},
 		{name: "cluster|keyslot", does: clusterKeySlot, arity: 3, flags: "stale", summary: "Returns the slot of a key."},
 		{name: "cluster|myid", does: clusterMyID, arity: 2, flags: "stale", summary: "Returns this server's node id."},
+		{name: "cluster|countkeysinslot", does: clusterCountKeys, arity: 3, flags: "stale", summary: "Returns 0: nothing is stored."},
+		{name: "cluster|getkeysinslot", does: clusterGetKeys, arity: 4, flags: "stale", summary: "Returns nothing: nothing is stored."},
 	}},
 	{name: "acl", does: container, arity: -2, group: "server", summary: "A container for commands about users.", sub: []*entry{
 		{name: "acl|whoami", does: whoAmI, arity: 2, flags: admin, summary: "Returns the user's name."},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
@@ -20,7 +21,8 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt w
 // session sets up what a conversation is held with: "budget 3" gives its fake 3 ids of each source,
 // "most 2" no more than 2 at once; "auth" switches authentication on; "port" makes it the port that
 // memcached's clients use too, without inline commands; "reason" refuses with a very long reason,
-// "not yet" with the one of the start, "ended" with one that stays; "no address" takes away the cluster's
+// "not yet" with the one of the start, "ended" with one that stays; "cluster 5" makes it
+// a member of a cluster, in which 5 slots have no owner; "no address" takes away the cluster's
 // address.
 func session(t testing.TB, b *transcript.Talk) *Session {
 	f := newFake()
@@ -39,6 +41,8 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 			f.refusal = final{errors.New("sequence orders has ended at 9")}
 		case what == "port":
 			s.is = 0
+		case what == "cluster":
+			s.config.Topology = func() protocol.Topology { return clusterOf(n) }
 		case w == "no address":
 			s.config.Cluster = ""
 		case what == "budget" && err == nil:
@@ -50,6 +54,15 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 		}
 	}
 	return s
+}
+
+// clusterOf returns a cluster in which n slots have no owner.
+func clusterOf(n int) protocol.Topology {
+	return protocol.Topology{Self: strings.Repeat("0a", 20), Epoch: 9, Nodes: []protocol.Node{
+		{ID: strings.Repeat("0a", 20), Host: "192.0.2.7", Port: 6379, Slots: []protocol.Slots{{First: 0, Last: 1023}, {First: 2048, Last: 4095}}},
+		{ID: strings.Repeat("0b", 20), Host: "ids.example", Port: 11212, Slots: []protocol.Slots{{First: 1024, Last: 2047}, {First: 4096, Last: slots - 1 - n}}},
+		{ID: strings.Repeat("0c", 20), Host: "2001:db8::7", Port: 6379},
+	}}
 }
 
 // transcripts reads all files.
