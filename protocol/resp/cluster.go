@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
@@ -11,19 +10,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // Clients of a Redis cluster ask one server for all, and for the slots that each of them serves.
 // Without a protocol.Topology the cluster is this server, which serves all slots.
 
-const slots = 16384
-
 // cluster answers the subcommands of CLUSTER. It allocates.
 func (s *Session) cluster(t *turn, e *entry, a arguments) {
 	switch e.does {
 	case clusterKeySlot:
-		t.integer(int64(slotOf(a.next())))
+		t.integer(int64(id.Slot(a.next())))
 		return
 	case clusterCountKeys:
 		if _, ok := t.slot(a.next()); ok {
@@ -64,7 +62,7 @@ func (s *Session) topology() (c protocol.Topology, ip string) {
 	}
 	host, ip, port := s.address()
 	number, _ := strconv.ParseInt(port, 10, 32)
-	all := []protocol.Slots{{First: 0, Last: slots - 1}}
+	all := []protocol.Slots{{First: 0, Last: id.Slots - 1}}
 	self := protocol.Node{ID: s.node(), Host: host, Port: int(number), Slots: all}
 	return protocol.Topology{Self: self.ID, Nodes: []protocol.Node{self}, Epoch: 1}, ip
 }
@@ -149,7 +147,7 @@ func (s *Session) clusterInfo(t *turn, c protocol.Topology) {
 		}
 		size += min(len(n.Slots), 1)
 	}
-	if owned < slots {
+	if owned < id.Slots {
 		state = "fail"
 	}
 	s.verbatim(t, fmt.Sprintf("cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
@@ -163,7 +161,7 @@ func (t *turn) slot(b []byte) (slot int64, ok bool) {
 	switch {
 	case !ok:
 		t.blame(errNotInteger)
-	case slot < 0 || slot >= slots:
+	case slot < 0 || slot >= id.Slots:
 		t.blame("ERR Invalid slot")
 		ok = false
 	}
@@ -177,7 +175,7 @@ func (t *turn) keysInSlot(a arguments) {
 	switch {
 	case !ok || !ok2:
 		t.blame(errNotInteger)
-	case slot < 0 || slot >= slots || most < 0:
+	case slot < 0 || slot >= id.Slots || most < 0:
 		t.blame("ERR Invalid slot or number of keys")
 	default:
 		t.array(0)
@@ -198,26 +196,4 @@ func (s *Session) address() (host, ip, port string) {
 func (s *Session) node() string {
 	sum := sha1.Sum([]byte(s.config.Cluster))
 	return hex.EncodeToString(sum[:])
-}
-
-// slotOf returns the slot of a key: of the part in braces, if there is one.
-func slotOf(key []byte) uint16 {
-	if i := bytes.IndexByte(key, '{'); i >= 0 {
-		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {
-			key = key[i+1:][:n]
-		}
-	}
-	return crc16(key) % slots
-}
-
-// crc16 is the one of XMODEM.
-func crc16(b []byte) (sum uint16) {
-	for _, c := range b {
-		sum ^= uint16(c) << 8
-		for range 8 {
-			carry := sum >> 15
-			sum = sum<<1 ^ carry*0x1021
-		}
-	}
-	return sum
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
@@ -60,7 +61,7 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 func clusterOf(n int) protocol.Topology {
 	return protocol.Topology{Self: strings.Repeat("0a", 20), Epoch: 9, Nodes: []protocol.Node{
 		{ID: strings.Repeat("0a", 20), Host: "192.0.2.7", Port: 6379, Slots: []protocol.Slots{{First: 0, Last: 1023}, {First: 2048, Last: 4095}}},
-		{ID: strings.Repeat("0b", 20), Host: "ids.example", Port: 11212, Slots: []protocol.Slots{{First: 1024, Last: 2047}, {First: 4096, Last: slots - 1 - n}}},
+		{ID: strings.Repeat("0b", 20), Host: "ids.example", Port: 11212, Slots: []protocol.Slots{{First: 1024, Last: 2047}, {First: 4096, Last: id.Slots - 1 - n}}},
 		{ID: strings.Repeat("0c", 20), Host: "2001:db8::7", Port: 6379},
 	}}
 }
