@@ -29,6 +29,9 @@ var (
 	ErrStale = errors.New("the record was written since")
 	// ErrOrder: the Store elects nobody, and the definition has order=strict. Nothing was recorded.
 	ErrOrder = errors.New("this counter store keeps no order=strict")
+	// ErrDeposed: the call was made within a term of leadership (package leader), and that is over. It
+	// stays so. Nothing was written.
+	ErrDeposed = errors.New("this daemon leads the sequence no more")
 )
 
 // ErrUnavailable: the Store cannot be reached, or takes no writes now. Later it may be: a daemon that
@@ -37,7 +40,7 @@ var ErrUnavailable = errors.New("the counter store does not answer")
 
 // Certain reports whether an error is one of the above. nil is not.
 func Certain(err error) bool {
-	for _, e := range []error{ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrStale, ErrOrder} {
+	for _, e := range []error{ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrStale, ErrOrder, ErrDeposed} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -42,9 +42,11 @@ type Keeper struct {
 // A line is one sequence.
 type line struct {
 	name    string
-	queued  bool // guarded by Keeper.mu
-	dropped bool // the same
-	busy    bool // a call is under way; only Run's goroutine uses it
+	store   Store
+	given   chan struct{} // closed when it was dropped, and its values were given back or are lost
+	queued  bool          // guarded by Keeper.mu
+	dropped bool          // the same
+	busy    bool          // a call is under way; only Run's goroutine uses it
 
 	mu      sync.Mutex // taken before Keeper.mu, because an issuer rings while its Machine calls it
 	machine *Machine
@@ -56,28 +58,37 @@ func NewKeeper(c Config) *Keeper {
 }
 
 // Add hands a sequence to the Keeper. r is what Define returned; batch, if it is not 0, replaces the
-// record's. The Keeper calls the issuer until Run has returned or the sequence was dropped. Add
+// record's. store is where its blocks come from, such as a Store within a term of leadership; nil =
+// Config's. The Keeper calls the issuer until Run has returned or the sequence was dropped. Add
 // returns an error if there is a sequence of that name.
-func (k *Keeper) Add(r Record, to Issuer, batch uint64) error {
+func (k *Keeper) Add(r Record, to Issuer, batch uint64, store Store) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.lines[r.Name] != nil {
 		return fmt.Errorf("sequence %s is there already", r.Name)
 	}
-	l := &line{name: r.Name, machine: NewMachine(r, to, batch, k.c.Log)}
+	if store == nil {
+		store = k.c.Store
+	}
+	l := &line{name: r.Name, store: store, given: make(chan struct{}), machine: NewMachine(r, to, batch, k.c.Log)}
 	k.lines[r.Name], k.all[l] = l, true
 	return nil
 }
 
-// Drop takes a sequence away. Run seals it soon after and gives back what is left of its blocks.
-func (k *Keeper) Drop(name string) {
+// Drop takes a sequence away; one of that name may be added at once. Run seals it soon after and gives
+// back what is left of its blocks. Then the channel is closed: nothing is issued of it any more. nil =
+// there is no such sequence.
+func (k *Keeper) Drop(name string) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l := k.lines[name]; l != nil {
-		delete(k.lines, name)
-		l.dropped = true
-		k.enqueue(l)
+	l := k.lines[name]
+	if l == nil {
+		return nil
 	}
+	delete(k.lines, name)
+	l.dropped = true
+	k.enqueue(l)
+	return l.given
 }
 
 // Ring makes the Keeper look at a sequence, whose issuer has crossed the watermark or has no value. It
@@ -222,7 +233,7 @@ func (r *run) next(l *line) func() {
 func (r *run) reserve(l *line, n uint64) {
 	// Not Run's context: what a call grants that is cut off is lost.
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	b, err := r.c.Store.Reserve(ctx, l.name, n)
+	b, err := l.store.Reserve(ctx, l.name, n)
 	cancel()
 	l.mu.Lock()
 	wait := l.machine.Answer(time.Now(), b, err)
@@ -235,28 +246,35 @@ func (r *run) reserve(l *line, n uint64) {
 // giveBack seals a line that was dropped and returns the call that gives its values back, or nil.
 func (r *run) giveBack(l *line) func() {
 	r.mu.Lock()
+	there := r.all[l]
 	delete(r.all, l)
 	r.mu.Unlock()
+	if !there { // its values were given back
+		return nil
+	}
 	l.mu.Lock()
 	b, next, ok := l.machine.Stop()
 	l.mu.Unlock()
 	if !ok {
+		close(l.given)
 		return nil
 	}
 	return func() {
-		if err := r.giveBackBlock(context.Background(), l.name, b, next); err != nil {
+		defer close(l.given)
+		if err := r.giveBackBlock(context.Background(), l, b, next); err != nil {
 			r.c.Log.Warn("values are lost: they were not given back", "error", err)
 		}
 	}
 }
 
-// giveBackBlock calls Return. ErrStale is no error here: another daemon has reserved meanwhile, or an
-// operator has raised the sequence, and the values are a gap.
-func (r *run) giveBackBlock(ctx context.Context, name string, b Block, next uint64) error {
+// giveBackBlock calls Return. ErrStale and ErrDeposed are no errors here: another daemon has reserved
+// meanwhile, or may, or an operator has raised the sequence, and the values are a gap.
+func (r *run) giveBackBlock(ctx context.Context, l *line, b Block, next uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := r.c.Store.Return(ctx, name, b, next); err != nil && !errors.Is(err, ErrStale) {
-		return fmt.Errorf("sequence %s, %d to %d: %w", name, next, b.Hi, err)
+	err := l.store.Return(ctx, l.name, b, next)
+	if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDeposed) {
+		return fmt.Errorf("sequence %s, %d to %d: %w", l.name, next, b.Hi, err)
 	}
 	return nil
 }
@@ -325,11 +343,13 @@ func (r *run) stop() error {
 		b, next, ok := l.machine.Stop()
 		l.mu.Unlock()
 		if !ok {
+			close(l.given)
 			continue
 		}
 		room <- struct{}{}
 		wg.Go(func() {
-			if err := r.giveBackBlock(ctx, l.name, b, next); err != nil {
+			defer close(l.given)
+			if err := r.giveBackBlock(ctx, l, b, next); err != nil {
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()

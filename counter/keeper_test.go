@@ -104,7 +104,10 @@ func newRig(t *testing.T, db *memcounter.Database) *rig {
 	return r
 }
 
-func (r *rig) add(d counter.Definition) *issuer.Sequence {
+func (r *rig) add(d counter.Definition) *issuer.Sequence { r.t.Helper(); return r.addIn(d, nil) }
+
+// addIn adds a sequence whose blocks come from a store of its own.
+func (r *rig) addIn(d counter.Definition, store counter.Store) *issuer.Sequence {
 	r.t.Helper()
 	record, err := r.store.Define(context.Background(), d)
 	if err != nil {
@@ -115,7 +118,7 @@ func (r *rig) add(d counter.Definition) *issuer.Sequence {
 		Status: func() counter.Status { st, _ := r.Status(d.Name); return st },
 		Ring:   func() { r.Ring(d.Name) }, Wake: func() { r.wakes.Add(1) },
 	})
-	if err := r.Add(record, s, 0); err != nil {
+	if err := r.Add(record, s, 0, store); err != nil {
 		r.t.Fatal(err)
 	}
 	return s
@@ -488,7 +491,7 @@ func TestASequenceThatIsDropped(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())
 		s := r.add(orders)
 		r.want(s, 1)
-		if err := r.Add(counter.NewRecord(orders, ""), s, 0); err == nil {
+		if err := r.Add(counter.NewRecord(orders, ""), s, 0, nil); err == nil {
 			t.Error("added twice")
 		}
 		r.Drop("orders")
@@ -519,6 +522,84 @@ func TestASequenceThatIsDroppedWhileItReserves(t *testing.T) {
 		r.Drop("orders")
 		time.Sleep(time.Second)
 		r.want(r.add(orders), 62)
+	})
+}
+
+// A term is a Store that is fenced: once it is over, it refuses.
+type term struct {
+	counter.Store
+	over  *atomic.Bool
+	calls *atomic.Int64
+}
+
+func (s term) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
+	s.calls.Add(1)
+	if s.over.Load() {
+		return counter.Block{}, counter.ErrDeposed
+	}
+	return s.Store.Reserve(ctx, name, n)
+}
+
+func (s term) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
+	s.calls.Add(1)
+	if s.over.Load() {
+		return counter.ErrDeposed
+	}
+	return s.Store.Return(ctx, name, b, next)
+}
+
+// A sequence that is issued within a term reserves and gives back there. When the term is over it is
+// dropped, and what it had is a gap; other sequences do not notice.
+func TestASequenceWithinATerm(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		within := func() term { return term{r.store, new(atomic.Bool), new(atomic.Int64)} }
+		other, first := r.add(counter.Sequence("free")), within()
+		r.want(other, 1)
+		s := r.addIn(orders, first)
+		r.want(s, 1)
+		given := r.Drop("orders") // handed over
+		second := within()
+		<-given
+		if n := first.calls.Load(); n != 2 {
+			t.Errorf("%d calls within the first term", n)
+		}
+		s = r.addIn(orders, second)
+		r.want(s, 2)
+		second.over.Store(true)
+		<-r.Drop("orders") // lost
+		r.want(r.addIn(orders, within()), 102)
+		r.wantRefusal(s, "sequence orders is stopped")
+		r.want(other, 2)
+		third := r.Drop("orders")
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		<-third
+		if strings.Contains(r.log.String(), "lost") {
+			t.Error(r.log.String())
+		}
+	})
+}
+
+// The Keeper's end gives everything back, and says so to those who wait for it.
+func TestTheKeeperEndsWhileASequenceIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, memcounter.NewDatabase())
+		r.want(r.add(orders), 1)
+		r.store.delay = 200 * time.Millisecond
+		r.add(counter.Sequence("unused"))
+		var given []<-chan struct{}
+		for _, name := range []string{"orders", "unused"} {
+			given = append(given, r.Drop(name))
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		for _, c := range given {
+			<-c
+		}
+		r.want(newRig(t, r.store.DB).add(orders), 2)
 	})
 }
 

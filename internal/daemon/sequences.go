@@ -146,7 +146,7 @@ func (d *Daemon) keepSequence(r counter.Record, batch uint64) (issuer.Kind, erro
 		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
 		Ring:   func() { keeper.Ring(name) },
 	})
-	if err := keeper.Add(r, s, batch); err != nil {
+	if err := keeper.Add(r, s, batch, nil); err != nil {
 		return nil, err
 	}
 	return sequence{s, name, keeper}, nil
