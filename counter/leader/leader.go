@@ -1,0 +1,110 @@
+package leader
+
+import (
+	"context"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+)
+
+// Groups is how many groups names are divided into: neighbouring slots of Redis Cluster, so that
+// CLUSTER SLOTS can say who leads. It is fixed in a Board when that is first used.
+const Groups = 16
+
+// slotsOf is how many slots a group has.
+const slotsOf = id.Slots / Groups
+
+// Group returns the group of a slot, 0 to Groups-1. id.Slot returns the slot of a name.
+func Group(slot int) int { return slot / slotsOf }
+
+// GroupOf returns the group of a name.
+func GroupOf(name string) int { return Group(id.Slot(name)) }
+
+// SlotsOf returns the first and the last slot of a group.
+func SlotsOf(group int) (first, last int) { return group * slotsOf, (group+1)*slotsOf - 1 }
+
+// A Node is a daemon that takes part.
+type Node struct {
+	ID    string // random; another one after each restart
+	Redis string // HOST:PORT of the Redis protocol, where clients are sent to
+}
+
+// A Term is the time from when a daemon became the leader of a group until it ended.
+type Term struct {
+	Group  int
+	Fence  int64  // the revision of the group's key that made it the leader
+	Number uint64 // of the group's terms, from 1 on
+}
+
+// A Leader is what a Board holds of a group.
+type Leader struct {
+	Node            // ID "" = nobody leads
+	Number   uint64 // of the newest term; 0 = there was none
+	Heir     string // ID of the daemon that is to claim the group at once; "" = anybody
+	Revision int64  // of the last write of the key; 0 = there was none
+}
+
+// A NodeKey is what a Board holds of a daemon.
+type NodeKey struct {
+	Node
+	Revision int64 // of the last write; never 0
+}
+
+// A State is all that a Board holds, at one moment.
+type State struct {
+	Leaders [Groups]Leader
+	Nodes   []NodeKey // by ID
+}
+
+// Node returns the key of a daemon; its Revision is 0 if there is none.
+func (s *State) Node(id string) NodeKey {
+	for _, n := range s.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	return NodeKey{Node: Node{ID: id}}
+}
+
+// A Change is one transaction of a Board: if all keys still have the revisions that are given, it writes
+// all that it says. A Change that compares and writes nothing only reads.
+type Change struct {
+	Leaders map[int]int64    // the revisions that the keys of these groups must have; 0 = there is none
+	Nodes   map[string]int64 // the same of daemons, by ID
+	Lead    map[int]Leader   // what to write of groups; Revision does not count
+	Put     *Node            // the node key to write; nil = none
+	Drop    []string         // the IDs of the node keys to delete
+}
+
+// A Board is where daemons agree who leads. Package counter/etcd has one.
+type Board interface {
+	// Commit carries out a Change as a whole, or nothing of it if a key has another revision; done says
+	// which. The State is that of right after it, never an older one. After an error the Change may have
+	// been carried out, or may be later.
+	Commit(ctx context.Context, c Change) (done bool, now State, err error)
+	// Watch calls changed when the key of a group may have changed, until ctx ends or it returns an
+	// error. It may miss changes. changed must return at once.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// A View is what a daemon knows of all. It never changes.
+type View struct {
+	Leaders [Groups]Leader
+	Nodes   []NodeKey // by ID; among them ones that ended without saying so, for a minute
+	At      int64     // when it was read, in ns of the Runner's clock; 0 = not yet
+}
+
+// Leader returns who leads a group, or false if nobody does. That may have changed since.
+func (v *View) Leader(group int) (Node, bool) {
+	n := v.Leaders[group].Node
+	return n, n.ID != ""
+}
+
+// Held returns how many groups a daemon leads.
+func (v *View) Held(id string) (n int) {
+	for _, l := range v.Leaders {
+		if l.ID == id {
+			n++
+		}
+	}
+	return n
+}
