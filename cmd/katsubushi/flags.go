@@ -106,7 +106,7 @@ func settings() []setting {
 		{name: "generators", field: "GeneratorsFile", set: text(func(o *options) *string { return &o.GeneratorsFile }),
 			help: "`file` of such lines, # begins a comment; names that are added to it are served after SIGHUP"},
 		{name: "counters", def: "file", field: "Counters.URL", set: text(func(o *options) *string { return &o.Counters.URL }),
-			help: "where sequences are recorded: file, a directory in -state-dir; file:///DIRECTORY; a Redis, the `URL`s of -redis with ?ns=NAME&replicas=K; etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME], etcds:// with TLS; or postgres:// or mysql://USER@HOST:PORT/DATABASE[?table=NAME]"},
+			help: "where sequences are recorded: file, a directory in -state-dir; file:///DIRECTORY; a Redis, the `URL`s of -redis with ?ns=NAME&replicas=K; etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME], etcds:// with TLS; or postgres:// or mysql://USER@HOST:PORT/DATABASE[?table=NAME], with ?layout=leaf for Leaf's table"},
 		{name: "counters-password-file", field: "Counters.PasswordFile", set: text(func(o *options) *string { return &o.Counters.PasswordFile }),
 			help: "`file` with the password of the user in -counters: readable by its owner only"},
 		{name: "max-wait", def: "1s", field: "MaxWait", set: duration(func(o *options) *time.Duration { return &o.MaxWait }),

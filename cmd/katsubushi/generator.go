@@ -42,6 +42,7 @@ type generatorCommand struct {
 	json       bool
 	force      bool
 
+	counters       stores.Counters
 	store          stores.CounterStore
 	stdout, stderr io.Writer
 }
@@ -78,6 +79,7 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 	defer c.store.Close()
+	c.counters = p.Counters
 	return c.run()
 }
 
@@ -112,6 +114,9 @@ func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
 				problem("%w", err)
 			}
 		}
+	}
+	if err := counters.CheckRetire(); c.verb == "retire" && err != nil {
+		problem("generator retire: %w", err)
 	}
 	if c.verb == "adopt" && !counters.Files() {
 		problem("%w", stores.ErrNotFiles)
@@ -172,7 +177,7 @@ func (c *generatorCommand) raise(ctx context.Context) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	fmt.Fprintf(c.stderr, "sequence %s: no value below %d is issued any more; running daemons drop theirs within a second\n", r.Name, r.Floor)
+	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.counters.AfterRaise())
 	return c.print([]counter.Record{r}, nil)
 }
 

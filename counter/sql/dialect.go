@@ -30,6 +30,7 @@ type dialect struct {
 	// condition is an expression whose value is "" or one of the conditions below. {TABLE}
 	// stands for the table's name, {NAME} for that without its schema, {SCHEMA} for an expression of that
 	condition string
+	digest    string // an expression of {TAG}, from 0 to 2^32-1
 	connector func(t *target, password string) (driver.Connector, error)
 	// history returns an expression that names the history of the server that evaluates it
 	history func(ctx context.Context, db *databasesql.DB, t *target) (string, error)
@@ -38,6 +39,14 @@ type dialect struct {
 
 // noTable marks the fault of a table that is not there. createTable is its text.
 const noTable = "there is no such table. This makes it:\n"
+
+// noTable says what to do where there is no table.
+func (t *target) noTable() string {
+	if t.leaf {
+		return "there is no such table, and ?layout=leaf is for one that Leaf has made"
+	}
+	return noTable + t.createTable()
+}
 
 // createTable returns the statement that makes a target's table.
 func (t *target) createTable() string { return strings.ReplaceAll(t.kind.create, "{TABLE}", t.table) }
@@ -53,7 +62,7 @@ const (
 const (
 	deadlock   = "a deadlock with another session"
 	locked     = "another session keeps the row or the table locked"
-	otherTable = "the table is not one that this version made"
+	otherTable = "the table is not one that this version made, nor Leaf's with ?layout=leaf"
 	noRight    = "the user needs the rights SELECT, INSERT and UPDATE on the table"
 	replica    = "this is a read-only replica, or the server takes no writes: name the primary in -counters"
 	noLogin    = "the server refuses the user or the password: -counters-password-file names the file of the password"
@@ -64,7 +73,7 @@ const (
 var dialects = []dialect{postgres, mysql}
 
 func (d *dialect) optionNames() []string {
-	return append([]string{"table", "socket"}, slices.Sorted(maps.Keys(d.options))...)
+	return append([]string{"table", "layout", "socket"}, slices.Sorted(maps.Keys(d.options))...)
 }
 
 // A fault is what an error of a server means.
@@ -96,12 +105,15 @@ func (d *dialect) statements(t *target, history string) *statements {
 		schema, bare = "DATABASE()", t.table
 	}
 	write := func(s string) string {
-		s = strings.NewReplacer("{HISTORY}", history, "{CONDITION}", d.condition).Replace(s)
-		s = strings.NewReplacer("{TABLE}", t.table, "{NAME}", bare, "{SCHEMA}", schema).Replace(s)
+		s = strings.NewReplacer("{HISTORY}", history, "{CONDITION}", d.condition, "{DIGEST}", d.digest).Replace(s)
+		s = strings.NewReplacer("{TAG}", tag, "{TABLE}", t.table, "{NAME}", bare, "{SCHEMA}", schema).Replace(s)
 		if d.numbered {
 			s = number(s)
 		}
 		return s
+	}
+	if t.leaf {
+		return leafStatements(write)
 	}
 	return &statements{
 		row:    write("SELECT {HISTORY}, {CONDITION}, " + fields + " FROM {TABLE} WHERE name = ?"),

@@ -16,6 +16,12 @@
 // writes, and a copy of a server's files that is set back in place. A Store that was granted more
 // than such a row says refuses it too, but one that is opened afterwards cannot know.
 //
+// # Leaf's table
+//
+// With ?layout=leaf the table is that of Meituan's Leaf, which other programs may go on to use. Its rows
+// name no history and no token, so the guarantee also needs that nobody lowers max_id, and only a Store
+// that was granted more notices it. Return always answers counter.ErrStale. See leaf.go.
+//
 // # Concurrency
 //
 // Calls for one sequence run one after the other in a process, those for different ones at once. A

@@ -30,6 +30,7 @@ var mysql = dialect{
 	condition: `CASE WHEN @@GLOBAL.read_only <> 0 THEN 'read-only' ` +
 		`WHEN (SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {SCHEMA} AND TABLE_NAME = '{NAME}') <> 'InnoDB' THEN 'unlogged' ` +
 		`WHEN @@GLOBAL.innodb_flush_log_at_trx_commit NOT IN (1, 3) THEN 'unsynced' ELSE '' END`,
+	digest:    "crc32({TAG})",
 	connector: connectMySQL,
 	history:   historyOfMySQL,
 	explain:   explainMySQL,

@@ -24,6 +24,7 @@ var postgres = dialect{
 	numbered: true,
 	condition: `CASE WHEN (SELECT relpersistence FROM pg_class WHERE oid = '{TABLE}'::regclass) <> 'p' THEN 'unlogged' ` +
 		`WHEN current_setting('fsync') = 'off' THEN 'unsynced' ELSE '' END`,
+	digest:    "('x' || substr(md5({TAG}), 1, 8))::bit(32)::bigint",
 	connector: connectPostgres,
 	history: func(context.Context, *databasesql.DB, *target) (string, error) {
 		// not the timeline of pg_control, which lags behind a promotion. A restored dump has another table.

@@ -24,6 +24,7 @@ type sequence struct {
 	seen    bool       // there was a row
 	granted uint64     // the largest value that this process was granted and has not given back
 	history string     // under which it was
+	floor   uint64     // of Leaf's table: what this process has raised it to
 }
 
 // A row is one of the table, and what its server said of itself in the same statement.
@@ -31,6 +32,7 @@ type row struct {
 	counter.Record
 	history string // that wrote the row
 	now     string // the server's
+	was     int64  // of Leaf's table: max_id
 }
 
 // scanRow reads one row of statements.row or statements.all.
@@ -44,6 +46,11 @@ func (s *Store) scanRow(scan func(...any) error) (r row, err error) {
 	}
 	if err := s.check(condition); err != nil {
 		return row{}, err
+	}
+	if s.t.leaf {
+		if r.was, err = strconv.ParseInt(r.Token, 10, 64); err != nil {
+			return row{}, fmt.Errorf("%s: max_id of %s is no bigint: %w", s.t, r.Name, err)
+		}
 	}
 	if err := r.Check(); err != nil {
 		return row{}, fmt.Errorf("%s: sequence %s: %w", s.t, r.Name, err)
@@ -59,6 +66,9 @@ func (q *sequence) read(ctx context.Context, say *statements) (*row, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.Name != q.name {
+		return nil, fmt.Errorf("%w: %s has %q, and takes %q for the same", counter.ErrUnknown, q.s.t, r.Name, q.name)
 	}
 	q.mu.Lock()
 	q.seen = true
@@ -80,6 +90,11 @@ func (q *sequence) change(ctx context.Context, say *statements, visible bool, ed
 		r, err := edit(found, token)
 		if err != nil || r == nil {
 			return err
+		}
+		if q.s.t.leaf {
+			if r.Token = text(r.Next); found != nil && r.Token == found.Token {
+				return nil
+			}
 		}
 		if found == nil {
 			err = q.insert(ctx, say, r)
@@ -110,14 +125,21 @@ func (q *sequence) insert(ctx context.Context, say *statements, r *row) error {
 	if err := q.s.check(condition); err != nil {
 		return err
 	}
-	_, err := q.s.db.ExecContext(ctx, say.insert, r.Name, text(r.Start), text(r.Step), text(r.Offset), text(r.Max), text(r.Batch),
-		text(r.Next), text(r.Floor), flag(r.Retired), r.Token, r.now)
+	args := []any{r.Name, text(r.Start), text(r.Step), text(r.Offset), text(r.Max), text(r.Batch), text(r.Next), text(r.Floor), flag(r.Retired), r.Token, r.now}
+	if q.s.t.leaf {
+		args = leafInsert(r)
+	}
+	_, err := q.s.db.ExecContext(ctx, say.insert, args...)
 	return q.written(err)
 }
 
 // update writes r over the row that has a token, if the server's history is still that of r.
 func (q *sequence) update(ctx context.Context, say *statements, token string, r *row, visible bool) error {
-	result, err := q.s.db.ExecContext(ctx, say.update, text(r.Next), text(r.Floor), flag(r.Retired), r.Token, r.now, flag(visible), r.Name, token, r.now)
+	args := []any{text(r.Next), text(r.Floor), flag(r.Retired), r.Token, r.now, flag(visible), r.Name, token, r.now}
+	if q.s.t.leaf {
+		args = leafUpdate(r)
+	}
+	result, err := q.s.db.ExecContext(ctx, say.update, args...)
 	if err != nil {
 		return q.written(err)
 	}
@@ -182,6 +204,9 @@ func (q *sequence) foreign(r *row) error {
 	defer q.mu.Unlock()
 	least := min(max(r.Next, q.granted+1), r.Max)
 	switch {
+	case q.s.t.leaf && r.history == "":
+		return fmt.Errorf("%w: max_id of %s in %s is negative or NULL, and values are 1 or more: `katsubushi generator raise %s N`, with N above every value that was issued",
+			counter.ErrForeign, q.name, q.s.t, q.name)
 	case r.history != r.now:
 		return fmt.Errorf("%w: sequence %s in %s was written under history %s, and the server's is %s: it was restored or replaced, or a replica was "+
 			"promoted, so the last blocks may be missing. Once it is known which values were issued: `katsubushi generator raise %s %d`, or a larger "+

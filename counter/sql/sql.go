@@ -17,9 +17,10 @@ import (
 
 // Config is what a Store is made of. Only URL is required.
 type Config struct {
-	URL          string        // postgres:// or mysql://USER@HOST:PORT/DATABASE?table=NAME; docs/SEQUENCES.md has all options
+	URL          string        // postgres:// or mysql://USER@HOST:PORT/DATABASE?table=NAME&layout=leaf; docs/SEQUENCES.md has all options
 	PasswordFile string        // read for every connection; empty = no password
 	Lax          bool          // accept a server that may lose what it has committed: fsync=off, innodb_flush_log_at_trx_commit=2
+	Operator     bool          // a human asks: Define may make a row in Leaf's table
 	Log          *slog.Logger  // default none
 	Token        func() string // returns a text of at most 64 bytes that no process has had before; default random
 }
@@ -41,6 +42,7 @@ type Store struct {
 	mu        sync.Mutex
 	sequences map[string]*sequence // by name: all that this process has asked for
 	said      *statements          // nil = the server was not asked yet for what they depend on
+	raised    uint64               // how often this process has raised a row of Leaf's table
 	closed    bool
 }
 
@@ -205,7 +207,7 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, errPassword):
 		return fmt.Errorf("%s: %w", s.t, err)
 	case fault.text == noTable:
-		return fmt.Errorf("%s: %w: %s%s", s.t, err, fault.text, s.t.createTable())
+		return fmt.Errorf("%s: %w: %s", s.t, err, s.t.noTable())
 	case fault.temporary():
 		return fmt.Errorf("%w: %s: %s (%w)", counter.ErrUnavailable, s.t, fault.text, err)
 	case fault.text != "":

@@ -24,10 +24,18 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 		err = q.change(ctx, say, true, func(found *row, token string) (*row, error) {
 			switch {
 			case found != nil:
-				r = found.Record
+				if r = found.Record; s.t.leaf && d.Start <= r.Next {
+					r.Start = d.Start // so it is from here on
+				}
 				return nil, q.foreign(found)
 			case q.was():
 				return nil, q.missing()
+			}
+			if s.t.leaf {
+				token = text(d.First())
+				if err := s.mayInsert(d); err != nil {
+					return nil, err
+				}
 			}
 			r = counter.NewRecord(d, token)
 			return &row{Record: r}, nil
@@ -46,6 +54,9 @@ func (s *Store) Reserve(ctx context.Context, name string, n uint64) (counter.Blo
 			}
 			r := *found
 			history = r.now
+			if s.t.leaf {
+				r.Max-- // the next value is a bigint too
+			}
 			var err error
 			b, err = r.Reserve(n, token)
 			return &r, err
@@ -67,6 +78,9 @@ func (s *Store) Return(ctx context.Context, name string, b counter.Block, next u
 			if err := q.usable(found); err != nil {
 				return nil, err
 			}
+			if s.t.leaf { // max_id may have come back to where it was
+				return nil, fmt.Errorf("%w: Leaf's table takes nothing back", counter.ErrStale)
+			}
 			r := *found
 			if err := r.Return(b, next, token); err != nil {
 				return nil, err
@@ -85,8 +99,11 @@ func (s *Store) Raise(ctx context.Context, name string, atLeast uint64) (counter
 	return s.edit(ctx, name, func(r *row, token string) error { return r.Raise(atLeast, token) })
 }
 
-// Retire implements counter.Admin.
+// Retire implements counter.Admin. Of Leaf's table it returns ErrNoRetire.
 func (s *Store) Retire(ctx context.Context, name string) (counter.Record, error) {
+	if s.t.leaf {
+		return counter.Record{}, ErrNoRetire
+	}
 	return s.edit(ctx, name, func(r *row, token string) error { r.Retire(token); return nil })
 }
 
@@ -103,6 +120,9 @@ func (s *Store) edit(ctx context.Context, name string, change func(r *row, token
 		})
 		if err != nil {
 			return counter.Record{}, err
+		}
+		if s.t.leaf {
+			q.raisedTo(r.Floor)
 		}
 		return r.Record, nil
 	})
@@ -132,7 +152,9 @@ func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	var errs []error
 	for _, r := range rows {
 		list = append(list, r.Record)
-		errs = append(errs, s.known(r.Name).foreign(&r))
+		if !s.t.leaf || s.c.Operator { // a daemon may never be asked for a row of Leaf's
+			errs = append(errs, s.known(r.Name).foreign(&r))
+		}
 	}
 	return list, errors.Join(errs...)
 }
@@ -167,6 +189,7 @@ func (s *Store) fenced(r row) counter.Record {
 	if q.history != "" && q.history != r.now {
 		r.Floor = max(r.Floor, q.granted+1)
 	}
+	r.Floor = max(r.Floor, q.floor)
 	return r.Record
 }
 
@@ -186,7 +209,10 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 		if err := s.check(condition); err != nil {
 			return r, err
 		}
-		if r.now = fmt.Sprintf("%s %d %d", history, count, sum); r.now != since {
+		s.mu.Lock()
+		r.now = fmt.Sprintf("%s %d %d %d", history, count, sum, s.raised)
+		s.mu.Unlock()
+		if r.now != since {
 			r.rows, err = s.rows(ctx, say)
 		}
 		return r, err

@@ -25,6 +25,7 @@ type target struct {
 	socket   string // PostgreSQL: its directory
 	database string
 	table    string
+	leaf     bool              // the table is Leaf's
 	options  map[string]string // of the dialect
 }
 
@@ -74,12 +75,19 @@ func parse(text string) (*target, error) {
 	if err != nil {
 		wrong("what follows ? is not NAME=VALUE&...")
 	}
+	if query.Has("layout") {
+		t.leaf, t.table = true, LeafTable
+	}
 	for name, values := range query {
 		value := values[len(values)-1]
 		switch allowed, known := d.options[name]; {
 		case name == "table":
 			if t.table = value; !plainTable.MatchString(value) {
 				wrong("table=%s: a name of a-z, 0-9 and _ is allowed, with SCHEMA. before it or not", value)
+			}
+		case name == "layout":
+			if value != "leaf" {
+				wrong("layout=%s: leaf allowed", value)
 			}
 		case name == "socket":
 			if t.socket = value; !filepath.IsAbs(value) {
@@ -115,6 +123,12 @@ func (t *target) String() string {
 func (c Config) Validate() error {
 	_, err := parse(c.URL)
 	return err
+}
+
+// Leaf reports whether the table is Leaf's.
+func (c Config) Leaf() bool {
+	t, err := parse(c.URL)
+	return err == nil && t.leaf
 }
 
 // ReadSecrets reads the files that the Config names. Its error has the same form as Validate's.

@@ -88,6 +88,10 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 	var opened []issuer.Declared
 	var errs []error
 	for _, r := range records {
+		if err := kinds.CheckName(r.Name); err != nil { // in Leaf's table; nobody can ask for it
+			d.c.Log.Warn("a sequence in the counter store is not served", "error", err)
+			continue
+		}
 		def := stores.Declared(r.Definition)
 		switch other, ok := served[r.Name]; {
 		case ok && other.Kind != kinds.Sequence:
@@ -99,13 +103,10 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 			errs = append(errs, fmt.Errorf("%q: %d names are served already", def, kinds.MaxNames))
 			continue
 		}
-		err := kinds.CheckName(r.Name)
+		k, err := d.keepSequence(r, 0)
 		if err == nil {
-			var k issuer.Kind
-			if k, err = d.keepSequence(r, 0); err == nil {
-				opened = append(opened, issuer.Declared{Definition: def, From: k})
-				d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
-			}
+			opened = append(opened, issuer.Declared{Definition: def, From: k})
+			d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
 		}
 		errs = append(errs, err)
 	}

@@ -70,7 +70,7 @@ func openCounterEtcd(c Counters, _ string) (CounterStore, error) {
 }
 
 func ofSQL(c Counters) sql.Config {
-	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Log: c.Log}
+	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Operator: c.Operator, Log: c.Log}
 }
 
 func checkCounterSQL(c Counters, _ string) error { return ofSQL(c).Validate() }
@@ -201,7 +201,29 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 	} else if d.Rate != 0 || d.RefuseLoss {
 		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as redis://; %s does not", k.schemes[0]))
 	}
+	if c.leaf() {
+		errs = append(errs, sql.CheckLeaf(Recorded(d)))
+	}
 	return errors.Join(errs...)
+}
+
+// leaf reports whether the store is Leaf's table.
+func (c Counters) leaf() bool { return ofSQL(c).Leaf() }
+
+// CheckRetire returns why no sequence can be retired in the store, or nil.
+func (c Counters) CheckRetire() error {
+	if c.leaf() {
+		return Conflict{sql.ErrNoRetire}
+	}
+	return nil
+}
+
+// AfterRaise says what becomes of smaller values once Raise has returned.
+func (c Counters) AfterRaise() string {
+	if c.leaf() {
+		return "is granted any more; running daemons and Leaf servers first issue what they hold, so restart them"
+	}
+	return "is issued any more; running daemons drop theirs within a second"
 }
 
 // Files reports whether sequences are files, which may be copied from another machine and adopted.

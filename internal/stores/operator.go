@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/sql"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
@@ -93,7 +94,11 @@ func Adopt(ctx context.Context, s counter.Admin, name string) (counter.Record, e
 // Retire ends a sequence for ever if force is set. flag is how the operator can set it.
 func Retire(ctx context.Context, s counter.Admin, name string, force bool, flag string) (counter.Record, error) {
 	if force {
-		return s.Retire(ctx, name)
+		r, err := s.Retire(ctx, name)
+		if errors.Is(err, sql.ErrNoRetire) {
+			err = Conflict{err}
+		}
+		return r, err
 	}
 	r, err := s.Show(ctx, name)
 	if err == nil {
@@ -116,6 +121,8 @@ type Shown struct {
 func Show(r counter.Record) Shown {
 	s := Shown{r.Name, Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active"}
 	switch {
+	case kinds.CheckName(r.Name) != nil: // a row of Leaf's
+		s.State = "not served: the name"
 	case r.Retired:
 		s.State, s.Left = "retired", 0
 	case s.Left == 0:

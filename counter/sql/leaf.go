@@ -1,0 +1,92 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// LeafTable is the table of ?layout=leaf without ?table=NAME.
+const LeafTable = "leaf_alloc"
+
+// Leaf's table has a row for each sequence: its name (biz_tag), the first value that nobody has
+// (max_id), and the size of Leaf's own blocks (step), which we ignore. Leaf reserves with
+//
+//	UPDATE leaf_alloc SET max_id = max_id + STEP WHERE biz_tag = NAME
+//
+// and reads max_id in the same transaction: the block is max_id-STEP to max_id-1. We compare and set
+// max_id instead, so max_id is the row's token too: whoever writes in between, Leaf or another
+// daemon, makes us read again. That is safe while max_id only rises. A Return lowers it, and then an
+// UPDATE of ours that was under way may compare equal and grant the same block again: so there is none.
+//
+// The rest of a Record has no column. Values are all from 1 on, and Floor is known to the process that
+// raised it alone.
+
+const (
+	tag    = "biz_tag"
+	nobody = "coalesce(max_id, -1)" // the first value that nobody has; negative = the row is of no use
+)
+
+// leafStatements returns those of Leaf's table, each completed by write.
+func leafStatements(write func(string) string) *statements {
+	// an empty history is never a server's
+	columns := fmt.Sprintf("{HISTORY}, {CONDITION}, {TAG}, 1, 1, 1, %d, 0, greatest("+nobody+", 1), 0, 0, "+nobody+
+		", CASE WHEN max_id >= 0 THEN {HISTORY} ELSE '' END", uint64(counter.MaxValue))
+	return &statements{
+		row:    write("SELECT " + columns + " FROM {TABLE} WHERE {TAG} = ?"),
+		all:    write("SELECT " + columns + " FROM {TABLE} WHERE {TAG} <> '' ORDER BY {TAG}"),
+		state:  write("SELECT {HISTORY}, {CONDITION}, count(*), coalesce(sum({DIGEST}), 0) FROM {TABLE}"),
+		insert: write("INSERT INTO {TABLE} ({TAG}, max_id, step) VALUES (?, ?, ?)"),
+		update: write("UPDATE {TABLE} SET max_id = ? WHERE {TAG} = ? AND " + nobody + " = ? AND {HISTORY} = ?"),
+	}
+}
+
+// leafStep is what Leaf servers reserve at once, if the definition has no Batch.
+const leafStep = 1000
+
+// leafInsert returns the arguments of leafStatements' insert.
+func leafInsert(r *row) []any {
+	step := r.Batch
+	if step == 0 {
+		step = leafStep
+	}
+	return []any{r.Name, int64(r.Next), int64(step)}
+}
+
+// leafUpdate returns those of its update. MySQL compares an expression with a text as floating-point
+// numbers, which cannot tell large values apart, so it gets a number.
+func leafUpdate(r *row) []any { return []any{int64(r.Next), r.Name, r.was, r.now} }
+
+// ErrNoRetire is the error of Retire for Leaf's table.
+var ErrNoRetire = errors.New("Leaf's table has no column that says that a sequence is retired, and Leaf servers would go on: " +
+	"stop them and the daemons, and delete the row")
+
+// CheckLeaf returns why Leaf's table cannot keep a sequence as it is defined, or nil.
+func CheckLeaf(d counter.Definition) error {
+	if d.Step != 1 || d.Max != counter.MaxValue {
+		return errors.New("Leaf's table has no columns for step=, offset= and max=: every sequence in it has step=1 and no max=")
+	}
+	return nil
+}
+
+// mayInsert returns why there is no row made for a definition. A row that is missing may have been
+// deleted, so a daemon makes none.
+func (s *Store) mayInsert(d counter.Definition) error {
+	if !s.c.Operator {
+		return fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi generator create '%s sequence start=N'`, with N above every value that was issued",
+			counter.ErrUnknown, d.Name, s.t, d.Name)
+	}
+	return CheckLeaf(d)
+}
+
+// raisedTo remembers the floor, which Leaf's table does not, so that this process's own daemon drops
+// what it holds. Others do not learn of it.
+func (q *sequence) raisedTo(floor uint64) {
+	q.mu.Lock()
+	q.floor = max(q.floor, floor)
+	q.mu.Unlock()
+	q.s.mu.Lock()
+	q.s.raised++
+	q.s.mu.Unlock()
+}
