@@ -288,7 +288,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 func (d *Daemon) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
-		Batch: d.catalog.Batch, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
+		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
 	if d.logins != nil {

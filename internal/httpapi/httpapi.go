@@ -37,9 +37,10 @@ type Config struct {
 	// Batch issues n ids for a key, or returns an error, whose text is shown to the client. An empty key
 	// stands for the default kind of id. It may wait, but not when ctx has ended.
 	Batch    func(ctx context.Context, key []byte, n int) ([]id.Run, error)
-	Stats    func() []Stat // in the order they are shown in
-	Ready    func() error  // nil while ids are issued
-	Metrics  http.Handler  // /metrics
+	Declared func(name []byte) bool // tells names from keys that stand for the default kind
+	Stats    func() []Stat          // in the order they are shown in
+	Ready    func() error           // nil while ids are issued
+	Metrics  http.Handler           // /metrics
 	Counters *Counters
 
 	// Allow tells whether somebody at this address who knows this user and password may have ids;
@@ -99,6 +100,8 @@ func newHandler(c Config) http.Handler {
 	mux.HandleFunc("GET /id/{name}", a.id)
 	mux.HandleFunc("GET /ids", a.ids)
 	mux.HandleFunc("GET /ids/{name}", a.ids)
+	mux.HandleFunc("GET /api/segment/get/{name}", a.leaf)
+	mux.HandleFunc("GET /api/snowflake/get/{anything}", a.leaf) // the default kind, whatever the key, as Leaf does
 	mux.HandleFunc("GET /stats", a.stats)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.readyz)
@@ -125,6 +128,29 @@ func (a api) id(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		io.WriteString(w, ids[0])
 	}
+}
+
+// leaf answers as Leaf does: the bare number, also as JSON. Where Leaf has status 500 it has those of
+// /id. A name that is not declared gets nothing: its client counts on small numbers.
+func (a api) leaf(w http.ResponseWriter, r *http.Request) {
+	if !a.admits(w, r) {
+		return
+	}
+	if name := r.PathValue("name"); name != "" && !a.Declared([]byte(name)) {
+		a.Counters.Requests.Add(1)
+		a.Counters.Refused.Add(1)
+		http.Error(w, id.UnknownName(name).Error(), http.StatusNotFound)
+		return
+	}
+	ids, ok := a.mint(w, r, 1)
+	if !ok {
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	if wantsJSON(r) {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	io.WriteString(w, ids[0])
 }
 
 func (a api) ids(w http.ResponseWriter, r *http.Request) {

@@ -57,7 +57,8 @@ func (f *fixture) config() Config {
 			}
 			return runs, nil
 		},
-		Stats: func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
+		Declared: func(name []byte) bool { return bytes.HasPrefix(name, []byte("ord")) },
+		Stats:    func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
 		Ready: func() error {
 			if f.work != nil {
 				<-f.work
@@ -121,6 +122,12 @@ func TestNamesInPaths(t *testing.T) {
 		{"/ids/orders", "", 200, "4611686018427387904", "orders"},
 		{"/ids/orders?n=3", json, 200, `{"ids":["4611686018427387904","4611686018427387905","4611686018427387906"]}` + "\n", "orders"},
 		{"/ids/orders?n=0", "", 400, "n=\"0\": 1 to 1000 allowed\n", ""},
+		{"/api/segment/get/orders", "", 200, "4611686018427387904", "orders"},
+		{"/api/segment/get/orders", json, 200, "4611686018427387904", "orders"}, // it is JSON
+		{"/api/segment/get/items", json, 404, "no such generator: items\n", ""}, // not an id of the default kind
+		{"/api/snowflake/get/orders", "", 200, "4611686018427387904", ""},
+		{"/api/snowflake/get/items", json, 200, "4611686018427387904", ""},
+		{"/api/segment/get/", "", 404, "404 page not found\n", ""},
 		{"/id/unknown", "", 404, "no such generator: unknown\n", ""},
 		{"/ids/unknown?n=7", json, 404, "no such generator: unknown\n", ""},
 		{"/id/orders/2", "", 404, "404 page not found\n", ""},
@@ -132,7 +139,7 @@ func TestNamesInPaths(t *testing.T) {
 		if status != c.status || body != c.body || strings.Join(f.keys, " ") != c.key {
 			t.Errorf("%s (%s): %d %q, keys %q", c.target, c.accept, status, body, f.keys)
 		}
-		refused := map[string]uint64{"/id/unknown": 1, "/ids/unknown?n=7": 7}[c.target]
+		refused := map[string]uint64{"/id/unknown": 1, "/ids/unknown?n=7": 7, "/api/segment/get/items": 1}[c.target]
 		if got := f.counts.Refused.Load(); got != refused {
 			t.Errorf("%s: %d ids counted as refused", c.target, got)
 		}
@@ -149,7 +156,7 @@ func TestNamesInPaths(t *testing.T) {
 
 func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	f := &fixture{refuse: errors.New("no worker id yet")}
-	for _, target := range []string{"/id", "/ids?n=5", "/readyz"} {
+	for _, target := range []string{"/id", "/ids?n=5", "/readyz", "/api/segment/get/orders", "/api/snowflake/get/x"} {
 		status, header, body := f.get(t, "GET", target, "")
 		if status != 503 || header.Get("Retry-After") != "1" || body != "no worker id yet\n" {
 			t.Errorf("%s: %d %q %q", target, status, header, body)
@@ -158,7 +165,7 @@ func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	if status, _, _ := f.get(t, "GET", "/healthz", ""); status != 200 {
 		t.Errorf("/healthz: %d", status)
 	}
-	if f.counts.Requests.Load() != 2 || f.counts.Refused.Load() != 6 || f.counts.IDs.Load() != 0 {
+	if f.counts.Requests.Load() != 4 || f.counts.Refused.Load() != 8 || f.counts.IDs.Load() != 0 {
 		t.Errorf("counted %d requests, %d refused, %d ids", f.counts.Requests.Load(), f.counts.Refused.Load(), f.counts.IDs.Load())
 	}
 }
@@ -208,6 +215,7 @@ func TestIDsNeedALogin(t *testing.T) {
 		{"/id", "", "", 401, false}, {"/ids?n=3", "", "", 401, false}, {"/ids?n=0", "", "", 401, false},
 		{"/id", "ann", "guess", 401, true}, {"/ids", "bob", "se:cret", 401, true},
 		{"/id", "ann", "se:cret", 200, false}, {"/ids?n=3", "ann", "se:cret", 200, false},
+		{"/api/segment/get/orders", "", "", 401, false}, {"/api/snowflake/get/x", "ann", "se:cret", 200, false},
 		{"/stats", "", "", 200, false}, {"/metrics", "", "", 200, false}, {"/healthz", "ann", "guess", 200, false}, {"/readyz", "", "", 200, false},
 	} {
 		r := httptest.NewRequest("GET", c.target, nil)
@@ -225,7 +233,7 @@ func TestIDsNeedALogin(t *testing.T) {
 		}
 	}
 	n := &f.counts
-	if n.Requests.Load() != 2 || n.IDs.Load() != 4 || n.Logins.Load() != 4 || n.LoginErrors.Load() != 2 {
+	if n.Requests.Load() != 3 || n.IDs.Load() != 5 || n.Logins.Load() != 5 || n.LoginErrors.Load() != 2 {
 		t.Errorf("counted %d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(), n.LoginErrors.Load())
 	}
 }

@@ -129,6 +129,9 @@ func (c *Catalog) publish(all []*Generator, known int) {
 // the slice.
 func (c *Catalog) Generators() []*Generator { return c.names.Load().list }
 
+// Declares reports whether a key is a declared name.
+func (c *Catalog) Declares(key []byte) bool { return c.names.Load().find(key) != nil }
+
 // Ready returns nil if ids of the default kind would be issued, or else a refusal. A generator that
 // cannot issue does not count: the daemon would have to be taken out of service for one name.
 func (c *Catalog) Ready() error { return c.others.Ready(c.now()) }
