@@ -93,25 +93,35 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 			continue
 		}
 		def := stores.Declared(r.Definition)
-		switch other, ok := served[r.Name]; {
-		case ok && other.Kind != kinds.Sequence:
-			errs = append(errs, fmt.Errorf("%q: the name is served as %q", def, other))
-			continue
-		case ok:
-			continue
-		case len(served)+len(opened) >= kinds.MaxNames:
-			errs = append(errs, fmt.Errorf("%q: %d names are served already", def, kinds.MaxNames))
+		if other, ok := served[r.Name]; ok && other.Kind == kinds.Sequence {
 			continue
 		}
-		k, err := d.keepSequence(r, 0)
+		err := hasRoom(served, def)
 		if err == nil {
-			opened = append(opened, issuer.Declared{Definition: def, From: k})
-			d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
+			var k issuer.Kind
+			if k, err = d.keepSequence(r, 0); err == nil {
+				opened = append(opened, issuer.Declared{Definition: def, From: k})
+				served[r.Name] = def
+				d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
+			}
 		}
 		errs = append(errs, err)
 	}
 	d.catalog.Declare(opened)
 	return errors.Join(errs...)
+}
+
+// hasRoom returns why a sequence cannot be served beside what is, or nil.
+func hasRoom(served map[string]kinds.Definition, def kinds.Definition) error {
+	other, ok := served[def.Name]
+	switch {
+	case ok && other.Kind != kinds.Sequence:
+		return fmt.Errorf("%q: the name is served as %q", def, other)
+	case ok: // whoever declares it compares
+	case len(served) >= kinds.MaxNames:
+		return fmt.Errorf("%q: %d names are served already", def, kinds.MaxNames)
+	}
+	return nil
 }
 
 // openSequence records a sequence, unless it is recorded already, and makes what issues its values.

@@ -17,13 +17,18 @@ import (
 
 // A Conflict is the error of a request that does not fit what is recorded. Nothing was changed, and to
 // repeat it is useless.
-type Conflict struct{ error }
+type Conflict struct{ Err error }
 
-// conflict makes a Conflict.
+func (c Conflict) Error() string { return c.Err.Error() }
+func (c Conflict) Unwrap() error { return c.Err }
+
 func conflict(format string, args ...any) error { return Conflict{fmt.Errorf(format, args...)} }
 
 // ErrNotFiles is the error of Adopt for a store that is not files, see Counters.Files.
 var ErrNotFiles = conflict("generator adopt: for files only; generator raise says from which value on another store may go on")
+
+// ErrNoElection is the error of those who ask for the leaders of a store that elects none.
+var ErrNoElection = conflict("nobody is elected here: -counters etcd://... elects the one daemon that issues a sequence with order=strict")
 
 // ParseSequence reads the definition of a sequence that the store could keep. The error has everything
 // that is wrong with it.

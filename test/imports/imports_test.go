@@ -49,6 +49,7 @@ var rules = []rule{
 	{"internal/server/std", []string{"internal/server"}, "an engine knows no other one; this one has no event loop"},
 	{"internal/server/engines", []string{"internal/server", "internal/server/uring", "internal/server/epoll", "internal/server/std"}, "the table of engines"},
 	{"internal/httpapi", []string{"id"}, "it is handed functions, not the daemon"},
+	{"internal/adminapi", []string{"counter", "id", "internal/kinds", "internal/stores", "internal/users"}, "it is handed functions and stores, not the daemon"},
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
 	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
