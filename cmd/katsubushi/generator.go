@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,11 +25,14 @@ const generatorUsage = `-state-dir, -counters and -counters-password-file are th
                                             record that was written on another machine, or was set back
   katsubushi generator adopt [NAME]...      take over records that were written on another machine, which has stopped for good and
                                             from which they were copied after that; without a name, all of them
+  katsubushi generator replicas K           in Redis: from now on K replicas must have a grant; daemons with another replicas=K in
+                                            their URL are granted nothing
   katsubushi generator retire NAME -force   refuse it for ever`
 
 // generatorVerbs has how many words follow each verb.
 var generatorVerbs = map[string]struct{ least, most int }{
 	"create": {1, 16}, "list": {0, 0}, "show": {1, 1}, "raise": {2, 2}, "adopt": {0, kinds.MaxNames}, "retire": {1, 1},
+	"replicas": {1, 1},
 }
 
 const generatorTimeout = 10 * time.Second
@@ -39,6 +43,7 @@ type generatorCommand struct {
 	words      []string
 	definition kinds.Definition // of create
 	atLeast    uint64           // of raise
+	replicas   int
 	json       bool
 	force      bool
 
@@ -86,7 +91,7 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 // check returns everything that is wrong with the words.
 func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	const verbs = "create, list, show, raise, adopt and retire are there"
+	const verbs = "create, list, show, raise, adopt, replicas and retire are there"
 	n, ok := generatorVerbs[c.verb]
 	switch {
 	case c.verb == "":
@@ -102,6 +107,13 @@ func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
 		}
 	default:
 		names := c.words
+		if c.verb == "replicas" {
+			names = nil
+			var err error
+			if c.replicas, err = strconv.Atoi(c.words[0]); err != nil {
+				problem("K=%.20s: a number of replicas", c.words[0])
+			}
+		}
 		if c.verb == "raise" {
 			var err error
 			if c.atLeast, err = stores.ParseFloor(c.words[1]); err != nil {
@@ -142,6 +154,8 @@ func (c *generatorCommand) run() int {
 		return c.adopt(ctx)
 	case "retire":
 		return c.retire(ctx)
+	case "replicas":
+		return c.setReplicas(ctx)
 	case "show":
 		r, err := c.store.Show(ctx, c.words[0])
 		if err == nil || errors.Is(err, counter.ErrForeign) && r.Name != "" {
@@ -178,9 +192,60 @@ func (c *generatorCommand) raise(ctx context.Context) int {
 		return c.fail(err)
 	}
 	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.counters.AfterRaise())
+	c.awaitDaemons()
 	return c.print([]counter.Record{r}, nil)
 }
 
+// confirmTimeout is how long raise waits until all daemons have learnt of it. One that runs needs two
+// polls, a second apart: the first tells it, and the second says that it was told.
+const confirmTimeout = 4 * time.Second
+
+// awaitDaemons names the daemons that have not learnt of a change, if the store knows them.
+func (c *generatorCommand) awaitDaemons() {
+	roll, ok := c.store.(counter.Roll)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
+	defer cancel()
+	behind, err := roll.Behind(ctx)
+	for err == nil && len(behind) > 0 {
+		select {
+		case <-time.After(confirmTimeout / 20):
+			if now, failed := roll.Behind(ctx); failed == nil {
+				behind = now
+			}
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	if err != nil {
+		fmt.Fprintf(c.stderr, "which daemons have dropped theirs is not known: %v\n", err)
+	}
+	for _, d := range behind {
+		fmt.Fprintf(c.stderr, "daemon %s has not confirmed it, and was last heard of %v ago: make sure that it has ended\n", d.Name, d.Silent.Round(time.Second))
+	}
+}
+
+// setReplicas changes how many replicas must have a grant.
+func (c *generatorCommand) setReplicas(ctx context.Context) int {
+	store, ok := c.store.(interface {
+		SetReplicas(ctx context.Context, n int) (before int, err error)
+	})
+	if !ok {
+		fmt.Fprintln(c.stderr, "generator replicas: for Redis only")
+		return exitUsage
+	}
+	before, err := store.SetReplicas(ctx, c.replicas)
+	if err != nil {
+		return c.fail(err)
+	}
+	fmt.Fprintf(c.stdout, "replicas=%d, before %d: daemons with another number in their URL are granted nothing\n", c.replicas, before)
+	return exitOK
+}
+
+// adopt raises what is another machine's to where it is.
 func (c *generatorCommand) adopt(ctx context.Context) int {
 	names := c.words
 	if len(names) == 0 {

@@ -60,7 +60,7 @@ func TestGeneratorCommands(t *testing.T) {
 func TestGeneratorIsUsedRightly(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                 "the verb comes first: create, list",
-		"destroy orders":                   "create, list, show, raise, adopt and retire are there",
+		"destroy orders":                   "create, list, show, raise, adopt, replicas and retire are there",
 		"create":                           "1 words follow it, not 0",
 		"show":                             "1 words follow it, not 0",
 		"list all":                         "0 words follow it, not 1",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,4 +77,58 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	if log := p.logged(); !strings.Contains(log, "katsubushi generator create") {
 		t.Errorf("of a wiped server: %s", log)
 	}
+}
+
+// While Redis is away a daemon starts and serves its other kinds. What it declares waits, and so do the
+// names that others have created. An operator who raises learns who has not heard of it.
+func TestProcessRedisAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	counters := []string{"-counters", s.URL()}
+	generator := func(want int, contains string, args ...string) {
+		t.Helper()
+		code, stdout, stderr := runGenerator("", append(args, counters...)...)
+		if code != want || !strings.Contains(stdout+stderr, contains) {
+			t.Fatalf("%v: %d, %s%s; want %q", args, code, stdout, stderr, contains)
+		}
+	}
+	generator(exitOK, "", "create", "items sequence start=7")
+	generator(exitOK, "", "create", "orders sequence batch=40")
+	s.Kill()
+	p := start(t, append([]string{"-worker-id", "1", "-max-wait", "300ms", "-generator", "orders sequence batch=40", "-generator", "texts uuid7"}, counters...)...)
+	c := countFrom(t, p)
+	c.must(t, "id")
+	if _, says := c.get(t, "texts"); len(says) != 36 {
+		t.Errorf("a UUID: %q", says)
+	}
+	if _, says := c.get(t, "orders"); !strings.HasPrefix(says, "SERVER_ERROR sequence orders: no block for ") {
+		t.Errorf("the refusal is %q", says)
+	}
+	if v, says := c.get(t, "items"); says == "" {
+		t.Errorf("%d for a name that is a sequence in Redis", v)
+	}
+	s.Launch()
+	for _, key := range []string{"orders", "items"} { // after a restart they begin at the line
+		await(t, key+" is served", func() bool { v, says := c.get(t, key); return says == "" && v > 1000 })
+	}
+
+	generator(exitOK, "orders", "raise", "orders", "900000000")
+	if v := c.must(t, "orders"); v < 900_000_000 {
+		t.Errorf("%d after a raise that the daemon has confirmed", v)
+	}
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	generator(exitOK, fmt.Sprintf("daemon %s/%d has not confirmed it", host, p.Process.Pid), "raise", "orders", "1000000000")
+	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	counters[1] += "&replicas=3"
+	generator(exitFailure, "another replicas=K is recorded", "list")
+	counters[1] = s.URL()
+	generator(exitUsage, "K=many: a number", "replicas", "many")
+	generator(exitFailure, "0 to 100 allowed", "replicas", "101")
+	generator(exitOK, "replicas=0, before 0", "replicas", "0")
+	p.end(t, syscall.SIGTERM)
 }

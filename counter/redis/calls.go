@@ -17,15 +17,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 )
 
-// Errors besides those of packages counter and line. Nothing was granted after them, and to retry helps
-// once somebody has mended the cause.
-var (
-	ErrNotMaster   = errors.New("the server is not a master")
-	ErrSkew        = errors.New("the clocks of Redis and of this host differ too much")
-	ErrReplicas    = errors.New("more replicas are connected than must have a grant")
-	ErrUnconfirmed = errors.New("too few replicas have what was written")
-)
-
 //go:embed read.lua
 var readText string
 
@@ -44,8 +35,10 @@ var readScript, writeScript = scriptOf(readText), scriptOf(writeText)
 // A server is what a server said of itself in an answer.
 type server struct {
 	line.Moment
-	replicas int  // connected
-	aof      bool // it writes an append-only file
+	replicas int    // connected
+	needed   int    // of them, that must have a grant
+	aof      bool   // it writes an append-only file
+	recorded string // needed, as it is recorded; empty = it is not
 }
 
 // run runs a script. After an error that is not a script's own, the link is dropped: the master may have
@@ -73,15 +66,24 @@ func (s *Store) run(c script, args []string, replicas int) (reply any, have int,
 }
 
 // read reads these fields of the hash, or all of them, names and values alternating. A field that is not
-// there is "".
+// there is "". It returns ErrDiffers if this process needs other replicas than the namespace.
 func (s *Store) read(fields ...string) (server, []string, error) {
+	on, values, err := s.readAny(fields...)
+	if err == nil {
+		on.needed, err = s.needed(on.recorded)
+	}
+	return on, values, err
+}
+
+// readAny is read, whatever replicas are needed.
+func (s *Store) readAny(fields ...string) (server, []string, error) {
 	reply, _, err := s.run(readScript, fields, 0)
 	if err != nil {
 		return server{}, nil, err
 	}
 	bad := fmt.Errorf("redis: %s: a script answered %.200q", s.wire.Addr(), fmt.Sprint(reply))
 	all, ok := reply.([]any)
-	if !ok || len(all) != 5 {
+	if !ok || len(all) != 6 {
 		return server{}, nil, bad
 	}
 	text, _ := all[0].(string)
@@ -90,7 +92,8 @@ func (s *Store) read(fields ...string) (server, []string, error) {
 	replicas, ok2 := all[2].(int64)
 	aof, ok3 := all[3].(int64)
 	list, ok4 := all[4].([]any)
-	if err != nil || !ok1 || !ok2 || !ok3 || !ok4 || len(fields) > 0 && len(list) != len(fields) {
+	recorded, ok5 := all[5].(string)
+	if err != nil || !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || len(fields) > 0 && len(list) != len(fields) {
 		return server{}, nil, bad
 	}
 	values := make([]string, len(list))
@@ -99,7 +102,7 @@ func (s *Store) read(fields ...string) (server, []string, error) {
 			return server{}, nil, bad
 		}
 	}
-	return server{line.Moment{Now: now, History: history}, int(replicas), aof == 1}, values, nil
+	return server{Moment: line.Moment{Now: now, History: history}, replicas: int(replicas), aof: aof == 1, recorded: recorded}, values, nil
 }
 
 // skewed compares the server's clock, read between two moments, with this host's.
@@ -117,11 +120,15 @@ func skewed(before, now, after int64) error {
 // write replaces a record's text. ok is false, and nothing was written, if the record or the server is
 // another one by now. have is how many replicas have it, of those that were asked for.
 func (s *Store) write(on server, name, old, text string, announce bool, replicas int) (ok bool, have int, err error) {
+	return s.writeField(on, field(name), old, text, announce, replicas)
+}
+
+func (s *Store) writeField(on server, field, old, text string, announce bool, replicas int) (ok bool, have int, err error) {
 	changes := ""
 	if announce {
 		changes = rand.Text()
 	}
-	reply, have, err := s.run(writeScript, []string{on.History, strconv.Itoa(s.replicas), field(name), old, text, changes}, replicas)
+	reply, have, err := s.run(writeScript, []string{on.History, strconv.Itoa(on.needed), field, old, text, changes}, replicas)
 	if err != nil {
 		return false, 0, err
 	}
@@ -135,19 +142,19 @@ func (s *Store) write(on server, name, old, text string, announce bool, replicas
 // safe reports whether what this connection wrote last is where a loss cannot take it: on all replicas, of
 // which have have it, or if there are none in the append-only file.
 func (s *Store) safe(l *redislink.Link, on server, have int) error {
-	if needed := max(on.replicas, s.replicas); needed > 0 {
+	if needed := max(on.replicas, on.needed); needed > 0 {
 		if have < needed {
 			return fmt.Errorf("redis: %w: %d of %d replicas have it", line.ErrNotSafe, have, needed)
 		}
 		return nil
 	}
 	if !on.aof {
-		return fmt.Errorf("redis: %s: %w: it forgets everything when it restarts: give it appendonly yes, or a replica", l.Addr, line.ErrNotSafe)
+		return fmt.Errorf("redis: %s: %w: %w: give it appendonly yes, or a replica", l.Addr, line.ErrNotSafe, errNoDisk)
 	}
 	synced, err := l.WaitAOF()
 	switch {
 	case errors.Is(err, redislink.ErrNoWaitAOF):
-		return fmt.Errorf("redis: %s: %w: before Redis 7.2 that can be told only with appendfsync always, or a replica", l.Addr, line.ErrNotSafe)
+		return fmt.Errorf("redis: %s: %w: before Redis 7.2 that can be told only with appendfsync always, or a replica (%w)", l.Addr, line.ErrNotSafe, redislink.ErrNoWaitAOF)
 	case err != nil:
 		s.wire.Drop()
 		return fmt.Errorf("redis: %s: %w", l.Addr, err)

@@ -20,7 +20,8 @@ const maxReplicas = 100
 type Config struct {
 	// URL is the address of Redis, in the forms that worker ids have too, see docs/REDIS.md. Its query
 	// may have ns=NAME, the namespace, and replicas=K: how many replicas must have a grant before it
-	// counts, by default 0. K is the number of all replicas that may be promoted.
+	// counts, by default 0. K is the number of all replicas that may be promoted. The first record of a
+	// namespace fixes it for all daemons, until SetReplicas.
 	URL string
 	// PasswordFile is a file with the password, read again for every connection; empty = the URL has it, if
 	// any.
@@ -35,14 +36,15 @@ type Config struct {
 // Schemes returns the schemes of Config's URLs.
 func Schemes() []string { return redislink.Schemes() }
 
-func (c Config) parse() (t redislink.Target, replicas int, err error) {
+func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	var problems problem.List
 	if t, err = redislink.Parse(c.URL, DefaultNamespace, "replicas"); err != nil {
 		problems.Add("URL", "%w", err)
-		return t, 0, problems.Err()
+		return t, k, problems.Err()
 	}
-	if text := t.Query.Get("replicas"); t.Query.Has("replicas") {
-		if replicas, err = strconv.Atoi(text); err != nil || replicas < 0 || replicas > maxReplicas {
+	k.named = t.Query.Has("replicas")
+	if text := t.Query.Get("replicas"); k.named {
+		if k.n, err = strconv.Atoi(text); err != nil || k.n < 0 || k.n > maxReplicas {
 			problems.Add("URL", "replicas=%.20s: 0 to %d allowed", text, maxReplicas)
 		}
 	}
@@ -51,7 +53,7 @@ func (c Config) parse() (t redislink.Target, replicas int, err error) {
 	} else if err := t.LogIn(c.PasswordFile); err != nil {
 		problems.Add("PasswordFile", "%w", err)
 	}
-	return t, replicas, problems.Err()
+	return t, k, problems.Err()
 }
 
 // Validate returns everything that is wrong with the settings, as an error of package problem. It reads

@@ -14,6 +14,8 @@
 // script writes, if the record and the history are still those that were read. Numbers of 64 bits are more
 // than Lua can add.
 //
+// "replicas" is how many of them must have a grant, and "daemon:ID" what a daemon has learnt of the changes.
+//
 // Nobody but an operator makes the first record of a namespace, and nobody writes a record that was lost
 // again: a daemon cannot know whether it is new or was forgotten.
 package redis

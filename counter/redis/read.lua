@@ -16,4 +16,5 @@ local values
 if #ARGV > 0 then values = redis.call('HMGET', KEYS[1], unpack(ARGV)) else values = redis.call('HGETALL', KEYS[1]) end
 return {
   string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)), run .. ':' .. replid, online, tonumber(info:match('aof_enabled:(%d)')) or 0, values,
+  redis.call('HGET', KEYS[1], 'replicas') or '',
 }

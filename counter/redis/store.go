@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -19,12 +17,14 @@ import (
 type Store struct {
 	c        Config
 	key      string
-	replicas int
+	replicas replicas // of the URL
 	wire     *redislink.Wire
 	prepare  func(c script, args []string) (script, []string) // what is sent for a script; nil = just that
 
 	mu   sync.Mutex
-	seen map[string]uint64 // the sequences that this process knows -> the largest value it was granted and has not given back
+	seen map[string]*memory // of the sequences that this process knows
+
+	noted note // what Redis was told of this process; needs the turn
 }
 
 var (
@@ -42,11 +42,14 @@ func Open(c Config) (*Store, error) {
 		c.now = wallClock
 	}
 	key := t.Namespace + ":sequences"
-	return &Store{c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false), seen: map[string]uint64{}}, nil
+	return &Store{c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false), seen: map[string]*memory{}, noted: newNote()}, nil
 }
 
 // Close closes the connection.
-func (s *Store) Close() error { return s.wire.Close() }
+func (s *Store) Close() error {
+	s.signOff()
+	return s.wire.Close()
+}
 
 // field is the name of a record in the hash.
 func field(name string) string { return "=" + name }
@@ -85,7 +88,7 @@ func (s *Store) change(ctx context.Context, l *redislink.Link, name string, h ho
 			}
 			return line.Record{}, failed
 		}
-		ok, have, err := s.write(on, name, old, next.Encode(), h.announce, s.replicas)
+		ok, have, err := s.write(on, name, old, next.Encode(), h.announce, on.needed)
 		switch {
 		case err != nil:
 			return line.Record{}, err
@@ -95,8 +98,8 @@ func (s *Store) change(ctx context.Context, l *redislink.Link, name string, h ho
 			return *next, failed
 		case h.safe:
 			return s.makeSafe(ctx, l, name)
-		case have < s.replicas:
-			return *next, fmt.Errorf("redis: %w: %d of %d replicas", ErrUnconfirmed, have, s.replicas)
+		case have < on.needed:
+			return *next, fmt.Errorf("redis: %w: %d of %d replicas", ErrUnconfirmed, have, on.needed)
 		}
 		return *next, nil
 	}
@@ -143,7 +146,7 @@ func (s *Store) makeSafe(ctx context.Context, l *redislink.Link, name string) (l
 		}
 		touched := *found
 		touched.Token = rand.Text()
-		ok, have, err := s.write(on, name, found.Encode(), touched.Encode(), false, max(on.replicas, s.replicas))
+		ok, have, err := s.write(on, name, found.Encode(), touched.Encode(), false, max(on.replicas, on.needed))
 		if err != nil {
 			return line.Record{}, err
 		}
@@ -162,47 +165,16 @@ func (s *Store) makeSafe(ctx context.Context, l *redislink.Link, name string) (l
 	return line.Record{}, fmt.Errorf("redis: sequence %s: others wrote %d times meanwhile", name, attempts)
 }
 
-// missing is the error for a record that is not there.
-func (s *Store) missing(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if granted, ok := s.seen[name]; ok {
-		return fmt.Errorf("%w: Redis at %s has lost sequence %s: `katsubushi generator create` it as it was, and raise it above %d and all that others issued",
-			counter.ErrForeign, s.wire.Where(), name, granted)
-	}
-	return fmt.Errorf("%w: Redis at %s has no sequence %s as %s", counter.ErrUnknown, s.wire.Where(), name, s.key)
-}
-
-// setBack says why a record must not be gone on from: it knows less than this process.
-func (s *Store) setBack(r *line.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if granted := s.seen[r.Name]; granted > 0 && r.Next <= granted {
-		return fmt.Errorf("%w: Redis says that %d of sequence %s is free, and this process was granted up to %d: "+
-			"`katsubushi generator raise %s %d`, or more if others issued more", counter.ErrForeign, r.Next, r.Name, granted, r.Name, min(granted+1, r.Max))
-	}
-	return nil
-}
-
-func (s *Store) note(name string, granted uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen[name] = granted
-}
-
-// know remembers that there is such a sequence.
-func (s *Store) know(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen[name] += 0
-}
-
 // withTurn calls f with the connection. What it returns is lost if ctx ends before.
 func withTurn[T any](ctx context.Context, s *Store, f func(l *redislink.Link) (T, error)) (T, error) {
-	return redislink.Take(ctx, s.wire, func(l *redislink.Link) (T, func(), error) {
+	v, err := redislink.Take(ctx, s.wire, func(l *redislink.Link) (T, func(), error) {
 		v, err := f(l)
 		return v, nil, err
 	})
+	if err != nil && later(err) {
+		err = unavailable{err}
+	}
+	return v, err
 }
 
 // Define implements counter.Store. The record counts only when it is where a loss cannot take it. Only an
@@ -231,7 +203,7 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 			}
 		}
 		if err == nil {
-			s.know(d.Name)
+			err = s.setBack(&r)
 		}
 		if err == nil && r.Foreign {
 			err = r.Usable(line.Moment{})
@@ -246,22 +218,6 @@ func (s *Store) check(d counter.Definition) error {
 		return d.Check()
 	}
 	return line.Check(d)
-}
-
-// notThere is the error of a daemon that finds no record and must not make it.
-func (s *Store) notThere(d counter.Definition, forgotten bool) error {
-	s.mu.Lock()
-	_, known := s.seen[d.Name]
-	s.mu.Unlock()
-	if known {
-		return s.missing(d.Name)
-	}
-	why := "no sequence was ever recorded there, or all were lost"
-	if forgotten {
-		why = "it may have been lost, as Redis has restarted or failed over since the first one was recorded there"
-	}
-	return fmt.Errorf("%w: Redis at %s has no sequence %s as %s; %s: `katsubushi generator create` makes it; if there was one, "+
-		"raise it above every value that was issued before a daemon serves it", counter.ErrForeign, s.wire.Where(), d.Name, s.key, why)
 }
 
 // Reserve implements counter.Store.
@@ -350,87 +306,4 @@ func (s *Store) edit(ctx context.Context, name string, f func(r *line.Record, on
 		return counter.Record{}, err
 	}
 	return r.Record, nil
-}
-
-// Show implements counter.Admin.
-func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
-	return withTurn(ctx, s, func(*redislink.Link) (counter.Record, error) {
-		on, values, err := s.read(field(name))
-		if err != nil {
-			return counter.Record{}, err
-		}
-		if values[0] == "" {
-			return counter.Record{}, s.missing(name)
-		}
-		r, err := line.Decode(values[0])
-		if err != nil {
-			return counter.Record{}, err
-		}
-		if err := r.Usable(on.Moment); errors.Is(err, counter.ErrForeign) {
-			return r.Record, err
-		}
-		return r.Record, nil
-	})
-}
-
-// List implements counter.Admin. It returns the records that can be read, and an error that names the
-// others.
-func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
-	all, err := s.all(ctx)
-	return all.records, err
-}
-
-// everything is what the hash holds.
-type everything struct {
-	records []counter.Record // by name
-	changes string
-}
-
-func (s *Store) all(ctx context.Context) (everything, error) {
-	return withTurn(ctx, s, func(*redislink.Link) (all everything, err error) {
-		_, values, err := s.read()
-		if err != nil {
-			return all, err
-		}
-		var errs []error
-		for i := 0; i+1 < len(values); i += 2 {
-			name, isRecord := strings.CutPrefix(values[i], field(""))
-			if values[i] == "changes" {
-				all.changes = values[i+1]
-			}
-			if !isRecord {
-				continue
-			}
-			r, err := line.Decode(values[i+1])
-			if err == nil && r.Name == name {
-				all.records = append(all.records, r.Record)
-			} else {
-				errs = append(errs, fmt.Errorf("sequence %s: %w", name, err))
-			}
-		}
-		slices.SortFunc(all.records, func(a, b counter.Record) int { return strings.Compare(a.Name, b.Name) })
-		return all, errors.Join(errs...)
-	})
-}
-
-// Changes implements counter.Store. A record that cannot be read is left out: Reserve says why.
-func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
-	now, err = withTurn(ctx, s, func(*redislink.Link) (string, error) {
-		_, values, err := s.read("changes")
-		if err != nil {
-			return "", err
-		}
-		return values[0], nil
-	})
-	if err != nil || now == since && since != "" {
-		return since, nil, err
-	}
-	all, err := s.all(ctx)
-	if err != nil && len(all.records) == 0 {
-		return since, nil, err
-	}
-	for _, r := range all.records {
-		s.know(r.Name)
-	}
-	return all.changes, all.records, nil
 }

@@ -204,7 +204,7 @@ func askNode(ctx context.Context, o *goredis.Options, key string) (addr string, 
 		}
 	}
 	if addr == "" {
-		return "", nil, fmt.Errorf("no node has slot %d", slot)
+		return "", nil, fmt.Errorf("%w %d", errNoNode, slot)
 	}
 	return addr, nodes, nil
 }

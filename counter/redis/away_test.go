@@ -1,0 +1,136 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+// What a daemon may wait for, and what it must not: each error comes from a real server.
+func TestWhatMayBeWaitedFor(t *testing.T) {
+	server := redistest.Start(t, durable...)
+	operator := open(t, Config{URL: server.URL(), Operator: true})
+	if _, err := operator.Define(bg, counter.Sequence("orders")); err != nil {
+		t.Fatal(err)
+	}
+	ns := "?ns=" + redistest.Namespace(t)
+	refusing := redistest.NewProxy(t, server.Addr())
+	refusing.Refuse(true)
+	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	_, err := selfsigned.Write(cert, key, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tlsPort := redistest.FreePort(t)
+	redistest.Start(t, "--port", "0", "--tls-port", strconv.Itoa(tlsPort), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	encrypted := "127.0.0.1:" + strconv.Itoa(tlsPort)
+	redistest.Until(t, "it listens", func() bool {
+		c, err := net.Dial("tcp", encrypted)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	sentinel := redistest.Sentinels(t, 1, 0, server.Addr())[0].Addr()
+	node := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(redistest.FreePort(t)))
+	replica := server.Replica()
+	stale := server.Replica("--replica-serve-stale-data", "no")
+	stale.Do("REPLICAOF", "127.0.0.1", redistest.FreePort(t))
+	nobody := "127.0.0.1:" + strconv.Itoa(redistest.FreePort(t))
+	server.Do("ACL", "SETUSER", "weak", "on", ">weak", "~*", "+info", "+client|id", "+hello", "+select")
+
+	list := func(c Config) error { _, err := open(t, c).List(bg); return err }
+	define := func(s *Store) error { _, err := s.Define(bg, counter.Sequence("orders")); return err }
+	check := func(what string, err error, waits bool, contains string) {
+		t.Helper()
+		if err == nil || errors.Is(err, counter.ErrUnavailable) != waits || !strings.Contains(err.Error(), contains) {
+			t.Errorf("%s: %v; waits: %v", what, err, waits)
+		}
+		if counter.Certain(err) && waits {
+			t.Errorf("%s: %v is certain", what, err)
+		}
+	}
+	for _, c := range []struct {
+		what, url string
+		waits     bool
+		contains  string
+	}{
+		{"nobody listens", "redis://" + nobody, true, "refused"},
+		{"no socket", "unix:///" + t.TempDir() + "/socket", true, "no such file"},
+		{"connections are closed", "redis://" + refusing.Addr(), true, ""},
+		{"no such host", "redis://katsubushi.invalid", true, "katsubushi.invalid"},
+		{"a replica", "redis://" + replica.Addr(), true, "its role is slave"},
+		{"a replica without its master", "redis://" + stale.Addr(), true, "MASTERDOWN"},
+		{"a node without slots", "rediscluster://" + node.Addr(), true, "no node has the slot"},
+		{"no Sentinel", "redis+sentinel://" + nobody + "/main", true, "refused"},
+		{"Sentinels of others", "redis+sentinel://" + sentinel + "/other", false, `no master "other"`},
+		{"Sentinels of others, and some are away", "redis+sentinel://" + sentinel + "," + nobody + "/other", true, `no master "other"`},
+		{"a wrong password", "redis://u:p@" + server.Addr(), false, "WRONGPASS"},
+		{"no right", "redis://weak:weak@" + server.Addr(), false, "NOPERM"},
+		{"a certificate of others", "rediss://" + encrypted, false, "certificate"},
+		{"no TLS there", "rediss://" + server.Addr(), true, "no TLS with"}, // it says nothing
+	} {
+		db := "/0"
+		if strings.HasPrefix(c.url, "redis+") || strings.HasPrefix(c.url, "unix") {
+			db = ""
+		}
+		check(c.what, list(Config{URL: c.url + db + ns}), c.waits, c.contains)
+	}
+
+	skew := int64(0)
+	skewed := open(t, Config{URL: server.URL(), now: func() int64 { return wallClock() + skew }})
+	skew = 10_000
+	check("clocks differ", define(skewed), true, "clocks")
+	fresh := open(t, Config{URL: server.URL() + "-other"})
+	check("an empty namespace", define(fresh), false, "katsubushi generator create")
+	server.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	check("it may evict", list(Config{URL: server.URL()}), false, "noeviction")
+	server.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	server.Do("CONFIG", "SET", "min-replicas-to-write", "5")
+	check("no writes with so few replicas", reserve(open(t, Config{URL: server.URL()}), 1), true, "NOREPLICAS")
+	server.Do("CONFIG", "SET", "min-replicas-to-write", "0")
+
+	server.Do("CONFIG", "SET", "busy-reply-threshold", "1")
+	busy := make(chan bool)
+	go func() { defer close(busy); server.Client().Do(bg, "EVAL", "while true do end", 0) }()
+	server.Until("it is busy", func() bool { _, err := server.Ask("PING"); return err != nil })
+	check("a script runs", list(Config{URL: server.URL()}), true, "BUSY")
+	server.Do("SCRIPT", "KILL")
+	<-busy
+
+	s := open(t, Config{URL: server.URL()})
+	server.Pause()
+	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
+	defer cancel()
+	_, err = s.List(ctx)
+	check("it stands still", err, true, "")
+	server.Resume()
+	if err := define(open(t, Config{URL: server.URL()})); err != nil {
+		t.Error(err)
+	}
+
+	loading := redistest.Start(t)
+	loading.Do("DEBUG", "POPULATE", 100_000)
+	loading.Do("SAVE")
+	loading.Kill()
+	conf := filepath.Join(loading.Dir, "redis.conf")
+	if err := os.WriteFile(conf, []byte("key-load-delay 1000\nloading-process-events-interval-bytes 1024\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loading.LaunchOnly()
+	loading.Until("it loads its data", func() bool {
+		_, err := loading.Ask("PING")
+		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
+	})
+	check("it loads its data", list(Config{URL: loading.URL()}), true, "LOADING")
+}
