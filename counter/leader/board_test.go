@@ -1,0 +1,90 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// A board is a Board in memory.
+type board struct {
+	mu       sync.Mutex
+	revision int64
+	leaders  [Groups]Leader
+	nodes    map[string]NodeKey
+	watchers map[int]func()
+	watches  int
+	down     error // what every Commit returns; nil = it works
+	deaf     bool  // Watch tells nothing
+	log      []Change
+}
+
+func newBoard() *board {
+	return &board{revision: 100, nodes: map[string]NodeKey{}, watchers: map[int]func(){}}
+}
+
+func (b *board) state() State {
+	s := State{Leaders: b.leaders}
+	for _, id := range slices.Sorted(maps.Keys(b.nodes)) {
+		s.Nodes = append(s.Nodes, b.nodes[id])
+	}
+	return s
+}
+
+func (b *board) commit(c Change) (bool, State) {
+	b.log = append(b.log, c)
+	for g, r := range c.Leaders {
+		if b.leaders[g].Revision != r {
+			return false, b.state()
+		}
+	}
+	for id, r := range c.Nodes {
+		if b.nodes[id].Revision != r {
+			return false, b.state()
+		}
+	}
+	b.revision++
+	for g, l := range c.Lead {
+		l.Revision = b.revision
+		b.leaders[g] = l
+	}
+	for _, id := range c.Drop {
+		delete(b.nodes, id)
+	}
+	if c.Put != nil {
+		b.nodes[c.Put.ID] = NodeKey{*c.Put, b.revision}
+	}
+	return true, b.state()
+}
+
+// Commit implements Board.
+func (b *board) Commit(ctx context.Context, c Change) (bool, State, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := errors.Join(b.down, ctx.Err()); err != nil {
+		return false, State{}, err
+	}
+	done, s := b.commit(c)
+	if done && len(c.Lead) > 0 && !b.deaf {
+		for _, changed := range b.watchers {
+			changed()
+		}
+	}
+	return done, s, nil
+}
+
+// Watch implements Board.
+func (b *board) Watch(ctx context.Context, changed func()) error {
+	b.mu.Lock()
+	b.watches++
+	n := b.watches
+	b.watchers[n] = changed
+	b.mu.Unlock()
+	<-ctx.Done()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.watchers, n)
+	return ctx.Err()
+}

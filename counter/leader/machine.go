@@ -1,0 +1,468 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+)
+
+// The times of an election. valid is shorter than TTL by what two clocks may differ in rate.
+const (
+	TTL      = 5 * time.Second        // after which a leader that has not renewed may be replaced
+	valid    = TTL * 9 / 10           // for which a leader may answer after a renewal was sent
+	Every    = time.Second            // between two renewals
+	Patience = time.Second            // for which an answer is waited for
+	spread   = 100 * time.Millisecond // before a claim, for each group that the daemon leads already
+	keepOut  = 2 * time.Second        // for which a daemon does not claim what it has handed over
+	stale    = time.Minute            // after which a node key that does not change is deleted
+	retry    = 250 * time.Millisecond // after a call that failed
+	again    = 20 * time.Millisecond  // after a Change that came too late
+)
+
+// A Machine decides for one daemon which groups to claim, how long it leads them, and when it steps
+// down. It does no I/O and reads no clock: a Runner, or a simulation, drives it. Only one goroutine at
+// a time may call its methods. All moments are ns of one clock that never goes back, above 0.
+//
+// What a driver must do:
+//
+//   - Read the clock before Next, and carry out its Change afterwards. A later reading would let two
+//     daemons lead.
+//   - Read the clock after the State came, and before Answer. If no answer comes for Patience, call
+//     Answer with an error, and drop whatever comes later.
+//   - After each call of any method act on Events, in their order: for each End stop issuing within the
+//     Term, seal its blocks, give them back within the Term, and then call Ended. Then ask Next again.
+//   - Issue within a Term only for requests that arrived before Until(group), asked for when they are
+//     answered; and only from blocks that were reserved within the Term.
+type Machine struct {
+	me     Node
+	known  State
+	at     int64 // when known was answered; 0 = nothing is known
+	nodes  map[string]sighting
+	groups [Groups]group
+	events []Event
+
+	call     *call // under way
+	renewAt  int64 // when the next renewal is due
+	pause    int64 // before that nothing is called
+	hinted   bool  // known may be old
+	stopping bool
+	stats    Stats
+}
+
+// A sighting is what is known of a node key, or of the lack of one.
+type sighting struct {
+	revision int64
+	at       int64 // when an answer first showed this revision
+	changed  bool  // an earlier answer showed another one: the daemon ran since then
+}
+
+// A phase says where this daemon stands with a group.
+type phase int
+
+const (
+	idle    phase = iota // it does not lead
+	leading              // its Term has begun
+	ending               // it has to stop issuing; Ended says when it has
+	sealed               // the group is to be handed over. There is no way back
+)
+
+type group struct {
+	phase phase
+	term  Term
+	until int64
+	gone  bool  // while ending: the key says no more that this daemon leads
+	empty int64 // when an answer first showed that nobody leads, with the present revision
+	out   int64 // before that this daemon does not claim it
+}
+
+// A call is a Change under way.
+type call struct {
+	Change
+	sent   int64
+	renews bool // it writes the node key
+	claims int  // the group that it claims; -1 = none
+}
+
+// An Event tells a driver that a Term begins or ends.
+type Event struct {
+	Term
+	Begins bool
+	Lost   bool // it ends because the group's key says something else now
+}
+
+// NewMachine makes a Machine that knows nothing. No other Machine ever may have the same ID.
+func NewMachine(me Node) *Machine {
+	return &Machine{me: me, nodes: map[string]sighting{}}
+}
+
+// Until returns up to when requests of a group may be answered: those that arrived before. 0 = none.
+func (m *Machine) Until(group int) int64 { return m.groups[group].until }
+
+// Leads reports whether a Term of a group has begun and not ended, or its end has not been written.
+func (m *Machine) Leads(group int) bool { return m.groups[group].phase != idle }
+
+// Stats returns what was counted.
+func (m *Machine) Stats() Stats { return m.stats }
+
+// Events returns what has happened since the last call.
+func (m *Machine) Events() []Event {
+	events := m.events
+	m.events = nil
+	return events
+}
+
+// View returns what is known now.
+func (m *Machine) View() *View {
+	return &View{Leaders: m.known.Leaders, Nodes: m.known.Nodes, At: m.at}
+}
+
+// Hint says that the Board may have changed.
+func (m *Machine) Hint() { m.hinted = true }
+
+// Demote begins to hand a group over. The errors are ErrNotLeader and ErrAlone.
+func (m *Machine) Demote(now int64, group int) error {
+	if m.groups[group].phase != leading {
+		return ErrNotLeader
+	}
+	if len(m.alive(now)) == 0 {
+		return ErrAlone
+	}
+	m.end(group, false)
+	return nil
+}
+
+// Stop begins to hand all groups over, for good.
+func (m *Machine) Stop() {
+	m.stopping = true
+	for g := range m.groups {
+		if m.groups[g].phase == leading {
+			m.end(g, false)
+		}
+	}
+}
+
+// end stops issuing.
+func (m *Machine) end(g int, lost bool) {
+	at := &m.groups[g]
+	at.phase, at.until, at.gone = ending, 0, lost
+	m.events = append(m.events, Event{Term: at.term, Lost: lost})
+}
+
+// Ended says that the Term of an End can issue nothing any more, and gives nothing back any more.
+func (m *Machine) Ended(group int) {
+	at := &m.groups[group]
+	switch {
+	case at.phase != ending:
+	case at.gone:
+		m.leave(group)
+		m.hinted = true // what is known of the group was passed over meanwhile
+	default:
+		at.phase = sealed
+	}
+}
+
+// leave ends this daemon's part in a group.
+func (m *Machine) leave(g int) {
+	m.groups[g] = group{empty: m.groups[g].empty, out: m.groups[g].out}
+}
+
+// Next returns the Change to commit now, or nil, and when to ask again if nothing happens before. A
+// Change is under way until Answer; until then there is no other.
+func (m *Machine) Next(now int64) (c *Change, wake int64) {
+	if m.call != nil {
+		return nil, m.call.sent + int64(Patience)
+	}
+	if now < m.pause {
+		return nil, m.pause
+	}
+	next, wake := m.choose(now)
+	if next == nil {
+		return nil, wake
+	}
+	next.sent = now
+	if next.renews {
+		m.renewAt = now + int64(Every)
+	}
+	m.hinted = false // the answer says all
+	m.call = next
+	return &next.Change, now + int64(Patience)
+}
+
+// choose returns what to do now, or when to ask again.
+func (m *Machine) choose(now int64) (next *call, wake int64) {
+	switch mine := m.known.Node(m.me.ID).Revision; {
+	case m.at == 0:
+		return &call{claims: -1}, 0
+	case m.stopping && !m.busy() && mine != 0: // nobody shall take it for an heir
+		return &call{claims: -1, Change: Change{Nodes: map[string]int64{m.me.ID: mine}, Drop: []string{m.me.ID}}}, 0
+	case m.stopping && !m.busy():
+		if poll := m.at + int64(Every); now < poll && !m.hinted {
+			return nil, poll
+		}
+		return &call{claims: -1}, 0
+	case now >= m.renewAt:
+		return m.renewal(), 0
+	}
+	if c := m.release(now); c != nil {
+		return c, 0
+	}
+	g, due := m.claimable()
+	if g >= 0 && due <= now {
+		return m.claim(g), 0
+	}
+	if m.hinted {
+		return &call{claims: -1}, 0
+	}
+	if c := m.sweep(now); c != nil {
+		return c, 0
+	}
+	wake = m.renewAt
+	if g >= 0 {
+		wake = min(wake, due)
+	}
+	return nil, wake
+}
+
+// busy reports whether there is a group that this daemon has a part in.
+func (m *Machine) busy() bool {
+	for g := range m.groups {
+		if m.groups[g].phase != idle {
+			return true
+		}
+	}
+	return false
+}
+
+// renewal writes the node key, if all groups that are led are still this daemon's. It compares the node
+// key too, so that of two calls whose answers were lost one at most is carried out late.
+func (m *Machine) renewal() *call {
+	c := &call{renews: true, claims: -1, Change: Change{
+		Leaders: map[int]int64{}, Nodes: map[string]int64{m.me.ID: m.known.Node(m.me.ID).Revision}, Put: &m.me,
+	}}
+	for g := range m.groups {
+		if m.groups[g].phase == leading {
+			c.Leaders[g] = m.groups[g].term.Fence
+		}
+	}
+	return c
+}
+
+// claim is a renewal that takes a group too. It compares the node key of the leader that has not
+// renewed, and deletes it if that one leads nothing else.
+func (m *Machine) claim(g int) *call {
+	old := m.known.Leaders[g]
+	c := m.renewal()
+	c.claims = g
+	c.Leaders[g] = old.Revision
+	c.Lead = map[int]Leader{g: {Node: m.me, Number: old.Number + 1}}
+	if old.ID != "" {
+		key := m.known.Node(old.ID)
+		c.Nodes[old.ID] = key.Revision
+		if view := m.View(); key.Revision != 0 && view.Held(old.ID) == 1 {
+			c.Drop = []string{old.ID}
+		}
+	}
+	return c
+}
+
+// claimable returns the group that may be claimed first, and when; -1 = none.
+func (m *Machine) claimable() (g int, due int64) {
+	g = -1
+	if m.stopping {
+		return g, 0
+	}
+	first := Group(id.Slot(m.me.ID)) // daemons that start together begin with different ones
+	for i := range Groups {
+		i = (first + i) % Groups
+		if m.groups[i].phase != idle || m.known.Leaders[i].ID == m.me.ID { // the latter is about to begin
+			continue
+		}
+		if at := m.dueAt(i); g < 0 || at < due {
+			g, due = i, at
+		}
+	}
+	return g, due
+}
+
+// dueAt returns when a group may be claimed.
+func (m *Machine) dueAt(g int) int64 {
+	l := m.known.Leaders[g]
+	wait := spread * time.Duration(m.led())
+	free := m.groups[g].empty
+	switch {
+	case l.ID != "":
+		free = m.nodes[l.ID].at + int64(TTL)
+	case l.Heir == m.me.ID:
+		wait = 0
+	case l.Heir != "":
+		wait += spread
+	}
+	return max(free+int64(wait), m.groups[g].out)
+}
+
+func (m *Machine) led() (n int) {
+	for g := range m.groups {
+		if m.groups[g].phase == leading {
+			n++
+		}
+	}
+	return n
+}
+
+// release hands over all groups that are sealed.
+func (m *Machine) release(now int64) *call {
+	c := &call{claims: -1, Change: Change{Leaders: map[int]int64{}, Lead: map[int]Leader{}}}
+	alive, view := m.alive(now), m.View()
+	for g := range m.groups {
+		at := &m.groups[g]
+		if at.phase != sealed {
+			continue
+		}
+		heir, fewest := "", 0
+		for _, id := range alive {
+			if n := view.Held(id); heir == "" || n < fewest {
+				heir, fewest = id, n
+			}
+		}
+		view.Leaders[g].ID = heir // counts for the next group
+		c.Leaders[g] = at.term.Fence
+		c.Lead[g] = Leader{Number: at.term.Number, Heir: heir}
+	}
+	if len(c.Lead) == 0 {
+		return nil
+	}
+	return c
+}
+
+// alive returns the other daemons that have renewed within TTL. Of those that were only seen once it is
+// not known; they come last, and only if there are no others.
+func (m *Machine) alive(now int64) []string {
+	var sure, unsure []string
+	for _, n := range m.known.Nodes {
+		switch s := m.nodes[n.ID]; {
+		case n.ID == m.me.ID || now-s.at >= int64(TTL):
+		case s.changed:
+			sure = append(sure, n.ID)
+		default:
+			unsure = append(unsure, n.ID)
+		}
+	}
+	if len(sure) > 0 {
+		return sure
+	}
+	return unsure
+}
+
+// sweep deletes the keys of daemons that are dead, or stand still. Those of leaders are deleted by a
+// claim.
+func (m *Machine) sweep(now int64) *call {
+	for _, n := range m.known.Nodes {
+		if now-m.nodes[n.ID].at >= int64(stale) && n.ID != m.me.ID && m.View().Held(n.ID) == 0 {
+			return &call{claims: -1, Change: Change{Nodes: map[string]int64{n.ID: n.Revision}, Drop: []string{n.ID}}}
+		}
+	}
+	return nil
+}
+
+// Answer takes the result of the Change under way, which is that of Board.Commit.
+func (m *Machine) Answer(now int64, done bool, s State, err error) {
+	c := m.call
+	m.call = nil
+	if c == nil {
+		panic("leader: an answer to nothing")
+	}
+	if err != nil {
+		m.stats.Failures++
+		m.pause, m.hinted = now+int64(retry), true
+		if c.renews {
+			m.renewAt = now
+		}
+		return
+	}
+	m.learn(now, s)
+	if !done {
+		m.pause = now + int64(again)
+		if c.renews {
+			m.renewAt = now
+		}
+		return
+	}
+	if !c.renews {
+		return
+	}
+	m.stats.Renewals++
+	m.stats.Renewed, m.renewAt = c.sent, c.sent+int64(Every)
+	for g := range m.groups {
+		at := &m.groups[g]
+		compared, ok := c.Leaders[g]
+		switch {
+		case at.phase != leading:
+		case ok && (at.term.Fence == compared || g == c.claims):
+			at.until = c.sent + int64(valid)
+		case at.until == 0: // it has just begun
+			m.renewAt = now
+		}
+	}
+}
+
+// learn compares what the Board holds with what this daemon believes.
+func (m *Machine) learn(now int64, s State) {
+	m.sight(now, &s)
+	for g, l := range s.Leaders {
+		at := &m.groups[g]
+		if was := m.known.Leaders[g]; l.ID == "" && (at.empty == 0 || was.ID != "" || was.Revision != l.Revision) {
+			at.empty = now
+		}
+		mine := l.ID == m.me.ID
+		switch still := mine && l.Revision == at.term.Fence; {
+		case at.phase == idle && mine: // also by a claim whose answer was lost
+			m.begin(now, g, l)
+		case at.phase == leading && !still:
+			m.stats.Lost++
+			m.end(g, true)
+		case at.phase == ending && !still:
+			at.gone = true
+		case at.phase == sealed && !still:
+			m.stats.Handed++
+			at.out = now + int64(keepOut)
+			m.leave(g)
+		}
+	}
+	m.known, m.at = s, now
+}
+
+// begin makes this daemon the leader that the Board says it is. Until is set by the first renewal that
+// has compared the key: a claim is one.
+func (m *Machine) begin(now int64, g int, l Leader) {
+	at := &m.groups[g]
+	at.term, at.until = Term{Group: g, Fence: l.Revision, Number: l.Number}, 0
+	if m.stopping { // it has issued nothing
+		at.phase = sealed
+		return
+	}
+	at.phase = leading
+	m.renewAt = min(m.renewAt, now)
+	m.stats.Terms++
+	m.events = append(m.events, Event{Term: at.term, Begins: true})
+}
+
+// sight notes which node keys have changed. It also notes the lack of a leader's key.
+func (m *Machine) sight(now int64, s *State) {
+	seen := make(map[string]sighting, len(s.Nodes))
+	note := func(id string, revision int64) {
+		old, ok := m.nodes[id]
+		if !ok || old.revision != revision {
+			old = sighting{revision, now, ok}
+		}
+		seen[id] = old
+	}
+	for _, n := range s.Nodes {
+		note(n.ID, n.Revision)
+	}
+	for _, l := range s.Leaders {
+		if _, ok := seen[l.ID]; !ok && l.ID != "" {
+			note(l.ID, 0)
+		}
+	}
+	m.nodes = seen
+}

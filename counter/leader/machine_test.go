@@ -1,0 +1,621 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A world is a board, a clock, and the daemons that play.
+type world struct {
+	t   *testing.T
+	b   *board
+	now int64
+	all []*player
+}
+
+func newWorld(t *testing.T) *world { return &world{t: t, b: newBoard(), now: int64(time.Hour)} }
+
+// A player drives a Machine.
+type player struct {
+	*Machine
+	w      *world
+	frozen bool          // it does nothing
+	busy   bool          // Ended is not called by itself
+	begun  map[int]Term  // that have not ended
+	story  []string      // of Begin and End
+	lag    time.Duration // from a commit to its answer
+}
+
+func (w *world) join(id string) *player {
+	p := &player{Machine: NewMachine(Node{ID: id, Redis: id + ":11212"}), w: w, begun: map[int]Term{}}
+	w.all = append(w.all, p)
+	return p
+}
+
+// act does what a driver does about Events.
+func (p *player) act() {
+	for _, e := range p.Events() {
+		old, runs := p.begun[e.Group]
+		switch {
+		case e.Begins && !runs:
+			p.begun[e.Group] = e.Term
+			p.story = append(p.story, fmt.Sprintf("begin %d/%d", e.Group, e.Number))
+		case !e.Begins && runs && old == e.Term:
+			if p.Until(e.Group) != 0 {
+				p.w.t.Errorf("%s may still answer after the end of %v", p.me.ID, e)
+			}
+			delete(p.begun, e.Group)
+			p.story = append(p.story, fmt.Sprintf("end %d/%d lost=%v", e.Group, e.Number, e.Lost))
+			if !p.busy {
+				p.Ended(e.Group)
+			}
+		default:
+			p.w.t.Errorf("%s: %+v, and before it was %v %v", p.me.ID, e, runs, old)
+		}
+	}
+}
+
+// once does all that a player wants to do now, with answers at once.
+func (p *player) once() {
+	for range 100 {
+		p.act()
+		c, wake := p.Next(p.w.now)
+		if c == nil {
+			if wake <= p.w.now {
+				p.w.t.Fatalf("%s wants nothing, and to be asked again in the past", p.me.ID)
+			}
+			return
+		}
+		done, s := p.w.b.commit(*c)
+		p.Answer(p.w.now, done, s, nil)
+	}
+	p.w.t.Fatalf("%s never rests", p.me.ID)
+}
+
+// run lets time pass. In it, no two players may answer requests of one group.
+func (w *world) run(d time.Duration) {
+	w.t.Helper()
+	for end := w.now + int64(d); w.now < end; w.now += int64(10 * time.Millisecond) {
+		for _, p := range w.all {
+			if !p.frozen {
+				p.once()
+			}
+		}
+		for g := range Groups {
+			n := 0
+			for _, p := range w.all {
+				if w.now < p.Until(g) {
+					n++
+				}
+			}
+			if n > 1 {
+				w.t.Fatalf("%d daemons answer for group %d", n, g)
+			}
+		}
+	}
+}
+
+func (w *world) leads(p *player) (n int) { return w.held(p.me.ID) }
+func (w *world) held(id string) int {
+	s := w.b.state()
+	return (&View{Leaders: s.Leaders}).Held(id)
+}
+
+func (w *world) want(what string, got, want any) {
+	w.t.Helper()
+	if got != want {
+		w.t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// settled is a world in which a leads all groups and the others have joined afterwards.
+func settled(t *testing.T, others ...string) (w *world, a *player, rest []*player) {
+	w = newWorld(t)
+	a = w.join("a")
+	w.run(2 * time.Second)
+	for _, id := range others {
+		rest = append(rest, w.join(id))
+	}
+	w.run(2500 * time.Millisecond)
+	w.want("groups of a", w.leads(a), Groups)
+	return w, a, rest
+}
+
+// next wants a Change that is to be committed now.
+func (p *player) next() Change {
+	p.w.t.Helper()
+	p.act()
+	c, _ := p.Next(p.w.now)
+	if c == nil {
+		p.w.t.Fatalf("%s wants nothing", p.me.ID)
+	}
+	return *c
+}
+
+// until lets a player do all but the next Change for which it is true, and returns that.
+func (p *player) until(true func(Change) bool) Change {
+	p.w.t.Helper()
+	for range 1000 {
+		p.act()
+		c, wake := p.Next(p.w.now)
+		if c == nil {
+			p.w.now = wake
+			continue
+		}
+		if true(*c) {
+			return *c
+		}
+		done, s := p.w.b.commit(*c)
+		p.Answer(p.w.now, done, s, nil)
+	}
+	p.w.t.Fatalf("%s does not do it", p.me.ID)
+	return Change{}
+}
+
+func renews(c Change) bool   { return c.Put != nil && len(c.Lead) == 0 }
+func claims(c Change) bool   { return c.Put != nil && len(c.Lead) > 0 }
+func releases(c Change) bool { return c.Put == nil && len(c.Lead) > 0 }
+
+var errLost = errors.New("no answer")
+
+func TestOneDaemonLeadsAll(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a")
+	w.run(1400 * time.Millisecond)
+	if n := w.leads(a); n < 14 || n > 15 {
+		t.Errorf("%d groups after 1.4 s", n)
+	}
+	w.run(200 * time.Millisecond)
+	w.want("groups", len(a.begun), Groups)
+	for g, term := range a.begun {
+		w.want("the term", term, Term{Group: g, Fence: w.b.leaders[g].Revision, Number: 1})
+		if left := a.Until(g) - w.now; left < int64(4400*time.Millisecond)-int64(Every) || left > int64(4500*time.Millisecond) {
+			t.Errorf("group %d: for %v", g, time.Duration(left))
+		}
+	}
+	before := len(w.b.log)
+	w.run(10 * time.Second)
+	if n := len(w.b.log) - before; n < 10 || n > 11 {
+		t.Errorf("%d calls in ten seconds", n)
+	}
+	w.want("what happened", len(a.story), Groups)
+}
+
+// Until counts from before a renewal is sent, however late its answer comes; and only for the groups that it
+// compared, in the terms that it compared.
+func TestUntilIsThatOfTheRenewal(t *testing.T) {
+	w, a, _ := settled(t, "b")
+	c := a.until(renews)
+	sent := w.now
+	if err := a.Demote(w.now, 3); err != nil {
+		t.Fatal(err)
+	}
+	w.b.leaders[5].Revision++ // another daemon came, and it is not known yet
+	five := a.Until(5)
+	w.b.leaders[5].Revision--
+	done, s := w.b.commit(c)
+	w.now += int64(900 * time.Millisecond)
+	a.Answer(w.now, done, s, nil)
+	w.want("until", a.Until(0)-sent, int64(4500*time.Millisecond))
+	w.want("until of what is handed over", a.Until(3), int64(0))
+	if a.Until(5) <= five {
+		t.Error("it was not renewed")
+	}
+
+	// The key of a group says that a leads it, and the renewal does not know: it was claimed by a call
+	// whose answer is lost.
+	w, b, _ := settled(t)
+	w.b.leaders[7] = Leader{Revision: w.b.leaders[7].Revision + 1000}
+	w.run(10 * time.Millisecond)
+	b.until(func(c Change) bool { return renews(c) && c.Leaders[7] == 0 })
+	w.b.leaders[7] = Leader{Node: b.me, Number: 9, Revision: 5000}
+	done, s = w.b.commit(b.call.Change)
+	if !done {
+		t.Fatal("not renewed")
+	}
+	b.Answer(w.now, done, s, nil)
+	w.want("until of what was not compared", b.Until(7), int64(0))
+	if c := b.next(); !renews(c) || c.Leaders[7] != 5000 {
+		t.Errorf("%+v; want it to be renewed at once", c)
+	}
+}
+
+// A daemon that stands still is replaced after TTL, counted from the answer that showed its last renewal. When
+// it goes on it steps down from everything.
+func TestADaemonThatStandsStill(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	b := rest[0]
+	w.b.leaders[2] = Leader{Node: Node{ID: "c"}, Revision: 50, Number: 3} // a third one, which was gone before b came
+	a.frozen = true
+	last := a.stats.Renewed
+	c := b.until(renews)
+	w.now += int64(500 * time.Millisecond)
+	if done, s := w.b.commit(c); !done {
+		t.Fatal("not renewed")
+	} else {
+		w.now += int64(400 * time.Millisecond)
+		b.Answer(w.now, true, s, nil)
+	}
+	seen := b.nodes["a"].at
+	if w.b.nodes["a"].Revision != b.nodes["a"].revision || seen < last {
+		t.Fatalf("%+v", b.nodes["a"])
+	}
+	w.run(time.Duration(seen + int64(TTL) - w.now))
+	w.want("groups that were taken too early", w.leads(b), 0)
+	w.run(4 * time.Second)
+	w.want("groups", w.leads(b), Groups)
+	w.want("the number of a term", b.begun[0].Number, uint64(2))
+	w.want("the number of a term", b.begun[2].Number, uint64(4))
+	for id := range w.b.nodes {
+		w.want("the key that is left", id, "b")
+	}
+	drops := 0
+	for _, c := range w.b.log {
+		drops += len(c.Drop)
+	}
+	w.want("keys that were deleted", drops, 1)
+	w.want("until", a.Until(0) < w.now, true)
+	a.frozen = false
+	w.run(100 * time.Millisecond)
+	w.want("what a leads", len(a.begun), 0)
+	w.want("what a lost", a.stats.Lost, uint64(Groups))
+	w.want("a again", w.b.nodes["a"].ID, "a")
+	w.run(10 * time.Second)
+	w.want("groups", w.leads(b), Groups)
+}
+
+// TTL counts from the answer, not from when the question was sent.
+func TestTTLCountsFromTheAnswer(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	a.once()
+	a.frozen = true
+	b := rest[0]
+	w.now += int64(Every)
+	c := b.until(renews)
+	done, s := w.b.commit(c)
+	w.now += int64(900 * time.Millisecond)
+	b.Answer(w.now, done, s, nil)
+	if b.nodes["a"].at != w.now && s.Node("a").Revision == b.nodes["a"].revision && b.nodes["a"].at > w.now-int64(800*time.Millisecond) {
+		t.Errorf("seen %v ago", time.Duration(w.now-b.nodes["a"].at))
+	}
+	w.b.nodes["a"] = NodeKey{a.me, 9000}
+	c = b.until(renews)
+	done, s = w.b.commit(c)
+	w.now += int64(900 * time.Millisecond)
+	b.Answer(w.now, done, s, nil)
+	w.want("seen", b.nodes["a"].at, w.now)
+	from := w.now
+	b.until(claims)
+	if waited := time.Duration(w.now - from); waited < TTL {
+		t.Errorf("it claims after %v", waited)
+	}
+}
+
+// A daemon that slept believes that the leader does not renew. Its claim fails.
+func TestAClaimOfADaemonThatSlept(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	b := rest[0]
+	b.frozen = true
+	w.run(time.Hour)
+	b.renewAt = w.now + 1 // so that it begins with the claim
+	c := b.next()
+	if !claims(c) || c.Nodes["a"] == 0 {
+		t.Fatalf("%+v", c)
+	}
+	done, s := w.b.commit(c)
+	w.want("done", done, false)
+	b.Answer(w.now, done, s, nil)
+	b.frozen = false
+	w.run(10 * time.Second)
+	w.want("groups", len(a.begun), Groups)
+}
+
+// Of two daemons that claim the same group one gets it.
+func TestTwoChallengers(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.join("a"), w.join("b")
+	first := claimsOf(a, 0)
+	second := claimsOf(b, 0)
+	done, s := w.b.commit(first)
+	w.want("the first", done, true)
+	a.Answer(w.now, done, s, nil)
+	done, s = w.b.commit(second)
+	w.want("the second", done, false)
+	b.Answer(w.now, done, s, nil)
+	a.act()
+	b.act()
+	w.want("a", a.begun[0], Term{0, w.b.leaders[0].Revision, 1})
+	w.want("b", len(b.begun), 0)
+	w.run(3 * time.Second)
+	if n := w.leads(a); n != Groups/2 {
+		t.Errorf("a leads %d groups", n)
+	}
+}
+
+// claimsOf makes a player claim a group first.
+func claimsOf(p *player, g int) Change {
+	p.until(claims)
+	p.call = p.claim(g)
+	p.call.sent = p.w.now
+	return p.call.Change
+}
+
+// The answer to a claim is lost. The daemon finds that it leads, and answers once a renewal has compared
+// the key.
+func TestAClaimWhoseAnswerIsLost(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a")
+	c := a.until(claims)
+	g := a.call.claims
+	w.b.commit(c)
+	w.now += int64(Patience)
+	a.Answer(w.now, false, State{}, errLost)
+	if c, wake := a.Next(w.now); c != nil || wake != w.now+int64(retry) {
+		t.Errorf("it asks again at once: %+v", c)
+	}
+	w.now += int64(retry)
+	c = a.next() // the renewal does not know of the write
+	w.want("compares", c.Leaders[g], int64(0))
+	done, s := w.b.commit(c)
+	w.want("done", done, false)
+	a.Answer(w.now, done, s, nil)
+	a.act()
+	w.want("the term", a.begun[g], Term{g, w.b.leaders[g].Revision, 1})
+	w.want("until", a.Until(g), int64(0))
+	w.run(100 * time.Millisecond)
+	if a.Until(g) < w.now {
+		t.Error("it is not renewed")
+	}
+	w.run(2 * time.Second)
+	w.want("what happened", len(a.story), Groups)
+}
+
+// A daemon that has tried to hand a group over never leads on with that term, whether it was written or not.
+func TestAHandOverWhoseAnswerIsLost(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		w, a, rest := settled(t, "b")
+		if err := a.Demote(w.now, 4); err != nil {
+			t.Fatal(err)
+		}
+		c := a.until(releases)
+		w.want("the heir", c.Lead[4].Heir, "b")
+		rest[0].frozen = true
+		if written {
+			w.b.commit(c)
+		}
+		w.now += int64(Patience)
+		a.Answer(w.now, false, State{}, errLost)
+		for range 10 {
+			w.now += int64(retry)
+			c := a.next()
+			if c.Leaders[4] != 0 && !releases(c) {
+				t.Errorf("%+v", c)
+			}
+			if releases(c) || !written {
+				a.Answer(w.now, false, State{}, errLost)
+				continue
+			}
+			done, s := w.b.commit(c)
+			a.Answer(w.now, done, s, nil)
+			break
+		}
+		w.want("until", a.Until(4), int64(0))
+		w.run(500 * time.Millisecond)
+		w.want("leads", a.Leads(4), false)
+		w.want("nobody leads", w.b.leaders[4].ID, "")
+		w.want("handed over", a.stats.Handed, uint64(1))
+		w.run(2 * time.Second)
+		w.want("after 2 s, because nobody else has taken it", a.begun[4].Number, uint64(2))
+		rest[0].frozen = false
+		w.run(time.Second)
+		w.want("groups of a", w.leads(a), Groups)
+	}
+}
+
+// A group is handed over only when its Term can issue nothing any more, and then its heir has it at once.
+func TestDemote(t *testing.T) {
+	w, a, rest := settled(t, "b", "c")
+	b, c := rest[0], rest[1]
+	w.want("not its own", b.Demote(w.now, 1), ErrNotLeader)
+	a.busy = true
+	for _, g := range []int{1, 2, 3} {
+		if err := a.Demote(w.now, g); err != nil {
+			t.Fatal(err)
+		}
+		w.want("until", a.Until(g), int64(0))
+	}
+	w.want("twice", a.Demote(w.now, 1), ErrNotLeader)
+	w.run(10 * time.Second)
+	w.want("groups", w.leads(a), Groups)
+	w.want("renewed meanwhile", a.Until(4) > w.now, true)
+	for _, g := range []int{1, 2, 3} {
+		a.Ended(g)
+	}
+	a.once()
+	heirs := map[string]int{}
+	for _, g := range []int{1, 2, 3} {
+		w.want("leader", w.b.leaders[g].ID, "")
+		w.want("number", w.b.leaders[g].Number, uint64(1))
+		heirs[w.b.leaders[g].Heir]++
+	}
+	if heirs["b"] == 0 || heirs["c"] == 0 || heirs["a"]+heirs[""] > 0 {
+		t.Errorf("heirs: %v", heirs)
+	}
+	b.Hint()
+	b.once()
+	w.want("what the heir has at once", len(b.begun), heirs["b"])
+	w.run(20 * time.Millisecond)
+	w.want("what is not b's", w.leads(b), heirs["b"])
+	c.Hint()
+	w.run(20 * time.Millisecond)
+	w.want("what the other heir has", w.leads(c), heirs["c"])
+	w.want("begins", len(b.story)+len(c.story), 3)
+}
+
+func TestDemoteOfADaemonThatIsAlone(t *testing.T) {
+	w, a, _ := settled(t)
+	w.want("alone", a.Demote(w.now, 1), ErrAlone)
+	b := w.join("b")
+	w.run(2 * time.Second)
+	b.frozen = true
+	w.run(TTL + time.Second)
+	w.want("beside a dead one", a.Demote(w.now, 1), ErrAlone)
+	w.want("until", a.Until(1) > w.now, true)
+}
+
+// The heir has died: another daemon takes the group soon after.
+func TestAnHeirThatIsDead(t *testing.T) {
+	w, a, rest := settled(t, "b", "c")
+	rest[0].frozen = true
+	if err := a.Demote(w.now, 1); err != nil {
+		t.Fatal(err)
+	}
+	a.once()
+	w.want("the heir", w.b.leaders[1].Heir, "b")
+	rest[1].Hint()
+	rest[1].once()
+	w.want("taken at once", w.b.leaders[1].ID, "")
+	w.run(150 * time.Millisecond)
+	w.want("taken", w.b.leaders[1].ID, "c")
+}
+
+// Each of several daemons that start together gets its share. One that comes later gets none: nobody balances.
+func TestSpreading(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		w := newWorld(t)
+		for i := range n {
+			w.join(fmt.Sprint("daemon", i))
+		}
+		w.run(3 * time.Second)
+		late := w.join("late")
+		w.run(10 * time.Second)
+		for _, p := range w.all[:n] {
+			if held := w.leads(p); held < Groups/n || held > (Groups+n-1)/n {
+				t.Errorf("%d daemons, and %s leads %d", n, p.me.ID, held)
+			}
+		}
+		w.want("a late one", w.leads(late), 0)
+	}
+}
+
+// Some groups were lost: those end, the others are renewed at once.
+func TestARenewalThatIsRefused(t *testing.T) {
+	w, a, _ := settled(t)
+	a.busy = true
+	w.b.leaders[6] = Leader{Node: Node{ID: "x"}, Number: 7, Revision: 7000}
+	c := a.until(renews)
+	before := a.Until(0)
+	done, s := w.b.commit(c)
+	w.want("done", done, false)
+	a.Answer(w.now, done, s, nil)
+	a.act()
+	w.want("last", a.story[len(a.story)-1], "end 6/1 lost=true")
+	w.want("until of the lost one", a.Until(6), int64(0))
+	w.want("until of the others", a.Until(0), before)
+	w.run(50 * time.Millisecond)
+	if a.Until(0) <= before {
+		t.Error("the others are not renewed")
+	}
+	// Its owner has never lived: TTL after it was seen the group is free. But a has not ended its own term yet.
+	w.run(2 * TTL)
+	w.want("leader", w.b.leaders[6].ID, "x")
+	w.want("not handed over", w.b.leaders[6].Number, uint64(7))
+	a.Ended(6)
+	a.busy = false
+	w.run(3 * time.Second)
+	w.want("again", a.begun[6].Number, uint64(8))
+}
+
+// Without a store, a daemon answers until the moment passes, and asks four times a second. A renewal that
+// succeeds later resumes the term.
+func TestAnOutage(t *testing.T) {
+	w, a, _ := settled(t)
+	until, story := a.Until(0), len(a.story)
+	calls := 0
+	for end := w.now + int64(time.Minute); w.now < end; {
+		c, wake := a.Next(w.now)
+		if c == nil {
+			w.now = wake
+			continue
+		}
+		calls++
+		a.Answer(w.now, false, State{}, errLost)
+	}
+	w.want("until", a.Until(0), until)
+	if calls < 200 || calls > 250 {
+		t.Errorf("%d calls in a minute", calls)
+	}
+	w.run(300 * time.Millisecond)
+	w.want("resumed", a.Until(0) > w.now, true)
+	w.want("what happened", len(a.story), story)
+	w.want("failures", a.stats.Failures, uint64(calls))
+}
+
+// A daemon that stops hands everything over, is nobody's heir, and only reads from then on. Even a claim that is
+// carried out late is handed over, and begins nothing.
+func TestStop(t *testing.T) {
+	w, a, rest := settled(t, "b", "c")
+	a.Stop()
+	w.run(100 * time.Millisecond)
+	w.want("groups of a", w.leads(a), 0)
+	w.want("a's key", w.b.nodes["a"], NodeKey{})
+	for _, l := range w.b.leaders {
+		if l.ID == "" && l.Heir != "b" && l.Heir != "c" {
+			t.Errorf("%+v", l)
+		}
+	}
+	w.run(2 * time.Second)
+	w.want("groups of b", w.leads(rest[0]), Groups/2)
+	w.want("groups of c", w.leads(rest[1]), Groups/2)
+	story := len(a.story)
+	w.b.leaders[9] = Leader{Node: a.me, Number: 5, Revision: 8000}
+	w.run(2 * time.Second)
+	w.want("what happened", len(a.story), story)
+	if l := w.b.leaders[9]; l.ID == "a" || l.ID == "" || l.Number != 6 {
+		t.Errorf("%+v", l)
+	}
+	w.want("it reads", w.now-a.View().At <= int64(Every), true)
+	leader, ok := a.View().Leader(0)
+	w.want("a leader", ok && leader.Redis != "", true)
+	rest[0].Stop()
+	rest[1].Stop()
+	w.run(10 * time.Second)
+	w.want("keys", len(w.b.nodes), 0)
+	if _, ok := a.View().Leader(0); ok {
+		t.Error("somebody leads")
+	}
+}
+
+// Keys of daemons that led nothing do not pile up.
+func TestKeysOfDeadDaemons(t *testing.T) {
+	w, _, rest := settled(t, "b", "c", "d")
+	for _, p := range rest[:2] {
+		p.frozen = true
+	}
+	w.run(stale - time.Second)
+	w.want("keys", len(w.b.nodes), 4)
+	w.run(3 * time.Second)
+	w.want("keys", len(w.b.nodes), 2)
+	rest[0].frozen = false
+	w.run(2 * time.Second)
+	w.want("keys after one was only asleep", len(w.b.nodes), 3)
+}
+
+// A hint makes it read at once, and only once.
+func TestHint(t *testing.T) {
+	w, a, _ := settled(t)
+	w.run(500 * time.Millisecond)
+	a.once()
+	before := len(w.b.log)
+	w.now += int64(time.Millisecond)
+	a.Hint()
+	a.Hint()
+	a.once()
+	w.want("reads", len(w.b.log)-before, 1)
+	if c := w.b.log[before]; c.Put != nil || len(c.Lead)+len(c.Leaders)+len(c.Nodes) > 0 {
+		t.Errorf("%+v", c)
+	}
+	w.want("known", a.View().At, w.now)
+}
