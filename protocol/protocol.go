@@ -38,7 +38,15 @@ type Sifter interface {
 	Sieve() (rest id.Source, sieve *[256]uint64)
 }
 
-// Config is what all sessions of an event loop share. It must not change while a session exists.
+// A Guard is a Handler that refuses some keys. A grammar asks it about every key of a command that has
+// several before it asks for the first id, so that a command that is refused consumes nothing. It need
+// not ask about the key of a command that has one: the source of a refused key refuses.
+type Guard interface {
+	// Permit returns an id.NotPermitted if no ids may be had for the key, or nil. It does not keep key.
+	Permit(key []byte) error
+}
+
+// Config is what all sessions of an event loop share. It must not change during a Feed.
 type Config struct {
 	Handler  Handler
 	Counters *Counters // what the sessions did; several loops may share one, which costs cache misses
@@ -55,11 +63,13 @@ type Config struct {
 
 	// Auth logs a user in. It returns the Config that the session uses from then on: that Config's
 	// Handler knows what this user may have, and its own Auth handles the client's next login. Auth
-	// returns nil if the user or the password is wrong. If the field is nil, everybody may have
-	// ids. The session calls Auth once per attempt, in the goroutine that called Feed; Auth keeps
-	// neither slice. It should take the same time whatever is wrong. A session limits only the
-	// attempts of its own connection (MaxGuesses): Auth must limit a client that connects again.
-	Auth func(user, password []byte) *Config
+	// returns nil and no error if the user or the password is wrong. id.ErrWait means that it is not
+	// decided yet: the session waits as for an id, and calls Auth with the same bytes again. Any other
+	// error means that it cannot be decided now; its text is for the client, and the attempt does not
+	// count. If the field is nil, everybody may have ids. The goroutine that called Feed calls Auth;
+	// Auth keeps neither slice. It should take the same time whatever is wrong. A session limits only
+	// the attempts of its own connection (MaxGuesses): Auth must limit a client that connects again.
+	Auth func(user, password []byte) (*Config, error)
 }
 
 // A Topology is a Redis cluster.

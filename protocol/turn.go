@@ -134,6 +134,16 @@ func (t *Turn) issued(n int, err error) {
 	}
 }
 
+// IsClients reports whether an error of a Source is the client's fault: asking again, or another server,
+// does not help.
+func IsClients(err error) bool {
+	switch err.(type) {
+	case id.UnknownName, id.NotPermitted:
+		return true
+	}
+	return false
+}
+
 // AppendLine appends at most limit bytes of s, without any byte that could end the line.
 func AppendLine(dst []byte, s string, limit int) []byte {
 	for _, c := range []byte(s[:min(len(s), limit)]) {

@@ -77,7 +77,9 @@ func settings() []setting {
 		{name: "tls-client-ca", field: "TLSClientCA", set: text(func(o *options) *string { return &o.TLSClientCA }),
 			help: "PEM `file` of the authorities that must have signed a client's certificate"},
 		{name: "auth-file", field: "AuthFile", set: text(func(o *options) *string { return &o.AuthFile }),
-			help: "`file` of lines user:password, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, or Redis's AUTH)"},
+			help: "`file` of users, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, Redis's AUTH, or over HTTP); lines user:password, or those that katsubushi user writes"},
+		{name: "users", field: "Users", set: text(func(o *options) *string { return &o.Users }),
+			help: "counters: the users that may log in are kept in the etcd of -counters, for all daemons there"},
 
 		{name: "engine", def: "auto", field: "Engine", set: text(func(o *options) *string { return &o.Engine }),
 			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/authfile"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
 // healthcheckTimeout limits the whole check, so that a hung daemon counts as unhealthy.
@@ -79,8 +79,8 @@ func (p *parsed) ask(ready bool) error {
 	if !ready {
 		return exchange("version\r\n", "VERSION ", "CLIENT_ERROR unauthenticated", "ERROR Too many open connections")
 	}
-	if p.AuthFile != "" {
-		user, password, err := authfile.First(p.AuthFile)
+	if p.AuthFile != "" || p.Users != "" {
+		user, password, err := p.ownLogin()
 		if err != nil {
 			return err
 		}
@@ -89,6 +89,18 @@ func (p *parsed) ask(ready bool) error {
 		}
 	}
 	return exchange("get healthcheck\r\n", "VALUE ")
+}
+
+// ownLogin returns a user and the password that the daemon's own file shows.
+func (p *parsed) ownLogin() (user, password string, err error) {
+	ok := false
+	if p.AuthFile != "" {
+		user, password, ok, err = users.First(p.AuthFile)
+	}
+	if !ok && err == nil {
+		err = errors.New("-ready has to log in, and the users are kept as hashes: ask /readyz of the HTTP port instead, or leave -ready out")
+	}
+	return user, password, err
 }
 
 // connect connects to the memcached port, or to the unix socket.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -10,11 +11,11 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/internal/authfile"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
 // Config holds all settings of a Daemon. A zero field means zero, not a default, unless its comment
@@ -63,7 +64,10 @@ type Config struct {
 	// TLSClientCA is a PEM file of the authorities that sign clients' certificates. Empty = accept
 	// every client.
 	TLSClientCA string
-	AuthFile    string // users that may log in, see package authfile; empty = no login needed
+	// AuthFile names the users that may log in, see package users. Empty = no login needed, unless Users
+	// is set.
+	AuthFile string
+	Users    string // "counters" = the users are in the counter store; empty = they are in AuthFile
 
 	Engine string // auto, uring, epoll or net
 	Loops  int    // number of event loops, each with a listener and a home lane: 1 to 1024
@@ -99,8 +103,8 @@ type Config struct {
 // secrets hold the contents of a Config's files. They are read only once at startup, because they
 // may be pipes.
 type secrets struct {
-	tls   *server.TLS    // nil = plain
-	users *authfile.File // nil = everybody
+	tls   *server.TLS // nil = plain
+	users *readUsers  // of AuthFile; nil = not read
 
 	generators []byte // content of GeneratorsFile; nil = not read
 }
@@ -114,13 +118,8 @@ func (c *Config) ReadSecrets() error {
 		c.secrets.tls = t
 		problems.Include("TLS", err)
 	}
-	if c.AuthFile != "" && c.secrets.users == nil {
-		users, err := authfile.Load(c.AuthFile)
-		if err == nil {
-			c.secrets.users = users
-		} else {
-			problems.Add("AuthFile", "%w", err)
-		}
+	for _, p := range problem.Of(c.readUsers()) {
+		problems.Add("AuthFile", "%w", p)
 	}
 	if c.leased() {
 		problems.Include("Store.", c.storeSettings().ReadSecrets())
@@ -130,6 +129,40 @@ func (c *Config) ReadSecrets() error {
 		problems.Add("GeneratorsFile", "%w", p)
 	}
 	return problems.Err()
+}
+
+// readUsers is what ReadSecrets has read of AuthFile.
+type readUsers struct {
+	from  users.Store
+	since string
+	list  []users.User
+}
+
+func (c *Config) readUsers() (err error) {
+	if c.AuthFile == "" || c.secrets.users != nil {
+		return nil
+	}
+	r := &readUsers{from: users.NewFile(c.AuthFile)}
+	if r.since, r.list, err = r.from.Changes(context.Background(), ""); err == nil {
+		c.secrets.users = r
+	}
+	return err
+}
+
+// hasLogins reports whether clients must log in.
+func (c *Config) hasLogins() bool { return c.AuthFile != "" || c.Users != "" }
+
+func (c *Config) validateUsers(wrong func(field, format string, args ...any)) {
+	switch {
+	case c.Users == "":
+	case c.Users != "counters":
+		wrong("Users", "%q: counters allowed, which means the store of -counters", c.Users)
+	case c.Counters.Validate() == nil && !c.Counters.KeepsUsers():
+		wrong("Users", "only etcd keeps users: -counters etcd://HOST:PORT, or -auth-file instead")
+	}
+	if c.Users != "" && c.AuthFile != "" {
+		wrong("Users", "not together with -auth-file: one of the two says who may log in")
+	}
 }
 
 // leased reports whether worker ids are leased, not fixed.
@@ -170,6 +203,8 @@ func (c *Config) validateLeases(problems *problem.List) {
 func (c *Config) validateUDP(wrong func(field, format string, args ...any)) {
 	if c.AuthFile != "" {
 		wrong("UDPPort", "datagrams carry no login: not together with -auth-file")
+	} else if c.hasLogins() {
+		wrong("UDPPort", "datagrams carry no login: not together with -users")
 	}
 	if c.TLSCert != "" {
 		wrong("UDPPort", "datagrams are not encrypted and show no certificate: not together with -tls-cert")
@@ -254,6 +289,7 @@ func (c *Config) Validate() error {
 	if c.UDPPort != 0 {
 		c.validateUDP(wrong)
 	}
+	c.validateUsers(wrong)
 	if c.Advertise != "" {
 		if err := checkAdvertise(c.Advertise); err != nil {
 			wrong("Advertise", "%w", err)

@@ -18,11 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/authfile"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
@@ -42,9 +40,8 @@ type Daemon struct {
 	store   workerid.Backend
 	keeper  *workerid.Keeper
 	engine  server.Engine
-	tls     *server.TLS         // nil = plain
-	users   *authfile.File      // nil = no login needed
-	logins  *loginlimit.Limiter // checks logins against users; nil when users is
+	tls     *server.TLS // nil = plain
+	logins  *logins     // nil = no login needed
 
 	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
 
@@ -74,13 +71,11 @@ func New(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, users: c.secrets.users, binder: binder{log: c.Log},
+		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, binder: binder{log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
 		commands: make([]protocol.Counters, c.Loops+1), shared: map[string]issuer.Kind{},
 	}
-	if d.users != nil {
-		d.logins = loginlimit.New(d.users.Allows, c.Log)
-	}
+	d.logins = d.newLogins()
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
 		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word,
@@ -88,7 +83,7 @@ func New(c Config) (*Daemon, error) {
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
 		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.openStore,
-		d.openCounters, d.declareGenerators,
+		d.openCounters, d.openUsers, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
 			d.dropServices()
@@ -119,8 +114,8 @@ func (d *Daemon) configureSessions() error {
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version, Clients: &d.clients}
-		if d.users != nil {
-			s.Auth = func(user, password []byte) *protocol.Config { return nil } // each connection has its own: see opener
+		if d.logins != nil {
+			s.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, nil } // each connection has its own: see opener
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -189,9 +184,9 @@ func (d *Daemon) checkCertificate() {
 }
 
 // Reload reads the certificate, the users and the generators again. Open connections keep their
-// certificate and user, and see new generators. If a file is invalid, the old content stays in force.
+// certificate, lose what their user lost, and see new generators. If a file is invalid, the old content stays in force.
 func (d *Daemon) Reload() {
-	if d.tls == nil && d.users == nil && d.c.GeneratorsFile == "" {
+	if d.tls == nil && d.logins == nil && d.c.GeneratorsFile == "" {
 		d.c.Log.Info("nothing to reload: no certificate, no users and no file of generators configured")
 	}
 	report := func(what string, err error) {
@@ -208,8 +203,8 @@ func (d *Daemon) Reload() {
 			d.checkCertificate()
 		}
 	}
-	if d.users != nil {
-		report("users", d.users.Reload())
+	if d.logins != nil {
+		report("users", d.logins.refresh(context.Background(), true))
 	}
 	if d.c.GeneratorsFile != "" {
 		report("generators", d.reloadGenerators())
@@ -265,6 +260,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	leases := make(chan error, 1)
 	background.Go(func() { leases <- d.keeper.Run(keeping) })
 	d.sequences.keep()
+	if d.logins != nil {
+		background.Go(func() { d.logins.watch(keeping) })
+	}
 
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()

@@ -1,11 +1,182 @@
 package daemon
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/netip"
+	"sync"
+	"time"
 
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
+
+// logins is who may log in, on all ports together.
+type logins struct {
+	directory users.Directory
+	verifier  *users.Verifier
+	limit     *loginlimit.Limiter
+	log       *slog.Logger
+
+	reading sync.Mutex
+	store   users.Store
+	since   string // what store.Changes returned last
+	told    string // the last complaint about the store; empty = all is well
+}
+
+// usersPause is how often the store is asked whether users have changed. A change is to reach sessions
+// within a second.
+const usersPause = 500 * time.Millisecond
+
+// newLogins makes the logins of a daemon, with the users that ReadSecrets has read, or still without any.
+// nil = nobody needs to log in.
+func (d *Daemon) newLogins() *logins {
+	if !d.c.hasLogins() {
+		return nil
+	}
+	l := &logins{limit: loginlimit.New(d.c.Log), log: d.c.Log}
+	l.verifier = users.NewVerifier(&l.directory, func() { d.engine.Wake() })
+	if read := d.c.secrets.users; read != nil {
+		l.store, l.since = read.from, read.since
+		l.directory.Replace(read.list)
+	}
+	return l
+}
+
+// openUsers finds the users in the counter store, if that is where they are.
+func (d *Daemon) openUsers() error {
+	if d.c.Users == "" {
+		return nil
+	}
+	if d.sequences.later == nil {
+		return fmt.Errorf("users: %w", d.sequences.whyNot)
+	}
+	keys, ok := d.sequences.later.CounterStore.(users.Keys)
+	if !ok {
+		return errors.New("the counter store keeps no users")
+	}
+	d.logins.store = users.NewShared(keys)
+	d.logins.refresh(context.Background(), false)
+	return nil
+}
+
+// watch follows the store until ctx ends.
+func (l *logins) watch(ctx context.Context) {
+	tick := time.NewTicker(usersPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.refresh(ctx, false)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// refresh reads the users if they have changed, or in any case. After an error the users that were read
+// before hold; the log says so once.
+func (l *logins) refresh(ctx context.Context, anyway bool) error {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	since := l.since
+	if anyway {
+		since = ""
+	}
+	now, list, err := l.store.Changes(ctx, since)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		l.complain(err)
+		return err
+	case now != since:
+		l.since = now
+		l.directory.Replace(list)
+		if len(list) == 0 {
+			l.log.Warn("there are no users: nobody can log in")
+		} else {
+			l.log.Info("users", "count", len(list))
+		}
+	case l.told != "":
+		l.log.Info("the users can be read again")
+	}
+	l.told = ""
+	return nil
+}
+
+func (l *logins) complain(err error) {
+	if text := err.Error(); text != l.told {
+		l.told = text
+		message := "the users cannot be read: those that were read before hold"
+		if _, known := l.directory.Users(); !known {
+			message = "the users cannot be read: nobody can log in yet"
+		}
+		l.log.Error(message, "error", err)
+	}
+}
+
+// ask decides a login, or says id.ErrWait: ask again, with the same bytes. c is what the asker waits for.
+func (l *logins) ask(c **users.Comparison, from netip.Addr, user, password []byte) (a *users.Account, err error) {
+	if *c != nil {
+		a, *c, err = l.verifier.Result(*c, user, password)
+	} else if l.limit.Refuses(from) {
+		return nil, nil
+	} else {
+		a, *c, err = l.verifier.Begin(user, password)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case *c != nil:
+		return nil, id.ErrWait
+	case a == nil:
+		l.limit.Charge(from, user, password)
+	}
+	return a, nil
+}
+
+// login decides a login of somebody who can wait. It returns nil if anything is wrong.
+func (l *logins) login(ctx context.Context, from netip.Addr, user, password []byte) (*users.Account, error) {
+	if l.limit.Refuses(from) {
+		return nil, nil
+	}
+	a, err := l.verifier.Login(ctx, user, password)
+	if a == nil && err == nil {
+		l.limit.Charge(from, user, password)
+	}
+	return a, err
+}
+
+// allow reports whether somebody may have all ids over HTTP.
+func (l *logins) allow(from netip.Addr, user, password []byte) bool {
+	a, _ := l.login(context.Background(), from, user, password)
+	if a == nil {
+		return false
+	}
+	r := a.Rights()
+	return r != nil && r.All()&users.Get != 0
+}
+
+// bearer decides a login with a token alone.
+func (l *logins) bearer(from netip.Addr, token []byte) (*users.Account, error) {
+	if l.limit.Refuses(from) {
+		return nil, nil
+	}
+	if _, known := l.directory.Users(); !known {
+		return nil, users.ErrUnknown
+	}
+	a := l.directory.Bearer(token)
+	if a == nil {
+		l.limit.Charge(from, nil, token)
+	}
+	return a, nil
+}
 
 // opener returns a function that makes the session for a new connection to a port.
 func (d *Daemon) opener(p *enginePort) func(loop int) server.Session {
@@ -13,13 +184,9 @@ func (d *Daemon) opener(p *enginePort) func(loop int) server.Session {
 		return func(loop int) server.Session { return p.session(&p.sessions[loop]) }
 	}
 	return func(loop int) server.Session {
-		s := &loginSession{config: p.sessions[loop]}
-		s.config.Auth = func(user, password []byte) *protocol.Config {
-			if !d.logins.Allow(s.peer, user, password) {
-				return nil
-			}
-			return &s.config // all users have the same rights
-		}
+		s := &loginSession{logins: d.logins, config: p.sessions[loop]}
+		s.guard.Handler = s.config.Handler
+		s.config.Auth = s.auth
 		s.Session = p.session(&s.config)
 		return s
 	}
@@ -29,9 +196,59 @@ func (d *Daemon) opener(p *enginePort) func(loop int) server.Session {
 // address.
 type loginSession struct {
 	server.Session
-	config protocol.Config
-	peer   netip.Addr
+	logins  *logins
+	config  protocol.Config
+	guard   guard
+	account *users.Account    // who logged in last; nil = nobody
+	waiting *users.Comparison // nil = none
+	peer    netip.Addr
 }
 
 // Peer implements server.PeerSession.
 func (s *loginSession) Peer(a netip.Addr) { s.peer = a }
+
+func (s *loginSession) auth(user, password []byte) (*protocol.Config, error) {
+	a, err := s.logins.ask(&s.waiting, s.peer, user, password)
+	if a == nil {
+		return nil, err
+	}
+	s.account = a
+	if !s.follow() {
+		return nil, nil
+	}
+	return &s.config, nil
+}
+
+// Feed implements server.Session. What the user may do is what it was when the Feed began. The connection
+// of a user that was removed is closed.
+func (s *loginSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	if s.account != nil && !s.follow() {
+		return len(in), out, protocol.ErrClose
+	}
+	for reply = out; ; {
+		var k int
+		k, reply, err = s.Session.Feed(now, in[n:], reply)
+		n += k
+		next, ok := err.(*server.Successor)
+		if !ok {
+			return n, reply, err
+		}
+		s.Session = next.Session // inside of this one
+	}
+}
+
+// follow gives the session the rights that its user has now. ok = false: the user was removed.
+func (s *loginSession) follow() (ok bool) {
+	rights := s.account.Rights()
+	switch {
+	case rights == nil:
+		return false
+	case rights == s.guard.rights:
+	case rights.All()&users.Issue == users.Issue:
+		s.config.Handler = s.guard.Handler // which costs nothing
+	default:
+		s.config.Handler = &s.guard
+	}
+	s.guard.rights = rights
+	return true
+}

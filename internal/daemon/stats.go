@@ -200,8 +200,8 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		{Name: "detail_enabled", Value: "no"},
 		{Name: "cas_enabled", Value: "yes"},
 		{Name: "binding_protocol", Value: "auto-negotiate"},
-		{Name: "auth_enabled_sasl", Value: yes(d.users != nil)},
-		{Name: "auth_enabled_ascii", Value: yes(d.users != nil)},
+		{Name: "auth_enabled_sasl", Value: yes(d.logins != nil)},
+		{Name: "auth_enabled_ascii", Value: yes(d.logins != nil)},
 		{Name: "item_size_max", Value: memcache.MaxBody},
 		{Name: "maxconns_fast", Value: "yes"},
 		{Name: "flush_enabled", Value: "yes"},
@@ -292,7 +292,7 @@ func (d *Daemon) httpConfig() httpapi.Config {
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
 	if d.logins != nil {
-		c.Allow = d.logins.Allow
+		c.Allow = d.logins.allow
 	}
 	return c
 }

@@ -30,11 +30,11 @@ const (
 	telling    = time.Minute // time between two log lines
 )
 
-// A Limiter decides logins. Many goroutines may use it at once.
+// A Limiter says which logins are not to be compared. Whoever compares passwords calls Refuses before, and
+// Charge after each one that was wrong. Many goroutines may use it at once.
 type Limiter struct {
-	allows func(user, password []byte) bool
-	log    *slog.Logger
-	seed   maphash.Seed
+	log  *slog.Logger
+	seed maphash.Seed
 
 	mu     sync.Mutex
 	peers  map[netip.Addr]*peer // by network, see networkOf
@@ -58,28 +58,15 @@ type peer struct {
 	round   int
 }
 
-// New makes a Limiter. allows compares a user and a password with the right ones; many goroutines
-// may call it at once.
-func New(allows func(user, password []byte) bool, log *slog.Logger) *Limiter {
-	return &Limiter{allows: allows, log: log, seed: maphash.MakeSeed(), peers: make(map[netip.Addr]*peer)}
+// New makes a Limiter.
+func New(log *slog.Logger) *Limiter {
+	return &Limiter{log: log, seed: maphash.MakeSeed(), peers: make(map[netip.Addr]*peer)}
 }
 
-// Allow reports whether a client at from may log in as user. The zero Addr stands for all clients
-// of this host's unix socket. Allow keeps neither slice.
-func (l *Limiter) Allow(from netip.Addr, user, password []byte) bool {
+// Refuses reports whether a client at from has used up its failures, and then counts one more. The zero
+// Addr stands for all clients of this host's unix socket.
+func (l *Limiter) Refuses(from netip.Addr) bool {
 	network := networkOf(from)
-	if l.refuses(network) {
-		return false
-	}
-	if l.allows(user, password) {
-		return true
-	}
-	l.charge(network, l.digest(user, password))
-	return false
-}
-
-// refuses reports whether a peer has used up its failures, and then counts one more.
-func (l *Limiter) refuses(network netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -95,9 +82,11 @@ func (l *Limiter) refuses(network netip.Addr) bool {
 	return true
 }
 
-// charge takes a failure from a peer's allowance, except for a repeated wrong password: a client
-// that has not learned of a new password should not lock out its neighbours.
-func (l *Limiter) charge(network netip.Addr, digest uint64) {
+// Charge takes a failure from the allowance of a client's peer, except for a repeated wrong password: a
+// client that has not learned of a new password should not lock out its neighbours. It keeps neither
+// slice.
+func (l *Limiter) Charge(from netip.Addr, user, password []byte) {
+	network, digest := networkOf(from), l.digest(user, password)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

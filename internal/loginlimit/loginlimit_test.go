@@ -22,12 +22,21 @@ type fixture struct {
 func within(t *testing.T, test func(f *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{t: t}
-		f.Limiter = New(func(user, password []byte) bool {
-			f.compared++
-			return string(user) == "ann" && string(password) == "right"
-		}, slog.New(slog.NewTextHandler(&f.log, nil)))
+		f.Limiter = New(slog.New(slog.NewTextHandler(&f.log, nil)))
 		test(f)
 	})
+}
+
+func (f *fixture) Allow(from netip.Addr, user, password []byte) bool {
+	if f.Refuses(from) {
+		return false
+	}
+	f.compared++
+	if string(user) == "ann" && string(password) == "right" {
+		return true
+	}
+	f.Charge(from, user, password)
+	return false
 }
 
 func (f *fixture) guess(from, password string, n int) {

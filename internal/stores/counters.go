@@ -42,15 +42,16 @@ type counterKind struct {
 	secrets func(c Counters) error              // reads the files that hold secrets; nil = there are none
 	open    func(c Counters, rest string) (CounterStore, error)
 	strict  bool                           // it keeps order=strict
+	users   bool                           // it keeps users too, as users.Keys
 	lossy   func(counter.Definition) error // it may lose writes, and says why it cannot keep a sequence; nil = it loses none
 }
 
 // counterKinds is the table of stores of sequences. A new one is a folder in counter and a line here.
 var counterKinds = []counterKind{
-	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, nil},
-	{[]string{"etcd", "etcds"}, checkCounterEtcd, readEtcdSecrets, openCounterEtcd, false, nil},
-	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, line.Check},
-	{sql.Schemes(), checkCounterSQL, readSQLSecrets, openCounterSQL, false, nil},
+	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, false, nil},
+	{[]string{"etcd", "etcds"}, checkCounterEtcd, readEtcdSecrets, openCounterEtcd, false, true, nil},
+	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, false, line.Check},
+	{sql.Schemes(), checkCounterSQL, readSQLSecrets, openCounterSQL, false, false, nil},
 }
 
 func ofEtcd(c Counters) etcd.Config {
@@ -224,6 +225,12 @@ func (c Counters) AfterRaise() string {
 		return "is granted any more; running daemons and Leaf servers first issue what they hold, so restart them"
 	}
 	return "is issued any more; running daemons drop theirs within a second"
+}
+
+// KeepsUsers reports whether the store keeps users too.
+func (c Counters) KeepsUsers() bool {
+	i, _, err := c.find()
+	return err == nil && counterKinds[i].users
 }
 
 // Files reports whether sequences are files, which may be copied from another machine and adopted.

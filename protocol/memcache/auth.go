@@ -3,6 +3,7 @@ package memcache
 import (
 	"bytes"
 
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -29,21 +30,27 @@ const (
 func (s *Session) locked() bool { return s.config.Auth != nil && !s.trusted }
 
 // authenticate decides an attempt to authenticate; with ok = false it fails without looking at the
-// credentials.
-func (s *Session) authenticate(t *turn, user, password []byte, ok bool) bool {
-	t.Add(protocol.CmdAuth, 1)
+// credentials. The error is one of Config.Auth: then nothing is decided, and after id.ErrWait nothing
+// counted.
+func (s *Session) authenticate(t *turn, user, password []byte, ok bool) (bool, error) {
 	var config *protocol.Config
+	var err error
 	if ok {
-		config = s.config.Auth(user, password)
+		config, err = s.config.Auth(user, password)
 	}
+	if err == id.ErrWait {
+		return false, err
+	}
+	t.Add(protocol.CmdAuth, 1)
 	s.trusted = config != nil
-	if s.trusted {
+	switch {
+	case s.trusted:
 		s.config = config
-	} else {
+	case err == nil:
 		t.Add(protocol.AuthErrors, 1)
 		s.guesses++
 	}
-	return s.trusted
+	return s.trusted, err
 }
 
 // guessed closes the connection after too many failures, so that an attacker needs a new connection
@@ -102,10 +109,17 @@ func (s *Session) credentials(t *turn, in []byte) (int, error) {
 		t.blame(errAuthEnd)
 	case !found || len(user) == 0 || len(password) == 0:
 		t.blame(errAuthFormat)
-	case s.authenticate(t, user, password, true):
-		t.Say("STORED\r\n")
 	default:
-		t.Say(errAuthFailure)
+		switch ok, err := s.authenticate(t, user, password, true); {
+		case err == id.ErrWait:
+			return 0, err
+		case err != nil:
+			t.refuse(err)
+		case ok:
+			t.Say("STORED\r\n")
+		default:
+			t.Say(errAuthFailure)
+		}
 	}
 	s.ready()
 	return n, s.guessed()
@@ -126,7 +140,11 @@ func (s *Session) sasl(t *turn, h *header, mechanism, message []byte) error {
 		}
 	}
 	user, password, wellFormed := plain(message)
-	if s.authenticate(t, user, password, ok && wellFormed) {
+	ok, err := s.authenticate(t, user, password, ok && wellFormed)
+	if err != nil {
+		return t.respondError(h, err)
+	}
+	if ok {
 		s.begun = false
 		t.respond(h, statusOK, "Authenticated")
 		return nil

@@ -124,8 +124,9 @@ func (s *Session) frame(t *turn, in []byte) (int, error) {
 	}
 	err := s.act(t, op, &h, in[headerLen:n])
 	if err == id.ErrWait {
-		t.Add(op.kind, -1)
-		n = 0
+		if n = 0; op.does != logIn {
+			t.Add(op.kind, -1)
+		}
 	}
 	return n, err
 }
@@ -245,8 +246,11 @@ func (t *turn) respondError(h *header, reason error) error {
 		return reason
 	}
 	text, code := reason.Error(), statusTemporary
-	if _, unknown := reason.(id.UnknownName); unknown {
+	switch reason.(type) {
+	case id.UnknownName:
 		code = statusInvalid // not found would be a miss, which clients do not report
+	case id.NotPermitted:
+		code = statusAuthError
 	}
 	t.Out = h.appendResponse(t.Out, code, 0, 0, min(len(text), protocol.MaxReason), 0)
 	t.Out = protocol.AppendLine(t.Out, text, protocol.MaxReason)

@@ -35,8 +35,27 @@ func (s *Session) get(t *turn, text []byte, f form) (left int, err error) {
 		t.blame(errFormat)
 		return 0, nil
 	}
+	if err := s.permit(text); err != nil {
+		t.Add(protocol.Refused, countKeys(text))
+		t.refuse(err)
+		return 0, nil
+	}
 	s.form = f
 	return s.firstPiece(t, text, k)
+}
+
+// permit returns what a protocol.Guard says of the first key that it refuses.
+func (s *Session) permit(text []byte) error {
+	guard, ok := s.config.Handler.(protocol.Guard)
+	if !ok {
+		return nil
+	}
+	for from, to := nextKey(text, 0); from < to; from, to = nextKey(text, to) {
+		if err := guard.Permit(text[from:to]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // getOne answers a get line with one key, the most common case.

@@ -12,7 +12,7 @@ import (
 // login the next user's. After a failed login nobody is logged in.
 func TestALoginChoosesTheHandler(t *testing.T) {
 	users := map[string]*protocol.Config{}
-	login := func(user, password []byte) *protocol.Config { return users[string(user)] }
+	login := func(user, password []byte) (*protocol.Config, error) { return users[string(user)], nil }
 	nobody := refuser{newFake(), errors.New("nobody may")}
 	config := func(h protocol.Handler) *protocol.Config {
 		return &protocol.Config{Handler: h, Counters: new(protocol.Counters), Version: "1.2.3", Auth: login}

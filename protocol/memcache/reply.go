@@ -31,9 +31,9 @@ func (t *turn) blame(s string) {
 }
 
 // refuse replies SERVER_ERROR with a reason given by the program behind, or CLIENT_ERROR if the key
-// was wrong: at SERVER_ERROR some clients ask another server.
+// was wrong or is not permitted: at SERVER_ERROR some clients ask another server.
 func (t *turn) refuse(reason error) {
-	if _, unknown := reason.(id.UnknownName); unknown {
+	if protocol.IsClients(reason) {
 		t.Say("CLIENT_ERROR ")
 	} else {
 		t.Say("SERVER_ERROR ")

@@ -1,6 +1,9 @@
 package resp
 
-import "github.com/katsubushi/katsubushi/v3/protocol"
+import (
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
 
 // With Config.Auth set, a connection may do nothing but log in until it has sent a user and the
 // password, with AUTH or in HELLO.
@@ -32,33 +35,42 @@ func (s *Session) auth(t *turn, a arguments) error {
 	case a.n == 2:
 		user = a.next()
 	}
-	if s.logIn(t, user, a.next()) {
+	ok, err := s.logIn(t, user, a.next())
+	if ok {
 		t.ok()
 	}
-	return s.guessed()
+	return err
 }
 
-// logIn decides an attempt to authenticate and replies if it fails; a login before it then stays.
-func (s *Session) logIn(t *turn, user, password []byte) bool {
-	t.Add(protocol.CmdAuth, 1)
+// logIn decides an attempt to authenticate and replies if it fails; a login before it then stays. The
+// error is one of Feed.
+func (s *Session) logIn(t *turn, user, password []byte) (ok bool, err error) {
 	config := s.config
 	if config.Auth != nil {
-		config = config.Auth(user, password)
+		config, err = config.Auth(user, password)
 	} else if string(user) != defaultUser {
 		config = nil
 	}
-	if config == nil {
+	if err == id.ErrWait {
+		return false, err
+	}
+	t.Add(protocol.CmdAuth, 1)
+	switch {
+	case err != nil:
+		t.refuse(err)
+		return false, nil
+	case config == nil:
 		t.Add(protocol.AuthErrors, 1)
 		t.fail(errWrongPass, "")
 		s.guesses++
-		return false
+		return false, s.guessed()
 	}
 	s.config = config
 	s.is |= trusted
 	if string(user) != s.user() {
 		s.about().user = string(user)
 	}
-	return true
+	return true, nil
 }
 
 // guessed closes the connection after too many failures, so that an attacker needs a new connection
@@ -94,8 +106,9 @@ func (s *Session) hello(t *turn, a arguments) error {
 		switch option := a.next(); {
 		case isWord(option, "auth") && a.n >= 2:
 			kind = protocol.CmdAuth
-			if user := a.next(); !s.logIn(t, user, a.next()) {
-				return s.guessed()
+			user := a.next()
+			if ok, err := s.logIn(t, user, a.next()); !ok {
+				return err
 			}
 		case isWord(option, "setname") && a.n >= 1:
 			if !s.setName(t, a.next()) {

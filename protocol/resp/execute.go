@@ -175,9 +175,9 @@ func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
 		t.ok()
 		return n, s.hangUp()
 	case hello:
-		return n, s.hello(t, a)
+		return unlessWaiting(n, s.hello(t, a))
 	case auth:
-		return n, s.auth(t, a)
+		return unlessWaiting(n, s.auth(t, a))
 	default:
 		begin := len(t.Out)
 		s.reply(t, e, a)
@@ -187,6 +187,14 @@ func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// unlessWaiting returns what execute does for a login of n bytes.
+func unlessWaiting(n int, err error) (int, error) {
+	if err == id.ErrWait {
+		n = 0
+	}
+	return n, err
 }
 
 // reply answers a command that has no other effect than on this session, and never waits.

@@ -90,11 +90,21 @@ func (s *Session) increment(t *turn, key []byte, by, n int) (int, error) {
 // no id can be issued for the first key, the client sees only the error; later an error takes the
 // place of each id that is missing. It returns what execute does.
 func (s *Session) getMany(t *turn, a arguments, n int) (int, error) {
+	guard, _ := s.config.Handler.(protocol.Guard)
+	var denied error
 	for b := a; b.n > 0; {
-		if len(b.next()) > protocol.MaxKey {
+		key := b.next()
+		if len(key) > protocol.MaxKey {
 			t.blame(errKeyTooLong)
 			return n, nil
 		}
+		if guard != nil && denied == nil {
+			denied = guard.Permit(key)
+		}
+	}
+	if denied != nil {
+		t.Add(protocol.Refused, a.n)
+		return t.noID(denied, n)
 	}
 	if a.n == 1 { // it is not bulk
 		begin := len(t.Out)

@@ -23,6 +23,9 @@ const (
 	errAborted     = "EXECABORT Transaction discarded because of previous errors."
 	errAbortedBy   = "EXECABORT Transaction discarded because of: "
 	errTooMuch     = "ERR transaction is too long"
+
+	// Redis's, and then the key.
+	errNoPerm = "NOPERM this user has no permissions to access one of the keys used as arguments: "
 )
 
 // fail replies with an error, without any byte that could end its line.
@@ -44,7 +47,10 @@ func (t *turn) blame(s string) {
 // that there is no worker id.
 func (t *turn) refuse(reason error) {
 	word := "-TRYAGAIN "
-	if _, unknown := reason.(id.UnknownName); unknown {
+	if name, denied := reason.(id.NotPermitted); denied {
+		t.fail(errNoPerm, string(name))
+		return
+	} else if _, unknown := reason.(id.UnknownName); unknown {
 		word = "-ERR "
 	} else if final, ok := reason.(interface{ Final() bool }); ok && final.Final() {
 		word = "-ERR "

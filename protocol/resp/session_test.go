@@ -361,7 +361,7 @@ func TestNumbersOfConnections(t *testing.T) {
 // user's. A failure changes nothing.
 func TestALoginChoosesTheHandler(t *testing.T) {
 	users := map[string]*protocol.Config{}
-	login := func(user, password []byte) *protocol.Config { return users[string(user)] }
+	login := func(user, password []byte) (*protocol.Config, error) { return users[string(user)], nil }
 	config := func(f *fake) *protocol.Config {
 		return &protocol.Config{Handler: f, Counters: new(protocol.Counters), Version: "1.2.3", Auth: login}
 	}

@@ -52,7 +52,6 @@ var rules = []rule{
 	{"internal/adminapi", []string{"counter", "id", "internal/kinds", "internal/stores", "internal/users"}, "it is handed functions and stores, not the daemon"},
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
-	{"internal/authfile", []string{"internal/secretfile"}, "a file format"},
 	{"internal/users", []string{"internal/secretfile"}, "who may do what, whoever asks; stores of keys are handed to it"},
 	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
@@ -60,9 +59,9 @@ var rules = []rule{
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"counter", "generator", "internal/authfile", "internal/clock", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"counter", "generator", "id", "internal/clock", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
-	{"cmd/katsubushi", []string{"counter", "generator", "id", "internal/authfile", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/stores", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"counter", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 
 	// What only tests use. No package above may import any of it.
