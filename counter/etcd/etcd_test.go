@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/etcd"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
@@ -58,7 +61,7 @@ func TestForeignRecords(t *testing.T) {
 	key := "/katsubushi/" + etcdtest.Namespace(t) + "/seq/orders"
 	s := open(t, url, patient)
 	define(t, s)
-	wants(t, s, 10, 1)
+	block := wants(t, s, 10, 1)
 	text := m.Get(key)
 
 	t.Run("another namespace", func(t *testing.T) {
@@ -68,6 +71,10 @@ func TestForeignRecords(t *testing.T) {
 		refused(t, err, counter.ErrForeign, "/katsubushi/copy/seq/orders", key, "raise orders 11")
 		_, err = s.Reserve(bg, "orders", 1)
 		refused(t, err, counter.ErrForeign)
+		refused(t, s.Return(bg, "orders", block, 5), counter.ErrForeign)
+		if now := m.Get("/katsubushi/copy/seq/orders"); now != text {
+			t.Errorf("the copy was written: %s", now)
+		}
 		if _, err := s.List(bg); !errors.Is(err, counter.ErrForeign) {
 			t.Error(err)
 		}
@@ -103,11 +110,45 @@ func TestForeignRecords(t *testing.T) {
 			seen[b.Lo] = err == nil || seen[b.Lo]
 		}
 	})
+	t.Run("of a strict sequence", func(t *testing.T) {
+		copied := strings.NewReplacer(key, "/katsubushi/strict/seq/orders", `"strict":false`, `"strict":true`).Replace(text)
+		m.Put("/katsubushi/strict/seq/orders", copied)
+		_, err := open(t, "etcd://"+m.Addr()+"?ns=strict", patient).Reserve(bg, "orders", 1)
+		refused(t, err, counter.ErrOrder)
+	})
+	t.Run("another cluster under a daemon", func(t *testing.T) {
+		proxy := redistest.NewProxy(t, m.Addr())
+		s := open(t, "etcd://"+proxy.Addr()+"?ns="+strings.Split(key, "/")[2], patient)
+		since, _, err := s.Changes(bg, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes := strings.Replace(key, "seq/orders", "changes", 1)
+		other.Put(changes, m.Get(changes)) // as a snapshot has it
+		proxy.Retarget(other.Addr())
+		proxy.Cut()
+		err = counter.ErrUnavailable
+		m.Until("the other one answers", func() bool {
+			if errors.Is(err, counter.ErrUnavailable) {
+				_, err = s.Define(bg, counter.Sequence("items"))
+			}
+			return !errors.Is(err, counter.ErrUnavailable)
+		})
+		refused(t, err, counter.ErrForeign, "/seq/items", "the daemon began with")
+		if now, records, err := s.Changes(bg, since); err != nil || now == since || len(records) == 0 {
+			t.Errorf("another cluster is a change: %q, %v, %v", now, records, err)
+		}
+	})
 	t.Run("unreadable", func(t *testing.T) {
 		for _, text := range []string{"", "17", strings.Replace(text, `"version":1`, `"version":2`, 1), strings.Replace(text, `"next":11`, `"next":5,"x":1`, 1),
 			strings.Replace(text, `"name":"orders"`, `"name":"items"`, 1)} {
 			m.Put(key, text)
 			_, err := s.Reserve(bg, "orders", 1)
+			refused(t, err, nil, key)
+			if strings.Contains(text, `"version":2`) {
+				refused(t, err, nil, "of version 2, and this program knows 1")
+			}
+			_, _, err = s.Changes(bg, "")
 			refused(t, err, nil, key)
 			_, err = s.Define(bg, counter.Sequence("orders"))
 			refused(t, err, nil, key)
@@ -116,6 +157,12 @@ func TestForeignRecords(t *testing.T) {
 			if m.Get(key) != text {
 				t.Errorf("%q was overwritten", text)
 			}
+		}
+		if _, err := s.Define(bg, counter.Sequence("items")); err != nil {
+			t.Fatal(err)
+		}
+		if _, records, err := s.Changes(bg, ""); err != nil || len(records) != 1 || records[0].Name != "items" {
+			t.Errorf("one of two can be read: %v, %v", records, err)
 		}
 	})
 	t.Run("set back", func(t *testing.T) {
@@ -140,6 +187,10 @@ func TestWipedStore(t *testing.T) {
 	define(t, s)
 	define(t, idle)
 	wants(t, s, 10, 1)
+	items := counter.Sequence("items")
+	if _, err := s.Define(bg, items); err != nil {
+		t.Fatal(err)
+	}
 	m.Kill()
 	if err := os.RemoveAll(m.Dir); err != nil {
 		t.Fatal(err)
@@ -160,6 +211,11 @@ func TestWipedStore(t *testing.T) {
 		_, err = s.Reserve(bg, "orders", 1)
 		refused(t, err, counter.ErrForeign, "made again")
 	}
+	if _, err := operator.Define(bg, items); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Reserve(bg, "items", 1) // others may have been granted some
+	refused(t, err, counter.ErrForeign, "made again")
 	if _, err := operator.Raise(bg, "orders", 100); err != nil {
 		t.Fatal(err)
 	}
@@ -279,6 +335,15 @@ func TestThreeMembers(t *testing.T) {
 	leader = etcdtest.Leader(all)
 	leader.Pause()
 	more("while the leader stands still")
+	alone := open(t, url, time.Second)
+	row := 0 // of calls that succeed: the member that stands still is asked no more
+	all[0].Until("it is left out", func() bool {
+		if _, err := alone.Show(bg, "orders"); err != nil {
+			row = 0
+		}
+		row++
+		return row > 20
+	})
 	leader.Resume()
 	more("after it goes on")
 	all[0].Kill()
@@ -309,12 +374,27 @@ func TestNoSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	since, _, err := s.Changes(bg, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := c.Compact(bg, got.Header.Revision); err != nil {
 		t.Fatal(err)
+	}
+	if now, records, err := s.Changes(bg, since); err != nil || now != since || len(records) > 0 {
+		t.Errorf("after the history was compacted: %q, %v, %v", now, records, err)
 	}
 	m.Control("defrag")
 	m.Control("alarm", "disarm")
 	wants(t, s, 10, 11)
+	if now, records, err := s.Changes(bg, since); err != nil || now != since || len(records) > 0 {
+		t.Errorf("a grant is no change: %q, %v, %v", now, records, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Reserve(bg, "orders", 1)
+	refused(t, err, nil, "the counter store is closed")
 }
 
 // Users: a wrong password, one that is put right while the store is open, and rights.
@@ -360,6 +440,53 @@ func TestUsers(t *testing.T) {
 	write("hush1")
 	define(t, s)
 	wants(t, s, 1, 1)
+
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.Addr()}, Username: "root", Password: "hush", Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	done := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	done(root.RoleAdd(bg, "more"))
+	done(root.UserGrantRole(bg, "kb", "more")) // which makes older tokens invalid
+	wants(t, s, 1, 2)
+	m.Kill()
+	m.LaunchOnly() // which forgets all tokens
+	m.Until("it answers", func() bool { _, err := root.Get(bg, "ready"); return err == nil })
+	wants(t, s, 1, 3)
+	done(root.UserChangePassword(bg, "kb", "hush3"))
+	_, err = s.Reserve(bg, "orders", 1)
+	never(err, "user kb", "password")
+	write("hush3")
+	wants(t, s, 1, 4)
+
+	done(root.RoleAdd(bg, "half"))
+	from, to := "/katsubushi/half/seq/", "/katsubushi/half/seq0"
+	done(root.RoleGrantPermission(bg, "half", from, to, clientv3.PermissionType(clientv3.PermReadWrite)))
+	done(root.UserGrantRole(bg, "kb", "half"))
+	half := as("kb@", "half") // may not write that something has changed
+	if list, err := half.List(bg); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	_, err = half.Define(bg, counter.Sequence("orders"))
+	never(err, "/katsubushi/half/", "grant-permission ROLE --prefix=true readwrite /katsubushi/half/")
+	if list, err := half.List(bg); err != nil || len(list) > 0 {
+		t.Errorf("a record was written that nobody was told of: %v, %v", list, err)
+	}
+	_, _, err = half.Changes(bg, "")
+	never(err, "/katsubushi/half/changes", "grant-permission")
+
+	done(root.UserDelete(bg, "kb"))
+	_, err = s.Reserve(bg, "orders", 1)
+	never(err, "user kb", "wrong user or password")
+	done(root.UserAdd(bg, "kb", "hush3"))
+	done(root.UserGrantRole(bg, "kb", "seq"))
+	wants(t, s, 1, 5)
 	_, err = as("kb@", "others").List(bg)
 	never(err, "/katsubushi/others/seq/", "user kb", "grant-permission")
 	_, err = as("", "mine").List(bg)
