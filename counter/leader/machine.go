@@ -233,6 +233,11 @@ func (m *Machine) busy() bool {
 	return false
 }
 
+// gone reports whether this daemon has stopped, and the Board has nothing of it, as far as is known.
+func (m *Machine) gone() bool {
+	return m.stopping && m.call == nil && !m.busy() && m.known.Node(m.me.ID).Revision == 0
+}
+
 // renewal writes the node key, if all groups that are led are still this daemon's. It compares the node
 // key too, so that of two calls whose answers were lost one at most is carried out late.
 func (m *Machine) renewal() *call {

@@ -3,7 +3,12 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // All stands for all groups that a daemon leads.
@@ -38,37 +43,262 @@ type Config struct {
 	Changed func(*View)
 }
 
-// A Runner takes part in the election with one goroutine, and a few more for calls that are under way.
-// Any goroutine may call its methods.
+// A Runner takes part in the election with one goroutine, and a few more for calls that are under way
+// and for Begin and End. Any goroutine may call its methods.
 type Runner struct {
-	c Config
+	c     Config
+	rung  chan struct{} // there may be something to do
+	until [Groups]atomic.Int64
+	view  atomic.Pointer[View]
+
+	mu    sync.Mutex
+	m     *Machine
+	cues  [Groups]cue
+	moved chan struct{} // closed and replaced when anything has changed
+	deaf  bool          // the last call failed
+}
+
+// A cue is the Begins and Ends of a group that are still to be told, one after another.
+type cue struct {
+	events []Event
+	told   bool // a goroutine tells them
 }
 
 // NewRunner makes a Runner. It does nothing before Run.
-func NewRunner(c Config) *Runner { return &Runner{c: c} }
+func NewRunner(c Config) *Runner {
+	r := &Runner{c: c, rung: make(chan struct{}, 1), m: NewMachine(c.Me), moved: make(chan struct{})}
+	r.view.Store(r.m.View())
+	return r
+}
+
+// stopTimeout is how long Run tries to hand over after its context has ended.
+const stopTimeout = 5 * time.Second
 
 // Run takes part until ctx ends. From the first call on all groups are contested, so a daemon calls it
-// when the first sequence with order=strict is known. When ctx ends, Run hands over what is still held, as
-// Stop does but for a few seconds at most, and removes the daemon's node key. The error says which
-// groups were not handed over: nobody leads them for TTL.
-func (r *Runner) Run(ctx context.Context) error { return nil }
+// when the first sequence with order=strict is known, and only once. When ctx ends, Run hands over what is
+// still held, as Stop does but for a few seconds at most, and removes the daemon's node key. The error
+// says if that failed: then nobody leads those groups for TTL.
+func (r *Runner) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(ctx) })
+	defer watching.Wait()
+	ctxDone := ctx.Done()
+	var giveUp <-chan time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var under *answer
+	for {
+		next, wait, gone := r.next()
+		if gone && giveUp != nil {
+			return nil
+		}
+		if next != nil {
+			under = r.start(*next)
+		}
+		timer.Reset(wait)
+		var answered <-chan struct{}
+		if under != nil {
+			answered = under.came
+		}
+		select {
+		case <-ctxDone:
+			ctxDone, giveUp = nil, time.After(stopTimeout)
+			r.step(func(int64) { r.m.Stop() })
+		case <-giveUp:
+			return errors.New("not all groups were handed over: nobody leads them until other daemons have noticed")
+		case <-r.rung:
+		case <-answered:
+			r.take(under)
+			under = nil
+		case <-timer.C:
+			if under != nil && r.c.Clock() >= under.until {
+				under.cancel() // what comes later is dropped
+				under = nil
+				r.take(&answer{err: fmt.Errorf("no answer within %v", Patience)})
+			}
+		}
+	}
+}
+
+// An answer is that of a call under way. Its results are set when came is closed.
+type answer struct {
+	until  int64 // when it is given up
+	cancel context.CancelFunc
+	came   chan struct{}
+	done   bool
+	state  State
+	err    error
+}
+
+func (r *Runner) start(c Change) *answer {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	a := &answer{until: r.c.Clock() + int64(Patience), cancel: cancel, came: make(chan struct{})}
+	go func() {
+		defer cancel()
+		a.done, a.state, a.err = r.c.Board.Commit(ctx, c)
+		close(a.came)
+	}()
+	return a
+}
+
+// next asks the Machine what to do. gone = it has stopped, and the Board has nothing of it.
+func (r *Runner) next() (c *Change, wait time.Duration, gone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.c.Clock()
+	c, wake := r.m.Next(now)
+	return c, time.Duration(wake - now), r.m.gone()
+}
+
+// step lets something happen to the Machine, and acts on it.
+func (r *Runner) step(happen func(now int64)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	happen(r.c.Clock())
+	for g := range r.until { // before an End is told
+		r.until[g].Store(r.m.Until(g))
+	}
+	for _, e := range r.m.Events() {
+		q := &r.cues[e.Group]
+		q.events = append(q.events, e)
+		if !q.told {
+			q.told = true
+			go r.tell(q)
+		}
+	}
+	close(r.moved)
+	r.moved = make(chan struct{})
+	r.ring()
+}
+
+func (r *Runner) ring() {
+	select {
+	case r.rung <- struct{}{}:
+	default:
+	}
+}
+
+// tell calls Begin and End of a group.
+func (r *Runner) tell(q *cue) {
+	for {
+		r.mu.Lock()
+		if len(q.events) == 0 {
+			q.told = false
+			r.mu.Unlock()
+			return
+		}
+		e := q.events[0]
+		q.events = q.events[1:]
+		r.mu.Unlock()
+		switch {
+		case e.Begins:
+			r.c.Log.Info("this daemon leads a group of sequences", "group", e.Group, "term", e.Number)
+			r.c.Begin(e.Term)
+			continue
+		case e.Lost:
+			r.c.Log.Warn("another daemon has taken a group of sequences over", "group", e.Group, "term", e.Number)
+		default:
+			r.c.Log.Info("a group of sequences is handed over", "group", e.Group, "term", e.Number)
+		}
+		r.c.End(e.Term)
+		r.step(func(int64) { r.m.Ended(e.Group) })
+	}
+}
+
+// take gives the Machine an answer.
+func (r *Runner) take(a *answer) {
+	switch was := r.deaf; {
+	case a.err != nil && !was:
+		r.c.Log.Warn("the store that says who leads does not answer", "error", a.err)
+	case a.err == nil && was:
+		r.c.Log.Info("the store that says who leads answers again")
+	}
+	r.deaf = a.err != nil
+	r.step(func(now int64) { r.m.Answer(now, a.done, a.state, a.err) })
+	if a.err != nil {
+		return
+	}
+	r.mu.Lock()
+	now := r.m.View()
+	r.mu.Unlock()
+	old := r.view.Swap(now)
+	same := old.At != 0 && old.Leaders == now.Leaders && slices.EqualFunc(old.Nodes, now.Nodes, func(a, b NodeKey) bool { return a.Node == b.Node })
+	if !same && r.c.Changed != nil {
+		r.c.Changed(now)
+	}
+}
+
+// watch tells the Machine when to read. It works without.
+func (r *Runner) watch(ctx context.Context) {
+	hint := func() { r.step(func(int64) { r.m.Hint() }) }
+	for ctx.Err() == nil {
+		r.c.Board.Watch(ctx, hint) // whatever the reason for its end, the poll goes on
+		select {
+		case <-time.After(Every):
+			hint()
+		case <-ctx.Done():
+		}
+	}
+}
 
 // Until returns up to when this daemon leads a group, as a moment of Config.Clock: it may answer a
 // request that arrived before. 0 = it does not lead. From the end of a Term on it is 0 until End
 // has returned for it. It is one atomic load.
-func (r *Runner) Until(group int) int64 { return 0 }
+func (r *Runner) Until(group int) int64 { return r.until[group].Load() }
 
 // View returns what is known of all. It is one atomic load; nobody may change what it points to.
-func (r *Runner) View() *View { return &View{} }
+func (r *Runner) View() *View { return r.view.Load() }
 
 // Demote hands a group over to another daemon, or All, and returns when that is done. For 2 s this daemon
 // does not claim it again. It returns ErrAlone, ErrNotLeader, or that of ctx: then the group is
 // handed over later.
-func (r *Runner) Demote(ctx context.Context, group int) error { return nil }
+func (r *Runner) Demote(ctx context.Context, group int) error {
+	first, last := group, group
+	if group == All {
+		first, last = 0, Groups-1
+	}
+	var terms []Term
+	var why error
+	r.step(func(now int64) {
+		for g := first; g <= last; g++ {
+			if err := r.m.Demote(now, g); err == nil {
+				terms = append(terms, r.m.groups[g].term)
+			} else if why == nil || err == ErrAlone {
+				why = err
+			}
+		}
+	})
+	if len(terms) == 0 {
+		return why
+	}
+	return r.wait(ctx, func() bool {
+		return !slices.ContainsFunc(terms, func(t Term) bool { return r.m.Leads(t.Group) && r.m.groups[t.Group].term == t })
+	})
+}
 
 // Stop hands all groups over and claims none afterwards, nor is this daemon anybody's heir. Run goes on,
 // so that View stays true while the daemon forwards. The error is that of ctx.
-func (r *Runner) Stop(ctx context.Context) error { return nil }
+func (r *Runner) Stop(ctx context.Context) error {
+	r.step(func(int64) { r.m.Stop() })
+	return r.wait(ctx, func() bool { return !r.m.busy() })
+}
+
+// wait waits for a condition of the Machine.
+func (r *Runner) wait(ctx context.Context, condition func() bool) error {
+	for {
+		r.mu.Lock()
+		moved, ok := r.moved, condition()
+		r.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
 
 // Stats are what a Runner counts.
 type Stats struct {
@@ -81,4 +311,8 @@ type Stats struct {
 }
 
 // Stats returns the figures so far.
-func (r *Runner) Stats() Stats { return Stats{} }
+func (r *Runner) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m.Stats()
+}
