@@ -1,0 +1,275 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// cheap makes a user whose hash is so cheap that a file would refuse it.
+func cheap(t testing.TB, name, password, may string) User {
+	t.Helper()
+	h := &hash{memory: 8, time: 1, lanes: 1, salt: []byte(name + "........"), sum: make([]byte, 32)}
+	h.sum = h.of([]byte(password))
+	return User{Name: name, Rights: rights(t, may), secret: h}
+}
+
+type verifying struct {
+	*Verifier
+	t *testing.T
+	d *Directory
+}
+
+func verify(t *testing.T, list ...User) verifying {
+	d := new(Directory)
+	d.Replace(list)
+	return verifying{NewVerifier(d, func() {}), t, d}
+}
+
+func (v verifying) login(user, password string) string {
+	v.t.Helper()
+	a, err := v.Login(context.Background(), []byte(user), []byte(password))
+	switch {
+	case err != nil:
+		return err.Error()
+	case a == nil:
+		return "wrong"
+	}
+	return a.Name + " " + a.Rights().String()
+}
+
+// logs in and counts the comparisons with hashes.
+func (v verifying) wants(user, password, want string, hashes uint64) {
+	v.t.Helper()
+	before := v.Compared()
+	if got := v.login(user, password); got != want {
+		v.t.Errorf("%s, %s: %s; want %s", user, password, got, want)
+	}
+	if n := v.Compared() - before; n != hashes {
+		v.t.Errorf("%s, %s: %d comparisons, want %d", user, password, n, hashes)
+	}
+}
+
+// Everything that is wrong costs one comparison, whatever it is, and what was compared is remembered.
+func TestUnknownUsersCostWhatWrongPasswordsDo(t *testing.T) {
+	tok, text, err := User{Name: "tok", Rights: Everything(Get)}.WithToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := verify(t, cheap(t, "ann", "right", "a*=get"), User{"old", Everything(Issue), plain("plain")}, tok)
+	v.wants("ann", "right", "ann a*=get", 1)
+	v.wants("ann", "right", "ann a*=get", 0)
+	v.wants("ann", "wrong", "wrong", 1)
+	v.wants("ann", "wrong", "wrong", 0)
+	v.wants("nobody", "right", "wrong", 1)
+	v.wants("nobody", "right", "wrong", 0)
+	v.wants("old", "wrong", "wrong", 1)
+	v.wants("tok", "wrong", "wrong", 1)
+	v.wants("ann", text, "wrong", 1)
+	v.wants("", "", "wrong", 1)
+	v.wants("old", "plain", "old *=get,incr", 0)
+	v.wants("tok", text, "tok *=get", 0)
+	v.wants("annr", "ight", "wrong", 1)
+	if a := v.d.Bearer([]byte(text)); a == nil || a.Name != "tok" || v.d.Bearer([]byte(text[1:])) != nil {
+		t.Error("the bearer of the token")
+	}
+}
+
+func TestPlainPasswordsAreNotHashed(t *testing.T) {
+	v := verify(t, User{"ann", Everything(Issue), plain("one")}, User{"ann", Everything(Issue), plain("two")}, User{"bob", Everything(Issue), plain("three")})
+	for _, c := range []struct{ user, password, want string }{
+		{"ann", "one", "ann *=get,incr"}, {"ann", "two", "ann *=get,incr"}, {"bob", "three", "bob *=get,incr"},
+		{"ann", "three", "wrong"}, {"ann", "", "wrong"}, {"", "", "wrong"}, {"annone", "", "wrong"}, {"Ann", "one", "wrong"},
+	} {
+		v.wants(c.user, c.password, c.want, 0)
+	}
+}
+
+// What was remembered of a password holds no longer than the password.
+func TestChangesHoldAtOnce(t *testing.T) {
+	ann, bob := cheap(t, "ann", "right", "a*=get"), cheap(t, "bob", "right", "b*=get")
+	v := verify(t, ann, bob)
+	v.wants("ann", "right", "ann a*=get", 1)
+	v.wants("bob", "right", "bob b*=get", 1)
+	a, _ := v.Login(context.Background(), []byte("ann"), []byte("right"))
+	before := a.Rights()
+
+	again, err := parseRights(ann, "a*=get")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.d.Replace([]User{again, bob})
+	if a.Rights() != before {
+		t.Error("rights that are the same have another address")
+	}
+	v.wants("ann", "right", "ann a*=get", 0)
+	more, _ := parseRights(ann, "a*=get;c=incr")
+	v.d.Replace([]User{more, bob})
+	if got := a.Rights().String(); got != "a*=get;c=incr" {
+		t.Errorf("an open session may %s", got)
+	}
+	v.wants("ann", "right", "ann a*=get;c=incr", 0)
+	v.d.Replace([]User{cheap(t, "ann", "new", "a*=get"), bob})
+	if a.Rights() == nil {
+		t.Error("another password closes a session")
+	}
+	v.wants("ann", "right", "wrong", 1)
+	v.wants("ann", "new", "ann a*=get", 1)
+	v.wants("bob", "right", "bob b*=get", 0)
+	v.d.Replace([]User{bob})
+	if a.Rights() != nil {
+		t.Error("a user that was removed has rights")
+	}
+	v.wants("ann", "new", "wrong", 1)
+	again, _ = parseRights(ann, "a*=get")
+	v.d.Replace([]User{again, bob})
+	if a.Rights() != nil {
+		t.Error("a session from before the removal has rights again")
+	}
+	v.wants("ann", "right", "ann a*=get", 1)
+	v.d.Replace(nil)
+	v.wants("ann", "right", "wrong", 0)
+}
+
+// parseRights copies a user by way of a line, as a store does.
+func parseRights(u User, text string) (User, error) {
+	r, err := ParseRights(text)
+	h := *u.secret.(*hash)
+	return User{u.Name, r, &h}, err
+}
+
+func TestNobodyLogsInBeforeTheUsersAreRead(t *testing.T) {
+	v := NewVerifier(new(Directory), func() {})
+	if _, _, err := v.Begin([]byte("ann"), []byte("x")); err != ErrUnknown {
+		t.Error(err)
+	}
+	if early, ok := ErrUnknown.(interface{ NotYet() bool }); !ok || !early.NotYet() {
+		t.Error("it is not told from other errors")
+	}
+}
+
+func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
+	var woken atomic.Int64
+	d := new(Directory)
+	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
+	v := NewVerifier(d, func() { woken.Add(1) })
+	v.running = hashers // as if both were busy
+	begin := func(password string) (*Comparison, error) {
+		_, c, err := v.Begin([]byte("ann"), []byte(password))
+		return c, err
+	}
+	var all []*Comparison
+	for i := range maxQueue {
+		c, err := begin(fmt.Sprint("guess", i))
+		if err != nil || c == nil {
+			t.Fatalf("%d: %v %v", i, c, err)
+		}
+		all = append(all, c)
+	}
+	if c, err := begin("one more"); c != nil || err != ErrBusy {
+		t.Fatalf("%v %v", c, err)
+	}
+	if c, err := begin("guess7"); err != nil || c != all[7] {
+		t.Errorf("the same question is asked twice: %v", err)
+	}
+	if v.Busy() != 1 || v.Waiting() != maxQueue || v.Compared() != 0 {
+		t.Errorf("busy %d, waiting %d, compared %d", v.Busy(), v.Waiting(), v.Compared())
+	}
+	if a, c, err := v.Result(all[3], []byte("ann"), []byte("guess3")); a != nil || c != all[3] || err != nil {
+		t.Errorf("the result before the end: %v %v %v", a, c, err)
+	}
+	v.running = 1
+	v.work()
+	if v.Compared() != maxQueue || woken.Load() != maxQueue || v.Waiting() != 0 || v.running != 0 {
+		t.Errorf("compared %d, woken %d, waiting %d, running %d", v.Compared(), woken.Load(), v.Waiting(), v.running)
+	}
+	for i, c := range all {
+		if a, c, err := v.Result(c, []byte("ann"), fmt.Append(nil, "guess", i)); a != nil || c != nil || err != nil {
+			t.Fatalf("%d: %v %v %v", i, a, c, err)
+		}
+		for _, b := range c.password {
+			if b != 0 {
+				t.Fatal("a password stays in memory")
+			}
+		}
+	}
+	if a, c, err := v.Result(all[0], []byte("ann"), []byte("right")); a != nil || c != nil || err == nil {
+		t.Errorf("the result of another question: %v %v %v", a, c, err)
+	}
+	if _, err := begin("one more"); err != nil {
+		t.Errorf("with room in the queue: %v", err)
+	}
+}
+
+// A comparison whose asker has gone is not carried out, and whoever asks later gets one of their own.
+func TestWhatNobodyAsksForIsNotCompared(t *testing.T) {
+	d := new(Directory)
+	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
+	v := NewVerifier(d, func() {})
+	v.running = hashers
+	_, gone, err := v.Begin([]byte("ann"), []byte("right"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, _ := v.Begin([]byte("ann"), []byte("wrong"))
+	v.began = v.began.Add(-patience - time.Second) // later
+	v.Result(other, []byte("ann"), []byte("wrong"))
+	v.running = 1
+	v.work()
+	if v.Compared() != 1 {
+		t.Errorf("%d comparisons, want the one that is asked for", v.Compared())
+	}
+	a, c, err := v.Result(gone, []byte("ann"), []byte("right"))
+	if a != nil || c == nil || c == gone || err != nil {
+		t.Fatalf("%v %v %v", a, c, err)
+	}
+	<-c.ended
+	if a, _, err := v.Result(c, []byte("ann"), []byte("right")); a == nil || err != nil {
+		t.Errorf("%v %v", a, err)
+	}
+}
+
+// A user who is removed while the password is compared does not get in.
+func TestRemovalDuringAComparison(t *testing.T) {
+	d := new(Directory)
+	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
+	v := NewVerifier(d, func() {})
+	_, c, err := v.Begin([]byte("ann"), []byte("right"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-c.ended
+	d.Replace([]User{cheap(t, "bob", "x", "")})
+	if a, c, err := v.Result(c, []byte("ann"), []byte("right")); a != nil || c != nil || err != nil {
+		t.Errorf("%v %v %v", a, c, err)
+	}
+}
+
+func TestMemoryOfAnswersIsBoundedAndExpires(t *testing.T) {
+	v := verify(t, cheap(t, "ann", "right", "a*=get"))
+	v.wants("ann", "right", "ann a*=get", 1)
+	for i := range 3*maxRemember + 5 {
+		v.login("ann", fmt.Sprint(i))
+	}
+	if len(v.wrong) > maxRemember || len(v.right) != 1 {
+		t.Errorf("%d wrong and %d right answers are remembered", len(v.wrong), len(v.right))
+	}
+	v.wants("ann", "right", "ann a*=get", 0)
+	for m, a := range v.right {
+		v.right[m] = answer{a.hash, time.Now()}
+	}
+	v.wants("ann", "right", "ann a*=get", 1)
+}
+
+func TestLoginEndsWithItsContext(t *testing.T) {
+	v := verify(t, cheap(t, "ann", "right", "a*=get"))
+	v.running = hashers
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if a, err := v.Login(ctx, []byte("ann"), []byte("right")); a != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v %v", a, err)
+	}
+}
