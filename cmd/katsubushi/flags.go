@@ -98,6 +98,8 @@ func settings() []setting {
 
 		{name: "http-bind", field: "HTTPBind", set: text(func(o *options) *string { return &o.HTTPBind }),
 			help: "`address` of the HTTP port; default that of -bind"},
+		{name: "admin-bind", field: "AdminBind", set: text(func(o *options) *string { return &o.AdminBind }),
+			help: "`address` of the admin port; default loopback"},
 		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
 			help: "/debug/pprof/ on the debug port"},
 		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),

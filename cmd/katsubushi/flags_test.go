@@ -94,6 +94,12 @@ func TestSettings(t *testing.T) {
 		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any { return p.Store.Max }, uint64(31)},
 		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
 		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any { return p.HTTPBind }, "::1"},
+		{"the admin port's address", []string{"-admin-port=8082"}, []string{"KATSUBUSHI_ADMIN_BIND", "10.0.0.1"},
+			func(p *parsed) any { return fmt.Sprint(p.AdminPort, " on ", p.AdminBind) }, "8082 on 10.0.0.1"},
+		{"descriptors are left for the admin port", []string{"-admin-port", "8082"}, nil,
+			func(p *parsed) any {
+				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80) && p.ServiceDescriptors(100) == 48
+			}, true},
 		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
 			func(p *parsed) any {
 				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80)
@@ -147,7 +153,7 @@ func TestBytesThatAreNone(t *testing.T) {
 
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-admin-bind=:1", "-admin-port=5", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
 		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
@@ -155,6 +161,8 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	for _, want := range []string{
 		"-bind: \"10.0.0.1:1\": an address or a name without a port is allowed",
 		"-http-bind: \"[::1]\": an address or a name without a port is allowed",
+		"-admin-bind: \":1\": an address or a name without a port is allowed",
+		"-admin-port: there are no users, and one with the right admin is needed: -auth-file or -users says where they are",
 		"-worker-id: 2000: 0 to 1023 allowed",
 		"-worker-id: 1 is there twice",
 		"-port: 99999: 0 to 65535 allowed",
@@ -441,6 +449,9 @@ func TestPortsThatClash(t *testing.T) {
 		{"-http-port=5 -debug-port=5 -enable-stats -bind=10.0.0.1 -http-bind=127.0.0.1", debugHTTP},
 		{"-port=5 -http-port=5 -debug-port=5 -enable-stats", debugHTTP + debug + http},
 		{"-port=5 -udp-port=5", ""},
+		{"-port=5 -admin-port=5", "-admin-port: 5 is the memcached port too\n"},
+		{"-port=5 -admin-port=5 -bind=10.0.0.1", ""},
+		{"-http-port=5 -admin-port=5 -bind=10.0.0.1 -admin-bind=10.0.0.1", "-admin-port: 5 is the HTTP port too\n"},
 		{"-port=0 -http-port=0 -debug-port=0 -enable-stats", ""},
 	} {
 		var told []string

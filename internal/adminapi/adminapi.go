@@ -55,7 +55,7 @@ type Config struct {
 	Leaders func() []Leader
 	Demote  func(ctx context.Context, group int) error
 
-	Users users.Store // where users are kept
+	Users func() users.Store // where users are kept
 
 	Log *slog.Logger // is told of every change
 }

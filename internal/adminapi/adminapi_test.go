@@ -67,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 			r, err2 := stores.Create(ctx, f.store, def)
 			return r, errors.Is(err, counter.ErrUnknown), err2
 		},
-		Users: f.users,
+		Users: func() users.Store { return f.users },
 		Log:   slog.New(slog.NewTextHandler(&f.log, nil)),
 	}
 	return f

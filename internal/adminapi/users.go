@@ -32,7 +32,7 @@ func (a api) routeUsers(mux *http.ServeMux) {
 	a.route(mux, "PUT /users/{user}", a.putUser)
 	a.route(mux, "DELETE /users/{user}", func(r request) (any, int, error) {
 		var removed shownUser
-		err := a.Users.Update(r.Context(), r.PathValue("user"), func(old *users.User) (*users.User, error) {
+		err := a.Users().Update(r.Context(), r.PathValue("user"), func(old *users.User) (*users.User, error) {
 			if old == nil {
 				return nil, users.MissingError(r.PathValue("user"))
 			}
@@ -56,7 +56,7 @@ func (a api) user(ctx context.Context, name string) (any, int, error) {
 
 // users returns all users. One with several plain passwords is one of them.
 func (a api) users(ctx context.Context) (list []shownUser, err error) {
-	_, all, err := a.Users.Changes(ctx, "")
+	_, all, err := a.Users().Changes(ctx, "")
 	seen := map[string]bool{}
 	for _, u := range all {
 		if !seen[u.Name] {
@@ -103,7 +103,7 @@ func (a api) putUser(r request) (any, int, error) {
 	if err != nil {
 		return nil, 0, wrong{err}
 	}
-	err = a.Users.Update(r.Context(), next.Name, func(old *users.User) (*users.User, error) {
+	err = a.Users().Update(r.Context(), next.Name, func(old *users.User) (*users.User, error) {
 		switch next.Rights = rights; {
 		case old == nil && body.Rights == nil:
 			return nil, wrong{errNothing}
@@ -125,7 +125,7 @@ func (a api) putUser(r request) (any, int, error) {
 var errNothing = errors.New("a user needs rights, such as orders*=get,incr;*=get, and a password or a token")
 
 func (a api) changeRights(r request, name string, rights users.Rights) (any, int, error) {
-	err := users.Change(r.Context(), a.Users, name, func(users.Rights) (users.Rights, error) { return rights, nil })
+	err := users.Change(r.Context(), a.Users(), name, func(users.Rights) (users.Rights, error) { return rights, nil })
 	if err != nil {
 		return nil, 0, err
 	}

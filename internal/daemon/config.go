@@ -82,6 +82,7 @@ type Config struct {
 	DrainTimeout    time.Duration // for clients to read their last replies
 
 	HTTPBind    string // address of the HTTP port; empty = Bind
+	AdminBind   string // address of the admin port; empty = loopback
 	EnablePprof bool   // on the debug port
 	EnableStats bool   // on the debug port
 
@@ -309,6 +310,10 @@ func (c *Config) Validate() error {
 	}
 	host("Bind", c.Bind)
 	host("HTTPBind", c.HTTPBind)
+	host("AdminBind", c.AdminBind)
+	if c.AdminPort != 0 && !c.hasLogins() {
+		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -users says where they are")
+	}
 	c.validateSock(wrong)
 	if c.Layout.Check() == nil { // snowflakes need it
 		_, flags, _ := c.definitions(nil, nil)

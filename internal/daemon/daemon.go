@@ -45,12 +45,13 @@ type Daemon struct {
 
 	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
 
-	connections server.Counters
-	budget      *server.Budget
-	commands    []protocol.Counters // one per loop, and one for the UDP port
-	sessions    []protocol.Config   // what the sessions of a loop share, on any port, and one for the UDP port
-	clients     atomic.Int64        // connections that asked for a number of their own
-	requests    httpapi.Counters    // the HTTP port's
+	connections  server.Counters
+	budget       *server.Budget
+	commands     []protocol.Counters // one per loop, and one for the UDP port
+	sessions     []protocol.Config   // what the sessions of a loop share, on any port, and one for the UDP port
+	clients      atomic.Int64        // connections that asked for a number of their own
+	requests     httpapi.Counters    // the HTTP port's
+	administered httpapi.Counters    // the admin port's
 
 	binder    binder       // used by New
 	ports     []enginePort // the memcached port first

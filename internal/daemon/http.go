@@ -34,12 +34,14 @@ func (d *Daemon) complaints() *log.Logger {
 	return slog.NewLogLogger(d.c.Log.Handler(), slog.LevelWarn)
 }
 
-// checkPasswords warns if the memcached port encrypts passwords but the HTTP port does not.
+// checkPasswords warns of services that take passwords and do not encrypt, beyond this host: the HTTP
+// port if the memcached port encrypts, and the admin port.
 func (d *Daemon) checkPasswords() {
 	for _, s := range d.services {
+		flag := map[string]string{"HTTP": "-http-bind", "admin": "-admin-bind"}[s.name]
 		at := s.ln.Addr().(*net.TCPAddr)
-		if s.name == "HTTP" && d.logins != nil && d.encrypted() && !at.IP.IsLoopback() {
-			d.c.Log.Warn("the HTTP port takes passwords and does not encrypt: -http-bind it to where only those who may read them are", "address", at.String())
+		if flag != "" && d.logins != nil && (d.encrypted() || s.name == "admin") && !at.IP.IsLoopback() {
+			d.c.Log.Warn("the "+s.name+" port takes passwords and does not encrypt: "+flag+" it to where only those who may read them are", "address", at.String())
 		}
 	}
 }

@@ -7,18 +7,24 @@ import (
 )
 
 // TestSidePortsAreWhereTheyBelong: the debug port shows memory contents, so it is on loopback,
-// whatever -bind says.
+// whatever -bind says; so is the admin port, unless it has an address of its own.
 func TestSidePortsAreWhereTheyBelong(t *testing.T) {
-	for _, c := range []struct{ bind, httpBind, want string }{
-		{"127.0.0.2", "", "127.0.0.2"}, {"127.0.0.2", "127.0.0.3", "127.0.0.3"}, {"", "127.0.0.3", "127.0.0.3"}, {"", "0.0.0.0", "0.0.0.0"},
+	auth := authFile(t, "ann:top:*=admin")
+	for _, c := range []struct{ bind, httpBind, adminBind, want, admin string }{
+		{"127.0.0.2", "", "", "127.0.0.2", loopback}, {"127.0.0.2", "127.0.0.3", "", "127.0.0.3", loopback},
+		{"", "127.0.0.3", "127.0.0.4", "127.0.0.3", "127.0.0.4"}, {"", "0.0.0.0", "", "0.0.0.0", loopback},
 	} {
 		d, _ := run(t, func(cfg *Config) {
 			cfg.Bind, cfg.HTTPBind, cfg.HTTPPort, cfg.EnableStats = c.bind, c.httpBind, freePort(t), true
+			cfg.AdminBind, cfg.AdminPort, cfg.AuthFile = c.adminBind, freePort(t), auth
 		})
+		if got := d.services[1].ln.Addr().(*net.TCPAddr).IP.String(); got != c.admin {
+			t.Errorf("-bind %q -admin-bind %q: the admin port is on %s", c.bind, c.adminBind, got)
+		}
 		if got := d.services[0].ln.Addr().(*net.TCPAddr).IP.String(); got != c.want {
 			t.Errorf("-bind %q -http-bind %q: HTTP is on %s", c.bind, c.httpBind, got)
 		}
-		if got := d.services[1].ln.Addr().(*net.TCPAddr).IP.String(); got != "127.0.0.1" && got != "::1" {
+		if got := d.services[2].ln.Addr().(*net.TCPAddr).IP.String(); got != "127.0.0.1" && got != "::1" {
 			t.Errorf("-bind %q: the debug port is on %s", c.bind, got)
 		}
 	}

@@ -20,6 +20,7 @@ type Ports struct {
 	Port      int // the memcached port; the log names a free one
 	RedisPort int
 	HTTPPort  int
+	AdminPort int
 	DebugPort int // used if Config.EnablePprof or EnableStats is set
 }
 
@@ -51,9 +52,14 @@ func listeners() []listener {
 			name: "HTTP", host: (*Config).httpBind, service: (*Daemon).newHTTP, descriptors: httpDescriptors,
 		},
 		{
+			PortSetting: PortSetting{Flag: "admin-port", Number: func(p *Ports) *int { return &p.AdminPort },
+				Help: "`port` of /generators /leaders /users, over HTTP, for users with the right admin; 0 = off"},
+			name: "admin", inside: true, host: (*Config).adminBind, service: (*Daemon).newAdmin, descriptors: adminDescriptors,
+		},
+		{
 			PortSetting: PortSetting{Flag: "debug-port", Default: 8080, Kayac: true, Number: func(p *Ports) *int { return &p.DebugPort },
 				Help: "`port`, on localhost, of what the next two enable"},
-			name: "debug", on: (*Config).debugs, service: (*Daemon).newDebug,
+			name: "debug", inside: true, on: (*Config).debugs, service: (*Daemon).newDebug,
 		},
 	}
 }
@@ -63,7 +69,9 @@ type listener struct {
 	PortSetting
 	name string                 // in problems and, in lower case, in the log
 	on   func(c *Config) bool   // whether it listens; nil = its number is not 0
-	host func(c *Config) string // nil = the loopback address, of whichever family there is
+	host func(c *Config) string // nil or empty = all addresses
+	// inside: instead of all addresses, only the loopback address, of whichever family there is.
+	inside bool
 
 	// session makes the session of a connection to a port of the engine, which speaks TLS if there
 	// is a certificate. c is what the sessions of its loop share.
@@ -122,7 +130,9 @@ func (c *Config) httpBind() string {
 	return c.Bind
 }
 
-// loopback is the address of lines without a host; listen takes ::1 where there is no IPv4.
+func (c *Config) adminBind() string { return c.AdminBind }
+
+// loopback is the address of lines inside; listen takes ::1 where there is no IPv4.
 const loopback = "127.0.0.1"
 
 // listens reports whether c switches the listener on.
@@ -135,10 +145,13 @@ func (l *listener) listens(c *Config) bool {
 
 // address returns the host that it listens on; empty = all.
 func (l *listener) address(c *Config) string {
-	if l.host == nil {
+	switch {
+	case l.host != nil && l.host(c) != "":
+		return l.host(c)
+	case l.inside:
 		return loopback
 	}
-	return l.host(c)
+	return ""
 }
 
 // onTCP reports whether it listens on a TCP port, given that it listens.
@@ -151,7 +164,7 @@ func (l *listener) listen(c *Config, n int) ([]net.Listener, error) {
 	}
 	number := strconv.Itoa(*l.Number(&c.Ports))
 	lns, err := server.ListenTCP(net.JoinHostPort(l.address(c), number), n)
-	if l.host == nil && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
+	if l.inside && l.address(c) == loopback && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
 		return server.ListenTCP(net.JoinHostPort("::1", number), n)
 	}
 	return lns, err

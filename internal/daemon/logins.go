@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
@@ -153,14 +154,12 @@ func (l *logins) login(ctx context.Context, from netip.Addr, user, password []by
 	return a, err
 }
 
-// allow reports whether somebody may have all ids over HTTP.
-func (l *logins) allow(from netip.Addr, user, password []byte) bool {
-	a, _ := l.login(context.Background(), from, user, password)
-	if a == nil {
-		return false
+// http decides a login over HTTP: it is an httpapi.Login.
+func (l *logins) http(ctx context.Context, from netip.Addr, c httpapi.Credentials) (*users.Account, error) {
+	if c.Token != nil {
+		return l.bearer(from, c.Token)
 	}
-	r := a.Rights()
-	return r != nil && r.All()&users.Get != 0
+	return l.login(ctx, from, c.User, c.Password)
 }
 
 // bearer decides a login with a token alone.

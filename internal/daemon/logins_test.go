@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
@@ -43,7 +44,7 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 		for i := range loginlimit.Burst {
 			login(guesser, i%2, fmt.Sprint("guess", i))
 		}
-		http := d.httpConfig().Allow
+		http := d.httpConfig().Login
 		for _, c := range []struct {
 			from netip.Addr
 			want string
@@ -51,8 +52,9 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 			if got := login(c.from, 0, "secret"); got != c.want {
 				t.Errorf("%v, the password: %q", c.from, got)
 			}
-			if got, want := http(c.from, []byte("ann"), []byte("secret")), c.from == other; got != want {
-				t.Errorf("%v, the password over HTTP: %v", c.from, got)
+			who, err := http(t.Context(), c.from, httpapi.Credentials{User: []byte("ann"), Password: []byte("secret")})
+			if (who != nil) != (c.from == other) || err != nil {
+				t.Errorf("%v, the password over HTTP: %v, %v", c.from, who, err)
 			}
 		}
 		time.Sleep(loginlimit.Pause)

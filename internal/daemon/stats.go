@@ -121,8 +121,8 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	}
 	add("touch_hits", n[protocol.CmdGat])
 	add("touch_misses", n[protocol.CmdTouch])
-	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load())
-	add("auth_errors", n[protocol.AuthErrors]+d.requests.LoginErrors.Load())
+	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load()+d.administered.Logins.Load())
+	add("auth_errors", n[protocol.AuthErrors]+d.requests.LoginErrors.Load()+d.administered.LoginErrors.Load())
 	add("bytes_read", d.connections.BytesRead.Load())
 	add("bytes_written", d.connections.BytesWritten.Load())
 	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed", "conn_yields"} {
@@ -241,11 +241,11 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "set", Value: n[protocol.CmdSet]},
 			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]}, {Label: "incr", Value: n[protocol.CmdIncr]},
 			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]}, {Label: "version", Value: n[protocol.CmdVersion]},
-			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load()}, {Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
+			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load()}, {Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
 		},
 		Errors: []metrics.Count{
 			{Label: "malformed", Value: n[protocol.Malformed]}, {Label: "too_long", Value: n[protocol.TooLong]},
-			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]}, {Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load()},
+			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]}, {Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load()},
 		},
 		Connections:         d.connections.Current.Load(),
 		ConnectionsAccepted: d.connections.Total.Load(),
@@ -292,7 +292,7 @@ func (d *Daemon) httpConfig() httpapi.Config {
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
 	if d.logins != nil {
-		c.Allow = d.logins.allow
+		c.Login = d.logins.http
 	}
 	return c
 }

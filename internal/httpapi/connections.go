@@ -58,9 +58,9 @@ const (
 	refusalTime = 250 * time.Millisecond
 )
 
-func newConnections(c Config) *connections {
+func newConnections(limit int, n *Counters) *connections {
 	return &connections{
-		max: c.MaxConnections, counters: c.Counters, at: make(map[net.Conn]*connection),
+		max: limit, counters: n, at: make(map[net.Conn]*connection),
 		ended: make(chan struct{}, 1), refusing: make(chan struct{}, Refusing),
 	}
 }

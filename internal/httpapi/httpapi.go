@@ -14,13 +14,13 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
 // MaxIDs is the most ids that one /ids request gets, as in kayac/go-katsubushi.
@@ -43,10 +43,8 @@ type Config struct {
 	Metrics  http.Handler           // /metrics
 	Counters *Counters
 
-	// Allow tells whether somebody at this address who knows this user and password may have ids;
-	// nil = everybody may. It should take equally long whatever is wrong, and bound how often it is
-	// asked.
-	Allow func(from netip.Addr, user, password []byte) bool
+	// Login finds the users who may have ids; nil = everybody may.
+	Login Login
 
 	MaxConnections int         // see connections for what becomes of more; 0 = no limit
 	Log            *log.Logger // what the server complains about; nil = the standard logger
@@ -68,11 +66,14 @@ type Server struct {
 	conns *connections
 }
 
-// NewServer makes the server; the caller gives it a listener and stops it. Its time-outs bound what
-// a slow client can hold.
-func NewServer(c Config) Server {
-	conns := newConnections(c)
-	s := newServer(conns.limit(newHandler(c)), c.Log)
+// NewServer makes the server; the caller gives it a listener and stops it.
+func NewServer(c Config) Server { return Limited(newHandler(c), c.MaxConnections, c.Counters, c.Log) }
+
+// Limited makes a server of any handler. Its time-outs bound what a slow client can hold; see
+// connections for what becomes of more than maxConnections, and Config.Log.
+func Limited(h http.Handler, maxConnections int, n *Counters, log *log.Logger) Server {
+	conns := newConnections(maxConnections, n)
+	s := newServer(conns.limit(h), log)
 	s.ConnState, s.ConnContext = conns.changed, conns.know
 	return Server{s, conns}
 }
@@ -177,26 +178,29 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, strings.Join(ids, "\n"))
 }
 
-// admits says whether a request for ids may be answered, and answers it otherwise. A wrong password
-// costs the connection.
+// admits says whether a request for ids may be answered, and answers it otherwise.
 func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Vary", "Accept")
-	if a.Allow == nil {
+	if a.Login == nil {
 		return true
 	}
-	if user, password, ok := r.BasicAuth(); ok {
-		from, _ := netip.ParseAddrPort(r.RemoteAddr)
-		a.Counters.Logins.Add(1)
-		if a.Allow(from.Addr(), []byte(user), []byte(password)) {
-			return true
-		}
-		a.Counters.LoginErrors.Add(1)
-		w.Header().Set("Connection", "close")
+	who := a.Login.Admit(w, r, a.Counters)
+	if who == nil {
+		return false
 	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="katsubushi", charset="UTF-8"`)
-	http.Error(w, "a user and a password are needed", http.StatusUnauthorized)
-	return false
+	name := r.PathValue("name")
+	if name == "" {
+		name = defaultName
+	}
+	if rights := who.Rights(); rights == nil || !rights.Permit([]byte(name), users.Get) {
+		http.Error(w, id.NotPermitted(name).Error(), http.StatusForbidden)
+		return false
+	}
+	return true
 }
+
+// defaultName is the name of the default kind of id, for which the path has none.
+const defaultName = "id"
 
 // mint gets the texts of n ids for the name in the path, or answers the request with the reason why
 // there are none.

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
 // fixture answers ids 100, 101, ... until refuse is set.
@@ -24,7 +27,7 @@ type fixture struct {
 	keys   []string // asked for
 	counts Counters
 	work   chan struct{} // if not nil, ids are issued once it is closed, and readiness is known
-	allow  func(from netip.Addr, user, password []byte) bool
+	login  Login
 }
 
 func (f *fixture) handler() http.Handler { return newHandler(f.config()) }
@@ -67,7 +70,7 @@ func (f *fixture) config() Config {
 		},
 		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") }),
 		Counters: &f.counts,
-		Allow:    f.allow,
+		Login:    f.login,
 	}
 }
 
@@ -184,8 +187,8 @@ func TestRequestsAndIDsAreCounted(t *testing.T) {
 // asks.
 func TestNothingIsCached(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("no worker id yet")} {
-		for _, allow := range []func(netip.Addr, []byte, []byte) bool{nil, func(netip.Addr, []byte, []byte) bool { return false }} {
-			f := &fixture{refuse: refuse, allow: allow}
+		for _, login := range []Login{nil, func(context.Context, netip.Addr, Credentials) (*users.Account, error) { return nil, nil }} {
+			f := &fixture{refuse: refuse, login: login}
 			for _, target := range []string{"/id", "/ids", "/id/a", "/ids/unknown", "/ids?n=0", "/stats", "/metrics", "/healthz", "/readyz", "/nowhere"} {
 				_, header, _ := f.get(t, "GET", target, "")
 				vary := ""
@@ -200,40 +203,78 @@ func TestNothingIsCached(t *testing.T) {
 	}
 }
 
-// TestIDsNeedALogin: and nothing else does.
+// logins lets in ann, who knows "se:cret" or a token and may get a* and ord*, from one address.
+func logins(t *testing.T) (login Login, token string) {
+	t.Helper()
+	rights, err := users.ParseRights("a*=get;ord*=get;z=incr,admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, token, err := users.User{Name: "ann", Rights: rights}.WithToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d users.Directory
+	d.Replace([]users.User{ann})
+	return func(_ context.Context, from netip.Addr, c Credentials) (*users.Account, error) {
+		switch {
+		case string(c.User) == "busy":
+			return nil, users.ErrBusy
+		case from.String() != "192.0.2.1": // httptest's address
+			return nil, nil
+		case c.Token == nil && string(c.User) == "ann" && string(c.Password) == "se:cret":
+			return d.Bearer([]byte(token)), nil
+		}
+		return d.Bearer(c.Token), nil
+	}, token
+}
+
+// TestIDsNeedALogin: and the right to get them; nothing else does.
 func TestIDsNeedALogin(t *testing.T) {
 	f := new(fixture)
-	f.allow = func(from netip.Addr, user, password []byte) bool {
-		return from.String() == "192.0.2.1" && string(user) == "ann" && string(password) == "se:cret" // httptest's address
-	}
+	login, token := logins(t)
+	f.login = login
 	h := f.handler()
+	basic := func(user, password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
 	for _, c := range []struct {
-		target, user, password string
-		status                 int
-		closes                 bool
+		target, authorization string
+		status                int
+		body                  string // begins so
+		closes                bool
 	}{
-		{"/id", "", "", 401, false}, {"/ids?n=3", "", "", 401, false}, {"/ids?n=0", "", "", 401, false},
-		{"/id", "ann", "guess", 401, true}, {"/ids", "bob", "se:cret", 401, true},
-		{"/id", "ann", "se:cret", 200, false}, {"/ids?n=3", "ann", "se:cret", 200, false},
-		{"/api/segment/get/orders", "", "", 401, false}, {"/api/snowflake/get/x", "ann", "se:cret", 200, false},
-		{"/stats", "", "", 200, false}, {"/metrics", "", "", 200, false}, {"/healthz", "ann", "guess", 200, false}, {"/readyz", "", "", 200, false},
+		{"/id/a", "", 401, "a user and a password, or a token, are needed\n", false}, {"/ids/a?n=3", "", 401, "a user", false}, {"/ids?n=0", "", 401, "a user", false},
+		{"/id/a", basic("ann", "guess"), 401, "a user", true}, {"/ids/a", basic("bob", "se:cret"), 401, "a user", true},
+		{"/id/a", "Bearer guess", 401, "a user", true}, {"/id/a", "Bearer ", 401, "a user", true}, {"/id/a", "Bearer", 401, "a user", false}, {"/id/a", "Digest x", 401, "a user", false},
+		{"/id/a", basic("ann", "se:cret"), 200, "4611686018427387904", false}, {"/ids/a?n=3", basic("ann", "se:cret"), 200, "4611686018427387905\n", false},
+		{"/id/ab", "Bearer " + token, 200, "4611686018427387908", false}, {"/id/ab", "bearer  " + token, 200, "4611686018427387909", false},
+		{"/id/b", "Bearer " + token, 403, "not permitted: b\n", false}, {"/ids/b?n=3", basic("ann", "se:cret"), 403, "not permitted: b\n", false},
+		{"/id/z", "Bearer " + token, 403, "not permitted: z\n", false}, // it may incr that, and administer it
+		{"/id", "Bearer " + token, 403, "not permitted: id\n", false}, {"/ids?n=0", "Bearer " + token, 403, "not permitted: id\n", false},
+		{"/id/a", basic("busy", ""), 503, "too many logins at this moment: try again\n", false},
+		{"/api/segment/get/a", "", 401, "a user", false}, {"/api/segment/get/ab", "Bearer " + token, 404, "no such generator", false}, {"/api/segment/get/orders", "Bearer " + token, 200, "46116860184273879", false}, {"/api/segment/get/b", "Bearer " + token, 403, "not permitted: b\n", false},
+		{"/api/snowflake/get/a", "Bearer " + token, 403, "not permitted: id\n", false},
+		{"/stats", "", 200, "", false}, {"/metrics", "", 200, "", false}, {"/healthz", basic("ann", "guess"), 200, "", false}, {"/readyz", "", 200, "", false},
 	} {
 		r := httptest.NewRequest("GET", c.target, nil)
-		if c.user != "" {
-			r.SetBasicAuth(c.user, c.password)
+		if c.authorization != "" {
+			r.Header.Set("Authorization", c.authorization)
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		challenge := ""
 		if c.status == 401 {
-			challenge = `Basic realm="katsubushi", charset="UTF-8"`
+			challenge = `[Basic realm="katsubushi", charset="UTF-8" Bearer realm="katsubushi"]`
 		}
-		if got := w.Header(); w.Code != c.status || got.Get("WWW-Authenticate") != challenge || (got.Get("Connection") == "close") != c.closes {
-			t.Errorf("%s as %q %q: %d %v", c.target, c.user, c.password, w.Code, got)
+		got := w.Header()
+		if w.Code != c.status || !strings.HasPrefix(w.Body.String(), c.body) || strings.Trim(fmt.Sprint(got["Www-Authenticate"]), "[]") != strings.Trim(challenge, "[]") ||
+			(got.Get("Connection") == "close") != c.closes || (got.Get("Retry-After") == "1") != (c.status == 503) {
+			t.Errorf("%s with %q: %d %v %s", c.target, c.authorization, w.Code, got, w.Body)
 		}
 	}
 	n := &f.counts
-	if n.Requests.Load() != 3 || n.IDs.Load() != 5 || n.Logins.Load() != 5 || n.LoginErrors.Load() != 2 {
+	if n.Requests.Load() != 6 || n.IDs.Load() != 7 || n.Logins.Load() != 18 || n.LoginErrors.Load() != 4 {
 		t.Errorf("counted %d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(), n.LoginErrors.Load())
 	}
 }
