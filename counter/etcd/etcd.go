@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/client/v3"
@@ -23,6 +24,9 @@ type Store struct {
 	mu        sync.Mutex
 	sequences map[string]*sequence // that this process has asked for
 	cluster   string               // that answered first; empty = none yet
+
+	groupsFixed atomic.Bool            // the number of groups was read
+	hint        atomic.Pointer[func()] // tells the Watch that is under way that somebody else may lead
 }
 
 var (
@@ -66,6 +70,7 @@ type edit struct {
 	done     func(q *sequence) // called after the write; nil = nothing to do
 	patient  bool              // to be tried until it is known whether it was written
 	announce bool              // all daemons are to be told
+	fence    *within           // the term in which to write; nil = none
 }
 
 // edit changes the record of a sequence. After counter.ErrUnavailable the write may have happened or
@@ -111,23 +116,28 @@ func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]stri
 		}
 		r.Name, r.Key, r.Cluster = q.name, q.key, found.cluster
 		*tokens = append(*tokens, token)
-		found, written, err = s.write(ctx, q, found, r, e.announce)
+		found, written, err = s.write(ctx, q, found, r, e)
 	}
 	return err
 }
 
 // write puts a record in place of the one that was found, or returns what is there instead.
-func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, announce bool) (now state, written bool, err error) {
+func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, e edit) (now state, written bool, err error) {
 	// The text too: among members of two clusters a revision says little.
 	compare := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q.key), "=", found.revision)}
 	if found.record != nil {
 		compare = append(compare, clientv3.Compare(clientv3.Value(q.key), "=", found.text))
 	}
 	then := []clientv3.Op{clientv3.OpPut(q.key, string(r.encode()))}
-	if announce {
+	if e.announce {
 		then = append(then, clientv3.OpPut(s.changesKey(), r.Token))
 	}
-	answer, err := s.link.commit(ctx, q.key, compare, then, []clientv3.Op{clientv3.OpGet(q.key)})
+	otherwise := []clientv3.Op{clientv3.OpGet(q.key)}
+	if e.fence != nil {
+		compare = append(compare, e.fence.compare())
+		otherwise = append(otherwise, e.fence.read())
+	}
+	answer, err := s.link.commit(ctx, q.key, compare, then, otherwise)
 	if err != nil {
 		return state{}, false, err
 	}
@@ -137,18 +147,19 @@ func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, 
 	if answer.Succeeded {
 		return state{}, true, nil
 	}
+	if e.fence != nil {
+		if err := e.fence.judge((*clientv3.GetResponse)(answer.Responses[1].GetResponseRange())); err != nil {
+			return state{}, false, err
+		}
+	}
 	now, err = s.stateOf(q.key, answer.Header, answer.Responses[0].GetResponseRange().Kvs)
 	return now, false, err
 }
 
-// Define implements counter.Store. It refuses order=strict with counter.ErrOrder. Like Reserve it gives
-// up after one attempt.
+// Define implements counter.Store. Like Reserve it gives up after one attempt.
 func (s *Store) Define(ctx context.Context, d counter.Definition) (r counter.Record, err error) {
 	if err := d.Check(); err != nil {
 		return r, err
-	}
-	if d.Strict {
-		return r, counter.ErrOrder
 	}
 	birth := rand.Text()
 	err = s.edit(ctx, d.Name, edit{announce: true, change: func(q *sequence, found state, token string) (*record, error) {
@@ -172,14 +183,19 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (r counter.Rec
 	return r, err
 }
 
-// Reserve implements counter.Store. It gives up after one attempt, so that clients learn the reason.
-func (s *Store) Reserve(ctx context.Context, name string, n uint64) (b counter.Block, err error) {
-	err = s.edit(ctx, name, edit{change: func(q *sequence, found state, token string) (*record, error) {
+// Reserve implements counter.Store. It gives up after one attempt, so that clients learn the reason. It
+// refuses order=strict with counter.ErrOrder: see Within.
+func (s *Store) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
+	return s.reserve(ctx, name, n, nil)
+}
+
+func (s *Store) reserve(ctx context.Context, name string, n uint64, fence *within) (b counter.Block, err error) {
+	err = s.edit(ctx, name, edit{fence: fence, change: func(q *sequence, found state, token string) (*record, error) {
 		if err := q.usable(found); err != nil {
 			return nil, err
 		}
-		if found.Strict {
-			return nil, counter.ErrOrder
+		if err := order(found, fence); err != nil {
+			return nil, err
 		}
 		r := *found.record
 		b, err = r.Reserve(n, token)
@@ -193,8 +209,15 @@ func (s *Store) Reserve(ctx context.Context, name string, n uint64) (b counter.B
 
 // Return implements counter.Store.
 func (s *Store) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
-	return s.edit(ctx, name, edit{patient: true, change: func(q *sequence, found state, token string) (*record, error) {
+	return s.giveBack(ctx, name, b, next, nil)
+}
+
+func (s *Store) giveBack(ctx context.Context, name string, b counter.Block, next uint64, fence *within) error {
+	return s.edit(ctx, name, edit{patient: true, fence: fence, change: func(q *sequence, found state, token string) (*record, error) {
 		if err := q.usable(found); err != nil {
+			return nil, err
+		}
+		if err := order(found, fence); err != nil {
 			return nil, err
 		}
 		r := *found.record

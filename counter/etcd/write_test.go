@@ -43,7 +43,7 @@ func TestWriteCompares(t *testing.T) {
 	}
 	nothing := read()
 	r := &record{Record: counter.NewRecord(counter.Sequence("orders"), "first"), Key: q.key, Cluster: nothing.cluster, Birth: "b"}
-	if now, written, err := s.write(ctx, q, nothing, r, true); err != nil || !written {
+	if now, written, err := s.write(ctx, q, nothing, r, edit{announce: true}); err != nil || !written {
 		t.Fatalf("%+v, %v, %v", now, written, err)
 	}
 	there := read()
@@ -57,14 +57,14 @@ func TestWriteCompares(t *testing.T) {
 	} {
 		found := there
 		change(&found)
-		now, written, err := s.write(ctx, q, found, &next, true)
+		now, written, err := s.write(ctx, q, found, &next, edit{announce: true})
 		if err != nil || written || now.record == nil || now.text != there.text {
 			t.Errorf("%s: %+v, %v, %v", what, now, written, err)
 		}
 	}
 	found := there
 	found.cluster = "17"
-	if _, _, err := s.write(ctx, q, found, &next, true); !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "two clusters, 17 and "+there.cluster) {
+	if _, _, err := s.write(ctx, q, found, &next, edit{announce: true}); !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "two clusters, 17 and "+there.cluster) {
 		t.Errorf("another cluster: %v", err)
 	}
 }

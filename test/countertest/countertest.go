@@ -78,9 +78,15 @@ func testDefine(t *testing.T, open Open) {
 		t.Errorf("of a sequence that is not defined: %v", err)
 	}
 	d := counter.Definition{Name: "orders", Start: 6, Step: 5, Offset: 3, Max: 1000, Batch: 77, Strict: true}
-	if _, err := s.Define(bg, d); errors.Is(err, counter.ErrOrder) { // this store elects nobody
-		d.Strict = false
+	strict := d
+	strict.Name = "strict"
+	want := "a orders"
+	_, err := s.Define(bg, strict)
+	if err == nil {
+		want += " strict"
+		_, err = s.Reserve(bg, strict.Name, 1)
 	}
+	d.Strict = !errors.Is(err, counter.ErrOrder) // this store elects nobody, or it takes a term of leadership
 	if r := define(t, s, d); r.Definition != d || r.Next != 8 || r.Retired || r.Floor != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -96,7 +102,7 @@ func testDefine(t *testing.T, open Open) {
 	}
 	define(t, s, odd("a"))
 	list, err := admin.List(bg)
-	if names := names(list); err != nil || names != "a orders" {
+	if names := names(list); err != nil || names != want {
 		t.Errorf("%s, %v", names, err)
 	}
 	r, err := admin.Show(bg, "orders")

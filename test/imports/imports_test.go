@@ -27,7 +27,7 @@ var rules = []rule{
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
-	{"counter/etcd", []string{"counter", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
+	{"counter/etcd", []string{"counter", "counter/leader", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/leader", []string{"id"}, "it decides who leads, whatever the store is that records it"},
 	{"counter/redis", []string{"counter", "counter/redis/line", "internal/problem", "internal/redislink", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis/line", []string{"counter"}, "rules and arithmetic, without I/O"},

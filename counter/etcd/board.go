@@ -1,0 +1,171 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+)
+
+var _ leader.Board = (*Store)(nil)
+
+// A leaderForm is what the key of a group holds, as JSON. ID is empty if nobody leads.
+type leaderForm struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Redis   string `json:"redis"`
+	Term    uint64 `json:"term"`
+	Heir    string `json:"heir"`
+}
+
+// A nodeForm is what the key of a daemon holds, as JSON.
+type nodeForm struct {
+	Version int    `json:"version"`
+	Redis   string `json:"redis"`
+}
+
+func (s *Store) leaderPrefix() string       { return s.link.target.root + "leader/" }
+func (s *Store) leaderKey(group int) string { return fmt.Sprintf("%s%02d", s.leaderPrefix(), group) }
+func (s *Store) nodePrefix() string         { return s.link.target.root + "node/" }
+func (s *Store) groupsKey() string          { return s.leaderPrefix() + "groups" }
+func revisionIs(key string, r int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "=", r)
+}
+
+// Commit implements leader.Board: one transaction, which reads all of the election too. The first claim
+// of all fixes the number of groups.
+func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now leader.State, err error) {
+	var compare []clientv3.Cmp
+	var then []clientv3.Op
+	for g, r := range c.Leaders {
+		compare = append(compare, revisionIs(s.leaderKey(g), r))
+	}
+	for id, r := range c.Nodes {
+		compare = append(compare, revisionIs(s.nodePrefix()+id, r))
+	}
+	for g, l := range c.Lead {
+		then = append(then, put(s.leaderKey(g), leaderForm{version, l.ID, l.Redis, l.Number, l.Heir}))
+	}
+	if c.Put != nil {
+		then = append(then, put(s.nodePrefix()+c.Put.ID, nodeForm{version, c.Put.Redis}))
+	}
+	for _, id := range c.Drop {
+		then = append(then, clientv3.OpDelete(s.nodePrefix()+id))
+	}
+	if len(c.Lead) > 0 && s.groupsFixed.Load() {
+		compare = append(compare, clientv3.Compare(clientv3.Value(s.groupsKey()), "=", fmt.Sprint(leader.Groups)))
+	} else if len(c.Lead) > 0 {
+		compare = append(compare, revisionIs(s.groupsKey(), 0))
+		then = append(then, clientv3.OpPut(s.groupsKey(), fmt.Sprint(leader.Groups)))
+	}
+	read := []clientv3.Op{clientv3.OpGet(s.leaderPrefix(), clientv3.WithPrefix()), clientv3.OpGet(s.nodePrefix(), clientv3.WithPrefix())}
+	answer, err := s.link.commit(ctx, s.leaderPrefix(), compare, append(then, read...), read)
+	if err != nil {
+		return false, now, err
+	}
+	now, err = s.election(answer)
+	return answer.Succeeded, now, err
+}
+
+func put(key string, form any) clientv3.Op {
+	b, err := json.Marshal(form)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return clientv3.OpPut(key, string(b))
+}
+
+// election reads the end of an answer, which has all keys of leaders and of daemons.
+func (s *Store) election(answer *clientv3.TxnResponse) (now leader.State, err error) {
+	id := clusterOf(answer.Header)
+	s.mu.Lock()
+	if s.cluster == "" {
+		s.cluster = id
+	}
+	first := s.cluster
+	s.mu.Unlock()
+	if id != first {
+		return now, fmt.Errorf("%w: %s: this is cluster %s, and the daemon began with %s", counter.ErrForeign, s.leaderPrefix(), id, first)
+	}
+	ranges := answer.Responses[len(answer.Responses)-2:]
+	if err := s.leaders(&now, ranges[0]); err != nil {
+		return now, err
+	}
+	for _, kv := range ranges[1].GetResponseRange().Kvs { // by key, and so by ID
+		var f nodeForm
+		if err := decodeForm(kv, &f); err != nil {
+			return now, err
+		}
+		id := strings.TrimPrefix(string(kv.Key), s.nodePrefix())
+		now.Nodes = append(now.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: f.Redis}, Revision: kv.ModRevision})
+	}
+	return now, nil
+}
+
+func (s *Store) leaders(now *leader.State, r *etcdserverpb.ResponseOp) error {
+	groups := map[string]int{}
+	for g := range now.Leaders {
+		groups[s.leaderKey(g)] = g
+	}
+	fixed := false
+	for _, kv := range r.GetResponseRange().Kvs {
+		key := string(kv.Key)
+		if key == s.groupsKey() {
+			if string(kv.Value) != fmt.Sprint(leader.Groups) {
+				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons of two versions, or a key that was edited", key, kv.Value, leader.Groups)
+			}
+			fixed = true
+			continue
+		}
+		g, ok := groups[key]
+		if !ok {
+			return fmt.Errorf("%s: there is no such group", key)
+		}
+		var f leaderForm
+		if err := decodeForm(kv, &f); err != nil {
+			return err
+		}
+		now.Leaders[g] = leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.ModRevision}
+	}
+	s.groupsFixed.Store(fixed)
+	return nil
+}
+
+// decodeForm reads what put has written.
+func decodeForm(kv *mvccpb.KeyValue, form any) error {
+	d := json.NewDecoder(bytes.NewReader(kv.Value))
+	d.DisallowUnknownFields()
+	v := struct{ Version int }{}
+	if err := json.Unmarshal(kv.Value, &v); err != nil || v.Version != version || d.Decode(form) != nil {
+		return fmt.Errorf("%s: not what katsubushi wrote: delete the key, and it is written again", kv.Key)
+	}
+	return nil
+}
+
+// Watch implements leader.Board. It does not watch the keys of daemons, each of which changes every
+// second. A call within a Term that was refused is a hint too.
+func (s *Store) Watch(ctx context.Context, changed func()) error {
+	c, err := s.link.connect(ctx)
+	if err != nil {
+		return s.link.explain(c, s.leaderPrefix(), err)
+	}
+	s.hint.Store(&changed)
+	defer s.hint.Store(nil)
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	for r := range c.Watch(ctx, s.leaderPrefix(), clientv3.WithPrefix(), clientv3.WithCreatedNotify()) {
+		if err := r.Err(); err != nil {
+			return s.link.explain(nil, s.leaderPrefix(), err)
+		}
+		changed()
+	}
+	return ctx.Err()
+}

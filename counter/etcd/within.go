@@ -1,0 +1,85 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+)
+
+// Within returns the Store for sequences with order=strict of the Term's group: each write compares the
+// group's key, so nothing is granted or given back once the Term is over. That is
+// counter.ErrDeposed, and the Runner is told to look. Close does nothing.
+func (s *Store) Within(t leader.Term) counter.Store { return &within{Store: s, term: t} }
+
+type within struct {
+	*Store
+	term leader.Term
+	over atomic.Bool // etcd has said so
+}
+
+// Reserve implements counter.Store.
+func (w *within) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
+	if err := w.check(name); err != nil {
+		return counter.Block{}, err
+	}
+	return w.reserve(ctx, name, n, w)
+}
+
+// Return implements counter.Store.
+func (w *within) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
+	if err := w.check(name); err != nil {
+		return err
+	}
+	return w.giveBack(ctx, name, b, next, w)
+}
+
+// Close implements counter.Store.
+func (w *within) Close() error { return nil }
+
+func (w *within) check(name string) error {
+	switch g := leader.GroupOf(name); {
+	case g != w.term.Group:
+		return fmt.Errorf("%w: sequence %s is of group %d, and the term of group %d", counter.ErrDeposed, name, g, w.term.Group)
+	case w.over.Load():
+		return w.deposed()
+	}
+	return nil
+}
+
+func (w *within) deposed() error {
+	return fmt.Errorf("%w: %s was written since", counter.ErrDeposed, w.leaderKey(w.term.Group))
+}
+
+// compare is the fence, and read what a refused transaction is asked for.
+func (w *within) compare() clientv3.Cmp { return revisionIs(w.leaderKey(w.term.Group), w.term.Fence) }
+func (w *within) read() clientv3.Op     { return clientv3.OpGet(w.leaderKey(w.term.Group)) }
+
+// judge says whether a transaction was refused by the fence, of what it read.
+func (w *within) judge(answer *clientv3.GetResponse) error {
+	for _, kv := range answer.Kvs {
+		if kv.ModRevision == w.term.Fence {
+			return nil
+		}
+	}
+	w.over.Store(true)
+	if hint := w.hint.Load(); hint != nil {
+		(*hint)()
+	}
+	return w.deposed()
+}
+
+// order says why a sequence cannot be written this way: those with order=strict only within a Term. fence nil = without one.
+func order(found state, fence *within) error {
+	switch {
+	case found.Strict && fence == nil:
+		return fmt.Errorf("%w outside of a term of leadership", counter.ErrOrder)
+	case !found.Strict && fence != nil:
+		return fmt.Errorf("sequence %s has order=free, and is not written within a term of leadership", found.Name)
+	}
+	return nil
+}
