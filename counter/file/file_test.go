@@ -74,14 +74,20 @@ func TestAnotherMachine(t *testing.T) {
 	foreign(t, s, "machine-2") // and if it is copied back
 }
 
-// A backup is put back under a running daemon.
-func TestSetBack(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
+// granted returns a world on a disk, and a store there that was granted 101 to 119.
+func granted(t *testing.T) (*world, *crashdisk.Disk, *file.Store) {
+	t.Helper()
+	w, disk := newWorld(), &crashdisk.Disk{}
 	w.disk = disk
 	s := w.open(t)
 	define(t, s)
 	reserve(t, s, 10, 101, 119)
+	return w, disk, s
+}
+
+// A backup is put back under a running daemon.
+func TestSetBack(t *testing.T) {
+	w, disk, s := granted(t)
 	backup := disk.Read("orders.sequence")
 	reserve(t, s, 10, 121, 139)
 	disk.Write("orders.sequence", backup)
@@ -103,12 +109,7 @@ func TestSetBack(t *testing.T) {
 
 // A file that is set back by a single value says that the last one that was granted is free.
 func TestSetBackByOneValue(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
-	w.disk = disk
-	s := w.open(t)
-	define(t, s)
-	reserve(t, s, 10, 101, 119)
+	_, disk, s := granted(t)
 	backup := disk.Read("orders.sequence")
 	reserve(t, s, 1, 121, 121)
 	disk.Write("orders.sequence", backup)
@@ -117,12 +118,7 @@ func TestSetBackByOneValue(t *testing.T) {
 
 // The files are deleted under a running daemon, which must not begin again.
 func TestDeleted(t *testing.T) {
-	w := newWorld()
-	disk := &crashdisk.Disk{}
-	w.disk = disk
-	s := w.open(t)
-	define(t, s)
-	reserve(t, s, 10, 101, 119)
+	w, disk, s := granted(t)
 	if err := disk.Remove("orders.sequence"); err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,26 @@ func says(t testing.TB, err error, words ...string) {
 	}
 }
 
+// foreign wants a refusal until somebody raises the sequence, in these words.
+func foreign(t testing.TB, s *Store, words ...string) {
+	t.Helper()
+	_, err := s.Reserve(bg, "orders", 10)
+	says(t, err, words...)
+	if !errors.Is(err, counter.ErrForeign) {
+		t.Error(err)
+	}
+}
+
+// forget deletes the row under a running daemon, which must not begin again.
+func forget(t testing.TB, db database, url string, s *Store, says string) {
+	t.Helper()
+	db.Do(t, "DELETE FROM "+nameOf(url))
+	foreign(t, s, "was deleted", says)
+	if _, err := s.Define(bg, counter.Sequence("orders")); !errors.Is(err, counter.ErrForeign) {
+		t.Errorf("a deleted row was made again: %v", err)
+	}
+}
+
 // What is wrong with a server is named.
 func TestFaultsAreNamed(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
@@ -196,15 +216,7 @@ func TestSetBack(t *testing.T) {
 		define(t, s)
 		reserve(t, s, 1)
 		db.Do(t, "UPDATE "+nameOf(url)+" SET next_value = 5")
-		foreign := func(words ...string) {
-			t.Helper()
-			_, err := s.Reserve(bg, "orders", 10)
-			says(t, err, words...)
-			if !errors.Is(err, counter.ErrForeign) {
-				t.Error(err)
-			}
-		}
-		foreign("was set back", "`katsubushi generator raise orders 11`")
+		foreign(t, s, "was set back", "`katsubushi generator raise orders 11`")
 		if _, err := s.List(bg); !errors.Is(err, counter.ErrForeign) {
 			t.Error(err)
 		}
@@ -212,11 +224,7 @@ func TestSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		reserve(t, s, 50)
-		db.Do(t, "DELETE FROM "+nameOf(url))
-		foreign("was deleted", "above 59")
-		if _, err := s.Define(bg, counter.Sequence("orders")); !errors.Is(err, counter.ErrForeign) {
-			t.Errorf("a deleted row was made again: %v", err)
-		}
+		forget(t, db, url, s, "above 59")
 	})
 }
 
@@ -229,11 +237,7 @@ func TestRestoredDump(t *testing.T) {
 	reserve(t, s, 1)
 	name := nameOf(url)
 	db.Do(t, fmt.Sprintf("ALTER TABLE %[1]s RENAME TO %[1]s_old; CREATE TABLE %[1]s (LIKE %[1]s_old INCLUDING ALL); INSERT INTO %[1]s SELECT * FROM %[1]s_old", name))
-	_, err := open(t, url).Reserve(bg, "orders", 10)
-	says(t, err, "was restored or replaced", "katsubushi generator raise orders 11")
-	if !errors.Is(err, counter.ErrForeign) {
-		t.Error(err)
-	}
+	foreign(t, open(t, url), "was restored or replaced", "katsubushi generator raise orders 11")
 }
 
 // A replica is not used, and one that was promoted without the last commits is refused until somebody
@@ -283,11 +287,7 @@ func TestPromotedReplica(t *testing.T) {
 	}
 	fresh := open(t, url)
 	for least, who := range map[int]*Store{21: s, 11: fresh} { // the new one cannot know of the lost block
-		_, err := who.Reserve(bg, "orders", 10)
-		says(t, err, "a replica was promoted", fmt.Sprintf("`katsubushi generator raise orders %d`", least))
-		if !errors.Is(err, counter.ErrForeign) {
-			t.Error(err)
-		}
+		foreign(t, who, "a replica was promoted", fmt.Sprintf("`katsubushi generator raise orders %d`", least))
 		if err := who.Return(bg, "orders", lost, lost.Lo); !errors.Is(err, counter.ErrForeign) {
 			t.Error(err)
 		}
@@ -320,11 +320,7 @@ func TestAnotherMariaDB(t *testing.T) {
 	says(t, err, "read-only replica")
 	db.Kill()
 	db.Launch(t, "--server-id=8")
-	_, err = open(t, url).Reserve(bg, "orders", 10)
-	says(t, err, "was restored or replaced", "`katsubushi generator raise orders 11`")
-	if !errors.Is(err, counter.ErrForeign) {
-		t.Error(err)
-	}
+	foreign(t, open(t, url), "was restored or replaced", "`katsubushi generator raise orders 11`")
 	if _, err := open(t, url).Raise(bg, "orders", 11); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,9 @@ const LeafTable = "leaf_alloc"
 //
 // and reads max_id in the same transaction: the block is max_id-STEP to max_id-1. We compare and set
 // max_id instead, so max_id is the row's token too: whoever writes in between, Leaf or another
-// daemon, makes us read again. That is safe while max_id only rises. A Return lowers it, and then an
-// UPDATE of ours that was under way may compare equal and grant the same block again: so there is none.
+// daemon, makes us read again. That is safe while max_id only rises. A Return would lower it, and then
+// an UPDATE that is under way, of ours or of Leaf's, could grant the same block again. So a Block's token
+// is a text that no row has, and Return always answers counter.ErrStale.
 //
 // The rest of a Record has no column. Values are all from 1 on, and Floor is known to the process that
 // raised it alone.
@@ -54,8 +55,8 @@ func leafInsert(r *row) []any {
 	return []any{r.Name, int64(r.Next), int64(step)}
 }
 
-// leafUpdate returns those of its update. MySQL compares an expression with a text as floating-point
-// numbers, which cannot tell large values apart, so it gets a number.
+// leafUpdate returns those of its update. was is a number: MySQL may compare an expression with a text as
+// floating-point numbers, which cannot tell large values apart. (MariaDB 10.11 does not.)
 func leafUpdate(r *row) []any { return []any{int64(r.Next), r.Name, r.was, r.now} }
 
 // ErrNoRetire is the error of Retire for Leaf's table.

@@ -223,11 +223,7 @@ func TestLeafValues(t *testing.T) {
 		for _, v := range []string{"-1", "NULL", "-9223372036854775808"} {
 			set(v)
 			s, operator := open(t, url), operate(t, url)
-			_, err := s.Reserve(bg, "orders", 1)
-			says(t, err, "negative or NULL", "`katsubushi generator raise orders N`")
-			if !errors.Is(err, counter.ErrForeign) {
-				t.Error(err)
-			}
+			foreign(t, s, "negative or NULL", "`katsubushi generator raise orders N`")
 			if _, err := s.List(bg); err != nil { // a daemon starts with it
 				t.Error(err)
 			}
@@ -253,27 +249,15 @@ func TestLeafSetBack(t *testing.T) {
 			t.Error(err)
 		}
 		reserve(t, s, 11)
-		foreign := func(words ...string) {
-			t.Helper()
-			_, err := s.Reserve(bg, "orders", 10)
-			says(t, err, words...)
-			if !errors.Is(err, counter.ErrForeign) {
-				t.Error(err)
-			}
-		}
 		db.Do(t, "UPDATE "+nameOf(url)+" SET max_id = 20")
-		foreign("was set back", "`katsubushi generator raise orders 21`")
+		foreign(t, s, "was set back", "`katsubushi generator raise orders 21`")
 		for _, to := range []uint64{21, 21, 7} { // to the same twice is no error, and nothing goes down
 			if r, err := operator.Raise(bg, "orders", to); err != nil || r.Next != 21 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}
 		reserve(t, s, 21)
-		db.Do(t, "DELETE FROM "+nameOf(url))
-		foreign("was deleted", "above 30")
-		if _, err := s.Define(bg, counter.Sequence("orders")); !errors.Is(err, counter.ErrForeign) {
-			t.Errorf("a deleted row was made again: %v", err)
-		}
+		forget(t, db, url, s, "above 30")
 	})
 }
 

@@ -78,9 +78,6 @@ func (s *Store) Return(ctx context.Context, name string, b counter.Block, next u
 			if err := q.usable(found); err != nil {
 				return nil, err
 			}
-			if s.t.leaf { // max_id may have come back to where it was
-				return nil, fmt.Errorf("%w: Leaf's table takes nothing back", counter.ErrStale)
-			}
 			r := *found
 			if err := r.Return(b, next, token); err != nil {
 				return nil, err
