@@ -17,6 +17,8 @@ type Punctual interface {
 	MintAt(moment int64, n int, redirect bool) (Run, error)
 	// ReserveAt is the same for Reserve.
 	ReserveAt(moment int64, n int, redirect bool) (Run, error)
+	// Where returns the slot of the name, and whether another server issues its ids now.
+	Where() (at Elsewhere, elsewhere bool)
 }
 
 // ErrMoment is returned by a Punctual that was not told a moment.

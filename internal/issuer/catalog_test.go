@@ -402,6 +402,7 @@ type kindly struct {
 func (k *kindly) Source(int) id.Source                       { return k }
 func (k *kindly) Ready(int64) error                          { return nil }
 func (k *kindly) Mint(int64, int, bool) (id.Run, error)      { return id.Run{}, id.ErrMoment }
+func (k *kindly) Where() (id.Elsewhere, bool)                { return id.Elsewhere{}, false }
 func (k *kindly) Moment() int64                              { k.clock++; return k.clock }
 func (k *kindly) ReserveAt(int64, int, bool) (id.Run, error) { panic("no Reserve") }
 func (k *kindly) MintAt(moment int64, n int, redirect bool) (id.Run, error) {

@@ -30,11 +30,11 @@ type Sequence struct {
 	c      SequenceConfig
 	values *generator.Sequence
 
-	short   atomic.Uint64         // values in a row that a client waits for; 0 = nobody waits
-	why     atomic.Pointer[error] // why there is no further block, or nil
-	blocks  atomic.Uint64         // how many were added, plus 1
-	waits   atomic.Uint64
-	refused atomic.Uint64
+	short  atomic.Uint64         // values in a row that a client waits for; 0 = nobody waits
+	why    atomic.Pointer[error] // why there is no further block, or nil
+	blocks atomic.Uint64         // how many were added, plus 1
+	*tally
+	term bool // it is that of one term of a Strict: if it is sealed, another one may follow
 
 	mu     sync.Mutex
 	dry    uint64 // the number of blocks when the values last ran out,
@@ -42,9 +42,12 @@ type Sequence struct {
 	issued uint64 // what Issued returned last
 }
 
+// A tally is what a sequence counts besides its values.
+type tally struct{ waits, refused atomic.Uint64 }
+
 // NewSequence makes a Sequence without values.
 func NewSequence(c SequenceConfig) *Sequence {
-	s := &Sequence{c: c, values: generator.NewSequence(c.Definition.Step, c.Ring)}
+	s := &Sequence{c: c, values: generator.NewSequence(c.Definition.Step, c.Ring), tally: new(tally)}
 	s.blocks.Store(1)
 	return s
 }
@@ -136,13 +139,13 @@ type finalRefusal struct{ sequenceRefusal }
 // Final reports that to repeat the request is useless: Redis's clients must not be told to.
 func (finalRefusal) Final() bool { return true }
 
-func (s *Sequence) refuse(format string, args ...any) error {
-	s.refused.Add(1)
+func (t *tally) refuse(format string, args ...any) error {
+	t.refused.Add(1)
 	return refusal(format, args...)
 }
 
-func (s *Sequence) refuseForGood(format string, args ...any) error {
-	s.refused.Add(1)
+func (t *tally) refuseForGood(format string, args ...any) error {
+	t.refused.Add(1)
 	return finalRefusal{refusal(format, args...)}
 }
 
@@ -171,6 +174,9 @@ func (s *Sequence) ended(n int) error {
 func (s *Sequence) sealed() error {
 	if errors.Is(s.reason(), counter.ErrRetired) {
 		return s.refuseForGood("sequence %s is retired", s.c.Definition.Name)
+	}
+	if s.term {
+		return id.ErrWait
 	}
 	return s.refuse("sequence %s is stopped", s.c.Definition.Name) // the daemon ends
 }
@@ -253,15 +259,18 @@ func (s *Sequence) Facts() []Fact {
 	if s.c.Definition.Strict {
 		order = "strict"
 	}
-	k := s.c.Status()
+	return s.facts(order, s.values.Last(), s.values.Left(), s.c.Status())
+}
+
+func (t *tally) facts(order string, last, left uint64, k counter.Status) []Fact {
 	return []Fact{
 		{"order", "", order},
-		{"last", "Largest value that was issued or passed over.", int64(s.values.Last())},
-		{"at_hand", "Values that can be issued without another block.", int64(s.values.Left())},
+		{"last", "Largest value that was issued or passed over.", int64(last)},
+		{"at_hand", "Values that can be issued without another block.", int64(left)},
 		{"left", "Values that were granted to no daemon, as far as this one knows.", int64(k.Left)},
 		{"days_left", "Days until the sequence ends at its present rate, at most a million.", min(k.DaysLeft, farAway)},
 		{"block", "Values in the newest block.", int64(k.Block)},
-		{"waits", "How often the values ran out before the next block came.", s.waits.Load()},
-		{"refusals", "Requests that were refused.", s.refused.Load()},
+		{"waits", "How often the values ran out before the next block came.", t.waits.Load()},
+		{"refusals", "Requests that were refused.", t.refused.Load()},
 	}
 }

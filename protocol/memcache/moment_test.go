@@ -35,6 +35,7 @@ func (p *punctual) Named(key []byte) id.Source {
 
 func (p *punctual) Mint(int64, int, bool) (id.Run, error)    { return id.Run{}, id.ErrMoment }
 func (p *punctual) Reserve(int64, int) (id.Run, error)       { return id.Run{}, id.ErrMoment }
+func (p *punctual) Where() (id.Elsewhere, bool)              { return id.Elsewhere{}, false }
 func (p *punctual) Moment() int64                            { p.reads++; p.clock += 1e9; return p.clock }
 func (p *punctual) Stats(g []byte, e func(_, _ string)) bool { return p.fake.Stats(g, e) }
 

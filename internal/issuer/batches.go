@@ -1,0 +1,153 @@
+package issuer
+
+import "github.com/katsubushi/katsubushi/v3/id"
+
+// Batches collects what waiting requests want of a leader on another host, so that one call to the
+// leader serves many of them. It does no I/O and reads no clock: a Strict drives it, or a simulation.
+// Only one goroutine at a time may call its methods.
+//
+// Values are in strict order only if the leader is asked after every request that it serves has arrived.
+// So a batch is closed when it is sent, its values go only to the requests in it, each as many as it
+// wanted, and what is left is dropped. A request is known by its moment (id.Punctual). If two of one
+// moment are taken for each other, no harm is done: both had arrived by then.
+type Batches struct {
+	step uint64
+
+	noted map[int64]*batch // where the requests are that have no answer, by moment
+	open  []*batch         // not sent, the oldest first; only the last one grows
+	sent  *batch           // nil = no call is under way
+	one   bool             // a batch has one request, because the sequence ends soon
+
+	// Answers that nobody has asked for yet. Those of clients that went away stay, so they are dropped
+	// after keepAnswers to twice that.
+	ready, older map[int64]answer
+	turned       int64 // when ready was begun
+}
+
+// A batch is some requests for at most id.MaxReserve values together.
+type batch struct {
+	wants   map[int64]int // how many, by moment
+	moments []int64       // in the order in which they came; some may have been forgotten
+	total   int           // values that the call asks for
+}
+
+// An answer is what a request got.
+type answer struct {
+	run id.Run
+	err error
+}
+
+const keepAnswers = 10e9 // ns
+
+// NewBatches makes Batches for a sequence of this step.
+func NewBatches(step uint64) *Batches {
+	return &Batches{step: step, noted: map[int64]*batch{}, ready: map[int64]answer{}}
+}
+
+// Ask answers a request for n values in a row, 1 to id.MaxReserve. If it has no answer, it is noted,
+// once, and ok is false: ask again.
+func (b *Batches) Ask(moment int64, n int) (run id.Run, err error, ok bool) {
+	for _, answers := range [...]map[int64]answer{b.ready, b.older} {
+		if a, found := answers[moment]; found {
+			delete(answers, moment)
+			if a.err != nil || a.run.N == n {
+				return a.run, a.err, true
+			}
+		}
+	}
+	if b.noted[moment] == nil {
+		b.note(moment, n)
+	}
+	return run, nil, false
+}
+
+func (b *Batches) note(moment int64, n int) {
+	last := len(b.open) - 1
+	if last < 0 || b.one || b.open[last].total+n > id.MaxReserve {
+		b.open = append(b.open, &batch{wants: map[int64]int{}})
+		last++
+	}
+	o := b.open[last]
+	o.wants[moment] = n
+	o.moments = append(o.moments, moment)
+	o.total += n
+	b.noted[moment] = o
+}
+
+// Forget makes as if a request had not asked. If it was sent, its values are lost.
+func (b *Batches) Forget(moment int64) {
+	o := b.noted[moment]
+	if o == nil {
+		return
+	}
+	if o != b.sent {
+		o.total -= o.wants[moment]
+	}
+	delete(o.wants, moment)
+	delete(b.noted, moment)
+}
+
+// Clear forgets all requests.
+func (b *Batches) Clear() {
+	clear(b.noted)
+	b.open = nil
+	if b.sent != nil {
+		clear(b.sent.wants)
+	}
+}
+
+// Send closes a batch and returns how many values to ask the leader for, in one call; pass the result to
+// Answer. 0 = there is nothing to ask for, or a call is under way.
+func (b *Batches) Send() int {
+	for b.sent == nil && len(b.open) > 0 {
+		if b.open[0].total > 0 {
+			b.sent = b.open[0]
+		}
+		b.open = b.open[1:]
+		if b.sent != nil {
+			return b.sent.total
+		}
+	}
+	return 0
+}
+
+// Answer takes the result of the call under way: the last of the values, or an error. Requests whose call
+// has failed are to ask again, unless the error says that it is Final. now is in ns.
+func (b *Batches) Answer(now int64, last uint64, err error) {
+	o := b.sent
+	b.sent = nil
+	if now-b.turned >= keepAnswers {
+		b.older, b.ready, b.turned = b.ready, map[int64]answer{}, now
+	}
+	final := isFinal(err)
+	if final && len(o.wants) > 1 { // one of them may still get values
+		b.one, final = true, false
+	}
+	next := last - uint64(o.total-1)*b.step
+	for _, moment := range o.moments {
+		n, ok := o.wants[moment]
+		if !ok { // it was forgotten
+			continue
+		}
+		delete(o.wants, moment)
+		delete(b.noted, moment)
+		switch {
+		case err == nil:
+			b.ready[moment] = answer{run: id.Run{First: next, Stride: b.step, N: n}}
+			next += uint64(n) * b.step
+		case final:
+			b.ready[moment] = answer{err: err}
+		}
+	}
+	if final && o.total == 1 { // nobody gets any
+		for moment := range b.noted {
+			b.ready[moment] = answer{err: err}
+		}
+		b.Clear()
+	}
+}
+
+func isFinal(err error) bool {
+	final, ok := err.(interface{ Final() bool })
+	return ok && final.Final()
+}

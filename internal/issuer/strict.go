@@ -1,0 +1,368 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/id"
+)
+
+// StrictConfig holds the settings of a Strict. All are required.
+type StrictConfig struct {
+	Definition counter.Definition
+	// MaxWait is how long requests wait for a leader, or for its answer; at least leastWait counts.
+	MaxWait time.Duration
+	Moment  func() int64          // CLOCK_BOOTTIME in ns, above 0
+	Status  func() counter.Status // what the keeper knows, for Facts; asked only while this daemon leads
+	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
+	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
+	Forward Forwarder
+}
+
+// A Forwarder asks other daemons for values.
+type Forwarder interface {
+	// Last has the daemon at address issue n values in a row of a sequence that it leads, 1 to
+	// id.MaxReserve, and returns the last of them. After an error, and when ctx ends, an answer that
+	// comes late must reach nobody. An error's text is told to clients.
+	Last(ctx context.Context, address, name string, n int) (last uint64, err error)
+}
+
+const (
+	leastWait  = 100 * time.Millisecond // for a call to another daemon
+	retryPause = 25 * time.Millisecond  // after one that failed
+)
+
+// A Strict issues the values of a sequence in strict order, as one of several daemons of which at most
+// one leads at a time. It implements Reporter and id.Punctual. Any goroutine may call its methods, but
+// Lead, HandOver and Follow only one at a time.
+//
+// # Order
+//
+// Let the answer to A have arrived before B was asked. Then A < B:
+//
+//   - In one term, the take of A had returned before that of B began: generator.Sequence.
+//   - If B is of a later term, its block was reserved in that term, above all that the store had granted
+//     before or keeps: counter/leader's fence.
+//   - B cannot be of an earlier term. That A was answered means that the later term had begun before B
+//     was asked. B's moment was read after that, and B was taken because its moment lay before the end
+//     of the earlier term's authority, which lies before the beginning of any later term.
+//
+// So it matters when the request arrived, and not when its value is taken. But a request must take a
+// value of the very term whose authority it compared with: both are in one standing.
+type Strict struct {
+	c    StrictConfig
+	slot int
+	*tally
+	standing  atomic.Pointer[standing]
+	forwarded atomic.Uint64 // values that other daemons issued for requests to this one
+
+	mu      sync.Mutex // guards the rest, and is held while standing changes
+	past    uint64     // values issued in past terms
+	last    uint64     // the largest value of those
+	issued  uint64     // what Issued returned last
+	batches *Batches
+	cancel  context.CancelFunc // of the call under way; nil = there is none
+	pausing bool               // no call before retryPause is over
+	failure error              // of the last call; nil = it brought values
+}
+
+// A standing says who issues: this daemon (term), another one (address), or nobody.
+type standing struct {
+	term    *Sequence
+	until   func() int64 // moments before this one may take values of term
+	address string
+	since   int64 // when nobody began to issue
+}
+
+// NewStrict makes a Strict that has no leader yet.
+func NewStrict(c StrictConfig) *Strict {
+	s := &Strict{c: c, slot: id.Slot(c.Definition.Name), tally: new(tally), batches: NewBatches(c.Definition.Step)}
+	s.standing.Store(&standing{since: c.Moment()})
+	return s
+}
+
+// Lead begins a term of this daemon: requests whose moment is before until() get values. What it returns
+// is the term's, for a counter.Keeper to fill with blocks that are reserved within the term. It is
+// sealed when the term ends, and never used in another one. until is called for every request.
+func (s *Strict) Lead(until func() int64) counter.Issuer {
+	term := NewSequence(SequenceConfig{Definition: s.c.Definition, MaxWait: s.c.MaxWait, Status: s.c.Status, Ring: s.c.Ring, Wake: s.c.Wake})
+	term.tally, term.term = s.tally, true
+	s.stand(&standing{term: term, until: until})
+	return term
+}
+
+// HandOver ends this daemon's term, if it leads: no value is issued any more, and requests wait for the
+// next leader. It seals the term's issuer.
+func (s *Strict) HandOver() { s.Follow("") }
+
+// Follow ends this daemon's term, if it leads, and makes another daemon the leader: that at address,
+// host:port of its Redis protocol; "" = nobody leads, and requests wait.
+func (s *Strict) Follow(address string) {
+	s.stand(&standing{address: address})
+}
+
+// stand changes the standing. The old term is sealed before anybody sees the new one.
+func (s *Strict) stand(next *standing) {
+	s.mu.Lock()
+	old := s.standing.Load()
+	if old.term == nil && next.term == nil && old.address == next.address {
+		s.mu.Unlock()
+		return
+	}
+	if old.term != nil {
+		old.term.values.Seal()
+		s.past += old.term.values.Issued()
+		s.last = max(s.last, old.term.values.Last())
+	}
+	if next.term == nil && next.address == "" {
+		next.since = s.c.Moment()
+	}
+	if next.term != nil {
+		s.batches.Clear()
+	}
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.failure = nil
+	s.standing.Store(next)
+	s.mu.Unlock()
+	s.c.Wake()
+}
+
+// Source implements Kind. All loops share one source.
+func (s *Strict) Source(int) id.Source { return s }
+
+// Mint implements id.Source.
+func (s *Strict) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
+
+// Reserve implements id.Reserver.
+func (s *Strict) Reserve(int64, int) (id.Run, error) { return id.Run{}, id.ErrMoment }
+
+// Moment implements id.Punctual.
+func (s *Strict) Moment() int64 { return s.c.Moment() }
+
+// MintAt implements id.Punctual.
+func (s *Strict) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
+	if st := s.standing.Load(); st.term != nil && moment < st.until() {
+		if run, err := st.term.values.Take(n); err == nil {
+			return run, nil
+		}
+	}
+	return s.insist(moment, n, false, redirect)
+}
+
+// ReserveAt implements id.Punctual.
+func (s *Strict) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
+	if st := s.standing.Load(); st.term != nil && moment < st.until() {
+		if run, err := st.term.values.Reserve(n); err == nil {
+			return run, nil
+		}
+	}
+	return s.insist(moment, n, true, redirect)
+}
+
+// insist does what it takes to get values, as far as nobody has to wait for it.
+func (s *Strict) insist(moment int64, n int, whole, redirect bool) (run id.Run, err error) {
+	st := s.standing.Load()
+	switch {
+	case st.term != nil && moment < st.until():
+		if whole {
+			return st.term.Reserve(0, n)
+		}
+		return st.term.Mint(0, n, false)
+	case st.term != nil:
+		return run, s.lapsed(st.until())
+	case st.address == "":
+		return run, s.leaderless(st, redirect)
+	case redirect:
+		return run, id.Elsewhere{Slot: s.slot, Address: st.address}
+	}
+	return s.fetch(moment, min(n, id.MaxReserve))
+}
+
+// Where implements id.Punctual.
+func (s *Strict) Where() (at id.Elsewhere, elsewhere bool) {
+	st := s.standing.Load()
+	return id.Elsewhere{Slot: s.slot, Address: st.address}, st.term == nil && st.address != ""
+}
+
+// lapsed is the error while this daemon leads and may not issue, because it could not renew its
+// leadership. until is 0 if the term is ending.
+func (s *Strict) lapsed(until int64) error {
+	if wait := s.after(until); until > 0 && wait >= s.c.MaxWait {
+		return s.refuse("%s", s.notRenewed(wait))
+	}
+	return id.ErrWait
+}
+
+func (s *Strict) notRenewed(wait time.Duration) string {
+	return fmt.Sprintf("sequence %s: this daemon has not renewed its leadership for %.1fs: the counter store does not answer", s.c.Definition.Name, wait.Seconds())
+}
+
+// leaderless is the error while nobody leads.
+func (s *Strict) leaderless(st *standing, redirect bool) error {
+	wait := s.after(st.since)
+	switch {
+	case wait < s.c.MaxWait:
+		return id.ErrWait
+	case redirect:
+		s.refused.Add(1)
+		return id.Elsewhere{Slot: s.slot}
+	}
+	return s.refuse("%s", s.noLeader(wait))
+}
+
+func (s *Strict) noLeader(wait time.Duration) string {
+	return fmt.Sprintf("sequence %s: no daemon has led it for %.1fs", s.c.Definition.Name, wait.Seconds())
+}
+
+// after returns the time since a moment.
+func (s *Strict) after(moment int64) time.Duration { return time.Duration(s.c.Moment() - moment) }
+
+// fetch gets values from the leader on another host, or notes the request for the next call to it.
+func (s *Strict) fetch(moment int64, n int) (id.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.standing.Load()
+	if st.address == "" { // it has changed
+		return id.Run{}, id.ErrWait
+	}
+	run, err, ok := s.batches.Ask(moment, n)
+	switch {
+	case err != nil:
+		s.refused.Add(1)
+		return run, err
+	case ok:
+		return run, nil
+	}
+	if wait := s.after(moment); wait >= max(s.c.MaxWait, leastWait) {
+		s.batches.Forget(moment)
+		return run, s.refuse("%s", s.noAnswer(st.address, wait))
+	}
+	s.send(st.address)
+	return run, id.ErrWait
+}
+
+func (s *Strict) noAnswer(address string, wait time.Duration) string {
+	why := s.failure
+	if why == nil {
+		why = errors.New("it does not answer")
+	}
+	return fmt.Sprintf("sequence %s: no value from its leader %s for %.1fs: %v", s.c.Definition.Name, address, wait.Seconds(), why)
+}
+
+// send starts a call to the leader unless one is under way. The caller holds mu.
+func (s *Strict) send(address string) {
+	if s.cancel != nil || s.pausing {
+		return
+	}
+	n := s.batches.Send()
+	if n == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(s.c.MaxWait, leastWait))
+	s.cancel = cancel
+	go func() {
+		last, err := s.c.Forward.Last(ctx, address, s.c.Definition.Name, n)
+		cancel()
+		s.answered(address, n, last, err)
+	}()
+}
+
+// answered takes the result of a call to the leader at address, for n values.
+func (s *Strict) answered(address string, n int, last uint64, err error) {
+	d := s.c.Definition
+	if first := last - uint64(n-1)*d.Step; err == nil && (last > d.Max || first > last || first < d.Start || d.Ceil(first) != first) {
+		err = fmt.Errorf("%d to %d are no values of this sequence", first, last)
+	}
+	if err != nil && strings.HasPrefix(err.Error(), "ERR sequence "+d.Name+" ") { // it has ended, or is retired
+		err = finalRefusal{refusal("%s", strings.TrimPrefix(err.Error(), "ERR "))}
+	}
+	s.mu.Lock()
+	s.cancel = nil
+	s.batches.Answer(s.c.Moment(), last, err)
+	st := s.standing.Load()
+	switch {
+	case err == nil:
+		s.forwarded.Add(uint64(n))
+		s.failure = nil
+	case isFinal(err):
+		s.failure = nil
+	case st.address == address:
+		s.failure = err
+		s.pausing = true
+		time.AfterFunc(retryPause, s.resume)
+	}
+	if st.address != "" {
+		s.send(st.address)
+	}
+	s.mu.Unlock()
+	s.c.Wake()
+}
+
+// resume ends a pause.
+func (s *Strict) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pausing = false
+	if st := s.standing.Load(); st.address != "" {
+		s.send(st.address)
+	}
+}
+
+// Ready implements Kind. While another daemon leads it is an error only if that one does not answer.
+func (s *Strict) Ready(now int64) error {
+	st := s.standing.Load()
+	s.mu.Lock()
+	failure := s.failure
+	s.mu.Unlock()
+	switch {
+	case st.term != nil:
+		if until := st.until(); until > 0 && s.after(until) >= s.c.MaxWait {
+			return refusal("%s", s.notRenewed(s.after(until)))
+		}
+		return st.term.Ready(now)
+	case st.address == "" && s.after(st.since) >= s.c.MaxWait:
+		return refusal("%s", s.noLeader(s.after(st.since)))
+	case failure != nil:
+		return refusal("sequence %s: no value from its leader %s: %v", s.c.Definition.Name, st.address, failure)
+	}
+	return nil
+}
+
+// Issued implements Reporter: the values that this daemon issued as the leader.
+func (s *Strict) Issued() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.past
+	if st := s.standing.Load(); st.term != nil {
+		n += st.term.values.Issued()
+	}
+	s.issued = max(s.issued, n)
+	return s.issued
+}
+
+// Facts implements Reporter.
+func (s *Strict) Facts() []Fact {
+	s.mu.Lock()
+	st, last := s.standing.Load(), s.last
+	s.mu.Unlock()
+	leader, left := st.address, uint64(0)
+	var k counter.Status
+	switch {
+	case st.term != nil:
+		leader, left, k = "this daemon", st.term.values.Left(), s.c.Status()
+		last = max(last, st.term.values.Last())
+	case leader == "":
+		leader = "none"
+	}
+	return append(s.facts("strict", last, left, k),
+		Fact{"leader", "", leader},
+		Fact{"forwarded", "Values that another daemon, the leader, issued for clients of this one.", s.forwarded.Load()})
+}
