@@ -274,22 +274,14 @@ func (c *userCommand) password() ([]byte, error) {
 	}
 }
 
-// shownUser is a user as -json prints it.
-type shownUser struct {
-	Name   string `json:"name"`
-	Login  string `json:"login"` // see users.User.Kind
-	Rights string `json:"rights"`
-}
-
 func (c *userCommand) list(ctx context.Context) error {
-	_, list, err := c.store.Changes(ctx, "")
+	list, err := users.List(ctx, c.store)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
 		return errors.New("there are no users")
 	}
-	slices.SortStableFunc(list, func(a, b users.User) int { return strings.Compare(a.Name, b.Name) })
 	table := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	if !c.json {
@@ -297,9 +289,9 @@ func (c *userCommand) list(ctx context.Context) error {
 	}
 	for _, u := range list {
 		if c.json {
-			json.NewEncoder(c.stdout).Encode(shownUser{u.Name, u.Kind(), u.Rights.String()})
+			json.NewEncoder(c.stdout).Encode(u)
 		} else {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", u.Name, u.Kind(), u.Rights)
+			fmt.Fprintf(table, "%s\t%s\t%s\n", u.Name, u.Login, u.Rights)
 		}
 	}
 	return nil

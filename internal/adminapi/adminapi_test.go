@@ -314,6 +314,31 @@ func (b broken) Show(context.Context, string) (counter.Record, error) {
 	return counter.Record{}, b.err
 }
 
+// away is a store of users that cannot be reached.
+type away struct{}
+
+func (away) Changes(context.Context, string) (string, []users.User, error) {
+	return "", nil, fmt.Errorf("etcd: %w", users.ErrUnavailable)
+}
+func (away) Update(context.Context, string, func(*users.User) (*users.User, error)) error {
+	return context.DeadlineExceeded
+}
+
+func TestUsersThatCannotBeReached(t *testing.T) {
+	f := newFixture(t)
+	f.config.Users = func() users.Store { return away{} }
+	for request, want := range map[string]string{
+		"GET /users":        "etcd: the users cannot be read at the moment\n",
+		"GET /users/ann":    "etcd: the users cannot be read at the moment\n",
+		"PUT /users/ann":    "context deadline exceeded\n",
+		"DELETE /users/ann": "context deadline exceeded\n",
+	} {
+		if w := f.ask("*", request, `{"token":true,"rights":""}`); w.Code != 503 || w.Header().Get("Retry-After") != "1" || w.Body.String() != want {
+			t.Errorf("%s: %d %s", request, w.Code, w.Body)
+		}
+	}
+}
+
 func TestStoresThatFail(t *testing.T) {
 	f := newFixture(t)
 	sequences := func(s counter.Admin, err error) {
@@ -414,6 +439,9 @@ func TestUsers(t *testing.T) {
 		if w := f.ask("bob", request, `{"rights":"*=admin"}`); w.Code != 403 || w.Body.String() != "not permitted: *\n" {
 			t.Errorf("%s by who administers generator bob: %d %s", request, w.Code, w.Body)
 		}
+	}
+	if w := f.ask("*", "DELETE /users/bob", ""); w.Code != 409 || !strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
+		t.Errorf("the last user: %d %s", w.Code, w.Body)
 	}
 	// What was made opens the door.
 	var made struct{ Token string }

@@ -6,65 +6,67 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
-// A shownUser is a user without the secret.
+// A shownUser is what PUT answers. The token is answered to whoever had it made, and never again.
 type shownUser struct {
-	Name   string `json:"name"`
-	Login  string `json:"login"` // see users.User.Kind
-	Rights string `json:"rights"`
-	Token  string `json:"token,omitempty"` // in the answer to who had it made, and never again
-}
-
-func show(u users.User) shownUser {
-	return shownUser{Name: u.Name, Login: u.Kind(), Rights: u.Rights.String()}
+	users.Shown
+	Token string `json:"token,omitempty"`
 }
 
 func (a api) routeUsers(mux *http.ServeMux) {
-	a.route(mux, "GET /users", func(r request) (any, int, error) {
-		list, err := a.users(r.Context())
+	route := func(pattern string, do deed) {
+		a.route(mux, pattern, func(r request) (any, int, error) {
+			v, status, err := do(r)
+			return v, status, ofUsers(err)
+		})
+	}
+	route("GET /users", func(r request) (any, int, error) {
+		list, err := users.List(r.Context(), a.Users())
 		return struct {
-			Users []shownUser `json:"users"`
+			Users []users.Shown `json:"users"`
 		}{list}, http.StatusOK, err
 	})
-	a.route(mux, "GET /users/{user}", func(r request) (any, int, error) { return a.user(r.Context(), r.PathValue("user")) })
-	a.route(mux, "PUT /users/{user}", a.putUser)
-	a.route(mux, "DELETE /users/{user}", func(r request) (any, int, error) {
-		var removed shownUser
+	route("GET /users/{user}", func(r request) (any, int, error) { return a.user(r.Context(), r.PathValue("user")) })
+	route("PUT /users/{user}", a.putUser)
+	route("DELETE /users/{user}", func(r request) (any, int, error) {
+		var removed users.Shown
 		err := a.Users().Update(r.Context(), r.PathValue("user"), func(old *users.User) (*users.User, error) {
 			if old == nil {
 				return nil, users.MissingError(r.PathValue("user"))
 			}
-			removed = show(*old)
+			removed = users.Show(*old)
 			return nil, nil
 		})
 		return removed, http.StatusOK, err
 	})
 }
 
+// ofUsers returns an error of a store of users such that statusOf knows it: all that does not go away by
+// itself, such as the removal of the last user of a file, is a Conflict.
+func ofUsers(err error) error {
+	for _, known := range []error{nil, users.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if statusOf(err) == http.StatusServiceUnavailable {
+		return stores.Conflict{Err: err}
+	}
+	return err
+}
+
 func (a api) user(ctx context.Context, name string) (any, int, error) {
-	list, err := a.users(ctx)
-	if i := slices.IndexFunc(list, func(u shownUser) bool { return u.Name == name }); i >= 0 {
+	list, err := users.List(ctx, a.Users())
+	if i := slices.IndexFunc(list, func(u users.Shown) bool { return u.Name == name }); i >= 0 {
 		return list[i], http.StatusOK, nil
 	}
 	if err == nil {
 		err = users.MissingError(name)
 	}
 	return nil, 0, err
-}
-
-// users returns all users. One with several plain passwords is one of them.
-func (a api) users(ctx context.Context) (list []shownUser, err error) {
-	_, all, err := a.Users().Changes(ctx, "")
-	seen := map[string]bool{}
-	for _, u := range all {
-		if !seen[u.Name] {
-			list = append(list, show(u))
-		}
-		seen[u.Name] = true
-	}
-	return list, err
 }
 
 // A userBody is what PUT says of a user.
@@ -86,7 +88,7 @@ func (a api) putUser(r request) (any, int, error) {
 	if body.Rights != nil {
 		rights, err = users.ParseRights(*body.Rights)
 	}
-	next, token, status := users.User{Name: r.PathValue("user")}, "", http.StatusOK
+	next, token, status := users.User{Name: r.PathValue("user")}, "", 0
 	switch {
 	case err != nil:
 	case body.Password != "" && body.Token:
@@ -104,7 +106,8 @@ func (a api) putUser(r request) (any, int, error) {
 		return nil, 0, wrong{err}
 	}
 	err = a.Users().Update(r.Context(), next.Name, func(old *users.User) (*users.User, error) {
-		switch next.Rights = rights; {
+		next.Rights, status = rights, http.StatusOK
+		switch {
 		case old == nil && body.Rights == nil:
 			return nil, wrong{errNothing}
 		case old == nil:
@@ -117,9 +120,7 @@ func (a api) putUser(r request) (any, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	answer := show(next)
-	answer.Token = token
-	return answer, status, nil
+	return shownUser{users.Show(next), token}, status, nil
 }
 
 var errNothing = errors.New("a user needs rights, such as orders*=get,incr;*=get, and a password or a token")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // A Store is a place where users are kept. Any goroutine may call its methods. Errors never contain a
@@ -31,6 +33,27 @@ func (e MissingError) Error() string { return fmt.Sprintf("there is no user %q",
 type ExistsError string
 
 func (e ExistsError) Error() string { return fmt.Sprintf("there is a user %q already", string(e)) }
+
+// A Shown is a user without the secret, as operators see it.
+type Shown struct {
+	Name   string `json:"name"`
+	Login  string `json:"login"` // see User.Kind
+	Rights string `json:"rights"`
+}
+
+// Show returns what operators see of a user.
+func Show(u User) Shown { return Shown{u.Name, u.Kind(), u.Rights.String()} }
+
+// List returns all users by name. One with several plain passwords is there once.
+func List(ctx context.Context, s Store) ([]Shown, error) {
+	_, all, err := s.Changes(ctx, "")
+	list := make([]Shown, len(all))
+	for i, u := range all {
+		list[i] = Show(u)
+	}
+	slices.SortStableFunc(list, func(a, b Shown) int { return strings.Compare(a.Name, b.Name) })
+	return slices.Compact(list), err
+}
 
 // Add adds a user, or returns an ExistsError.
 func Add(ctx context.Context, s Store, u User) error {
