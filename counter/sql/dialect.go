@@ -67,6 +67,7 @@ const (
 	replica    = "this is a read-only replica, or the server takes no writes: name the primary in -counters"
 	noLogin    = "the server refuses the user or the password: -counters-password-file names the file of the password"
 	noDatabase = "there is no such database, or the user may not use it"
+	noTLS      = "the server has no TLS: ?tls=false does without"
 	full       = "the server has no connection left"
 )
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -308,15 +309,38 @@ func TestPromotedReplica(t *testing.T) {
 	}
 }
 
-// MariaDB: another server has another history.
+// MariaDB: a commit is one when it is on the disk, in the binary log too. Another server has another history.
 func TestAnotherMariaDB(t *testing.T) {
-	db := mariaAt(sqltest.MariaDB(t, "--server-id=7"))
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := port.Addr().String()
+	port.Close()
+	db := mariaAt(sqltest.MariaDB(t, "--server-id=7", "--log-bin", "--innodb-flush-log-at-trx-commit=1",
+		"--skip-networking=0", "--bind-address=127.0.0.1", "--port="+host[strings.LastIndexByte(host, ':')+1:]))
 	url := db.table(t)
 	s := open(t, url)
 	define(t, s)
 	reserve(t, s, 1)
+	safe, err := Open(Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer safe.Close()
+	_, err = safe.Show(bg, "orders")
+	says(t, err, "may lose what it has committed", "sync_binlog")
+	db.Do(t, "SET GLOBAL sync_binlog = 1")
+	if _, err := safe.Show(bg, "orders"); err != nil {
+		t.Error(err)
+	}
+	_, err = open(t, "mysql://root@"+host+"/test?table="+nameOf(url)).Show(bg, "orders")
+	says(t, err, "the server has no TLS: ?tls=false")
+	if _, err := open(t, "mysql://root@"+host+"/test?tls=false&table="+nameOf(url)).Show(bg, "orders"); err != nil {
+		t.Error(err)
+	}
 	db.Do(t, "SET GLOBAL read_only = 1")
-	_, err := s.Reserve(bg, "orders", 10)
+	_, err = s.Reserve(bg, "orders", 10)
 	says(t, err, "read-only replica")
 	db.Kill()
 	db.Launch(t, "--server-id=8")

@@ -206,10 +206,14 @@ func TestLeafValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.was-- // somebody else wrote
 			r.Next += 10
-			if err := q.update(bg, say, "", r, false); !errors.Is(err, errAgain) {
-				t.Errorf("written over another max_id: %v", err)
+			behind, elsewhere := *r, *r
+			behind.was--
+			elsewhere.now = "another"
+			for what, r := range map[string]*row{"over another max_id": &behind, "under another history": &elsewhere} {
+				if err := q.update(bg, say, "", r, false); !errors.Is(err, errAgain) {
+					t.Errorf("written %s: %v", what, err)
+				}
 			}
 			s = open(t, url) // it may go back to the next i
 		}

@@ -29,7 +29,8 @@ var mysql = dialect{
 ) ENGINE=InnoDB;`,
 	condition: `CASE WHEN @@GLOBAL.read_only <> 0 THEN 'read-only' ` +
 		`WHEN (SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {SCHEMA} AND TABLE_NAME = '{NAME}') <> 'InnoDB' THEN 'unlogged' ` +
-		`WHEN @@GLOBAL.innodb_flush_log_at_trx_commit NOT IN (1, 3) THEN 'unsynced' ELSE '' END`,
+		// with a binary log, recovery rolls back what that has lost
+		`WHEN @@GLOBAL.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@GLOBAL.log_bin = 1 AND @@GLOBAL.sync_binlog <> 1 THEN 'unsynced' ELSE '' END`,
 	digest:    "crc32({TAG})",
 	connector: connectMySQL,
 	history:   historyOfMySQL,
@@ -90,7 +91,10 @@ func connectMySQL(t *target, password string) (driver.Connector, error) {
 
 func explainMySQL(err error) fault {
 	var e *gomysql.MySQLError
-	if !errors.As(err, &e) {
+	switch {
+	case errors.Is(err, gomysql.ErrNoTLS):
+		return fault{answered: true, text: noTLS}
+	case !errors.As(err, &e):
 		return fault{}
 	}
 	switch e.Number {
@@ -114,7 +118,7 @@ func explainMySQL(err error) fault {
 		return fault{}
 	case 1049, 1044:
 		return fault{answered: true, text: noDatabase}
-	case 1040, 1203:
+	case 1040, 1203, 1226:
 		return fault{answered: true, text: full}
 	}
 	return fault{answered: true}

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	URL          string        // postgres:// or mysql://USER@HOST:PORT/DATABASE?table=NAME&layout=leaf; docs/SEQUENCES.md has all options
 	PasswordFile string        // read for every connection; empty = no password
-	Lax          bool          // accept a server that may lose what it has committed: fsync=off, innodb_flush_log_at_trx_commit=2
+	Lax          bool          // accept a server that may lose what it has committed: fsync=off, innodb_flush_log_at_trx_commit=2, sync_binlog=0
 	Operator     bool          // a human asks: Define may make a row in Leaf's table
 	Log          *slog.Logger  // default none
 	Token        func() string // returns a text of at most 64 bytes that no process has had before; default random
@@ -227,7 +227,7 @@ func (s *Store) check(condition string) error {
 		return fmt.Errorf("%s: the table does not survive a crash of the server: it must be an ordinary one, of InnoDB on MySQL", s.t)
 	case condition == unsynced && !s.c.Lax:
 		return fmt.Errorf("%s: the server may lose what it has committed, so that values could repeat: turn fsync on, or set "+
-			"innodb_flush_log_at_trx_commit to 1 (-state-any-disk accepts it)", s.t)
+			"innodb_flush_log_at_trx_commit to 1, and sync_binlog too if there is a binary log (-state-any-disk accepts it)", s.t)
 	}
 	return nil
 }
