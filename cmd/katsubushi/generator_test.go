@@ -88,7 +88,7 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"list -counters file -max-wait 2m5":                             "-max-wait=2m5: a duration",
 		"list -counters etcd://u:hush@a":                                "-counters: a password in the URL",
 		"list -counters etcd://u@a":                                     "-counters: user u has no password",
-		"create orders sequence order=strict -counters etcd://a":        "-counters file",
+		"create orders sequence order=strict -counters postgres://u@a":  "order=strict: in postgres nothing elects",
 		"list -counters etcd://u@a -counters-password-file /none/one":   "-counters-password-file: stat /none/one",
 	} {
 		code, _, stderr := runGenerator(t.TempDir(), strings.Fields(args)...)

@@ -10,10 +10,19 @@
 //
 //	/PREFIX/NS/seq/NAME    the record of a sequence, see record.go
 //	/PREFIX/NS/changes     a text that is replaced when a sequence is defined, raised or retired
+//	/PREFIX/NS/leader/GG   who leads a group of sequences with order=strict, see board.go
+//	/PREFIX/NS/leader/groups  how many groups there are
+//	/PREFIX/NS/node/ID     a daemon that takes part in the election
 //
 // PREFIX is katsubushi, unless the URL has a path. Every write is one transaction: if the key still
 // has the revision and the text that were read, put the new record. So of two daemons that have read
 // the same record, one writes, and the other one reads again.
+//
+// # Leaders
+//
+// Package leader says how daemons agree who issues a sequence with order=strict; a Store is its Board.
+// Only the Store that Within returns grants values of such a sequence: each of its writes compares the
+// group's key. No lease of etcd's is used.
 //
 // # Foreign records
 //

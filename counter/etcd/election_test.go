@@ -181,7 +181,9 @@ func TestLeadersOfSequences(t *testing.T) {
 	if b3, err := a.Within(term).Reserve(bg, name, 1); err != nil || b3.Lo != 7 {
 		t.Errorf("%+v, %v", b3, err)
 	}
-	server.Until("the key of b is deleted", func() bool { return a.held() == leader.Groups && !strings.Contains(server.Control("get", "--prefix", "/katsubushi/"), "/node/b") })
+	server.Until("the key of b is deleted", func() bool {
+		return a.held() == leader.Groups && !strings.Contains(server.Control("get", "--prefix", "/katsubushi/"), "/node/b")
+	})
 	b.frozen.Unlock()
 	server.Until("b has noticed", func() bool { return b.held() == 0 && len(a.View().Nodes) == 2 })
 

@@ -49,7 +49,7 @@ type counterKind struct {
 // counterKinds is the table of stores of sequences. A new one is a folder in counter and a line here.
 var counterKinds = []counterKind{
 	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, false, nil},
-	{[]string{"etcd", "etcds"}, checkCounterEtcd, readEtcdSecrets, openCounterEtcd, false, true, nil},
+	{[]string{"etcd", "etcds"}, checkCounterEtcd, readEtcdSecrets, openCounterEtcd, true, true, nil},
 	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, false, line.Check},
 	{sql.Schemes(), checkCounterSQL, readSQLSecrets, openCounterSQL, false, false, nil},
 }
@@ -195,7 +195,7 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 	k := counterKinds[i]
 	var errs []error
 	if d.Strict && !k.strict {
-		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with -counters file, or leave order=free", k.schemes[0]))
+		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with -counters file or etcd://..., or leave order=free", k.schemes[0]))
 	}
 	if k.lossy != nil {
 		errs = append(errs, k.lossy(Recorded(d)))

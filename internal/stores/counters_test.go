@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
@@ -76,6 +77,17 @@ func TestCountersAreInTheStateDirectory(t *testing.T) {
 		s.Close()
 		if _, err := os.Stat(filepath.Join(want, "orders.sequence")); err != nil {
 			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+// Strict order takes one host, or a store that elects who issues.
+func TestStrictOrder(t *testing.T) {
+	for url, elects := range map[string]bool{"file": true, "etcd://h": true, "etcds://h": true, "redis://h": false, "postgres://u@h/d": false, "mysql://u@h/d": false} {
+		d := kinds.Definition{Name: "orders", Kind: kinds.Sequence, Start: 1, Step: 1, Offset: 1, Max: counter.MaxValue, Strict: true}
+		err := Counters{URL: url}.CheckDefinition(d)
+		if refused := err != nil && strings.Contains(err.Error(), "nothing elects the one daemon"); refused == elects {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }
