@@ -165,10 +165,8 @@ func (c *userCommand) run() error {
 	switch c.verb {
 	case "add", "password":
 		u := users.User{Name: c.name, Rights: c.rights}
-		if c.verb == "add" { // before a password is asked for
-			if err := c.refuseExisting(ctx); err != nil {
-				return err
-			}
+		if err := c.checkName(ctx); err != nil { // before a password is asked for
+			return err
 		}
 		password, err := c.password()
 		if err != nil {
@@ -211,13 +209,16 @@ func (c *userCommand) run() error {
 	}
 }
 
-// refuseExisting returns an error if there is a user of the name.
-func (c *userCommand) refuseExisting(ctx context.Context) error {
+// checkName returns an error if there is a user of the name and should not be, or the other way round.
+func (c *userCommand) checkName(ctx context.Context) error {
 	return c.store.Update(ctx, c.name, func(old *users.User) (*users.User, error) {
-		if old != nil {
+		switch {
+		case c.verb == "add" && old != nil:
 			return old, users.ExistsError(c.name)
+		case c.verb == "password" && old == nil:
+			return nil, users.MissingError(c.name)
 		}
-		return nil, nil
+		return old, nil
 	})
 }
 

@@ -122,19 +122,34 @@ func (l *logins) complain(err error) {
 	}
 }
 
-// ask decides a login, or says id.ErrWait: ask again, with the same bytes. c is what the asker waits for.
-func (l *logins) ask(c **users.Comparison, from netip.Addr, user, password []byte) (a *users.Account, err error) {
-	if *c != nil {
-		a, *c, err = l.verifier.Result(*c, user, password)
-	} else if l.limit.Refuses(from) {
+// A wait is for what a login waits.
+type wait struct {
+	comparison *users.Comparison // nil = none
+	until      time.Time         // it is refused then; zero = it is not
+}
+
+// ask decides a login, or says id.ErrWait: ask again, with the same bytes. A login that is not compared
+// fails after a pause, so that those who only fail cannot keep the event loops busy.
+func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.Account, err error) {
+	switch {
+	case !w.until.IsZero():
+		if time.Now().Before(w.until) {
+			return nil, id.ErrWait
+		}
+		w.until = time.Time{}
 		return nil, nil
-	} else {
-		a, *c, err = l.verifier.Begin(user, password)
+	case w.comparison != nil:
+		a, w.comparison, err = l.verifier.Result(w.comparison, user, password)
+	case l.limit.Refuses(from):
+		w.until = time.Now().Add(loginlimit.Pause)
+		return nil, id.ErrWait
+	default:
+		a, w.comparison, err = l.verifier.Begin(user, password)
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case *c != nil:
+	case w.comparison != nil:
 		return nil, id.ErrWait
 	case a == nil:
 		l.limit.Charge(from, user, password)
@@ -198,8 +213,8 @@ type loginSession struct {
 	logins  *logins
 	config  protocol.Config
 	guard   guard
-	account *users.Account    // who logged in last; nil = nobody
-	waiting *users.Comparison // nil = none
+	account *users.Account // who logged in last; nil = nobody
+	waiting wait
 	peer    netip.Addr
 }
 

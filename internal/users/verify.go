@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,9 @@ import (
 // says. An event loop must not do that, and neither may clients make the daemon do it without limit. So
 // comparisons run in a few goroutines with a queue, and the sessions wait:
 //
-//   - at most hashers at once, and maxQueue behind them; a login beyond that is refused as ErrBusy;
+//   - at most two run at once, on hosts with four processors or more, and maxQueue wait behind them; a login
+//     beyond that is refused as ErrBusy;
+//   - their memory is collected at once: the runtime would let several times as much pile up;
 //   - one comparison serves all who ask the same at the same time, as the connections of a pool do;
 //   - the answer is remembered for a minute, under a MAC whose key is this process's: as long as the
 //     same hash is the user's, so a new password or a removal holds at once;
@@ -23,8 +26,10 @@ import (
 //   - a wrong answer costs one comparison, whether the user exists or not. If no user has a hash, there
 //     are no such comparisons.
 
+// hashers is how many comparisons run at once.
+var hashers = min(max(runtime.NumCPU()/2, 1), 2)
+
 const (
-	hashers      = 2
 	maxQueue     = 64
 	maxRemember  = 1024 // answers, right and wrong ones each
 	rememberTime = time.Minute
@@ -218,6 +223,7 @@ func (v *Verifier) work() {
 		} else {
 			v.mu.Unlock()
 			c.is = c.hash.is(c.password)
+			runtime.GC()
 			v.compared.Add(1)
 			v.mu.Lock()
 			v.remember(c)

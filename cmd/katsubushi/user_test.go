@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/users"
+)
+
+// user runs `katsubushi user` with this on its standard input.
+func user(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	w.WriteString(stdin)
+	w.Close()
+	var out, errs bytes.Buffer
+	code = manageUsers(args, variables{}, in, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// runUser is user that must succeed. It returns what was printed.
+func runUser(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := user(t, stdin, args...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("user %v: exit code %d, %s", args, code, stderr)
+	}
+	return stdout
+}
+
+func TestUserCommandsThatAreWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{"the verb comes first", "-auth-file FILE says where"}},
+		{[]string{"ad", "-auth-file", file}, []string{"user ad: add, grant"}},
+		{[]string{"add", "-auth-file", file}, []string{"user add: 1 to 65 words follow it, not 0"}},
+		{[]string{"grant", "ann", "-auth-file", file}, []string{"user grant: 2 to 65 words"}},
+		{[]string{"add", "a b", "x=put", "-json", "-generate", "-password-file", "f", "-auth-file", file},
+			[]string{`user "a b"`, `right "put"`, "-json: only list", "-generate and -password-file"}},
+		{[]string{"remove", "ann", "-generate", "-password-file", "f", "-auth-file", file}, []string{"-password-file: only add", "-generate: only add"}},
+		{[]string{"list", "-users", "file", "-auth-file", file}, []string{"-users=file: counters allowed"}},
+		{[]string{"list", "-counters", "redis://h"}, []string{"-auth-file FILE says where"}},
+		{[]string{"list", "-users", "counters", "-counters", "etcd://"}, []string{"-counters: "}},
+		{[]string{"list", "-nonsense", "-auth-file", file}, []string{"-nonsense"}},
+	} {
+		code, stdout, stderr := user(t, "", c.args...)
+		if code != exitUsage || stdout != "" {
+			t.Errorf("%v: exit code %d, %s", c.args, code, stdout)
+		}
+		for _, want := range append(c.want, "katsubushi user add NAME") {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%v: %q is not in %s", c.args, want, stderr)
+			}
+		}
+	}
+	runUser(t, "one\n", "add", "ann", "*=get", "-auth-file", file)
+	for _, c := range []struct{ args, want string }{
+		{"add ann", `there is a user "ann" already`}, {"remove bob", `there is no user "bob"`}, {"password bob", `there is no user "bob"`},
+		{"grant bob x=get", `there is no user "bob"`}, {"revoke ann *=incr", "there is no *=incr to take away"}, {"add bob", "a password of 0 bytes"},
+		{"add bob -password-file " + file + "x", "no such file"},
+	} {
+		if code, _, stderr := user(t, "", append(strings.Fields(c.args), "-auth-file", file)...); code != exitFailure || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit code %d, %s", c.args, code, stderr)
+		}
+	}
+}
+
+// What each verb does to the file, and that no secret is printed but a new one that was asked for.
+func TestUserCommands(t *testing.T) {
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "users"), filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(stdin, args string) string {
+		t.Helper()
+		return runUser(t, stdin, append(strings.Fields(args), "-auth-file", file)...)
+	}
+	if out := run("typed\r\n", "add ann orders*=get,incr *=get"); out != "" {
+		t.Errorf("add printed %q", out)
+	}
+	run("", "add bob -password-file "+secret)
+	generated := strings.TrimSpace(run("", "add eve x=admin -generate"))
+	token := strings.TrimSpace(run("", "token tok a=get"))
+	run("", "grant bob b=get;c=get b=incr")
+	run("", "revoke ann *=get")
+	var d users.Directory
+	v := users.NewVerifier(&d, func() {})
+	wants := func(name, password, rights string) {
+		t.Helper()
+		list, err := users.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Replace(list)
+		a, err := v.Login(t.Context(), []byte(name), []byte(password))
+		if err != nil || a == nil || a.Rights().String() != rights {
+			t.Errorf("%s, %s: %v %v; want %s", name, password, a, err, rights)
+		}
+	}
+	wants("ann", "typed", "orders*=get,incr")
+	wants("bob", "from a file", "b=get,incr;c=get")
+	wants("eve", generated, "x=admin")
+	wants("tok", token, "a=get")
+	if another := strings.TrimSpace(run("", "token tok b=get")); another == token {
+		t.Error("the same token again")
+	} else {
+		wants("tok", another, "a=get;b=get")
+	}
+	run("new\n", "password ann")
+	wants("ann", "new", "orders*=get,incr")
+	want := "NAME  LOGIN     RIGHTS\nann   password  orders*=get,incr\nbob   password  b=get,incr;c=get\neve   password  x=admin\ntok   token     a=get;b=get\n"
+	if got := run("", "list"); got != want {
+		t.Errorf("list:\n%s", got)
+	}
+	run("", "remove bob")
+	if got := run("", "list -json"); !strings.HasPrefix(got, `{"name":"ann","login":"password","rights":"orders*=get,incr"}`+"\n"+`{"name":"eve"`) || strings.Count(got, "\n") != 3 {
+		t.Errorf("list -json:\n%s", got)
+	}
+}
