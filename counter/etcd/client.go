@@ -126,7 +126,11 @@ func (l *link) ask(ctx context.Context, key string, request func(context.Context
 	if err == nil {
 		return nil
 	}
-	return l.explain(c, key, err)
+	err = l.explain(c, key, err)
+	if errors.Is(err, counter.ErrUnavailable) && l.target.user != "" {
+		l.drop(c) // with a token that etcd has forgotten in a restart, the library may not end to log in again
+	}
+	return err
 }
 
 // explain words an error of etcd's client.
