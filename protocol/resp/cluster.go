@@ -75,6 +75,43 @@ func (s *Session) clusterMode() (mode, flag, setting string) {
 	return "standalone", "0", "no"
 }
 
+// turnsAway answers a command if another server must: if a name of its keys is issued there. As in
+// Redis, all names of the command must have one slot then; only those count that servers lead. a is what
+// follows the command's name.
+func (s *Session) turnsAway(t *turn, e *entry, a arguments) bool {
+	if s.config.Topology == nil || e.does != get && e.does != mget && e.does != incr && e.does != incrBy {
+		return false
+	}
+	keys := a.n
+	if e.does == incrBy {
+		keys = 1
+	}
+	var away id.Elsewhere
+	slot, gone, several := -1, false, false
+	for range keys {
+		p, ok := s.config.Handler.Source(a.next()).(id.Punctual)
+		if !ok {
+			continue
+		}
+		at, elsewhere := p.Where()
+		several = several || slot >= 0 && slot != at.Slot
+		slot = at.Slot
+		if elsewhere {
+			away, gone = at, true
+		}
+	}
+	switch {
+	case !gone:
+		return false
+	case several:
+		t.blame(errCrossSlot)
+	default:
+		t.Add(protocol.Refused, keys)
+		t.redirect(away)
+	}
+	return true
+}
+
 // slots answers CLUSTER SLOTS, in the order of the slots.
 func (t *turn) slots(nodes []protocol.Node) {
 	owner := map[protocol.Slots]protocol.Node{}

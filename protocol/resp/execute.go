@@ -153,7 +153,7 @@ func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
 	case get:
 		return s.get(t, a.next(), n)
 	case mget:
-		return s.getMany(t, a, n)
+		return s.getMany(t, e, a, n)
 	case incr:
 		return s.increment(t, a.next(), 1, n)
 	case incrBy:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
@@ -55,6 +56,8 @@ func (f *fake) Named(key []byte) id.Source {
 		return fakeTexter{s}
 	case "flake":
 		return s
+	case "here", "here2", "away", "{away}2", "away2", "nobody":
+		return fakePunctual{fakeCounter{s}}
 	}
 	return nil
 }
@@ -116,6 +119,45 @@ func (c fakeCounter) Reserve(_ int64, n int) (id.Run, error) {
 		return id.Run{}, errSpent
 	}
 	return c.issue(n), nil
+}
+
+// A fakePunctual is led by this server if its name says so.
+type fakePunctual struct{ fakeCounter }
+
+func (p fakePunctual) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
+func (p fakePunctual) Reserve(int64, int) (id.Run, error)    { return id.Run{}, id.ErrMoment }
+func (p fakePunctual) Moment() int64                         { return 1 }
+
+func (p fakePunctual) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
+	if err := p.led(redirect); err != nil {
+		return id.Run{}, err
+	}
+	return p.fakeSource.Mint(0, n, false)
+}
+
+func (p fakePunctual) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
+	if err := p.led(redirect); err != nil {
+		return id.Run{}, err
+	}
+	return p.fakeCounter.Reserve(0, n)
+}
+
+func (p fakePunctual) led(redirect bool) error {
+	if p.waits != nil && p.waits.IntN(3) == 0 {
+		return id.ErrWait
+	}
+	if at, elsewhere := p.Where(); elsewhere && redirect {
+		return at
+	}
+	return nil
+}
+
+func (p fakePunctual) Where() (at id.Elsewhere, elsewhere bool) {
+	at.Slot = id.Slot(p.name)
+	if elsewhere = strings.Contains(p.name, "away"); elsewhere {
+		at.Address = "ids.example:11212"
+	}
+	return at, elsewhere || p.name == "nobody"
 }
 
 func (fakeTexter) Form() id.Form { return id.UUID }

@@ -89,7 +89,7 @@ func (s *Session) increment(t *turn, key []byte, by, n int) (int, error) {
 // getMany answers MGET. It checks all keys before it issues the first id, then answers in pieces. If
 // no id can be issued for the first key, the client sees only the error; later an error takes the
 // place of each id that is missing. It returns what execute does.
-func (s *Session) getMany(t *turn, a arguments, n int) (int, error) {
+func (s *Session) getMany(t *turn, e *entry, a arguments, n int) (int, error) {
 	guard, _ := s.config.Handler.(protocol.Guard)
 	var denied error
 	for b := a; b.n > 0; {
@@ -115,6 +115,9 @@ func (s *Session) getMany(t *turn, a arguments, n int) (int, error) {
 			t.Out = append(t.Out[:begin], t.Out[value:]...)
 		}
 		return n, err
+	}
+	if s.turnsAway(t, e, a) {
+		return n, nil
 	}
 	begin, all := len(t.Out), a.n
 	t.array(all)

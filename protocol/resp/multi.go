@@ -48,6 +48,12 @@ func (s *Session) enqueue(t *turn, in []byte) (int, error) {
 		a.next()
 		return s.act(t, e, a, n)
 	default:
+		args := a
+		args.next()
+		if s.turnsAway(t, e, args) {
+			t.Add(e.kind, 1)
+			return s.spoil(n), nil
+		}
 		if s.is&broken == 0 {
 			if q+n > MaxCommand || s.commands == MaxTransaction {
 				t.Add(protocol.TooLong, 1)

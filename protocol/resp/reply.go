@@ -23,6 +23,8 @@ const (
 	errAborted     = "EXECABORT Transaction discarded because of previous errors."
 	errAbortedBy   = "EXECABORT Transaction discarded because of: "
 	errTooMuch     = "ERR transaction is too long"
+	errCrossSlot   = "CROSSSLOT Keys in request don't hash to the same slot"
+	errNotServed   = "CLUSTERDOWN Hash slot not served"
 
 	// Redis's, and then the key.
 	errNoPerm = "NOPERM this user has no permissions to access one of the keys used as arguments: "
@@ -46,6 +48,10 @@ func (t *turn) blame(s string) {
 // that the reason will stay. Clients repeat a request after TRYAGAIN, and after LOADING, which says
 // that there is no worker id.
 func (t *turn) refuse(reason error) {
+	if at, ok := reason.(id.Elsewhere); ok {
+		t.redirect(at)
+		return
+	}
 	word := "-TRYAGAIN "
 	if name, denied := reason.(id.NotPermitted); denied {
 		t.fail(errNoPerm, string(name))
@@ -59,6 +65,18 @@ func (t *turn) refuse(reason error) {
 	}
 	t.Say(word)
 	t.Out = protocol.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
+	t.Say("\r\n")
+}
+
+// redirect sends the client to the server that issues a name's ids.
+func (t *turn) redirect(at id.Elsewhere) {
+	if at.Address == "" {
+		t.fail(errNotServed, "")
+		return
+	}
+	t.Out = appendInt(append(t.Out, "-MOVED "...), int64(at.Slot))
+	t.Say(" ")
+	t.Say(at.Address)
 	t.Say("\r\n")
 }
 
