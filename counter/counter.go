@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
@@ -192,17 +191,4 @@ type Admin interface {
 	// Retire ends a sequence for ever. Daemons stop issuing from it within about a second.
 	Retire(ctx context.Context, name string) (Record, error)
 	Close() error
-}
-
-// A Roll is a Store that knows which daemons use it. Operators ask it after Raise and Retire.
-type Roll interface {
-	// Behind returns the daemons that have not said yet that they have learnt of the last change. Some of
-	// them may have ended: whoever is killed cannot say so.
-	Behind(ctx context.Context) ([]Daemon, error)
-}
-
-// A Daemon is a process that uses a Store.
-type Daemon struct {
-	Name   string        // HOST/PID
-	Silent time.Duration // since it was last heard of
 }

@@ -9,6 +9,7 @@
 // # The keys
 //
 //	/PREFIX/NS/seq/NAME    the record of a sequence, see record.go
+//	/PREFIX/NS/daemons/ID  what a daemon has learnt of the changes, for operators
 //	/PREFIX/NS/changes     a text that is replaced when a sequence is defined, raised or retired
 //	/PREFIX/NS/leader/GG   who leads a group of sequences with order=strict, see board.go
 //	/PREFIX/NS/leader/groups  how many groups there are

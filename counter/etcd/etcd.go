@@ -24,6 +24,8 @@ type Store struct {
 	mu        sync.Mutex
 	sequences map[string]*sequence // that this process has asked for
 	cluster   string               // that answered first; empty = none yet
+	noted     counter.Note         // under the key of me
+	me        string
 
 	groupsFixed atomic.Bool            // the number of groups was read
 	hint        atomic.Pointer[func()] // tells the Watch that is under way that somebody else may lead
@@ -32,6 +34,7 @@ type Store struct {
 var (
 	_ counter.Store = (*Store)(nil)
 	_ counter.Admin = (*Store)(nil)
+	_ counter.Roll  = (*Store)(nil)
 )
 
 // Open makes a Store. It does not connect; the error is that of Config.Validate.
@@ -53,11 +56,15 @@ func Open(c Config) (*Store, error) {
 		link:      link{target: t, passwordFile: c.PasswordFile, timeout: c.Timeout, busy: make(chan struct{}, 1)},
 		log:       c.Log,
 		sequences: map[string]*sequence{},
+		me:        rand.Text(),
 	}, nil
 }
 
 // Close closes the connections.
-func (s *Store) Close() error { return s.link.close() }
+func (s *Store) Close() error {
+	s.signOff()
+	return s.link.close()
+}
 
 // retryPause is how long a call waits before it asks an etcd again that did not answer.
 const retryPause = 100 * time.Millisecond

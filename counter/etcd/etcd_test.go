@@ -527,3 +527,53 @@ func TestEncrypted(t *testing.T) {
 		}
 	}
 }
+
+// An operator learns which daemons have not heard of a change.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	url := etcdtest.URL(t, m)
+	operator, daemon := open(t, url, patient), open(t, url, patient)
+	define(t, operator)
+	since := ""
+	poll := func() {
+		t.Helper()
+		now, _, err := daemon.Changes(bg, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		since = now
+	}
+	behind := func(when string, want int) {
+		t.Helper()
+		if list, err := operator.Behind(bg); err != nil || len(list) != want || want > 0 && list[0].Silent > time.Minute {
+			t.Errorf("%s: %+v, %v; want %d", when, list, err, want)
+		}
+	}
+	behind("without a daemon", 0)
+	poll()
+	behind("a daemon that has just begun", 1)
+	poll()
+	behind("once it was told", 0)
+	if _, err := operator.Raise(bg, "orders", 1000); err != nil {
+		t.Fatal(err)
+	}
+	behind("after a raise", 1)
+	poll()
+	behind("while it learns of it", 1)
+	poll()
+	behind("once it has", 0)
+	key := "/katsubushi/" + etcdtest.Namespace(t) + "/daemons/old"
+	m.Put(key, "1000 host/1 ")
+	behind("one that was silent for years", 0)
+	if text := m.Get(key); text != "" {
+		t.Errorf("it is kept: %s", text)
+	}
+	if _, err := operator.Raise(bg, "orders", 2000); err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Close(); err != nil {
+		t.Fatal(err)
+	}
+	behind("one that has ended", 0)
+}

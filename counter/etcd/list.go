@@ -55,18 +55,26 @@ func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	return list, errors.Join(errs...)
 }
 
-// Changes implements counter.Store: it reads one key. A record that cannot be read is left out; Reserve
-// says why.
-func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
-	key := s.changesKey()
-	got, err := s.link.get(ctx, key)
+// revision is another text after each change.
+func (s *Store) revision(ctx context.Context) (string, error) {
+	got, err := s.link.get(ctx, s.changesKey())
 	if err != nil {
-		return since, nil, err
+		return "", err
 	}
-	now = clusterOf(got.Header) + " "
+	now := clusterOf(got.Header) + " "
 	for _, kv := range got.Kvs {
 		now += string(kv.Value) // random
 	}
+	return now, nil
+}
+
+// Changes implements counter.Store: it reads one key, and says now and then what this process has learnt of. A record that cannot be read is left out; Reserve
+// says why.
+func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
+	if now, err = s.revision(ctx); err != nil {
+		return since, nil, err
+	}
+	s.sign(ctx, since)
 	if now == since {
 		return since, nil, nil
 	}

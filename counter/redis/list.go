@@ -35,7 +35,6 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 
 // everything is what the hash holds.
 type everything struct {
-	on      server
 	records []line.Record // by name
 	changes string
 	daemons map[string]string // field -> what it has learnt
@@ -50,11 +49,11 @@ func (e everything) plain() (list []counter.Record) {
 
 // all needs the turn. With an error it returns what can be read.
 func (s *Store) all() (all everything, err error) {
-	on, values, err := s.read()
+	_, values, err := s.read()
 	if err != nil {
 		return all, err
 	}
-	all.on, all.daemons = on, map[string]string{}
+	all.daemons = map[string]string{}
 	var errs []error
 	for i := 0; i+1 < len(values); i += 2 {
 		name, isRecord := strings.CutPrefix(values[i], field(""))

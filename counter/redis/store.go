@@ -24,12 +24,14 @@ type Store struct {
 	mu   sync.Mutex
 	seen map[string]*memory // of the sequences that this process knows
 
-	noted note // what Redis was told of this process; needs the turn
+	noted counter.Note // in the field me; needs the turn
+	me    string
 }
 
 var (
 	_ counter.Store = (*Store)(nil)
 	_ counter.Admin = (*Store)(nil)
+	_ counter.Roll  = (*Store)(nil)
 )
 
 // Open makes a Store. It does not connect yet, so Redis need not be running.
@@ -42,7 +44,7 @@ func Open(c Config) (*Store, error) {
 		c.now = wallClock
 	}
 	key := t.Namespace + ":sequences"
-	return &Store{c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false), seen: map[string]*memory{}, noted: newNote()}, nil
+	return &Store{c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false), seen: map[string]*memory{}, me: daemonField + rand.Text()}, nil
 }
 
 // Close closes the connection.
