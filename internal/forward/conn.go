@@ -1,0 +1,187 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A conn is a connection, from before it is made until it has ended. It is never used again.
+type conn struct {
+	c       *Config
+	address string
+	lost    func(c *conn, answered bool, why error)
+	stop    context.CancelFunc // of dialing
+	dialing context.Context
+	kick    chan struct{} // there is something in out, or the connection has ended
+
+	mu       sync.Mutex
+	net      net.Conn   // nil until it is made
+	out      []byte     // requests that are not yet written
+	waiting  []*request // whose answers are to come, in their order
+	answered bool       // there was an answer
+	why      error      // not nil: it has ended
+}
+
+// A request is an INCRBY. Its fields but done may be read after done was closed.
+type request struct {
+	done chan struct{}
+	last uint64
+	err  error
+}
+
+func newConn(c *Config, address string, lost func(*conn, bool, error)) *conn {
+	conn := &conn{c: c, address: address, lost: lost, kick: make(chan struct{}, 1)}
+	conn.dialing, conn.stop = context.WithTimeout(context.Background(), c.Timeout)
+	return conn
+}
+
+// add sends a request. The error says why the connection has ended.
+func (c *conn) add(name string, n int) (*request, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.why != nil {
+		return nil, c.why
+	}
+	r := &request{done: make(chan struct{})}
+	c.waiting = append(c.waiting, r)
+	c.out = appendCommand(c.out, "INCRBY", name, strconv.Itoa(n))
+	c.wake()
+	return r, nil
+}
+
+func (c *conn) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// end closes the connection and fails what is outstanding. Only the first reason counts.
+func (c *conn) end(why error) {
+	c.mu.Lock()
+	if c.why != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.why = why
+	if c.net != nil {
+		c.net.Close()
+	}
+	for _, r := range c.waiting {
+		r.err = why
+		close(r.done)
+	}
+	c.waiting, c.out = nil, nil
+	answered := c.answered
+	c.mu.Unlock()
+	c.stop()
+	c.wake()
+	c.lost(c, answered, why)
+}
+
+// run makes the connection, and writes requests until it ends.
+func (c *conn) run() {
+	defer c.stop()
+	to, err := c.c.dial(c.dialing, c.address)
+	if err != nil {
+		c.end(err) // it names the address
+		return
+	}
+	defer to.Close()
+	var in input
+	if err := c.logIn(to, &in); err != nil {
+		c.end(fmt.Errorf("%s: %w", c.address, err))
+		return
+	}
+	c.mu.Lock()
+	c.net = to
+	over := c.why != nil
+	c.mu.Unlock()
+	if over {
+		return
+	}
+	read := make(chan struct{})
+	go func() { defer close(read); c.read(to, &in) }()
+	c.write(to)
+	to.Close()
+	<-read
+}
+
+// logIn sends the user and the password, if there is a user.
+func (c *conn) logIn(to net.Conn, in *input) error {
+	if c.c.User == "" {
+		return nil
+	}
+	password, err := c.c.Password()
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(c.dialing, func() { to.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := to.Write(appendCommand(nil, "AUTH", c.c.User, password)); err != nil {
+		return err
+	}
+	a, err := in.next(to)
+	switch {
+	case err != nil:
+		return err
+	case a.kind == failure:
+		return fmt.Errorf("user %s: %s", c.c.User, a.text)
+	case a.kind != status || a.text != "OK":
+		return fmt.Errorf("user %s: %w", c.c.User, errAnswer)
+	}
+	return nil
+}
+
+// write writes requests as they come.
+func (c *conn) write(to net.Conn) {
+	var spare []byte
+	for range c.kick {
+		c.mu.Lock()
+		out, over := c.out, c.why != nil
+		c.out = spare[:0]
+		c.mu.Unlock()
+		if over {
+			return
+		}
+		if _, err := to.Write(out); err != nil {
+			c.end(fmt.Errorf("%s: %w", c.address, err))
+			return
+		}
+		spare = out
+	}
+}
+
+// read hands out answers until the connection ends.
+func (c *conn) read(from net.Conn, in *input) {
+	for {
+		a, err := in.next(from)
+		if err == nil {
+			err = c.hand(a)
+		}
+		if err != nil {
+			c.end(fmt.Errorf("%s: %w", c.address, err))
+			return
+		}
+	}
+}
+
+// hand gives an answer to the oldest request. After end there is none that could get it.
+func (c *conn) hand(a answer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.kind == status || len(c.waiting) == 0 {
+		return errAnswer
+	}
+	r := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	c.answered = true
+	if r.last = a.number; a.kind == failure {
+		r.err = Refusal(a.text)
+	}
+	close(r.done)
+	return nil
+}
