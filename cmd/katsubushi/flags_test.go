@@ -345,6 +345,63 @@ func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
 	}
 }
 
+// What a fleet on etcd needs is told together, each by its flag.
+func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
+	dir := t.TempDir()
+	password, open, empty := filepath.Join(dir, "password"), filepath.Join(dir, "open"), filepath.Join(dir, "empty")
+	for path, mode := range map[string]os.FileMode{password: 0o600, open: 0o644, empty: 0o600} {
+		text := map[bool]string{false: "secret\n"}[path == empty]
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const everywhere = "-advertise: with -counters etcd://... a strict sequence may be led from here, and this daemon listens on all addresses: give the HOST:PORT"
+	etcd := []string{"-worker-id=1", "-counters=etcd://h"}
+	for _, c := range []struct {
+		args []string
+		want []string // how each line begins
+	}{
+		{[]string{"-worker-id=1", "-forward-user=u", "-forward-password-file=" + password, "-forward-ca=" + password}, []string{
+			"-forward-user: belongs to -counters etcd://", "-forward-password-file: belongs to -counters etcd://", "-forward-ca: belongs to -counters etcd://",
+			"-forward-ca: " + password + ": no certificate"}},
+		{etcd, []string{everywhere}},
+		{append(etcd, "-bind=0.0.0.0"), []string{everywhere}},
+		{append(etcd, "-bind=::"), []string{everywhere}},
+		{append(etcd, "-bind=::1"), nil},
+		{append(etcd, "-bind=db1.example"), nil},
+		{append(etcd, "-advertise=h:1"), nil},
+		{append(etcd, "-sock=/s"), nil}, // it leads nothing
+		{append(etcd, "-sock=/s", "-redis-port=6379"), []string{everywhere}},
+		{append(etcd, "-forward-user=u"), []string{everywhere, "-forward-user: u has no password"}},
+		{append(etcd, "-forward-password-file="+password), []string{everywhere, "-forward-password-file: a password of nobody"}},
+		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+open), []string{"-forward-password-file: " + open + ": mode 0644"}},
+		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+empty), []string{"-forward-password-file: " + empty + ": no password"}},
+		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+password), nil},
+		{append(etcd, "-bind=::1", "-forward-ca=/none"), []string{"-forward-ca: the other daemons are asked over TLS only", "-forward-ca: open /none"}},
+		{append(etcd, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence"), nil},
+		{append(etcd, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence order=strict"), []string{"-forward-user: none given: with -auth-file"}},
+	} {
+		p, _, _ := parse(settings(), c.args, environment(), nil)
+		var lines []string
+		if err := p.validate(); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if strings.Contains(line, "forward") || strings.Contains(line, "advertise") {
+					lines = append(lines, line)
+				}
+			}
+		}
+		if len(lines) != len(c.want) {
+			t.Errorf("%q: %q", c.args, lines)
+			continue
+		}
+		for i, line := range lines {
+			if !strings.HasPrefix(line, c.want[i]) {
+				t.Errorf("%q: %q", c.args, line)
+			}
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"}, {"state", "--help"}, {"run", "--help"},
 		{"inspect", "-h"}, {"healthcheck", "-help"}} {

@@ -56,9 +56,15 @@ type Config struct {
 	Sock     string      // path of a unix socket, used instead of the memcached port; empty = TCP
 	SockMode fs.FileMode // permissions of the socket
 
-	// Advertise is the host:port where clients reach the memcached port, see advertise.go. Empty =
-	// Bind (or this host's address) and Port.
+	// Advertise is the host:port where clients reach the memcached port, see advertise.go, and the Redis
+	// protocol where the Counters elect leaders, see fleet.go. Empty = Bind (or this host's address) and
+	// Port.
 	Advertise string
+
+	// How this daemon asks the others for values of sequences that they lead, see fleet.go.
+	ForwardUser         string // logs in; empty = no login
+	ForwardPasswordFile string // its password; read at each connection
+	ForwardCA           string // PEM file of the authorities of the others' certificates; empty = the system's
 
 	TLSCert, TLSKey string // PEM files: the engine's TCP ports speak TLS and nothing else; both or neither
 	// TLSClientCA is a PEM file of the authorities that sign clients' certificates. Empty = accept
@@ -126,6 +132,7 @@ func (c *Config) ReadSecrets() error {
 		problems.Include("Store.", c.storeSettings().ReadSecrets())
 	}
 	problems.Include("Counters.", c.Counters.ReadSecrets())
+	c.readForwarding(problems.Add)
 	for _, p := range problem.Of(c.readGenerators()) {
 		problems.Add("GeneratorsFile", "%w", p)
 	}
@@ -296,6 +303,7 @@ func (c *Config) Validate() error {
 			wrong("Advertise", "%w", err)
 		}
 	}
+	c.validateFleet(wrong)
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		wrong(map[bool]string{true: "TLSCert", false: "TLSKey"}[c.TLSCert == ""], "a certificate and its key go together")
 	}

@@ -82,6 +82,12 @@ func (t *TLS) Valid() (from, until time.Time) {
 	return leaf.NotBefore, leaf.NotAfter
 }
 
+// Client returns the settings of connections to another server of the same fleet: this one shows the
+// current certificate, and trusts roots; nil = the system's.
+func (t *TLS) Client(roots *x509.CertPool) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: t.current.Load().Certificates}
+}
+
 // TLSAlert is sent to an encrypted connection over the limit instead of Port.Refusal: a fatal alert
 // record, internal_error. It shows the client that the server refused it and did not just
 // disappear.

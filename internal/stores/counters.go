@@ -239,6 +239,12 @@ func (c Counters) Files() bool {
 	return err == nil && i == 0
 }
 
+// Elects reports whether daemons agree in the store on who leads the sequences with order=strict.
+func (c Counters) Elects() bool {
+	i, _, err := c.find()
+	return err == nil && slices.Contains(counterKinds[i].schemes, "etcd")
+}
+
 // Nowhere reports whether there is no place to record sequences: then there can be none.
 func (c Counters) Nowhere() bool {
 	_, rest, err := c.find()

@@ -40,6 +40,7 @@ var rules = []rule{
 	{"workerid/*", []string{"internal/durable", "workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
 	{"internal/redislink", []string{"internal/secretfile"}, "connections to Redis, whatever is said over them"},
+	{"internal/forward", nil, "it asks another daemon: it is told the address, the name and the number"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"counter", "generator", "id", "internal/kinds"}, "it chooses among generators and knows no grammars, sockets or leases"},
 	{"internal/server", []string{"internal/secretfile", "internal/problem"}, "it moves bytes and knows no grammar"},
@@ -59,7 +60,7 @@ var rules = []rule{
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"counter", "generator", "internal/adminapi", "id", "internal/clock", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"counter", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{"counter", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
@@ -99,7 +100,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/forward"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+)
+
+// How the daemons of a fleet reach each other where the store of sequences elects leaders: at which
+// address, with which login and which certificate.
+
+// forwardTimeout limits a request to another daemon, and a connection to it.
+const forwardTimeout = time.Second
+
+// validateFleet checks what daemons need that lead sequences, and ask others that do.
+func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
+	if !c.Counters.Elects() {
+		for _, f := range [][2]string{{"ForwardUser", c.ForwardUser}, {"ForwardPasswordFile", c.ForwardPasswordFile}, {"ForwardCA", c.ForwardCA}} {
+			if f[1] != "" {
+				wrong(f[0], "belongs to -counters etcd://...: elsewhere no daemon asks another one")
+			}
+		}
+		return
+	}
+	if c.Advertise == "" && c.onAllAddresses() && (c.Sock == "" || c.RedisPort != 0) {
+		wrong("Advertise", "with -counters etcd://... a strict sequence may be led from here, and this daemon listens on all addresses: "+
+			"give the HOST:PORT at which clients and the other daemons reach it, or one address with -bind")
+	}
+	switch {
+	case c.ForwardUser == "" && c.ForwardPasswordFile != "":
+		wrong("ForwardPasswordFile", "a password of nobody: -forward-user is not given")
+	case c.ForwardUser != "" && c.ForwardPasswordFile == "":
+		wrong("ForwardUser", "%s has no password: -forward-password-file is not given", c.ForwardUser)
+	case c.ForwardUser == "" && c.AuthFile != "" && c.declaresStrict():
+		wrong("ForwardUser", "none given: with -auth-file the daemons of the fleet want a login from each other too")
+	}
+	if c.ForwardCA != "" && c.TLSCert == "" {
+		wrong("ForwardCA", "the other daemons are asked over TLS only if this one has a certificate: -tls-cert is not given")
+	}
+}
+
+// onAllAddresses reports whether it is not one address that the TCP ports listen on.
+func (c *Config) onAllAddresses() bool {
+	ip, err := netip.ParseAddr(c.Bind)
+	return c.Bind == "" || err == nil && ip.IsUnspecified()
+}
+
+// declaresStrict reports whether a flag defines a sequence with order=strict.
+func (c *Config) declaresStrict() bool {
+	if c.Layout.Check() != nil { // snowflakes need it
+		return false
+	}
+	all, _, _ := c.definitions(nil, nil)
+	for _, def := range all {
+		if def.Kind == kinds.Sequence && def.Strict {
+			return true
+		}
+	}
+	return false
+}
+
+// readForwarding reads the files of forwarding, only to find out what is wrong with them.
+func (c *Config) readForwarding(wrong func(field, format string, args ...any)) {
+	if c.ForwardPasswordFile != "" {
+		if _, err := secretfile.Password(c.ForwardPasswordFile); err != nil {
+			wrong("ForwardPasswordFile", "%w", err)
+		}
+	}
+	if _, err := c.forwardRoots(); err != nil {
+		wrong("ForwardCA", "%w", err)
+	}
+}
+
+// forwardRoots returns whom to trust for the others' certificates; nil = the system's authorities.
+func (c *Config) forwardRoots() (*x509.CertPool, error) {
+	if c.ForwardCA == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(c.ForwardCA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: no certificate in it", c.ForwardCA)
+	}
+	return roots, nil
+}
+
+// newForwarder makes the client of the other daemons. They encrypt if this one does.
+func (d *Daemon) newForwarder() *forward.Client {
+	c := forward.Config{User: d.c.ForwardUser, Timeout: forwardTimeout, Password: func() (string, error) {
+		return secretfile.Password(d.c.ForwardPasswordFile)
+	}}
+	if d.encrypted() {
+		c.TLS = func() (*tls.Config, error) {
+			roots, err := d.c.forwardRoots()
+			if err != nil {
+				return nil, err
+			}
+			return d.tls.Client(roots), nil
+		}
+	}
+	return forward.New(c)
+}
+
+// ownNode returns the address at which the others reach this daemon's ports, or "" if they cannot.
+func (d *Daemon) ownNode(ports []server.Port) string {
+	if d.c.Advertise != "" {
+		return d.c.Advertise
+	}
+	for _, p := range ports {
+		if tcp, ok := p.Listeners[0].Addr().(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+			return tcp.String()
+		}
+	}
+	return ""
+}
