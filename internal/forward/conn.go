@@ -13,7 +13,7 @@ import (
 type conn struct {
 	c       *Config
 	address string
-	lost    func(c *conn, answered bool, why error)
+	lost    func(answered bool, why error)
 	stop    context.CancelFunc // of dialing
 	dialing context.Context
 	kick    chan struct{} // there is something in out, or the connection has ended
@@ -33,7 +33,7 @@ type request struct {
 	err  error
 }
 
-func newConn(c *Config, address string, lost func(*conn, bool, error)) *conn {
+func newConn(c *Config, address string, lost func(bool, error)) *conn {
 	conn := &conn{c: c, address: address, lost: lost, kick: make(chan struct{}, 1)}
 	conn.dialing, conn.stop = context.WithTimeout(context.Background(), c.Timeout)
 	return conn
@@ -80,7 +80,7 @@ func (c *conn) end(why error) {
 	c.mu.Unlock()
 	c.stop()
 	c.wake()
-	c.lost(c, answered, why)
+	c.lost(answered, why)
 }
 
 // run makes the connection, and writes requests until it ends.

@@ -117,7 +117,7 @@ func (c *Client) connected(address string) (*conn, error) {
 	case time.Now().Before(l.until):
 		return nil, l.why
 	}
-	l.conn = newConn(&c.c, address, func(conn *conn, answered bool, why error) { c.lost(l, conn, answered, why) })
+	l.conn = newConn(&c.c, address, func(answered bool, why error) { c.lost(l, answered, why) })
 	c.ending.Go(l.conn.run)
 	return l.conn, nil
 }
@@ -134,13 +134,10 @@ func (c *Client) forget() {
 	}
 }
 
-// lost takes a connection away that has ended.
-func (c *Client) lost(l *link, conn *conn, answered bool, why error) {
+// lost takes a link's connection away, which has ended.
+func (c *Client) lost(l *link, answered bool, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.conn != conn {
-		return
-	}
 	l.conn, l.why = nil, why
 	if l.pause = min(max(2*l.pause, minPause), maxPause); answered {
 		l.pause = 0
