@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,13 @@ func New(c Config) *Client { return &Client{c: c, links: map[string]*link{}} }
 // A Refusal is the answer of a daemon that has no values: its words. The connection stays.
 type Refusal string
 
-func (r Refusal) Error() string { return string(r) }
+func (r Refusal) Error() string { return strings.TrimPrefix(string(r), "ERR ") }
+
+// Final reports that to ask again is useless: the sequence has ended, or is retired. A daemon that does not
+// know the name yet soon will.
+func (r Refusal) Final() bool {
+	return strings.HasPrefix(string(r), "ERR ") && string(r) != "ERR no such generator"
+}
 
 var errClosed = errors.New("the daemon stops")
 

@@ -144,14 +144,20 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	proxy := relay(t, start(t, nil))
 	f := client(t, forward.Config{})
-	for _, c := range []struct{ name, says string }{
-		{"short", ""}, {"short", "ERR sequence short ends at 3: fewer than 2 values are left"}, {"nothing", "ERR no such generator"}, {"orders", ""},
+	for _, c := range []struct {
+		name, says string
+		final      bool
+	}{
+		{"short", "", false}, {"short", "sequence short ends at 3: fewer than 2 values are left", true}, {"nothing", "no such generator", false}, {"orders", "", false},
 	} {
 		_, err := f.Last(bg, proxy.Addr().String(), c.name, 2)
 		var refusal forward.Refusal
-		if c.says == "" && err != nil || c.says != "" && (!errors.As(err, &refusal) || string(refusal) != c.says) {
+		if c.says == "" && err != nil || c.says != "" && (!errors.As(err, &refusal) || refusal.Error() != c.says || refusal.Final() != c.final) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
+	}
+	if forward.Refusal("MOVED 7 10.0.0.5:11212").Final() {
+		t.Error("a leader that has changed is found again")
 	}
 	if n := proxy.accepted(); n != 1 {
 		t.Errorf("%d connections", n)
