@@ -1,18 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
@@ -173,6 +176,21 @@ func (c *generatorCommand) fail(err error) int {
 	return exitFailure
 }
 
+// leaders returns who leads, if one of the sequences has a leader; nil = none has.
+func (c *generatorCommand) leaders(list []counter.Record) (*leader.State, error) {
+	e, ok := c.store.(stores.Elector)
+	if !ok || !slices.ContainsFunc(list, func(r counter.Record) bool { return r.Strict }) {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+	defer cancel()
+	now, err := stores.Leaders(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return &now, nil
+}
+
 func (c *generatorCommand) create(ctx context.Context) int {
 	r, err := stores.Create(ctx, c.store, c.definition)
 	var different *stores.DifferentError
@@ -283,17 +301,33 @@ func (c *generatorCommand) retire(ctx context.Context) int {
 // print answers exitFailure if there is an error, which it prints too.
 func (c *generatorCommand) print(list []counter.Record, err error) int {
 	table := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	leaders, notRead := c.leaders(list)
 	if !c.json && len(list) > 0 {
-		fmt.Fprintln(table, "NAME\tNEXT BLOCK\tFLOOR\tLEFT\tSTATE\tDEFINITION")
+		fmt.Fprint(table, "NAME\tNEXT BLOCK\tFLOOR\tLEFT\tSTATE\t")
+		if leaders != nil {
+			fmt.Fprint(table, "GROUP\tLEADER\t")
+		}
+		fmt.Fprintln(table, "DEFINITION")
 	}
 	for _, r := range list {
 		s := stores.Show(r)
+		if leaders != nil && r.Strict {
+			s.Led = stores.ShowLeader(leaders, r.Name)
+		}
 		if c.json {
 			json.NewEncoder(c.stdout).Encode(s)
-		} else {
-			fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Next, s.Floor, s.Left, s.State, s.Definition)
+			continue
 		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t", s.Name, s.Next, s.Floor, s.Left, s.State)
+		switch {
+		case s.Led != nil:
+			fmt.Fprintf(table, "%d\t%s\t", s.Led.Group, cmp.Or(s.Led.Leader, "none"))
+		case leaders != nil:
+			fmt.Fprint(table, "\t\t")
+		}
+		fmt.Fprintln(table, s.Definition)
 	}
+	err = errors.Join(err, notRead)
 	table.Flush()
 	switch {
 	case err != nil:

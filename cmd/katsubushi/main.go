@@ -44,6 +44,8 @@ func run(args []string, env variables, stdout, stderr io.Writer) int {
 			return generators(args[1:], env, stdout, stderr)
 		case "user":
 			return manageUsers(args[1:], env, os.Stdin, stdout, stderr)
+		case "demote":
+			return demote(args[1:], env, stdout, stderr)
 		case "state":
 			return state(args[1:], env, stdout, stderr)
 		case "healthcheck":
@@ -67,7 +69,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		io.WriteString(stdout, describeVersion(info))
 		return exitOK
 	case len(p.args) > 0:
-		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, generator, user, lease, run, healthcheck)", p.args[0]))
+		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, generator, demote, user, lease, run, healthcheck)", p.args[0]))
 	}
 	if err := p.validate(); err != nil {
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
@@ -146,6 +148,7 @@ func usage(fs *flag.FlagSet, w io.Writer) {
   katsubushi state show|adopt|reset      inspect and repair the files that record windows
   katsubushi generator VERB ...          sequences: create list show raise retire adopt
   katsubushi user VERB ...               who may log in: add password token grant revoke remove list
+  katsubushi demote [GROUP|HOST:PORT]    sequences in strict order: have them led by another daemon
   katsubushi lease VERB -redis URL       the same for a pool of worker ids in Redis: init list stats release ...
   katsubushi run -redis URL -- COMMAND   lease a worker id for another program, and run it
   katsubushi healthcheck [-ready]        ask the daemon on this host whether it lives (or issues ids)

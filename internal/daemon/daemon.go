@@ -115,6 +115,9 @@ func (d *Daemon) configureSessions() error {
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
 		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version, Clients: &d.clients}
+		if d.c.Counters.Elects() {
+			s.Topology = d.topology
+		}
 		if d.logins != nil {
 			s.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, nil } // each connection has its own: see opener
 		}
@@ -288,6 +291,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- struct{}, fail func(error)) {
 	defer close(served)
 	d.announce(ports)
+	if e := d.sequences.election; e != nil {
+		e.opened(ports)
+	}
 	if err := d.engine.Serve(ctx, ports); err != nil {
 		fail(err)
 	}
@@ -296,7 +302,8 @@ func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- s
 // stop shows the order in which a daemon stops.
 func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.stopping.Store(true)        // not ready: load balancers send clients elsewhere
-	time.Sleep(d.c.ShutdownDelay) // gives them time to do so
+	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
+	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	stopServing()                 // accept what has already arrived, then nothing more; answer what was sent
 	served()                      // every connection has taken its replies or run out of time
 	err := giveBack()             // from here on no id is issued and the worker ids are free

@@ -71,6 +71,23 @@ func (l *laterStore) Reserve(ctx context.Context, name string, n uint64) (counte
 	return l.CounterStore.Reserve(ctx, name, n)
 }
 
+// within returns the store of a term of leadership. It too records what is pending before anything is
+// reserved.
+func (l *laterStore) within(term counter.Store) counter.Store { return termStore{term, l} }
+
+type termStore struct {
+	counter.Store
+	later *laterStore
+}
+
+// Reserve implements counter.Store.
+func (s termStore) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
+	if err := s.later.settle(ctx, name); err != nil {
+		return counter.Block{}, err
+	}
+	return s.Store.Reserve(ctx, name, n)
+}
+
 // settleTimeout is how long a poll may wait for each pending definition.
 const settleTimeout = time.Second
 

@@ -20,7 +20,13 @@ func (d *Daemon) ready() error {
 	if d.stopping.Load() {
 		return errStopping
 	}
-	return d.catalog.Ready()
+	if err := d.catalog.Ready(); err != nil {
+		return err
+	}
+	if e := d.sequences.election; e != nil {
+		return e.ready()
+	}
+	return nil
 }
 
 // readiness returns the text of /readyz: the error that clients get, and below it what each lane is

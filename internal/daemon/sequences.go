@@ -21,6 +21,8 @@ type sequences struct {
 	keeper *counter.Keeper
 	stop   context.CancelFunc // of the keeper; nil = it does not run
 	ended  chan error         // its result
+
+	election *election // nil = the store elects nobody
 }
 
 // defineTimeout is how long the daemon waits at the start until a sequence is recorded.
@@ -152,6 +154,9 @@ func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
 // keepSequence makes what issues the values of a record. batch, if it is not 0, replaces the record's.
 func (d *Daemon) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error) {
 	keeper, name := d.sequences.keeper, r.Name
+	if e := d.sequences.election; e != nil && r.Strict {
+		return e.add(r, batch), nil
+	}
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: r.Definition, MaxWait: d.c.MaxWait, Wake: d.wakeAll,
 		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
@@ -192,6 +197,9 @@ func (q *sequences) open(d *Daemon) ([]counter.Record, error) {
 	}
 	q.later = newLaterStore(store, d.c.Log)
 	q.store = q.later
+	if elector, ok := store.(stores.Elector); ok {
+		q.election = d.newElection(elector)
+	}
 	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: d.c.Log, Changed: func(list []counter.Record) { go d.learnSequences(list) }})
 	return records, err
 }
@@ -206,12 +214,22 @@ func (q *sequences) keep() {
 	go func() { q.ended <- q.keeper.Run(ctx) }()
 }
 
+// handOver lets other daemons lead those sequences that one daemon at a time issues.
+func (q *sequences) handOver() {
+	if q.election != nil {
+		q.election.handOver()
+	}
+}
+
 // giveBackSequences stops all sequences for good. What they have not issued goes back to the store, so
 // that no gap is left.
 func (d *Daemon) giveBackSequences() {
 	q := &d.sequences
 	if q.store == nil {
 		return
+	}
+	if q.election != nil {
+		q.election.leave()
 	}
 	if q.stop != nil {
 		q.stop()

@@ -44,6 +44,7 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		d.leaseStats(add)
 	case "generators":
 		d.generatorStats(d.clock.Now(), add)
+		d.leaderStats(add)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
@@ -271,6 +272,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 
 		Leases:     d.leases(),
 		Generators: d.generators(now),
+		Leading:    d.leaderMetrics(),
 	}
 	if d.encrypted() {
 		_, until := d.tls.Valid()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -26,8 +25,10 @@ type conn struct {
 	why      error      // not nil: it has ended
 }
 
-// A request is an INCRBY. Its fields but done may be read after done was closed.
+// A request is one whose answer is a number, or of another kind. last and err may be read after done was
+// closed.
 type request struct {
+	want kind
 	done chan struct{}
 	last uint64
 	err  error
@@ -40,15 +41,15 @@ func newConn(c *Config, address string, lost func(bool, error)) *conn {
 }
 
 // add sends a request. The error says why the connection has ended.
-func (c *conn) add(name string, n int) (*request, error) {
+func (c *conn) add(want kind, words ...string) (*request, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.why != nil {
 		return nil, c.why
 	}
-	r := &request{done: make(chan struct{})}
+	r := &request{want: want, done: make(chan struct{})}
 	c.waiting = append(c.waiting, r)
-	c.out = appendCommand(c.out, "INCRBY", name, strconv.Itoa(n))
+	c.out = appendCommand(c.out, words...)
 	c.wake()
 	return r, nil
 }
@@ -173,7 +174,7 @@ func (c *conn) read(from net.Conn, in *input) {
 func (c *conn) hand(a answer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a.kind == status || len(c.waiting) == 0 {
+	if len(c.waiting) == 0 || a.kind != c.waiting[0].want && a.kind != failure {
 		return errAnswer
 	}
 	r := c.waiting[0]

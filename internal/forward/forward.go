@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,13 +61,7 @@ func New(c Config) *Client { return &Client{c: c, links: map[string]*link{}} }
 // A Refusal is the answer of a daemon that has no values: its words. The connection stays.
 type Refusal string
 
-func (r Refusal) Error() string { return strings.TrimPrefix(string(r), "ERR ") }
-
-// Final reports that to ask again is useless: the sequence has ended, or is retired. A daemon that does not
-// know the name yet soon will.
-func (r Refusal) Final() bool {
-	return strings.HasPrefix(string(r), "ERR ") && string(r) != "ERR no such generator"
-}
+func (r Refusal) Error() string { return string(r) }
 
 var errClosed = errors.New("the daemon stops")
 
@@ -78,9 +72,7 @@ var errClosed = errors.New("the daemon stops")
 // connection, and all requests on it fail.
 func (c *Client) Last(ctx context.Context, address, name string, n int) (last uint64, err error) {
 	c.sent.Add(1)
-	ctx, cancel := context.WithTimeout(ctx, c.c.Timeout)
-	defer cancel()
-	if last, err = c.ask(ctx, address, name, n); err != nil {
+	if last, err = c.ask(ctx, address, integer, "INCRBY", name, strconv.Itoa(n)); err != nil {
 		c.failed.Add(1)
 		return 0, err
 	}
@@ -88,12 +80,24 @@ func (c *Client) Last(ctx context.Context, address, name string, n int) (last ui
 	return last, nil
 }
 
-func (c *Client) ask(ctx context.Context, address, name string, n int) (uint64, error) {
+// Ping returns nil if the daemon at address answers, whatever it says.
+func (c *Client) Ping(ctx context.Context, address string) error {
+	_, err := c.ask(ctx, address, status, "PING")
+	if _, refused := err.(Refusal); refused {
+		return nil
+	}
+	return err
+}
+
+// ask sends a command and waits for its answer, which is a failure or of the kind that is wanted.
+func (c *Client) ask(ctx context.Context, address string, want kind, words ...string) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.c.Timeout)
+	defer cancel()
 	to, err := c.connected(address)
 	if err != nil {
 		return 0, err
 	}
-	r, err := to.add(name, n)
+	r, err := to.add(want, words...)
 	if err != nil {
 		return 0, err
 	}

@@ -39,6 +39,7 @@ type Snapshot struct {
 	TimeFieldSecondsLeft float64
 	Leases               Leases
 	Generators           []Generator // declared names
+	Leading              []Figure    // of the election of who leads sequences
 
 	Encrypted              bool // the memcached port speaks TLS
 	CertificateSecondsLeft float64
@@ -73,6 +74,14 @@ type Leases struct {
 type Gauge struct {
 	Name, Help string // Name is without katsubushi_lease_
 	Value      float64
+	Labels     []string // name, value, name, value
+}
+
+// A Figure is one that only some daemons have.
+type Figure struct {
+	Name, Help string // Name is without katsubushi_
+	Value      float64
+	Count      bool     // it only grows
 	Labels     []string // name, value, name, value
 }
 
@@ -137,6 +146,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	w.leases(s.Leases)
 	w.generators(s.Generators)
+	for _, f := range s.Leading {
+		kind := prometheus.GaugeValue
+		if f.Count {
+			kind = prometheus.CounterValue
+		}
+		w.write(kind, f.Name, f.Help, f.Value, f.Labels...)
+	}
 	w.gauge("clock_difference_seconds", "Wall clock minus id clock.", s.ClockDifference)
 	w.counts("clock_adjustments_total", "Adjustments of the id clock, by kind.", "kind", s.ClockAdjustments)
 	w.gauge("time_field_left_seconds", "Time until the layout's time field is used up.", s.TimeFieldSecondsLeft)

@@ -120,11 +120,12 @@ type Shown struct {
 	Floor      uint64 `json:"floor,string"`
 	Left       uint64 `json:"left,string"`
 	State      string `json:"state"`
+	Led        *Led   `json:"led,omitempty"` // of a sequence that has a leader, if it is known
 }
 
 // Show returns what operators see of a record.
 func Show(r counter.Record) Shown {
-	s := Shown{r.Name, Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active"}
+	s := Shown{r.Name, Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active", nil}
 	switch {
 	case kinds.CheckName(r.Name) != nil: // a row of Leaf's
 		s.State = "not served: the name"

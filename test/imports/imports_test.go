@@ -60,9 +60,9 @@ var rules = []rule{
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"counter", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
-	{"cmd/katsubushi", []string{"counter", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 
 	// What only tests use. No package above may import any of it.

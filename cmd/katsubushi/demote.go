@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+)
+
+const demoteUsage = `asks the daemons that lead sequences with order=strict to hand them over to others. -counters and -counters-password-file are theirs. usage:
+  katsubushi demote              every group
+  katsubushi demote GROUP        one of the groups 0 to 15 that names are divided into; generator show NAME has it
+  katsubushi demote HOST:PORT    all groups of one daemon, for example before its host is taken away`
+
+// demoteTimeout is how long demote waits: longer than a daemon needs to notice that another one is dead.
+const demoteTimeout = 10 * time.Second
+
+// demote hands leadership over, and says who leads afterwards. It leaves its wish in the store, so it runs on
+// any host.
+func demote(args []string, env variables, stdout, stderr io.Writer) int {
+	which := ""
+	if len(args) > 0 && args[0] != "" && args[0][0] != '-' { // flags may stand behind the word
+		which, args = args[0], args[1:]
+	}
+	p, _, err := parse(settings(), args, env, func(*flag.FlagSet) {})
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(stdout, demoteUsage)
+		return exitOK
+	}
+	p.warn(stderr)
+	if len(p.args) > 0 && which == "" {
+		which, p.args = p.args[0], p.args[1:]
+	}
+	if len(p.args) > 0 {
+		p.problems = append(p.problems, fmt.Errorf("demote: one word follows it, a GROUP or HOST:PORT, not %q too", p.args))
+	}
+	p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
+	if !p.Counters.Elects() {
+		p.problems = append(p.problems, errors.New("demote: leaders are elected in etcd only: -counters etcd://..."))
+	}
+	if err := errors.Join(p.problems...); err != nil {
+		fmt.Fprintf(stderr, "%v\n%s\n", err, demoteUsage)
+		return exitUsage
+	}
+	store, err := p.Counters.Open()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailure
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), demoteTimeout)
+	defer cancel()
+	if err := handOver(ctx, store.(stores.Elector), which, stdout); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// handOver demotes the leaders that which stands for, see stores.GroupsOf, and prints a line for each group.
+func handOver(ctx context.Context, e stores.Elector, which string, stdout io.Writer) error {
+	now, err := stores.Leaders(ctx, e)
+	if err != nil {
+		return err
+	}
+	groups, err := stores.GroupsOf(&now, which)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(groups))
+	lines := make([]string, len(groups))
+	var all sync.WaitGroup
+	for i, g := range groups {
+		all.Go(func() {
+			to, err := stores.Demote(ctx, e, &now, g)
+			if errs[i] = err; err == nil {
+				lines[i] = fmt.Sprintf("group %d: from %s to %s\n", g, now.Leaders[g].Redis, to.Redis)
+			}
+		})
+	}
+	all.Wait()
+	for _, line := range lines {
+		io.WriteString(stdout, line)
+	}
+	return errors.Join(errs...)
+}

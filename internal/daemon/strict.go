@@ -1,0 +1,286 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/forward"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+)
+
+// An election is a daemon's part in the election of those who lead the sequences with order=strict. It
+// takes part from when it knows one of them and its ports are open, because whoever leads must be able to
+// answer.
+//
+// A sequence has values only within a term. At its beginning the keeper gets the sequence, with a store
+// that reserves within this term only. At its end the keeper seals it and gives back what is left. While
+// another daemon leads, requests are redirected or forwarded there.
+type election struct {
+	d         *Daemon
+	id        string // of this daemon; random
+	store     stores.Elector
+	forwarder *forward.Client
+	runner    atomic.Pointer[leader.Runner] // nil = this daemon does not take part
+	watched   watched
+
+	mu      sync.Mutex // held while the standing of a sequence changes
+	open    bool       // the ports are
+	address string     // where the others reach them; "" = nowhere, so this daemon leads nothing
+	over    bool       // it will not take part any more
+	known   map[string]*strictSequence
+	terms   [leader.Groups]leader.Term // that have not ended; Number 0 = none
+	ending  [leader.Groups]bool        // of those
+	stop    context.CancelFunc         // of the runner
+	ended   chan error                 // its result
+	others  sync.WaitGroup             // goroutines beside it
+}
+
+// A strictSequence is one that this daemon leads at times.
+type strictSequence struct {
+	*issuer.Strict
+	e      *election
+	record counter.Record
+	batch  uint64 // see counter.Keeper.Add
+	group  int
+}
+
+// newElection makes the election of a store; takePart begins it.
+func (d *Daemon) newElection(store stores.Elector) *election {
+	var id [20]byte // a node of a Redis cluster has as many
+	rand.Read(id[:])
+	return &election{d: d, id: hex.EncodeToString(id[:]), store: store, forwarder: d.newForwarder(), known: map[string]*strictSequence{}}
+}
+
+// opened says that the ports are open.
+func (e *election) opened(ports []server.Port) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open, e.address = true, e.d.ownNode(ports)
+	e.takePart()
+}
+
+// takePart starts the runner when it is time. The caller holds mu.
+func (e *election) takePart() {
+	if !e.open || e.over || len(e.known) == 0 || e.runner.Load() != nil {
+		return
+	}
+	r := leader.NewRunner(leader.Config{
+		Me: leader.Node{ID: e.id, Redis: e.address}, Board: e.store, Clock: clock.Boot, Log: e.d.c.Log,
+		Begin: e.begin, End: e.end, Changed: func(*leader.View) { e.redirect() },
+	})
+	var ctx context.Context
+	ctx, e.stop = context.WithCancel(context.Background())
+	e.ended = make(chan error, 1)
+	e.runner.Store(r)
+	e.d.c.Log.Info("takes part in the election of who leads sequences", "address", e.address, "id", e.id)
+	go func() { e.ended <- r.Run(ctx) }()
+	if e.address == "" {
+		e.d.c.Log.Warn("this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
+		e.others.Go(func() { r.Stop(ctx) })
+	}
+	e.others.Go(func() { e.meetDemands(ctx, r) })
+	e.others.Go(func() { e.watch(ctx) })
+}
+
+// add makes what issues the values of a sequence.
+func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
+	keeper, name := e.d.sequences.keeper, r.Name
+	s := &strictSequence{e: e, record: r, batch: batch, group: leader.GroupOf(name), Strict: issuer.NewStrict(issuer.StrictConfig{
+		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Boot, Wake: e.d.wakeAll, Forward: e.forwarder,
+		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
+		Ring:   func() { keeper.Ring(name) },
+	})}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.known[name] = s
+	if t := e.terms[s.group]; t.Number != 0 && !e.ending[s.group] {
+		e.lead(s, t)
+	} else {
+		e.direct(s)
+	}
+	e.takePart()
+	return s
+}
+
+// Close takes the sequence away. Nobody asks it any more.
+func (s *strictSequence) Close() error {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	delete(s.e.known, s.record.Name)
+	s.e.d.sequences.keeper.Drop(s.record.Name)
+	return nil
+}
+
+// lead makes this daemon issue within a term. The caller holds mu.
+func (e *election) lead(s *strictSequence, t leader.Term) {
+	r := e.runner.Load()
+	to := s.Lead(func() int64 { return r.Until(t.Group) })
+	if err := e.d.sequences.keeper.Add(s.record, to, s.batch, e.d.sequences.later.within(e.store.Within(t))); err != nil {
+		e.d.c.Log.Error("a sequence is not led", "error", err)
+	}
+	e.d.sequences.keeper.Ring(s.record.Name) // somebody may have asked for a block before the keeper knew it
+}
+
+// direct makes requests go to the daemon that leads, or wait for one. The caller holds mu.
+func (e *election) direct(s *strictSequence) {
+	r := e.runner.Load()
+	if r == nil || e.terms[s.group].Number != 0 {
+		return
+	}
+	if n, ok := r.View().Leader(s.group); ok && n.ID != e.id {
+		s.Follow(n.Redis)
+	} else {
+		s.Follow("")
+	}
+}
+
+// redirect is called when somebody else may lead.
+func (e *election) redirect() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.known {
+		e.direct(s)
+	}
+}
+
+// begin is called when this daemon leads a group.
+func (e *election) begin(t leader.Term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.terms[t.Group] = t
+	for _, s := range e.known {
+		if s.group == t.Group {
+			e.lead(s, t)
+		}
+	}
+}
+
+// end is called when this daemon leads a group no more, and issues nothing of it. It returns when the group's
+// sequences are sealed and what is left of their blocks was given back. Only then requests go elsewhere: a
+// sequence that was sealed sooner would lose a block on its way.
+func (e *election) end(t leader.Term) {
+	e.mu.Lock()
+	e.ending[t.Group] = true
+	var given []<-chan struct{}
+	for name, s := range e.known {
+		if s.group == t.Group {
+			if c := e.d.sequences.keeper.Drop(name); c != nil {
+				given = append(given, c)
+			}
+		}
+	}
+	e.mu.Unlock()
+	for _, c := range given {
+		<-c
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.terms[t.Group], e.ending[t.Group] = leader.Term{}, false
+	for _, s := range e.known {
+		if s.group == t.Group {
+			e.direct(s)
+		}
+	}
+}
+
+// handOverTimeout limits how long a daemon that stops waits for another one to take over.
+const handOverTimeout = 3 * time.Second
+
+// handOver lets others lead from now on; this daemon forwards. If there are no others, it leads on.
+func (e *election) handOver() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	r := e.runner.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	defer cancel()
+	if err := r.Demote(ctx, leader.All); errors.Is(err, leader.ErrAlone) {
+		return
+	}
+	if err := r.Stop(ctx); err != nil {
+		e.d.c.Log.Warn("sequences are not handed over yet", "error", err)
+	}
+}
+
+// leave ends this daemon's part. Nobody asks it any more.
+func (e *election) leave() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	if e.runner.Load() != nil {
+		e.stop()
+		if err := <-e.ended; err != nil {
+			e.d.c.Log.Warn("sequences are not handed over: others lead them in some seconds", "error", err)
+		}
+		e.others.Wait()
+	}
+	e.forwarder.Close()
+}
+
+// Demote hands a group of sequences that this daemon leads over to another one, or all for leader.All. The
+// errors are those of leader.Runner.Demote.
+func (d *Daemon) Demote(ctx context.Context, group int) error {
+	if e := d.sequences.election; e != nil {
+		if r := e.runner.Load(); r != nil {
+			return r.Demote(ctx, group)
+		}
+	}
+	return leader.ErrNotLeader
+}
+
+// demandsEvery is the time between two looks whether an operator wants a group handed over.
+const demandsEvery = time.Second
+
+// meetDemands hands over what operators want, until ctx ends.
+func (e *election) meetDemands(ctx context.Context, r *leader.Runner) {
+	var met [leader.Groups]uint64 // the number of the term whose end was wanted last
+	for tick := time.NewTicker(demandsEvery); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		left, err := e.store.Left(ctx)
+		if err != nil { // the runner says that etcd does not answer
+			continue
+		}
+		for _, d := range left {
+			e.mu.Lock()
+			wanted := d.Term == e.terms[d.Group].Number && d.Term != met[d.Group] && d.Term != 0
+			e.mu.Unlock()
+			if !wanted || d.Answer != "" {
+				continue
+			}
+			met[d.Group] = d.Term
+			e.others.Go(func() { e.meet(ctx, r, d) })
+		}
+	}
+}
+
+// meet hands a group over, or says why not.
+func (e *election) meet(ctx context.Context, r *leader.Runner, d leader.Demand) {
+	err := r.Demote(ctx, d.Group)
+	if err == nil {
+		e.d.c.Log.Info("handed over, as an operator wants", "group", d.Group)
+		return
+	}
+	e.d.c.Log.Warn("not handed over, though an operator wants it", "group", d.Group, "error", err)
+	d.Answer = err.Error()
+	if err := e.store.Leave(ctx, d); err != nil {
+		e.d.c.Log.Warn("the operator is not told", "error", err)
+	}
+}
