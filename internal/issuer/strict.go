@@ -259,7 +259,7 @@ func (s *Strict) noAnswer(address string, wait time.Duration) string {
 
 // send starts a call to the leader unless one is under way. The caller holds mu.
 func (s *Strict) send(address string) {
-	if s.cancel != nil || s.pausing {
+	if s.pausing {
 		return
 	}
 	n := s.batches.Send()
@@ -278,7 +278,7 @@ func (s *Strict) send(address string) {
 // answered takes the result of a call to the leader at address, for n values.
 func (s *Strict) answered(address string, n int, last uint64, err error) {
 	d := s.c.Definition
-	if first := last - uint64(n-1)*d.Step; err == nil && (last > d.Max || first > last || first < d.Start || d.Ceil(first) != first) {
+	if first := last - uint64(n-1)*d.Step; err == nil && (last > d.Max || first > last || d.Ceil(first) != first) {
 		err = fmt.Errorf("%d to %d are no values of this sequence", first, last)
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "ERR sequence "+d.Name+" ") { // it has ended, or is retired

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
@@ -16,6 +17,7 @@ func FuzzRESP(f *testing.F) {
 		for i, b := range file.Talks {
 			if in := bytes.Join(b.Sent, nil); len(in) < 2500 {
 				f.Add(in, uint64(i))
+				f.Add(in, uint64(i)|1<<27)
 			}
 		}
 	}
@@ -27,6 +29,9 @@ func FuzzRESP(f *testing.F) {
 				h.waits = rand.New(rand.NewPCG(seed, 1))
 			}
 			s := newSession(h)
+			if seed>>27%2 == 1 {
+				s.config.Topology = func() protocol.Topology { return clusterOf(int(seed % 3)) }
+			}
 			if seed>>24%8 == 1 {
 				s.config.Auth = s.logins(func(user, password []byte) bool { return len(user) == len(password) })
 			}
