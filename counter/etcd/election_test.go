@@ -29,7 +29,7 @@ type member struct {
 	*etcd.Store
 	t      *testing.T
 	stop   func() error
-	frozen sync.RWMutex // held for writing: no call gets through, in either direction
+	frozen sync.Mutex // while it is held no call gets through, in either direction
 
 	mu     sync.Mutex
 	terms  map[int]leader.Term
@@ -53,12 +53,15 @@ func join(t *testing.T, id, url string, names ...string) *member {
 
 // Commit implements leader.Board.
 func (m *member) Commit(ctx context.Context, c leader.Change) (bool, leader.State, error) {
-	m.frozen.RLock()
-	m.frozen.RUnlock()
-	done, s, err := m.Store.Commit(ctx, c)
-	m.frozen.RLock()
-	m.frozen.RUnlock()
-	return done, s, err
+	m.pass()
+	defer m.pass()
+	return m.Store.Commit(ctx, c)
+}
+
+// pass waits while the member is frozen.
+func (m *member) pass() {
+	m.frozen.Lock()
+	defer m.frozen.Unlock()
 }
 
 func (m *member) begin(t leader.Term) {

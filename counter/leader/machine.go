@@ -70,7 +70,6 @@ type group struct {
 	phase phase
 	term  Term
 	until int64
-	gone  bool  // while ending: the key says no more that this daemon leads
 	empty int64 // when an answer first showed that nobody leads, with the present revision
 	out   int64 // before that this daemon does not claim it
 }
@@ -144,7 +143,7 @@ func (m *Machine) Stop() {
 // end stops issuing.
 func (m *Machine) end(g int, lost bool) {
 	at := &m.groups[g]
-	at.phase, at.until, at.gone = ending, 0, lost
+	at.phase, at.until = ending, 0
 	m.events = append(m.events, Event{Term: at.term, Lost: lost})
 }
 
@@ -153,12 +152,17 @@ func (m *Machine) Ended(group int) {
 	at := &m.groups[group]
 	switch {
 	case at.phase != ending:
-	case at.gone:
+	case m.still(group, &m.known.Leaders[group]):
+		at.phase = sealed
+	default: // there is nothing to hand over
 		m.leave(group)
 		m.hinted = true // what is known of the group was passed over meanwhile
-	default:
-		at.phase = sealed
 	}
+}
+
+// still reports whether a group's key is as the Term's beginning has left it.
+func (m *Machine) still(g int, l *Leader) bool {
+	return l.ID == m.me.ID && l.Revision == m.groups[g].term.Fence
 }
 
 // leave ends this daemon's part in a group.
@@ -191,8 +195,6 @@ func (m *Machine) Next(now int64) (c *Change, wake int64) {
 // choose returns what to do now, or when to ask again.
 func (m *Machine) choose(now int64) (next *call, wake int64) {
 	switch mine := m.known.Node(m.me.ID).Revision; {
-	case m.at == 0:
-		return &call{claims: -1}, 0
 	case m.stopping && !m.busy() && mine != 0: // nobody shall take it for an heir
 		return &call{claims: -1, Change: Change{Nodes: map[string]int64{m.me.ID: mine}, Drop: []string{m.me.ID}}}, 0
 	case m.stopping && !m.busy():
@@ -279,7 +281,7 @@ func (m *Machine) claimable() (g int, due int64) {
 	first := Group(id.Slot(m.me.ID)) // daemons that start together begin with different ones
 	for i := range Groups {
 		i = (first + i) % Groups
-		if m.groups[i].phase != idle || m.known.Leaders[i].ID == m.me.ID { // the latter is about to begin
+		if m.groups[i].phase != idle {
 			continue
 		}
 		if at := m.dueAt(i); g < 0 || at < due {
@@ -358,11 +360,10 @@ func (m *Machine) alive(now int64) []string {
 	return unsure
 }
 
-// sweep deletes the keys of daemons that are dead, or stand still. Those of leaders are deleted by a
-// claim.
+// sweep deletes the key of a daemon that is dead, or stands still. Mostly a claim has done so.
 func (m *Machine) sweep(now int64) *call {
 	for _, n := range m.known.Nodes {
-		if now-m.nodes[n.ID].at >= int64(stale) && n.ID != m.me.ID && m.View().Held(n.ID) == 0 {
+		if now-m.nodes[n.ID].at >= int64(stale) && n.ID != m.me.ID {
 			return &call{claims: -1, Change: Change{Nodes: map[string]int64{n.ID: n.Revision}, Drop: []string{n.ID}}}
 		}
 	}
@@ -399,10 +400,10 @@ func (m *Machine) Answer(now int64, done bool, s State, err error) {
 	m.stats.Renewed, m.renewAt = c.sent, c.sent+int64(Every)
 	for g := range m.groups {
 		at := &m.groups[g]
-		compared, ok := c.Leaders[g]
+		_, compared := c.Leaders[g]
 		switch {
-		case at.phase != leading:
-		case ok && (at.term.Fence == compared || g == c.claims):
+		case at.phase != leading: // learn has ended it, if the key was written since
+		case compared:
 			at.until = c.sent + int64(valid)
 		case at.until == 0: // it has just begun
 			m.renewAt = now
@@ -418,15 +419,12 @@ func (m *Machine) learn(now int64, s State) {
 		if was := m.known.Leaders[g]; l.ID == "" && (at.empty == 0 || was.ID != "" || was.Revision != l.Revision) {
 			at.empty = now
 		}
-		mine := l.ID == m.me.ID
-		switch still := mine && l.Revision == at.term.Fence; {
-		case at.phase == idle && mine: // also by a claim whose answer was lost
+		switch still := m.still(g, &l); {
+		case at.phase == idle && l.ID == m.me.ID: // also by a claim whose answer was lost
 			m.begin(now, g, l)
 		case at.phase == leading && !still:
 			m.stats.Lost++
 			m.end(g, true)
-		case at.phase == ending && !still:
-			at.gone = true
 		case at.phase == sealed && !still:
 			m.stats.Handed++
 			at.out = now + int64(keepOut)

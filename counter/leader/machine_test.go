@@ -21,11 +21,10 @@ func newWorld(t *testing.T) *world { return &world{t: t, b: newBoard(), now: int
 type player struct {
 	*Machine
 	w      *world
-	frozen bool          // it does nothing
-	busy   bool          // Ended is not called by itself
-	begun  map[int]Term  // that have not ended
-	story  []string      // of Begin and End
-	lag    time.Duration // from a commit to its answer
+	frozen bool         // it does nothing
+	busy   bool         // Ended is not called by itself
+	begun  map[int]Term // that have not ended
+	story  []string     // of Begin and End
 }
 
 func (w *world) join(id string) *player {
@@ -202,6 +201,20 @@ func TestUntilIsThatOfTheRenewal(t *testing.T) {
 	w.want("until of what is handed over", a.Until(3), int64(0))
 	if a.Until(5) <= five {
 		t.Error("it was not renewed")
+	}
+
+	// The answer shows another term than the one that was renewed, or another leader.
+	for _, l := range []Leader{{Node: a.me, Revision: 9000}, {Node: Node{ID: "x"}, Revision: w.b.leaders[8].Revision}} {
+		w, a, _ := settled(t)
+		done, s = w.b.commit(a.until(renews))
+		s.Leaders[8] = l
+		a.Answer(w.now, done, s, nil)
+		a.act()
+		s.Leaders[8].Number++
+		a.Hint()
+		a.next()
+		a.Answer(w.now, true, s, nil)
+		w.want("until of another term", a.Until(8), int64(0))
 	}
 
 	// The key of a group says that a leads it, and the renewal does not know: it was claimed by a call
@@ -618,4 +631,107 @@ func TestHint(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	w.want("known", a.View().At, w.now)
+}
+
+// What a daemon has handed over it does not claim for 2 s, even if it leads nothing else.
+func TestKeepingOut(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	rest[0].frozen = true
+	for g := range Groups {
+		if g != 4 {
+			w.b.leaders[g] = Leader{Node: rest[0].me, Number: 2, Revision: w.b.leaders[g].Revision + 1}
+		}
+	}
+	w.run(1100 * time.Millisecond)
+	w.want("groups", len(a.begun), 1)
+	if err := a.Demote(w.now, 4); err != nil {
+		t.Fatal(err)
+	}
+	w.run(1900 * time.Millisecond)
+	w.want("the leader", w.b.leaders[4].ID, "")
+	w.run(200 * time.Millisecond)
+	w.want("the leader", w.b.leaders[4].ID, "a")
+}
+
+// While a daemon that stops gives blocks back, it renews, and claims nothing.
+func TestStopTakesTime(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	a.busy, rest[0].frozen = true, true
+	w.b.leaders[4] = Leader{Number: 1, Revision: 9000} // to be claimed
+	a.Hint()
+	a.once()
+	a.Ended(4)
+	a.Stop()
+	for range 10 {
+		w.run(time.Second)
+		w.want("a's key", w.b.nodes["a"].Revision != 0 && w.now-a.stats.Renewed <= int64(Every), true)
+	}
+	w.want("groups", w.leads(a), Groups-1)
+	w.want("not claimed", w.b.leaders[4].ID, "")
+	for g := range Groups {
+		a.Ended(g)
+	}
+	for range 30 { // the hand-over fails for a while, but not the renewals
+		c := a.until(func(Change) bool { return true })
+		if releases(c) {
+			a.Answer(w.now, false, State{}, errLost)
+		} else {
+			done, s := w.b.commit(c)
+			a.Answer(w.now, done, s, nil)
+		}
+	}
+	w.want("renewed", w.now-a.stats.Renewed <= int64(Every), true)
+	w.run(300 * time.Millisecond)
+	w.want("groups", w.leads(a), 0)
+	w.want("a's key", w.b.nodes["a"], NodeKey{})
+	w.want("handed over", a.stats.Handed, uint64(Groups-1))
+}
+
+// A daemon that was seen once only may be dead for long: one that renews is the better heir.
+func TestAnHeirMustHaveRenewed(t *testing.T) {
+	w, a, _ := settled(t, "c")
+	w.b.nodes["b"] = NodeKey{Node{ID: "b"}, 3} // from long ago
+	a.Hint()
+	a.once()
+	w.want("known", len(a.View().Nodes), 3)
+	if err := a.Demote(w.now, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.want("the heir", a.until(releases).Lead[1].Heir, "c")
+}
+
+// A group that a read shows to be this daemon's is renewed at once. And each daemon begins with another group.
+func TestAGroupThatAReadShows(t *testing.T) {
+	w, a, _ := settled(t)
+	w.run(500 * time.Millisecond)
+	w.b.leaders[2] = Leader{Node: a.me, Number: 2, Revision: 9000}
+	w.want("lost", a.Until(2) > w.now, true)
+	a.Hint()
+	a.once() // it ends, and begins again
+	w.want("the term", a.begun[2], Term{2, 9000, 2})
+	w.want("until", a.Until(2) > w.now, true)
+	w.want("lost", a.stats.Lost, uint64(1))
+	w.want("handed over", a.stats.Handed, uint64(0))
+
+	for _, id := range []string{"x", "y", "z"} {
+		p := newWorld(t).join(id)
+		p.until(claims)
+		p.w.want("the first claim", p.call.claims, GroupOf(id))
+	}
+}
+
+// Each time that a group becomes free the others wait anew, so that it is spread.
+func TestAGroupThatIsFreeAgain(t *testing.T) {
+	w, _, rest := settled(t, "b")
+	b := rest[0]
+	led := w.b.leaders[1]
+	for i := range int64(2) {
+		w.now += int64(time.Second)
+		for _, l := range []Leader{{Number: 1, Heir: "x", Revision: 9000 + 2*i}, {Node: led.Node, Number: 2, Revision: 9001 + 2*i}} {
+			w.b.leaders[1] = l
+			b.Hint()
+			b.once()
+		}
+		w.want("free since", b.groups[1].empty, w.now)
+	}
 }

@@ -155,7 +155,7 @@ func (r *Runner) step(happen func(now int64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	happen(r.c.Clock())
-	for g := range r.until { // before an End is told
+	for g := range r.until { // before tell, which takes mu
 		r.until[g].Store(r.m.Until(g))
 	}
 	for _, e := range r.m.Events() {
@@ -235,7 +235,6 @@ func (r *Runner) watch(ctx context.Context) {
 		r.c.Board.Watch(ctx, hint) // whatever the reason for its end, the poll goes on
 		select {
 		case <-time.After(Every):
-			hint()
 		case <-ctx.Done():
 		}
 	}

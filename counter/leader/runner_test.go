@@ -24,7 +24,8 @@ type rig struct {
 	story   []string
 	holds   map[int]Term
 	changes int
-	ending  time.Duration // how long End takes
+	begins  time.Duration // how long Begin takes,
+	ending  time.Duration // and End
 	log     bytes.Buffer
 }
 
@@ -65,6 +66,10 @@ func start(t *testing.T, b *board, id string) *rig {
 }
 
 func (r *rig) begin(term Term) {
+	r.mu.Lock()
+	begins := r.begins
+	r.mu.Unlock()
+	time.Sleep(begins)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old, ok := r.holds[term.Group]; ok {
@@ -125,6 +130,8 @@ func TestTransfer(t *testing.T) {
 		a.want("not its own", b.Demote(t.Context(), 5), ErrNotLeader)
 		a.want("not its own", b.Demote(t.Context(), All), ErrNotLeader)
 		changes := b.changes
+		time.Sleep(10 * time.Second)
+		b.want("views that say the same", b.changes, changes)
 
 		a.ending = 3 * time.Second
 		began := time.Now()
@@ -247,5 +254,35 @@ func TestEndWithoutABoard(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		a.want("groups", a.held(), 0)
+	})
+}
+
+// A Term ends while its Begin is under way: End comes afterwards.
+func TestEndDuringBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := newBoard()
+		a := start(t, board, "a")
+		a.begins = 4 * time.Second
+		start(t, board, "b")
+		time.Sleep(3 * time.Second)
+		a.Demote(t.Context(), All)
+		time.Sleep(10 * time.Second)
+		a.want("groups", a.held(), 0)
+		a.want("what happened", len(a.story), Groups)
+	})
+}
+
+// A daemon ends while the write of its first node key is under way.
+func TestEndAtTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := newBoard()
+		a := start(t, board, "a")
+		a.board.wait(300 * time.Millisecond)
+		time.Sleep(time.Millisecond)
+		if err := a.stop(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		a.want("keys", len(board.nodes), 0)
 	})
 }
