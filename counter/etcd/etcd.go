@@ -112,12 +112,16 @@ func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]stri
 		return err
 	}
 	found, err := s.stateOf(q.key, got.Header, got.Kvs)
+	lost := len(*tokens) > 0 // the answer to a write, perhaps
 	for written := false; err == nil && !written; {
 		if found.record != nil && slices.Contains(*tokens, found.Token) {
 			return nil // it was written, and the answer was lost
 		}
 		token := rand.Text()
 		r, changeErr := e.change(q, found, token)
+		if lost && errors.Is(changeErr, counter.ErrStale) { // others may have written after it
+			return fmt.Errorf("%s: an answer of etcd was lost, and it may have been carried out: %v", q.key, changeErr)
+		}
 		if changeErr != nil || r == nil {
 			return changeErr
 		}

@@ -280,6 +280,17 @@ func TestLostAnswers(t *testing.T) {
 	}
 	refused(t, s.Return(bg, "orders", b, 25), counter.ErrStale)
 	wants(t, direct, 1, 25)
+
+	m.Until("it answers through the proxy", func() bool { _, err := s.Show(bg, "orders"); return err == nil })
+	b = wants(t, s, 10, 26)
+	lost = lose()
+	go func() { returned <- s.Return(bg, "orders", b, 26) }()
+	m.Until("the answer is lost", lost.Load)
+	wants(t, direct, 1, 26) // it was given back, and somebody has it
+	heal()
+	if err := <-returned; err == nil || counter.Certain(err) {
+		t.Errorf("values that another daemon has by now: %v", err)
+	}
 }
 
 // Whatever its members do, three of them grant nothing twice, and go on as soon as two of them can.
