@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
@@ -27,13 +28,31 @@ func (d *Daemon) newAdmin() service {
 }
 
 func (d *Daemon) adminConfig() adminapi.Config {
-	return adminapi.Config{
+	c := adminapi.Config{
 		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {
 			return httpapi.Login(d.logins.http).Admit(w, r, &d.administered)
 		},
 		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
 		Users: func() users.Store { return d.logins.store }, Log: d.c.Log,
 	}
+	if d.c.Counters.Elects() {
+		c.Leaders, c.Demote = d.leaders, d.Demote
+	}
+	return c
+}
+
+// leaders returns who leads each group, as far as this daemon knows.
+func (d *Daemon) leaders() []adminapi.Leader {
+	list := make([]adminapi.Leader, adminapi.Groups)
+	e := d.sequences.election
+	view := &leader.View{}
+	if r := e.runner.Load(); r != nil {
+		view = r.View()
+	}
+	for g, l := range view.Leaders {
+		list[g] = adminapi.Leader{Group: g, Leader: l.ID, Address: l.Redis, Term: l.Number, Here: l.ID == e.id}
+	}
+	return list
 }
 
 // recordedSequences returns the store of sequences, or the error of having none.

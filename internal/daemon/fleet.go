@@ -18,7 +18,7 @@ import (
 // How the daemons of a fleet reach each other where the store of sequences elects leaders: at which
 // address, with which login and which certificate.
 
-// forwardTimeout limits a request to another daemon, and a connection to it.
+// forwardTimeout limits a connection to another daemon, and a look whether it answers.
 const forwardTimeout = time.Second
 
 // validateFleet checks what daemons need that lead sequences, and ask others that do.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,8 +176,7 @@ func (e *election) account(passed time.Duration) {
 
 // ready returns an error if a leader has been out of reach for so long that other daemons would be better
 // for clients. Those who follow are ready; and if there is no leader, nobody else has one.
-func (e *election) ready() error {
-	w := &e.watched
+func (w *watched) ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for address, f := range w.failing {
@@ -253,6 +253,9 @@ func (d *Daemon) leaderStats(add func(name string, value any)) {
 	}
 	for _, f := range e.figures() {
 		name := f.name
+		if v, ok := f.value.(float64); ok { // as all times in statistics
+			name, f.value = strings.TrimSuffix(name, "_seconds")+"_ms", int64(v*1000)
+		}
 		if f.group >= 0 {
 			name = fmt.Sprintf("group_%d_%s", f.group, name)
 		}

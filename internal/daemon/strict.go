@@ -246,7 +246,7 @@ const demandsEvery = time.Second
 
 // meetDemands hands over what operators want, until ctx ends.
 func (e *election) meetDemands(ctx context.Context, r *leader.Runner) {
-	var met [leader.Groups]uint64 // the number of the term whose end was wanted last
+	var meeting [leader.Groups]atomic.Bool
 	for tick := time.NewTicker(demandsEvery); ; {
 		select {
 		case <-ctx.Done():
@@ -260,13 +260,14 @@ func (e *election) meetDemands(ctx context.Context, r *leader.Runner) {
 		}
 		for _, d := range left {
 			e.mu.Lock()
-			wanted := d.Term == e.terms[d.Group].Number && d.Term != met[d.Group] && d.Term != 0
+			wanted := d.Term == e.terms[d.Group].Number && d.Term != 0 && d.Answer == ""
 			e.mu.Unlock()
-			if !wanted || d.Answer != "" {
-				continue
+			if wanted && meeting[d.Group].CompareAndSwap(false, true) {
+				e.others.Go(func() {
+					defer meeting[d.Group].Store(false)
+					e.meet(ctx, r, d)
+				})
 			}
-			met[d.Group] = d.Term
-			e.others.Go(func() { e.meet(ctx, r, d) })
 		}
 	}
 }

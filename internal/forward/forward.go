@@ -26,7 +26,7 @@ type Config struct {
 	// TLS returns the settings of encrypted connections, also asked at each; nil = they are not
 	// encrypted. The Client adds the name of the host.
 	TLS     func() (*tls.Config, error)
-	Timeout time.Duration // of a connection with its login, and of each request; more than 0
+	Timeout time.Duration // of a connection with its login, and of a Ping; more than 0
 }
 
 // A Client asks other daemons. Any goroutine may call its methods.
@@ -82,6 +82,8 @@ func (c *Client) Last(ctx context.Context, address, name string, n int) (last ui
 
 // Ping returns nil if the daemon at address answers, whatever it says.
 func (c *Client) Ping(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.c.Timeout)
+	defer cancel()
 	_, err := c.ask(ctx, address, status, "PING")
 	if _, refused := err.(Refusal); refused {
 		return nil
@@ -91,8 +93,6 @@ func (c *Client) Ping(ctx context.Context, address string) error {
 
 // ask sends a command and waits for its answer, which is a failure or of the kind that is wanted.
 func (c *Client) ask(ctx context.Context, address string, want kind, words ...string) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.c.Timeout)
-	defer cancel()
 	to, err := c.connected(address)
 	if err != nil {
 		return 0, err

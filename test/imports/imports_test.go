@@ -75,6 +75,7 @@ var rules = []rule{
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
 	{"test/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
 	{"test/transcript", []string{"id", "protocol"}, "it talks to grammars as an engine does"},
+	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
 	{"test/selfsigned", nil, "a tool for tests"},

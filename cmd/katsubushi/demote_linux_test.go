@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+)
+
+// demote says what it did, or why not, and exits accordingly.
+func TestDemote(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	counters := []string{"-counters", etcdtest.URL(t, m)}
+	says := func(code int, out string, args ...string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if got := run(append([]string{"demote"}, args...), environment(), &stdout, &stderr); got != code || !strings.Contains(stdout.String()+stderr.String(), out) {
+			t.Errorf("%q: %d, %s%s; want %d, %s", args, got, &stdout, &stderr, code, out)
+		}
+	}
+	with := func(words ...string) []string { return append(words, counters...) }
+	says(exitOK, "katsubushi demote HOST:PORT", "-help")
+	says(exitUsage, "leaders are elected in etcd only", "3")
+	says(exitUsage, "one word follows it", append(counters, "3", "4")...)
+	says(exitFailure, "nobody leads: there is no daemon", with()...)
+	says(exitFailure, "nobody leads group 3", with("3")...)
+	says(exitFailure, "group 16: 0 to 15 allowed", with("16")...)
+	says(exitFailure, "10.0.0.5:11212 leads no group", with("10.0.0.5:11212")...)
+
+	first := start(t, append([]string{"-worker-id", "1", "-generator", "orders sequence order=strict"}, counters...)...)
+	shown := func() string {
+		_, out, _ := runGenerator("", append([]string{"show", "orders"}, counters...)...)
+		return out
+	}
+	await(t, "it leads group 3 too", func() bool {
+		var out bytes.Buffer
+		run(append([]string{"demote", "3"}, counters...), environment(), &out, &out)
+		return !strings.Contains(out.String(), "nobody leads")
+	})
+	says(exitFailure, first.addr+": no other daemon takes part", with("3")...)
+	second := start(t, append([]string{"-worker-id", "2"}, counters...)...)
+	await(t, "the second daemon takes part", func() bool {
+		var out bytes.Buffer
+		return run(append([]string{"demote", "3"}, counters...), environment(), &out, &out) == exitOK
+	})
+	says(exitOK, "from "+first.addr+" to "+second.addr, append(counters, first.addr)...)
+	await(t, "generator show says who leads", func() bool { return strings.Contains(shown(), second.addr) })
+}

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/order"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// A fleet is some daemons on one etcd, clients of all of them, and what these saw.
+type fleet struct {
+	t       *testing.T
+	members []*etcdtest.Member
+	url     string // of etcd itself
+	daemons []*fleetDaemon
+	began   time.Time
+	over    chan struct{} // ends the clients
+	clients sync.WaitGroup
+
+	mu       sync.Mutex
+	answered []order.Request
+	refused  map[string]int // what clients were told instead, without its numbers
+	newest   map[string]int64
+}
+
+// A fleetDaemon is one of a fleet. It reaches etcd through doors of its own.
+type fleetDaemon struct {
+	name  string
+	args  []string
+	doors []*redistest.Proxy
+	mu    sync.Mutex
+	p     *process // nil while there is none
+}
+
+// strictNames are the names whose order is checked; they are of several groups.
+var strictNames = []string{"orders", "items", "tickets", "users"}
+
+// startFleet starts etcd and daemons, which serve strictNames, and "free" in any order.
+func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, members: etcdtest.Cluster(t, members), began: time.Now(), over: make(chan struct{}), refused: map[string]int{}, newest: map[string]int64{}}
+	f.url = etcdtest.URL(t, f.members...)
+	definitions := []string{"free sequence batch=100"}
+	for i, name := range strictNames {
+		definitions = append(definitions, fmt.Sprintf("%s sequence step=%d order=strict", name, i+1))
+	}
+	for i := range daemons {
+		d := &fleetDaemon{name: fmt.Sprintf("daemon %d", i+1)}
+		var hosts []string
+		for _, m := range f.members {
+			door := redistest.NewProxy(t, m.Addr())
+			d.doors = append(d.doors, door)
+			hosts = append(hosts, door.Addr())
+		}
+		_, query, _ := strings.Cut(f.url, "?")
+		d.args = append([]string{"-worker-id", strconv.Itoa(i + 1), "-counters", "etcd://" + strings.Join(hosts, ",") + "?" + query,
+			"-log-level", "info", "-generator", strings.Join(definitions, ";")}, args...)
+		f.daemons = append(f.daemons, d)
+		d.launch(t)
+	}
+	for _, d := range f.daemons {
+		d.p.waitListening(t)
+	}
+	return f
+}
+
+// launch starts the daemon, and does not wait.
+func (d *fleetDaemon) launch(t *testing.T) {
+	p := launch(t, d.args...)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.p = p
+}
+
+// address returns where the daemon listens, or "".
+func (d *fleetDaemon) address() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.p == nil {
+		return ""
+	}
+	if d.p.addr == "" {
+		if e := d.p.entry("listening"); e != nil {
+			d.p.addr = e["address"].(string)
+		}
+	}
+	return d.p.addr
+}
+
+// end ends the process by a signal.
+func (d *fleetDaemon) end(t *testing.T, s syscall.Signal) {
+	d.mu.Lock()
+	p := d.p
+	d.p = nil
+	d.mu.Unlock()
+	p.end(t, s)
+}
+
+// cut makes etcd unreachable, and heals that. What was said meanwhile comes late.
+func (d *fleetDaemon) cut(m redistest.Mode) {
+	for _, door := range d.doors {
+		door.Requests(m)
+		door.Answers(m)
+	}
+}
+
+func (f *fleet) now() int64 { return int64(time.Since(f.began)) }
+
+// ask starts clients of every daemon, with memcached's protocol and Redis's.
+func (f *fleet) ask() {
+	for i, d := range f.daemons {
+		for range 3 {
+			f.clients.Go(func() { f.memcached(d) })
+		}
+		for range 2 {
+			f.clients.Go(func() { f.redis(d, rand.New(rand.NewPCG(uint64(i), 0))) })
+		}
+	}
+}
+
+func (f *fleet) stopped() bool {
+	select {
+	case <-f.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// connect connects to an address that may be nobody's.
+func (f *fleet) connect(address string) (net.Conn, *bufio.Reader) {
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	if address == "" || err != nil {
+		time.Sleep(10 * time.Millisecond)
+		return nil, nil
+	}
+	return c, bufio.NewReader(c)
+}
+
+// memcached is a client that asks one daemon for values of all names, and ranges too.
+func (f *fleet) memcached(d *fleetDaemon) {
+	for i := 0; !f.stopped(); {
+		c, r := f.connect(d.address())
+		for ok := c != nil; ok && !f.stopped(); i++ {
+			name, n := f.name(i), 1
+			began := f.now()
+			c.SetDeadline(time.Now().Add(time.Minute))
+			if i%3 == 0 {
+				n = 1 + i%5
+				fmt.Fprintf(c, "incr %s %d\r\n", name, n)
+			} else {
+				fmt.Fprintf(c, "get %s\r\n", name)
+			}
+			line, err := r.ReadString('\n')
+			if strings.HasPrefix(line, "VALUE ") {
+				line, err = r.ReadString('\n')
+				r.ReadString('\n')
+			}
+			ok = err == nil && f.note(name, began, line, n, d.name+", memcached")
+		}
+		if c != nil {
+			c.Close()
+		}
+	}
+}
+
+// name is what a client asks for in turn: mostly those of strict order.
+func (f *fleet) name(i int) string {
+	if i%7 == 0 {
+		return "free"
+	}
+	return strictNames[i%len(strictNames)]
+}
+
+// redis is a client that begins with one daemon and goes where it is sent.
+func (f *fleet) redis(d *fleetDaemon, r *rand.Rand) {
+	conns := map[string]net.Conn{}
+	readers := map[string]*bufio.Reader{}
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	at := map[string]string{} // where a name was answered last
+	for i := r.IntN(10); !f.stopped(); i++ {
+		name, n := f.name(i), 1+r.IntN(3)
+		began := f.now()
+		to := at[name]
+		if to == "" {
+			to = d.address()
+		}
+		for !f.stopped() {
+			if conns[to] == nil {
+				if conns[to], readers[to] = f.connect(to); conns[to] == nil {
+					delete(conns, to)
+					delete(at, name)
+					break
+				}
+			}
+			conns[to].SetDeadline(time.Now().Add(time.Minute))
+			fmt.Fprintf(conns[to], "*3\r\n$6\r\nINCRBY\r\n$%d\r\n%s\r\n$1\r\n%d\r\n", len(name), name, n)
+			line, err := readers[to].ReadString('\n')
+			if err != nil {
+				conns[to].Close()
+				delete(conns, to)
+				delete(at, name)
+				break
+			}
+			if words := strings.Fields(line); words[0] == "-MOVED" {
+				to = words[2]
+				continue
+			}
+			if f.note(name, began, strings.TrimPrefix(line, ":"), n, to+", Redis") {
+				at[name] = to
+			} else {
+				delete(at, name)
+			}
+			break
+		}
+	}
+}
+
+// note notes the last of n values, or a refusal: then it is false.
+func (f *fleet) note(name string, began int64, line string, n int, where string) bool {
+	last, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	step := uint64(slices.Index(strictNames, name) + 1)
+	if step == 0 {
+		step = 1
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.refused[name+": "+strings.Trim(strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return '#'
+			}
+			return r
+		}, line), "\r\n")]++
+		return false
+	}
+	f.answered = append(f.answered, order.Request{Name: name, Begin: began, End: f.now(), First: last - uint64(n-1)*step, Stride: step, N: n, Where: where})
+	f.newest[where+name] = began
+	f.newest[name] = max(f.newest[name], began)
+	return true
+}
+
+// served waits until each strict name was answered to a request that began from now on.
+func (f *fleet) served(when string) time.Duration {
+	f.t.Helper()
+	now := f.now()
+	f.until(when+": every name is served", func() bool {
+		for _, name := range strictNames {
+			if f.newest[name] < now {
+				return false
+			}
+		}
+		return true
+	})
+	return time.Duration(f.now() - now)
+}
+
+// servedByAll waits until each daemon that runs has answered memcached's clients, of every name.
+func (f *fleet) servedByAll(when string) {
+	f.t.Helper()
+	now := f.now()
+	f.until(when+": every daemon serves", func() bool {
+		for _, d := range f.daemons {
+			for _, name := range strictNames {
+				if f.newest[d.name+", memcached"+name] < now {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+func (f *fleet) until(what string, is func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		f.mu.Lock()
+		ok := is()
+		f.mu.Unlock()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not so: %s; clients were told %v", what, f.refused)
+		}
+	}
+}
+
+// leaderOf returns the daemon that leads a name, or nil.
+func (f *fleet) leaderOf(name string) *fleetDaemon {
+	for _, d := range f.daemons {
+		if a := d.address(); a != "" && strings.Contains(f.showLeader(name), a) {
+			return d
+		}
+	}
+	return nil
+}
+
+// ledByOthers waits until somebody else leads every strict name.
+func (f *fleet) ledByOthers(than string) {
+	f.t.Helper()
+	await(f.t, "others lead than "+than, func() bool {
+		return !slices.ContainsFunc(strictNames, func(name string) bool {
+			shown := f.showLeader(name)
+			return strings.Contains(shown, than) || !strings.Contains(shown, `"leader":"127`)
+		})
+	})
+}
+
+// showLeader returns what `generator show` says of a name.
+func (f *fleet) showLeader(name string) string {
+	out, _ := exec.Command(binary, "generator", "show", name, "-json", "-counters", f.url).Output()
+	return string(out)
+}
+
+// demote hands over what a daemon leads, or a group.
+func (f *fleet) demote(which string) error {
+	var stderr bytes.Buffer
+	c := exec.Command(binary, "demote", "-counters", f.url, which)
+	if which == "" {
+		c.Args = c.Args[:len(c.Args)-1]
+	}
+	c.Stderr = &stderr
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, &stderr)
+	}
+	return nil
+}
+
+// stop ends the clients, and says what they saw that must not be.
+func (f *fleet) stop() {
+	f.t.Helper()
+	close(f.over)
+	f.clients.Wait()
+	if err := order.Twice(f.answered); err != nil {
+		f.t.Error(err)
+	}
+	strict := slices.DeleteFunc(slices.Clone(f.answered), func(r order.Request) bool { return r.Name == "free" })
+	if err := order.Inverted(strict); err != nil {
+		f.t.Error(err)
+	}
+	f.t.Logf("%d answers, and refusals: %v", len(f.answered), f.refused)
+}
+
+// slowest returns how long the slowest request for a strict name took that was under way at a moment or
+// began within a second after it.
+func (f *fleet) slowest(moment int64) (longest time.Duration) {
+	for _, r := range f.answered {
+		if r.Name != "free" && r.End >= moment && r.Begin <= moment+int64(time.Second) {
+			longest = max(longest, time.Duration(r.End-r.Begin))
+		}
+	}
+	return longest
+}

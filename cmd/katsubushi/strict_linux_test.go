@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// Three daemons lead sequences on an etcd of three members. Leaders are demoted, killed, stopped and cut
+// off under load: no value comes twice, and none before a smaller one.
+func TestStrictFleet(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 3, 3)
+	f.ask()
+	f.servedByAll("at first")
+	for range 2 {
+		moment := f.now()
+		if err := f.demote(""); err != nil {
+			t.Error(err)
+		}
+		f.served("after a demote")
+		f.mu.Lock()
+		t.Logf("the slowest request beside demoting all groups took %v", f.slowest(moment))
+		f.mu.Unlock()
+	}
+
+	// One is killed and another one stands still: the third leads everything.
+	killed := f.leaderOf("orders")
+	if killed == nil {
+		t.Fatalf("nobody leads: %s", f.showLeader("orders"))
+	}
+	i := slices.Index(f.daemons, killed)
+	stopped, left := f.daemons[(i+1)%3], f.daemons[(i+2)%3]
+	killed.end(t, syscall.SIGKILL)
+	stopped.p.Process.Signal(syscall.SIGSTOP)
+	t.Logf("after a kill and a stop it is served after %v", f.served("after a kill and a stop"))
+	stopped.p.Process.Signal(syscall.SIGCONT)
+	killed.launch(t)
+	f.servedByAll("after both are back")
+
+	// The one that leads most is cut off from etcd, whose leader ends too.
+	left.cut(redistest.Hold)
+	member := etcdtest.Leader(f.members)
+	member.Kill()
+	f.ledByOthers(left.address())
+	f.served("after the leader was cut off")
+	member.LaunchOnly()
+	left.cut(redistest.Pass)
+	f.servedByAll("after everything is healed")
+	f.stop()
+}
+
+// Demotes and clean stops, one after another: no client is refused, and no value is lost.
+func TestStrictDemote(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 1, 3, "-max-wait", "1m")
+	f.ask()
+	f.servedByAll("at first")
+	rounds := 3
+	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
+		rounds = 60
+	}
+	var moments []int64
+	for i := range rounds {
+		moments = append(moments, f.now())
+		which := ""
+		if i%3 == 1 {
+			which = f.daemons[i%3].address()
+		}
+		if err := f.demote(which); err != nil {
+			t.Error(err)
+		}
+		f.served("after a demote")
+	}
+	f.stop()
+	if len(f.refused) > 0 {
+		t.Errorf("clients were refused: %v", f.refused)
+	}
+	for step, name := range strictNames {
+		all, largest := uint64(0), uint64(0)
+		for _, r := range f.answered {
+			if r.Name == name {
+				all, largest = all+uint64(r.N), max(largest, r.First+uint64(r.N-1)*r.Stride)
+			}
+		}
+		if last := 1 + (all-1)*uint64(step+1); largest != last {
+			t.Errorf("%s: %d values up to %d: %d were lost", name, all, largest, (largest-last)/uint64(step+1))
+		}
+	}
+	var pauses []time.Duration
+	for _, m := range moments {
+		pauses = append(pauses, f.slowest(m))
+	}
+	slices.Sort(pauses)
+	t.Logf("the slowest requests beside each of %d demotes: %v", len(pauses), pauses)
+	var all sync.WaitGroup
+	for _, d := range f.daemons {
+		all.Go(func() { d.end(t, syscall.SIGTERM) })
+	}
+	all.Wait()
+}

@@ -1,0 +1,165 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+)
+
+// figure returns a number of `stats generators`.
+func (d *Daemon) figure(t *testing.T, name string) int64 {
+	t.Helper()
+	v, err := strconv.ParseInt(d.texts("generators")[name], 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return v
+}
+
+// texts returns a group of statistics.
+func (d *Daemon) texts(group string) map[string]string {
+	m := map[string]string{}
+	d.stats([]byte(group), func(name, value string) { m[name] = value })
+	return m
+}
+
+// Two daemons lead in turns. What each of them says of that is what has happened.
+func TestLeading(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	fleet := func(c *Config) {
+		c.Counters.URL, c.MaxWait = etcdtest.URL(t, m), time.Minute
+		c.Generators = "orders sequence order=strict"
+	}
+	first, at := run(t, fleet)
+	// says waits until a figure has a value.
+	says := func(d *Daemon, name string, want int64) {
+		t.Helper()
+		await(t, name+" is "+strconv.FormatInt(want, 10), func() bool { return d.texts("generators")[name] == strconv.FormatInt(want, 10) })
+	}
+	says(first, "leader_groups", leader.Groups)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := first.Demote(ctx, 3); !errors.Is(err, leader.ErrAlone) {
+		t.Errorf("alone: %v", err)
+	}
+	second, there := run(t, fleet)
+	if err := second.Demote(ctx, 3); !errors.Is(err, leader.ErrNotLeader) {
+		t.Errorf("of another one: %v", err)
+	}
+	await(t, "the other one is known", func() bool { return first.Demote(ctx, leader.All) == nil })
+	says(second, "leader_groups", leader.Groups)
+	g := leader.GroupOf("orders")
+	prefix := "group_" + strconv.Itoa(g) + "_"
+	await(t, "the first follows the second", func() bool { return first.texts("generators")[prefix+"leader"] == there })
+
+	c := dial(t, at)
+	for want := 1; want <= 3; want++ {
+		io.WriteString(c, "get orders\r\n")
+		answer := "VALUE orders 0 1\r\n" + strconv.Itoa(want) + "\r\nEND\r\n"
+		b := make([]byte, len(answer))
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != answer {
+			t.Fatalf("%q, %v", b, err)
+		}
+	}
+	for _, f := range []struct {
+		d    *Daemon
+		name string
+		want int64
+	}{
+		{first, "leader_groups", 0}, {first, "leader_terms_total", 16}, {first, "leader_handed_over_total", 16}, {first, "leader_lost_total", 0},
+		{first, "leader_until_ms", 0}, {first, "forward_values_total", 3}, {second, "forward_requests_total", 0}, {second, "forward_values_total", 0},
+		{second, "leader_terms_total", 16}, {second, "leader_handed_over_total", 0}, {first, prefix + "leader_term", 2}, {second, prefix + "leader_term", 2},
+		{first, "orders:issued", 0}, {second, "orders:issued", 3},
+	} {
+		if got := f.d.figure(t, f.name); got != f.want {
+			t.Errorf("%s is %d, want %d", f.name, got, f.want)
+		}
+	}
+	if sent, failed := first.figure(t, "forward_requests_total"), first.figure(t, "forward_failures_total"); sent-failed != 3 {
+		t.Errorf("%d requests forwarded, %d failed", sent, failed)
+	}
+	if left := second.figure(t, "leader_until_ms"); left < -60_000 || left > 4500 {
+		t.Errorf("it may issue for %d ms", left)
+	}
+	await(t, "renewals go on", func() bool { return second.figure(t, "leader_renewals_total") >= 2 })
+	e := first.sequences.election
+	if topology := first.topology(); topology.Self != e.id || topology.Epoch != 32 || len(topology.Nodes) != 2 || len(topology.Nodes[0].Slots) != 0 ||
+		len(topology.Nodes[1].Slots) != 1 || topology.Nodes[1].Slots[0] != (protocol.Slots{First: 0, Last: 16383}) ||
+		there != topology.Nodes[1].Host+":"+strconv.Itoa(topology.Nodes[1].Port) {
+		t.Errorf("%+v", topology)
+	}
+	if l := first.leaders()[g]; l.Address != there || l.Here || l.Term != 2 || !second.leaders()[g].Here {
+		t.Errorf("%+v", l)
+	}
+	metrics := strings.Join(first.metricLines(), "\n")
+	for _, line := range []string{"katsubushi_leader_terms_total 16", "katsubushi_forward_values_total 3", "katsubushi_leader_groups 0",
+		`katsubushi_leader_term{group="` + strconv.Itoa(g) + `"} 2`, "# TYPE katsubushi_leader_terms_total counter", "# TYPE katsubushi_leader_groups gauge"} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+	if err := errors.Join(first.ready(), second.ready()); err != nil {
+		t.Error(err)
+	}
+
+	// An operator wants it back, from wherever he is.
+	now, err := stores.Leaders(ctx, e.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err := stores.Demote(ctx, e.store, &now, g); err != nil || to.Redis != at || to.Number != 3 {
+		t.Errorf("%+v, %v", to, err)
+	}
+	says(first, "leader_groups", 1)
+	says(second, "leader_handed_over_total", 1)
+}
+
+// Who follows is ready as long as the leader answers, and for a while longer.
+func TestLeadersOutOfReach(t *testing.T) {
+	w := &watched{failing: map[string]failing{"10.0.0.4:11212": {time.Now(), errors.New("no route")}}}
+	if err := w.ready(); err != nil {
+		t.Errorf("at once: %v", err)
+	}
+	w.failing["10.0.0.5:11212"] = failing{time.Now().Add(-unreadyAfter), errors.New("no route")}
+	if err := w.ready(); err == nil || !strings.Contains(err.Error(), "led by 10.0.0.5:11212, which has not answered for 1") || !strings.Contains(err.Error(), "no route") {
+		t.Errorf("after %v: %v", unreadyAfter, err)
+	}
+}
+
+// The time is counted in which nobody issues, and only that.
+func TestTimeWithoutLeader(t *testing.T) {
+	m := etcdtest.Start(t)
+	d, _ := run(t, func(c *Config) {
+		c.Counters.URL, c.Generators = etcdtest.URL(t, m), "orders sequence order=strict"
+	})
+	await(t, "it leads", func() bool { return d.texts("generators")["leader_groups"] == "16" })
+	e, g := d.sequences.election, leader.GroupOf("orders")
+	missing := func(e *election) time.Duration {
+		e.watched.mu.Lock()
+		defer e.watched.mu.Unlock()
+		return e.watched.without[g]
+	}
+	await(t, "it may issue", func() bool { // it may have stood still for longer than it was permitted to
+		before := missing(e)
+		e.account(time.Hour)
+		return missing(e) < before+time.Hour
+	})
+
+	idle := d.newElection(e.store) // like a daemon that never heard of a leader
+	idle.known = e.known
+	idle.runner.Store(leader.NewRunner(leader.Config{}))
+	idle.account(time.Hour)
+	if n := missing(idle); n != time.Hour {
+		t.Errorf("%v were missing in an hour", n)
+	}
+}
