@@ -48,11 +48,9 @@ func Datagram(c *protocol.Config, now int64, in, out []byte) []byte {
 	out = append(out, in[0], in[1], 0, 0, 0, 1, 0, 0)
 	body := len(out)
 	if fits {
-		s := Session{config: c, state: line} // state line: the first byte does not choose another grammar
-		var t turn
-		t.Now, t.Out, t.Remote = now, out, protocol.Drop
+		s := Session{config: c, state: lineOverUDP} // the first byte does not choose another grammar
 		var err error
-		_, out, err = s.feed(&t, text)
+		_, out, err = s.Feed(now, text, out)
 		if len(out) == body || err == id.ErrWait {
 			return out[:begin]
 		}

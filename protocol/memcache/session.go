@@ -48,6 +48,7 @@ type state uint8
 const (
 	start       state = iota // the first byte: it chooses the grammar
 	line                     // text: the first byte of a command line
+	lineOverUDP              // the same, of one that came over UDP
 	longLine                 // text: the same, but it is a get line, so it may exceed MaxLine
 	keys                     // text: a byte of a get line whose first keys are answered
 	body                     // a byte of a data block, or of a frame's body, to be discarded
@@ -75,21 +76,15 @@ type turn struct{ protocol.Turn }
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	var t turn
 	t.Now, t.Out = now, out
-	return s.feed(&t, in)
-}
-
-// feed is Feed with a turn that has begun.
-func (s *Session) feed(t *turn, in []byte) (n int, reply []byte, err error) {
-	out := t.Out
 	if s.scanned >= protocol.Kept && len(in) > 0 {
-		n, err = s.resume(t, in)
+		n, err = s.resume(&t, in)
 	}
 	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
 		var k int
 		if s.state == line { // the most common case
-			k, err = s.line(t, in[n:])
+			k, err = s.line(&t, in[n:])
 		} else {
-			k, err = s.step(t, in[n:])
+			k, err = s.step(&t, in[n:])
 		}
 		if k == 0 {
 			break
@@ -122,6 +117,10 @@ func (s *Session) step(t *turn, in []byte) (int, error) {
 		s.binary = in[0] == magicRequest
 		s.ready()
 		return s.step(t, in)
+	case lineOverUDP:
+		t.Remote = protocol.Drop
+		s.state = line
+		return s.line(t, in)
 	case line, longLine:
 		return s.line(t, in)
 	case keys:
