@@ -56,8 +56,13 @@ func holders(requests []Request, name string, v uint64) (text string) {
 	return text
 }
 
-// Inverted returns an error that names two requests of one sequence whose values are in the wrong order,
-// if there are any. It sorts requests by Begin.
+// An Inversion is two requests of one sequence: A was answered before B was asked, and yet not all its
+// values are smaller.
+type Inversion struct{ A, B Request }
+
+func (i Inversion) Error() string { return fmt.Sprintf("inverted: [%s] and then [%s]", i.A, i.B) }
+
+// Inverted returns an Inversion, if there is one. It sorts requests by Begin.
 func Inverted(requests []Request) error {
 	ended := slices.Clone(requests)
 	slices.SortStableFunc(ended, func(a, b Request) int { return cmp.Compare(a.End, b.End) })
@@ -71,7 +76,7 @@ func Inverted(requests []Request) error {
 			ended = ended[1:]
 		}
 		if a, ok := largest[b.Name]; ok && a.last() >= b.First {
-			return fmt.Errorf("inverted: [%s] and then [%s]", a, b)
+			return Inversion{a, b}
 		}
 	}
 	return nil
