@@ -49,7 +49,7 @@ WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windo
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those.
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race ./...
-	$(TEST) -count=1 ./test/sim
+	$(TEST) -count=1 ./test/sim ./test/strictsim
 	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server/engines
 	$(MAKE) --no-print-directory -j2 unit-net unit-epoll
 
@@ -70,8 +70,10 @@ bin/yaraus:
 test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS)) ## fleets of kayac/go-katsubushi and of yaraus are replaced under load, daemon by daemon
 	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi
 
-soak: ## simulated weeks, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, 1e8 values of a sequence between kills
+soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, 1e8 values of a sequence between kills
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/sim
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/strictsim
+	$(GO) test -count=1 -timeout 60m -v -run LosesWrites ./test/seqsim -seeds 25000
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server/engines
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run EqualRandomBits ./internal/issuer
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill' ./cmd/katsubushi

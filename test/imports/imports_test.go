@@ -75,7 +75,6 @@ var rules = []rule{
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
 	{"test/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
 	{"test/transcript", []string{"id", "protocol"}, "it talks to grammars as an engine does"},
-	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
 	{"test/selfsigned", nil, "a tool for tests"},
@@ -87,6 +86,8 @@ var rules = []rule{
 	{"test/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
 	{"test/sim", []string{"generator", "id", "internal/issuer", "test/*", "workerid", "workerid/*"}, "the real decisions over a model of the world"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"}, "the real sequences over a model of the world"},
+	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
+	{"test/strictsim", []string{"counter", "counter/leader", "id", "internal/issuer", "test/order"}, "the real election and sequences over a model of the world"},
 	{"test/clients", []string{"test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 }
 

@@ -1,0 +1,5 @@
+//go:build !race
+
+package strictsim
+
+const underRace = false
