@@ -550,3 +550,29 @@ func TestTwoPortsOnOneAddress(t *testing.T) {
 		}
 	}
 }
+
+// Every bad line of the file of users is told, and what is wrong with -users.
+func TestProblemsOfUsersAreToldTogether(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("ann:x\nbob\neve:$2y$10$abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := complaints(t, []string{"-worker-id=1", "-auth-file=" + file, "-users=counters", "-loops=0"})
+	for _, want := range []string{
+		"-auth-file: " + file + ": line 2: user:password expected\n", "-auth-file: " + file + ": line 3: a hash of another kind",
+		"-users: only etcd keeps users", "-users: not together with -auth-file", "-loops: 0",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+	for args, want := range map[string]string{
+		"-users=file":     `-users: "file": counters allowed`,
+		"-users=counters": "-users: only etcd keeps users",
+		"-users=counters -counters=etcd://h -udp-port=1": "-udp-port: datagrams carry no login: not together with -users",
+	} {
+		if got := complaints(t, append(strings.Fields(args), "-worker-id=1")); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
