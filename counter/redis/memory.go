@@ -32,7 +32,6 @@ func (s *Store) missing(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.remembered(name, false); m != nil && m.known() {
-		m.missing = true
 		return fmt.Errorf("%w: Redis at %s has lost sequence %s: `katsubushi generator create` it as it was, and raise it above %d and all that others issued",
 			counter.ErrForeign, s.wire.Where(), name, m.granted)
 	}

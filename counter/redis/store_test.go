@@ -29,7 +29,7 @@ func reserve(s *Store, n uint64) error {
 func TestWipedServer(t *testing.T) {
 	server := redistest.Start(t, durable...)
 	a := func() *Store { return open(t, Config{URL: server.URL()}) }
-	early, daemon, idle, fresh, operator := a(), a(), a(), a(), open(t, Config{URL: server.URL(), Operator: true})
+	early, daemon, idle, told, fresh, operator := a(), a(), a(), a(), a(), open(t, Config{URL: server.URL(), Operator: true})
 	d := counter.Sequence("orders")
 	for range 2 {
 		if _, err := early.Define(bg, d); !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "or all were lost") {
@@ -48,6 +48,13 @@ func TestWipedServer(t *testing.T) {
 	_, err := early.Define(bg, d) // it has seen that there was nothing: this may be a new beginning
 	want(t, "a daemon that was early", err, counter.ErrForeign)
 	want(t, "a daemon that was early", reserve(early, 1), counter.ErrForeign)
+	poll := func(s *Store) {
+		t.Helper()
+		if _, records, err := s.Changes(bg, ""); err != nil || len(records) == 0 {
+			t.Errorf("%v, %v", records, err)
+		}
+	}
+	poll(told)
 	server.Do("FLUSHALL")
 	want(t, "a daemon that remembers it", reserve(daemon, 10), counter.ErrForeign)
 	_, err = daemon.Define(bg, d)
@@ -62,17 +69,24 @@ func TestWipedServer(t *testing.T) {
 	if _, err := operator.Reserve(bg, "orders", 20); err != nil {
 		t.Error(err)
 	}
-	for _, s := range []*Store{daemon, idle, early, fresh} {
+	for _, s := range []*Store{daemon, idle, told, early, fresh} {
+		poll(s)
 		want(t, "from a record that was made again", reserve(s, 10), counter.ErrForeign)
 	}
 	if _, err := operator.Raise(bg, "orders", 31); err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range []*Store{daemon, idle, early, fresh} {
-		if b, err := s.Reserve(bg, "orders", 10); err != nil || b.Lo != uint64(31+10*i) {
+	stores := []*Store{daemon, idle, told, early, fresh}
+	for i := range 2 * len(stores) {
+		if b, err := stores[i%len(stores)].Reserve(bg, "orders", 10); err != nil || b.Lo != uint64(31+10*i) {
 			t.Errorf("%+v, %v", b, err)
 		}
 	}
+	text := server.Do("HGET", daemon.key, "=orders")
+	want(t, "reserve", reserve(daemon, 10), nil)
+	server.Do("HSET", daemon.key, "=orders", text)
+	want(t, "from a record that was set back", reserve(daemon, 10), counter.ErrForeign)
+	want(t, "a daemon that was granted less", reserve(idle, 10), nil) // it cannot know
 }
 
 // After a restart a record that is missing may have been forgotten.
@@ -121,6 +135,23 @@ func TestOnLossRefuse(t *testing.T) {
 	if b, err := s.Reserve(bg, "orders", 1); err != nil || b.Lo != 900_100 {
 		t.Errorf("%+v, %v", b, err)
 	}
+}
+
+// A definition that was lost before anybody was granted anything may be made again.
+func TestLostBeforeItWasSafe(t *testing.T) {
+	server := redistest.Start(t)
+	daemon, operator := open(t, Config{URL: server.URL()}), open(t, Config{URL: server.URL(), Operator: true})
+	_, err := operator.Define(bg, counter.Sequence("orders"))
+	want(t, "define", err, line.ErrNotSafe)
+	want(t, "reserve", reserve(daemon, 1), line.ErrNotSafe)
+	if _, _, err := daemon.Changes(bg, ""); err != nil {
+		t.Error(err)
+	}
+	server.Do("FLUSHALL")
+	server.Do("CONFIG", "SET", "appendfsync", "always")
+	server.Do("CONFIG", "SET", "appendonly", "yes")
+	redistest.Until(t, "the definition is safe", func() bool { _, err := operator.Define(bg, counter.Sequence("orders")); return err == nil })
+	want(t, "reserve", reserve(daemon, 1), nil)
 }
 
 // A definition that a restart would forget does not count, and nothing is granted from it.
