@@ -90,7 +90,7 @@ func (s *Store) know(records []line.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range records {
-		if m := s.remembered(r.Name, true); m.created == 0 && !m.missing && r.Safe {
+		if m := s.remembered(r.Name, true); m.created == 0 && r.Safe {
 			m.created = r.Created
 		}
 	}

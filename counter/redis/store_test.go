@@ -168,9 +168,14 @@ func TestADefinitionIsSafeOrNothing(t *testing.T) {
 			_, err := s.Define(bg, counter.Sequence("orders"))
 			want(t, "define", err, line.ErrNotSafe)
 			want(t, "reserve", reserve(s, 1), line.ErrNotSafe)
+			if errors.Is(err, counter.ErrUnavailable) {
+				t.Errorf("a daemon that starts would wait for a setting: %v", err)
+			}
 			replica := server.Replica()
 			replica.Pause()
-			want(t, "with a replica that does not answer", reserve(s, 1), line.ErrNotSafe)
+			err = reserve(s, 1)
+			want(t, "with a replica that does not answer", err, line.ErrNotSafe)
+			want(t, "with a replica that does not answer", err, counter.ErrUnavailable)
 			replica.Resume()
 			// which makes another history; its answers may take a while
 			redistest.Until(t, "the definition is safe", func() bool { return errors.Is(reserve(s, 1), line.ErrCeiling) })
@@ -194,8 +199,15 @@ func TestReplicasAndClocks(t *testing.T) {
 	skew = 0
 	wrong := open(t, Config{URL: "redis://" + replica.Addr() + "/0?ns=" + redistest.Namespace(t)})
 	want(t, "of the replica", reserve(wrong, 1), ErrNotMaster)
+	replica.Pause()
+	err := reserve(s, 1)
+	want(t, "with a replica that does not answer", err, ErrUnconfirmed)
+	want(t, "with a replica that does not answer", err, counter.ErrUnavailable)
+	replica.Resume()
 	server.Replica()
-	want(t, "with two replicas", reserve(s, 1), ErrReplicas)
+	err = reserve(s, 1)
+	want(t, "with two replicas", err, ErrReplicas)
+	want(t, "with two replicas", err, counter.ErrUnavailable)
 }
 
 // Between the read and the write of a call another server became master, or another daemon wrote.
