@@ -141,7 +141,7 @@ func (p *parsed) usersProblems() {
 		p.problems = append(p.problems, fmt.Errorf("%s=%s: counters allowed", p.names["Users"], p.Users))
 	case !p.shared():
 	case p.Counters.Validate() == nil && !p.Counters.KeepsUsers():
-		p.problems = append(p.problems, errors.New("user: -auth-file FILE says where users are, or -counters etcd://..."))
+		p.problems = append(p.problems, errors.New("user: -auth-file FILE says where users are, or -counters the etcd that keeps them"))
 	default:
 		p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
 	}

@@ -223,7 +223,9 @@ func (v *Verifier) work() {
 		} else {
 			v.mu.Unlock()
 			c.is = c.hash.is(c.password)
-			runtime.GC()
+			if c.hash.memory >= minMemory {
+				runtime.GC()
+			}
 			v.compared.Add(1)
 			v.mu.Lock()
 			v.remember(c)

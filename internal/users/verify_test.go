@@ -232,7 +232,7 @@ func TestWhatNobodyAsksForIsNotCompared(t *testing.T) {
 	}
 }
 
-// A user who is removed while the password is compared does not get in.
+// A user whose password changes, or who is removed, while it is compared does not get in.
 func TestRemovalDuringAComparison(t *testing.T) {
 	d := new(Directory)
 	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
@@ -242,9 +242,11 @@ func TestRemovalDuringAComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-c.ended
-	d.Replace([]User{cheap(t, "bob", "x", "")})
-	if a, c, err := v.Result(c, []byte("ann"), []byte("right")); a != nil || c != nil || err != nil {
-		t.Errorf("%v %v %v", a, c, err)
+	for _, list := range [][]User{{cheap(t, "ann", "new", "a*=get")}, {cheap(t, "bob", "x", "")}} {
+		d.Replace(list)
+		if a, c, err := v.Result(c, []byte("ann"), []byte("right")); a != nil || c != nil || err != nil {
+			t.Errorf("%v: %v %v %v", list, a, c, err)
+		}
 	}
 }
 

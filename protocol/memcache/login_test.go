@@ -93,6 +93,11 @@ func TestALoginWaits(t *testing.T) {
 		if c2.AddTo(&counts); got != c.want || waits != 3 || counts[protocol.CmdAuth] != 1 || counts[protocol.AuthErrors] != 0 {
 			t.Errorf("%s: %q after %d waits, %d logins, %d failed; want %q", c.name, got, waits, counts[protocol.CmdAuth], counts[protocol.AuthErrors], c.want)
 		}
+		for i, n := range counts {
+			if n > 2 {
+				t.Errorf("%s: %d of counter %d", c.name, n, i)
+			}
+		}
 	}
 
 	config := &protocol.Config{Handler: newFake(), Counters: new(protocol.Counters), Version: "1.2.3"}
