@@ -63,11 +63,12 @@ func (s *Stats) add(w *World) {
 	s.Faults, s.Pauses, s.Forwards, s.Moved, s.Refused = s.Faults+w.Faults, s.Pauses+w.Pauses, s.Forwards+w.Forwards, s.Moved+w.Moved, s.Refused+w.Refused
 }
 
-// found are seeds at which mutants were noticed, so that it does not take long to see it again.
+// found are seeds at which mutants were noticed, so that it does not take long to see it again. After a
+// change of what is simulated they may be others: if this test takes long, put in what it logs.
 var found = map[Mutant]uint64{
-	ReserveAfterUse: 8, ResumeBlock: 3, WriteNumber: 1, ReturnAfterTerm: 2297, NoFence: 75,
-	NoLeaseCheck: 1, TurnsClock: 16, TimedFromAnswer: 1, FullTTL: 1601,
-	NoSeal: 537, UnsealAfterDemote: 2323, LateAppended: 32, LateForward: 77, UntilOfAll: 63, NoNodeCompare: 53,
+	ReserveAfterUse: 4, ResumeBlock: 13, WriteNumber: 1, ReturnAfterTerm: 142, NoFence: 66, NoLeaseCheck: 1,
+	TurnsClock: 41, TimedFromAnswer: 309, FullTTL: 4269, NoSeal: 161, UnsealAfterDemote: 374, LateAppended: 128,
+	LateForward: 64, UntilOfAll: 147, NoNodeCompare: 313,
 }
 
 // Each rule is needed: without it some seed fails. With KATSUBUSHI_SOAK=1 all seeds are tried from 0 on.
