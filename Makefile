@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules
 
-.PHONY: build run test test-clients test-migration soak chaos mixed bench deps lint cross unit unit-net unit-epoll fuzz vuln image
+.PHONY: build run test test-clients test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-net unit-epoll fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -80,6 +80,9 @@ soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients 
 
 chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
 	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./test/chaos
+
+chaos-sequences: ## real daemons that lead strict sequences in turns, on a real etcd of three members, under random real faults: KATSUBUSHI_CHAOS_MINUTES (10), KATSUBUSHI_SEED
+	KATSUBUSHI_CHAOS_MINUTES=$${KATSUBUSHI_CHAOS_MINUTES:-10} KATSUBUSHI_REQUIRE=1 $(GO) test -timeout 120m -count=1 -v -run TestStrictChaos ./cmd/katsubushi
 
 mixed: ## make chaos with a fleet of two versions, OLD (a revision) and this tree, that also swap each other's state files
 	KATSUBUSHI_CHAOS_OLD=$(or $(OLD),$(error OLD=revision)) KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 60m -parallel 6 -count=1 -v -run 'Chaos|TwoVersions' ./test/chaos

@@ -27,6 +27,7 @@ type fleet struct {
 	url     string // of etcd itself
 	daemons []*fleetDaemon
 	began   time.Time
+	pause   time.Duration // of clients between two requests
 	over    chan struct{} // ends the clients
 	clients sync.WaitGroup
 
@@ -155,6 +156,7 @@ func (f *fleet) memcached(d *fleetDaemon) {
 	for i := 0; !f.stopped(); {
 		c, r := f.connect(d.address())
 		for ok := c != nil; ok && !f.stopped(); i++ {
+			time.Sleep(f.pause)
 			name, n := f.name(i), 1
 			began := f.now()
 			c.SetDeadline(time.Now().Add(time.Minute))
@@ -196,6 +198,7 @@ func (f *fleet) redis(d *fleetDaemon, r *rand.Rand) {
 	}()
 	at := map[string]string{} // where a name was answered last
 	for i := r.IntN(10); !f.stopped(); i++ {
+		time.Sleep(f.pause)
 		name, n := f.name(i), 1+r.IntN(3)
 		began := f.now()
 		to := at[name]
