@@ -158,7 +158,6 @@ func (s *Store) Watch(ctx context.Context, changed func()) error {
 		return s.link.explain(c, s.leaderPrefix(), err)
 	}
 	s.hint.Store(&changed)
-	defer s.hint.Store(nil)
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	for r := range c.Watch(ctx, s.leaderPrefix(), clientv3.WithPrefix(), clientv3.WithCreatedNotify()) {

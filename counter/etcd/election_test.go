@@ -198,6 +198,9 @@ func TestLeadersOfSequences(t *testing.T) {
 	if keys := server.Control("get", "--prefix", "--keys-only", "/katsubushi/"); strings.Contains(keys, "/node/") {
 		t.Error(keys)
 	}
+	server.Kill()
+	_, err = within.Reserve(bg, name, 5) // etcd need not be asked again
+	refused(t, err, counter.ErrDeposed)
 }
 
 // Daemons that start together each lead some groups, and all groups have a leader.
@@ -333,6 +336,11 @@ func TestWatchIsOnlyAHint(t *testing.T) {
 	before = hints.Load()
 	go watch()
 	server.Until("it watches again", func() bool { return hints.Load() > before })
+	strict(t, direct, "orders")
+	before = hints.Load()
+	if _, err := s.Within(leader.Term{Group: leader.GroupOf("orders"), Fence: 5}).Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrDeposed) || hints.Load() == before {
+		t.Errorf("%v: deposed, and it is not told to look", err)
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -348,7 +356,7 @@ func TestKeysOfAnotherProgram(t *testing.T) {
 	me := leader.Node{ID: "x", Redis: "h:1"}
 	claim := leader.Change{Leaders: map[int]int64{0: 0}, Nodes: map[string]int64{"x": 0}, Lead: map[int]leader.Leader{0: {Node: me, Number: 1}}, Put: &me}
 	for key, value := range map[string]string{
-		"leader/groups": "32", "leader/07": `{"version":2,"id":"y"}`, "leader/16": "{}", "node/y": "17", "leader/01": `{"version":1,"more":1}`,
+		"leader/groups": "32", "leader/07": `{"version":2,"id":"y"}`, "leader/16": `{"version":1,"id":"","redis":"","term":1,"heir":""}`, "node/y": "17", "leader/01": `{"version":1,"more":1}`,
 	} {
 		server.Put(root+key, value)
 		_, _, err := s.Commit(bg, leader.Change{})
@@ -376,6 +384,16 @@ func TestKeysOfAnotherProgram(t *testing.T) {
 	done, again, err := s.Commit(bg, claim)
 	if err != nil || done || again.Leaders != now.Leaders {
 		t.Errorf("claimed twice: %+v, %v", again, err)
+	}
+	for _, late := range []leader.Change{
+		{Leaders: map[int]int64{0: now.Leaders[0].Revision - 1}, Nodes: map[string]int64{"x": now.Node("x").Revision}, Put: &me},
+		{Leaders: map[int]int64{0: now.Leaders[0].Revision}, Nodes: map[string]int64{"x": now.Node("x").Revision - 1}, Put: &me},
+		{Leaders: map[int]int64{0: now.Leaders[0].Revision, 1: 5}, Put: &me},
+		{Nodes: map[string]int64{"x": now.Node("x").Revision, "y": 5}, Put: &me},
+	} {
+		if done, after, err := s.Commit(bg, late); err != nil || done || after.Node("x") != now.Node("x") {
+			t.Errorf("%+v: %v, %+v, %v", late, done, after, err)
+		}
 	}
 	drop := leader.Change{Nodes: map[string]int64{"x": now.Node("x").Revision}, Drop: []string{"x"}}
 	if done, now, err := s.Commit(bg, drop); err != nil || !done || len(now.Nodes) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/etcd"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -108,6 +109,22 @@ func TestForeignRecords(t *testing.T) {
 				t.Error(err)
 			}
 			seen[b.Lo] = err == nil || seen[b.Lo]
+		}
+		for _, server := range []*etcdtest.Member{m, other} {
+			server.Put("/katsubushi/two/node/"+server.Addr(), `{"version":1,"redis":"h:1"}`)
+		}
+		nodes := map[leader.NodeKey]bool{}
+		for range 20 {
+			_, now, err := s.Commit(bg, leader.Change{})
+			for _, n := range now.Nodes {
+				nodes[n] = true
+			}
+			if err != nil && !errors.Is(err, counter.ErrForeign) {
+				t.Error(err)
+			}
+		}
+		if len(nodes) != 1 {
+			t.Errorf("the election of two clusters: %v", nodes)
 		}
 	})
 	t.Run("of a strict sequence", func(t *testing.T) {
