@@ -143,9 +143,7 @@ func (a api) routeFor(mux *http.ServeMux, pattern string, do deed, may func(r re
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.Encode(v)
+		json.NewEncoder(w).Encode(v)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
@@ -193,6 +194,19 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 	if !strings.Contains(text.String(), fmt.Sprintln("authentication", loginlimit.Burst+1)) {
 		t.Errorf("/metrics has %s", &text)
 	}
+}
+
+// However many connect and say nothing, few are open.
+func TestConnectionsOfTheAdminPort(t *testing.T) {
+	d, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), freePort(t) })
+	n := &d.administered
+	await(t, "no more are admitted", func() bool {
+		dial(t, d.services[0].ln.Addr().String())
+		if open := n.Connections.Load(); open > int64(adminDescriptors(0)-httpapi.Refusing) {
+			t.Fatalf("%d are open", open)
+		}
+		return n.ConnectionsRefused.Load()+n.ConnectionsEvicted.Load() > 0
+	})
 }
 
 // A definition that waits for its store must not get another one beside it.
