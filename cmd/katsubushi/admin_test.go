@@ -123,7 +123,7 @@ func TestProcessCurlLinesOfTheDocs(t *testing.T) {
 		`{"generators":[]}`, "no such sequence in the counter store", `{"name":"orders","definition":"orders sequence start=1","next":"1"`,
 		`{"name":"orders","definition":"orders sequence start=1"`, `{"name":"orders","definition":"orders sequence start=1","next":"5000"`,
 		"sequence orders is this machine's already", `{"name":"orders","definition":"orders sequence start=1","next":"5000","floor":"5000","left":"0","state":"retired"}`,
-		"nobody is elected here", "nobody is elected here", `{"users":[{"name":"ann","login":"password","rights":"*=get,admin"}]}`,
+		"leaders are elected in etcd only", "leaders are elected in etcd only", `{"users":[{"name":"ann","login":"password","rights":"*=get,admin"}]}`,
 		`{"name":"bob","login":"password","rights":"orders*=get,incr"}`, `{"name":"shop","login":"token","rights":"*=get","token":"kts_`,
 		`{"name":"bob","login":"password","rights":"*=get,admin"}`, `{"name":"bob",`,
 	}

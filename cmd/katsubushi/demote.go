@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
@@ -41,7 +40,7 @@ func demote(args []string, env variables, stdout, stderr io.Writer) int {
 	}
 	p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
 	if !p.Counters.Elects() {
-		p.problems = append(p.problems, errors.New("demote: leaders are elected in etcd only: -counters etcd://..."))
+		p.problems = append(p.problems, fmt.Errorf("demote: %w", stores.ErrNoElection))
 	}
 	if err := errors.Join(p.problems...); err != nil {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, demoteUsage)
@@ -55,37 +54,13 @@ func demote(args []string, env variables, stdout, stderr io.Writer) int {
 	defer store.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), demoteTimeout)
 	defer cancel()
-	if err := handOver(ctx, store.(stores.Elector), which, stdout); err != nil {
+	done, err := stores.HandOver(ctx, store.(stores.Elector), which)
+	for _, h := range done {
+		fmt.Fprintf(stdout, "group %d: from %s to %s\n", h.Group, h.From, h.To)
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitFailure
 	}
 	return exitOK
-}
-
-// handOver demotes the leaders that which stands for, see stores.GroupsOf, and prints a line for each group.
-func handOver(ctx context.Context, e stores.Elector, which string, stdout io.Writer) error {
-	now, err := stores.Leaders(ctx, e)
-	if err != nil {
-		return err
-	}
-	groups, err := stores.GroupsOf(&now, which)
-	if err != nil {
-		return err
-	}
-	errs := make([]error, len(groups))
-	lines := make([]string, len(groups))
-	var all sync.WaitGroup
-	for i, g := range groups {
-		all.Go(func() {
-			to, err := stores.Demote(ctx, e, &now, g)
-			if errs[i] = err; err == nil {
-				lines[i] = fmt.Sprintf("group %d: from %s to %s\n", g, now.Leaders[g].Redis, to.Redis)
-			}
-		})
-	}
-	all.Wait()
-	for _, line := range lines {
-		io.WriteString(stdout, line)
-	}
-	return errors.Join(errs...)
 }

@@ -50,10 +50,8 @@ type Config struct {
 	// is false if it was there.
 	Create func(ctx context.Context, def kinds.Definition) (r counter.Record, created bool, err error)
 
-	// Leaders returns who leads each group of names with order=strict, and Demote makes this daemon hand
-	// a group over, or AllGroups. nil = nobody is elected.
-	Leaders func() []Leader
-	Demote  func(ctx context.Context, group int) error
+	// Elector returns where leaders are elected, or why that is nowhere.
+	Elector func() (stores.Elector, error)
 
 	Users func() users.Store // where users are kept
 
@@ -165,7 +163,7 @@ func statusOf(err error) int {
 		return http.StatusForbidden
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
-	case errors.As(err, new(wrong)), is(counter.ErrOrder):
+	case errors.As(err, new(wrong)), errors.As(err, new(stores.GroupError)), is(counter.ErrOrder):
 		return http.StatusBadRequest
 	case is(counter.ErrUnknown), errors.As(err, new(users.MissingError)):
 		return http.StatusNotFound

@@ -1,61 +1,48 @@
 package adminapi
 
 import (
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-// Groups is how many groups of names there are, each with a leader of its own.
-const Groups = 16
+// all stands for every group in a path.
+const all = "all"
 
-// AllGroups stands for every group that this daemon leads.
-const AllGroups = -1
-
-// A Leader is the daemon that issues the values of a group.
-type Leader struct {
-	Group   int    `json:"group"`   // 0 to Groups-1
-	Leader  string `json:"leader"`  // its random id; empty = there is none now
-	Address string `json:"address"` // where it is asked, host:port
-	Term    uint64 `json:"term,string"`
-	Here    bool   `json:"here"` // it is this daemon
+// A shownLeader is who leads a group of names.
+type shownLeader struct {
+	stores.Led
+	ID   string `json:"id"` // random, another one after each restart
+	Term uint64 `json:"term,string"`
 }
 
 func (a api) routeLeaders(mux *http.ServeMux) {
-	a.route(mux, "GET /leaders", func(request) (any, int, error) { return a.leaders() })
-	a.route(mux, "POST /leaders/{group}/demote", func(r request) (any, int, error) {
-		if a.Demote == nil {
-			return nil, 0, stores.ErrNoElection
+	a.election(mux, "GET /leaders", func(r request, e stores.Elector) (any, error) {
+		now, err := stores.Leaders(r.Context(), e)
+		list := make([]shownLeader, len(now.Leaders))
+		for g, l := range now.Leaders {
+			list[g] = shownLeader{stores.Led{Group: g, Leader: l.Redis}, l.ID, l.Number}
 		}
-		group, err := parseGroup(r.PathValue("group"))
-		if err == nil {
-			err = a.Demote(r.Context(), group)
+		return map[string]any{"leaders": list}, err
+	})
+	a.election(mux, "POST /leaders/{which}/demote", func(r request, e stores.Elector) (any, error) {
+		which := r.PathValue("which")
+		if which == all {
+			which = ""
 		}
-		if err != nil {
-			return nil, 0, err
-		}
-		return a.leaders()
+		done, err := stores.HandOver(r.Context(), e, which)
+		return map[string]any{"demoted": done}, err
 	})
 }
 
-func (a api) leaders() (any, int, error) {
-	if a.Leaders == nil {
-		return nil, 0, stores.ErrNoElection
-	}
-	return struct {
-		Leaders []Leader `json:"leaders"`
-	}{a.Leaders()}, http.StatusOK, nil
-}
-
-func parseGroup(text string) (int, error) {
-	if text == "all" {
-		return AllGroups, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n >= Groups {
-		return 0, wrong{fmt.Errorf("%.20q: a group, 0 to %d, or all", text, Groups-1)}
-	}
-	return n, nil
+// election routes what is done where leaders are elected.
+func (a api) election(mux *http.ServeMux, pattern string, do func(r request, e stores.Elector) (any, error)) {
+	a.route(mux, pattern, func(r request) (any, int, error) {
+		e, err := a.Elector()
+		if err != nil {
+			return nil, 0, err
+		}
+		v, err := do(r, e)
+		return v, http.StatusOK, err
+	})
 }

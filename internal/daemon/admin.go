@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
@@ -28,31 +27,13 @@ func (d *Daemon) newAdmin() service {
 }
 
 func (d *Daemon) adminConfig() adminapi.Config {
-	c := adminapi.Config{
+	return adminapi.Config{
 		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {
 			return httpapi.Login(d.logins.http).Admit(w, r, &d.administered)
 		},
-		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
+		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence, Elector: d.elector,
 		Users: func() users.Store { return d.logins.store }, Log: d.c.Log,
 	}
-	if d.c.Counters.Elects() {
-		c.Leaders, c.Demote = d.leaders, d.Demote
-	}
-	return c
-}
-
-// leaders returns who leads each group, as far as this daemon knows.
-func (d *Daemon) leaders() []adminapi.Leader {
-	list := make([]adminapi.Leader, adminapi.Groups)
-	e := d.sequences.election
-	view := &leader.View{}
-	if r := e.runner.Load(); r != nil {
-		view = r.View()
-	}
-	for g, l := range view.Leaders {
-		list[g] = adminapi.Leader{Group: g, Leader: l.ID, Address: l.Redis, Term: l.Number, Here: l.ID == e.id}
-	}
-	return list
 }
 
 // recordedSequences returns the store of sequences, or the error of having none.
@@ -61,6 +42,14 @@ func (d *Daemon) recordedSequences() (counter.Admin, error) {
 		return nil, stores.Conflict{Err: d.sequences.whyNot}
 	}
 	return d.sequences.store, nil
+}
+
+// elector returns the store in which leaders are elected, or the error of having none.
+func (d *Daemon) elector() (stores.Elector, error) {
+	if d.sequences.election == nil {
+		return nil, stores.ErrNoElection
+	}
+	return d.sequences.election.store, nil
 }
 
 // createSequence records a sequence and serves it. created is false if it was recorded already.

@@ -121,7 +121,7 @@ func TestAdminPort(t *testing.T) {
 	do("mid", "PUT /generators/orders2", "orders2 sequence", 201, "orders2")
 	do("mid", "PUT /generators/evens", "evens sequence", 403, "not permitted: evens\n")
 	do("low", "GET /generators/orders", "", 403, "not permitted: orders\n")
-	do("top", "GET /leaders", "", 409, "nobody is elected here")
+	do("top", "GET /leaders", "", 409, "leaders are elected in etcd only")
 	do("top", "POST /generators/orders/raise?at_least=5000000", "", 200, `"floor":"5000000"`)
 	for _, get := range []func(string) string{get, getOther} {
 		await(t, "smaller values are dropped", func() bool { v, _ := strconv.Atoi(get("orders")); return v >= 5_000_000 })

@@ -230,17 +230,6 @@ func (e *election) leave() {
 	e.forwarder.Close()
 }
 
-// Demote hands a group of sequences that this daemon leads over to another one, or all for leader.All. The
-// errors are those of leader.Runner.Demote.
-func (d *Daemon) Demote(ctx context.Context, group int) error {
-	if e := d.sequences.election; e != nil {
-		if r := e.runner.Load(); r != nil {
-			return r.Demote(ctx, group)
-		}
-	}
-	return leader.ErrNotLeader
-}
-
 // demandsEvery is the time between two looks whether an operator wants a group handed over.
 const demandsEvery = time.Second
 

@@ -3,14 +3,18 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
-	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
@@ -32,6 +36,31 @@ func (d *Daemon) texts(group string) map[string]string {
 	return m
 }
 
+// demote hands groups over, or says why not.
+func (d *Daemon) demote(ctx context.Context, group int) error {
+	if r := d.sequences.election.runner.Load(); r != nil {
+		return r.Demote(ctx, group)
+	}
+	return leader.ErrNotLeader
+}
+
+// administer sends METHOD /path to the admin port that the daemon would have.
+func (d *Daemon) administer(t *testing.T, request string) (status int, answer string) {
+	t.Helper()
+	list, err := users.Load(authFile(t, "ann:top:*=admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all users.Directory
+	all.Replace(list)
+	c := d.adminConfig()
+	c.Login = func(http.ResponseWriter, *http.Request) *users.Account { return all.Bearer([]byte("top")) }
+	method, path, _ := strings.Cut(request, " ")
+	w := httptest.NewRecorder()
+	adminapi.New(c).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w.Code, w.Body.String()
+}
+
 // Two daemons lead in turns. What each of them says of that is what has happened.
 func TestLeading(t *testing.T) {
 	t.Parallel()
@@ -49,14 +78,14 @@ func TestLeading(t *testing.T) {
 	says(first, "leader_groups", leader.Groups)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := first.Demote(ctx, 3); !errors.Is(err, leader.ErrAlone) {
+	if err := first.demote(ctx, 3); !errors.Is(err, leader.ErrAlone) {
 		t.Errorf("alone: %v", err)
 	}
 	second, there := run(t, fleet)
-	if err := second.Demote(ctx, 3); !errors.Is(err, leader.ErrNotLeader) {
+	if err := second.demote(ctx, 3); !errors.Is(err, leader.ErrNotLeader) {
 		t.Errorf("of another one: %v", err)
 	}
-	await(t, "the other one is known", func() bool { return first.Demote(ctx, leader.All) == nil })
+	await(t, "the other one is known", func() bool { return first.demote(ctx, leader.All) == nil })
 	says(second, "leader_groups", leader.Groups)
 	g := leader.GroupOf("orders")
 	prefix := "group_" + strconv.Itoa(g) + "_"
@@ -98,8 +127,9 @@ func TestLeading(t *testing.T) {
 		there != topology.Nodes[1].Host+":"+strconv.Itoa(topology.Nodes[1].Port) {
 		t.Errorf("%+v", topology)
 	}
-	if l := first.leaders()[g]; l.Address != there || l.Here || l.Term != 2 || !second.leaders()[g].Here {
-		t.Errorf("%+v", l)
+	want := fmt.Sprintf(`{"group":%d,"leader":"%s","id":"%s","term":"2"}`, g, there, second.sequences.election.id)
+	if status, answer := first.administer(t, "GET /leaders"); status != 200 || !strings.Contains(answer, want) {
+		t.Errorf("%d %s", status, answer)
 	}
 	metrics := strings.Join(first.metricLines(), "\n")
 	for _, line := range []string{"katsubushi_leader_terms_total 16", "katsubushi_forward_values_total 3", "katsubushi_leader_groups 0",
@@ -113,12 +143,9 @@ func TestLeading(t *testing.T) {
 	}
 
 	// An operator wants it back, from wherever he is.
-	now, err := stores.Leaders(ctx, e.store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if to, err := stores.Demote(ctx, e.store, &now, g); err != nil || to.Redis != at || to.Number != 3 {
-		t.Errorf("%+v, %v", to, err)
+	want = fmt.Sprintf(`{"demoted":[{"group":%d,"from":"%s","to":"%s"}]}`, g, there, at)
+	if status, answer := first.administer(t, fmt.Sprintf("POST /leaders/%d/demote", g)); status != 200 || answer != want+"\n" {
+		t.Errorf("%d %s", status, answer)
 	}
 	says(first, "leader_groups", 1)
 	says(second, "leader_handed_over_total", 1)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -38,12 +40,20 @@ func ShowLeader(now *leader.State, name string) *Led {
 	return &Led{g, now.Leaders[g].Redis}
 }
 
+// A GroupError is the error for a group that there cannot be.
+type GroupError int
+
+func (g GroupError) Error() string {
+	return fmt.Sprintf("group %d: 0 to %d allowed", int(g), leader.Groups-1)
+}
+
 // GroupsOf returns the groups that somebody leads and that which stands for: all of them if it is empty, the one
-// with that number, or those of the daemon at that HOST:PORT.
+// with that number, or those of the daemon at that HOST:PORT. If there are none, the error is a Conflict or
+// a GroupError.
 func GroupsOf(now *leader.State, which string) (groups []int, err error) {
 	n, notNumber := strconv.Atoi(which)
 	if notNumber == nil && (n < 0 || n >= leader.Groups) {
-		return nil, fmt.Errorf("group %d: 0 to %d allowed", n, leader.Groups-1)
+		return nil, GroupError(n)
 	}
 	for g, l := range now.Leaders {
 		if l.ID != "" && (which == "" || notNumber == nil && g == n || l.Redis == which) {
@@ -54,11 +64,43 @@ func GroupsOf(now *leader.State, which string) (groups []int, err error) {
 	case len(groups) > 0:
 		return groups, nil
 	case which == "":
-		return nil, errors.New("nobody leads: there is no daemon, or none of the sequences has order=strict")
+		return nil, conflict("nobody leads: there is no daemon, or none of the sequences has order=strict")
 	case notNumber == nil:
-		return nil, fmt.Errorf("nobody leads group %d", n)
+		return nil, conflict("nobody leads group %d", n)
 	}
-	return nil, fmt.Errorf("%s leads no group", which)
+	return nil, conflict("%.300s leads no group", strings.ToValidUTF8(which, "?"))
+}
+
+// A HandedOver is a group that another daemon leads since a HandOver.
+type HandedOver struct {
+	Group int    `json:"group"`
+	From  string `json:"from"` // HOST:PORT
+	To    string `json:"to"`
+}
+
+// HandOver demotes the leaders that which stands for, see GroupsOf, all at the same time. It returns those groups
+// that were handed over beside the error of others.
+func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, err error) {
+	now, err := Leaders(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := GroupsOf(&now, which)
+	if err != nil {
+		return nil, err
+	}
+	errs, to := make([]error, len(groups)), make([]leader.Leader, len(groups))
+	var all sync.WaitGroup
+	for i, g := range groups {
+		all.Go(func() { to[i], errs[i] = Demote(ctx, e, &now, g) })
+	}
+	all.Wait()
+	for i, g := range groups {
+		if errs[i] == nil {
+			done = append(done, HandedOver{g, now.Leaders[g].Redis, to[i].Redis})
+		}
+	}
+	return done, errors.Join(errs...)
 }
 
 // demandPoll is the time between two looks whether a demand was met.
@@ -87,7 +129,7 @@ func Demote(ctx context.Context, e Elector, now *leader.State, group int) (to le
 		}
 		for _, d := range left {
 			if d.Group == group && d.Term == was.Number && d.Answer != "" {
-				return to, fmt.Errorf("group %d: %s: %s", group, was.Redis, d.Answer)
+				return to, conflict("group %d: %s: %s", group, was.Redis, d.Answer)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func conflict(format string, args ...any) error { return Conflict{fmt.Errorf(for
 var ErrNotFiles = conflict("generator adopt: for files only; generator raise says from which value on another store may go on")
 
 // ErrNoElection is the error of those who ask for the leaders of a store that elects none.
-var ErrNoElection = conflict("nobody is elected here: -counters etcd://... elects the one daemon that issues a sequence with order=strict")
+var ErrNoElection = conflict("leaders are elected in etcd only: -counters etcd://...")
 
 // ParseSequence reads the definition of a sequence that the store could keep. The error has everything
 // that is wrong with it.
