@@ -78,6 +78,12 @@ func TestStrictDemote(t *testing.T) {
 		}
 		f.served("after a demote")
 	}
+	for _, d := range f.daemons[:2] {
+		d.end(t, syscall.SIGTERM)
+		f.served("after a clean stop")
+		d.launch(t)
+		f.servedByAll("after the start")
+	}
 	f.stop()
 	if len(f.refused) > 0 {
 		t.Errorf("clients were refused: %v", f.refused)

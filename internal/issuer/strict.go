@@ -35,6 +35,7 @@ type Forwarder interface {
 
 const (
 	leastWait  = 100 * time.Millisecond // for a call to another daemon
+	lastWait   = 250 * time.Millisecond // for a call to a daemon that leads no more
 	retryPause = 25 * time.Millisecond  // after one that failed
 )
 
@@ -126,8 +127,8 @@ func (s *Strict) stand(next *standing) {
 	if next.term != nil {
 		s.batches.Clear()
 	}
-	if s.cancel != nil {
-		s.cancel()
+	if s.cancel != nil { // the old leader may have issued the values: they would be a gap
+		time.AfterFunc(lastWait, s.cancel)
 	}
 	s.failure = nil
 	s.standing.Store(next)
