@@ -12,7 +12,8 @@ const (
 	valid    = TTL * 9 / 10           // for which a leader may answer after a renewal was sent
 	Every    = time.Second            // between two renewals
 	Patience = time.Second            // for which an answer is waited for
-	spread   = 100 * time.Millisecond // before a claim, for each group that the daemon leads already
+	look     = 500 * time.Millisecond // after an answer, to see soon who renews no more
+	spread   = 25 * time.Millisecond  // before a claim, for each group that the daemon leads already
 	keepOut  = 2 * time.Second        // for which a daemon does not claim what it has handed over
 	stale    = time.Minute            // after which a node key that does not change is deleted
 	retry    = 250 * time.Millisecond // after a call that failed
@@ -212,13 +213,13 @@ func (m *Machine) choose(now int64) (next *call, wake int64) {
 	if g >= 0 && due <= now {
 		return m.claim(g), 0
 	}
-	if m.hinted {
+	if m.hinted || now >= m.at+int64(look) {
 		return &call{claims: -1}, 0
 	}
 	if c := m.sweep(now); c != nil {
 		return c, 0
 	}
-	wake = m.renewAt
+	wake = min(m.renewAt, m.at+int64(look))
 	if g >= 0 {
 		wake = min(wake, due)
 	}
