@@ -138,6 +138,8 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 		Addr: "10.0.0.5:6379", Incarnation: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
 	}))
 	at(reflect.ValueOf(d.keeper).Elem(), "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
+	waiting := at(reflect.ValueOf(d.logins.verifier).Elem(), "pending")
+	waiting.SetMapIndex(reflect.Zero(waiting.Type().Key()), reflect.Zero(waiting.Type().Elem()))
 	return d, func() { cancel(); <-ended; d.store.Close() }
 }
 
@@ -191,6 +193,12 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 		find("budget."+field, at(reflect.ValueOf(d.budget).Elem(), field), nil)
 	}
 	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
+	for _, field := range []string{"Logins", "LoginErrors"} { // it issues nothing
+		find("administered."+field, at(reflect.ValueOf(&d.administered).Elem(), field), nil)
+	}
+	for _, field := range []string{"compared", "busy"} {
+		find("logins."+field, at(reflect.ValueOf(d.logins.verifier).Elem(), field), nil)
+	}
 	find("commands", at(reflect.ValueOf(&d.commands[len(d.commands)-1]).Elem(), "n"), func(i int) string {
 		return counterName(t, protocol.Counter(i))
 	})

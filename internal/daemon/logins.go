@@ -12,6 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -155,6 +156,19 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 		l.limit.Charge(from, user, password)
 	}
 	return a, nil
+}
+
+// loginMetrics returns what /metrics shows of the comparisons of passwords with hashes.
+func (d *Daemon) loginMetrics() []metrics.Figure {
+	if d.logins == nil {
+		return nil
+	}
+	v := d.logins.verifier
+	return []metrics.Figure{
+		{Name: "login_comparisons_total", Help: "Passwords compared with hashes.", Value: float64(v.Compared()), Count: true},
+		{Name: "logins_waiting", Help: "Comparisons that wait or run.", Value: float64(v.Waiting())},
+		{Name: "logins_busy_total", Help: "Logins refused because too many others waited.", Value: float64(v.Busy()), Count: true},
+	}
 }
 
 // login decides a login of somebody who can wait. It returns nil if anything is wrong.

@@ -156,6 +156,11 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("lanes", d.issuer.Lanes())
 	d.laneStats(now, add)
 	d.leaseStats(add)
+	if d.logins != nil {
+		add("login_comparisons", d.logins.verifier.Compared())
+		add("logins_waiting", d.logins.verifier.Waiting())
+		add("logins_busy", d.logins.verifier.Busy())
+	}
 	return list
 }
 
@@ -272,7 +277,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 
 		Leases:     d.leases(),
 		Generators: d.generators(now),
-		Leading:    d.leaderMetrics(),
+		Figures:    slices.Concat(d.loginMetrics(), d.leaderMetrics()),
 	}
 	if d.encrypted() {
 		_, until := d.tls.Valid()

@@ -39,7 +39,7 @@ type Snapshot struct {
 	TimeFieldSecondsLeft float64
 	Leases               Leases
 	Generators           []Generator // declared names
-	Leading              []Figure    // of the election of who leads sequences
+	Figures              []Figure    // those that only some daemons have
 
 	Encrypted              bool // the memcached port speaks TLS
 	CertificateSecondsLeft float64
@@ -77,7 +77,7 @@ type Gauge struct {
 	Labels     []string // name, value, name, value
 }
 
-// A Figure is one that only some daemons have.
+// A Figure is one number for Prometheus.
 type Figure struct {
 	Name, Help string // Name is without katsubushi_
 	Value      float64
@@ -146,7 +146,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	w.leases(s.Leases)
 	w.generators(s.Generators)
-	for _, f := range s.Leading {
+	for _, f := range s.Figures {
 		kind := prometheus.GaugeValue
 		if f.Count {
 			kind = prometheus.CounterValue
