@@ -65,11 +65,6 @@ func Add(ctx context.Context, s Store, u User) error {
 	})
 }
 
-// Put adds a user, or takes the place of the one that has the name.
-func Put(ctx context.Context, s Store, u User) error {
-	return s.Update(ctx, u.Name, func(*User) (*User, error) { return &u, nil })
-}
-
 // Remove removes a user, or returns a MissingError.
 func Remove(ctx context.Context, s Store, name string) error {
 	return s.Update(ctx, name, func(old *User) (*User, error) {
