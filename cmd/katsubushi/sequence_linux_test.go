@@ -31,6 +31,25 @@ func countFrom(t *testing.T, p *process) *counting {
 	return &counting{conn, bufio.NewReader(conn)}
 }
 
+// startWithoutCounters starts a daemon while the counter store is away, which has the sequence items. The
+// daemon serves its other kinds, and refuses items and the sequence orders that it declares.
+func startWithoutCounters(t *testing.T, counters []string) (*process, *counting) {
+	t.Helper()
+	p := start(t, append([]string{"-worker-id", "1", "-max-wait", "300ms", "-generator", "orders sequence batch=40", "-generator", "texts uuid7"}, counters...)...)
+	c := countFrom(t, p)
+	c.must(t, "id")
+	if _, says := c.get(t, "texts"); len(says) != 36 {
+		t.Errorf("a UUID: %q", says)
+	}
+	if _, says := c.get(t, "orders"); !strings.HasPrefix(says, "SERVER_ERROR sequence orders: no block for ") {
+		t.Errorf("the refusal is %q", says)
+	}
+	if v, says := c.get(t, "items"); says == "" {
+		t.Errorf("%d for a name that is a sequence in the store", v)
+	}
+	return p, c
+}
+
 // get returns the value of a key, or what the daemon says instead.
 func (c *counting) get(t *testing.T, key string) (v uint64, says string) {
 	t.Helper()
