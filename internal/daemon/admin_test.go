@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // authFile writes a file of users with tokens: lines of NAME:TOKEN:RIGHTS.
@@ -35,7 +35,7 @@ func authFile(t *testing.T, lines ...string) (path string) {
 }
 
 // ask sends METHOD /path to a service of the daemon, with a token as the bearer or as a user's password.
-func (d *Daemon) ask(t *testing.T, name, user, token, request, body string) (status int, answer string) {
+func (d *Daemon) ask(t *testing.T, name, user, token, request, body string) (status int, says string) {
 	t.Helper()
 	method, target, _ := strings.Cut(request, " ")
 	for _, s := range d.services {
@@ -51,16 +51,7 @@ func (d *Daemon) ask(t *testing.T, name, user, token, request, body string) (sta
 		} else {
 			r.SetBasicAuth(user, token)
 		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(b)
+		return answer(t, r)
 	}
 	t.Fatal("no port " + name)
 	return 0, ""
@@ -72,7 +63,7 @@ func TestAdminPort(t *testing.T) {
 	start := func(worker uint64, port int) (*Daemon, func(key string) string) {
 		d, address := run(t, func(c *Config) {
 			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait = []uint64{worker}, stores.Counters{Dir: dir, AnyDisk: true}, true, patience
-			c.AuthFile, c.AdminPort, c.HTTPPort, c.Generators, c.RefuseUnknown = auth, port, freePort(t), "u7 uuid7", true
+			c.AuthFile, c.AdminPort, c.HTTPPort, c.Generators, c.RefuseUnknown = auth, port, redistest.FreePort(t), "u7 uuid7", true
 		})
 		conn := dial(t, address)
 		r := bufio.NewReader(conn)
@@ -96,7 +87,7 @@ func TestAdminPort(t *testing.T) {
 			return strings.TrimSpace(got)
 		}
 	}
-	d, get := start(1, freePort(t))
+	d, get := start(1, redistest.FreePort(t))
 	other, getOther := start(2, 0)
 	do := func(token, request, body string, status int, answer string) {
 		t.Helper()
@@ -162,7 +153,7 @@ func TestAdminPort(t *testing.T) {
 // Wrong passwords are counted, and limited, on all ports together.
 func TestLoginsOfTheAdminPort(t *testing.T) {
 	d, _ := run(t, func(c *Config) {
-		c.AuthFile, c.AdminPort, c.HTTPPort = authFile(t, "ann:top:*=get,admin"), freePort(t), freePort(t)
+		c.AuthFile, c.AdminPort, c.HTTPPort = authFile(t, "ann:top:*=get,admin"), redistest.FreePort(t), redistest.FreePort(t)
 	})
 	ask := func(port, path, token string) int {
 		status, _ := d.ask(t, port, "ann", token, "GET "+path, "")
@@ -198,7 +189,7 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 
 // However many connect and say nothing, few are open.
 func TestConnectionsOfTheAdminPort(t *testing.T) {
-	d, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), freePort(t) })
+	d, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t) })
 	n := &d.administered
 	await(t, "no more are admitted", func() bool {
 		dial(t, d.services[0].ln.Addr().String())
@@ -212,7 +203,7 @@ func TestConnectionsOfTheAdminPort(t *testing.T) {
 // A definition that waits for its store must not get another one beside it.
 func TestAdminPortWithoutAStore(t *testing.T) {
 	d, _ := run(t, func(c *Config) {
-		c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), freePort(t)
+		c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t)
 		c.Counters.URL, c.Generators = "etcd://127.0.0.1:1", "orders sequence start=5"
 	})
 	for request, want := range map[string]string{
@@ -226,7 +217,7 @@ func TestAdminPortWithoutAStore(t *testing.T) {
 			t.Errorf("%s: %s", request, got)
 		}
 	}
-	none, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), freePort(t) })
+	none, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t) })
 	if status, text := none.ask(t, "admin", "", "top", "PUT /generators/a", "a sequence"); status != 409 || text != stores.ErrNoPlace.Error()+"\n" {
 		t.Errorf("without a directory: %d %s", status, text)
 	}

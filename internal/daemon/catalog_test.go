@@ -27,6 +27,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // forms are what the ids of a key of manyKinds look like.
@@ -64,7 +65,7 @@ func TestKindsByName(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			udp := freeUDPPort(t)
 			d, address := run(t, func(c *Config) {
-				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, freePort(t), udp
+				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
 			})
 			await(t, "every name is ready", func() bool { // another layout needs half a second at a start without a record
 				return !slices.ContainsFunc(d.catalog.Generators(), func(g *issuer.Generator) bool { return g.From.Ready(d.clock.Now()) != nil })
@@ -235,6 +236,12 @@ func fetch(t *testing.T, url, accept string) (status int, body string) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", accept)
+	return answer(t, r)
+}
+
+// answer sends a request.
+func answer(t *testing.T, r *http.Request) (status int, body string) {
+	t.Helper()
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +258,7 @@ func fetch(t *testing.T, url, accept string) (status int, body string) {
 func TestUnknownNamesOfADaemon(t *testing.T) {
 	udp := freeUDPPort(t)
 	d, address := run(t, func(c *Config) {
-		c.Generators, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, freePort(t), udp
+		c.Generators, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, redistest.FreePort(t), udp
 	})
 	c := dial(t, address)
 	r := bufio.NewReader(c)

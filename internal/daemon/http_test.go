@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // TestSidePortsAreWhereTheyBelong: the debug port shows memory contents, so it is on loopback,
@@ -15,8 +17,8 @@ func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 		{"", "127.0.0.3", "127.0.0.4", "127.0.0.3", "127.0.0.4"}, {"", "0.0.0.0", "", "0.0.0.0", loopback},
 	} {
 		d, _ := run(t, func(cfg *Config) {
-			cfg.Bind, cfg.HTTPBind, cfg.HTTPPort, cfg.EnableStats = c.bind, c.httpBind, freePort(t), true
-			cfg.AdminBind, cfg.AdminPort, cfg.AuthFile = c.adminBind, freePort(t), auth
+			cfg.Bind, cfg.HTTPBind, cfg.HTTPPort, cfg.EnableStats = c.bind, c.httpBind, redistest.FreePort(t), true
+			cfg.AdminBind, cfg.AdminPort, cfg.AuthFile = c.adminBind, redistest.FreePort(t), auth
 		})
 		if got := d.services[1].ln.Addr().(*net.TCPAddr).IP.String(); got != c.admin {
 			t.Errorf("-bind %q -admin-bind %q: the admin port is on %s", c.bind, c.adminBind, got)
@@ -30,20 +32,10 @@ func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
-}
-
 // TestHTTPRequestsAreCountedWhereTheyAreShown: the daemon shows the counters that its HTTP server
 // increments.
 func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
-	d, _ := run(t, func(c *Config) { c.HTTPPort = freePort(t) })
+	d, _ := run(t, func(c *Config) { c.HTTPPort = redistest.FreePort(t) })
 	d.services[0].service.(httpService).Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
 	if n := d.requests.IDs.Load(); n != 3 {
 		t.Errorf("%d ids are counted", n)

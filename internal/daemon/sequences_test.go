@@ -14,6 +14,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // A counting daemon's values are checked one by one: each continues where the last one ended.
@@ -46,7 +47,7 @@ func TestSequencesContinueAcrossCleanStops(t *testing.T) {
 	for _, engine := range enginesHere() {
 		t.Run(engine, func(t *testing.T) {
 			d, address := run(t, func(c *Config) {
-				c.Engine, c.HTTPPort, c.MaxWait = engine, freePort(t), patience
+				c.Engine, c.HTTPPort, c.MaxWait = engine, redistest.FreePort(t), patience
 				c.Counters.Dir, c.AnyDisk = dir, true
 				c.Generators = "orders sequence; evens sequence start=1000 step=2 offset=2; u7 uuid7"
 			})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // patience is how long a condition may take to come true before a test fails.
@@ -55,7 +56,7 @@ func Cluster(t testing.TB, n int, args ...string) []*Member {
 	var all []*Member
 	var urls []string
 	for i := range n {
-		m := &Member{t: t, name: fmt.Sprint("m", i), Port: freePort(t), peer: freePort(t), Dir: filepath.Join(t.TempDir(), "data"), args: args}
+		m := &Member{t: t, name: fmt.Sprint("m", i), Port: redistest.FreePort(t), peer: redistest.FreePort(t), Dir: filepath.Join(t.TempDir(), "data"), args: args}
 		urls = append(urls, m.name+"="+m.peerURL())
 		all = append(all, m)
 	}
@@ -67,21 +68,6 @@ func Cluster(t testing.TB, n int, args ...string) []*Member {
 		m.Ready()
 	}
 	return all
-}
-
-// freePort is a TCP port of 127.0.0.1 that nobody listens on. It is below those that outgoing
-// connections are given, so that none of them takes it before a member does, or while that is dead.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 func (m *Member) peerURL() string { return fmt.Sprintf("http://127.0.0.1:%d", m.peer) }

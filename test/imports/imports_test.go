@@ -69,7 +69,7 @@ var rules = []rule{
 	{"test/copied", nil, "a tool for tests"},
 	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
-	{"test/etcdtest", nil, "a tool for tests"},
+	{"test/etcdtest", []string{"test/redistest"}, "a tool for tests, with the same free ports"},
 	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
 	{"test/crashdisk", []string{"internal/durable", "workerid/static"}, "a disk that loses power"},
