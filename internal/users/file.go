@@ -8,17 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // A File is a Store in a file; parse.go explains its lines.
-type File struct{ path string }
+type File struct {
+	path string
+	read atomic.Bool // by Changes, once at least
+}
 
 var _ Store = (*File)(nil)
 
 // NewFile makes a Store of the file at path. It does not read it.
-func NewFile(path string) *File { return &File{path} }
+func NewFile(path string) *File { return &File{path: path} }
 
 // Load reads the users of the file at path.
 func Load(path string) ([]User, error) {
@@ -55,7 +59,8 @@ func parsed(path string, text []byte) ([]User, error) {
 }
 
 // Changes implements Store. It looks at the time and the size of the file before it reads it. A file that
-// is not regular, such as a pipe, is read only once.
+// is not regular, such as a pipe, is read by the first call only: a later one might wait for ever for
+// somebody who writes.
 func (f *File) Changes(_ context.Context, since string) (now string, list []User, err error) {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -64,11 +69,17 @@ func (f *File) Changes(_ context.Context, since string) (now string, list []User
 	if now = stamp(info); now == since {
 		return now, nil, nil
 	}
+	if f.read.Load() && !info.Mode().IsRegular() {
+		return since, nil, notRegular(f.path)
+	}
 	if list, err = Load(f.path); err != nil {
 		return since, nil, err
 	}
+	f.read.Store(true)
 	return now, list, nil
 }
+
+func notRegular(path string) error { return fmt.Errorf("%s: not a regular file", path) }
 
 func stamp(info fs.FileInfo) string {
 	if !info.Mode().IsRegular() {
@@ -85,6 +96,9 @@ func (f *File) Update(_ context.Context, name string, change func(old *User) (*U
 		return err
 	}
 	defer unlock()
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+		return notRegular(f.path)
+	}
 	text, err := secretfile.Read(f.path, MaxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
