@@ -220,6 +220,7 @@ func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 	absent, nonsense, public := filepath.Join(dir, "absent"), file("nonsense", "nonsense"), file("public", "ann:secret")
 	os.Chmod(public, 0o644)
 	_, isAbsent := os.Open(absent)
+	_, noInfo := os.Stat(absent) // the file of users is looked at first
 	for _, c := range []struct {
 		args []string
 		want string
@@ -234,7 +235,7 @@ func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 			"-tls-key: DIR/public: mode 0644 lets others use the secret in it: chmod 600 it\n-auth-file: DIR/public: mode 0644 lets"},
 	} {
 		got := complaints(t, append(c.args, "-worker-id=1", "-loops=0"))
-		got = strings.NewReplacer(isAbsent.Error(), "ABSENT", nonsense, "NONSENSE", dir, "DIR").Replace(got)
+		got = strings.NewReplacer(isAbsent.Error(), "ABSENT", noInfo.Error(), "ABSENT", nonsense, "NONSENSE", dir, "DIR").Replace(got)
 		if !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") {
 			t.Errorf("%q: %s\nand not\n%s", c.args, got, c.want)
 		}
