@@ -72,7 +72,7 @@ type group struct {
 	term  Term
 	until int64
 	empty int64 // when an answer first showed that nobody leads, with the present revision
-	out   int64 // before that this daemon does not claim it
+	out   int64 // before that this daemon does not claim it, unless it is the heir
 }
 
 // A call is a Change under way.
@@ -300,8 +300,8 @@ func (m *Machine) dueAt(g int) int64 {
 	switch {
 	case l.ID != "":
 		free = m.nodes[l.ID].at + int64(TTL)
-	case l.Heir == m.me.ID:
-		wait = 0
+	case l.Heir == m.me.ID: // whoever handed it over relies on that, also if this daemon had it a moment before
+		return free
 	case l.Heir != "":
 		wait += spread
 	}

@@ -654,6 +654,26 @@ func TestKeepingOut(t *testing.T) {
 	w.want("the leader", w.b.leaders[4].ID, "a")
 }
 
+// Whoever is handed a group that it had itself a moment before claims it at once: nobody else does so soon.
+func TestAnHeirThatWasTheLeader(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	b := rest[0]
+	for i, p := range []*player{a, b, a, b} {
+		if err := p.Demote(w.now, 4); err != nil {
+			t.Fatalf("demotion %d: %v", i+1, err)
+		}
+		other := b
+		if p == b {
+			other = a
+		}
+		p.once()
+		w.want("the heir", w.b.leaders[4].Heir, other.me.ID)
+		other.Hint()
+		w.run(20 * time.Millisecond)
+		w.want("the leader", w.b.leaders[4].ID, other.me.ID)
+	}
+}
+
 // While a daemon that stops gives blocks back, it renews, and claims nothing.
 func TestStopTakesTime(t *testing.T) {
 	w, a, rest := settled(t, "b")

@@ -249,8 +249,8 @@ func (r *Runner) Until(group int) int64 { return r.until[group].Load() }
 func (r *Runner) View() *View { return r.view.Load() }
 
 // Demote hands a group over to another daemon, or All, and returns when that is done. For 2 s this daemon
-// does not claim it again. It returns ErrAlone, ErrNotLeader, or that of ctx: then the group is
-// handed over later.
+// does not claim it again, unless the other one hands it back. It returns ErrAlone, ErrNotLeader, or that
+// of ctx: then the group is handed over later.
 func (r *Runner) Demote(ctx context.Context, group int) error {
 	first, last := group, group
 	if group == All {
