@@ -42,12 +42,14 @@ func (d *Daemon) topology() protocol.Topology {
 		return i
 	}
 	for _, n := range view.Nodes {
-		place(n.Node)
+		if n.Redis != own {
+			place(n.Node)
+		}
 	}
 	for g, l := range view.Leaders {
 		t.Epoch += l.Number
 		i := 0
-		if l.ID != "" {
+		if l.ID != "" && l.Redis != own { // see other
 			i = place(l.Node)
 		}
 		first, last := leader.SlotsOf(g)
@@ -100,6 +102,7 @@ func (e *election) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		e.look(ctx)
+		e.compare()
 		now := time.Now()
 		e.account(now.Sub(last))
 		last = now
@@ -114,12 +117,26 @@ func (e *election) leaders() map[int]string {
 	defer e.mu.Unlock()
 	groups := map[int]string{}
 	for _, s := range e.known {
-		groups[s.group] = ""
-		if n, ok := view.Leader(s.group); ok && n.ID != e.id {
-			groups[s.group] = n.Redis
-		}
+		groups[s.group] = e.other(view, s.group)
 	}
 	return groups
+}
+
+// compare logs another daemon that has this one's address, once it has renewed: one that is dead does not.
+func (e *election) compare() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range e.runner.Load().View().Nodes {
+		before, seen := e.sharing[n.ID]
+		switch {
+		case n.ID == e.id || n.Redis != e.address || e.address == "" || before < 0: // it was logged
+		case !seen || before == n.Revision:
+			e.sharing[n.ID] = n.Revision
+		default:
+			e.sharing[n.ID] = -1
+			e.d.c.Log.Error("another daemon has the address of this one, so neither can be asked for what the other one leads: correct -advertise", "address", n.Redis, "id", n.ID)
+		}
+	}
 }
 
 // look asks each leader whether it is there.

@@ -38,6 +38,7 @@ type election struct {
 	address string     // where the others reach them; "" = nowhere, so this daemon leads nothing
 	over    bool       // it will not take part any more
 	known   map[string]*strictSequence
+	sharing map[string]int64           // revisions of the node keys of others with this address, by ID
 	terms   [leader.Groups]leader.Term // that have not ended; Number 0 = none
 	ending  [leader.Groups]bool        // of those
 	stop    context.CancelFunc         // of the runner
@@ -58,7 +59,7 @@ type strictSequence struct {
 func (d *Daemon) newElection(store stores.Elector) *election {
 	var id [20]byte // a node of a Redis cluster has as many
 	rand.Read(id[:])
-	return &election{d: d, id: hex.EncodeToString(id[:]), store: store, forwarder: d.newForwarder(), known: map[string]*strictSequence{}}
+	return &election{d: d, id: hex.EncodeToString(id[:]), store: store, forwarder: d.newForwarder(), known: map[string]*strictSequence{}, sharing: map[string]int64{}}
 }
 
 // opened says that the ports are open.
@@ -137,11 +138,17 @@ func (e *election) direct(s *strictSequence) {
 	if r == nil || e.terms[s.group].Number != 0 {
 		return
 	}
-	if n, ok := r.View().Leader(s.group); ok && n.ID != e.id {
-		s.Follow(n.Redis)
-	} else {
-		s.Follow("")
+	s.Follow(e.other(r.View(), s.group))
+}
+
+// other returns the address of another daemon that leads a group; "" if there is none. A leader with this
+// daemon's own address is none: it was killed and this daemon has its port now, or one of the two -advertise
+// is wrong. Requests that were sent there would come back. The caller holds mu.
+func (e *election) other(view *leader.View, group int) string {
+	if n, ok := view.Leader(group); ok && n.ID != e.id && n.Redis != e.address {
+		return n.Redis
 	}
+	return ""
 }
 
 // redirect is called when somebody else may lead.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -149,6 +150,61 @@ func TestLeading(t *testing.T) {
 	}
 	says(first, "leader_groups", 1)
 	says(second, "leader_handed_over_total", 1)
+}
+
+// An overhearing handler tells when the log has a line about two daemons with one address.
+type overhearing struct {
+	slog.Handler
+	told chan bool
+}
+
+func (o overhearing) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "another daemon has the address of this one") {
+		o.told <- true
+	}
+	return o.Handler.Handle(ctx, r)
+}
+
+func (o overhearing) Enabled(context.Context, slog.Level) bool { return true }
+
+// A leader with a daemon's own address cannot be asked: it was killed, and restarted at once. Clients are not
+// sent there, and of two daemons that live with one address the log tells.
+func TestALeaderWithTheSameAddress(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	told := make(chan bool, 100)
+	fleet := func(c *Config) {
+		c.Counters.URL, c.MaxWait, c.Advertise = etcdtest.URL(t, m), 100*time.Millisecond, "127.0.0.1:4711"
+		c.Generators = "orders sequence order=strict"
+		c.Log = slog.New(overhearing{c.Log.Handler(), told})
+	}
+	first, _ := run(t, fleet)
+	await(t, "it leads", func() bool { return first.texts("generators")["leader_groups"] == "16" })
+	second, at := run(t, fleet)
+	await(t, "the second one knows it", func() bool {
+		return second.texts("generators")["group_"+strconv.Itoa(leader.GroupOf("orders"))+"_leader"] != ""
+	})
+	for request, want := range map[string]string{
+		"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n": "-CLUSTERDOWN Hash slot not served\r\n",
+		"get orders\r\n":                       "SERVER_ERROR sequence orders: no daemon has led it for ",
+	} {
+		c := dial(t, at)
+		io.WriteString(c, request)
+		b := make([]byte, len(want))
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if topology := second.topology(); len(topology.Nodes) != 1 || topology.Nodes[0].ID != topology.Self {
+		t.Errorf("%+v", topology)
+	}
+	for range 2 { // each of the two
+		select {
+		case <-told:
+		case <-time.After(patience):
+			t.Fatal("the log does not tell")
+		}
+	}
 }
 
 // Who follows is ready as long as the leader answers, and for a while longer.
