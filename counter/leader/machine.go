@@ -80,7 +80,7 @@ type call struct {
 	Change
 	sent   int64
 	renews bool // it writes the node key
-	claims int  // the group that it claims; -1 = none
+	claims int  // a group that it claims; -1 = none
 }
 
 // An Event tells a driver that a Term begins or ends.
@@ -255,9 +255,32 @@ func (m *Machine) renewal() *call {
 	return c
 }
 
+// inherit is a renewal that takes all groups too of which this daemon is the heir.
+func (m *Machine) inherit() *call {
+	c := m.renewal()
+	c.Lead = map[int]Leader{}
+	for g, l := range m.known.Leaders {
+		if m.inherits(g) {
+			c.claims = g
+			c.Leaders[g] = l.Revision
+			c.Lead[g] = Leader{Node: m.me, Number: l.Number + 1}
+		}
+	}
+	return c
+}
+
+// inherits reports whether a group was handed over to this daemon.
+func (m *Machine) inherits(g int) bool {
+	l := m.known.Leaders[g]
+	return m.groups[g].phase == idle && l.ID == "" && l.Heir == m.me.ID
+}
+
 // claim is a renewal that takes a group too. It compares the node key of the leader that has not
 // renewed, and deletes it if that one leads nothing else.
 func (m *Machine) claim(g int) *call {
+	if m.inherits(g) {
+		return m.inherit()
+	}
 	old := m.known.Leaders[g]
 	c := m.renewal()
 	c.claims = g

@@ -348,6 +348,35 @@ func TestTwoChallengers(t *testing.T) {
 	}
 }
 
+// An heir takes all groups that were handed to it in one Change, and at once even those that it has just
+// handed over itself.
+func TestAnHeirTakesAllAtOnce(t *testing.T) {
+	w, a, rest := settled(t, "b")
+	for _, p := range []*player{a, rest[0]} {
+		for g := range Groups {
+			if err := p.Demote(w.now, g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.once()
+		heir := map[*player]*player{a: rest[0], rest[0]: a}[p]
+		handed := w.now
+		heir.Hint()
+		c := heir.until(claims)
+		w.want("groups", len(c.Lead), Groups)
+		w.want("the wait", w.now-handed, int64(0))
+		done, s := w.b.commit(c)
+		w.want("done", done, true)
+		heir.Answer(w.now, done, s, nil)
+		heir.act()
+		for g := range Groups {
+			w.want("the term", heir.begun[g].Fence, w.b.leaders[g].Revision)
+			w.want("until", heir.Until(g), w.now+int64(valid))
+		}
+		p.once()
+	}
+}
+
 // claimsOf makes a player claim a group first.
 func claimsOf(p *player, g int) Change {
 	p.until(claims)
