@@ -47,6 +47,14 @@ func NewBatches(step uint64) *Batches {
 // Ask answers a request for n values in a row, 1 to id.MaxReserve. If it has no answer, it is noted,
 // once, and ok is false: ask again.
 func (b *Batches) Ask(moment int64, n int) (run id.Run, err error, ok bool) {
+	if run, err, ok = b.Collect(moment, n); !ok && b.noted[moment] == nil {
+		b.note(moment, n)
+	}
+	return run, err, ok
+}
+
+// Collect answers a request like Ask, but does not note it.
+func (b *Batches) Collect(moment int64, n int) (run id.Run, err error, ok bool) {
 	for _, answers := range [...]map[int64]answer{b.ready, b.older} {
 		if a, found := answers[moment]; found {
 			delete(answers, moment)
@@ -55,11 +63,14 @@ func (b *Batches) Ask(moment int64, n int) (run id.Run, err error, ok bool) {
 			}
 		}
 	}
-	if b.noted[moment] == nil {
-		b.note(moment, n)
-	}
 	return run, nil, false
 }
+
+// Asked reports whether a request is one that the leader was asked for, in the call under way.
+func (b *Batches) Asked(moment int64) bool { return b.sent != nil && b.noted[moment] == b.sent }
+
+// Due reports whether there are answers that were not collected, or may come.
+func (b *Batches) Due() bool { return b.sent != nil || len(b.ready)+len(b.older) > 0 }
 
 func (b *Batches) note(moment int64, n int) {
 	last := len(b.open) - 1
@@ -87,13 +98,14 @@ func (b *Batches) Forget(moment int64) {
 	delete(b.noted, moment)
 }
 
-// Clear forgets all requests.
+// Clear forgets the requests that the leader was not asked for yet.
 func (b *Batches) Clear() {
-	clear(b.noted)
-	b.open = nil
-	if b.sent != nil {
-		clear(b.sent.wants)
+	for moment := range b.noted {
+		if !b.Asked(moment) {
+			delete(b.noted, moment)
+		}
 	}
+	b.open = nil
 }
 
 // Send closes a batch and returns how many values to ask the leader for, in one call; pass the result to

@@ -93,9 +93,21 @@ func TestForgottenRequests(t *testing.T) {
 	b.wantSend(t, 1)
 	b.want(t, 6, 1, 0)
 	b.Clear()
+	if !b.Asked(5) || b.Asked(6) || !b.Due() {
+		t.Error("what was sent is not what the leader was asked for")
+	}
 	b.Answer(0, 39, nil)
 	b.wantSend(t, 0)
-	b.want(t, 5, 1, 0)
+	if b.Asked(5) || !b.Due() {
+		t.Error("the answer is not due")
+	}
+	if _, _, ok := b.Collect(6, 1); ok {
+		t.Error("an answer to what was cleared")
+	}
+	if run, err, ok := b.Collect(5, 1); run.First != 39 || err != nil || !ok || b.Due() {
+		t.Error(run, err, ok)
+	}
+	b.want(t, 6, 1, 0)
 	b.wantSend(t, 1)
 }
 

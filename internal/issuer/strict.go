@@ -77,6 +77,7 @@ type Strict struct {
 type standing struct {
 	term    *Sequence
 	until   func() int64 // moments before this one may take values of term
+	owed    bool         // some requests may have values of the leader before, and collect those first
 	address string
 	since   int64 // when nobody began to issue
 }
@@ -127,13 +128,43 @@ func (s *Strict) stand(next *standing) {
 	if next.term != nil {
 		s.batches.Clear()
 	}
+	next.owed = next.address == "" && s.batches.Due()
 	if s.cancel != nil { // the old leader may have issued the values: they would be a gap
 		time.AfterFunc(lastWait, s.cancel)
 	}
-	s.failure = nil
+	if next.owed {
+		time.AfterFunc(2*lastWait, func() { s.settle(next) })
+	}
+	s.failure, s.pausing = nil, false
 	s.standing.Store(next)
+	if next.address != "" {
+		s.send(next.address)
+	}
 	s.mu.Unlock()
 	s.c.Wake()
+}
+
+// settle ends the time in which requests collect values of the leader before. Those of clients that went
+// away are never collected.
+func (s *Strict) settle(old *standing) {
+	next := *old
+	next.owed = false
+	s.standing.CompareAndSwap(old, &next)
+}
+
+// collect answers a request that the leader before may have answered. Its values are not too small for the
+// request, which had arrived before they were issued. ok = false: it gets others.
+func (s *Strict) collect(moment int64, n int) (run id.Run, err error, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.batches.Asked(moment) {
+		return run, id.ErrWait, true
+	}
+	run, err, ok = s.batches.Collect(moment, min(n, id.MaxReserve))
+	if err != nil {
+		s.refused.Add(1)
+	}
+	return run, err, ok
 }
 
 // Source implements Kind. All loops share one source.
@@ -150,7 +181,7 @@ func (s *Strict) Moment() int64 { return s.c.Moment() }
 
 // MintAt implements id.Punctual.
 func (s *Strict) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if st := s.standing.Load(); st.term != nil && moment < st.until() {
+	if st := s.standing.Load(); st.term != nil && !st.owed && moment < st.until() {
 		if run, err := st.term.values.Take(n); err == nil {
 			return run, nil
 		}
@@ -160,7 +191,7 @@ func (s *Strict) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
 
 // ReserveAt implements id.Punctual.
 func (s *Strict) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
-	if st := s.standing.Load(); st.term != nil && moment < st.until() {
+	if st := s.standing.Load(); st.term != nil && !st.owed && moment < st.until() {
 		if run, err := st.term.values.Reserve(n); err == nil {
 			return run, nil
 		}
@@ -171,6 +202,11 @@ func (s *Strict) ReserveAt(moment int64, n int, redirect bool) (id.Run, error) {
 // insist does what it takes to get values, as far as nobody has to wait for it.
 func (s *Strict) insist(moment int64, n int, whole, redirect bool) (run id.Run, err error) {
 	st := s.standing.Load()
+	if st.owed {
+		if run, err, ok := s.collect(moment, n); ok {
+			return run, err
+		}
+	}
 	switch {
 	case st.term != nil && moment < st.until():
 		if whole {

@@ -387,21 +387,81 @@ func TestTheLeaderChangesWhileItIsAsked(t *testing.T) {
 		b.want(first, 1, 31)
 
 		b.Follow("h:3")
-		b.want(b.Moment(), 1, 0)
+		asked, moment := b.Moment(), b.Moment()+1
+		b.want(asked, 1, 0)
 		late := b.call("h:3", 1)
-		moment := b.Moment()
+		b.want(moment, 1, 0) // for the next call
 		term = b.lead(time.Second)
 		synctest.Wait()
 		term.Append(50, 59)
 		b.want(moment, 1, 50)
+		b.want(asked, 1, 0) // the old leader may have issued its value
 		time.Sleep(lastWait)
 		if synctest.Wait(); late.ctx.Err() == nil {
 			t.Error("the call goes on")
 		}
+		b.want(asked, 1, 51)
 		b.Follow("h:1")
 		if synctest.Wait(); len(b.calls) > 0 {
 			t.Error("it is asked for somebody who has values")
 		}
+	})
+}
+
+// A daemon that begins to lead while it asks the old leader hands on what that has issued, to the requests that it was
+// issued for.
+func TestANewLeaderCollectsWhatTheOldOneIssued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newStrictBed(t, strictOrders)
+		for _, nobody := range []bool{false, true} { // in between
+			b.Follow("h:1")
+			asked := b.Moment()
+			b.want(asked, 2, 0)
+			late := b.call("h:1", 2)
+			if nobody {
+				b.Follow("")
+				b.want(asked, 2, 0)
+			}
+			term := b.lead(time.Second)
+			term.Append(30, 39)
+			b.want(asked, 2, 0)
+			b.want(asked+1, 1, 30)
+			late.answer(21, nil)
+			if run, err := b.ReserveAt(asked, 2, true); err != nil || run.First != 20 || run.N != 2 {
+				t.Error(run, err)
+			}
+			b.want(asked, 2, 31) // another request on the same connection
+			b.want(asked+1, 1, 33)
+			time.Sleep(3 * lastWait)
+			if synctest.Wait(); b.standing.Load().owed {
+				t.Error("requests go on looking for values of the old leader")
+			}
+			b.until = math.MaxInt64
+			b.want(asked, 1, 34)
+		}
+
+		b.Follow("h:1")
+		asked := b.Moment()
+		b.want(asked, 2, 0)
+		late := b.call("h:1", 2)
+		b.Follow("")
+		late.answer(21, nil)
+		b.want(asked, 2, 20) // nobody leads, and its values are there
+		b.wantFacts(map[string]any{"refusals": uint64(0)})
+	})
+}
+
+// When the leader is known, those who wait are asked for at once, also within the pause after a failure.
+func TestANewLeaderIsAskedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newStrictBed(t, strictOrders)
+		b.Follow("h:1")
+		b.want(1, 1, 0)
+		b.call("h:1", 1).answer(0, errors.New("MOVED"))
+		b.want(1, 1, 0)
+		b.Follow("h:2")
+		b.call("h:2", 1).answer(7, nil)
+		b.want(1, 1, 7)
 	})
 }
 
