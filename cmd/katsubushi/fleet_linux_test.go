@@ -362,13 +362,23 @@ func (f *fleet) stop() {
 	f.t.Logf("%d answers, and refusals: %v", len(f.answered), f.refused)
 }
 
-// slowest returns how long the slowest request for a strict name took that was under way at a moment or
-// began within a second after it.
-func (f *fleet) slowest(moment int64) (longest time.Duration) {
+// slowest returns how long the slowest request for a strict name took that was under way between two moments.
+func (f *fleet) slowest(from, to int64) (longest time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, r := range f.answered {
-		if r.Name != "free" && r.End >= moment && r.Begin <= moment+int64(time.Second) {
+		if r.Name != "free" && r.End >= from && r.Begin <= to {
 			longest = max(longest, time.Duration(r.End-r.Begin))
 		}
 	}
 	return longest
+}
+
+// percentiles words a list of pauses.
+func percentiles(pauses []time.Duration) string {
+	sorted := slices.Sorted(slices.Values(pauses))
+	at := func(percent int) time.Duration {
+		return sorted[min(len(sorted)*percent/100, len(sorted)-1)].Round(time.Millisecond / 10)
+	}
+	return fmt.Sprintf("of %d: p50 %v, p90 %v, p99 %v", len(sorted), at(50), at(90), at(99))
 }

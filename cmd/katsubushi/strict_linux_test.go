@@ -25,9 +25,7 @@ func TestStrictFleet(t *testing.T) {
 			t.Error(err)
 		}
 		f.served("after a demote")
-		f.mu.Lock()
-		t.Logf("the slowest request beside demoting all groups took %v", f.slowest(moment))
-		f.mu.Unlock()
+		t.Logf("the slowest request beside demoting all groups took %v", f.slowest(moment, f.now()))
 	}
 
 	// One is killed and another one stands still: the third leads everything.
@@ -66,21 +64,28 @@ func TestStrictDemote(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		rounds = 60
 	}
-	var moments []int64
+	pauses := map[string][]time.Duration{} // the slowest request beside each
+	beside := func(what string, do func()) {
+		t.Helper()
+		moment := f.now()
+		do()
+		f.served("after a " + what)
+		pauses[what] = append(pauses[what], f.slowest(moment, f.now()))
+	}
 	for i := range rounds {
-		moments = append(moments, f.now())
 		which := ""
 		if i%3 == 1 {
-			which = f.daemons[i%3].address()
+			which = f.leaderOf("orders").address()
 		}
-		if err := f.demote(which); err != nil {
-			t.Error(err)
-		}
-		f.served("after a demote")
+		beside("demote", func() {
+			if err := f.demote(which); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	for _, d := range f.daemons[:2] {
-		d.end(t, syscall.SIGTERM)
-		f.served("after a clean stop")
+	for i := range max(2, rounds/6) {
+		d := f.daemons[i%len(f.daemons)]
+		beside("clean stop", func() { d.end(t, syscall.SIGTERM) })
 		d.launch(t)
 		f.servedByAll("after the start")
 	}
@@ -99,12 +104,9 @@ func TestStrictDemote(t *testing.T) {
 			t.Errorf("%s: %d values up to %d: %d were lost", name, all, largest, (largest-last)/uint64(step+1))
 		}
 	}
-	var pauses []time.Duration
-	for _, m := range moments {
-		pauses = append(pauses, f.slowest(m))
+	for what, list := range pauses {
+		t.Logf("the slowest request beside each %s, %s", what, percentiles(list))
 	}
-	slices.Sort(pauses)
-	t.Logf("the slowest requests beside each of %d demotes: %v", len(pauses), pauses)
 	var all sync.WaitGroup
 	for _, d := range f.daemons {
 		all.Go(func() { d.end(t, syscall.SIGTERM) })
