@@ -86,7 +86,8 @@ func (l *link) dial() (*clientv3.Client, error) {
 		MaxUnaryRetries: 3, // of reads, and after a token has expired
 		// The library's own grows to two minutes.
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: l.timeout,
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: l.timeout,
 		})},
 	}
 	if l.passwordFile != "" {

@@ -103,7 +103,9 @@ func withPort(host string) (string, error) {
 		host, colon = host+":"+defaultPort, len(host)
 	}
 	port, err := strconv.ParseUint(host[colon+1:], 10, 16)
-	if name := host[:colon]; err != nil || port == 0 || name == "" || strings.ContainsAny(name, " \t@") || strings.Contains(name, ":") != strings.HasPrefix(name, "[") {
+	name := host[:colon]
+	brackets := strings.Contains(name, ":") == strings.HasPrefix(name, "[") // around addresses of IPv6, and only those
+	if err != nil || port == 0 || name == "" || strings.ContainsAny(name, " \t@") || !brackets {
 		return "", errors.New("the URL names no host: etcd://HOST:PORT,HOST:PORT")
 	}
 	return host, nil

@@ -68,8 +68,8 @@ func (s *Store) revision(ctx context.Context) (string, error) {
 	return now, nil
 }
 
-// Changes implements counter.Store: it reads one key, and says now and then what this process has learnt of. A record that cannot be read is left out; Reserve
-// says why.
+// Changes implements counter.Store: it reads one key, and says now and then what this process has learnt of.
+// A record that cannot be read is left out; Reserve says why.
 func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
 	if now, err = s.revision(ctx); err != nil {
 		return since, nil, err

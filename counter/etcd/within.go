@@ -73,7 +73,8 @@ func (w *within) judge(answer *clientv3.GetResponse) error {
 	return w.deposed()
 }
 
-// order says why a sequence cannot be written this way: those with order=strict only within a Term. fence nil = without one.
+// order says why a sequence cannot be written this way: those with order=strict only within a Term.
+// fence nil = without one.
 func order(found state, fence *within) error {
 	switch {
 	case found.Strict && fence == nil:

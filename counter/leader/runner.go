@@ -222,7 +222,8 @@ func (r *Runner) take(a *answer) {
 	now := r.m.View()
 	r.mu.Unlock()
 	old := r.view.Swap(now)
-	same := old.At != 0 && old.Leaders == now.Leaders && slices.EqualFunc(old.Nodes, now.Nodes, func(a, b NodeKey) bool { return a.Node == b.Node })
+	node := func(a, b NodeKey) bool { return a.Node == b.Node }
+	same := old.At != 0 && old.Leaders == now.Leaders && slices.EqualFunc(old.Nodes, now.Nodes, node)
 	if !same && r.c.Changed != nil {
 		r.c.Changed(now)
 	}

@@ -44,7 +44,10 @@ func Open(c Config) (*Store, error) {
 		c.now = wallClock
 	}
 	key := t.Namespace + ":sequences"
-	return &Store{c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false), seen: map[string]*memory{}, me: daemonField + rand.Text()}, nil
+	return &Store{
+		c: c, key: key, replicas: replicas, wire: redislink.NewWire(t, key, c.TLS, false),
+		seen: map[string]*memory{}, me: daemonField + rand.Text(),
+	}, nil
 }
 
 // Close closes the connection.

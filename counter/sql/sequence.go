@@ -125,7 +125,10 @@ func (q *sequence) insert(ctx context.Context, say *statements, r *row) error {
 	if err := q.s.check(condition); err != nil {
 		return err
 	}
-	args := []any{r.Name, text(r.Start), text(r.Step), text(r.Offset), text(r.Max), text(r.Batch), text(r.Next), text(r.Floor), flag(r.Retired), r.Token, r.now}
+	args := []any{
+		r.Name, text(r.Start), text(r.Step), text(r.Offset), text(r.Max), text(r.Batch),
+		text(r.Next), text(r.Floor), flag(r.Retired), r.Token, r.now,
+	}
 	if q.s.t.leaf {
 		args = leafInsert(r)
 	}

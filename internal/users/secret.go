@@ -140,4 +140,6 @@ func parseHash(text string) (*hash, error) {
 }
 
 // foreignHash matches the hashes of other programs. A plain password that looks like one is not one.
-var foreignHash = regexp.MustCompile(`^(\$(1|2[abxy]?|5|6|7|8|y|gy|sha1|md5|apr1|argon2d|argon2i|scrypt|s0|pbkdf2[a-z0-9-]*|bcrypt[a-z0-9-]*|sha256|sha512)[$,]|\{(SHA|SSHA|SHA256|SHA512|SSHA256|SSHA512|MD5|SMD5|CRYPT|ARGON2)\})`)
+var foreignHash = regexp.MustCompile(`^(` +
+	`\$(1|2[abxy]?|5|6|7|8|y|gy|sha1|md5|apr1|argon2d|argon2i|scrypt|s0|pbkdf2[a-z0-9-]*|bcrypt[a-z0-9-]*|sha256|sha512)[$,]|` +
+	`\{(SHA|SSHA|SHA256|SHA512|SSHA256|SSHA512|MD5|SMD5|CRYPT|ARGON2)\})`)

@@ -76,7 +76,10 @@ type Verifier struct {
 // NewVerifier makes a Verifier for the users of d. wake is called from other goroutines whenever
 // sessions that wait for a Comparison should ask again.
 func NewVerifier(d *Directory, wake func()) *Verifier {
-	v := &Verifier{of: d, wake: wake, began: time.Now(), pending: map[question]*Comparison{}, right: map[mac]answer{}, wrong: map[mac]answer{}}
+	v := &Verifier{
+		of: d, wake: wake, began: time.Now(),
+		pending: map[question]*Comparison{}, right: map[mac]answer{}, wrong: map[mac]answer{},
+	}
 	rand.Read(v.key[:])
 	return v
 }
