@@ -255,7 +255,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	ln := listen(t, func(net.Conn) {})
 	f := client(t, forward.Config{})
-	for tried := 0; tried < 20 || tried < 2*ln.accepted(); tried++ {
+	for tried := 0; tried < 20 || tried < 10*ln.accepted(); tried++ {
 		if _, err := f.Last(bg, ln.Addr().String(), "orders", 1); err == nil {
 			t.Fatal("a value of nobody")
 		}
