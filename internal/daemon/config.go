@@ -263,18 +263,7 @@ func (c *Config) Validate() error {
 			wrong(field, "%v: 0s to %v allowed", v, hi)
 		}
 	}
-	if err := c.Layout.Check(); err != nil {
-		wrong("Layout", "%w", err)
-	} else if c.validateTimeField(wrong); len(c.WorkerIDs) > 0 {
-		for i, id := range c.WorkerIDs {
-			if id > c.Layout.MaxWorker() {
-				wrong("WorkerIDs", "%d: 0 to %d allowed", id, c.Layout.MaxWorker())
-			}
-			if slices.Contains(c.WorkerIDs[:i], id) {
-				wrong("WorkerIDs", "%d is there twice", id)
-			}
-		}
-	}
+	c.validateLayout(wrong)
 	switch {
 	case c.leased():
 		c.validateLeases(&problems)
@@ -304,12 +293,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.validateFleet(wrong)
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		wrong(map[bool]string{true: "TLSCert", false: "TLSKey"}[c.TLSCert == ""], "a certificate and its key go together")
-	}
-	if c.TLSClientCA != "" && c.TLSCert == "" {
-		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
-	}
+	c.validateTLS(wrong)
 	if _, _, err := engines.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)
 	}
@@ -331,4 +315,30 @@ func (c *Config) Validate() error {
 	}
 	c.validatePorts(wrong)
 	return problems.Err()
+}
+
+// validateLayout checks the layout, and the worker ids that it has room for.
+func (c *Config) validateLayout(wrong func(field, format string, args ...any)) {
+	if err := c.Layout.Check(); err != nil {
+		wrong("Layout", "%w", err)
+		return
+	}
+	c.validateTimeField(wrong)
+	for i, id := range c.WorkerIDs {
+		if id > c.Layout.MaxWorker() {
+			wrong("WorkerIDs", "%d: 0 to %d allowed", id, c.Layout.MaxWorker())
+		}
+		if slices.Contains(c.WorkerIDs[:i], id) {
+			wrong("WorkerIDs", "%d is there twice", id)
+		}
+	}
+}
+
+func (c *Config) validateTLS(wrong func(field, format string, args ...any)) {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		wrong(map[bool]string{true: "TLSCert", false: "TLSKey"}[c.TLSCert == ""], "a certificate and its key go together")
+	}
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		wrong("TLSClientCA", "clients show certificates only to a server that has one: set the certificate and its key too")
+	}
 }
