@@ -139,7 +139,7 @@ func (k *Keeper) Status(name string) (Status, bool) {
 // Run keeps the sequences in values until ctx ends. Then it seals them all and gives back what is left
 // of their blocks. The error says which values were not given back: they are lost.
 func (k *Keeper) Run(ctx context.Context) error {
-	r := &run{Keeper: k, done: make(chan *line), polled: make(chan []Record)}
+	r := &run{Keeper: k, done: make(chan *line), polled: make(chan polled)}
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for {
@@ -153,9 +153,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-poll.C:
 			r.polling = true
 			go r.poll(ctx)
-		case records := <-r.polled:
+		case p := <-r.polled:
 			r.polling = false
-			r.learn(records)
+			r.learn(p)
 			poll.Reset(pollEvery)
 		}
 	}
@@ -167,9 +167,15 @@ type run struct {
 	calls   int        // under way
 	done    chan *line // whose call has ended
 	polling bool
-	polled  chan []Record
+	polled  chan polled
 	since   string // see Store.Changes
 	deaf    bool   // the last Changes failed
+}
+
+// A polled is what Changes told, and the largest value that each line was granted before.
+type polled struct {
+	records []Record
+	granted map[*line]uint64
 }
 
 // start starts the calls that queued lines need, as far as there is room.
@@ -283,6 +289,7 @@ func (r *run) giveBackBlock(ctx context.Context, l *line, b Block, next uint64) 
 func (r *run) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	granted := r.granted()
 	now, records, err := r.c.Store.Changes(ctx, r.since)
 	switch {
 	case err == nil && r.deaf:
@@ -295,25 +302,46 @@ func (r *run) poll(ctx context.Context) {
 	} else {
 		r.since = now
 	}
-	r.polled <- records
+	r.polled <- polled{records, granted}
 }
 
-// learn tells the Machines what their records say.
-func (r *run) learn(records []Record) {
-	for _, record := range records {
+// granted returns the largest value that each line was granted; 0 = none.
+func (r *run) granted() map[*line]uint64 {
+	r.mu.Lock()
+	lines := slices.Collect(maps.Values(r.lines))
+	r.mu.Unlock()
+	granted := make(map[*line]uint64, len(lines))
+	for _, l := range lines {
+		l.mu.Lock()
+		granted[l] = l.machine.last.Hi
+		l.mu.Unlock()
+	}
+	return granted
+}
+
+// learn tells the Machines what their records say. A record was set back if a value that was granted
+// before it was read is free in it. Then another daemon may be granted what is at hand here, so none of
+// that is issued.
+func (r *run) learn(p polled) {
+	for _, record := range p.records {
 		r.mu.Lock()
 		l := r.lines[record.Name]
 		r.mu.Unlock()
 		if l == nil {
 			continue
 		}
+		if granted := p.granted[l]; record.Next <= granted {
+			r.c.Log.Warn("the record of a sequence was set back: the values at hand are dropped", "sequence", record.Name,
+				"free", record.Next, "granted", granted)
+			record.Floor = max(record.Floor, granted+1)
+		}
 		l.mu.Lock()
 		l.machine.Learn(record)
 		l.mu.Unlock()
 		r.Ring(record.Name)
 	}
-	if len(records) > 0 && r.c.Changed != nil {
-		r.c.Changed(records)
+	if len(p.records) > 0 && r.c.Changed != nil {
+		r.c.Changed(p.records)
 	}
 }
 

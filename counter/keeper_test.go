@@ -381,6 +381,34 @@ func TestRaiseAndRetireReachADaemon(t *testing.T) {
 	})
 }
 
+// The record was set back, and raised above every value that was issued, but not above what the daemon has
+// at hand: that is granted again, so the daemon must not issue it.
+func TestARaiseOfARecordThatWasSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		db := memcounter.NewDatabase()
+		admin := memcounter.Store{DB: db}
+		r := newRig(t, db)
+		s := r.add(orders)
+		old, err := admin.Show(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.want(s, 1) // of 1 to 100
+		db.SetBack(old)
+		if _, err := admin.Raise(t.Context(), "orders", 50); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		r.want(s, 450) // the issuer refuses 50 to 449, which memcounter grants; other stores refuse themselves
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(r.log.String(), `was set back: the values at hand are dropped" sequence=orders free=50 granted=100`); n != 1 {
+			t.Errorf("%s\nwant that it was set back, once", &r.log)
+		}
+	})
+}
+
 func TestTheEndOfASequence(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := orders

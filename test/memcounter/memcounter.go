@@ -34,6 +34,13 @@ func (d *Database) Writes() uint64 {
 	return d.writes
 }
 
+// SetBack puts an old record in place of the present one, as who restores a backup does.
+func (d *Database) SetBack(r counter.Record) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.records[r.Name] = r
+}
+
 // A Store is a daemon's or an operator's access to a Database. It implements counter.Store and
 // counter.Admin.
 type Store struct{ DB *Database }
