@@ -81,8 +81,8 @@ func (l *link) dial() (*clientv3.Client, error) {
 	c := clientv3.Config{
 		Endpoints: l.target.endpoints, TLS: encryption, Username: l.target.user, Logger: zap.NewNop(),
 		DialTimeout: l.timeout, // for logging in
-		// A member that stands still is left out after this. etcd closes connections that ask more often.
-		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
+		// A member that stands still is left out after this. gRPC asks no more often than every 10 s.
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
 		MaxUnaryRetries: 3, // of reads, and after a token has expired
 		// The library's own grows to two minutes.
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
