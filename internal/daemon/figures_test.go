@@ -196,9 +196,8 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	for _, field := range []string{"Logins", "LoginErrors"} { // it issues nothing
 		find("administered."+field, at(reflect.ValueOf(&d.administered).Elem(), field), nil)
 	}
-	for _, field := range []string{"compared", "busy"} {
-		find("logins."+field, at(reflect.ValueOf(d.logins.verifier).Elem(), field), nil)
-	}
+	find("logins.compared", at(reflect.ValueOf(d.logins.verifier).Elem(), "compared"), nil)
+	find("logins.busy", at(reflect.ValueOf(d.logins).Elem(), "busy"), nil)
 	find("commands", at(reflect.ValueOf(&d.commands[len(d.commands)-1]).Elem(), "n"), func(i int) string {
 		return counterName(t, protocol.Counter(i))
 	})

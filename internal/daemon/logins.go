@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
@@ -24,6 +25,7 @@ type logins struct {
 	verifier  *users.Verifier
 	limit     *loginlimit.Limiter
 	log       *slog.Logger
+	busy      atomic.Uint64 // logins refused as users.ErrBusy
 
 	reading sync.Mutex
 	store   users.Store
@@ -127,6 +129,19 @@ func (l *logins) complain(err error) {
 type wait struct {
 	comparison *users.Comparison // nil = none
 	until      time.Time         // it is refused then; zero = it is not
+	room       time.Time         // it is refused as busy then; zero = it does not wait for a place
+}
+
+// roomPause is how long a login waits for a place among those that are being decided. Were it refused at
+// once, those who ask in a loop would keep the event loops busy, and take every place before others.
+const roomPause = time.Second
+
+// patient reports whether a login that found no place waits for one.
+func (w *wait) patient(now time.Time) bool {
+	if w.room.IsZero() {
+		w.room = now.Add(roomPause)
+	}
+	return now.Before(w.room)
 }
 
 // ask decides a login, or says id.ErrWait: ask again, with the same bytes. A login that is not compared
@@ -147,7 +162,14 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 	default:
 		a, w.comparison, err = l.verifier.Begin(user, password)
 	}
+	if err == users.ErrBusy && w.patient(time.Now()) {
+		return nil, id.ErrWait
+	}
+	w.room = time.Time{}
 	switch {
+	case err == users.ErrBusy:
+		l.busy.Add(1)
+		return nil, err
 	case err != nil:
 		return nil, err
 	case w.comparison != nil:
@@ -167,20 +189,32 @@ func (d *Daemon) loginMetrics() []metrics.Figure {
 	return []metrics.Figure{
 		{Name: "login_comparisons_total", Help: "Passwords compared with hashes.", Value: float64(v.Compared()), Count: true},
 		{Name: "logins_waiting", Help: "Comparisons that wait or run.", Value: float64(v.Waiting())},
-		{Name: "logins_busy_total", Help: "Logins refused because too many others waited.", Value: float64(v.Busy()), Count: true},
+		{Name: "logins_busy_total", Help: "Logins refused because too many others waited.", Value: float64(d.logins.busy.Load()), Count: true},
 	}
 }
 
 // login decides a login of somebody who can wait. It returns nil if anything is wrong.
 func (l *logins) login(ctx context.Context, from netip.Addr, user, password []byte) (*users.Account, error) {
-	if l.limit.Refuses(from) {
-		return nil, nil
+	for w := (wait{}); ; {
+		if l.limit.Refuses(from) {
+			return nil, nil
+		}
+		a, err := l.verifier.Login(ctx, user, password)
+		switch {
+		case err == users.ErrBusy && w.patient(time.Now()):
+			select {
+			case <-time.After(server.ParkPause):
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		case err == users.ErrBusy:
+			l.busy.Add(1)
+		case a == nil && err == nil:
+			l.limit.Charge(from, user, password)
+		}
+		return a, err
 	}
-	a, err := l.verifier.Login(ctx, user, password)
-	if a == nil && err == nil {
-		l.limit.Charge(from, user, password)
-	}
-	return a, err
 }
 
 // http decides a login over HTTP: it is an httpapi.Login.

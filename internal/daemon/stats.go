@@ -159,7 +159,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	if d.logins != nil {
 		add("login_comparisons", d.logins.verifier.Compared())
 		add("logins_waiting", d.logins.verifier.Waiting())
-		add("logins_busy", d.logins.verifier.Busy())
+		add("logins_busy", d.logins.busy.Load())
 	}
 	return list
 }

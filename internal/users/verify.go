@@ -70,7 +70,7 @@ type Verifier struct {
 	right   map[mac]answer
 	wrong   map[mac]answer
 
-	compared, busy atomic.Uint64
+	compared atomic.Uint64
 }
 
 // NewVerifier makes a Verifier for the users of d. wake is called from other goroutines whenever
@@ -147,7 +147,6 @@ func (v *Verifier) Begin(user, password []byte) (a *Account, c *Comparison, err 
 	}
 	if c = v.pending[q]; c == nil {
 		if v.running == hashers && len(v.queue) >= maxQueue {
-			v.busy.Add(1)
 			return nil, nil, ErrBusy
 		}
 		c = &Comparison{question: q, password: append([]byte(nil), password...), ended: make(chan struct{})}
@@ -267,9 +266,6 @@ func (v *Verifier) remember(c *Comparison) {
 
 // Compared returns how many passwords were compared with hashes.
 func (v *Verifier) Compared() uint64 { return v.compared.Load() }
-
-// Busy returns how many logins were refused as ErrBusy.
-func (v *Verifier) Busy() uint64 { return v.busy.Load() }
 
 // Waiting returns how many comparisons wait or run.
 func (v *Verifier) Waiting() int {
