@@ -356,8 +356,13 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const everywhere = "-advertise: with -counters etcd://... a strict sequence may be led from here, and this daemon listens on all addresses: give the HOST:PORT"
-	etcd := []string{"-worker-id=1", "-counters=etcd://h"}
+	const everywhere = "-advertise: a sequence with order=strict may be led from here, and this daemon listens on all addresses: give the HOST:PORT"
+	strict := filepath.Join(dir, "strict")
+	if err := os.WriteFile(strict, []byte("orders sequence order=strict\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free := []string{"-worker-id=1", "-counters=etcd://h"}
+	etcd := []string{"-worker-id=1", "-counters=etcd://h", "-generator=orders sequence order=strict"}
 	for _, c := range []struct {
 		args []string
 		want []string // how each line begins
@@ -365,6 +370,11 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 		{[]string{"-worker-id=1", "-forward-user=u", "-forward-password-file=" + password, "-forward-ca=" + password}, []string{
 			"-forward-user: belongs to -counters etcd://", "-forward-password-file: belongs to -counters etcd://", "-forward-ca: belongs to -counters etcd://",
 			"-forward-ca: " + password + ": no certificate"}},
+		{free, nil}, // nobody leads
+		{append(free, "-generator=orders sequence"), nil},
+		{append(free, "-generators="+strict), []string{everywhere}},
+		{append(free, "-generators="+strict, "-bind=::1", "-auth-file="+empty), []string{"-forward-user: none given"}},
+		{append(etcd, "-generators="+strict), []string{everywhere}}, // once
 		{etcd, []string{everywhere}},
 		{append(etcd, "-bind=0.0.0.0"), []string{everywhere}},
 		{append(etcd, "-bind=::"), []string{everywhere}},
@@ -379,8 +389,8 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+empty), []string{"-forward-password-file: " + empty + ": no password"}},
 		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+password), nil},
 		{append(etcd, "-bind=::1", "-forward-ca=/none"), []string{"-forward-ca: the other daemons are asked over TLS only", "-forward-ca: open /none"}},
-		{append(etcd, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence"), nil},
-		{append(etcd, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence order=strict"), []string{"-forward-user: none given: with -auth-file"}},
+		{append(free, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence"), nil},
+		{append(etcd, "-bind=::1", "-auth-file="+empty), []string{"-forward-user: none given: with -auth-file"}},
 	} {
 		p, _, _ := parse(settings(), c.args, environment(), nil)
 		var lines []string

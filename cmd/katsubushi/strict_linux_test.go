@@ -113,3 +113,28 @@ func TestStrictDemote(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A leader is killed, again and again: how long it takes until every name is served.
+func TestStrictKills(t *testing.T) {
+	if os.Getenv("KATSUBUSHI_SOAK") != "1" {
+		t.Skip("a minute; TestStrictFleet kills a leader too")
+	}
+	t.Parallel()
+	f := startFleet(t, 1, 3)
+	f.pause = time.Millisecond
+	f.ask()
+	f.servedByAll("at first")
+	var times []time.Duration
+	for range 10 {
+		d := f.leaderOf("orders")
+		if d == nil {
+			t.Fatalf("nobody leads: %s", f.showLeader("orders"))
+		}
+		d.end(t, syscall.SIGKILL)
+		times = append(times, f.served("after a kill"))
+		d.launch(t)
+		f.servedByAll("after the start")
+	}
+	f.stop()
+	t.Logf("served again %s: %v", percentiles(times), times)
+}

@@ -136,6 +136,9 @@ func (c *Config) ReadSecrets() error {
 	for _, p := range problem.Of(c.readGenerators()) {
 		problems.Add("GeneratorsFile", "%w", p)
 	}
+	if c.Counters.Elects() && !c.declaresStrict(nil) && c.declaresStrict(c.secrets.generators) {
+		c.validateLeader(problems.Add)
+	}
 	return problems.Err()
 }
 

@@ -31,21 +31,35 @@ func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 		}
 		return
 	}
-	if c.Advertise == "" && c.onAllAddresses() && (c.Sock == "" || c.RedisPort != 0) {
-		wrong("Advertise", "with -counters etcd://... a strict sequence may be led from here, and this daemon listens on all addresses: "+
-			"give the HOST:PORT at which clients and the other daemons reach it, or one address with -bind")
+	if c.declaresStrict(nil) {
+		c.validateLeader(wrong)
 	}
 	switch {
 	case c.ForwardUser == "" && c.ForwardPasswordFile != "":
 		wrong("ForwardPasswordFile", "a password of nobody: -forward-user is not given")
 	case c.ForwardUser != "" && c.ForwardPasswordFile == "":
 		wrong("ForwardUser", "%s has no password: -forward-password-file is not given", c.ForwardUser)
-	case c.ForwardUser == "" && c.AuthFile != "" && c.declaresStrict():
-		wrong("ForwardUser", "none given: with -auth-file the daemons of the fleet want a login from each other too")
 	}
 	if c.ForwardCA != "" && c.TLSCert == "" {
 		wrong("ForwardCA", "the other daemons are asked over TLS only if this one has a certificate: -tls-cert is not given")
 	}
+}
+
+// validateLeader checks what a daemon needs where a sequence with order=strict is defined. Where one only
+// appears in the store later, the daemon does without what is missing; see election.takePart.
+func (c *Config) validateLeader(wrong func(field, format string, args ...any)) {
+	if c.nowhere() {
+		wrong("Advertise", "a sequence with order=strict may be led from here, and this daemon listens on all addresses: "+
+			"give the HOST:PORT at which clients and the other daemons reach it, or one address with -bind")
+	}
+	if c.ForwardUser == "" && c.ForwardPasswordFile == "" && c.AuthFile != "" {
+		wrong("ForwardUser", "none given: with -auth-file the daemons of the fleet want a login from each other too")
+	}
+}
+
+// nowhere reports whether there is a port for the other daemons, and no address to tell them.
+func (c *Config) nowhere() bool {
+	return c.Advertise == "" && c.onAllAddresses() && (c.Sock == "" || c.RedisPort != 0)
 }
 
 // onAllAddresses reports whether it is not one address that the TCP ports listen on.
@@ -54,12 +68,12 @@ func (c *Config) onAllAddresses() bool {
 	return c.Bind == "" || err == nil && ip.IsUnspecified()
 }
 
-// declaresStrict reports whether a flag defines a sequence with order=strict.
-func (c *Config) declaresStrict() bool {
+// declaresStrict reports whether a flag, or the text of -generators, defines a sequence with order=strict.
+func (c *Config) declaresStrict(file []byte) bool {
 	if c.Layout.Check() != nil { // snowflakes need it
 		return false
 	}
-	all, _, _ := c.definitions(nil, nil)
+	all, _, _ := c.definitions(file, nil)
 	for _, def := range all {
 		if def.Kind == kinds.Sequence && def.Strict {
 			return true

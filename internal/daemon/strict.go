@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,7 +87,11 @@ func (e *election) takePart() {
 	e.d.c.Log.Info("takes part in the election of who leads sequences", "address", e.address, "id", e.id)
 	go func() { e.ended <- r.Run(ctx) }()
 	if e.address == "" {
-		e.d.c.Log.Warn("this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
+		level := slog.LevelWarn
+		if e.d.c.nowhere() { // it listens, so it was meant to lead
+			level = slog.LevelError
+		}
+		e.d.c.Log.Log(ctx, level, "this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
 		e.others.Go(func() { r.Stop(ctx) })
 	}
 	e.others.Go(func() { e.meetDemands(ctx, r) })

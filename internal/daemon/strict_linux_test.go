@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +64,34 @@ func (d *Daemon) administer(t *testing.T, request string) (status int, answer st
 	return w.Code, w.Body.String()
 }
 
+// handsOver hears when a daemon that stops hands a group over: its ports must be open then, so that it can
+// forward.
+type handsOver struct {
+	slog.Handler
+	t       *testing.T
+	d       atomic.Pointer[Daemon]
+	address atomic.Pointer[string]
+	groups  atomic.Int64
+}
+
+func (h *handsOver) Handle(ctx context.Context, r slog.Record) error {
+	if d := h.d.Load(); d != nil && d.stopping.Load() && r.Message == "a group of sequences is handed over" {
+		for range 20 { // the stop waits for this, and ports that are about to close do not
+			c, err := net.Dial("tcp", *h.address.Load())
+			if err != nil {
+				h.t.Errorf("it hands over when its ports are closed: %v", err)
+				break
+			}
+			c.Close()
+			time.Sleep(5 * time.Millisecond)
+		}
+		h.groups.Add(1)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (*handsOver) Enabled(context.Context, slog.Level) bool { return true }
+
 // Two daemons lead in turns. What each of them says of that is what has happened.
 func TestLeading(t *testing.T) {
 	t.Parallel()
@@ -82,7 +112,19 @@ func TestLeading(t *testing.T) {
 	if err := first.demote(ctx, 3); !errors.Is(err, leader.ErrAlone) {
 		t.Errorf("alone: %v", err)
 	}
-	second, there := run(t, fleet)
+	stopping := &handsOver{} // at the end of the test, while the first one runs
+	t.Cleanup(func() {
+		if stopping.groups.Load() == 0 {
+			t.Error("a daemon that stops has handed nothing over")
+		}
+	})
+	second, there := run(t, func(c *Config) {
+		fleet(c)
+		stopping.Handler, stopping.t = c.Log.Handler(), t
+		c.Log = slog.New(stopping)
+	})
+	stopping.address.Store(&there)
+	stopping.d.Store(second)
 	if err := second.demote(ctx, 3); !errors.Is(err, leader.ErrNotLeader) {
 		t.Errorf("of another one: %v", err)
 	}
@@ -159,13 +201,49 @@ type overhearing struct {
 }
 
 func (o overhearing) Handle(ctx context.Context, r slog.Record) error {
-	if strings.HasPrefix(r.Message, "another daemon has the address of this one") {
+	if strings.HasPrefix(r.Message, "another daemon has the address of this one") ||
+		r.Level == slog.LevelError && strings.HasPrefix(r.Message, "this daemon leads no sequence") {
 		o.told <- true
 	}
 	return o.Handler.Handle(ctx, r)
 }
 
 func (o overhearing) Enabled(context.Context, slog.Level) bool { return true }
+
+// A daemon that listens on all addresses, and names none, follows: the others cannot reach it. A sequence that others
+// created does not keep it from running.
+func TestADaemonWithoutAnAddressFollows(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	fleet := func(c *Config) { c.Counters.URL, c.MaxWait = etcdtest.URL(t, m), time.Minute }
+	told := make(chan bool, 100)
+	free, port := run(t, func(c *Config) {
+		fleet(c)
+		c.Bind = ""
+		c.Log = slog.New(overhearing{c.Log.Handler(), told})
+	})
+	leads, _ := run(t, func(c *Config) {
+		fleet(c)
+		c.Generators = "orders sequence order=strict"
+	})
+	await(t, "the other one leads", func() bool { return leads.texts("generators")["leader_groups"] == "16" })
+	select {
+	case <-told:
+	case <-time.After(patience):
+		t.Fatal("the log does not tell")
+	}
+	_, port, _ = net.SplitHostPort(port)
+	c := dial(t, "127.0.0.1:"+port)
+	const want = "VALUE orders 0 1\r\n1\r\nEND\r\n"
+	b := make([]byte, len(want))
+	io.WriteString(c, "get orders\r\n")
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
+		t.Errorf("%q, %v", b, err)
+	}
+	if n := free.figure(t, "leader_terms_total"); n != 0 {
+		t.Errorf("it led %d times", n)
+	}
+}
 
 // A leader with a daemon's own address cannot be asked: it was killed, and restarted at once. Clients are not
 // sent there, and of two daemons that live with one address the log tells.
