@@ -26,6 +26,10 @@
 // worker id 1, made now. Checked of every set-up: that it ends in time with status 0 and did all
 // that setups.go says it does.
 //
+// Clients of a Redis cluster also run against three daemons on an etcd, which issue sequences in strict
+// order. Meanwhile leaders are demoted and killed; follow.go says what such a client prints, and what is
+// checked.
+//
 // One line per set-up says PASS, FAIL or SKIP; SKIP means that a package cannot be installed here,
 // which is a FAIL if KATSUBUSHI_REQUIRE is 1, unless the set-up is marked optional. The last line
 // counts them, and the exit status is 1 if anything failed. With -plain the same set-ups run

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/order"
 )
 
 const (
@@ -86,12 +88,21 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	for _, s := range chosen {
 		if err := ctx.Err(); err != nil {
 			r.launcher.stop()
+			if r.fleet != nil {
+				r.fleet.stop()
+			}
 			return 0, err
 		}
 		res := r.try(ctx, s)
 		fmt.Printf("%s  %s %s: %s\n", res.verdict, res.setup, res.version, res.text)
 		count[res.verdict]++
 		results = append(results, res)
+	}
+	if r.fleet != nil {
+		for _, err := range r.fleet.stop() {
+			fmt.Printf("FAIL  %v\n", err)
+			count["FAIL"]++
+		}
 	}
 	for _, err := range r.launcher.stop() {
 		fmt.Printf("FAIL  %v\n", err)
@@ -132,6 +143,8 @@ type runner struct {
 	checker      checker
 	installer    installer
 	launcher     launcher
+	fleet        *fleet          // nil until a set-up needs it
+	followed     []order.Request // what all its clients were answered
 }
 
 // newRunner makes a runner that writes to the directory work and nowhere else.
@@ -183,6 +196,17 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 		return res
 	}
 	res.version = version
+	if s.server == "fleet" {
+		if res.text, err = r.follow(ctx, s); err != nil {
+			res.text = err.Error()
+			if errors.Is(err, errOurs) || errors.Is(err, errNoEtcd) && !r.require {
+				res.verdict = "SKIP"
+			}
+			return res
+		}
+		res.verdict = "PASS"
+		return res
+	}
 	d, err := r.launcher.get(s.server)
 	if err != nil {
 		res.text = err.Error()

@@ -54,4 +54,18 @@ var redis = []setup{
 	{name: "hiredis", language: "C", protocol: "RESP2", needs: "apt libhiredis-dev gcc libc6-dev", server: "sequence",
 		build: "cc -Wall -o $WORK/client c/hiredis.c -lhiredis", run: "$WORK/client $HOST $PORT",
 		does: "get multi incr incrby exec", hint: "none"},
+
+	// Cluster clients of three daemons that lead strict sequences, through a demotion and a kill -9; see follow.go.
+	{name: "go-redis ClusterClient, fail-over", language: "Go", protocol: "RESP3", needs: "go github.com/redis/go-redis/v9", server: "fleet",
+		build: "cd go && go build -o $WORK/client ./goredisfollow", run: "exec $WORK/client $NODES",
+		does: "incrby", hint: "see [SEQUENCES.md](SEQUENCES.md#redis-clusters-clients)"},
+	{name: "ioredis Cluster, fail-over", language: "Node.js", protocol: "RESP2", needs: "npm ioredis", server: "fleet",
+		run:  "exec node node/follow.js ioredis $NODES",
+		does: "incrby", hint: "see [SEQUENCES.md](SEQUENCES.md#redis-clusters-clients)"},
+	{name: "node-redis createCluster, fail-over", language: "Node.js", protocol: "RESP2", needs: "npm redis", server: "fleet",
+		run:  "exec node node/follow.js redis $NODES",
+		does: "incrby", hint: "see [SEQUENCES.md](SEQUENCES.md#redis-clusters-clients)"},
+	{name: "redis-py RedisCluster, fail-over", language: "Python", protocol: "RESP2", needs: "apt python3-redis", server: "fleet",
+		run:  "exec /usr/bin/python3 python/redis_follow.py $NODES",
+		does: "incrby", hint: "see [SEQUENCES.md](SEQUENCES.md#redis-clusters-clients)"},
 }

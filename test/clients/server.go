@@ -31,7 +31,7 @@ const (
 
 // A daemon is a running server: katsubushi, or with plain memcached.
 type daemon struct {
-	kind   string // "" for the usual one, auth, cluster, sequence, tls, udp or unix
+	kind   string // "" for the usual one, auth, cluster, fleet1 to fleet3, sequence, tls, udp or unix
 	port   int
 	redis  int    // of kind sequence: -redis-port
 	socket string // of kind unix
@@ -74,33 +74,43 @@ func (l *launcher) start(kind string) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{kind: kind, port: ports[0], redis: ports[2], exited: make(chan struct{})}
+	d := &daemon{kind: kind, port: ports[0], redis: ports[2]}
 	d.log = filepath.Join(l.work, "daemon"+kind+".log")
+	os.Remove(d.log)
 	d.socket = filepath.Join(l.work, "ids.sock")
 	d.cert = filepath.Join(l.work, "certificate.pem")
 	args, err := l.arguments(d, ports[1])
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(d.log)
-	if err != nil {
+	if err := l.launch(d, args); err != nil {
 		return nil, err
-	}
-	defer log.Close()
-	d.cmd = exec.Command(l.program, args...)
-	d.cmd.Stdout, d.cmd.Stderr = log, log
-	if err := d.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() { d.err = d.cmd.Wait(); close(d.exited) }()
-	if err := d.ready(); err != nil {
-		d.stop()
-		return nil, fmt.Errorf("%s %s: %w\n%s", l.program, strings.Join(args, " "), err, tail(d.log, 10))
 	}
 	if l.plain {
 		return d, d.fill()
 	}
 	return d, nil
+}
+
+// launch starts a server that has its ports, or starts it again, and waits until it answers.
+func (l *launcher) launch(d *daemon, args []string) error {
+	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d.exited = make(chan struct{})
+	d.cmd = exec.Command(l.program, args...)
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	go func() { d.err = d.cmd.Wait(); close(d.exited) }()
+	if err := d.ready(); err != nil {
+		d.stop()
+		return fmt.Errorf("%s %s: %w\n%s", l.program, strings.Join(args, " "), err, tail(d.log, 10))
+	}
+	return nil
 }
 
 // stop ends all servers and says which did not end well.

@@ -20,7 +20,7 @@ type setup struct {
 	shows    string // statistics that must be positive, if not the usual ones
 	lists    string // statistics that must be there and numbers, zero included
 	optional bool   // not to be had from the usual registries everywhere: skipped even if everything is required
-	server   string // the daemon it needs: "" for the usual one, auth, cluster, sequence, tls, udp or unix
+	server   string // the daemon it needs: "" for the usual one, auth, cluster, sequence, tls, udp or unix; or a fleet, see follow.go
 	hint     string // the one line of set-up that a user needs, for docs/CLIENTS.md
 }
 
