@@ -198,7 +198,13 @@ func (r request) read(v any, text *string) error {
 	}
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	switch err := d.Decode(v); err {
+	case nil:
+	case io.EOF:
+		return wrong{errors.New("JSON: the body is empty")}
+	case io.ErrUnexpectedEOF:
+		return wrong{errors.New("JSON: the body ends too early")}
+	default:
 		return wrong{err}
 	}
 	if _, err := d.Token(); err != io.EOF {
