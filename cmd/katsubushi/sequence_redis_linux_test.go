@@ -120,4 +120,20 @@ func TestProcessRedisAway(t *testing.T) {
 	generator(exitFailure, "0 to 100 allowed", "replicas", "101")
 	generator(exitOK, "replicas=0, before 0", "replicas", "0")
 	p.end(t, syscall.SIGTERM)
+
+	// A Redis that comes back empty refuses the daemon's own sequence. The others are not known: their
+	// names must not get ids of another kind.
+	s.Kill()
+	p, c = startWithoutCounters(t, counters)
+	if err := os.RemoveAll(filepath.Join(s.Dir, "appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	s.Launch()
+	for _, said := range []string{"a sequence cannot be served", "the counter store answers: its sequences are served"} {
+		await(t, "the log says: "+said, func() bool { return p.entry(said) != nil })
+	}
+	if v, says := c.get(t, "items"); says == "" {
+		t.Errorf("%d for a name of a store that was wiped", v)
+	}
+	p.end(t, syscall.SIGTERM)
 }

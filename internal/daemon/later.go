@@ -23,6 +23,7 @@ type laterStore struct {
 
 	mu       sync.Mutex
 	unlisted func([]counter.Record)      // called with the first list of records; nil = it is known
+	settled  func()                      // called once, when none of pending is left after that; nil = it was, or nobody waits
 	pending  map[string]kinds.Definition // not yet recorded, or compared with the record
 	refused  map[string]bool             // of those: it was logged that something is wrong
 }
@@ -112,19 +113,34 @@ func (l *laterStore) Changes(ctx context.Context, since string) (now string, rec
 			break
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled != nil && len(l.pending) == 0 {
+		l.settled()
+		l.settled = nil
+	}
 	return now, records, nil
 }
 
 // waitForCounters lets the daemon start although the store of sequences does not answer. Until it does,
-// nobody knows which names others have created: those must not stand for the default kind meanwhile.
+// nobody knows which names others have created: those must not stand for the default kind meanwhile. Nor
+// may they while the store refuses a sequence of this daemon, because it may have been wiped.
 func (d *Daemon) waitForCounters(why error) {
 	d.c.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it", "error", why)
 	d.catalog.RefuseUnknown(true)
-	d.sequences.later.unlisted = func(records []counter.Record) {
+	learned := make(chan struct{})
+	l := d.sequences.later
+	l.unlisted = func(records []counter.Record) {
 		go func() {
 			d.learnSequences(records)
-			d.catalog.RefuseUnknown(d.c.RefuseUnknown)
 			d.c.Log.Info("the counter store answers: its sequences are served")
+			close(learned)
+		}()
+	}
+	l.settled = func() {
+		go func() {
+			<-learned
+			d.catalog.RefuseUnknown(d.c.RefuseUnknown)
 		}()
 	}
 }
