@@ -46,15 +46,21 @@ type fleetDaemon struct {
 	p     *process // nil while there is none
 }
 
-// strictNames are the names whose order is checked; they are of several groups.
-var strictNames = []string{"orders", "items", "tickets", "users"}
+// strictNames are the names whose order is checked, and freeNames the others. They are of several groups.
+var (
+	strictNames = []string{"orders", "items", "tickets", "users", "bills", "carts", "parcels", "visits"}
+	freeNames   = []string{"free", "loose", "open", "idle", "spare", "calm", "mild", "plain"}
+)
 
-// startFleet starts etcd and daemons, which serve strictNames, and "free" in any order.
+// startFleet starts etcd and daemons, which serve strictNames and freeNames.
 func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, members: etcdtest.Cluster(t, members), began: time.Now(), over: make(chan struct{}), refused: map[string]int{}, newest: map[string]int64{}}
 	f.url = etcdtest.URL(t, f.members...)
-	definitions := []string{"free sequence batch=100"}
+	var definitions []string
+	for _, name := range freeNames {
+		definitions = append(definitions, name+" sequence batch=100")
+	}
 	for i, name := range strictNames {
 		definitions = append(definitions, fmt.Sprintf("%s sequence step=%d order=strict", name, i+1))
 	}
@@ -121,12 +127,12 @@ func (d *fleetDaemon) cut(m redistest.Mode) {
 func (f *fleet) now() int64 { return int64(time.Since(f.began)) }
 
 // ask starts clients of every daemon, with memcached's protocol and Redis's.
-func (f *fleet) ask() {
+func (f *fleet) ask(memcached, redis int) {
 	for i, d := range f.daemons {
-		for range 3 {
+		for range memcached {
 			f.clients.Go(func() { f.memcached(d) })
 		}
-		for range 2 {
+		for range redis {
 			f.clients.Go(func() { f.redis(d, rand.New(rand.NewPCG(uint64(i), 0))) })
 		}
 	}
@@ -182,7 +188,7 @@ func (f *fleet) memcached(d *fleetDaemon) {
 // name is what a client asks for in turn: mostly those of strict order.
 func (f *fleet) name(i int) string {
 	if i%7 == 0 {
-		return "free"
+		return freeNames[i/7%len(freeNames)]
 	}
 	return strictNames[i%len(strictNames)]
 }
@@ -258,6 +264,27 @@ func (f *fleet) note(name string, began int64, line string, n int, where string)
 	f.newest[where+name] = began
 	f.newest[name] = max(f.newest[name], began)
 	return true
+}
+
+// logSilence logs when no client got a value of a strict name for longer than that.
+func (f *fleet) logSilence(longer time.Duration) {
+	for _, name := range strictNames {
+		var ends []int64
+		for _, r := range f.answered {
+			if r.Name == name {
+				ends = append(ends, r.End)
+			}
+		}
+		slices.Sort(ends)
+		total := time.Duration(0)
+		for i := 1; i < len(ends); i++ {
+			if silence := time.Duration(ends[i] - ends[i-1]); silence > longer {
+				f.t.Logf("%s: no value from %.3f on, for %.3f s", name, time.Duration(ends[i-1]).Seconds(), silence.Seconds())
+				total += silence
+			}
+		}
+		f.t.Logf("%s: %d answers, and %.0f s without any", name, len(ends), total.Seconds())
+	}
 }
 
 // served waits until each strict name was answered to a request that began from now on.
@@ -355,7 +382,7 @@ func (f *fleet) stop() {
 	if err := order.Twice(f.answered); err != nil {
 		f.t.Error(err)
 	}
-	strict := slices.DeleteFunc(slices.Clone(f.answered), func(r order.Request) bool { return r.Name == "free" })
+	strict := slices.DeleteFunc(slices.Clone(f.answered), func(r order.Request) bool { return slices.Contains(freeNames, r.Name) })
 	if err := order.Inverted(strict); err != nil {
 		f.t.Error(err)
 	}
@@ -367,7 +394,7 @@ func (f *fleet) slowest(from, to int64) (longest time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.answered {
-		if r.Name != "free" && r.End >= from && r.Begin <= to {
+		if slices.Contains(strictNames, r.Name) && r.End >= from && r.Begin <= to {
 			longest = max(longest, time.Duration(r.End-r.Begin))
 		}
 	}

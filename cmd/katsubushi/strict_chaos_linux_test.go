@@ -81,8 +81,8 @@ func TestStrictChaos(t *testing.T) {
 	t.Logf("KATSUBUSHI_SEED=%d, for %v minutes", seed, minutes)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	f := startFleet(t, 3, 3)
-	f.pause = 5 * time.Millisecond // a sample: all of it would not fit into memory
-	f.ask()
+	f.pause = 20 * time.Millisecond // a sample: all of it would not fit into memory
+	f.ask(13, 9)
 	f.servedByAll("at first")
 	type heal struct {
 		at   time.Time
@@ -122,5 +122,6 @@ func TestStrictChaos(t *testing.T) {
 	}
 	f.servedByAll("after all faults")
 	f.stop()
+	f.logSilence(time.Second)
 	t.Log(fmt.Sprint(counts))
 }

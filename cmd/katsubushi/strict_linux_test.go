@@ -17,7 +17,7 @@ import (
 func TestStrictFleet(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 3, 3)
-	f.ask()
+	f.ask(3, 2)
 	f.servedByAll("at first")
 	for range 2 {
 		moment := f.now()
@@ -58,7 +58,7 @@ func TestStrictFleet(t *testing.T) {
 func TestStrictDemote(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 1, 3, "-max-wait", "1m")
-	f.ask()
+	f.ask(3, 2)
 	f.servedByAll("at first")
 	rounds := 3
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
@@ -122,7 +122,7 @@ func TestStrictKills(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 1, 3)
 	f.pause = time.Millisecond
-	f.ask()
+	f.ask(3, 2)
 	f.servedByAll("at first")
 	var times []time.Duration
 	for range 10 {
