@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules
 
-.PHONY: build run test test-clients test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-net unit-epoll fuzz vuln image
+.PHONY: build run test test-clients test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -19,7 +19,7 @@ run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
 # A number of inputs, not a time: when the time is up while a slow input runs, go test calls that a failure.
 # Two packages have TLS below them: to instrument that for fuzzing takes longer than all the rest. Their seeds are in unit.
 test: deps lint cross unit vuln ## everything that CI runs
-	$(MAKE) --no-print-directory fuzz FUZZTIME=10000x FUZZED='$(filter-out bench workerid/redis,$(FUZZED))'
+	$(MAKE) --no-print-directory fuzz FUZZTIME=3000x FUZZED='$(filter-out bench workerid/redis,$(FUZZED))'
 
 deps: ## install what the tests need, if it is missing
 	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
@@ -44,14 +44,18 @@ cross: ## the portable parts, for systems that stand for the others
 TEST = $(GO) run ./test/testrun -vet=off
 
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
-WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database
+WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database|Etcd|Leaf|Curl|AdminPort|Users|FailedLogins
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those.
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race ./...
+	$(MAKE) --no-print-directory -j2 unit-sim unit-bars unit-net unit-epoll
+
+unit-sim:
 	$(TEST) -count=1 ./test/sim ./test/strictsim
+
+unit-bars:
 	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server/engines
-	$(MAKE) --no-print-directory -j2 unit-net unit-epoll
 
 unit-net unit-epoll:
 	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run TestProcess -skip '$(WITH_ANY_ENGINE)' ./cmd/katsubushi
