@@ -46,9 +46,10 @@ TEST = $(GO) run ./test/testrun -vet=off
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
 WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database|Etcd|Leaf|Curl|AdminPort|Users|FailedLogins
 
-# A program under the race detector waits for a second before it ends, and the tests start a hundred of those.
+# A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
+# so three packages keep two processors busy.
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
-	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race ./...
+	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 ./...
 	$(MAKE) --no-print-directory -j2 unit-sim unit-bars unit-net unit-epoll
 
 unit-sim:
