@@ -43,18 +43,23 @@ func (d *Daemon) generators(now int64) []metrics.Generator {
 // generatorFacts returns the figures of a generator that are numbers.
 func generatorFacts(r issuer.Reporter) (list []metrics.GeneratorFact) {
 	for _, f := range r.Facts() {
-		fact := metrics.GeneratorFact{Name: f.Name, Help: f.Help}
-		switch v := f.Value.(type) {
-		case uint64:
-			fact.Value, fact.Count = float64(v), true
-		case int64:
-			fact.Value = float64(v)
-		case float64:
-			fact.Value = v
-		default:
-			continue
+		if value, count, ok := numeric(f.Value); ok {
+			list = append(list, metrics.GeneratorFact{Name: f.Name, Help: f.Help, Value: value, Count: count})
 		}
-		list = append(list, fact)
 	}
 	return list
+}
+
+// numeric returns a figure as metrics have it. A uint64 is a count, which only grows; texts are no
+// numbers.
+func numeric(figure any) (value float64, count, ok bool) {
+	switch v := figure.(type) {
+	case uint64:
+		return float64(v), true, true
+	case int64:
+		return float64(v), false, true
+	case float64:
+		return v, false, true
+	}
+	return 0, false, false
 }

@@ -287,17 +287,11 @@ func (d *Daemon) leaderMetrics() (list []metrics.Figure) {
 		return nil
 	}
 	for _, f := range e.figures() {
-		m := metrics.Figure{Name: f.name, Help: f.help}
-		switch v := f.value.(type) {
-		case uint64:
-			m.Value, m.Count = float64(v), true
-		case int64:
-			m.Value = float64(v)
-		case float64:
-			m.Value = v
-		default:
+		value, count, ok := numeric(f.value)
+		if !ok {
 			continue
 		}
+		m := metrics.Figure{Name: f.name, Help: f.help, Value: value, Count: count}
 		if f.group >= 0 {
 			m.Labels = []string{"group", strconv.Itoa(f.group)}
 		}
