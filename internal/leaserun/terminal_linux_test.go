@@ -90,9 +90,10 @@ func reader(p *place) {
 }
 
 // typed: ^Z stops neither the program nor the process that looks at the clock, and ^C reaches all
-// of the program's group, here the sleep that its shell waits for.
+// of the program's group, here the sleep that its shell waits for. The process that becomes the sleep
+// says that it is ready: one that the shell starts after ^C would sleep on.
 func typed(p *place) {
-	s := p.onScreen(`set -m; "$0" sh -c 'trap "echo in""terrupted." INT; echo rea""dy.; sleep 1000; echo slept.'; echo "code $?."`)
+	s := p.onScreen(`set -m; "$0" sh -c 'trap "echo in""terrupted." INT; (echo rea""dy.; exec sleep 1000); echo slept.'; echo "code $?."`)
 	s.await("ready.")
 	s.enter(ctrlZ)
 	s.enter(ctrlC)
