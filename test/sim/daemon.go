@@ -41,6 +41,7 @@ type daemon struct {
 	paused    bool
 	backlog   []func()
 	cutOff    int64            // until then no packet passes between it and the store
+	sheltered int64            // until then nothing keeps it from the store
 	windows   map[int]window   // by lane, for the mutants
 	had       map[uint64]int64 // by worker id: up to where it may have been issued from
 	uncounted map[uint64]int64

@@ -18,7 +18,7 @@ func (w *world) fault() {
 		return
 	}
 	w.Faults++
-	if w.Store != Memory && w.chance(2) {
+	if w.Store.isPool() || w.Store != Memory && w.chance(2) {
 		w.store.fault()
 	} else {
 		w.daemonFault()
@@ -149,7 +149,7 @@ func (d *daemon) repaired() {
 
 // calmDown ends all faults, and mends what they did.
 func (w *world) calmDown() {
-	w.calm, w.unreachable = true, 0
+	w.calm, w.unreachable, w.answersLost = true, 0, 0
 	w.store.calm()
 	originals := w.daemons[:w.Daemons]
 	for _, copied := range w.daemons[w.Daemons:] {

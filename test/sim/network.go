@@ -55,7 +55,18 @@ func (d *daemon) timeOut(id int, ms int64) {
 // lost says whether a packet between the daemon and the store gets lost now.
 func (d *daemon) lost() bool {
 	w := d.w
+	if w.now < d.sheltered {
+		return false
+	}
 	return w.now < w.unreachable || w.now < d.cutOff || w.Weather == Storm && !w.calm && w.chance(30)
+}
+
+// latency is how long a packet of a daemon takes, ms.
+func (d *daemon) latency() int64 {
+	if d.w.now < d.sheltered {
+		return d.w.upTo(usual)
+	}
+	return d.w.latency()
 }
 
 // latency is how long a packet takes, ms: little as a rule, at times longer than anybody waits.

@@ -35,9 +35,19 @@ const (
 	// Redis that keeps what it acknowledged, on every server that may be promoted. Its clocks do
 	// what they like, and masters may be two
 	Keeping
+	// A compare-and-set store under the rules of package pool, with outages, pauses, sessions that
+	// end, and an operator who takes worker ids away; each with more that goes wrong
+	PoolOutages
+	PoolRestores // of earlier states
+	PoolClones   // copies of processes
+	PoolClocks   // daemons' clocks are off by up to a year for a time
 )
 
-func (s Store) String() string { return [...]string{"memory", "losing Redis", "keeping Redis"}[s] }
+func (s Store) String() string {
+	return [...]string{"memory", "losing Redis", "keeping Redis", "pool with outages", "pool with restores", "pool with clones", "pool with wild clocks"}[s]
+}
+
+func (s Store) isPool() bool { return s >= PoolOutages }
 
 // Weather says what may go wrong in a run.
 type Weather int
@@ -106,6 +116,7 @@ type world struct {
 
 	store       store
 	unreachable int64 // until then no request reaches the store
+	answersLost int64 // until then no answer reaches a daemon
 	requestIDs  int
 
 	daemons []*daemon
@@ -123,9 +134,12 @@ func Run(c Config) Report {
 	if c.Weather == Storm {
 		w.Workers += w.rand.IntN(4)
 	}
-	if c.Store == Memory {
+	switch {
+	case c.Store == Memory:
 		w.store = newMemory(w)
-	} else {
+	case c.Store.isPool():
+		w.store = newPool(w)
+	default:
 		w.store = newRedis(w)
 	}
 	for i := range w.Daemons {

@@ -1,0 +1,294 @@
+// Package memcas is a store with a compare-and-set in memory, as ZooKeeper and etcd have, for tests and
+// simulations: connections that break, sessions that end, and states that are restored.
+package memcas
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// A Server is the store's side. Any goroutine may use it.
+type Server struct {
+	Now func() int64 // ms since any start: for sessions
+	TTL int64        // ms: how long a session lasts after its daemon's last call
+
+	mu       sync.Mutex
+	state    State
+	conns    map[string]bool
+	names    int
+	sessions map[string]int64 // by name: when it ends
+}
+
+// A State is what is recorded at a time.
+type State struct {
+	meta     entry
+	records  map[uint64]entry
+	presence map[uint64]presence
+}
+
+type entry struct {
+	text    string
+	version int // of this record, as ZooKeeper counts. A restore brings old ones back
+}
+
+type presence struct{ text, session string }
+
+// Init makes a pool.
+func (s *Server) Init(m pool.Meta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = State{meta: entry{m.String(), 1}, records: map[uint64]entry{}, presence: map[uint64]presence{}}
+	for w := m.Min; w <= m.Max; w++ {
+		s.state.records[w] = entry{pool.Record{}.String(), 1}
+	}
+	s.conns, s.sessions = map[string]bool{}, map[string]int64{}
+}
+
+// Meta is the present meta record, and Record that of a worker id.
+func (s *Server) Meta() pool.Meta {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := pool.ParseMeta(s.state.meta.text)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// Record is the present text of a worker id's record.
+func (s *Server) Record(worker uint64) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.records[worker].text
+}
+
+// SetMeta writes meta, as an operator does, and SetRecord a record.
+func (s *Server) SetMeta(m pool.Meta) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.meta = entry{m.String(), s.state.meta.version + 1}
+}
+
+// SetRecord writes a record, as an operator does.
+func (s *Server) SetRecord(worker uint64, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.records[worker] = entry{text, s.state.records[worker].version + 1}
+}
+
+// Save copies the present state.
+func (s *Server) Save() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.clone()
+}
+
+// Of is a worker id's record in a State.
+func (s State) Of(worker uint64) string { return s.records[worker].text }
+
+func (s State) clone() State {
+	return State{s.meta, maps.Clone(s.records), maps.Clone(s.presence)}
+}
+
+// Restore brings an earlier state back. Every connection breaks.
+func (s *Server) Restore(to State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = to.clone()
+	s.conns = map[string]bool{}
+	for _, p := range s.state.presence { // sessions are in a backup, too
+		s.sessions[p.session] = max(s.sessions[p.session], s.Now()+s.TTL)
+	}
+}
+
+// Break breaks all connections.
+func (s *Server) Break() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns = map[string]bool{}
+}
+
+// Expire ends all sessions, as a long outage does.
+func (s *Server) Expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.sessions)
+}
+
+// Dial makes a connection.
+func (s *Server) Dial() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names++
+	name := "c" + strconv.Itoa(s.names)
+	s.conns[name] = true
+	return name
+}
+
+// Alive says whether a connection has not broken.
+func (s *Server) Alive(conn string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns[conn]
+}
+
+// Hangup ends a connection, and with it a session.
+func (s *Server) Hangup(conn, session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+	delete(s.sessions, session)
+}
+
+// A Client is what a daemon's driver remembers.
+type Client struct {
+	Conn, Session string
+	// Stale compares the versions that were read last, over whichever connection, instead of texts.
+	// Only mutants do that
+	Stale    bool
+	versions map[uint64]int
+	meta     int
+}
+
+// enter checks the connection and keeps the session alive.
+func (s *Server) enter(c *Client, conn string) error {
+	for name, ends := range s.sessions {
+		if ends < s.Now() {
+			delete(s.sessions, name)
+		}
+	}
+	for w, p := range s.state.presence {
+		if _, lives := s.sessions[p.session]; !lives {
+			delete(s.state.presence, w)
+		}
+	}
+	if !s.conns[conn] {
+		return fmt.Errorf("%w: %s", cas.ErrConnection, conn)
+	}
+	if _, lives := s.sessions[c.Session]; !lives {
+		s.names++
+		c.Session = "s" + strconv.Itoa(s.names)
+	}
+	s.sessions[c.Session] = s.Now() + s.TTL
+	return nil
+}
+
+// Load is Driver.Load.
+func (s *Server) Load(c *Client, conn string) (pool.View, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter(c, conn); err != nil {
+		return pool.View{}, err
+	}
+	v := pool.View{Meta: s.state.meta.text, Records: map[uint64]string{}, Present: map[uint64]string{}}
+	c.meta = s.state.meta.version
+	for w, e := range s.state.records {
+		v.Records[w] = e.text
+		c.learn(w, e)
+	}
+	for w, p := range s.state.presence {
+		v.Present[w] = p.text
+	}
+	return v, nil
+}
+
+func (c *Client) learn(w uint64, e entry) {
+	if c.versions == nil {
+		c.versions = map[uint64]int{}
+	}
+	c.versions[w] = e.version
+}
+
+// Commit is Driver.Commit.
+func (s *Server) Commit(c *Client, conn string, ch pool.Change) (cas.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter(c, conn); err != nil {
+		return cas.Answer{}, err
+	}
+	a := cas.Answer{Done: true, Session: c.Session}
+	if ch.IfMeta != "" && s.state.meta.text != ch.IfMeta && !(c.Stale && c.meta == s.state.meta.version) {
+		a.Done = false
+	}
+	for w, text := range ch.If {
+		if e := s.state.records[w]; e.text != text && !(c.Stale && c.versions[w] == e.version) {
+			a.Done = false
+		}
+	}
+	if !a.Done {
+		a.View = pool.View{Meta: s.state.meta.text, Records: map[uint64]string{}}
+		c.meta = s.state.meta.version
+		for w := range ch.If {
+			a.View.Records[w] = s.state.records[w].text
+			c.learn(w, s.state.records[w])
+		}
+		return a, nil
+	}
+	if ch.SetMeta != "" {
+		s.state.meta = entry{ch.SetMeta, s.state.meta.version + 1}
+		c.meta = s.state.meta.version
+	}
+	for w, text := range ch.Set {
+		s.state.records[w] = entry{text, s.state.records[w].version + 1}
+		c.learn(w, s.state.records[w])
+	}
+	return a, nil
+}
+
+// Announce is Driver.Announce.
+func (s *Server) Announce(c *Client, conn string, worker uint64, text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter(c, conn); err != nil {
+		return err
+	}
+	if text != "" {
+		s.state.presence[worker] = presence{text, c.Session}
+	} else if s.state.presence[worker].session == c.Session {
+		delete(s.state.presence, worker)
+	}
+	return nil
+}
+
+// A Driver is a daemon's connection without faults of its own.
+type Driver struct {
+	Server *Server
+	client Client
+}
+
+var _ cas.Driver = (*Driver)(nil)
+
+// Connect implements cas.Driver.
+func (d *Driver) Connect(context.Context) (string, error) {
+	if !d.Server.Alive(d.client.Conn) {
+		d.client.Conn = d.Server.Dial()
+	}
+	return d.client.Conn, nil
+}
+
+// Load implements cas.Driver.
+func (d *Driver) Load(_ context.Context, conn string) (pool.View, error) {
+	return d.Server.Load(&d.client, conn)
+}
+
+// Commit implements cas.Driver.
+func (d *Driver) Commit(_ context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	return d.Server.Commit(&d.client, conn, c)
+}
+
+// Announce implements cas.Driver.
+func (d *Driver) Announce(_ context.Context, conn string, worker uint64, text string) error {
+	return d.Server.Announce(&d.client, conn, worker, text)
+}
+
+// Close implements cas.Driver.
+func (d *Driver) Close() error {
+	d.Server.Hangup(d.client.Conn, d.client.Session)
+	return nil
+}

@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/copied"
+	"github.com/katsubushi/katsubushi/v3/test/memcas"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// watch is how long newcomers and returners watch, ms.
+const watch = heartbeat + heartbeat/10 + 2*timeout
+
+const poolEpsilon = 2*redisSkew + 1000
+
+// casPool is a store with a compare-and-set in memory. Daemons use it by the real package cas.
+type casPool struct {
+	w       *world
+	server  *memcas.Server
+	clients map[*daemon]*poolClient
+	saved   []saved
+}
+
+type saved struct {
+	at    int64
+	state memcas.State
+}
+
+func newPool(w *world) *casPool {
+	p := &casPool{w: w, clients: map[*daemon]*poolClient{}}
+	p.server = &memcas.Server{Now: func() int64 { return w.now }, TTL: lease / 2}
+	if w.Store == PoolClocks { // a clock that is wrong by a year costs a worker id for a year
+		w.Workers += 100
+	}
+	p.server.Init(pool.Meta{
+		Epoch: "0", Floor: start, Fingerprint: "simulated", Lease: lease, Epsilon: poolEpsilon, Min: 1, Max: uint64(w.Workers),
+	})
+	return p
+}
+
+// A poolClient is a daemon's side. It runs a Session's calls one after another, each as a coroutine
+// that waits wherever the real one waits for an answer.
+type poolClient struct {
+	p       *casPool
+	d       *daemon
+	life    int
+	session cas.Session
+	wire    *poolWire
+	queue   []call
+	busy    bool
+	resume  func() (struct{}, bool)
+	stop    func()
+}
+
+// A call waits for its turn until the daemon has given it up.
+type call struct {
+	until int64
+	do    func()
+}
+
+// poolWire is the driver.
+type poolWire struct {
+	c      *poolClient
+	client memcas.Client
+	yield  func(struct{}) bool
+}
+
+func (p *casPool) client(d *daemon) client {
+	if old := p.clients[d]; old != nil && old.stop != nil {
+		old.stop()
+	}
+	c := &poolClient{p: p, d: d, life: d.life}
+	p.clients[d] = c
+	c.session = cas.Session{Fingerprint: "simulated", Lease: lease, Addr: "simulated"}
+	c.connect(memcas.Client{})
+	c.upkeep()
+	return c
+}
+
+// connect gives the session its driver and rules.
+func (c *poolClient) connect(m memcas.Client) {
+	c.wire = &poolWire{c: c, client: m}
+	c.session.Driver = c.wire
+	rules := pool.Rules{W: watch * time.Millisecond, MaxSkew: redisSkew}
+	c.session.Rules = rules
+	if mutate := poolMutants[c.p.w.Mutant]; mutate != nil {
+		mutate(c, rules)
+	}
+	c.session.Now = func() pool.Moment {
+		return pool.Moment{Boot: time.Duration(c.p.w.now) * time.Millisecond, ID: c.d.clock(), Wall: c.d.clock()}
+	}
+}
+
+func (c *poolClient) upkeep() {
+	c.d.later(heartbeat, func() {
+		c.run(func() { c.session.Upkeep(context.Background()) })
+		c.upkeep()
+	})
+}
+
+// run carries out a call when it is its turn.
+func (c *poolClient) run(do func()) {
+	c.queue = append(c.queue, call{c.p.w.now + timeout, do})
+	c.next()
+}
+
+func (c *poolClient) next() {
+	for !c.busy && len(c.queue) > 0 {
+		q := c.queue[0]
+		c.queue = c.queue[1:]
+		if q.until <= c.p.w.now {
+			continue
+		}
+		c.busy = true
+		c.resume, c.stop = iter.Pull(func(yield func(struct{}) bool) {
+			c.wire.yield = yield
+			q.do()
+		})
+		c.advance()
+	}
+}
+
+func (c *poolClient) advance() {
+	if _, more := c.resume(); !more {
+		c.busy = false
+		c.next()
+	}
+}
+
+var errGone = errors.New("the process has ended")
+
+// ask sends something to the server and waits for the answer.
+func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
+	var v, none T
+	c, d, err, settled := x.c, x.c.d, errTimeout, false
+	w := d.w
+	finish := func() {
+		if !settled {
+			settled = true
+			c.advance()
+		}
+	}
+	d.later(timeout, finish)
+	if !d.lost() {
+		w.after(d.latency(), func() {
+			if d.lost() {
+				return
+			}
+			got, failed := do()
+			if d.lost() || w.now < w.answersLost || d.life != c.life {
+				return
+			}
+			d.later(d.latency(), func() {
+				if !settled {
+					v, err = got, failed
+				}
+				finish()
+			})
+		})
+	}
+	if !x.yield(struct{}{}) {
+		return none, errGone
+	}
+	return v, err
+}
+
+// Connect asks the server, as a client library notices that a connection broke.
+func (x *poolWire) Connect(context.Context) (string, error) {
+	s := x.c.p.server
+	if x.client.Conn != "" && s.Alive(x.client.Conn) {
+		return x.client.Conn, nil
+	}
+	conn, err := ask(x, func() (string, error) { return s.Dial(), nil })
+	if err == nil {
+		x.client.Conn = conn
+	}
+	return conn, err
+}
+
+func (x *poolWire) Load(_ context.Context, conn string) (pool.View, error) {
+	return ask(x, func() (pool.View, error) { return x.c.p.server.Load(&x.client, conn) })
+}
+
+func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.Answer, error) {
+	return ask(x, func() (cas.Answer, error) { return x.c.p.server.Commit(&x.client, conn, ch) })
+}
+
+func (x *poolWire) Announce(_ context.Context, conn string, worker uint64, text string) error {
+	_, err := ask(x, func() (any, error) { return nil, x.c.p.server.Announce(&x.client, conn, worker, text) })
+	return err
+}
+
+func (x *poolWire) Close() error { return nil }
+
+// background is a request that the client sends by itself.
+func (c *poolClient) background(do func(ctx context.Context, reply func(answer))) request {
+	return func(reply func(answer)) {
+		c.d.later(0, func() { c.run(func() { do(context.Background(), reply) }) })
+	}
+}
+
+func (c *poolClient) acquire(e workerid.Acquire) request {
+	return c.background(func(ctx context.Context, reply func(answer)) {
+		g, err := c.session.Acquire(ctx, e.Request)
+		reply(func(heard bool) workerid.Event {
+			if heard && err == nil {
+				c.session.Heard(g)
+			}
+			return workerid.Acquired{Lane: e.Lane, Grant: g, Err: err}
+		})
+	})
+}
+
+func (c *poolClient) extend(e workerid.Extend) request {
+	return c.background(func(ctx context.Context, reply func(answer)) {
+		results, err := c.session.Extend(ctx, e.Held)
+		reply(func(bool) workerid.Event { return workerid.Extended{Results: results, Err: err} })
+	})
+}
+
+func (c *poolClient) release(e workerid.Release) request {
+	return c.background(func(ctx context.Context, reply func(answer)) {
+		err := c.session.Release(ctx, e.Grant, e.Last)
+		reply(func(bool) workerid.Event { return workerid.Released{Lane: e.Lane, Err: err} })
+	})
+}
+
+func (c *poolClient) unanswered() {}
+
+func (c *poolClient) clone(d *daemon) client {
+	n := &poolClient{p: c.p, d: d, life: d.life, session: *copied.Of(&c.session)}
+	c.p.clients[d] = n
+	n.connect(memcas.Client{})
+	n.upkeep()
+	return n
+}

@@ -1,0 +1,175 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// Acquire grants a worker id after a watch. Until that is over, the error is Watching. The caller
+// calls Heard once it has the grant.
+func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	if want.Min > want.Max {
+		return workerid.Grant{}, fmt.Errorf("no worker ids from %d to %d", want.Min, want.Max)
+	}
+	if err := s.connect(ctx); err != nil {
+		return workerid.Grant{}, err
+	}
+	if g, err := s.unheard(ctx, want.Owner); err != nil || g.Owner != "" {
+		return g, err
+	}
+	if _, left, over := s.watched(true); len(s.readings) > 0 && !over {
+		return workerid.Grant{}, Watching{left}
+	}
+	v, err := s.load(ctx)
+	if err != nil {
+		return workerid.Grant{}, err
+	}
+	if err := s.raiseNow(ctx); err != nil {
+		return workerid.Grant{}, err
+	}
+	now := s.Now()
+	first, left, over := s.watched(true)
+	if !over {
+		return workerid.Grant{}, Watching{left}
+	}
+	if err := s.Rules.Skew(first.texts, v.Records, s.meta, now.Boot-first.at, now); err != nil {
+		return workerid.Grant{}, err
+	}
+	if g, err := s.lostAnswer(ctx, want.Owner, v); err != nil || g.Owner != "" {
+		return g, err
+	}
+	return s.takeOne(ctx, want, first, v)
+}
+
+// takeOne tries the vacant worker ids in turn.
+func (s *Session) takeOne(ctx context.Context, want workerid.Request, first reading, v pool.View) (workerid.Grant, error) {
+	now := s.Now()
+	var vacant []uint64
+	for w := max(want.Min, s.meta.Min); w <= min(want.Max, s.meta.Max); w++ {
+		if text, there := v.Records[w]; there && s.Rules.Vacant(first.texts[w], text, v.Present[w], s.meta, now) && !s.holds(w) {
+			vacant = append(vacant, w)
+		}
+	}
+	s.Rules.Order(vacant, v.Records, s.meta, want.Owner, now)
+	for _, w := range vacant {
+		rec, err := pool.ParseRecord(v.Records[w])
+		if err != nil {
+			continue
+		}
+		now := s.Now()
+		sent := pool.Sent{Worker: w, Record: s.Rules.Take(rec, s.meta, want.Owner, s.token(), now), Epoch: s.meta.Epoch}
+		if s.asked == nil {
+			s.asked = map[string][]pool.Sent{}
+		}
+		s.asked[want.Owner] = append(s.asked[want.Owner], sent)
+		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{
+			IfMeta: s.metaText, If: map[uint64]string{w: v.Records[w]}, Set: map[uint64]string{w: sent.Record.String()},
+		})
+		if err == nil && a.Done {
+			return s.granted(ctx, want.Owner, sent, now, a.Session), nil
+		}
+		if err == nil || errors.Is(err, ErrConnection) {
+			s.asked[want.Owner] = without(s.asked[want.Owner], sent)
+		}
+		if err != nil {
+			return workerid.Grant{}, err
+		}
+		meta := s.metaText
+		if err := s.learn(a.View.Meta); err != nil {
+			return workerid.Grant{}, err
+		}
+		if meta != s.metaText {
+			return workerid.Grant{}, Watching{s.Rules.Watch(true)}
+		}
+	}
+	return workerid.Grant{}, workerid.ErrNoID
+}
+
+// holds says whether a lane of this daemon has the worker id.
+func (s *Session) holds(worker uint64) bool {
+	return slices.ContainsFunc(s.keys(), func(k laneKey) bool { return k.worker == worker && s.lanes[k].ended == nil })
+}
+
+// granted notes an acquisition that was acknowledged.
+func (s *Session) granted(ctx context.Context, owner string, w pool.Sent, now pool.Moment, session string) workerid.Grant {
+	delete(s.asked, owner) // the others are not to be adopted any more, whatever comes back
+	for k, l := range s.lanes {
+		if k.owner == owner && l.ended != nil {
+			delete(s.lanes, k)
+		}
+	}
+	k := laneKey{owner, w.Worker}
+	s.answered(ctx, map[laneKey]pool.Sent{k: w}, now, session)
+	l := s.lanes[k]
+	l.unheard = true
+	s.lanes[k] = l
+	return grant(k, l)
+}
+
+func grant(k laneKey, l lane) workerid.Grant {
+	return workerid.Grant{Worker: k.worker, Owner: k.owner, Lo: l.rec.Lo, Hi: l.rec.Mark}
+}
+
+// Heard says that the caller has the grant that Acquire returned.
+func (s *Session) Heard(g workerid.Grant) {
+	k := laneKey{g.Owner, g.Worker}
+	if l, ok := s.lanes[k]; ok {
+		l.unheard = false
+		s.lanes[k] = l
+	}
+}
+
+// unheard grants again what an earlier call of this owner was granted, if the caller has not got it.
+func (s *Session) unheard(ctx context.Context, owner string) (workerid.Grant, error) {
+	for _, k := range s.keys() {
+		l := s.lanes[k]
+		if k.owner != owner || !l.unheard || l.ended != nil {
+			continue
+		}
+		var err error
+		if !s.Rules.Fresh(s.Now().Boot - l.acked) {
+			err = s.comeBack(ctx, []laneKey{k})
+		} else {
+			err = s.commit(ctx, []laneKey{k}, false)
+		}
+		if err == nil {
+			err = s.raiseNow(ctx)
+		}
+		if err != nil {
+			return workerid.Grant{}, err
+		}
+		if l = s.lanes[k]; l.ended == nil {
+			return grant(k, l), nil
+		}
+	}
+	return workerid.Grant{}, nil
+}
+
+// lostAnswer finds an acquisition of this owner that was carried out, though its answer did not come.
+func (s *Session) lostAnswer(ctx context.Context, owner string, v pool.View) (workerid.Grant, error) {
+	for _, w := range s.asked[owner] {
+		if v.Records[w.Worker] != w.Record.String() || w.Epoch != s.meta.Epoch {
+			continue
+		}
+		now := s.Now()
+		next := pool.Sent{Worker: w.Worker, Record: s.Rules.Extend(w.Record, s.meta, s.token(), now), Epoch: s.meta.Epoch}
+		s.asked[owner] = append(s.asked[owner], next)
+		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{
+			IfMeta: s.metaText, If: map[uint64]string{w.Worker: w.Record.String()}, Set: map[uint64]string{w.Worker: next.Record.String()},
+		})
+		if err != nil {
+			return workerid.Grant{}, err
+		}
+		if a.Done {
+			return s.granted(ctx, owner, next, now, a.Session), nil
+		}
+		s.asked[owner] = without(s.asked[owner], next)
+		return workerid.Grant{}, s.learn(a.View.Meta)
+	}
+	return workerid.Grant{}, nil
+}
