@@ -13,6 +13,7 @@ import (
 const (
 	backoffFirst = 100 * time.Millisecond // before Acquire is tried again; doubled each time
 	backoffLast  = 5 * time.Second        // and no longer than this
+	hintSlack    = 20 * time.Millisecond  // on average, after a wait that the store named
 	lookAgain    = time.Second            // a lane that waits for the clock looks at it this often, as it may be set
 )
 
@@ -327,9 +328,8 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 // waitAtMost moves the next Acquire forward to the time that the store named, if that is sooner. It
 // adds more, because other daemons were told the same time.
 func (l *lane) waitAtMost(now Moment, err error, more time.Duration) {
-	var hint interface{ RetryAfter() time.Duration }
-	if errors.As(err, &hint) && hint.RetryAfter() > 0 {
-		l.retryAt = min(l.retryAt, now.Mono+hint.RetryAfter()+more)
+	if after := retryAfter(err, 0); after > 0 {
+		l.retryAt = min(l.retryAt, now.Mono+after+more)
 	}
 }
 
@@ -347,7 +347,7 @@ func (m *Machine) extended(now Moment, e Extended) {
 	if e.Err == nil && len(e.Results) != len(lanes) {
 		e.Err = fmt.Errorf("workerid: %d grants were to be extended, and %d results came", len(lanes), len(e.Results))
 	}
-	failed := false
+	failed, hint := false, m.c.Heartbeat
 	for k, i := range lanes {
 		r := Result{Err: e.Err}
 		if e.Err == nil {
@@ -357,14 +357,24 @@ func (m *Machine) extended(now Moment, e Extended) {
 		l := &m.lanes[i]
 		stale := l.held && l.grant.Hi < now.ID // this process was paused during the call, for example
 		failed = failed || l.failing || stale
+		hint = min(hint, retryAfter(r.Err, hint))
 	}
 	if !failed {
 		m.failures = 0
 		return
 	}
 	again := now.Mono + m.spread(min(backoffFirst<<min(m.failures, 10), m.c.Heartbeat), 0.5)
-	m.nextBeat = min(max(m.nextBeat, now.Mono), again)
+	m.nextBeat = min(max(m.nextBeat, now.Mono), again, now.Mono+hint+m.spread(hintSlack, 0.5))
 	m.failures++
+}
+
+// retryAfter returns the wait that an error names, or else d.
+func retryAfter(err error, d time.Duration) time.Duration {
+	var hint interface{ RetryAfter() time.Duration }
+	if errors.As(err, &hint) && hint.RetryAfter() > 0 {
+		return hint.RetryAfter()
+	}
+	return d
 }
 
 func (m *Machine) extendedLane(i int, r Result) {

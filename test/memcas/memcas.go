@@ -50,6 +50,13 @@ func (s *Server) Init(m pool.Meta) {
 	s.conns, s.sessions = map[string]bool{}, map[string]int64{}
 }
 
+// Present is the text of a worker id's presence, or "".
+func (s *Server) Present(worker uint64) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.presence[worker].text
+}
+
 // Meta is the present meta record, and Record that of a worker id.
 func (s *Server) Meta() pool.Meta {
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/copied"
@@ -68,6 +69,8 @@ type poolWire struct {
 	c      *poolClient
 	client memcas.Client
 	yield  func(struct{}) bool
+	faults wireFaults // of mutants
+	name   string     // the first connection, for one of them
 }
 
 func (p *casPool) client(d *daemon) client {
@@ -78,7 +81,7 @@ func (p *casPool) client(d *daemon) client {
 	p.clients[d] = c
 	c.session = cas.Session{Fingerprint: "simulated", Lease: lease, Addr: "simulated"}
 	c.connect(memcas.Client{})
-	c.upkeep()
+	c.upkeep(heartbeat)
 	return c
 }
 
@@ -96,10 +99,17 @@ func (c *poolClient) connect(m memcas.Client) {
 	}
 }
 
-func (c *poolClient) upkeep() {
-	c.d.later(heartbeat, func() {
-		c.run(func() { c.session.Upkeep(context.Background()) })
-		c.upkeep()
+// upkeep does what is due between calls, in some time.
+func (c *poolClient) upkeep(ms int64) {
+	c.d.later(ms, func() {
+		c.queue = append(c.queue, call{math.MaxInt64, func() {
+			next := int64(heartbeat)
+			if c.session.Upkeep(context.Background()) {
+				next = timeout / 4
+			}
+			c.upkeep(next)
+		}})
+		c.next()
 	})
 }
 
@@ -172,6 +182,9 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 // Connect asks the server, as a client library notices that a connection broke.
 func (x *poolWire) Connect(context.Context) (string, error) {
 	s := x.c.p.server
+	if x.faults.oneName != nil {
+		return x.faults.oneName()
+	}
 	if x.client.Conn != "" && s.Alive(x.client.Conn) {
 		return x.client.Conn, nil
 	}
@@ -183,11 +196,28 @@ func (x *poolWire) Connect(context.Context) (string, error) {
 }
 
 func (x *poolWire) Load(_ context.Context, conn string) (pool.View, error) {
-	return ask(x, func() (pool.View, error) { return x.c.p.server.Load(&x.client, conn) })
+	v, err := ask(x, func() (pool.View, error) { return x.c.p.server.Load(&x.client, conn) })
+	if x.faults.load != nil && err == nil {
+		x.faults.load(v)
+	}
+	return v, err
 }
 
 func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.Answer, error) {
-	return ask(x, func() (cas.Answer, error) { return x.c.p.server.Commit(&x.client, conn, ch) })
+	sent := ch
+	a, err := ask(x, func() (cas.Answer, error) {
+		if x.faults.commit != nil {
+			sent = x.faults.commit(ch)
+		}
+		if x.faults.anyConn {
+			conn = x.client.Conn
+		}
+		return x.c.p.server.Commit(&x.client, conn, sent)
+	})
+	if x.faults.done != nil && err == nil && a.Done {
+		x.faults.done(ch)
+	}
+	return a, err
 }
 
 func (x *poolWire) Announce(_ context.Context, conn string, worker uint64, text string) error {
@@ -236,6 +266,6 @@ func (c *poolClient) clone(d *daemon) client {
 	n := &poolClient{p: c.p, d: d, life: d.life, session: *copied.Of(&c.session)}
 	c.p.clients[d] = n
 	n.connect(memcas.Client{})
-	n.upkeep()
+	n.upkeep(heartbeat)
 	return n
 }

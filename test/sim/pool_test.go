@@ -5,17 +5,39 @@ import (
 	"testing"
 )
 
-const poolSeeds = 15
+const (
+	poolSeeds       = 15
+	poolMutantSeeds = 250
+)
 
+var poolRuns = []Config{
+	{Store: PoolOutages}, {Store: PoolOutages, Weather: Bridged}, {Store: PoolRestores}, {Store: PoolClones}, {Store: PoolClocks},
+}
+
+// One lane issues nothing twice, whatever a store with a compare-and-set forgets.
 func TestPool(t *testing.T) {
-	for _, store := range []Store{PoolOutages, PoolRestores, PoolClones, PoolClocks} {
-		for _, weather := range []Weather{Storm, Bridged} {
-			if weather == Bridged && store != PoolOutages {
-				continue
+	for _, c := range poolRuns {
+		t.Run(fmt.Sprint(c.Store, " in ", c.Weather), func(t *testing.T) {
+			c.Minutes = minutes
+			runAll(t, c, 1, poolSeeds)
+		})
+	}
+}
+
+func TestEveryMutantOfThePoolIsFoundOut(t *testing.T) {
+	skipUnderRace(t)
+	for _, m := range PoolMutants() {
+		t.Run(string(m), func(t *testing.T) {
+			for seed := uint64(1); seed <= poolMutantSeeds; seed++ {
+				for _, c := range poolRuns {
+					c.Seed, c.Minutes, c.Mutant = seed, minutes, m
+					if r := Run(c); r.Err() != nil {
+						t.Log(c.Store, c.Weather, r.Err())
+						return
+					}
+				}
 			}
-			t.Run(fmt.Sprint(store, " in ", weather), func(t *testing.T) {
-				runAll(t, Config{Minutes: minutes, Store: store, Weather: weather}, 1, poolSeeds)
-			})
-		}
+			t.Errorf("nothing is noticed in %d seeds", poolMutantSeeds)
+		})
 	}
 }

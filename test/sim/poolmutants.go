@@ -1,6 +1,254 @@
 package sim
 
-import "github.com/katsubushi/katsubushi/v3/workerid/pool"
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
 
-// poolMutants replace one rule each.
-var poolMutants = map[Mutant]func(*poolClient, pool.Rules){}
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// wireFaults are what mutants do in the driver.
+type wireFaults struct {
+	commit  func(pool.Change) pool.Change // what arrives at the server instead
+	done    func(pool.Change)             // a commit was acknowledged
+	load    func(pool.View)               // changes what was read
+	anyConn bool                          // writes go over whichever connection there is
+	oneName func() (string, error)        // connections have one name
+}
+
+// poolMutants replace one rule each. The product has no hooks for them.
+var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
+	"presence is the fence": wire(func(c *poolClient, f *wireFaults) {
+		f.commit = func(ch pool.Change) pool.Change {
+			for w, text := range ch.Set {
+				p, err := pool.ParsePresence(c.p.server.Present(w))
+				if rec, _ := pool.ParseRecord(text); err == nil && p.Owner != rec.Owner {
+					return ch
+				}
+			}
+			ch.If, ch.IfMeta = nil, ""
+			return ch
+		}
+	}),
+	"a successor starts at the present if the session is gone": rules(func(r pool.Rules) mutated { return startsNow{r} }),
+	"meta is not compared when a worker id is acquired": wire(func(_ *poolClient, f *wireFaults) {
+		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, true) }
+	}),
+	"meta is not compared when leases are extended": wire(func(_ *poolClient, f *wireFaults) {
+		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, false) }
+	}),
+	"the record is not compared": wire(func(_ *poolClient, f *wireFaults) {
+		f.commit = func(ch pool.Change) pool.Change { ch.If = nil; return ch }
+	}),
+	"newcomers do not watch":                        rules(func(r pool.Rules) mutated { return hasty{r} }),
+	"returners do not watch":                        rules(func(r pool.Rules) mutated { return alwaysFresh{r} }),
+	"a record that moved during the watch is taken": rules(func(r pool.Rules) mutated { return moved{r} }),
+	"the watch goes over two connections": func(c *poolClient, _ pool.Rules) {
+		c.wire.faults.anyConn = true
+		c.wire.faults.oneName = c.wire.renamed
+	},
+	"the first reading is not judged":                        func(c *poolClient, _ pool.Rules) { c.wire.blind() },
+	"an epoch that only the watch saw is taken for known":    rules(func(r pool.Rules) mutated { return anyEpoch{r} }),
+	"a window starts at the mark + 1":                        rules(func(r pool.Rules) mutated { return closer{r} }),
+	"a reservation has ticks":                                rules(func(r pool.Rules) mutated { return fullReservation{r} }),
+	"the floor does not cover the own window":                rules(func(r pool.Rules) mutated { return notOwn{r} }),
+	"the floor does not cover a lease":                       rules(func(r pool.Rules) mutated { return onlyOwn{r} }),
+	"a draining lane does not look after the floor":          rules(func(r pool.Rules) mutated { return careless{r} }),
+	"a holder that was rolled back goes on":                  rules(func(r pool.Rules) mutated { return reclaims{r} }),
+	"a lost answer is taken for a write that did not happen": rules(func(r pool.Rules) mutated { return deaf{r} }),
+	"the mark is lowered":                                    rules(func(r pool.Rules) mutated { return lowers{r} }),
+	"the watch is half a heartbeat": rules(func(r pool.Rules) mutated {
+		r.W = heartbeat / 2 * time.Millisecond
+		return r
+	}),
+	"an older request id is taken for a clone's":      rules(func(r pool.Rules) mutated { return forgetful{r} }),
+	"versions survive a reconnection":                 func(c *poolClient, _ pool.Rules) { c.wire.client.Stale = true },
+	"an epoch is a number":                            rules(func(r pool.Rules) mutated { return counted{r} }),
+	"W counts from the answer":                        rules(func(r pool.Rules) mutated { return lateW{r} }),
+	"a write goes over whichever connection there is": wire(func(_ *poolClient, f *wireFaults) { f.anyConn = true }),
+	Unsealed: nil,
+	OneOwner: nil,
+}
+
+// PoolMutants is all of them, and those of the daemon.
+func PoolMutants() []Mutant { return slices.Sorted(maps.Keys(poolMutants)) }
+
+type mutated interface {
+	Watch(newcomer bool) time.Duration
+	Fresh(since time.Duration) bool
+	Judge(h pool.Holding, text string) (pool.Verdict, pool.Sent)
+	Returns(found pool.Sent, meta pool.Meta) bool
+	Vacant(before, after, present string, m pool.Meta, now pool.Moment) bool
+	Order(workers []uint64, records map[uint64]string, m pool.Meta, owner string, now pool.Moment)
+	Take(rec pool.Record, m pool.Meta, owner, token string, now pool.Moment) pool.Record
+	Extend(rec pool.Record, m pool.Meta, token string, now pool.Moment) pool.Record
+	Release(rec pool.Record, last int64, token string) pool.Record
+	Raise(m pool.Meta, hi int64, epoch string, now pool.Moment) pool.Meta
+	Covered(m pool.Meta, text string, hi int64) bool
+	Skew(before, after map[uint64]string, m pool.Meta, apart time.Duration, now pool.Moment) error
+}
+
+func rules(f func(pool.Rules) mutated) func(*poolClient, pool.Rules) {
+	return func(c *poolClient, r pool.Rules) { c.session.Rules = f(r) }
+}
+
+func wire(f func(*poolClient, *wireFaults)) func(*poolClient, pool.Rules) {
+	return func(c *poolClient, _ pool.Rules) { f(c, &c.wire.faults) }
+}
+
+// withoutMeta drops the comparison of meta from acquisitions, or from extensions.
+func withoutMeta(ch pool.Change, acquisitions bool) pool.Change {
+	for w, text := range ch.Set {
+		before, _ := pool.ParseRecord(ch.If[w])
+		after, _ := pool.ParseRecord(text)
+		if (before.Owner != after.Owner && after.Owner != "") == acquisitions {
+			ch.IfMeta = ""
+		}
+	}
+	return ch
+}
+
+// renamed connects again where that is needed, under the first name.
+func (x *poolWire) renamed() (string, error) {
+	s := x.c.p.server
+	if x.client.Conn == "" || !s.Alive(x.client.Conn) {
+		conn, err := ask(x, func() (string, error) { return s.Dial(), nil })
+		if err != nil {
+			return "", err
+		}
+		x.client.Conn = conn
+		if x.name == "" {
+			x.name = conn
+		}
+	}
+	return x.name, nil
+}
+
+// blind shows the first reading after a while without commits as if all own records were as they were
+// left.
+func (x *poolWire) blind() {
+	left, looked, at := map[uint64]string{}, false, int64(0)
+	x.faults.done = func(ch pool.Change) {
+		maps.Copy(left, ch.Set)
+		looked, at = false, x.c.p.w.now
+	}
+	x.faults.load = func(v pool.View) {
+		if !looked && x.c.p.w.now-at > watch {
+			maps.Copy(v.Records, left)
+			looked = true
+		}
+	}
+}
+
+type startsNow struct{ pool.Rules }
+
+func (r startsNow) Take(rec pool.Record, m pool.Meta, owner, token string, now pool.Moment) pool.Record {
+	return pool.Record{Lo: now.ID, Mark: now.ID + m.Lease, Token: token, Owner: owner}
+}
+
+type hasty struct{ pool.Rules }
+
+func (r hasty) Watch(newcomer bool) time.Duration {
+	if newcomer {
+		return 0
+	}
+	return r.W
+}
+
+type alwaysFresh struct{ pool.Rules }
+
+func (alwaysFresh) Fresh(time.Duration) bool { return true }
+
+type moved struct{ pool.Rules }
+
+func (r moved) Vacant(_, after, present string, m pool.Meta, now pool.Moment) bool {
+	return r.Rules.Vacant(after, after, present, m, now)
+}
+
+type anyEpoch struct{ pool.Rules }
+
+func (anyEpoch) Returns(pool.Sent, pool.Meta) bool { return true }
+
+type closer struct{ pool.Rules }
+
+func (r closer) Take(rec pool.Record, m pool.Meta, owner, token string, now pool.Moment) pool.Record {
+	next := pool.Record{Lo: r.Start(rec, m) - 1, Token: token, Owner: owner}
+	next.Mark = next.Lo - 1
+	return r.Extend(next, m, token, now)
+}
+
+type fullReservation struct{ pool.Rules }
+
+func (r fullReservation) Take(rec pool.Record, m pool.Meta, owner, token string, now pool.Moment) pool.Record {
+	next := r.Rules.Take(rec, m, owner, token, now)
+	next.Mark = max(next.Mark, next.Lo+m.Lease)
+	return next
+}
+
+type notOwn struct{ pool.Rules }
+
+func (r notOwn) Raise(m pool.Meta, _ int64, epoch string, now pool.Moment) pool.Meta {
+	return r.Rules.Raise(m, 0, epoch, now)
+}
+
+type onlyOwn struct{ pool.Rules }
+
+func (r onlyOwn) Raise(m pool.Meta, hi int64, epoch string, _ pool.Moment) pool.Meta {
+	m.Epoch, m.Floor = epoch, max(m.Floor, hi)
+	return m
+}
+
+type careless struct{ pool.Rules }
+
+func (careless) Covered(pool.Meta, string, int64) bool { return true }
+
+type reclaims struct{ pool.Rules }
+
+func (r reclaims) Judge(h pool.Holding, text string) (pool.Verdict, pool.Sent) {
+	verdict, found := r.Rules.Judge(h, text)
+	if rec, err := pool.ParseRecord(text); verdict == pool.RolledBack && err == nil {
+		rec.Owner, rec.Lo = h.Owner, h.Last.Lo
+		return pool.Held, pool.Sent{Record: rec, Epoch: h.Epoch}
+	}
+	return verdict, found
+}
+
+type deaf struct{ pool.Rules }
+
+func (r deaf) Judge(h pool.Holding, text string) (pool.Verdict, pool.Sent) {
+	h.Unanswered = nil
+	return r.Rules.Judge(h, text)
+}
+
+type lowers struct{ pool.Rules }
+
+func (lowers) Extend(rec pool.Record, m pool.Meta, token string, now pool.Moment) pool.Record {
+	rec.Token = token
+	if rec.Lo <= now.ID {
+		rec.Mark = max(rec.Lo-1, now.ID+m.Lease)
+	}
+	return rec
+}
+
+type forgetful struct{ pool.Rules }
+
+func (r forgetful) Judge(h pool.Holding, text string) (pool.Verdict, pool.Sent) {
+	verdict, found := r.Rules.Judge(h, text)
+	if rec, err := pool.ParseRecord(text); verdict == pool.RolledBack && err == nil && rec.Owner == h.Owner {
+		return pool.Copied, found
+	}
+	return verdict, found
+}
+
+type counted struct{ pool.Rules }
+
+func (r counted) Raise(m pool.Meta, hi int64, _ string, now pool.Moment) pool.Meta {
+	n, _ := strconv.Atoi(m.Epoch)
+	return r.Rules.Raise(m, hi, strconv.Itoa(n+1), now)
+}
+
+type lateW struct{ pool.Rules }
+
+func (r lateW) Fresh(since time.Duration) bool { return since <= r.W+timeout*time.Millisecond }

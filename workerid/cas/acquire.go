@@ -19,6 +19,10 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 	if err := s.connect(ctx); err != nil {
 		return workerid.Grant{}, err
 	}
+	if s.owners == nil {
+		s.owners = map[string]bool{}
+	}
+	s.owners[want.Owner] = true
 	if g, err := s.unheard(ctx, want.Owner); err != nil || g.Owner != "" {
 		return g, err
 	}

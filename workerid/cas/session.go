@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -44,6 +45,7 @@ type Session struct {
 	meta     pool.Meta
 	readings []reading // over this connection and under this meta, the oldest first
 	lanes    map[laneKey]lane
+	owners   map[string]bool        // that have asked
 	asked    map[string][]pool.Sent // by owner: acquisitions whose answers did not come
 	drains   []drain
 	raising  bool  // somebody must be told of a roll-back
@@ -167,6 +169,7 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 		return v, err
 	}
 	s.look(v)
+	s.unannounce(ctx, v.Present)
 	for _, d := range s.drains {
 		if !s.Rules.Covered(s.meta, v.Records[d.worker], d.hi) {
 			s.mustRaise(d.hi)
@@ -181,6 +184,17 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 		s.readings = s.readings[1:]
 	}
 	return v, nil
+}
+
+// unannounce deletes presences of leases that this daemon has lost, or gave up. They would bar others
+// for as long as its session lives.
+func (s *Session) unannounce(ctx context.Context, present map[uint64]string) {
+	for _, w := range slices.Sorted(maps.Keys(present)) {
+		p, err := pool.ParsePresence(present[w])
+		if l, held := s.lanes[laneKey{p.Owner, w}]; err == nil && s.owners[p.Owner] && (!held || l.ended != nil) {
+			s.Driver.Announce(ctx, s.conn, w, "") // otherwise the next reading tries again
+		}
+	}
 }
 
 // watched returns the first reading of a watch that is over, or how long it still takes.
@@ -285,19 +299,24 @@ func (s *Session) raiseNow(ctx context.Context) error {
 	return errBusy
 }
 
-// Upkeep does what is due between calls: a raise that has not succeeded, and a look at the floor
-// while windows of lost leases are used. Call it every heartbeat. It reports whether it must be called
-// again.
-func (s *Session) Upkeep(ctx context.Context) (again bool) {
+// Upkeep does what is due between calls: a raise that has not succeeded, a look at the floor while
+// windows of lost leases are used, and the first reading of a watch. It returns whether it must be
+// called again soon, a fraction of a call's time-out later, or else a heartbeat later.
+func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	now := s.Now()
 	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < min(now.ID, now.Wall) })
-	if !s.raising && len(s.drains) > 0 {
-		if _, err := s.load(ctx); err != nil {
-			return true
-		}
+	comesBack := false
+	for _, l := range s.lanes {
+		comesBack = comesBack || l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked)
 	}
-	s.raiseNow(ctx) // on an error it stays due
-	return s.raising || len(s.drains) > 0
+	if err := s.connect(ctx); err != nil {
+		return comesBack || s.raising
+	}
+	if comesBack && len(s.readings) == 0 || len(s.drains) > 0 && !s.raising {
+		s.load(ctx) // on an error, the next call does it
+	}
+	s.raiseNow(ctx)
+	return s.raising || comesBack && len(s.readings) == 0
 }
 
 // Holds says whether a lease is held, and its record is as this daemon left it.

@@ -108,7 +108,10 @@ func (r Rules) Returns(found Sent, meta Meta) bool { return found.Epoch == meta.
 // Vacant says whether a newcomer may take a record that it has read before and after a watch (C2).
 func (r Rules) Vacant(before, after, present string, m Meta, now Moment) bool {
 	rec, err := ParseRecord(after)
-	return err == nil && before == after && present == "" && rec.Mark <= now.ID+m.Lease+r.MaxSkew
+	if p, bad := ParsePresence(present); bad == nil && p.Owner == rec.Owner { // of an earlier owner, it bars nobody
+		return false
+	}
+	return err == nil && before == after && rec.Mark <= now.ID+m.Lease+r.MaxSkew
 }
 
 // Start is the start of the next window of a record.
@@ -172,7 +175,8 @@ func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration
 	var clocks []int64
 	for w, text := range after {
 		rec, err := ParseRecord(text)
-		if err == nil && before[w] != text && rec.Owner != "" && rec.Mark >= rec.Lo {
+		was, bad := ParseRecord(before[w])
+		if err == nil && bad == nil && rec.Mark > was.Mark && rec.Owner == was.Owner && rec.Owner != "" {
 			clocks = append(clocks, rec.Mark-m.Lease)
 		}
 	}
