@@ -54,9 +54,15 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 func (s *Session) takeOne(ctx context.Context, want workerid.Request, first reading, v pool.View) (workerid.Grant, error) {
 	now := s.Now()
 	var vacant []uint64
+	none := workerid.ErrNoID
 	for w := max(want.Min, s.meta.Min); w <= min(want.Max, s.meta.Max); w++ {
-		if text, there := v.Records[w]; there && s.Rules.Vacant(first.texts[w], text, v.Present[w], s.meta, now) && !s.holds(w) {
+		text, there := v.Records[w]
+		switch {
+		case !there || s.holds(w):
+		case s.Rules.Vacant(first.texts[w], text, v.Present[w], s.meta, now):
 			vacant = append(vacant, w)
+		case s.Rules.Vacant(text, text, v.Present[w], s.meta, now): // given back just now, for example
+			none = Watching{s.Rules.Watch(true)}
 		}
 	}
 	s.Rules.Order(vacant, v.Records, s.meta, want.Owner, now)
@@ -91,7 +97,7 @@ func (s *Session) takeOne(ctx context.Context, want workerid.Request, first read
 			return workerid.Grant{}, Watching{s.Rules.Watch(true)}
 		}
 	}
-	return workerid.Grant{}, workerid.ErrNoID
+	return workerid.Grant{}, none
 }
 
 // holds says whether a lane of this daemon has the worker id.

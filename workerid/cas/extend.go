@@ -229,7 +229,7 @@ func (s *Session) Release(ctx context.Context, g workerid.Grant, last int64) err
 			return errors.Join(l.ended, s.raiseNow(ctx))
 		}
 		if !s.Rules.Fresh(s.Now().Boot - l.acked) {
-			return errors.New("the store has not answered for too long: the worker id becomes free when its lease ends")
+			return ErrSilent
 		}
 		next := s.Rules.Release(l.rec, last, s.token()).String()
 		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{

@@ -98,6 +98,10 @@ func (w Watching) Unwrap() error { return workerid.ErrNoneYet }
 // ErrNotInitialised: there is no pool of this name. Retry: somebody may make it.
 var ErrNotInitialised = errors.New("there is no pool of worker ids; make it with `katsubushi lease init`")
 
+// ErrSilent: of Release. The last acknowledged write was sent too long ago to give the lease back
+// without a watch. Nothing was sent; the worker id becomes free when its lease ends.
+var ErrSilent = errors.New("the store has not answered for too long")
+
 var errBusy = errors.New("others changed the pool at the same time, again and again")
 
 // attempts is how often a call is repeated whose comparison failed.

@@ -1,0 +1,184 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/turns"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// DefaultTimeout is how long a call of a Driver may take.
+const DefaultTimeout = time.Second
+
+// Config is what a Store is made of.
+type Config struct {
+	workerid.Terms
+	Driver  Driver
+	Kind    string        // of store, for errors: "etcd"
+	Where   string        // its servers, for errors, without secrets
+	Addr    string        // this daemon's host:port, for its presences
+	Boot    func() int64  // CLOCK_BOOTTIME in ns
+	Timeout time.Duration // of one call of the Driver; 0 = DefaultTimeout
+}
+
+// Validate returns everything that is wrong with the settings, as an error of package problem.
+func (c Config) Validate() error {
+	var problems problem.List
+	if c.Driver == nil || c.Boot == nil {
+		problems.Add("Driver", "a driver and a clock are required")
+	}
+	return errors.Join(c.Terms.Validate(), problems.Err())
+}
+
+// A Store is a daemon's side of a pool. It implements workerid.Store. Any goroutine may call it; calls
+// are carried out one after another.
+type Store struct {
+	c       Config
+	turn    turns.Turn
+	session Session // used only by the holder of the turn
+	closed  bool    // the same
+
+	stop context.CancelFunc // of upkeep
+	done sync.WaitGroup
+}
+
+var _ workerid.Store = (*Store)(nil)
+
+// Open makes a Store. It does not connect yet. The Store owns the Driver.
+func Open(c Config) (*Store, error) {
+	c.Terms = c.Terms.WithDefaults()
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = workerid.HeartbeatOf(c.Lease)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Store{c: c, turn: turns.New(), stop: stop}
+	s.session = Session{
+		Driver:      limited{c.Driver, c.Timeout},
+		Rules:       pool.Rules{W: pool.WatchOf(c.Heartbeat, c.Timeout), MaxSkew: c.MaxSkew.Milliseconds()},
+		Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Addr: c.Addr,
+		Now: func() pool.Moment {
+			return pool.Moment{Boot: time.Duration(c.Boot()), ID: c.Now(), Wall: time.Now().UnixMilli()}
+		},
+	}
+	s.done.Go(func() { s.upkeep(ctx) })
+	return s, nil
+}
+
+var errClosed = errors.New("the store is closed")
+
+func take[T any](ctx context.Context, s *Store, f func() (T, func(), error)) (T, error) {
+	connect := func(ctx context.Context) (struct{}, error) {
+		if s.closed {
+			return struct{}{}, errClosed
+		}
+		return struct{}{}, s.session.connect(ctx)
+	}
+	return turns.Take(ctx, s.turn, s.c.Kind, s.c.Where, connect, func(struct{}) (T, func(), error) { return f() })
+}
+
+// Acquire grants a worker id. The first calls say that the pool is watched, and for how long.
+func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
+	return take(ctx, s, func() (workerid.Grant, func(), error) {
+		g, err := s.session.Acquire(context.WithoutCancel(ctx), want)
+		return g, func() {
+			if err == nil {
+				s.session.Heard(g)
+			}
+		}, err
+	})
+}
+
+// Extend lengthens all held grants in one commit.
+func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	return take(ctx, s, func() ([]workerid.Result, func(), error) {
+		results, err := s.session.Extend(context.WithoutCancel(ctx), held)
+		return results, nil, err
+	})
+}
+
+// Release gives a grant back. Its generator must be sealed. It is sent only once.
+func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error {
+	_, err := take(ctx, s, func() (struct{}, func(), error) {
+		return struct{}{}, nil, s.session.Release(context.WithoutCancel(ctx), g, last)
+	})
+	return err
+}
+
+// upkeep does what is due between calls.
+func (s *Store) upkeep(ctx context.Context) {
+	timer := time.NewTimer(s.c.Heartbeat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		next := s.c.Heartbeat
+		select {
+		case s.turn <- struct{}{}:
+			if s.session.Upkeep(ctx) {
+				next = s.c.Timeout / 4
+			}
+			<-s.turn
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(next)
+	}
+}
+
+// Close waits for its turn and closes the Driver, which ends the presences. It does not give leases
+// back.
+func (s *Store) Close() error {
+	s.stop()
+	s.done.Wait()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.c.Driver.Close()
+}
+
+// limited gives each call of a Driver its time.
+type limited struct {
+	Driver
+	timeout time.Duration
+}
+
+func (d limited) Connect(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.Driver.Connect(ctx)
+}
+
+func (d limited) Load(ctx context.Context, conn string) (pool.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.Driver.Load(ctx, conn)
+}
+
+func (d limited) Commit(ctx context.Context, conn string, c pool.Change) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.Driver.Commit(ctx, conn, c)
+}
+
+func (d limited) Announce(ctx context.Context, conn string, worker uint64, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.Driver.Announce(ctx, conn, worker, text)
+}
