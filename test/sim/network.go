@@ -9,6 +9,9 @@ import (
 // usual is how long a packet takes at most, as a rule, in ms.
 const usual = 5
 
+// slow is how long it takes at most that a daemon whose witness counts is just quick enough.
+const slow = 300
+
 var errTimeout = errors.New("no answer in time")
 
 // call sends something to the store. carryOut is done there, if the request arrives, however late;
@@ -64,7 +67,7 @@ func (d *daemon) lost() bool {
 // latency is how long a packet of a daemon takes, ms.
 func (d *daemon) latency() int64 {
 	if d.w.now < d.sheltered {
-		return d.w.upTo(usual)
+		return d.w.upTo(slow)
 	}
 	return d.w.latency()
 }

@@ -25,6 +25,7 @@ type casPool struct {
 	server  *memcas.Server
 	clients map[*daemon]*poolClient
 	saved   []saved
+	jumped  int64 // until then some clock is wrong for a moment
 }
 
 type saved struct {
@@ -156,7 +157,10 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 		}
 	}
 	d.later(timeout, finish)
-	if !d.lost() {
+	send := func() {
+		if d.lost() {
+			return
+		}
 		w.after(d.latency(), func() {
 			if d.lost() {
 				return
@@ -172,6 +176,12 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 				finish()
 			})
 		})
+	}
+	if w.Weather == Storm && !w.calm && w.now >= d.sheltered && !d.paused && w.chance(2000) {
+		d.pause(w.upTo(2*lease), nil) // stopped after it has looked at the clock
+		d.later(0, send)
+	} else {
+		send()
 	}
 	if !x.yield(struct{}{}) {
 		return none, errGone

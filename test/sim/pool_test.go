@@ -11,7 +11,7 @@ const (
 )
 
 var poolRuns = []Config{
-	{Store: PoolOutages}, {Store: PoolOutages, Weather: Bridged}, {Store: PoolRestores}, {Store: PoolClones}, {Store: PoolClocks},
+	{Store: PoolRestores}, {Store: PoolOutages}, {Store: PoolOutages, Weather: Bridged}, {Store: PoolClones}, {Store: PoolClocks},
 }
 
 // One lane issues nothing twice, whatever a store with a compare-and-set forgets.
@@ -24,6 +24,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// All but one issue duplicates. That one loses leases.
 func TestEveryMutantOfThePoolIsFoundOut(t *testing.T) {
 	skipUnderRace(t)
 	for _, m := range PoolMutants() {
@@ -31,7 +32,7 @@ func TestEveryMutantOfThePoolIsFoundOut(t *testing.T) {
 			for seed := uint64(1); seed <= poolMutantSeeds; seed++ {
 				for _, c := range poolRuns {
 					c.Seed, c.Minutes, c.Mutant = seed, minutes, m
-					if r := Run(c); r.Err() != nil {
+					if r := Run(c); r.IDs.Duplicates() > 0 || r.Regrants > 0 || r.Stolen > 0 || m == Deaf && c.Weather == Bridged && r.Refused > 0 {
 						t.Log(c.Store, c.Weather, r.Err())
 						return
 					}

@@ -12,9 +12,21 @@ import (
 func (p *casPool) fault() {
 	w := p.w
 	p.save()
-	if w.Store == PoolRestores && w.chance(6) {
-		p.restore()
-		return
+	if w.Store == PoolRestores && w.now >= p.sheltered() {
+		switch w.rand.IntN(10) {
+		case 0:
+			p.restore(nil)
+			return
+		case 1:
+			p.forgetNewcomers()
+			return
+		case 2:
+			p.forgetSuccessor()
+			return
+		case 3:
+			p.shortJump()
+			return
+		}
 	}
 	d := w.daemons[w.rand.IntN(len(w.daemons))]
 	if w.now < d.sheltered {
@@ -100,47 +112,96 @@ func (p *casPool) save() {
 
 // restore brings back a state that is older than a heartbeat of a holder that reaches the store; or
 // else an operator says so, before daemons are let in. What is lost is more than the last W.
-func (p *casPool) restore() {
+func (p *casPool) restore(state *memcas.State) {
 	w := p.w
+	if w.calm || w.now < p.jumped || w.now < p.sheltered() {
+		return
+	}
 	var old []saved
 	for _, s := range p.saved {
 		if s.at < w.now-watch-timeout {
 			old = append(old, s)
 		}
 	}
-	if len(old) == 0 {
-		return
+	if state == nil {
+		if len(old) == 0 {
+			return
+		}
+		state = &old[w.rand.IntN(len(old))].state
+		if w.chance(2) {
+			state = &old[len(old)-1].state
+		}
 	}
-	to := old[w.rand.IntN(len(old))]
-	if w.chance(2) {
-		to = old[len(old)-1]
-	}
-	witness := p.witness(to.state)
-	p.server.Restore(to.state)
+	witness := p.witness(*state)
+	p.server.Restore(*state)
 	if witness == nil || w.chance(6) {
 		p.restored()
 	} else {
 		witness.sheltered, witness.cutOff, w.unreachable = w.now+2*watch, 0, 0
 	}
-	for _, d := range w.daemons { // who was away is back, or others leave
+	for _, d := range w.daemons { // who was away is back, others leave, or start
 		switch {
 		case d == witness || !d.up || d.isCopy:
-		case w.chance(4):
+		case d.cutOff > w.now && w.chance(2):
 			d.cutOff = 0
 			d.resume()
-		case w.chance(4):
+		case w.chance(2):
 			d.cutOff = w.now + w.upTo(2*lease)
-		case w.chance(4):
-			d.restart(w.upTo([]int64{50, lease}[w.rand.IntN(2)]))
+		case w.chance(2):
+			d.restart(w.upTo([]int64{50, watch}[w.rand.IntN(2)]))
 		}
 	}
-	if w.chance(3) { // a second one, soon
-		w.after(w.upTo(2*lease), func() {
-			if !w.calm && w.now >= p.sheltered() {
-				p.restore()
-			}
-		})
+	if w.chance(2) { // a second one, soon
+		again := state
+		if w.chance(2) {
+			again = nil
+		}
+		w.after(2*watch+w.upTo(lease), func() { p.restore(again) })
 	}
+}
+
+// forgetNewcomers restores a state from just before some daemons started. Others of these are away
+// from their first reading until then.
+func (p *casPool) forgetNewcomers() {
+	w, state := p.w, p.server.Save()
+	back := watch + timeout + w.upTo(lease/2)
+	for _, d := range w.daemons {
+		if d.up && !d.isCopy && w.chance(2) {
+			d.restart(0)
+			if w.chance(3) {
+				w.after(50+w.upTo(200), func() { d.cutOff = max(d.cutOff, w.now+back) })
+			}
+		}
+	}
+	w.after(back, func() { p.restore(&state) })
+}
+
+// forgetSuccessor cuts a daemon off until others have its worker ids, and lets it return when that is
+// forgotten.
+func (p *casPool) forgetSuccessor() {
+	w := p.w
+	d := w.daemons[w.rand.IntN(len(w.daemons))]
+	away := lease + w.upTo(lease)
+	d.cutOff = w.now + away
+	w.after(timeout, func() {
+		state := p.server.Save()
+		for _, x := range w.daemons {
+			if x != d && w.chance(3) {
+				x.restart(w.upTo(lease / 2))
+			}
+		}
+		w.after(away-timeout-1, func() { p.restore(&state) })
+	})
+}
+
+// shortJump lets a daemon's clock be wrong for a moment, in which no restore falls. Its windows reach
+// far afterwards.
+func (p *casPool) shortJump() {
+	w := p.w
+	d := w.daemons[w.rand.IntN(len(w.daemons))]
+	d.offset = lease + w.upTo(lease)
+	p.jumped = w.now + 2*heartbeat
+	w.after(2*heartbeat, func() { d.offset = 0 })
 }
 
 // witness is a daemon that runs and holds a worker id whose record a State does not have as it is.
@@ -150,6 +211,9 @@ func (p *casPool) witness(s memcas.State) *daemon {
 		c := p.clients[d]
 		if !d.up || d.paused || d.isCopy || c == nil || c.life != d.life {
 			continue
+		}
+		if c.session.Draining() && p.w.chance(2) {
+			return d
 		}
 		for worker := uint64(1); worker <= uint64(p.w.Workers); worker++ {
 			text := p.server.Record(worker)
@@ -172,13 +236,17 @@ func (p *casPool) restored() {
 // bridged lets something go wrong that a lease is there to bridge.
 func (p *casPool) bridged() {
 	w := p.w
-	switch w.rand.IntN(4) {
+	switch w.rand.IntN(5) {
+	case 4: // a newcomer comes when all sessions have ended
+		p.server.Expire()
+		w.daemons[0].restart(0)
 	case 0:
 		p.server.Expire()
 	case 1:
 		p.server.Break()
 	default:
-		w.unreachable = w.now + w.upTo(lease-watch-heartbeat-heartbeat/10-timeout-500)
+		// a busy daemon has used its window up to the run-ahead before the window ends
+		w.unreachable = w.now + w.upTo(lease-watch-heartbeat-heartbeat/10-timeout-runAhead-100)
 	}
 	if w.chance(2) {
 		w.answersLost = w.now + w.upTo(2000)

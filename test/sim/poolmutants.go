@@ -18,6 +18,9 @@ type wireFaults struct {
 	oneName func() (string, error)        // connections have one name
 }
 
+// Deaf loses nothing but leases.
+const Deaf Mutant = "a lost answer is taken for a write that did not happen"
+
 // poolMutants replace one rule each. The product has no hooks for them.
 var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	"presence is the fence": wire(func(c *poolClient, f *wireFaults) {
@@ -49,16 +52,16 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 		c.wire.faults.anyConn = true
 		c.wire.faults.oneName = c.wire.renamed
 	},
-	"the first reading is not judged":                        func(c *poolClient, _ pool.Rules) { c.wire.blind() },
-	"an epoch that only the watch saw is taken for known":    rules(func(r pool.Rules) mutated { return anyEpoch{r} }),
-	"a window starts at the mark + 1":                        rules(func(r pool.Rules) mutated { return closer{r} }),
-	"a reservation has ticks":                                rules(func(r pool.Rules) mutated { return fullReservation{r} }),
-	"the floor does not cover the own window":                rules(func(r pool.Rules) mutated { return notOwn{r} }),
-	"the floor does not cover a lease":                       rules(func(r pool.Rules) mutated { return onlyOwn{r} }),
-	"a draining lane does not look after the floor":          rules(func(r pool.Rules) mutated { return careless{r} }),
-	"a holder that was rolled back goes on":                  rules(func(r pool.Rules) mutated { return reclaims{r} }),
-	"a lost answer is taken for a write that did not happen": rules(func(r pool.Rules) mutated { return deaf{r} }),
-	"the mark is lowered":                                    rules(func(r pool.Rules) mutated { return lowers{r} }),
+	"the first reading is not judged":                     func(c *poolClient, _ pool.Rules) { c.wire.blind() },
+	"an epoch that only the watch saw is taken for known": rules(func(r pool.Rules) mutated { return anyEpoch{r} }),
+	"a window starts at the mark + 1":                     rules(func(r pool.Rules) mutated { return closer{r} }),
+	"a reservation has ticks":                             rules(func(r pool.Rules) mutated { return fullReservation{r} }),
+	"the floor does not cover the own window":             rules(func(r pool.Rules) mutated { return notOwn{r} }),
+	"the floor does not cover a lease":                    rules(func(r pool.Rules) mutated { return onlyOwn{r} }),
+	"a draining lane does not look after the floor":       rules(func(r pool.Rules) mutated { return careless{r} }),
+	"a holder that was rolled back goes on":               rules(func(r pool.Rules) mutated { return reclaims{r} }),
+	Deaf:                                                  rules(func(r pool.Rules) mutated { return deaf{r} }),
+	"the mark is lowered":                                 rules(func(r pool.Rules) mutated { return lowers{r} }),
 	"the watch is half a heartbeat": rules(func(r pool.Rules) mutated {
 		r.W = heartbeat / 2 * time.Millisecond
 		return r
@@ -68,8 +71,6 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	"an epoch is a number":                            rules(func(r pool.Rules) mutated { return counted{r} }),
 	"W counts from the answer":                        rules(func(r pool.Rules) mutated { return lateW{r} }),
 	"a write goes over whichever connection there is": wire(func(_ *poolClient, f *wireFaults) { f.anyConn = true }),
-	Unsealed: nil,
-	OneOwner: nil,
 }
 
 // PoolMutants is all of them, and those of the daemon.

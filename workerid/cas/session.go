@@ -323,6 +323,12 @@ func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	return s.raising || comesBack && len(s.readings) == 0
 }
 
+// Draining says whether windows of lost leases may be in use.
+func (s *Session) Draining() bool {
+	now := s.Now().ID
+	return slices.ContainsFunc(s.drains, func(d drain) bool { return now <= d.hi })
+}
+
 // Holds says whether a lease is held, and its record is as this daemon left it.
 func (s *Session) Holds(owner string, worker uint64, text string) bool {
 	l, ok := s.lanes[laneKey{owner, worker}]
