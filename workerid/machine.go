@@ -466,7 +466,9 @@ func (m *Machine) settle(now Moment, i int) {
 			l.retryAt = now.Mono + m.spread(backoffLast, 0.5)
 		case !l.draining(now) || l.reached(now, m.runAhead()):
 			l.installed, l.published = true, true
-			m.had[l.grant.Worker] = l.grant.Hi
+			if l.grant.Lo <= l.grant.Hi { // an empty window holds nothing that could be repeated
+				m.had[l.grant.Worker] = l.grant.Hi
+			}
 			m.do(Publish{i, l.grant})
 		}
 	}

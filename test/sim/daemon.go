@@ -193,7 +193,10 @@ func (d *daemon) end() {
 }
 
 func (d *daemon) publish(lane int, win window) {
-	d.windows[lane], d.had[win.worker] = win, win.hi
+	d.windows[lane] = win
+	if win.lo <= win.hi { // nothing was issued from an empty one
+		d.had[win.worker] = win.hi
+	}
 	if d.w.Mutant == Unfenced {
 		win.hi = math.MaxInt64
 	}
