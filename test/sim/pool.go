@@ -26,6 +26,9 @@ type casPool struct {
 	clients map[*daemon]*poolClient
 	saved   []saved
 	jumped  int64 // until then some clock is wrong for a moment
+
+	far      *daemon // whose clock was; its windows may reach far
+	farUntil int64
 }
 
 type saved struct {

@@ -61,6 +61,17 @@
 //     says nothing about a record that it did not compare.
 //   - lo = mark + 1 made an empty reservation that a restore can undo without any mark going back. Its
 //     holder then took the earlier holder for a later one, and no longer bore witness for others.
+//   - A presence outlives its lease: of a lost one, or when an operator ended it. It barred everybody
+//     for as long as the daemon's session lived. A presence counts only if its owner is the record's,
+//     and a daemon deletes those of leases that it has lost.
+//   - C6 compared records that moved. A mark stays where a clock that went back has left it, while
+//     heartbeats move the record: so only marks that moved count.
+//   - C3's retries after a watch waited for the next heartbeat. They come when the watch is over now,
+//     and the first reading does not wait for a heartbeat either. What a lease bridges is shorter than
+//     L − W − 1.1 H − T by the run-ahead, for a daemon that issues as fast as it can.
 //   - A lost answer to an acquisition may only be adopted while no later acquisition of the same owner
 //     was acknowledged; after a restore the record may show it again, issued from long ago.
+//
+// Not mended: the floor that an operator asks for after a restore is the present + L + ε. A window that
+// a wrong clock has made longer than that is not covered, if its holder does not reach the store.
 package pool
