@@ -122,7 +122,7 @@ func (w *world) misfortunes() {
 
 // restart kills a daemon that is up, and starts it again after ms.
 func (d *daemon) restart(ms int64) {
-	if d.up && !d.isCopy {
+	if d.up && !d.isCopy && d.w.now >= d.sheltered {
 		d.kill()
 		d.w.after(ms, d.boot)
 	}

@@ -223,7 +223,7 @@ func (p *casPool) witness(s memcas.State) *daemon {
 // or uses the rest of a window.
 func (p *casPool) sees(d *daemon, s memcas.State) bool {
 	c := p.clients[d]
-	if !d.up || d.paused || d.isCopy || c == nil || c.life != d.life {
+	if !d.up || d.paused || d.isCopy || c == nil || c.life != d.life || d.machine.Status(d.moment())[0].State == workerid.Sealed {
 		return false
 	}
 	if c.session.Draining() {
