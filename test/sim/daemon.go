@@ -135,9 +135,6 @@ func (d *daemon) step(e workerid.Event) {
 		}
 	case workerid.Extended:
 		for _, r := range e.Results {
-			if d.w.Weather == Bridged && d.w.Store.isPool() && errors.Is(r.Err, workerid.ErrLost) {
-				d.w.Stolen++
-			}
 			if r.Err == nil && r.Grant.Lo <= r.Grant.Hi {
 				d.noteGrant(r.Grant)
 			}

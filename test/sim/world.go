@@ -79,7 +79,6 @@ type Report struct {
 	Events, Faults          int
 	IDs                     unique.Set
 	Requests, Refused       int
-	Stolen                  int // leases that were lost though the store forgot nothing and nobody was away for long
 	Regrants                int // of windows to the daemon that had them before
 	// times that the clock of a newcomer, or of an operator, stopped all who had the right one
 	Misled    int
@@ -94,8 +93,6 @@ func (r *Report) Err() error {
 		return fmt.Errorf("seed %d: %v", r.Seed, &r.IDs)
 	case r.Regrants > 0:
 		return fmt.Errorf("seed %d: %d grants of what the daemon had before", r.Seed, r.Regrants)
-	case r.Stolen > 0:
-		return fmt.Errorf("seed %d: %d leases of holders that were there were lost", r.Seed, r.Stolen)
 	case r.Misled > 0:
 		return fmt.Errorf("seed %d: %d times a clock that was wrong for a moment was written down", r.Seed, r.Misled)
 	case len(r.Stuck) > 0:
