@@ -31,9 +31,15 @@ type (
 		Replicas(ctx context.Context) (Report, error)
 		SetReplicas(ctx context.Context, n int) error
 	}
-	// A ClockAdmin accepts the store's clock after it was set back.
+	// A ClockAdmin accepts the store's clock after it was set back, or lowers what a wrong clock has
+	// left behind.
 	ClockAdmin interface {
 		ResetClock(ctx context.Context) (Report, error)
+	}
+	// A RestoredAdmin is told that an earlier state of the store was restored, before daemons are let
+	// in. Worker ids are available when every lease that was forgotten is over.
+	RestoredAdmin interface {
+		Restored(ctx context.Context) (Report, error)
 	}
 )
 
@@ -56,6 +62,7 @@ const (
 	InitNew  How = "new" // it was never used, or all its daemons have stopped and given their leases back
 	// new settings, after all daemons have stopped; worker ids are available one lease later
 	InitReplace  How = "replace"
+	InitRepair   How = "repair"   // records of worker ids are missing: make them, and wait one lease
 	InitMigrated How = "migrated" // the last client of the program that had the pool before us has left
 )
 

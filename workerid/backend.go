@@ -1,6 +1,7 @@
 package workerid
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -85,6 +86,17 @@ type Backend interface {
 	Facts() []Fact
 	// Close closes connections and files. It does not give leases back.
 	Close() error
+}
+
+// A Directory is a store with sessions, where daemons announce themselves. Any goroutine may use it.
+type Directory interface {
+	// Announce makes this daemon's announcement, or replaces its text. The store keeps it as long as
+	// the daemon's session lives, and the Directory makes it again in a new session, also after an
+	// error of Announce. An empty text ends it. A name consists of at most 100 letters, digits, dots,
+	// hyphens and underscores, a text of at most 4 KB.
+	Announce(ctx context.Context, name, text string) error
+	// Peers returns the texts of all daemons' announcements, by name.
+	Peers(ctx context.Context) (map[string]string, error)
 }
 
 // A Fact is a line about a store for operators, in the statistics and the metrics. Value is one of

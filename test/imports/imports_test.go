@@ -71,7 +71,7 @@ var rules = []rule{
 	// What only tests use. No package above may import any of it.
 	{"test/copied", nil, "a tool for tests"},
 	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
-	{"test/memcas", []string{"workerid/cas", "workerid/pool"}, "a store with a compare-and-set in memory, for simulations"},
+	{"test/memcas", []string{"workerid", "workerid/cas", "workerid/pool"}, "a store with a compare-and-set in memory, for simulations"},
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
 	{"test/etcdtest", []string{"test/redistest"}, "a tool for tests, with the same free ports"},
 	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -25,11 +26,19 @@ type Server struct {
 	sessions map[string]int64 // by name: when it ends
 }
 
+// NewServer returns a Server without a pool.
+func NewServer(now func() int64, ttl int64) *Server {
+	s := &Server{Now: now, TTL: ttl, conns: map[string]bool{}, sessions: map[string]int64{}}
+	s.state = State{records: map[uint64]entry{}, presence: map[uint64]presence{}, peers: map[string]presence{}}
+	return s
+}
+
 // A State is what is recorded at a time.
 type State struct {
 	meta     entry
 	records  map[uint64]entry
 	presence map[uint64]presence
+	peers    map[string]presence
 }
 
 type entry struct {
@@ -43,11 +52,10 @@ type presence struct{ text, session string }
 func (s *Server) Init(m pool.Meta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state = State{meta: entry{m.String(), 1}, records: map[uint64]entry{}, presence: map[uint64]presence{}}
+	s.state.meta = entry{m.String(), 1}
 	for w := m.Min; w <= m.Max; w++ {
 		s.state.records[w] = entry{pool.Record{}.String(), 1}
 	}
-	s.conns, s.sessions = map[string]bool{}, map[string]int64{}
 }
 
 // Present is the text of a worker id's presence, or "".
@@ -100,7 +108,7 @@ func (s *Server) Save() State {
 func (s State) Of(worker uint64) string { return s.records[worker].text }
 
 func (s State) clone() State {
-	return State{s.meta, maps.Clone(s.records), maps.Clone(s.presence)}
+	return State{s.meta, maps.Clone(s.records), maps.Clone(s.presence), maps.Clone(s.peers)}
 }
 
 // Restore brings an earlier state back. Every connection breaks.
@@ -109,8 +117,12 @@ func (s *Server) Restore(to State) {
 	defer s.mu.Unlock()
 	s.state = to.clone()
 	s.conns = map[string]bool{}
+	revive := func(p presence) { s.sessions[p.session] = max(s.sessions[p.session], s.Now()+s.TTL) }
 	for _, p := range s.state.presence { // sessions are in a backup, too
-		s.sessions[p.session] = max(s.sessions[p.session], s.Now()+s.TTL)
+		revive(p)
+	}
+	for _, p := range s.state.peers {
+		revive(p)
 	}
 }
 
@@ -170,11 +182,9 @@ func (s *Server) enter(c *Client, conn string) error {
 			delete(s.sessions, name)
 		}
 	}
-	for w, p := range s.state.presence {
-		if _, lives := s.sessions[p.session]; !lives {
-			delete(s.state.presence, w)
-		}
-	}
+	gone := func(p presence) bool { _, lives := s.sessions[p.session]; return !lives }
+	maps.DeleteFunc(s.state.presence, func(_ uint64, p presence) bool { return gone(p) })
+	maps.DeleteFunc(s.state.peers, func(_ string, p presence) bool { return gone(p) })
 	if !s.conns[conn] {
 		return fmt.Errorf("%w: %s", cas.ErrConnection, conn)
 	}
@@ -220,6 +230,9 @@ func (s *Server) Commit(c *Client, conn string, ch pool.Change) (cas.Answer, err
 		return cas.Answer{}, err
 	}
 	a := cas.Answer{Done: true, Session: c.Session}
+	if ch.Fresh && s.state.meta.text != "" {
+		a.Done = false
+	}
 	if ch.IfMeta != "" && s.state.meta.text != ch.IfMeta && !(c.Stale && c.meta == s.state.meta.version) {
 		a.Done = false
 	}
@@ -232,7 +245,9 @@ func (s *Server) Commit(c *Client, conn string, ch pool.Change) (cas.Answer, err
 		a.View = pool.View{Meta: s.state.meta.text, Records: map[uint64]string{}}
 		c.meta = s.state.meta.version
 		for w := range ch.If {
-			a.View.Records[w] = s.state.records[w].text
+			if text := s.state.records[w].text; text != "" {
+				a.View.Records[w] = text
+			}
 			c.learn(w, s.state.records[w])
 		}
 		return a, nil
@@ -255,12 +270,41 @@ func (s *Server) Announce(c *Client, conn string, worker uint64, text string) er
 	if err := s.enter(c, conn); err != nil {
 		return err
 	}
-	if text != "" {
-		s.state.presence[worker] = presence{text, c.Session}
-	} else if s.state.presence[worker].session == c.Session {
-		delete(s.state.presence, worker)
-	}
+	note(s.state.presence, worker, text, c)
 	return nil
+}
+
+func note[K comparable](in map[K]presence, name K, text string, c *Client) {
+	if text != "" {
+		in[name] = presence{text, c.Session}
+	} else if in[name].session == c.Session {
+		delete(in, name)
+	}
+}
+
+// Publish is Driver.Publish.
+func (s *Server) Publish(c *Client, conn, name, text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter(c, conn); err != nil {
+		return err
+	}
+	note(s.state.peers, name, text, c)
+	return nil
+}
+
+// Peers is Driver.Peers.
+func (s *Server) Peers(c *Client, conn string) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.enter(c, conn); err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for name, p := range s.state.peers {
+		all[name] = p.text
+	}
+	return all, nil
 }
 
 // A Driver is a daemon's connection without faults of its own.
@@ -292,6 +336,21 @@ func (d *Driver) Commit(_ context.Context, conn string, c pool.Change) (cas.Answ
 // Announce implements cas.Driver.
 func (d *Driver) Announce(_ context.Context, conn string, worker uint64, text string) error {
 	return d.Server.Announce(&d.client, conn, worker, text)
+}
+
+// Publish implements cas.Driver.
+func (d *Driver) Publish(_ context.Context, conn, name, text string) error {
+	return d.Server.Publish(&d.client, conn, name, text)
+}
+
+// Peers implements cas.Driver.
+func (d *Driver) Peers(_ context.Context, conn string) (map[string]string, error) {
+	return d.Server.Peers(&d.client, conn)
+}
+
+// Facts implements cas.Driver.
+func (d *Driver) Facts() []workerid.Fact {
+	return []workerid.Fact{{Name: "memcas_servers", Help: "Servers of the store.", Value: 1}}
 }
 
 // Close implements cas.Driver.

@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 			Layout: "test", Min: 3, Max: 3 + uint64(n) - 1, Lease: 20 * time.Second, Heartbeat: time.Second,
 			MaxSkew: 2 * time.Second, Now: func() int64 { return now },
 		}
-		server := &memcas.Server{Now: func() int64 { return boot / int64(time.Millisecond) }, TTL: terms.Lease.Milliseconds() / 2}
+		server := memcas.NewServer(func() int64 { return boot / int64(time.Millisecond) }, terms.Lease.Milliseconds()/2)
 		server.Init(pool.Meta{Epoch: "0", Floor: start - 3600_000, Fingerprint: "test", Lease: terms.Lease.Milliseconds(), Epsilon: 5000, Min: terms.Min, Max: terms.Max})
 		return storetest.Pool{
 			Min: terms.Min, Max: terms.Max, Lease: terms.Lease.Milliseconds(), Now: terms.Now,

@@ -38,7 +38,7 @@ type saved struct {
 
 func newPool(w *world) *casPool {
 	p := &casPool{w: w, clients: map[*daemon]*poolClient{}}
-	p.server = &memcas.Server{Now: func() int64 { return w.now }, TTL: lease / 2}
+	p.server = memcas.NewServer(func() int64 { return w.now }, lease/2)
 	if w.Store == PoolClocks { // a clock that is wrong by a year costs a worker id for a year
 		w.Workers += 100
 	}
@@ -237,6 +237,17 @@ func (x *poolWire) Announce(_ context.Context, conn string, worker uint64, text 
 	_, err := ask(x, func() (any, error) { return nil, x.c.p.server.Announce(&x.client, conn, worker, text) })
 	return err
 }
+
+func (x *poolWire) Publish(_ context.Context, conn, name, text string) error {
+	_, err := ask(x, func() (any, error) { return nil, x.c.p.server.Publish(&x.client, conn, name, text) })
+	return err
+}
+
+func (x *poolWire) Peers(_ context.Context, conn string) (map[string]string, error) {
+	return ask(x, func() (map[string]string, error) { return x.c.p.server.Peers(&x.client, conn) })
+}
+
+func (x *poolWire) Facts() []workerid.Fact { return nil }
 
 func (x *poolWire) Close() error { return nil }
 

@@ -26,9 +26,11 @@ type View struct {
 }
 
 // A Change is written whole or not at all: only if what is recorded is IfMeta and If. "" as IfMeta
-// means that meta is not compared, as SetMeta that it is not written.
+// means that meta is not compared, as SetMeta that it is not written. "" in If means that there must
+// be no record. Every record in Set is in If.
 type Change struct {
 	IfMeta, SetMeta string
+	Fresh           bool // there must be no meta; IfMeta is "" then
 	If, Set         map[uint64]string
 }
 
