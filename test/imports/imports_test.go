@@ -24,6 +24,7 @@ type rule struct {
 
 var rules = []rule{
 	{"id", nil, "a leaf: generators make ids, grammars write them, and both need to know what one is"},
+	{"announcement", nil, "a leaf: daemons write it, and the resolvers of clients read it"},
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
@@ -106,7 +107,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {
