@@ -39,7 +39,7 @@ var rules = []rule{
 	{"workerid/redis", []string{"internal/redislink", "internal/problem", "internal/secretfile", "workerid", "workerid/*"}, "a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
 	{"workerid/redis/script", []string{"workerid"}, "what is said to Redis, without I/O"},
 	{"workerid/pool", []string{"workerid"}, "rules, without I/O and without a clock"},
-	{"workerid/cas", []string{"internal/problem", "internal/turns", "workerid", "workerid/pool"}, "it carries the rules out over any driver"},
+	{"workerid/cas", []string{"internal/problem", "internal/secretfile", "internal/turns", "workerid", "workerid/pool"}, "it carries the rules out over any driver"},
 	{"workerid/*", []string{"internal/durable", "workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
 	{"internal/turns", nil, "calls one after another, whatever is called"},

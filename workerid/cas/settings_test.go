@@ -1,0 +1,148 @@
+package cas
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+var keeper = Protocol{Scheme: "keeper", Port: 2181, Beside: "own"}
+
+func settings(url string) Settings {
+	return Settings{URL: url, Terms: workerid.Terms{Layout: "l", Min: 1, Max: 3}}
+}
+
+func TestTarget(t *testing.T) {
+	for url, want := range map[string]Target{
+		"keeper://h":  {Hosts: []string{"h:2181"}, Namespace: "katsubushi"},
+		"keeper://h/": {Hosts: []string{"h:2181"}, Namespace: "katsubushi"},
+		"keepers://h:1,[::1],[fe80::1]:9/a/b/?ns=x": {Hosts: []string{"h:1", "[::1]:2181", "[fe80::1]:9"}, Path: []string{"a", "b"}, Namespace: "x", TLS: true},
+		"keeper://u:p%40%2F:%3F@h":                  {Hosts: []string{"h:2181"}, User: "u", Password: "p@/:?", Namespace: "katsubushi"},
+		"keeper://u:p@q@h/snow%20":                  {},
+		"keeper://u%20v:p@h/a%2Db?ns=é":             {Hosts: []string{"h:2181"}, User: "u v", Password: "p", Path: []string{"a-b"}, Namespace: "é"},
+		"keeper://u:a@b@h/x":                        {Hosts: []string{"h:2181"}, User: "u", Password: "a@b", Path: []string{"x"}, Namespace: "katsubushi"},
+	} {
+		got, problems := settings(url).Target(keeper)
+		if want.Hosts == nil {
+			if len(problems) == 0 {
+				t.Errorf("%s was accepted: %+v", url, got)
+			}
+		} else if !reflect.DeepEqual(got, want) || len(problems) > 0 {
+			t.Errorf("%s: %+v, %v; want %+v", url, got, problems.Err(), want)
+		}
+	}
+	got, _ := settings("keeper://u:hush@a,b:1/x/y?ns=n").Target(keeper)
+	if got.Where() != "a:2181,b:1" || got.Key("id", "0007") != "/x/y/n/id/0007" || got.Key() != "/x/y/n" {
+		t.Errorf("%q, %q, %q", got.Where(), got.Key("id", "0007"), got.Key())
+	}
+}
+
+// Everything that is wrong is reported at once, with its field, and no password is.
+func TestCheck(t *testing.T) {
+	long := strings.Repeat("x", maxName+1)
+	for _, c := range []struct {
+		url    string
+		change func(*Settings)
+		want   []string // each in one problem, in any order, and none beside
+	}{
+		{"keeper://u:hush@h", nil, nil},
+		{"keeper://u@h", func(s *Settings) { s.PasswordFile = "f" }, nil},
+		{"keepers://h", func(s *Settings) { s.CAFile, s.CertFile, s.KeyFile = "a", "b", "c" }, nil},
+		{"", nil, []string{"URL: a URL begins with keeper:// or keepers://"}},
+		{"redis://h", nil, []string{"URL: a URL begins with keeper:// or keepers://"}},
+		{"keeper:h", nil, []string{"URL: a URL begins with"}},
+		{"keeper://", nil, []string{"URL: the URL names no host"}},
+		{"keeper:///x", nil, []string{"URL: the URL names no host"}},
+		{"keeper://a,,b", nil, []string{"URL: the URL names no host"}},
+		{"keeper://a b", nil, []string{"URL: the URL names no host"}},
+		{"keeper://::1", nil, []string{"URL: the URL names no host"}},
+		{"keeper://a:0,b:65536,c:x,d:", nil, []string{"URL: a: a port", "URL: b: a port", "URL: c: a port", "URL: d: a port"}},
+		{"keeper://h/a//b", nil, []string{`"" is empty`}},
+		{"keeper://h/a/../b/.", nil, []string{`".." is relative`, `"." is relative`}},
+		{"keeper://h/a%2Fb", nil, []string{"a slash"}},
+		{"keeper://h/a%00b", nil, []string{"a control character"}},
+		{"keeper://h/a%FFb", nil, []string{"a control character"}},
+		{"keeper://h/" + long, nil, []string{"longer than 64 bytes"}},
+		{"keeper://h/own/x", nil, []string{"/own is the store's own"}},
+		{"keeper://h?ns=own", nil, []string{"/own is the store's own"}},
+		{"keeper://h?ns=", nil, []string{`"" is empty`}},
+		{"keeper://h?ns=a/b", nil, []string{"a slash"}},
+		{"keeper://h?ns=..", nil, []string{"is relative"}},
+		{"keeper://h?ns=a&ns=b", nil, []string{"only ns is allowed"}},
+		{"keeper://h?db=1", nil, []string{"?db: only ns is allowed"}},
+		{"keeper://h?ns=%zz", nil, []string{"cannot be read"}},
+		{"keeper://u@h", nil, []string{"URL: user u has no password"}},
+		{"keeper://:hush@h", nil, []string{"no USER:PASSWORD"}},
+		{"keeper://u:hush%zz@h", nil, []string{"no USER:PASSWORD", "URL: user u has no password"}},
+		{"keeper://u:hu/sh@h", nil, []string{"write those of a password as %2F"}},
+		{"keeper://u:hu?sh@h", nil, []string{"write those of a password as %2F"}},
+		{"keeper://u:hush@h", func(s *Settings) { s.PasswordFile = "f" }, []string{"PasswordFile: there is a password in the URL too"}},
+		{"keeper://h", func(s *Settings) { s.PasswordFile = "f" }, []string{"PasswordFile: a password of nobody"}},
+		{"keeper://h", func(s *Settings) { s.CAFile = "f" }, []string{"CAFile: belongs to connections with TLS"}},
+		{"keepers://h", func(s *Settings) { s.KeyFile = "f" }, []string{"CertFile: a certificate and its key belong together"}},
+		{"keeper://h", func(s *Settings) { s.Min = 9 }, []string{"Max: 3: not below"}},
+		{"keeper://h", func(s *Settings) { s.Max = 1 + MaxWorkers }, []string{"Max: a pool has at most 4096"}},
+		{"keeper://h:0/..?ns=..", func(s *Settings) { s.Min = 9 }, []string{"URL: h: a port", "the path", "ns=..", "Max: 3"}},
+	} {
+		s := settings(c.url)
+		if c.change != nil {
+			c.change(&s)
+		}
+		got := problem.Of(s.Check(keeper))
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %d problems: %v; want %q", c.url, len(got), got.Err(), c.want)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(got.Err().Error(), want) {
+				t.Errorf("%s: %v; want %q", c.url, got.Err(), want)
+			}
+		}
+		if strings.Contains(fmt.Sprint(got.Err()), "hu") {
+			t.Errorf("%s: the password is in %v", c.url, got.Err())
+		}
+	}
+}
+
+func TestReadSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	if _, err := selfsigned.Write(file("cert"), file("key"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"password": 0o600, "open": 0o644, "none": 0o600} {
+		if err := os.WriteFile(file(name), []byte("hush\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := settings("keepers://u@h")
+	good.PasswordFile, good.CAFile, good.CertFile, good.KeyFile = file("password"), file("cert"), file("cert"), file("key")
+	if err := good.ReadSecrets(); err != nil {
+		t.Error(err)
+	}
+	target, _ := good.Target(keeper)
+	if password, err := good.Secret(target); err != nil || password != "hush" {
+		t.Errorf("%q, %v", password, err)
+	}
+	if c, err := good.Encryption(target); err != nil || c.RootCAs == nil || len(c.Certificates) != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	bad := good
+	bad.PasswordFile, bad.CAFile, bad.CertFile, bad.KeyFile = file("open"), file("none"), file("cert"), file("open")
+	got := problem.Of(bad.ReadSecrets())
+	if len(got) != 3 || got[0].Field != "PasswordFile" || got[1].Field != "CAFile" || got[2].Field != "CertFile" {
+		t.Errorf("%v", got.Err())
+	}
+	bad = good
+	bad.CAFile, bad.KeyFile = file("missing"), file("password")
+	if got := problem.Of(bad.ReadSecrets()); len(got) != 2 || strings.Contains(got.Err().Error(), "hush") {
+		t.Errorf("%v", got.Err())
+	}
+}
