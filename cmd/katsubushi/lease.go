@@ -18,17 +18,19 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-const leaseUsage = `usage: katsubushi lease VERB -redis URL [-json] [the daemons' flags]
-  init [-how wait|new|replace|migrated]   make the pool that -min-worker-id, -max-worker-id, -lease and the layout describe
+const leaseUsage = `usage: katsubushi lease VERB -store URL [-json] [the daemons' flags]
+  init [-how wait|new|replace|repair|migrated]   make the pool that -min-worker-id, -max-worker-id, -lease and the layout describe
                                             wait      somebody may have used one of this name: worker ids come one lease later
                                             new       nobody ever did, or all who did have given their leases back
                                             replace   other settings; all daemons have stopped. Its worker ids come one lease later
-                                            migrated  the last yaraus client has left
+                                            repair    records of worker ids are missing, in ZooKeeper or etcd: they come one lease later
+                                            migrated  the last yaraus client has left a pool in Redis
   list                                    who has which worker id, and until when
-  stats                                   counts, by yaraus's names
+  stats                                   counts of a pool in Redis, by yaraus's names
   release ID                              take a worker id from its owner, who gets another one; it can be had when the owner's window is over
-  replicas [N]                            how many replicas must have a lease before it counts; -1: what each daemon's flag says
-  reset-clock                             accept Redis's clock after it was set back`
+  replicas [N]                            how many replicas of Redis must have a lease before it counts; -1: what each daemon's flag says
+  restored                                an earlier state of ZooKeeper or etcd was restored: say so before daemons are let in
+  reset-clock                             accept Redis's clock after it was set back; in ZooKeeper and etcd, forget what a wrong clock has left behind`
 
 // leaseTimeout limits a command. init -how new listens for three heartbeats first.
 const leaseTimeout = 30 * time.Second
@@ -108,49 +110,58 @@ func (p *parsed) leaseVerb(verb, how string) (func(context.Context, workerid.Adm
 	switch {
 	case verb == "init" && len(p.args) == 0:
 		switch h := workerid.How(how); h {
-		case workerid.InitWait, workerid.InitNew, workerid.InitReplace, workerid.InitMigrated:
+		case workerid.InitWait, workerid.InitNew, workerid.InitReplace, workerid.InitRepair, workerid.InitMigrated:
 			return func(ctx context.Context, pool workerid.Admin) (any, error) {
 				result, err := pool.Init(ctx, h)
 				return initialised{result}, err
 			}, nil
 		}
-		return nil, fmt.Errorf("-how=%s: wait, new, replace or migrated allowed", how)
+		return nil, fmt.Errorf("-how=%s: wait, new, replace, repair or migrated allowed", how)
 	case verb == "list" && len(p.args) == 0:
 		return func(ctx context.Context, pool workerid.Admin) (any, error) { return pool.List(ctx) }, nil
 	case verb == "stats" && len(p.args) == 0:
-		return only(verb, func(ctx context.Context, pool workerid.StatsAdmin) (any, error) { return pool.Stats(ctx) }), nil
+		return only(p, verb, "keeps no such counts; `lease list` shows its worker ids",
+			func(ctx context.Context, pool workerid.StatsAdmin) (any, error) { return pool.Stats(ctx) }), nil
 	case verb == "release" && (numberErr != nil || n < 0):
 		return nil, errors.New("lease release: one worker id is needed")
 	case verb == "release":
 		return func(ctx context.Context, pool workerid.Admin) (any, error) { return pool.Release(ctx, uint64(n)) }, nil
 	case verb == "replicas" && len(p.args) == 0:
-		return only(verb, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) { return pool.Replicas(ctx) }), nil
+		return only(p, verb, noReplicas, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) { return pool.Replicas(ctx) }), nil
 	case verb == "replicas" && (numberErr != nil || n < -1):
 		return nil, errors.New("lease replicas: a number of replicas, or -1, is needed")
 	case verb == "replicas":
-		return only(verb, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) {
+		return only(p, verb, noReplicas, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) {
 			if err := pool.SetReplicas(ctx, n); err != nil {
 				return nil, err
 			}
 			return pool.Replicas(ctx)
 		}), nil
 	case verb == "reset-clock" && len(p.args) == 0:
-		return only(verb, func(ctx context.Context, pool workerid.ClockAdmin) (any, error) { return pool.ResetClock(ctx) }), nil
+		return only(p, verb, "has no clock of its own", func(ctx context.Context, pool workerid.ClockAdmin) (any, error) { return pool.ResetClock(ctx) }), nil
+	case verb == "restored" && len(p.args) == 0:
+		return only(p, verb, "need not be told: daemons notice if it was started with older data, and wait. If old keys were put back while it ran, restart it",
+			func(ctx context.Context, pool workerid.RestoredAdmin) (any, error) { return pool.Restored(ctx) }), nil
 	case verb == "":
-		return nil, errors.New("lease: the verb comes first: init, list, stats, release, replicas and reset-clock are there")
+		return nil, errors.New("lease: the verb comes first: " + leaseVerbs + " are there")
 	case len(p.args) > 0:
 		return nil, fmt.Errorf("lease %s: what is %q?", verb, p.args[0])
 	}
-	return nil, fmt.Errorf("lease %s: init, list, stats, release, replicas and reset-clock are there", verb)
+	return nil, fmt.Errorf("lease %s: %s are there", verb, leaseVerbs)
 }
 
-// only makes a verb that only stores of type T support.
-func only[T any](verb string, do func(context.Context, T) (any, error)) func(context.Context, workerid.Admin) (any, error) {
+const (
+	leaseVerbs = "init, list, stats, release, replicas, restored and reset-clock"
+	noReplicas = "has no replicas to wait for: a majority of its servers has what it acknowledged"
+)
+
+// only makes a verb that only stores of type T support. Of the others, without says why not.
+func only[T any](p *parsed, verb, without string, do func(context.Context, T) (any, error)) func(context.Context, workerid.Admin) (any, error) {
 	return func(ctx context.Context, pool workerid.Admin) (any, error) {
 		if able, ok := pool.(T); ok {
 			return do(ctx, able)
 		}
-		return nil, fmt.Errorf("lease %s: this kind of store has no such thing", verb)
+		return nil, fmt.Errorf("lease %s: %s %s", verb, p.Store.Kind(), without)
 	}
 }
 

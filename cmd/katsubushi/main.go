@@ -149,8 +149,8 @@ func usage(fs *flag.FlagSet, w io.Writer) {
   katsubushi generator VERB ...          sequences: create list show raise retire adopt
   katsubushi user VERB ...               who may log in: add password token grant revoke remove list
   katsubushi demote [GROUP|HOST:PORT]    sequences in strict order: have them led by another daemon
-  katsubushi lease VERB -redis URL       the same for a pool of worker ids in Redis: init list stats release ...
-  katsubushi run -redis URL -- COMMAND   lease a worker id for another program, and run it
+  katsubushi lease VERB -store URL       the same for a pool of worker ids in a store: init list release restored ...
+  katsubushi run -store URL -- COMMAND   lease a worker id for another program, and run it
   katsubushi healthcheck [-ready]        ask the daemon on this host whether it lives (or issues ids)
 
 Every flag can be given by the environment, under the names in brackets; those without KATSUBUSHI_ may be in lower case. A flag beats the

@@ -146,11 +146,11 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "init, list, stats, release, replicas and reset-clock are there"},
+		{nil, "init, list, stats, release, replicas, restored and reset-clock are there"},
 		{[]string{"list"}, "-redis: none given"},
 		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "one worker id is needed"},
 		{[]string{"replicas", "-redis", "redis://127.0.0.1:1/0", "many"}, "a number of replicas"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "wait, new, replace or migrated"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "wait, new, replace, repair or migrated"},
 		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
 	} {
 		var stderr bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-const runUsage = `usage: katsubushi run -redis URL [flags] -- COMMAND [ARGUMENT...]
+const runUsage = `usage: katsubushi run -store URL [flags] -- COMMAND [ARGUMENT...]
 
 Leases a worker id for another program and runs it: {} in its arguments stands for the worker id, which is in the environment as
 ` + leaserun.WorkerIDVariable + ` too. ` + "`katsubushi lease init`" + ` makes the pool, with the same settings; give programs of another kind another pool

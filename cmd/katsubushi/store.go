@@ -14,7 +14,15 @@ import (
 func storeSettings() []setting {
 	return []setting{
 		{name: "store", field: "Store.URL", set: text(func(o *options) *string { return &o.Store.URL }),
-			help: "lease worker ids from the store at this `URL`: the schemes of -redis"},
+			help: "lease worker ids from the store at this `URL`: those of -redis; zookeeper://[USER@]HOST:PORT,...[/CHROOT][?ns=NAME]; or etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME]; zookeepers and etcds with TLS"},
+		{name: "store-password-file", field: "Store.PasswordFile", set: text(func(o *options) *string { return &o.Store.CAS.PasswordFile }),
+			help: "`file` with the password of the user in -store, instead of one in the URL: readable by its owner only, and read again for every connection"},
+		{name: "store-ca", field: "Store.CAFile", set: text(func(o *options) *string { return &o.Store.CAS.CAFile }),
+			help: "PEM `file` of the authorities of the store's certificates, for zookeepers:// and etcds://; default the system's"},
+		{name: "store-cert", field: "Store.CertFile", set: text(func(o *options) *string { return &o.Store.CAS.CertFile }),
+			help: "PEM `file` of the certificate that this daemon shows to the store"},
+		{name: "store-key", field: "Store.KeyFile", set: text(func(o *options) *string { return &o.Store.CAS.KeyFile }),
+			help: "PEM `file` of the key of -store-cert, readable by its owner only"},
 		{name: "min-worker-id", bare: true, def: "1", field: "Store.Min", set: workerID(func(o *options) *uint64 { return &o.Store.Min }),
 			help: "smallest worker `id` to lease"},
 		{name: "max-worker-id", bare: true, field: "Store.Max", set: workerID(func(o *options) *uint64 { return &o.Store.Max }),
@@ -22,11 +30,11 @@ func storeSettings() []setting {
 		{name: "lanes", def: "1", field: "Lanes", set: number(func(o *options) *int { return &o.Lanes }),
 			help: "how many worker ids to lease: each has a generator of its own"},
 		{name: "lease", def: "1m", field: "Store.Lease", set: positive(func(o *options) *time.Duration { return &o.Store.Lease }),
-			help: "how far ahead a lease reaches: the longest outage of Redis without an effect; the same for all daemons of a pool"},
+			help: "how far ahead a lease reaches: an outage of the store that is somewhat shorter has no effect; the same for all daemons of a pool"},
 		{name: "heartbeat", field: "Store.Heartbeat", set: duration(func(o *options) *time.Duration { return &o.Store.Heartbeat }),
 			help: "time between two extensions of a lease; default a twelfth of it, at least 1s; 1s with -hold-raus"},
 		{name: "max-skew", def: "2s", field: "Store.MaxSkew", set: positive(func(o *options) *time.Duration { return &o.Store.MaxSkew }),
-			help: "how much this host's clock and Redis's may differ"},
+			help: "how much this host's clock and Redis's, or those of the other daemons, may differ"},
 		{name: "lease-auto-init", bool: true, def: "false", field: "Store.AutoInit", set: boolean(func(o *options) *bool { return &o.Store.AutoInit }),
 			help: "make the pool if there is none; its worker ids come a lease later. Otherwise katsubushi lease init makes it"},
 	}
@@ -66,9 +74,13 @@ func (p *parsed) combineStore() {
 		p.refuseWithoutStore()
 		return
 	}
-	for _, one := range []string{"redis", "server"} { // yaraus's name of it
-		if a, b := p.given["store"], p.given[one]; a != "" && b != "" {
-			p.problems = append(p.problems, fmt.Errorf("%s and %s: both say where worker ids are leased: one of the two is allowed", a, b))
+	for _, c := range []struct{ one, other, say string }{
+		{"store", "redis", "where worker ids are leased"},
+		{"store", "server", "where worker ids are leased"}, // yaraus's name of it
+		{"store-password-file", "redis-password-file", "where the password is"},
+	} {
+		if a, b := p.given[c.one], p.given[c.other]; a != "" && b != "" {
+			p.problems = append(p.problems, fmt.Errorf("%s and %s: both say %s: one of the two is allowed", a, b, c.say))
 		}
 	}
 	if len(p.WorkerIDs) == 1 && p.WorkerIDs[0] == 0 {

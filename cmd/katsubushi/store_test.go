@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -31,6 +32,12 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 		{[]string{"-store=redis://h/0", "-worker-id=3"}, nil, []string{"-worker-id: with -store worker ids are leased, not given"}},
 		{[]string{"-store=redis://h/0", "-redis-replicas=-1", "-redis-password-file=/none"}, nil,
 			[]string{"-redis-replicas: -1: ", "-redis-password-file: stat /none"}},
+		{[]string{"-store=redis://h/0", "-store-ca=/ca"}, []string{"KATSUBUSHI_STORE_KEY", "/key"},
+			[]string{"-store-ca: belongs to ZooKeeper and etcd, and the store is of another kind: Redis", "KATSUBUSHI_STORE_KEY: belongs to ZooKeeper and etcd"}},
+		{[]string{"-store=redis://u@h/0", "-store-password-file=/none/1", "-redis-password-file=/none/2"}, nil,
+			[]string{"-store-password-file and -redis-password-file: both say where the password is: one of the two is allowed"}},
+		{[]string{"run", "-store=redis://u@h/0"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE", "/none/1"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE: stat /none/1"}},
+		{[]string{"-worker-id=1", "-store-cert=/cert"}, nil, []string{"-store-cert: belongs to -redis or -store, and neither is given"}},
 		{[]string{"-redis=etcd://h"}, nil, []string{"-redis: redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, rediss+sentinel or unix, and ://"}},
 		{[]string{"lease", "list"}, nil, []string{"-store or -redis: none given"}},
 	} {
@@ -84,13 +91,30 @@ type plainAdmin struct{ workerid.Admin }
 
 func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 	p := &parsed{}
-	for _, verb := range []string{"stats", "replicas", "reset-clock"} {
+	p.Store.URL = "redis://h"
+	for verb, want := range map[string]string{
+		"stats":       "lease stats: Redis keeps no such counts; `lease list` shows its worker ids",
+		"replicas":    "lease replicas: Redis has no replicas to wait for: a majority of its servers has what it acknowledged",
+		"reset-clock": "lease reset-clock: Redis has no clock of its own",
+		"restored":    "lease restored: Redis need not be told: daemons notice if it was started with older data, and wait. If old keys were put back while it ran, restart it",
+	} {
 		do, err := p.leaseVerb(verb, "wait")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := do(context.Background(), plainAdmin{}); err == nil || err.Error() != "lease "+verb+": this kind of store has no such thing" {
+		if _, err := do(context.Background(), plainAdmin{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	p.Store.URL = "redis://127.0.0.1:1" // which really has no such thing
+	pool, err := stores.OpenAdmin(p.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if do, _ := p.leaseVerb("restored", "wait"); do != nil {
+		if _, err := do(t.Context(), pool); err == nil || !strings.HasPrefix(err.Error(), "lease restored: Redis need not be told") {
+			t.Error(err)
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (c *Config) leased() bool { return c.Store.URL != "" }
 // storeSettings returns the settings of the store, except its clock.
 func (c *Config) storeSettings() stores.Settings {
 	s := c.Store
-	s.Layout, s.Log = c.Layout.Fingerprint(), c.Log
+	s.Layout, s.Log, s.CAS.Addr = c.Layout.Fingerprint(), c.Log, c.Advertise
 	return s
 }
 

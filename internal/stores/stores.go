@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -22,6 +25,9 @@ type Settings struct {
 	workerid.Terms
 
 	Redis redis.Options // for Redis only; must be zero with any other store
+	// CAS is for ZooKeeper and etcd; Redis takes its PasswordFile too. Addr has a meaning for these
+	// two only, Boot is filled in.
+	CAS cas.Options
 }
 
 // Flag returns the name of the URL's flag.
@@ -37,14 +43,29 @@ type kind struct {
 	name    string
 	schemes []string              // of its URLs
 	config  func(Settings) config // makes the settings of its package
-	options func(*Settings) any   // returns the Settings that only this kind has; nil = none
+	options *options              // of its kind, perhaps shared with others; nil = none
 	logTo   func(*slog.Logger)    // sets where its client library logs, for the whole process; nil = it has none
 }
 
 // leaseKinds is the table of stores of worker ids. A new store is a folder in workerid and a line here.
 var leaseKinds = []kind{
-	{"Redis", redis.Schemes(), ofRedis, func(s *Settings) any { return s.Redis }, redis.LogTo},
+	{"Redis", redis.Schemes(), ofRedis, redisOptions, redis.LogTo},
 }
+
+// Options are settings that only some kinds have.
+type options struct {
+	owners string // the kinds, for errors
+	of     func(*Settings) any
+}
+
+var (
+	redisOptions = &options{"Redis", func(s *Settings) any { return s.Redis }}
+	casOptions   = &options{"ZooKeeper and etcd", func(s *Settings) any {
+		o := s.CAS
+		o.Addr, o.Boot = "", nil // no flags of the store's
+		return o
+	}}
+)
 
 // A config holds the settings of one kind of store. Its errors are of package problem and name the
 // fields of Settings.
@@ -56,7 +77,26 @@ type config interface {
 	OpenAdmin() (workerid.Admin, error)
 }
 
-func ofRedis(s Settings) config { return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis} }
+func ofRedis(s Settings) config {
+	s.giveRedisPassword()
+	return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis}
+}
+
+// giveRedisPassword moves what -store-password-file says to where Redis looks for it.
+func (s *Settings) giveRedisPassword() {
+	if s.Redis.PasswordFile == "" {
+		s.Redis.PasswordFile, s.CAS.PasswordFile = s.CAS.PasswordFile, ""
+	}
+}
+
+// forCAS returns the options of a store with a compare-and-set.
+func (s Settings) forCAS() cas.Options {
+	o := s.CAS
+	if o.Boot == nil {
+		o.Boot = clock.Boot
+	}
+	return o
+}
 
 // find returns the URL's kind. The error lists the schemes; it does not repeat the URL, which may
 // contain a password.
@@ -69,7 +109,10 @@ func (s *Settings) find() (*kind, error) {
 			return k, nil
 		}
 		if ok && slices.Contains(k.schemes, scheme) {
-			return k, checkHosts(scheme, rest)
+			if k.options == redisOptions { // the others look themselves
+				return k, checkHosts(scheme, rest)
+			}
+			return k, nil
 		}
 		names = append(names, k.schemes...)
 	}
@@ -106,14 +149,44 @@ func (s Settings) Validate() error {
 	} else {
 		problems.Include("", mine.config(s).Validate())
 	}
-	for i := range leaseKinds {
-		if other := &leaseKinds[i]; mine != nil && other != mine && other.options != nil {
-			for _, field := range given(other.options(&s)) {
-				problems.Add(field, "belongs to %s, and the store is of another kind: %s", other.name, mine.name)
+	if mine == nil {
+		return problems.Err()
+	}
+	switch mine.options {
+	case redisOptions:
+		s.giveRedisPassword()
+	case casOptions:
+		s.validateOutage(mine.name, &problems)
+	}
+	for _, other := range []*options{redisOptions, casOptions} {
+		for _, field := range given(other.of(&s)) {
+			if other != mine.options {
+				problems.Add(field, "belongs to %s, and the store is of another kind: %s", other.owners, mine.name)
 			}
 		}
 	}
 	return problems.Err()
+}
+
+// validateOutage refuses a lease that ends before a daemon has come back from a moment without its
+// store. It last wrote up to 1.1 heartbeats before that moment; afterwards it watches the pool, and
+// each call takes up to its time-out.
+func (s *Settings) validateOutage(kind string, problems *problem.List) {
+	const timeout, moment = cas.DefaultTimeout, time.Second
+	h := s.Interval()
+	back := pool.WatchOf(h, timeout) + h + h/10 + timeout
+	if lease := s.WithDefaults().Lease; lease < back+moment {
+		problems.Add("Lease", "%v is too short for %s: with a heartbeat of %v a daemon that has lost it needs up to %v to come back, so it takes at least %v",
+			lease, kind, h, back, back+moment)
+	}
+}
+
+// Kind returns the name of the URL's kind of store, or "" if there is none.
+func (s Settings) Kind() string {
+	if k, _ := s.find(); k != nil {
+		return k.name
+	}
+	return ""
 }
 
 // given returns the names of the fields that are not zero.

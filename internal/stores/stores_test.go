@@ -5,12 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/test/memstore"
 	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -31,10 +33,13 @@ type backend struct{ *memstore.Client }
 func (backend) Facts() []workerid.Fact { return nil }
 func (backend) Close() error           { return nil }
 
-// another puts a second kind into the table.
+// another puts more kinds into the table: one without settings of its own, and one with those of a
+// compare-and-set.
 func another(t *testing.T) {
 	before := leaseKinds
-	leaseKinds = append(slices.Clip(leaseKinds), kind{name: "memory", schemes: []string{"mem"}, config: func(s Settings) config { return inMemory{s} }})
+	config := func(s Settings) config { return inMemory{s} }
+	leaseKinds = append(slices.Clip(leaseKinds), kind{name: "memory", schemes: []string{"mem"}, config: config},
+		kind{name: "memcas", schemes: []string{"memcas"}, config: config, options: casOptions})
 	t.Cleanup(func() { leaseKinds = before })
 }
 
@@ -77,17 +82,32 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 	another(t)
 	s := settings("mem://here")
 	s.Redis = redis.Options{PasswordFile: "/none", HoldRaus: "raus", Replicas: 2, AllowEviction: true}
-	var fields []string
-	for _, p := range problem.Of(s.Validate()) {
-		if p.Err.Error() != "belongs to Redis, and the store is of another kind: memory" {
-			t.Error(p)
+	s.CAS = cas.Options{PasswordFile: "/none", CAFile: "/ca", CertFile: "/cert", KeyFile: "/key", Addr: "h:1", Boot: func() int64 { return 1 }}
+	ofRedis, ofCAS := []string{"PasswordFile", "HoldRaus", "Replicas", "AllowEviction"}, []string{"PasswordFile", "CAFile", "CertFile", "KeyFile"}
+	for _, c := range []struct {
+		url, kind     string
+		redis, others []string
+	}{{"mem://here", "memory", ofRedis, ofCAS}, {"memcas://here", "memcas", ofRedis, nil}, {"redis://here", "Redis", nil, ofCAS}} {
+		found := map[string][]string{}
+		s.URL = c.url
+		for _, p := range problem.Of(s.Validate()) {
+			owners, of, _ := strings.Cut(p.Err.Error(), ", and the store is of another kind: ")
+			if of != c.kind {
+				t.Errorf("%s: %v", c.url, p)
+			}
+			found[owners] = append(found[owners], p.Field)
 		}
-		fields = append(fields, p.Field)
+		for owners, want := range map[string][]string{"belongs to Redis": c.redis, "belongs to ZooKeeper and etcd": c.others} {
+			if !slices.Equal(found[owners], want) {
+				t.Errorf("%s: %s: %q, want %q", c.url, owners, found[owners], want)
+			}
+		}
 	}
-	if want := []string{"PasswordFile", "HoldRaus", "Replicas", "AllowEviction"}; !slices.Equal(fields, want) {
-		t.Errorf("%q, want %q", fields, want)
+	s.URL, s.Redis.PasswordFile, s.CAS = "redis://h", "", cas.Options{PasswordFile: "/none", Addr: "h:1"}
+	if found := problem.Of(s.ReadSecrets()); len(found) != 1 || found[0].Field != "PasswordFile" {
+		t.Errorf("the file of -store-password-file is not Redis's: %v", found)
 	}
-	s.URL, s.Redis.PasswordFile = "redis://h", ""
+	s.CAS.PasswordFile = ""
 	if err := s.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -100,5 +120,33 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 	}
 	if b, err := Open(Settings{URL: "redis://a,b"}); err == nil || b != nil { // and no *redis.Store that is nil
 		t.Errorf("%v, %v", b, err)
+	}
+}
+
+// TestALeaseOutlastsAMomentWithoutTheStore: with a compare-and-set a daemon that comes back watches
+// first, and must not have refused by then.
+func TestALeaseOutlastsAMomentWithoutTheStore(t *testing.T) {
+	another(t)
+	for _, c := range []struct {
+		lease, heartbeat time.Duration
+		want             string
+	}{
+		{6200 * time.Millisecond, time.Second, ""}, // 1.1 s + 2 x 1 s watched, 1.1 s before and 1 s after that, and a second away
+		{6199 * time.Millisecond, time.Second, "6.199s is too short for memcas: with a heartbeat of 1s a daemon that has lost it needs up to 5.2s to come back, so it takes at least 6.2s"},
+		{time.Minute, 25 * time.Second, ""},
+		{time.Minute, 26 * time.Second, "1m0s is too short for memcas: with a heartbeat of 26s"},
+		{0, 26 * time.Second, "1m0s is too short for memcas: with a heartbeat of 26s"}, // by default
+		{19 * time.Second, 0, "19s is too short for memcas: with a heartbeat of 7s a daemon that has lost it needs up to 18.4s to come back"},
+	} {
+		s := settings("memcas://here")
+		s.Lease, s.Heartbeat, s.MaxSkew = c.lease, c.heartbeat, 100*time.Millisecond
+		found := problem.Of(s.Validate())
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Field != "Lease" || !strings.HasPrefix(found[0].Err.Error(), c.want)) {
+			t.Errorf("%v, %v: %v, want %q", c.lease, c.heartbeat, found, c.want)
+		}
+		s.URL = "mem://here"
+		if err := s.Validate(); err != nil {
+			t.Errorf("without a watch: %v", err)
+		}
 	}
 }

@@ -60,7 +60,7 @@ var rules = []rule{
 	{"internal/users", []string{"internal/secretfile"}, "who may do what, whoever asks; stores of keys are handed to it"},
 	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
-	{"internal/stores", []string{"counter", "counter/*", "internal/kinds", "internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
+	{"internal/stores", []string{"counter", "counter/*", "internal/clock", "internal/kinds", "internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},

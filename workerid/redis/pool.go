@@ -86,6 +86,9 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 	if err := p.c.check(); err != nil {
 		return "", err
 	}
+	if how == workerid.InitRepair {
+		return "", errors.New("redis: daemons mend a pool by themselves; where none is left, lease init without -how does it")
+	}
 	if how == New {
 		if err := p.listen(ctx, 3*workerid.HeartbeatOf(p.c.Lease)); err != nil {
 			return "", err
