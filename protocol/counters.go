@@ -12,6 +12,7 @@ const (
 	CmdGets                   // gets
 	CmdGat                    // gat, gats; binary GAT, GATQ, GATK, GATKQ
 	CmdMetaGet                // mg
+	CmdIDs                    // ids
 	CmdMeta                   // mn, me
 	CmdSet                    // every command that sends a value: set, add, ..., cas, ms
 	CmdTouch

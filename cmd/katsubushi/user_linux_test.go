@@ -114,6 +114,7 @@ func TestProcessUsers(t *testing.T) {
 			ann.says("incr bills 5\r\nma bills\r\nincr orders 2\r\nincr unknown 1\r\nincr abc 1\r\n",
 				"CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: bills\r\n3\r\nCLIENT_ERROR not permitted: unknown\r\nCLIENT_ERROR not permitted: abc\r\n")
 			ann.says("get orders abc orders\r\n", "VALUE orders 0 1\r\n4\r\nVALUE abc 0 #\r\n#\r\nVALUE orders 0 1\r\n5\r\nEND\r\n")
+			ann.says("ids 3 bills\r\nids 3\r\nids 2 abc\r\n", "CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: id\r\nIDS # 1 2\r\nEND\r\n")
 			ann.says("version\r\n", "VERSION ")
 			ann.ReadString('\n')
 

@@ -258,7 +258,7 @@ func countersOf(name string, v reflect.Value, index func(i int) string) (list []
 func counterName(t *testing.T, c protocol.Counter) string {
 	name, ok := map[protocol.Counter]string{
 		protocol.CmdOther: "CmdOther", protocol.CmdGet: "CmdGet", protocol.CmdGets: "CmdGets", protocol.CmdGat: "CmdGat",
-		protocol.CmdMetaGet: "CmdMetaGet", protocol.CmdMeta: "CmdMeta", protocol.CmdSet: "CmdSet", protocol.CmdTouch: "CmdTouch",
+		protocol.CmdMetaGet: "CmdMetaGet", protocol.CmdIDs: "CmdIDs", protocol.CmdMeta: "CmdMeta", protocol.CmdSet: "CmdSet", protocol.CmdTouch: "CmdTouch",
 		protocol.CmdDelete: "CmdDelete", protocol.CmdIncr: "CmdIncr", protocol.CmdFlush: "CmdFlush", protocol.CmdStats: "CmdStats",
 		protocol.CmdVersion: "CmdVersion", protocol.CmdAuth: "CmdAuth", protocol.IDs: "IDs", protocol.Refused: "Refused",
 		protocol.Malformed: "Malformed", protocol.TooLong: "TooLong", protocol.Unauthenticated: "Unauthenticated",

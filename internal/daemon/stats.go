@@ -136,7 +136,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 
 	add("engine", d.engine.Name())
 	d.readyStats(add)
-	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+d.requests.Requests.Load())
+	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+d.requests.Requests.Load())
 	for r := range issuer.NumReasons {
 		add("refused_"+r.String(), d.issuer.Refused(r))
 	}
@@ -161,6 +161,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 		add("logins_waiting", d.logins.verifier.Waiting())
 		add("logins_busy", d.logins.busy.Load())
 	}
+	add("cmd_ids", n[protocol.CmdIDs])
 	return list
 }
 
@@ -244,7 +245,8 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		IDs: n[protocol.IDs] + d.requests.IDs.Load(),
 		Commands: []metrics.Count{
 			{Label: "get", Value: n[protocol.CmdGet]}, {Label: "gets", Value: n[protocol.CmdGets]}, {Label: "gat", Value: n[protocol.CmdGat]},
-			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "set", Value: n[protocol.CmdSet]},
+			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "ids", Value: n[protocol.CmdIDs]},
+			{Label: "set", Value: n[protocol.CmdSet]},
 			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]}, {Label: "incr", Value: n[protocol.CmdIncr]},
 			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]}, {Label: "version", Value: n[protocol.CmdVersion]},
 			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load()},

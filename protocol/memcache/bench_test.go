@@ -44,6 +44,7 @@ var benches = []struct {
 	{"pipeline16", bytes.Repeat([]byte("get id\r\n"), 16), 16},
 	{"get100", manyKeys(100), 100},
 	{"mg", []byte("mg id s v\r\n"), 1},
+	{"ids100", []byte("ids 100\r\n"), 100},
 	{"GETK", frameOf(0x0c, "", "id", ""), 1},
 }
 

@@ -13,6 +13,7 @@ const (
 	errTooLong    = "CLIENT_ERROR line too long\r\n"
 	errExptime    = "CLIENT_ERROR invalid exptime argument\r\n"
 	errNonNumeric = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
+	errNoNumbers  = "CLIENT_ERROR these ids are not numbers: use get\r\n"
 	errDelta      = "CLIENT_ERROR invalid numeric delta argument\r\n"
 	errDelete     = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
 	errStatsUsage = "CLIENT_ERROR usage: stats detail on|off|dump\r\n"

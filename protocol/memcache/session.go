@@ -18,7 +18,7 @@ import (
 // Limits, the same as memcached's.
 const (
 	MaxLine    = 2048    // bytes of a command line including LF, except for the gets below
-	MaxGetLine = 1 << 20 // bytes of a get, gets, gat or gats line, including LF
+	MaxGetLine = 1 << 20 // bytes of a get, gets, gat, gats or ids line, including LF
 	MaxBody    = 1 << 20 // bytes of a value that a storage command may send; it is discarded, never stored
 )
 
@@ -27,8 +27,8 @@ const (
 // not use it at once.
 type Session struct {
 	config *protocol.Config
-	// In keys: bytes of the line to come, LF included; in body and credentials: of the value,
-	// without its terminator.
+	// In keys: bytes of the line to come, LF included; in runs: ids that are still to be issued; in
+	// body and credentials: bytes of the value, without its terminator.
 	left uint32
 	// In line and handshake: bytes already searched that hold no LF; at least protocol.Kept: the
 	// moment of the request that waits.
@@ -49,8 +49,9 @@ const (
 	start       state = iota // the first byte: it chooses the grammar
 	line                     // text: the first byte of a command line
 	lineOverUDP              // the same, of one that came over UDP
-	longLine                 // text: the same, but it is a get line, so it may exceed MaxLine
+	longLine                 // text: the same, but it is a get or ids line, so it may exceed MaxLine
 	keys                     // text: a byte of a get line whose first keys are answered
+	runs                     // text: the second word of an ids line that is answered in part
 	body                     // a byte of a data block, or of a frame's body, to be discarded
 	handshake                // text: the first byte of a line from a client that has not authenticated
 	credentials              // text: the first byte of the data block with user and password
@@ -125,6 +126,8 @@ func (s *Session) step(t *turn, in []byte) (int, error) {
 		return s.line(t, in)
 	case keys:
 		return s.moreKeys(t, in)
+	case runs:
+		return s.moreRuns(t, in)
 	case body:
 		return s.body(t, in), nil
 	case handshake:

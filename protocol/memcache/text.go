@@ -45,13 +45,13 @@ func (s *Session) tooLong(t *turn, in []byte) (int, error) {
 	return len(in), s.hangUp()
 }
 
-// mayBeLong reports whether the line, whose first MaxLine bytes have arrived, is a get line. It
+// mayBeLong reports whether the line, whose first MaxLine bytes have arrived, is a get or ids line. It
 // looks only at those bytes, so the answer does not depend on how much has arrived since.
 func (s *Session) mayBeLong(in []byte) bool {
 	if s.state != longLine {
 		verb, _, complete := cut(in[:MaxLine])
 		switch string(lower(make([]byte, 0, longestVerb), verb)) {
-		case "get", "gets", "gat", "gats":
+		case "get", "gets", "gat", "gats", "ids":
 			if complete {
 				s.state = longLine
 			}
@@ -60,16 +60,19 @@ func (s *Session) mayBeLong(in []byte) bool {
 	return s.state == longLine
 }
 
-// done leaves the last bytes of a get line's text to the next step.
+// done leaves the last bytes of a get or ids line's text to the next step.
 func (s *Session) done(whole, text []byte, left int) int {
 	if left == 0 {
 		return len(whole)
 	}
-	s.state, s.left = keys, uint32(left+len(whole)-len(text))
-	return len(whole) - int(s.left)
+	left += len(whole) - len(text)
+	if s.state != runs {
+		s.state, s.left = keys, uint32(left)
+	}
+	return len(whole) - left
 }
 
-// execute answers a trimmed line. left is how many bytes of keys at its end remain to be answered.
+// execute answers a trimmed line. left is how many bytes at its end remain to be answered.
 func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 	if isHTTP(lastWord(text)) {
 		t.Add(protocol.CmdOther, 1)
@@ -89,6 +92,8 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		return s.getAndTouch(t, rest, form{kind: protocol.CmdGat})
 	case "gats":
 		return s.getAndTouch(t, rest, form{kind: protocol.CmdGat, cas: true})
+	case "ids":
+		return s.ids(t, rest)
 	case "set", "replace", "append", "prepend":
 		s.store(t, rest, 4, sayReadOnly)
 	case "add":

@@ -81,7 +81,7 @@ func tell(s *Session) string {
 	for _, c := range []struct {
 		counter protocol.Counter
 		name    string
-	}{{protocol.CmdGet, "get"}, {protocol.CmdGets, "gets"}, {protocol.CmdGat, "gat"}, {protocol.CmdMetaGet, "mg"}, {protocol.CmdMeta, "meta"},
+	}{{protocol.CmdGet, "get"}, {protocol.CmdGets, "gets"}, {protocol.CmdGat, "gat"}, {protocol.CmdMetaGet, "mg"}, {protocol.CmdIDs, "ids"}, {protocol.CmdMeta, "meta"},
 		{protocol.CmdIncr, "incr"}, {protocol.IDs, "id"}, {protocol.Refused, "refused"}, {protocol.IncrHits, "hits"}} {
 		if n[c.counter] > 0 {
 			fmt.Fprintf(&b, " %d %s", n[c.counter], c.name)
