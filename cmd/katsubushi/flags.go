@@ -43,7 +43,7 @@ func settings() []setting {
 	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
 	list := []setting{
 		{name: "worker-id", bare: true, field: "WorkerIDs", set: setWorkerIDs,
-			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9"},
+			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9; ordinal, or ordinal+OFFSET, takes the digits at the end of the host name, for StatefulSets with a volume for -state-dir"},
 		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
 			help: "`directory`, on a local disk, where the windows of the worker ids are recorded, and sequences; default $STATE_DIRECTORY, which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; none = nowhere"},
 		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool { return &o.AnyDisk }),
@@ -395,6 +395,9 @@ func notYet(what, harmless string) func(*options, string) error {
 const maxLanes = 1024
 
 func setWorkerIDs(o *options, v string) error {
+	if strings.HasPrefix(v, ordinalPrefix) {
+		return setOrdinal(o, v)
+	}
 	for part := range strings.SplitSeq(v, ",") {
 		from, to, isRange := strings.Cut(part, "-")
 		if !isRange {
@@ -403,7 +406,7 @@ func setWorkerIDs(o *options, v string) error {
 		lo, err1 := strconv.ParseUint(from, 10, 32)
 		hi, err2 := strconv.ParseUint(to, 10, 32)
 		if err1 != nil || err2 != nil || lo > hi || hi-lo >= maxLanes {
-			return errors.New("a worker id such as 7, a range such as 1-4 or a list such as 1,5,9 is allowed")
+			return errors.New("a worker id such as 7, a range such as 1-4, a list such as 1,5,9 or ordinal is allowed")
 		}
 		for id := lo; id <= hi; id++ {
 			o.WorkerIDs = append(o.WorkerIDs, id)

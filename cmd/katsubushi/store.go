@@ -83,7 +83,7 @@ func (p *parsed) combineStore() {
 			p.problems = append(p.problems, fmt.Errorf("%s and %s: both say %s: one of the two is allowed", a, b, c.say))
 		}
 	}
-	if len(p.WorkerIDs) == 1 && p.WorkerIDs[0] == 0 {
+	if len(p.WorkerIDs) == 1 && p.WorkerIDs[0] == 0 && !p.Ordinal {
 		p.WorkerIDs = nil
 		p.notes = append(p.notes, "worker id 0 together with "+p.Store.Flag()+" means that it is not set: one is leased")
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	// WorkerIDs are fixed worker ids, one lane each, all within the layout and without duplicates.
 	// Empty with a Store.
 	WorkerIDs []uint64
+	// Ordinal: the worker id comes from this host's name, so another host may be the next to have it.
+	Ordinal bool
 	// Store is where worker ids are leased if its URL is set. New fills in its Layout, Now and Log.
 	Store       stores.Settings
 	Lanes       int              // number of leased worker ids: 1 to 64

@@ -22,6 +22,9 @@ func (d *Daemon) openStore() (err error) {
 		d.store, err = stores.Open(s)
 	case !d.recorded():
 		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id")
+		if c.Ordinal {
+			c.Log.Warn(noRecord + "with -worker-id ordinal the next run may be on another host, whose clock may be behind this one's: give each pod a volume for -state-dir")
+		}
 		d.clock.StaysAhead = d.warnOfRestarts
 		d.store, err = static.NewEphemeral(static.EphemeralConfig{
 			Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim,

@@ -110,3 +110,18 @@ func TestADirectoryInUse(t *testing.T) {
 		t.Errorf("the second daemon: %v", err)
 	}
 }
+
+// TestAnOrdinalWithoutARecordIsWarnedOf: the next pod of the same number may be on another host.
+func TestAnOrdinalWithoutARecordIsWarnedOf(t *testing.T) {
+	const warning = "with -worker-id ordinal the next run may be on another host"
+	for _, c := range []struct {
+		ordinal  bool
+		dir      string
+		expected bool
+	}{{true, "", true}, {false, "", false}, {true, t.TempDir(), false}} {
+		_, log, err := opened(t, func(config *Config) { config.Ordinal, config.StateDir = c.ordinal, c.dir })
+		if err != nil || strings.Contains(log, warning) != c.expected {
+			t.Errorf("%+v: %v\n%s", c, err, log)
+		}
+	}
+}
