@@ -1,18 +1,14 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 var _ leader.Board = (*Store)(nil)
@@ -32,19 +28,19 @@ type nodeForm struct {
 	Redis   string `json:"redis"`
 }
 
-func (s *Store) leaderPrefix() string       { return s.link.target.root + "leader/" }
+func (s *Store) leaderPrefix() string       { return s.link.Root + "leader/" }
 func (s *Store) leaderKey(group int) string { return fmt.Sprintf("%s%02d", s.leaderPrefix(), group) }
-func (s *Store) nodePrefix() string         { return s.link.target.root + "node/" }
+func (s *Store) nodePrefix() string         { return s.link.Root + "node/" }
 func (s *Store) groupsKey() string          { return s.leaderPrefix() + "groups" }
-func revisionIs(key string, r int64) clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(key), "=", r)
+func revisionIs(key string, r int64) etcdlink.Cmp {
+	return etcdlink.RevisionIs(key, r)
 }
 
 // Commit implements leader.Board: one transaction, which reads all of the election too. The first claim
 // of all fixes the number of groups.
 func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now leader.State, err error) {
-	var compare []clientv3.Cmp
-	var then []clientv3.Op
+	var compare []etcdlink.Cmp
+	var then []etcdlink.Op
 	for g, r := range c.Leaders {
 		compare = append(compare, revisionIs(s.leaderKey(g), r))
 	}
@@ -58,34 +54,34 @@ func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now lea
 		then = append(then, put(s.nodePrefix()+c.Put.ID, nodeForm{version, c.Put.Redis}))
 	}
 	for _, id := range c.Drop {
-		then = append(then, clientv3.OpDelete(s.nodePrefix()+id))
+		then = append(then, etcdlink.Delete(s.nodePrefix()+id))
 	}
 	if len(c.Lead) > 0 && s.groupsFixed.Load() {
-		compare = append(compare, clientv3.Compare(clientv3.Value(s.groupsKey()), "=", fmt.Sprint(leader.Groups)))
+		compare = append(compare, etcdlink.TextIs(s.groupsKey(), fmt.Sprint(leader.Groups)))
 	} else if len(c.Lead) > 0 {
 		compare = append(compare, revisionIs(s.groupsKey(), 0))
-		then = append(then, clientv3.OpPut(s.groupsKey(), fmt.Sprint(leader.Groups)))
+		then = append(then, etcdlink.Put(s.groupsKey(), fmt.Sprint(leader.Groups)))
 	}
-	read := []clientv3.Op{clientv3.OpGet(s.leaderPrefix(), clientv3.WithPrefix()), clientv3.OpGet(s.nodePrefix(), clientv3.WithPrefix())}
+	read := []etcdlink.Op{etcdlink.All(s.leaderPrefix()), etcdlink.All(s.nodePrefix())}
 	answer, err := s.link.commit(ctx, s.leaderPrefix(), compare, append(then, read...), read)
 	if err != nil {
 		return false, now, err
 	}
 	now, err = s.election(answer)
-	return answer.Succeeded, now, err
+	return answer.Done, now, err
 }
 
-func put(key string, form any) clientv3.Op {
+func put(key string, form any) etcdlink.Op {
 	b, err := json.Marshal(form)
 	if err != nil {
 		panic(err) // texts and numbers
 	}
-	return clientv3.OpPut(key, string(b))
+	return etcdlink.Put(key, string(b))
 }
 
 // election reads the end of an answer, which has all keys of leaders and of daemons.
-func (s *Store) election(answer *clientv3.TxnResponse) (now leader.State, err error) {
-	id := clusterOf(answer.Header)
+func (s *Store) election(answer etcdlink.Answer) (now leader.State, err error) {
+	id := answer.Cluster
 	s.mu.Lock()
 	if s.cluster == "" {
 		s.cluster = id
@@ -95,32 +91,32 @@ func (s *Store) election(answer *clientv3.TxnResponse) (now leader.State, err er
 	if id != first {
 		return now, fmt.Errorf("%w: %s: this is cluster %s, and the daemon began with %s", counter.ErrForeign, s.leaderPrefix(), id, first)
 	}
-	ranges := answer.Responses[len(answer.Responses)-2:]
+	ranges := answer.Found[len(answer.Found)-2:]
 	if err := s.leaders(&now, ranges[0]); err != nil {
 		return now, err
 	}
-	for _, kv := range ranges[1].GetResponseRange().Kvs { // by key, and so by ID
+	for _, kv := range ranges[1].Pairs { // by key, and so by ID
 		var f nodeForm
 		if err := decodeForm(kv, &f); err != nil {
 			return now, err
 		}
-		id := strings.TrimPrefix(string(kv.Key), s.nodePrefix())
-		now.Nodes = append(now.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: f.Redis}, Revision: kv.ModRevision})
+		id := strings.TrimPrefix(kv.Key, s.nodePrefix())
+		now.Nodes = append(now.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: f.Redis}, Revision: kv.Revision})
 	}
 	return now, nil
 }
 
-func (s *Store) leaders(now *leader.State, r *etcdserverpb.ResponseOp) error {
+func (s *Store) leaders(now *leader.State, r etcdlink.Found) error {
 	groups := map[string]int{}
 	for g := range now.Leaders {
 		groups[s.leaderKey(g)] = g
 	}
 	fixed := false
-	for _, kv := range r.GetResponseRange().Kvs {
-		key := string(kv.Key)
+	for _, kv := range r.Pairs {
+		key := kv.Key
 		if key == s.groupsKey() {
-			if string(kv.Value) != fmt.Sprint(leader.Groups) {
-				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons of two versions, or a key that was edited", key, kv.Value, leader.Groups)
+			if kv.Text != fmt.Sprint(leader.Groups) {
+				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons of two versions, or a key that was edited", key, kv.Text, leader.Groups)
 			}
 			fixed = true
 			continue
@@ -133,18 +129,18 @@ func (s *Store) leaders(now *leader.State, r *etcdserverpb.ResponseOp) error {
 		if err := decodeForm(kv, &f); err != nil {
 			return err
 		}
-		now.Leaders[g] = leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.ModRevision}
+		now.Leaders[g] = leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.Revision}
 	}
 	s.groupsFixed.Store(fixed)
 	return nil
 }
 
 // decodeForm reads what put has written.
-func decodeForm(kv *mvccpb.KeyValue, form any) error {
-	d := json.NewDecoder(bytes.NewReader(kv.Value))
+func decodeForm(kv etcdlink.Pair, form any) error {
+	d := json.NewDecoder(strings.NewReader(kv.Text))
 	d.DisallowUnknownFields()
 	v := struct{ Version int }{}
-	if err := json.Unmarshal(kv.Value, &v); err != nil || v.Version != version || d.Decode(form) != nil {
+	if err := json.Unmarshal([]byte(kv.Text), &v); err != nil || v.Version != version || d.Decode(form) != nil {
 		return fmt.Errorf("%s: not what katsubushi wrote: delete the key, and it is written again", kv.Key)
 	}
 	return nil
@@ -153,18 +149,6 @@ func decodeForm(kv *mvccpb.KeyValue, form any) error {
 // Watch implements leader.Board. It does not watch the keys of daemons, each of which changes every
 // second. A call within a Term that was refused is a hint too.
 func (s *Store) Watch(ctx context.Context, changed func()) error {
-	c, err := s.link.connect(ctx)
-	if err != nil {
-		return s.link.explain(c, s.leaderPrefix(), err)
-	}
 	s.hint.Store(&changed)
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	for r := range c.Watch(ctx, s.leaderPrefix(), clientv3.WithPrefix(), clientv3.WithCreatedNotify()) {
-		if err := r.Err(); err != nil {
-			return s.link.explain(nil, s.leaderPrefix(), err)
-		}
-		changed()
-	}
-	return ctx.Err()
+	return mark(s.link.Watch(ctx, s.leaderPrefix(), changed))
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
@@ -95,6 +96,16 @@ func parse(text string) (t target, err error) {
 }
 
 const keyBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
+// link returns how to connect.
+func (t target) link(passwordFile string) etcdlink.Target {
+	return etcdlink.Target{Endpoints: t.endpoints, User: t.user, Root: t.root, TLS: t.tls, Password: func() (string, error) {
+		if passwordFile == "" {
+			return "", nil
+		}
+		return secretfile.Password(passwordFile)
+	}}
+}
 
 // withPort returns HOST:PORT.
 func withPort(host string) (string, error) {

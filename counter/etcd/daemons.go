@@ -4,12 +4,11 @@ import (
 	"context"
 	"time"
 
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
-func (s *Store) daemonsKey() string { return s.link.target.root + "daemons/" }
+func (s *Store) daemonsKey() string { return s.link.Root + "daemons/" }
 
 // sign notes that this process has learnt of all changes up to since, if it is time. Whether it succeeds
 // does not matter to a daemon.
@@ -19,7 +18,7 @@ func (s *Store) sign(ctx context.Context, since string) {
 	s.mu.Unlock()
 	if text != "" {
 		key := s.daemonsKey() + s.me
-		_, _ = s.link.commit(ctx, key, nil, []clientv3.Op{clientv3.OpPut(key, text)}, nil)
+		_, _ = s.link.commit(ctx, key, nil, []etcdlink.Op{etcdlink.Put(key, text)}, nil)
 	}
 }
 
@@ -28,10 +27,11 @@ func (s *Store) signOff() {
 	s.mu.Lock()
 	written := s.noted.Written()
 	s.mu.Unlock()
-	if c, _ := s.link.current(); c != nil && written {
+	if written && s.link.Connected() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_, _ = c.Delete(ctx, s.daemonsKey()+s.me)
+		key := s.daemonsKey() + s.me
+		_, _ = s.link.commit(ctx, key, nil, []etcdlink.Op{etcdlink.Delete(key)}, nil)
 	}
 }
 
@@ -41,17 +41,17 @@ func (s *Store) Behind(ctx context.Context) ([]counter.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.link.get(ctx, s.daemonsKey(), clientv3.WithPrefix())
+	got, err := s.link.all(ctx, s.daemonsKey())
 	if err != nil {
 		return nil, err
 	}
 	notes := map[string]string{}
-	for _, kv := range got.Kvs {
-		notes[string(kv.Key)] = string(kv.Value)
+	for _, kv := range got.Found[0].Pairs {
+		notes[kv.Key] = kv.Text
 	}
 	behind, forget := counter.Behind(notes, changes, time.Now())
 	for _, key := range forget {
-		if _, err := s.link.commit(ctx, key, nil, []clientv3.Op{clientv3.OpDelete(key)}, nil); err != nil {
+		if _, err := s.link.commit(ctx, key, nil, []etcdlink.Op{etcdlink.Delete(key)}, nil); err != nil {
 			return behind, err
 		}
 	}

@@ -6,33 +6,32 @@ import (
 	"strconv"
 	"strings"
 
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 // Demands of operators are keys beside those of leaders: demote/GG is the number of a term and then, after
 // a space, the answer.
 
-func (s *Store) demandKey(group string) string { return s.link.target.root + "demote/" + group }
+func (s *Store) demandKey(group string) string { return s.link.Root + "demote/" + group }
 
 // Leave implements leader.Demands.
 func (s *Store) Leave(ctx context.Context, d leader.Demand) error {
 	key := s.demandKey(fmt.Sprintf("%02d", d.Group))
-	_, err := s.link.commit(ctx, key, nil, []clientv3.Op{clientv3.OpPut(key, strconv.FormatUint(d.Term, 10)+" "+d.Answer)}, nil)
+	_, err := s.link.commit(ctx, key, nil, []etcdlink.Op{etcdlink.Put(key, strconv.FormatUint(d.Term, 10)+" "+d.Answer)}, nil)
 	return err
 }
 
 // Left implements leader.Demands. What nobody can have left is left out.
 func (s *Store) Left(ctx context.Context) (list []leader.Demand, err error) {
 	root := s.demandKey("")
-	got, err := s.link.get(ctx, root, clientv3.WithPrefix())
+	got, err := s.link.all(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	for _, kv := range got.Kvs {
-		group, err1 := strconv.Atoi(strings.TrimPrefix(string(kv.Key), root))
-		term, answer, _ := strings.Cut(string(kv.Value), " ")
+	for _, kv := range got.Found[0].Pairs {
+		group, err1 := strconv.Atoi(strings.TrimPrefix(kv.Key, root))
+		term, answer, _ := strings.Cut(kv.Text, " ")
 		n, err2 := strconv.ParseUint(term, 10, 64)
 		if err1 == nil && err2 == nil && group >= 0 && group < leader.Groups {
 			list = append(list, leader.Demand{Group: group, Term: n, Answer: answer})

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 // A Store keeps sequences in etcd. It implements counter.Store and counter.Admin.
@@ -53,7 +52,7 @@ func Open(c Config) (*Store, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Store{
-		link:      link{target: t, passwordFile: c.PasswordFile, timeout: c.Timeout, busy: make(chan struct{}, 1)},
+		link:      link{etcdlink.NewLink(t.link(c.PasswordFile), c.Timeout)},
 		log:       c.Log,
 		sequences: map[string]*sequence{},
 		me:        rand.Text(),
@@ -63,7 +62,7 @@ func Open(c Config) (*Store, error) {
 // Close closes the connections.
 func (s *Store) Close() error {
 	s.signOff()
-	return s.link.close()
+	return s.link.Close()
 }
 
 // retryPause is how long a call waits before it asks an etcd again that did not answer.
@@ -111,7 +110,7 @@ func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]stri
 	if err != nil {
 		return err
 	}
-	found, err := s.stateOf(q.key, got.Header, got.Kvs)
+	found, err := s.stateOf(q.key, got)
 	lost := len(*tokens) > 0 // the answer to a write, perhaps
 	for written := false; err == nil && !written; {
 		if found.record != nil && slices.Contains(*tokens, found.Token) {
@@ -135,15 +134,15 @@ func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]stri
 // write puts a record in place of the one that was found, or returns what is there instead.
 func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, e edit) (now state, written bool, err error) {
 	// The text too: among members of two clusters a revision says little.
-	compare := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q.key), "=", found.revision)}
+	compare := []etcdlink.Cmp{etcdlink.RevisionIs(q.key, found.revision)}
 	if found.record != nil {
-		compare = append(compare, clientv3.Compare(clientv3.Value(q.key), "=", found.text))
+		compare = append(compare, etcdlink.TextIs(q.key, found.text))
 	}
-	then := []clientv3.Op{clientv3.OpPut(q.key, string(r.encode()))}
+	then := []etcdlink.Op{etcdlink.Put(q.key, string(r.encode()))}
 	if e.announce {
-		then = append(then, clientv3.OpPut(s.changesKey(), r.Token))
+		then = append(then, etcdlink.Put(s.changesKey(), r.Token))
 	}
-	otherwise := []clientv3.Op{clientv3.OpGet(q.key)}
+	otherwise := []etcdlink.Op{etcdlink.Get(q.key)}
 	if e.fence != nil {
 		compare = append(compare, e.fence.compare())
 		otherwise = append(otherwise, e.fence.read())
@@ -152,18 +151,18 @@ func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, 
 	if err != nil {
 		return state{}, false, err
 	}
-	if id := clusterOf(answer.Header); id != found.cluster {
+	if id := answer.Cluster; id != found.cluster {
 		return state{}, false, fmt.Errorf("%w: %s: the hosts of the URL belong to two clusters, %s and %s", counter.ErrForeign, q.key, found.cluster, id)
 	}
-	if answer.Succeeded {
+	if answer.Done {
 		return state{}, true, nil
 	}
 	if e.fence != nil {
-		if err := e.fence.judge((*clientv3.GetResponse)(answer.Responses[1].GetResponseRange())); err != nil {
+		if err := e.fence.judge(answer.Found[1].Pairs); err != nil {
 			return state{}, false, err
 		}
 	}
-	now, err = s.stateOf(q.key, answer.Header, answer.Responses[0].GetResponseRange().Kvs)
+	now, err = s.stateOf(q.key, answer)
 	return now, false, err
 }
 

@@ -413,7 +413,7 @@ func TestNoSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Reserve(bg, "orders", 1)
-	refused(t, err, nil, "the counter store is closed")
+	refused(t, err, nil, "the connections to etcd are closed")
 }
 
 // Users: a wrong password, one that is put right while the store is open, and rights.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 // Show implements counter.Admin.
@@ -22,7 +20,7 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 	if err != nil {
 		return counter.Record{}, err
 	}
-	found, err := s.stateOf(q.key, got.Header, got.Kvs)
+	found, err := s.stateOf(q.key, got)
 	if err != nil {
 		return counter.Record{}, err
 	}
@@ -36,15 +34,15 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 // that cannot, or that are foreign.
 func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	root := s.keyOf("")
-	got, err := s.link.get(ctx, root, clientv3.WithPrefix())
+	got, err := s.link.all(ctx, root)
 	if err != nil {
 		return nil, err
 	}
 	var list []counter.Record
 	var errs []error
-	for _, kv := range got.Kvs { // by key, and so by name
-		key := string(kv.Key)
-		found, err := s.stateOf(key, got.Header, []*mvccpb.KeyValue{kv})
+	for _, kv := range got.Found[0].Pairs { // by key, and so by name
+		key := kv.Key
+		found, err := s.stateOf(key, etcdlink.Answer{Cluster: got.Cluster, Found: []etcdlink.Found{{Pairs: []etcdlink.Pair{kv}}}})
 		if err == nil {
 			err = found.copied(key)
 			found.Name = strings.TrimPrefix(key, root)
@@ -61,9 +59,9 @@ func (s *Store) revision(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	now := clusterOf(got.Header) + " "
-	for _, kv := range got.Kvs {
-		now += string(kv.Value) // random
+	now := got.Cluster + " "
+	for _, kv := range got.Found[0].Pairs {
+		now += kv.Text // random
 	}
 	return now, nil
 }

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 // A sequence is what a Store remembers of one. Its fields but the first are for the goroutine that has
@@ -22,8 +20,8 @@ type sequence struct {
 	granted uint64 // the largest value that this process was granted and has not given back
 }
 
-func (s *Store) keyOf(name string) string { return s.link.target.root + "seq/" + name }
-func (s *Store) changesKey() string       { return s.link.target.root + "changes" }
+func (s *Store) keyOf(name string) string { return s.link.Root + "seq/" + name }
+func (s *Store) changesKey() string       { return s.link.Root + "changes" }
 
 // enter waits for the sequence until ctx ends.
 func (s *Store) enter(ctx context.Context, name string) (*sequence, error) {
@@ -55,11 +53,10 @@ type state struct {
 	cluster  string // that has answered
 }
 
-func clusterOf(h *etcdserverpb.ResponseHeader) string { return fmt.Sprintf("%x", h.ClusterId) }
-
 // stateOf reads an answer about one key.
-func (s *Store) stateOf(key string, h *etcdserverpb.ResponseHeader, kvs []*mvccpb.KeyValue) (state, error) {
-	found := state{cluster: clusterOf(h)}
+func (s *Store) stateOf(key string, answer etcdlink.Answer) (state, error) {
+	kvs := answer.Found[0].Pairs
+	found := state{cluster: answer.Cluster}
 	s.mu.Lock()
 	if s.cluster == "" {
 		s.cluster = found.cluster
@@ -68,7 +65,7 @@ func (s *Store) stateOf(key string, h *etcdserverpb.ResponseHeader, kvs []*mvccp
 	if len(kvs) == 0 {
 		return found, nil
 	}
-	r, err := decode(kvs[0].Value)
+	r, err := decode([]byte(kvs[0].Text))
 	if err == nil && s.keyOf(r.Name) != r.Key && r.Key == key {
 		err = fmt.Errorf("the record is that of sequence %s", r.Name)
 	}
@@ -76,7 +73,7 @@ func (s *Store) stateOf(key string, h *etcdserverpb.ResponseHeader, kvs []*mvccp
 		return state{}, fmt.Errorf("%s: %w: put back what katsubushi wrote, or delete it, define the sequence as it was with `katsubushi generator create`, "+
 			"and then raise it above every value that was issued with `katsubushi generator raise`, all before a daemon starts", key, err)
 	}
-	found.record, found.text, found.revision = &r, string(kvs[0].Value), kvs[0].ModRevision
+	found.record, found.text, found.revision = &r, kvs[0].Text, kvs[0].Revision
 	return found, nil
 }
 

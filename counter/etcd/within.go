@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"go.etcd.io/etcd/client/v3"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 // Within returns the Store for sequences with order=strict of the Term's group: each write compares the
@@ -56,13 +55,13 @@ func (w *within) deposed() error {
 }
 
 // compare is the fence, and read what a refused transaction is asked for.
-func (w *within) compare() clientv3.Cmp { return revisionIs(w.leaderKey(w.term.Group), w.term.Fence) }
-func (w *within) read() clientv3.Op     { return clientv3.OpGet(w.leaderKey(w.term.Group)) }
+func (w *within) compare() etcdlink.Cmp { return revisionIs(w.leaderKey(w.term.Group), w.term.Fence) }
+func (w *within) read() etcdlink.Op     { return etcdlink.Get(w.leaderKey(w.term.Group)) }
 
 // judge says whether a transaction was refused by the fence, of what it read.
-func (w *within) judge(answer *clientv3.GetResponse) error {
-	for _, kv := range answer.Kvs {
-		if kv.ModRevision == w.term.Fence {
+func (w *within) judge(found []etcdlink.Pair) error {
+	for _, kv := range found {
+		if kv.Revision == w.term.Fence {
 			return nil
 		}
 	}

@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
@@ -35,7 +32,7 @@ func TestWriteCompares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := s.stateOf(q.key, got.Header, got.Kvs)
+		found, err := s.stateOf(q.key, got)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,28 +63,5 @@ func TestWriteCompares(t *testing.T) {
 	found.cluster = "17"
 	if _, _, err := s.write(ctx, q, found, &next, edit{announce: true}); !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "two clusters, 17 and "+there.cluster) {
 		t.Errorf("another cluster: %v", err)
-	}
-}
-
-// Whoever finds that a client was refused must not close the next one, which another call has made.
-func TestDropIsForOneClient(t *testing.T) {
-	var clients []*clientv3.Client
-	for range 2 {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://127.0.0.1:1"}, Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		clients = append(clients, c)
-	}
-	l := &link{client: clients[1]}
-	l.drop(clients[0])
-	l.drop(nil)
-	if c, err := l.current(); c != clients[1] || err != nil {
-		t.Errorf("%p, %v", c, err)
-	}
-	l.drop(clients[1])
-	if c, err := l.current(); c != nil || err != nil {
-		t.Errorf("%p, %v", c, err)
 	}
 }

@@ -28,7 +28,7 @@ var rules = []rule{
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
-	{"counter/etcd", []string{"counter", "counter/leader", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
+	{"counter/etcd", []string{"counter", "counter/leader", "internal/etcdlink", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/leader", []string{"id"}, "it decides who leads, whatever the store is that records it"},
 	{"counter/redis", []string{"counter", "counter/redis/line", "internal/problem", "internal/redislink", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis/line", []string{"counter"}, "rules and arithmetic, without I/O"},
@@ -44,6 +44,7 @@ var rules = []rule{
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
 	{"internal/turns", nil, "calls one after another, whatever is called"},
 	{"internal/redislink", []string{"internal/secretfile", "internal/turns"}, "connections to Redis, whatever is said over them"},
+	{"internal/etcdlink", nil, "connections to etcd, whatever is said over them"},
 	{"internal/forward", nil, "it asks another daemon: it is told the address, the name and the number"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"counter", "generator", "id", "internal/kinds"}, "it chooses among generators and knows no grammars, sockets or leases"},
@@ -101,14 +102,14 @@ var rules = []rule{
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest"}, "who records in Redis knows it"},
-	{"go.etcd.io/*", []string{"counter/etcd", "test/etcdtest"}, "one store knows etcd"},
-	{"google.golang.org/grpc/*", []string{"counter/etcd"}, "etcd's client is the only one that speaks gRPC"},
+	{"go.etcd.io/*", []string{"internal/etcdlink", "test/etcdtest"}, "one package knows etcd's client"},
+	{"google.golang.org/grpc/*", []string{"internal/etcdlink"}, "etcd's client is the only one that speaks gRPC"},
 	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
 	{"github.com/go-sql-driver/mysql", []string{"counter/sql"}, "one store knows MySQL"},
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/etcdlink", "internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {
