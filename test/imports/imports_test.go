@@ -40,6 +40,7 @@ var rules = []rule{
 	{"workerid/redis/script", []string{"workerid"}, "what is said to Redis, without I/O"},
 	{"workerid/pool", []string{"workerid"}, "rules, without I/O and without a clock"},
 	{"workerid/cas", []string{"internal/problem", "internal/secretfile", "internal/turns", "workerid", "workerid/pool"}, "it carries the rules out over any driver"},
+	{"workerid/etcd", []string{"internal/etcdlink", "workerid", "workerid/cas", "workerid/pool"}, "a driver carries calls to a store, and decides nothing"},
 	{"workerid/*", []string{"internal/durable", "workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
 	{"internal/turns", nil, "calls one after another, whatever is called"},

@@ -1,0 +1,72 @@
+package etcd
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+)
+
+var protocol = cas.Protocol{Scheme: "etcd", Port: 2379}
+
+// Schemes returns the schemes of Config's URLs.
+func Schemes() []string { return protocol.Schemes() }
+
+// Config is what a Store is made of. The URL begins with etcd:// or etcds://.
+type Config struct {
+	cas.Settings
+	Timeout time.Duration // of one call; 0 = cas.DefaultTimeout
+}
+
+// Validate returns everything that is wrong with the settings, as an error of package problem. It
+// reads no file.
+func (c Config) Validate() error { return c.Check(protocol) }
+
+// BestHeartbeat is a suitable mean time between two extensions.
+func (c Config) BestHeartbeat() time.Duration { return workerid.HeartbeatOf(c.WithDefaults().Lease) }
+
+// Open makes a Store. Its error is that of Config.Validate and Config.ReadSecrets.
+func Open(c Config) (*cas.Store, error) {
+	made, err := c.store(lasting)
+	if err != nil {
+		return nil, err
+	}
+	return cas.Open(made)
+}
+
+// store returns the settings of a cas.Store with a driver of its own.
+func (c Config) store(l life) (cas.Config, error) {
+	c.Terms = c.WithDefaults()
+	if c.Timeout == 0 {
+		c.Timeout = cas.DefaultTimeout
+	}
+	if err := c.Validate(); err != nil {
+		return cas.Config{}, err
+	}
+	if err := c.ReadSecrets(); err != nil {
+		return cas.Config{}, err
+	}
+	t, _ := c.Target(protocol) // Validate has looked
+	return cas.Config{
+		Terms: c.Terms, Driver: newDriver(c, t, l), Kind: protocol.Scheme, Where: t.Where(), Addr: c.Addr, Boot: c.Boot, Timeout: c.Timeout,
+	}, nil
+}
+
+// link returns how to connect.
+func (c Config) link(t cas.Target) etcdlink.Target {
+	before := "http://"
+	if t.TLS {
+		before = "https://"
+	}
+	l := etcdlink.Target{
+		User: t.User, Root: t.Key() + "/",
+		Password: func() (string, error) { return c.Secret(t) },
+		TLS:      func() (*tls.Config, error) { return c.Encryption(t) },
+	}
+	for _, host := range t.Hosts {
+		l.Endpoints = append(l.Endpoints, before+host)
+	}
+	return l
+}

@@ -1,0 +1,61 @@
+package etcd
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/castest"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+)
+
+// patience is the time of a call on a busy machine.
+const patience = time.Minute
+
+var pools atomic.Int64
+
+// settings are those of a daemon, with a pool that nobody else has.
+func settings(t testing.TB, all ...*etcdtest.Member) Config {
+	var hosts []string
+	for _, m := range all {
+		hosts = append(hosts, m.Addr())
+	}
+	return Config{Timeout: patience, Settings: cas.Settings{
+		URL:     "etcd://" + strings.Join(hosts, ",") + "/" + etcdtest.Namespace(t) + "?ns=pool" + strconv.FormatInt(pools.Add(1), 10),
+		Terms:   workerid.Terms{Layout: "test", Min: 3, Max: 6, Lease: 30 * time.Second, Heartbeat: time.Second},
+		Options: cas.Options{Boot: func() int64 { return time.Now().UnixNano() }},
+	}}
+}
+
+func driverOf(t testing.TB, c Config, l life) *driver {
+	t.Helper()
+	made, err := c.store(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := made.Driver.(*driver)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	castest.Run(t, func(t testing.TB) castest.Place {
+		c := settings(t, m)
+		return func(t testing.TB) cas.Driver { return driverOf(t, c, lasting) }
+	})
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	castest.Store(t, func(t testing.TB) castest.Place {
+		c := settings(t, m)
+		return func(t testing.TB) cas.Driver { return driverOf(t, c, lasting) }
+	}, 2)
+}
