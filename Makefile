@@ -6,7 +6,7 @@ FUZZTIME   ?= 5s
 VERSION    ?=
 
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
-PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules
+PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules
 
 .PHONY: build run test test-clients test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image
 

@@ -40,6 +40,7 @@ var rules = []rule{
 	{"workerid/redis/script", []string{"workerid"}, "what is said to Redis, without I/O"},
 	{"workerid/pool", []string{"workerid"}, "rules, without I/O and without a clock"},
 	{"workerid/cas", []string{"internal/problem", "internal/secretfile", "internal/turns", "workerid", "workerid/pool"}, "it carries the rules out over any driver"},
+	{"workerid/zookeeper", []string{"workerid", "workerid/cas", "workerid/pool"}, "a driver carries calls to a store, and decides nothing"},
 	{"workerid/etcd", []string{"internal/etcdlink", "workerid", "workerid/cas", "workerid/pool"}, "a driver carries calls to a store, and decides nothing"},
 	{"workerid/*", []string{"internal/durable", "workerid"}, "a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
@@ -77,6 +78,7 @@ var rules = []rule{
 	{"test/memcas", []string{"workerid", "workerid/cas", "workerid/pool"}, "a store with a compare-and-set in memory, for simulations"},
 	{"test/castest", []string{"test/memcas", "test/storetest", "workerid", "workerid/cas", "workerid/pool"}, "the suite of tests for drivers compares them with the one in memory"},
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
+	{"test/zktest", []string{"test/redistest"}, "a tool for tests, with the same free ports and processes"},
 	{"test/etcdtest", []string{"test/redistest"}, "a tool for tests, with the same free ports"},
 	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
@@ -103,6 +105,7 @@ var rules = []rule{
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest"}, "who records in Redis knows it"},
+	{"github.com/go-zookeeper/zk", []string{"workerid/zookeeper", "test/zktest"}, "one store knows ZooKeeper"},
 	{"go.etcd.io/*", []string{"internal/etcdlink", "test/etcdtest"}, "one package knows etcd's client"},
 	{"google.golang.org/grpc/*", []string{"internal/etcdlink"}, "etcd's client is the only one that speaks gRPC"},
 	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
@@ -110,7 +113,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/etcdlink", "internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/etcdlink", "internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned", "test/zktest"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

@@ -1,0 +1,43 @@
+package zookeeper
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/castest"
+	"github.com/katsubushi/katsubushi/v3/test/zktest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+)
+
+func TestMain(m *testing.M) { zktest.Main(m) }
+
+var places atomic.Int64
+
+// place is a pool's path that nobody has used.
+func place(t testing.TB) castest.Place {
+	t.Helper()
+	s := zktest.Common(t)
+	root := fmt.Sprintf("/place%d", places.Add(1))
+	for _, key := range []string{"id", "on", "peers"} {
+		s.Make(root + "/pool/" + key)
+	}
+	return func(t testing.TB) cas.Driver {
+		t.Helper()
+		return open(t, "zookeeper://"+s.Addr()+root+"?ns=pool")
+	}
+}
+
+func open(t testing.TB, url string) *driver {
+	t.Helper()
+	made, err := Config{Settings: cas.Settings{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 3}}}.store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Driver.(*driver)
+}
+
+func TestDriver(t *testing.T) { castest.Run(t, place) }
+
+func TestStore(t *testing.T) { castest.Store(t, place, 1) }
