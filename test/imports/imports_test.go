@@ -27,6 +27,7 @@ var rules = []rule{
 	{"announcement", nil, "a leaf: daemons write it, and the resolvers of clients read it"},
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
+	{"client", nil, "whoever imports it gets the standard library and nothing else"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"counter/etcd", []string{"counter", "counter/leader", "internal/etcdlink", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/leader", []string{"id"}, "it decides who leads, whatever the store is that records it"},
@@ -113,7 +114,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/etcdlink", "internal/forward", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/httpapi", "internal/daemon", "test/clients", "cmd/katsubushi", "bench", "counter/sql", "workerid/*", "test/etcdtest", "test/redistest", "test/selfsigned", "test/zktest"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {
@@ -194,5 +195,13 @@ func TestImportsGoDownOnly(t *testing.T) {
 				t.Errorf("the rule for %s says %s, which nothing needs", r.from, p)
 			}
 		}
+	}
+}
+
+// TestClientImportsTheStandardLibraryAlone: a program that imports client compiles nothing else.
+func TestClientImportsTheStandardLibraryAlone(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"client").Output()
+	if got := strings.TrimSpace(string(out)); err != nil || got != module+"client" {
+		t.Errorf("error %v, packages outside of the standard library:\n%s", err, got)
 	}
 }

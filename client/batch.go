@@ -1,0 +1,170 @@
+package client
+
+import (
+	"context"
+	"slices"
+)
+
+// A batch is one request for many callers. Each caller has a part of its indexes, from the moment it
+// joins; nobody else ever gets the ids of that part, whether the caller still waits or not.
+//
+// Guarded by Client.mu until done is closed; from then on it never changes.
+type batch struct {
+	gen    *Generator
+	text   bool
+	stock  *stock // whom the ids are for, if not for callers
+	n      int    // ids asked for
+	joined int    // callers
+	left   int    // of these, those that have gone
+	server *server
+	sent   int64 // Config.now before the request was written; of a stock's only
+	again  bool  // it was asked for anew because an old connection had ended
+	failed []failure
+
+	done  chan struct{} // closed when err, runs and texts are final
+	err   error
+	runs  []run
+	few   [3]run // room for runs
+	texts string
+}
+
+// A failure is what a server had to say to a batch.
+type failure struct {
+	server *server
+	err    error
+}
+
+func (f failure) Error() string { return f.server.Addr + ": " + f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+// abandoned reports whether nobody waits for the batch.
+func (b *batch) abandoned() bool { return b.stock == nil && b.left == b.joined }
+
+func (b *batch) failedAt(s *server) bool {
+	return slices.ContainsFunc(b.failed, func(f failure) bool { return f.server == s })
+}
+
+// said is what all servers had to say.
+func (b *batch) said() problems {
+	var p problems
+	for _, f := range b.failed {
+		p = append(p, f)
+	}
+	return p
+}
+
+// at is the id of index i.
+func (b *batch) at(i int) uint64 {
+	for _, r := range b.runs {
+		if i < r.n {
+			return r.at(i)
+		}
+		i -= r.n
+	}
+	panic("katsubushi client: a reply that is shorter than its batch")
+}
+
+// copyTo copies the ids from index i on.
+func (b *batch) copyTo(ids []uint64, i int) {
+	for _, r := range b.runs {
+		for ; i < r.n && len(ids) > 0; i++ {
+			ids[0], ids = r.at(i), ids[1:]
+		}
+		i = max(0, i-r.n)
+	}
+}
+
+// join adds a caller who wants n ids, at most g.most, to the batch that is being filled, or to a new
+// one. i is the caller's first index.
+//
+// Whoever begins a batch sends it. Before that it yields once, so that everybody who can run joins.
+func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, 0, ErrClosed
+	}
+	open := &g.open
+	if text {
+		open = &g.openText
+	}
+	lead := *open == nil || (*open).n+n > g.most
+	if lead {
+		*open = &batch{gen: g, text: text, done: make(chan struct{})}
+		c.queue = append(c.queue, *open)
+	}
+	b = *open
+	i = b.n
+	b.n += n
+	b.joined++
+	c.mu.Unlock()
+	if lead {
+		c.yield()
+		c.pump()
+	}
+	return b, i, nil
+}
+
+// wait waits for a batch. The caller's ids are lost if ctx ends first.
+func (c *Client) wait(ctx context.Context, b *batch) error {
+	if ctx.Done() == nil {
+		<-b.done
+		return b.err
+	}
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return c.leave(ctx, b)
+	}
+}
+
+// leave tells why a caller goes without its ids.
+func (c *Client) leave(ctx context.Context, b *batch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.left++
+	c.stats.Abandoned++
+	return append(ended(ctx), b.said()...)
+}
+
+// ended is why ctx ended.
+func ended(ctx context.Context) problems {
+	if err := context.Cause(ctx); err != ctx.Err() {
+		return problems{ctx.Err(), err}
+	}
+	return problems{ctx.Err()}
+}
+
+// end closes a batch that got no ids. c.mu is held.
+func (c *Client) end(b *batch, err error) {
+	c.close(b)
+	b.err = err
+	if b.stock != nil {
+		b.stock.failed()
+	}
+	close(b.done)
+}
+
+// close lets nobody join a batch any more. c.mu is held.
+func (c *Client) close(b *batch) {
+	if b.gen.open == b {
+		b.gen.open = nil
+	}
+	if b.gen.openText == b {
+		b.gen.openText = nil
+	}
+}
+
+// take moves what a reply has brought into a batch.
+func (b *batch) take(r *reply) {
+	b.runs = append(b.few[:0], r.runs...)
+	b.texts = string(r.texts)
+}
+
+// fail notes what a server had to say, unless it has already.
+func (b *batch) fail(s *server, err error) {
+	if !b.failedAt(s) {
+		b.failed = append(b.failed, failure{s, err})
+	}
+}

@@ -1,0 +1,151 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A network has servers in memory, so that tests can run in a synctest bubble.
+type network struct {
+	mu      sync.Mutex
+	servers map[string]func(net.Conn)
+	dials   map[string]int
+	open    atomic.Int64
+}
+
+func newNetwork() *network {
+	return &network{servers: map[string]func(net.Conn){}, dials: map[string]int{}}
+}
+
+func (n *network) set(addr string, serve func(net.Conn)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers[addr] = serve
+}
+
+func (n *network) dialled(addr string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dials[addr]
+}
+
+var errNobody = errors.New("connection refused")
+
+func (n *network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	n.mu.Lock()
+	serve := n.servers[addr]
+	n.dials[addr]++
+	n.mu.Unlock()
+	if serve == nil {
+		return nil, errNobody
+	}
+	near, far := net.Pipe()
+	n.open.Add(1)
+	go func() {
+		defer n.open.Add(-1)
+		defer far.Close()
+		serve(far)
+	}()
+	return near, nil
+}
+
+// newClient makes a client of servers in memory, for the test of a bubble, whose clock the stock uses.
+func (n *network) newClient(t testing.TB, config Config, addrs ...string) *Client {
+	t.Helper()
+	config.Dial = n.dial
+	if config.now == nil {
+		base := time.Now()
+		config.now = func() int64 { return int64(time.Since(base)) }
+	}
+	c, err := New(Static(addrs...), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		time.Sleep(2 * time.Hour) // the servers end; in a bubble that takes no time
+	})
+	return c
+}
+
+// talk serves a connection: it answers the greeting, and each request with what answer returns. A nil
+// answer closes the connection.
+func talk(answer func(request string) []byte) func(net.Conn) {
+	return func(c net.Conn) {
+		for r := bufio.NewReader(c); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			var out []byte
+			switch line = strings.TrimRight(line, "\r\n"); {
+			case line == "version":
+				out = []byte("VERSION 3.0.0\r\n")
+			default:
+				if out = answer(line); out == nil {
+					return
+				}
+			}
+			if _, err := c.Write(out); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// An issuer answers as a daemon with one lane does: each id is greater than all before.
+type issuer struct {
+	last  atomic.Uint64
+	noIDs bool // it does not know the command
+}
+
+// asked says how many ids of which name a request is for.
+func asked(request string) (n int, name string, ids bool) {
+	if _, err := fmt.Sscanf(request, "ids %d %s", &n, &name); err == nil {
+		return n, name, true
+	}
+	words := strings.Fields(request)
+	return len(words) - 1, words[1], false
+}
+
+func (s *issuer) answer(request string) []byte {
+	n, name, ids := asked(request)
+	if ids && s.noIDs {
+		return []byte("ERROR\r\n")
+	}
+	first := s.last.Add(uint64(n)) - uint64(n) + 1
+	var out []byte
+	if ids {
+		out = fmt.Appendf(out, "IDS %d 1 %d\r\n", first, n)
+	} else {
+		for i := range uint64(n) {
+			text := fmt.Sprint(first + i)
+			if name == "uuid" {
+				text = fmt.Sprintf("text-%05d", first+i)
+			}
+			out = fmt.Appendf(out, "VALUE %s 0 %d\r\n%s\r\n", name, len(text), text)
+		}
+	}
+	return append(out, "END\r\n"...)
+}
+
+func (s *issuer) serve() func(net.Conn) { return talk(s.answer) }
+
+// must is an id, or the end of the test.
+func must(t testing.TB) func(id uint64, err error) uint64 {
+	return func(id uint64, err error) uint64 {
+		t.Helper()
+		if err != nil || id == 0 {
+			t.Fatalf("id %d, error %v", id, err)
+		}
+		return id
+	}
+}

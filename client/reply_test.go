@@ -1,0 +1,168 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wrongAnswers are answers to a request for three ids of "id" that no client may accept: some to get,
+// some to ids.
+var wrongAnswers = []struct{ name, get, ids string }{
+	{"fewer", value("7") + value("8") + "END\r\n", "IDS 7 1 2\r\nEND\r\n"},
+	{"more", value("7") + value("8") + value("9") + value("10") + "END\r\n", "IDS 7 1 4\r\nEND\r\n"},
+	{"more, in pieces", value("7") + value("8") + value("9") + value("9"), "IDS 7 1 2\r\nIDS 10 1 2\r\n"},
+	{"none", "END\r\n", "END\r\n"},
+	{"another key", value("7") + "VALUE ix 0 1\r\n8\r\n" + value("9") + "END\r\n", "IDX 7 1 3\r\nEND\r\n"},
+	{"flags", value("7") + "VALUE id 1 1\r\n8\r\n" + value("9") + "END\r\n", ""},
+	{"letters", value("7") + value("8x") + value("9") + "END\r\n", "IDS 7x 1 3\r\nEND\r\n"},
+	{"sign", value("-7") + value("8") + value("9") + "END\r\n", "IDS 7 -1 3\r\nEND\r\n"},
+	{"21 digits", value("100000000000000000000") + value("8") + value("9") + "END\r\n", "IDS 100000000000000000000 1 3\r\nEND\r\n"},
+	{"more than 64 bits", value("18446744073709551616") + value("8") + value("9") + "END\r\n", "IDS 18446744073709551614 1 3\r\nEND\r\n"},
+	{"stride beyond 64 bits", "", "IDS 1 9223372036854775808 3\r\nEND\r\n"},
+	{"zero", value("0") + value("8") + value("9") + "END\r\n", "IDS 0 1 3\r\nEND\r\n"},
+	{"stride zero", "", "IDS 7 0 3\r\nEND\r\n"},
+	{"no ids", "", "IDS 7 1 0\r\nIDS 7 1 3\r\nEND\r\n"},
+	{"a repeated id", value("7") + value("8") + value("7") + "END\r\n", "IDS 7 1 2\r\nIDS 8 1 1\r\nEND\r\n"},
+	{"a repeated id, not first", value("9") + value("7") + value("9") + "END\r\n", "IDS 9 1 1\r\nIDS 3 3 2\r\nIDS 5 1 0\r\nEND\r\n"},
+	{"one id three times", value("7") + value("7") + value("7") + "END\r\n", "IDS 7 1 1\r\nIDS 7 1 1\r\nIDS 7 1 1\r\nEND\r\n"},
+	{"END too early", value("7") + "END\r\n" + value("8") + value("9") + "END\r\n", "IDS 7 1 1\r\nEND\r\nIDS 8 1 2\r\nEND\r\n"},
+	{"a longer value than it says", "VALUE id 0 1\r\n77\r\n" + value("8") + value("9") + "END\r\n", ""},
+	{"a shorter value than it says", "VALUE id 0 3\r\n77\r\n" + value("8") + value("9") + "END\r\n", ""},
+	{"an endless length", "VALUE id 0 99999999999999999999\r\n7\r\n", ""},
+	{"no length", "VALUE id 0 \r\n7\r\n" + value("8") + value("9") + "END\r\n", ""},
+	{"a word too many", "VALUE id 0 1 7\r\n7\r\n" + value("8") + value("9") + "END\r\n", "IDS 7 1 3 9\r\nEND\r\n"},
+	{"LF alone", strings.ReplaceAll(value("7")+value("8")+value("9")+"END\r\n", "\r", ""), "IDS 7 1 3\nEND\n"},
+	{"a line over 64 KiB", strings.Repeat("x", 70<<10), strings.Repeat("x", 70<<10)},
+	{"an unknown word", "HELLO\r\n", "HELLO\r\n"},
+	{"the wrong command's answer", "IDS 7 1 3\r\nEND\r\n", value("7") + value("8") + value("9") + "END\r\n"},
+	{"ERROR behind ids", value("7") + "ERROR\r\n", "IDS 7 1 1\r\nERROR\r\n"},
+}
+
+func value(digits string) string { return fmt.Sprintf("VALUE id 0 %d\r\n%s\r\n", len(digits), digits) }
+
+func readReply(m mode, want int, in []byte) (*reply, int, bool, error) {
+	var r reply
+	r.expect(m, []byte("VALUE id 0 "), want)
+	n, done, err := r.feed(in)
+	return &r, n, done, err
+}
+
+func TestReplyRefusesWrongAnswers(t *testing.T) {
+	for _, w := range wrongAnswers {
+		for m, in := range map[mode]string{byGet: w.get, byIDs: w.ids} {
+			if in == "" {
+				continue
+			}
+			if _, _, done, err := readReply(m, 3, []byte(in)); done || !errors.Is(err, ErrAnswer) {
+				t.Errorf("%s, mode %d: done %v, error %v", w.name, m, done, err)
+			}
+		}
+	}
+}
+
+func TestReplyReadsAnswers(t *testing.T) {
+	for _, w := range []struct {
+		mode mode
+		in   string
+		ids  string
+	}{
+		{byGet, value("7") + value("8") + value("9") + "END\r\n", "[7 8 9]"},
+		{byGet, value("7") + value("9") + value("10") + "END\r\n", "[7 9 10]"},
+		{byGet, value("9") + value("7") + value("8") + "END\r\n", "[9 7 8]"}, // two lanes
+		{byGet, value("1") + value("18446744073709551615") + value("1573304824835870720") + "END\r\n", "[1 18446744073709551615 1573304824835870720]"},
+		{byIDs, "IDS 7 1 3\r\nEND\r\n", "[7 8 9]"},
+		{byIDs, "IDS 7 10 2\r\nIDS 3 1 1\r\nEND\r\n", "[7 17 3]"},
+		{byIDs, "IDS 18446744073709551613 1 3\r\nEND\r\n", "[18446744073709551613 18446744073709551614 18446744073709551615]"},
+	} {
+		r, n, done, err := readReply(w.mode, 3, []byte(w.in+"more"))
+		b := &batch{n: 3}
+		b.take(r)
+		ids := make([]uint64, 3)
+		b.copyTo(ids, 0)
+		if !done || err != nil || n != len(w.in) || fmt.Sprint(ids) != w.ids {
+			t.Errorf("%q: read %d of it, done %v, error %v, ids %v", w.in, n, done, err, ids)
+		}
+		for i := range ids {
+			if b.at(i) != ids[i] {
+				t.Errorf("%q: index %d is %d and %d", w.in, i, b.at(i), ids[i])
+			}
+			one := make([]uint64, 1)
+			if b.copyTo(one, i); one[0] != ids[i] {
+				t.Errorf("%q: copied from index %d: %d", w.in, i, one[0])
+			}
+		}
+	}
+}
+
+func TestReplyReadsRefusals(t *testing.T) {
+	for in, want := range map[string]error{
+		"SERVER_ERROR lease expired\r\n":                                  ErrUnready,
+		value("7") + "SERVER_ERROR lease expired\r\n":                     ErrUnready,
+		value("7") + value("8") + value("9") + "SERVER_ERROR expired\r\n": ErrUnready,
+		"CLIENT_ERROR no such generator: id\r\n":                          ErrRefused,
+	} {
+		_, n, done, err := readReply(byGet, 3, []byte(in+"VALUE"))
+		if n != len(in) || done || !errors.Is(err, want) {
+			t.Errorf("%q: read %d of it, done %v, error %v", in, n, done, err)
+		}
+	}
+	in := "IDS 7 1 2\r\nSERVER_ERROR id rate exceeded\r\n"
+	if _, n, done, err := readReply(byIDs, 3, []byte(in)); n != len(in) || done || !errors.Is(err, ErrUnready) || !strings.Contains(err.Error(), "id rate exceeded") {
+		t.Errorf("%q: read %d of it, done %v, error %v", in, n, done, err)
+	}
+	if _, _, _, err := readReply(byIDs, 3, []byte("ERROR\r\n")); !errors.Is(err, errUnknown) {
+		t.Errorf("ERROR to ids: %v", err)
+	}
+	if _, _, _, err := readReply(byGet, 3, []byte("ERROR\r\n")); !errors.Is(err, ErrAnswer) {
+		t.Errorf("ERROR to get: %v", err)
+	}
+}
+
+// FuzzReply: whatever comes, and however it is cut, an accepted answer has exactly the ids that were
+// asked for, none of them twice or 0.
+func FuzzReply(f *testing.F) {
+	for _, w := range wrongAnswers {
+		if len(w.get) < 1000 {
+			f.Add([]byte(w.get), uint8(byGet), uint8(3), uint8(5))
+			f.Add([]byte(w.ids), uint8(byIDs), uint8(3), uint8(5))
+		}
+	}
+	f.Add([]byte(value("9")+value("7")+value("8")+"END\r\n"), uint8(byGet), uint8(3), uint8(9))
+	f.Add([]byte("VALUE id 0 3\r\na-b\r\nEND\r\n"), uint8(byText), uint8(1), uint8(9))
+	f.Add([]byte("IDS 7 10 2\r\nIDS 3 1 1\r\nEND\r\nSERVER_ERROR x\r\n"), uint8(byIDs), uint8(3), uint8(1))
+	f.Fuzz(func(t *testing.T, in []byte, m, want, cut uint8) {
+		m, want = m%3, max(want, 1)
+		whole, n, done, err := readReply(mode(m), int(want), in)
+		if n > len(in) {
+			t.Fatalf("read %d of %d bytes", n, len(in))
+		}
+		var r reply
+		r.expect(mode(m), []byte("VALUE id 0 "), int(want))
+		used, end := 0, 0
+		var done2 bool
+		var err2 error
+		for end < len(in) && !done2 && err2 == nil {
+			end = min(len(in), end+1+int(cut))
+			var k int
+			k, done2, err2 = r.feed(in[used:end])
+			used += k
+		}
+		if done != done2 || (err == nil) != (err2 == nil) || err == nil && used != n {
+			t.Fatalf("in one piece: %d %v %v; in pieces: %d %v %v", n, done, err, used, done2, err2)
+		}
+		if !done || err != nil || mode(m) == byText {
+			return
+		}
+		b := &batch{n: int(want)}
+		b.take(whole)
+		ids := make([]uint64, want)
+		b.copyTo(ids, 0)
+		slices.Sort(ids)
+		if ids[0] == 0 || len(slices.Compact(ids)) != int(want) {
+			t.Fatalf("accepted %v", ids)
+		}
+	})
+}
