@@ -13,12 +13,16 @@ import (
 	"time"
 )
 
-// three asks for three ids at once, of which callers see each one.
+// three has three callers ask for an id in one request.
 func three(ctx context.Context, c *Client) (ids [3]uint64, errs [3]error) {
+	gate := make(chan bool)
+	c.yield = func() { <-gate }
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() { ids[i], errs[i] = c.ID(ctx) })
 	}
+	synctest.Wait()
+	close(gate)
 	all.Wait()
 	return ids, errs
 }
