@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 )
 
@@ -91,7 +92,9 @@ func (t Target) Dial(ctx context.Context, endpoint string) (*Conn, error) {
 		MaxUnaryRetries: 1, MaxCallRecvMsgSize: maxAnswer, // one attempt is no retry
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(c.line.dial), grpc.WithPerRPCCredentials(c), grpc.WithIdleTimeout(0), grpc.WithDisableRetry(),
-			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour}), // ctx ends it
+			grpc.WithChainUnaryInterceptor(hasty), // after the library's, which waits for another connection
+			// ctx ends the first attempt, and no other one helps.
+			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour, Backoff: backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour}}),
 		},
 	})
 	if err != nil {
@@ -109,6 +112,11 @@ func (t Target) Dial(ctx context.Context, endpoint string) (*Conn, error) {
 			return nil, err
 		}
 	}
+}
+
+// hasty fails a call at once if there is no connection.
+func hasty(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
 }
 
 // failure words why a connection could not be made.

@@ -133,7 +133,7 @@ func (d *driver) Load(ctx context.Context, conn string) (pool.View, error) {
 	if err != nil {
 		return pool.View{}, err
 	}
-	if err := d.tooLarge(a.Found); err != nil {
+	if err := d.tooLarge(a.Found[1:]); err != nil {
 		return pool.View{}, err
 	}
 	return pool.View{Meta: text(a.Found[0]), Records: d.byWorker("id/", a.Found[1].Pairs), Present: d.byWorker("on/", a.Found[2].Pairs)}, nil
@@ -148,7 +148,7 @@ func (d *driver) tooLarge(found []etcdlink.Found) error {
 			bytes += len(p.Text)
 		}
 	}
-	if keys > cas.MaxChildren+1 || bytes > cas.MaxBytes {
+	if keys > cas.MaxChildren || bytes > cas.MaxBytes {
 		return fmt.Errorf("%w: %s has %d keys, and those that were read %d bytes", cas.ErrTooLarge, d.link.Root, keys, bytes)
 	}
 	return nil

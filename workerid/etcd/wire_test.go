@@ -1,0 +1,334 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/v3"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+var bg = context.Background()
+
+// within is the time of a call that gets no answer.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(bg, d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// until waits for what other goroutines do.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not come true that %s", what)
+		}
+	}
+}
+
+func connected(t testing.TB, d *driver) string {
+	t.Helper()
+	conn, err := d.Connect(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// throughProxy makes a driver whose connections go through a proxy.
+func throughProxy(t testing.TB, m *etcdtest.Member) (*driver, *redistest.Proxy) {
+	proxy := redistest.NewProxy(t, m.Addr())
+	c := settings(t, m)
+	c.URL = strings.Replace(c.URL, m.Addr(), proxy.Addr(), 1)
+	return driverOf(t, c, lasting), proxy
+}
+
+// Nothing connects again by itself: a call for a connection that broke is refused, and nothing is sent.
+// The next one has another name, and the session stays.
+func TestConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	d, proxy := throughProxy(t, m)
+	first := connected(t, d)
+	if a, err := d.Commit(bg, first, pool.Change{Fresh: true, SetMeta: "a"}); err != nil || !a.Done || a.Session == "" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	session := d.session()
+	c := d.conn
+	proxy.Cut()
+	until(t, "the driver notices", c.Broken)
+	for range 3 {
+		if _, err := d.Commit(bg, first, pool.Change{IfMeta: "a", SetMeta: "b"}); !errors.Is(err, cas.ErrConnection) {
+			t.Fatal(err)
+		}
+	}
+	second := connected(t, d)
+	if second == first || d.session() != session {
+		t.Errorf("%s after %s; session %s, before %s", second, first, d.session(), session)
+	}
+	if _, err := d.Load(bg, first); !errors.Is(err, cas.ErrConnection) {
+		t.Error(err)
+	}
+	if v, err := d.Load(bg, second); err != nil || v.Meta != "a" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := c.Commit(within(t, patience), patience, "x", nil, nil, nil); err == nil {
+		t.Error("a connection that broke carries calls")
+	}
+}
+
+// An answer that is lost after the commit: the call is not sent again, and the connection is given up.
+func TestLostAnswerIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	d, proxy := throughProxy(t, m)
+	conn := connected(t, d)
+	if a, err := d.Commit(bg, conn, pool.Change{Fresh: true, SetMeta: "a"}); err != nil || !a.Done {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	proxy.Answers(redistest.Drop)
+	_, err := d.Commit(within(t, 300*time.Millisecond), conn, pool.Change{SetMeta: "b"})
+	if err == nil || errors.Is(err, cas.ErrConnection) {
+		t.Fatalf("nobody has answered: %v", err)
+	}
+	if _, err := d.Load(bg, conn); !errors.Is(err, cas.ErrConnection) {
+		t.Errorf("the connection is used on: %v", err)
+	}
+	if _, err := d.Connect(within(t, 300*time.Millisecond)); err == nil {
+		t.Error("a connection without answers")
+	}
+	proxy.Answers(redistest.Pass)
+	proxy.Cut()
+	until(t, "it connects", func() bool { conn, err = d.Connect(within(t, patience)); return err == nil })
+	until(t, "it was carried out", func() bool { v, err := d.Load(bg, conn); return err == nil && v.Meta == "b" })
+	if got, err := m.Client().Get(bg, d.metaKey()); err != nil || got.Kvs[0].Version != 2 {
+		t.Errorf("written %d times, %v", got.Kvs[0].Version, err)
+	}
+}
+
+// A member that stands still: within the time of a call, the driver is at the next one.
+func TestStoppedMemberIsLeft(t *testing.T) {
+	t.Parallel()
+	all := etcdtest.Cluster(t, 3)
+	leader := etcdtest.Leader(all)
+	var hosts []*etcdtest.Member
+	for _, m := range all {
+		if m != leader {
+			hosts = append(hosts, m)
+		}
+	}
+	d := driverOf(t, settings(t, hosts...), lasting)
+	conn := connected(t, d)
+	if d.conn.Endpoint != "http://"+hosts[0].Addr() {
+		t.Fatal(d.conn.Endpoint)
+	}
+	hosts[0].Pause()
+	defer hosts[0].Resume()
+	if _, err := d.Load(within(t, 300*time.Millisecond), conn); err == nil {
+		t.Fatal("a stopped member answers")
+	}
+	if conn = connected(t, d); d.conn.Endpoint != "http://"+hosts[1].Addr() {
+		t.Error(d.conn.Endpoint)
+	}
+	if _, err := d.Load(within(t, patience), conn); err != nil {
+		t.Error(err)
+	}
+}
+
+// More below the pool's prefix than a pool has is refused, and not read to the end.
+func TestTooMuchIsRefused(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	c := m.Client()
+	fill := func(d *driver, kind string, n, bytes int) {
+		t.Helper()
+		var ops []clientv3.Op
+		for i := range n {
+			if ops = append(ops, clientv3.OpPut(d.key(kind, "x"+strconv.Itoa(i)), strings.Repeat("x", bytes))); len(ops) == 100 || i == n-1 || len(ops)*bytes > 500_000 {
+				if _, err := c.Txn(bg).Then(ops...).Commit(); err != nil {
+					t.Fatal(err)
+				}
+				ops = nil
+			}
+		}
+	}
+	for _, f := range []struct {
+		kind     string
+		n, bytes int
+		load     bool // it is Load that refuses
+	}{
+		{"id/", cas.MaxChildren + 1, 1, true}, {"on/", 30, 40_000, true}, {"id/", 10, 900_000, true},
+		{"peers/", cas.MaxChildren + 1, 1, false}, {"peers/", 10, 900_000, false},
+	} {
+		d := driverOf(t, settings(t, m), lasting)
+		conn := connected(t, d)
+		fill(d, f.kind, f.n, f.bytes)
+		_, load := d.Load(within(t, patience), conn)
+		_, peers := d.Peers(within(t, patience), conn)
+		if errors.Is(load, cas.ErrTooLarge) != f.load || errors.Is(peers, cas.ErrTooLarge) == f.load {
+			t.Errorf("%+v: Load: %v; Peers: %v", f, load, peers)
+		}
+		if !f.load {
+			load = peers
+		}
+		if !strings.Contains(load.Error(), d.link.Root) || conn != connected(t, d) {
+			t.Errorf("%+v: %v", f, load)
+		}
+	}
+	d := driverOf(t, settings(t, m), lasting)
+	conn := connected(t, d)
+	fill(d, "id/", cas.MaxChildren, 1)
+	if v, err := d.Load(within(t, patience), conn); err != nil || len(v.Records) != 0 {
+		t.Errorf("strange keys are no records: %d, %v", len(v.Records), err)
+	}
+}
+
+// A lease that is gone: the daemon gets another one, its session is another one, and presences can be
+// made in it. What was put with the first one is gone.
+func TestLeaseIsGone(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	d := driverOf(t, settings(t, m), lasting)
+	conn := connected(t, d)
+	if err := d.Announce(bg, conn, 5, "here"); err != nil {
+		t.Fatal(err)
+	}
+	end := func() string {
+		t.Helper()
+		session := d.session()
+		lease, err := strconv.ParseInt(session, 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Client().Revoke(bg, clientv3.LeaseID(lease)); err != nil {
+			t.Fatal(err)
+		}
+		return session
+	}
+	another := func(than string) {
+		t.Helper()
+		until(t, "there is another lease", func() bool { s := d.session(); return s != than && s != "" })
+		if a, err := d.Commit(bg, conn, pool.Change{}); err != nil || a.Session != d.session() {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	gone := end()
+	if v, err := d.Load(bg, conn); err != nil || v.Present[5] != "" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := d.Announce(bg, conn, 5, "again"); err == nil {
+		t.Error("a presence without a lease")
+	}
+	another(gone)
+	if err := d.Announce(bg, conn, 5, "again"); err != nil {
+		t.Error(err)
+	}
+	if v, err := d.Load(bg, conn); err != nil || v.Present[5] != "again" || connected(t, d) != conn {
+		t.Errorf("%+v, %v", v, err)
+	}
+	gone = end()
+	d.renewNow() // as time passes
+	another(gone)
+	if err := d.Publish(bg, conn, "me", "x"); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := m.Get(d.key("peers/", "me")); text != "" {
+		t.Error("an announcement outlives its daemon")
+	}
+}
+
+// Daemons renew their leases often enough, and etcd ends those of daemons that it does not hear of.
+func TestLeaseEndsWithItsDaemon(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	proxy := redistest.NewProxy(t, m.Addr())
+	direct := settings(t, m)
+	direct.Lease, direct.MaxSkew = 10*time.Second, 500*time.Millisecond
+	c := direct
+	c.URL = strings.Replace(c.URL, m.Addr(), proxy.Addr(), 1)
+	d := driverOf(t, c, lasting)
+	if d.ttl != minTTL {
+		t.Fatal(d.ttl)
+	}
+	conn := connected(t, d)
+	if err := d.Announce(bg, conn, 5, "here"); err != nil {
+		t.Fatal(err)
+	}
+	other := driverOf(t, direct, lasting)
+	conn = connected(t, other)
+	present := func() bool {
+		v, err := other.Load(within(t, patience), conn)
+		return err == nil && v.Present[5] != ""
+	}
+	if !present() {
+		t.Error("no presence")
+	}
+	proxy.Refuse(true)
+	proxy.Cut()
+	until(t, "etcd forgets the daemon", func() bool { return !present() })
+}
+
+// A copy of a process makes connections of its own.
+func TestCopiesHaveOtherNames(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	c := settings(t, m)
+	a, b := driverOf(t, c, lasting), driverOf(t, c, lasting)
+	_, one, _ := strings.Cut(connected(t, a), ".")
+	_, two, _ := strings.Cut(connected(t, b), ".")
+	if one == two || one == "" {
+		t.Errorf("the part of the store: %q and %q", one, two)
+	}
+}
+
+// Operators see where the daemon is connected, its lease and the last error.
+func TestFacts(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	d := driverOf(t, settings(t, m), lasting)
+	texts := func() map[string]any {
+		all := map[string]any{}
+		for _, f := range d.Facts() {
+			all[f.Name] = f.Value
+			if list, ok := f.Value.([]workerid.Text); ok {
+				for _, x := range list {
+					all[f.Name+"_"+x.Name] = x.Value
+				}
+			}
+		}
+		return all
+	}
+	f := texts()
+	if f["etcd_servers"] != m.Addr() || f["etcd_addr"] != "" || f["etcd_lease"] != "" || f["etcd_lease_ttl"] != 15*time.Second {
+		t.Errorf("%v", f)
+	}
+	conn := connected(t, d)
+	if _, err := d.Commit(bg, conn, pool.Change{SetMeta: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	f = texts()
+	if f["etcd_addr"] != m.Addr() || f["etcd_lease"] != d.session() || f["etcd_cluster"] == "" || f["etcd_member"] == "" || f["etcd_revision"].(int) < 2 || f["etcd_term"].(int) < 1 || f["etcd_error_last"] != "" {
+		t.Errorf("%v", f)
+	}
+	m.Kill()
+	d.Load(within(t, patience), conn)
+	if _, err := d.Connect(within(t, patience)); err == nil {
+		t.Error("connected to nobody")
+	}
+	if f = texts(); f["etcd_addr"] != "" || !strings.Contains(f["etcd_error_last"].(string), "does not answer") {
+		t.Errorf("%v", f)
+	}
+}
