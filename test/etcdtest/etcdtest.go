@@ -1,10 +1,12 @@
 package etcdtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,6 +197,31 @@ func (m *Member) Control(args ...string) string {
 		m.t.Fatalf("etcdctl %v: %v: %s", args, err, out)
 	}
 	return string(out)
+}
+
+// Calls counts the calls that the member has answered, by method: "Txn", "Range", "LeaseKeepAlive".
+func (m *Member) Calls() map[string]int {
+	m.t.Helper()
+	r, err := http.Get(m.endpoint() + "/metrics")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	calls := map[string]int{}
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		rest, ok := strings.CutPrefix(lines.Text(), "grpc_server_handled_total{")
+		if !ok {
+			continue
+		}
+		_, method, _ := strings.Cut(rest, `grpc_method="`)
+		method, _, _ = strings.Cut(method, `"`)
+		n, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		if err != nil {
+			m.t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		calls[method] += int(n)
+	}
+	return calls
 }
 
 // Leader returns the member that leads. All of them must run.
