@@ -113,6 +113,6 @@ type Fact struct {
 // A Text is one text of a Fact.
 type Text struct {
 	Name  string // in the statistics
-	Label string // in the metrics
+	Label string // in the metrics; empty: not there, as it changes too often
 	Value string
 }

@@ -30,7 +30,7 @@ func (d *Daemon) ready() error {
 }
 
 // readiness returns the text of /readyz: the error that clients get, and below it what each lane is
-// waiting for.
+// waiting for, and what is known of the store.
 func (d *Daemon) readiness() error {
 	err := d.ready()
 	if err == nil || errors.Is(err, errStopping) {
@@ -44,7 +44,24 @@ func (d *Daemon) readiness() error {
 			b.WriteString(": " + s.Reason)
 		}
 	}
+	if facts := d.storeFacts(); len(facts) > 0 {
+		b.WriteString("\nstore: " + strings.Join(facts, ", "))
+	}
 	return errors.New(b.String())
+}
+
+// storeFacts returns what is known of the store, by the names of the statistics.
+func (d *Daemon) storeFacts() (lines []string) {
+	for _, f := range d.store.Facts() {
+		texts, ok := f.Value.([]workerid.Text)
+		if !ok {
+			lines = append(lines, fmt.Sprintf("%s %v", f.Name, f.Value))
+		}
+		for _, t := range texts {
+			lines = append(lines, f.Name+"_"+t.Name+" "+t.Value)
+		}
+	}
+	return lines
 }
 
 // hasWorker reports whether a lane has a worker id: it holds the lease, or the lease is lost but
@@ -113,7 +130,9 @@ func gauge(f workerid.Fact) metrics.Gauge {
 	case []workerid.Text:
 		g.Name, g.Value = g.Name+"_info", 1
 		for _, t := range v {
-			g.Labels = append(g.Labels, t.Label, t.Value)
+			if t.Label != "" {
+				g.Labels = append(g.Labels, t.Label, t.Value)
+			}
 		}
 	case int:
 		g.Value = float64(v)
