@@ -85,7 +85,9 @@ type (
 		Grant    Grant // zero while there is none
 		From, To State
 		Reason   string
-		Wait     time.Duration // until ids can be issued, if the lane waits only for the clock; otherwise 0
+		// until ids can be issued, if the lane waits only for the clock, or the store told it how long
+		// newcomers wait; otherwise 0
+		Wait time.Duration
 	}
 	// Finished is the last effect after Stop: all is sealed and given back.
 	Finished struct{}

@@ -188,6 +188,9 @@ func (k *Keeper) warn(lane int, err error) {
 	}
 }
 
+// longestWatch is longer than any pool is watched by a newcomer.
+const longestWatch = 5 * time.Second
+
 func (k *Keeper) changed(e Changed) {
 	if e.To == Serving {
 		select {
@@ -196,7 +199,8 @@ func (k *Keeper) changed(e Changed) {
 			close(k.serving)
 		}
 	}
-	level, brief := slog.LevelInfo, e.Wait > 0 && e.Wait < k.c.Heartbeat // normal at a start without a state file
+	// normal at a start: without a state file, and while a pool is watched
+	level, brief := slog.LevelInfo, e.Wait > 0 && (e.Wait < k.c.Heartbeat || e.To == Acquiring && e.Wait < longestWatch)
 	if e.Reason != "" && !brief || e.To == Exhausted || e.To == Draining {
 		level = slog.LevelWarn
 	}

@@ -353,6 +353,33 @@ func TestKeeperLogsAShortWaitAsInformation(t *testing.T) {
 	}
 }
 
+// A watched error is that of a store whose pool every newcomer watches for this long.
+type watched time.Duration
+
+func (w watched) Error() string             { return fmt.Sprintf("watched for %v", time.Duration(w)) }
+func (w watched) RetryAfter() time.Duration { return time.Duration(w) }
+func (watched) Unwrap() error               { return workerid.ErrNoneYet }
+
+// To watch a pool is part of every start, and nothing to warn of. To wait for a lease is.
+func TestKeeperLogsAWatchAsInformation(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		4200 * time.Millisecond: "level=INFO msg=lease lane=0 state=acquiring reason=\"watched for 4.2s\"\n",
+		65 * time.Second:        "level=WARN msg=lease lane=0 state=acquiring reason=\"watched for 1m5s\"\n",
+	} {
+		keep(t, 1, func(b *bed) {
+			b.store.fail(workerid.ErrCloned)
+			for b.keeper.Status()[0].State != workerid.Acquiring {
+				b.pass(time.Millisecond)
+			}
+			b.store.fail(watched(wait))
+			b.pass(10 * time.Second)
+			if got := b.log.String(); !strings.HasSuffix(got, want) {
+				b.Errorf("log:\n%s\nwithout %s", got, want)
+			}
+		})
+	}
+}
+
 func TestKeeperCounts(t *testing.T) {
 	keep(t, 2, func(b *bed) {
 		b.pass(27 * time.Second) // five heartbeats

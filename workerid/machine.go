@@ -235,7 +235,7 @@ func (m *Machine) askForMore(now Moment) {
 	}
 	if m.c.CheckTime != nil {
 		if err := m.c.CheckTime(now.ID); err != nil {
-			m.refused(now, next, failure{"time", err.Error()})
+			m.refused(now, next, failure{kind: "time", text: err.Error()})
 			return
 		}
 	}
@@ -247,7 +247,7 @@ func (m *Machine) askForMore(now Moment) {
 func (m *Machine) beat(now Moment) {
 	if m.extending != nil {
 		for _, i := range m.extending {
-			m.lanes[i].fail(failure{noAnswer, fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
+			m.lanes[i].fail(failure{kind: noAnswer, text: fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
 		}
 		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
 		return
@@ -269,7 +269,10 @@ func (l *lane) fail(p failure) { l.failing, l.problem = true, p }
 
 // A failure is a lane's problem. Its text may contain a time, a port or an attempt number, so kind
 // decides whether the failure is new and must be reported.
-type failure struct{ kind, text string }
+type failure struct {
+	kind, text string
+	wait       time.Duration // that the store asks of every newcomer; 0 = it is no such thing
+}
 
 const noAnswer = "no answer"
 
@@ -277,18 +280,18 @@ func problemOf(err error) failure {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	for _, kind := range []error{ErrLost, ErrShared, ErrNoneYet, ErrNoID, ErrSkew, ErrForeignPool, ErrUnconfirmed} {
 		if errors.Is(err, kind) {
-			return failure{kind.Error(), text}
+			return failure{kind.Error(), text, retryAfter(err, 0)}
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return failure{noAnswer, text}
+		return failure{kind: noAnswer, text: text}
 	}
-	return failure{strings.Map(func(r rune) rune {
+	return failure{text: text, kind: strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '.' {
 			return -1
 		}
 		return r
-	}, text), text}
+	}, text)}
 }
 
 // reasons holds kinds of failures, the latest first.
@@ -494,6 +497,8 @@ func (m *Machine) report(now Moment, i int) {
 		c.Reason, c.Wait = m.waits(l, now)
 	case state == Draining:
 		c.Grant = l.lost
+	case state == Acquiring:
+		c.Wait = l.problem.wait
 	}
 	m.do(c)
 	if state != l.state {
