@@ -14,7 +14,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
-	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -152,11 +151,8 @@ func (s Settings) Validate() error {
 	if mine == nil {
 		return problems.Err()
 	}
-	switch mine.options {
-	case redisOptions:
+	if mine.options == redisOptions {
 		s.giveRedisPassword()
-	case casOptions:
-		s.validateOutage(mine.name, &problems)
 	}
 	for _, other := range []*options{redisOptions, casOptions} {
 		for _, field := range given(other.of(&s)) {
@@ -166,19 +162,6 @@ func (s Settings) Validate() error {
 		}
 	}
 	return problems.Err()
-}
-
-// validateOutage refuses a lease that ends before a daemon has come back from a moment without its
-// store. It last wrote up to 1.1 heartbeats before that moment; afterwards it watches the pool, and
-// each call takes up to its time-out.
-func (s *Settings) validateOutage(kind string, problems *problem.List) {
-	const timeout, moment = cas.DefaultTimeout, time.Second
-	h := s.Interval()
-	back := pool.WatchOf(h, timeout) + h + h/10 + timeout
-	if lease := s.WithDefaults().Lease; lease < back+moment {
-		problems.Add("Lease", "%v is too short for %s: with a heartbeat of %v a daemon that has lost it needs up to %v to come back, so it takes at least %v",
-			lease, kind, h, back, back+moment)
-	}
 }
 
 // Kind returns the name of the URL's kind of store, or "" if there is none.

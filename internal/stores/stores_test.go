@@ -122,31 +122,3 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 		t.Errorf("%v, %v", b, err)
 	}
 }
-
-// TestALeaseOutlastsAMomentWithoutTheStore: with a compare-and-set a daemon that comes back watches
-// first, and must not have refused by then.
-func TestALeaseOutlastsAMomentWithoutTheStore(t *testing.T) {
-	another(t)
-	for _, c := range []struct {
-		lease, heartbeat time.Duration
-		want             string
-	}{
-		{6200 * time.Millisecond, time.Second, ""}, // 1.1 s + 2 x 1 s watched, 1.1 s before and 1 s after that, and a second away
-		{6199 * time.Millisecond, time.Second, "6.199s is too short for memcas: with a heartbeat of 1s a daemon that has lost it needs up to 5.2s to come back, so it takes at least 6.2s"},
-		{time.Minute, 25 * time.Second, ""},
-		{time.Minute, 26 * time.Second, "1m0s is too short for memcas: with a heartbeat of 26s"},
-		{0, 26 * time.Second, "1m0s is too short for memcas: with a heartbeat of 26s"}, // by default
-		{19 * time.Second, 0, "19s is too short for memcas: with a heartbeat of 7s a daemon that has lost it needs up to 18.4s to come back"},
-	} {
-		s := settings("memcas://here")
-		s.Lease, s.Heartbeat, s.MaxSkew = c.lease, c.heartbeat, 100*time.Millisecond
-		found := problem.Of(s.Validate())
-		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Field != "Lease" || !strings.HasPrefix(found[0].Err.Error(), c.want)) {
-			t.Errorf("%v, %v: %v, want %q", c.lease, c.heartbeat, found, c.want)
-		}
-		s.URL = "mem://here"
-		if err := s.Validate(); err != nil {
-			t.Errorf("without a watch: %v", err)
-		}
-	}
-}

@@ -9,12 +9,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
 // Settings are those that the stores of all drivers have. URL, Layout, Min, Max and Boot are required.
@@ -187,10 +189,41 @@ func (s Settings) Check(p Protocol) error {
 		problems.Add("CertFile", "a certificate and its key belong together")
 	}
 	problems.Include("", s.Terms.Validate())
+	s.checkTimes(p, &problems)
 	if s.Min <= s.Max && s.Max-s.Min >= MaxWorkers {
 		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", MaxWorkers, s.Min, s.Max)
 	}
 	return problems.Err()
+}
+
+// BestHeartbeat is a suitable mean time between two extensions of a lease, and the longest one that is
+// allowed. All daemons of a pool have the same lease; so newcomers know how long they must watch until
+// every holder has looked at its record.
+func BestHeartbeat(lease time.Duration) time.Duration {
+	return min(2*time.Second, workerid.HeartbeatOf(lease))
+}
+
+// moment is how long a daemon must be able to do without its store.
+const moment = time.Second
+
+// checkTimes refuses a heartbeat that is too long for newcomers, and a lease that ends before a daemon has
+// come back from a moment without its store. It last wrote up to 1.1 heartbeats before that; afterwards
+// it watches the pool, and each call takes up to its time-out.
+func (s Settings) checkTimes(p Protocol, problems *problem.List) {
+	lease := s.WithDefaults().Lease
+	most := BestHeartbeat(lease)
+	h := s.Heartbeat
+	if h == 0 {
+		h = most
+	}
+	if h > most && h <= lease/2 { // Terms report the others
+		problems.Add("Heartbeat", "%v: at most %v with a lease of %v: newcomers rely on it that every holder looks so often whether its record was set back",
+			h, most.Round(time.Millisecond), lease)
+	}
+	if back := pool.WatchOf(most, DefaultTimeout) + h + h/10 + DefaultTimeout; h <= most && lease < back+moment {
+		problems.Add("Lease", "%v is too short for %s: with a heartbeat of %v a daemon that has lost its store needs up to %v to come back, so it takes at least %v",
+			lease, p.Scheme, h, back, back+moment)
+	}
 }
 
 // ReadSecrets reads the files as every connection will, and returns what is wrong with them, in the

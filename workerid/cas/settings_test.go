@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -144,5 +145,35 @@ func TestReadSecrets(t *testing.T) {
 	bad.CAFile, bad.KeyFile = file("missing"), file("password")
 	if got := problem.Of(bad.ReadSecrets()); len(got) != 2 || strings.Contains(got.Err().Error(), "hush") {
 		t.Errorf("%v", got.Err())
+	}
+}
+
+// A daemon that comes back to its store watches first, and must not have refused by then. Newcomers know
+// how often holders look.
+func TestTimesThatDoNotFitAreRefused(t *testing.T) {
+	if BestHeartbeat(time.Minute) != 2*time.Second || BestHeartbeat(18*time.Second) != 1500*time.Millisecond || BestHeartbeat(time.Second) != time.Second {
+		t.Errorf("%v, %v, %v", BestHeartbeat(time.Minute), BestHeartbeat(18*time.Second), BestHeartbeat(time.Second))
+	}
+	for _, c := range []struct {
+		lease, heartbeat time.Duration
+		want             string
+	}{
+		{6200 * time.Millisecond, 0, ""}, // 1.1 s + 2 x 1 s watched, 1.1 s before and 1 s after that, and a second away
+		{6199 * time.Millisecond, 0, "Lease: 6.199s is too short for keeper: with a heartbeat of 1s a daemon that has lost its store needs up to 5.2s to come back, so it takes at least 6.2s"},
+		{5650 * time.Millisecond, 500 * time.Millisecond, ""}, // newcomers cannot know that it looks more often
+		{5649 * time.Millisecond, 500 * time.Millisecond, "Lease: 5.649s is too short for keeper: with a heartbeat of 500ms"},
+		{time.Minute, 2 * time.Second, ""},
+		{0, 2 * time.Second, ""},
+		{time.Minute, 2001 * time.Millisecond, "Heartbeat: 2.001s: at most 2s with a lease of 1m0s: newcomers"},
+		{0, 3 * time.Second, "Heartbeat: 3s: at most 2s with a lease of 1m0s: newcomers"}, // by default
+		{20 * time.Second, 1667 * time.Millisecond, "Heartbeat: 1.667s: at most 1.667s with a lease of 20s"},
+		{time.Minute, time.Hour, "Heartbeat: 1h0m0s: at most half the lease"}, // of Terms
+	} {
+		s := settings("keeper://h")
+		s.Lease, s.Heartbeat, s.MaxSkew = c.lease, c.heartbeat, 100*time.Millisecond
+		found := problem.Of(s.Check(keeper))
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.HasPrefix(found[0].Field+": "+found[0].Err.Error(), c.want)) {
+			t.Errorf("%v, %v: %v, want %q", c.lease, c.heartbeat, found, c.want)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
@@ -25,7 +24,7 @@ type Config struct {
 func (c Config) Validate() error { return c.Check(protocol) }
 
 // BestHeartbeat is a suitable mean time between two extensions.
-func (c Config) BestHeartbeat() time.Duration { return workerid.HeartbeatOf(c.WithDefaults().Lease) }
+func (c Config) BestHeartbeat() time.Duration { return cas.BestHeartbeat(c.WithDefaults().Lease) }
 
 // Open makes a Store. Its error is that of Config.Validate and Config.ReadSecrets.
 func Open(c Config) (*cas.Store, error) {

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
@@ -32,7 +31,7 @@ func (c Config) Validate() error { return c.Check(protocol) }
 // BestHeartbeat is a suitable mean time between two extensions. It is short because newcomers watch
 // the pool for a little longer than that before they take a worker id.
 func (c Config) BestHeartbeat() time.Duration {
-	return min(2*time.Second, workerid.HeartbeatOf(c.WithDefaults().Lease))
+	return cas.BestHeartbeat(c.WithDefaults().Lease)
 }
 
 // minSession is the shortest session that is asked for. The server may give a shorter one.
