@@ -18,17 +18,28 @@ type network struct {
 	mu      sync.Mutex
 	servers map[string]func(net.Conn)
 	dials   map[string]int
+	far     map[string][]net.Conn // the servers' ends
 	open    atomic.Int64
 }
 
 func newNetwork() *network {
-	return &network{servers: map[string]func(net.Conn){}, dials: map[string]int{}}
+	return &network{servers: map[string]func(net.Conn){}, dials: map[string]int{}, far: map[string][]net.Conn{}}
 }
 
 func (n *network) set(addr string, serve func(net.Conn)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers[addr] = serve
+}
+
+// stop ends a server and its connections.
+func (n *network) stop(addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers[addr] = nil
+	for _, c := range n.far[addr] {
+		c.Close()
+	}
 }
 
 func (n *network) dialled(addr string) int {
@@ -48,6 +59,9 @@ func (n *network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, errNobody
 	}
 	near, far := net.Pipe()
+	n.mu.Lock()
+	n.far[addr] = append(n.far[addr], far)
+	n.mu.Unlock()
 	n.open.Add(1)
 	go func() {
 		defer n.open.Add(-1)

@@ -38,7 +38,9 @@ func (c *Client) watch(r Resolver) {
 		c.rewatch, c.watched = cancel, c.now()
 		c.mu.Unlock()
 		err := r.Watch(ctx, func(list []Server) {
-			fails = 0
+			if len(list) > 0 {
+				fails = 0
+			}
 			c.setServers(list)
 		})
 		asked := ctx.Err() != nil
@@ -156,7 +158,7 @@ func (d dns) Watch(ctx context.Context, set func([]Server)) error {
 		}
 		var list []Server
 		for _, ip := range ips {
-			list = append(list, Server{Addr: net.JoinHostPort(ip.Unmap().String(), port), Name: host})
+			list = append(list, Server{Addr: net.JoinHostPort(ip.Unmap().String(), port), Name: strings.TrimSuffix(host, ".")})
 		}
 		return list, nil
 	})

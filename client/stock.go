@@ -122,10 +122,11 @@ func (s *stock) pop(ids []uint64) (n int) {
 }
 
 // order makes the request that fills the stock up, for at least need ids. The stock is to be used up
-// within half of MaxAge at the rate at which ids were taken since the last one. s.mu is held.
+// within half of MaxAge at the rate at which ids were taken since the last one; it at most doubles, so
+// that two calls in a row are not taken for a rate. s.mu is held.
 func (s *stock) order(now int64, need int) *batch {
 	config := &s.c.config
-	s.size = config.Prefetch
+	s.size = min(2*s.size+1, config.Prefetch)
 	if passed := now - s.since; passed > 0 {
 		s.size = int(min(float64(s.size), float64(s.taken)/float64(passed)*float64(config.MaxAge/2)))
 	}
