@@ -8,7 +8,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules
 
-.PHONY: build run test test-clients test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image
+.PHONY: build run test test-clients test-systemd test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -63,6 +63,9 @@ unit-net unit-epoll:
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients
+
+test-systemd: ## the unit under a real systemd, in a container; as root, with systemd-nspawn (systemd-container)
+	KATSUBUSHI_SYSTEMD=1 $(GO) test -count=1 -v ./test/systemd
 
 # The programs that this one replaces; a path in the environment saves the download.
 KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi

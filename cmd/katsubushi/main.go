@@ -102,7 +102,17 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	signals := make(chan os.Signal, 4)
 	// before the log can say that the daemon listens
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	go handleSignals(signals, d, p.Log, cancel, func() { last.atOnce(os.Exit) })
+	manager := newSupervisor(p.Log)
+	reload := func() {
+		defer manager.reloading()()
+		d.Reload()
+	}
+	stop := func() {
+		manager.stopping()
+		cancel()
+	}
+	go handleSignals(signals, reload, p.Log, stop, func() { last.atOnce(os.Exit) })
+	go manager.report(ctx, d.Serving(), d.Status, func() error { return p.ask(false) })
 	if err := d.Run(ctx); err != nil {
 		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
@@ -113,12 +123,12 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 
 // handleSignals stops the daemon in order at the first INT, TERM or QUIT, and exits at the second. HUP
 // does not stop it.
-func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger, stop, exit func()) {
-	reload := make(chan struct{}, 1)
-	defer close(reload)
+func handleSignals(signals <-chan os.Signal, reload func(), log *slog.Logger, stop, exit func()) {
+	due := make(chan struct{}, 1)
+	defer close(due)
 	go func() {
-		for range reload { // one after the other, and apart: reading a file may take for ever
-			d.Reload()
+		for range due { // one after the other, and apart: reading a file may take for ever
+			reload()
 		}
 	}()
 	stopping := false
@@ -126,7 +136,7 @@ func handleSignals(signals <-chan os.Signal, d *daemon.Daemon, log *slog.Logger,
 		switch {
 		case s == syscall.SIGHUP:
 			select {
-			case reload <- struct{}{}:
+			case due <- struct{}{}:
 			default: // one that will begin anyway
 			}
 		case stopping:

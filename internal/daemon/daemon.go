@@ -61,6 +61,7 @@ type Daemon struct {
 	services []listedService // beside the engine
 	udp      *net.UDPConn    // nil when the UDP port is off
 	stopping atomic.Bool
+	opened   chan struct{} // closed once the engine's ports are open
 }
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
@@ -74,7 +75,7 @@ func New(c Config) (*Daemon, error) {
 	d := &Daemon{
 		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, binder: binder{log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
-		commands: make([]protocol.Counters, c.Loops+1), shared: map[string]issuer.Kind{},
+		commands: make([]protocol.Counters, c.Loops+1), shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
 	}
 	d.logins = d.newLogins()
 	d.issuer = issuer.New(issuer.Config{
@@ -291,6 +292,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- struct{}, fail func(error)) {
 	defer close(served)
 	d.announce(ports)
+	close(d.opened)
 	if e := d.sequences.election; e != nil {
 		e.opened(ports)
 	}

@@ -64,6 +64,24 @@ func (d *Daemon) storeFacts() (lines []string) {
 	return lines
 }
 
+// Serving is closed once the ports are open that ids are served on.
+func (d *Daemon) Serving() <-chan struct{} { return d.opened }
+
+// Status says in a few words what the daemon does now: which worker ids it serves, or why it does not.
+func (d *Daemon) Status() string {
+	if err := d.readiness(); err != nil {
+		text, _, _ := strings.Cut(err.Error(), "\nstore: ")
+		return text
+	}
+	var workers []string
+	for _, s := range d.keeper.Status() {
+		if hasWorker(s) {
+			workers = append(workers, strconv.FormatUint(s.Worker, 10))
+		}
+	}
+	return "serving, worker id " + strings.Join(workers, ", ")
+}
+
 // hasWorker reports whether a lane has a worker id: it holds the lease, or the lease is lost but
 // the window is not over yet.
 func hasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workerid.Draining }
