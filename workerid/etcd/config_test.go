@@ -61,10 +61,10 @@ func TestSettings(t *testing.T) {
 			s.Close()
 		}
 	}
-	c := Config{Settings: cas.Settings{URL: "etcds://h/a/b?ns=shop", Terms: workerid.Terms{Lease: 48 * time.Second}}}
+	c := Config{Settings: cas.Settings{URL: "etcds://h/a/b?ns=shop", Terms: workerid.Terms{Lease: 18 * time.Second}}}
 	target, _ := c.Target(protocol)
 	link := c.link(target)
-	if link.Root != "/a/b/shop/" || link.Endpoints[0] != "https://h:2379" || c.BestHeartbeat() != 4*time.Second {
+	if link.Root != "/a/b/shop/" || link.Endpoints[0] != "https://h:2379" || c.BestHeartbeat() != 1500*time.Millisecond {
 		t.Errorf("%+v, %v", link, c.BestHeartbeat())
 	}
 	if c.URL = "etcd://h"; true {
