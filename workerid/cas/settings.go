@@ -203,8 +203,8 @@ func BestHeartbeat(lease time.Duration) time.Duration {
 	return min(2*time.Second, workerid.HeartbeatOf(lease))
 }
 
-// moment is how long a daemon must be able to do without its store.
-const moment = time.Second
+// outage is how long a daemon must be able to do without its store.
+const outage = time.Second
 
 // checkTimes refuses a heartbeat that is too long for newcomers, and a lease that ends before a daemon has
 // come back from a moment without its store. It last wrote up to 1.1 heartbeats before that; afterwards
@@ -220,9 +220,9 @@ func (s Settings) checkTimes(p Protocol, problems *problem.List) {
 		problems.Add("Heartbeat", "%v: at most %v with a lease of %v: newcomers rely on it that every holder looks so often whether its record was set back",
 			h, most.Round(time.Millisecond), lease)
 	}
-	if back := pool.WatchOf(most, DefaultTimeout) + h + h/10 + DefaultTimeout; h <= most && lease < back+moment {
+	if back := pool.WatchOf(most, DefaultTimeout) + h + h/10 + DefaultTimeout; h <= most && lease < back+outage {
 		problems.Add("Lease", "%v is too short for %s: with a heartbeat of %v a daemon that has lost its store needs up to %v to come back, so it takes at least %v",
-			lease, p.Scheme, h, back, back+moment)
+			lease, p.Scheme, h, back, back+outage)
 	}
 }
 
