@@ -84,6 +84,7 @@ type Lease struct {
 	TTL      float64   `json:"ttl"`           // seconds until available; negative: since then; 0: never used
 	From     time.Time `json:"from,omitzero"` // the window of ids that Owner was granted; zero if unknown
 	Until    time.Time `json:"until,omitzero"`
+	Note     string    `json:"note,omitempty"` // what an operator must know of it
 }
 
 // Freed describes the lease that Release ended.

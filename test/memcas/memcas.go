@@ -90,6 +90,13 @@ func (s *Server) SetMeta(m pool.Meta) {
 	s.state.meta = entry{m.String(), s.state.meta.version + 1}
 }
 
+// SetMetaText writes any text as meta.
+func (s *Server) SetMetaText(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.meta = entry{text, s.state.meta.version + 1}
+}
+
 // SetRecord writes a record, as an operator does.
 func (s *Server) SetRecord(worker uint64, text string) {
 	s.mu.Lock()
@@ -103,6 +110,9 @@ func (s *Server) Save() State {
 	defer s.mu.Unlock()
 	return s.state.clone()
 }
+
+// Meta is the meta record of a State, or "".
+func (s State) Meta() string { return s.meta.text }
 
 // Of is a worker id's record in a State.
 func (s State) Of(worker uint64) string { return s.records[worker].text }
@@ -206,7 +216,9 @@ func (s *Server) Load(c *Client, conn string) (pool.View, error) {
 	v := pool.View{Meta: s.state.meta.text, Records: map[uint64]string{}, Present: map[uint64]string{}}
 	c.meta = s.state.meta.version
 	for w, e := range s.state.records {
-		v.Records[w] = e.text
+		if e.text != "" {
+			v.Records[w] = e.text
+		}
 		c.learn(w, e)
 	}
 	for w, p := range s.state.presence {

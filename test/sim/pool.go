@@ -42,10 +42,14 @@ func newPool(w *world) *casPool {
 	if w.Store == PoolClocks { // a clock that is wrong by a year costs a worker id for a year
 		w.Workers += 100
 	}
-	p.server.Init(pool.Meta{
-		Epoch: "0", Floor: start, Fingerprint: "simulated", Lease: lease, Epsilon: poolEpsilon, Min: 1, Max: uint64(w.Workers),
-	})
+	p.server.Init(p.meta())
 	return p
+}
+
+func (p *casPool) meta() pool.Meta {
+	return pool.Meta{
+		Epoch: "0", Floor: start, Fingerprint: "simulated", Lease: lease, Epsilon: poolEpsilon, Min: 1, Max: uint64(p.w.Workers),
+	}
 }
 
 // A poolClient is a daemon's side. It runs a Session's calls one after another, each as a coroutine
@@ -83,7 +87,7 @@ func (p *casPool) client(d *daemon) client {
 	}
 	c := &poolClient{p: p, d: d, life: d.life}
 	p.clients[d] = c
-	c.session = cas.Session{Fingerprint: "simulated", Lease: lease, Addr: "simulated"}
+	c.session = cas.Session{Pool: p.meta(), Addr: "simulated"}
 	c.connect(memcas.Client{})
 	c.upkeep(heartbeat)
 	return c

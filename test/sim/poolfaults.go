@@ -174,7 +174,11 @@ func (p *casPool) forgetNewcomers() {
 		if d.up && !d.isCopy && w.chance(2) {
 			d.restart(0)
 			if w.chance(3) {
-				w.after(50+w.upTo(200), func() { d.cutOff = max(d.cutOff, w.now+back) })
+				w.after(50+w.upTo(200), func() {
+					if w.now >= d.sheltered { // nothing else has been restored since
+						d.cutOff = max(d.cutOff, w.now+back)
+					}
+				})
 			}
 		}
 	}
@@ -191,7 +195,7 @@ func (p *casPool) forgetSuccessor() {
 	w.after(timeout, func() {
 		state := p.server.Save()
 		for _, x := range w.daemons {
-			if x != d && w.chance(3) {
+			if x != d && w.chance(3) && w.now >= x.sheltered {
 				x.restart(w.upTo(lease / 2))
 			}
 		}

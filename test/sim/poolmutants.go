@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
@@ -35,7 +36,7 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 			return ch
 		}
 	}),
-	"a successor starts at the present if the session is gone": rules(func(r pool.Rules) mutated { return startsNow{r} }),
+	"a successor starts at the present if the session is gone": rules(func(r pool.Rules) cas.Rules { return startsNow{r} }),
 	"meta is not compared when a worker id is acquired": wire(func(_ *poolClient, f *wireFaults) {
 		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, true) }
 	}),
@@ -45,31 +46,31 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	"the record is not compared": wire(func(_ *poolClient, f *wireFaults) {
 		f.commit = func(ch pool.Change) pool.Change { ch.If = nil; return ch }
 	}),
-	"newcomers do not watch":                        rules(func(r pool.Rules) mutated { return hasty{r} }),
-	"returners do not watch":                        rules(func(r pool.Rules) mutated { return alwaysFresh{r} }),
-	"a record that moved during the watch is taken": rules(func(r pool.Rules) mutated { return moved{r} }),
+	"newcomers do not watch":                        rules(func(r pool.Rules) cas.Rules { return hasty{r} }),
+	"returners do not watch":                        rules(func(r pool.Rules) cas.Rules { return alwaysFresh{r} }),
+	"a record that moved during the watch is taken": rules(func(r pool.Rules) cas.Rules { return moved{r} }),
 	"the watch goes over two connections": func(c *poolClient, _ pool.Rules) {
 		c.wire.faults.anyConn = true
 		c.wire.faults.oneName = c.wire.renamed
 	},
 	"the first reading is not judged":                     func(c *poolClient, _ pool.Rules) { c.wire.blind() },
-	"an epoch that only the watch saw is taken for known": rules(func(r pool.Rules) mutated { return anyEpoch{r} }),
-	"a window starts at the mark + 1":                     rules(func(r pool.Rules) mutated { return closer{r} }),
-	"a reservation has ticks":                             rules(func(r pool.Rules) mutated { return fullReservation{r} }),
-	"the floor does not cover the own window":             rules(func(r pool.Rules) mutated { return notOwn{r} }),
-	"the floor does not cover a lease":                    rules(func(r pool.Rules) mutated { return onlyOwn{r} }),
-	"a draining lane does not look after the floor":       rules(func(r pool.Rules) mutated { return careless{r} }),
-	"a holder that was rolled back goes on":               rules(func(r pool.Rules) mutated { return reclaims{r} }),
-	Deaf:                                                  rules(func(r pool.Rules) mutated { return deaf{r} }),
-	"the mark is lowered":                                 rules(func(r pool.Rules) mutated { return lowers{r} }),
-	"the watch is half a heartbeat": rules(func(r pool.Rules) mutated {
+	"an epoch that only the watch saw is taken for known": rules(func(r pool.Rules) cas.Rules { return anyEpoch{r} }),
+	"a window starts at the mark + 1":                     rules(func(r pool.Rules) cas.Rules { return closer{r} }),
+	"a reservation has ticks":                             rules(func(r pool.Rules) cas.Rules { return fullReservation{r} }),
+	"the floor does not cover the own window":             rules(func(r pool.Rules) cas.Rules { return notOwn{r} }),
+	"the floor does not cover a lease":                    rules(func(r pool.Rules) cas.Rules { return onlyOwn{r} }),
+	"a draining lane does not look after the floor":       rules(func(r pool.Rules) cas.Rules { return careless{r} }),
+	"a holder that was rolled back goes on":               rules(func(r pool.Rules) cas.Rules { return reclaims{r} }),
+	Deaf:                                                  rules(func(r pool.Rules) cas.Rules { return deaf{r} }),
+	"the mark is lowered":                                 rules(func(r pool.Rules) cas.Rules { return lowers{r} }),
+	"the watch is half a heartbeat": rules(func(r pool.Rules) cas.Rules {
 		r.W = heartbeat / 2 * time.Millisecond
 		return r
 	}),
-	"an older request id is taken for a clone's":      rules(func(r pool.Rules) mutated { return forgetful{r} }),
+	"an older request id is taken for a clone's":      rules(func(r pool.Rules) cas.Rules { return forgetful{r} }),
 	"versions survive a reconnection":                 func(c *poolClient, _ pool.Rules) { c.wire.client.Stale = true },
-	"an epoch is a number":                            rules(func(r pool.Rules) mutated { return counted{r} }),
-	"W counts from the answer":                        rules(func(r pool.Rules) mutated { return lateW{r} }),
+	"an epoch is a number":                            rules(func(r pool.Rules) cas.Rules { return counted{r} }),
+	"W counts from the answer":                        rules(func(r pool.Rules) cas.Rules { return lateW{r} }),
 	"a write goes over whichever connection there is": wire(func(_ *poolClient, f *wireFaults) { f.anyConn = true }),
 }
 
@@ -86,22 +87,7 @@ func PoolMutants() []Mutant {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(poolMutants)), func(m Mutant) bool { return slices.Contains(rare, m) })
 }
 
-type mutated interface {
-	Watch(newcomer bool) time.Duration
-	Fresh(since time.Duration) bool
-	Judge(h pool.Holding, text string) (pool.Verdict, pool.Sent)
-	Returns(found pool.Sent, meta pool.Meta) bool
-	Vacant(before, after, present string, m pool.Meta, now pool.Moment) bool
-	Order(workers []uint64, records map[uint64]string, m pool.Meta, owner string, now pool.Moment)
-	Take(rec pool.Record, m pool.Meta, owner, token string, now pool.Moment) pool.Record
-	Extend(rec pool.Record, m pool.Meta, token string, now pool.Moment) pool.Record
-	Release(rec pool.Record, last int64, token string) pool.Record
-	Raise(m pool.Meta, hi int64, epoch string, now pool.Moment) pool.Meta
-	Covered(m pool.Meta, text string, hi int64) bool
-	Skew(before, after map[uint64]string, m pool.Meta, apart time.Duration, now pool.Moment) error
-}
-
-func rules(f func(pool.Rules) mutated) func(*poolClient, pool.Rules) {
+func rules(f func(pool.Rules) cas.Rules) func(*poolClient, pool.Rules) {
 	return func(c *poolClient, r pool.Rules) { c.session.Rules = f(r) }
 }
 

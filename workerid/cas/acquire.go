@@ -30,6 +30,9 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 		return workerid.Grant{}, Watching{left}
 	}
 	v, err := s.load(ctx)
+	if errors.Is(err, ErrNotInitialised) && s.AutoInit {
+		err = s.autoInit(ctx, v)
+	}
 	if err != nil {
 		return workerid.Grant{}, err
 	}
@@ -41,7 +44,7 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 	if !over {
 		return workerid.Grant{}, Watching{left}
 	}
-	if err := s.Rules.Skew(first.texts, v.Records, s.meta, now.Boot-first.at, now); err != nil {
+	if s.ahead, s.holders, err = s.Rules.Skew(first.texts, v.Records, s.meta, now.Boot-first.at, now); err != nil {
 		return workerid.Grant{}, err
 	}
 	if g, err := s.lostAnswer(ctx, want.Owner, v); err != nil || g.Owner != "" {
@@ -73,15 +76,12 @@ func (s *Session) takeOne(ctx context.Context, want workerid.Request, first read
 		}
 		now := s.Now()
 		sent := pool.Sent{Worker: w, Record: s.Rules.Take(rec, s.meta, want.Owner, s.token(), now), Epoch: s.meta.Epoch}
-		if s.asked == nil {
-			s.asked = map[string][]pool.Sent{}
-		}
-		s.asked[want.Owner] = append(s.asked[want.Owner], sent)
-		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{
+		s.asks(want.Owner, sent)
+		a, err := s.commitChange(ctx, pool.Change{
 			IfMeta: s.metaText, If: map[uint64]string{w: v.Records[w]}, Set: map[uint64]string{w: sent.Record.String()},
 		})
 		if err == nil && a.Done {
-			return s.granted(ctx, want.Owner, sent, now, a.Session), nil
+			return s.granted(ctx, want.Owner, sent, now), nil
 		}
 		if err == nil || errors.Is(err, ErrConnection) {
 			s.asked[want.Owner] = without(s.asked[want.Owner], sent)
@@ -100,13 +100,24 @@ func (s *Session) takeOne(ctx context.Context, want workerid.Request, first read
 	return workerid.Grant{}, none
 }
 
+// asks notes that an acquisition is sent.
+func (s *Session) asks(owner string, sent pool.Sent) {
+	if s.asked == nil {
+		s.asked = map[string][]pool.Sent{}
+	}
+	s.asked[owner] = append(s.asked[owner], sent)
+	if n := len(s.asked[owner]); n > remembered {
+		s.asked[owner] = s.asked[owner][n-remembered:]
+	}
+}
+
 // holds says whether a lane of this daemon has the worker id.
 func (s *Session) holds(worker uint64) bool {
 	return slices.ContainsFunc(s.keys(), func(k laneKey) bool { return k.worker == worker && s.lanes[k].ended == nil })
 }
 
 // granted notes an acquisition that was acknowledged.
-func (s *Session) granted(ctx context.Context, owner string, w pool.Sent, now pool.Moment, session string) workerid.Grant {
+func (s *Session) granted(ctx context.Context, owner string, w pool.Sent, now pool.Moment) workerid.Grant {
 	delete(s.asked, owner) // the others are not to be adopted any more, whatever comes back
 	for k, l := range s.lanes {
 		if k.owner == owner && l.ended != nil {
@@ -114,7 +125,7 @@ func (s *Session) granted(ctx context.Context, owner string, w pool.Sent, now po
 		}
 	}
 	k := laneKey{owner, w.Worker}
-	s.answered(ctx, map[laneKey]pool.Sent{k: w}, now, session)
+	s.answered(ctx, map[laneKey]pool.Sent{k: w}, now)
 	l := s.lanes[k]
 	l.unheard = true
 	s.lanes[k] = l
@@ -143,7 +154,7 @@ func (s *Session) unheard(ctx context.Context, owner string) (workerid.Grant, er
 		}
 		var err error
 		if !s.Rules.Fresh(s.Now().Boot - l.acked) {
-			err = s.comeBack(ctx, []laneKey{k})
+			err = s.comeBack(ctx, []laneKey{k})[k]
 		} else {
 			err = s.commit(ctx, []laneKey{k}, false)
 		}
@@ -168,15 +179,15 @@ func (s *Session) lostAnswer(ctx context.Context, owner string, v pool.View) (wo
 		}
 		now := s.Now()
 		next := pool.Sent{Worker: w.Worker, Record: s.Rules.Extend(w.Record, s.meta, s.token(), now), Epoch: s.meta.Epoch}
-		s.asked[owner] = append(s.asked[owner], next)
-		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{
+		s.asks(owner, next)
+		a, err := s.commitChange(ctx, pool.Change{
 			IfMeta: s.metaText, If: map[uint64]string{w.Worker: w.Record.String()}, Set: map[uint64]string{w.Worker: next.Record.String()},
 		})
 		if err != nil {
 			return workerid.Grant{}, err
 		}
 		if a.Done {
-			return s.granted(ctx, owner, next, now, a.Session), nil
+			return s.granted(ctx, owner, next, now), nil
 		}
 		s.asked[owner] = without(s.asked[owner], next)
 		return workerid.Grant{}, s.learn(a.View.Meta)

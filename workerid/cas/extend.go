@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
@@ -32,17 +33,9 @@ func (s *Session) Extend(ctx context.Context, held []workerid.Grant) ([]workerid
 			fresh = append(fresh, k)
 		}
 	}
-	errs := map[laneKey]error{}
-	note := func(keys []laneKey, err error) {
-		for _, k := range keys {
-			errs[k] = err
-		}
-	}
-	if len(fresh) > 0 {
-		note(fresh, s.commit(ctx, fresh, false))
-	}
+	errs := s.commitAll(ctx, fresh, false)
 	if len(stale) > 0 {
-		note(stale, s.comeBack(ctx, stale))
+		maps.Copy(errs, s.comeBack(ctx, stale))
 	}
 	raised := s.raiseNow(ctx)
 	for i, g := range held {
@@ -68,32 +61,55 @@ func (s *Session) result(g workerid.Grant, err, raised error) workerid.Result {
 }
 
 // comeBack extends lanes after a watch.
-func (s *Session) comeBack(ctx context.Context, keys []laneKey) error {
+func (s *Session) comeBack(ctx context.Context, keys []laneKey) map[laneKey]error {
 	if len(s.readings) > 0 {
 		if _, left, over := s.watched(false); !over {
-			return Watching{left}
+			return all(keys, Watching{left})
 		}
 	}
 	first := len(s.readings) == 0
 	v, err := s.load(ctx)
 	if err != nil {
-		return err
+		return all(keys, err)
 	}
 	if err := s.raiseNow(ctx); err != nil {
-		return err
+		return all(keys, err)
 	}
 	_, left, over := s.watched(false)
 	if first || !over {
-		return Watching{left}
+		return all(keys, Watching{left})
 	}
 	for _, k := range keys {
 		if l := s.lanes[k]; l.ended == nil {
 			if _, found := s.judge(k, v.Records[k.worker]); !s.Rules.Returns(found, s.meta) {
-				s.end(k, pool.Taken) // a successor may have been forgotten: somebody has raised the floor
+				s.end(k, pool.Taken, v.Records[k.worker]) // a successor may have been forgotten: somebody has raised the floor
 			}
 		}
 	}
-	return s.commit(ctx, keys, true)
+	return s.commitAll(ctx, keys, true)
+}
+
+func all(keys []laneKey, err error) map[laneKey]error {
+	errs := map[laneKey]error{}
+	for _, k := range keys {
+		errs[k] = err
+	}
+	return errs
+}
+
+// commitAll extends lanes in as few commits as possible. If one fails, the others wait for the next
+// heartbeat: the store may need a time-out for each.
+func (s *Session) commitAll(ctx context.Context, keys []laneKey, watched bool) map[laneKey]error {
+	errs := map[laneKey]error{}
+	var failed error
+	for part := range slices.Chunk(keys, MaxRecords) {
+		if failed == nil {
+			failed = s.commit(ctx, part, watched)
+			s.raiseNow(ctx) // within W of the heartbeat; the caller tells of errors
+		}
+		maps.Copy(errs, all(part, failed))
+	}
+	return errs
 }
 
 // commit extends lanes in one commit. watched says that they have watched, so that a change of meta
@@ -122,7 +138,7 @@ func (s *Session) commit(ctx context.Context, keys []laneKey, watched bool) erro
 		if len(sent) == 0 {
 			return nil
 		}
-		a, err := s.Driver.Commit(ctx, s.conn, c)
+		a, err := s.commitChange(ctx, c)
 		if errors.Is(err, ErrConnection) {
 			s.forget(sent)
 		}
@@ -130,7 +146,7 @@ func (s *Session) commit(ctx context.Context, keys []laneKey, watched bool) erro
 			return err
 		}
 		if a.Done {
-			s.answered(ctx, sent, now, a.Session)
+			s.answered(ctx, sent, now)
 			return nil
 		}
 		s.forget(sent)
@@ -189,7 +205,7 @@ func (s *Session) adopt(keys []laneKey, texts map[uint64]string) {
 }
 
 // answered notes an acknowledged commit, and makes presences that the session does not have.
-func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now pool.Moment, session string) {
+func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now pool.Moment) {
 	if s.lanes == nil {
 		s.lanes = map[laneKey]lane{}
 	}
@@ -200,13 +216,15 @@ func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now 
 	}
 	for _, k := range s.keys() {
 		l := s.lanes[k]
-		if _, ok := sent[k]; !ok || l.session == session {
+		if _, ok := sent[k]; !ok || l.session == s.session {
 			continue
 		}
-		if s.Driver.Announce(ctx, s.conn, k.worker, pool.Presence{Owner: k.owner, Addr: s.Addr}.String()) == nil {
-			l.session = session // otherwise the next heartbeat tries again
-			s.lanes[k] = l
+		// otherwise the next heartbeat tries again. Of many lanes, these must not use up the heartbeat
+		if s.Now().Boot-now.Boot > s.Rules.Watch(false)/4 || s.Driver.Announce(ctx, s.conn, k.worker, pool.Presence{Owner: k.owner, Addr: s.Addr}.String()) != nil {
+			return
 		}
+		l.session = s.session
+		s.lanes[k] = l
 	}
 }
 
@@ -232,16 +250,18 @@ func (s *Session) Release(ctx context.Context, g workerid.Grant, last int64) err
 			return ErrSilent
 		}
 		next := s.Rules.Release(l.rec, last, s.token()).String()
-		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{
+		a, err := s.commitChange(ctx, pool.Change{
 			IfMeta: s.metaText, If: map[uint64]string{g.Worker: l.rec.String()}, Set: map[uint64]string{g.Worker: next},
 		})
 		if err != nil {
 			delete(s.lanes, k) // it is sent only once
+			s.leaves(g.Worker)
 			return err
 		}
 		if a.Done {
 			delete(s.lanes, k)
-			s.Driver.Announce(ctx, s.conn, g.Worker, "") // otherwise it ends with the session
+			s.leaves(g.Worker)
+			s.unannounce(ctx) // else Upkeep does it, or it ends with the session
 			return nil
 		}
 		if err := s.learn(a.View.Meta); err != nil {

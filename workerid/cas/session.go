@@ -25,31 +25,43 @@ type Rules interface {
 	Extend(rec pool.Record, m pool.Meta, token string, now pool.Moment) pool.Record
 	Release(rec pool.Record, last int64, token string) pool.Record
 	Raise(m pool.Meta, hi int64, epoch string, now pool.Moment) pool.Meta
+	Raised(m pool.Meta, hi int64, now pool.Moment) bool
 	Covered(m pool.Meta, text string, hi int64) bool
-	Skew(before, after map[uint64]string, m pool.Meta, apart time.Duration, now pool.Moment) error
+	Skew(before, after map[uint64]string, m pool.Meta, apart time.Duration, now pool.Moment) (ahead time.Duration, holders int, err error)
 }
 
 // A Session is what a daemon knows of a pool between its calls, and the calls. They are not safe for
 // concurrent use. Store takes turns with them.
 type Session struct {
-	Driver      Driver
-	Rules       Rules
-	Now         func() pool.Moment
-	Fingerprint string // of the layout
-	Lease       int64  // ms; must be the pool's
-	Addr        string // of this daemon, for its presences
+	Driver   Driver
+	Rules    Rules
+	Now      func() pool.Moment
+	Pool     pool.Meta // its Settings must be the pool's; Acquire makes the pool of it if AutoInit is set
+	AutoInit bool
+	Path     string // of the pool, for errors: "/katsubushi/"
+	Addr     string // of this daemon, for its presences
+	// returns the announcements that this daemon wants to have, by name, "" for those that it wants to
+	// end; nil = none
+	Announced func() map[string]string
 
-	conn     string
-	sent     map[string]uint64 // by connection: number of the last request id that was made for it
-	metaText string            // as an answer said last
-	meta     pool.Meta
-	readings []reading // over this connection and under this meta, the oldest first
-	lanes    map[laneKey]lane
-	owners   map[string]bool        // that have asked
-	asked    map[string][]pool.Sent // by owner: acquisitions whose answers did not come
-	drains   []drain
-	raising  bool  // somebody must be told of a roll-back
-	raiseHi  int64 // up to where our windows went
+	conn      string
+	sent      map[string]uint64 // by connection: number of the last request id that was made for it
+	conns     []string          // these connections, in order
+	session   string            // as an answer said last
+	metaText  string            // the same
+	meta      pool.Meta
+	readings  []reading // over this connection and under this meta, the oldest first
+	lanes     map[laneKey]lane
+	owners    map[string]bool        // that have asked
+	asked     map[string][]pool.Sent // by owner: acquisitions whose answers did not come
+	drains    []drain
+	left      map[uint64]bool // worker ids of ended leases whose presences are to be deleted
+	raising   bool            // somebody must be told of a roll-back
+	raiseHi   int64           // up to where our windows went
+	raiseConn string          // over which meta was read when that was noticed, or later
+	published map[string]publication
+	ahead     time.Duration // of the holders' clocks, at the last watch
+	holders   int           // whose clocks these were
 }
 
 type laneKey struct {
@@ -71,16 +83,24 @@ type lane struct {
 type drain struct {
 	worker uint64
 	hi     int64
+	text   string // of the record, as it was seen last
 }
+
+// A publication is the text of an announcement, and the session in which it was made.
+type publication struct{ text, session string }
 
 type reading struct {
 	at    time.Duration // of the answer
 	texts map[uint64]string
 }
 
-// remembered is how many unanswered writes of a lane are kept. A forgotten one that took effect counts
-// as a roll-back.
-const remembered = 64
+// remembered is how many unanswered writes of a lane, and acquisitions of an owner, are kept. A forgotten
+// write that took effect counts as a roll-back. rememberedConns is of how many connections the request
+// ids are kept. A record that has a forgotten one counts as a copy's.
+const (
+	remembered      = 64
+	rememberedConns = 1 << 14
+)
 
 // Watching: the pool is watched before anything is written. Retry after Left.
 type Watching struct{ Left time.Duration }
@@ -96,7 +116,7 @@ func (w Watching) RetryAfter() time.Duration { return max(w.Left, time.Milliseco
 func (w Watching) Unwrap() error { return workerid.ErrNoneYet }
 
 // ErrNotInitialised: there is no pool of this name. Retry: somebody may make it.
-var ErrNotInitialised = errors.New("there is no pool of worker ids; make it with `katsubushi lease init`")
+var ErrNotInitialised = errors.New("the pool of worker ids is not initialised: `katsubushi lease init` does it (-how new, if there never was one)")
 
 // ErrSilent: of Release. The last acknowledged write was sent too long ago to give the lease back
 // without a watch. Nothing was sent; the worker id becomes free when its lease ends.
@@ -124,6 +144,12 @@ func (s *Session) token() string {
 	if s.sent == nil {
 		s.sent = map[string]uint64{}
 	}
+	if s.sent[s.conn] == 0 {
+		if s.conns = append(s.conns, s.conn); len(s.conns) > rememberedConns {
+			delete(s.sent, s.conns[0])
+			s.conns = s.conns[1:]
+		}
+	}
 	s.sent[s.conn]++
 	return s.conn + "." + strconv.FormatUint(s.sent[s.conn], 10)
 }
@@ -145,15 +171,14 @@ func (s *Session) learn(text string) error {
 		return nil
 	}
 	if text == "" {
-		return ErrNotInitialised
+		return fmt.Errorf("%w: there is no %s", ErrNotInitialised, s.metaPath())
 	}
 	m, err := pool.ParseMeta(text)
 	if err != nil {
-		return fmt.Errorf("meta: %w", err)
+		return fmt.Errorf("%s: %w", s.metaPath(), err)
 	}
-	if m.Fingerprint != s.Fingerprint || m.Lease != s.Lease {
-		return fmt.Errorf("%w: the pool's are %s with a lease of %d ms, this daemon's %s with %d ms",
-			workerid.ErrForeignPool, m.Fingerprint, m.Lease, s.Fingerprint, s.Lease)
+	if theirs, ours := m.Settings(), s.Pool.Settings(); theirs != ours {
+		return fmt.Errorf("%w: %s says %s, and this daemon has %s", workerid.ErrForeignPool, s.metaPath(), theirs, ours)
 	}
 	s.metaText, s.meta, s.readings = text, m, nil
 	return nil
@@ -173,12 +198,12 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 		return v, err
 	}
 	s.look(v)
-	s.unannounce(ctx, v.Present)
-	for _, d := range s.drains {
-		if !s.Rules.Covered(s.meta, v.Records[d.worker], d.hi) {
-			s.mustRaise(d.hi)
+	for w, text := range v.Present { // a restore brings some back
+		if p, err := pool.ParsePresence(text); err == nil && s.owners[p.Owner] && !s.holds(w) {
+			s.leaves(w)
 		}
 	}
+	s.unannounce(ctx)
 	r := reading{s.Now().Boot, v.Records}
 	w := s.Rules.Watch(false)
 	if n := len(s.readings); n == 0 || r.at-s.readings[n-1].at >= w/4 {
@@ -190,15 +215,26 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 	return v, nil
 }
 
-// unannounce deletes presences of leases that this daemon has lost, or gave up. They would bar others
-// for as long as its session lives.
-func (s *Session) unannounce(ctx context.Context, present map[uint64]string) {
-	for _, w := range slices.Sorted(maps.Keys(present)) {
-		p, err := pool.ParsePresence(present[w])
-		if l, held := s.lanes[laneKey{p.Owner, w}]; err == nil && s.owners[p.Owner] && (!held || l.ended != nil) {
-			s.Driver.Announce(ctx, s.conn, w, "") // otherwise the next reading tries again
-		}
+// leaves notes that a lease has ended. Its presence would bar others for as long as this daemon's session
+// lives.
+func (s *Session) leaves(worker uint64) {
+	if s.left == nil {
+		s.left = map[uint64]bool{}
 	}
+	s.left[worker] = true
+}
+
+// unannounce deletes presences of ended leases. On an error the next call tries again.
+func (s *Session) unannounce(ctx context.Context) error {
+	for _, w := range slices.Sorted(maps.Keys(s.left)) {
+		if !s.holds(w) {
+			if err := s.Driver.Announce(ctx, s.conn, w, ""); err != nil {
+				return err
+			}
+		}
+		delete(s.left, w)
+	}
+	return nil
 }
 
 // watched returns the first reading of a watch that is over, or how long it still takes.
@@ -221,7 +257,7 @@ func (s *Session) look(v pool.View) {
 			continue
 		}
 		verdict, _ := s.judge(k, text)
-		s.end(k, verdict)
+		s.end(k, verdict, text)
 	}
 }
 
@@ -248,8 +284,8 @@ func (s *Session) judge(k laneKey, text string) (pool.Verdict, pool.Sent) {
 	return s.Rules.Judge(pool.Holding{Owner: k.owner, Last: l.rec, Epoch: l.epoch, Unanswered: l.unanswered, Mine: s.mine}, text)
 }
 
-// end carries out a verdict on a lane.
-func (s *Session) end(k laneKey, verdict pool.Verdict) {
+// end carries out a verdict on a lane, whose record is text.
+func (s *Session) end(k laneKey, verdict pool.Verdict, text string) {
 	l := s.lanes[k]
 	switch verdict {
 	case pool.Held:
@@ -260,10 +296,18 @@ func (s *Session) end(k laneKey, verdict pool.Verdict) {
 		l.ended = workerid.ErrLost
 	case pool.RolledBack:
 		l.ended = fmt.Errorf("%w: the store has forgotten it", workerid.ErrLost)
-		s.mustRaise(l.rec.Mark)
+		if _, err := pool.ParseRecord(text); text == "" {
+			l.ended = fmt.Errorf("%w: there is no %s any more", workerid.ErrLost, s.recordPath(k.worker))
+		} else if err != nil {
+			l.ended = fmt.Errorf("%w: %s: %w", workerid.ErrLost, s.recordPath(k.worker), err)
+		}
+		if !s.Rules.Raised(s.meta, l.rec.Mark, s.Now()) {
+			s.mustRaise(l.rec.Mark)
+		}
 	}
 	if verdict != pool.Copied {
-		s.drains = append(s.drains, drain{k.worker, l.rec.Mark})
+		s.drains = append(s.drains, drain{k.worker, l.rec.Mark, text})
+		s.leaves(k.worker)
 	}
 	s.lanes[k] = l
 }
@@ -272,7 +316,7 @@ func (s *Session) mustRaise(hi int64) {
 	if s.raising {
 		hi = max(hi, s.raiseHi)
 	}
-	s.raising, s.raiseHi = true, hi
+	s.raising, s.raiseHi, s.raiseConn = true, hi, s.conn
 }
 
 // raiseNow writes a new epoch and a floor into meta (C4), if that is due. On an error it stays due.
@@ -285,22 +329,75 @@ func (s *Session) raiseNow(ctx context.Context) error {
 			return err
 		}
 		next := s.Rules.Raise(s.meta, s.raiseHi, s.token(), s.Now()).String()
-		a, err := s.Driver.Commit(ctx, s.conn, pool.Change{IfMeta: s.metaText, SetMeta: next})
+		a, err := s.commitChange(ctx, pool.Change{IfMeta: s.metaText, SetMeta: next})
 		if err != nil {
 			return err
 		}
-		if !a.Done {
-			if err := s.learn(a.View.Meta); err != nil {
-				return err
-			}
-			continue
+		if a.Done {
+			s.raising = false
+			return s.learn(next)
 		}
-		s.raising = false
-		if err := s.learn(next); err != nil {
+		if err := s.learn(a.View.Meta); err != nil {
 			return err
 		}
+		// Many are rolled back at once. Another one has raised the floor if meta has changed since this
+		// one noticed, without a restore, which breaks connections
+		others := s.raiseConn == s.conn && s.meta.Floor >= s.raiseHi
+		s.raiseConn = s.conn
+		s.raising = !others && !s.Rules.Raised(s.meta, s.raiseHi, s.Now())
 	}
 	return errBusy
+}
+
+// lookAfterFloor makes sure that what is left of windows of lost leases is not granted again (C4): that
+// the floor protects it, or the mark of a successor. It asks only whether these have changed.
+func (s *Session) lookAfterFloor(ctx context.Context) error {
+	low := map[uint64]string{} // records that protect more than the floor does
+	for _, d := range s.drains {
+		if s.meta.Floor < d.hi {
+			low[d.worker] = d.text
+		}
+	}
+	parts := slices.Collect(slices.Chunk(slices.Sorted(maps.Keys(low)), MaxRecords))
+	if len(parts) == 0 {
+		parts = [][]uint64{nil} // meta alone
+	}
+	for _, part := range parts {
+		c := pool.Change{IfMeta: s.metaText, If: map[uint64]string{}}
+		for _, w := range part {
+			c.If[w] = low[w]
+		}
+		a, err := s.commitChange(ctx, c)
+		if err != nil {
+			return err
+		}
+		if a.Done {
+			a.View.Meta, a.View.Records = s.metaText, c.If
+		}
+		if err := s.learn(a.View.Meta); err != nil {
+			return err
+		}
+		for i, d := range s.drains {
+			if _, asked := c.If[d.worker]; asked {
+				s.drains[i].text = a.View.Records[d.worker]
+			} else if low[d.worker] == "" && s.meta.Floor < d.hi {
+				s.mustRaise(d.hi) // the floor was lowered: to look at the record as well would take too long
+			}
+			if !s.Rules.Covered(s.meta, s.drains[i].text, d.hi) {
+				s.mustRaise(d.hi)
+			}
+		}
+	}
+	return nil
+}
+
+// commitChange commits, and notes which session this daemon has.
+func (s *Session) commitChange(ctx context.Context, c pool.Change) (Answer, error) {
+	a, err := s.Driver.Commit(ctx, s.conn, c)
+	if err == nil {
+		s.session = a.Session
+	}
+	return a, err
 }
 
 // Upkeep does what is due between calls: a raise that has not succeeded, a look at the floor while
@@ -316,10 +413,17 @@ func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	if err := s.connect(ctx); err != nil {
 		return comesBack || s.raising
 	}
-	if comesBack && len(s.readings) == 0 || len(s.drains) > 0 && !s.raising {
-		s.load(ctx) // on an error, the next call does it
+	// on an error, the next call does it
+	if len(s.drains) > 0 && !s.raising {
+		s.lookAfterFloor(ctx)
+		s.raiseNow(ctx)
+	}
+	if comesBack && len(s.readings) == 0 {
+		s.load(ctx)
 	}
 	s.raiseNow(ctx)
+	s.unannounce(ctx)
+	s.publish(ctx)
 	return s.raising || comesBack && len(s.readings) == 0
 }
 
@@ -334,3 +438,18 @@ func (s *Session) Holds(owner string, worker uint64, text string) bool {
 	l, ok := s.lanes[laneKey{owner, worker}]
 	return ok && l.ended == nil && l.rec.String() == text
 }
+
+func (s *Session) metaPath() string { return s.Path + "meta" }
+
+func (s *Session) recordPath(worker uint64) string { return s.Path + "id/" + Name(worker) }
+
+// A Status is what a Session knows of the pool.
+type Status struct {
+	Epoch   string        // "" before the first answer
+	Floor   int64         // Unix ms
+	Ahead   time.Duration // of the median of the holders' clocks, at the last watch
+	Holders int           // whose clocks these were
+}
+
+// Status returns what is known now.
+func (s *Session) Status() Status { return Status{s.meta.Epoch, s.meta.Floor, s.ahead, s.holders} }

@@ -15,14 +15,15 @@ import (
 // DefaultTimeout is how long a call of a Driver may take.
 const DefaultTimeout = time.Second
 
-// Config is what a Store is made of.
+// Config is what a Store and an Admin are made of.
 type Config struct {
 	workerid.Terms
 	Driver  Driver
-	Kind    string        // of store, for errors: "etcd"
-	Where   string        // its servers, for errors, without secrets
+	Kind    string        // of store, for errors and facts: "etcd"
+	Where   string        // its servers, for errors and facts, without secrets
+	Path    string        // of the pool in the store, for errors: "/chroot/katsubushi/"
 	Addr    string        // this daemon's host:port, for its presences
-	Boot    func() int64  // CLOCK_BOOTTIME in ns
+	Boot    func() int64  // see Options
 	Timeout time.Duration // of one call of the Driver; 0 = DefaultTimeout
 }
 
@@ -32,11 +33,22 @@ func (c Config) Validate() error {
 	if c.Driver == nil || c.Boot == nil {
 		problems.Add("Driver", "a driver and a clock are required")
 	}
-	return errors.Join(c.Terms.Validate(), problems.Err())
+	problems.Include("", ValidateTerms(c.Terms))
+	return problems.Err()
 }
 
-// A Store is a daemon's side of a pool. It implements workerid.Store. Any goroutine may call it; calls
-// are carried out one after another.
+// ValidateTerms is for the Config of a driver, which has no Driver yet.
+func ValidateTerms(t workerid.Terms) error {
+	var problems problem.List
+	problems.Include("", t.Validate())
+	if t.Min <= t.Max && t.Max-t.Min >= MaxWorkers {
+		problems.Add("Max", "a pool has at most %d worker ids, not those from %d to %d", MaxWorkers, t.Min, t.Max)
+	}
+	return problems.Err()
+}
+
+// A Store is a daemon's side of a pool. Any goroutine may call it; calls are carried out one after
+// another.
 type Store struct {
 	c       Config
 	turn    turns.Turn
@@ -45,12 +57,32 @@ type Store struct {
 
 	stop context.CancelFunc // of upkeep
 	done sync.WaitGroup
+
+	mu        sync.Mutex
+	status    Status
+	watched   time.Duration     // on Boot: until when the last call was told to wait
+	announced map[string]string // by name; "" is to end
 }
 
-var _ workerid.Store = (*Store)(nil)
+var _ interface {
+	workerid.Backend
+	workerid.Directory
+} = (*Store)(nil)
 
-// Open makes a Store. It does not connect yet. The Store owns the Driver.
+// Open makes a Store. It does not connect yet. The Store owns the Driver, unless there is an error.
 func Open(c Config) (*Store, error) {
+	c = c.withDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Store{c: c, turn: turns.New(), session: c.session(), stop: stop}
+	s.session.Announced = s.wanted
+	s.done.Go(func() { s.upkeep(ctx) })
+	return s, nil
+}
+
+func (c Config) withDefaults() Config {
 	c.Terms = c.Terms.WithDefaults()
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -58,21 +90,21 @@ func Open(c Config) (*Store, error) {
 	if c.Heartbeat == 0 {
 		c.Heartbeat = workerid.HeartbeatOf(c.Lease)
 	}
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{c: c, turn: turns.New(), stop: stop}
-	s.session = Session{
-		Driver:      limited{c.Driver, c.Timeout},
-		Rules:       pool.Rules{W: pool.WatchOf(c.Heartbeat, c.Timeout), MaxSkew: c.MaxSkew.Milliseconds()},
-		Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Addr: c.Addr,
+	return c
+}
+
+func (c Config) session() Session {
+	return Session{
+		Driver: limited{c.Driver, c.Timeout},
+		Rules:  pool.Rules{W: pool.WatchOf(c.Heartbeat, c.Timeout), MaxSkew: c.MaxSkew.Milliseconds()},
+		Pool: pool.Meta{
+			Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(), Min: c.Min, Max: c.Max,
+		},
+		AutoInit: c.AutoInit, Path: c.Path, Addr: c.Addr,
 		Now: func() pool.Moment {
 			return pool.Moment{Boot: time.Duration(c.Boot()), ID: c.Now(), Wall: time.Now().UnixMilli()}
 		},
 	}
-	s.done.Go(func() { s.upkeep(ctx) })
-	return s, nil
 }
 
 var errClosed = errors.New("the store is closed")
@@ -84,7 +116,40 @@ func take[T any](ctx context.Context, s *Store, f func() (T, func(), error)) (T,
 		}
 		return struct{}{}, s.session.connect(ctx)
 	}
-	return turns.Take(ctx, s.turn, s.c.Kind, s.c.Where, connect, func(struct{}) (T, func(), error) { return f() })
+	return turns.Take(ctx, s.turn, s.c.Kind, s.c.Where, connect, func(struct{}) (T, func(), error) {
+		v, heard, err := f()
+		s.note(err)
+		return v, heard, err
+	})
+}
+
+// note keeps what Facts tells. err is that of a call.
+func (s *Store) note(err error) {
+	status, until := s.session.Status(), time.Duration(0)
+	if w := (Watching{}); errors.As(err, &w) {
+		until = time.Duration(s.c.Boot()) + w.Left
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status, s.watched = status, max(s.watched, until)
+}
+
+// Facts implements workerid.Backend.
+func (s *Store) Facts() []workerid.Fact {
+	s.mu.Lock()
+	status, watched := s.status, s.watched
+	s.mu.Unlock()
+	name := func(of string) string { return s.c.Kind + of }
+	at := time.Duration(s.c.Boot())
+	return append([]workerid.Fact{
+		{Name: name(""), Help: "Where leases come from; the epoch is another one when the store may have forgotten some. Always 1.",
+			Value: []workerid.Text{{Name: "addr", Label: "address", Value: s.c.Where}, {Name: "epoch", Label: "epoch", Value: status.Epoch}}},
+		{Name: name("_floor_wait"), Help: "Time until newcomers get ids, after the store may have forgotten leases.",
+			Value: time.Duration(max(0, status.Floor-s.c.Now())) * time.Millisecond},
+		{Name: name("_watch_left"), Help: "Time that this daemon still watches the pool before it writes.", Value: max(0, watched-at)},
+		{Name: name("_clock_ahead"), Help: "The median of the other daemons' clocks minus the id clock, at the last watch.", Value: status.Ahead},
+		{Name: name("_clocks"), Help: "Other daemons whose clocks were compared at the last watch.", Value: status.Holders},
+	}, s.c.Driver.Facts()...)
 }
 
 // Acquire grants a worker id. The first calls say that the pool is watched, and for how long.
@@ -103,6 +168,11 @@ func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.Result, error) {
 	return take(ctx, s, func() ([]workerid.Result, func(), error) {
 		results, err := s.session.Extend(context.WithoutCancel(ctx), held)
+		for _, r := range results {
+			if r.Err != nil {
+				s.note(r.Err)
+			}
+		}
 		return results, nil, err
 	})
 }
@@ -131,6 +201,7 @@ func (s *Store) upkeep(ctx context.Context) {
 			if s.session.Upkeep(ctx) {
 				next = s.c.Timeout / 4
 			}
+			s.note(nil)
 			<-s.turn
 		case <-ctx.Done():
 			return
@@ -181,4 +252,16 @@ func (d limited) Announce(ctx context.Context, conn string, worker uint64, text 
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	return d.Driver.Announce(ctx, conn, worker, text)
+}
+
+func (d limited) Publish(ctx context.Context, conn, name, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.Driver.Publish(ctx, conn, name, text)
+}
+
+func (d limited) Peers(ctx context.Context, conn string) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.Driver.Peers(ctx, conn)
 }

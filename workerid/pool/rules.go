@@ -147,6 +147,16 @@ func (r Rules) Raise(m Meta, hi int64, epoch string, now Moment) Meta {
 	return m
 }
 
+// Raised says whether meta is as somebody left it who raised the floor a moment ago, for all windows
+// that may have been forgotten by now and for one up to hi. Then nobody else needs to (C4). A meta from
+// before a restore says so only if nothing was lost that anybody has issued from.
+func (r Rules) Raised(m Meta, hi int64, now Moment) bool {
+	return m.Floor >= max(hi, max(now.ID, now.Wall)+m.Lease+m.Epsilon-raiseLasts)
+}
+
+// raiseLasts, in ms, is what an epsilon has beside twice the maximum skew.
+const raiseLasts = 1000
+
 // Covered says whether nobody can be granted what a window up to hi holds.
 func (r Rules) Covered(m Meta, text string, hi int64) bool {
 	rec, err := ParseRecord(text)
@@ -172,8 +182,8 @@ func (r Rules) Order(workers []uint64, records map[uint64]string, m Meta, owner 
 }
 
 // Skew compares this host's clock with those of the holders whose records moved between two readings
-// that were this far apart (C6).
-func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration, now Moment) error {
+// that were this far apart (C6). It returns how far the median of these is ahead, if there are any.
+func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration, now Moment) (ahead time.Duration, holders int, err error) {
 	var clocks []int64
 	for w, text := range after {
 		rec, err := ParseRecord(text)
@@ -183,14 +193,15 @@ func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration
 		}
 	}
 	if len(clocks) == 0 {
-		return nil
+		return 0, 0, nil
 	}
 	slices.Sort(clocks)
 	theirs := clocks[len(clocks)/2] // at some moment between the readings
-	if ahead := now.ID - theirs; ahead < -r.MaxSkew || ahead > r.MaxSkew+apart.Milliseconds() {
-		return fmt.Errorf("%w: this host's is %s, the median of %d holders %s", workerid.ErrSkew, stamp(now.ID), len(clocks), stamp(theirs))
+	behind := now.ID - theirs
+	if behind < -r.MaxSkew || behind > r.MaxSkew+apart.Milliseconds() {
+		err = fmt.Errorf("%w: this host's is %s, the median of %d holders %s", workerid.ErrSkew, stamp(now.ID), len(clocks), stamp(theirs))
 	}
-	return nil
+	return time.Duration(-behind) * time.Millisecond, len(clocks), err
 }
 
 func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // ErrUnreadable: a text is not one of ours, or of a version that this program does not know. It is
@@ -38,6 +41,11 @@ type Record struct {
 
 // Presence says that a daemon holds a worker id and that its session lives.
 type Presence struct{ Owner, Addr string }
+
+// Settings are what all daemons of a pool must share, as Terms.Fingerprint writes them.
+func (m Meta) Settings() string {
+	return workerid.Terms{Layout: m.Fingerprint, Lease: time.Duration(m.Lease) * time.Millisecond, Min: m.Min, Max: m.Max}.Fingerprint()
+}
 
 // String writes the text of a meta record.
 func (m Meta) String() string {

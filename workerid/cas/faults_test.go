@@ -1,0 +1,36 @@
+package cas_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/katsubushi/katsubushi/v3/test/memcas"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+var errLost = errors.New("the answer did not come")
+
+// failing carries out so many commits and fails the others.
+type failing struct {
+	memcas.Driver
+	left int
+}
+
+func (d *failing) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	if d.left--; d.left < 0 {
+		return cas.Answer{}, errLost
+	}
+	return d.Driver.Commit(ctx, conn, c)
+}
+
+// moving does something before each Load.
+type moving struct {
+	memcas.Driver
+	move func()
+}
+
+func (d *moving) Load(ctx context.Context, conn string) (pool.View, error) {
+	d.move()
+	return d.Driver.Load(ctx, conn)
+}
