@@ -216,7 +216,7 @@ func (a *Admin) lease(w uint64, v pool.View, m pool.Meta, now int64) workerid.Le
 	l := workerid.Lease{Worker: w}
 	rec, err := pool.ParseRecord(v.Records[w])
 	if err != nil {
-		l.ExpireAt, l.Using = moment(never), true
+		l.ExpireAt, l.Using = date(never), true
 		l.Note = fmt.Sprintf("%s: %v: `katsubushi lease init -how repair`", a.session.recordPath(w), err)
 		if v.Records[w] == "" {
 			l.Note = fmt.Sprintf("there is no %s: `katsubushi lease init -how repair`", a.session.recordPath(w))
@@ -226,10 +226,10 @@ func (a *Admin) lease(w uint64, v pool.View, m pool.Meta, now int64) workerid.Le
 	from := max(rec.Mark, m.Floor)
 	l.Owner, l.Using = rec.Owner, from >= now
 	if l.ExpireAt = time.UnixMilli(0).UTC(); rec.Token != "" || from >= now {
-		l.ExpireAt, l.TTL = moment(from), float64(from-now)/1000
+		l.ExpireAt, l.TTL = date(from), float64(from-now)/1000
 	}
 	if rec.Owner != "" {
-		l.From, l.Until = moment(rec.Lo), moment(rec.Mark)
+		l.From, l.Until = date(rec.Lo), date(rec.Mark)
 	}
 	if p, err := pool.ParsePresence(v.Present[w]); err == nil && p.Owner == rec.Owner {
 		l.Using = true
@@ -238,14 +238,14 @@ func (a *Admin) lease(w uint64, v pool.View, m pool.Meta, now int64) workerid.Le
 		}
 	}
 	if far := now + m.Lease + a.c.MaxSkew.Milliseconds(); rec.Mark > far {
-		l.Note = "usable from " + moment(rec.Mark).Format(time.RFC3339) + ": a clock was wrong"
+		l.Note = "usable from " + date(rec.Mark).Format(time.RFC3339) + ": a clock was wrong"
 	} else if m.Floor > far+m.Epsilon && l.Note == "" {
-		l.Note = "usable from " + moment(m.Floor).Format(time.RFC3339) + ": a clock was wrong; `katsubushi lease reset-clock`"
+		l.Note = "usable from " + date(m.Floor).Format(time.RFC3339) + ": a clock was wrong; `katsubushi lease reset-clock`"
 	}
 	return l
 }
 
-func moment(ms int64) time.Time {
+func date(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
@@ -269,7 +269,7 @@ func (a *Admin) Release(ctx context.Context, worker uint64) (workerid.Freed, err
 		if err != nil {
 			return workerid.Freed{}, fmt.Errorf("%s: %w: `katsubushi lease init -how repair`", a.session.recordPath(worker), err)
 		}
-		freed := workerid.Freed{Owner: rec.Owner, ExpireAt: moment(rec.Mark), Until: moment(rec.Mark)}
+		freed := workerid.Freed{Owner: rec.Owner, ExpireAt: date(rec.Mark), Until: date(rec.Mark)}
 		next := pool.Record{Mark: rec.Mark, Lo: rec.Lo, Token: a.session.token()}
 		answer, err := a.session.commitChange(ctx, pool.Change{
 			IfMeta: v.Meta, If: map[uint64]string{worker: v.Records[worker]}, Set: map[uint64]string{worker: next.String()},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
@@ -284,13 +285,12 @@ func TestRestored(t *testing.T) {
 	w.wantFloor(w.now() + 2*lease)
 }
 
-func TestResetClock(t *testing.T) {
+func TestResetClock(t *testing.T) { synctest.Test(t, testResetClock) } // it waits while it watches
+
+func testResetClock(t *testing.T) {
 	w := newWorld(t)
 	w.init(0, 5)
-	terms := w.terms(0, 5)
-	terms.Heartbeat = time.Millisecond
-	c := w.config(terms)
-	c.Timeout = time.Millisecond
+	c := w.config(w.terms(0, 5))
 	a, err := cas.OpenAdmin(c)
 	if err != nil {
 		t.Fatal(err)

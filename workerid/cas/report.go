@@ -30,7 +30,7 @@ func (a *Admin) Stats(ctx context.Context) (workerid.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := Stats{Min: m.Min, Max: m.Max, Fingerprint: m.Settings(), Epoch: m.Epoch, WaitsUntil: moment(m.Floor)}
+	s := Stats{Min: m.Min, Max: m.Max, Fingerprint: m.Settings(), Epoch: m.Epoch, WaitsUntil: date(m.Floor)}
 	s.Damaged = len(missing(m, readable(v.Records)))
 	for _, l := range a.leases(v, m) {
 		switch {
@@ -100,7 +100,7 @@ func (a *Admin) Restored(ctx context.Context) (workerid.Report, error) {
 
 func (a *Admin) report(v pool.View, was, is pool.Meta) FloorReport {
 	now := a.session.Now().ID
-	r := FloorReport{Now: moment(now), Was: moment(was.Floor), Floor: moment(is.Floor), Damaged: missing(is, readable(v.Records))}
+	r := FloorReport{Now: date(now), Was: date(was.Floor), Floor: date(is.Floor), Damaged: missing(is, readable(v.Records))}
 	for w := is.Min; w <= is.Max; w++ {
 		if rec, err := pool.ParseRecord(v.Records[w]); err == nil && rec.Mark > now+is.Lease+a.c.MaxSkew.Milliseconds() {
 			r.Far = append(r.Far, w)
@@ -138,7 +138,7 @@ func (a *Admin) ResetClock(ctx context.Context) (workerid.Report, error) {
 		next := m
 		next.Floor = 0
 		if next = a.session.Rules.Raise(next, 0, a.session.token(), now); next.Floor >= m.Floor {
-			return nil, fmt.Errorf("%w: it is %s", ErrFloorSteady, moment(m.Floor).Format(time.RFC3339))
+			return nil, fmt.Errorf("%w: it is %s", ErrFloorSteady, date(m.Floor).Format(time.RFC3339))
 		}
 		answer, err := a.session.commitChange(ctx, pool.Change{IfMeta: v.Meta, SetMeta: next.String()})
 		if err != nil || answer.Done {

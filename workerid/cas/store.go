@@ -88,7 +88,7 @@ func (c Config) withDefaults() Config {
 		c.Timeout = DefaultTimeout
 	}
 	if c.Heartbeat == 0 {
-		c.Heartbeat = workerid.HeartbeatOf(c.Lease)
+		c.Heartbeat = BestHeartbeat(c.Lease)
 	}
 	return c
 }
@@ -96,7 +96,8 @@ func (c Config) withDefaults() Config {
 func (c Config) session() Session {
 	return Session{
 		Driver: limited{c.Driver, c.Timeout},
-		Rules:  pool.Rules{W: pool.WatchOf(c.Heartbeat, c.Timeout), MaxSkew: c.MaxSkew.Milliseconds()},
+		// that of all daemons of the pool, which may not be slower
+		Rules: pool.Rules{W: pool.WatchOf(max(c.Heartbeat, BestHeartbeat(c.Lease)), c.Timeout), MaxSkew: c.MaxSkew.Milliseconds()},
 		Pool: pool.Meta{
 			Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(), Min: c.Min, Max: c.Max,
 		},
