@@ -25,8 +25,8 @@ const (
 
 // A Config has the settings of a Client. The zero Config is ready for daemons without TLS and users.
 type Config struct {
-	// Name is the key that ID and IDs ask for. Default "id". It matters only if the daemons declare
-	// it, or refuse keys that they do not declare.
+	// Name is the key that ID and IDs ask for. Default "id": every daemon answers it with an id of its
+	// default kind.
 	Name string
 
 	User, Password string      // for memcached's text login; both or neither

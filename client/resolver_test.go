@@ -30,7 +30,6 @@ type nameServer struct {
 	targets []dnsmessage.SRVResource
 	code    dnsmessage.RCode
 	asked   int
-	closing chan struct{}
 }
 
 func (s *nameServer) set(code dnsmessage.RCode, addrs ...string) {
