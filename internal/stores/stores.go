@@ -14,6 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/etcd"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 )
 
@@ -49,6 +50,7 @@ type kind struct {
 // leaseKinds is the table of stores of worker ids. A new store is a folder in workerid and a line here.
 var leaseKinds = []kind{
 	{"Redis", redis.Schemes(), ofRedis, redisOptions, redis.LogTo},
+	{"etcd", etcd.Schemes(), ofEtcdLeases, casOptions, nil},
 }
 
 // Options are settings that only some kinds have.
@@ -79,6 +81,10 @@ type config interface {
 func ofRedis(s Settings) config {
 	s.giveRedisPassword()
 	return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis}
+}
+
+func ofEtcdLeases(s Settings) config {
+	return etcd.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
 }
 
 // giveRedisPassword moves what -store-password-file says to where Redis looks for it.

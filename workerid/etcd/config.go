@@ -2,9 +2,11 @@ package etcd
 
 import (
 	"crypto/tls"
+	"errors"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
@@ -26,30 +28,58 @@ func (c Config) Validate() error { return c.Check(protocol) }
 // BestHeartbeat is a suitable mean time between two extensions.
 func (c Config) BestHeartbeat() time.Duration { return cas.BestHeartbeat(c.WithDefaults().Lease) }
 
+// Open makes a Store. It does not connect yet, so etcd need not be running.
+func (c Config) Open() (workerid.Backend, error) {
+	s, err := Open(c)
+	if err != nil {
+		return nil, err // not a nil *Store in an interface
+	}
+	return s, nil
+}
+
 // Open makes a Store. Its error is that of Config.Validate and Config.ReadSecrets.
 func Open(c Config) (*cas.Store, error) {
-	made, err := c.store(lasting)
+	c.Terms = c.WithDefaults()
+	if c.Heartbeat == 0 {
+		c.Heartbeat = c.BestHeartbeat()
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	made, err := c.made(lasting)
 	if err != nil {
 		return nil, err
 	}
 	return cas.Open(made)
 }
 
-// store returns the settings of a cas.Store with a driver of its own.
-func (c Config) store(l life) (cas.Config, error) {
+// OpenAdmin makes the operator's interface to the pool. It needs the URL, and all other settings only
+// for Init.
+func (c Config) OpenAdmin() (workerid.Admin, error) {
+	made, err := c.made(passing)
+	if err != nil {
+		return nil, err
+	}
+	a, err := cas.OpenAdmin(made)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// made returns the settings of a Store or an Admin, with a driver of its own.
+func (c Config) made(l life) (cas.Config, error) {
 	c.Terms = c.WithDefaults()
 	if c.Timeout == 0 {
 		c.Timeout = cas.DefaultTimeout
 	}
-	if err := c.Validate(); err != nil {
+	t, problems := c.Target(protocol)
+	if err := errors.Join(problems.Err(), c.ReadSecrets()); err != nil {
 		return cas.Config{}, err
 	}
-	if err := c.ReadSecrets(); err != nil {
-		return cas.Config{}, err
-	}
-	t, _ := c.Target(protocol) // Validate has looked
+	d := newDriver(c, t, l)
 	return cas.Config{
-		Terms: c.Terms, Driver: newDriver(c, t, l), Kind: protocol.Scheme, Where: t.Where(), Addr: c.Addr, Boot: c.Boot, Timeout: c.Timeout,
+		Terms: c.Terms, Driver: d, Kind: protocol.Scheme, Where: t.Where(), Path: d.link.Root, Addr: c.Addr, Boot: c.Boot, Timeout: c.Timeout,
 	}, nil
 }
 

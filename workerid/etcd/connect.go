@@ -187,16 +187,10 @@ func (d *driver) Facts() []workerid.Fact {
 	if d.last != nil {
 		last = d.last.Error()
 	}
-	var servers []string
-	for _, e := range d.link.Endpoints {
-		_, host, _ := strings.Cut(e, "://")
-		servers = append(servers, host)
-	}
 	return []workerid.Fact{
-		{Name: "etcd", Help: "Where leases come from; addr is the member that is connected, lease what says that this daemon lives. Always 1.", Value: []workerid.Text{
-			{Name: "servers", Label: "servers", Value: strings.Join(servers, ",")}, {Name: "addr", Label: "address", Value: connected},
-			{Name: "cluster", Label: "cluster", Value: d.cluster}, {Name: "member", Label: "member", Value: d.member},
-			{Name: "lease", Label: "lease", Value: lease},
+		{Name: "etcd_member", Help: "The member that is connected, and the lease that says that this daemon lives. Always 1.", Value: []workerid.Text{
+			{Name: "addr", Label: "address", Value: connected}, {Name: "id", Label: "id", Value: d.member},
+			{Name: "cluster", Label: "cluster", Value: d.cluster}, {Name: "lease", Label: "lease", Value: lease},
 		}},
 		{Name: "etcd_lease_ttl", Help: "How long etcd remembers a daemon that it does not hear of.", Value: d.ttl},
 		{Name: "etcd_revision", Help: "etcd's revision; it goes back when an older state is restored.", Value: int(d.history.Revision)},

@@ -33,7 +33,7 @@ func settings(t testing.TB, all ...*etcdtest.Member) Config {
 
 func driverOf(t testing.TB, c Config, l life) *driver {
 	t.Helper()
-	made, err := c.store(l)
+	made, err := c.made(l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -312,7 +312,7 @@ func TestFacts(t *testing.T) {
 		return all
 	}
 	f := texts()
-	if f["etcd_servers"] != m.Addr() || f["etcd_addr"] != "" || f["etcd_lease"] != "" || f["etcd_lease_ttl"] != 15*time.Second {
+	if f["etcd_member_addr"] != "" || f["etcd_member_lease"] != "" || f["etcd_lease_ttl"] != 15*time.Second {
 		t.Errorf("%v", f)
 	}
 	conn := connected(t, d)
@@ -320,7 +320,7 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = texts()
-	if f["etcd_addr"] != m.Addr() || f["etcd_lease"] != d.session() || f["etcd_cluster"] == "" || f["etcd_member"] == "" || f["etcd_revision"].(int) < 2 || f["etcd_term"].(int) < 1 || f["etcd_error_last"] != "" {
+	if f["etcd_member_addr"] != m.Addr() || f["etcd_member_lease"] != d.session() || f["etcd_member_cluster"] == "" || f["etcd_member_id"] == "" || f["etcd_revision"].(int) < 2 || f["etcd_term"].(int) < 1 || f["etcd_error_last"] != "" {
 		t.Errorf("%v", f)
 	}
 	m.Kill()
@@ -328,7 +328,7 @@ func TestFacts(t *testing.T) {
 	if _, err := d.Connect(within(t, patience)); err == nil {
 		t.Error("connected to nobody")
 	}
-	if f = texts(); f["etcd_addr"] != "" || !strings.Contains(f["etcd_error_last"].(string), "does not answer") {
+	if f = texts(); f["etcd_member_addr"] != "" || !strings.Contains(f["etcd_error_last"].(string), "does not answer") {
 		t.Errorf("%v", f)
 	}
 }
