@@ -139,6 +139,16 @@ func (d *Daemon) leaseStats(add func(name string, value any)) {
 	}
 }
 
+// gauges converts facts about the store to metrics, except those whose texts change too often.
+func gauges(facts []workerid.Fact) (all []metrics.Gauge) {
+	for _, f := range facts {
+		if g := gauge(f); g.Labels != nil || !strings.HasSuffix(g.Name, "_info") {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 // gauge converts a fact about the store to a metric.
 func gauge(f workerid.Fact) metrics.Gauge {
 	g := metrics.Gauge{Name: f.Name, Help: f.Help}
@@ -189,8 +199,6 @@ func (d *Daemon) leases() metrics.Leases {
 			l.Extensions = append(l.Extensions, metrics.Count{Label: o.String(), Value: c.Extensions[o]})
 		}
 	}
-	for _, f := range d.store.Facts() {
-		l.Store = append(l.Store, gauge(f))
-	}
+	l.Store = gauges(d.store.Facts())
 	return l
 }

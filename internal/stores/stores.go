@@ -16,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/etcd"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/workerid/zookeeper"
 )
 
 // Settings name a store and hold its settings. URL, Layout, Min and Max are required.
@@ -50,6 +51,7 @@ type kind struct {
 // leaseKinds is the table of stores of worker ids. A new store is a folder in workerid and a line here.
 var leaseKinds = []kind{
 	{"Redis", redis.Schemes(), ofRedis, redisOptions, redis.LogTo},
+	{"ZooKeeper", zookeeper.Schemes(), ofZooKeeper, casOptions, zookeeper.LogTo},
 	{"etcd", etcd.Schemes(), ofEtcdLeases, casOptions, nil},
 }
 
@@ -81,6 +83,10 @@ type config interface {
 func ofRedis(s Settings) config {
 	s.giveRedisPassword()
 	return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis}
+}
+
+func ofZooKeeper(s Settings) config {
+	return zookeeper.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
 }
 
 func ofEtcdLeases(s Settings) config {

@@ -195,6 +195,6 @@ func (d *driver) Facts() []workerid.Fact {
 		{Name: "etcd_lease_ttl", Help: "How long etcd remembers a daemon that it does not hear of.", Value: d.ttl},
 		{Name: "etcd_revision", Help: "etcd's revision; it goes back when an older state is restored.", Value: int(d.history.Revision)},
 		{Name: "etcd_term", Help: "The term of etcd's leader.", Value: int(d.history.Term)},
-		{Name: "etcd_error", Help: "The last error; empty if etcd answers. Always 1.", Value: []workerid.Text{{Name: "last", Label: "last", Value: last}}},
+		{Name: "etcd_error", Help: "The last error; empty if etcd answers.", Value: []workerid.Text{{Name: "last", Value: last}}},
 	}
 }

@@ -1,11 +1,13 @@
 package zookeeper
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
@@ -37,8 +39,24 @@ func (c Config) BestHeartbeat() time.Duration {
 // minSession is the shortest session that is asked for. The server may give a shorter one.
 const minSession = 6 * time.Second
 
+// Open makes a Store. It does not connect yet, so ZooKeeper need not be running.
+func (c Config) Open() (workerid.Backend, error) {
+	s, err := Open(c)
+	if err != nil {
+		return nil, err // not a nil *Store in an interface
+	}
+	return s, nil
+}
+
 // Open makes a Store. Its error is that of Config.Validate and Config.ReadSecrets.
 func Open(c Config) (*cas.Store, error) {
+	c.Terms = c.WithDefaults()
+	if c.Heartbeat == 0 {
+		c.Heartbeat = c.BestHeartbeat()
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
 	made, err := c.store()
 	if err != nil {
 		return nil, err
@@ -46,20 +64,30 @@ func Open(c Config) (*cas.Store, error) {
 	return cas.Open(made)
 }
 
-// store returns the settings of a cas.Store with a driver of its own.
+// OpenAdmin makes the operator's interface to the pool. It needs the URL, and all other settings only
+// for Init.
+func (c Config) OpenAdmin() (workerid.Admin, error) {
+	made, err := c.store()
+	if err != nil {
+		return nil, err
+	}
+	a, err := cas.OpenAdmin(made)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// store returns the settings of a Store or an Admin, with a driver of its own.
 func (c Config) store() (cas.Config, error) {
 	c.Terms = c.WithDefaults()
-	if c.Heartbeat == 0 {
-		c.Heartbeat = c.BestHeartbeat()
-	}
-	if err := c.Validate(); err != nil {
+	t, problems := c.Target(protocol)
+	if err := errors.Join(problems.Err(), c.ReadSecrets()); err != nil {
 		return cas.Config{}, err
 	}
-	if err := c.ReadSecrets(); err != nil {
-		return cas.Config{}, err
-	}
-	t, _ := c.Target(protocol) // Validate has looked
-	return cas.Config{Terms: c.Terms, Driver: newDriver(c.Settings, t), Kind: "ZooKeeper", Where: t.Where(), Addr: c.Addr, Boot: c.Boot, Timeout: c.Timeout}, nil
+	return cas.Config{
+		Terms: c.Terms, Driver: newDriver(c.Settings, t), Kind: protocol.Scheme, Where: t.Where(), Path: t.Key() + "/", Addr: c.Addr, Boot: c.Boot, Timeout: c.Timeout,
+	}, nil
 }
 
 // logs is where the library's log goes.

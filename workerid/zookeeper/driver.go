@@ -180,12 +180,13 @@ func (d *driver) Facts() []workerid.Fact {
 	f := d.facts
 	d.mu.Unlock()
 	return []workerid.Fact{
-		{Name: "zookeeper", Help: "Where leases come from: the server, the session, and the last error of a connection or a call, if there was no other call since. Always 1.", Value: []workerid.Text{
-			{Name: "server", Label: "server", Value: f.server}, {Name: "session", Label: "session", Value: f.session}, {Name: "last_error", Label: "last_error", Value: f.failure},
+		{Name: "zookeeper_member", Help: "The server that is connected, and this daemon's session. Always 1.", Value: []workerid.Text{
+			{Name: "addr", Label: "address", Value: f.server}, {Name: "session", Label: "session", Value: f.session},
 		}},
 		{Name: "zookeeper_servers", Help: "Servers that the URL names.", Value: len(d.target.Hosts)},
 		{Name: "zookeeper_session_timeout", Help: "After this time without a connection the servers end the session.", Value: f.timeout},
 		{Name: "zookeeper_zxid", Help: "The newest change of the servers that this daemon has seen; a lower one than before means that an earlier state was restored.", Value: int(f.zxid)},
+		{Name: "zookeeper_error", Help: "The last error of a connection or a call, if there was no other call since.", Value: []workerid.Text{{Name: "last", Value: f.failure}}},
 	}
 }
 
