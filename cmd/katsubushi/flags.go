@@ -18,7 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
-// options is what flags and environment come to.
+// options is what flags, environment and file come to.
 type options struct {
 	daemon.Config
 	layout    layoutChoice
@@ -136,6 +136,7 @@ func settings() []setting {
 		list = append(list, setting{name: p.Flag, bare: p.Kayac, def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help,
 			set: number(func(o *options) *int { return p.Number(&o.Ports) })})
 	}
+	list = append(list, configSetting())
 	return slices.Concat(list, redisSettings()[:1], storeSettings(), redisSettings()[1:], layoutSettings())
 }
 
@@ -168,10 +169,11 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 	if p.args, p.problems, err = parseFlags(fs, args); err != nil {
 		return nil, fs, err
 	}
+	file := p.readConfig(all, given, env)
 	for _, byFlag := range []bool{false, true} { // flags last, since two settings may have one field
 		for i := range all {
 			if given[i].set == byFlag {
-				p.take(&all[i], &given[i], env)
+				p.take(&all[i], &given[i], env, file)
 			}
 		}
 	}
@@ -181,8 +183,23 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 	return p, fs, nil
 }
 
-// take sets what a flag says; if it was not given, the environment or the default.
-func (p *parsed) take(s *setting, flag *raw, env variables) {
+// readConfig reads the file that -config or the environment names, if any.
+func (p *parsed) readConfig(all []setting, given []raw, env variables) map[string]fileValue {
+	i := slices.IndexFunc(all, func(s setting) bool { return s.name == "config" })
+	path := given[i].value
+	if !given[i].set {
+		_, path, _ = all[i].environment(env)
+	}
+	if path == "" {
+		return nil
+	}
+	values, problems := readConfig(path)
+	p.problems = append(p.problems, problems...)
+	return values
+}
+
+// take sets what a flag says; if it was not given, the environment, the file or the default.
+func (p *parsed) take(s *setting, flag *raw, env variables, file map[string]fileValue) {
 	name, value := "-"+s.name, flag.value
 	byUser := flag.set
 	if !flag.set {
@@ -192,6 +209,8 @@ func (p *parsed) take(s *setting, flag *raw, env variables) {
 		}
 		if v != "" {
 			name, value, byUser = n, v, true
+		} else if f, ok := file[s.name]; ok {
+			name, value, byUser = f.name, f.value, true
 		}
 	}
 	if byUser {

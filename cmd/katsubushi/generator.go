@@ -38,6 +38,10 @@ var generatorVerbs = map[string]struct{ least, most int }{
 	"replicas": {1, 1},
 }
 
+func generatorVerbNames() []string {
+	return []string{"create", "list", "show", "raise", "adopt", "replicas", "retire"}
+}
+
 const generatorTimeout = 10 * time.Second
 
 // A generatorCommand is a call of `katsubushi generator`.
@@ -61,12 +65,13 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 	for len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags may stand behind the words
 		c.words, args = append(c.words, args[0]), args[1:]
 	}
-	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
+	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&c.json, "json", false, "")
 		fs.BoolVar(&c.force, "force", false, "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, generatorUsage)
+		flagsOf(fs, stdout, topicNames)
 		return exitOK
 	}
 	p.warn(stderr)
@@ -94,7 +99,7 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 // check returns everything that is wrong with the words.
 func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	const verbs = "create, list, show, raise, adopt, replicas and retire are there"
+	verbs := spoken(generatorVerbNames()) + " are there"
 	n, ok := generatorVerbs[c.verb]
 	switch {
 	case c.verb == "":

@@ -43,12 +43,13 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 		verb, args = args[0], args[1:]
 	}
 	args = numberLast(args)
-	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
+	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&how, "how", string(workerid.InitWait), "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, leaseUsage)
+		flagsOf(fs, stdout, topicStore, topicLayout)
 		return exitOK
 	}
 	p.warn(stderr)
@@ -143,15 +144,16 @@ func (p *parsed) leaseVerb(verb, how string) (func(context.Context, workerid.Adm
 		return only(p, verb, "need not be told: daemons notice if it was started with older data, and wait. If old keys were put back while it ran, restart it",
 			func(ctx context.Context, pool workerid.RestoredAdmin) (any, error) { return pool.Restored(ctx) }), nil
 	case verb == "":
-		return nil, errors.New("lease: the verb comes first: " + leaseVerbs + " are there")
+		return nil, errors.New("lease: the verb comes first: " + spoken(leaseVerbs) + " are there")
 	case len(p.args) > 0:
 		return nil, fmt.Errorf("lease %s: what is %q?", verb, p.args[0])
 	}
-	return nil, fmt.Errorf("lease %s: %s are there", verb, leaseVerbs)
+	return nil, fmt.Errorf("lease %s: %s are there", verb, spoken(leaseVerbs))
 }
 
+var leaseVerbs = []string{"init", "list", "stats", "release", "replicas", "restored", "reset-clock"}
+
 const (
-	leaseVerbs = "init, list, stats, release, replicas, restored and reset-clock"
 	noReplicas = "has no replicas to wait for: a majority of its servers has what it acknowledged"
 )
 

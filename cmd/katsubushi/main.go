@@ -33,50 +33,49 @@ func main() {
 // run is main, with all inputs of the process as arguments.
 func run(args []string, env variables, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
-		switch args[0] {
-		case "inspect":
-			return inspect(args[1:], env, stdout, stderr)
-		case "lease":
-			return lease(args[1:], env, stdout, stderr)
-		case "run":
-			return runProgram(args[1:], env, stdout, stderr)
-		case "generator":
-			return generators(args[1:], env, stdout, stderr)
-		case "user":
-			return manageUsers(args[1:], env, os.Stdin, stdout, stderr)
-		case "demote":
-			return demote(args[1:], env, stdout, stderr)
-		case "state":
-			return state(args[1:], env, stdout, stderr)
-		case "healthcheck":
-			return healthcheck(args[1:], env, stdout, stderr)
+		if c := subcommandNamed(args[0]); c != nil {
+			return c.run(args[1:], env, stdout, stderr)
 		}
 	}
 	return serve(args, env, stdout, stderr)
 }
 
-func serve(args []string, env variables, stdout, stderr io.Writer) int {
+func versionFlag(show *bool) func(*flag.FlagSet) {
+	return func(fs *flag.FlagSet) {
+		fs.BoolVar(show, "version", false, "print the version, the commit and the version of Go that it was built from, and exit")
+	}
+}
+
+// parseServe reads the settings of a daemon. If there is nothing to serve, because something is wrong
+// or only -help or -version is wanted, it has printed that, and returns the exit code and no settings.
+func parseServe(args []string, env variables, stdout, stderr io.Writer) (*parsed, int) {
 	var showVersion bool
-	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.BoolVar(&showVersion, "version", false, "print the version, the commit and the version of Go that it was built from, and exit")
-	})
+	p, fs, err := parse(settings(), args, env, versionFlag(&showVersion))
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		usage(fs, stdout)
-		return exitOK
+		return nil, exitOK
 	case showVersion:
 		info, _ := debug.ReadBuildInfo()
 		io.WriteString(stdout, describeVersion(info))
-		return exitOK
+		return nil, exitOK
 	case len(p.args) > 0:
-		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (inspect, state, generator, demote, user, lease, run, healthcheck)", p.args[0]))
+		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (%s)", p.args[0], strings.Join(names(commands()), ", ")))
 	}
 	if err := p.validate(); err != nil {
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
 		fmt.Fprintln(stderr, err)
 		fmt.Fprintln(stderr, "katsubushi -help lists every setting.")
 		p.warn(stderr)
-		return exitUsage
+		return nil, exitUsage
+	}
+	return p, exitOK
+}
+
+func serve(args []string, env variables, stdout, stderr io.Writer) int {
+	p, code := parseServe(args, env, stdout, stderr)
+	if p == nil {
+		return code
 	}
 	p.Version = version
 	// systemd's RuntimeDirectory=, of which there may be several
@@ -148,25 +147,4 @@ func handleSignals(signals <-chan os.Signal, reload func(), log *slog.Logger, st
 			stop()
 		}
 	}
-}
-
-func usage(fs *flag.FlagSet, w io.Writer) {
-	fmt.Fprint(w, `katsubushi hands out unique ids to any memcached or Redis client.
-
-  katsubushi -worker-id N [flags]        serve
-  katsubushi inspect [-json] ID...       take ids apart
-  katsubushi state show|adopt|reset      inspect and repair the files that record windows
-  katsubushi generator VERB ...          sequences: create list show raise retire adopt
-  katsubushi user VERB ...               who may log in: add password token grant revoke remove list
-  katsubushi demote [GROUP|HOST:PORT]    sequences in strict order: have them led by another daemon
-  katsubushi lease VERB -store URL       the same for a pool of worker ids in a store: init list release restored ...
-  katsubushi run -store URL -- COMMAND   lease a worker id for another program, and run it
-  katsubushi healthcheck [-ready]        ask the daemon on this host whether it lives (or issues ids)
-
-Every flag can be given by the environment, under the names in brackets; those without KATSUBUSHI_ may be in lower case. A flag beats the
-environment, and what is empty is not set.
-
-`)
-	fs.SetOutput(w)
-	fs.PrintDefaults()
 }

@@ -103,7 +103,7 @@ func runSettings(c *leaserun.Config) []setting {
 	list := slices.DeleteFunc(settings(), func(s setting) bool {
 		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }
 		return !slices.ContainsFunc(storeSettings(), same) && !slices.ContainsFunc(redisSettings(), same) && !slices.ContainsFunc(layoutSettings(), same) &&
-			s.name != "log-level" && s.name != "log-format"
+			s.name != "log-level" && s.name != "log-format" && s.name != "config"
 	})
 	own := func(field *time.Duration) func(*options, string) error {
 		return duration(func(*options) *time.Duration { return field })

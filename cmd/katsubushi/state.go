@@ -29,13 +29,14 @@ func state(args []string, env variables, stdout, stderr io.Writer) int {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
-	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
+	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&asJSON, "json", false, "")
 		fs.StringVar(&mark, "mark", "", "")
 		fs.BoolVar(&force, "force", false, "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, stateUsage)
+		flagsOf(fs, stdout, topicDaemon, topicRecords)
 		return exitOK
 	}
 	p.warn(stderr)

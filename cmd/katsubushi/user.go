@@ -61,13 +61,14 @@ func manageUsers(args []string, env variables, stdin *os.File, stdout, stderr io
 	for len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags may stand behind the words
 		words, args = append(words, args[0]), args[1:]
 	}
-	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
+	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.StringVar(&c.passwordFile, "password-file", "", "")
 		fs.BoolVar(&c.generate, "generate", false, "")
 		fs.BoolVar(&c.json, "json", false, "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, userUsage)
+		flagsOf(fs, stdout, topicUsers)
 		return exitOK
 	}
 	p.warn(stderr)
@@ -129,7 +130,9 @@ func (c *userCommand) take(words []string) (problems []error) {
 	return problems
 }
 
-func verbList() string { return strings.Join(slices.Sorted(maps.Keys(userVerbs)), ", ") }
+func userVerbNames() []string { return slices.Sorted(maps.Keys(userVerbs)) }
+
+func verbList() string { return strings.Join(userVerbNames(), ", ") }
 
 // shared reports whether the daemon with these settings has its users in the counter store.
 func (p *parsed) shared() bool { return p.Users != "" || p.AuthFile == "" }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
+)
+
+// maxConfigFile is the most bytes that a -config file may have.
+const maxConfigFile = 1 << 20
+
+// A fileValue is a setting in a file.
+type fileValue struct {
+	name  string // with its place, for messages
+	value string
+}
+
+func configSetting() setting {
+	return setting{name: "config", set: func(*options, string) error { return nil }, // parse has read it
+		help: "`file` of flags, one on each line, without the dash: worker-id 7; # begins a comment; a flag or the environment beats it"}
+}
+
+// readConfig returns the settings in a file by their names, and everything that is wrong with it.
+func readConfig(path string) (values map[string]fileValue, problems []error) {
+	text, err := readSmall(path)
+	if err != nil {
+		return nil, []error{fmt.Errorf("-config: %w", err)}
+	}
+	known := slices.Concat(settings(), runSettings(&leaserun.Config{}))
+	values = map[string]fileValue{}
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		wrong := func(format string, args ...any) {
+			problems = append(problems, fmt.Errorf("%s line %d: %w", path, i+1, fmt.Errorf(format, args...)))
+		}
+		name, value := line, ""
+		if end := strings.IndexAny(line, " \t="); end >= 0 {
+			name, value = line[:end], strings.TrimSpace(line[end:])
+			value = strings.TrimSpace(strings.TrimPrefix(value, "="))
+		}
+		at := slices.IndexFunc(known, func(s setting) bool { return s.name == name })
+		switch before, twice := values[name]; {
+		case at < 0:
+			wrong("%.60q is not a flag; it stands without a dash", name)
+		case name == "config":
+			wrong("a file cannot name another one")
+		case twice && !known[at].list:
+			wrong("%s was set above", name)
+		case value == "" && known[at].bool:
+			values[name] = fileValue{fmt.Sprintf("%s line %d: %s", path, i+1, name), "true"}
+		case value == "":
+			wrong("%s has no value", name)
+		case twice:
+			values[name] = fileValue{before.name, before.value + "\n" + value}
+		default:
+			values[name] = fileValue{fmt.Sprintf("%s line %d: %s", path, i+1, name), value}
+		}
+	}
+	return values, problems
+}
+
+// readSmall reads a regular file that is not too large.
+func readSmall(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil { // before it is opened: to open a pipe takes until somebody writes
+		return "", err
+	} else if info.Mode()&os.ModeType != 0 {
+		return "", fmt.Errorf("%s is not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	if err == nil && len(b) > maxConfigFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxConfigFile)
+	}
+	return string(b), err
+}
+
+// checkConfig says what serve would say of the same flags, environment and file. It opens no port and
+// asks no store.
+func checkConfig(args []string, env variables, stdout, stderr io.Writer) int {
+	p, code := parseServe(args, env, stdout, stderr)
+	if p == nil {
+		return code
+	}
+	for _, note := range slices.Concat(p.notes, p.unknown) {
+		fmt.Fprintln(stderr, "warning:", note)
+	}
+	fmt.Fprintln(stdout, "nothing is wrong with these settings")
+	return exitOK
+}

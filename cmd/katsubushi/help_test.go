@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// output runs a subcommand that must succeed.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(args, variables{}, &stdout, &stderr); code != exitOK {
+		t.Fatalf("%v: exit code %d: %s", args, code, stderr.String())
+	}
+	return stdout.String()
+}
+
+func TestEveryFlagHasOneTopic(t *testing.T) {
+	count := map[string]int{}
+	for _, topic := range topics {
+		for _, name := range topic.names {
+			count[name]++
+		}
+	}
+	flags := newFlags()
+	for _, s := range append(settings(), setting{name: "version"}) {
+		if count[s.name] != 1 {
+			t.Errorf("-%s has %d topics", s.name, count[s.name])
+		}
+		delete(count, s.name)
+		if flags.Lookup(s.name) == nil {
+			t.Errorf("-%s is not described", s.name)
+		}
+	}
+	for name := range count {
+		t.Errorf("-%s is in a topic, and is not a flag", name)
+	}
+	if help := output(t, "-help"); strings.Contains(help, "Other:") || strings.Index(help, "  -worker-id") > strings.Index(help, "  -engine") {
+		t.Error("-help has flags without a topic, or begins with what few need")
+	}
+}
+
+func TestHelpOfSubcommandsListsFlags(t *testing.T) {
+	for _, c := range []struct{ args, flag, without string }{
+		{"lease list -help", "-max-worker-id id\n", "-engine"},
+		{"state show -help", "-state-dir directory\n", "-engine"},
+		{"generator -help", "-counters URL\n", "-engine"},
+		{"user add -help", "-auth-file file\n", "-engine"},
+	} {
+		help := output(t, strings.Fields(c.args)...)
+		if !strings.Contains(help, c.flag) || strings.Contains(help, c.without+" ") {
+			t.Errorf("%s: want %q and not %q:\n%s", c.args, c.flag, c.without, help)
+		}
+	}
+}
+
+// TestTheManualPage has all commands and flags, and no line that the formatter would take for a
+// request that it does not know.
+func TestTheManualPage(t *testing.T) {
+	page := output(t, "man")
+	for _, c := range commands() {
+		if !strings.Contains(page, "\n.B "+roff(c.name)+"\n") {
+			t.Errorf("%s is missing", c.name)
+		}
+	}
+	for _, s := range settings() {
+		if !strings.Contains(page, "\n.B \\-"+roff(s.name)) {
+			t.Errorf("-%s is missing", s.name)
+		}
+	}
+	for line := range strings.Lines(page) {
+		if request, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".I", ".BR", ".RI", ".br"}, request) {
+			t.Errorf("%q", line)
+		}
+	}
+	if got := roff(".a-b\\\n−'"); got != `\&.a\-b\e \[u2212]'` {
+		t.Errorf("escaped as %q", got)
+	}
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip("the formatter was not asked: there is no groff")
+	}
+	c := exec.Command(groff, "-man", "-Tascii", "-ww", "-z")
+	c.Stdin = strings.NewReader(page)
+	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("groff: %v %s", err, out)
+	}
+}
+
+// TestCompletion asks the shells themselves. A shell that is not installed is not asked.
+func TestCompletion(t *testing.T) {
+	dir := t.TempDir()
+	for _, shell := range shellNames() {
+		if err := os.WriteFile(filepath.Join(dir, shell), []byte(output(t, "completion", shell)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ words, want string }{
+		{"katsubushi che", "check-config"},
+		{"katsubushi lease re", "release replicas restored reset-clock"},
+		{"katsubushi lease -redis-p", "-redis-password-file -redis-port"},
+		{"katsubushi inspect ", ""},
+	} {
+		words := strings.Split(c.words, " ")
+		script := `. ` + dir + `/bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _katsubushi; echo ${COMPREPLY[@]}`
+		got, err := exec.Command("bash", append([]string{"-c", script, "bash"}, words...)...).CombinedOutput()
+		if err != nil || strings.TrimSpace(string(got)) != c.want {
+			t.Errorf("bash: %q is completed as %q, want %q (%v)", c.words, got, c.want, err)
+		}
+	}
+	for _, shell := range []string{"zsh", "fish"} {
+		if path, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not installed", shell)
+		} else if out, err := exec.Command(path, "-n", filepath.Join(dir, shell)).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v %s", shell, err, out)
+		}
+	}
+	if fish := output(t, "completion", "fish"); !strings.Contains(fish, "__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id\n") {
+		t.Error("fish: a verb or a flag is missing")
+	}
+	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) compadd -- init list ") || !strings.Contains(zsh, " -worker-id") {
+		t.Error("zsh: a verb or a flag is missing")
+	}
+	for _, wrong := range [][]string{{"completion"}, {"completion", "ksh"}, {"man", "x"}} {
+		if code := run(wrong, variables{}, &bytes.Buffer{}, &bytes.Buffer{}); code != exitUsage {
+			t.Errorf("%v: exit code %d", wrong, code)
+		}
+	}
+}
+
+// The verbs that completion offers are those that the subcommands know.
+func TestVerbsAreKnown(t *testing.T) {
+	for _, c := range commands() {
+		for _, verb := range c.verbs {
+			var stderr bytes.Buffer
+			c.run([]string{verb, "-nosuchflag"}, variables{}, &bytes.Buffer{}, &stderr)
+			if said := stderr.String(); strings.Contains(said, c.name+" "+verb+":") && strings.Contains(said, "are there") {
+				t.Errorf("%s does not know %s: %s", c.name, verb, said)
+			}
+		}
+	}
+	if len(generatorVerbNames()) != len(generatorVerbs) {
+		t.Error("generator has verbs that its help does not name")
+	}
+}
