@@ -63,7 +63,16 @@ type Config struct {
 	// Port.
 	Advertise string
 
-	// How this daemon asks the others for values of sequences that they lead, see fleet.go.
+	// Announce: on or off, whether the store's other users find this daemon there, see peers.go; empty =
+	// on where the store can.
+	Announce string
+	// PeerCheck compares this daemon's clock with those of the daemons that are announced: refuse, which
+	// means to acquire no worker id at the start until it fits; warn; off. Empty = refuse where the store
+	// can.
+	PeerCheck string
+
+	// How this daemon logs in to the others, for values of sequences that they lead (see fleet.go) and for
+	// their clocks.
 	ForwardUser         string // logs in; empty = no login
 	ForwardPasswordFile string // its password; read at each connection
 	ForwardCA           string // PEM file of the authorities of the others' certificates; empty = the system's
@@ -298,6 +307,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.validateFleet(wrong)
+	c.validatePeers(wrong)
 	c.validateTLS(wrong)
 	if _, _, err := engines.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)

@@ -56,6 +56,7 @@ type Daemon struct {
 	binder    binder       // used by New
 	ports     []enginePort // the memcached port first
 	sequences sequences
+	peers     peers
 	declaring sync.Mutex // taken by those who declare names while the daemon runs
 
 	services []listedService // beside the engine
@@ -84,7 +85,8 @@ func New(c Config) (*Daemon, error) {
 	})
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
-		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.openStore,
+		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.findAddress, d.openStore,
+		d.joinPeers,
 		d.openCounters, d.openUsers, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
@@ -264,6 +266,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.startServices(&background, fail)
 	leases := make(chan error, 1)
 	background.Go(func() { leases <- d.keeper.Run(keeping) })
+	d.peers.run(keeping, &background)
 	d.sequences.keep()
 	if d.logins != nil {
 		background.Go(func() { d.logins.watch(keeping) })
@@ -292,6 +295,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- struct{}, fail func(error)) {
 	defer close(served)
 	d.announce(ports)
+	d.found(ports)
 	close(d.opened)
 	if e := d.sequences.election; e != nil {
 		e.opened(ports)
@@ -304,11 +308,14 @@ func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- s
 // stop shows the order in which a daemon stops.
 func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.stopping.Store(true)        // not ready: load balancers send clients elsewhere
+	left := d.leave()             // the same for clients that watch the store
 	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
-	stopServing()                 // accept what has already arrived, then nothing more; answer what was sent
-	served()                      // every connection has taken its replies or run out of time
-	err := giveBack()             // from here on no id is issued and the worker ids are free
+	<-left
+	stopServing()     // accept what has already arrived, then nothing more; answer what was sent
+	served()          // every connection has taken its replies or run out of time
+	err := giveBack() // from here on no id is issued and the worker ids are free
+	d.vanish()
 	if err = errors.Join(err, d.store.Close()); err != nil {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}

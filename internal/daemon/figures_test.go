@@ -24,6 +24,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -138,6 +139,8 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 		Addr: "10.0.0.5:6379", Incarnation: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
 	}))
 	at(reflect.ValueOf(d.keeper).Elem(), "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
+	d.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{})
+	d.peers.checker = new(announce.Checker)
 	waiting := at(reflect.ValueOf(d.logins.verifier).Elem(), "pending")
 	waiting.SetMapIndex(reflect.Zero(waiting.Type().Key()), reflect.Zero(waiting.Type().Elem()))
 	return d, func() { cancel(); <-ended; d.store.Close() }
@@ -206,6 +209,10 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
 	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string { return workerid.Outcome(i).String() })
 	find("redis", at(reflect.ValueOf(d.store).Elem(), "status"), nil)
+	for _, field := range []string{"written", "failed"} {
+		find("announcer."+field, at(reflect.ValueOf(d.peers.announcer).Elem(), field), nil)
+	}
+	find("checker", at(reflect.ValueOf(d.peers.checker).Elem(), "figures"), strconv.Itoa)
 	orders := &reporting{rate: 250 * time.Millisecond}
 	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders", Kind: kinds.Sequence}, From: orders}})
 	find("orders", reflect.ValueOf(orders).Elem(), nil)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -23,15 +22,15 @@ const forwardTimeout = time.Second
 
 // validateFleet checks what daemons need that lead sequences, and ask others that do.
 func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
-	if !c.Counters.Elects() {
+	if !c.Counters.Elects() && !c.checksPeers() {
 		for _, f := range [][2]string{{"ForwardUser", c.ForwardUser}, {"ForwardPasswordFile", c.ForwardPasswordFile}, {"ForwardCA", c.ForwardCA}} {
 			if f[1] != "" {
-				wrong(f[0], "belongs to -counters etcd://...: elsewhere no daemon asks another one")
+				wrong(f[0], "belongs to -counters etcd://..., or to -peer-check: elsewhere no daemon asks another one")
 			}
 		}
 		return
 	}
-	if c.declaresStrict(nil) {
+	if c.Counters.Elects() && c.declaresStrict(nil) {
 		c.validateLeader(wrong)
 	}
 	switch {
@@ -40,7 +39,7 @@ func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 	case c.ForwardUser != "" && c.ForwardPasswordFile == "":
 		wrong("ForwardUser", "%s has no password: -forward-password-file is not given", c.ForwardUser)
 	}
-	if c.ForwardCA != "" && c.TLSCert == "" {
+	if c.ForwardCA != "" && c.TLSCert == "" && !c.checksPeers() {
 		wrong("ForwardCA", "the other daemons are asked over TLS only if this one has a certificate: -tls-cert is not given")
 	}
 }
@@ -116,13 +115,7 @@ func (d *Daemon) newForwarder() *forward.Client {
 		return secretfile.Password(d.c.ForwardPasswordFile)
 	}}
 	if d.encrypted() {
-		c.TLS = func() (*tls.Config, error) {
-			roots, err := d.c.forwardRoots()
-			if err != nil {
-				return nil, err
-			}
-			return d.tls.Client(roots), nil
-		}
+		c.TLS = d.peerTLS
 	}
 	return forward.New(c)
 }

@@ -18,7 +18,7 @@ func (d *Daemon) openStore() (err error) {
 	switch {
 	case c.leased():
 		s := c.storeSettings()
-		s.Now = d.clock.Now
+		s.Now, s.CAS.Addr = d.clock.Now, d.peers.address()
 		d.store, err = stores.Open(s)
 	case !d.recorded():
 		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id")
@@ -77,8 +77,12 @@ func (d *Daemon) newKeeper() *workerid.Keeper {
 	for lane, id := range d.c.WorkerIDs {
 		requests[lane] = workerid.Request{Min: id, Max: id}
 	}
+	store := workerid.Store(d.store)
+	if d.peers.checker != nil {
+		store = d.peers.checker.Gate(store)
+	}
 	return workerid.NewKeeper(workerid.Config{
-		Store: d.store, Lanes: d.issuer, Requests: requests,
+		Store: store, Lanes: d.issuer, Requests: requests,
 		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: heartbeat, CheckTime: d.c.checkTime, Log: d.c.Log,
 	})
 }

@@ -44,6 +44,9 @@ func (d *Daemon) readiness() error {
 			b.WriteString(": " + s.Reason)
 		}
 	}
+	for _, note := range d.notes() {
+		b.WriteString("\n" + note)
+	}
 	if facts := d.storeFacts(); len(facts) > 0 {
 		b.WriteString("\nstore: " + strings.Join(facts, ", "))
 	}

@@ -42,6 +42,7 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		d.laneStats(d.clock.Now(), add)
 	case "leases":
 		d.leaseStats(add)
+		d.peerStats(add)
 	case "generators":
 		d.generatorStats(d.clock.Now(), add)
 		d.leaderStats(add)
@@ -156,6 +157,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("lanes", d.issuer.Lanes())
 	d.laneStats(now, add)
 	d.leaseStats(add)
+	d.peerStats(add)
 	if d.logins != nil {
 		add("login_comparisons", d.logins.verifier.Compared())
 		add("logins_waiting", d.logins.verifier.Waiting())
@@ -281,7 +283,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 
 		Leases:     d.leases(),
 		Generators: d.generators(now),
-		Figures:    slices.Concat(d.loginMetrics(), d.leaderMetrics()),
+		Figures:    slices.Concat(d.loginMetrics(), d.leaderMetrics(), d.peerMetrics()),
 	}
 	if d.encrypted() {
 		_, until := d.tls.Valid()
@@ -299,7 +301,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 func (d *Daemon) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
-		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Counters: &d.requests,
+		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Notes: d.notes, Counters: &d.requests,
 		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
 	}
 	if d.logins != nil {

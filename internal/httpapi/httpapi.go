@@ -40,6 +40,7 @@ type Config struct {
 	Declared func(name []byte) bool // tells names from keys that stand for the default kind
 	Stats    func() []Stat          // in the order they are shown in
 	Ready    func() error           // nil while ids are issued
+	Notes    func() []string        // lines that /readyz adds; nil = none
 	Metrics  http.Handler           // /metrics
 	Counters *Counters
 
@@ -231,6 +232,11 @@ func (a api) readyz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	io.WriteString(w, "ready\n")
+	if a.Notes != nil {
+		for _, note := range a.Notes() {
+			io.WriteString(w, note+"\n")
+		}
+	}
 }
 
 func (a api) stats(w http.ResponseWriter, _ *http.Request) {

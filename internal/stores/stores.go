@@ -5,6 +5,7 @@ package stores
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -147,6 +148,28 @@ func checkHosts(scheme, rest string) error {
 		}
 	}
 	return nil
+}
+
+// Announces reports whether the store is a workerid.Directory.
+func (s Settings) Announces() bool {
+	k, err := s.find()
+	return err == nil && k.options == casOptions
+}
+
+// Hosts returns the host:port of a URL of a store that Announces. A host without a port gets any: it
+// is for finding out from which address this host reaches the other.
+func (s Settings) Hosts() (list []string) {
+	_, rest, _ := strings.Cut(s.URL, "://")
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		rest = rest[:end]
+	}
+	for host := range strings.SplitSeq(rest[strings.LastIndexByte(rest, '@')+1:], ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "9")
+		}
+		list = append(list, host)
+	}
+	return list
 }
 
 // Validate returns everything that is wrong with the settings, alone and together, as an error of

@@ -48,6 +48,7 @@ var rules = []rule{
 	{"internal/turns", nil, "calls one after another, whatever is called"},
 	{"internal/redislink", []string{"internal/secretfile", "internal/turns"}, "connections to Redis, whatever is said over them"},
 	{"internal/etcdlink", nil, "connections to etcd, whatever is said over them"},
+	{"internal/announce", []string{"announcement", "workerid"}, "it asks other daemons, and is told what is true of this one"},
 	{"internal/forward", nil, "it asks another daemon: it is told the address, the name and the number"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"counter", "generator", "id", "internal/kinds"}, "it chooses among generators and knows no grammars, sockets or leases"},
@@ -68,7 +69,7 @@ var rules = []rule{
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"announcement", "internal/announce", "counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
@@ -116,7 +117,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

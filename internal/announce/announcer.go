@@ -1,0 +1,138 @@
+// Package announce tells clients and other daemons where this daemon is, by way of the store of the
+// worker ids, and compares its clock with those of the daemons that it finds there.
+//
+// An Announcer writes, a Checker reads. Neither has anything to do with who may issue ids: two daemons
+// never have one window, whatever is announced.
+package announce
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/announcement"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+const (
+	lookEvery    = 200 * time.Millisecond // how often the Announcer looks for a change
+	writeTimeout = time.Second            // of a call to the store
+	retryPause   = time.Second            // after a call that failed
+)
+
+// AnnouncerConfig holds the settings of an Announcer. All are required.
+type AnnouncerConfig struct {
+	Directory workerid.Directory
+	Name      string // see NewName
+	// State returns what is true now; At is filled in. It must not wait.
+	State func() announcement.Announcement
+	Now   func() int64 // Unix ms
+	Log   *slog.Logger
+}
+
+// An Announcer keeps this daemon's announcement true. Any goroutine may call its methods.
+type Announcer struct {
+	AnnouncerConfig
+	leaving         atomic.Bool // never ready again
+	written, failed atomic.Uint64
+
+	// turn has an element while nobody calls the store: texts arrive in order. Who has it may use what
+	// follows.
+	turn    chan struct{}
+	said    string // what was written last, without its time; empty = nothing
+	unknown bool   // the last call failed
+	ended   bool
+}
+
+// NewAnnouncer makes an Announcer. It announces nothing before Run.
+func NewAnnouncer(c AnnouncerConfig) *Announcer {
+	a := &Announcer{AnnouncerConfig: c, turn: make(chan struct{}, 1)}
+	a.turn <- struct{}{}
+	return a
+}
+
+// NewName returns a name for a daemon's announcement, different for each process: the host's name for
+// people, and random characters.
+func NewName() string {
+	host, _ := os.Hostname()
+	host = strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, host)
+	return "d." + host[:min(len(host), 64)] + "." + rand.Text()[:12]
+}
+
+// Run writes each change until ctx ends, and tries again what the store did not take.
+func (a *Announcer) Run(ctx context.Context) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		wait := lookEvery
+		if a.tell(ctx) != nil {
+			wait = retryPause
+		}
+		pause.Reset(wait)
+	}
+}
+
+// Leave says that the daemon is not ready, and will not be again. When it returns nil, the store has
+// that. It takes up to two timeouts if the store does not answer.
+func (a *Announcer) Leave(ctx context.Context) error {
+	a.leaving.Store(true)
+	return a.tell(ctx)
+}
+
+// End deletes the announcement; no other follows.
+func (a *Announcer) End(ctx context.Context) error {
+	<-a.turn
+	defer func() { a.turn <- struct{}{} }()
+	a.ended = true
+	if a.said == "" && !a.unknown {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return a.Directory.Announce(ctx, a.Name, "")
+}
+
+// tell writes the announcement if the store does not have it as it should be.
+func (a *Announcer) tell(ctx context.Context) error {
+	<-a.turn
+	defer func() { a.turn <- struct{}{} }()
+	s := a.State()
+	s.Ready = s.Ready && !a.leaving.Load()
+	s.At = 0
+	text := s.String()
+	if a.ended || text == a.said && !a.unknown {
+		return nil
+	}
+	s.At = a.Now()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := a.Directory.Announce(ctx, a.Name, s.String()); err != nil {
+		a.failed.Add(1)
+		if !a.unknown {
+			a.Log.Warn("announcement not written: clients may not find this daemon", "error", err)
+		}
+		a.unknown = true
+		return err
+	}
+	a.written.Add(1)
+	a.Log.Info("announced", "name", a.Name, "addr", s.Addr, "ready", s.Ready, "worker_ids", s.Workers)
+	a.said, a.unknown = text, false
+	return nil
+}
+
+// Counts returns how many announcements were written, and how many calls failed, since the start.
+func (a *Announcer) Counts() (written, failed uint64) { return a.written.Load(), a.failed.Load() }

@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/katsubushi/katsubushi/v3/announcement"
+	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// TestAnAlarmHasItsOwnFigure: of its kind, in the statistics and the metrics.
+func TestAnAlarmHasItsOwnFigure(t *testing.T) {
+	for kind := range announce.NumKinds {
+		d := &Daemon{}
+		d.peers.checker = new(announce.Checker)
+		alarms := at(reflect.ValueOf(d.peers.checker).Elem(), "alarms")
+		alarms.Index(int(kind)).SetString("a text")
+		var on []string
+		d.peerStats(func(name string, value any) {
+			if value == true {
+				on = append(on, name)
+			}
+		})
+		for _, f := range d.peerMetrics() {
+			if f.Value == 1 {
+				on = append(on, f.Name+strings.Join(f.Labels, "="))
+			}
+		}
+		if want := []string{"peers_alarm_" + kind.String(), "peers_alarmkind=" + kind.String()}; !slices.Equal(on, want) {
+			t.Errorf("%v: %v", kind, on)
+		}
+		if got := d.notes(); !slices.Equal(got, []string{"a text"}) {
+			t.Errorf("%v: notes %q", kind, got)
+		}
+	}
+	if (&Daemon{}).notes() != nil || len((&Daemon{}).peerMetrics()) != 0 {
+		t.Error("a daemon without peers has figures of them")
+	}
+}
+
+// blames returns the fields that Validate finds fault with, of those about peers.
+func blames(c Config) (list []string) {
+	for _, p := range problem.Of(c.Validate()) {
+		if slices.Contains([]string{"Announce", "PeerCheck", "ForwardUser", "ForwardPasswordFile", "ForwardCA"}, p.Field) {
+			list = append(list, p.Field)
+		}
+	}
+	return list
+}
+
+// TestAnnouncementsNeedAStoreForThem: what cannot be is an error only if somebody asked for it.
+func TestAnnouncementsNeedAStoreForThem(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(*Config) {}, "[]"},
+		{func(c *Config) { c.Announce, c.PeerCheck = "off", "off" }, "[]"},
+		{func(c *Config) { c.Announce = "on" }, "[Announce]"},
+		{func(c *Config) { c.PeerCheck = "warn" }, "[PeerCheck]"},
+		{func(c *Config) { c.PeerCheck = "refuse" }, "[PeerCheck]"},
+		{func(c *Config) { c.Announce, c.PeerCheck = "yes", "no" }, "[Announce PeerCheck]"},
+		{func(c *Config) { c.ForwardUser, c.ForwardPasswordFile = "ann", "/f" }, "[ForwardUser ForwardPasswordFile]"},
+	} {
+		config := testConfig()
+		c.change(&config)
+		if got := fmt.Sprint(blames(config)); got != c.want {
+			t.Errorf("%+v: %s, want %s", config.Announce+" "+config.PeerCheck, got, c.want)
+		}
+	}
+}
+
+// noted is a store with announcements, and a worker id without end.
+type noted struct {
+	granted
+	written chan announcement.Announcement
+}
+
+func (n noted) Announce(_ context.Context, _, text string) error {
+	a, _ := announcement.Parse(text)
+	n.written <- a
+	return nil
+}
+func (noted) Peers(context.Context) (map[string]string, error) { return nil, nil }
+func (noted) Facts() []workerid.Fact                           { return nil }
+func (noted) Close() error                                     { return nil }
+
+// TestWhatIsAnnounced: with the store's answer and the open port a daemon is ready, and when it is told
+// to stop it is not.
+func TestWhatIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, stop := figuresDaemon(t, t.TempDir())
+		defer stop()
+		d.peers = peers{}
+		d.c.Port, d.c.Bind = 0, "192.0.2.7"
+		s := noted{granted{d.clock.Now}, make(chan announcement.Announcement, 100)}
+		old := d.store
+		d.store = s
+		defer func() { d.store = old }()
+		if err := d.joinPeers(); err != nil || d.peers.announcer == nil {
+			t.Fatal(err)
+		}
+		if a := d.announcement(); a.Addr != "" || a.Ready || !a.TLS || a.Version != "3.4.5" || !slices.Equal(a.Workers, []uint64{5, 9}) ||
+			a.Fingerprint != d.c.storeSettings().Fingerprint() {
+			t.Errorf("before the port is open: %+v", a)
+		}
+		d.peers.host = "192.0.2.7"
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		d.found([]server.Port{{Listeners: []net.Listener{ln}}})
+		if a := d.announcement(); a.Addr != fmt.Sprintf("192.0.2.7:%d", ln.Addr().(*net.TCPAddr).Port) || !a.Ready {
+			t.Errorf("with the port open: %+v", a)
+		}
+		d.stopping.Store(true)
+		<-d.leave()
+		if a := <-s.written; a.Ready || len(s.written) != 0 {
+			t.Errorf("when it left: %+v, and %d more", a, len(s.written))
+		}
+		d.c.Sock = "/s"
+		d.peers.announcer = nil
+		if err := d.joinPeers(); err != nil || d.peers.announcer != nil {
+			t.Errorf("a unix socket is announced, %v", err)
+		}
+	})
+}
+
+// TestTheAnnouncedAddress is that of -advertise, else -bind, else the one towards the store.
+func TestTheAnnouncedAddress(t *testing.T) {
+	d := &Daemon{c: Config{Log: slog.New(slog.DiscardHandler)}}
+	own := ownAddress()
+	if got := addressTowards(t.Context(), []string{"no such host:1", "127.0.0.1:2379"}); got != own {
+		t.Errorf("towards this host: %v, and its address is %v", got, own)
+	}
+	if got := addressTowards(t.Context(), []string{"192.0.2.1:9"}); got != own && !got.IsLoopback() {
+		t.Errorf("towards another network: %v", got)
+	}
+	d.peers.host = "::1"
+	if got := d.peers.address(); got != "" {
+		t.Errorf("without a port: %q", got)
+	}
+	d.peers.port.Store(7)
+	if got := d.peers.address(); got != "[::1]:7" {
+		t.Errorf("of IPv6: %q", got)
+	}
+}
