@@ -116,7 +116,7 @@ func (c *Checker) Run(ctx context.Context) {
 			wait = time.Second
 		} else if _, err := c.check(ctx); err != nil {
 			c.Log.Debug("the peers are not known", "error", err)
-		} else if c.suspicious() {
+		} else if c.suspicious() || len(c.Self().Workers) == 0 { // nothing to compare yet
 			wait = c.Confirm
 		}
 		next.Reset(wait)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
@@ -155,4 +156,62 @@ func TestTheAnnouncedAddress(t *testing.T) {
 	if got := d.peers.address(); got != "[::1]:7" {
 		t.Errorf("of IPv6: %q", got)
 	}
+}
+
+// TestClientsLearnOfAStopBeforeThePortCloses: the store has that the daemon is not ready before the
+// port closes, the announcement ends after the last id, and the session after that.
+func TestClientsLearnOfAStopBeforeThePortCloses(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			d, stop := figuresDaemon(t, t.TempDir())
+			defer stop()
+			d.c.ShutdownDelay = delay
+			var order []string
+			old := d.store
+			defer func() { d.store = old }()
+			d.store = slow{noted{granted: granted{d.clock.Now}}, &order}
+			d.peers = peers{host: "h"}
+			d.peers.open.Store(true)
+			if err := d.joinPeers(); err != nil {
+				t.Fatal(err)
+			}
+			if a := d.announcement(); !a.Ready {
+				t.Fatalf("not ready: %+v", a)
+			}
+			began := time.Now()
+			d.stop(func() { order = append(order, "the port closes") }, func() {}, func() error { order = append(order, "sealed"); return nil })
+			want := "not ready, the port closes, sealed, deleted, session ends"
+			if got := strings.Join(order, ", "); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			if took := time.Since(began); took > delay+2*time.Second {
+				t.Errorf("stopping took %v", took)
+			}
+		})
+	}
+}
+
+// slow is a store whose calls take half a second.
+type slow struct {
+	noted
+	order *[]string
+}
+
+func (s slow) Announce(_ context.Context, _, text string) error {
+	time.Sleep(500 * time.Millisecond)
+	a, err := announcement.Parse(text)
+	switch {
+	case text == "":
+		*s.order = append(*s.order, "deleted")
+	case err == nil && !a.Ready:
+		*s.order = append(*s.order, "not ready")
+	default:
+		*s.order = append(*s.order, text)
+	}
+	return nil
+}
+
+func (s slow) Close() error {
+	*s.order = append(*s.order, "session ends")
+	return nil
 }

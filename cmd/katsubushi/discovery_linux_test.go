@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/katsubushi/katsubushi/v3/announcement"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+)
+
+// A watcher sees the announcements of a pool as a client does.
+type watcher struct {
+	mu     sync.Mutex
+	states map[string][]string // by address: ready, not ready, gone, in order
+	seen   map[string]announcement.Announcement
+}
+
+func watch(t *testing.T, m *etcdtest.Member, ns string) *watcher {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	w := &watcher{states: map[string][]string{}, seen: map[string]announcement.Announcement{}}
+	changes := m.Client().Watch(ctx, "/"+ns+"/peers/", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	<-changes
+	go func() {
+		addrs := map[string]string{} // by key
+		for r := range changes {
+			w.mu.Lock()
+			for _, e := range r.Events {
+				key, state := string(e.Kv.Key), "gone"
+				if e.Type == clientv3.EventTypePut {
+					a, err := announcement.Parse(string(e.Kv.Value))
+					if err != nil {
+						t.Errorf("%s: %v", e.Kv.Value, err)
+					}
+					if state = "not ready"; a.Ready {
+						state = "ready"
+					}
+					if addrs[key] = a.Addr; a.Addr != "" {
+						w.seen[a.Addr] = a
+					}
+				}
+				w.states[addrs[key]] = append(w.states[addrs[key]], state)
+			}
+			w.mu.Unlock()
+		}
+	}()
+	return w
+}
+
+func (w *watcher) saw(addr string) (states []string, last announcement.Announcement) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Compact(slices.Clone(w.states[addr])), w.seen[addr]
+}
+
+// readyz returns the status and the text of /readyz.
+func readyz(p *process) (int, string) {
+	r, err := http.Get("http://" + p.http + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return r.StatusCode, string(text)
+}
+
+// TestProcessDiscoveryInEtcd: clients see where daemons are and when they come, leave, and are killed. A
+// daemon whose clock is wrong does not start until it is right. One that finds its worker id with
+// another daemon says so, and goes on.
+func TestProcessDiscoveryInEtcd(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	ns := etcdtest.Namespace(t)
+	url := etcdtest.URL(t, m)
+	pool := []string{"-store", url, "-lease=20s", "-max-skew=1s", "-min-worker-id=41", "-max-worker-id=43"}
+	var out strings.Builder
+	if code := run(append([]string{"lease", "init", "-how=new"}, pool...), variables{}, &out, &out); code != exitOK {
+		t.Fatal(out.String())
+	}
+	w := watch(t, m, ns)
+	stranger := start(t, "-worker-id=41-43") // of no pool, with the same worker ids
+
+	a := start(t, append(pool, "-port", freePort(t), "-http-port", freePort(t), "-shutdown-delay=1s")...)
+	await(t, "the first daemon is announced as ready", func() bool {
+		states, _ := w.saw(a.addr)
+		return slices.Equal(states, []string{"not ready", "ready"})
+	})
+	_, last := w.saw(a.addr)
+	if len(last.Workers) != 1 || last.TLS || !strings.Contains(last.Fingerprint, "ids=41-43") {
+		t.Errorf("announced as %+v", last)
+	}
+	m.Put("/"+ns+"/peers/by-hand", announcement.Announcement{
+		Addr: stranger.addr, Workers: []uint64{41, 42, 43}, Ready: true, Fingerprint: last.Fingerprint,
+	}.String())
+	b := start(t, append(pool, "-http-port", freePort(t))...)
+	await(t, "the second daemon is announced as ready", func() bool {
+		states, _ := w.saw(b.addr) // before, its port was not known
+		return slices.Equal(states, []string{"ready"})
+	})
+	await(t, "it sees the others, and that one has its worker id", func() bool {
+		code, text := readyz(b)
+		return statistic(t, b.addr, "peers") == 2 && statistic(t, b.addr, "peers_answered") == 2 && statistic(t, b.addr, "peers_alarm_worker_id") == 1 &&
+			code == http.StatusOK && strings.HasPrefix(text, "ready\nworker ids: ") && strings.Contains(text, stranger.addr+" has 4")
+	})
+	if b.entry("alarm about peers") == nil || statistic(t, b.addr, "peers_alarm_clock") != 0 {
+		t.Error("no alarm in the log, or a wrong one")
+	}
+
+	late := launchShifted(t, -time.Minute, append(pool, "-http-port", freePort(t))...)
+	await(t, "a daemon whose clock is wrong says so", func() bool {
+		if e := late.entry("http listening"); e != nil {
+			late.http = e["address"].(string)
+		}
+		code, text := readyz(late.process)
+		return code == http.StatusServiceUnavailable && strings.Contains(text, "clocks: ") && strings.Contains(text, a.addr+" by ")
+	})
+	if late.entry("listening") != nil {
+		t.Error("it listens")
+	}
+	late.step(t, time.Minute)
+	late.waitListening(t)
+	await(t, "it is announced as ready", func() bool {
+		states, _ := w.saw(late.addr)
+		return slices.Contains(states, "ready")
+	})
+
+	b.end(t, syscall.SIGKILL)
+	a.end(t, syscall.SIGTERM)
+	await(t, "the stopped daemon was not ready first, then gone", func() bool {
+		states, _ := w.saw(a.addr)
+		return slices.Equal(states, []string{"not ready", "ready", "not ready", "gone"})
+	})
+	await(t, "the killed daemon is gone when its session is", func() bool {
+		states, _ := w.saw(b.addr)
+		return states[len(states)-1] == "gone"
+	})
+}
