@@ -111,11 +111,19 @@ func (s *Server) Save() State {
 	return s.state.clone()
 }
 
-// Meta is the meta record of a State, or "".
-func (s State) Meta() string { return s.meta.text }
-
-// Of is a worker id's record in a State.
-func (s State) Of(worker uint64) string { return s.records[worker].text }
+// View is what a State has of meta and the records.
+func (s State) View() pool.View {
+	v := pool.View{Meta: s.meta.text, Records: map[uint64]string{}, Present: map[uint64]string{}}
+	for w, e := range s.records {
+		if e.text != "" {
+			v.Records[w] = e.text
+		}
+	}
+	for w, p := range s.presence {
+		v.Present[w] = p.text
+	}
+	return v
+}
 
 func (s State) clone() State {
 	return State{s.meta, maps.Clone(s.records), maps.Clone(s.presence), maps.Clone(s.peers)}
@@ -213,18 +221,11 @@ func (s *Server) Load(c *Client, conn string) (pool.View, error) {
 	if err := s.enter(c, conn); err != nil {
 		return pool.View{}, err
 	}
-	v := pool.View{Meta: s.state.meta.text, Records: map[uint64]string{}, Present: map[uint64]string{}}
 	c.meta = s.state.meta.version
 	for w, e := range s.state.records {
-		if e.text != "" {
-			v.Records[w] = e.text
-		}
 		c.learn(w, e)
 	}
-	for w, p := range s.state.presence {
-		v.Present[w] = p.text
-	}
-	return v, nil
+	return s.state.View(), nil
 }
 
 func (c *Client) learn(w uint64, e entry) {

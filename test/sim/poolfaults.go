@@ -139,7 +139,7 @@ func (p *casPool) restore(state *memcas.State) {
 		}
 	}
 	p.server.Restore(*state)
-	if witness == nil || w.chance(6) {
+	if witness == nil || w.now >= p.farUntil && w.chance(6) {
 		p.restored()
 	} else {
 		witness.sheltered, witness.cutOff, w.unreachable = w.now+2*watch, 0, 0
@@ -207,9 +207,12 @@ func (p *casPool) forgetSuccessor() {
 // far afterwards.
 func (p *casPool) shortJump() {
 	w := p.w
+	if w.now < p.farUntil { // one at a time must bear witness
+		return
+	}
 	d := w.daemons[w.rand.IntN(len(w.daemons))]
 	d.offset = lease + w.upTo(lease)
-	p.jumped, p.far, p.farUntil = w.now+2*heartbeat, d, w.now+3*lease
+	p.jumped, p.far, p.farUntil = w.now+2*heartbeat, d, w.now+2*heartbeat+3*lease
 	w.after(2*heartbeat, func() { d.offset = 0 })
 }
 
@@ -223,23 +226,11 @@ func (p *casPool) witness(s memcas.State) *daemon {
 	return nil
 }
 
-// sees says whether a daemon runs and holds a worker id whose record a State does not have as it is,
-// or uses the rest of a window.
+// sees says whether a daemon runs and notices that a State was restored.
 func (p *casPool) sees(d *daemon, s memcas.State) bool {
 	c := p.clients[d]
-	if !d.up || d.paused || d.isCopy || c == nil || c.life != d.life || d.machine.Status(d.moment())[0].State == workerid.Sealed {
-		return false
-	}
-	if c.session.Draining() {
-		return true
-	}
-	for worker := uint64(1); worker <= uint64(p.w.Workers); worker++ {
-		text := p.server.Record(worker)
-		if rec, err := pool.ParseRecord(text); err == nil && text != s.Of(worker) && c.session.Holds(rec.Owner, worker, text) {
-			return true
-		}
-	}
-	return false
+	running := d.up && !d.paused && !d.isCopy && c != nil && c.life == d.life && d.machine.Status(d.moment())[0].State != workerid.Sealed
+	return running && c.session.Notices(s.View())
 }
 
 // restored is what the restore procedure tells operators to do.
@@ -247,6 +238,10 @@ func (p *casPool) restored() {
 	m := p.server.Meta()
 	m.Epoch = p.token()
 	m.Floor = max(m.Floor, start+p.w.now+lease+poolEpsilon)
+	for worker := m.Min; worker <= m.Max; worker++ {
+		rec, _ := pool.ParseRecord(p.server.Record(worker))
+		m.Floor = max(m.Floor, rec.Mark)
+	}
 	p.server.SetMeta(m)
 }
 

@@ -92,8 +92,8 @@ func TestInitIsCompletedByAnotherOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wantInit(broken, workerid.InitWait, "", errLost)
-		if v := w.server.Save(); v.Meta() != "" {
-			t.Fatalf("after %d commits there is a meta: %s", done, v.Meta())
+		if v := w.server.Save().View(); v.Meta != "" {
+			t.Fatalf("after %d commits there is a meta: %s", done, v.Meta)
 		}
 		w.boot += 1000
 		w.wantInit(w.admin(w.terms(0, 249)), workerid.InitWait, workerid.InitWaiting, nil)

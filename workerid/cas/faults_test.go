@@ -34,3 +34,18 @@ func (d *moving) Load(ctx context.Context, conn string) (pool.View, error) {
 	d.move()
 	return d.Driver.Load(ctx, conn)
 }
+
+// lossy loses the answer to the next commit.
+type lossy struct {
+	cas.Driver
+	next bool
+}
+
+func (d *lossy) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	a, err := d.Driver.Commit(ctx, conn, c)
+	if d.next {
+		d.next = false
+		return cas.Answer{}, errLost
+	}
+	return a, err
+}

@@ -391,13 +391,22 @@ func (s *Session) lookAfterFloor(ctx context.Context) error {
 	return nil
 }
 
-// commitChange commits, and notes which session this daemon has.
+// commitChange commits, and notes which session this daemon has. If it was not done, the answer has each
+// record that was compared, "" for those that are not there.
 func (s *Session) commitChange(ctx context.Context, c pool.Change) (Answer, error) {
 	a, err := s.Driver.Commit(ctx, s.conn, c)
-	if err == nil {
-		s.session = a.Session
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	s.session = a.Session
+	if !a.Done {
+		found := a.View.Records
+		a.View.Records = map[uint64]string{}
+		for w := range c.If {
+			a.View.Records[w] = found[w]
+		}
+	}
+	return a, nil
 }
 
 // Upkeep does what is due between calls: a raise that has not succeeded, a look at the floor while
@@ -407,7 +416,13 @@ func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	now := s.Now()
 	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < min(now.ID, now.Wall) })
 	comesBack := false
-	for _, l := range s.lanes {
+	for k, l := range s.lanes {
+		if l.unheard && l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked) { // nobody asks for it any more
+			delete(s.lanes, k)
+			s.drains = append(s.drains, drain{k.worker, l.rec.Mark, l.rec.String()}) // it still bears witness
+			s.leaves(k.worker)
+			continue
+		}
 		comesBack = comesBack || l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked)
 	}
 	if err := s.connect(ctx); err != nil {
@@ -427,16 +442,21 @@ func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	return s.raising || comesBack && len(s.readings) == 0
 }
 
-// Draining says whether windows of lost leases may be in use.
-func (s *Session) Draining() bool {
+// Notices says whether a reading would tell this daemon, at its next heartbeat, that the store has
+// forgotten something.
+func (s *Session) Notices(v pool.View) bool {
+	for k, l := range s.lanes {
+		if l.ended == nil && !l.unheard {
+			if verdict, _ := s.judge(k, v.Records[k.worker]); verdict == pool.RolledBack {
+				return true
+			}
+		}
+	}
+	m, err := pool.ParseMeta(v.Meta)
 	now := s.Now().ID
-	return slices.ContainsFunc(s.drains, func(d drain) bool { return now <= d.hi })
-}
-
-// Holds says whether a lease is held, and its record is as this daemon left it.
-func (s *Session) Holds(owner string, worker uint64, text string) bool {
-	l, ok := s.lanes[laneKey{owner, worker}]
-	return ok && l.ended == nil && l.rec.String() == text
+	return err == nil && slices.ContainsFunc(s.drains, func(d drain) bool {
+		return now <= d.hi && !s.Rules.Covered(m, v.Records[d.worker], d.hi)
+	})
 }
 
 func (s *Session) metaPath() string { return s.Path + "meta" }

@@ -2,6 +2,7 @@ package cas_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -97,11 +98,15 @@ func (d *daemon) want() workerid.Request {
 	return workerid.Request{Owner: d.owner, Min: d.Pool.Min, Max: d.Pool.Max}
 }
 
-// acquire watches, and returns what it is granted.
+// acquire watches, twice if it must, and returns what it is granted.
 func (d *daemon) acquire() (workerid.Grant, error) {
-	d.Acquire(ctx, d.want())
-	d.w.boot += watch
 	g, err := d.Acquire(ctx, d.want())
+	for range 3 {
+		if errors.As(err, &cas.Watching{}) {
+			d.w.boot += watch
+			g, err = d.Acquire(ctx, d.want())
+		}
+	}
 	if err == nil {
 		d.Heard(g)
 	}
