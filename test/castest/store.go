@@ -3,6 +3,7 @@ package castest
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,10 +19,12 @@ const start = 1732060800000
 // each. The clocks are the test's, so that no watch takes its time.
 func Store(t *testing.T, fresh func(t testing.TB) Place, histories int) {
 	storetest.Run(t, func(t testing.TB, n int) storetest.Pool {
-		now, boot := int64(start), int64(time.Hour)
+		var now, boot atomic.Int64 // stores look at them when they like
+		now.Store(start)
+		boot.Store(int64(time.Hour))
 		terms := workerid.Terms{
 			Layout: "test", Min: 3, Max: 3 + uint64(n) - 1, Lease: 20 * time.Second, Heartbeat: time.Second,
-			MaxSkew: 2 * time.Second, Now: func() int64 { return now },
+			MaxSkew: 2 * time.Second, Now: now.Load,
 		}
 		p := fresh(t)
 		p.open(t).makePool(pool.Meta{
@@ -29,17 +32,17 @@ func Store(t *testing.T, fresh func(t testing.TB) Place, histories int) {
 		})
 		return storetest.Pool{
 			Min: terms.Min, Max: terms.Max, Lease: terms.Lease.Milliseconds(), Now: terms.Now, Histories: histories,
-			Advance: func(ms int64) { now += ms },
+			Advance: func(ms int64) { now.Add(ms) },
 			Refusal: cas.ErrSilent, // other daemons' watches take their time
 			Open: func(t testing.TB) workerid.Store {
 				s, err := cas.Open(cas.Config{
-					Terms: terms, Driver: p(t), Kind: "test", Where: "nowhere", Boot: func() int64 { return boot }, Timeout: patience,
+					Terms: terms, Driver: p(t), Kind: "test", Where: "nowhere", Boot: boot.Load, Timeout: patience,
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { s.Close() })
-				return patient{s, func(d time.Duration) { boot += int64(d) }}
+				return patient{s, func(d time.Duration) { boot.Add(int64(d)) }}
 			},
 			Crash: func(s workerid.Store) { s.(patient).Close() },
 		}
