@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -52,6 +53,13 @@ func (c *conn) add(want kind, words ...string) (*request, error) {
 	c.out = appendCommand(c.out, words...)
 	c.wake()
 	return r, nil
+}
+
+// serves reports whether a number is waited for.
+func (c *conn) serves() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.waiting, func(r *request) bool { return r.want == integer })
 }
 
 func (c *conn) wake() {

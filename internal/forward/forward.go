@@ -80,7 +80,8 @@ func (c *Client) Last(ctx context.Context, address, name string, n int) (last ui
 	return last, nil
 }
 
-// Ping returns nil if the daemon at address answers, whatever it says.
+// Ping returns nil if the daemon at address answers, whatever it says. It leaves a connection open on which others
+// wait: they say for how long.
 func (c *Client) Ping(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.c.Timeout)
 	defer cancel()
@@ -104,6 +105,9 @@ func (c *Client) ask(ctx context.Context, address string, want kind, words ...st
 	select {
 	case <-r.done:
 	case <-ctx.Done():
+		if want == status && to.serves() {
+			return 0, ctx.Err()
+		}
 		to.end(fmt.Errorf("%s does not answer: a request ran out of time", address))
 		<-r.done
 	}

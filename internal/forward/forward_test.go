@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -248,6 +249,55 @@ func TestReconnect(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	until("it does not answer again: ", works)
+}
+
+// A ping that is given up leaves the connection to those who still wait for values. Without them it ends.
+func TestAPingEndsNothing(t *testing.T) {
+	t.Parallel()
+	f := client(t, forward.Config{})
+	asked, answers := make(chan string, 10), make(chan string, 1)
+	ln := listen(t, func(c net.Conn) {
+		for r := bufio.NewReader(c); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			switch word := strings.TrimSpace(line); word {
+			case "PING":
+				asked <- word
+			case "INCRBY":
+				asked <- word
+				go func() { io.WriteString(c, <-answers) }()
+			}
+		}
+	})
+	got := make(chan error, 1)
+	go func() {
+		last, err := f.Last(bg, ln.Addr().String(), "orders", 1)
+		if err == nil && last != 7 {
+			err = fmt.Errorf("%d", last)
+		}
+		got <- err
+	}()
+	<-asked
+	ping := func() {
+		ctx, cancel := context.WithCancel(bg)
+		go func() { <-asked; cancel() }()
+		if err := f.Ping(ctx, ln.Addr().String()); err == nil {
+			t.Error("nobody has answered")
+		}
+	}
+	ping()
+	answers <- ":7\r\n+PONG\r\n"
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	ping()
+	go f.Ping(bg, ln.Addr().String())
+	<-asked
+	if n := ln.accepted(); n != 2 {
+		t.Errorf("%d connections", n)
+	}
 }
 
 // The pause keeps requests from making a connection each.
