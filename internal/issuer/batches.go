@@ -1,6 +1,10 @@
 package issuer
 
-import "github.com/katsubushi/katsubushi/v3/id"
+import (
+	"fmt"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+)
 
 // Batches collects what waiting requests want of a leader on another host, so that one call to the
 // leader serves many of them. It does no I/O and reads no clock: a Strict drives it, or a simulation.
@@ -17,6 +21,7 @@ type Batches struct {
 	open  []*batch         // not sent, the oldest first; only the last one grows
 	sent  *batch           // nil = no call is under way
 	one   bool             // a batch has one request, because the sequence ends soon
+	last  uint64           // the largest value that an answer had
 
 	// Answers that nobody has asked for yet. Those of clients that went away stay, so they are dropped
 	// after keepAnswers to twice that.
@@ -29,6 +34,7 @@ type batch struct {
 	wants   map[int64]int // how many, by moment
 	moments []int64       // in the order in which they came; some may have been forgotten
 	total   int           // values that the call asks for
+	above   uint64        // each of them must be larger: this one was there before the call
 }
 
 // An answer is what a request got.
@@ -109,14 +115,16 @@ func (b *Batches) Clear() {
 }
 
 // Send closes a batch and returns how many values to ask the leader for, in one call; pass the result to
-// Answer. 0 = there is nothing to ask for, or a call is under way.
-func (b *Batches) Send() int {
+// Answer. 0 = there is nothing to ask for, or a call is under way. issued is the largest value that this
+// daemon issued itself.
+func (b *Batches) Send(issued uint64) int {
 	for b.sent == nil && len(b.open) > 0 {
 		if b.open[0].total > 0 {
 			b.sent = b.open[0]
 		}
 		b.open = b.open[1:]
 		if b.sent != nil {
+			b.sent.above = max(issued, b.last)
 			return b.sent.total
 		}
 	}
@@ -124,10 +132,18 @@ func (b *Batches) Send() int {
 }
 
 // Answer takes the result of the call under way: the last of the values, or an error. Requests whose call
-// has failed are to ask again, unless the error says that it is Final. now is in ns.
-func (b *Batches) Answer(now int64, last uint64, err error) {
+// has failed are to ask again, unless the error says that it is Final. Values that do not rise are not
+// passed on: it returns a setBack then, and the requests get that. now is in ns.
+func (b *Batches) Answer(now int64, last uint64, err error) error {
 	o := b.sent
 	b.sent = nil
+	next := last - uint64(o.total-1)*b.step
+	fallen := err == nil && next <= o.above
+	if fallen {
+		err = setBack{next, o.above}
+	} else if err == nil {
+		b.last = last
+	}
 	if now-b.turned >= keepAnswers {
 		b.older, b.ready, b.turned = b.ready, map[int64]answer{}, now
 	}
@@ -135,7 +151,6 @@ func (b *Batches) Answer(now int64, last uint64, err error) {
 	if final && len(o.wants) > 1 { // one of them may still get values
 		b.one, final = true, false
 	}
-	next := last - uint64(o.total-1)*b.step
 	for _, moment := range o.moments {
 		n, ok := o.wants[moment]
 		if !ok { // it was forgotten
@@ -147,7 +162,7 @@ func (b *Batches) Answer(now int64, last uint64, err error) {
 		case err == nil:
 			b.ready[moment] = answer{run: id.Run{First: next, Stride: b.step, N: n}}
 			next += uint64(n) * b.step
-		case final:
+		case final, fallen:
 			b.ready[moment] = answer{err: err}
 		}
 	}
@@ -157,6 +172,15 @@ func (b *Batches) Answer(now int64, last uint64, err error) {
 		}
 		b.Clear()
 	}
+	return err
+}
+
+// A setBack is the error for values that this daemon has passed already, although they must rise. So the
+// counter store has forgotten something, and others may have had these values.
+type setBack struct{ first, above uint64 }
+
+func (s setBack) Error() string {
+	return fmt.Sprintf("%d was granted, and %d was issued before: the counter store was wiped or set back. `katsubushi generator raise` it above every value that was issued", s.first, s.above)
 }
 
 func isFinal(err error) bool {

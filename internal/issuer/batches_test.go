@@ -21,7 +21,7 @@ func (b *Batches) want(t *testing.T, moment int64, n int, first uint64) {
 
 func (b *Batches) wantSend(t *testing.T, n int) {
 	t.Helper()
-	if got := b.Send(); got != n {
+	if got := b.Send(0); got != n {
 		t.Errorf("%d values are sent for, want %d", got, n)
 	}
 }
@@ -153,7 +153,7 @@ func TestTheLastValues(t *testing.T) {
 			}
 			delete(waiting, m)
 		}
-		if n := b.Send(); n > left {
+		if n := b.Send(0); n > left {
 			calls++
 			b.Answer(0, 0, ended)
 		} else if n > 0 {
@@ -230,7 +230,7 @@ func randomBatches(r *rand.Rand) error {
 				issued = max(issued, v)
 			}
 		case 3:
-			if n := b.Send(); n > 0 {
+			if n := b.Send(0); n > 0 {
 				if c != nil {
 					return errors.New("two calls at once")
 				}

@@ -34,7 +34,8 @@ type Sequence struct {
 	why    atomic.Pointer[error] // why there is no further block, or nil
 	blocks atomic.Uint64         // how many were added, plus 1
 	*tally
-	term bool // it is that of one term of a Strict: if it is sealed, another one may follow
+	term  bool   // it is that of one term of a Strict: if it is sealed, another one may follow
+	above uint64 // each value must be larger: this one was there before that term
 
 	mu     sync.Mutex
 	dry    uint64 // the number of blocks when the values last ran out,
@@ -203,6 +204,9 @@ func (s *Sequence) Ready(int64) error {
 
 // Append implements counter.Issuer.
 func (s *Sequence) Append(lo, hi uint64) error {
+	if lo <= s.above {
+		return setBack{lo, s.above}
+	}
 	if err := s.values.Append(lo, hi); err != nil {
 		return err
 	}

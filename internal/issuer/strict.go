@@ -62,6 +62,7 @@ type Strict struct {
 	*tally
 	standing  atomic.Pointer[standing]
 	forwarded atomic.Uint64 // values that other daemons issued for requests to this one
+	setBacks  atomic.Uint64 // see setBack
 
 	mu      sync.Mutex // guards the rest, and is held while standing changes
 	past    uint64     // values issued in past terms
@@ -95,6 +96,9 @@ func NewStrict(c StrictConfig) *Strict {
 func (s *Strict) Lead(until func() int64) counter.Issuer {
 	term := NewSequence(SequenceConfig{Definition: s.c.Definition, MaxWait: s.c.MaxWait, Status: s.c.Status, Ring: s.c.Ring, Wake: s.c.Wake})
 	term.tally, term.term = s.tally, true
+	s.mu.Lock()
+	term.above = max(s.last, s.batches.last)
+	s.mu.Unlock()
 	s.stand(&standing{term: term, until: until})
 	return term
 }
@@ -162,7 +166,7 @@ func (s *Strict) collect(moment int64, n int) (run id.Run, err error, ok bool) {
 	}
 	run, err, ok = s.batches.Collect(moment, min(n, id.MaxReserve))
 	if err != nil {
-		s.refused.Add(1)
+		err = s.told(err)
 	}
 	return run, err, ok
 }
@@ -273,8 +277,7 @@ func (s *Strict) fetch(moment int64, n int) (id.Run, error) {
 	run, err, ok := s.batches.Ask(moment, n)
 	switch {
 	case err != nil:
-		s.refused.Add(1)
-		return run, err
+		return run, s.told(err)
 	case ok:
 		return run, nil
 	}
@@ -284,6 +287,15 @@ func (s *Strict) fetch(moment int64, n int) (id.Run, error) {
 	}
 	s.send(st.address)
 	return run, id.ErrWait
+}
+
+// told counts and words the refusal that an answer is.
+func (s *Strict) told(err error) error {
+	if fallen, ok := err.(setBack); ok {
+		return s.refuse("sequence %s: %v", s.c.Definition.Name, fallen)
+	}
+	s.refused.Add(1)
+	return err
 }
 
 func (s *Strict) noAnswer(address string, wait time.Duration) string {
@@ -299,7 +311,7 @@ func (s *Strict) send(address string) {
 	if s.pausing {
 		return
 	}
-	n := s.batches.Send()
+	n := s.batches.Send(s.last)
 	if n == 0 {
 		return
 	}
@@ -323,8 +335,11 @@ func (s *Strict) answered(address string, n int, last uint64, err error) {
 	}
 	s.mu.Lock()
 	s.cancel = nil
-	s.batches.Answer(s.c.Moment(), last, err)
+	err = s.batches.Answer(s.c.Moment(), last, err)
 	st := s.standing.Load()
+	if _, fallen := err.(setBack); fallen {
+		s.setBacks.Add(1)
+	}
 	switch {
 	case err == nil:
 		s.forwarded.Add(uint64(n))
@@ -401,5 +416,6 @@ func (s *Strict) Facts() []Fact {
 	}
 	return append(s.facts("strict", last, left, k),
 		Fact{"leader", "", leader},
-		Fact{"forwarded", "Values that another daemon, the leader, issued for clients of this one.", s.forwarded.Load()})
+		Fact{"forwarded", "Values that another daemon, the leader, issued for clients of this one.", s.forwarded.Load()},
+		Fact{"set_back", "Values that were not passed on because larger ones were issued before: the counter store has forgotten something.", s.setBacks.Load()})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -413,7 +414,8 @@ func TestTheLeaderChangesWhileItIsAsked(t *testing.T) {
 func TestANewLeaderCollectsWhatTheOldOneIssued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newStrictBed(t, strictOrders)
-		for _, nobody := range []bool{false, true} { // in between
+		for i, nobody := range []bool{false, true} { // in between
+			base := uint64(100 * i)
 			b.Follow("h:1")
 			asked := b.Moment()
 			b.want(asked, 2, 0)
@@ -423,21 +425,21 @@ func TestANewLeaderCollectsWhatTheOldOneIssued(t *testing.T) {
 				b.want(asked, 2, 0)
 			}
 			term := b.lead(time.Second)
-			term.Append(30, 39)
+			term.Append(base+30, base+39)
 			b.want(asked, 2, 0)
-			b.want(asked+1, 1, 30)
-			late.answer(21, nil)
-			if run, err := b.ReserveAt(asked, 2, true); err != nil || run.First != 20 || run.N != 2 {
+			b.want(asked+1, 1, base+30)
+			late.answer(base+21, nil)
+			if run, err := b.ReserveAt(asked, 2, true); err != nil || run.First != base+20 || run.N != 2 {
 				t.Error(run, err)
 			}
-			b.want(asked, 2, 31) // another request on the same connection
-			b.want(asked+1, 1, 33)
+			b.want(asked, 2, base+31) // another request on the same connection
+			b.want(asked+1, 1, base+33)
 			time.Sleep(3 * lastWait)
 			if synctest.Wait(); b.standing.Load().owed {
 				t.Error("requests go on looking for values of the old leader")
 			}
 			b.until = math.MaxInt64
-			b.want(asked, 1, 34)
+			b.want(asked, 1, base+34)
 		}
 
 		b.Follow("h:1")
@@ -445,8 +447,8 @@ func TestANewLeaderCollectsWhatTheOldOneIssued(t *testing.T) {
 		b.want(asked, 2, 0)
 		late := b.call("h:1", 2)
 		b.Follow("")
-		late.answer(21, nil)
-		b.want(asked, 2, 20) // nobody leads, and its values are there
+		late.answer(221, nil)
+		b.want(asked, 2, 220) // nobody leads, and its values are there
 		b.wantFacts(map[string]any{"refusals": uint64(0)})
 	})
 }
@@ -555,4 +557,57 @@ func TestAStrictSequenceAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { b.MintAt(moment, 1, false) }); n != 0 {
 		t.Errorf("%v allocations to ask again", n)
 	}
+}
+
+// An etcd that was wiped and has the sequence anew grants values that this daemon has passed on or issued before.
+// Its clients do not get them again: neither from a leader nor from this daemon itself.
+func TestValuesThatDoNotRise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newStrictBed(t, strictOrders)
+		follow := func(last uint64) {
+			t.Helper()
+			b.want(b.Moment(), 3, 0)
+			b.call("h:1", 3).answer(last, nil)
+		}
+		refuses := func(text string) {
+			t.Helper()
+			if _, err := b.MintAt(b.Moment(), 3, false); err == nil || err.Error() != text {
+				t.Errorf("%v, want %s", err, text)
+			}
+		}
+		const says = ", and 103 was issued before: the counter store was wiped or set back. `katsubushi generator raise` it above every value that was issued"
+		b.Follow("h:1")
+		follow(103)
+		b.want(b.Moment(), 3, 101)
+		for n, last := range []uint64{3, 103, 105} { // the first of the values counts
+			time.Sleep(2 * retryPause)
+			follow(last)
+			refuses(fmt.Sprintf("sequence orders: %d was granted%s", last-2, says))
+			b.wantFacts(map[string]any{"set_back": uint64(n + 1), "refusals": uint64(n + 1), "forwarded": uint64(3)})
+		}
+		time.Sleep(2 * retryPause)
+
+		term := b.lead(time.Hour)
+		for _, lo := range []uint64{1, 103} {
+			if err := term.Append(lo, lo+9); fmt.Sprint(err) != fmt.Sprint(lo)+" was granted"+says {
+				t.Errorf("%d: %v", lo, err)
+			}
+		}
+		if err := term.Append(104, 109); err != nil {
+			t.Error(err)
+		}
+		b.want(b.Moment(), 2, 104)
+		time.Sleep(2 * retryPause)
+		b.Follow("")
+		if err := b.lead(time.Hour).Append(105, 109); err == nil {
+			t.Error("a later term begins with a value of an earlier one")
+		}
+		b.Follow("h:1") // what it issued counts too
+		follow(107)
+		refuses("sequence orders: 105 was granted" + strings.Replace(says, "103", "105", 1))
+		time.Sleep(2 * retryPause)
+		follow(108)
+		b.want(b.Moment(), 3, 106)
+		b.wantFacts(map[string]any{"set_back": uint64(4), "last": int64(105)})
+	})
 }
