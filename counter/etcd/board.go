@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -107,32 +108,37 @@ func (s *Store) election(answer etcdlink.Answer) (now leader.State, err error) {
 }
 
 func (s *Store) leaders(now *leader.State, r etcdlink.Found) error {
-	groups := map[string]int{}
-	for g := range now.Leaders {
-		groups[s.leaderKey(g)] = g
-	}
 	fixed := false
 	for _, kv := range r.Pairs {
-		key := kv.Key
-		if key == s.groupsKey() {
+		if kv.Key == s.groupsKey() {
 			if kv.Text != fmt.Sprint(leader.Groups) {
-				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons of two versions, or a key that was edited", key, kv.Text, leader.Groups)
+				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons of two versions, or a key that was edited", kv.Key, kv.Text, leader.Groups)
 			}
 			fixed = true
 			continue
 		}
-		g, ok := groups[key]
-		if !ok {
-			return fmt.Errorf("%s: there is no such group", key)
-		}
-		var f leaderForm
-		if err := decodeForm(kv, &f); err != nil {
+		g, l, err := s.leaderOf(kv)
+		if err != nil {
 			return err
 		}
-		now.Leaders[g] = leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.Revision}
+		now.Leaders[g] = l
 	}
 	s.groupsFixed.Store(fixed)
 	return nil
+}
+
+// leaderOf reads the key of a group.
+func (s *Store) leaderOf(kv etcdlink.Pair) (group int, l leader.Leader, err error) {
+	digits := strings.TrimPrefix(kv.Key, s.leaderPrefix())
+	group, err = strconv.Atoi(digits)
+	if err != nil || group < 0 || group >= leader.Groups || len(digits) != 2 {
+		return 0, l, fmt.Errorf("%s: there is no such group", kv.Key)
+	}
+	var f leaderForm
+	if err := decodeForm(kv, &f); err != nil {
+		return 0, l, err
+	}
+	return group, leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.Revision}, nil
 }
 
 // decodeForm reads what put has written.
@@ -148,7 +154,23 @@ func decodeForm(kv etcdlink.Pair, form any) error {
 
 // Watch implements leader.Board. It does not watch the keys of daemons, each of which changes every
 // second. A call within a Term that was refused is a hint too.
-func (s *Store) Watch(ctx context.Context, changed func()) error {
+func (s *Store) Watch(ctx context.Context, changed func(map[int]leader.Leader)) error {
 	s.hint.Store(&changed)
-	return mark(s.link.Watch(ctx, s.leaderPrefix(), changed))
+	return mark(s.link.Watch(ctx, s.leaderPrefix(), func(a etcdlink.Answer) { changed(s.written(a)) }))
+}
+
+// written returns what a Watch has seen of groups, or nil if there is anything else that it has seen.
+func (s *Store) written(a etcdlink.Answer) map[int]leader.Leader {
+	written := map[int]leader.Leader{}
+	for _, kv := range a.Found[0].Pairs {
+		g, l, err := s.leaderOf(kv)
+		if err != nil { // or it was deleted
+			return nil
+		}
+		written[g] = l
+	}
+	if len(written) == 0 || a.Cluster != s.firstCluster() {
+		return nil
+	}
+	return written
 }

@@ -16,9 +16,12 @@ import (
 func (s *Store) demandKey(group string) string { return s.link.Root + "demote/" + group }
 
 // Leave implements leader.Demands.
-func (s *Store) Leave(ctx context.Context, d leader.Demand) error {
-	key := s.demandKey(fmt.Sprintf("%02d", d.Group))
-	_, err := s.link.commit(ctx, key, nil, []etcdlink.Op{etcdlink.Put(key, strconv.FormatUint(d.Term, 10)+" "+d.Answer)}, nil)
+func (s *Store) Leave(ctx context.Context, demands ...leader.Demand) error {
+	var puts []etcdlink.Op
+	for _, d := range demands {
+		puts = append(puts, etcdlink.Put(s.demandKey(fmt.Sprintf("%02d", d.Group)), strconv.FormatUint(d.Term, 10)+" "+d.Answer))
+	}
+	_, err := s.link.commit(ctx, s.demandKey(""), nil, puts, nil)
 	return err
 }
 

@@ -294,7 +294,7 @@ func TestWatchIsOnlyAHint(t *testing.T) {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
-	watch := func() { ended <- s.Watch(ctx, func() { hints.Add(1) }) }
+	watch := func() { ended <- s.Watch(ctx, func(map[int]leader.Leader) { hints.Add(1) }) }
 	go watch()
 	server.Until("it watches", func() bool { return hints.Load() > 0 })
 	revision := int64(0)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
@@ -26,8 +27,8 @@ type Store struct {
 	noted     counter.Note         // under the key of me
 	me        string
 
-	groupsFixed atomic.Bool            // the number of groups was read
-	hint        atomic.Pointer[func()] // tells the Watch that is under way that somebody else may lead
+	groupsFixed atomic.Bool                                 // the number of groups was read
+	hint        atomic.Pointer[func(map[int]leader.Leader)] // tells the Watch that is under way that somebody else may lead
 }
 
 var (
@@ -104,13 +105,18 @@ func (s *Store) edit(ctx context.Context, name string, e edit) error {
 	}
 }
 
-// attempt reads and writes until nobody else has written in between.
+// attempt reads and writes until nobody else has written in between. What the last write of the same term
+// has left is not read again.
 func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]string) error {
-	got, err := s.link.get(ctx, q.key)
-	if err != nil {
-		return err
+	found, read := q.wrote, false
+	if q.within == nil || q.within != e.fence {
+		var err error
+		if found, err = s.read(ctx, q); err != nil {
+			return err
+		}
+		read = true
 	}
-	found, err := s.stateOf(q.key, got)
+	var err error
 	lost := len(*tokens) > 0 // the answer to a write, perhaps
 	for written := false; err == nil && !written; {
 		if found.record != nil && slices.Contains(*tokens, found.Token) {
@@ -118,6 +124,11 @@ func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]stri
 		}
 		token := rand.Text()
 		r, changeErr := e.change(q, found, token)
+		if changeErr != nil && !read { // an operator may have changed it
+			found, err = s.read(ctx, q)
+			read = true
+			continue
+		}
 		if lost && errors.Is(changeErr, counter.ErrStale) { // others may have written after it
 			return fmt.Errorf("%s: an answer of etcd was lost, and it may have been carried out: %v", q.key, changeErr)
 		}
@@ -127,8 +138,18 @@ func (s *Store) attempt(ctx context.Context, q *sequence, e edit, tokens *[]stri
 		r.Name, r.Key, r.Cluster = q.name, q.key, found.cluster
 		*tokens = append(*tokens, token)
 		found, written, err = s.write(ctx, q, found, r, e)
+		read = true
 	}
 	return err
+}
+
+// read reads a sequence's record.
+func (s *Store) read(ctx context.Context, q *sequence) (state, error) {
+	got, err := s.link.get(ctx, q.key)
+	if err != nil {
+		return state{}, err
+	}
+	return s.stateOf(q.key, got)
 }
 
 // write puts a record in place of the one that was found, or returns what is there instead.
@@ -138,7 +159,8 @@ func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, 
 	if found.record != nil {
 		compare = append(compare, etcdlink.TextIs(q.key, found.text))
 	}
-	then := []etcdlink.Op{etcdlink.Put(q.key, string(r.encode()))}
+	text := string(r.encode())
+	then := []etcdlink.Op{etcdlink.Put(q.key, text)}
 	if e.announce {
 		then = append(then, etcdlink.Put(s.changesKey(), r.Token))
 	}
@@ -155,6 +177,7 @@ func (s *Store) write(ctx context.Context, q *sequence, found state, r *record, 
 		return state{}, false, fmt.Errorf("%w: %s: the hosts of the URL belong to two clusters, %s and %s", counter.ErrForeign, q.key, found.cluster, id)
 	}
 	if answer.Done {
+		q.wrote, q.within = state{r, text, answer.History.Revision, found.cluster}, e.fence
 		return state{}, true, nil
 	}
 	if e.fence != nil {

@@ -16,8 +16,10 @@ type sequence struct {
 	busy    chan struct{}
 	name    string
 	key     string
-	birth   string // of the record that was used; empty = none yet
-	granted uint64 // the largest value that this process was granted and has not given back
+	birth   string  // of the record that was used; empty = none yet
+	granted uint64  // the largest value that this process was granted and has not given back
+	wrote   state   // what the last write has left there,
+	within  *within // if that was in a term: mostly nobody else writes until it ends. nil = it was not, or has failed
 }
 
 func (s *Store) keyOf(name string) string { return s.link.Root + "seq/" + name }

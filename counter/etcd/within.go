@@ -67,7 +67,7 @@ func (w *within) judge(found []etcdlink.Pair) error {
 	}
 	w.over.Store(true)
 	if hint := w.hint.Load(); hint != nil {
-		(*hint)()
+		(*hint)(nil)
 	}
 	return w.deposed()
 }

@@ -14,7 +14,7 @@ type board struct {
 	revision int64
 	leaders  [Groups]Leader
 	nodes    map[string]NodeKey
-	watchers map[int]func()
+	watchers map[int]func(map[int]Leader)
 	watches  int
 	down     error // what every Commit returns; nil = it works
 	deaf     bool  // Watch tells nothing
@@ -22,7 +22,7 @@ type board struct {
 }
 
 func newBoard() *board {
-	return &board{revision: 100, nodes: map[string]NodeKey{}, watchers: map[int]func(){}}
+	return &board{revision: 100, nodes: map[string]NodeKey{}, watchers: map[int]func(map[int]Leader){}}
 }
 
 func (b *board) state() State {
@@ -68,15 +68,19 @@ func (b *board) Commit(ctx context.Context, c Change) (bool, State, error) {
 	}
 	done, s := b.commit(c)
 	if done && len(c.Lead) > 0 && !b.deaf {
+		written := map[int]Leader{}
+		for g := range c.Lead {
+			written[g] = s.Leaders[g]
+		}
 		for _, changed := range b.watchers {
-			changed()
+			changed(written)
 		}
 	}
 	return done, s, nil
 }
 
 // Watch implements Board.
-func (b *board) Watch(ctx context.Context, changed func()) error {
+func (b *board) Watch(ctx context.Context, changed func(map[int]Leader)) error {
 	b.mu.Lock()
 	b.watches++
 	n := b.watches

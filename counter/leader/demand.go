@@ -12,8 +12,8 @@ type Demand struct {
 
 // Demands is where Demands are left. Package counter/etcd has it.
 type Demands interface {
-	// Leave writes a Demand, in place of another one for the group.
-	Leave(ctx context.Context, d Demand) error
+	// Leave writes Demands, in place of others for their groups.
+	Leave(ctx context.Context, d ...Demand) error
 	// Left returns what was left, also what is void.
 	Left(ctx context.Context) ([]Demand, error)
 }

@@ -81,9 +81,10 @@ type Board interface {
 	// which. The State is that of right after it, never an older one. After an error the Change may have
 	// been carried out, or may be later.
 	Commit(ctx context.Context, c Change) (done bool, now State, err error)
-	// Watch calls changed when the key of a group may have changed, until ctx ends or it returns an
-	// error. It may miss changes. changed must return at once.
-	Watch(ctx context.Context, changed func()) error
+	// Watch calls changed when keys of groups may have changed, until ctx ends or it returns an error.
+	// It may miss changes. written is what one Change wrote, by group; nil if Watch does not know.
+	// changed must return at once.
+	Watch(ctx context.Context, changed func(written map[int]Leader)) error
 }
 
 // A View is what a daemon knows of all. It never changes.

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
@@ -18,6 +19,7 @@ const (
 	stale    = time.Minute            // after which a node key that does not change is deleted
 	retry    = 250 * time.Millisecond // after a call that failed
 	again    = 20 * time.Millisecond  // after a Change that came too late
+	gather   = 10 * time.Millisecond  // for all groups of one Demote to be sealed, so that one Change hands them over
 )
 
 // A Machine decides for one daemon which groups to claim, how long it leads them, and when it steps
@@ -42,10 +44,12 @@ type Machine struct {
 	groups [Groups]group
 	events []Event
 
-	call     *call // under way
-	renewAt  int64 // when the next renewal is due
-	pause    int64 // before that nothing is called
-	hinted   bool  // known may be old
+	call     *call          // under way
+	renewAt  int64          // when the next renewal is due
+	pause    int64          // before that nothing is called
+	hinted   bool           // known may be old
+	saw      map[int]Leader // while the call is under way, see Saw
+	gather   int64          // until then a hand-over waits for groups that are ending
 	stopping bool
 	stats    Stats
 }
@@ -92,7 +96,7 @@ type Event struct {
 
 // NewMachine makes a Machine that knows nothing. No other Machine ever may have the same ID.
 func NewMachine(me Node) *Machine {
-	return &Machine{me: me, nodes: map[string]sighting{}}
+	return &Machine{me: me, nodes: map[string]sighting{}, saw: map[int]Leader{}}
 }
 
 // Until returns up to when requests of a group may be answered: those that arrived before. 0 = none.
@@ -116,9 +120,6 @@ func (m *Machine) View() *View {
 	return &View{Leaders: m.known.Leaders, Nodes: m.known.Nodes, At: m.at}
 }
 
-// Hint says that the Board may have changed.
-func (m *Machine) Hint() { m.hinted = true }
-
 // Demote begins to hand a group over. The errors are ErrNotLeader and ErrAlone.
 func (m *Machine) Demote(now int64, group int) error {
 	if m.groups[group].phase != leading {
@@ -128,12 +129,14 @@ func (m *Machine) Demote(now int64, group int) error {
 		return ErrAlone
 	}
 	m.end(group, false)
+	m.gather = now + int64(gather)
 	return nil
 }
 
 // Stop begins to hand all groups over, for good.
-func (m *Machine) Stop() {
+func (m *Machine) Stop(now int64) {
 	m.stopping = true
+	m.gather = now + int64(gather)
 	for g := range m.groups {
 		if m.groups[g].phase == leading {
 			m.end(g, false)
@@ -220,6 +223,9 @@ func (m *Machine) choose(now int64) (next *call, wake int64) {
 		return c, 0
 	}
 	wake = min(m.renewAt, m.at+int64(look))
+	if now < m.gather {
+		wake = min(wake, m.gather)
+	}
 	if g >= 0 {
 		wake = min(wake, due)
 	}
@@ -340,8 +346,13 @@ func (m *Machine) led() (n int) {
 	return n
 }
 
-// release hands over all groups that are sealed.
+// release hands over all groups that are sealed. A daemon that stops deletes its node key with the last of
+// them, so that none of the others takes it for an heir.
 func (m *Machine) release(now int64) *call {
+	waits := slices.ContainsFunc(m.groups[:], func(g group) bool { return g.phase == ending })
+	if waits && now < m.gather {
+		return nil
+	}
 	c := &call{claims: -1, Change: Change{Leaders: map[int]int64{}, Lead: map[int]Leader{}}}
 	alive, view := m.alive(now), m.View()
 	for g := range m.groups {
@@ -361,6 +372,9 @@ func (m *Machine) release(now int64) *call {
 	}
 	if len(c.Lead) == 0 {
 		return nil
+	}
+	if mine := m.known.Node(m.me.ID).Revision; m.stopping && !waits && mine != 0 {
+		c.Nodes, c.Drop = map[string]int64{m.me.ID: mine}, []string{m.me.ID}
 	}
 	return c
 }
@@ -401,6 +415,12 @@ func (m *Machine) Answer(now int64, done bool, s State, err error) {
 	if c == nil {
 		panic("leader: an answer to nothing")
 	}
+	defer func() {
+		for g, l := range m.saw {
+			m.apply(now, g, l)
+		}
+		clear(m.saw)
+	}()
 	if err != nil {
 		m.stats.Failures++
 		m.pause, m.hinted = now+int64(retry), true
@@ -433,63 +453,4 @@ func (m *Machine) Answer(now int64, done bool, s State, err error) {
 			m.renewAt = now
 		}
 	}
-}
-
-// learn compares what the Board holds with what this daemon believes.
-func (m *Machine) learn(now int64, s State) {
-	m.sight(now, &s)
-	for g, l := range s.Leaders {
-		at := &m.groups[g]
-		if was := m.known.Leaders[g]; l.ID == "" && (at.empty == 0 || was.ID != "" || was.Revision != l.Revision) {
-			at.empty = now
-		}
-		switch still := m.still(g, &l); {
-		case at.phase == idle && l.ID == m.me.ID: // also by a claim whose answer was lost
-			m.begin(now, g, l)
-		case at.phase == leading && !still:
-			m.stats.Lost++
-			m.end(g, true)
-		case at.phase == sealed && !still:
-			m.stats.Handed++
-			at.out = now + int64(keepOut)
-			m.leave(g)
-		}
-	}
-	m.known, m.at = s, now
-}
-
-// begin makes this daemon the leader that the Board says it is. Until is set by the first renewal that
-// has compared the key: a claim is one.
-func (m *Machine) begin(now int64, g int, l Leader) {
-	at := &m.groups[g]
-	at.term, at.until = Term{Group: g, Fence: l.Revision, Number: l.Number}, 0
-	if m.stopping { // it has issued nothing
-		at.phase = sealed
-		return
-	}
-	at.phase = leading
-	m.renewAt = min(m.renewAt, now)
-	m.stats.Terms++
-	m.events = append(m.events, Event{Term: at.term, Begins: true})
-}
-
-// sight notes which node keys have changed. It also notes the lack of a leader's key.
-func (m *Machine) sight(now int64, s *State) {
-	seen := make(map[string]sighting, len(s.Nodes))
-	note := func(id string, revision int64) {
-		old, ok := m.nodes[id]
-		if !ok || old.revision != revision {
-			old = sighting{revision, now, ok}
-		}
-		seen[id] = old
-	}
-	for _, n := range s.Nodes {
-		note(n.ID, n.Revision)
-	}
-	for _, l := range s.Leaders {
-		if _, ok := seen[l.ID]; !ok && l.ID != "" {
-			note(l.ID, 0)
-		}
-	}
-	m.nodes = seen
 }

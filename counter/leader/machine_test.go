@@ -211,7 +211,7 @@ func TestUntilIsThatOfTheRenewal(t *testing.T) {
 		a.Answer(w.now, done, s, nil)
 		a.act()
 		s.Leaders[8].Number++
-		a.Hint()
+		a.Saw(w.now, nil)
 		a.next()
 		a.Answer(w.now, true, s, nil)
 		w.want("until of another term", a.Until(8), int64(0))
@@ -361,7 +361,7 @@ func TestAnHeirTakesAllAtOnce(t *testing.T) {
 		p.once()
 		heir := map[*player]*player{a: rest[0], rest[0]: a}[p]
 		handed := w.now
-		heir.Hint()
+		heir.Saw(w.now, nil)
 		c := heir.until(claims)
 		w.want("groups", len(c.Lead), Groups)
 		w.want("the wait", w.now-handed, int64(0))
@@ -486,12 +486,12 @@ func TestDemote(t *testing.T) {
 	if heirs["b"] == 0 || heirs["c"] == 0 || heirs["a"]+heirs[""] > 0 {
 		t.Errorf("heirs: %v", heirs)
 	}
-	b.Hint()
+	b.Saw(w.now, nil)
 	b.once()
 	w.want("what the heir has at once", len(b.begun), heirs["b"])
 	w.run(20 * time.Millisecond)
 	w.want("what is not b's", w.leads(b), heirs["b"])
-	c.Hint()
+	c.Saw(w.now, nil)
 	w.run(20 * time.Millisecond)
 	w.want("what the other heir has", w.leads(c), heirs["c"])
 	w.want("begins", len(b.story)+len(c.story), 3)
@@ -517,7 +517,7 @@ func TestAnHeirThatIsDead(t *testing.T) {
 	}
 	a.once()
 	w.want("the heir", w.b.leaders[1].Heir, "b")
-	rest[1].Hint()
+	rest[1].Saw(w.now, nil)
 	rest[1].once()
 	w.want("taken at once", w.b.leaders[1].ID, "")
 	w.run(150 * time.Millisecond)
@@ -600,7 +600,7 @@ func TestAnOutage(t *testing.T) {
 // carried out late is handed over, and begins nothing.
 func TestStop(t *testing.T) {
 	w, a, rest := settled(t, "b", "c")
-	a.Stop()
+	a.Stop(w.now)
 	w.run(100 * time.Millisecond)
 	w.want("groups of a", w.leads(a), 0)
 	w.want("a's key", w.b.nodes["a"], NodeKey{})
@@ -622,8 +622,8 @@ func TestStop(t *testing.T) {
 	w.want("it reads", w.now-a.View().At <= int64(Every), true)
 	leader, ok := a.View().Leader(0)
 	w.want("a leader", ok && leader.Redis != "", true)
-	rest[0].Stop()
-	rest[1].Stop()
+	rest[0].Stop(w.now)
+	rest[1].Stop(w.now)
 	w.run(10 * time.Second)
 	w.want("keys", len(w.b.nodes), 0)
 	if _, ok := a.View().Leader(0); ok {
@@ -653,8 +653,8 @@ func TestHint(t *testing.T) {
 	a.once()
 	before := len(w.b.log)
 	w.now += int64(time.Millisecond)
-	a.Hint()
-	a.Hint()
+	a.Saw(w.now, nil)
+	a.Saw(w.now, nil)
 	a.once()
 	w.want("reads", len(w.b.log)-before, 1)
 	if c := w.b.log[before]; c.Put != nil || len(c.Lead)+len(c.Leaders)+len(c.Nodes) > 0 {
@@ -697,7 +697,7 @@ func TestAnHeirThatWasTheLeader(t *testing.T) {
 		}
 		p.once()
 		w.want("the heir", w.b.leaders[4].Heir, other.me.ID)
-		other.Hint()
+		other.Saw(w.now, nil)
 		w.run(20 * time.Millisecond)
 		w.want("the leader", w.b.leaders[4].ID, other.me.ID)
 	}
@@ -708,10 +708,10 @@ func TestStopTakesTime(t *testing.T) {
 	w, a, rest := settled(t, "b")
 	a.busy, rest[0].frozen = true, true
 	w.b.leaders[4] = Leader{Number: 1, Revision: 9000} // to be claimed
-	a.Hint()
+	a.Saw(w.now, nil)
 	a.once()
 	a.Ended(4)
-	a.Stop()
+	a.Stop(w.now)
 	for range 10 {
 		w.run(time.Second)
 		w.want("a's key", w.b.nodes["a"].Revision != 0 && w.now-a.stats.Renewed <= int64(Every), true)
@@ -741,7 +741,7 @@ func TestStopTakesTime(t *testing.T) {
 func TestAnHeirMustHaveRenewed(t *testing.T) {
 	w, a, _ := settled(t, "c")
 	w.b.nodes["b"] = NodeKey{Node{ID: "b"}, 3} // from long ago
-	a.Hint()
+	a.Saw(w.now, nil)
 	a.once()
 	w.want("known", len(a.View().Nodes), 3)
 	if err := a.Demote(w.now, 1); err != nil {
@@ -756,7 +756,7 @@ func TestAGroupThatAReadShows(t *testing.T) {
 	w.run(500 * time.Millisecond)
 	w.b.leaders[2] = Leader{Node: a.me, Number: 2, Revision: 9000}
 	w.want("lost", a.Until(2) > w.now, true)
-	a.Hint()
+	a.Saw(w.now, nil)
 	a.once() // it ends, and begins again
 	w.want("the term", a.begun[2], Term{2, 9000, 2})
 	w.want("until", a.Until(2) > w.now, true)
@@ -779,7 +779,7 @@ func TestAGroupThatIsFreeAgain(t *testing.T) {
 		w.now += int64(time.Second)
 		for _, l := range []Leader{{Number: 1, Heir: "x", Revision: 9000 + 2*i}, {Node: led.Node, Number: 2, Revision: 9001 + 2*i}} {
 			w.b.leaders[1] = l
-			b.Hint()
+			b.Saw(w.now, nil)
 			b.once()
 		}
 		w.want("free since", b.groups[1].empty, w.now)

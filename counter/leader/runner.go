@@ -14,6 +14,13 @@ import (
 // All stands for all groups that a daemon leads.
 const All = -1
 
+var allGroups = func() (all []int) {
+	for g := range Groups {
+		all = append(all, g)
+	}
+	return all
+}()
+
 var (
 	// ErrAlone: no other daemon takes part, so nobody would lead. Nothing was done.
 	ErrAlone = errors.New("no other daemon takes part")
@@ -54,8 +61,9 @@ type Runner struct {
 	mu    sync.Mutex
 	m     *Machine
 	cues  [Groups]cue
-	moved chan struct{} // closed and replaced when anything has changed
-	deaf  bool          // the last call failed
+	saw   []map[int]Leader // what watch has seen, and Run has not
+	moved chan struct{}    // closed and replaced when anything has changed
+	deaf  bool             // the last call failed
 }
 
 // A cue is the Begins and Ends of a group that are still to be told, one after another.
@@ -103,10 +111,11 @@ func (r *Runner) Run(ctx context.Context) error {
 		select {
 		case <-ctxDone:
 			ctxDone, giveUp = nil, time.After(stopTimeout)
-			r.step(func(int64) { r.m.Stop() })
+			r.step(func(now int64) { r.m.Stop(now) })
 		case <-giveUp:
 			return errors.New("not all groups were handed over: nobody leads them until other daemons have noticed")
 		case <-r.rung:
+			r.see()
 		case <-answered:
 			r.take(under)
 			under = nil
@@ -215,25 +224,49 @@ func (r *Runner) take(a *answer) {
 	}
 	r.deaf = a.err != nil
 	r.step(func(now int64) { r.m.Answer(now, a.done, a.state, a.err) })
-	if a.err != nil {
+	r.publish()
+}
+
+// see gives the Machine what watch has seen.
+func (r *Runner) see() {
+	r.mu.Lock()
+	saw := r.saw
+	r.saw = nil
+	r.mu.Unlock()
+	if saw == nil {
 		return
 	}
+	r.step(func(now int64) {
+		for _, written := range saw {
+			r.m.Saw(now, written)
+		}
+	})
+	r.publish()
+}
+
+// publish makes what the Machine knows the View. Only Run's goroutine may call it.
+func (r *Runner) publish() {
 	r.mu.Lock()
 	now := r.m.View()
 	r.mu.Unlock()
 	old := r.view.Swap(now)
 	node := func(a, b NodeKey) bool { return a.Node == b.Node }
-	same := old.At != 0 && old.Leaders == now.Leaders && slices.EqualFunc(old.Nodes, now.Nodes, node)
+	same := (old.At != 0 || now.At == 0) && old.Leaders == now.Leaders && slices.EqualFunc(old.Nodes, now.Nodes, node)
 	if !same && r.c.Changed != nil {
 		r.c.Changed(now)
 	}
 }
 
-// watch tells the Machine when to read. It works without.
+// watch tells the Machine what has changed, or when to read. It works without.
 func (r *Runner) watch(ctx context.Context) {
-	hint := func() { r.step(func(int64) { r.m.Hint() }) }
+	changed := func(written map[int]Leader) {
+		r.mu.Lock()
+		r.saw = append(r.saw, written)
+		r.mu.Unlock()
+		r.ring()
+	}
 	for ctx.Err() == nil {
-		r.c.Board.Watch(ctx, hint) // whatever the reason for its end, the poll goes on
+		r.c.Board.Watch(ctx, changed) // whatever the reason for its end, the poll goes on
 		select {
 		case <-time.After(Every):
 		case <-ctx.Done():
@@ -249,18 +282,17 @@ func (r *Runner) Until(group int) int64 { return r.until[group].Load() }
 // View returns what is known of all. It is one atomic load; nobody may change what it points to.
 func (r *Runner) View() *View { return r.view.Load() }
 
-// Demote hands a group over to another daemon, or All, and returns when that is done. For 2 s this daemon
-// does not claim it again, unless the other one hands it back. It returns ErrAlone, ErrNotLeader, or that
-// of ctx: then the group is handed over later.
-func (r *Runner) Demote(ctx context.Context, group int) error {
-	first, last := group, group
-	if group == All {
-		first, last = 0, Groups-1
+// Demote hands groups over to other daemons, or All, and returns when that is done. For 2 s this daemon
+// does not claim them again, unless the other one hands them back. If none can be handed over it returns
+// ErrAlone or ErrNotLeader; or that of ctx: then they are handed over later.
+func (r *Runner) Demote(ctx context.Context, groups ...int) error {
+	if len(groups) == 1 && groups[0] == All {
+		groups = allGroups
 	}
 	var terms []Term
 	var why error
 	r.step(func(now int64) {
-		for g := first; g <= last; g++ {
+		for _, g := range groups {
 			if err := r.m.Demote(now, g); err == nil {
 				terms = append(terms, r.m.groups[g].term)
 			} else if why == nil || err == ErrAlone {
@@ -277,9 +309,17 @@ func (r *Runner) Demote(ctx context.Context, group int) error {
 }
 
 // Stop hands all groups over and claims none afterwards, nor is this daemon anybody's heir. Run goes on,
-// so that View stays true while the daemon forwards. The error is that of ctx.
+// so that View stays true while the daemon forwards. The error is that of ctx, or ErrAlone: then it leads on.
 func (r *Runner) Stop(ctx context.Context) error {
-	r.step(func(int64) { r.m.Stop() })
+	alone := false
+	r.step(func(now int64) {
+		if alone = r.m.busy() && len(r.m.alive(now)) == 0; !alone {
+			r.m.Stop(now)
+		}
+	})
+	if alone {
+		return ErrAlone
+	}
 	return r.wait(ctx, func() bool { return !r.m.busy() })
 }
 

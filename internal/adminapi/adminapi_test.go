@@ -283,14 +283,16 @@ func (e *elections) Commit(context.Context, leader.Change) (bool, leader.State, 
 	return true, e.state, nil
 }
 
-func (e *elections) Leave(_ context.Context, d leader.Demand) error {
+func (e *elections) Leave(_ context.Context, demands ...leader.Demand) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if d.Group == 5 {
-		d.Answer = "no other daemon runs"
-		e.left = append(e.left, d)
-	} else {
-		e.state.Leaders[d.Group] = leader.Leader{Node: leader.Node{ID: "bb", Redis: "b:1"}, Number: d.Term + 1}
+	for _, d := range demands {
+		if d.Group == 5 {
+			d.Answer = "no other daemon runs"
+			e.left = append(e.left, d)
+		} else {
+			e.state.Leaders[d.Group] = leader.Leader{Node: leader.Node{ID: "bb", Redis: "b:1"}, Number: d.Term + 1}
+		}
 	}
 	return nil
 }

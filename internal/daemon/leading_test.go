@@ -48,7 +48,7 @@ func (b *onlyBoard) Commit(_ context.Context, c leader.Change) (bool, leader.Sta
 	return true, b.State, nil
 }
 
-func (b *onlyBoard) Watch(ctx context.Context, _ func()) error {
+func (b *onlyBoard) Watch(ctx context.Context, _ func(map[int]leader.Leader)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -219,10 +219,7 @@ func (e *election) handOver() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
-	if err := r.Demote(ctx, leader.All); errors.Is(err, leader.ErrAlone) {
-		return
-	}
-	if err := r.Stop(ctx); err != nil {
+	if err := r.Stop(ctx); err != nil && !errors.Is(err, leader.ErrAlone) {
 		e.d.c.Log.Warn("sequences are not handed over yet", "error", err)
 	}
 }
@@ -259,30 +256,41 @@ func (e *election) meetDemands(ctx context.Context, r *leader.Runner) {
 		if err != nil { // the runner says that etcd does not answer
 			continue
 		}
+		var wanted []leader.Demand
+		e.mu.Lock()
 		for _, d := range left {
-			e.mu.Lock()
-			wanted := d.Term == e.terms[d.Group].Number && d.Term != 0 && d.Answer == ""
-			e.mu.Unlock()
-			if wanted && meeting[d.Group].CompareAndSwap(false, true) {
-				e.others.Go(func() {
-					defer meeting[d.Group].Store(false)
-					e.meet(ctx, r, d)
-				})
+			if d.Term == e.terms[d.Group].Number && d.Term != 0 && d.Answer == "" && meeting[d.Group].CompareAndSwap(false, true) {
+				wanted = append(wanted, d)
 			}
+		}
+		e.mu.Unlock()
+		if len(wanted) > 0 {
+			e.others.Go(func() {
+				e.meet(ctx, r, wanted)
+				for _, d := range wanted {
+					meeting[d.Group].Store(false)
+				}
+			})
 		}
 	}
 }
 
-// meet hands a group over, or says why not.
-func (e *election) meet(ctx context.Context, r *leader.Runner, d leader.Demand) {
-	err := r.Demote(ctx, d.Group)
+// meet hands groups over, or says why not.
+func (e *election) meet(ctx context.Context, r *leader.Runner, wanted []leader.Demand) {
+	var groups []int
+	for _, d := range wanted {
+		groups = append(groups, d.Group)
+	}
+	err := r.Demote(ctx, groups...)
 	if err == nil {
-		e.d.c.Log.Info("handed over, as an operator wants", "group", d.Group)
+		e.d.c.Log.Info("handed over, as an operator wants", "groups", groups)
 		return
 	}
-	e.d.c.Log.Warn("not handed over, though an operator wants it", "group", d.Group, "error", err)
-	d.Answer = err.Error()
-	if err := e.store.Leave(ctx, d); err != nil {
+	e.d.c.Log.Warn("not handed over, though an operator wants it", "groups", groups, "error", err)
+	for i := range wanted {
+		wanted[i].Answer = err.Error()
+	}
+	if err := e.store.Leave(ctx, wanted...); err != nil {
 		e.d.c.Log.Warn("the operator is not told", "error", err)
 	}
 }

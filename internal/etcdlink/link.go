@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -170,9 +171,9 @@ func (l *Link) ask(ctx context.Context, key string, request func(context.Context
 	return err
 }
 
-// Watch calls changed once it watches the keys that begin so, and after each change. It returns when
-// ctx ends, or when etcd does not answer.
-func (l *Link) Watch(ctx context.Context, prefix string, changed func()) error {
+// Watch calls changed once it watches the keys that begin so, and after each change: with the keys that were
+// written, as one Found, or deleted, without a text. It returns when ctx ends, or when etcd does not answer.
+func (l *Link) Watch(ctx context.Context, prefix string, changed func(Answer)) error {
 	c, err := l.connect(ctx)
 	if err != nil {
 		return l.explain(prefix, l.timeout, err)
@@ -183,7 +184,12 @@ func (l *Link) Watch(ctx context.Context, prefix string, changed func()) error {
 		if err := r.Err(); err != nil {
 			return l.explain(prefix, l.timeout, err)
 		}
-		changed()
+		a := Answer{Found: make([]Found, 1)}
+		a.read(r.Header)
+		for _, e := range r.Events {
+			a.Found[0].Pairs = append(a.Found[0].Pairs, pairsOf([]*mvccpb.KeyValue{e.Kv})...)
+		}
+		changed(a)
 	}
 	return ctx.Err()
 }

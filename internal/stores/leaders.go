@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -78,59 +78,57 @@ type HandedOver struct {
 	To    string `json:"to"`
 }
 
-// HandOver demotes the leaders that which stands for, see GroupsOf, all at the same time. It returns those groups
-// that were handed over beside the error of others.
-func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, err error) {
-	now, err := Leaders(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	groups, err := GroupsOf(&now, which)
-	if err != nil {
-		return nil, err
-	}
-	errs, to := make([]error, len(groups)), make([]leader.Leader, len(groups))
-	var all sync.WaitGroup
-	for i, g := range groups {
-		all.Go(func() { to[i], errs[i] = Demote(ctx, e, &now, g) })
-	}
-	all.Wait()
-	for i, g := range groups {
-		if errs[i] == nil {
-			done = append(done, HandedOver{g, now.Leaders[g].Redis, to[i].Redis})
-		}
-	}
-	return done, errors.Join(errs...)
-}
-
-// demandPoll is the time between two looks whether a demand was met.
+// demandPoll is the time between two looks whether demands were met.
 const demandPoll = 50 * time.Millisecond
 
-// Demote asks whoever leads a group to hand it over, and waits until somebody else leads it, or until ctx
-// ends. now is what Leaders returned.
-func Demote(ctx context.Context, e Elector, now *leader.State, group int) (to leader.Leader, err error) {
-	was := now.Leaders[group]
-	if err := e.Leave(ctx, leader.Demand{Group: group, Term: was.Number}); err != nil {
-		return to, err
+// HandOver asks the leaders that which stands for, see GroupsOf, to hand over, and waits until others lead, or
+// until ctx ends. It returns those groups that were handed over beside the error of others.
+func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, err error) {
+	was, err := Leaders(ctx, e)
+	if err != nil {
+		return nil, err
 	}
-	for {
+	groups, err := GroupsOf(&was, which)
+	if err != nil {
+		return nil, err
+	}
+	var demands []leader.Demand
+	for _, g := range groups {
+		demands = append(demands, leader.Demand{Group: g, Term: was.Leaders[g].Number})
+	}
+	if err := e.Leave(ctx, demands...); err != nil {
+		return nil, err
+	}
+	var refused []error
+	for len(demands) > 0 {
 		select {
 		case <-time.After(demandPoll):
 		case <-ctx.Done():
-			return to, fmt.Errorf("group %d: %s has not handed it over yet. If that daemon does not run, another one takes the group over without being asked", group, was.Redis)
+			for _, d := range demands {
+				refused = append(refused, fmt.Errorf("group %d: %s has not handed it over yet. If that daemon does not run, another one takes the group over without being asked", d.Group, was.Leaders[d.Group].Redis))
+			}
+			return done, errors.Join(refused...)
 		}
 		now, err := Leaders(ctx, e)
-		if l := now.Leaders[group]; err == nil && l.ID != "" && l.Number > was.Number {
-			return l, nil
-		}
-		left, err := e.Left(ctx)
 		if err != nil {
 			continue // ctx says for how long
 		}
-		for _, d := range left {
-			if d.Group == group && d.Term == was.Number && d.Answer != "" {
-				return to, conflict("group %d: %s: %s", group, was.Redis, d.Answer)
+		left, _ := e.Left(ctx)
+		demands = slices.DeleteFunc(demands, func(d leader.Demand) bool {
+			from, l := was.Leaders[d.Group].Redis, now.Leaders[d.Group]
+			if l.ID != "" && l.Number > d.Term {
+				done = append(done, HandedOver{d.Group, from, l.Redis})
+				return true
 			}
-		}
+			for _, answer := range left {
+				if answer.Group == d.Group && answer.Term == d.Term && answer.Answer != "" {
+					refused = append(refused, conflict("group %d: %s: %s", d.Group, from, answer.Answer))
+					return true
+				}
+			}
+			return false
+		})
 	}
+	slices.SortFunc(done, func(a, b HandedOver) int { return a.Group - b.Group })
+	return done, errors.Join(refused...)
 }

@@ -37,14 +37,19 @@ func (b *board) commit(c leader.Change) (bool, leader.State) {
 		return true, b.snapshot()
 	}
 	b.revision++
+	written := map[int]leader.Leader{}
 	for g, l := range c.Lead {
 		l.Revision = b.revision
-		b.state.Leaders[g] = l
+		b.state.Leaders[g], written[g] = l, l
 	}
 	for _, h := range b.w.hosts { // the watch, which may miss it
 		if p := h.process; len(c.Lead) > 0 && p != nil && b.w.rnd.IntN(4) > 0 {
+			shown := written
+			if b.w.rnd.IntN(4) == 0 {
+				shown = nil
+			}
 			p.push(b.w.delay(), &p.thread, func() {
-				p.m.Hint()
+				p.m.Saw(p.host.clock(), shown)
 				p.drive()
 			})
 		}

@@ -248,7 +248,7 @@ func (p *process) stop(patience int64, then func()) {
 	}
 	p.stops = end
 	p.note()
-	p.m.Stop()
+	p.m.Stop(p.host.clock())
 	p.drive()
 	p.after(patience, end)
 }

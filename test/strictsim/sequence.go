@@ -39,6 +39,7 @@ type sequence struct {
 	n    *name
 	line *line         // of the present term, or the last one
 	tail counter.Block // for ResumeBlock: what was left
+	late counter.Block // for LateAppended: what was granted last, perhaps without an answer
 	last int64         // for UnsealAfterDemote: until, of the last term
 }
 
@@ -81,7 +82,7 @@ func (s *sequence) begin(t leader.Term) {
 		r.Step, r.Offset = 1, 1
 		s.issue(r.Definition)
 	}
-	l := &line{s: s, term: t}
+	l, before := &line{s: s, term: t}, s.line
 	s.line = l
 	l.to = s.Lead(func() int64 {
 		s.p.pause()
@@ -100,6 +101,8 @@ func (s *sequence) begin(t leader.Term) {
 	switch {
 	case w.mutant == ResumeBlock && s.tail.Hi > 0:
 		l.to.Append(s.tail.Lo, s.tail.Hi)
+	case w.mutant == LateAppended && before != nil && before.block != s.late:
+		l.to.Append(s.late.Lo, s.late.Hi)
 	case w.mutant == AnswerBeforeReserve:
 		l.to.Append(r.Next, r.Next+9*r.Step)
 	}
@@ -150,7 +153,7 @@ func (l *line) finish(ended func()) {
 	}
 	p.pause()
 	exec := func() { w.board.giveBack(l.s.n, l.term, b, next) }
-	if w.chance(8) { // the network repeats it
+	if w.mutant == ReturnAfterTerm || w.chance(8) { // the network repeats it
 		w.after(w.between(0, 5*sec), exec)
 	}
 	p.call(nil, returnTimeout, exec, func(bool) { ended() })
@@ -186,13 +189,8 @@ func (l *line) keep() {
 	}
 	exec := func() {
 		b, err = w.board.reserve(s.n, l.term, n)
-		if w.mutant == LateAppended && err == nil {
-			late := b
-			p.push(w.between(0, 10*sec), nil, func() {
-				if s.line != l && l.block != late {
-					s.line.to.Append(late.Lo, late.Hi)
-				}
-			})
+		if err == nil {
+			s.late = b
 		}
 	}
 	p.call(nil, keeperTimeout, exec, func(ok bool) {
