@@ -35,6 +35,7 @@ lint:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags chaos ./test/chaos
+	cd bench/client && $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
 cross: ## the portable parts, for systems that stand for the others
@@ -78,12 +79,13 @@ bin/yaraus:
 test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS)) ## fleets of kayac/go-katsubushi and of yaraus are replaced under load, daemon by daemon
 	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi
 
-soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, 1e8 values of a sequence between kills
+soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients that quit, a thousand restarts of the real daemon with kill -9 and its clock moved, ten minutes of the Go client with daemons killed and frozen, 1e8 values of a sequence between kills
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/sim
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v ./test/strictsim
 	$(GO) test -count=1 -timeout 60m -v -run LosesWrites ./test/seqsim -seeds 25000
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server/engines
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run EqualRandomBits ./internal/issuer
+	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestChaos$$' ./client
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill' ./cmd/katsubushi
 
 chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
@@ -97,6 +99,7 @@ mixed: ## make chaos with a fleet of two versions, OLD (a revision) and this tre
 
 bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
 	$(GO) run ./bench -out bench/RESULTS.md
+	cd bench/client && $(GO) run . -into ../RESULTS.md
 
 FUZZED = $(patsubst %/,%,$(sort $(dir $(shell git grep -l '^func Fuzz' -- '*_test.go'))))
 

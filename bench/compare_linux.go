@@ -365,6 +365,15 @@ func (c *comparison) checkIDs() error {
 	return nil
 }
 
+// clientSection is the section of a report that bench/client wrote, if there is one.
+func clientSection(path string) []byte {
+	old, err := os.ReadFile(path)
+	if i := bytes.Index(old, []byte("<!-- clients:")); err == nil && i >= 0 {
+		return append([]byte("\n"), old[i:]...)
+	}
+	return nil
+}
+
 // report writes what was found.
 func (c *comparison) report() error {
 	if c.out == "" {
@@ -377,6 +386,7 @@ func (c *comparison) report() error {
 		return err
 	}
 	os.Stdout.Write(text.Bytes())
+	text.Write(clientSection(c.out))
 	return errors.Join(
 		os.WriteFile(c.out, text.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(filepath.Dir(c.out), drawing), svg.Bytes(), 0o644))

@@ -274,3 +274,17 @@ func schedstat(t *testing.T, pid int) (sum time.Duration) {
 	}
 	return sum
 }
+
+// TestReportKeepsTheSectionOfClients: bench/client measures at another time.
+func TestReportKeepsTheSectionOfClients(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "RESULTS.md")
+	if got := clientSection(path); got != nil {
+		t.Errorf("of no file: %q", got)
+	}
+	if err := os.WriteFile(path, []byte("## Old\n\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(clientSection(path)), "\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -77,7 +77,7 @@ func (b *batch) copyTo(ids []uint64, i int) {
 // join adds a caller who wants n ids, at most g.most, to the batch that is being filled, or to a new
 // one. i is the caller's first index.
 //
-// Whoever begins a batch sends it. Before that it yields once, so that everybody who can run joins.
+// Whoever begins a batch sends it, after everybody has joined who can run.
 func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err error) {
 	c.mu.Lock()
 	if c.closed {
@@ -99,10 +99,25 @@ func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err erro
 	b.joined++
 	c.mu.Unlock()
 	if lead {
-		c.yield()
+		c.gather(b)
 		c.pump()
 	}
 	return b, i, nil
+}
+
+// gather lets everybody join b who can run. It yields as long as b grows: Go's scheduler returns to who
+// yielded after 61 others at the latest.
+func (c *Client) gather(b *batch) {
+	for before := -1; ; {
+		c.mu.Lock()
+		n, most := b.n, b.gen.most
+		c.mu.Unlock()
+		if n == before || n >= most || b.stock != nil {
+			return
+		}
+		before = n
+		c.yield()
+	}
 }
 
 // wait waits for a batch. The caller's ids are lost if ctx ends first.

@@ -15,7 +15,8 @@ const (
 	MaxIDs      = 1_000_000 // of one call of IDs
 	MaxPrefetch = 100_000   // ids in stock
 
-	maxBatch       = 1000     // ids of one request
+	maxBatch       = 1000     // ids of one request of callers
+	maxRange       = 10_000   // ids of one request for the stock, with ids
 	maxRequest     = 64 << 10 // bytes of one request
 	maxLine        = 64 << 10 // bytes of a line of an answer
 	maxName        = 250      // bytes of a key, as in memcached

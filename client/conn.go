@@ -76,6 +76,9 @@ func (k *conn) accept(b *batch, now time.Duration) {
 		b.sent = k.c.config.now()
 	}
 	k.out = k.out[:0]
+	if k.modeOf(b) != byIDs {
+		b.n = min(b.n, b.gen.most) // more than most are for the stock only
+	}
 	if k.modeOf(b) == byIDs {
 		k.out = append(strconv.AppendInt(append(k.out, "ids "...), int64(b.n), 10), b.gen.keys[:1+len(b.gen.name)]...)
 	} else {
@@ -170,6 +173,10 @@ func (k *conn) finish(err error) {
 	}
 	b := c.answered(k, err)
 	c.retire(k)
+	var next *batch
+	if len(c.queue) > 0 {
+		next = c.queue[len(c.queue)-1]
+	}
 	c.mu.Unlock()
 	if b != nil {
 		b.take(&k.reply)
@@ -178,7 +185,10 @@ func (k *conn) finish(err error) {
 		}
 		close(b.done)
 	}
-	c.pump()
+	if next != nil {
+		c.gather(next) // those who have just got their ids join it
+		c.pump()
+	}
 }
 
 // dial opens a connection to a server in a goroutine of its own. c.mu is held.

@@ -410,11 +410,11 @@ func TestBadCounts(t *testing.T) {
 // TestManyIDs: more than a request may have are split, and come sorted, each once.
 func TestManyIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, config := range []Config{{}, {GetOnly: true}, {Prefetch: 100, MaxAge: time.Hour}, {Prefetch: 5000, MaxAge: time.Hour}} {
+		for _, config := range []Config{{}, {GetOnly: true}, {Prefetch: 100, MaxAge: time.Hour}, {Prefetch: 50_000, MaxAge: time.Hour}, {Prefetch: 50_000, MaxAge: time.Hour, GetOnly: true}} {
 			n := newNetwork()
 			var server issuer
 			n.set("a:1", talk(func(r string) []byte {
-				if k, _, _ := asked(r); k > maxBatch {
+				if k, _, ids := asked(r); k > maxRange || k > maxBatch && (!ids || config.Prefetch == 0) {
 					t.Errorf("%+v: a request for %d ids", config, k)
 				}
 				return server.answer(r)

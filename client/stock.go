@@ -132,7 +132,7 @@ func (s *stock) order(now int64, need int) *batch {
 	}
 	s.taken, s.since = 0, now
 	n := max(s.size-s.have, s.waiting+need, 1)
-	s.refill = &batch{gen: s.g, stock: s, server: s.server, n: min(n, s.g.most), done: make(chan struct{})}
+	s.refill = &batch{gen: s.g, stock: s, server: s.server, n: min(n, maxRange), done: make(chan struct{})}
 	return s.refill
 }
 
