@@ -20,6 +20,7 @@ import (
 //	npm NAME       one of the packages that node/package.json pins
 //	go MODULE      one of the modules that go/go.mod pins
 //	tool PACKAGE@VERSION   a Go program, unless PATH has it already
+//	here           nothing: the set-up is part of this tree
 //
 // Debian packages stay installed; everything else goes into the work directory.
 type installer struct {
@@ -71,6 +72,8 @@ func (in *installer) version(s *setup) (string, error) {
 		return in.module(name)
 	case "tool":
 		return in.tool(name)
+	case "here":
+		return "this tree", nil
 	}
 	return "", fmt.Errorf("unknown kind of package %q", kind)
 }

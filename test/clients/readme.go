@@ -15,8 +15,11 @@ import (
 var readme = []setup{
 	{name: "README.md, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
 		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get", hint: "as there"},
-	{name: "README.md, Go", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
+	{name: "README.md, Go", language: "Go", protocol: "text", needs: "here",
 		snippet: "snippet.go", build: "cd ../.. && go build -o $WORK/client $WORK/snippet.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
+		does: "get", hint: "as there"},
+	{name: "README.md, Go, gomemcache", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
+		snippet: "gomemcache.go", build: "cd ../.. && go build -o $WORK/client $WORK/gomemcache.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
 		does: "get", hint: "as there"},
 	{name: "README.md, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
 		snippet: "snippet.rb", run: "for i in 1 2 3 4 5; do ruby $WORK/snippet.rb; done", does: "get", hint: "as there"},
@@ -27,20 +30,28 @@ var readme = []setup{
 		does: "get", hint: "as there"},
 }
 
-// around is what a snippet needs to be a program that prints its id, by the ending of the program's
-// file.
+// around is what a snippet needs to be a program that prints its id, by the program's file or its ending.
 var around = map[string]struct{ before, after string }{
-	".py": {"", `print("get", id)`},
-	".go": {`//go:build ignore
+	".py":           {"", `print("get", id)`},
+	".go":           {goProgram(`"context"`, `"github.com/katsubushi/katsubushi/v3/client"`), goEnd},
+	"gomemcache.go": {goProgram(`"strconv"`, `"github.com/bradfitz/gomemcache/memcache"`), goEnd},
+	".rb":           {"", `puts "get #{id}"`},
+	".php":          {"<?php\n", `echo "get $id\n";`},
+	".mjs":          {"", "console.log(`get ${id}`);"},
+}
+
+// goProgram is what a snippet for Go needs before it, with two more imports.
+func goProgram(std, other string) string {
+	return `//go:build ignore
 
 package main // in this source tree, but no part of it
 
 import (
+	` + std + `
 	"fmt"
 	"os"
-	"strconv"
 
-	"github.com/bradfitz/gomemcache/memcache"
+	` + other + `
 )
 
 func main() {
@@ -51,14 +62,13 @@ func main() {
 }
 
 func ask() error {
-`, `	fmt.Println("get", id)
+`
+}
+
+const goEnd = `	fmt.Println("get", id)
 	return err
 }
-`},
-	".rb":  {"", `puts "get #{id}"`},
-	".php": {"<?php\n", `echo "get $id\n";`},
-	".mjs": {"", "console.log(`get ${id}`);"},
-}
+`
 
 // writeSnippet makes a program of the language's lines in README.md. All that is changed in them is
 // the port.
@@ -72,7 +82,15 @@ func (r *runner) writeSnippet(s *setup, file string, port int) error {
 	if language == "" {
 		language = ending[1:]
 	}
-	lines, err := fenced(string(content), language)
+	nth := 0
+	for i := range readme {
+		if readme[i].name == s.name {
+			break
+		} else if readme[i].language == s.language {
+			nth++
+		}
+	}
+	lines, err := fenced(string(content), language, nth)
 	if err != nil {
 		return err
 	}
@@ -80,16 +98,20 @@ func (r *runner) writeSnippet(s *setup, file string, port int) error {
 		return fmt.Errorf("README.md, %s: the port is there %d times", s.language, n)
 	}
 	lines = strings.Replace(lines, "11212", strconv.Itoa(port), 1)
-	return os.WriteFile(file, []byte(around[ending].before+lines+around[ending].after+"\n"), 0o644)
+	with, ok := around[filepath.Base(file)]
+	if !ok {
+		with = around[ending]
+	}
+	return os.WriteFile(file, []byte(with.before+lines+with.after+"\n"), 0o644)
 }
 
-// fenced is what stands in the one block of a language.
-func fenced(markdown, language string) (string, error) {
+// fenced is what stands in the nth block of a language.
+func fenced(markdown, language string, nth int) (string, error) {
 	parts := strings.Split(markdown, "\n```"+language+"\n")
-	if len(parts) != 2 {
-		return "", fmt.Errorf("%d blocks of %s, want one", len(parts)-1, language)
+	if len(parts) < nth+2 {
+		return "", fmt.Errorf("%d blocks of %s, want another", len(parts)-1, language)
 	}
-	lines, _, ok := strings.Cut(parts[1], "\n```\n")
+	lines, _, ok := strings.Cut(parts[nth+1], "\n```\n")
 	if !ok {
 		return "", fmt.Errorf("the block of %s has no end", language)
 	}
