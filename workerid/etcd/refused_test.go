@@ -32,12 +32,25 @@ func says(t testing.TB, err error, words ...string) {
 	}
 }
 
-// A member with users: root, and kb, who may use what is below a prefix.
+// withUsers is a member with root, and katsubushi, who may use what is below a prefix: made by the lines
+// of docs/ETCD.md.
 func withUsers(t testing.TB, prefix string) *etcdtest.Member {
+	t.Helper()
+	docs, err := os.ReadFile("../../docs/ETCD.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	m := etcdtest.Start(t, "--bcrypt-cost", "4")
-	for _, line := range []string{"user add root:hush", "role add root", "user grant-role root root", "role add ids",
-		"role grant-permission ids --prefix=true readwrite " + prefix, "user add kb:hush1", "user grant-role kb ids", "auth enable"} {
-		m.Control(strings.Fields(line)...)
+	values := strings.NewReplacer("ROOTSECRET", "hush", "SECRET", "hush1", "/NAME/", prefix)
+	lines := 0
+	for line := range strings.Lines(string(docs)) {
+		if rest, ok := strings.CutPrefix(line, "etcdctl "); ok {
+			m.Control(strings.Fields(values.Replace(rest))...)
+			lines++
+		}
+	}
+	if lines != 8 {
+		t.Fatalf("docs/ETCD.md has %d lines", lines)
 	}
 	return m
 }
@@ -66,15 +79,15 @@ func TestUsersAndRights(t *testing.T) {
 	as := func(user, path string) *driver {
 		c := settings(t, m)
 		c.URL = "etcd://" + user + m.Addr() + path
-		if strings.HasSuffix(user, "kb@") {
+		if strings.HasSuffix(user, "katsubushi@") {
 			c.PasswordFile = file
 		}
 		return driverOf(t, c, lasting)
 	}
 	password("hush2")
-	d := as("kb@", "/ids")
+	d := as("katsubushi@", "/ids")
 	_, err := d.Connect(within(t, patience))
-	says(t, err, "user kb", "password")
+	says(t, err, "user katsubushi", "password")
 	password("hush1")
 	works := func() {
 		t.Helper()
@@ -99,16 +112,16 @@ func TestUsersAndRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done(root.RoleRevokePermission(bg, "ids", "/ids/", clientv3.GetPrefixRangeEnd("/ids/")))
+	done(root.RoleRevokePermission(bg, "katsubushi", "/ids/", clientv3.GetPrefixRangeEnd("/ids/")))
 	_, err = d.Commit(within(t, patience), conn, pool.Change{SetMeta: "y"})
 	if err != nil && strings.Contains(err.Error(), "revision of auth store is old") { // the token is from before
 		conn = connected(t, d)
 		_, err = d.Commit(within(t, patience), conn, pool.Change{SetMeta: "y"})
 	}
-	says(t, err, "does not permit", "user kb", "--prefix=true readwrite /ids/katsubushi/")
+	says(t, err, "does not permit", "user katsubushi", "--prefix=true readwrite /ids/katsubushi/")
 	_, err = d.Load(within(t, patience), conn)
 	says(t, err, "does not permit")
-	done(root.RoleGrantPermission(bg, "ids", "/ids/", clientv3.GetPrefixRangeEnd("/ids/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	done(root.RoleGrantPermission(bg, "katsubushi", "/ids/", clientv3.GetPrefixRangeEnd("/ids/"), clientv3.PermissionType(clientv3.PermReadWrite)))
 	works()
 
 	m.Kill()
@@ -120,10 +133,10 @@ func TestUsersAndRights(t *testing.T) {
 	d.drop(d.conn)
 	d.mu.Unlock()
 	conn, err = d.Connect(within(t, patience))
-	says(t, err, "etcd refuses user kb")
+	says(t, err, "etcd refuses user katsubushi")
 	works()
 
-	done(root.UserDelete(bg, "kb"))
+	done(root.UserDelete(bg, "katsubushi"))
 	until(t, "it is refused", func() bool {
 		conn, err = d.Connect(within(t, patience))
 		if err == nil {
@@ -131,8 +144,8 @@ func TestUsersAndRights(t *testing.T) {
 		}
 		return err != nil && strings.Contains(err.Error(), "wrong user or password")
 	})
-	done(root.UserAdd(bg, "kb", "hush1"))
-	done(root.UserGrantRole(bg, "kb", "ids"))
+	done(root.UserAdd(bg, "katsubushi", "hush1"))
+	done(root.UserGrantRole(bg, "katsubushi", "katsubushi"))
 	works()
 
 	nobody := as("", "/ids")
@@ -140,13 +153,13 @@ func TestUsersAndRights(t *testing.T) {
 		_, err = nobody.Load(within(t, patience), conn)
 	}
 	says(t, err, "the URL names no user")
-	inURL := as("kb:hush1@", "/others")
+	inURL := as("katsubushi:hush1@", "/others")
 	_, err = inURL.Load(within(t, patience), connected(t, inURL))
 	says(t, err, "does not permit", "/others/katsubushi/")
 
 	done(root.AuthDisable(bg))
 	works()
-	d = as("kb@", "/ids") // who logs in where no passwords are wanted
+	d = as("katsubushi@", "/ids") // who logs in where no passwords are wanted
 	works()
 }
 
