@@ -80,6 +80,7 @@ var rules = []rule{
 	{"test/memcas", []string{"workerid", "workerid/cas", "workerid/pool"}, "a store with a compare-and-set in memory, for simulations"},
 	{"test/castest", []string{"test/memcas", "test/storetest", "workerid", "workerid/cas", "workerid/pool"}, "the suite of tests for drivers compares them with the one in memory"},
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
+	{"test/storefaults", []string{"test/copied", "test/redistest", "workerid", "workerid/cas", "workerid/pool"}, "the faults that stores with a compare-and-set have in common"},
 	{"test/zktest", []string{"test/redistest"}, "a tool for tests, with the same free ports and processes"},
 	{"test/etcdtest", []string{"test/redistest"}, "a tool for tests, with the same free ports"},
 	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},

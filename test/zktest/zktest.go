@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,9 +20,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// jars are where Debian's package libzookeeper-java puts them; the manifest of the first one names all
-// others but that of a log.
-const jars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+// jars are where Debian's package libzookeeper-java and those that it needs put them. The manifest of
+// the first one names others; it lacks a log, and three of Netty, which TLS needs.
+const jars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:" +
+	"/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:/usr/share/java/netty-common.jar"
 
 // A Server is a ZooKeeper process, or none while it is killed. Its ports stay the same.
 type Server struct {
@@ -265,8 +267,9 @@ func (all Servers) Launch() {
 // Ready waits until each of them is.
 func (all Servers) Ready() {
 	for _, s := range all {
-		s.t.Helper()
-		s.Ready()
+		if s.t.Helper(); s.child != nil && !s.paused {
+			s.Ready()
+		}
 	}
 }
 
@@ -286,21 +289,14 @@ func (all Servers) Hosts() string {
 	return strings.Join(hosts, ",")
 }
 
-// Leader returns the one that leads, and the others.
-func (all Servers) Leader() (leader *Server, others Servers) {
+// Leader returns the index of the one that leads.
+func (all Servers) Leader() (leader int) {
 	all[0].t.Helper()
 	all[0].Until("there is a leader", func() bool {
-		leader, others = nil, nil
-		for _, s := range all {
-			if strings.Contains(s.Ask("srvr"), "Mode: leader") {
-				leader = s
-			} else {
-				others = append(others, s)
-			}
-		}
-		return leader != nil
+		leader = slices.IndexFunc(all, func(s *Server) bool { return strings.Contains(s.Ask("srvr"), "Mode: leader") })
+		return leader >= 0
 	})
-	return leader, others
+	return leader
 }
 
 // Namespace is the test's name, as one word.

@@ -1,0 +1,71 @@
+package storefaults
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	testName = regexp.MustCompile(`\bTest\w+`)
+	testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+)
+
+// Documented holds the tables of faults of a page in docs to what they say: every test that they name
+// exists, and they name every test in these files of the package.
+func Documented(t *testing.T, page string, files ...string) {
+	t.Helper()
+	docs, err := os.ReadFile(filepath.Join("../../docs", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, found := strings.Cut(string(docs), "\n## How it is tested\n")
+	if !found {
+		t.Fatalf("%s does not say how it is tested", page)
+	}
+	var named []string
+	for row := range strings.Lines(tables) {
+		if tests := testName.FindAllString(row, -1); strings.HasPrefix(row, "| ") {
+			named = append(named, tests...)
+			if tests == nil && !strings.HasSuffix(row, "| |\n") { // a heading
+				t.Errorf("no test: %s", row)
+			}
+		}
+	}
+	all := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, f := range testFunc.FindAllSubmatch(source, -1) {
+			name := string(f[1])
+			all[name] = true
+			if name != "TestMain" && slices.Contains(files, d.Name()) && filepath.Dir(path) == sourceDir(t) && !slices.Contains(named, name) {
+				t.Errorf("%s: %s does not name %s", path, page, name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range named {
+		if !all[test] {
+			t.Errorf("%s names %s, which there is not", page, test)
+		}
+	}
+}
+
+// sourceDir is the package's directory, as it is called from the root of the module.
+func sourceDir(t *testing.T) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join("../..", filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
+}

@@ -1,0 +1,482 @@
+package storefaults
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/copied"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// fill starts as many daemons as the pool has worker ids, and waits until they serve.
+func (w *World) fill() (all []*Daemon) {
+	w.Helper()
+	for range w.terms.Max {
+		all = append(all, w.Start())
+	}
+	w.serve(all...)
+	return all
+}
+
+// bridged lets something happen to the servers that leases outlive: everybody keeps its worker id, and
+// issues all the time.
+func (w *World) bridged(all []*Daemon, fault func()) {
+	w.Helper()
+	var had []uint64
+	for _, d := range all {
+		had = append(had, d.Worker())
+	}
+	fault()
+	w.extended(all...)
+	for i, d := range all {
+		if d.MustNotRefuse(); d.Worker() != had[i] {
+			w.Errorf("%s had worker id %d and has %d", d.name, had[i], d.Worker())
+		}
+	}
+}
+
+func (w *World) follower() int { return (w.Leader() + 1) % len(w.Hosts()) }
+
+// ServerStops: SIGSTOP of a server that does not lead, until the daemons go on with the others.
+func (w *World) ServerStops() { w.stops(w.follower()) }
+
+// LeaderStops: SIGSTOP of the leader.
+func (w *World) LeaderStops() { w.stops(w.Leader()) }
+
+func (w *World) stops(i int) {
+	w.bridged(w.fill(), func() {
+		w.Pause(i)
+		w.extended(w.daemons...)
+		w.Resume(i)
+	})
+}
+
+// ServerKilled: kill -9 of a server that does not lead, and its restart.
+func (w *World) ServerKilled() { w.killed(w.follower()) }
+
+// LeaderKilled: kill -9 of the leader, and its restart.
+func (w *World) LeaderKilled() { w.killed(w.Leader()) }
+
+func (w *World) killed(i int) {
+	w.bridged(w.fill(), func() {
+		w.Kill(i)
+		w.extended(w.daemons...)
+		w.Launch(i)
+		w.Ready()
+	})
+}
+
+// AllRestart: kill -9 of all servers, and their restart.
+func (w *World) AllRestart() {
+	w.bridged(w.fill(), func() {
+		w.each(w.Kill)
+		w.each(w.Launch)
+		w.Ready()
+	})
+}
+
+func (w *World) each(f func(i int)) {
+	for i := range w.Hosts() {
+		f(i)
+	}
+}
+
+// MajorityStops: SIGSTOP of all servers but one until every lease is over.
+func (w *World) MajorityStops() { w.majority(w.Pause, w.Resume) }
+
+// MajorityKilled: kill -9 of all servers but one until every lease is over.
+func (w *World) MajorityKilled() { w.majority(w.Kill, w.Launch) }
+
+func (w *World) majority(begin, end func(i int)) {
+	all := w.fill()
+	stays := w.Leader()
+	others := func(f func(i int)) {
+		w.each(func(i int) {
+			if i != stays {
+				f(i)
+			}
+		})
+	}
+	others(begin)
+	w.Until("all windows are used up", func() bool {
+		for _, d := range all {
+			if !d.Is(workerid.Exhausted, "") && !d.Is(workerid.Acquiring, "") {
+				return false
+			}
+		}
+		return true
+	})
+	others(end)
+	w.serve(all...)
+}
+
+// ExpiryWhileStopped: SIGSTOP of a daemon until the store has ended its session. Nobody has come
+// meanwhile, so it keeps its worker id.
+func (w *World) ExpiryWhileStopped() {
+	d := w.Spawn()
+	w.serve(d)
+	had := d.Worker()
+	d.Pause()
+	w.Until("the presence is gone", func() bool { return len(w.View().Present) == 0 })
+	d.Resume()
+	w.extended(d)
+	if d.Worker() != had {
+		w.Errorf("it had worker id %d and has %d", had, d.Worker())
+	}
+	w.Until("the presence is there again", func() bool { return len(w.View().Present) == 1 })
+}
+
+// ExpiryWithSuccessor: the same, and another daemon takes the only worker id.
+func (w *World) ExpiryWithSuccessor() {
+	d := w.Spawn()
+	w.serve(d)
+	successor := w.Start()
+	w.Until("it asks in vain", func() bool { return successor.Is(workerid.Acquiring, workerid.ErrNoID.Error()) })
+	d.Pause()
+	w.serve(successor)
+	d.Resume()
+	w.Until("the lease is lost", func() bool { return d.Is(workerid.Acquiring, workerid.ErrNoID.Error()) })
+	w.extended(successor)
+	successor.Stop()
+	w.serve(d)
+}
+
+// PartitionOfRequests: what a daemon sends is held back for a while in front of all servers.
+func (w *World) PartitionOfRequests() {
+	w.partition(func(p *redistest.Proxy, m redistest.Mode) { p.Requests(m) })
+}
+
+// PartitionOfAnswers is the other direction.
+func (w *World) PartitionOfAnswers() {
+	w.partition(func(p *redistest.Proxy, m redistest.Mode) { p.Answers(m) })
+}
+
+func (w *World) partition(fault func(p *redistest.Proxy, m redistest.Mode)) {
+	var proxies []*redistest.Proxy
+	var hosts []string
+	for i := range w.Hosts() {
+		proxies = append(proxies, w.Proxy(i))
+		hosts = append(hosts, proxies[i].Addr())
+	}
+	cutOff, other := w.Start(hosts...), w.Start()
+	all := []*Daemon{cutOff, other}
+	w.serve(all...)
+	set := func(m redistest.Mode) {
+		for _, p := range proxies {
+			fault(p, m)
+		}
+	}
+	w.bridged(all, func() {
+		set(redistest.Hold)
+		w.Until("it is noticed", func() bool { return cutOff.Is(workerid.Degraded, "") })
+		w.extended(other)
+		set(redistest.Pass)
+	})
+}
+
+// AnswerLost: the answers to an extension do not come, though it is carried out.
+func (w *World) AnswerLost() {
+	p := w.Proxy(0)
+	d := w.Start(p.Addr())
+	w.serve(d)
+	for range 3 {
+		before := w.View().Records[d.Worker()]
+		w.bridged([]*Daemon{d}, func() {
+			p.Answers(redistest.Drop)
+			w.Until("an extension is carried out", func() bool { return w.View().Records[d.Worker()] != before })
+			p.Cut()
+			p.Answers(redistest.Pass)
+		})
+	}
+}
+
+// AcquisitionLost: the answer to an acquisition does not come. The next one finds it.
+func (w *World) AcquisitionLost() {
+	l := &losesAnswers{Kind: w.Kind}
+	w.Kind.Open = l.open
+	d := w.Start()
+	w.serve(d)
+	if n := len(held(w.View())); n != 1 || l.lost == 0 {
+		w.Errorf("%d worker ids are held, and %d answers were lost", n, l.lost)
+	}
+}
+
+// held are the worker ids that have an owner.
+func held(v pool.View) (all []uint64) {
+	for id, text := range v.Records {
+		if r, err := pool.ParseRecord(text); err == nil && r.Owner != "" {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// losesAnswers loses that to the first acquisition.
+type losesAnswers struct {
+	Kind
+	lost int
+}
+
+type deafDriver struct {
+	cas.Driver
+	l *losesAnswers
+}
+
+func (l *losesAnswers) open(s cas.Settings) (workerid.Backend, error) {
+	d, err := l.Driver(s)
+	if err != nil {
+		return nil, err
+	}
+	return cas.Open(cas.Config{Terms: s.Terms, Driver: deafDriver{d, l}, Kind: "test", Where: "behind a wall", Boot: s.Boot})
+}
+
+func (d deafDriver) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	a, err := d.Driver.Commit(ctx, conn, c)
+	if err == nil && a.Done && len(c.Set) > 0 && d.l.lost == 0 {
+		d.l.lost++
+		return cas.Answer{}, errors.New("nobody hears the answer")
+	}
+	return a, err
+}
+
+// MassStart: as many daemons as there are worker ids start at once.
+func (w *World) MassStart() {
+	var all []*Daemon
+	for range w.terms.Max {
+		all = append(all, w.Start())
+	}
+	w.serve(all...)
+	had := map[uint64]bool{}
+	for _, d := range all {
+		had[d.Worker()] = true
+	}
+	if len(had) != len(all) {
+		w.Errorf("%d worker ids for %d daemons", len(had), len(all))
+	}
+}
+
+// FiveForThree: 5 daemons want 3 worker ids. Whoever stops makes room.
+func (w *World) FiveForThree() {
+	var all []*Daemon
+	for range 5 {
+		all = append(all, w.Start())
+	}
+	serving := func() (n []*Daemon) {
+		for _, d := range all {
+			if d.Serves() {
+				n = append(n, d)
+			}
+		}
+		return n
+	}
+	for range 2 {
+		w.Until("three serve", func() bool { return len(serving()) == 3 })
+		d := serving()[0]
+		d.Stop()
+		w.Until("it is sealed", func() bool { return d.Is(workerid.Sealed, "") })
+	}
+	w.Until("three serve", func() bool { return len(serving()) == 3 })
+}
+
+// TwoLanes: the operator ends the lease of one of a daemon's lanes. The other one goes on.
+func (w *World) TwoLanes() {
+	d := w.StartWith(2, 0)
+	w.serve(d)
+	first, second := d.lanes()[0].Worker, d.lanes()[1].Worker
+	w.operator("lease release", func(ctx context.Context, a workerid.Admin) error {
+		_, err := a.Release(ctx, first)
+		return err
+	})
+	w.Until("the lane has another worker id", func() bool { return d.Serves() && d.lanes()[0].Worker != first })
+	d.MustNotRefuse()
+	if now := d.lanes()[1].Worker; now != second {
+		w.Errorf("the other lane had %d and has %d", second, now)
+	}
+	w.extended(d)
+}
+
+// Clone: a copy of a process's memory goes on beside the original, over a connection of its own.
+func (w *World) Clone() {
+	session := func() *cas.Session {
+		d, err := w.Driver(w.settings(w.Hosts()))
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.Cleanup(func() { d.Close() })
+		return &cas.Session{
+			Driver: d, Rules: pool.Rules{W: pool.WatchOf(w.terms.Heartbeat, time.Second), MaxSkew: w.terms.MaxSkew.Milliseconds()},
+			Pool: w.meta(),
+			Now: func() pool.Moment {
+				now := time.Now().UnixMilli()
+				return pool.Moment{Boot: time.Duration(boot()), ID: now, Wall: now}
+			},
+		}
+	}
+	s := session()
+	var g workerid.Grant
+	w.Until("it has a worker id", func() (ok bool) {
+		var err error
+		g, err = s.Acquire(w.Context(), workerid.Request{Owner: "owner", Min: 1, Max: w.terms.Max})
+		return err == nil
+	})
+	s.Heard(g)
+	clone := copied.Of(s)
+	clone.Driver = session().Driver
+	extend := func(s *cas.Session) (err error) {
+		w.Until("an extension is answered", func() bool {
+			r, failed := s.Extend(w.Context(), []workerid.Grant{g})
+			if failed != nil {
+				return false
+			}
+			err = r[0].Err
+			return !errors.Is(err, workerid.ErrNoneYet)
+		})
+		return err
+	}
+	if err := extend(s); err != nil {
+		w.Error(err)
+	}
+	if err := extend(clone); !errors.Is(err, workerid.ErrCloned) {
+		w.Errorf("the copy: %v", err)
+	}
+	if err := extend(s); err != nil {
+		w.Error(err)
+	}
+}
+
+// RestoreWithHolders: an earlier state is restored while the holders are alive. The daemons that got
+// their worker ids since then notice it.
+func (w *World) RestoreWithHolders() {
+	all := []*Daemon{w.Start()}
+	w.serve(all...)
+	old := w.save()
+	all = append(all, w.Start())
+	w.serve(all[1])
+	w.extended(all...)
+	w.restore(old, func() {})
+	w.back(all...)
+}
+
+// RestoreWithNewcomer: the same, and a newcomer comes before everybody else.
+func (w *World) RestoreWithNewcomer() {
+	all := []*Daemon{w.Start()}
+	w.serve(all...)
+	old := w.save()
+	all = append(all, w.Start())
+	w.serve(all[1])
+	w.extended(all...)
+	var newcomer *Daemon
+	w.restore(old, func() { newcomer = w.Start() })
+	w.back(append(all, newcomer)...)
+}
+
+// RestoreWithAllStopped: an earlier state is restored while all holders are stopped, and the operator
+// says so before a newcomer is let in.
+func (w *World) RestoreWithAllStopped() {
+	first := w.Spawn()
+	w.serve(first)
+	old := w.save()
+	second := w.Spawn()
+	w.serve(first, second)
+	w.extended(first, second)
+	first.Pause()
+	second.Pause()
+	w.restore(old, func() {})
+	w.operator("lease restored", func(ctx context.Context, a workerid.Admin) error {
+		_, err := a.(workerid.RestoredAdmin).Restored(ctx)
+		return err
+	})
+	newcomer := w.Start()
+	w.serve(newcomer)
+	first.Resume()
+	second.Resume()
+	w.back(first, second)
+	w.extended(newcomer)
+}
+
+// save copies what is recorded, which daemons notice no more than a restart.
+func (w *World) save() (copied string) {
+	w.each(w.Kill)
+	copied = w.Servers.(Disk).Save()
+	w.each(w.Launch)
+	w.Ready()
+	w.extended(w.daemons...)
+	return copied
+}
+
+func (w *World) restore(copied string, beforehand func()) {
+	w.each(w.Kill)
+	w.Servers.(Disk).Restore(copied)
+	beforehand()
+	w.each(w.Launch)
+	w.Ready()
+}
+
+// back waits until everybody has a window that lies beyond all that were granted before now.
+func (w *World) back(all ...*Daemon) {
+	w.Helper()
+	now := time.Now().UnixMilli()
+	w.Until("everybody serves again", func() bool {
+		for _, d := range all {
+			s := d.lanes()[0]
+			if s.State != workerid.Serving || s.Lo <= now {
+				return false
+			}
+		}
+		return true
+	})
+	w.extended(all...)
+}
+
+// Wiped: all that was recorded is gone. Daemons serve to the end of their windows, and wait until
+// somebody makes the pool.
+func (w *World) Wiped() {
+	all := w.fill()
+	w.restore("", func() {})
+	for _, d := range all {
+		w.Until("it wants a pool", func() bool {
+			s := d.lanes()[0]
+			return strings.Contains(s.Reason, cas.ErrNotInitialised.Error())
+		})
+	}
+	w.operator("lease init", func(ctx context.Context, a workerid.Admin) error {
+		_, err := a.Init(ctx, workerid.InitWait)
+		return err
+	})
+	w.back(all...)
+}
+
+// ClockAtStart: a daemon starts with a clock that is wrong while others have the right one. It gets
+// nothing until it is set right.
+func (w *World) ClockAtStart(ahead time.Duration) {
+	right := w.Start()
+	w.serve(right)
+	wrong := w.StartWith(1, ahead)
+	w.Until("the clock is refused", func() bool { return strings.Contains(wrong.lanes()[0].Reason, workerid.ErrSkew.Error()) })
+	wrong.Clock(0)
+	w.serve(wrong)
+	w.extended(right)
+	right.MustNotRefuse()
+}
+
+// ClockWhileRunning: a holder's clock is set, and set right.
+func (w *World) ClockWhileRunning(ahead time.Duration) {
+	right, wrong := w.Start(), w.Start()
+	w.serve(right, wrong)
+	was := w.View().Records[wrong.Worker()]
+	wrong.Clock(ahead)
+	w.Until("it has extended its lease by that clock", func() bool { return w.View().Records[wrong.Worker()] != was })
+	w.extended(right)
+	wrong.Clock(0)
+	w.serve(right)
+	w.extended(right)
+	right.MustNotRefuse()
+	wrong.Stop()
+	next := w.Start()
+	w.serve(next)
+}
