@@ -59,7 +59,7 @@ func newDriver(c cas.Settings, t cas.Target) *driver {
 // Connect implements cas.Driver.
 func (d *driver) Connect(ctx context.Context) (string, error) {
 	var err error
-	for range 2 * len(d.target.Hosts) {
+	for range len(d.target.Hosts) + 1 { // the last server may have ended the session
 		if l := d.link; l != nil && (l.gone() || d.tired(l)) {
 			d.drop()
 		}
@@ -104,9 +104,7 @@ func (d *driver) connect(ctx context.Context) error {
 			return err
 		}
 		server := d.target.Hosts[d.next%len(d.target.Hosts)]
-		if d.kept.id == 0 {
-			d.next++
-		}
+		d.next++
 		d.link = dial(server, d.kept, max(d.c.Lease/2, minSession), encrypted)
 	}
 	l := d.link

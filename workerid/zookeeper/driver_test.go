@@ -11,8 +11,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-func TestMain(m *testing.M) { zktest.Main(m) }
-
 var places atomic.Int64
 
 // place is a pool's path that nobody has used.

@@ -1,0 +1,389 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+	"github.com/katsubushi/katsubushi/v3/test/zktest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// A client is a driver and its connection.
+type client struct {
+	*driver
+	t    *testing.T
+	conn string
+}
+
+func newClient(t *testing.T, s cas.Settings) *client {
+	t.Helper()
+	s.Terms = workerid.Terms{Layout: "test", Min: 1, Max: 3, Log: s.Log}
+	made, err := Config{Settings: s}.store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{made.Driver.(*driver), t, ""}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func at(t *testing.T, url string) *client { return newClient(t, cas.Settings{URL: url}) }
+
+// within is for a call that must end.
+func within(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}
+
+// connect goes on until there is a connection.
+func (c *client) connect() {
+	c.t.Helper()
+	redistest.Until(c.t, "there is a connection", func() bool { return c.tryConnect() == nil })
+}
+
+func (c *client) tryConnect() (err error) {
+	ctx, cancel := within(time.Second)
+	defer cancel()
+	c.conn, err = c.Connect(ctx)
+	return err
+}
+
+// commit writes record 1, if it is as expected, and returns what is recorded then.
+func (c *client) commit(was, text string) error {
+	ctx, cancel := within(time.Minute)
+	defer cancel()
+	a, err := c.Commit(ctx, c.conn, pool.Change{If: map[uint64]string{1: was}, Set: map[uint64]string{1: text}})
+	if err == nil && !a.Done {
+		return fmt.Errorf("it is %q", a.View.Records[1])
+	}
+	return err
+}
+
+func (c *client) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) session() string {
+	c.t.Helper()
+	a, err := c.Commit(c.t.Context(), c.conn, pool.Change{})
+	c.must(err)
+	return a.Session
+}
+
+func (c *client) server() string {
+	return c.Facts()[0].Value.([]workerid.Text)[0].Value
+}
+
+// The session, and with it a presence, goes on at another server.
+func TestSessionMovesToAnotherServer(t *testing.T) {
+	t.Parallel()
+	all := zktest.Three(t)
+	all[0].Make("/moved/katsubushi/on")
+	first, second := redistest.NewProxy(t, all[0].Addr()), redistest.NewProxy(t, all[1].Addr())
+	c := at(t, "zookeeper://"+first.Addr()+","+second.Addr()+"/moved")
+	c.connect()
+	c.must(c.Announce(t.Context(), c.conn, 7, "here"))
+	session, conn, server := c.session(), c.conn, c.server()
+	for _, p := range []*redistest.Proxy{first, second} {
+		if p.Addr() == server {
+			p.Refuse(true)
+			p.Cut()
+		}
+	}
+	redistest.Until(t, "it is noticed", func() bool { return c.link.gone() })
+	if err := c.commit("", "x"); !errors.Is(err, cas.ErrConnection) {
+		t.Errorf("over a connection that is gone: %v", err)
+	}
+	c.connect()
+	if c.session() != session || c.conn == conn || c.server() == server {
+		t.Errorf("session %s at %s over %s, before that %s at %s over %s", c.session(), c.server(), c.conn, session, server, conn)
+	}
+	if v, err := c.Load(t.Context(), c.conn); err != nil || v.Present[7] != "here" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := c.Load(t.Context(), conn); !errors.Is(err, cas.ErrConnection) {
+		t.Errorf("over the first connection: %v", err)
+	}
+}
+
+// A server that was restored to an earlier state refuses clients that have seen a later one, and the
+// library would ask it for ever.
+func TestRestoredServerAcceptsTheDaemonAtOnce(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	plain := s.Client()
+	defer plain.Close()
+	c := at(t, "zookeeper://"+s.Addr())
+	c.connect()
+	s.Kill()
+	saved := s.Save()
+	s.Launch()
+	c.connect()
+	for i := range 20 {
+		c.must(c.commit(map[bool]string{true: ""}[i == 0]+strings.Repeat("x", i), strings.Repeat("x", i+1)))
+		_, _, err := plain.Get("/") // it sees that as well
+		redistest.Until(t, "the library's client answers", func() bool {
+			_, _, err = plain.Get("/katsubushi/id/0001")
+			return err == nil
+		})
+	}
+	zxid := c.facts.zxid
+	s.Kill()
+	s.Restore(saved)
+	s.Launch()
+	c.connect()
+	if plain.State() == zk.StateHasSession {
+		t.Error("the library's client was not refused: nothing is tested")
+	}
+	if v, err := c.Load(t.Context(), c.conn); err != nil || len(v.Records) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if now := c.facts.zxid; now >= zxid {
+		t.Errorf("zxid %d after %d: a restore does not show", now, zxid)
+	}
+}
+
+// What was given up before it was sent is not sent later over another connection.
+func TestNothingIsSentOverAnotherConnection(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	url := "zookeeper://%s/another?ns=" + zktest.Namespace(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c, other := at(t, fmt.Sprintf(url, p.Addr())), at(t, fmt.Sprintf(url, s.Addr()))
+	c.connect()
+	other.connect()
+	c.must(c.commit("", "0"))
+	for i := range 3 {
+		p.Requests(redistest.Hold)
+		ctx, cancel := within(100 * time.Millisecond)
+		if _, err := c.Commit(ctx, c.conn, pool.Change{If: map[uint64]string{1: "0"}, Set: map[uint64]string{1: "late"}}); err == nil || errors.Is(err, cas.ErrConnection) {
+			t.Errorf("round %d: held back: %v", i, err)
+		}
+		cancel()
+		p.Refuse(true)
+		p.Cut()
+		// whether or not the library has noticed yet, this is not sent, or not later
+		if err := c.commit("0", "late"); err == nil {
+			t.Errorf("round %d: written without a connection", i)
+		}
+		p.Refuse(false)
+		p.Requests(redistest.Pass)
+		before := c.conn
+		c.connect()
+		if c.conn == before {
+			t.Errorf("round %d: still connection %s", i, c.conn)
+		}
+		other.must(other.commit("0", "0"))
+	}
+}
+
+// After a restore versions come again. Those of an earlier connection do not count.
+func TestVersionsOfAnotherConnection(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	url := "zookeeper://%s/versions?ns=" + zktest.Namespace(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c, other := at(t, fmt.Sprintf(url, p.Addr())), at(t, fmt.Sprintf(url, s.Addr()))
+	c.connect()
+	c.must(c.commit("", "mine"))
+	p.Cut()
+	redistest.Until(t, "it is noticed", func() bool { return c.link.gone() })
+	plain := s.Client()
+	defer plain.Close()
+	key := c.target.Key("id", "0001")
+	if err := plain.Delete(key, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plain.Create(key, []byte("another's"), 0, zk.WorldACL(zk.PermAll)); err != nil { // version 0 again
+		t.Fatal(err)
+	}
+	c.connect()
+	if err := c.commit("mine", "overwritten"); err == nil {
+		t.Error("a version of an earlier connection was compared")
+	}
+	other.connect()
+	other.must(other.commit("another's", "another's"))
+}
+
+// A server that stands still is left for another one.
+func TestAServerThatAcceptsButDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	p := redistest.NewProxy(t, s.Addr())
+	p.Requests(redistest.Hold)
+	c := at(t, "zookeeper://"+p.Addr()+","+s.Addr()+"/silent?ns="+zktest.Namespace(t))
+	c.next = 0
+	c.connect()
+	if c.server() != s.Addr() {
+		t.Errorf("connected to %s", c.server())
+	}
+}
+
+func TestTLSWithClientCertificates(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	for i, name := range []string{"server", "client", "stranger"} {
+		if _, err := selfsigned.Write(file(name+".pem"), file(name+".key"), int64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := os.ReadFile(file("server.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(file("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file("both.pem"), append(key, cert...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := redistest.FreePort(t)
+	zktest.Start(t, fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=need",
+		"ssl.keyStore.location="+file("both.pem"), "ssl.keyStore.type=PEM", "ssl.trustStore.location="+file("client.pem"), "ssl.trustStore.type=PEM")
+	settings := cas.Settings{URL: fmt.Sprintf("zookeepers://127.0.0.1:%d", port)}
+	settings.CAFile, settings.CertFile, settings.KeyFile = file("server.pem"), file("client.pem"), file("client.key")
+	c := newClient(t, settings)
+	c.connect()
+	c.must(c.commit("", "encrypted"))
+	for name, change := range map[string]func(*cas.Settings){
+		"no certificate":         func(s *cas.Settings) { s.CertFile, s.KeyFile = "", "" },
+		"another certificate":    func(s *cas.Settings) { s.CertFile, s.KeyFile = file("stranger.pem"), file("stranger.key") },
+		"another authority":      func(s *cas.Settings) { s.CAFile = file("stranger.pem") },
+		"the system's authority": func(s *cas.Settings) { s.CAFile = "" },
+	} {
+		bad := settings
+		change(&bad)
+		c := newClient(t, bad)
+		for range 3 {
+			if err := c.tryConnect(); err == nil {
+				t.Errorf("%s: connected", name)
+			}
+		}
+	}
+}
+
+// A journal is a log to look at.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// A pool that was made by a user is for this user alone. No password is told.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	log := &journal{}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	LogTo(logger)
+	defer LogTo(slog.New(slog.DiscardHandler))
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("hu:sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ns := zktest.Namespace(t)
+	owner := cas.Settings{URL: "zookeeper://owner@" + s.Addr() + "/users?ns=" + ns}
+	owner.PasswordFile, owner.Log = file, logger
+	c := newClient(t, owner)
+	c.connect()
+	c.must(c.commit("", "0"))
+	_, err := c.Commit(t.Context(), c.conn, pool.Change{Fresh: true, SetMeta: "meta"})
+	c.must(err)
+	_, err = c.Load(t.Context(), c.conn)
+	c.must(err)
+	acl, _, err := c.link.client.GetACL(c.target.Key("meta"))
+	if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll || !strings.HasPrefix(acl[0].ID, "owner:") {
+		t.Errorf("%+v, %v", acl, err)
+	}
+	for _, url := range []string{"owner:hush@", "stranger:hush@", ""} {
+		x := newClient(t, cas.Settings{URL: "zookeeper://" + url + s.Addr() + "/users?ns=" + ns})
+		x.connect()
+		_, err := x.Load(t.Context(), x.conn)
+		commit := x.commit("0", "1")
+		for _, err := range []error{err, commit} {
+			if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/users/"+ns) || strings.Contains(err.Error(), "hush") {
+				t.Errorf("%q: %v", url, err)
+			}
+		}
+	}
+	c.must(c.commit("0", "1"))
+	if strings.Contains(log.String(), "everybody") || strings.Contains(log.String(), "hu:sh") {
+		t.Errorf("the log:\n%s", log)
+	}
+
+	open := cas.Settings{URL: "zookeeper://" + s.Addr() + "/everybody"}
+	open.Log = logger
+	c = newClient(t, open)
+	c.connect()
+	_, err = c.Commit(t.Context(), c.conn, pool.Change{Fresh: true, SetMeta: "meta"})
+	c.must(err)
+	for range 2 {
+		_, err = c.Load(t.Context(), c.conn)
+		c.must(err)
+	}
+	if n := strings.Count(log.String(), "everybody who reaches ZooKeeper may change this pool"); n != 1 {
+		t.Errorf("warned %d times of an open pool:\n%s", n, log)
+	}
+}
+
+// Whatever else is below the pool's path is not read to its end.
+func TestTooMuchBelowThePath(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	plain := s.Client()
+	defer plain.Close()
+	many := make([]any, 0, cas.MaxChildren+1)
+	s.Make("/much/many/id", "/much/many/peers", "/much/large/id")
+	for i := range cas.MaxChildren + 1 {
+		many = append(many, &zk.CreateRequest{Path: fmt.Sprintf("/much/many/id/x%d", i), Acl: zk.WorldACL(zk.PermAll)})
+	}
+	for ; len(many) > 0; many = many[min(len(many), 1000):] {
+		if _, err := plain.Multi(many[:min(len(many), 1000)]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 12 {
+		if _, err := plain.Create(fmt.Sprintf("/much/large/id/%04d", i), make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ns := range []string{"many", "large"} {
+		c := at(t, "zookeeper://"+s.Addr()+"/much?ns="+ns)
+		c.connect()
+		if _, err := c.Load(t.Context(), c.conn); !errors.Is(err, cas.ErrTooLarge) || !strings.Contains(err.Error(), "/much/"+ns) {
+			t.Errorf("%s: %v", ns, err)
+		}
+		if _, err := c.Peers(t.Context(), c.conn); err != nil {
+			t.Errorf("%s: %v", ns, err)
+		}
+	}
+}
