@@ -27,6 +27,9 @@ var rules = []rule{
 	{"announcement", nil, "a leaf: daemons write it, and the resolvers of clients read it"},
 	{"protocol", []string{"id"}, "grammars are bytes in, bytes out: whoever embeds them brings ids and sockets"},
 	{"protocol/*", []string{"id", "protocol"}, "a grammar knows what all share, and no other grammar"},
+	{"client/etcdresolver", []string{"client", "client/internal/announced"}, "what needs a library is a package of its own"},
+	{"client/zkresolver", []string{"client", "client/internal/announced"}, "what needs a library is a package of its own"},
+	{"client/internal/announced", []string{"announcement", "client"}, "what daemons announce, for the client"},
 	{"client", nil, "whoever imports it gets the standard library and nothing else"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"counter/etcd", []string{"counter", "counter/leader", "internal/etcdlink", "internal/problem", "internal/secretfile"}, "a store of sequences knows its records and nothing of who issues the values; this one logs in"},
@@ -82,6 +85,7 @@ var rules = []rule{
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
 	{"test/storefaults", []string{"test/copied", "test/redistest", "workerid", "workerid/cas", "workerid/pool"}, "the faults that stores with a compare-and-set have in common"},
 	{"test/zktest", []string{"test/redistest"}, "a tool for tests, with the same free ports and processes"},
+	{"test/followtest", []string{"announcement", "client"}, "the suite of tests for resolvers that follow announcements"},
 	{"test/etcdtest", []string{"test/redistest"}, "a tool for tests, with the same free ports"},
 	{"test/countertest", []string{"counter"}, "the suite of tests for stores of sequences"},
 	{"test/redismodel", []string{"workerid", "workerid/redis/script"}, "what the scripts do, said again in Go: it shares their calls and nothing else"},
@@ -109,16 +113,16 @@ var rules = []rule{
 var exclusive = []rule{
 	{"github.com/prometheus/client_golang/*", []string{"internal/metrics"}, "one package knows Prometheus; counters are plain everywhere else"},
 	{"github.com/redis/go-redis/*", []string{"counter/redis", "internal/redislink", "workerid/redis", "test/redistest"}, "who records in Redis knows it"},
-	{"github.com/go-zookeeper/zk", []string{"workerid/zookeeper", "test/zktest"}, "one store knows ZooKeeper"},
+	{"github.com/go-zookeeper/zk", []string{"client/zkresolver", "workerid/zookeeper", "test/zktest"}, "one store and one resolver know ZooKeeper"},
 	{"github.com/coreos/go-systemd/*", []string{"cmd/katsubushi"}, "only the program has a supervisor"},
-	{"go.etcd.io/*", []string{"internal/etcdlink", "test/etcdtest"}, "one package knows etcd's client"},
+	{"go.etcd.io/*", []string{"client/etcdresolver", "internal/etcdlink", "test/etcdtest"}, "one package of the daemon's and one resolver know etcd's client"},
 	{"google.golang.org/grpc/*", []string{"internal/etcdlink"}, "etcd's client is the only one that speaks gRPC"},
 	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
 	{"github.com/go-sql-driver/mysql", []string{"counter/sql"}, "one store knows MySQL"},
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {
