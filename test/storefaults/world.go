@@ -61,6 +61,8 @@ type World struct {
 	Servers
 	terms workerid.Terms
 
+	look *look // made when it is wanted first
+
 	mu      sync.Mutex
 	windows map[uint64][]window
 	daemons []*Daemon
@@ -143,20 +145,22 @@ type look struct {
 // with calls the store itself, as an operator does, until that succeeds.
 func (w *World) with(what string, f func(ctx context.Context, l look) error) {
 	w.Helper()
-	d, err := w.Driver(w.settings(w.Hosts()))
-	if err != nil {
-		w.Fatal(err)
+	if w.look == nil {
+		d, err := w.Driver(w.settings(w.Hosts()))
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.look = &look{d, ""}
+		w.Cleanup(func() { d.Close() })
 	}
-	defer d.Close()
-	var last error
 	w.Until(what+" is possible", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		conn, err := d.Connect(ctx)
-		if err == nil {
-			err = f(ctx, look{d, conn})
+		var err error
+		if w.look.conn, err = w.look.Connect(ctx); err == nil {
+			err = f(ctx, *w.look)
 		}
-		if last = err; last != nil {
+		if err != nil {
 			w.Logf("%s: %v", what, err)
 		}
 		return err == nil

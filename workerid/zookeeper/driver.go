@@ -22,6 +22,7 @@ import (
 const (
 	patience    = 2 * time.Second
 	maxPatience = 10 * time.Second
+	pause       = 300 * time.Millisecond // from one round of all servers to the next
 )
 
 // A driver implements cas.Driver.
@@ -30,11 +31,12 @@ type driver struct {
 	target cas.Target
 	acl    []zk.ACL
 
-	link   *link   // nil = none
-	kept   session // of the link, or of the last one
-	next   int     // index of the server that is tried next
-	tries  int     // connections in a row that took too long
-	warned bool    // of an open meta
+	link   *link     // nil = none
+	kept   session   // of the link, or of the last one
+	next   int       // index of the server that is tried next
+	tries  int       // connections in a row that took too long
+	round  time.Time // when all servers were tried last, in vain
+	warned bool      // of an open meta
 
 	mu    sync.Mutex // of what Facts says
 	facts facts
@@ -58,12 +60,20 @@ func newDriver(c cas.Settings, t cas.Target) *driver {
 
 // Connect implements cas.Driver.
 func (d *driver) Connect(ctx context.Context) (string, error) {
+	if d.link == nil || d.link.gone() {
+		select { // not more often, while all servers refuse
+		case <-time.After(time.Until(d.round.Add(pause))):
+		case <-ctx.Done():
+		}
+	}
+	d.round = time.Now()
 	var err error
 	for range len(d.target.Hosts) + 1 { // the last server may have ended the session
 		if l := d.link; l != nil && (l.gone() || d.tired(l)) {
 			d.drop()
 		}
 		if err = d.connect(ctx); err == nil {
+			d.round = time.Time{}
 			return d.link.name, nil
 		}
 		if l := d.link; ctx.Err() != nil || l == nil || !l.gone() {
