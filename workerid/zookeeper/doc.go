@@ -16,9 +16,10 @@
 //     library never reconnects, and what was checked for one connection is never sent over another,
 //     not even a request that still waits in the library's queue.
 //   - The session outlives the connection all the same: a wire writes the kept session's id and
-//     password into the first packet of the next connection. The zxid that this packet names is 0, so
-//     a server that was restored to an earlier state accepts the client at once; servers refuse clients
-//     that have seen a later state, and the library would ask them for ever.
+//     password into the first packet of the next connection. A new client of
+//     the library says there that it has seen nothing, so a server that was restored to an earlier state
+//     accepts it at once; servers refuse clients that have seen a later state, and the library would
+//     ask them for ever.
 //   - A change is one multi: check, setData, create and delete. Versions are those that were read or
 //     written over the same connection: after a restore they come again.
 //   - Reads follow a sync. If the leader has been replaced without knowing it, they may still be

@@ -32,7 +32,6 @@ type wire struct {
 //	server: length 4, version 4, timeout 4, session 8, length of the secret 4, secret 16, read-only 1
 const (
 	helloBytes   = 48
-	helloZxid    = 8
 	helloSession = 20
 	helloSecret  = 32
 	replyTimeout = 8
@@ -51,7 +50,6 @@ func (w *wire) Write(b []byte) (int, error) {
 		return 0, errHello
 	}
 	w.sent = true
-	binary.BigEndian.PutUint64(b[helloZxid:], 0)
 	if w.resume.id != 0 {
 		binary.BigEndian.PutUint64(b[helloSession:], uint64(w.resume.id))
 		copy(b[helloSecret:], w.resume.secret[:])

@@ -111,6 +111,9 @@ func TestSessionMovesToAnotherServer(t *testing.T) {
 		t.Errorf("over a connection that is gone: %v", err)
 	}
 	c.connect()
+	if strings.Count(conn, ".") != 1 || strings.Count(c.conn, ".") != 2 { // a copy of this process would go on with the session, too
+		t.Errorf("connections %s and %s: the second one needs something new from the store", conn, c.conn)
+	}
 	if c.session() != session || c.conn == conn || c.server() == server {
 		t.Errorf("session %s at %s over %s, before that %s at %s over %s", c.session(), c.server(), c.conn, session, server, conn)
 	}
