@@ -15,6 +15,8 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/zktest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A watcher sees the announcements of a pool as a client does.
@@ -90,7 +92,7 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 	w := watch(t, m, ns)
 	stranger := start(t, "-worker-id=41-43") // of no pool, with the same worker ids
 
-	a := start(t, append(pool, "-port", freePort(t), "-http-port", freePort(t), "-shutdown-delay=1s")...)
+	a := start(t, append(pool, "-port", freePort(t), "-http-port", freePort(t), "-shutdown-delay=5s")...)
 	await(t, "the first daemon is announced as ready", func() bool {
 		states, _ := w.saw(a.addr)
 		return slices.Equal(states, []string{"not ready", "ready"})
@@ -109,7 +111,7 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 	})
 	await(t, "it sees the others, and that one has its worker id", func() bool {
 		code, text := readyz(b)
-		return statistic(t, b.addr, "peers") == 2 && statistic(t, b.addr, "peers_answered") == 2 && statistic(t, b.addr, "peers_alarm_worker_id") == 1 &&
+		return statistic(t, b.addr, "peers") == 2 && statistic(t, b.addr, "peers_alarm_worker_id") == 1 &&
 			code == http.StatusOK && strings.HasPrefix(text, "ready\nworker ids: ") && strings.Contains(text, stranger.addr+" has 4")
 	})
 	if b.entry("alarm about peers") == nil || statistic(t, b.addr, "peers_alarm_clock") != 0 {
@@ -122,7 +124,9 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 			late.http = e["address"].(string)
 		}
 		code, text := readyz(late.process)
-		return code == http.StatusServiceUnavailable && strings.Contains(text, "clocks: ") && strings.Contains(text, a.addr+" by ")
+		asked := strings.Contains(text, "clocks: ") && strings.Contains(text, a.addr+" by ")
+		// where nobody answered within a second, the pool says it
+		return code == http.StatusServiceUnavailable && (asked || strings.Contains(text, workerid.ErrSkew.Error()))
 	})
 	if late.entry("listening") != nil {
 		t.Error("it listens")
@@ -143,5 +147,51 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 	await(t, "the killed daemon is gone when its session is", func() bool {
 		states, _ := w.saw(b.addr)
 		return states[len(states)-1] == "gone"
+	})
+}
+
+// TestProcessDiscoveryInZooKeeper: the announcements are there while the sessions are.
+func TestProcessDiscoveryInZooKeeper(t *testing.T) {
+	t.Parallel()
+	s := zktest.Start(t)
+	ns := zktest.Namespace(t)
+	pool := []string{"-store", "zookeeper://" + s.Addr() + "?ns=" + ns, "-lease=20s", "-max-skew=1s", "-min-worker-id=44", "-max-worker-id=45"}
+	var out strings.Builder
+	if code := run(append([]string{"lease", "init", "-how=new"}, pool...), variables{}, &out, &out); code != exitOK {
+		t.Fatal(out.String())
+	}
+	conn := s.Client()
+	defer conn.Close()
+	peers := func() map[string]announcement.Announcement {
+		entries := map[string]string{}
+		names, _, err := conn.Children("/" + ns + "/peers")
+		for _, name := range names {
+			text, stat, err := conn.Get("/" + ns + "/peers/" + name)
+			if err == nil && stat.EphemeralOwner == 0 {
+				t.Errorf("%s belongs to no session", name)
+			}
+			entries[name] = string(text)
+		}
+		found := map[string]announcement.Announcement{}
+		for _, a := range announcement.Latest(entries) {
+			found[a.Addr] = a
+		}
+		if err != nil {
+			return nil // there is no peer yet, or no server
+		}
+		return found
+	}
+	a, b := launch(t, pool...), launch(t, append(pool, "-peer-check=off")...)
+	a.waitListening(t)
+	b.waitListening(t)
+	await(t, "both are announced as ready", func() bool {
+		p := peers()
+		return p[a.addr].Ready && p[b.addr].Ready && len(p) == 2
+	})
+	b.end(t, syscall.SIGKILL)
+	a.end(t, syscall.SIGTERM)
+	await(t, "the stopped one is gone, and the killed one when its session is", func() bool {
+		p := peers()
+		return p != nil && len(p) == 0
 	})
 }

@@ -118,3 +118,26 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestProblemsOfAnnouncementsAreToldByTheirFlags: only some stores have a place for them.
+func TestProblemsOfAnnouncementsAreToldByTheirFlags(t *testing.T) {
+	got := complaints(t, []string{"-worker-id=1", "-announce=on", "-peer-check=warn", "-forward-user=ann", "-loops=0"})
+	for _, want := range []string{"-announce: only ZooKeeper and etcd", "-peer-check: only ZooKeeper and etcd", "-forward-user: belongs to", "-loops: 0"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nothing says %q: %s", want, got)
+		}
+	}
+	got = complaints(t, []string{"-store=etcd://h", "-announce=on", "-sock=/s", "-peer-check=perhaps", "-forward-user=ann"})
+	for _, want := range []string{"-announce: a unix socket has no address", `-peer-check: "perhaps": refuse, warn or off allowed`, "-forward-user: ann has no password"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nothing says %q: %s", want, got)
+		}
+	}
+	p, _, err := parse(settings(), []string{"-store=etcd://h", "-forward-user=ann", "-forward-password-file=/dev/null", "-forward-ca=/f", "-advertise=h:1", "-sock=/s", "-announce=on"}, environment(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Validate(); err != nil {
+		t.Errorf("a login for the check of the peers: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -120,5 +121,32 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 	}
 	if b, err := Open(Settings{URL: "redis://a,b"}); err == nil || b != nil { // and no *redis.Store that is nil
 		t.Errorf("%v, %v", b, err)
+	}
+}
+
+// TestWhereDaemonsAreAnnounced: the stores that say so are those that can, and their hosts are known.
+func TestWhereDaemonsAreAnnounced(t *testing.T) {
+	for url, want := range map[string]bool{
+		"redis://h/0": false, "rediss://h": false, "etcd://h": true, "etcds://h:1/p?ns=n": true, "zookeeper://h": true, "zookeepers://h/c": true, "foo://h": false, "": false,
+	} {
+		s := settings(url)
+		if s.Announces() != want {
+			t.Errorf("%s: %v", url, !want)
+		}
+		if b, err := Open(s); err == nil {
+			if _, can := b.(workerid.Directory); can != want {
+				t.Errorf("%s: it can: %v", url, can)
+			}
+			b.Close()
+		}
+	}
+	for url, want := range map[string]string{
+		"etcd://h":                           "[h:9]",
+		"etcd://u:p@a:1,b,[::1],[::2]:2/x,y": "[a:1 b:9 [::1]:9 [::2]:2]",
+		"zookeeper://u:p@q@a:1?ns=b,c":       "[a:1]",
+	} {
+		if got := fmt.Sprint(settings(url).Hosts()); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
 	}
 }
