@@ -28,7 +28,7 @@ const (
 type AnnouncerConfig struct {
 	Directory workerid.Directory
 	Name      string // see NewName
-	// State returns what is true now; At is filled in. It must not wait.
+	// State returns what is true now, without At, which is filled in. It must not wait.
 	State func() announcement.Announcement
 	Now   func() int64 // Unix ms
 	Log   *slog.Logger
@@ -98,9 +98,6 @@ func (a *Announcer) End(ctx context.Context) error {
 	<-a.turn
 	defer func() { a.turn <- struct{}{} }()
 	a.ended = true
-	if a.said == "" && !a.unknown {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return a.Directory.Announce(ctx, a.Name, "")
@@ -112,7 +109,6 @@ func (a *Announcer) tell(ctx context.Context) error {
 	defer func() { a.turn <- struct{}{} }()
 	s := a.State()
 	s.Ready = s.Ready && !a.leaving.Load()
-	s.At = 0
 	text := s.String()
 	if a.ended || text == a.said && !a.unknown {
 		return nil

@@ -58,7 +58,7 @@ func (a *Asker) Ask(ctx context.Context, address string, encrypted bool) (Reply,
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	in := bufio.NewReaderSize(io.LimitReader(conn, maxAnswer), maxLine)
+	in := input(conn)
 	r, err := a.stats(conn, in)
 	if errors.Is(err, errNoLogin) {
 		if err := a.logIn(conn, in, encrypted); err != nil {
@@ -70,6 +70,11 @@ func (a *Asker) Ask(ctx context.Context, address string, encrypted bool) (Reply,
 		err = fmt.Errorf("no whole answer within %v", askTimeout)
 	}
 	return r, err
+}
+
+// input reads at most maxAnswer bytes.
+func input(from io.Reader) *bufio.Reader {
+	return bufio.NewReaderSize(io.LimitReader(from, maxAnswer), maxLine)
 }
 
 func (a *Asker) dial(ctx context.Context, address string, encrypted bool) (net.Conn, error) {

@@ -231,3 +231,23 @@ func TestAPeerThatCannotBeReached(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// lines has no end.
+type lines struct{ read int }
+
+func (l *lines) Read(b []byte) (int, error) {
+	n := 0
+	for line := "STAT lane_0_x 7\n"; len(b)-n >= len(line); n += copy(b[n:], line) {
+	}
+	if l.read += n; l.read > 10*maxAnswer {
+		panic("it reads on and on")
+	}
+	return n, nil
+}
+
+// TestAnAnswerHasALimit, apart from its time.
+func TestAnAnswerHasALimit(t *testing.T) {
+	if r, err := readStats(input(new(lines))); err == nil {
+		t.Errorf("%v", r)
+	}
+}

@@ -43,12 +43,12 @@ func meet(ahead ...time.Duration) *company {
 		Self: func() announcement.Announcement {
 			return announcement.Announcement{Addr: "me:1", Fingerprint: "f", Workers: c.own}
 		},
-		Ask: func(_ context.Context, address string, _ bool) (Reply, error) {
+		Ask: func(ctx context.Context, address string, _ bool) (Reply, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.asked = append(c.asked, address)
 			r, ok := c.replies[address]
-			if !ok {
+			if !ok || ctx.Err() != nil {
 				return r, errors.New("no route")
 			}
 			return r, nil
@@ -159,7 +159,7 @@ func TestTheGateIsOnlyForTheStart(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	s = new(granting)
-	if _, err := c.Gate(s).Acquire(over, workerid.Request{}); !errors.Is(err, workerid.ErrNoneYet) || s.calls != 0 {
+	if _, err := c.Gate(s).Acquire(over, workerid.Request{}); !errors.Is(err, workerid.ErrNoneYet) || s.calls != 0 || c.Figures().Answered != 1 {
 		t.Errorf("when the time of the call is used up: %v, %d calls", err, s.calls)
 	}
 }

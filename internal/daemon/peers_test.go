@@ -85,6 +85,7 @@ func TestAnnouncementsNeedAStoreForThem(t *testing.T) {
 type noted struct {
 	granted
 	written chan announcement.Announcement
+	others  map[string]string
 }
 
 func (n noted) Announce(_ context.Context, _, text string) error {
@@ -92,9 +93,9 @@ func (n noted) Announce(_ context.Context, _, text string) error {
 	n.written <- a
 	return nil
 }
-func (noted) Peers(context.Context) (map[string]string, error) { return nil, nil }
-func (noted) Facts() []workerid.Fact                           { return nil }
-func (noted) Close() error                                     { return nil }
+func (n noted) Peers(context.Context) (map[string]string, error) { return n.others, nil }
+func (noted) Facts() []workerid.Fact                             { return nil }
+func (noted) Close() error                                       { return nil }
 
 // TestWhatIsAnnounced: with the store's answer and the open port a daemon is ready, and when it is told
 // to stop it is not.
@@ -104,7 +105,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 		defer stop()
 		d.peers = peers{}
 		d.c.Port, d.c.Bind = 0, "192.0.2.7"
-		s := noted{granted{d.clock.Now}, make(chan announcement.Announcement, 100)}
+		s := noted{granted: granted{d.clock.Now}, written: make(chan announcement.Announcement, 100)}
 		old := d.store
 		d.store = s
 		defer func() { d.store = old }()
@@ -214,4 +215,42 @@ func (s slow) Announce(_ context.Context, _, text string) error {
 func (s slow) Close() error {
 	*s.order = append(*s.order, "session ends")
 	return nil
+}
+
+// TestAWrongClockAcquiresNothing: the check stands before the store, and its words are on /readyz.
+func TestAWrongClockAcquiresNothing(t *testing.T) {
+	for _, mode := range []string{"", "refuse", "warn", "off"} {
+		synctest.Test(t, func(t *testing.T) {
+			d, stop := figuresDaemon(t, t.TempDir())
+			defer stop()
+			d.c.Store.Min, d.c.Store.Max, d.c.Lanes, d.c.PeerCheck = 9, 9, 1, mode
+			d.c.Store.URL = "etcd://127.0.0.1:1" // of a kind that announces
+			old := d.store
+			defer func() { d.store = old }()
+			d.store = noted{granted: granted{d.clock.Now}, others: map[string]string{
+				"x": announcement.Announcement{Addr: "h:1", Ready: true, Fingerprint: d.c.storeSettings().Fingerprint()}.String(),
+			}}
+			d.peers = peers{}
+			if err := d.joinPeers(); err != nil {
+				t.Fatal(err)
+			}
+			if d.peers.checker != nil {
+				d.peers.checker.Ask = func(context.Context, string, bool) (announce.Reply, error) {
+					return announce.Reply{Ahead: time.Hour}, nil
+				}
+			}
+			d.keeper = d.newKeeper()
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); d.keeper.Run(ctx) }()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			refused, s := mode == "" || mode == "refuse", d.keeper.Status()[0]
+			if s.Held == refused || refused != strings.Contains(s.Reason, "clocks: ") {
+				t.Errorf("-peer-check %q: %+v", mode, s)
+			}
+			cancel()
+			<-ended
+		})
+	}
 }
