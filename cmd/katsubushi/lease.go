@@ -26,7 +26,7 @@ const leaseUsage = `usage: katsubushi lease VERB -store URL [-json] [the daemons
                                             repair    records of worker ids are missing, in ZooKeeper or etcd: they come one lease later
                                             migrated  the last yaraus client has left a pool in Redis
   list                                    who has which worker id, and until when
-  stats                                   counts of a pool in Redis, by yaraus's names
+  stats                                   counts, by yaraus's names
   release ID                              take a worker id from its owner, who gets another one; it can be had when the owner's window is over
   replicas [N]                            how many replicas of Redis must have a lease before it counts; -1: what each daemon's flag says
   restored                                an earlier state of ZooKeeper or etcd was restored: say so before daemons are let in
@@ -196,7 +196,11 @@ func printLease(w io.Writer, result any) {
 			case l.Using:
 				state = "held"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.Worker, state, moment(l.ExpireAt), moment(l.From), l.Owner)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s", l.Worker, state, moment(l.ExpireAt), moment(l.From), l.Owner)
+			if l.Note != "" {
+				fmt.Fprintf(w, "\t%s", l.Note)
+			}
+			fmt.Fprintln(w)
 		}
 	case workerid.Freed:
 		row("owner", r.Owner)

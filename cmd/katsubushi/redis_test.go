@@ -184,10 +184,10 @@ func TestLeaseListTellsWhatIsHeldBackFromWhatIsHeld(t *testing.T) {
 	printLease(&got, []workerid.Lease{
 		{Worker: 1, Owner: "host/7/ABC", ExpireAt: until, Using: true, TTL: 60, From: from, Until: until},
 		{Worker: 2, ExpireAt: until, Using: true, TTL: 60},
-		{Worker: 3},
+		{Worker: 3, Note: "at h:1"},
 	})
 	want := "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER\n" +
-		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\n"
+		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\tat h:1\n"
 	if got.String() != want {
 		t.Errorf("%s\n, not\n%s", &got, want)
 	}

@@ -61,6 +61,55 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 	}
 }
 
+// TestCoordinatorProblemsAreToldTogether: all that is wrong with the URL of ZooKeeper or etcd and what
+// belongs to it, in the user's words, without the password.
+func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
+	for _, scheme := range []string{"etcd", "zookeeper"} {
+		for _, c := range []struct{ args, env, want []string }{
+			{[]string{"-store=SCHEMEs://u:hush@h:99999,,[::1]:x/a//b/../c?ns=a%2Fb&what=1", "-loops=0", "-lease=5s"}, nil, []string{
+				"-store: h: a port is a number from 1 to 65535", "-store: the URL names no host where one is wanted", "-store: [::1]: a port is a number",
+				`-store: the path /a//b/../c: "" is empty`, `".." is relative`, `-store: ns=a/b: "a/b" has a character`, "-store: ?what: only ns is allowed",
+				"-lease: 5s is too short", "-loops: 0: 1 to 1024 allowed",
+			}},
+			{[]string{"-store=SCHEME://", "-store-ca=/none/ca"}, []string{"KATSUBUSHI_STORE_CERT", "/none/cert"},
+				[]string{"-store: the URL names no host", "KATSUBUSHI_STORE_CERT: a certificate and its key belong together"}},
+			{[]string{"-store=SCHEMEs://h", "-store-ca=/none/ca", "-store-cert=/none/cert", "-store-key=/none/key"}, nil,
+				[]string{"-store-ca: open /none/ca: no such file", "-store-cert: open /none/key: no such file"}},
+			{[]string{"-store=SCHEME://h", "-store-ca=/none/ca"}, nil, []string{"-store-ca: belongs to connections with TLS, and the URL begins with SCHEME://"}},
+			{[]string{"lease", "list", "-store=SCHEME://u@h"}, nil, []string{"-store: user u has no password"}},
+			{[]string{"run", "-store=SCHEME://h"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE", "/none/password"},
+				[]string{"KATSUBUSHI_STORE_PASSWORD_FILE: a password of nobody", "no command"}},
+			{[]string{"-store=SCHEME://u@h", "-store-password-file=/none/password"}, nil, []string{"-store-password-file: stat /none/password: no such file"}},
+			{[]string{"-store=SCHEME://u:hush@h", "-store-password-file=/none/password"}, nil, []string{"-store-password-file: there is a password in the URL too"}},
+			{[]string{"-store=SCHEME://h", "-redis-replicas=1", "-hold-raus=raus", "-redis=redis://h"}, nil, []string{
+				"-store and -redis: both say where worker ids are leased",
+			}},
+			{[]string{"-store=SCHEME://h", "-redis-replicas=1", "-redis-password-file=/none/p"}, []string{"KATSUBUSHI_HOLD_RAUS", "raus"}, []string{
+				"-redis-replicas: belongs to Redis, and the store is of another kind: ", "KATSUBUSHI_HOLD_RAUS: belongs to Redis", "-redis-password-file: belongs to Redis",
+			}},
+			{[]string{"-store=SCHEME://h", "-worker-id=3", "-max-worker-id=2000"}, nil, []string{"-worker-id: with -store worker ids are leased", "-max-worker-id: 2000: at most 1023"}},
+			{[]string{"-store=SCHEME://h", "-lease=20s", "-heartbeat=9s"}, nil, []string{"-heartbeat: 9s: at most "}},
+		} {
+			args := strings.Split(strings.ReplaceAll(strings.Join(c.args, "\n"), "SCHEME", scheme), "\n")
+			got := complaints(t, args, c.env...)
+			for _, want := range c.want {
+				if want = strings.ReplaceAll(want, "SCHEME", scheme); !strings.Contains(got, want) {
+					t.Errorf("%q: nothing says %q: %s", args, want, got)
+				}
+			}
+			if strings.Contains(got, "hush") {
+				t.Errorf("%q: the password is told: %s", args, got)
+			}
+		}
+		for _, url := range []string{"SCHEME://h", "SCHEME://h:1,[::1]:2,i/a/b?ns=c", "SCHEMEs://u:hush@h"} {
+			args := []string{"-store=" + strings.ReplaceAll(url, "SCHEME", scheme), "-lanes=2", "-max-skew=1s", "-lease-auto-init", "-lease=20s"}
+			if p, _, err := parse(settings(), args, environment(), nil); err != nil || p.validate() != nil {
+				t.Errorf("%q: %v, %v", args, err, p.validate())
+			}
+		}
+	}
+}
+
 // TestProcessStore: -store does for the daemon, `lease` and `run` what -redis does.
 func TestProcessStore(t *testing.T) {
 	t.Parallel()

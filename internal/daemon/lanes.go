@@ -98,7 +98,7 @@ func (c *Config) lanes() int {
 // listenWhenServing opens the ports once the first lane serves. If ctx ends before that, it returns
 // ctx's error.
 func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, err error) {
-	late := time.NewTimer(2 * time.Second) // the very first start takes one second
+	late := time.NewTimer(2*time.Second + d.c.Store.Watch()) // the very first start takes one second
 	defer late.Stop()
 	for {
 		select {

@@ -16,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/etcd"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/zookeeper"
 )
@@ -237,6 +238,14 @@ func (s Settings) Interval() time.Duration {
 		return k.config(s).BestHeartbeat()
 	}
 	return workerid.HeartbeatOf(s.Lease)
+}
+
+// Watch is how long a newcomer watches the pool before it gets a worker id.
+func (s Settings) Watch() time.Duration {
+	if k, err := s.find(); err == nil && k.options == casOptions {
+		return pool.WatchOf(cas.BestHeartbeat(s.WithDefaults().Lease), cas.DefaultTimeout)
+	}
+	return 0
 }
 
 // Open makes the store that the daemon and `run` lease from. It does not connect yet, so the store need

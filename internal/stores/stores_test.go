@@ -75,6 +75,11 @@ func TestALineOfTheTableIsAStore(t *testing.T) {
 	if s.Heartbeat = time.Second; s.Interval() != time.Second {
 		t.Errorf("%v", s.Interval())
 	}
+	for url, want := range map[string]time.Duration{"redis://h": 0, "mem://h": 0, "none": 0, "etcd://h": 4200 * time.Millisecond, "zookeepers://h": 4200 * time.Millisecond} {
+		if got := settings(url).Watch(); got != want {
+			t.Errorf("%s: a newcomer watches for %v, want %v", url, got, want)
+		}
+	}
 	LogTo(slog.New(slog.DiscardHandler))
 }
 

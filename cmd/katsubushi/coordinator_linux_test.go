@@ -1,0 +1,436 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/zktest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// The tests in this file lease worker ids from real ZooKeeper and etcd servers.
+
+// A coordinator is one server with a compare-and-set.
+type coordinator struct {
+	kind, scheme, addr string
+	dir                string // of its data
+	pause, resume      func()
+	kill, launch       func()                      // launch waits until it answers
+	user               func(name, password string) // makes one for the pool secret
+}
+
+// coordinators are the kinds of it.
+var coordinators = map[string]func(t *testing.T) *coordinator{
+	"etcd": func(t *testing.T) *coordinator {
+		m := etcdtest.Start(t)
+		return &coordinator{"etcd", "etcd", m.Addr(), m.Dir, m.Pause, m.Resume, m.Kill, m.Launch, func(name, password string) {
+			for _, args := range []string{
+				"user add root:root", "user grant-role root root", "role add ids", "role grant-permission ids readwrite --prefix=true /secret/",
+				"user add " + name + ":" + password, "user grant-role " + name + " ids", "auth enable",
+			} {
+				m.Control(strings.Fields(args)...)
+			}
+		}}
+	},
+	"zookeeper": func(t *testing.T) *coordinator {
+		s := zktest.Start(t)
+		return &coordinator{"ZooKeeper", "zookeeper", s.Addr(), s.Dir, s.Pause, s.Resume, s.Kill, s.Launch, func(string, string) {}} // whoever comes first
+	},
+}
+
+// overCoordinators runs a test over each kind, beside each other.
+func overCoordinators(t *testing.T, test func(t *testing.T, s *coordinator)) {
+	for kind, begin := range coordinators {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, begin(t))
+		})
+	}
+}
+
+// url is that of a pool.
+func (s *coordinator) url(pool string) string { return s.scheme + "://" + s.addr + "?ns=" + pool }
+
+// backup copies the server's data while it does not run.
+func (s *coordinator) backup(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s.kill()
+	if err := os.CopyFS(dir, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.launch()
+	return dir
+}
+
+// wipe ends the server and deletes its data.
+func (s *coordinator) wipe(t *testing.T) {
+	t.Helper()
+	s.kill()
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restore puts a backup in place of the server's data.
+func (s *coordinator) restore(t *testing.T, backup string) {
+	t.Helper()
+	s.wipe(t)
+	if err := os.CopyFS(s.dir, os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	s.launch()
+}
+
+// A shortPool is one whose leases end soon.
+var shortPool = []string{"-lease", "6s", "-heartbeat", "500ms", "-max-skew", "200ms", "-min-worker-id", "1", "-max-worker-id", "5"}
+
+const (
+	shortPoolLease = 6 * time.Second
+	shortPoolFloor = shortPoolLease + 1400*time.Millisecond // after it, everything is over that was granted before
+)
+
+// A poolOf is a pool in a coordinator, and the flags with which it is used.
+type poolOf struct{ flags []string }
+
+func (s *coordinator) pool(name string, flags ...string) poolOf {
+	return poolOf{append([]string{"-store", s.url(name)}, flags...)}
+}
+
+// lease runs `katsubushi lease`.
+func (p poolOf) lease(args ...string) (code int, stdout, stderr string) {
+	var o, e bytes.Buffer
+	code = run(slices.Concat([]string{"lease", args[0]}, p.flags, args[1:]), environment(), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// says runs `katsubushi lease`, which must succeed and say this.
+func (p poolOf) says(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if code, stdout, stderr := p.lease(args...); code != exitOK || !strings.Contains(stdout, want) {
+		t.Fatalf("lease %q: exit code %d: %s%s", args, code, stdout, stderr)
+	}
+}
+
+func (p poolOf) init(t *testing.T) {
+	t.Helper()
+	p.says(t, "made: its worker ids can be had", "init", "-how", "new")
+}
+
+func (p poolOf) list(t *testing.T) (list []workerid.Lease) {
+	t.Helper()
+	code, stdout, stderr := p.lease("list", "-json")
+	if err := json.Unmarshal([]byte(stdout), &list); code != exitOK || err != nil {
+		t.Fatalf("%v: %s%s", err, stdout, stderr)
+	}
+	return list
+}
+
+func (p poolOf) launch(t *testing.T, more ...string) *process {
+	t.Helper()
+	return launch(t, slices.Concat(p.flags, more)...)
+}
+
+func (p poolOf) start(t *testing.T, more ...string) *process {
+	t.Helper()
+	d := p.launch(t, more...)
+	redistest.Until(t, "the daemon listens", func() bool { return d.entry("listening") != nil || d.hasExited() })
+	d.waitListening(t)
+	return d
+}
+
+// A pool is made, daemons of one and of two lanes lease from it, an operator looks at it and takes a
+// worker id away, daemons stop in order and are killed, and `run` leases one too.
+func TestProcessLeasesFromCoordinators(t *testing.T) {
+	t.Parallel()
+	overCoordinators(t, func(t *testing.T, s *coordinator) {
+		pool, port := s.pool("p", shortPool...), freePort(t)
+		c := census{lanes: 1}
+		first := pool.launch(t, "-http-port", port, "-advertise", "127.0.0.9:4711")
+		redistest.Until(t, "it says how to make the pool", func() bool { return strings.Contains(first.logged(), "lease init") })
+		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "lease init")
+		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "\nstore: "+s.scheme+"_addr "+s.addr+", ")
+		pool.init(t)
+		pool.says(t, "there already", "init", "-how", "new")
+		first.waitListening(t)
+		awaitReadyz(t, port, http.StatusOK, "ready", "")
+		c.add(hurry(t, first, 50_000))
+
+		second := pool.start(t, "-lanes", "2")
+		redistest.Until(t, "both lanes of the second serve", func() bool { return second.came("serving") == 2 })
+		c.add(hurry(t, second, 50_000))
+		var held []uint64
+		for _, l := range pool.list(t) {
+			if l.Using {
+				held = append(held, l.Worker)
+			}
+		}
+		if len(held) != 3 {
+			t.Errorf("held: %v; lease list: %+v", held, pool.list(t))
+		}
+		pool.says(t, "at 127.0.0.9:4711\n", "list")
+		pool.says(t, "\nheld         3\n", "stats")
+		if code, _, stderr := pool.lease("replicas"); code != exitFailure || !strings.Contains(stderr, "lease replicas: "+s.kind+" has no replicas to wait for") {
+			t.Errorf("lease replicas: exit code %d: %s", code, stderr)
+		}
+		if code, _, stderr := pool.lease("init", "-how", "migrated"); code != exitFailure || !strings.Contains(stderr, "-how=migrated") {
+			t.Errorf("lease init -how migrated: exit code %d: %s", code, stderr)
+		}
+		if code, _, stderr := pool.lease("reset-clock"); code != exitFailure || !strings.Contains(stderr, "nothing to reset") {
+			t.Errorf("lease reset-clock: exit code %d: %s", code, stderr)
+		}
+		s.checkFigures(t, port)
+
+		was := workerOf(t, first)
+		if code, _, stderr := pool.lease("release", fmt.Sprint(was)); code != exitOK {
+			t.Fatal(stderr)
+		}
+		redistest.Until(t, "it has another worker id", func() bool { return workerOf(t, first) != was })
+		c.add(hurry(t, first, 50_000))
+
+		second.end(t, syscall.SIGKILL)
+		for range 2 {
+			again := pool.start(t)
+			c.add(hurry(t, again, 50_000))
+			again.end(t, syscall.SIGTERM)
+		}
+		first.end(t, syscall.SIGTERM)
+		var free []uint64
+		for _, l := range pool.list(t) {
+			if l.Owner == "" {
+				free = append(free, l.Worker)
+			}
+		}
+		if len(free) < 2 {
+			t.Errorf("without an owner: %v; lease list: %+v", free, pool.list(t))
+		}
+		out, err := exec.Command(binary, slices.Concat([]string{"run"}, pool.flags, []string{"-log-level", "error", "--", "echo", "it is {}"})...).CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "it is ") {
+			t.Errorf("run: %v: %s", err, out)
+		}
+		c.verdict(t)
+	})
+}
+
+// checkFigures: what is known of the store is in the statistics and the metrics.
+func (s *coordinator) checkFigures(t *testing.T, port string) {
+	t.Helper()
+	stats, at := leaseStats(t, port), "lease_"+s.scheme
+	if stats[at+"_addr"] != s.addr || stats[at+"_member_addr"] != s.addr || stats[at+"_floor_wait_ms"] != 0.0 || stats[at+"_watch_left_ms"] != 0.0 ||
+		stats[at+"_error_last"] != "" || stats[at+"_epoch"] == "" {
+		t.Errorf("%v", stats)
+	}
+	session := map[string]string{"etcd": "lease", "zookeeper": "session"}[s.scheme]
+	ttl := map[string]string{"etcd": "lease_ttl", "zookeeper": "session_timeout"}[s.scheme]
+	history := map[string]string{"etcd": "revision", "zookeeper": "zxid"}[s.scheme]
+	if n, _ := stats[at+"_"+history].(float64); n < 3 || stats[at+"_member_"+session] == "" || stats[at+"_"+ttl+"_ms"] != 6000.0 {
+		t.Errorf("%v", stats)
+	}
+	_, _, exposed := httpGet(port, "/metrics")
+	at = "\nkatsubushi_" + at
+	for _, line := range []string{
+		at + `_info{address="` + s.addr + `",epoch="`, at + "_floor_wait_seconds 0\n", at + "_watch_left_seconds 0\n", at + "_clock_ahead_seconds ",
+		at + "_clocks ", at + `_member_info{address="` + s.addr + `",`, at + "_" + ttl + "_seconds 6\n", at + "_" + history + " ",
+	} {
+		if !strings.Contains(exposed, line) {
+			t.Errorf("/metrics does not say %s", line)
+		}
+	}
+}
+
+// The server stands still for longer than a lease, and is killed and started again. Daemons with long
+// leases refuse nothing, one with a short lease until the server is back; all keep their worker ids.
+func TestProcessCoordinatorsAway(t *testing.T) {
+	t.Parallel()
+	overCoordinators(t, func(t *testing.T, s *coordinator) {
+		short, long := s.pool("short", shortPool...), s.pool("long", "-heartbeat", "1s")
+		short.init(t)
+		long.init(t)
+		hurt, unhurt := short.start(t), long.start(t, "-lanes", "2")
+		redistest.Until(t, "all lanes serve", func() bool { return unhurt.came("serving") == 2 })
+		refusing, steady := census{lanes: 1, pace: time.Millisecond}, census{lanes: 2, pace: time.Millisecond}
+		loads := []*load{refusing.load(t, hurt.addr, 2, 3), steady.load(t, unhurt.addr, 2, 3)}
+		worker := workerOf(t, hurt)
+
+		s.pause()
+		redistest.Until(t, "it refuses", func() bool {
+			refusing.mu.Lock()
+			defer refusing.mu.Unlock()
+			return len(refusing.refusals) > 0
+		})
+		largest, serving, back := refusing.newRun(), hurt.came("serving"), time.Now()
+		s.resume()
+		redistest.Until(t, "it serves again", func() bool { return hurt.came("serving") > serving })
+		t.Logf("away for longer than a lease of %v; serving again %v after it came back", shortPoolLease, time.Since(back).Round(time.Millisecond))
+		redistest.Until(t, "all lanes of the other one are extended again", func() bool { return settled(unhurt) })
+
+		s.kill()
+		degraded := unhurt.came("degraded")
+		redistest.Until(t, "it is noticed", func() bool { return unhurt.came("degraded") > degraded })
+		s.launch()
+		redistest.Until(t, "all lanes are extended again", func() bool { return settled(unhurt) && settled(hurt) })
+		for _, l := range loads {
+			l.awaitMore(t, 100)
+			l.finish(t)
+		}
+		if w := workerOf(t, hurt); w != worker {
+			t.Errorf("worker id %d before and %d after", worker, w)
+		}
+		for _, state := range []string{"draining", "exhausted", "acquiring"} {
+			if unhurt.came(state) > 2 { // the beginning of two lanes
+				t.Errorf("%d times %s", unhurt.came(state), state)
+			}
+		}
+		steady.noneRefused(t)
+		steady.verdict(t)
+		refusing.above(t, largest)
+		refusing.verdict(t)
+	})
+}
+
+// settled reports whether the last change of every lane of a daemon was to serving.
+func settled(p *process) bool {
+	last := map[float64]string{}
+	for line := range strings.Lines(p.logged()) {
+		var e struct {
+			Msg, State string
+			Lane       float64
+		}
+		if json.Unmarshal([]byte(line), &e) == nil && e.Msg == "lease" {
+			last[e.Lane] = e.State
+		}
+	}
+	for _, state := range last {
+		if state != workerid.Serving.String() {
+			return false
+		}
+	}
+	return true
+}
+
+// A backup is restored while daemons hold leases, and then while none does, which is said with
+// `lease restored`; in the end the store is wiped, and `lease init` mends that. No id comes twice.
+func TestProcessCoordinatorsForget(t *testing.T) {
+	t.Parallel()
+	overCoordinators(t, func(t *testing.T, s *coordinator) {
+		pool := s.pool("p", shortPool...)
+		pool.init(t)
+		c := census{lanes: 1, pace: time.Millisecond}
+		first := pool.start(t)
+		l := c.load(t, first.addr, 2, 20)
+		backup := s.backup(t)
+		taken := time.Now()
+		second := pool.start(t) // of which the backup knows nothing
+		l2 := c.load(t, second.addr, 2, 20)
+		redistest.Until(t, "both go on for longer than W", func() bool { return settled(first) && settled(second) && time.Since(taken) > 5*time.Second })
+
+		draining := []int{first.came("draining"), second.came("draining")}
+		s.restore(t, backup)
+		var third *process
+		for i, d := range []*process{first, second} {
+			redistest.Until(t, "the loss is noticed", func() bool { return d.came("draining") > draining[i] })
+			if i == 0 {
+				third = pool.launch(t) // which shall not get what the second has
+			}
+		}
+		for _, d := range []*process{first, second} {
+			redistest.Until(t, "it serves again", func() bool { return settled(d) })
+		}
+		redistest.Until(t, "the newcomer serves", func() bool { return third.entry("listening") != nil })
+		third.waitListening(t)
+		c.add(hurry(t, third, 50_000))
+		for _, l := range []*load{l, l2} {
+			l.awaitMore(t, 1000)
+			l.finish(t)
+		}
+		for _, d := range []*process{first, second, third} {
+			d.end(t, syscall.SIGKILL)
+		}
+
+		s.restore(t, backup)
+		restored := time.Now()
+		pool.says(t, "", "restored")
+		last := pool.start(t)
+		if waited := time.Since(restored); waited < shortPoolFloor-time.Second { // clocks are compared to within less
+			t.Errorf("a newcomer served %v after lease restored", waited)
+		}
+		c.add(hurry(t, last, 50_000))
+
+		s.wipe(t)
+		s.launch()
+		redistest.Until(t, "it says what to do", func() bool { return strings.Contains(last.logged(), "`katsubushi lease init` does it") })
+		pool.says(t, "one lease from now", "init")
+		redistest.Until(t, "the loss is noticed", func() bool { return strings.Contains(last.logged(), "the store has forgotten it") })
+		redistest.Until(t, "it serves again", func() bool { return settled(last) })
+		c.add(hurry(t, last, 50_000))
+		c.verdict(t)
+	})
+}
+
+// The daemon, lease and run log in with what is in the file, and tell nobody.
+func TestProcessCoordinatorsPasswordFile(t *testing.T) {
+	t.Parallel()
+	overCoordinators(t, func(t *testing.T, s *coordinator) {
+		const password = "hush-7f3a"
+		s.user("katsubushi", password)
+		file := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		url := s.scheme + "://katsubushi@" + s.addr + "?ns=secret"
+		pool := poolOf{append([]string{"-store", url, "-store-password-file", file}, shortPool...)}
+		told := map[string]string{}
+		command := func(args ...string) {
+			t.Helper()
+			out, err := exec.Command(binary, args...).CombinedOutput()
+			if told[args[0]] = string(out); err != nil {
+				t.Errorf("%q: %v\n%s", args, err, out)
+			}
+		}
+		command(slices.Concat([]string{"lease", "init", "-how", "new"}, pool.flags)...)
+		p := pool.start(t, "-http-port", freePort(t))
+		c := dial(t, "tcp", p.addr)
+		fmt.Fprint(c, "stats leases\r\nstats settings\r\nquit\r\n")
+		stats, _ := io.ReadAll(c)
+		told["stats"] = string(stats)
+		for _, path := range []string{"/stats", "/metrics", "/readyz"} {
+			_, _, told[path] = httpGet(p.http[strings.LastIndexByte(p.http, ':')+1:], path)
+		}
+		command(slices.Concat([]string{"run"}, pool.flags, []string{"-log-level", "debug", "--", "true"})...)
+		command(slices.Concat([]string{"lease", "list"}, pool.flags)...)
+		if err := os.WriteFile(file, []byte(password+"-old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := pool.lease("list")
+		if told["refused"] = stdout + stderr; code != exitFailure {
+			t.Errorf("lease list with a wrong password: exit code %d: %s%s", code, stdout, stderr)
+		}
+		told["log"] = p.logged()
+		for _, of := range []string{"cmdline", "environ"} {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Process.Pid, of))
+			told[of] = string(b)
+		}
+		for what, text := range told {
+			if strings.Contains(text, password) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(password))) {
+				t.Errorf("%s tells the password: %s", what, text)
+			}
+		}
+		if !strings.Contains(told["stats"], s.addr) || !strings.Contains(told["log"], "listening") {
+			t.Errorf("nothing was told: %q", told)
+		}
+	})
+}
