@@ -25,9 +25,9 @@ const (
 
 	// How long may be waited, after the last fault, until there is one master that has all its
 	// replicas, and from then on until every daemon serves. Sentinels take some 20 s to notice that
-	// a former master came back; a lease and epsilon are for what Redis has forgotten, the rest is
-	// for the machine. How long it really took is told.
-	patienceRedis   = 2 * time.Minute
+	// a former master came back; a lease and epsilon are for what the servers have forgotten, the
+	// rest is for the machine. How long it really took is told.
+	patienceServers = 2 * time.Minute
 	patienceDaemons = 3 * (lease + epsilon)
 )
 
@@ -54,17 +54,37 @@ type world struct {
 	seed    uint64
 	length  time.Duration
 	began   time.Time
-	redis   *set
+	servers servers
+	redis   *set      // or nil
+	members *ensemble // or nil
 	daemons []*daemon
 	census  census
 	done    chan struct{} // ends the clients
 
-	ofDaemons, ofRedis pack
-	heals              []heal          // to come
-	struck             map[string]bool // what has a fault and is spared others of that kind
+	ofDaemons, ofServers pack
+	heals                []heal          // to come
+	struck               map[string]bool // what has a fault and is spared others of that kind
 
 	story  []string
 	counts map[string]int
+	lease  func(args ...string) // runs `katsubushi lease`
+}
+
+// theServers is who has the faults that no daemon has.
+const theServers = "the servers"
+
+// Servers are where the fleet's worker ids come from.
+type servers interface {
+	title() string
+	// missing says why the next server may not fail yet; empty: all are there, and in sync.
+	missing() string
+	// pool returns the flags of the pool, straight to the servers.
+	pool() []string
+	// connect gives a daemon its ways to the servers, and returns the flags that lead over them.
+	connect(d *daemon) []string
+	// follow learns what has become of the servers, and doors shuts and opens the daemons' ways.
+	follow(w *world)
+	doors(w *world)
 }
 
 // A heal ends a fault, or goes on to its next stage: then it says how long that lasts.
@@ -80,10 +100,17 @@ func TestChaos(t *testing.T) {
 		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: length,
 		done: make(chan struct{}), counts: map[string]int{}, struck: map[string]bool{},
 	}
-	w.ofDaemons.drawn = slices.Clone(daemonFaults)
-	w.ofRedis.drawn = slices.DeleteFunc(slices.Clone(redisFaults), func(f fault) bool { return f.unless != nil && f.unless(of) })
+	can := func(all []fault) []fault {
+		return slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return f.unless != nil && f.unless(of) })
+	}
 	t.Logf("KATSUBUSHI_SEED=%d, for %v\n%s", seed, length, of.name)
-	w.redis = newSet(t, of)
+	if w.ofDaemons.drawn = can(daemonFaults); of.kind == "" {
+		w.redis = newSet(t, of)
+		w.servers, w.ofServers.drawn = w.redis, can(redisFaults)
+	} else {
+		w.members = newEnsemble(t, of)
+		w.servers, w.ofServers.drawn = w.members, can(ensembleFaults)
+	}
 	lanes, workers, err := lanesOf(or(os.Getenv("KATSUBUSHI_CHAOS_LANES"), "1,2,1,2"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,21 +144,24 @@ func or(s, otherwise string) string {
 // launch makes the pool and starts the fleet, each host with a clock that is a little off.
 func (w *world) launch(t *testing.T, fleet []int, workers int) {
 	builds := versions(t)
-	pool := func(url string) []string {
-		return []string{
-			"-redis", url, "-redis-replicas", strconv.Itoa(w.redis.confirm), "-max-skew", skew.String(), "-lease", lease.String(),
-			"-min-worker-id", "1", "-max-worker-id", strconv.Itoa(workers),
+	if w.members != nil {
+		workers += spare
+	}
+	pool := func(flags []string) []string {
+		return append(flags, "-max-skew", skew.String(), "-lease", lease.String(), "-min-worker-id", "1", "-max-worker-id", strconv.Itoa(workers))
+	}
+	w.lease = func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command(builds[0].path, slices.Concat([]string{"lease"}, args, pool(w.servers.pool()))...).CombinedOutput(); err != nil {
+			t.Fatalf("lease %v: %v\n%s", args, err, out)
 		}
 	}
-	url := "redis://katsubushi:secret@" + w.redis.master.Addr() + "/0?ns=chaos"
-	if out, err := exec.Command(builds[0].path, append([]string{"lease", "init", "-how", "new"}, pool(url)...)...).CombinedOutput(); err != nil {
-		t.Fatalf("lease init: %v\n%s", err, out)
-	}
+	w.lease("init", "-how", "new")
 	for i, lanes := range fleet {
 		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, versions: builds, first: i % len(builds), off: w.between(-skew/2, skew/2)}
-		url := d.connect(w.redis)
 		// A pool that was emptied while nobody held anything is made again, under the floor.
-		d.args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off", "-lease-auto-init", "-lanes", strconv.Itoa(lanes)}, pool(url)...)
+		d.args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off", "-lease-auto-init", "-lanes", strconv.Itoa(lanes)},
+			pool(w.servers.connect(d))...)
 		w.daemons = append(w.daemons, d)
 		t.Cleanup(func() {
 			if d.cmd == nil {
@@ -144,7 +174,7 @@ func (w *world) launch(t *testing.T, fleet []int, workers int) {
 			}
 		})
 	}
-	w.doors()
+	w.servers.doors(w)
 	for _, d := range w.daemons {
 		d.start()
 	}
@@ -162,7 +192,7 @@ func (w *world) between(from, to time.Duration) time.Duration {
 func (w *world) run() {
 	next := w.began
 	for now := w.began; now.Sub(w.began) < w.length && !w.census.repeated(); now = time.Now() {
-		w.follow()
+		w.servers.follow(w)
 		w.heal(now)
 		if now.After(next) {
 			next = now.Add(w.between(0, 4*time.Second))
@@ -174,14 +204,14 @@ func (w *world) run() {
 
 // strike begins one fault. Short ones are likelier than long ones.
 func (w *world) strike(now time.Time) {
-	d, where, pack := w.daemons[w.rand.IntN(len(w.daemons))], "Redis", &w.ofRedis
+	d, where, pack := w.daemons[w.rand.IntN(len(w.daemons))], theServers, &w.ofServers
 	if w.rand.IntN(4) == 0 {
 		d = nil
 	} else {
 		where, pack = d.name, &w.ofDaemons
 	}
 	share := w.rand.Float64()
-	whole := sync.OnceValue(func() bool { return w.redis.missing() == "" })
+	whole := sync.OnceValue(func() bool { return w.servers.missing() == "" })
 	f := w.draw(pack, func(f fault) bool { return !w.struck[where+": "+f.part] && (f.part != server || whole()) })
 	if f == nil {
 		return
@@ -243,18 +273,18 @@ func (w *world) recover() {
 	}
 	w.note("all faults are over")
 	over := time.Now()
-	for missing := w.redis.missing(); missing != ""; missing = w.redis.missing() {
-		if time.Since(over) > patienceRedis {
-			w.t.Errorf("Redis is not whole again, %v after the last fault: %s", time.Since(over), missing)
+	for missing := w.servers.missing(); missing != ""; missing = w.servers.missing() {
+		if time.Since(over) > patienceServers {
+			w.t.Errorf("the servers are not whole again, %v after the last fault: %s", time.Since(over), missing)
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
-		w.follow()
+		w.servers.follow(w)
 	}
 	healed := time.Now()
-	w.note("Redis is whole, %v after the last fault", healed.Sub(over).Round(time.Millisecond))
+	w.note("the servers are whole, %v after the last fault", healed.Sub(over).Round(time.Millisecond))
 	for missing := slices.Clone(w.daemons); len(missing) > 0; time.Sleep(20 * time.Millisecond) {
-		w.follow()
+		w.servers.follow(w)
 		missing = slices.DeleteFunc(missing, func(d *daemon) bool {
 			took := time.Since(healed).Round(time.Millisecond)
 			resumed, serves := d.seen.servesSince(healed.Add(lease)) // by then a window from before has ended

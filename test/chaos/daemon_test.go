@@ -30,7 +30,8 @@ type daemon struct {
 	args      []string
 	ways      map[*redistest.Server]*redistest.Proxy // to each server that is or may become the master
 	sentinels []*redistest.Proxy
-	refused   bool // all its ways are shut
+	members   []*redistest.Proxy // to each of an ensemble
+	refused   bool               // all its ways are shut
 
 	off    time.Duration // of its host's clock
 	cmd    *exec.Cmd
@@ -51,10 +52,9 @@ type place struct {
 	current       bool
 }
 
-// connect gives the daemon its ways to Redis, and returns the URL that leads over them. What a
-// Sentinel says of a server becomes the address of the daemon's way to it: all ports have five
-// digits.
-func (d *daemon) connect(redis *set) string {
+// connect: what a Sentinel says of a server becomes the address of the daemon's way to it: all ports
+// have five digits.
+func (redis *set) connect(d *daemon) []string {
 	d.ways = map[*redistest.Server]*redistest.Proxy{}
 	var names []string
 	for _, server := range redis.servers {
@@ -74,15 +74,15 @@ func (d *daemon) connect(redis *set) string {
 		d.sentinels = append(d.sentinels, p)
 		addresses = append(addresses, p.Addr())
 	}
-	return redis.url(addresses)
+	return redis.flags(redis.url(addresses))
 }
 
-// everyWay does something to all that lies between the daemon and Redis.
+// everyWay does something to all that lies between the daemon and the servers.
 func (d *daemon) everyWay(do func(*redistest.Proxy)) {
 	for _, p := range d.ways {
 		do(p)
 	}
-	for _, p := range d.sentinels {
+	for _, p := range append(d.sentinels, d.members...) {
 		do(p)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A fault begins at once. What it returns ends it, if it has an end of its own. d is nil for a
-// fault of Redis.
+// fault of the servers.
 type fault struct {
 	part   string // what it happens to: at most one fault at a time for each
 	name   string
@@ -59,15 +59,15 @@ var daemonFaults = []fault{
 		d.pause()
 		return then(d.resume)
 	}},
-	{part: network, name: "requests to Redis held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: network, name: "requests to the servers held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
 		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
 	}},
-	{part: network, name: "answers of Redis held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: network, name: "answers of the servers held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
 		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
 	}},
-	{part: network, name: "requests to Redis dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: network, name: "requests to the servers dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
 		return then(func() { // no stream goes on behind a hole
 			d.everyWay(func(p *redistest.Proxy) {
@@ -76,7 +76,7 @@ var daemonFaults = []fault{
 			})
 		})
 	}},
-	{part: network, name: "answers of Redis dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: network, name: "answers of the servers dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
 		return then(func() {
 			d.everyWay(func(p *redistest.Proxy) {
@@ -85,20 +85,20 @@ var daemonFaults = []fault{
 			})
 		})
 	}},
-	{part: network, name: "Redis slow for a daemon", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: network, name: "servers slow for a daemon", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		by := w.between(0, 1500*time.Millisecond)
 		d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
 		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
 	}},
-	{part: network, name: "connections to Redis cut and refused", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: network, name: "connections to the servers cut and refused", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.refused = true
-		w.doors()
+		w.servers.doors(w)
 		return then(func() {
 			d.refused = false
-			w.doors()
+			w.servers.doors(w)
 		})
 	}},
-	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
+	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, unless: restored, on: func(w *world, d *daemon) func() time.Duration {
 		by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
 		w.note("%s: by %v", d.name, by)
 		return then(w.step(d.clock, by))

@@ -76,7 +76,7 @@ func TestStateFilesOfTwoVersions(t *testing.T) {
 func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duration, seed uint64) {
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: length,
-		done: make(chan struct{}), counts: map[string]int{}, began: time.Now(), redis: &set{setting: setting{name: "state files"}},
+		done: make(chan struct{}), counts: map[string]int{}, began: time.Now(), servers: &set{setting: setting{name: "state files"}},
 	}
 	d := &daemon{t: t, name: "the daemon", lanes: 2, versions: builds, first: host % 2, args: []string{
 		"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-worker-id", fmt.Sprintf("%d-%d", 2*host, 2*host+1), "-state-dir", t.TempDir(), "-state-any-disk",

@@ -19,17 +19,25 @@ type setting struct {
 	replicas int  // of the master, watched by three Sentinels; 0: one server, alone
 	confirm  int  // -redis-replicas
 	keeps    bool // every write is synced to disk; else a restart forgets everything
+
+	kind    string // ZooKeeper or etcd instead; empty: Redis
+	size    int    // of these
+	forgets bool   // they are restored and wiped; then all clocks are right, which the promise wants
 }
 
-// settings are the worlds in which docs/REDIS.md promises that no id comes twice. The seed picks
+// settings are the worlds in which docs/REDIS.md, ZOOKEEPER.md and ETCD.md promise that no id comes twice. The seed picks
 // one. Where no acknowledged write is ever forgotten, the promise holds for any clocks and for two
 // masters at once, so both are let happen there; elsewhere neither is.
 var settings = []setting{
-	{"one server that forgets everything at a restart", 0, 0, false},
-	{"one server that syncs every write", 0, 0, true},
-	{"a master, 2 replicas and 3 Sentinels; -redis-replicas 0; a server forgets everything at a restart", 2, 0, false},
-	{"a master, 1 replica and 3 Sentinels; -redis-replicas 1; every write is synced", 1, 1, true},
-	{"a master, 2 replicas and 3 Sentinels; -redis-replicas 2; every write is synced", 2, 2, true},
+	{name: "one Redis that forgets everything at a restart"},
+	{name: "one Redis that syncs every write", keeps: true},
+	{name: "a master, 2 replicas and 3 Sentinels; -redis-replicas 0; a server forgets everything at a restart", replicas: 2},
+	{name: "a master, 1 replica and 3 Sentinels; -redis-replicas 1; every write is synced", replicas: 1, confirm: 1, keeps: true},
+	{name: "a master, 2 replicas and 3 Sentinels; -redis-replicas 2; every write is synced", replicas: 2, confirm: 2, keeps: true},
+	{name: "3 members of etcd", kind: "etcd", size: 3},
+	{name: "one etcd that is restored and wiped", kind: "etcd", size: 1, forgets: true},
+	{name: "3 servers of ZooKeeper", kind: "ZooKeeper", size: 3},
+	{name: "one ZooKeeper that is restored and wiped", kind: "ZooKeeper", size: 1, forgets: true},
 }
 
 // fenced says that a master is cut off from all daemons before they reach the next one.
@@ -144,22 +152,32 @@ func (s *set) missing() string {
 // follow learns from the Sentinels who the master is. Where two masters are not allowed, the
 // daemons lose the old one now, all of them, and only then may reach the new one: whoever is sent
 // there by a Sentinel before finds the door shut.
-func (w *world) follow() {
-	elected := w.redis.elected()
-	if elected == nil || elected == w.redis.master {
+func (s *set) follow(w *world) {
+	elected := s.elected()
+	if elected == nil || elected == s.master {
 		return
 	}
-	w.redis.master = elected
-	w.redis.failovers++
+	s.master = elected
+	s.failovers++
 	w.note("Sentinels have made %d the master", elected.Port)
-	w.doors()
+	s.doors(w)
+}
+
+func (s *set) title() string { return s.name }
+
+func (s *set) pool() []string {
+	return s.flags("redis://katsubushi:secret@" + s.master.Addr() + "/0?ns=chaos")
+}
+
+func (s *set) flags(url string) []string {
+	return []string{"-redis", url, "-redis-replicas", strconv.Itoa(s.confirm)}
 }
 
 // doors shuts and opens the daemons' ways to the servers: first none leads to a server that it may
 // not, then all lead where they may.
-func (w *world) doors() {
+func (s *set) doors(w *world) {
 	shut := func(d *daemon, server *redistest.Server) bool {
-		return d.refused || w.redis.fenced() && server != w.redis.master
+		return d.refused || s.fenced() && server != s.master
 	}
 	for _, d := range w.daemons {
 		for server, p := range d.ways {

@@ -69,7 +69,7 @@ var redisFaults = []fault{
 	}},
 	{part: data, name: "one of the pool's keys deleted", unless: keeps, on: func(w *world, _ *daemon) func() time.Duration {
 		key := "chaos:" + []string{"ids", "clients", "stats", "hw", "meta"}[w.rand.IntN(5)]
-		w.note("Redis: DEL %s", key)
+		w.note("the servers: DEL %s", key)
 		w.command(w.redis.master, "DEL", key)
 		w.newcomers(nil)
 		return nil
@@ -103,7 +103,7 @@ func (w *world) loseWrites(*daemon) func() time.Duration {
 		for _, r := range replicas {
 			r.Resume()
 		}
-		w.note("Redis: %d was killed", master.Port)
+		w.note("the servers: %d was killed", master.Port)
 		return w.between(time.Millisecond, lease)
 	}
 }
@@ -149,7 +149,7 @@ func (w *world) setUntil(what, to, back string) func() time.Duration {
 
 func (w *world) stepServer(by time.Duration) func() time.Duration {
 	s := w.redis.servers[w.rand.IntN(len(w.redis.servers))]
-	w.note("Redis: that of %d by %v", s.Port, by)
+	w.note("the servers: that of %d by %v", s.Port, by)
 	return then(w.step(s.Clock(), by))
 }
 

@@ -15,7 +15,7 @@ import (
 func (w *world) verdict() {
 	took := time.Since(w.began)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v of faults and recovery\n%s; KATSUBUSHI_SEED=%d\n%s\n\n", took.Round(time.Millisecond), w.redis.name, w.seed, w.takeovers())
+	fmt.Fprintf(&b, "%v of faults and recovery\n%s; KATSUBUSHI_SEED=%d\n%s\n\n", took.Round(time.Millisecond), w.servers.title(), w.seed, w.takeovers())
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "FAULT\tTIMES\n")
 	total := 0
@@ -24,7 +24,7 @@ func (w *world) verdict() {
 		total += w.counts[name]
 	}
 	fmt.Fprintf(table, "all\t%d\n", total)
-	if w.redis.replicas > 0 {
+	if w.redis != nil && w.redis.replicas > 0 {
 		fmt.Fprintf(table, "fail-overs by Sentinels\t%d\n", w.redis.failovers)
 	}
 	w.unavailability(table, took)
