@@ -190,6 +190,9 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 // readConfig reads the file that -config or the environment names, if any.
 func (p *parsed) readConfig(all []setting, given []raw, env variables) map[string]fileValue {
 	i := slices.IndexFunc(all, func(s setting) bool { return s.name == "config" })
+	if i < 0 { // a subcommand with few settings
+		return nil
+	}
 	path := given[i].value
 	if !given[i].set {
 		_, path, _ = all[i].environment(env)
