@@ -278,7 +278,9 @@ func TestLeaseEndsWithItsDaemon(t *testing.T) {
 	}
 	proxy.Refuse(true)
 	proxy.Cut()
+	before := m.Calls()["LeaseKeepAlive"]
 	until(t, "etcd forgets the daemon", func() bool { return !present() })
+	until(t, "the other one renews its lease", func() bool { return m.Calls()["LeaseKeepAlive"] >= before+3 })
 }
 
 // A copy of a process makes connections of its own.
