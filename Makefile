@@ -2,13 +2,15 @@
 GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+PROTOC_GEN_GRPC = google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 FUZZTIME   ?= 5s
 VERSION    ?=
 
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
-PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules
+PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler
 
-.PHONY: build run test test-clients test-systemd test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image
+.PHONY: build run test test-clients test-systemd test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -17,9 +19,9 @@ run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
 	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081
 
 # A number of inputs, not a time: when the time is up while a slow input runs, go test calls that a failure.
-# Three packages have TLS below them: to instrument that for fuzzing takes longer than all the rest. Their seeds are in unit.
-test: deps lint cross unit vuln ## everything that CI runs
-	$(MAKE) --no-print-directory fuzz FUZZTIME=3000x FUZZED='$(filter-out bench cmd/katsubushi workerid/redis,$(FUZZED))'
+# Four packages have TLS below them: to instrument that for fuzzing takes longer than all the rest. Their seeds are in unit.
+test: deps lint proto-check cross unit vuln ## everything that CI runs
+	$(MAKE) --no-print-directory fuzz FUZZTIME=3000x FUZZED='$(filter-out bench cmd/katsubushi internal/grpcapi workerid/redis,$(FUZZED))'
 
 deps: ## install what the tests need, if it is missing
 	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
@@ -37,6 +39,16 @@ lint:
 	$(GO) vet -tags chaos ./test/chaos
 	cd bench/client && $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+# What protoc 3.21 of Debian's protobuf-compiler makes of the .proto files: its version is in the files.
+PROTO = mkdir -p $(1) && GOBIN=$(CURDIR)/bin $(GO) install $(PROTOC_GEN_GO) && GOBIN=$(CURDIR)/bin $(GO) install $(PROTOC_GEN_GRPC) && \
+	PATH=$(CURDIR)/bin:$$PATH protoc -I proto --go_out=$(1) --go_opt=paths=source_relative --go-grpc_out=$(1) --go-grpc_opt=paths=source_relative katsubushipb/katsubushi.proto
+
+proto: deps ## generated code of the gRPC interface
+	$(call PROTO,proto)
+
+proto-check: deps ## that it is what make proto makes
+	@rm -rf bin/_proto && $(call PROTO,bin/_proto) && diff -r -x '*.proto' proto bin/_proto || { echo "run make proto"; exit 1; }
 
 cross: ## the portable parts, for systems that stand for the others
 	$(GO) run ./test/portable linux/arm64 darwin/arm64 windows/amd64

@@ -132,9 +132,6 @@ func settings() []setting {
 			help: "debug, info, warn, error, fatal or panic"},
 		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
 			help: "text or json"},
-
-		{name: "grpc-port", bare: true, def: "0", set: notYet("gRPC", "0"),
-			help: "not in this release"},
 	}
 	for _, p := range daemon.PortSettings() {
 		list = append(list, setting{name: p.Flag, bare: p.Kayac, def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help,
@@ -404,16 +401,6 @@ func either(field func(*options) *bool, yes, no string) func(*options, string) e
 		}
 		*field(o) = v == yes
 		return nil
-	}
-}
-
-// notYet is for flags that kayac/go-katsubushi has and this release does not; harmless is the value that asks for nothing.
-func notYet(what, harmless string) func(*options, string) error {
-	return func(_ *options, v string) error {
-		if v == harmless {
-			return nil
-		}
-		return errors.New(what + ": not in this release")
 	}
 }
 

@@ -71,6 +71,8 @@ func TestSettings(t *testing.T) {
 		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
 		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
 		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any { return len(p.problems) }, 0},
+		{"gRPC", []string{"-grpc-port", "11213"}, nil, func(p *parsed) any { return p.GRPCPort }, 11213},
+		{"gRPC, kayac's variable", nil, []string{"GRPC_PORT", "11213"}, func(p *parsed) any { return p.GRPCPort }, 11213},
 		{"a layout by name", []string{"-layout", "sonyflake"}, nil, func(p *parsed) any { return p.Layout }, generator.Sonyflake()},
 		{"a layout of one's own", []string{"-epoch", "2020-01-01T00:00:00Z", "-worker-bits", "8", "-sequence-bits", "10", "-time-unit", "10ms"}, nil,
 			func(p *parsed) any { return p.Layout }, generator.Layout{Epoch: 1577836800000, Unit: 10, TimeBits: 45, WorkerBits: 8, SequenceBits: 10}},
@@ -153,7 +155,7 @@ func TestBytesThatAreNone(t *testing.T) {
 
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-admin-bind=:1", "-admin-port=5", "-max-run-ahead=soon", "-http-port=-1", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-admin-bind=:1", "-admin-port=5", "-max-run-ahead=soon", "-http-port=-1", "-grpc-port=65536", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
 		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
@@ -168,6 +170,7 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 		"-port: 99999: 0 to 65535 allowed",
 		"-max-run-ahead=soon: a duration such as",
 		"-http-port: -1: 0 to 65535 allowed",
+		"-grpc-port: 65536: 0 to 65535 allowed",
 		"-datacenter-id: only the twitter layout has one",
 		"-time-unit=1.5ms: whole milliseconds",
 		"-worker-id: with -redis worker ids are leased, not given",
@@ -517,6 +520,9 @@ func TestPortsThatClash(t *testing.T) {
 		{"-http-port=5 -debug-port=5 -enable-stats -bind=10.0.0.1 -http-bind=127.0.0.1", debugHTTP},
 		{"-port=5 -http-port=5 -debug-port=5 -enable-stats", debugHTTP + debug + http},
 		{"-port=5 -udp-port=5", ""},
+		{"-port=5 -grpc-port=5", "-grpc-port: 5 is the memcached port too\n"},
+		{"-http-port=5 -grpc-port=5", "-grpc-port: 5 is the HTTP port too\n"},
+		{"-grpc-port=5 -admin-port=5 -admin-bind=10.0.0.1", "-admin-port: 5 is the gRPC port too\n"},
 		{"-port=5 -admin-port=5", "-admin-port: 5 is the memcached port too\n"},
 		{"-port=5 -admin-port=5 -bind=10.0.0.1", ""},
 		{"-http-port=5 -admin-port=5 -bind=10.0.0.1 -admin-bind=10.0.0.1", "-admin-port: 5 is the HTTP port too\n"},

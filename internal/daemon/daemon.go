@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -52,6 +53,7 @@ type Daemon struct {
 	clients      atomic.Int64        // connections that asked for a number of their own
 	requests     httpapi.Counters    // the HTTP port's
 	administered httpapi.Counters    // the admin port's
+	called       grpcapi.Counters    // the gRPC port's
 
 	binder    binder       // used by New
 	ports     []enginePort // the memcached port first
@@ -103,7 +105,7 @@ func New(c Config) (*Daemon, error) {
 	}
 	d.keeper = d.newKeeper()
 	switch {
-	case d.encrypted():
+	case d.certified():
 		d.checkCertificate()
 	case d.tls != nil:
 		d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
@@ -144,15 +146,20 @@ func (d *Daemon) chooseEngine() error {
 	if d.allEncrypted() {
 		why = "it is the one that encrypts"
 	}
-	d.engine = newEngine(server.Config{
-		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Budget: d.budget,
-		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
-	})
+	d.engine = newEngine(d.limits())
 	if d.engine.Name() != "net" {
 		spareProcessor(d.c.Loops)
 	}
 	d.c.Log.Info("engine", "name", d.engine.Name(), "why", why)
 	return nil
+}
+
+// limits returns what connections to the engine's ports, and to others that count with them, may do.
+func (d *Daemon) limits() server.Config {
+	return server.Config{
+		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Budget: d.budget,
+		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
+	}
 }
 
 // spareProcessor makes sure that the Go runtime can run something beside the event loops. A loop
@@ -206,7 +213,7 @@ func (d *Daemon) Reload() {
 	}
 	if d.tls != nil {
 		err := d.tls.Reload()
-		if report("certificate", err); err == nil && d.encrypted() {
+		if report("certificate", err); err == nil && d.certified() {
 			d.checkCertificate()
 		}
 	}
@@ -217,6 +224,9 @@ func (d *Daemon) Reload() {
 		report("generators", d.reloadGenerators())
 	}
 }
+
+// certified reports whether a port uses the certificate.
+func (d *Daemon) certified() bool { return d.encrypted() || d.tls != nil && d.c.GRPCPort != 0 }
 
 // encrypted reports whether a port of the engine uses TLS.
 func (d *Daemon) encrypted() bool {
@@ -312,9 +322,10 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	<-left
-	stopServing()     // accept what has already arrived, then nothing more; answer what was sent
-	served()          // every connection has taken its replies or run out of time
-	err := giveBack() // from here on no id is issued and the worker ids are free
+	stopServing()        // accept what has already arrived, then nothing more; answer what was sent
+	d.stopServices(true) // meanwhile
+	served()             // every connection has taken its replies or run out of time
+	err := giveBack()    // from here on no id is issued and the worker ids are free
 	d.vanish()
 	if err = errors.Join(err, d.store.Close()); err != nil {
 		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
@@ -322,5 +333,5 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.giveBackSequences()
 	d.warnOfRestart()
 	d.closeGenerators()
-	d.stopServices() // last: until now they reported that the daemon is not ready
+	d.stopServices(false) // last: until now they reported that the daemon is not ready
 }

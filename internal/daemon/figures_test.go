@@ -119,7 +119,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.c.Port, d.c.HTTPPort, d.c.UDPPort = 11213, 8083, 11214 // they are not opened
+	d.c.Port, d.c.HTTPPort, d.c.UDPPort, d.c.GRPCPort = 11213, 8083, 11214, 11215 // they are not opened
 	d.keeper = workerid.NewKeeper(workerid.Config{
 		Store: granted{d.clock.Now}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
 		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
@@ -196,6 +196,7 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 		find("budget."+field, at(reflect.ValueOf(d.budget).Elem(), field), nil)
 	}
 	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
+	find("called", reflect.ValueOf(&d.called).Elem(), nil)
 	for _, field := range []string{"Logins", "LoginErrors"} { // it issues nothing
 		find("administered."+field, at(reflect.ValueOf(&d.administered).Elem(), field), nil)
 	}

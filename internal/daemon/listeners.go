@@ -20,6 +20,7 @@ type Ports struct {
 	Port      int // the memcached port; the log names a free one
 	RedisPort int
 	HTTPPort  int
+	GRPCPort  int
 	AdminPort int
 	DebugPort int // used if Config.EnablePprof or EnableStats is set
 }
@@ -52,6 +53,11 @@ func listeners() []listener {
 			name: "HTTP", host: (*Config).httpBind, service: (*Daemon).newHTTP, descriptors: httpDescriptors,
 		},
 		{
+			PortSetting: PortSetting{Flag: "grpc-port", Kayac: true, Number: func(p *Ports) *int { return &p.GRPCPort },
+				Help: "`port` of gRPC: the services of kayac/go-katsubushi, health, reflection; 0 = off"},
+			name: "gRPC", host: (*Config).bind, service: (*Daemon).newGRPC, drains: true,
+		},
+		{
 			PortSetting: PortSetting{Flag: "admin-port", Number: func(p *Ports) *int { return &p.AdminPort },
 				Help: "`port` of /generators /leaders /users, over HTTP, for users with the right admin; 0 = off"},
 			name: "admin", inside: true, host: (*Config).adminBind, service: (*Daemon).newAdmin, descriptors: adminDescriptors,
@@ -82,6 +88,7 @@ type listener struct {
 
 	// service makes a service.
 	service func(d *Daemon) service
+	drains  bool // it stops with the engine's ports: its clients get what they have asked for
 	// descriptors returns how many files its connections may hold open beside maxConnections of
 	// the engine's; nil = very few.
 	descriptors func(maxConnections int) int
@@ -200,7 +207,7 @@ func (d *Daemon) addServices() error {
 		if err != nil {
 			return err
 		}
-		d.services = append(d.services, listedService{l.service(d), l.name, lns[0]})
+		d.services = append(d.services, listedService{l.service(d), l.name, lns[0], l.drains})
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
@@ -218,7 +217,7 @@ func (l *logins) login(ctx context.Context, from netip.Addr, user, password []by
 }
 
 // http decides a login over HTTP: it is an httpapi.Login.
-func (l *logins) http(ctx context.Context, from netip.Addr, c httpapi.Credentials) (*users.Account, error) {
+func (l *logins) http(ctx context.Context, from netip.Addr, c users.Credentials) (*users.Account, error) {
 	if c.Token != nil {
 		return l.bearer(from, c.Token)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
@@ -58,7 +57,7 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 			from netip.Addr
 			want string
 		}{{guesser, "CLIENT_ERROR authentication failure\r\n"}, {other, "STORED\r\n"}} {
-			who, err := http(t.Context(), c.from, httpapi.Credentials{User: []byte("ann"), Password: []byte("secret")})
+			who, err := http(t.Context(), c.from, users.Credentials{User: []byte("ann"), Password: []byte("secret")})
 			if (who != nil) != (c.from == other) || err != nil {
 				t.Errorf("%v, the password over HTTP: %v, %v", c.from, who, err)
 			}

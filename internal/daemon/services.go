@@ -11,7 +11,7 @@ import (
 )
 
 // A service answers clients of one listener, beside the engine's ports. It runs from the start,
-// before any id can be issued, to the very end.
+// before any id can be issued, to the very end; one that drains ends with the engine's ports.
 type service interface {
 	// Serve returns nil after Shutdown, otherwise the error that ended it. It closes the listener.
 	Serve(net.Listener) error
@@ -21,8 +21,9 @@ type service interface {
 // A listedService is one of a daemon's services, with its listener.
 type listedService struct {
 	service
-	name string
-	ln   net.Listener
+	name   string
+	ln     net.Listener
+	drains bool
 }
 
 // startServices serves all services in background, in the order of the table of listeners. It calls
@@ -39,9 +40,12 @@ func (d *Daemon) startServices(background *sync.WaitGroup, fail func(error)) {
 	}
 }
 
-// stopServices stops all services, each within DrainTimeout.
-func (d *Daemon) stopServices() {
+// stopServices stops the services that drain, or all others, each within DrainTimeout.
+func (d *Daemon) stopServices(drain bool) {
 	for _, s := range d.services {
+		if s.drains != drain {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
 		s.Shutdown(ctx)
 		cancel()

@@ -3,7 +3,6 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -87,18 +86,16 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	var list []httpapi.Stat
 	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
 	n, now := d.counts(), d.clock.Now()
-	issued := n[protocol.IDs] + d.requests.IDs.Load()
-	refused := n[protocol.Refused] + d.requests.Refused.Load()
-
-	add("pid", os.Getpid())
-	add("uptime", int64(time.Since(d.started).Seconds()))
-	add("time", now/1000)
-	add("version", d.c.Version)
-	add("curr_connections", d.connections.Current.Load())
-	add("total_connections", d.connections.Total.Load())
-	add("cmd_get", issued+refused) // like memcached: dashboards divide the hits by it
-	add("get_hits", issued)
-	add("get_misses", refused)
+	nine := d.nineStats()
+	add("pid", nine.Pid)
+	add("uptime", nine.Uptime)
+	add("time", nine.Time)
+	add("version", nine.Version)
+	add("curr_connections", nine.CurrConnections)
+	add("total_connections", nine.TotalConnections)
+	add("cmd_get", nine.CmdGet)
+	add("get_hits", nine.GetHits)
+	add("get_misses", nine.GetMisses)
 
 	user, system := cpuTime()
 	add("pointer_size", strconv.IntSize)
@@ -123,8 +120,8 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	}
 	add("touch_hits", n[protocol.CmdGat])
 	add("touch_misses", n[protocol.CmdTouch])
-	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load()+d.administered.Logins.Load())
-	add("auth_errors", n[protocol.AuthErrors]+d.requests.LoginErrors.Load()+d.administered.LoginErrors.Load())
+	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load()+d.administered.Logins.Load()+d.called.Logins.Load())
+	add("auth_errors", n[protocol.AuthErrors]+d.requests.LoginErrors.Load()+d.administered.LoginErrors.Load()+d.called.LoginErrors.Load())
 	add("bytes_read", d.connections.BytesRead.Load())
 	add("bytes_written", d.connections.BytesWritten.Load())
 	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed", "conn_yields"} {
@@ -137,7 +134,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 
 	add("engine", d.engine.Name())
 	d.readyStats(add)
-	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+d.requests.Requests.Load())
+	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+d.requests.Requests.Load()+d.called.Requests.Load())
 	for r := range issuer.NumReasons {
 		add("refused_"+r.String(), d.issuer.Refused(r))
 	}
@@ -150,7 +147,7 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("udp_dropped", d.connections.DatagramsDropped.Load())
 	add("clock_difference_ms", d.clock.Difference().Milliseconds())
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
-	if d.encrypted() {
+	if d.certified() {
 		_, until := d.tls.Valid()
 		add("tls_certificate_days_left", int64(time.Until(until)/(24*time.Hour)))
 	}
@@ -244,20 +241,21 @@ func (d *Daemon) logDropped() uint64 {
 func (d *Daemon) snapshot() metrics.Snapshot {
 	n, now := d.counts(), d.clock.Now()
 	s := metrics.Snapshot{
-		IDs: n[protocol.IDs] + d.requests.IDs.Load(),
+		IDs: n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(),
 		Commands: []metrics.Count{
 			{Label: "get", Value: n[protocol.CmdGet]}, {Label: "gets", Value: n[protocol.CmdGets]}, {Label: "gat", Value: n[protocol.CmdGat]},
 			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "ids", Value: n[protocol.CmdIDs]},
 			{Label: "set", Value: n[protocol.CmdSet]},
 			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]}, {Label: "incr", Value: n[protocol.CmdIncr]},
 			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]}, {Label: "version", Value: n[protocol.CmdVersion]},
-			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load()},
+			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load() + d.called.Logins.Load()},
 			{Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
+			{Label: "grpc", Value: d.called.Requests.Load()},
 		},
 		Errors: []metrics.Count{
 			{Label: "malformed", Value: n[protocol.Malformed]}, {Label: "too_long", Value: n[protocol.TooLong]},
 			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]},
-			{Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load()},
+			{Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() + d.called.LoginErrors.Load()},
 		},
 		Connections:         d.connections.Current.Load(),
 		ConnectionsAccepted: d.connections.Total.Load(),
@@ -265,6 +263,8 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		HTTPConnections:     d.requests.Connections.Load(),
 		HTTPRefused:         d.requests.ConnectionsRefused.Load(),
 		HTTPEvicted:         d.requests.ConnectionsEvicted.Load(),
+		GRPCConnections:     d.called.Connections.Load(),
+		GRPCStalled:         d.called.Stalled.Load(),
 		ConnectionsIdle:     d.connections.IdleClosed.Load(),
 		ConnectionsMemory:   d.budget.Closed(),
 		BufferMemory:        d.budget.Held(),
@@ -285,7 +285,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		Generators: d.generators(now),
 		Figures:    slices.Concat(d.loginMetrics(), d.leaderMetrics(), d.peerMetrics()),
 	}
-	if d.encrypted() {
+	if d.certified() {
 		_, until := d.tls.Valid()
 		s.Encrypted, s.CertificateSecondsLeft = true, time.Until(until).Seconds()
 	}

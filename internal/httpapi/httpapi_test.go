@@ -187,7 +187,7 @@ func TestRequestsAndIDsAreCounted(t *testing.T) {
 // asks.
 func TestNothingIsCached(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("no worker id yet")} {
-		for _, login := range []Login{nil, func(context.Context, netip.Addr, Credentials) (*users.Account, error) { return nil, nil }} {
+		for _, login := range []Login{nil, func(context.Context, netip.Addr, users.Credentials) (*users.Account, error) { return nil, nil }} {
 			f := &fixture{refuse: refuse, login: login}
 			for _, target := range []string{"/id", "/ids", "/id/a", "/ids/unknown", "/ids?n=0", "/stats", "/metrics", "/healthz", "/readyz", "/nowhere"} {
 				_, header, _ := f.get(t, "GET", target, "")
@@ -216,7 +216,7 @@ func logins(t *testing.T) (login Login, token string) {
 	}
 	var d users.Directory
 	d.Replace([]users.User{ann})
-	return func(_ context.Context, from netip.Addr, c Credentials) (*users.Account, error) {
+	return func(_ context.Context, from netip.Addr, c users.Credentials) (*users.Account, error) {
 		switch {
 		case string(c.User) == "busy":
 			return nil, users.ErrBusy

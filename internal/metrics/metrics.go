@@ -23,6 +23,8 @@ type Snapshot struct {
 	HTTPConnections      int64  // open connections of the HTTP port, not included in Connections
 	HTTPRefused          uint64 // HTTP connections closed because of their limit
 	HTTPEvicted          uint64 // silent HTTP connections closed to make room
+	GRPCConnections      int64  // those of Connections that are of the gRPC port
+	GRPCStalled          uint64 // gRPC connections closed because of calls that did not end
 	ConnectionsMemory    uint64 // closed because they held most of the buffer memory
 	BufferMemory         int64  // bytes of unfinished input and unsent output
 	BufferMemoryLimit    int64  // 0 = none
@@ -118,6 +120,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	w.gauge("http_connections", "Open connections of the HTTP port.", float64(s.HTTPConnections))
 	w.count("http_connections_refused_total", "Connections of the HTTP port closed for being over its limit.", s.HTTPRefused)
 	w.count("http_connections_evicted_total", "Silent connections of the HTTP port closed at its limit to make room.", s.HTTPEvicted)
+	w.gauge("grpc_connections", "Open connections of the gRPC port, which are among the connections.", float64(s.GRPCConnections))
+	w.count("grpc_connections_stalled_total", "Connections of the gRPC port closed because of calls that did not end.", s.GRPCStalled)
 	w.count("connections_memory_closed_total", "Connections closed for holding most of the buffer memory when it was used up.", s.ConnectionsMemory)
 	w.gauge("buffer_memory_bytes", "Memory of unfinished input and unsent output.", float64(s.BufferMemory))
 	w.gauge("buffer_memory_limit_bytes", "The limit of it; 0: none.", float64(s.BufferMemoryLimit))

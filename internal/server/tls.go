@@ -93,5 +93,9 @@ func (t *TLS) Client(roots *x509.CertPool) *tls.Config {
 // disappear.
 var TLSAlert = []byte{21, 3, 3, 0, 2, 2, 80}
 
+// Config returns the settings of accepted connections, for servers that do the handshake themselves.
+// They follow the files. The caller must not change them.
+func (t *TLS) Config() *tls.Config { return t.base }
+
 // Server encrypts an accepted connection. The first read or write does the handshake.
 func (t *TLS) Server(c net.Conn) *tls.Conn { return tls.Server(c, t.base) }

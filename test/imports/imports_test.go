@@ -62,6 +62,8 @@ var rules = []rule{
 	{"internal/server/std", []string{"internal/server"}, "an engine knows no other one; this one has no event loop"},
 	{"internal/server/engines", []string{"internal/server", "internal/server/uring", "internal/server/epoll", "internal/server/std"}, "the table of engines"},
 	{"internal/httpapi", []string{"id", "internal/users"}, "it is handed functions, not the daemon"},
+	{"internal/grpcapi", []string{"id", "internal/server", "internal/users", "proto/*"}, "it is handed functions, not the daemon; its connections count with the engine's"},
+	{"proto/*", nil, "generated: what is on the wire"},
 	{"internal/adminapi", []string{"counter", "id", "internal/kinds", "internal/stores", "internal/users"}, "it is handed functions and stores, not the daemon"},
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
@@ -72,7 +74,7 @@ var rules = []rule{
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"announcement", "internal/announce", "counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/daemon", []string{"announcement", "internal/announce", "counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "proto/*", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
@@ -116,13 +118,13 @@ var exclusive = []rule{
 	{"github.com/go-zookeeper/zk", []string{"client/zkresolver", "workerid/zookeeper", "test/zktest"}, "one store and one resolver know ZooKeeper"},
 	{"github.com/coreos/go-systemd/*", []string{"cmd/katsubushi"}, "only the program has a supervisor"},
 	{"go.etcd.io/*", []string{"client/etcdresolver", "internal/etcdlink", "test/etcdtest"}, "one package of the daemon's and one resolver know etcd's client"},
-	{"google.golang.org/grpc/*", []string{"internal/etcdlink"}, "etcd's client is the only one that speaks gRPC"},
+	{"google.golang.org/grpc/*", []string{"internal/etcdlink", "internal/grpcapi", "proto/*"}, "one package serves gRPC, beside etcd's client"},
 	{"github.com/lib/pq", []string{"counter/sql"}, "one store knows PostgreSQL"},
 	{"github.com/go-sql-driver/mysql", []string{"counter/sql"}, "one store knows MySQL"},
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

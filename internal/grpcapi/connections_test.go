@@ -1,0 +1,362 @@
+package grpcapi
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+// Clients that hold something are closed exactly when their time is over; those that do not, go on.
+func TestStalledClients(t *testing.T) {
+	deaf := func(w *wire) { // reads nothing
+		w.SetDeadline(time.Now().Add(time.Hour))
+		for stream := uint32(1); w.call(stream, fetchMulti, thousand) == nil; stream += 2 {
+		}
+	}
+	talks := func(w *wire) { // reads everything, and answers pings
+		for {
+			f, err := w.ReadFrame()
+			if err != nil {
+				return
+			}
+			if p, ok := f.(*http2.PingFrame); ok && !p.IsAck() {
+				w.pong(p)
+			}
+		}
+	}
+	noWindow := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
+	for _, c := range []struct {
+		name     string
+		settings []http2.Setting
+		does     func(w *wire)
+		after    time.Duration // since the first frame; 0 = never
+		stalled  uint64
+	}{
+		{"takes no answers", nil, deaf, stallTime, 1},
+		{"gives no room for answers, but answers pings", []http2.Setting{noWindow}, func(w *wire) {
+			go talks(w)
+			for stream := uint32(1); stream < 2*MaxStreams; stream += 2 {
+				w.call(stream, fetchMulti, thousand)
+			}
+		}, stallTime, 1},
+		{"gives no room for one answer, and goes on", []http2.Setting{noWindow}, func(w *wire) {
+			go talks(w)
+			w.call(1, fetchMulti, thousand)
+			for stream := uint32(3); w.call(stream, "/katsubushi.Generator/Nothing", nil) == nil; stream += 2 {
+				time.Sleep(time.Second)
+			}
+		}, stallTime, 1},
+		{"does not finish a request, but answers pings", nil, func(w *wire) {
+			go talks(w)
+			w.begin(1, fetchMulti)
+			w.data(1, false, []byte{0, 0, 0, 0, 9, 8})
+		}, stallTime, 1},
+		{"takes back what it has not finished", nil, func(w *wire) {
+			go talks(w)
+			w.begin(1, fetchMulti)
+			w.reset(1)
+		}, 0, 0},
+		{"watches", nil, func(w *wire) {
+			go talks(w)
+			w.call(1, "/grpc.health.v1.Health/Watch", nil)
+			for stream := uint32(3); w.call(stream, fetch, nil) == nil; stream += 2 {
+				time.Sleep(7 * time.Second)
+			}
+		}, 0, 0},
+		{"is silent, but answers pings", nil, func(w *wire) { talks(w) }, 0, 0},
+		{"is silent, and answers no pings", nil, func(w *wire) {
+			for {
+				if _, err := w.ReadFrame(); err != nil {
+					return
+				}
+			}
+		}, pingAfter + pingTimeout, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, nil)
+			f.servePipes()
+			w := newWire(f.pipe(), c.settings...)
+			began := time.Now()
+			does := make(chan struct{})
+			go func() { c.does(w); close(does) }()
+			for f.limits.Current.Load() > 0 && time.Since(began) < time.Hour {
+				time.Sleep(10 * time.Millisecond)
+			}
+			took := time.Since(began)
+			if c.after == 0 && f.limits.Current.Load() == 0 || c.after > 0 && (took < c.after || took > c.after+2*sweepPause+time.Second) || f.counters.Stalled.Load() != c.stalled {
+				t.Errorf("%s: %d open, %d stalled after %v; want %v", c.name, f.limits.Current.Load(), f.counters.Stalled.Load(), took, c.after)
+			}
+			w.Conn.Close()
+			<-does
+			f.stop()
+			synctest.Wait()
+			if n, m := f.limits.Current.Load(), f.counters.Connections.Load(); n != 0 || m != 0 || f.c.Limits.Budget.Held() != 0 {
+				t.Errorf("%s: in the end %d and %d connections, %d bytes", c.name, n, m, f.c.Limits.Budget.Held())
+			}
+		})
+	}
+}
+
+// Who says nothing, or something else than HTTP/2, is closed.
+func TestHandshakes(t *testing.T) {
+	for _, c := range []struct {
+		says  string
+		after time.Duration
+	}{{"", handshakeTime}, {http2.ClientPreface, handshakeTime}, {http2.ClientPreface[:10], handshakeTime}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, nil)
+			f.servePipes()
+			p := f.pipe()
+			began := time.Now()
+			go io.WriteString(p, c.says)
+			io.Copy(io.Discard, p)
+			if took := time.Since(began); took != c.after {
+				t.Errorf("%q: closed after %v, want %v", c.says, took, c.after)
+			}
+			f.stop()
+		})
+	}
+	f := newFixture(t, nil)
+	address := f.serve()
+	for _, says := range []string{
+		"GET /id HTTP/1.1\r\nHost: x\r\n\r\n", "POST /katsubushi.Generator/Fetch HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n\x00\x00\x00\x00\x00",
+		"get id\r\nget id\r\nget id\r\n", strings.Repeat("\x80\x00", 30), "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 100),
+	} {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		io.WriteString(c, says)
+		answer, err := io.ReadAll(c)
+		if ne, ok := err.(net.Error); ok && ne.Timeout() || len(answer) > 100 || strings.Contains(string(answer), "HTTP/1") {
+			t.Errorf("%.20q: answered %q, %v", says, answer, err)
+		}
+	}
+	if f.counters.Requests.Load() != 0 {
+		t.Error("one of them got an id")
+	}
+	await(t, "their end", func() bool { return f.limits.Current.Load() == 0 })
+}
+
+// Calls above the limit of a connection are reset; those of other connections are answered.
+func TestTenThousandStreams(t *testing.T) {
+	f := newFixture(t, nil)
+	f.hold = make(chan struct{})
+	address := f.serve()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	w := newWire(c)
+	go func() {
+		for i := range uint32(10_000) {
+			if w.call(1+2*i, fetch, nil) != nil {
+				return
+			}
+		}
+	}()
+	for refused := 0; refused < 10_000-MaxStreams; {
+		frame, err := w.ReadFrame()
+		if err != nil {
+			t.Fatal(refused, "refused, then", err)
+		}
+		if r, ok := frame.(*http2.RSTStreamFrame); ok {
+			if refused++; r.ErrCode != http2.ErrCodeRefusedStream {
+				t.Fatal(r)
+			}
+		}
+	}
+	if n := f.counters.Requests.Load(); n != MaxStreams {
+		t.Errorf("%d calls were begun", n)
+	}
+	close(f.hold)
+	if _, err := katsubushipb.NewGeneratorClient(dial(t, address, nil)).Fetch(soon(t), nil); err != nil {
+		t.Error("another connection:", err)
+	}
+}
+
+// A client that ends its half of a call twice, while it does not take the answer. At this grpc-go v1.83
+// ended the process.
+func TestTwoEnds(t *testing.T) {
+	f := newFixture(t, nil)
+	address := f.serve()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w := newWire(c, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	for stream := uint32(1); stream < 200; stream += 2 {
+		w.call(stream, fetchMulti, thousand)
+	}
+	await(t, "the answers", func() bool { return f.counters.Requests.Load() == 100 })
+	for stream := uint32(1); stream < 200; stream += 2 {
+		w.data(stream, true, nil)
+	}
+	if _, err := katsubushipb.NewGeneratorClient(dial(t, address, nil)).Fetch(soon(t), nil); err != nil {
+		t.Error("another connection:", err)
+	}
+}
+
+// A message over the limit is refused, without waiting for it; the connection goes on.
+func TestLargeMessages(t *testing.T) {
+	f := newFixture(t, nil)
+	conn := dial(t, f.serve(), nil)
+	for size, want := range map[int]codes.Code{MaxMessage: codes.OK, MaxMessage + 1: codes.ResourceExhausted, 5 << 20: codes.ResourceExhausted} {
+		message, got := protowire.AppendTag(nil, 2, protowire.BytesType), []byte(nil) // a field that nobody knows
+		message = protowire.AppendBytes(message, make([]byte, size-4))
+		if size <= MaxMessage+1 && len(message) != size {
+			t.Fatalf("%d bytes, want %d", len(message), size)
+		}
+		if err := conn.Invoke(soon(t), fetch, &message, &got, grpc.ForceCodecV2(raw{})); status.Code(err) != want {
+			t.Errorf("%d bytes: %v, want %v", size, err, want)
+		}
+	}
+	long := header("x " + strings.Repeat("y", 2*MaxHeaders))
+	if _, err := katsubushipb.NewGeneratorClient(conn).Fetch(long, nil); err == nil {
+		t.Error("16 KiB of metadata are taken")
+	}
+	if _, err := katsubushipb.NewGeneratorClient(conn).Fetch(soon(t), nil); err != nil {
+		t.Error("after that:", err)
+	}
+	if n := f.limits.Total.Load(); n > 2 {
+		t.Errorf("%d connections were needed", n)
+	}
+}
+
+// Connections over the limit are closed at once, and one that ends makes room.
+func TestConnectionLimit(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Limits.MaxConnections = 3 })
+	address := f.serve()
+	f.limits.Current.Add(1) // of another port
+	fetches := func(c *grpc.ClientConn) error {
+		_, err := katsubushipb.NewGeneratorClient(c).Fetch(soon(t), nil)
+		return err
+	}
+	a, b, c := dial(t, address, nil), dial(t, address, nil), dial(t, address, nil)
+	if err := fetches(a); err != nil {
+		t.Error("the first:", err)
+	}
+	if err := fetches(b); err != nil {
+		t.Error("the second:", err)
+	}
+	if err := fetches(c); status.Code(err) != codes.Unavailable {
+		t.Error("the third:", err)
+	}
+	if f.limits.Refused.Load() == 0 || f.limits.Current.Load() != 3 || f.counters.Connections.Load() != 2 {
+		t.Errorf("%d refused, %d and %d open", f.limits.Refused.Load(), f.limits.Current.Load(), f.counters.Connections.Load())
+	}
+	a.Close()
+	await(t, "the place of the first", func() bool { return fetches(c) == nil })
+	if read, written := f.limits.BytesRead.Load(), f.limits.BytesWritten.Load(); read == 0 || written == 0 {
+		t.Errorf("%d bytes read, %d written", read, written)
+	}
+}
+
+// What clients hold counts in the budget that all ports share; above its limit the one that holds the
+// most is closed.
+func TestBudget(t *testing.T) {
+	const most = 1 << 20
+	f := newFixture(t, func(c *Config) { c.Limits.Budget = server.NewBudget(most) })
+	address := f.serve()
+	stall := func(calls uint32) *wire {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		w := newWire(c)
+		for i := range calls {
+			w.begin(1+2*i, fetch)
+			if i < 3 {
+				w.data(1+2*i, false, append([]byte{0, 0, 0, 0xff, 0xff}, make([]byte, 10_000)...))
+			}
+		}
+		return w
+	}
+	small := stall(20)
+	const least = 20*callSize + 3*10_005
+	await(t, "what the small one holds", func() bool { return f.c.Limits.Budget.Held() == least })
+	big := stall(60)
+	closed := make(chan struct{})
+	go func() { io.Copy(io.Discard, big); close(closed) }()
+	select {
+	case <-closed:
+	case <-soon(t).Done():
+		t.Fatal("the big one is open")
+	}
+	await(t, "what the big one held", func() bool { return f.c.Limits.Budget.Held() == least })
+	if f.limits.Current.Load() != 1 || f.c.Limits.Budget.Closed() != 1 || f.counters.Stalled.Load() != 0 {
+		t.Errorf("%d open, %d closed, %d stalled", f.limits.Current.Load(), f.c.Limits.Budget.Closed(), f.counters.Stalled.Load())
+	}
+	small.Conn.Close()
+	await(t, "what the small one held", func() bool { return f.c.Limits.Budget.Held() == 0 })
+}
+
+// With a certificate the port speaks TLS and nothing else; clients that need not be told of HTTP/2 are
+// refused.
+func TestTLS(t *testing.T) {
+	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	pool, err := selfsigned.Write(cert, key, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encrypt, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, func(c *Config) { c.TLS = encrypt })
+	address := f.serve()
+	fetches := func(creds credentials.TransportCredentials) error {
+		_, err := katsubushipb.NewGeneratorClient(dial(t, address, creds)).Fetch(soon(t), nil)
+		return err
+	}
+	if err := fetches(credentials.NewTLS(&tls.Config{RootCAs: pool})); err != nil {
+		t.Error("TLS:", err)
+	}
+	if err := fetches(nil); status.Code(err) != codes.Unavailable {
+		t.Error("plain text:", err)
+	}
+	if err := fetches(credentials.NewTLS(&tls.Config{})); status.Code(err) != codes.Unavailable {
+		t.Error("a client that does not know the authority:", err)
+	}
+	c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, NextProtos: []string{"http/1.1"}})
+	if err == nil {
+		c.SetDeadline(time.Now().Add(time.Minute))
+		io.WriteString(c, "GET /id HTTP/1.1\r\nHost: x\r\n\r\n")
+		if b, _ := io.ReadAll(c); strings.Contains(string(b), "HTTP/1") {
+			t.Errorf("HTTP/1 over TLS: %q", b)
+		}
+	}
+	await(t, "the end of all others", func() bool { return f.counters.Connections.Load() <= 1 })
+
+	if _, err := selfsigned.Write(cert, key, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := encrypt.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetches(credentials.NewTLS(&tls.Config{RootCAs: pool})); err == nil {
+		t.Error("a new connection gets the old certificate")
+	}
+}
