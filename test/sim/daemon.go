@@ -138,6 +138,9 @@ func (d *daemon) step(e workerid.Event) {
 			if r.Err == nil && r.Grant.Lo <= r.Grant.Hi {
 				d.noteGrant(r.Grant)
 			}
+			if errors.Is(r.Err, workerid.ErrLost) {
+				d.w.Lost++
+			}
 		}
 	}
 	for queue := []workerid.Event{e}; len(queue) > 0; queue = queue[1:] {

@@ -17,6 +17,8 @@ import (
 // watch is how long newcomers and returners watch, ms.
 const watch = heartbeat + heartbeat/10 + 2*timeout
 
+var poolRules = pool.Rules{W: watch * time.Millisecond, MaxSkew: redisSkew}
+
 const poolEpsilon = 2*redisSkew + 1000
 
 // casPool is a store with a compare-and-set in memory. Daemons use it by the real package cas.
@@ -26,6 +28,8 @@ type casPool struct {
 	clients map[*daemon]*poolClient
 	saved   []saved
 	jumped  int64 // until then some clock is wrong for a moment
+
+	stopAt map[*daemon]func() // what happens when it is about to write
 
 	far      *daemon // whose clock was; its windows may reach far
 	farUntil int64
@@ -37,7 +41,7 @@ type saved struct {
 }
 
 func newPool(w *world) *casPool {
-	p := &casPool{w: w, clients: map[*daemon]*poolClient{}}
+	p := &casPool{w: w, clients: map[*daemon]*poolClient{}, stopAt: map[*daemon]func(){}}
 	p.server = memcas.NewServer(func() int64 { return w.now }, lease/2)
 	if w.Store == PoolClocks { // a clock that is wrong by a year costs a worker id for a year
 		w.Workers += 100
@@ -97,10 +101,9 @@ func (p *casPool) client(d *daemon) client {
 func (c *poolClient) connect(m memcas.Client) {
 	c.wire = &poolWire{c: c, client: m}
 	c.session.Driver = c.wire
-	rules := pool.Rules{W: watch * time.Millisecond, MaxSkew: redisSkew}
-	c.session.Rules = rules
+	c.session.Rules = poolRules
 	if mutate := poolMutants[c.p.w.Mutant]; mutate != nil {
-		mutate(c, rules)
+		mutate(c, poolRules)
 	}
 	c.session.Now = func() pool.Moment {
 		return pool.Moment{Boot: time.Duration(c.p.w.now) * time.Millisecond, ID: c.d.clock(), Wall: c.d.clock()}
@@ -186,6 +189,8 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 	}
 	if w.Weather == Storm && !w.calm && w.now >= d.sheltered && !d.paused && w.chance(2000) {
 		d.pause(w.upTo(2*lease), nil) // stopped after it has looked at the clock
+	}
+	if d.paused {
 		d.later(0, send)
 	} else {
 		send()
@@ -222,11 +227,18 @@ func (x *poolWire) Load(_ context.Context, conn string) (pool.View, error) {
 
 func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.Answer, error) {
 	sent := ch
+	if stopped := x.c.p.stopAt[x.c.d]; stopped != nil && len(ch.Set) > 0 {
+		delete(x.c.p.stopAt, x.c.d)
+		stopped()
+	}
 	a, err := ask(x, func() (cas.Answer, error) {
 		if x.faults.commit != nil {
 			sent = x.faults.commit(ch)
 		}
-		if x.faults.anyConn {
+		if x.faults.anyConn { // a library that connects again by itself
+			if !x.c.p.server.Alive(x.client.Conn) {
+				x.client.Conn = x.c.p.server.Dial()
+			}
 			conn = x.client.Conn
 		}
 		return x.c.p.server.Commit(&x.client, conn, sent)

@@ -6,37 +6,76 @@ import (
 	"testing"
 )
 
+// Of each kind of run. With KATSUBUSHI_SOAK=1 they are 1,000 simulated hours.
 const (
-	poolSeeds       = 15
-	poolMutantSeeds = 250
+	poolSeeds, poolSoakSeeds = 15, 6000
+	poolMutantSeeds          = 1000
 )
 
 var poolRuns = []Config{
 	{Store: PoolRestores}, {Store: PoolOutages}, {Store: PoolOutages, Weather: Bridged}, {Store: PoolClones}, {Store: PoolClocks},
 }
 
+var soak = os.Getenv("KATSUBUSHI_SOAK") == "1"
+
 // One lane issues nothing twice, whatever a store with a compare-and-set forgets.
 func TestPool(t *testing.T) {
 	for _, c := range poolRuns {
 		t.Run(fmt.Sprint(c.Store, " in ", c.Weather), func(t *testing.T) {
 			c.Minutes = minutes
-			runAll(t, c, 1, poolSeeds)
+			n := poolSeeds
+			if soak {
+				n = poolSoakSeeds
+			}
+			runAll(t, c, 1, n)
 		})
 	}
 }
 
-// All but one issue duplicates. That one loses leases.
+// noticed says whether a run shows that a rule is missing. Most mutants issue duplicates.
+func noticed(c Config) (Report, bool) {
+	r := Run(c)
+	onlyLeases := c.Mutant == Deaf || c.Mutant == Thief
+	return r, r.IDs.Duplicates() > 0 || r.Regrants > 0 || onlyLeases && c.Weather == Bridged && r.Err() != nil
+}
+
+// found are runs in which mutants were noticed, so that it does not take long to see it again. After a
+// change of what is simulated they may be others: if this test takes long, put in what it logs.
+var found = map[Mutant]Config{
+	Deaf:  {Store: PoolOutages, Weather: Bridged, Seed: 1},
+	Thief: {Store: PoolOutages, Weather: Bridged, Seed: 17},
+	"a draining lane does not look after the floor":            {Store: PoolRestores, Seed: 12},
+	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},
+	"a reservation has ticks":                                  {Store: PoolRestores, Seed: 60},
+	"a successor starts at the present if the session is gone": {Store: PoolRestores, Seed: 1},
+	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 21},
+	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 1},
+}
+
+// Each rule is needed: without it some seed fails. With KATSUBUSHI_SOAK=1 all seeds are tried from 1 on.
 func TestEveryMutantOfThePoolIsFoundOut(t *testing.T) {
-	if os.Getenv("KATSUBUSHI_SOAK") == "" {
-		t.Skip("it searches for minutes")
-	}
+	skipUnderRace(t)
 	for _, m := range PoolMutants() {
 		t.Run(string(m), func(t *testing.T) {
+			try := func(c Config) bool {
+				c.Minutes, c.Mutant = minutes, m
+				r, is := noticed(c)
+				if is {
+					t.Logf("%v in %v, %v", c.Store, c.Weather, r.Err())
+				}
+				return is
+			}
+			c, listed := found[m]
+			switch {
+			case soak:
+			case !listed:
+				t.Skip("no run is listed; KATSUBUSHI_SOAK=1 searches")
+			case try(c):
+				return
+			}
 			for seed := uint64(1); seed <= poolMutantSeeds; seed++ {
 				for _, c := range poolRuns {
-					c.Seed, c.Minutes, c.Mutant = seed, minutes, m
-					if r := Run(c); r.IDs.Duplicates() > 0 || r.Regrants > 0 || m == Deaf && c.Weather == Bridged && r.Refused > 0 {
-						t.Log(c.Store, c.Weather, r.Err())
+					if c.Seed = seed; try(c) {
 						return
 					}
 				}

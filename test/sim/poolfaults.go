@@ -13,7 +13,13 @@ func (p *casPool) fault() {
 	w := p.w
 	p.save()
 	if w.Store == PoolRestores && w.now >= p.sheltered() {
-		switch w.rand.IntN(10) {
+		switch w.rand.IntN(12) {
+		case 4:
+			p.wipe()
+			return
+		case 5:
+			p.stopBeforeWrite()
+			return
 		case 0:
 			p.restore(nil)
 			return
@@ -143,6 +149,9 @@ func (p *casPool) restore(state *memcas.State) {
 		p.restored()
 	} else {
 		witness.sheltered, witness.cutOff, w.unreachable = w.now+2*watch, 0, 0
+		if w.now < p.farUntil && w.chance(2) { // it has borne witness, and must use what it has
+			w.after(2*watch+1, func() { witness.cutOff = w.now + 3*lease })
+		}
 	}
 	for _, d := range w.daemons { // who was away is back, others leave, or start
 		switch {
@@ -203,6 +212,50 @@ func (p *casPool) forgetSuccessor() {
 	})
 }
 
+// stopBeforeWrite stops a daemon that has looked at the clock and is about to write. It goes on when
+// others have had its worker ids, and that is forgotten.
+func (p *casPool) stopBeforeWrite() {
+	w := p.w
+	d := w.daemons[w.rand.IntN(len(w.daemons))]
+	p.stopAt[d] = func() {
+		if w.calm || w.now < p.sheltered() || d.paused {
+			return
+		}
+		away := lease - 2*heartbeat + w.upTo(4*heartbeat)
+		d.pause(away, nil)
+		state := p.server.Save()
+		for _, x := range w.daemons {
+			if x != d && w.chance(2) {
+				x.restart(w.upTo(lease / 2))
+			}
+		}
+		w.after(away-1, func() { p.restore(&state) })
+	}
+}
+
+// wipe deletes everything at once while many daemons start, over connections that live on, and lets an
+// operator make the pool again.
+func (p *casPool) wipe() {
+	w := p.w
+	if w.now < p.farUntil {
+		return
+	}
+	for _, d := range w.daemons {
+		if w.chance(2) {
+			d.restart(0)
+		}
+	}
+	w.after(watch+w.upTo(watch), func() {
+		if w.calm || w.now < p.farUntil || w.now < p.sheltered() {
+			return
+		}
+		m := p.meta()
+		m.Epoch, m.Floor = p.token(), start+w.now+lease+poolEpsilon
+		p.server.Init(m)
+		p.saved = nil
+	})
+}
+
 // shortJump lets a daemon's clock be wrong for a moment, in which no restore falls. Its windows reach
 // far afterwards.
 func (p *casPool) shortJump() {
@@ -230,7 +283,13 @@ func (p *casPool) witness(s memcas.State) *daemon {
 func (p *casPool) sees(d *daemon, s memcas.State) bool {
 	c := p.clients[d]
 	running := d.up && !d.paused && !d.isCopy && c != nil && c.life == d.life && d.machine.Status(d.moment())[0].State != workerid.Sealed
-	return running && c.session.Notices(s.View())
+	if !running {
+		return false
+	}
+	mutated := c.session.Rules
+	defer func() { c.session.Rules = mutated }()
+	c.session.Rules = poolRules // a mutant must not get out of its duty
+	return c.session.Notices(s.View())
 }
 
 // restored is what the restore procedure tells operators to do.
@@ -249,9 +308,10 @@ func (p *casPool) restored() {
 func (p *casPool) bridged() {
 	w := p.w
 	switch w.rand.IntN(5) {
-	case 4: // a newcomer comes when all sessions have ended
+	case 4: // a newcomer comes when all sessions have ended, and again when it is about to choose
 		p.server.Expire()
 		w.daemons[0].restart(0)
+		w.after(watch+w.upTo(200), p.server.Expire)
 	case 0:
 		p.server.Expire()
 	case 1:

@@ -3,7 +3,6 @@ package sim
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
@@ -19,8 +18,11 @@ type wireFaults struct {
 	oneName func() (string, error)        // connections have one name
 }
 
-// Deaf loses nothing but leases.
-const Deaf Mutant = "a lost answer is taken for a write that did not happen"
+// These lose nothing but leases.
+const (
+	Deaf  Mutant = "a lost answer is taken for a write that did not happen"
+	Thief Mutant = "a record that moved during the watch is taken"
+)
 
 // poolMutants replace one rule each. The product has no hooks for them.
 var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
@@ -46,9 +48,9 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	"the record is not compared": wire(func(_ *poolClient, f *wireFaults) {
 		f.commit = func(ch pool.Change) pool.Change { ch.If = nil; return ch }
 	}),
-	"newcomers do not watch":                        rules(func(r pool.Rules) cas.Rules { return hasty{r} }),
-	"returners do not watch":                        rules(func(r pool.Rules) cas.Rules { return alwaysFresh{r} }),
-	"a record that moved during the watch is taken": rules(func(r pool.Rules) cas.Rules { return moved{r} }),
+	"newcomers do not watch": rules(func(r pool.Rules) cas.Rules { return hasty{r} }),
+	"returners do not watch": rules(func(r pool.Rules) cas.Rules { return alwaysFresh{r} }),
+	Thief:                    rules(func(r pool.Rules) cas.Rules { return moved{r} }),
 	"the watch goes over two connections": func(c *poolClient, _ pool.Rules) {
 		c.wire.faults.anyConn = true
 		c.wire.faults.oneName = c.wire.renamed
@@ -69,23 +71,13 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	}),
 	"an older request id is taken for a clone's":      rules(func(r pool.Rules) cas.Rules { return forgetful{r} }),
 	"versions survive a reconnection":                 func(c *poolClient, _ pool.Rules) { c.wire.client.Stale = true },
-	"an epoch is a number":                            rules(func(r pool.Rules) cas.Rules { return counted{r} }),
+	"any raised floor is taken for a new one":         rules(func(r pool.Rules) cas.Rules { return content{r} }),
 	"W counts from the answer":                        rules(func(r pool.Rules) cas.Rules { return lateW{r} }),
 	"a write goes over whichever connection there is": wire(func(_ *poolClient, f *wireFaults) { f.anyConn = true }),
 }
 
-// rare are the mutants that no seed of the ordinary test has found out so far: what they need is too
-// seldom in these worlds.
-var rare = []Mutant{
-	"meta is not compared when a worker id is acquired", "meta is not compared when leases are extended",
-	"a record that moved during the watch is taken", "an epoch is a number", "W counts from the answer",
-	"a write goes over whichever connection there is",
-}
-
-// PoolMutants is all that are found out by ordinary seeds.
-func PoolMutants() []Mutant {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(poolMutants)), func(m Mutant) bool { return slices.Contains(rare, m) })
-}
+// PoolMutants is all of them.
+func PoolMutants() []Mutant { return slices.Sorted(maps.Keys(poolMutants)) }
 
 func rules(f func(pool.Rules) cas.Rules) func(*poolClient, pool.Rules) {
 	return func(c *poolClient, r pool.Rules) { c.session.Rules = f(r) }
@@ -239,12 +231,9 @@ func (r forgetful) Judge(h pool.Holding, text string) (pool.Verdict, pool.Sent) 
 	return verdict, found
 }
 
-type counted struct{ pool.Rules }
+type content struct{ pool.Rules }
 
-func (r counted) Raise(m pool.Meta, hi int64, _ string, now pool.Moment) pool.Meta {
-	n, _ := strconv.Atoi(m.Epoch)
-	return r.Rules.Raise(m, hi, strconv.Itoa(n+1), now)
-}
+func (content) Raised(m pool.Meta, hi int64, _ pool.Moment) bool { return m.Floor >= hi }
 
 type lateW struct{ pool.Rules }
 

@@ -80,6 +80,7 @@ type Report struct {
 	IDs                     unique.Set
 	Requests, Refused       int
 	Regrants                int // of windows to the daemon that had them before
+	Lost                    int // leases that were lost, or taken away
 	// times that the clock of a newcomer, or of an operator, stopped all who had the right one
 	Misled    int
 	Recovered int64    // ms from the end of the faults until everybody issued for good
@@ -97,6 +98,8 @@ func (r *Report) Err() error {
 		return fmt.Errorf("seed %d: %d times a clock that was wrong for a moment was written down", r.Seed, r.Misled)
 	case len(r.Stuck) > 0:
 		return fmt.Errorf("seed %d: the faults are over, and still: %q", r.Seed, r.Stuck)
+	case r.Weather == Bridged && r.Store.isPool() && r.Lost > 0:
+		return fmt.Errorf("seed %d: %d leases were lost", r.Seed, r.Lost)
 	case r.Weather == Bridged && r.Refused > 0:
 		return fmt.Errorf("seed %d: %d requests of %d were refused", r.Seed, r.Refused, r.Requests)
 	case r.IDs.Len() == 0:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
@@ -113,7 +112,12 @@ func (s *Session) asks(owner string, sent pool.Sent) {
 
 // holds says whether a lane of this daemon has the worker id.
 func (s *Session) holds(worker uint64) bool {
-	return slices.ContainsFunc(s.keys(), func(k laneKey) bool { return k.worker == worker && s.lanes[k].ended == nil })
+	for k, l := range s.lanes {
+		if k.worker == worker && l.ended == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // granted notes an acquisition that was acknowledged.

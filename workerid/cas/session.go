@@ -378,12 +378,14 @@ func (s *Session) lookAfterFloor(ctx context.Context) error {
 			return err
 		}
 		for i, d := range s.drains {
-			if _, asked := c.If[d.worker]; asked {
-				s.drains[i].text = a.View.Records[d.worker]
-			} else if low[d.worker] == "" && s.meta.Floor < d.hi {
-				s.mustRaise(d.hi) // the floor was lowered: to look at the record as well would take too long
+			if text, asked := a.View.Records[d.worker]; asked {
+				s.drains[i].text = text
 			}
-			if !s.Rules.Covered(s.meta, s.drains[i].text, d.hi) {
+			text := s.drains[i].text
+			if _, known := low[d.worker]; !known {
+				text = "" // if the floor was lowered, to look at the record as well would take too long
+			}
+			if !s.Rules.Covered(s.meta, text, d.hi) {
 				s.mustRaise(d.hi)
 			}
 		}

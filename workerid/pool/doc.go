@@ -40,8 +40,10 @@
 //     window means that the lease is lost. Our owner with a token that this process never sent means
 //     that a copy of it runs. Anything else was rolled back.
 //   - C4 Raise. Whoever was rolled back writes a new epoch into meta, and a floor above all windows
-//     that may have been forgotten. It repeats that until it is done, and looks after the floor as
-//     long as it uses the rest of its windows. It never takes the worker id back.
+//     that may have been forgotten. It repeats that until it is done, or another one has done it since
+//     it noticed: meta has changed over the same connection, or the floor is as high as only a raise
+//     within the last second makes it. It looks after the floor as long as it uses the rest of its
+//     windows, and never takes the worker id back.
 //   - C5 Release. After sealing, within W of the last acknowledged write: mark = what was last
 //     issued, and no owner.
 //   - C6 Skew. A record that moved during the watch was written at its mark − L by its holder's
@@ -52,26 +54,44 @@
 //   - W was counted from the answer to the last write. A slow answer, up to T, let a holder skip its
 //     watch although a newcomer's watch had fitted between the write and now. W now counts from when
 //     the write was sent.
-//   - Two restores in a row: the epoch was a number, so two raises after different restores wrote the
-//     same one, and a returner took the second for the one that it knew. An epoch is now a request id.
+//
 //   - A process that is stopped between looking at the clock and sending its write may send it an hour
 //     later, over a connection that its library has made since. So each write names the connection
 //     for which the time was checked, and a driver refuses it on another one.
+//
 //   - "Within W of an acknowledged call" is true of a lane, not of a daemon: a sibling's acquisition
 //     says nothing about a record that it did not compare.
+//
 //   - lo = mark + 1 made an empty reservation that a restore can undo without any mark going back. Its
 //     holder then took the earlier holder for a later one, and no longer bore witness for others.
+//
 //   - A presence outlives its lease: of a lost one, or when an operator ended it. It barred everybody
 //     for as long as the daemon's session lived. A presence counts only if its owner is the record's,
 //     and a daemon deletes those of leases that it has lost.
+//
 //   - C6 compared records that moved. A mark stays where a clock that went back has left it, while
 //     heartbeats move the record: so only marks that moved count.
+//
 //   - C3's retries after a watch waited for the next heartbeat. They come when the watch is over now,
 //     and the first reading does not wait for a heartbeat either. What a lease bridges is shorter than
 //     L − W − 1.1 H − T by the run-ahead, for a daemon that issues as fast as it can.
+//
 //   - A lost answer to an acquisition may only be adopted while no later acquisition of the same owner
 //     was acknowledged; after a restore the record may show it again, issued from long ago.
 //
-// Not mended: the floor that an operator asks for after a restore is the present + L + ε. A window that
-// a wrong clock has made longer than that is not covered, if its holder does not reach the store.
+//   - A record that is missing was not in the answer to a refused commit, and counted as not compared.
+//     Its holder tried again and again, and raised nothing.
+//
+//   - Looking after the floor took two calls before the raise, when both meta and a record had gone
+//     back. That is more than W allows; so a floor that went down is raised at once.
+//
+//   - A grant whose answer came too late for the daemon kept its presence, so that nobody could have
+//     the worker id. It is dropped after W, and still bears witness until its window is over.
+//
+// An epoch need not be unique, only another one than before: whoever compares it has found its own last
+// write, so every state that it may see comes after that.
+//
+// Not mended: the floor that an operator asks for after a restore is above the present + L + ε and all
+// marks that can be read. A window that a wrong clock has made longer is not covered, if its holder does
+// not reach the store.
 package pool

@@ -1,0 +1,235 @@
+package cas_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/memcas"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
+)
+
+// counting counts what is asked of a driver.
+type counting struct {
+	memcas.Driver
+	loads, commits, most int
+	down                 bool
+}
+
+func (d *counting) Connect(ctx context.Context) (string, error) {
+	if d.down {
+		return "", errLost
+	}
+	return d.Driver.Connect(ctx)
+}
+
+func (d *counting) Load(ctx context.Context, conn string) (pool.View, error) {
+	d.loads++
+	return d.Driver.Load(ctx, conn)
+}
+
+func (d *counting) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	d.commits++
+	d.most = max(d.most, len(c.If))
+	return d.Driver.Commit(ctx, conn, c)
+}
+
+// All lanes are extended in as few commits as their number allows, without reading anything.
+func TestManyLanes(t *testing.T) {
+	const n = 250
+	w := newWorld(t)
+	w.init(0, n-1)
+	d := w.daemon("a", 0, n-1)
+	driver := &counting{Driver: memcas.Driver{Server: w.server}}
+	d.Driver = driver
+	held := []workerid.Grant{d.mustAcquire()}
+	for i := 1; i < n; i++ {
+		d.owner = fmt.Sprint("a", i)
+		g, err := d.Acquire(ctx, d.want())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Heard(g)
+		held = append(held, g)
+	}
+	for range 3 {
+		*driver = counting{Driver: driver.Driver}
+		w.boot += 1000
+		results, err := d.Extend(ctx, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if r.Err != nil || r.Grant.Hi != w.now()+lease {
+				t.Fatalf("lane %d: %+v", i, r)
+			}
+			held[i].Hi = r.Grant.Hi
+		}
+		if driver.commits != 3 || driver.most != cas.MaxRecords || driver.loads != 0 {
+			t.Errorf("%d commits of %d records at most, %d readings", driver.commits, driver.most, driver.loads)
+		}
+	}
+	w.server.SetRecord(held[120].Worker, pool.Record{Mark: held[120].Hi + 1, Lo: held[120].Hi + 1, Token: "x.1", Owner: "b"}.String())
+	w.boot += 1000
+	results, err := d.Extend(ctx, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if errors.Is(r.Err, workerid.ErrLost) != (i == 120) || i != 120 && r.Err != nil {
+			t.Errorf("lane %d: %+v", i, r)
+		}
+	}
+}
+
+// What is left of a lost window is looked after without reading the pool.
+func TestNothingIsReadWhileALaneDrains(t *testing.T) {
+	w := newWorld(t)
+	w.init(0, 3)
+	d := w.daemon("a", 0, 3)
+	driver := &counting{Driver: memcas.Driver{Server: w.server}}
+	d.Driver = driver
+	g := d.mustAcquire()
+	if _, err := w.admin(w.terms(0, 3)).Release(ctx, g.Worker); err != nil {
+		t.Fatal(err)
+	}
+	w.boot += 1000
+	if _, err := d.extend(g); !errors.Is(err, workerid.ErrLost) {
+		t.Fatal(err)
+	}
+	*driver = counting{Driver: driver.Driver}
+	for range 5 {
+		w.boot += 1000
+		d.Upkeep(ctx)
+	}
+	if driver.loads != 0 || driver.commits != 5 {
+		t.Errorf("%d readings and %d commits in 5 heartbeats", driver.loads, driver.commits)
+	}
+	if p := w.server.Present(g.Worker); p != "" {
+		t.Errorf("its presence is still there: %q", p)
+	}
+}
+
+func TestAStoreDescribesItself(t *testing.T) {
+	w := newWorld(t)
+	s, err := cas.Open(w.config(w.terms(0, 5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	fact := func(name string) any {
+		t.Helper()
+		for _, f := range s.Facts() {
+			if f.Name == name && f.Help != "" {
+				return f.Value
+			}
+		}
+		t.Fatalf("no %s in %+v", name, s.Facts())
+		return nil
+	}
+	request := workerid.Request{Owner: "a", Min: 0, Max: 5}
+	if _, err := s.Acquire(ctx, request); !errors.Is(err, cas.ErrNotInitialised) || !strings.Contains(err.Error(), "/pool/meta") {
+		t.Errorf("%v", err)
+	}
+	if texts := fact("memcas").([]workerid.Text); texts[0].Value != "memory" || texts[1].Value != "" {
+		t.Errorf("%+v", texts)
+	}
+	w.init(0, 5)
+	m := w.server.Meta()
+	m.Floor = w.now() + 7000
+	w.server.SetMeta(m)
+	if _, err := s.Acquire(ctx, request); !errors.As(err, &cas.Watching{}) {
+		t.Errorf("%v", err)
+	}
+	texts := fact("memcas").([]workerid.Text)
+	if left := fact("memcas_watch_left").(time.Duration); left <= 0 || left > 5*time.Second || texts[1].Value != m.Epoch || fact("memcas_floor_wait") != 7*time.Second {
+		t.Errorf("%v, %+v, %v", left, texts, fact("memcas_floor_wait"))
+	}
+	if fact("memcas_clocks") != 0 || fact("memcas_clock_ahead") != time.Duration(0) || fact("memcas_servers") != 1 {
+		t.Errorf("%+v", s.Facts())
+	}
+}
+
+// A pool that is not there is made, with a floor, if the daemon may do so.
+func TestAutoInit(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.daemon("a", 0, 5), w.daemon("b", 0, 5)
+	a.AutoInit, b.AutoInit = true, true
+	_, err := a.Acquire(ctx, a.want())
+	a.wantWatching(err)
+	w.wantFloor(w.now() + lease + epsilon)
+	made := w.server.Meta()
+	w.boot += 500
+	_, err = b.Acquire(ctx, b.want())
+	b.wantWatching(err)
+	if w.server.Meta() != made {
+		t.Error("it was made twice")
+	}
+	if g, err := b.acquire(); err != nil || g.Lo != made.Floor+2 || g.Hi != g.Lo-1 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+// An announcement is made again in a new session, also if the store was away when it was wanted.
+func TestAnnouncements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		driver := &counting{Driver: memcas.Driver{Server: w.server}, down: true}
+		c := w.config(w.terms(0, 5))
+		c.Driver = driver
+		s, err := cas.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		other := w.admin(w.terms(0, 5))
+		w.init(0, 5)
+		peers := func() string {
+			all, err := (&memcas.Driver{Server: w.server}).Peers(ctx, w.server.Dial())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(all)
+		}
+		if err := s.Announce(ctx, "host-1.a_b", "one"); !errors.Is(err, errLost) {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+		driver.down = false
+		time.Sleep(5 * time.Second) // of the bubble
+		synctest.Wait()
+		if got := peers(); got != "map[host-1.a_b:one]" {
+			t.Errorf("after an outage: %s", got)
+		}
+		w.server.Expire()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := peers(); got != "map[host-1.a_b:one]" {
+			t.Errorf("in a new session: %s", got)
+		}
+		if all, err := s.Peers(ctx); err != nil || fmt.Sprint(all) != "map[host-1.a_b:one]" {
+			t.Errorf("%v, %v", all, err)
+		}
+		if err := s.Announce(ctx, "host-1.a_b", "two"); err != nil || peers() != "map[host-1.a_b:two]" {
+			t.Errorf("%v, %s", err, peers())
+		}
+		if err := s.Announce(ctx, "host-1.a_b", ""); err != nil || peers() != "map[]" {
+			t.Errorf("%v, %s", err, peers())
+		}
+		for _, name := range []string{"", ".", "..", "a/b", "a b", strings.Repeat("a", 101), "é"} {
+			if err := s.Announce(ctx, name, "x"); err == nil {
+				t.Errorf("%q", name)
+			}
+		}
+		if err := s.Announce(ctx, "a", strings.Repeat("x", 4097)); err == nil {
+			t.Error("a long one")
+		}
+		other.Close()
+	})
+}
