@@ -9,6 +9,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/test/castest"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/storefaults"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -58,4 +59,8 @@ func TestStore(t *testing.T) {
 		c := settings(t, m)
 		return func(t testing.TB) cas.Driver { return driverOf(t, c, lasting) }
 	}, 2)
+}
+
+func TestFaultsAreInTheDocumentation(t *testing.T) {
+	storefaults.Documented(t, "ETCD.md", "faults_test.go", "load_test.go", "refused_test.go", "wire_test.go")
 }

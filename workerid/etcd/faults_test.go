@@ -245,7 +245,3 @@ func TestConnectionMovesToAnotherMember(t *testing.T) {
 		t.Errorf("it had %d and has %d", had, d.Worker())
 	}
 }
-
-func TestFaultsAreInTheDocumentation(t *testing.T) {
-	storefaults.Documented(t, "ETCD.md", "faults_test.go", "load_test.go", "refused_test.go", "wire_test.go")
-}
