@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -142,6 +143,12 @@ func TestLeading(t *testing.T) {
 		if _, err := io.ReadFull(c, b); err != nil || string(b) != answer {
 			t.Fatalf("%q, %v", b, err)
 		}
+	}
+	moved := fmt.Sprintf("-MOVED %d %s\r\n", id.Slot("orders"), there)
+	redis, b := dial(t, at), make([]byte, len(moved))
+	io.WriteString(redis, "*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n")
+	if _, err := io.ReadFull(redis, b); err != nil || string(b) != moved {
+		t.Errorf("%q, %v, want %q", b, err, moved)
 	}
 	for _, f := range []struct {
 		d    *Daemon
@@ -281,6 +288,27 @@ func TestALeaderWithTheSameAddress(t *testing.T) {
 		case <-told:
 		case <-time.After(patience):
 			t.Fatal("the log does not tell")
+		}
+	}
+}
+
+// Clients are sent to the leader, and never to this daemon or its address.
+func TestWhereClientsAreSent(t *testing.T) {
+	t.Parallel()
+	e := election{id: "b", address: "b:1"}
+	view := &leader.View{}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		view.Nodes = append(view.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: id + ":1"}})
+	}
+	view.Leaders[1].Node = leader.Node{ID: "a", Redis: "a:1"}
+	view.Leaders[2].Node = leader.Node{ID: "b", Redis: "b:1"}
+	view.Leaders[3].Node = leader.Node{ID: "c", Redis: "c:1"}
+	view.Leaders[4].Node = leader.Node{ID: "e", Redis: "b:1"} // before it was restarted
+	view.Leaders[6].Node = leader.Node{ID: "b", Redis: "g:1"} // as it was before
+	view.Leaders[5].Node = leader.Node{ID: "f", Redis: "f:1"} // whose key is gone
+	for g, want := range []string{"", "a:1", "", "c:1", "", "f:1", ""} {
+		if got := e.other(view, g); got != want {
+			t.Errorf("group %d: %q, want %q", g, got, want)
 		}
 	}
 }
