@@ -98,7 +98,7 @@ soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients 
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run QuitStorm ./internal/server/engines
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run EqualRandomBits ./internal/issuer
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestChaos$$' ./client
-	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill' ./cmd/katsubushi
+	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill|CoordinatorStarts|CoordinatorIdle' ./cmd/katsubushi
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -parallel 1 -run 'StrictDemote|StrictKills|ThroughAFollower|SlowStore|FailedLogins' ./cmd/katsubushi # these print what the bars are about
 
 chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
