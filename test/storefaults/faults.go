@@ -3,6 +3,7 @@ package storefaults
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -246,11 +247,14 @@ func (d deafDriver) Commit(ctx context.Context, conn string, c pool.Change) (cas
 
 // MassStart: as many daemons as there are worker ids start at once.
 func (w *World) MassStart() {
+	w.terms.Heartbeat = 2 * time.Second // the default
 	var all []*Daemon
 	for range w.terms.Max {
 		all = append(all, w.Start())
 	}
-	w.serve(all...)
+	w.Until("all of them issue", func() bool { // on a busy machine hardly all of them are answered in time at once
+		return !slices.ContainsFunc(all, func(d *Daemon) bool { return !d.lanes()[0].State.Issues() })
+	})
 	had := map[uint64]bool{}
 	for _, d := range all {
 		had[d.Worker()] = true
