@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,15 @@ func TestCallerReturnsAtItsDeadline(t *testing.T) {
 		"answers late":   talk(func(string) []byte { time.Sleep(time.Hour); return nil }),
 		"answers wrong":  talk(func(string) []byte { return []byte("HELLO\r\n") }),
 		"slow by a byte": drip,
+		"then reads no more": func(c net.Conn) {
+			var server issuer
+			r := bufio.NewReader(c)
+			r.ReadString('\n')
+			io.WriteString(c, "VERSION 3.0.0\r\n")
+			request, _ := r.ReadString('\n')
+			c.Write(server.answer(request))
+			time.Sleep(time.Hour)
+		},
 	} {
 		for _, prefetch := range []int{0, 10} {
 			t.Run(fmt.Sprint(name, ", prefetch ", prefetch), func(t *testing.T) {
@@ -37,6 +47,9 @@ func TestCallerReturnsAtItsDeadline(t *testing.T) {
 					n := newNetwork()
 					n.set("a:1", serve)
 					c := n.newClient(t, Config{Prefetch: prefetch, Timeout: time.Minute, DialTimeout: time.Minute, MinBackoff: time.Minute, MaxBackoff: time.Minute}, "a:1")
+					if strings.HasPrefix(name, "then") {
+						must(t)(c.ID(t.Context())) // a caller writes the next request
+					}
 					var all sync.WaitGroup
 					for i := range 30 {
 						all.Go(func() {

@@ -469,3 +469,17 @@ func TestBadSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsAreSorted: the lanes of a server answer in turns.
+func TestIDsAreSorted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.set("a:1", talk(func(string) []byte { return []byte("IDS 7 1 2\r\nIDS 3 1 1\r\nEND\r\n") }))
+		for _, config := range []Config{{}, {Prefetch: 3}} {
+			ids, err := n.newClient(t, config, "a:1").IDs(t.Context(), 3)
+			if err != nil || fmt.Sprint(ids) != "[3 7 8]" {
+				t.Errorf("%+v: %v, %v", config, ids, err)
+			}
+		}
+	})
+}

@@ -125,7 +125,7 @@ func (c *Client) lose(k *conn, err error) {
 // request is answered. An empty list changes nothing.
 func (c *Client) setServers(list []Server) {
 	c.mu.Lock()
-	if c.closed || len(list) == 0 {
+	if c.closed {
 		c.mu.Unlock()
 		return
 	}
