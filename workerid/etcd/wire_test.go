@@ -72,6 +72,9 @@ func TestConnectionBreaks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := c.Commit(within(t, patience), patience, "x", nil, nil, nil); err == nil {
+		t.Error("a connection that broke carries calls")
+	}
 	second := connected(t, d)
 	if second == first || d.session() != session {
 		t.Errorf("%s after %s; session %s, before %s", second, first, d.session(), session)
@@ -81,9 +84,6 @@ func TestConnectionBreaks(t *testing.T) {
 	}
 	if v, err := d.Load(bg, second); err != nil || v.Meta != "a" {
 		t.Errorf("%+v, %v", v, err)
-	}
-	if _, err := c.Commit(within(t, patience), patience, "x", nil, nil, nil); err == nil {
-		t.Error("a connection that broke carries calls")
 	}
 }
 
