@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	alphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -297,12 +296,13 @@ func TestReflection(t *testing.T) {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 
-	alpha, err := alphapb.NewServerReflectionClient(conn).ServerReflectionInfo(soon(t))
+	alpha, err := conn.NewStream(soon(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	alpha.Send(&alphapb.ServerReflectionRequest{MessageRequest: &alphapb.ServerReflectionRequest_ListServices{}})
-	if r, err := alpha.Recv(); len(r.GetListServicesResponse().GetService()) != 5 {
+	alpha.SendMsg(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}) // the messages are the same
+	r = new(reflectionpb.ServerReflectionResponse)
+	if err := alpha.RecvMsg(r); len(r.GetListServicesResponse().GetService()) != 5 {
 		t.Error("v1alpha:", r, err)
 	}
 	ask := func() error {
@@ -322,7 +322,7 @@ func TestReflection(t *testing.T) {
 		t.Errorf("one more than %d: %v", maxReflecting, err)
 	}
 	alpha.CloseSend()
-	if _, err := alpha.Recv(); err == nil {
+	if err := alpha.RecvMsg(r); err == nil {
 		t.Error("its end is not noticed")
 	}
 	await(t, "the place of the one that ended", func() bool { return ask() == nil })
