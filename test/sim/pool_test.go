@@ -48,8 +48,21 @@ var found = map[Mutant]Config{
 	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},
 	"a reservation has ticks":                                  {Store: PoolRestores, Seed: 60},
 	"a successor starts at the present if the session is gone": {Store: PoolRestores, Seed: 1},
+	"a window starts at the mark + 1":                          {Store: PoolRestores, Seed: 98},
+	"a write goes over whichever connection there is":          {Store: PoolRestores, Seed: 107},
 	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 21},
 	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 1},
+	"newcomers do not watch":                                   {Store: PoolRestores, Seed: 1},
+	"presence is the fence":                                    {Store: PoolRestores, Seed: 4},
+	"returners do not watch":                                   {Store: PoolRestores, Seed: 22},
+	"the first reading is not judged":                          {Store: PoolRestores, Seed: 56},
+	"the floor does not cover a lease":                         {Store: PoolRestores, Seed: 17},
+	"the floor does not cover the own window":                  {Store: PoolRestores, Seed: 31},
+	"the mark is lowered":                                      {Store: PoolRestores, Seed: 12},
+	"the record is not compared":                               {Store: PoolRestores, Seed: 1},
+	"the watch goes over two connections":                      {Store: PoolRestores, Seed: 12},
+	"the watch is half a heartbeat":                            {Store: PoolRestores, Seed: 6},
+	"versions survive a reconnection":                          {Store: PoolRestores, Seed: 46},
 }
 
 // Each rule is needed: without it some seed fails. With KATSUBUSHI_SOAK=1 all seeds are tried from 1 on.
