@@ -189,7 +189,7 @@ func (k *Keeper) warn(lane int, err error) {
 }
 
 // longestWatch is longer than any pool is watched by a newcomer.
-const longestWatch = 5 * time.Second
+const longestWatch = 6 * time.Second
 
 func (k *Keeper) changed(e Changed) {
 	if e.To == Serving {

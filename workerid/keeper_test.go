@@ -363,7 +363,7 @@ func (watched) Unwrap() error               { return workerid.ErrNoneYet }
 // To watch a pool is part of every start, and nothing to warn of. To wait for a lease is.
 func TestKeeperLogsAWatchAsInformation(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
-		4200 * time.Millisecond: "level=INFO msg=lease lane=0 state=acquiring reason=\"watched for 4.2s\"\n",
+		5500 * time.Millisecond: "level=INFO msg=lease lane=0 state=acquiring reason=\"watched for 5.5s\"\n",
 		65 * time.Second:        "level=WARN msg=lease lane=0 state=acquiring reason=\"watched for 1m5s\"\n",
 	} {
 		keep(t, 1, func(b *bed) {
