@@ -42,6 +42,10 @@ const (
 	// there may be any number in one call.
 	maxReflecting = 16
 
+	// workers is how many goroutines stay for calls: each new one has to grow its stack first, which was
+	// a fifth of a Fetch's cost. Calls beyond that get new ones.
+	workers = 64
+
 	handshakeTime = 10 * time.Second // for TLS and the first frames
 	// A connection on which nothing was received for pingAfter is pinged. If that is not answered
 	// within pingTimeout, the connection is closed.
@@ -82,7 +86,7 @@ func New(c Config) Server {
 	s := grpc.NewServer(
 		grpc.Creds(conns.credentials(c.TLS)),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxHeaderListSize(MaxHeaders), grpc.MaxConcurrentStreams(MaxStreams),
-		grpc.ConnectionTimeout(handshakeTime),
+		grpc.ConnectionTimeout(handshakeTime), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: c.Limits.IdleTimeout, Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
