@@ -129,11 +129,12 @@ func (s *Session) granted(ctx context.Context, owner string, w pool.Sent, now po
 		}
 	}
 	k := laneKey{owner, w.Worker}
+	if s.lanes == nil {
+		s.lanes = map[laneKey]lane{}
+	}
+	s.lanes[k] = lane{unheard: true}
 	s.answered(ctx, map[laneKey]pool.Sent{k: w}, now)
-	l := s.lanes[k]
-	l.unheard = true
-	s.lanes[k] = l
-	return grant(k, l)
+	return grant(k, s.lanes[k])
 }
 
 func grant(k laneKey, l lane) workerid.Grant {

@@ -206,9 +206,6 @@ func (s *Session) adopt(keys []laneKey, texts map[uint64]string) {
 
 // answered notes an acknowledged commit, and makes presences that the session does not have.
 func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now pool.Moment) {
-	if s.lanes == nil {
-		s.lanes = map[laneKey]lane{}
-	}
 	for k, w := range sent {
 		l := s.lanes[k]
 		l.rec, l.epoch, l.acked, l.unanswered = w.Record, w.Epoch, now.Boot, nil
