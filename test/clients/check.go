@@ -27,7 +27,7 @@ const (
 // A transcript is what a set-up printed, read and checked line by line.
 type transcript struct {
 	gets, multis, versions, stats, groups, cas int
-	incrs, ranges, execs                       int
+	incrs, ranges, execs, healths              int
 	values                                     map[string]string // statistics by name
 	version                                    string
 	last                                       uint64
@@ -104,6 +104,11 @@ func (c *checker) line(s *setup, t *transcript, fields []string, began, ended ti
 		t.stats++
 		t.values[rest[0]] = strings.Join(rest[1:], " ")
 		return nil
+	case verb == "health" && len(rest) == 2:
+		if t.healths++; rest[1] != "SERVING" {
+			return fmt.Errorf("the daemon is not well")
+		}
+		return nil
 	case verb == "group" && len(rest) == 2:
 		t.groups++
 		if n, err := strconv.Atoi(rest[1]); err != nil || n < 1 {
@@ -179,7 +184,8 @@ func (t *transcript) complete(s *setup) error {
 			what == "incr" && t.incrs < 2,
 			what == "incrby" && t.ranges == 0,
 			what == "exec" && t.execs == 0,
-			what == "groups" && t.groups == 0:
+			what == "groups" && t.groups == 0,
+			what == "health" && t.healths == 0:
 			return fmt.Errorf("it did no %s", what)
 		}
 	}
@@ -236,6 +242,7 @@ func (t *transcript) summary() string {
 	add(t.versions, "version")
 	add(t.stats, "stats")
 	add(t.groups, "stats groups")
+	add(t.healths, "health checks")
 	return strings.Join(did, ", ")
 }
 

@@ -20,7 +20,7 @@ func TestChecker(t *testing.T) {
 	n := func(sequence uint64) string { return id(start, 0, 1, sequence) }
 	good := "get " + n(0) + "\nget " + n(1) + "\ngets " + n(2) + " " + n(2) + "\nget " + n(3) + "\nget " + n(4) + "\n" +
 		"multi " + n(7) + " " + n(5) + " " + n(6) + "\nversion 1.2.3\n" + "incr 5\nincrby 15 10\nexec " + n(8) + " 16\nincr 20\n" +
-		"stat pid 7\nstat curr_connections 1\nstat total_connections 1\nstat cmd_get 6\nstat get_hits 8\ngroup settings 3\n"
+		"stat pid 7\nstat curr_connections 1\nstat total_connections 1\nstat cmd_get 6\nstat get_hits 8\ngroup settings 3\nhealth Check/ SERVING\n"
 
 	tests := []struct{ name, change, to, want string }{
 		{"all is well", "", "", ""},
@@ -50,9 +50,11 @@ func TestChecker(t *testing.T) {
 		{"a statistic missing", "stat cmd_get 6\n", "", "cmd_get is missing"},
 		{"a statistic of zero", "cmd_get 6", "cmd_get 0", "cmd_get is"},
 		{"an empty group", "group settings 3", "group settings 0", "empty"},
+		{"not in service", "/ SERVING", "/ NOT_SERVING", "not well"},
+		{"nobody asked for the health", "health Check/ SERVING\n", "", "no health"},
 		{"a warning on standard output", "version", "Warning: something\nversion", "format"},
 	}
-	s := &setup{name: "client", language: "Go", protocol: "text", does: "get cas multi incr incrby exec version stats groups"}
+	s := &setup{name: "client", language: "Go", protocol: "text", does: "get cas multi incr incrby exec version stats groups health"}
 	other, err := strconv.ParseUint(id(start, 0, 1, 99), 10, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -90,12 +92,12 @@ func TestSetups(t *testing.T) {
 			protocols[p]++
 		}
 		for word := range strings.FieldsSeq(s.does) {
-			if !strings.Contains(" get cas multi incr incrby exec version stats groups ", " "+word+" ") {
+			if !strings.Contains(" get cas multi incr incrby exec version stats groups health ", " "+word+" ") {
 				t.Errorf("%s does %q, which is not checked", s, word)
 			}
 		}
 	}
-	for _, p := range []string{"text", "meta", "binary", "RESP2", "RESP3"} {
+	for _, p := range []string{"text", "meta", "binary", "RESP2", "RESP3", "gRPC"} {
 		if protocols[p] == 0 {
 			t.Errorf("no set-up speaks %s", p)
 		}

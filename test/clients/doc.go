@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command clients runs memcached and Redis clients, as people have them installed, against the daemon:
-// libraries in nine languages, proxies, web servers and monitors, in the text, the meta and the
-// binary protocol.
+// Command clients runs memcached, Redis and gRPC clients, as people have them installed, against the
+// daemon: libraries in nine languages, proxies, web servers and monitors, in the text, the meta and
+// the binary protocol.
 //
 //	go run ./test/clients                 # all of setups.go
 //	go run ./test/clients -only 'php|perl'
@@ -21,6 +21,7 @@
 //	version N.N.N          the daemon's version as the client reports it
 //	stat NAME VALUE        one statistic as the client or monitor reports it
 //	group NAME N           a group of statistics had N lines
+//	health NAME STATUS     what a health check said
 //
 // Checked of every id: never seen before, greater than every id that the set-up got before, made by
 // worker id 1, made now. Checked of every set-up: that it ends in time with status 0 and did all

@@ -259,7 +259,7 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 		return "", err
 	}
 	env := append(os.Environ(),
-		"HOST="+host, "PORT="+strconv.Itoa(port), "REDIS_PORT="+strconv.Itoa(d.redis), "SOCKET="+d.socket, "CERT="+d.cert,
+		"HOST="+host, "PORT="+strconv.Itoa(port), "REDIS_PORT="+strconv.Itoa(d.second), "GRPC_PORT="+strconv.Itoa(d.second), "SOCKET="+d.socket, "CERT="+d.cert,
 		"SPARE_PORT="+strconv.Itoa(ports[0]), "STATS_PORT="+strconv.Itoa(ports[1]),
 		"LOGIN="+username+" "+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),

@@ -31,9 +31,9 @@ const (
 
 // A daemon is a running server: katsubushi, or with plain memcached.
 type daemon struct {
-	kind   string // "" for the usual one, auth, cluster, fleet1 to fleet3, sequence, tls, udp or unix
+	kind   string // "" for the usual one, auth, cluster, fleet1 to fleet3, grpc, sequence, tls, udp or unix
 	port   int
-	redis  int    // of kind sequence: -redis-port
+	second int    // of kind sequence: -redis-port; of kind grpc: -grpc-port
 	socket string // of kind unix
 	cert   string // of kind tls: the certificate, which is its own authority
 	log    string // where its output goes
@@ -74,7 +74,7 @@ func (l *launcher) start(kind string) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{kind: kind, port: ports[0], redis: ports[2]}
+	d := &daemon{kind: kind, port: ports[0], second: ports[2]}
 	d.log = filepath.Join(l.work, "daemon"+kind+".log")
 	os.Remove(d.log)
 	d.socket = filepath.Join(l.work, "ids.sock")
@@ -142,7 +142,9 @@ func (l *launcher) arguments(d *daemon, httpPort int) ([]string, error) {
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
-		args = append(args, "-state-dir", dir, "-generator", "orders sequence", "-redis-port", strconv.Itoa(d.redis))
+		args = append(args, "-state-dir", dir, "-generator", "orders sequence", "-redis-port", strconv.Itoa(d.second))
+	case "grpc":
+		args = append(args, "-grpc-port", strconv.Itoa(d.second))
 	case "udp":
 		args = append(args, "-udp-port", strconv.Itoa(d.port))
 	case "tls":
@@ -177,7 +179,7 @@ func plainArguments(d *daemon) ([]string, error) {
 		args = append(args, "-Z", "-o", "ssl_chain_cert="+d.cert+",ssl_key="+d.cert+".key")
 	case "udp":
 		args = append(args, "-U", strconv.Itoa(d.port))
-	case "auth", "cluster", "sequence":
+	case "auth", "cluster", "grpc", "sequence":
 		return nil, errOurs
 	}
 	return args, nil

@@ -11,16 +11,16 @@ import (
 type setup struct {
 	name     string
 	language string
-	protocol string // text, meta, binary, RESP2 or RESP3; "text, binary" if it uses both
+	protocol string // text, meta, binary, RESP2, RESP3 or gRPC; "text, binary" if it uses both
 	needs    string // what to install; see installer. The first is the client itself, whose version is reported
 	build    string // shell command run before; $WORK is a directory of the set-up's own
 	snippet  string // file in $WORK into which the language's lines of README.md go before build and run
-	run      string // shell command; $HOST and $PORT are the daemon, $REDIS_PORT too, $SPARE_PORT and $STATS_PORT are free
-	does     string // get, cas, multi, incr, incrby, exec, version, stats, groups: what the client has, and therefore must do
+	run      string // shell command; $HOST and $PORT are the daemon, $REDIS_PORT and $GRPC_PORT too, $SPARE_PORT and $STATS_PORT are free
+	does     string // get, cas, multi, incr, incrby, exec, version, stats, groups, health: what the client has, and therefore must do
 	shows    string // statistics that must be positive, if not the usual ones
 	lists    string // statistics that must be there and numbers, zero included
 	optional bool   // not to be had from the usual registries everywhere: skipped even if everything is required
-	server   string // the daemon it needs: "" for the usual one, auth, cluster, sequence, tls, udp or unix; or a fleet, see follow.go
+	server   string // the daemon it needs: "" for the usual one, auth, cluster, grpc, sequence, tls, udp or unix; or a fleet, see follow.go
 	hint     string // the one line of set-up that a user needs, for docs/CLIENTS.md
 }
 

@@ -5,7 +5,7 @@ package main
 import "slices"
 
 // setups are all set-ups, in the order in which they run and appear in docs/CLIENTS.md.
-var setups = slices.Concat(readme, plaintext, encrypted, authenticated, redis)
+var setups = slices.Concat(readme, plaintext, encrypted, authenticated, redis, overGRPC)
 
 var plaintext = []setup{
 	// Python
