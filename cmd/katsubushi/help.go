@@ -30,7 +30,7 @@ var topics = []topic{
 	{topicNames, []string{"generator", "generators", "unknown-keys", "counters",
 		"counters-password-file", "max-wait", "advertise", "forward-user", "forward-password-file", "forward-ca"}},
 	{topicStore, []string{"min-worker-id", "max-worker-id", "lanes", "lease", "heartbeat", "max-skew", "lease-auto-init",
-		"store-password-file", "store-ca", "store-cert", "store-key", "redis-password-file", "redis-replicas", "redis-allow-eviction",
+		"announce", "peer-check", "store-password-file", "store-ca", "store-cert", "store-key", "redis-password-file", "redis-replicas", "redis-allow-eviction",
 		"hold-raus"}},
 	{"Ports", []string{"sock", "sock-mode", "redis-port", "udp-port", "grpc-port", "http-bind", "admin-port", "admin-bind", "engine", "loops"}},
 	{topicUsers, []string{"tls-cert", "tls-key", "tls-client-ca", "auth-file", "users"}},

@@ -157,12 +157,12 @@ func (p *process) hasExited() bool {
 // await waits for a condition; the deadline is only for a test that fails.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for !condition() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not in 30 s: %s", what)
+			t.Fatalf("not in two minutes: %s", what)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -180,7 +180,7 @@ func dial(t *testing.T, network, addr string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(60 * time.Second))
+	c.SetDeadline(time.Now().Add(5 * time.Minute))
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -161,7 +161,12 @@ func TestProcessSequenceDiskStandsStill(t *testing.T) {
 	dir, freeze, thaw := frozenDisk(t)
 	p := start(t, "-worker-id", "28", "-state-dir", dir, "-loops", "1", "-max-wait", "300ms", "-generator", "orders sequence batch=40")
 	c, other := countFrom(t, p), countFrom(t, p)
-	last := c.must(t, "orders")
+	var last uint64
+	await(t, "a value", func() (ok bool) { // on a busy machine, the first block may take longer than -max-wait
+		v, says := c.get(t, "orders")
+		last = v
+		return says == ""
+	})
 	freeze()
 	says := ""
 	n := 0

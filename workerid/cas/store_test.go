@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +20,11 @@ import (
 type counting struct {
 	memcas.Driver
 	loads, commits, most int
-	down                 bool
+	down                 atomic.Bool
 }
 
 func (d *counting) Connect(ctx context.Context) (string, error) {
-	if d.down {
+	if d.down.Load() {
 		return "", errLost
 	}
 	return d.Driver.Connect(ctx)
@@ -180,7 +181,8 @@ func TestAutoInit(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		driver := &counting{Driver: memcas.Driver{Server: w.server}, down: true}
+		driver := &counting{Driver: memcas.Driver{Server: w.server}}
+		driver.down.Store(true)
 		c := w.config(w.terms(0, 5))
 		c.Driver = driver
 		s, err := cas.Open(c)
@@ -201,7 +203,7 @@ func TestAnnouncements(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		synctest.Wait()
-		driver.down = false
+		driver.down.Store(false)
 		time.Sleep(5 * time.Second) // of the bubble
 		synctest.Wait()
 		if got := peers(); got != "map[host-1.a_b:one]" {
