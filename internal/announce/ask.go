@@ -52,6 +52,11 @@ var (
 func (a *Asker) Ask(ctx context.Context, address string, encrypted bool) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	return a.ask(ctx, address, encrypted)
+}
+
+// ask is Ask for as long as ctx says.
+func (a *Asker) ask(ctx context.Context, address string, encrypted bool) (Reply, error) {
 	conn, err := a.dial(ctx, address, encrypted)
 	if err != nil {
 		return Reply{}, err
