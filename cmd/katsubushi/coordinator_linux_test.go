@@ -278,8 +278,8 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		t.Logf("away for longer than a lease of %v; serving again %v after it came back", shortPoolLease, time.Since(back).Round(time.Millisecond))
 		redistest.Until(t, "all lanes of the other one are extended again", func() bool { return settled(unhurt) })
 
-		s.kill()
 		degraded := unhurt.came("degraded")
+		s.kill()
 		redistest.Until(t, "it is noticed", func() bool { return unhurt.came("degraded") > degraded })
 		s.launch()
 		redistest.Until(t, "all lanes are extended again", func() bool { return settled(unhurt) && settled(hurt) })
