@@ -270,21 +270,18 @@ func (w *World) FiveForThree() {
 	for range 5 {
 		all = append(all, w.Start())
 	}
-	serving := func() (n []*Daemon) {
-		for _, d := range all {
-			if d.Serves() {
-				n = append(n, d)
-			}
-		}
-		return n
+	var serving []*Daemon
+	three := func() bool {
+		serving = slices.DeleteFunc(slices.Clone(all), func(d *Daemon) bool { return !d.Serves() })
+		return len(serving) == 3
 	}
 	for range 2 {
-		w.Until("three serve", func() bool { return len(serving()) == 3 })
-		d := serving()[0]
+		w.Until("three serve", three)
+		d := serving[0]
 		d.Stop()
 		w.Until("it is sealed", func() bool { return d.Is(workerid.Sealed, "") })
 	}
-	w.Until("three serve", func() bool { return len(serving()) == 3 })
+	w.Until("three serve", three)
 }
 
 // TwoLanes: the operator ends the lease of one of a daemon's lanes. The other one goes on.

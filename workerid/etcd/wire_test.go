@@ -97,7 +97,16 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	proxy.Answers(redistest.Drop)
-	_, err := d.Commit(within(t, 300*time.Millisecond), conn, pool.Change{SetMeta: "b"})
+	ctx, cancel := context.WithCancel(bg)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := d.Commit(ctx, conn, pool.Change{SetMeta: "b"})
+		failed <- err
+	}()
+	until(t, "it was carried out", func() bool { return m.Get(d.metaKey()) == "b" })
+	cancel()
+	err := <-failed
 	if err == nil || errors.Is(err, cas.ErrConnection) {
 		t.Fatalf("nobody has answered: %v", err)
 	}
@@ -110,7 +119,9 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 	proxy.Answers(redistest.Pass)
 	proxy.Cut()
 	until(t, "it connects", func() bool { conn, err = d.Connect(within(t, patience)); return err == nil })
-	until(t, "it was carried out", func() bool { v, err := d.Load(bg, conn); return err == nil && v.Meta == "b" })
+	if v, err := d.Load(bg, conn); err != nil || v.Meta != "b" {
+		t.Errorf("%+v, %v", v, err)
+	}
 	if got, err := m.Client().Get(bg, d.metaKey()); err != nil || got.Kvs[0].Version != 2 {
 		t.Errorf("written %d times, %v", got.Kvs[0].Version, err)
 	}
