@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 	faults := map[string]int{}
 	r := rand.New(rand.NewPCG(seed, 1<<40))
 	begin := time.Now()
-	for time.Since(begin) < length || got.Load() < goal && time.Since(begin) < 3*length+time.Minute {
+	for time.Since(begin) < length || got.Load() < goal && time.Since(begin) < 3*length+4*time.Minute {
 		faults[fleet[r.IntN(len(fleet))].suffer(r)]++
 	}
 	over.Store(true)

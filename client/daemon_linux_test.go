@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
@@ -82,10 +83,10 @@ func (d *daemon) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	port := "0"
-	if d.addr != "" {
-		_, port, _ = net.SplitHostPort(d.addr)
+	if d.addr == "" { // a port that the system gives to nobody else while the daemon is restarted
+		d.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(redistest.FreePort(d.t)))
 	}
+	_, port, _ := net.SplitHostPort(d.addr)
 	d.cmd = exec.Command(path, append([]string{"-port", port}, d.args...)...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := d.cmd.StderrPipe()
@@ -120,8 +121,6 @@ func (d *daemon) start() {
 	}
 	if addr := <-listening; addr == "" {
 		d.t.Fatalf("the daemon has ended:\n%s", logged)
-	} else if d.addr == "" {
-		d.addr = addr
 	}
 }
 
@@ -449,13 +448,8 @@ func TestKayac(t *testing.T) {
 	if path == "" {
 		t.Skip("KATSUBUSHI_KAYAC names kayac's daemon; make test-migration builds it")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	port := strconv.Itoa(redistest.FreePort(t))
+	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.Command(path, "-worker-id", "1", "-port", port)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
