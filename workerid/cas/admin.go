@@ -74,7 +74,7 @@ func (a *Admin) existing(ctx context.Context) (pool.View, pool.Meta, error) {
 	}
 	m, err := pool.ParseMeta(v.Meta)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", a.session.metaPath(), err)
+		err = a.session.unreadable(err)
 	}
 	return v, m, err
 }

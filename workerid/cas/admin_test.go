@@ -188,10 +188,13 @@ func TestAnUnreadableMetaIsRefused(t *testing.T) {
 		_, restored := a.Restored(ctx)
 		_, acquire := w.daemon("a", 0, 1).acquire()
 		for i, err := range []error{list, release, restored, acquire} {
-			if !errors.Is(err, pool.ErrUnreadable) || !strings.Contains(err.Error(), "/pool/meta") {
+			if !errors.Is(err, pool.ErrUnreadable) || !strings.Contains(err.Error(), "/pool/meta") || !strings.Contains(err.Error(), "delete this key and run `katsubushi lease init`") {
 				t.Errorf("%q, %d: %v", text, i, err)
 			}
 		}
+		w.server.SetMetaText("") // as the error says
+		w.wantInit(a, workerid.InitWait, workerid.InitWaiting, nil)
+		w.wantFloor(w.now() + lease + epsilon)
 	}
 }
 

@@ -175,7 +175,7 @@ func (s *Session) learn(text string) error {
 	}
 	m, err := pool.ParseMeta(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.metaPath(), err)
+		return s.unreadable(err)
 	}
 	if theirs, ours := m.Settings(), s.Pool.Settings(); theirs != ours {
 		return fmt.Errorf("%w: %s says %s, and this daemon has %s", workerid.ErrForeignPool, s.metaPath(), theirs, ours)
@@ -462,6 +462,11 @@ func (s *Session) Notices(v pool.View) bool {
 }
 
 func (s *Session) metaPath() string { return s.Path + "meta" }
+
+// unreadable says what to do about a meta that ParseMeta refuses: no command writes over it.
+func (s *Session) unreadable(err error) error {
+	return fmt.Errorf("%s: %w; unless a newer release wrote it, delete this key and run `katsubushi lease init` without -how", s.metaPath(), err)
+}
 
 func (s *Session) recordPath(worker uint64) string { return s.Path + "id/" + Name(worker) }
 
