@@ -81,7 +81,7 @@ func kindOf(err error) Kind {
 }
 
 // explain words an error of etcd's client. key is what the call was about, timeout how long it was
-// given.
+// given, 0 if only the caller knows.
 func (t *Target) explain(key string, timeout time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -106,7 +106,9 @@ func (t *Target) explain(key string, timeout time.Duration, err error) error {
 		e.text = fmt.Sprintf("%s: etcd refuses: %s", key, text)
 	default:
 		if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
-			text = fmt.Sprintf("no answer within %v", timeout)
+			if text = "no answer in time"; timeout > 0 {
+				text = fmt.Sprintf("no answer within %v", timeout)
+			}
 		}
 		e.text = fmt.Sprintf("etcd at %s does not answer: %s: %s", t.hosts(), key, text)
 	}

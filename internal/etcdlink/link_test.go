@@ -1,7 +1,9 @@
 package etcdlink
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -27,5 +29,18 @@ func TestDropIsForOneClient(t *testing.T) {
 	l.drop(clients[1])
 	if c, err := l.current(); c != nil || err != nil {
 		t.Errorf("%p, %v", c, err)
+	}
+}
+
+// Where the caller's context alone limits the time, nobody knows how long it was.
+func TestNoAnswerSaysOnlyATimeThatIsKnown(t *testing.T) {
+	target := &Target{Endpoints: []string{"http://h:2379"}}
+	for timeout, want := range map[time.Duration]string{
+		0:           "etcd at http://h:2379 does not answer: connect: no answer in time",
+		time.Second: "etcd at http://h:2379 does not answer: connect: no answer within 1s",
+	} {
+		if got := target.explain("connect", timeout, context.DeadlineExceeded).Error(); got != want {
+			t.Errorf("%v: %q", timeout, got)
+		}
 	}
 }
