@@ -37,7 +37,7 @@ type failure struct {
 func (f failure) Error() string { return f.server.Addr + ": " + f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
 
-// abandoned reports whether nobody waits for the batch.
+// abandoned reports whether no caller waits for the batch any more.
 func (b *batch) abandoned() bool { return b.stock == nil && b.left == b.joined }
 
 func (b *batch) failedAt(s *server) bool {
@@ -77,7 +77,7 @@ func (b *batch) copyTo(ids []uint64, i int) {
 // join adds a caller who wants n ids, at most g.most, to the batch that is being filled, or to a new
 // one. i is the caller's first index.
 //
-// Whoever begins a batch sends it, after everybody has joined who can run.
+// The caller that begins a batch sends it, after all runnable goroutines had a chance to join.
 func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err error) {
 	c.mu.Lock()
 	if c.closed {
@@ -105,8 +105,8 @@ func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err erro
 	return b, i, nil
 }
 
-// gather lets everybody join b who can run. It yields as long as b grows: Go's scheduler returns to who
-// yielded after 61 others at the latest.
+// gather lets all runnable goroutines join b. It yields as long as b grows. Go's scheduler returns to a
+// goroutine that yielded after at most 61 others.
 func (c *Client) gather(b *batch) {
 	for before := -1; ; {
 		c.mu.Lock()
@@ -161,7 +161,7 @@ func (c *Client) end(b *batch, err error) {
 	close(b.done)
 }
 
-// close lets nobody join a batch any more. c.mu is held.
+// close ends the time in which callers can join a batch. c.mu is held.
 func (c *Client) close(b *batch) {
 	if b.gen.open == b {
 		b.gen.open = nil

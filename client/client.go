@@ -40,7 +40,7 @@ type Stats struct {
 	Failed    uint64 // of these, those that brought no ids
 	Received  uint64 // ids
 	Abandoned uint64 // calls whose context ended before their ids came
-	Expired   uint64 // ids that were too old when somebody could have had them, or were dropped at a fail-over
+	Expired   uint64 // ids of the stock that became too old, or were dropped at a fail-over
 	Queued    int    // requests that wait for a connection
 	Servers   []ServerStats
 }
@@ -174,8 +174,8 @@ func (c *Client) push(k *conn, rest []byte) {
 	c.pump()
 }
 
-// next takes the first batch for which a connection has room, and gives it to that. Batches that
-// nobody waits for and those that every server has failed are ended. c.mu is held.
+// next gives the first batch for which a connection has room to that connection. It ends batches that
+// no caller waits for, and those that every server has failed. c.mu is held.
 func (c *Client) next() *conn {
 	if len(c.queue) == 0 {
 		return nil

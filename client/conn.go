@@ -28,7 +28,7 @@ type conn struct {
 
 	flight  []*batch // sent, in order, at most maxFlight
 	since   time.Duration
-	writing bool // somebody writes out; no other may
+	writing bool // a goroutine writes out; no other may
 	dead    bool
 	old     bool // it has answered something
 	begun   bool // part of an answer has come; the reader's, true only until it is over

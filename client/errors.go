@@ -9,7 +9,7 @@ var (
 	// ErrClosed is the error of calls that Close ended, and of all later ones. Do not retry.
 	ErrClosed = errors.New("client is closed")
 
-	// ErrUnready means that a server answered SERVER_ERROR: it is well, but cannot issue ids at the
+	// ErrUnready means that a server answered SERVER_ERROR: it runs, but cannot issue ids at the
 	// moment. Its reason is in the error's text. Retry later; the client itself asks such a server
 	// again after at most a second.
 	ErrUnready = errors.New("not ready")

@@ -31,8 +31,8 @@ func New(store *zk.Conn, pool string) client.Resolver {
 	return resolver{store, "/" + strings.Trim(pool, "/") + "/peers"}
 }
 
-// A view is what a Watch knows. One event channel of ZooKeeper's tells of one change of one node; whoever
-// waits for it says the node's name.
+// A view is what a Watch knows. Each of ZooKeeper's event channels reports one change of one node; the
+// goroutine that waits for it passes the node's name on.
 type view struct {
 	resolver
 	ctx     context.Context

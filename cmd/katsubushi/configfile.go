@@ -68,7 +68,7 @@ func readConfig(path string) (values map[string]fileValue, problems []error) {
 
 // readSmall reads a regular file that is not too large.
 func readSmall(path string) (string, error) {
-	if info, err := os.Stat(path); err != nil { // before it is opened: to open a pipe takes until somebody writes
+	if info, err := os.Stat(path); err != nil { // before it is opened: opening a pipe blocks until there is a writer
 		return "", err
 	} else if info.Mode()&os.ModeType != 0 {
 		return "", fmt.Errorf("%s is not a file", path)

@@ -9,8 +9,8 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// A supervisor is systemd, if the unit has Type=notify: see sd_notify(3). Without one, nothing is told
-// to anybody. Any goroutine may use it.
+// A supervisor is systemd, if the unit has Type=notify: see sd_notify(3). Without one, its methods do
+// nothing. Any goroutine may use it.
 type supervisor struct {
 	log      *slog.Logger
 	interval time.Duration // between two reports

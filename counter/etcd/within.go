@@ -12,7 +12,7 @@ import (
 
 // Within returns the Store for sequences with order=strict of the Term's group: each write compares the
 // group's key, so nothing is granted or given back once the Term is over. That is
-// counter.ErrDeposed, and the Runner is told to look. Close does nothing.
+// counter.ErrDeposed, and the Runner reads the keys again. Close does nothing.
 func (s *Store) Within(t leader.Term) counter.Store { return &within{Store: s, term: t} }
 
 type within struct {

@@ -17,8 +17,8 @@ func (m *Machine) Saw(now int64, written map[int]Leader) {
 	}
 }
 
-// apply learns one key, if it is newer than what is known. A leader that nobody has seen renew is left to
-// a read: otherwise it would seem to have stood still since ever.
+// apply learns one key, if it is newer than what is known. It skips a leader whose renewals were never
+// seen: that one would seem to have stood still for ever, so a read learns it.
 func (m *Machine) apply(now int64, g int, l Leader) {
 	_, seen := m.nodes[l.ID]
 	switch {

@@ -40,8 +40,8 @@ type Announcer struct {
 	leaving         atomic.Bool // never ready again
 	written, failed atomic.Uint64
 
-	// turn has an element while nobody calls the store: texts arrive in order. Who has it may use what
-	// follows.
+	// turn has an element while no call to the store is under way, so that texts arrive in order. The
+	// goroutine that took the element owns the fields below.
 	turn    chan struct{}
 	said    string // what was written last, without its time; empty = nothing
 	unknown bool   // the last call failed

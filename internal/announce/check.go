@@ -43,9 +43,9 @@ func (k Kind) String() string {
 	return [...]string{"clock", "worker_id", "fingerprint", "address"}[k]
 }
 
-// A Checker compares this daemon with those that are announced. It stops nobody who issues ids: the
-// windows that the store granted are this daemon's own, whatever peers say. Only a start can be
-// refused, see Admit. Any goroutine may call its methods.
+// A Checker compares this daemon with those that are announced. It can refuse a start (see Admit), but
+// never stops a daemon that issues ids: the store granted its windows, whatever peers say. Any
+// goroutine may call its methods.
 type Checker struct {
 	Directory workerid.Directory
 	Name      string // of this daemon's announcement; skipped
@@ -355,7 +355,7 @@ func sharers(peers map[string]announcement.Announcement, asked []peer, own []uin
 	return found
 }
 
-// strangers finds addresses at which somebody has none of the worker ids that were announced.
+// strangers finds addresses at which a daemon answers that has none of the announced worker ids.
 func strangers(asked []peer) (found []finding) {
 	for _, p := range asked {
 		isOne := func(id uint64) bool { return slices.Contains(p.Workers, id) }

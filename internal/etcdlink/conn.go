@@ -132,7 +132,7 @@ func (c *Conn) failure(ctx context.Context) error {
 	return c.explain("connect", 0, err)
 }
 
-// Broken says whether the connection has ended. What is sent afterwards reaches nobody.
+// Broken says whether the connection has ended. Later calls fail.
 func (c *Conn) Broken() bool { return c.line.broken.Load() }
 
 // LogIn asks for a token, and uses it. If etcd wants no passwords, there is none.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A Kind is what an error means to whoever called.
+// A Kind is what an error means to the caller.
 type Kind int
 
 // The kinds.

@@ -41,7 +41,7 @@ type Link struct {
 	Target
 	timeout time.Duration // of one attempt
 
-	busy   chan struct{} // holds a token while somebody logs in
+	busy   chan struct{} // holds an element while a goroutine logs in
 	mu     sync.Mutex
 	client *clientv3.Client // nil = none yet, or the last one was refused
 	closed bool
@@ -52,8 +52,8 @@ func NewLink(t Target, timeout time.Duration) *Link {
 	return &Link{Target: t, timeout: timeout, busy: make(chan struct{}, 1)}
 }
 
-// gRPC must not write to stderr: what matters to us is returned as an error. It can only be told before
-// anybody uses it.
+// gRPC must not write to stderr: what matters to us is returned as an error. Its logger can only be
+// set before the first use.
 func init() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 }

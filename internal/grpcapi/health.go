@@ -12,8 +12,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 )
 
-// health implements grpc.health.v1. That of grpc-go is told each change; this one asks, so that it
-// never says anything else than /readyz. It also ends its watches when the daemon stops, which would
+// health implements grpc.health.v1. grpc-go's own must be notified of each change; this one asks the
+// daemon, so that it always says what /readyz says. It also ends its watches when the daemon stops, which would
 // otherwise last until the drain's end.
 type health struct {
 	healthpb.UnimplementedHealthServer

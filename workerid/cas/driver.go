@@ -74,7 +74,7 @@ type Options struct {
 	CertFile     string       // PEM, this daemon's certificate; empty = none
 	KeyFile      string       // PEM, its key
 	Addr         string       // this daemon's host:port, for its presences; may be empty
-	Boot         func() int64 // CLOCK_BOOTTIME in ns, which runs on while the host sleeps and which nobody sets
+	Boot         func() int64 // CLOCK_BOOTTIME in ns: it runs on while the host sleeps, and cannot be set
 }
 
 // Name is how a worker id is written in the names of records and presences.

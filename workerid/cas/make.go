@@ -19,11 +19,11 @@ func (s *Session) autoInit(ctx context.Context, v pool.View) error {
 	return err
 }
 
-// errMade: somebody else has made the pool, or changed its settings, meanwhile.
+// errMade: another process made the pool, or changed its settings, meanwhile.
 var errMade = errors.New("somebody else has changed the pool at the same time")
 
-// makePool makes a pool of which there may be records already. These stay as they are. Meta comes last:
-// without it nobody gets a worker id.
+// makePool makes a pool. Records that exist already stay as they are. It writes meta last, because no
+// daemon gets a worker id without it.
 func (s *Session) makePool(ctx context.Context, records map[uint64]string, m pool.Meta) error {
 	if err := s.makeRecords(ctx, "", m, records, false); err != nil {
 		return err
@@ -80,7 +80,7 @@ func missing(m pool.Meta, have func(uint64) bool) (all []uint64) {
 	return all
 }
 
-// highest is the highest mark that can be read. A window that somebody granted before a loss may end
+// highest is the highest readable high-water mark. A window that was granted before a loss may end
 // there even if its own record is gone.
 func highest(records map[uint64]string) (mark int64) {
 	for _, text := range records {

@@ -56,7 +56,7 @@ type Session struct {
 	asked     map[string][]pool.Sent // by owner: acquisitions whose answers did not come
 	drains    []drain
 	left      map[uint64]bool // worker ids of ended leases whose presences are to be deleted
-	raising   bool            // somebody must be told of a roll-back
+	raising   bool            // a roll-back was noticed and is to be written to meta
 	raiseHi   int64           // up to where our windows went
 	raiseConn string          // over which meta was read when that was noticed, or later
 	published map[string]publication
@@ -115,7 +115,7 @@ func (w Watching) RetryAfter() time.Duration { return max(w.Left, time.Milliseco
 // Unwrap makes it an ErrNoneYet.
 func (w Watching) Unwrap() error { return workerid.ErrNoneYet }
 
-// ErrNotInitialised: there is no pool of this name. Retry: somebody may make it.
+// ErrNotInitialised: there is no pool of this name. Retry: an operator may make it.
 var ErrNotInitialised = errors.New("the pool of worker ids is not initialised: `katsubushi lease init` does it (-how new, if there never was one)")
 
 // ErrSilent: of Release. The last acknowledged write was sent too long ago to give the lease back

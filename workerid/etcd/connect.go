@@ -89,7 +89,7 @@ func (d *driver) dial(host string) (a attempt) {
 		d.mu.Unlock()
 	}
 	a.name = rand.Text()[:13]
-	if d.ttl == 0 { // nobody copies an operator's process
+	if d.ttl == 0 { // an operator's process is not copied
 		return a
 	}
 	ttl := d.ttl

@@ -26,7 +26,7 @@
 //
 // H is the heartbeat, T the time-out of a call, W = 1.1 H + 2 T. Within W every holder that reaches
 // the store has looked at its record and has said in meta if that was rolled back. Times between
-// events are read from a clock that nobody sets.
+// events are read from a clock that cannot be set.
 //
 //   - C1 Watch. A newcomer, and a lane whose last acknowledged write was sent more than W ago, first
 //     watches: it reads meta and all records, waits W and reads again. Both readings and the write
@@ -39,7 +39,7 @@
 //     they differ: a write of our own without an answer is gone on from. A stranger's token above our
 //     window means that the lease is lost. Our owner with a token that this process never sent means
 //     that a copy of it runs. Anything else was rolled back.
-//   - C4 Raise. Whoever was rolled back writes a new epoch into meta, and a floor above all windows
+//   - C4 Raise. A holder that was rolled back writes a new epoch into meta, and a floor above all windows
 //     that may have been forgotten. It repeats that until it is done, or another one has done it since
 //     it noticed: meta has changed over the same connection, or the floor is as high as only a raise
 //     within the last second makes it. It looks after the floor as long as it uses the rest of its
@@ -85,11 +85,11 @@
 //   - Looking after the floor took two calls before the raise, when both meta and a record had gone
 //     back. That is more than W allows; so a floor that went down is raised at once.
 //
-//   - A grant whose answer came too late for the daemon kept its presence, so that nobody could have
-//     the worker id. It is dropped after W, and still bears witness until its window is over.
+//   - A grant whose answer came too late for the daemon kept its presence, so that no other daemon
+//     got the worker id. It is dropped after W, and still bears witness until its window is over.
 //
-// An epoch need not be unique, only another one than before: whoever compares it has found its own last
-// write, so every state that it may see comes after that.
+// An epoch need not be unique, only different from the one before: a daemon that compares it has found
+// its own last write, so every state that it may see comes after that.
 //
 // Not mended: the floor that an operator asks for after a restore is above the present + L + ε and all
 // marks that can be read. A window that a wrong clock has made longer is not covered, if its holder does

@@ -12,7 +12,7 @@ import (
 
 // A Moment is the present. Durations between two events come from Boot.
 type Moment struct {
-	Boot time.Duration // since any start; nobody can set it, and it runs on while the host sleeps
+	Boot time.Duration // since any start; it cannot be set, and runs on while the host sleeps
 	ID   int64         // the id clock, Unix ms
 	Wall int64         // the wall clock, Unix ms
 }
@@ -69,13 +69,13 @@ type Sent struct {
 	Epoch  string
 }
 
-// A Verdict is what a record says to somebody who holds, or held, its worker id.
+// A Verdict is what a record says to a daemon that holds, or held, its worker id.
 type Verdict int
 
 // The verdicts.
 const (
 	Held       Verdict = iota // go on from the record
-	Taken                     // somebody else has it; the window stays ours to its end
+	Taken                     // another daemon has it; the window stays ours to its end
 	Copied                    // a copy of this process extended it: stop at once
 	RolledBack                // the store has forgotten something
 )
@@ -110,7 +110,7 @@ func (r Rules) Returns(found Sent, meta Meta) bool { return found.Epoch == meta.
 // Vacant says whether a newcomer may take a record that it has read before and after a watch (C2).
 func (r Rules) Vacant(before, after, present string, m Meta, now Moment) bool {
 	rec, err := ParseRecord(after)
-	if p, bad := ParsePresence(present); bad == nil && p.Owner == rec.Owner { // of an earlier owner, it bars nobody
+	if p, bad := ParsePresence(present); bad == nil && p.Owner == rec.Owner { // an earlier owner's does not count
 		return false
 	}
 	return err == nil && before == after && rec.Mark <= now.ID+m.Lease+r.MaxSkew
@@ -140,16 +140,16 @@ func (r Rules) Release(rec Record, last int64, token string) Record {
 	return Record{Mark: max(last, rec.Lo-1), Lo: rec.Lo, Token: token}
 }
 
-// Raise is the meta that somebody writes who was rolled back and has a window up to hi (C4).
+// Raise is the meta that a daemon writes that was rolled back and has a window up to hi (C4).
 func (r Rules) Raise(m Meta, hi int64, epoch string, now Moment) Meta {
 	m.Epoch = epoch
 	m.Floor = max(m.Floor, hi, max(now.ID, now.Wall)+m.Lease+m.Epsilon)
 	return m
 }
 
-// Raised says whether meta is as somebody left it who raised the floor a moment ago, for all windows
-// that may have been forgotten by now and for one up to hi. Then nobody else needs to (C4). A meta from
-// before a restore says so only if nothing was lost that anybody has issued from.
+// Raised says whether another daemon raised the floor a moment ago, for all windows that may have been
+// forgotten by now and for one up to hi. Then this one need not (C4). A meta from before a restore says
+// so only if no window was lost that ids were issued from.
 func (r Rules) Raised(m Meta, hi int64, now Moment) bool {
 	return m.Floor >= max(hi, max(now.ID, now.Wall)+m.Lease+m.Epsilon-raiseLasts)
 }
@@ -157,7 +157,7 @@ func (r Rules) Raised(m Meta, hi int64, now Moment) bool {
 // raiseLasts, in ms, is what an epsilon has beside twice the maximum skew.
 const raiseLasts = 1000
 
-// Covered says whether nobody can be granted what a window up to hi holds.
+// Covered says whether no part of a window up to hi can be granted again.
 func (r Rules) Covered(m Meta, text string, hi int64) bool {
 	rec, err := ParseRecord(text)
 	return m.Floor >= hi || err == nil && rec.Mark >= hi

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A session is what a server must be told to go on with it over another connection.
+// A session is what a client sends to a server to go on with it over another connection.
 type session struct {
 	id      int64 // 0 = there is none
 	secret  [16]byte
@@ -15,8 +15,8 @@ type session struct {
 }
 
 // A wire is a TCP connection. It puts a kept session into the first packet that the library sends, and
-// learns the session from the first one that the server sends. Whoever has waited until the library has
-// a session may read granted.
+// learns the session from the first one that the server sends. Read granted only after the library
+// has a session.
 type wire struct {
 	net.Conn
 	resume  session // zero = a new one
