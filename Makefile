@@ -101,7 +101,7 @@ soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients 
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill|CoordinatorStarts|CoordinatorIdle' ./cmd/katsubushi
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -parallel 1 -run 'StrictDemote|StrictKills|ThroughAFollower|SlowStore|FailedLogins' ./cmd/katsubushi # these print what the bars are about
 
-chaos: ## real daemons and Redis under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
+chaos: ## real daemons and Redis, etcd or ZooKeeper under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
 	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./test/chaos
 
 chaos-sequences: ## real daemons that lead strict sequences in turns, on a real etcd of three members, under random real faults: KATSUBUSHI_CHAOS_MINUTES (10), KATSUBUSHI_SEED
