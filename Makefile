@@ -10,7 +10,7 @@ VERSION    ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler
 
-.PHONY: build run test test-clients test-systemd test-migration soak chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-systemd test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 build: ## bin/katsubushi, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
@@ -60,9 +60,11 @@ TEST = $(GO) run ./test/testrun -vet=off
 WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database|Etcd|Leaf|Curl|AdminPort|Users|FailedLogins|Coordinator|Discovery|Tells
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
-# so three packages keep two processors busy.
+# so three packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
+LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd
+
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
-	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 ./...
+	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 $(LONGEST) ./...
 	$(MAKE) --no-print-directory -j2 unit-sim unit-bars unit-net unit-epoll
 
 unit-sim:
@@ -100,6 +102,9 @@ soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients 
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestChaos$$' ./client
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill|CoordinatorStarts|CoordinatorIdle' ./cmd/katsubushi
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -parallel 1 -run 'StrictDemote|StrictKills|ThroughAFollower|SlowStore|FailedLogins' ./cmd/katsubushi # these print what the bars are about
+
+faults: ## worker ids from ZooKeeper and etcd: everything that may happen to one server and to three, which make test does for the most part
+	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 30m -v ./workerid/zookeeper ./workerid/etcd
 
 chaos: ## real daemons and Redis, etcd or ZooKeeper under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
 	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./test/chaos

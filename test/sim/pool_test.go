@@ -24,6 +24,9 @@ func TestPool(t *testing.T) {
 		t.Run(fmt.Sprint(c.Store, " in ", c.Weather), func(t *testing.T) {
 			c.Minutes = minutes
 			n := poolSeeds
+			if underRace {
+				n = 1
+			}
 			if soak {
 				n = poolSoakSeeds
 			}

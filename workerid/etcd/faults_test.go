@@ -98,6 +98,9 @@ func kind() storefaults.Kind {
 
 // world is a pool on an etcd of n members.
 func world(t *testing.T, n int, lease time.Duration, ids uint64) *storefaults.World {
+	if n > 1 {
+		storefaults.Quorum(t)
+	}
 	t.Parallel()
 	return storefaults.New(t, kind(), members{t, etcdtest.Cluster(t, n)}, lease, ids)
 }

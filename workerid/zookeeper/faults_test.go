@@ -63,6 +63,7 @@ func kind() storefaults.Kind {
 
 // three is a pool on three servers that only this test uses.
 func three(t *testing.T, lease time.Duration, ids uint64) *storefaults.World {
+	storefaults.Quorum(t)
 	t.Parallel()
 	return storefaults.New(t, kind(), servers{zktest.Three(t)}, lease, ids)
 }
