@@ -121,6 +121,16 @@ func isVersion(s string) bool {
 // ErrClose is returned by Feed and means: send the reply, then close the connection.
 var ErrClose = errors.New("protocol: close the connection")
 
+// ErrEnough is returned by Feed and means: send the reply, let other connections have their turn, then
+// call Feed again, even without more input. Its method Enough tells packages that do not import this
+// one.
+var ErrEnough error = enoughError{}
+
+type enoughError struct{}
+
+func (enoughError) Error() string { return "protocol: enough for one turn" }
+func (enoughError) Enough() bool  { return true }
+
 // Limits of every grammar.
 const (
 	MaxKey     = 250 // bytes of a key, as in memcached

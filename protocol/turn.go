@@ -35,6 +35,9 @@ func (t *Turn) Add(c Counter, n int) {
 	t.touched |= 1 << c
 }
 
+// Counted returns what this turn has counted.
+func (t *Turn) Counted(c Counter) int { return int(t.n[c]) }
+
 // Count adds the turn's counts to to. So a pipeline of commands costs a handful of atomic
 // additions, not one per command.
 func (t *Turn) Count(to *Counters) {

@@ -60,8 +60,21 @@ func Waits(err error) bool {
 	return ok && w.Wait()
 }
 
+// stop returns what Converse does after an error of Feed. One that says Enough closes nothing: it ends
+// the turn of a connection that asked for what took long, although the reply is short.
+//
+// It is apart because each goroutine of package std would have a larger stack for it otherwise.
+//
+//go:noinline
+func stop(n int, out []byte, err error) (int, []byte, bool, error) {
+	if e, ok := err.(interface{ Enough() bool }); ok && e.Enough() {
+		return n, out, true, nil
+	}
+	return n, out, false, err
+}
+
 // Converse feeds in to s until s needs more input, must wait, wants to close the connection, or has
-// replied enough for one write. In the last case full is true: call s again once the reply is sent,
+// replied or done enough for one write. In the last case full is true: call s again once the reply is sent,
 // even if no input is left. Converse consumes n bytes of in. It replaces s by a Successor.
 func Converse(s *Session, now int64, in, out []byte) (n int, reply []byte, full bool, err error) {
 	for {
@@ -74,7 +87,7 @@ func Converse(s *Session, now int64, in, out []byte) (n int, reply []byte, full 
 				*s = next.Session
 				continue
 			}
-			return n, out, false, err
+			return stop(n, out, err)
 		case k == 0 && len(out) == before:
 			return n, out, false, nil
 		case len(out) >= ReplyFull:

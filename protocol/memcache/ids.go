@@ -15,6 +15,11 @@ import (
 // MaxIDs is the most ids that one ids command gets.
 const MaxIDs = 10_000
 
+// enoughIDs is how many ids one Feed issues before an ids line ends it with protocol.ErrEnough. Their
+// replies are so short that ReplyChunk would be millions of ids, and seconds in which a source that is
+// out of ids sleeps until the next tick, again and again, while other connections wait.
+const enoughIDs = MaxIDs
+
 var defaultKey = []byte("id") // stands for the default kind of id, always
 
 // runRoom is the most bytes that an IDS line takes.
@@ -56,12 +61,12 @@ func (s *Session) moreRuns(t *turn, in []byte) (int, error) {
 		return 0, err
 	}
 	s.state = line
-	return end, nil
+	return end, err
 }
 
 // runs issues n ids for a key; none means id. It ends the reply once it has issued them or is refused.
 // It stops after id.ErrWait and when its reply has about protocol.ReplyChunk bytes. Then missing is how
-// many ids are still to be issued.
+// many ids are still to be issued. Once none is, the error may be protocol.ErrEnough.
 func (s *Session) runs(t *turn, key []byte, n int, bulk bool) (missing int, err error) {
 	if len(key) == 0 {
 		key = defaultKey
@@ -93,10 +98,14 @@ func (s *Session) runs(t *turn, key []byte, n int, bulk bool) (missing int, err 
 		t.sayRun(run)
 		n -= run.N
 	}
-	if n == 0 {
-		t.Say("END\r\n")
+	if n > 0 {
+		return n, nil
 	}
-	return n, nil
+	t.Say("END\r\n")
+	if t.Counted(protocol.IDs) >= enoughIDs {
+		return 0, protocol.ErrEnough
+	}
+	return 0, nil
 }
 
 // sayRun appends an IDS line.

@@ -73,6 +73,24 @@ func TestIDsWait(t *testing.T) {
 	}
 }
 
+// After many ids other connections have their turn, although the reply is short.
+func TestManyIDsEndTheTurn(t *testing.T) {
+	for _, c := range []struct{ in, rest string }{
+		{"ids 10000\r\nget id\r\n", "get id\r\n"},
+		{"ids 9999\r\nids 1\r\nids 2\r\nids 3\r\n", "ids 2\r\nids 3\r\n"},
+		{"ids 4000\r\nids 4000\r\nids 4000 orders\r\nids 4000\r\nget id\r\n", "ids 4000\r\nget id\r\n"},
+	} {
+		s := newSession(newFake())
+		n, out, err := s.Feed(1, []byte(c.in), nil)
+		if err != protocol.ErrEnough || c.in[n:] != c.rest || !bytes.HasSuffix(out, []byte("END\r\n")) {
+			t.Errorf("%q: %v, said %q, left %q", c.in, err, out, c.in[n:])
+		}
+		if n, out, err = s.Feed(1, []byte(c.rest), nil); n != len(c.rest) || err != nil {
+			t.Errorf("%q: then %v, said %q", c.rest, err, out)
+		}
+	}
+}
+
 // Several ids are bulk. A line that asks for one id is not, unless it is the fifth of one Feed.
 func TestIDsAreBulk(t *testing.T) {
 	f := newFake()

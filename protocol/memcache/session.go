@@ -70,8 +70,9 @@ type turn struct{ protocol.Turn }
 // bytes. n = 0 with nothing appended means that Feed needs more input: call it with the same bytes
 // and more behind them. After any other result the caller may call it again with the rest.
 //
-// The error is ErrClose or id.ErrWait. ErrClose means: send the reply, then close. id.ErrWait means:
-// send the reply, and call Feed again later with the rest, which it has not answered; n may be 0.
+// The error is ErrClose, id.ErrWait or protocol.ErrEnough. ErrClose means: send the reply, then close.
+// id.ErrWait means: send the reply, and call Feed again later with the rest, which it has not answered;
+// n may be 0.
 //
 // While it waits for more input, it leaves at most MaxGetLine bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {

@@ -16,7 +16,7 @@ type Session interface {
 }
 
 // A Conversation feeds a session as an engine does: it passes unconsumed bytes again, with more
-// behind them, and the same bytes after id.ErrWait. It fails the test if the session changes what it
+// behind them, and the same bytes after id.ErrWait or protocol.ErrEnough. It fails the test if the session changes what it
 // must not, does not get on, or lets the reply or the input grow without limit.
 type Conversation struct {
 	T       testing.TB
@@ -51,7 +51,7 @@ func (c *Conversation) Feed(more []byte) {
 		}
 		c.Reply = append(c.Reply, reply...)
 		c.pending = c.pending[n:]
-		if err != nil && err != protocol.ErrClose && err != id.ErrWait {
+		if err != nil && err != protocol.ErrClose && err != id.ErrWait && err != protocol.ErrEnough {
 			c.T.Fatalf("error %v", err)
 		}
 		c.Closed = err == protocol.ErrClose
