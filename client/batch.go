@@ -26,6 +26,7 @@ type batch struct {
 	runs  []run
 	few   [3]run // room for runs
 	texts string
+	ends  []int // of each text
 }
 
 // A failure is what a server had to say to a batch.
@@ -175,6 +176,7 @@ func (c *Client) close(b *batch) {
 func (b *batch) take(r *reply) {
 	b.runs = append(b.few[:0], r.runs...)
 	b.texts = string(r.texts)
+	b.ends = slices.Clone(r.ends)
 }
 
 // fail notes what a server had to say, unless it has already.

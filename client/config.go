@@ -145,5 +145,8 @@ func checkName(name string) error {
 			return fmt.Errorf("%q has a space or a control character", name)
 		}
 	}
+	if strings.HasPrefix(name, "HTTP/") {
+		return fmt.Errorf("%q: servers take a line that ends so for a browser's, and close the connection", name)
+	}
 	return nil
 }

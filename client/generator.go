@@ -127,8 +127,7 @@ func (g *Generator) Text(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	size := len(b.texts) / b.n
-	return strings.Clone(b.texts[i*size : (i+1)*size]), nil // not the whole batch's texts
+	return strings.Clone(textAt(b.texts, b.ends, i)), nil // not the whole batch's texts
 }
 
 // usable is an error if a call makes no sense.

@@ -390,7 +390,7 @@ func TestBadCounts(t *testing.T) {
 					t.Errorf("IDs(%d): %d ids, error %v", k, len(ids), err)
 				}
 			}
-			for _, name := range []string{"", "a b", "a\r\nget b", strings.Repeat("x", 251)} {
+			for _, name := range []string{"", "a b", "a\r\nget b", "HTTP/1.1", strings.Repeat("x", 251)} {
 				if id, err := c.Generator(name).ID(t.Context()); id != 0 || err == nil {
 					t.Errorf("name %q: id %d", name, id)
 				}

@@ -34,16 +34,17 @@ type reply struct {
 	got   int
 	runs  []run
 	mixed bool   // the ids do not increase
-	size  int    // of each text
 	texts []byte // one after the other
+	ends  []int  // of each text
 	all   []uint64
+	known map[string]bool
 }
 
 // expect prepares for the answer to a request for n ids of a name.
 func (r *reply) expect(m mode, prefix []byte, n int) {
 	r.mode, r.prefix, r.want = m, prefix, n
-	r.got, r.size, r.mixed = 0, 0, false
-	r.runs, r.texts = r.runs[:0], r.texts[:0]
+	r.got, r.mixed = 0, false
+	r.runs, r.texts, r.ends = r.runs[:0], r.texts[:0], r.ends[:0]
 }
 
 // feed reads elements of the answer from in. n is how many bytes it has read; the caller brings the
@@ -119,16 +120,27 @@ func (r *reply) add(v uint64) {
 	r.runs = append(r.runs, run{v, 1, 1})
 }
 
+// text adds one text. The values of a sequence have more digits than those before.
 func (r *reply) text(data []byte) error {
-	if r.size == 0 {
-		r.size = len(data)
+	if len(data) == 0 || slices.ContainsFunc(data, func(b byte) bool { return b <= ' ' || b >= 0x7f }) {
+		return r.wrong(data, "not a text")
 	}
-	if len(data) == 0 || len(data) != r.size || slices.ContainsFunc(data, func(b byte) bool { return b <= ' ' || b >= 0x7f }) {
-		return r.wrong(data, "not a text like the others")
+	if r.got > 0 && bytes.Compare(textAt(r.texts, r.ends, r.got-1), data) >= 0 {
+		r.mixed = true
 	}
 	r.texts = append(r.texts, data...)
+	r.ends = append(r.ends, len(r.texts))
 	r.got++
 	return nil
+}
+
+// textAt is text i of those that stand in texts one after the other.
+func textAt[T string | []byte](texts T, ends []int, i int) T {
+	begin := 0
+	if i > 0 {
+		begin = ends[i-1]
+	}
+	return texts[begin:ends[i]]
 }
 
 var lineEnd = []byte("\r\n")
@@ -200,6 +212,9 @@ func (r *reply) unique() error {
 	if !r.mixed {
 		return nil
 	}
+	if r.mode == byText {
+		return r.uniqueTexts()
+	}
 	r.all = r.all[:0]
 	for _, x := range r.runs {
 		for i := range x.n {
@@ -211,6 +226,22 @@ func (r *reply) unique() error {
 		if r.all[i] == r.all[i-1] {
 			return r.wrong(fmt.Appendf(nil, "%d", r.all[i]), "an id twice")
 		}
+	}
+	return nil
+}
+
+func (r *reply) uniqueTexts() error {
+	if r.known == nil {
+		r.known = make(map[string]bool, r.got)
+	}
+	defer clear(r.known)
+	texts := string(r.texts)
+	for i := range r.ends {
+		text := textAt(texts, r.ends, i)
+		if r.known[text] {
+			return r.wrong([]byte(text), "a text twice")
+		}
+		r.known[text] = true
 	}
 	return nil
 }

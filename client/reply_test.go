@@ -97,6 +97,34 @@ func TestReplyReadsAnswers(t *testing.T) {
 	}
 }
 
+// TestReplyReadsTexts: the values of a sequence have different lengths. UUIDs are in no order.
+func TestReplyReadsTexts(t *testing.T) {
+	for in, want := range map[string]string{
+		value("9") + value("10") + value("11") + "END\r\n": "[9 10 11]",
+		value("b") + value("a") + value("c") + "END\r\n":   "[b a c]",
+		value("b") + value("a") + value("b") + "END\r\n":   "",
+		value("a") + value("a") + value("b") + "END\r\n":   "",
+		value("a") + value("") + value("b") + "END\r\n":    "",
+	} {
+		r, _, done, err := readReply(byText, 3, []byte(in))
+		if want == "" {
+			if done || !errors.Is(err, ErrAnswer) {
+				t.Errorf("%q: done %v, error %v", in, done, err)
+			}
+			continue
+		}
+		b := &batch{n: 3}
+		b.take(r)
+		var texts []string
+		for i := range len(b.ends) {
+			texts = append(texts, textAt(b.texts, b.ends, i))
+		}
+		if !done || err != nil || fmt.Sprint(texts) != want {
+			t.Errorf("%q: done %v, error %v, texts %v", in, done, err, texts)
+		}
+	}
+}
+
 func TestReplyReadsRefusals(t *testing.T) {
 	for in, want := range map[string]error{
 		"SERVER_ERROR lease expired\r\n":                                  ErrUnready,
