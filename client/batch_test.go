@@ -379,3 +379,47 @@ func cannedServer(c net.Conn) {
 		}
 	}
 }
+
+// TestManyRequestsWait: as long as no connection has room, those who ask behind many others do not look
+// at each of them; and all are answered in the end.
+func TestManyRequestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		hold := make(chan bool)
+		n.set("a:1", talk(func(r string) []byte { <-hold; return server.answer(r) }))
+		c := n.newClient(t, Config{Timeout: time.Hour}, "a:1")
+		busy := func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.busy(c.now())
+		}
+		var all sync.WaitGroup
+		defer all.Wait()
+		ask := func(name string) {
+			all.Go(func() {
+				if id, err := c.Generator(name).ID(t.Context()); id == 0 || err != nil {
+					t.Errorf("%s: %d, %v", name, id, err)
+				}
+			})
+			synctest.Wait()
+		}
+		if busy() {
+			t.Error("busy without a connection")
+		}
+		if ask("first"); !busy() {
+			t.Error("not busy while it is not known whether the server knows ids")
+		}
+		hold <- true
+		if synctest.Wait(); busy() {
+			t.Error("busy with a connection that has nothing to do")
+		}
+		for i := range 100 {
+			ask(fmt.Sprint(i))
+		}
+		if s := c.Stats(); !busy() || s.Queued < 90 {
+			t.Errorf("busy %v, %+v", busy(), s)
+		}
+		close(hold)
+	})
+}

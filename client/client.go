@@ -177,10 +177,10 @@ func (c *Client) push(k *conn, rest []byte) {
 // next gives the first batch for which a connection has room to that connection. It ends batches that
 // no caller waits for, and those that every server has failed. c.mu is held.
 func (c *Client) next() *conn {
-	if len(c.queue) == 0 {
+	now := c.now()
+	if len(c.queue) == 0 || c.busy(now) {
 		return nil
 	}
-	now := c.now()
 	soonest := time.Duration(-1)
 	for i := 0; i < len(c.queue); {
 		b := c.queue[i]
@@ -210,6 +210,17 @@ func (c *Client) next() *conn {
 		c.wake.Reset(soonest - now)
 	}
 	return nil
+}
+
+// busy reports whether no batch at all can be sent before an answer or a new connection comes: so
+// that who asks behind thousands of others does not look at each. c.mu is held.
+func (c *Client) busy(now time.Duration) bool {
+	for _, s := range c.servers {
+		if s.until > now || len(s.conns)+s.dialing < c.config.Connections || !s.busy() {
+			return false
+		}
+	}
+	return len(c.servers) > 0
 }
 
 // place finds the connection for a batch: of the servers with the best priority that are not left

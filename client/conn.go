@@ -47,7 +47,12 @@ type conn struct {
 // hasRoom reports whether k may have b as well. As long as it is not known whether the server knows
 // ids, there is one request at a time, so that none must be asked for anew behind another.
 func (k *conn) hasRoom(b *batch) bool {
-	return !k.writing && len(k.flight) < maxFlight && (len(k.flight) == 0 || k.known || k.modeOf(b) != byIDs)
+	return !k.busy() && (len(k.flight) == 0 || k.known || k.modeOf(b) != byIDs)
+}
+
+// busy reports whether k has room for no batch at all.
+func (k *conn) busy() bool {
+	return k.writing || len(k.flight) == maxFlight || len(k.flight) > 0 && !k.known && k.modeOf(k.flight[0]) == byIDs
 }
 
 // modeOf is how a batch is asked for on this connection.

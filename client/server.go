@@ -22,6 +22,11 @@ type server struct {
 	gone    bool          // the resolver does not name it any more
 }
 
+// busy reports whether no connection has room.
+func (s *server) busy() bool {
+	return !slices.ContainsFunc(s.conns, func(k *conn) bool { return !k.busy() })
+}
+
 // The first SERVER_ERROR may be only that ids were asked for too fast; later ones last.
 const (
 	minUnready = 5 * time.Millisecond
