@@ -59,7 +59,7 @@ type Config struct {
 
 	// MaxAge is how old an id from the stock may be, counted from before it was asked for, on a clock
 	// that also runs while the machine sleeps. Default 1 s with Prefetch. After a sleep, old ids may
-	// be issued for 0.1 ms more.
+	// be issued for 0.1 ms more. Where answers take longer, calls fail with ErrTimeout.
 	MaxAge time.Duration
 
 	// GetOnly keeps the client from using the command "ids". Set it for proxies that close a

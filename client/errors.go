@@ -22,7 +22,8 @@ var (
 	// of it and closed the connection. Another server may do better.
 	ErrAnswer = errors.New("wrong answer")
 
-	// ErrTimeout means that a server did not answer within Config.Timeout. A retry may help.
+	// ErrTimeout means that a server did not answer within Config.Timeout, or that ids for the stock were
+	// older than Config.MaxAge when they came. A retry may help.
 	ErrTimeout = errors.New("no answer in time")
 
 	// ErrCount is the error of IDs for a number that is not between 1 and MaxIDs.

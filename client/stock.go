@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -31,6 +32,7 @@ type aged struct {
 
 // take fills ids. It asks for more when half of the stock is gone.
 func (s *stock) take(ctx context.Context, ids []uint64) error {
+	late := 0
 	s.mu.Lock()
 	for {
 		now := s.c.config.now()
@@ -54,6 +56,11 @@ func (s *stock) take(ctx context.Context, ids []uint64) error {
 			return nil
 		}
 		err := s.await(ctx, wait)
+		if err == nil && s.tooOld(wait.sent, s.c.config.now()) {
+			if late++; late > 1 { // once may be a pause of this process
+				err = problems{fmt.Errorf("%w: answers take longer than MaxAge, %v", ErrTimeout, s.c.config.MaxAge)}
+			}
+		}
 		s.mu.Lock()
 		s.waiting -= len(ids)
 		if err != nil {
@@ -84,13 +91,16 @@ func (c *Client) begin(b *batch) {
 	c.pump()
 }
 
+// tooOld reports whether ids that were asked for at sent must not be handed out any more.
+func (s *stock) tooOld(sent, now int64) bool {
+	age := now - sent
+	return age < 0 || age > int64(s.c.config.MaxAge)
+}
+
 // drop drops ids that are too old. s.mu is held.
 func (s *stock) drop(now int64) {
 	n := 0
-	for len(s.runs) > 0 {
-		if age := now - s.runs[0].sent; age >= 0 && age <= int64(s.c.config.MaxAge) {
-			break
-		}
+	for len(s.runs) > 0 && s.tooOld(s.runs[0].sent, now) {
 		n += s.runs[0].n
 		s.runs = s.runs[1:]
 	}

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -295,5 +297,26 @@ func TestCancelledCallersLeaveTheStockAlone(t *testing.T) {
 		if c.main.stock.waiting != 0 {
 			t.Errorf("%d callers are thought to wait", c.main.stock.waiting)
 		}
+	})
+}
+
+// TestAnswersSlowerThanMaxAge: a call fails and says why, without a deadline too; it does not ask for ids
+// again and again.
+func TestAnswersSlowerThanMaxAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		slow := 20 * time.Millisecond
+		n.set("a:1", talk(func(r string) []byte { time.Sleep(slow); return server.answer(r) }))
+		c := n.newClient(t, Config{Prefetch: 100, MaxAge: 15 * time.Millisecond}, "a:1")
+		id, err := c.ID(context.Background())
+		if id != 0 || !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "MaxAge, 15ms") {
+			t.Errorf("id %d, error %v", id, err)
+		}
+		if s := c.Stats(); s.Requests != 2 {
+			t.Errorf("%d requests", s.Requests)
+		}
+		slow = time.Millisecond
+		must(t)(c.ID(context.Background()))
 	})
 }
