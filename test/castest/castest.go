@@ -32,6 +32,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Place) {
 		{"names of connections", testNames},
 		{"as many records as allowed", testMost},
 		{"texts as they are", testTexts},
+		{"a key that is there, without a text", testBlank},
 		{"a call for another connection is refused", testConnection},
 		{"presences end with their sessions", testSessions},
 		{"nobody overwrites what he has not seen", testContention},
@@ -231,6 +232,24 @@ func testTexts(t *testing.T, p Place) {
 		if v, all := s.load(), s.peers(); v.Records[w] != text || v.Present[w] != text || all[name] != text {
 			t.Errorf("%q: %+v, %+v", text, v, all)
 		}
+	}
+}
+
+// A hand may empty a key. It can be read and written over; "" is only for a key that is not there.
+func testBlank(t *testing.T, p Place) {
+	s := p.open(t)
+	empty := map[uint64]string{7: ""}
+	if a := s.commit(pool.Change{Fresh: true, SetMeta: "m", If: empty, Set: empty}); !a.Done {
+		t.Fatalf("%+v", a)
+	}
+	if v := s.load(); v.Records[7] != cas.Blank {
+		t.Errorf("%+v", v)
+	}
+	if a := s.commit(pool.Change{IfMeta: "m", If: empty, Set: map[uint64]string{7: "x"}}); a.Done || a.View.Records[7] != cas.Blank {
+		t.Errorf("%+v", a)
+	}
+	if a := s.commit(pool.Change{IfMeta: "m", If: map[uint64]string{7: cas.Blank}, Set: map[uint64]string{7: "x"}}); !a.Done {
+		t.Errorf("%+v", a)
 	}
 }
 

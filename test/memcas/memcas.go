@@ -3,6 +3,7 @@
 package memcas
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -270,7 +271,7 @@ func (s *Server) Commit(c *Client, conn string, ch pool.Change) (cas.Answer, err
 		c.meta = s.state.meta.version
 	}
 	for w, text := range ch.Set {
-		s.state.records[w] = entry{text, s.state.records[w].version + 1}
+		s.state.records[w] = entry{cmp.Or(text, cas.Blank), s.state.records[w].version + 1}
 		c.learn(w, s.state.records[w])
 	}
 	return a, nil

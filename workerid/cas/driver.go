@@ -19,6 +19,9 @@ const (
 	maxPeer     = 4096    // bytes of an announcement
 )
 
+// Blank is what a View says of a key that is there and has no text. No daemon writes such a key.
+const Blank = "\x00"
+
 // A Driver carries the calls of one daemon to a store. All reads and writes are linearizable. Calls
 // come one at a time, except Facts. A Driver never repeats a call that may have been carried out.
 //

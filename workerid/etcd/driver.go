@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,18 @@ func text(f etcdlink.Found) string {
 	if len(f.Pairs) == 0 {
 		return ""
 	}
-	return f.Pairs[0].Text
+	return cmp.Or(f.Pairs[0].Text, cas.Blank)
+}
+
+// is compares a key with a text of a View.
+func is(key, text string) etcdlink.Cmp {
+	switch text {
+	case "":
+		return etcdlink.Absent(key)
+	case cas.Blank:
+		return etcdlink.TextIs(key, "")
+	}
+	return etcdlink.TextIs(key, text)
 }
 
 // byWorker leaves out what is not the key of a worker id.
@@ -166,7 +178,7 @@ func (d *driver) byWorker(kind string, pairs []etcdlink.Pair) map[uint64]string 
 	all := map[uint64]string{}
 	for _, p := range pairs {
 		if w, ok := cas.ParseName(p.Key[len(d.key(kind, "")):]); ok {
-			all[w] = p.Text
+			all[w] = cmp.Or(p.Text, cas.Blank)
 		}
 	}
 	return all
@@ -181,18 +193,14 @@ func (d *driver) Commit(ctx context.Context, conn string, c pool.Change) (cas.An
 	case c.Fresh:
 		compare = append(compare, etcdlink.Absent(d.metaKey()))
 	case c.IfMeta != "":
-		compare = append(compare, etcdlink.TextIs(d.metaKey(), c.IfMeta))
+		compare = append(compare, is(d.metaKey(), c.IfMeta))
 	}
 	if c.SetMeta != "" {
 		then = append(then, etcdlink.Put(d.metaKey(), c.SetMeta))
 	}
 	workers := slices.Sorted(maps.Keys(c.If))
 	for _, w := range workers {
-		if c.If[w] == "" {
-			compare = append(compare, etcdlink.Absent(d.recordKey(w)))
-		} else {
-			compare = append(compare, etcdlink.TextIs(d.recordKey(w), c.If[w]))
-		}
+		compare = append(compare, is(d.recordKey(w), c.If[w]))
 		otherwise = append(otherwise, etcdlink.Get(d.recordKey(w)))
 	}
 	for _, w := range slices.Sorted(maps.Keys(c.Set)) {

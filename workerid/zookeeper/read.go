@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (d *driver) read(ctx context.Context, l *link, keys []string) (map[string]n
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-				found[key] = node{text: string(data), version: stat.Version, owner: stat.EphemeralOwner, zxid: stat.Mzxid}
+				found[key] = node{text: cmp.Or(string(data), cas.Blank), version: stat.Version, owner: stat.EphemeralOwner, zxid: stat.Mzxid}
 				if size += len(data); size > cas.MaxBytes {
 					failure = fmt.Errorf("%w: %s", cas.ErrTooLarge, d.target.Key())
 				}
