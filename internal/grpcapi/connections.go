@@ -40,8 +40,9 @@ const (
 	sweepPause = 200 * time.Millisecond
 	stallTime  = 30 * time.Second
 	stallTicks = uint32(stallTime / sweepPause)
-	callSize   = 16 << 10  // bytes: an answer of 1,000 ids, and what grpc-go keeps for a call
-	mostBytes  = 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
+	callSize   = 16 << 10                    // bytes: an answer of 1,000 ids, and what grpc-go keeps for a call
+	frameSize  = 32                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
+	mostBytes  = (1 + frameSize) * 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
 )
 
 // Counters counts requests for ids, and connections. Read it at any time.
@@ -69,7 +70,7 @@ type conn struct {
 // A call is one that has begun, and whose answer has not left yet.
 type call struct {
 	since    uint32 // tick
-	received uint32 // bytes of its request, mostBytes at most
+	received uint32 // bytes of its request and its frames, mostBytes at most
 }
 
 // A listener returns only connections within the limit, and closes all others.
@@ -140,7 +141,7 @@ func (f *framed) Read(b []byte) (int, error) {
 		case frameHeaders:
 			f.began(stream)
 		case frameData:
-			f.got(stream, f.in.skip)
+			f.got(stream, f.in.skip+frameSize)
 		case frameReset:
 			f.ended(stream)
 		}

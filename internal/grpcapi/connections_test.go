@@ -295,7 +295,7 @@ func TestBudget(t *testing.T) {
 		return w
 	}
 	small := stall(20)
-	const least = 20*callSize + 3*10_005
+	const least = 20*callSize + 3*(10_005+frameSize)
 	await(t, "what the small one holds", func() bool { return f.c.Limits.Budget.Held() == least })
 	big := stall(60)
 	closed := make(chan struct{})
@@ -359,4 +359,28 @@ func TestTLS(t *testing.T) {
 	if err := fetches(credentials.NewTLS(&tls.Config{RootCAs: pool})); err == nil {
 		t.Error("a new connection gets the old certificate")
 	}
+}
+
+// What grpc-go keeps for each frame of a request is held too: frames of one byte are many times larger
+// in memory.
+func TestSmallFrames(t *testing.T) {
+	f := newFixture(t, nil)
+	c, err := net.Dial("tcp", f.serve())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go io.Copy(io.Discard, c)
+	w := newWire(c)
+	const calls, frames = 20, 1000
+	for i := range uint32(calls) {
+		w.begin(1+2*i, fetch)
+		w.data(1+2*i, false, []byte{0, 0, 0, 0xff, 0xff})
+		for range frames {
+			w.data(1+2*i, false, []byte{7})
+		}
+	}
+	await(t, "what they hold", func() bool {
+		return f.c.Limits.Budget.Held() == calls*(callSize+5+frames+(1+frames)*frameSize)
+	})
 }
