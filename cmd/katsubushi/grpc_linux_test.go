@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/resolver"
+	resolvers "google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
+)
+
+// dialGRPC makes a client of one port of loopback, and a function that makes it a client of several.
+func dialGRPC(t *testing.T, port string) (conn *grpc.ClientConn, move func(ports ...string)) {
+	t.Helper()
+	servers := resolvers.NewBuilderWithScheme("test")
+	state := func(ports []string) (s resolver.State) {
+		for _, p := range ports {
+			s.Addresses = append(s.Addresses, resolver.Address{Addr: net.JoinHostPort("127.0.0.1", p)})
+		}
+		return s
+	}
+	servers.InitialState(state([]string{port}))
+	conn, err := grpc.NewClient("test:///", grpc.WithResolvers(servers), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn, func(ports ...string) { servers.UpdateState(state(ports)) }
+}
+
+func withinAMinute(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// framesTo connects with frames of the test's own.
+func framesTo(t *testing.T, port string) (net.Conn, *http2.Framer) {
+	t.Helper()
+	c := dial(t, "tcp", net.JoinHostPort("127.0.0.1", port))
+	f := http2.NewFramer(c, c)
+	io.WriteString(c, http2.ClientPreface)
+	f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}) // no answer is taken
+	return c, f
+}
+
+// Calls over gRPC are counted right. A daemon that stops under load tells its clients to go to another,
+// without a failed call; one in its shutdown delay says that it is not well, but answers.
+func TestProcessGRPC(t *testing.T) {
+	t.Parallel()
+	ports := []string{freePort(t), freePort(t)}
+	httpPort := freePort(t)
+	first := start(t, "-worker-id", "1", "-grpc-port", ports[0], "-http-port", httpPort, "-drain-timeout", "1m")
+	second := start(t, "-worker-id", "2", "-grpc-port", ports[1], "-shutdown-delay", "1h")
+	ctx := withinAMinute(t)
+	conn, move := dialGRPC(t, ports[0])
+	ids := katsubushipb.NewGeneratorClient(conn)
+	for range 5 {
+		if _, err := ids.Fetch(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []uint32{1000, 1000, 1001} {
+		if _, err := ids.FetchMulti(ctx, &katsubushipb.FetchMultiRequest{N: n}); (err == nil) != (n <= 1000) {
+			t.Fatal(n, err)
+		}
+	}
+	c := dial(t, "tcp", first.addr)
+	io.WriteString(c, "stats\r\nquit\r\n")
+	stats, _ := io.ReadAll(c)
+	for _, want := range []string{"cmd_get 2005", "get_hits 2005", "get_misses 0", "get_requests 7", "curr_connections 2", "total_connections 2"} {
+		if !strings.Contains(string(stats), "STAT "+want+"\r\n") {
+			t.Errorf("no %s in %s", want, stats)
+		}
+	}
+	_, _, metrics := httpGet(httpPort, "/metrics")
+	for _, want := range []string{"ids_issued_total 2005", `commands_total{command="grpc"} 7`, `commands_total{command="http"} 0`, "grpc_connections 1", "grpc_connections_stalled_total 0"} {
+		if !strings.Contains(metrics, "\nkatsubushi_"+want+"\n") {
+			t.Errorf("no %s in %s", want, metrics)
+		}
+	}
+
+	move(ports...) // the connection stays
+	watcher, frames := framesTo(t, ports[0])
+	goAway := make(chan error, 1)
+	go func() {
+		defer watcher.Close()
+		for {
+			frame, err := frames.ReadFrame()
+			if err != nil {
+				goAway <- err
+				return
+			}
+			if g, ok := frame.(*http2.GoAwayFrame); ok && g.ErrCode == http2.ErrCodeNo {
+				goAway <- nil
+				return
+			}
+		}
+	}()
+	var calls [3]atomic.Int64 // by worker id
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				one, err := ids.Fetch(ctx, nil)
+				if err != nil {
+					t.Error("a call failed:", err)
+					return
+				}
+				calls[one.Id>>12&3].Add(1)
+			}
+		})
+	}
+	await(t, "calls", func() bool { return calls[1].Load() > 100 })
+	first.Process.Signal(syscall.SIGTERM)
+	if err := <-goAway; err != nil {
+		t.Error("nobody said that the connection ends:", err)
+	}
+	await(t, "calls to the other daemon", func() bool { return calls[2].Load() > 100 || t.Failed() })
+	<-first.exited
+	if code := first.ProcessState.ExitCode(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+
+	health := healthpb.NewHealthClient(conn)
+	check := func() healthpb.HealthCheckResponse_ServingStatus {
+		r, err := health.Check(ctx, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		return r.GetStatus()
+	}
+	if s := check(); s != healthpb.HealthCheckResponse_SERVING {
+		t.Error(s)
+	}
+	second.Process.Signal(syscall.SIGTERM)
+	await(t, "not well", func() bool { return check() == healthpb.HealthCheckResponse_NOT_SERVING || t.Failed() })
+	so := calls[2].Load()
+	await(t, "calls in the delay", func() bool { return calls[2].Load() > so+100 || t.Failed() })
+	close(done)
+	all.Wait()
+}
+
+// Clients that begin 5,000 calls and finish none, five times, and ones that send messages of 5 MB, do
+// not make the daemon grow beyond a bound. Others are answered.
+func TestProcessGRPCMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	const (
+		waves, clients, streams, part = 5, 20, 250, 8 << 10
+		most                          = 1 + (16<<20)/(streams*(16<<10+part)) // of them have room
+		bound                         = 400 << 20 // a wave is half of that before it is noticed
+	)
+	port, httpPort := freePort(t), freePort(t)
+	p := start(t, "-worker-id", "1", "-grpc-port", port, "-http-port", httpPort, "-max-buffer-memory", "16MiB")
+	conn, _ := dialGRPC(t, port)
+	ids, ctx := katsubushipb.NewGeneratorClient(conn), withinAMinute(t)
+
+	large := new(katsubushipb.FetchMultiRequest)
+	large.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), make([]byte, 5<<20)))
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			if _, err := ids.FetchMulti(ctx, large); status.Code(err) != codes.ResourceExhausted {
+				t.Error("5 MB:", err)
+			}
+		})
+	}
+	all.Wait()
+
+	var head bytes.Buffer
+	encode := hpack.NewEncoder(&head)
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", katsubushipb.Generator_FetchMulti_FullMethodName}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+		encode.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // the same bytes for each call
+	}
+	begun := append([]byte{0, 0, 0, 0xff, 0xff}, make([]byte, part-5)...)
+	for wave := 1; wave <= waves; wave++ {
+		for range clients {
+			c, f := framesTo(t, port)
+			all.Go(func() {
+				for i := range uint32(streams) {
+					if f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1 + 2*i, BlockFragment: head.Bytes(), EndHeaders: true}) != nil || f.WriteData(1+2*i, false, begun) != nil {
+						return
+					}
+				}
+			})
+			go io.Copy(io.Discard, c)
+		}
+		all.Wait()
+		await(t, "the rest fits", func() bool {
+			s := readMemoryStats(t, httpPort)
+			return s.Held <= s.Limit && s.Closed >= clients*wave-most
+		})
+		if _, err := ids.Fetch(ctx, nil); err != nil {
+			t.Error("another client:", err)
+		}
+	}
+	grown := memoryOf(t, p.Process.Pid, "VmHWM")
+	t.Logf("%d MiB at the worst", grown>>20)
+	if grown > bound {
+		t.Errorf("%d MiB at the worst, want at most %d", grown>>20, bound>>20)
+	}
+}
