@@ -86,7 +86,7 @@ test-systemd: ## the unit under a real systemd, in a container; as root, with sy
 KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi
 KATSUBUSHI_YARAUS ?= $(CURDIR)/bin/yaraus
 bin/kayac/katsubushi:
-	GOBIN=$(CURDIR)/bin/kayac $(GO) install github.com/kayac/go-katsubushi/v2/cmd/katsubushi@v2.0.4
+	cd bench/kayac && $(GO) build -o $(CURDIR)/$@ github.com/kayac/go-katsubushi/v2/cmd/katsubushi
 bin/yaraus:
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/shogo82148/yaraus/cmd/yaraus@818db09862af
 

@@ -1,10 +1,12 @@
 //go:build linux
 
-// Command client measures the package client beside gomemcache and rueidis.
+// Command client measures the package client beside gomemcache and rueidis, and gRPC beside
+// kayac/go-katsubushi.
 //
 //	cd bench/client && go run . -into ../RESULTS.md
 //
-// It is a module of its own, so that whoever uses katsubushi does not get rueidis in go.mod.
+// It is a module of its own, so that whoever uses katsubushi does not get rueidis in go.mod. So is
+// bench/kayac, from which kayac's daemon is built with the versions that it was released with.
 //
 // It builds the daemon, starts it with four lanes and redis-server on one core, and pins itself to
 // another. Each round visits every case for a moment; the figures are medians over the rounds. What is
@@ -44,19 +46,20 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	into := flag.String("into", "", "the `file` whose section about clients is replaced; default: stdout")
+	into := flag.String("into", "", "the `file` whose sections about clients and gRPC are replaced; default: stdout")
+	only := flag.String("only", "", "the `section` to measure, clients or grpc; default: both")
 	rounds := flag.Int("rounds", 7, "`number` of rounds")
 	length := flag.Duration("length", time.Second, "of one measurement")
 	clientCPU := flag.Int("client-cpu", 0, "`CPU` of this program")
 	serverCPU := flag.Int("server-cpu", runtime.NumCPU()-1, "`CPU` of the servers")
 	flag.Parse()
 	const pinned = "KATSUBUSHI_BENCH_PINNED"
-	if os.Getenv(pinned) == "" { // Go counts its processors when it starts
+	if os.Getenv(pinned) == "" { // Go counts its processors when it starts, and then there is only one
 		self, err := os.Executable()
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(*clientCPU), self}, os.Args[1:]...)...)
+		cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(*clientCPU), self, "-server-cpu", strconv.Itoa(*serverCPU)}, os.Args[1:]...)...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), pinned+"=1"), os.Stdout, os.Stderr
 		return cmd.Run()
 	}
@@ -65,50 +68,112 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	daemon := filepath.Join(dir, "katsubushi")
-	build := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", daemon, "./cmd/katsubushi")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	cpu := strconv.Itoa(*serverCPU)
-	ids, err := start(ctx, "taskset", "-c", cpu, daemon, "-worker-id", "1-4", "-claim", "off", "-state-dir", filepath.Join(dir, "state"), "-bind", "127.0.0.1", "-port", "11911")
-	if err != nil {
-		return err
-	}
-	defer ids.stop()
-	redis, err := start(ctx, "taskset", "-c", cpu, "redis-server", "--bind", "127.0.0.1", "--port", "11912", "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", filepath.Join(dir, "log"), "--dir", dir)
-	if err != nil {
-		return err
-	}
-	defer redis.stop()
-	for _, s := range []struct {
-		*server
-		addr string
-	}{{ids, "127.0.0.1:11911"}, {redis, "127.0.0.1:11912"}} {
-		if err := s.await(ctx, s.addr); err != nil {
+	where := fmt.Sprintf("client on CPU %d, servers on CPU %d", *clientCPU, *serverCPU)
+	for _, s := range sections {
+		if *only != "" && *only != s.name {
+			continue
+		}
+		servers, stop, err := s.start(ctx, dir, strconv.Itoa(*serverCPU))
+		if err != nil {
+			return err
+		}
+		r, err := compare(ctx, s.cases(), servers, *rounds, *length)
+		stop()
+		if err != nil {
+			return err
+		}
+		load, _ := os.ReadFile("/proc/loadavg")
+		text := s.write(r, fmt.Sprintf("Medians of %d rounds of %v, %s; %s; load average at the end %s.\n\n", *rounds, *length, time.Now().UTC().Format("2006-01-02 15:04 UTC"), where, strings.TrimSpace(string(load))))
+		if *into == "" {
+			fmt.Print(text)
+		} else if err := replace(*into, s, text); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// compare measures all cases, each round one after the other.
+func compare(ctx context.Context, cases []aCase, servers map[string]*server, rounds int, length time.Duration) (results, error) {
 	r := results{}
-	for range *rounds {
-		for _, c := range cases() {
-			of := ids
-			if c.redis {
-				of = redis
-			}
-			s, err := measure(ctx, c, of, *length)
+	for range rounds {
+		for _, c := range cases {
+			s, err := measure(ctx, c, servers[c.server], length)
 			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 			r[c.name] = append(r[c.name], s)
 		}
 	}
-	text := r.report(*rounds, *length, *clientCPU, *serverCPU)
-	if *into == "" {
-		fmt.Print(text)
-		return nil
+	return r, nil
+}
+
+// build builds a program of a module.
+func build(ctx context.Context, module, pkg, out string) error {
+	if told, err := exec.CommandContext(ctx, "go", "build", "-C", module, "-o", out, pkg).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, told)
 	}
-	return replace(*into, text)
+	return nil
+}
+
+// startAll starts servers, by name and address, on a processor, and waits for them.
+func startAll(ctx context.Context, cpu string, all []aServer) (servers map[string]*server, stop func(), err error) {
+	servers = make(map[string]*server)
+	stop = func() {
+		for _, s := range servers {
+			s.stop()
+		}
+	}
+	for _, a := range all {
+		s, err := start(ctx, "taskset", append([]string{"-c", cpu}, a.command...)...)
+		if err == nil {
+			servers[a.name] = s
+			err = s.await(ctx, a.addr)
+		}
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+	}
+	return servers, stop, nil
+}
+
+// An aServer is what to start.
+type aServer struct {
+	name, addr string
+	command    []string
+}
+
+// startClients starts the servers of the section about clients.
+func startClients(ctx context.Context, dir, cpu string) (map[string]*server, func(), error) {
+	daemon := filepath.Join(dir, "katsubushi")
+	if err := build(ctx, "../..", "./cmd/katsubushi", daemon); err != nil {
+		return nil, nil, err
+	}
+	return startAll(ctx, cpu, []aServer{
+		{ours, "127.0.0.1:11911", []string{daemon, "-worker-id", "1-4", "-claim", "off", "-state-dir", filepath.Join(dir, "state"), "-bind", "127.0.0.1", "-port", "11911"}},
+		{redis, "127.0.0.1:11912", []string{"redis-server", "--bind", "127.0.0.1", "--port", "11912", "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", filepath.Join(dir, "log"), "--dir", dir}},
+	})
+}
+
+// The servers.
+const (
+	ours  = "katsubushi"
+	redis = "redis"
+	kayac = "kayac"
+)
+
+// A section is a part of the report, with the cases that belong to it.
+type section struct {
+	name, begin, end string // it begins and ends with these lines; bench keeps what is between
+	start            func(ctx context.Context, dir, cpu string) (servers map[string]*server, stop func(), err error)
+	cases            func() []aCase
+	write            func(r results, how string) string
+}
+
+var sections = []section{
+	{"clients", "<!-- clients: written by bench/client -->\n", "<!-- end of clients -->\n", startClients, cases, results.reportClients},
+	{"grpc", "<!-- gRPC: written by bench/client -->\n", "<!-- end of gRPC -->\n", startGRPC, grpcCases, results.reportGRPC},
 }
 
 // A server is one that this program started.
@@ -168,7 +233,7 @@ func ownCPU() (time.Duration, error) {
 type aCase struct {
 	name       string
 	goroutines int
-	redis      bool
+	server     string
 	// open returns what takes an id, and what ends it.
 	open func() (take func(context.Context) (uint64, error), end func(), err error)
 }
@@ -189,7 +254,7 @@ func cases() (list []aCase) {
 			{"client, ids", client.Config{}}, {"client, get", client.Config{GetOnly: true}},
 			{"client, ids, prefetch", client.Config{Prefetch: prefetch}}, {"client, get, prefetch", client.Config{Prefetch: prefetch, GetOnly: true}},
 		} {
-			list = append(list, aCase{name: key(c.name, n), goroutines: n, open: func() (func(context.Context) (uint64, error), func(), error) {
+			list = append(list, aCase{name: key(c.name, n), goroutines: n, server: ours, open: func() (func(context.Context) (uint64, error), func(), error) {
 				cl, err := client.New(client.Static("127.0.0.1:11911"), c.config)
 				if err != nil {
 					return nil, nil, err
@@ -197,7 +262,7 @@ func cases() (list []aCase) {
 				return cl.ID, func() { cl.Close() }, nil
 			}})
 		}
-		list = append(list, aCase{name: key("gomemcache", n), goroutines: n, open: func() (func(context.Context) (uint64, error), func(), error) {
+		list = append(list, aCase{name: key("gomemcache", n), goroutines: n, server: ours, open: func() (func(context.Context) (uint64, error), func(), error) {
 			m := memcache.New("127.0.0.1:11911")
 			m.MaxIdleConns, m.Timeout = n, time.Minute
 			return func(context.Context) (uint64, error) {
@@ -208,7 +273,7 @@ func cases() (list []aCase) {
 				return strconv.ParseUint(string(item.Value), 10, 64)
 			}, func() { m.Close() }, nil
 		}})
-		list = append(list, aCase{name: key("rueidis INCR", n), goroutines: n, redis: true, open: func() (func(context.Context) (uint64, error), func(), error) {
+		list = append(list, aCase{name: key("rueidis INCR", n), goroutines: n, server: redis, open: func() (func(context.Context) (uint64, error), func(), error) {
 			r, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:11912"}, DisableCache: true})
 			if err != nil {
 				return nil, nil, err
