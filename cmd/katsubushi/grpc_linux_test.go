@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,6 +98,10 @@ func TestProcessGRPC(t *testing.T) {
 		}
 	}
 
+	if os.Getenv("GOGC") == "" && strings.Contains(metrics, "\ngo_gc_gogc_percent 100\n") {
+		t.Error("the heap is collected at 4 MB")
+	}
+
 	move(ports...) // the connection stays
 	watcher, frames := framesTo(t, ports[0])
 	goAway := make(chan error, 1)
@@ -171,7 +176,7 @@ func TestProcessGRPCMemoryIsBounded(t *testing.T) {
 	const (
 		waves, clients, streams, part = 5, 20, 250, 8 << 10
 		most                          = 1 + (16<<20)/(streams*(16<<10+part)) // of them have room
-		bound                         = 400 << 20 // a wave is half of that before it is noticed
+		bound                         = 400 << 20                            // a wave is half of that before it is noticed
 	)
 	port, httpPort := freePort(t), freePort(t)
 	p := start(t, "-worker-id", "1", "-grpc-port", port, "-http-port", httpPort, "-max-buffer-memory", "16MiB")
