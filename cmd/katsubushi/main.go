@@ -88,6 +88,9 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		p.Log.Warn(note)
 	}
 
+	if p.GRPCPort != 0 {
+		growHeap()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	d, err := daemon.New(p.Config)
