@@ -365,7 +365,7 @@ func (c *comparison) checkIDs() error {
 	return nil
 }
 
-// clientSection is the section of a report that bench/client wrote, if there is one.
+// clientSection is what bench/client wrote at the end of a report, if it did.
 func clientSection(path string) []byte {
 	old, err := os.ReadFile(path)
 	if i := bytes.Index(old, []byte("<!-- clients:")); err == nil && i >= 0 {

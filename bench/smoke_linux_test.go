@@ -281,10 +281,10 @@ func TestReportKeepsTheSectionOfClients(t *testing.T) {
 	if got := clientSection(path); got != nil {
 		t.Errorf("of no file: %q", got)
 	}
-	if err := os.WriteFile(path, []byte("## Old\n\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("## Old\n\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n\n<!-- gRPC: y -->\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(clientSection(path)), "\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n"; got != want {
+	if got, want := string(clientSection(path)), "\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n\n<!-- gRPC: y -->\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
