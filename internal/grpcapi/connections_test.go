@@ -360,27 +360,3 @@ func TestTLS(t *testing.T) {
 		t.Error("a new connection gets the old certificate")
 	}
 }
-
-// What grpc-go keeps for each frame of a request is held too: frames of one byte are many times larger
-// in memory.
-func TestSmallFrames(t *testing.T) {
-	f := newFixture(t, nil)
-	c, err := net.Dial("tcp", f.serve())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	go io.Copy(io.Discard, c)
-	w := newWire(c)
-	const calls, frames = 20, 1000
-	for i := range uint32(calls) {
-		w.begin(1+2*i, fetch)
-		w.data(1+2*i, false, []byte{0, 0, 0, 0xff, 0xff})
-		for range frames {
-			w.data(1+2*i, false, []byte{7})
-		}
-	}
-	await(t, "what they hold", func() bool {
-		return f.c.Limits.Budget.Held() == calls*(callSize+5+frames+(1+frames)*frameSize)
-	})
-}
