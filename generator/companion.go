@@ -91,9 +91,6 @@ func (c *Companion) Next() int64 { return c.own.Next() }
 // Position is Snowflake.Position.
 func (c *Companion) Position() int64 { return c.own.Position() }
 
-// Used is Snowflake.Used.
-func (c *Companion) Used() bool { return c.own.Used() }
-
 // End returns the last Unix ms of the last tick that lies wholly in the window.
 func (c *Companion) End() int64 {
 	l := &c.own.layout

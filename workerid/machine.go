@@ -197,7 +197,7 @@ func (m *Machine) Deadline(now Moment) time.Duration {
 		}
 		switch l.state {
 		case Waiting:
-			if !l.empty() { // otherwise it waits for an extension
+			if l.grant.Lo <= l.grant.Hi { // otherwise it waits for an extension
 				sooner(now.Mono + min(left(l.grant.Lo-m.runAhead(), now), lookAgain))
 			}
 		case Serving, Degraded:
@@ -212,9 +212,6 @@ func (m *Machine) Deadline(now Moment) time.Duration {
 }
 
 func (m *Machine) runAhead() int64 { return m.c.RunAhead.Milliseconds() }
-
-// empty says whether the lane's window holds nothing until it is extended.
-func (l *lane) empty() bool { return l.grant.Lo > l.grant.Hi }
 
 func (l *lane) extendable() bool { return l.held && l.grant.Hi != Forever && !l.releasing }
 
@@ -265,19 +262,7 @@ func (m *Machine) beat(now Moment) {
 		return
 	}
 	m.extendedAt, m.nextBeat = now.Mono, now.Mono+m.spread(m.c.Heartbeat, 0.1)
-	m.beatAtStart(now)
 	m.do(Extend{held})
-}
-
-// beatAtStart moves the next Extend forward to the start of an empty window, because a store may extend
-// it only then. The slack is there because other daemons may have windows from the same moment on.
-func (m *Machine) beatAtStart(now Moment) {
-	for i := range m.lanes {
-		l := &m.lanes[i]
-		if d := left(l.grant.Lo, now); l.extendable() && l.confirmed && l.empty() && d > 0 && now.Mono+d < m.nextBeat {
-			m.nextBeat = now.Mono + d + m.spread(hintSlack, 0.5)
-		}
-	}
 }
 
 func (l *lane) fail(p failure) { l.failing, l.problem = true, p }
@@ -341,7 +326,6 @@ func (m *Machine) acquired(now Moment, e Acquired) {
 		l.fail(problemOf(e.Err))
 		m.nextBeat = min(m.nextBeat, now.Mono+m.spread(backoffFirst, 0.5))
 	}
-	m.beatAtStart(now)
 }
 
 // waitAtMost moves the next Acquire forward to the time that the store named, if that is sooner. It
@@ -485,7 +469,7 @@ func (m *Machine) settle(now Moment, i int) {
 			l.retryAt = now.Mono + m.spread(backoffLast, 0.5)
 		case !l.draining(now) || l.reached(now, m.runAhead()):
 			l.installed, l.published = true, true
-			if !l.empty() { // an empty window holds nothing that could be repeated
+			if l.grant.Lo <= l.grant.Hi { // an empty window holds nothing that could be repeated
 				m.had[l.grant.Worker] = l.grant.Hi
 			}
 			m.do(Publish{i, l.grant})
@@ -530,7 +514,7 @@ func (l *lane) draining(now Moment) bool { return l.installed && !l.published &&
 
 // reached reports whether the clock, run-ahead included, has reached the grant's window.
 func (l *lane) reached(now Moment, runAhead int64) bool {
-	return !l.empty() && now.ID+runAhead >= l.grant.Lo
+	return l.grant.Lo <= l.grant.Hi && now.ID+runAhead >= l.grant.Lo
 }
 
 func (m *Machine) stateOf(l *lane, now Moment) State {

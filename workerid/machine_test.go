@@ -225,23 +225,11 @@ func TestStates(t *testing.T) {
 	})
 	t.Run("waiting for a window that is still empty", func(t *testing.T) {
 		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+500, t0-10000), nil}).wants(Publish{0, window(7, t0+500, t0+499)}).is(Waiting)
-		d.pass(531 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+500, t0+499)}}).is(Waiting)
+		d.pass(5600 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+500, t0+499)}}).is(Waiting)
 		if s := d.Status(d.now)[0]; s.Reason != "the window is empty until it is extended" {
 			t.Error(s.Reason)
 		}
 		d.tell(extended(Result{Grant: window(7, t0+500, t0+9000)})).wants(Lengthen{0, t0 + 500, t0 + 9000}).is(Serving)
-	})
-	t.Run("waiting for the start of a window that is still empty", func(t *testing.T) {
-		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+7000, t0), nil}).is(Waiting)
-		want := "the clock has yet to reach the window: ids in 7s" // it is extended at its start, without run-ahead
-		if r := d.changed().Reason; r != want || d.changed().Wait != 7*time.Second {
-			t.Errorf("%q, %+v", r, d.changed())
-		}
-		d.pass(5600 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+7000, t0+6999)}})
-		d.tell(extended(Result{Grant: window(7, t0+7000, t0+6999)})).is(Waiting)
-		// Not a heartbeat later, but at once.
-		d.pass(1399 * time.Millisecond).wants().pass(31 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+7000, t0+6999)}})
-		d.tell(extended(Result{Grant: window(7, t0+7000, t0+60000)})).wants(Lengthen{0, t0 + 7000, t0 + 60000}).is(Serving)
 	})
 	t.Run("waiting: the clock is set right", func(t *testing.T) {
 		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+1e9, t0+1e9+60000), nil}).is(Waiting)

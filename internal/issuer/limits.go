@@ -30,7 +30,6 @@ type window interface {
 	Next() int64
 	Position() int64
 	End() int64
-	Used() bool
 }
 
 // leaves returns how many ids of the last tick a request leaves to others. Where bulk and single
@@ -62,8 +61,6 @@ func (t *limits) explain(g window, now int64, bulk bool) (*Refusal, time.Duratio
 		return nil, never
 	case errors.Is(err, generator.ErrWindow) && max(now, g.Next()) >= l.End():
 		return &Refusal{TimeFieldEnd, "the time field of the id layout ended " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)}, never
-	case errors.Is(err, generator.ErrWindow) && now < g.Position() && !g.Used(): // empty until it is extended
-		return &Refusal{ClockBehind, "clock " + ago(g.Position()-now) + " behind the last id"}, never
 	case errors.Is(err, generator.ErrWindow) && now <= g.End(): // used up ahead of the clock, before the extension
 		return &Refusal{RateExceeded, "id rate exceeded"}, never
 	case errors.Is(err, generator.ErrWindow):
