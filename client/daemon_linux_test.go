@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -48,11 +49,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var wasBuilt bool
+var wasBuilt atomic.Bool
 
 // built is the program if a test has built it.
 func built() (string, error) {
-	if !wasBuilt {
+	if !wasBuilt.Load() {
 		return "", errors.ErrUnsupported
 	}
 	return program()
@@ -70,7 +71,7 @@ type daemon struct {
 // startDaemon starts a daemon on loopback and waits until it issues ids.
 func startDaemon(t testing.TB, args ...string) *daemon {
 	t.Helper()
-	wasBuilt = true
+	wasBuilt.Store(true)
 	d := &daemon{t: t, args: append([]string{"-bind", "127.0.0.1", "-claim", "off", "-log-format", "json", "-state-dir", t.TempDir()}, args...)}
 	d.start()
 	t.Cleanup(d.kill)
