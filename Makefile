@@ -55,7 +55,7 @@ cross: ## the portable parts, for systems that stand for the others
 TEST = $(GO) run ./test/testrun -vet=off
 
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
-WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database|Etcd|Leaf|Curl|AdminPort|Users|FailedLogins|Coordinator|Discovery|Tells
+WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database|Etcd|Leaf|Curl|AdminPort|Users|FailedLogins|Coordinator|Discovery|Tells|AfterLoss
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
 # so three packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
