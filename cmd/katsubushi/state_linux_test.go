@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/katsubushi/katsubushi/v3/test/mount"
 )
 
 // frozenDisk is a file system of its own, on a file, that can be frozen: whoever writes to it then
@@ -30,11 +32,7 @@ func frozenDisk(t *testing.T) (dir string, freeze, thaw func()) {
 			t.Skipf("no disk that can be frozen: %v: %v %s", command, err, out)
 		}
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { mount.Unmount(t, dir) })
 	f, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
+	"github.com/katsubushi/katsubushi/v3/test/mount"
 )
 
 func define(t *testing.T, s *file.Store) {
@@ -256,7 +257,7 @@ func TestStrict(t *testing.T) {
 }
 
 func TestTmpfsIsRefused(t *testing.T) {
-	dir := mountSmall(t)
+	dir := mount.Small(t, "64k")
 	if _, err := file.Open(file.Config{Dir: dir}); !errors.Is(err, durable.ErrFileSystem) || !strings.Contains(err.Error(), "is on tmpfs") {
 		t.Errorf("a directory that is there: %v", err)
 	}
@@ -271,7 +272,7 @@ func TestTmpfsIsRefused(t *testing.T) {
 
 // A disk that is really full.
 func TestFullDisk(t *testing.T) {
-	dir := filepath.Join(mountSmall(t), "sequences")
+	dir := filepath.Join(mount.Small(t, "64k"), "sequences")
 	open := func() *file.Store {
 		s, err := file.Open(file.Config{Dir: dir, AnyDisk: true})
 		if err != nil {

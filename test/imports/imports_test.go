@@ -97,6 +97,7 @@ var rules = []rule{
 	{"test/systemd", nil, "a tool for tests"},
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
+	{"test/mount", nil, "a tool for tests"},
 	{"test/selfsigned", nil, "a tool for tests"},
 	{"test/sqltest", nil, "a tool for tests"},
 	{"test/redistest", []string{"test/faketime"}, "a tool for tests"},

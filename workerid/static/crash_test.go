@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
+	"github.com/katsubushi/katsubushi/v3/test/mount"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -187,7 +188,7 @@ func TestManyLives(t *testing.T) {
 
 // A disk that is really full.
 func TestFullDisk(t *testing.T) {
-	dir := mountSmall(t)
+	dir := mount.Small(t, "32k")
 	w := newWorld(t)
 	w.dir = dir
 	c := w.config(7)

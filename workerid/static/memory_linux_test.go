@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/test/mount"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
@@ -159,7 +160,7 @@ func TestNoSharedMemory(t *testing.T) {
 	if m, err := static.SharedMemory("/nowhere"); err == nil {
 		t.Errorf("%v where there is no directory", m)
 	}
-	dir := mountSmall(t)
+	dir := mount.Small(t, "32k")
 	m, err := static.SharedMemory(dir)
 	if err != nil {
 		t.Fatal(err)

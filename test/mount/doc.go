@@ -1,0 +1,2 @@
+// Package mount gives tests small file systems of their own.
+package mount
