@@ -12,8 +12,9 @@ PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mari
 
 .PHONY: build run test test-clients test-systemd test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
+# gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
 
 run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
 	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081

@@ -216,3 +216,17 @@ func TestClientImportsTheStandardLibraryAlone(t *testing.T) {
 		t.Errorf("error %v, packages outside of the standard library:\n%s", err, got)
 	}
 }
+
+// TestNothingCallsMethodsByName: text/template calls methods by their names, so the linker keeps every
+// method of a program that imports it. make build leaves out the one package that does.
+func TestNothingCallsMethodsByName(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", module+"cmd/katsubushi").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if name == "text/template" {
+			t.Errorf("the program imports %s, which makes it 9 MB larger", name)
+		}
+	}
+}
