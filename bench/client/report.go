@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -92,5 +93,5 @@ func replace(path string, s section, section string) error {
 	} else {
 		before = append(before, '\n')
 	}
-	return os.WriteFile(path, append(append(before, s.begin+section+s.end...), rest...), 0o644)
+	return os.WriteFile(path, slices.Concat(before, []byte(s.begin+section+s.end), rest), 0o644)
 }
