@@ -11,7 +11,7 @@ type Punctual interface {
 	// system call.
 	Moment() int64
 	// MintAt is Mint for a request that had arrived at moment. A later moment is as good, an earlier
-	// one is not. After ErrWait ask again with the same moment: it identifies the request. If another
+	// one is not. After ErrWait ask again with the same moment and n: they identify the request. If another
 	// server issues the ids, the error is an Elsewhere with redirect, or otherwise ErrWait while they
 	// are fetched from there.
 	MintAt(moment int64, n int, redirect bool) (Run, error)

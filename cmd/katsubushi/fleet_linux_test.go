@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -387,6 +388,20 @@ func (f *fleet) stop() {
 		f.t.Error(err)
 	}
 	f.t.Logf("%d answers, and refusals: %v", len(f.answered), f.refused)
+}
+
+// gaps returns a line for each range of values of a name that no client got, though one got a later value.
+func (f *fleet) gaps(name string, step uint64) (lines []string) {
+	all := slices.DeleteFunc(slices.Clone(f.answered), func(r order.Request) bool { return r.Name != name })
+	slices.SortFunc(all, func(a, b order.Request) int { return cmp.Compare(a.First, b.First) })
+	next, before := uint64(1), order.Request{}
+	for _, r := range all {
+		if r.First > next {
+			lines = append(lines, fmt.Sprintf("%d values were lost between [%s] and [%s]", (r.First-next)/step, before, r))
+		}
+		next, before = r.First+uint64(r.N)*step, r
+	}
+	return lines
 }
 
 // slowest returns how long the slowest request for a strict name took that was under way between two moments.

@@ -12,29 +12,37 @@ import (
 //
 // Values are in strict order only if the leader is asked after every request that it serves has arrived.
 // So a batch is closed when it is sent, its values go only to the requests in it, each as many as it
-// wanted, and what is left is dropped. A request is known by its moment (id.Punctual). If two of one
-// moment are taken for each other, no harm is done: both had arrived by then.
+// wanted, and what is left is dropped. A request is known by its moment (id.Punctual) and by how many
+// values it wants. Two that have both in common may be taken for each other: either may have the values,
+// because both had arrived by then, and the other one asks again. By the moment alone, one would be given
+// too many or too few, and they would be lost: a gap.
 type Batches struct {
 	step uint64
 
-	noted map[int64]*batch // where the requests are that have no answer, by moment
-	open  []*batch         // not sent, the oldest first; only the last one grows
-	sent  *batch           // nil = no call is under way
-	one   bool             // a batch has one request, because the sequence ends soon
-	last  uint64           // the largest value that an answer had
+	noted map[request]*batch // where the requests are that have no answer
+	open  []*batch           // not sent, the oldest first; only the last one grows
+	sent  *batch             // nil = no call is under way
+	one   bool               // a batch has one request, because the sequence ends soon
+	last  uint64             // the largest value that an answer had
 
 	// Answers that nobody has asked for yet. Those of clients that went away stay, so they are dropped
 	// after keepAnswers to twice that.
-	ready, older map[int64]answer
+	ready, older map[request]answer
 	turned       int64 // when ready was begun
+}
+
+// A request is what a batch knows it by.
+type request struct {
+	moment int64
+	n      int // values in a row
 }
 
 // A batch is some requests for at most id.MaxReserve values together.
 type batch struct {
-	wants   map[int64]int // how many, by moment
-	moments []int64       // in the order in which they came; some may have been forgotten
-	total   int           // values that the call asks for
-	above   uint64        // each of them must be larger: this one was there before the call
+	wants    map[request]bool
+	requests []request // in the order in which they came; some may have been forgotten
+	total    int       // values that the call asks for
+	above    uint64    // each of them must be larger: this one was there before the call
 }
 
 // An answer is what a request got.
@@ -47,68 +55,70 @@ const keepAnswers = 10e9 // ns
 
 // NewBatches makes Batches for a sequence of this step.
 func NewBatches(step uint64) *Batches {
-	return &Batches{step: step, noted: map[int64]*batch{}, ready: map[int64]answer{}}
+	return &Batches{step: step, noted: map[request]*batch{}, ready: map[request]answer{}}
 }
 
 // Ask answers a request for n values in a row, 1 to id.MaxReserve. If it has no answer, it is noted,
 // once, and ok is false: ask again.
 func (b *Batches) Ask(moment int64, n int) (run id.Run, err error, ok bool) {
-	if run, err, ok = b.Collect(moment, n); !ok && b.noted[moment] == nil {
-		b.note(moment, n)
+	if run, err, ok = b.Collect(moment, n); !ok && b.noted[request{moment, n}] == nil {
+		b.note(request{moment, n})
 	}
 	return run, err, ok
 }
 
 // Collect answers a request like Ask, but does not note it.
 func (b *Batches) Collect(moment int64, n int) (run id.Run, err error, ok bool) {
-	for _, answers := range [...]map[int64]answer{b.ready, b.older} {
-		if a, found := answers[moment]; found {
-			delete(answers, moment)
-			if a.err != nil || a.run.N == n {
-				return a.run, a.err, true
-			}
+	r := request{moment, n}
+	for _, answers := range [...]map[request]answer{b.ready, b.older} {
+		if a, found := answers[r]; found {
+			delete(answers, r)
+			return a.run, a.err, true
 		}
 	}
 	return run, nil, false
 }
 
 // Asked reports whether a request is one that the leader was asked for, in the call under way.
-func (b *Batches) Asked(moment int64) bool { return b.sent != nil && b.noted[moment] == b.sent }
+func (b *Batches) Asked(moment int64, n int) bool {
+	return b.sent != nil && b.noted[request{moment, n}] == b.sent
+}
 
 // Due reports whether there are answers that were not collected, or may come.
 func (b *Batches) Due() bool { return b.sent != nil || len(b.ready)+len(b.older) > 0 }
 
-func (b *Batches) note(moment int64, n int) {
+func (b *Batches) note(r request) {
 	last := len(b.open) - 1
-	if last < 0 || b.one || b.open[last].total+n > id.MaxReserve {
-		b.open = append(b.open, &batch{wants: map[int64]int{}})
+	if last < 0 || b.one || b.open[last].total+r.n > id.MaxReserve {
+		b.open = append(b.open, &batch{wants: map[request]bool{}})
 		last++
 	}
 	o := b.open[last]
-	o.wants[moment] = n
-	o.moments = append(o.moments, moment)
-	o.total += n
-	b.noted[moment] = o
+	o.wants[r] = true
+	o.requests = append(o.requests, r)
+	o.total += r.n
+	b.noted[r] = o
 }
 
 // Forget makes as if a request had not asked. If it was sent, its values are lost.
-func (b *Batches) Forget(moment int64) {
-	o := b.noted[moment]
+func (b *Batches) Forget(moment int64, n int) {
+	r := request{moment, n}
+	o := b.noted[r]
 	if o == nil {
 		return
 	}
 	if o != b.sent {
-		o.total -= o.wants[moment]
+		o.total -= n
 	}
-	delete(o.wants, moment)
-	delete(b.noted, moment)
+	delete(o.wants, r)
+	delete(b.noted, r)
 }
 
 // Clear forgets the requests that the leader was not asked for yet.
 func (b *Batches) Clear() {
-	for moment := range b.noted {
-		if !b.Asked(moment) {
-			delete(b.noted, moment)
+	for r, in := range b.noted {
+		if in != b.sent {
+			delete(b.noted, r)
 		}
 	}
 	b.open = nil
@@ -145,30 +155,29 @@ func (b *Batches) Answer(now int64, last uint64, err error) error {
 		b.last = last
 	}
 	if now-b.turned >= keepAnswers {
-		b.older, b.ready, b.turned = b.ready, map[int64]answer{}, now
+		b.older, b.ready, b.turned = b.ready, map[request]answer{}, now
 	}
 	final := isFinal(err)
 	if final && len(o.wants) > 1 { // one of them may still get values
 		b.one, final = true, false
 	}
-	for _, moment := range o.moments {
-		n, ok := o.wants[moment]
-		if !ok { // it was forgotten
+	for _, r := range o.requests {
+		if !o.wants[r] { // it was forgotten
 			continue
 		}
-		delete(o.wants, moment)
-		delete(b.noted, moment)
+		delete(o.wants, r)
+		delete(b.noted, r)
 		switch {
 		case err == nil:
-			b.ready[moment] = answer{run: id.Run{First: next, Stride: b.step, N: n}}
-			next += uint64(n) * b.step
+			b.ready[r] = answer{run: id.Run{First: next, Stride: b.step, N: r.n}}
+			next += uint64(r.n) * b.step
 		case final, fallen:
-			b.ready[moment] = answer{err: err}
+			b.ready[r] = answer{err: err}
 		}
 	}
 	if final && o.total == 1 { // nobody gets any
-		for moment := range b.noted {
-			b.ready[moment] = answer{err: err}
+		for r := range b.noted {
+			b.ready[r] = answer{err: err}
 		}
 		b.Clear()
 	}

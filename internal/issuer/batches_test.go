@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,6 +52,35 @@ func TestBatches(t *testing.T) {
 	b.wantSend(t, 0)
 }
 
+// Two event loops may read the same moment. Each request gets as many values as it wanted, whoever asks
+// first, and none is lost: TestStrictDemote lost two in two minutes.
+func TestTwoRequestsOfOneMoment(t *testing.T) {
+	for _, wants := range [][2]int{{2, 1}, {1, 2}, {3, 3}} {
+		for first := range 2 {
+			b, last, got := NewBatches(1), 0, 0
+			waiting := []int{wants[first], wants[1-first]}
+			for range 5 {
+				waiting = slices.DeleteFunc(waiting, func(n int) bool {
+					run, err, ok := b.Ask(7, n)
+					if ok && (err != nil || run.N != n) {
+						t.Errorf("%+v, %v for %d values", run, err, n)
+					}
+					got += run.N
+					return ok
+				})
+				slices.Reverse(waiting)
+				if n := b.Send(0); n > 0 {
+					last += n
+					b.Answer(0, uint64(last), nil)
+				}
+			}
+			if len(waiting) > 0 || got != last || got != wants[0]+wants[1] {
+				t.Errorf("%v: %d values were issued, %d taken, %d requests wait", wants, last, got, len(waiting))
+			}
+		}
+	}
+}
+
 func TestABatchIsNotTooLarge(t *testing.T) {
 	b := NewBatches(1)
 	for i, n := range []int{id.MaxReserve - 1, 1, 1, id.MaxReserve, 7} {
@@ -73,17 +103,17 @@ func TestForgottenRequests(t *testing.T) {
 	for m := range int64(4) {
 		b.want(t, m, 10, 0)
 	}
-	b.Forget(1)
-	b.Forget(9)
+	b.Forget(1, 10)
+	b.Forget(9, 10)
 	b.wantSend(t, 30)
-	b.Forget(2)
+	b.Forget(2, 10)
 	b.want(t, 2, 5, 0) // another request
 	b.Answer(0, 30, nil)
 	b.want(t, 0, 10, 1)
 	b.want(t, 3, 10, 11)
 	b.want(t, 2, 5, 0)
 	b.want(t, 1, 10, 0)
-	b.Forget(1)
+	b.Forget(1, 10)
 	b.want(t, 1, 3, 0)
 	b.wantSend(t, 8)
 	b.Answer(0, 38, nil)
@@ -93,12 +123,12 @@ func TestForgottenRequests(t *testing.T) {
 	b.wantSend(t, 1)
 	b.want(t, 6, 1, 0)
 	b.Clear()
-	if !b.Asked(5) || b.Asked(6) || !b.Due() {
+	if !b.Asked(5, 1) || b.Asked(6, 1) || !b.Due() {
 		t.Error("what was sent is not what the leader was asked for")
 	}
 	b.Answer(0, 39, nil)
 	b.wantSend(t, 0)
-	if b.Asked(5) || !b.Due() {
+	if b.Asked(5, 1) || !b.Due() {
 		t.Error("the answer is not due")
 	}
 	if _, _, ok := b.Collect(6, 1); ok {

@@ -161,10 +161,11 @@ func (s *Strict) settle(old *standing) {
 func (s *Strict) collect(moment int64, n int) (run id.Run, err error, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.batches.Asked(moment) {
+	n = min(n, id.MaxReserve)
+	if s.batches.Asked(moment, n) {
 		return run, id.ErrWait, true
 	}
-	run, err, ok = s.batches.Collect(moment, min(n, id.MaxReserve))
+	run, err, ok = s.batches.Collect(moment, n)
 	if err != nil {
 		err = s.told(err)
 	}
@@ -282,7 +283,7 @@ func (s *Strict) fetch(moment int64, n int) (id.Run, error) {
 		return run, nil
 	}
 	if wait := s.after(moment); wait >= max(s.c.MaxWait, leastWait) {
-		s.batches.Forget(moment)
+		s.batches.Forget(moment, n)
 		return run, s.refuse("%s", s.noAnswer(st.address, wait))
 	}
 	s.send(st.address)
