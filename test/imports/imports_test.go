@@ -66,6 +66,8 @@ var rules = []rule{
 	{"proto/*", nil, "generated: what is on the wire"},
 	{"internal/adminapi", []string{"counter", "id", "internal/kinds", "internal/stores", "internal/users"}, "it is handed functions and stores, not the daemon"},
 	{"internal/metrics", nil, "it reads snapshots that it defines itself"},
+	{"internal/latency", nil, "it counts durations, whoever measures them"},
+	{"internal/events", nil, "it keeps what is logged, whoever logs"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
 	{"internal/users", []string{"internal/secretfile"}, "who may do what, whoever asks; stores of keys are handed to it"},
 	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},

@@ -1,0 +1,225 @@
+package latency
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestBuckets compares the buckets with their definitions, for durations on both sides of each bound.
+func TestBuckets(t *testing.T) {
+	var durations []time.Duration
+	for _, b := range bounds {
+		durations = append(durations, b-1, b, b+1)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		durations = append(durations, time.Duration(math.Exp(r.Float64()*math.Log(float64(Longest)))))
+	}
+	durations = append(durations, 0, 1, Longest, Longest+1, time.Hour, math.MaxInt64, -1)
+	for _, d := range durations {
+		var h Histogram
+		h.Observe(d, 3)
+		var s Snapshot
+		s.Add(&h)
+		d = min(max(d, 0), Longest)
+		for i, n := range s.Classic() {
+			if want := map[bool]uint64{true: 3}[d <= Bounds[i]]; n != want {
+				t.Errorf("%v: %d of 3 are counted as at most %v", d, n, Bounds[i])
+			}
+		}
+		for i, n := range s.Native() {
+			low, high := math.Exp2(float64(i-1)/8), math.Exp2(float64(i)/8)
+			if n != 3 || d.Seconds() > high || d.Seconds() <= low && i > lowest {
+				t.Errorf("%v: %d are in native bucket %d, %v to %v", d, n, i, low, high)
+			}
+		}
+		if s.Count() != 3 || math.Abs(s.Sum()-3*d.Seconds()) > 1e-9 {
+			t.Errorf("%v: count %d, sum %v", d, s.Count(), s.Sum())
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	var a, b Histogram
+	var s Snapshot
+	if s.Quantile(0.5) != 0 || s.Count() != 0 {
+		t.Errorf("of nothing: %v", s.Quantile(0.5))
+	}
+	for us := 1; us <= 1000; us++ { // 1 µs to 1 ms
+		h := &a
+		if us%2 == 0 {
+			h = &b
+		}
+		h.Observe(time.Duration(us)*time.Microsecond, 5)
+	}
+	s.Add(&a)
+	s.Add(&b)
+	if s.Count() != 5000 {
+		t.Errorf("count %d", s.Count())
+	}
+	near := func(s Snapshot, q float64, want time.Duration) {
+		t.Helper()
+		if got := s.Quantile(q); got < want*91/100 || got > want*110/100 {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+	near(s, 0.1, 100*time.Microsecond)
+	near(s, 0.5, 500*time.Microsecond)
+	near(s, 0.99, 990*time.Microsecond)
+	near(s, 1, time.Millisecond)
+	if q := s.Quantile(0); q > time.Microsecond {
+		t.Errorf("quantile 0 is %v", q)
+	}
+	a.Observe(3*time.Second, 10)
+	a.Observe(time.Hour, 10)
+	var later Snapshot
+	later.Add(&a)
+	later.Add(&b)
+	since := later.Since(s)
+	if since.Count() != 20 || math.Abs(since.Sum()-10*(3+64)) > 1e-6 {
+		t.Errorf("since then %d, %v s", since.Count(), since.Sum())
+	}
+	near(since, 0.25, 3*time.Second)
+	near(since, 1, Longest)
+}
+
+// TestSamplerCountsAllAnswers: each answer is counted once, whichever turns are measured, and at least one
+// turn in sixteen is.
+func TestSamplerCountsAllAnswers(t *testing.T) {
+	var h Histogram
+	s := Sampler{Histogram: &h}
+	count := func() uint64 {
+		var sum Snapshot
+		sum.Add(&h)
+		return sum.Count()
+	}
+	answers, gap, measured, last := uint64(0), 0, 0, uint64(0)
+	const turns = 3000
+	for turn := range turns {
+		s.Begins(1000)
+		if turn%3 != 0 { // a turn without answers is not measured
+			for range turn % 5 {
+				s.Answered()
+				answers++
+			}
+		}
+		s.Ends()
+		if now := count(); now != last {
+			if now != answers {
+				t.Fatalf("turn %d: %d of %d answers are counted", turn, now, answers)
+			}
+			if turn%3 == 0 || turn%5 == 0 {
+				t.Errorf("turn %d was without answers, and measured", turn)
+			}
+			measured, gap, last = measured+1, 0, now
+		} else if gap++; gap > 16+4 {
+			t.Fatalf("turn %d: none of the last %d is measured", turn, gap)
+		}
+	}
+	if measured < turns/16 || measured > turns/6 {
+		t.Errorf("%d of %d turns were measured", measured, turns)
+	}
+	s.Begins(1000)
+	s.Answered()
+	s.Ends()
+	s.Flush(time.Second)
+	if count() != answers+1 {
+		t.Errorf("at the end %d of %d answers are counted", count(), answers+1)
+	}
+}
+
+// TestSamplerMeasuresQuietLoops: a turn that begins QuietGap after the last one is measured at once.
+func TestSamplerMeasuresQuietLoops(t *testing.T) {
+	var h Histogram
+	s := Sampler{Histogram: &h}
+	for turn := range int64(100) {
+		s.Begins(turn * QuietGap)
+		s.Answered()
+		s.Ends()
+		var sum Snapshot
+		if sum.Add(&h); sum.Count() != uint64(turn+1) {
+			t.Fatalf("after %d turns %d answers are counted", turn+1, sum.Count())
+		}
+	}
+	s = Sampler{} // nothing to count in
+	s.Begins(0)
+	s.Answered()
+	s.Ends()
+	s.Flush(0)
+}
+
+// TestSamplerMeasuresTheTurn: what lies between Begins and Ends counts, also in a turn that follows one
+// without answers.
+func TestSamplerMeasuresTheTurn(t *testing.T) {
+	var h Histogram
+	s := Sampler{Histogram: &h}
+	for range 100 {
+		s.Begins(0)
+		s.Ends()
+		before := Clock()
+		for Clock() < before+20*time.Microsecond {
+		}
+		began := Clock()
+		s.Begins(0)
+		for Clock() < began+time.Microsecond {
+		}
+		s.Answered()
+		s.Ends()
+		s.Flush(0)
+		most := Clock() - began
+		var sum Snapshot
+		sum.Add(&h)
+		if got := time.Duration(sum.Sum() * 1e9); got > most+1 {
+			t.Fatalf("a turn of less than %v was measured as %v", most, got)
+		}
+		h = Histogram{}
+	}
+}
+
+func TestAnyGoroutineMayUseAHistogram(t *testing.T) {
+	var h Histogram
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 1000 {
+				h.Observe(time.Millisecond, 2)
+				var s Snapshot
+				s.Add(&h)
+			}
+		})
+	}
+	all.Wait()
+	var s Snapshot
+	if s.Add(&h); s.Count() != 8000 {
+		t.Errorf("%d of 8000 are counted", s.Count())
+	}
+	if n := testing.AllocsPerRun(100, func() { h.Observe(time.Second, 1) }); n != 0 {
+		t.Errorf("Observe allocates %v times", n)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	var h Histogram
+	for i := 0; b.Loop(); i++ {
+		h.Observe(time.Duration(2000+i%1000), 1)
+	}
+}
+
+// BenchmarkTurn is what measuring adds to each turn of a busy loop.
+func BenchmarkTurn(b *testing.B) {
+	s := Sampler{Histogram: new(Histogram)}
+	for b.Loop() {
+		s.Begins(0)
+		s.Answered()
+		s.Ends()
+	}
+}
+
+func BenchmarkClock(b *testing.B) {
+	for b.Loop() {
+		Clock()
+	}
+}
