@@ -217,7 +217,7 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 	for i := range d.ports {
 		p := &d.ports[i]
 		port := server.Port{
-			Open: d.opener(p), Peers: d.logins != nil, Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
+			Name: strings.ToLower(p.name), Open: d.opener(p), Peers: d.logins != nil, Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
 		}
 		if p.onTCP(&d.c) {
 			port.TLS = d.tls

@@ -22,9 +22,13 @@ type Session interface {
 
 // A Port is a set of listeners whose connections are served the same way. All fields are read only.
 type Port struct {
+	Name      string                 // tells the ports of an engine apart, see Moved; "" where nothing moves
 	Listeners []net.Listener         // event loop i accepts from listener i
 	Open      func(loop int) Session // makes the session for a new connection, which stays on that loop
-	Refusal   []byte                 // sent to a connection over Config.MaxConnections
+	// Resume makes the session of a connection that moved here, from what its session said when it was
+	// frozen; see Movable. It trusts nothing of state. nil = only sessions without a state move here.
+	Resume  func(loop int, state []byte) (Session, error)
+	Refusal []byte // sent to a connection over Config.MaxConnections
 	// OutOfMemory is sent when Config.Budget closes a connection, if the client is still reading.
 	OutOfMemory []byte
 	// TLS encrypts the connections; nil = plain. Only the portable engine supports it.
@@ -43,6 +47,7 @@ type Engine interface {
 	// it at any time, also before Serve and after it. While no session is parked it does nothing and
 	// costs a load per event loop.
 	Wake()
+	Mover
 }
 
 // Close closes the listeners of ports that will not be served.

@@ -120,6 +120,7 @@ func (l *Loop) goOn() {
 
 // A Waker wakes the event loops of an engine. The zero value has none.
 type Waker struct {
+	server.Settled
 	loops atomic.Pointer[[]*Loop] // those of the latest Serve; nil before and after it
 }
 

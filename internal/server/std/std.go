@@ -23,6 +23,7 @@ const handshakeTimeout = 10 * time.Second
 // buffers are borrowed from pools while the connection is active.
 type Engine struct {
 	server.Config
+	server.Settled
 	Handshake       time.Duration
 	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *output
 	lot             lot
