@@ -73,12 +73,13 @@ var rules = []rule{
 	{"internal/loginlimit", nil, "it is handed the comparison of passwords"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
 	{"internal/stores", []string{"counter", "counter/*", "internal/clock", "internal/kinds", "internal/problem", "workerid", "workerid/*"}, "the table of stores: nobody above asks which one it is"},
+	{"internal/inspect", []string{"generator", "id"}, "what an id says, for whoever shows it"},
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
 	{"internal/daemon", []string{"announcement", "internal/announce", "counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/issuer", "internal/kinds", "internal/loginlimit", "internal/metrics", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "proto/*", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
-	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "id", "internal/clock", "internal/daemon", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "internal/clock", "internal/daemon", "internal/inspect", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 
 	// What only tests use. No package above may import any of it.
