@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	lookEvery    = 200 * time.Millisecond // how often the Announcer looks for a change
+	lookSoon     = 200 * time.Millisecond // how often the Announcer looks for a change while clients wait for it,
+	lookEvery    = time.Second            // and while the daemon is ready: each look wakes an idle process
 	writeTimeout = time.Second            // of a call to the store
 	retryPause   = time.Second            // after a call that failed
 )
@@ -78,9 +79,11 @@ func (a *Announcer) Run(ctx context.Context) {
 			return
 		case <-pause.C:
 		}
-		wait := lookEvery
-		if a.tell(ctx) != nil {
+		wait := lookSoon
+		if ready, err := a.tell(ctx); err != nil {
 			wait = retryPause
+		} else if ready {
+			wait = lookEvery
 		}
 		pause.Reset(wait)
 	}
@@ -90,7 +93,8 @@ func (a *Announcer) Run(ctx context.Context) {
 // that. It takes up to two timeouts if the store does not answer.
 func (a *Announcer) Leave(ctx context.Context) error {
 	a.leaving.Store(true)
-	return a.tell(ctx)
+	_, err := a.tell(ctx)
+	return err
 }
 
 // End deletes the announcement; no other follows.
@@ -103,15 +107,15 @@ func (a *Announcer) End(ctx context.Context) error {
 	return a.Directory.Announce(ctx, a.Name, "")
 }
 
-// tell writes the announcement if the store does not have it as it should be.
-func (a *Announcer) tell(ctx context.Context) error {
+// tell writes the announcement if the store does not have it as it should be, and returns what it says.
+func (a *Announcer) tell(ctx context.Context) (ready bool, _ error) {
 	<-a.turn
 	defer func() { a.turn <- struct{}{} }()
 	s := a.State()
 	s.Ready = s.Ready && !a.leaving.Load()
 	text := s.String()
 	if a.ended || text == a.said && !a.unknown {
-		return nil
+		return s.Ready, nil
 	}
 	s.At = a.Now()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -122,12 +126,12 @@ func (a *Announcer) tell(ctx context.Context) error {
 			a.Log.Warn("announcement not written: clients may not find this daemon", "error", err)
 		}
 		a.unknown = true
-		return err
+		return false, err
 	}
 	a.written.Add(1)
 	a.Log.Info("announced", "name", a.Name, "addr", s.Addr, "ready", s.Ready, "worker_ids", s.Workers)
 	a.said, a.unknown = text, false
-	return nil
+	return s.Ready, nil
 }
 
 // Counts returns how many announcements were written, and how many calls failed, since the start.

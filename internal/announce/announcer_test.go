@@ -80,14 +80,22 @@ func (d *directory) called() int {
 
 // state is what is true of a daemon.
 type state struct {
-	mu sync.Mutex
-	a  announcement.Announcement
+	mu    sync.Mutex
+	a     announcement.Announcement
+	looks int // how often it was asked for
 }
 
 func (s *state) get() announcement.Announcement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.looks++
 	return s.a
+}
+
+func (s *state) looked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks
 }
 
 func (s *state) set(ready bool, workers ...uint64) {
@@ -121,7 +129,7 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s.set(true, 7)
-		time.Sleep(lookEvery)
+		time.Sleep(lookSoon)
 		synctest.Wait()
 		if e := dir.entry(t, a.Name); !e.Ready || !slices.Equal(e.Workers, []uint64{7}) || e.At < began+time.Minute.Milliseconds() {
 			t.Errorf("when it was ready it announced %+v", e)
@@ -146,6 +154,29 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 		}
 		if written, failed := a.Counts(); written != 4 || failed != 0 {
 			t.Errorf("counted %d and %d", written, failed)
+		}
+	})
+}
+
+// TestAReadyDaemonIsNotWokenOften: once a second, and a change is seen then.
+func TestAReadyDaemonIsNotWokenOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, dir, s, stop := announcing(t)
+		defer stop()
+		s.set(true, 7)
+		time.Sleep(lookSoon)
+		synctest.Wait()
+		before := s.looked()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := s.looked() - before; n != 60 {
+			t.Errorf("%d looks in a minute", n)
+		}
+		s.set(false, 7)
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		if e := dir.entry(t, a.Name); e.Ready {
+			t.Errorf("a second after it was not ready any more it announced %+v", e)
 		}
 	})
 }
