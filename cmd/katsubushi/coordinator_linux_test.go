@@ -133,7 +133,7 @@ func (p poolOf) init(t *testing.T) {
 
 func (p poolOf) list(t *testing.T) (list []workerid.Lease) {
 	t.Helper()
-	code, stdout, stderr := p.lease("list", "-json")
+	code, stdout, stderr := p.lease("list", "-all", "-json")
 	if err := json.Unmarshal([]byte(stdout), &list); code != exitOK || err != nil {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)
 	}
@@ -183,6 +183,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 			t.Errorf("held: %v; lease list: %+v", held, pool.list(t))
 		}
 		pool.says(t, "at 127.0.0.9:4711\n", "list")
+		pool.says(t, fmt.Sprintf("\n%d free: -all lists them\n", len(pool.list(t))-len(held)), "list")
 		pool.says(t, "\nheld         3\n", "stats")
 		if code, _, stderr := pool.lease("replicas"); code != exitFailure || !strings.Contains(stderr, "lease replicas: "+s.kind+" has no replicas to wait for") {
 			t.Errorf("lease replicas: exit code %d: %s", code, stderr)

@@ -61,6 +61,11 @@ func byTopic(fs *flag.FlagSet) (titles []string, sets []*flag.FlagSet) {
 	return append(titles, "Other"), append(sets, rest)
 }
 
+// flagsOfTopic returns the names of a topic's flags.
+func flagsOfTopic(title string) []string {
+	return topics[slices.IndexFunc(topics, func(t topic) bool { return t.title == title })].names
+}
+
 func describe(fs *flag.FlagSet, f *flag.Flag) {
 	fs.Var(f.Value, f.Name, f.Usage)
 	fs.Lookup(f.Name).DefValue = f.DefValue

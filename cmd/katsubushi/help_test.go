@@ -47,7 +47,17 @@ func TestEveryFlagHasOneTopic(t *testing.T) {
 
 func TestHelpOfSubcommandsListsFlags(t *testing.T) {
 	for _, c := range []struct{ args, flag, without string }{
-		{"lease list -help", "-max-worker-id id\n", "-engine"},
+		{"lease list -help", "  -all\n", "-max-worker-id"},
+		{"lease list -help", "  -json\n", "-how"},
+		{"lease list -help", "-store URL\n", "-engine"},
+		{"lease list -help", "  list [-all] ", "wait      somebody"},
+		{"lease init -help", "-max-worker-id id\n", "-engine"},
+		{"lease init -help", "-how past\n", "-all"},
+		{"lease init -help", "-layout name\n", "-lanes"},
+		{"lease init -help", "   wait      somebody", "  list [-all]"},
+		{"lease restored -help", "-max-skew ", "-lease"},
+		{"lease release -help", "  release ID ", "-max-skew"},
+		{"lease -help", "  release ID ", "-engine"},
 		{"state show -help", "-state-dir directory\n", "-engine"},
 		{"generator -help", "-counters URL\n", "-engine"},
 		{"user add -help", "-auth-file file\n", "-engine"},

@@ -25,7 +25,7 @@ const leaseUsage = `usage: katsubushi lease VERB -store URL [-json] [the daemons
                                             replace   other settings; all daemons have stopped. Its worker ids come one lease later
                                             repair    records of worker ids are missing, in ZooKeeper or etcd: they come one lease later
                                             migrated  the last yaraus client has left a pool in Redis
-  list                                    who has which worker id, and until when
+  list [-all]                             who has which worker id, and until when; -all: also those that nobody has
   stats                                   counts, by yaraus's names
   release ID                              take a worker id from its owner, who gets another one; it can be had when the owner's window is over
   replicas [N]                            how many replicas of Redis must have a lease before it counts; -1: what each daemon's flag says
@@ -37,26 +37,27 @@ const leaseTimeout = 30 * time.Second
 
 // lease is the operator's command for a pool of worker ids.
 func lease(args []string, env variables, stdout, stderr io.Writer) int {
-	var verb, how string
-	var asJSON bool
+	var verb string
+	var o leaseOptions
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
 	args = numberLast(args)
 	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.BoolVar(&asJSON, "json", false, "")
-		fs.StringVar(&how, "how", string(workerid.InitWait), "")
+		fs.BoolVar(&o.json, "json", false, "print JSON")
+		fs.BoolVar(&o.all, "all", false, "also list the worker ids that nobody has")
+		fs.StringVar(&o.how, "how", string(workerid.InitWait), "what is known of the `past` of the pool: wait, new, replace, repair or migrated")
 	})
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stdout, leaseUsage)
-		flagsOf(fs, stdout, topicStore, topicLayout)
+		leaseHelp(verb, fs, stdout)
 		return exitOK
 	}
 	p.warn(stderr)
+	p.problems = append(p.problems, foreignToVerb(verb, fs)...)
 	config := p.Store
 	config.Layout, config.Log = p.Layout.Fingerprint(), logger(stderr, p.options)
 	p.leaseProblems(config)
-	carryOut, err := p.leaseVerb(verb, how)
+	carryOut, err := p.leaseVerb(verb, o)
 	if err := errors.Join(append(p.problems, err)...); err != nil {
 		fmt.Fprintf(stderr, "%v\n%s\n", err, leaseUsage)
 		return exitUsage
@@ -77,7 +78,7 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitFailure
 	}
-	if asJSON {
+	if o.json {
 		json.NewEncoder(stdout).Encode(result)
 		return exitOK
 	}
@@ -103,23 +104,26 @@ func numberLast(args []string) []string {
 }
 
 // leaseVerb checks the words of the command and returns what is to be done.
-func (p *parsed) leaseVerb(verb, how string) (func(context.Context, workerid.Admin) (any, error), error) {
+func (p *parsed) leaseVerb(verb string, o leaseOptions) (func(context.Context, workerid.Admin) (any, error), error) {
 	n, numberErr := 0, errors.New("a number is needed")
 	if len(p.args) == 1 {
 		n, numberErr = strconv.Atoi(p.args[0])
 	}
 	switch {
 	case verb == "init" && len(p.args) == 0:
-		switch h := workerid.How(how); h {
+		switch h := workerid.How(o.how); h {
 		case workerid.InitWait, workerid.InitNew, workerid.InitReplace, workerid.InitRepair, workerid.InitMigrated:
 			return func(ctx context.Context, pool workerid.Admin) (any, error) {
 				result, err := pool.Init(ctx, h)
 				return initialised{result}, err
 			}, nil
 		}
-		return nil, fmt.Errorf("-how=%s: wait, new, replace, repair or migrated allowed", how)
+		return nil, fmt.Errorf("-how=%s: wait, new, replace, repair or migrated allowed", o.how)
 	case verb == "list" && len(p.args) == 0:
-		return func(ctx context.Context, pool workerid.Admin) (any, error) { return pool.List(ctx) }, nil
+		return func(ctx context.Context, pool workerid.Admin) (any, error) {
+			list, err := pool.List(ctx)
+			return inUse(list, o.all), err
+		}, nil
 	case verb == "stats" && len(p.args) == 0:
 		return only(p, verb, "keeps no such counts; `lease list` shows its worker ids",
 			func(ctx context.Context, pool workerid.StatsAdmin) (any, error) { return pool.Stats(ctx) }), nil
@@ -165,61 +169,4 @@ func only[T any](p *parsed, verb, without string, do func(context.Context, T) (a
 		}
 		return nil, fmt.Errorf("lease %s: %s %s", verb, p.Store.Kind(), without)
 	}
-}
-
-// initialised is the result of `lease init`.
-type initialised struct {
-	Result string `json:"result"`
-}
-
-// printLease writes a result for people.
-func printLease(w io.Writer, result any) {
-	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
-	switch r := result.(type) {
-	case initialised:
-		fmt.Fprintln(w, map[string]string{
-			workerid.InitMade:     "made: its worker ids can be had",
-			workerid.InitWaiting:  "made: its worker ids can be had one lease from now, when nobody can have one from before",
-			workerid.InitAdopted:  "made from a pool of yaraus's, whose clients may go on for now: `lease init -how migrated` when the last has left",
-			workerid.InitFinished: "yaraus's clients may not come back",
-			workerid.InitPresent:  "there already: nothing was done",
-		}[r.Result])
-	case []workerid.Lease:
-		fmt.Fprintln(w, "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER")
-		for _, l := range r {
-			state := "free"
-			switch {
-			case l.Using && l.Owner == "":
-				// after a loss, or because an operator released it: until everything that may have
-				// been granted is over
-				state = "held back"
-			case l.Using:
-				state = "held"
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s", l.Worker, state, moment(l.ExpireAt), moment(l.From), l.Owner)
-			if l.Note != "" {
-				fmt.Fprintf(w, "\t%s", l.Note)
-			}
-			fmt.Fprintln(w)
-		}
-	case workerid.Freed:
-		row("owner", r.Owner)
-		row("lease until", moment(r.ExpireAt))
-		row("can be had after", moment(r.Until))
-	case workerid.Report:
-		for _, r := range r.Rows() {
-			if t, ok := r.Value.(time.Time); ok {
-				r.Value = moment(t)
-			}
-			row(r.Name, r.Value)
-		}
-	}
-}
-
-// moment writes a time, or a dash for none.
-func moment(t time.Time) string {
-	if t.IsZero() || t.Unix() == 0 {
-		return "-"
-	}
-	return t.UTC().Format(millisecond)
 }

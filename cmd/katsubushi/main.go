@@ -42,7 +42,7 @@ func run(args []string, env variables, stdout, stderr io.Writer) int {
 
 func versionFlag(show *bool) func(*flag.FlagSet) {
 	return func(fs *flag.FlagSet) {
-		fs.BoolVar(show, "version", false, "print the version, the commit and the version of Go that it was built from, and exit")
+		fs.BoolVar(show, "version", false, "print the version, the commit and its date, and the version of Go that it was built with, and exit")
 	}
 }
 

@@ -87,7 +87,7 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	await(t, "both lanes of the second serve", func() bool { return strings.Count(second.logged(), `"state":"serving"`) == 2 })
 
 	var list []workerid.Lease
-	runLease(t, url, &list, "list")
+	runLease(t, url, &list, "list", "-all")
 	held := 0
 	for _, l := range list {
 		if l.Using {
@@ -96,6 +96,9 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	}
 	if len(list) != 5 || held != 3 {
 		t.Errorf("lease list: %+v", list)
+	}
+	if runLease(t, url, &list, "list"); len(list) != 3 {
+		t.Errorf("lease list shows what nobody has, or not all that somebody has: %+v", list)
 	}
 	namespace := url[strings.Index(url, "ns=")+3:]
 	if members := fmt.Sprint(server.Do("ZRANGE", namespace+":ids", "0", "-1")); members != "[A4 A5 A1 A2 A3]" {
@@ -152,6 +155,8 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		{[]string{"replicas", "-redis", "redis://127.0.0.1:1/0", "many"}, "a number of replicas"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "wait, new, replace, repair or migrated"},
 		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
+		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only `lease init` has it"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only `lease list` has it"},
 	} {
 		var stderr bytes.Buffer
 		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
@@ -181,11 +186,11 @@ func TestLeaseWithNumbers(t *testing.T) {
 func TestLeaseListTellsWhatIsHeldBackFromWhatIsHeld(t *testing.T) {
 	from, until := time.UnixMilli(1732060800000), time.UnixMilli(1732060860000)
 	var got strings.Builder
-	printLease(&got, []workerid.Lease{
+	printLease(&got, inUse([]workerid.Lease{
 		{Worker: 1, Owner: "host/7/ABC", ExpireAt: until, Using: true, TTL: 60, From: from, Until: until},
 		{Worker: 2, ExpireAt: until, Using: true, TTL: 60},
 		{Worker: 3, Note: "at h:1"},
-	})
+	}, true))
 	want := "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER\n" +
 		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\tat h:1\n"
 	if got.String() != want {

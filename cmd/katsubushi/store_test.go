@@ -147,7 +147,7 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 		"reset-clock": "lease reset-clock: Redis has no clock of its own",
 		"restored":    "lease restored: Redis need not be told: daemons notice if it was started with older data, and wait. If old keys were put back while it ran, restart it",
 	} {
-		do, err := p.leaseVerb(verb, "wait")
+		do, err := p.leaseVerb(verb, leaseOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if do, _ := p.leaseVerb("restored", "wait"); do != nil {
+	if do, _ := p.leaseVerb("restored", leaseOptions{}); do != nil {
 		if _, err := do(t.Context(), pool); err == nil || !strings.HasPrefix(err.Error(), "lease restored: Redis need not be told") {
 			t.Error(err)
 		}

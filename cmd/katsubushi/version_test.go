@@ -16,7 +16,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	lines := strings.Split(stdout.String(), "\n")
-	if lines[0] != "katsubushi version: "+version || len(lines) != 4 || lines[2] != "go: "+runtime.Version() {
+	if lines[0] != "katsubushi version: "+version || len(lines) != 5 || lines[3] != "go: "+runtime.Version() {
 		t.Errorf("%q", lines)
 	}
 }
@@ -27,17 +27,30 @@ func TestVersionNamesTheCommit(t *testing.T) {
 		info *debug.BuildInfo
 		want string
 	}{
-		{nil, "\ncommit: unknown\ngo: unknown\n"},
-		{&debug.BuildInfo{GoVersion: "go1.99"}, "\ncommit: unknown\ngo: go1.99\n"},
+		{nil, "\ncommit: unknown\ndate: unknown\ngo: unknown\n"},
+		{&debug.BuildInfo{GoVersion: "go1.99"}, "\ncommit: unknown\ndate: unknown\ngo: go1.99\n"},
 		{&debug.BuildInfo{GoVersion: "go1.99", Settings: []debug.BuildSetting{
-			setting("vcs.revision", "abc"), setting("vcs.modified", "false"),
-		}}, "\ncommit: abc\ngo: go1.99\n"},
+			setting("vcs.revision", "abc"), setting("vcs.time", "2026-11-22T10:11:12Z"), setting("vcs.modified", "false"),
+		}}, "\ncommit: abc\ndate: 2026-11-22T10:11:12Z\ngo: go1.99\n"},
 		{&debug.BuildInfo{GoVersion: "go1.99", Settings: []debug.BuildSetting{
 			setting("vcs.modified", "true"), setting("vcs.revision", "abc"),
-		}}, "\ncommit: abc, modified\ngo: go1.99\n"},
+		}}, "\ncommit: abc, modified\ndate: unknown\ngo: go1.99\n"},
 	} {
 		if got := describeVersion(c.info); got != "katsubushi version: "+version+c.want {
 			t.Errorf("%q", got)
+		}
+	}
+}
+
+// TestTheVersionIsTheTags: clients take only N.N.N, and no tag of another form becomes the version.
+func TestTheVersionIsTheTags(t *testing.T) {
+	for tag, want := range map[string]string{
+		"v3.4.5": "3.4.5", "v12.0.10": "12.0.10", "v3.4.5-rc1": "3.4.5", "v3.4.5-rc.1": "3.4.5",
+		"": untagged, "(devel)": untagged, "v0.0.0": untagged, "v3.4.5+dirty": untagged,
+		"v3.4.6-0.20261122101112-0123456789ab": untagged, "v3.4.5-beta": untagged, "3.4.5": untagged,
+	} {
+		if got := tagged(tag); got != want {
+			t.Errorf("%q: %q, not %q", tag, got, want)
 		}
 	}
 }
