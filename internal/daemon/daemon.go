@@ -22,6 +22,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
@@ -49,6 +50,7 @@ type Daemon struct {
 	connections  server.Counters
 	budget       *server.Budget
 	commands     []protocol.Counters // one per loop, and one for the UDP port
+	latency      []latency.Histogram // one per loop
 	sessions     []protocol.Config   // what the sessions of a loop share, on any port, and one for the UDP port
 	clients      atomic.Int64        // connections that asked for a number of their own
 	requests     httpapi.Counters    // the HTTP port's
@@ -78,7 +80,7 @@ func New(c Config) (*Daemon, error) {
 	d := &Daemon{
 		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, binder: binder{log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
-		commands: make([]protocol.Counters, c.Loops+1), shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
+		commands: make([]protocol.Counters, c.Loops+1), latency: make([]latency.Histogram, c.Loops), shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
 	}
 	d.logins = d.newLogins()
 	d.issuer = issuer.New(issuer.Config{
@@ -158,7 +160,7 @@ func (d *Daemon) chooseEngine() error {
 func (d *Daemon) limits() server.Config {
 	return server.Config{
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Budget: d.budget,
-		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log,
+		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Latency: d.latency, Log: d.c.Log,
 	}
 }
 

@@ -125,9 +125,12 @@ func TestSamplerCountsAllAnswers(t *testing.T) {
 	s.Begins(1000)
 	s.Answered()
 	s.Ends()
-	s.Flush(time.Second)
+	s.Flush()
 	if count() != answers+1 {
 		t.Errorf("at the end %d of %d answers are counted", count(), answers+1)
+	}
+	if s.Waited(Clock() - time.Second); count() != answers+2 {
+		t.Errorf("at the end %d of %d answers are counted", count(), answers+2)
 	}
 }
 
@@ -148,7 +151,7 @@ func TestSamplerMeasuresQuietLoops(t *testing.T) {
 	s.Begins(0)
 	s.Answered()
 	s.Ends()
-	s.Flush(0)
+	s.Flush()
 }
 
 // TestSamplerMeasuresTheTurn: what lies between Begins and Ends counts, also in a turn that follows one
@@ -168,7 +171,7 @@ func TestSamplerMeasuresTheTurn(t *testing.T) {
 		}
 		s.Answered()
 		s.Ends()
-		s.Flush(0)
+		s.Flush()
 		most := Clock() - began
 		var sum Snapshot
 		sum.Add(&h)

@@ -12,6 +12,7 @@ type Sampler struct {
 	began     time.Duration // of the turn that is being measured
 	pending   uint32        // answers that no measured turn stands for yet
 	fresh     uint32        // those of the turn that is being measured
+	took      time.Duration // by the last turn that was measured
 	wait      uint16        // turns until the next one is measured
 	random    uint16
 	measuring bool
@@ -56,18 +57,26 @@ func (s *Sampler) Ends() {
 }
 
 func (s *Sampler) ends() {
-	s.Histogram.Observe(Clock()-s.began, int(s.pending+s.fresh))
+	s.took = Clock() - s.began
+	s.Histogram.Observe(s.took, int(s.pending+s.fresh))
 	s.measuring, s.pending, s.fresh = false, 0, 0
 	s.random = s.random*25173 + 13849 // a full period of 65536
 	s.wait = s.random >> 12           // 0 to 15
 }
 
-// Flush counts the answers that no measured turn stands for yet: as if they had taken d. It is for a
-// Sampler that is not used any more.
-func (s *Sampler) Flush(d time.Duration) {
+// Flush counts the answers that no measured turn stands for yet: as if they had taken as long as the last
+// measured one. It is for a Sampler that is not used any more.
+func (s *Sampler) Flush() {
 	if s.Histogram != nil && s.pending > 0 {
-		s.Histogram.Observe(d, int(s.pending))
+		s.Histogram.Observe(s.took, int(s.pending))
 		s.pending = 0
+	}
+}
+
+// Waited counts an answer that took longer than its turn: since began, a reading of Clock.
+func (s *Sampler) Waited(began time.Duration) {
+	if s.Histogram != nil {
+		s.Histogram.Observe(Clock()-began, 1)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
 
 // A Session answers the bytes of one connection. Feed consumes the first n bytes of in, appends its
@@ -75,10 +77,23 @@ type Config struct {
 	DrainTimeout time.Duration // after ctx has ended, how long clients may take to read their replies
 	Counters     *Counters     // shared by all engines of the daemon
 	Log          *slog.Logger
+	// Latency has a histogram for each event loop; nil = nothing is measured. See latency.Sampler. An
+	// answer is what is sent for the input of one read. Its time is that of the whole turn, until the
+	// answers of the turn are handed to the kernel; with the portable engine, it is that of this input alone.
+	// An answer for which the session waited counts from when it began to wait.
+	Latency []latency.Histogram
 
 	Linger time.Duration // how long a connection may at least go on sending after its last reply; 0 = 1 s
 	// ParkPause: a parked session is asked again at least this often; 0 = 50 ms.
 	ParkPause time.Duration
+}
+
+// Sampler returns what measures the turns of an event loop, or of a connection that belongs to it.
+func (c *Config) Sampler(loop int) (s latency.Sampler) {
+	if loop < len(c.Latency) {
+		s.Histogram = &c.Latency[loop]
+	}
+	return s
 }
 
 // Counters holds what the engines count. It may be read at any time.

@@ -34,6 +34,8 @@ type Conn struct {
 	Watching  bool   // a poll for the end of input is under way
 	Closing   bool   // to be closed when nothing is under way
 	Spoke     uint16 // round of sends that its last one belongs to
+
+	since uint32 // stamp of when the session began to wait for what it has not answered yet; 0 = it does not
 }
 
 // Waiting holds the bytes of a connection that could not be handled at once.

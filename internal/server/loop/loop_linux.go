@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"os"
 	"runtime"
@@ -33,7 +34,8 @@ type Loop struct {
 	Sweep     uint32        // number of the last sweep for idle connections
 	Draining  bool
 
-	lingering, lingeringLong []ref  // since less, and since more, than the last SignalLinger
+	lingering, lingeringLong []ref // since less, and since more, than the last SignalLinger
+	latency                  latency.Sampler
 	parking                         // connections whose sessions wait
 	Read, Written            uint64 // bytes in this turn; added to the shared Counters once per turn
 
@@ -133,6 +135,7 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 	}
 	for range n {
 		l := &Loop{Config: c, Wake: -1, Acceptors: make([]acceptor, len(ports)), Loops: n, Raw: MayBlockRaw(n)}
+		l.latency = c.Sampler(len(loops))
 		loops = append(loops, l)
 		if l.Wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 			return loops, nil, os.NewSyscallError("eventfd", err)
@@ -198,6 +201,7 @@ func (l *Loop) run(start func(*Loop) (Runner, error)) error {
 		return err
 	}
 	defer r.Close()
+	defer l.latency.Flush()
 	return r.Run()
 }
 
@@ -243,10 +247,15 @@ func (l *Loop) Silence() {
 	unix.Read(l.Wake, count[:])
 }
 
-// TurnBegins reads the clock once for the whole turn.
-func (l *Loop) TurnBegins() { l.now = l.Now() }
+// TurnBegins reads the clock once for the whole turn. The input of the turn has arrived.
+func (l *Loop) TurnBegins() {
+	l.now = l.Now()
+	l.latency.Begins(l.now)
+}
 
+// TurnEnds is called when the answers of the turn are handed to the kernel, or are next.
 func (l *Loop) TurnEnds() {
+	l.latency.Ends()
 	if l.Read != 0 {
 		l.Counters.BytesRead.Add(l.Read)
 	}
@@ -265,11 +274,18 @@ func (l *Loop) Digest(c *Conn, input, out []byte) []byte {
 		w.In.add(input)
 		input = w.In.Bytes()
 	}
+	before := len(out)
 	n, out, full, err := server.Converse(&c.Session, l.now, input, out)
 	if err != nil && server.Waits(err) {
 		n, out, full, err = l.park(c, input, n, out)
 	}
 	c.More, c.Ending = full || c.Parked, err != nil
+	switch answered := len(out) > before; {
+	case c.since != 0 || c.Parked:
+		l.waits(c, answered)
+	case answered:
+		l.latency.Answered()
+	}
 	switch {
 	case w != nil && w.In.Len() > 0:
 		w.In.Drop(n)

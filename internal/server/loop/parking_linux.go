@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -67,6 +68,28 @@ func (l *Loop) park(c *Conn, input []byte, n int, out []byte) (_ int, reply []by
 	}
 	return n, out, false, nil
 }
+
+// waits measures how long a session waits that is parked, or was. answered: it has replied now.
+func (l *Loop) waits(c *Conn, answered bool) {
+	switch {
+	case answered && c.since != 0:
+		waited := time.Duration(stamp()-c.since) * time.Microsecond
+		l.latency.Waited(latency.Clock() - waited)
+		c.since = 0
+	case answered:
+		l.latency.Answered()
+	}
+	switch {
+	case !c.Parked:
+		c.since = 0
+	case c.since == 0:
+		c.since = stamp()
+	}
+}
+
+// stamp returns the present in µs, never 0. It wraps around after 71 minutes, and no session waits that
+// long.
+func stamp() uint32 { return uint32(latency.Clock()/time.Microsecond) | 1 }
 
 // Unpark handles SignalWake, SignalPoll and SignalAsk: it queues parked connections for another
 // turn, in the order in which they were parked. It calls woken, if not nil, for each.

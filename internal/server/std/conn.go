@@ -3,6 +3,7 @@ package std
 import (
 	"context"
 	"errors"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"net"
 	"os"
@@ -37,6 +38,9 @@ type conn struct {
 	// Its entry in the budget, nil before the first one; the content is guarded by group.sharing.
 	holding *server.Holding
 	raw     syscall.RawConn // see output; nil if not available
+
+	latency latency.Sampler
+	waits   time.Duration // latency.Clock when the session began to wait for what it has not answered; 0 = it does not
 
 	buf   []byte  // input buffer
 	len   int     // buf[:len] is unconsumed
@@ -115,6 +119,7 @@ func (c *conn) receive() int {
 // means that the client is gone.
 func (c *conn) answer() (ok bool, err error) {
 	now := c.group.Now()
+	c.latency.Begins(now)
 	out := borrowOutput(&c.group.outputs)
 	defer func() {
 		if cap(out.buf) <= server.KeepOutput {
@@ -126,12 +131,27 @@ func (c *conn) answer() (ok bool, err error) {
 		var n int
 		n, out.buf, full, err = server.Converse(&c.session, now, c.buf[used:c.len], out.buf[:0])
 		used += n
-		if len(out.buf) > 0 && !c.send(out) {
-			return false, err
+		if len(out.buf) > 0 {
+			c.answered()
+			if !c.send(out) {
+				return false, err
+			}
 		}
 	}
+	c.latency.Ends() // also without an answer
 	c.len = copy(c.buf, c.buf[used:c.len])
 	return true, err
+}
+
+// answered measures an answer that is sent next: how long the client takes to read it does not count.
+func (c *conn) answered() {
+	if c.waits != 0 {
+		c.latency.Waited(c.waits)
+		c.waits = 0
+		return
+	}
+	c.latency.Answered()
+	c.latency.Ends()
 }
 
 // send writes all of out.buf. It stops early when the client is gone, or has not taken a byte for

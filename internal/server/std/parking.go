@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -66,10 +67,14 @@ func (c *conn) park() (ok bool, err error) {
 	c.parked.Store(true)
 	defer func() {
 		c.parked.Store(false)
+		c.waits = 0
 		g.lot.parked.Add(-1)
 	}()
 	present := presence(c.Conn)
 	for {
+		if c.waits == 0 {
+			c.waits = latency.Clock()
+		}
 		woken := g.lot.next(g.ParkPauses())
 		if ok, err = c.answer(); !ok || err == nil || !server.Waits(err) {
 			return ok, err

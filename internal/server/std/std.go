@@ -147,7 +147,7 @@ func (g *group) start(nc net.Conn, p *server.Port, loop int) {
 	if p.TLS != nil {
 		nc = p.TLS.Server(nc) // nothing uses the plain connection after this
 	}
-	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop)}
+	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop), latency: g.Sampler(loop)}
 	if p.Peers {
 		c.session.(server.PeerSession).Peer(server.PeerOf(nc.RemoteAddr()))
 	}
@@ -170,6 +170,7 @@ func (g *group) finished(c *conn) {
 		g.share.Flush()
 		g.sharing.Unlock()
 	}
+	c.latency.Flush()
 	c.Close()
 	g.Counters.Current.Add(-1)
 }
