@@ -111,9 +111,9 @@ func settings() []setting {
 		{name: "admin-bind", field: "AdminBind", set: text(func(o *options) *string { return &o.AdminBind }),
 			help: "`address` of the admin port; default loopback"},
 		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
-			help: "/debug/pprof/ on the debug port"},
+			help: "/debug/pprof/ and /debug/events on the debug port"},
 		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
-			help: "/debug/stats on the debug port"},
+			help: "/debug/stats and /debug/events on the debug port"},
 
 		{name: "generator", list: true, field: "Generators", set: text(func(o *options) *string { return &o.Generators }),
 			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may be given several times, with semicolons between in the environment"},

@@ -154,7 +154,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	// Redis is paused for longer than a window.
 	server.Pause()
 	await(t, "it notices", func() bool { return leaseStats(t, port)["lane_0_state"] == "degraded" })
-	awaitReadyz(t, port, 200, "ready", "")
+	awaitReadyz(t, port, 200, "ready", "lane 0: degraded for ")
 	c.add(hurry(t, p, 1000)) // not refused: the window is still its own
 	awaitReadyz(t, port, 503, "lease expired ", "lane 0: exhausted for ")
 	conn := dial(t, "tcp", p.addr)

@@ -100,8 +100,8 @@ type Config struct {
 
 	HTTPBind    string // address of the HTTP port; empty = Bind
 	AdminBind   string // address of the admin port; empty = loopback
-	EnablePprof bool   // on the debug port
-	EnableStats bool   // on the debug port
+	EnablePprof bool   // on the debug port, beside /debug/events
+	EnableStats bool   // the same
 
 	// Generators are definition lines, see package kinds, separated by line feeds or semicolons.
 	Generators string

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -35,6 +37,8 @@ import (
 type Daemon struct {
 	c       Config
 	started time.Time
+	events  *events.Log  // the last changes of state; what Config.Log logs is kept there
+	noise   *slog.Logger // the log without that: for what connections and requests can cause
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
 	catalog *issuer.Catalog
@@ -77,8 +81,10 @@ func New(c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
 	}
+	noise, kept := c.Log, new(events.Log)
+	c.Log = slog.New(kept.Handler(noise.Handler()))
 	d := &Daemon{
-		c: c, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, binder: binder{log: c.Log},
+		c: c, events: kept, noise: noise, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, binder: binder{log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
 		commands: make([]protocol.Counters, c.Loops+1), latency: make([]latency.Histogram, c.Loops), shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
 	}
@@ -160,7 +166,7 @@ func (d *Daemon) chooseEngine() error {
 func (d *Daemon) limits() server.Config {
 	return server.Config{
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Budget: d.budget,
-		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Latency: d.latency, Log: d.c.Log,
+		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Latency: d.latency, Log: d.noise,
 	}
 }
 
@@ -256,7 +262,7 @@ func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func
 		return
 	}
 	d.c.Log.Info("udp listening", "address", d.udp.LocalAddr().String())
-	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.c.Log}
+	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.noise}
 	answer := func(now int64, in, out []byte) []byte {
 		return memcache.Datagram(&d.sessions[d.c.Loops], now, in, out)
 	}

@@ -26,12 +26,12 @@ func (d *Daemon) newHTTP() service {
 
 // newDebug makes the service of the debug port.
 func (d *Daemon) newDebug() service {
-	return httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.complaints()), nil}
+	return httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.events, d.complaints()), nil}
 }
 
 // complaints returns the log for the HTTP servers' own messages.
 func (d *Daemon) complaints() *log.Logger {
-	return slog.NewLogLogger(d.c.Log.Handler(), slog.LevelWarn)
+	return slog.NewLogLogger(d.noise.Handler(), slog.LevelWarn)
 }
 
 // checkPasswords warns of services that take passwords and do not encrypt, beyond this host: the HTTP

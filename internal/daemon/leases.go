@@ -39,18 +39,34 @@ func (d *Daemon) readiness() error {
 	var b strings.Builder
 	b.WriteString(err.Error())
 	for lane, s := range d.keeper.Status() {
-		fmt.Fprintf(&b, "\nlane %d: %v for %v", lane, s.State, s.For.Round(time.Second))
-		if s.Reason != "" {
-			b.WriteString(": " + s.Reason)
-		}
+		b.WriteString("\n" + laneNote(lane, s))
 	}
-	for _, note := range d.notes() {
+	for _, note := range d.peerNotes() {
 		b.WriteString("\n" + note)
 	}
 	if facts := d.storeFacts(); len(facts) > 0 {
 		b.WriteString("\nstore: " + strings.Join(facts, ", "))
 	}
 	return errors.New(b.String())
+}
+
+func laneNote(lane int, s workerid.LaneStatus) string {
+	note := fmt.Sprintf("lane %d: %v for %v", lane, s.State, s.For.Round(time.Second))
+	if s.Reason != "" {
+		note += ": " + s.Reason
+	}
+	return note
+}
+
+// notes returns what operators must know though ids are issued: which lanes do not serve, and what is
+// known of the peers.
+func (d *Daemon) notes() (list []string) {
+	for lane, s := range d.keeper.Status() {
+		if s.State != workerid.Serving {
+			list = append(list, laneNote(lane, s))
+		}
+	}
+	return append(list, d.peerNotes()...)
 }
 
 // storeFacts returns what is known of the store, by the names of the statistics.

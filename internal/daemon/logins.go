@@ -42,7 +42,7 @@ func (d *Daemon) newLogins() *logins {
 	if !d.c.hasLogins() {
 		return nil
 	}
-	l := &logins{limit: loginlimit.New(d.c.Log), log: d.c.Log}
+	l := &logins{limit: loginlimit.New(d.noise), log: d.c.Log}
 	l.verifier = users.NewVerifier(&l.directory, func() { d.engine.Wake() })
 	if read := d.c.secrets.users; read != nil {
 		l.store, l.since = read.from, read.since

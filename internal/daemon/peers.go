@@ -205,8 +205,8 @@ func (d *Daemon) vanish() {
 	}
 }
 
-// notes returns what operators must know though ids are issued.
-func (d *Daemon) notes() []string {
+// peerNotes returns what operators must know of the peers though ids are issued.
+func (d *Daemon) peerNotes() []string {
 	if d.peers.checker == nil {
 		return nil
 	}

@@ -40,11 +40,11 @@ func TestAnAlarmHasItsOwnFigure(t *testing.T) {
 		if want := []string{"peers_alarm_" + kind.String(), "peers_alarmkind=" + kind.String()}; !slices.Equal(on, want) {
 			t.Errorf("%v: %v", kind, on)
 		}
-		if got := d.notes(); !slices.Equal(got, []string{"a text"}) {
+		if got := d.peerNotes(); !slices.Equal(got, []string{"a text"}) {
 			t.Errorf("%v: notes %q", kind, got)
 		}
 	}
-	if (&Daemon{}).notes() != nil || len((&Daemon{}).peerMetrics()) != 0 {
+	if (&Daemon{}).peerNotes() != nil || len((&Daemon{}).peerMetrics()) != 0 {
 		t.Error("a daemon without peers has figures of them")
 	}
 }

@@ -28,14 +28,14 @@ type listening struct {
 	address chan string
 }
 
-func (l listening) Handle(_ context.Context, r slog.Record) error {
+func (l listening) Handle(ctx context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		if r.Message == "listening" && a.Key == "address" {
 			l.address <- a.Value.String()
 		}
 		return true
 	})
-	return nil
+	return l.Handler.Handle(ctx, r)
 }
 
 func (listening) Enabled(context.Context, slog.Level) bool { return true }

@@ -19,7 +19,7 @@ import (
 
 const (
 	Size     = 200 // most events that are kept
-	fair     = 20  // a text that is there more often than this gives way first
+	fair     = 50  // a text that is there more often than this gives way first
 	maxText  = 1024
 	maxAttrs = 32
 )

@@ -7,13 +7,16 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/events"
 )
 
-// NewDebugServer makes the server of /debug/pprof/ and /debug/stats, each only if asked for. It
-// shows memory contents and can slow the process down: its listener belongs on the loopback
+// NewDebugServer makes the server of /debug/events, and of /debug/pprof/ and /debug/stats, each only if
+// asked for. It shows memory contents and can slow the process down: its listener belongs on the loopback
 // interface.
-func NewDebugServer(withPprof, withStats bool, log *log.Logger) *http.Server {
+func NewDebugServer(withPprof, withStats bool, events *events.Log, log *log.Logger) *http.Server {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/events", func(w http.ResponseWriter, r *http.Request) { showEvents(w, r, events) })
 	if withPprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

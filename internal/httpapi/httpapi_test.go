@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
@@ -292,7 +293,7 @@ func TestABodyIsNotTakenIn(t *testing.T) {
 
 func TestDebugServerServesOnlyWhatWasAskedFor(t *testing.T) {
 	for _, c := range []struct{ pprof, stats bool }{{true, false}, {false, true}, {true, true}} {
-		h := NewDebugServer(c.pprof, c.stats, nil).Handler
+		h := NewDebugServer(c.pprof, c.stats, new(events.Log), nil).Handler
 		for target, want := range map[string]bool{"/debug/pprof/cmdline": c.pprof, "/debug/stats": c.stats} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("GET", target, nil))
@@ -304,7 +305,7 @@ func TestDebugServerServesOnlyWhatWasAskedFor(t *testing.T) {
 }
 
 func TestRuntimeStatsHaveTheNamesOfTheLibraryThatKayacUses(t *testing.T) {
-	h := NewDebugServer(false, true, nil).Handler
+	h := NewDebugServer(false, true, new(events.Log), nil).Handler
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/debug/stats", nil))
 	var got map[string]any

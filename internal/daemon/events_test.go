@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// losing is a store that loses the first lease, at its first extension.
+type losing struct {
+	granted
+	lost *atomic.Bool
+}
+
+func (s losing) Extend(_ context.Context, held []workerid.Grant) ([]workerid.Result, error) {
+	list := make([]workerid.Result, len(held))
+	for i, g := range held {
+		list[i].Grant = g
+		if !s.lost.Swap(true) {
+			list[i].Err = workerid.ErrLost
+		}
+	}
+	return list, nil
+}
+
+// texts collects the messages of a log.
+type texts struct {
+	slog.Handler
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *texts) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, r.Message)
+	return nil
+}
+
+func (*texts) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *texts) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(strings.Join(l.list, "\n"), text)
+}
+
+// TestEventsSurviveBadClients: a lost lease stays among the events, whatever clients do; what they cause is
+// in the log, and no event.
+func TestEventsSurviveBadClients(t *testing.T) {
+	auth := filepath.Join(t.TempDir(), "auth")
+	if err := os.WriteFile(auth, []byte("katsu:bushi\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, log := testConfig(), &texts{Handler: slog.DiscardHandler}
+	address := make(chan string, 1)
+	c.Log = slog.New(listening{log, address})
+	c.AuthFile, c.MaxConnections = auth, 2
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.keeper = workerid.NewKeeper(workerid.Config{
+		Store: losing{granted{d.clock.Now}, new(atomic.Bool)}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}},
+		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	at := <-address
+	kept := func(text string) bool {
+		for _, e := range d.events.Last(events.Size) {
+			if strings.Contains(fmt.Sprint(e.Text, e.Attrs), text) {
+				return true
+			}
+		}
+		return false
+	}
+	await(t, "the lost lease is an event", func() bool { return kept("the lease is lost") })
+	await(t, "lines about clients are in the log", func() bool {
+		for range 3 { // one too many
+			conn := dial(t, at)
+			defer conn.Close()
+			io.WriteString(conn, "set x 0 0 9\r\nkatsu bad\r\n") // a wrong password
+			bufio.NewReader(conn).ReadString('\n')
+		}
+		d.complaints().Print("a complaint of net/http")
+		return log.has("too many connections") && log.has("logins failed") && log.has("a complaint of net/http")
+	})
+	for _, text := range []string{"too many connections", "logins failed", "a complaint"} {
+		if kept(text) {
+			t.Errorf("%q is an event", text)
+		}
+	}
+	if !kept("the lease is lost") || !kept("listening") {
+		t.Errorf("what was kept: %v", d.events.Last(events.Size))
+	}
+}
