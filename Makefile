@@ -8,9 +8,9 @@ FUZZTIME   ?= 3000x
 VERSION    ?=
 
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
-PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler
+PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-systemd test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-docs links test-systemd test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -77,6 +77,12 @@ unit-net unit-epoll:
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients
+
+test-docs: deps ## every command of README.md and docs/ that can be run, those that need ZooKeeper or a database included
+	KATSUBUSHI_DOCS=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v ./test/docs
+
+links: ## the pages elsewhere that the documentation links to, where they can be reached
+	KATSUBUSHI_LINKS=1 $(GO) test -count=1 -v -run TestOutsideLinks ./test/docs
 
 test-systemd: ## the unit under a real systemd, in a container; as root, with systemd-nspawn (systemd-container)
 	KATSUBUSHI_SYSTEMD=1 $(GO) test -count=1 -v ./test/systemd

@@ -112,6 +112,7 @@ var rules = []rule{
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"}, "the real sequences over a model of the world"},
 	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
 	{"test/strictsim", []string{"counter", "counter/leader", "id", "internal/issuer", "test/order"}, "the real election and sequences over a model of the world"},
+	{"test/docs", nil, "a test: it reads the documentation and types what it says"},
 	{"test/clients", []string{"test/order", "test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 }
 
