@@ -70,15 +70,3 @@ func (p *Port) Reopen(loop int, state []byte) (Session, error) {
 	}
 	return p.Resume(loop, state)
 }
-
-// A Settled is the Mover of an engine that gives nothing away.
-type Settled struct{}
-
-// Freeze implements Mover.
-func (Settled) Freeze(context.Context) ([]Moved, error) { return nil, ErrIdle }
-
-// Thaw implements Mover.
-func (Settled) Thaw([]Moved) error { return ErrThawed }
-
-// Adopt implements Mover.
-func (Settled) Adopt(Moved) error { return ErrIdle }

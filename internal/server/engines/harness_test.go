@@ -72,6 +72,7 @@ type rig struct {
 	end      context.CancelFunc
 	done     chan error
 
+	feeds   feeds
 	opened  [2]atomic.Int64 // sessions, by loop
 	threads sync.Map        // of [2]int: loop, and thread it was seen on
 	held    chan struct{}   // a session that receives "hold" sends to it twice: then its loop goes on
@@ -87,12 +88,19 @@ func start(t testing.TB, m candidate, p place, change func(*server.Config)) *rig
 }
 
 // port opens a port for lineSessions.
-func (r *rig) port(p place) server.Port {
+func (r *rig) port(p place) server.Port { return r.portOn(listeners(r.t, p.network, p.loops)) }
+
+func (r *rig) portOn(lns []net.Listener) server.Port {
 	return server.Port{
-		Listeners: listeners(r.t, p.network, p.loops), Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
+		Name: "lines", Listeners: lns, Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
 		Open: func(loop int) server.Session {
 			r.opened[loop].Add(1)
-			return &lineSession{held: r.held, well: r.well}
+			return &lineSession{held: r.held, well: r.well, feeds: &r.feeds}
+		},
+		Resume: func(loop int, state []byte) (server.Session, error) {
+			s := &lineSession{held: r.held, well: r.well, feeds: &r.feeds}
+			_, err := fmt.Sscanf(string(state), "lines %d %d %d", &s.big, &s.skip, &s.pause)
+			return s, err
 		},
 	}
 }
@@ -372,6 +380,18 @@ type lineSession struct {
 	pause     int // the session waits when so much of big is left; 0 = never
 	held      chan<- struct{}
 	well      *well
+	feeds     *feeds // nil = not counted
+}
+
+// feeds counts what sessions are asked.
+type feeds struct{ begun, ended atomic.Int64 }
+
+// Freeze implements server.Movable.
+func (s *lineSession) Freeze() (state []byte, ok bool) {
+	if s.big+s.skip+s.pause > 0 {
+		state = fmt.Appendf(nil, "lines %d %d %d", s.big, s.skip, s.pause)
+	}
+	return state, true
 }
 
 // A well is what sessions wait for.
@@ -418,6 +438,10 @@ const period = "It is the memory where katsubushi is shaved from, thin. "
 var pattern = strings.Repeat(period, 64<<10/len(period)+2)
 
 func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	if s.feeds != nil {
+		s.feeds.begun.Add(1)
+		defer s.feeds.ended.Add(1)
+	}
 	for len(out) < server.ReplyFull {
 		switch {
 		case s.pause > 0 && s.big <= s.pause:

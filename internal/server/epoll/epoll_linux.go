@@ -15,7 +15,7 @@ import (
 // request costs a read, a write and its share of a wait.
 type Engine struct {
 	server.Config
-	loop.Waker
+	loop.Control
 }
 
 // New makes the engine.
@@ -26,7 +26,7 @@ func (e *Engine) Name() string { return "epoll" }
 
 // Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
-	return loop.Serve(ctx, &e.Config, &e.Waker, ports, newLoop)
+	return loop.Serve(ctx, &e.Config, &e.Control, ports, newLoop)
 }
 
 // An epollLoop is an event loop that waits with epoll.
@@ -146,6 +146,9 @@ func (e *epollLoop) obey(signals uint32) {
 			e.welcome(a)
 		}
 	}
+	if signals&loop.SignalOrder != 0 { // behind the other: what was accepted before moves, too
+		e.follow(e.Orders())
+	}
 	if signals&loop.SignalSweep != 0 {
 		e.SweepIdle(e.drop)
 	}
@@ -184,7 +187,7 @@ func (e *epollLoop) accept() {
 // acceptOne accepts a connection from listener i. It returns false when there is none for now.
 func (e *epollLoop) acceptOne(i int) bool {
 	a := &e.Acceptors[i]
-	if a.Listener < 0 || a.Resting {
+	if a.Listener < 0 || a.Resting || e.Frozen {
 		return false
 	}
 	fd, errno := loop.RawAccept(a.Listener)
@@ -205,22 +208,31 @@ func (e *epollLoop) acceptOne(i int) bool {
 // welcome starts a connection.
 func (e *epollLoop) welcome(new loop.Arrival) {
 	a := &e.Acceptors[new.Port]
-	if !e.Admit() {
+	if new.Adopted == nil && !e.Admit() {
 		loop.RawSend(new.FD, a.Refusal)
 		unix.Close(int(new.FD))
 		return
 	}
 	c := e.Conns.Take()
-	c.FD, c.Port, c.Session, c.Last = new.FD, new.Port, a.NewSession(), e.Sweep
-	if a.Peers {
-		c.Session.(server.PeerSession).Peer(loop.PeerOf(new.FD))
+	c.FD, c.Port, c.Last, c.Held = new.FD, new.Port, e.Sweep, e.Frozen
+	if new.Adopted != nil {
+		e.Resume(c, new.Adopted)
+	} else {
+		c.Session, c.Since = a.NewSession(), e.Seconds()
+		if a.Peers {
+			c.Session.(server.PeerSession).Peer(loop.PeerOf(new.FD))
+		}
 	}
-	if err := e.watch(unix.EPOLL_CTL_ADD, int(new.FD), c.Slot, interest); err != nil {
+	events := uint32(interest)
+	if c.Unsent() {
+		events |= unix.EPOLLOUT
+	}
+	if err := e.watch(unix.EPOLL_CTL_ADD, int(new.FD), c.Slot, events); err != nil {
 		e.Log.Warn("cannot watch a connection", "error", err)
 		e.drop(c)
 		return
 	}
-	if e.Draining {
+	if e.Draining || c.More {
 		c.Readable = true
 		e.Queue(c)
 	}
@@ -247,6 +259,12 @@ func (e *epollLoop) drain() {
 func (e *epollLoop) serve(c *loop.Conn) {
 	if c.Session == nil || c.Unsent() && !e.flush(c) {
 		return // closed in this turn, or its client must first take the replies it asked for
+	}
+	if c.Held && !c.Ending {
+		if e.Draining {
+			e.drop(c)
+		}
+		return
 	}
 	if c.Ending && !c.Lingering {
 		e.finish(c)
@@ -412,6 +430,11 @@ func (e *epollLoop) discard(c *loop.Conn, n int) {
 // drop closes the connection. Closing the descriptor also removes it from epoll.
 func (e *epollLoop) drop(c *loop.Conn) {
 	unix.Close(int(c.FD))
+	e.forget(c)
+}
+
+// forget gives the slot of a connection back.
+func (e *epollLoop) forget(c *loop.Conn) {
 	slot := c.Slot
 	e.Forget(c)
 	e.Conns.Free = append(e.Conns.Free, slot)

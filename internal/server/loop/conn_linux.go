@@ -13,6 +13,7 @@ type Conn struct {
 	Slot    int32    // index in the loop's table
 	Last    uint32   // sweep at which the client was last active
 	Life    uint32   // how many connections this slot has held before
+	Since   uint32   // when it was accepted, Unix s
 
 	More      bool // the session has more to say, or to look at, without further input
 	Readable  bool // there may be input in the socket
@@ -23,6 +24,7 @@ type Conn struct {
 	Queued    bool // in the loop's list of connections that get another turn
 	Parked    bool // the session waits, see parking_linux.go; More is set, too
 	Gone      bool // nothing can be sent to the client any more
+	Held      bool // the loop is frozen, and the session must not be fed
 
 	Port uint8 // index of the loop's acceptor that it came through
 

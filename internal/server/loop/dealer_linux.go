@@ -2,9 +2,11 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,6 +26,9 @@ type dealer struct {
 	loops    []*Loop
 	next     int
 	failures server.Backoff
+
+	mu     sync.Mutex // held while it accepts
+	paused bool       // it accepts nothing; guarded by mu
 }
 
 // needsDealer reports whether the listeners of p share a unix socket.
@@ -57,6 +62,8 @@ func (d *dealer) run(ctx context.Context) error {
 		})
 		switch {
 		case ctx.Err() != nil:
+		case errors.Is(err, os.ErrDeadlineExceeded): // see resume
+			d.file.SetReadDeadline(time.Time{})
 		case err != nil:
 			return err
 		case errno == 0:
@@ -77,10 +84,30 @@ func (d *dealer) run(ctx context.Context) error {
 	})
 }
 
+// pause returns when the dealer accepts nothing more.
+func (d *dealer) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = true
+}
+
+// resume undoes pause.
+func (d *dealer) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = false
+	d.file.SetReadDeadline(time.Unix(1, 0)) // the connections that came meanwhile wake nobody again
+}
+
 func (d *dealer) deal(listener int) unix.Errno {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paused {
+		return unix.EAGAIN
+	}
 	fd, errno := RawAccept(listener)
 	if errno == 0 {
-		d.loops[d.next].give(Arrival{fd, d.port})
+		d.loops[d.next].give(Arrival{FD: fd, Port: d.port})
 		d.next = (d.next + 1) % len(d.loops)
 	}
 	return errno
@@ -88,8 +115,9 @@ func (d *dealer) deal(listener int) unix.Errno {
 
 // An Arrival is a connection that was accepted elsewhere.
 type Arrival struct {
-	FD   int32
-	Port uint8
+	FD      int32
+	Port    uint8
+	Adopted *Adopted // nil: the connection is new
 }
 
 // give hands a connection to the loop.

@@ -33,6 +33,7 @@ type Loop struct {
 	now       int64         // time of this turn
 	Sweep     uint32        // number of the last sweep for idle connections
 	Draining  bool
+	Frozen    bool // no session is fed, and nothing is accepted
 
 	lingering, lingeringLong []ref // since less, and since more, than the last SignalLinger
 	latency                  latency.Sampler
@@ -40,8 +41,10 @@ type Loop struct {
 	Read, Written            uint64 // bytes in this turn; added to the shared Counters once per turn
 
 	mu      sync.Mutex
-	Wake    int       // an eventfd, -1 when closed; guarded by mu, so that it is not closed while in use
-	given   []Arrival // connections accepted by a dealer; guarded by mu
+	Wake    int           // an eventfd, -1 when closed; guarded by mu, so that it is not closed while in use
+	given   []Arrival     // connections accepted by a dealer, or adopted; guarded by mu
+	orders  []*Freeze     // see Orders; guarded by mu
+	ended   chan struct{} // closed when the loop has returned
 	Signals atomic.Uint32
 }
 
@@ -58,7 +61,8 @@ const (
 	SignalSweep               // look for idle connections
 	SignalLinger              // close connections that have lingered long enough
 	SignalAccept              // try to accept again
-	SignalGiven               // a dealer has accepted a connection
+	SignalGiven               // a dealer has accepted a connection, or Adopt was called
+	SignalOrder               // freeze or thaw, see Orders
 	SignalRelieve             // close the biggest holders while the budget is used up
 	SignalTrim                // free spare buffers
 	SignalWake                // ask the parked sessions again: Engine.Wake was called
@@ -78,8 +82,8 @@ const (
 )
 
 // Serve runs one loop per listener of the port with the most listeners, until all loops are
-// drained. Meanwhile w wakes them: one Serve at a time.
-func Serve(ctx context.Context, c *server.Config, w *Waker, ports []server.Port, start func(*Loop) (Runner, error)) error {
+// drained. Meanwhile control reaches them: one Serve at a time.
+func Serve(ctx context.Context, c *server.Config, control *Control, ports []server.Port, start func(*Loop) (Runner, error)) error {
 	removeFiles := server.TakeSocketFiles(ports)
 	loops, dealers, err := makeLoops(c, ports)
 	defer func() {
@@ -94,8 +98,9 @@ func Serve(ctx context.Context, c *server.Config, w *Waker, ports []server.Port,
 		}
 		return err
 	}
-	w.loops.Store(&loops)
-	defer w.loops.Store(nil)
+	s := &serving{loops: loops, dealers: dealers, ports: ports}
+	control.serving.Store(s)
+	defer control.serving.Store(nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failures := make(chan error, len(loops)+len(dealers))
@@ -113,7 +118,9 @@ func Serve(ctx context.Context, c *server.Config, w *Waker, ports []server.Port,
 		dealing.Go(func() { try(d.run(ctx)) })
 	}
 	sweepUntil(ctx, c, loops)
-	removeFiles()
+	if !control.drain(s) {
+		removeFiles()
+	}
 	dealing.Wait()
 	signalAll(loops, SignalDrain)
 	force := time.AfterFunc(c.DrainTimeout, func() { signalAll(loops, SignalForce) })
@@ -134,7 +141,7 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 		n = max(n, len(p.Listeners))
 	}
 	for range n {
-		l := &Loop{Config: c, Wake: -1, Acceptors: make([]acceptor, len(ports)), Loops: n, Raw: MayBlockRaw(n)}
+		l := &Loop{Config: c, Wake: -1, ended: make(chan struct{}), Acceptors: make([]acceptor, len(ports)), Loops: n, Raw: MayBlockRaw(n)}
 		l.latency = c.Sampler(len(loops))
 		loops = append(loops, l)
 		if l.Wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -194,6 +201,7 @@ func MayBlockRaw(loops int) bool {
 }
 
 func (l *Loop) run(start func(*Loop) (Runner, error)) error {
+	defer close(l.ended)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	r, err := start(l)
@@ -217,6 +225,9 @@ func (l *Loop) close() {
 	}
 	for _, a := range l.given {
 		unix.Close(int(a.FD))
+		if a.Adopted != nil {
+			l.Counters.Current.Add(-1)
+		}
 	}
 	for i := range l.Acceptors {
 		l.Acceptors[i].Close()
@@ -252,6 +263,9 @@ func (l *Loop) TurnBegins() {
 	l.now = l.Now()
 	l.latency.Begins(l.now)
 }
+
+// Seconds returns the time of this turn, Unix s.
+func (l *Loop) Seconds() uint32 { return uint32(l.now / 1000) }
 
 // TurnEnds is called when the answers of the turn are handed to the kernel, or are next.
 func (l *Loop) TurnEnds() {

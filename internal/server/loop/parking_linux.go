@@ -140,22 +140,3 @@ func (l *Loop) goOn() {
 		time.AfterFunc(askPause, func() { l.Signal(SignalAsk) })
 	}
 }
-
-// A Waker wakes the event loops of an engine. The zero value has none.
-type Waker struct {
-	server.Settled
-	loops atomic.Pointer[[]*Loop] // those of the latest Serve; nil before and after it
-}
-
-// Wake implements Engine.
-func (w *Waker) Wake() {
-	loops := w.loops.Load()
-	if loops == nil {
-		return
-	}
-	for _, l := range *loops {
-		if l.awaited.Load() {
-			l.Signal(SignalWake)
-		}
-	}
-}

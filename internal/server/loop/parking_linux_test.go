@@ -29,9 +29,9 @@ func TestWakeSignalsOnce(t *testing.T) {
 	l := &Loop{Config: c, Wake: fd}
 	l.Share = c.Share(func() {}, func() {})
 	defer l.close()
-	var w Waker
+	var w Control
 	w.Wake() // before it has loops
-	w.loops.Store(&[]*Loop{l})
+	w.serving.Store(&serving{loops: []*Loop{l}})
 	check := func(what string, calls, signals uint32) {
 		t.Helper()
 		for range 3 {

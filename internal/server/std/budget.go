@@ -66,6 +66,7 @@ func (c *conn) spared() bool {
 		return true
 	}
 	c.len = 0
+	g.rest(&c.sleeper)
 	g.share.TellClosed(g.Log)
 	c.SetWriteDeadline(time.Now().Add(server.LingerTime))
 	if n, err := c.Write(c.port.OutOfMemory); err == nil {

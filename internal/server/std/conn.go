@@ -7,6 +7,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,6 +27,7 @@ type handshaker interface {
 
 type conn struct {
 	net.Conn
+	sleeper
 	group   *group
 	port    *server.Port
 	session server.Session
@@ -34,6 +36,10 @@ type conn struct {
 	doomed  atomic.Bool   // the budget is used up and this connection holds the most; set under group.sharing
 	final   bool          // draining: the next read is the last
 	blocked bool          // output is waiting for the socket; guarded by group.sharing
+	more    bool          // the session may have more to say, or to look at, without further input
+	late    bool          // it has rested while the group was frozen, so Freeze may not wait for it
+	since   uint32        // when it was accepted, Unix s
+	out     []byte        // what the socket had not taken when the group was frozen
 
 	// Its entry in the budget, nil before the first one; the content is guarded by group.sharing.
 	holding *server.Holding
@@ -56,14 +62,20 @@ func (c *conn) serve() {
 		return
 	}
 	for {
-		room := len(c.buf) - c.len
-		n := c.receive()
-		if n == 0 {
-			return
+		room, n := len(c.buf)-c.len, 0
+		switch {
+		case c.more:
+			if !c.yield() || !c.sendRest() {
+				return
+			}
+		default:
+			if n = c.receive(); n == 0 {
+				return
+			}
+			c.group.Counters.BytesRead.Add(uint64(n))
+			c.touch()
+			c.len += n
 		}
-		c.group.Counters.BytesRead.Add(uint64(n))
-		c.touch()
-		c.len += n
 		ok, err := c.answer()
 		if err != nil && ok {
 			ok = c.parkOrLinger(err) // a function, so that serve needs no more stack for it
@@ -71,13 +83,18 @@ func (c *conn) serve() {
 		if !ok || !c.fit(n) {
 			return
 		}
-		if _, encrypted := c.Conn.(handshaker); c.final && n < room && !encrypted {
+		if _, encrypted := c.Conn.(handshaker); c.final && n < room && !encrypted && !c.more {
 			return // the socket was empty after the drain began
 		}
 	}
 }
 
 func (c *conn) handshake(h handshaker) bool {
+	c.group.rest(&c.sleeper)
+	defer func() {
+		c.rests.Store(false)
+		c.late = c.group.frozen.Load()
+	}()
 	ctx, cancel := context.WithTimeout(c.group.ctx, c.group.Handshake)
 	defer cancel()
 	if err := h.HandshakeContext(ctx); err != nil {
@@ -100,6 +117,10 @@ func (c *conn) receive() int {
 			return 0
 		case c.doomed.Load() && !c.spared():
 			return 0
+		case c.group.frozen.Load():
+			if !c.yield() {
+				return 0
+			}
 		case c.group.draining.Load():
 			c.final = true
 			c.SetReadDeadline(time.Now().Add(server.DrainQuiet))
@@ -108,9 +129,7 @@ func (c *conn) receive() int {
 			return 0
 		default:
 			c.SetReadDeadline(time.Time{})
-			if c.group.draining.Load() || c.doomed.Load() { // they may have set their deadline just before
-				c.SetReadDeadline(time.Unix(1, 0))
-			}
+			c.rouse()
 		}
 	}
 }
@@ -127,7 +146,11 @@ func (c *conn) answer() (ok bool, err error) {
 		}
 	}()
 	used, full := 0, true
-	for full && err == nil {
+	for c.more = false; full && err == nil; {
+		if c.group.frozen.Load() && c.stops() || len(c.out) > 0 {
+			c.more = true
+			break
+		}
 		var n int
 		n, out.buf, full, err = server.Converse(&c.session, now, c.buf[used:c.len], out.buf[:0])
 		used += n
@@ -164,7 +187,14 @@ func (c *conn) send(out *output) bool {
 		if encrypted {
 			piece = rest[:min(len(rest), recordSize)]
 		}
+		if encrypted {
+			c.group.rest(&c.sleeper) // it cannot be woken without being broken
+		}
 		n, err := out.write(c, piece)
+		if encrypted {
+			c.rests.Store(false)
+			c.late = c.group.frozen.Load()
+		}
 		c.group.Counters.BytesWritten.Add(uint64(n))
 		if n > 0 {
 			c.touch()
@@ -176,15 +206,48 @@ func (c *conn) send(out *output) bool {
 			return false
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return false
+		case c.group.frozen.Load() && !encrypted && !c.rests.Load():
+			c.out = slices.Clone(rest[n:])
+			return true
 		case encrypted || c.idle():
 			c.group.Counters.IdleClosed.Add(1)
 			return false
 		default: // slow, but moving
 			c.SetWriteDeadline(time.Time{})
+			if c.group.frozen.Load() && !c.rests.Load() { // it may have set its deadline just before
+				c.SetWriteDeadline(past)
+			}
 		}
 		rest = rest[n:]
 	}
 	return true
+}
+
+// sendRest sends what the socket had not taken before. It returns false when the client is gone.
+func (c *conn) sendRest() bool {
+	if len(c.out) == 0 {
+		return true
+	}
+	rest := &output{buf: c.out, c: c}
+	rest.attempt = rest.try
+	c.out = nil
+	return c.send(rest)
+}
+
+// sendLast is sendRest for a connection whose session is not called any more.
+func (c *conn) sendLast() {
+	c.group.rest(&c.sleeper)
+	if len(c.out) > 0 {
+		c.SetDeadline(time.Time{})
+		c.sendRest()
+	}
+}
+
+// stops reports whether c must not call its session, because the group is frozen. An encrypted
+// connection may still answer what it has read, if Freeze waits for it.
+func (c *conn) stops() bool {
+	_, encrypted := c.Conn.(handshaker)
+	return !encrypted || c.late
 }
 
 // fit gives the connection an input buffer of a suitable size; n is how many bytes the last read
@@ -238,6 +301,7 @@ func (c *conn) parkOrLinger(err error) (goesOn bool) {
 
 // linger ends the connection so that the client gets its last reply even if it is still sending.
 func (c *conn) linger() {
+	c.sendLast()
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); !ok || c.group.draining.Load() || w.CloseWrite() != nil {
 		return
 	}

@@ -23,10 +23,12 @@ const handshakeTimeout = 10 * time.Second
 // buffers are borrowed from pools while the connection is active.
 type Engine struct {
 	server.Config
-	server.Settled
 	Handshake       time.Duration
 	inputs, outputs sync.Pool // *[]byte of bigBuffer bytes; *output
 	lot             lot
+
+	moving sync.Mutex // held by Freeze, Thaw and Adopt, and when a group begins or drains
+	groups []*group   // those that serve and do not drain; guarded by moving
 }
 
 // New makes the portable engine.
@@ -42,16 +44,25 @@ func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 	defer cancel()
 	lns := server.Listeners(ports)
 	removeFiles := server.TakeSocketFiles(ports)
-	g := &group{Engine: e, ctx: ctx, conns: make(map[*conn]struct{})}
+	g := &group{Engine: e, ctx: ctx, ports: ports, conns: make(map[*conn]struct{})}
 	g.share = e.Share(func() { go g.relieve() }, func() {})
 	defer g.share.Leave()
 
 	var accepting sync.WaitGroup
 	failures := make(chan error, len(lns))
+	for range lns {
+		g.acceptors = append(g.acceptors, new(sleeper))
+	}
+	e.moving.Lock()
+	e.groups = append(e.groups, g)
+	e.moving.Unlock()
+	sleepers := g.acceptors
 	for i := range ports {
 		for loop, ln := range ports[i].Listeners {
+			s := sleepers[0]
+			sleepers = sleepers[1:]
 			accepting.Go(func() {
-				if err := g.accept(ln, &ports[i], loop); err != nil {
+				if err := g.accept(s, ln, &ports[i], loop); err != nil {
 					failures <- err
 					cancel()
 				}
@@ -66,8 +77,9 @@ func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 		go g.sweepIdle(sweeper.C, done)
 	}
 	<-ctx.Done()
-	g.draining.Store(true)
-	removeFiles()
+	if !g.drains() {
+		removeFiles()
+	}
 	for _, ln := range lns {
 		setDeadline(ln, time.Now().Add(server.DrainQuiet))
 	}
@@ -80,6 +92,9 @@ func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
 // A group is one call of Serve.
 type group struct {
 	*Engine
+	freezer
+	ports    []server.Port
+	next     int // the loop of a port that adopts next; guarded by Engine.moving
 	ctx      context.Context
 	draining atomic.Bool
 	forced   atomic.Bool   // DrainTimeout is over
@@ -94,11 +109,15 @@ type group struct {
 }
 
 // accept serves ln until the context ends, then whatever is left in its backlog. It closes ln.
-func (g *group) accept(ln net.Listener, p *server.Port, loop int) error {
+func (g *group) accept(s *sleeper, ln net.Listener, p *server.Port, loop int) error {
 	defer ln.Close()
+	defer g.rest(s)
 	var failures server.Backoff
 	var last time.Time // when to stop even if new connections keep coming
 	for {
+		if !g.hold(s) {
+			return nil
+		}
 		c, err := ln.Accept()
 		if err == nil {
 			failures.Succeeded(&g.Config)
@@ -110,14 +129,19 @@ func (g *group) accept(ln net.Listener, p *server.Port, loop int) error {
 			last = time.Now().Add(g.DrainTimeout)
 		case stopping && (err != nil || time.Now().After(last)):
 			return nil
-		case err == nil || errors.Is(err, os.ErrDeadlineExceeded):
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			setDeadline(ln, time.Time{}) // it was Freeze's
+			stopping = g.draining.Load()
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
+			g.rest(s)
 			select {
 			case <-time.After(failures.Failed(&g.Config, err)):
 			case <-g.ctx.Done():
 			}
+			s.rests.Store(false)
 		}
 		if stopping && !setDeadline(ln, time.Now().Add(server.DrainQuiet)) {
 			return nil
@@ -147,13 +171,24 @@ func (g *group) start(nc net.Conn, p *server.Port, loop int) {
 	if p.TLS != nil {
 		nc = p.TLS.Server(nc) // nothing uses the plain connection after this
 	}
-	c := &conn{Conn: nc, group: g, port: p, session: p.Open(loop), latency: g.Sampler(loop)}
+	c := g.newConn(nc, p, p.Open(loop), loop)
+	c.since = uint32(g.Now() / 1000)
+	g.add(c)
+}
+
+func (g *group) newConn(nc net.Conn, p *server.Port, s server.Session, loop int) *conn {
+	c := &conn{Conn: nc, group: g, port: p, session: s, latency: g.Sampler(loop)}
 	if p.Peers {
-		c.session.(server.PeerSession).Peer(server.PeerOf(nc.RemoteAddr()))
+		s.(server.PeerSession).Peer(server.PeerOf(nc.RemoteAddr()))
 	}
 	c.raw = rawOf(nc)
 	c.buf = c.small[:]
 	c.last.Store(g.sweep.Load())
+	return c
+}
+
+// add begins to serve c.
+func (g *group) add(c *conn) {
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
 	g.mu.Unlock()
@@ -173,6 +208,7 @@ func (g *group) finished(c *conn) {
 	c.latency.Flush()
 	c.Close()
 	g.Counters.Current.Add(-1)
+	g.rest(&c.sleeper)
 }
 
 // sweepIdle wakes connections that have been idle too long; they close themselves. Setting a

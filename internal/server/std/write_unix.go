@@ -5,7 +5,14 @@ package std
 import (
 	"net"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// duplicate makes another descriptor of a socket.
+func duplicate(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
+
+func closeSocket(fd int) { syscall.Close(fd) }
 
 // rawOf returns the socket of an unencrypted connection.
 func rawOf(c net.Conn) syscall.RawConn {

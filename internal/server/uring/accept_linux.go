@@ -39,7 +39,7 @@ func (u *ringLoop) acceptAll() {
 // left.
 func (u *ringLoop) armAccept(i int) {
 	a, now := &u.Acceptors[i], &u.accepts[i]
-	if now.underWay || a.Resting || now.last || a.Listener < 0 {
+	if now.underWay || a.Resting || now.last || a.Listener < 0 || u.Frozen {
 		return
 	}
 	room := u.ring.files - u.Conns.Used
@@ -102,13 +102,13 @@ func (u *ringLoop) welcome(slot int32, acceptor int) {
 		u.closeSlot(slot)
 		return
 	}
-	u.start(slot, acceptor)
+	u.start(slot, acceptor, nil)
 }
 
 // adopt puts connections that arrive as descriptors into the ring's table.
 func (u *ringLoop) adopt(arrivals []loop.Arrival) {
 	for _, a := range arrivals {
-		if !u.Admit() {
+		if a.Adopted == nil && !u.Admit() {
 			loop.RawSend(a.FD, u.Acceptors[a.Port].Refusal)
 			unix.Close(int(a.FD))
 			continue
@@ -132,25 +132,41 @@ func (u *ringLoop) arrived(r cqe) {
 		u.Log.Warn("cannot take a connection", "error", os.NewSyscallError("io_uring files update", unix.Errno(-r.res)))
 		return
 	}
-	u.start(m.slot, int(m.Port))
+	u.start(m.slot, int(m.Port), m.Adopted)
 }
 
-// start starts an admitted connection.
-func (u *ringLoop) start(slot int32, acceptor int) {
+// start starts an admitted connection, or goes on with one that was adopted.
+func (u *ringLoop) start(slot int32, acceptor int, adopted *loop.Adopted) {
 	a, now := &u.Acceptors[acceptor], &u.accepts[acceptor]
 	c := u.Conns.Occupy(slot)
-	c.Port, c.Session, c.Last = uint8(acceptor), a.NewSession(), u.Sweep
-	if a.Peers {
-		c.Session.(server.PeerSession).Peer(loop.AddressIn(&now.peer))
-		now.peer.Addr.Family = unix.AF_UNSPEC // do not give this address to another connection
+	c.Port, c.Last, c.Held = uint8(acceptor), u.Sweep, u.Frozen
+	if adopted != nil {
+		u.Resume(c, adopted)
+	} else {
+		c.Session, c.Since = a.NewSession(), u.Seconds()
+		if a.Peers {
+			c.Session.(server.PeerSession).Peer(loop.AddressIn(&now.peer))
+			now.peer.Addr.Family = unix.AF_UNSPEC // do not give this address to another connection
+		}
 	}
 	c.Readable = u.Draining
 	if u.forced {
 		u.drop(c)
 		return
 	}
-	if a.Unix {
+	u.begin(c)
+}
+
+// begin asks the kernel for what c needs, unless the loop is frozen.
+func (u *ringLoop) begin(c *loop.Conn) {
+	if c.Held {
+		return
+	}
+	if u.Acceptors[c.Port].Unix && !c.Watching && !c.HungUp {
 		u.watch(c)
+	}
+	if c.Unsent() && !c.Sending {
+		u.flush(c)
 	}
 	u.proceed(c)
 }

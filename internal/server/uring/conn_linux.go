@@ -23,6 +23,10 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 		u.Queue(c) // by then it is known whether the socket took the reply
 	case c.Ending && !c.Lingering:
 		u.finish(c)
+	case c.Held && !c.Lingering:
+		if u.Draining {
+			u.drop(c)
+		}
 	case c.Parked && c.Gone:
 		u.drop(c)
 	case c.Parked:
@@ -81,6 +85,8 @@ func (u *ringLoop) hungUp(r cqe) {
 	switch {
 	case c.Closing:
 		u.closeWhenQuiet(c)
+	case unix.Errno(-r.res) == unix.ECANCELED:
+		u.begin(c)
 	case r.res < 0:
 		u.drop(c)
 	default:
@@ -169,7 +175,7 @@ func (u *ringLoop) hear(c *loop.Conn, input []byte) {
 			u.drop(c)
 		}
 	case c.Closing || c.Ending:
-	case c.More || c.Unsent() || c.Spoke == u.round && u.talking != c:
+	case c.More || c.Held || c.Unsent() || c.Spoke == u.round && u.talking != c:
 		u.KeepInput(c, input)
 		c.More = true
 	default:
@@ -186,7 +192,7 @@ func (u *ringLoop) serveAgain(n int) {
 			continue
 		}
 		c.Queued = false
-		if c.More && !c.Parked && !c.Unsent() && !c.Closing && !c.Ending && c.Spoke != u.round {
+		if c.More && !c.Held && !c.Parked && !c.Unsent() && !c.Closing && !c.Ending && c.Spoke != u.round {
 			u.answer(c, nil)
 		} else {
 			u.proceed(c)
@@ -265,6 +271,9 @@ func (u *ringLoop) fellShort(s send, res int) {
 
 // flush sends waiting output as soon as the socket takes some of it.
 func (u *ringLoop) flush(c *loop.Conn) {
+	if c.Held && u.departs != nil {
+		return // it may move
+	}
 	out := c.Waiting.Out.Bytes()
 	c.Sending = true
 	*u.submit() = sqe{op: opSend, flags: sqeFixedFile, fd: c.Slot, address: addressOf(out), length: uint32(len(out)),
@@ -285,7 +294,7 @@ func (u *ringLoop) flushed(r cqe) {
 		c.Waiting.Out.Drop(int(r.res))
 		c.Last = u.Sweep
 		u.Written += uint64(r.res)
-	case e != unix.EAGAIN && e != unix.EINTR:
+	case e != unix.EAGAIN && e != unix.EINTR && e != unix.ECANCELED:
 		u.drop(c)
 		return
 	}

@@ -18,7 +18,7 @@ import (
 // call, however many requests it answers.
 type Engine struct {
 	server.Config
-	loop.Waker
+	loop.Control
 	Sizes Sizes
 }
 
@@ -45,7 +45,7 @@ func (e *Engine) Name() string { return "uring" }
 
 // Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
-	return loop.Serve(ctx, &e.Config, &e.Waker, ports, func(l *loop.Loop) (loop.Runner, error) { return newLoop(l, e.Sizes) })
+	return loop.Serve(ctx, &e.Config, &e.Control, ports, func(l *loop.Loop) (loop.Runner, error) { return newLoop(l, e.Sizes) })
 }
 
 // Probe returns nil if the kernel, and whatever confines this process, allow everything that the
@@ -99,8 +99,9 @@ type ringLoop struct {
 	accepts []accept // one per acceptor
 	reserve int      // slots that accepts may fill before they can be stopped
 	moves   map[uint32]*move
-	moved   uint32 // number of the last move
-	forced  bool   // wait for nobody any more
+	moved   uint32     // number of the last move
+	forced  bool       // wait for nobody any more
+	departs *departure // connections are being given away; nil = none
 
 	// The replies of a turn, and their sends. If the socket does not take all of a send, the send
 	// leaves a result. The loop must look at that result before it reuses replies: see settleSends.
@@ -154,7 +155,7 @@ func (u *ringLoop) Run() error {
 	u.acceptAll()
 	u.armWake()
 	for !u.Draining || u.Conns.Used > 0 || len(u.moves) > 0 || u.Listening() {
-		if err := u.wait(len(u.Again) == 0); err != nil {
+		if err := u.wait(len(u.Again) == 0 && u.departs == nil); err != nil {
 			return err
 		}
 		u.TurnBegins()
@@ -170,6 +171,9 @@ func (u *ringLoop) Run() error {
 		if s := u.Signals.Swap(0); s != 0 {
 			u.Raw = loop.MayBlockRaw(u.Loops)
 			u.obey(s)
+		}
+		if u.departs != nil {
+			u.depart()
 		}
 		u.TurnEnds()
 	}
@@ -200,10 +204,11 @@ const (
 	tagMove    // 32 bits: the move
 	tagSignal
 	tagReceive
-	tagSend   // a reply, sent in the turn that built it
-	tagFlush  // what was left of a reply
-	tagEnd    // our SHUT_WR
-	tagHangUp // the client's end
+	tagSend    // a reply, sent in the turn that built it
+	tagFlush   // what was left of a reply
+	tagEnd     // our SHUT_WR
+	tagHangUp  // the client's end
+	tagInstall // 32 bits: index in departure.leaving
 
 	tagKind  = 0xff << 56
 	lifeMask = 1<<24 - 1
@@ -236,6 +241,8 @@ func (u *ringLoop) dispatch(r cqe) {
 		u.accepted(r)
 	case tagMove:
 		u.arrived(r)
+	case tagInstall:
+		u.installed(r)
 	case tagSignal:
 		u.Silence()
 		u.armWake()
@@ -267,6 +274,9 @@ func (u *ringLoop) obey(signals uint32) {
 	}
 	if signals&loop.SignalGiven != 0 {
 		u.adopt(u.Taken())
+	}
+	if signals&loop.SignalOrder != 0 { // behind the other: what was accepted before moves, too
+		u.follow(u.Orders())
 	}
 	if signals&loop.SignalSweep != 0 {
 		u.SweepIdle(u.drop)
@@ -315,10 +325,15 @@ func (u *ringLoop) cancel(tag uint64) {
 
 // drain stops accepting, and stops receiving beyond what has arrived.
 func (u *ringLoop) drain() {
+	if u.departs != nil { // Control no longer waits for it
+		u.thaw()
+	}
 	u.Draining = true
 	for i := range u.Acceptors {
 		u.Acceptors[i].Resting = false
-		if u.accepts[i].underWay {
+		if u.Frozen {
+			u.Acceptors[i].Close() // nothing is under way, and what waits there is not for this loop
+		} else if u.accepts[i].underWay {
 			u.cancel(tagAccept | uint64(i))
 		} else {
 			u.armAccept(i)

@@ -106,7 +106,7 @@ type bufferEntry struct {
 
 // The kernel's constants, from linux/io_uring.h.
 const (
-	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown = 0, 6, 13, 14, 19, 20, 26, 27, 34
+	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown, opInstall = 0, 6, 13, 14, 19, 20, 26, 27, 34, 54
 
 	setupCQSize, setupSubmitAll, setupSingleIssuer, setupDeferTaskrun = 1 << 3, 1 << 7, 1 << 12, 1 << 13
 

@@ -1,0 +1,577 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A pair is two engines between which connections move: clients connect to the first.
+type pair struct{ from, to *rig }
+
+// eachPair runs a test on all pairs of engines of this system.
+func eachPair(t *testing.T, places []place, test func(t *testing.T, p pair)) {
+	for i, from := range makers() {
+		for j, to := range makers() {
+			at := places[(i+j)%len(places)]
+			t.Run(fmt.Sprintf("%s/%s/%s/%d", from.name, to.name, at.network, at.loops), func(t *testing.T) {
+				test(t, pair{start(t, from, at, nil), start(t, to, at, nil)})
+			})
+		}
+	}
+}
+
+// freeze freezes an engine and checks that it is still.
+func (r *rig) freeze() []server.Moved {
+	r.t.Helper()
+	moved, err := r.engine.Freeze(context.Background())
+	if err != nil {
+		r.t.Fatalf("freeze: %v", err)
+	}
+	if begun, ended := r.feeds.begun.Load(), r.feeds.ended.Load(); begun != ended {
+		r.t.Fatalf("%d feeds run in a frozen engine", begun-ended)
+	}
+	return moved
+}
+
+func (r *rig) thaw(moved []server.Moved) {
+	r.t.Helper()
+	if err := r.engine.Thaw(moved); err != nil {
+		r.t.Fatalf("thaw: %v", err)
+	}
+}
+
+func (r *rig) adopt(moved []server.Moved) {
+	r.t.Helper()
+	for _, m := range moved {
+		eventually(r.t, func() string { // Serve may not have begun
+			err := r.engine.Adopt(m)
+			if errors.Is(err, server.ErrIdle) {
+				return err.Error()
+			}
+			if err != nil {
+				r.t.Fatalf("adopt: %v", err)
+			}
+			return ""
+		})
+	}
+}
+
+// there moves all connections to the second engine.
+func (p pair) there() (n int) {
+	p.from.t.Helper()
+	moved := p.from.freeze()
+	p.to.adopt(moved)
+	return len(moved)
+}
+
+// back moves them back.
+func (p pair) back() (n int) {
+	p.to.t.Helper()
+	moved := p.to.freeze()
+	p.from.thaw(moved)
+	p.to.thaw(nil)
+	return len(moved)
+}
+
+// stop stops both engines, of which the first may be frozen.
+func (p pair) stop() {
+	p.from.t.Helper()
+	p.from.stop()
+	p.to.stop()
+}
+
+// Whatever a connection is in the middle of, it goes on where it moves to: no byte is lost, none comes
+// twice, and the replies come in order.
+func TestConnectionsMove(t *testing.T) {
+	eachPair(t, places, func(t *testing.T, p pair) {
+		const bigger = 10_000_000 // than what sockets take
+		r := p.from
+		idle, partial, long, skips, slow, parked, paused, half, ended := r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial()
+		ended.say("close\r\n")
+		ended.expect("bye\r\n")
+		ended.expectEOF()
+		partial.say("echo 1\r\necho unfin")
+		partial.expect("1\r\n")
+		line := strings.Repeat("0123456789", 30_000)
+		long.say("echo 1\r\necho %s", line)
+		long.expect("1\r\n")
+		skips.say("echo 1\r\nskip 20\r\necho no\r\n")
+		skips.expect("1\r\n")
+		slow.say("big %d\r\necho after\r\n", bigger)
+		asked := r.well.asked.Load()
+		parked.say("echo 1\r\ntake 2\r\necho 3\r\nech")
+		parked.expect("1\r\n")
+		half.say("take 2\r\necho 3\r\n")
+		half.Conn.(interface{ CloseWrite() error }).CloseWrite()
+		paused.say("split 20000\r\necho after\r\n")
+		r.parked(asked, 3)
+		eventually(t, func() string { return r.atLeast("slow reply", r.counters.BytesWritten.Load(), 20_000) })
+
+		n := p.there()
+		if n != 8 {
+			t.Errorf("%d connections moved, want 8", n)
+		}
+		eventually(t, func() string { return r.open(1) }) // the one that is at its end
+		if n, total := p.to.counters.Current.Load(), p.to.counters.Total.Load(); n != 8 || total != 0 {
+			t.Errorf("%d connections counted as open and %d as accepted, want 8 and 0", n, total)
+		}
+		idle.say("echo idle\r\n")
+		idle.expect("idle\r\n")
+		partial.say("ished\r\n")
+		partial.expect("unfinished\r\n")
+		long.say("ished\r\n")
+		long.expect(line + "ished\r\n")
+		skips.say("12345678901echo end\r\n")
+		skips.expect("end\r\n")
+		p.to.fill(3)
+		parked.say("o 4\r\n")
+		parked.expect("2\r\n3\r\n4\r\n")
+		half.expect("2\r\n3\r\n")
+		half.expectEOF()
+		paused.expectBig(20000)
+		paused.expect("after\r\n")
+		slow.expectBig(bigger)
+		slow.expect("after\r\n")
+		for _, c := range []*client{idle, partial, long, skips, slow, parked, paused, half, ended} {
+			c.Close()
+		}
+		p.stop()
+	})
+}
+
+func (r *rig) atLeast(what string, got, want uint64) string {
+	if got < want {
+		return fmt.Sprintf("%s: %d, want at least %d", what, got, want)
+	}
+	return ""
+}
+
+// pipeline asks for numbers until stop says so, several at a time, and checks that each is answered
+// once and in order. It returns how many were answered.
+func pipeline(c *client, stop func() bool) (n int, err error) {
+	for !stop() {
+		var in, want strings.Builder
+		for range 1 + n%37 {
+			fmt.Fprintf(&in, "echo %d%s\r\n", n, strings.Repeat("x", n%301))
+			fmt.Fprintf(&want, "%d%s\r\n", n, strings.Repeat("x", n%301))
+			n++
+		}
+		if n%11 == 0 {
+			in.WriteString("big 70000\r\n")
+		}
+		if _, err := io.WriteString(c, in.String()); err != nil {
+			return n, err
+		}
+		got := make([]byte, want.Len())
+		if k, err := io.ReadFull(c.r, got); err != nil || string(got) != want.String() {
+			return n, fmt.Errorf("got %.200q (%w), want %.200q", got[:k], err, want.String())
+		}
+		if n%11 == 0 {
+			c.expectBig(70000)
+		}
+	}
+	return n, nil
+}
+
+// Clients that ask all the time notice nothing of many moves there and back.
+func TestPipelinesMove(t *testing.T) {
+	rounds := 15
+	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
+		rounds = 1000
+	}
+	eachPair(t, places, func(t *testing.T, p pair) {
+		var working sync.WaitGroup
+		var stop atomic.Bool
+		const clients = 16
+		progress := make([]atomic.Int64, clients)
+		for i := range clients {
+			c := p.from.dial()
+			working.Go(func() {
+				_, err := pipeline(c, func() bool { progress[i].Add(1); return stop.Load() })
+				if err != nil {
+					t.Errorf("client %d: %v", i, err)
+				}
+				c.Close()
+			})
+		}
+		worked := func() { // some of them have gone on
+			before := make([]int64, clients)
+			for i := range before {
+				before[i] = progress[i].Load()
+			}
+			eventually(t, func() string {
+				for i := range before {
+					if progress[i].Load() > before[i]+1 || t.Failed() {
+						return ""
+					}
+				}
+				return "no client gets on"
+			})
+		}
+		worked()
+		for range rounds {
+			p.there()
+			worked()
+			p.back()
+			if t.Failed() {
+				break
+			}
+			worked()
+		}
+		stop.Store(true)
+		working.Wait()
+		p.stop()
+	})
+}
+
+// A frozen engine does nothing, whatever comes; thawed, it goes on as if nothing had happened. Freeze
+// waits for a session that is being asked.
+func TestThaw(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		other := start(t, m, place{"tcp", 1}, nil) // shows that time goes by
+		witness := other.dial()
+		witness.say("echo 1\r\n")
+		witness.expect("1\r\n")
+		r := start(t, m, p, nil)
+		defer func() {
+			r.checkLeaks()
+			witness.Close()
+			other.checkLeaks()
+		}()
+		for i := range 5 {
+			c, parked, busy := r.dial(), r.dial(), r.dial()
+			c.say("echo 1\r\nech")
+			c.expect("1\r\n")
+			parked.say("take 2\r\n")
+			asked := r.well.asked.Load()
+			r.parked(asked, 1)
+			busy.say("hold\r\necho held\r\n")
+			<-r.held
+			frozen := make(chan []server.Moved)
+			go func() { frozen <- r.freeze() }()
+			for range 20 {
+				witness.say("echo %d\r\n", i)
+				witness.expect(fmt.Sprintf("%d\r\n", i))
+			}
+			select {
+			case <-frozen:
+				t.Fatal("frozen while a session is being asked")
+			default:
+			}
+			<-r.held
+			moved := <-frozen
+			if len(moved) != 3 {
+				t.Errorf("%d connections moved, want 3", len(moved))
+			}
+			if n := r.counters.Current.Load(); n != 0 {
+				t.Errorf("%d connections counted as open, want 0", n)
+			}
+			fed := r.feeds.begun.Load()
+			c.say("o 2\r\n")
+			late := r.dial() // stays in the backlog
+			late.say("echo late\r\n")
+			r.engine.Wake()
+			for range 20 {
+				witness.say("echo %d\r\n", i)
+				witness.expect(fmt.Sprintf("%d\r\n", i))
+			}
+			if n := r.feeds.begun.Load(); n != fed {
+				t.Errorf("a frozen engine asked sessions %d times", n-fed)
+			}
+			if _, err := r.engine.Freeze(context.Background()); !errors.Is(err, server.ErrFrozen) {
+				t.Errorf("frozen twice: %v", err)
+			}
+			if err := r.engine.Adopt(moved[0]); !errors.Is(err, server.ErrFrozen) {
+				t.Errorf("adopted while frozen: %v", err)
+			}
+			r.thaw(moved)
+			if err := r.engine.Thaw(nil); !errors.Is(err, server.ErrThawed) {
+				t.Errorf("thawed twice: %v", err)
+			}
+			late.expect("late\r\n")
+			c.expect("2\r\n")
+			busy.expect("held\r\n")
+			r.fill(1)
+			parked.expect("2\r\n")
+			for _, c := range []*client{c, parked, busy, late} {
+				c.Close()
+			}
+			eventually(t, func() string { return r.open(0) })
+		}
+	})
+}
+
+// If the caller does not wait for the end of Freeze, the engine goes on.
+func TestFreezeGivesUp(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		b := r.newBrake(p.loops)
+		var clients []*client
+		for range 10 {
+			c := r.dial()
+			c.say("echo 1\r\nec")
+			c.expect("1\r\n")
+			clients = append(clients, c)
+		}
+		for range 3 {
+			b.stop()
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := make(chan error)
+			go func() {
+				_, err := r.engine.Freeze(ctx)
+				ended <- err
+			}()
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("Freeze returned %v", err)
+			}
+			b.release()
+			for _, c := range clients {
+				c.say("ho 2\r\nec")
+				c.expect("2\r\n")
+			}
+			c := r.dial()
+			c.say("echo new\r\n")
+			c.expect("new\r\n")
+			c.Close()
+			r.thaw(r.freeze()) // nothing of the attempt is left
+		}
+		for _, c := range clients {
+			c.say("ho 3\r\n")
+			c.expect("3\r\n")
+			c.Close()
+		}
+		b.close()
+	})
+}
+
+// A successor with the same listeners takes everything over: no client is lost that connects meanwhile,
+// and the file of a unix socket stays.
+func TestSuccessorTakesOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		var spare []net.Listener
+		r := startPorts(t, m, nil, func(r *rig) []server.Port {
+			port := r.port(p)
+			spare = duplicates(t, port.Listeners)
+			return []server.Port{port}
+		})
+		var stop atomic.Bool
+		var answered atomic.Int64
+		var storm sync.WaitGroup
+		for i := range 8 {
+			storm.Go(func() {
+				for n := 0; !stop.Load(); n++ {
+					c, err := net.Dial(r.network, r.address)
+					if err != nil {
+						t.Errorf("client %d, connection %d: %v", i, n, err)
+						return
+					}
+					c.SetDeadline(time.Now().Add(patience))
+					fmt.Fprintf(c, "echo %d\r\n", n)
+					got := make([]byte, len(fmt.Sprintf("%d\r\n", n)))
+					if _, err := io.ReadFull(c, got); err != nil || string(got) != fmt.Sprintf("%d\r\n", n) {
+						t.Errorf("client %d, connection %d: %q, %v", i, n, got, err)
+						return
+					}
+					(&client{Conn: c}).abort()
+					answered.Add(1)
+				}
+			})
+		}
+		more := func() {
+			t.Helper()
+			before := answered.Load()
+			eventually(t, func() string {
+				if t.Failed() {
+					return ""
+				}
+				return r.atLeast("answered", uint64(answered.Load()), uint64(before+20))
+			})
+		}
+		for range 4 {
+			more()
+			moved := r.freeze()
+			next := startPorts(t, m, nil, func(r *rig) []server.Port {
+				port := r.portOn(spare)
+				spare = duplicates(t, spare)
+				return []server.Port{port}
+			})
+			next.adopt(moved)
+			r.stop() // frozen, with what stayed
+			if _, err := os.Lstat(r.address); r.network == "unix" && err != nil {
+				t.Fatal("the socket's file is gone")
+			}
+			r = next
+		}
+		more()
+		r.thaw(r.freeze())
+		more()
+		stop.Store(true)
+		storm.Wait()
+		server.Close([]server.Port{{Listeners: spare}})
+		r.stop()
+	})
+}
+
+// duplicates returns listeners with descriptors of their own.
+func duplicates(t *testing.T, lns []net.Listener) (all []net.Listener) {
+	t.Helper()
+	for _, ln := range lns {
+		f, err := ln.(interface{ File() (*os.File, error) }).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.FileListener(f)
+		if f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if u, ok := ln.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false)
+		}
+		all = append(all, ln)
+	}
+	return all
+}
+
+// When a frozen engine is told to end, it asks no session again. It refuses to thaw, and the
+// connections that it gave away are not its business.
+func TestFrozenEngineEnds(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		c := r.dial()
+		c.say("echo 1\r\n")
+		c.expect("1\r\n")
+		moved := r.freeze()
+		fed := r.feeds.begun.Load()
+		late := r.dial()
+		late.say("echo late\r\n")
+		c.say("echo 2\r\n")
+		r.end()
+		if err := r.wait(); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		r.done <- nil
+		if n := r.feeds.begun.Load(); n != fed {
+			t.Errorf("sessions were asked %d times after Freeze", n-fed)
+		}
+		for name, err := range map[string]error{"Thaw": r.engine.Thaw(moved), "Adopt": r.engine.Adopt(moved[0])} {
+			if !errors.Is(err, server.ErrIdle) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := r.engine.Freeze(context.Background()); !errors.Is(err, server.ErrIdle) {
+			t.Errorf("Freeze: %v", err)
+		}
+		if p.network == "unix" {
+			if _, err := os.Lstat(r.address); err != nil {
+				t.Error("a frozen engine removed the socket's file")
+			}
+		}
+		heir := start(t, m, p, nil)
+		heir.adopt(moved)
+		c.expect("2\r\n")
+		c.Close()
+		late.Close()
+		heir.stop()
+	})
+}
+
+// Freeze and the end of Serve may come at once: either Freeze gives everything, or nothing and the
+// drain answers what has arrived.
+func TestFreezeRacesWithDrain(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		for round := range 12 {
+			r, heir := start(t, m, p, nil), start(t, m, p, nil)
+			var clients []*client
+			for i := range 10 {
+				c := r.dial()
+				c.say("echo a%d\r\n", i)
+				c.expect(fmt.Sprintf("a%d\r\n", i))
+				c.say("echo b%d\r\n", i)
+				clients = append(clients, c)
+			}
+			if round%2 == 0 {
+				go r.end()
+			} else {
+				defer r.end()
+				r.end()
+			}
+			moved, err := r.engine.Freeze(context.Background())
+			if err != nil && !errors.Is(err, server.ErrIdle) {
+				t.Errorf("Freeze: %v", err)
+			}
+			if err == nil && len(moved) != len(clients) {
+				t.Errorf("%d connections moved, want %d", len(moved), len(clients))
+			}
+			r.end = func() {}
+			if err := r.wait(); err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+			r.end = nil
+			heir.adopt(moved)
+			for i, c := range clients {
+				c.expect(fmt.Sprintf("b%d\r\n", i))
+				if err != nil {
+					c.expectEOF()
+				}
+				c.Close()
+			}
+			heir.stop()
+		}
+	})
+}
+
+// What cannot be adopted stays the caller's. What can is adopted over the limit, too.
+func TestAdoptChecks(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		from := start(t, m, p, nil)
+		to := start(t, m, p, func(c *server.Config) { c.MaxConnections = 2 })
+		var clients []*client
+		for range 5 {
+			c := from.dial()
+			c.say("echo 1\r\nech")
+			c.expect("1\r\n")
+			clients = append(clients, c)
+		}
+		moved := from.freeze()
+		for name, change := range map[string]func(*server.Moved){
+			"port":       func(m *server.Moved) { m.Port = "no" },
+			"state":      func(m *server.Moved) { m.State = []byte("nonsense") },
+			"descriptor": func(m *server.Moved) { m.FD = 1 << 20 },
+		} {
+			wrong := moved[0]
+			if change(&wrong); to.engine.Adopt(wrong) == nil {
+				t.Errorf("a wrong %s was adopted", name)
+			}
+		}
+		to.adopt(moved)
+		for _, c := range clients {
+			c.say("o 2\r\n")
+			c.expect("2\r\n")
+		}
+		if n := to.counters.Current.Load(); n != 5 || to.counters.Refused.Load() != 0 {
+			t.Errorf("%d open and %d refused, want 5 and 0", n, to.counters.Refused.Load())
+		}
+		late := to.dial()
+		late.expect("too many\r\n")
+		late.expectEOF()
+		for _, c := range slices.Concat(clients, []*client{late}) {
+			c.Close()
+		}
+		from.stop()
+		to.stop()
+	})
+}
