@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // A Moved is a plain connection that one engine gives away, perhaps to another process, at a boundary
 // between two Feeds of its session. Nothing is under way for it any more: what the client has sent and
 // is not in In is still in the kernel's socket, and so is the end of input.
 type Moved struct {
-	Port  string    // Port.Name
-	FD    int       // the kernel's socket, non-blocking; owned by the receiver, which closes it
-	In    []byte    // read and not consumed by the session, also the requests of a parked session
-	Out   []byte    // answered and not sent
-	State []byte    // what Port.Resume needs, see Movable; empty = as new
-	Since time.Time // when it was accepted, to the second
+	Port  string // Port.Name
+	FD    int    // the kernel's socket, non-blocking; owned by the receiver, which closes it
+	In    []byte // read and not consumed by the session, also the requests of a parked session
+	Out   []byte // answered and not sent
+	State []byte // what Port.Resume needs, see Movable; empty = as new
 }
 
 // A Movable is a Session that can be given away. Freeze is called between two Feeds, at most once, and

@@ -218,7 +218,7 @@ func (e *epollLoop) welcome(new loop.Arrival) {
 	if new.Adopted != nil {
 		e.Resume(c, new.Adopted)
 	} else {
-		c.Session, c.Since = a.NewSession(), e.Seconds()
+		c.Session = a.NewSession()
 		if a.Peers {
 			c.Session.(server.PeerSession).Peer(loop.PeerOf(new.FD))
 		}

@@ -13,7 +13,6 @@ type Conn struct {
 	Slot    int32    // index in the loop's table
 	Last    uint32   // sweep at which the client was last active
 	Life    uint32   // how many connections this slot has held before
-	Since   uint32   // when it was accepted, Unix s
 
 	More      bool // the session has more to say, or to look at, without further input
 	Readable  bool // there may be input in the socket

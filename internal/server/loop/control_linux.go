@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"golang.org/x/sys/unix"
@@ -181,7 +180,7 @@ type Adopted struct {
 // Resume gives a connection what it had before it moved. The session is then asked once: it may have
 // more to say, or to look at.
 func (l *Loop) Resume(c *Conn, a *Adopted) {
-	c.Session, c.More, c.Since = a.Session, true, uint32(a.Since.Unix())
+	c.Session, c.More = a.Session, true
 	if len(a.In) > 0 {
 		l.KeepInput(c, a.In)
 	}
@@ -251,7 +250,7 @@ func (l *Loop) Pack(c *Conn, fd int32) (m server.Moved, ok bool) {
 	if m.State, ok = s.Freeze(); !ok {
 		return m, false
 	}
-	m.Port, m.FD, m.Since = l.Acceptors[c.Port].Name, int(fd), time.Unix(int64(c.Since), 0)
+	m.Port, m.FD = l.Acceptors[c.Port].Name, int(fd)
 	if w := c.Waiting; w != nil {
 		m.In, m.Out = w.In.Bytes(), w.Out.Bytes()
 		w.In, w.Out = queue{}, queue{}

@@ -264,9 +264,6 @@ func (l *Loop) TurnBegins() {
 	l.latency.Begins(l.now)
 }
 
-// Seconds returns the time of this turn, Unix s.
-func (l *Loop) Seconds() uint32 { return uint32(l.now / 1000) }
-
 // TurnEnds is called when the answers of the turn are handed to the kernel, or are next.
 func (l *Loop) TurnEnds() {
 	l.latency.Ends()

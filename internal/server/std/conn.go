@@ -38,7 +38,6 @@ type conn struct {
 	blocked bool          // output is waiting for the socket; guarded by group.sharing
 	more    bool          // the session may have more to say, or to look at, without further input
 	late    bool          // it has rested while the group was frozen, so Freeze may not wait for it
-	since   uint32        // when it was accepted, Unix s
 	out     []byte        // what the socket had not taken when the group was frozen
 
 	// Its entry in the budget, nil before the first one; the content is guarded by group.sharing.

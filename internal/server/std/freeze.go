@@ -124,7 +124,7 @@ func (g *group) adopt(p *server.Port, m server.Moved) error {
 	}
 	closeSocket(m.FD) // nc has its own descriptor
 	c := g.newConn(nc, p, session, loop)
-	c.since, c.more, c.out = uint32(m.Since.Unix()), true, m.Out
+	c.more, c.out = true, m.Out
 	if c.len = len(m.In); c.len >= smallBuffer {
 		c.buf = make([]byte, 2*c.len)
 	}
@@ -325,6 +325,6 @@ func (c *conn) pack() (m server.Moved, ok bool) {
 		closeSocket(m.FD)
 		return m, false
 	}
-	m.Port, m.Since, m.In, m.Out = c.port.Name, time.Unix(int64(c.since), 0), slices.Clone(c.buf[:c.len]), c.out
+	m.Port, m.In, m.Out = c.port.Name, slices.Clone(c.buf[:c.len]), c.out
 	return m, true
 }

@@ -171,9 +171,7 @@ func (g *group) start(nc net.Conn, p *server.Port, loop int) {
 	if p.TLS != nil {
 		nc = p.TLS.Server(nc) // nothing uses the plain connection after this
 	}
-	c := g.newConn(nc, p, p.Open(loop), loop)
-	c.since = uint32(g.Now() / 1000)
-	g.add(c)
+	g.add(g.newConn(nc, p, p.Open(loop), loop))
 }
 
 func (g *group) newConn(nc net.Conn, p *server.Port, s server.Session, loop int) *conn {

@@ -143,7 +143,7 @@ func (u *ringLoop) start(slot int32, acceptor int, adopted *loop.Adopted) {
 	if adopted != nil {
 		u.Resume(c, adopted)
 	} else {
-		c.Session, c.Since = a.NewSession(), u.Seconds()
+		c.Session = a.NewSession()
 		if a.Peers {
 			c.Session.(server.PeerSession).Peer(loop.AddressIn(&now.peer))
 			now.peer.Addr.Family = unix.AF_UNSPEC // do not give this address to another connection
