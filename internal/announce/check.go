@@ -89,11 +89,16 @@ func (c *Checker) Figures() Figures {
 	return f
 }
 
-// Notes returns a line for each alarm.
-func (c *Checker) Notes() (list []string) {
+// Alarms returns the text of the alarm of each Kind; empty = there is none.
+func (c *Checker) Alarms() [NumKinds]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, text := range c.alarms {
+	return c.alarms
+}
+
+// Notes returns a line for each alarm.
+func (c *Checker) Notes() (list []string) {
+	for _, text := range c.Alarms() {
 		if text != "" {
 			list = append(list, text)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
+	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
@@ -60,6 +61,9 @@ type Daemon struct {
 	requests     httpapi.Counters    // the HTTP port's
 	administered httpapi.Counters    // the admin port's
 	called       grpcapi.Counters    // the gRPC port's
+
+	history   page.History                // what the status page's charts show
+	addresses atomic.Pointer[[]page.Port] // of the engine's ports; nil = not open yet
 
 	binder    binder       // used by New
 	ports     []enginePort // the memcached port first
@@ -285,6 +289,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	leases := make(chan error, 1)
 	background.Go(func() { leases <- d.keeper.Run(keeping) })
 	d.peers.run(keeping, &background)
+	if d.c.HTTPPort != 0 {
+		background.Go(func() { d.history.Run(keeping, d.sample) })
+	}
 	d.sequences.keep()
 	if d.logins != nil {
 		background.Go(func() { d.logins.watch(keeping) })

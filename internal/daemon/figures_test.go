@@ -63,6 +63,7 @@ func TestFigures(t *testing.T) {
 			{"stats-slabs", func() []string { return d.statLines("slabs") }},
 			{"stats-items", func() []string { return d.statLines("items") }},
 			{"metrics", d.metricLines},
+			{"page", d.pageLines},
 		} {
 			compare(t, view.name, explain(t, view.show, sources, seen))
 		}

@@ -49,7 +49,7 @@ func listeners() []listener {
 		},
 		{
 			PortSetting: PortSetting{Flag: "http-port", Kayac: true, Number: func(p *Ports) *int { return &p.HTTPPort },
-				Help: "`port` of /id /ids /stats /healthz /readyz /metrics; 0 = off"},
+				Help: "`port` of the status page, /id /ids /stats /healthz /readyz /metrics; 0 = off"},
 			name: "HTTP", host: (*Config).httpBind, service: (*Daemon).newHTTP, descriptors: httpDescriptors,
 		},
 		{
@@ -239,6 +239,7 @@ func (d *Daemon) announce(ports []server.Port) {
 			d.ports[i].sessions[loop].Cluster = d.clusterNode(ports[i].Listeners[0].Addr(), i == 0)
 		}
 	}
+	d.listening(ports)
 	for i, p := range d.ports {
 		message, lns := "listening", ports[i].Listeners
 		if i > 0 {

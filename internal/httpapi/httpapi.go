@@ -1,5 +1,5 @@
 // Package httpapi answers over HTTP what the memcached port answers: ids and statistics; and what
-// only HTTP is asked: health, readiness and metrics. Nothing that it serves changes any state.
+// only HTTP is asked: health, readiness, metrics and the status page. Nothing that it serves changes any state.
 //
 // Where users must log in, they must for ids alone. Probes and scrapers would send a password in
 // clear every few seconds, and what they are shown is no secret: whoever should not see it should
@@ -42,6 +42,7 @@ type Config struct {
 	Ready    func() error           // nil while ids are issued
 	Notes    func() []string        // lines that /readyz adds; nil = none
 	Metrics  http.Handler           // /metrics
+	Page     http.Handler           // /
 	Counters *Counters
 
 	// Login finds the users who may have ids; nil = everybody may.
@@ -108,6 +109,7 @@ func newHandler(c Config) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("GET /metrics", c.Metrics)
+	mux.Handle("GET /{$}", c.Page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // an id is somebody's alone, and everything else is of this moment
 		mux.ServeHTTP(w, r)

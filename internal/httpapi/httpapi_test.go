@@ -70,6 +70,7 @@ func (f *fixture) config() Config {
 			return f.refuse
 		},
 		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics") }),
+		Page:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "page") }),
 		Counters: &f.counts,
 		Login:    f.login,
 	}
@@ -103,6 +104,12 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/healthz", "", 200, "text/plain; charset=utf-8", "ok\n"},
 		{"GET", "/readyz", "", 200, "text/plain; charset=utf-8", "ready\n"},
 		{"GET", "/metrics", "", 200, "text/plain; charset=utf-8", "metrics"},
+		{"GET", "/", "", 200, "text/plain; charset=utf-8", "page"},
+		{"GET", "/?id=7", "", 200, "text/plain; charset=utf-8", "page"},
+		{"HEAD", "/", "", 200, "text/plain; charset=utf-8", "page"}, // the server leaves the body out
+		{"POST", "/", "", 405, "text/plain; charset=utf-8", "Method Not Allowed\n"},
+		{"DELETE", "/?id=7", "", 405, "text/plain; charset=utf-8", "Method Not Allowed\n"},
+		{"GET", "/index.html", "", 404, "text/plain; charset=utf-8", "404 page not found\n"},
 		{"POST", "/id", "", 405, "text/plain; charset=utf-8", "Method Not Allowed\n"},
 		{"GET", "/nowhere", "", 404, "text/plain; charset=utf-8", "404 page not found\n"},
 	} {

@@ -1,0 +1,285 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
+	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
+)
+
+// What the status page shows of the daemon. It reads what the statistics and metrics read, without a
+// cost for the event loops.
+
+// sample returns the counts at this moment.
+func (d *Daemon) sample() page.Sample {
+	n := d.counts()
+	s := page.Sample{
+		At:          time.Now(),
+		IDs:         n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(),
+		Requests:    d.requests.Requests.Load() + d.called.Requests.Load(),
+		Connections: d.connections.Current.Load(),
+	}
+	s.Latency = new(latency.Snapshot)
+	for i := range d.latency {
+		s.Latency.Add(&d.latency[i])
+	}
+	for command := protocol.CmdOther; command <= protocol.CmdAuth; command++ {
+		s.Requests += n[command]
+	}
+	for r, t := range map[issuer.Reason]page.Trouble{
+		issuer.NoWorkerID: page.NoWorkerID, issuer.LeaseExpired: page.LeaseExpired, issuer.ClockBehind: page.ClockBehind,
+		issuer.RateExceeded: page.RateExceeded, issuer.TimeFieldEnd: page.TimeFieldEnd,
+	} {
+		s.Troubles[t] = d.issuer.Refused(r)
+	}
+	leases := d.keeper.Counts()
+	for t, n := range map[page.Trouble]uint64{
+		page.ConnectionsRefused: d.connections.Refused.Load(),
+		page.HTTPRefused:        d.requests.ConnectionsRefused.Load(),
+		page.MemoryClosed:       d.budget.Closed(),
+		page.AcceptErrors:       d.connections.AcceptErrors.Load(),
+		page.LogDropped:         d.logDropped(),
+		page.LoginErrors: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
+			d.called.LoginErrors.Load(),
+		page.StoreFailed: leases.Extensions[workerid.Failed] + leases.Extensions[workerid.Unanswered] +
+			leases.Acquisitions[workerid.Failed] + leases.Acquisitions[workerid.Unanswered],
+		page.StoreLost:    leases.Extensions[workerid.Lost],
+		page.ClockStepped: d.clock.Steps(clock.Suspend) + d.clock.Steps(clock.Forward) + d.clock.Steps(clock.Backward),
+	} {
+		s.Troubles[t] = n
+	}
+	if a := d.peers.announcer; a != nil {
+		_, s.Troubles[page.AnnounceErrors] = a.Counts()
+	}
+	return s
+}
+
+// view returns what the page shows at this moment.
+func (d *Daemon) view() page.View {
+	now := d.clock.Now()
+	v := page.View{
+		Now: time.Now(), Started: d.started, Version: d.c.Version, Engine: d.engine.Name(), Loops: d.c.Loops,
+		Ports: d.pagePorts(), HTTPPort: d.c.HTTPPort, RunAhead: d.c.MaxRunAhead,
+		Stopping: d.stopping.Load(), Lanes: d.pageLanes(now), Names: d.pageNames(now), Others: d.otherLayouts(),
+		Sample: d.sample(), ConnectionsLimit: int64(d.c.MaxConnections),
+		Buffers: d.budget.Held(), BuffersLimit: d.budget.Limit(),
+		ClockDifference: d.clock.Difference(), Layout: d.c.Layout,
+	}
+	v.Host, _ = os.Hostname()
+	if err := d.ready(); err != nil && !v.Stopping {
+		v.NotReady = err.Error()
+	}
+	if d.certified() {
+		_, v.Certificate = d.tls.Valid()
+	}
+	v.Store = d.pageStore(v.Lanes)
+	d.showLeaders(&v)
+	d.showPeers(&v)
+	for _, e := range d.events.Last(page.MaxEvents) {
+		v.Events = append(v.Events, pageEvent(e))
+	}
+	return v
+}
+
+// pageEvent returns a line of the log as it is shown: without users and the addresses of clients.
+func pageEvent(e events.Event) page.Event {
+	var text strings.Builder
+	text.WriteString(e.Text)
+	for _, a := range e.Attrs {
+		if a.Key != "user" && a.Key != "peer" {
+			fmt.Fprintf(&text, " %s=%v", a.Key, a.Value)
+		}
+	}
+	return page.Event{At: e.At, Level: e.Level.String(), Text: text.String()}
+}
+
+// listening notes where the engine's ports are, for the page.
+func (d *Daemon) listening(ports []server.Port) {
+	var list []page.Port
+	for i, p := range d.ports {
+		list = append(list, page.Port{Name: p.name, Address: ports[i].Listeners[0].Addr().String()})
+	}
+	d.addresses.Store(&list)
+}
+
+// pagePorts returns where the daemon listens now.
+func (d *Daemon) pagePorts() (list []page.Port) {
+	if open := d.addresses.Load(); open != nil {
+		list = slices.Clone(*open)
+	} else {
+		list = []page.Port{{Name: "memcached", Address: "opens once ids can be issued"}}
+	}
+	for _, s := range d.services {
+		list = append(list, page.Port{Name: s.name, Address: s.ln.Addr().String()})
+	}
+	return list
+}
+
+func (d *Daemon) pageLanes(now int64) (list []page.Lane) {
+	for lane, s := range d.keeper.Status() {
+		l := page.Lane{
+			Worker: s.Worker, HasWorker: hasWorker(s), State: s.State.String(), Reason: s.Reason,
+			For: s.For, Left: s.Left, Open: s.Hi == workerid.Forever,
+		}
+		if g := d.issuer.Generator(lane); g != nil {
+			l.RunAhead = time.Duration(g.Position()-now) * time.Millisecond
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// recordedAhead is about how far ahead of the clock the windows in state files reach where a restart
+// need not wait for them.
+const recordedAhead = 30 * time.Second
+
+// pageStore describes what records the windows.
+func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
+	c := &d.c
+	switch {
+	case c.leased():
+	case c.StateDir == "":
+		return page.Store{Kind: "none"}
+	default:
+		s := page.Store{Kind: "state directory", Where: c.StateDir, Full: static.Reserve(c.MaxRunAhead, c.tick()), Short: static.Heartbeat}
+		if slices.ContainsFunc(lanes, func(l page.Lane) bool { return !l.Open && l.Left > s.Full }) {
+			s.Full = recordedAhead
+		}
+		return s
+	}
+	s := page.Store{Kind: c.Store.Kind(), Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew}
+	for _, f := range d.store.Facts() {
+		s.Facts = append(s.Facts, pageFacts(f)...)
+		switch v := f.Value.(type) {
+		case time.Duration:
+			switch {
+			case strings.HasSuffix(f.Name, "_clock_ahead"):
+				s.ClockOff = v
+			case strings.HasSuffix(f.Name, "_floor_wait"):
+				s.Wait = v
+			}
+		case int:
+			switch f.Name {
+			case "redis_replicas":
+				s.Replicas = v
+			case "redis_replicas_needed":
+				s.Needed = v
+			}
+		}
+	}
+	return s
+}
+
+// pageFacts returns what a store says of itself, as people read it; nothing where it says nothing.
+func pageFacts(f workerid.Fact) (list []page.Fact) {
+	name := strings.ReplaceAll(f.Name, "_", " ")
+	switch v := f.Value.(type) {
+	case []workerid.Text:
+		for _, t := range v {
+			if t.Value != "" {
+				list = append(list, page.Fact{Name: name + " " + t.Name, Value: t.Value})
+			}
+		}
+	case time.Duration:
+		list = append(list, page.Fact{Name: name, Value: v.Round(time.Millisecond).String()})
+	default:
+		list = append(list, page.Fact{Name: name, Value: fmt.Sprint(v)})
+	}
+	return list
+}
+
+// pageNames describes the declared names.
+func (d *Daemon) pageNames(now int64) (list []page.Name) {
+	for _, g := range d.catalog.Generators() {
+		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
+		if err := g.From.Ready(now); err != nil {
+			n.Refusal = err.Error()
+		}
+		if r, ok := g.From.(issuer.Reporter); ok {
+			n.Sequence = pageSequence(r)
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// pageSequence reads what the page shows out of the figures of a sequence.
+func pageSequence(r interface{ Facts() []issuer.Fact }) *page.Sequence {
+	q := new(page.Sequence)
+	for _, f := range r.Facts() {
+		switch f.Name {
+		case "order":
+			q.Order, _ = f.Value.(string)
+		case "leader":
+			q.Leader, _ = f.Value.(string)
+		case "last":
+			q.Last, _ = f.Value.(int64)
+		case "left":
+			q.Left, _ = f.Value.(int64)
+		case "days_left":
+			q.DaysLeft, _ = f.Value.(float64)
+		}
+	}
+	return q
+}
+
+// otherLayouts returns the layouts that names have instead of the daemon's own, each once.
+func (d *Daemon) otherLayouts() (list []generator.Layout) {
+	for _, g := range d.catalog.Generators() {
+		l, err := generator.LayoutByName(g.Layout)
+		if g.Layout != "" && err == nil && l != d.c.Layout && !slices.Contains(list, l) {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// showLeaders adds who leads the sequences in strict order.
+func (d *Daemon) showLeaders(v *page.View) {
+	e := d.sequences.election
+	if e == nil {
+		return
+	}
+	r := e.runner.Load()
+	if r == nil {
+		return
+	}
+	seen, now := r.View(), clock.Boot()
+	for g := range leader.Groups {
+		if r.Until(g) > 0 {
+			v.Leading++
+		}
+	}
+	for _, g := range sortedKeys(e.leaders()) {
+		n, _ := seen.Leader(g)
+		v.Groups = append(v.Groups, page.Group{Number: g, Leader: n.Redis, Mine: r.Until(g) > now, Term: uint64(seen.Leaders[g].Number)})
+	}
+}
+
+// showPeers adds what is known of other daemons.
+func (d *Daemon) showPeers(v *page.View) {
+	if d.peers.checker == nil {
+		return
+	}
+	f := d.peers.checker.Figures()
+	v.Peers, v.PeersAsked, v.Told = f.Peers, f.Asked, f.Answered
+	for k, text := range d.peers.checker.Alarms() {
+		if text != "" {
+			v.Alarms = append(v.Alarms, page.Alarm{Kind: announce.Kind(k).String(), Text: text})
+		}
+	}
+}

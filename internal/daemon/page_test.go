@@ -1,0 +1,241 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// troubles are the names of page.Trouble, in its order, for testdata/page.golden.
+var troubles = [page.NumTroubles]string{
+	page.NoWorkerID: "NoWorkerID", page.LeaseExpired: "LeaseExpired", page.ClockBehind: "ClockBehind", page.RateExceeded: "RateExceeded",
+	page.TimeFieldEnd: "TimeFieldEnd", page.ConnectionsRefused: "ConnectionsRefused", page.HTTPRefused: "HTTPRefused", page.MemoryClosed: "MemoryClosed",
+	page.AcceptErrors: "AcceptErrors", page.LogDropped: "LogDropped", page.LoginErrors: "LoginErrors", page.StoreFailed: "StoreFailed",
+	page.StoreLost: "StoreLost", page.ClockStepped: "ClockStepped", page.AnnounceErrors: "AnnounceErrors",
+}
+
+// pageLines returns what the status page shows, each field of its view in a line. Durations are in ns.
+func (d *Daemon) pageLines() (lines []string) {
+	var walk func(name string, v reflect.Value)
+	walk = func(name string, v reflect.Value) {
+		switch {
+		case slices.Contains([]string{".Host", ".Engine", ".Events"}, name) || name == ".Sample.Latency" || name == ".Sample.p99" || name == ".Store.Facts":
+		case v.Type() == reflect.TypeFor[time.Time]():
+			lines = append(lines, name+" "+v.Interface().(time.Time).UTC().Format(time.DateTime))
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				walk(name+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+		case v.Type() == reflect.TypeFor[[page.NumTroubles]uint64]():
+			for i, t := range troubles {
+				lines = append(lines, fmt.Sprintf("%s.%s %d", name, t, v.Index(i).Uint()))
+			}
+		case v.Kind() == reflect.Slice:
+			for i := range v.Len() {
+				walk(fmt.Sprintf("%s[%d]", name, i), v.Index(i))
+			}
+		case v.Kind() == reflect.Pointer:
+			if !v.IsNil() {
+				walk(name, v.Elem())
+			}
+		case v.CanInt(): // without String
+			lines = append(lines, fmt.Sprintf("%s %d", name, v.Int()))
+		default:
+			lines = append(lines, fmt.Sprintf("%s %v", name, v.Interface()))
+		}
+	}
+	walk("", reflect.ValueOf(d.view()))
+	return lines
+}
+
+// TestPageIsServed: a running daemon shows on its page what it has issued, where it listens, and ids
+// that it issued taken apart.
+func TestPageIsServed(t *testing.T) {
+	port := redistest.FreePort(t)
+	d, address := run(t, func(c *Config) {
+		c.HTTPPort, c.WorkerIDs, c.StateDir = port, []uint64{77}, t.TempDir()
+		c.Counters.Dir, c.AnyDisk, c.MaxWait = c.StateDir, true, patience
+		c.Generators = "orders sequence start=5; old snowflake layout=twitter; older snowflake layout=twitter; own snowflake layout=katsubushi"
+	})
+	ask := func(target, accept string) (int, string) {
+		t.Helper()
+		r, _ := http.NewRequest("GET", fmt.Sprintf("http://127.0.0.1:%d%s", port, target), nil)
+		r.Header.Set("Accept", accept)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(body)
+	}
+	c := dial(t, address)
+	id := get(t, c)
+	for range 6 {
+		get(t, c)
+	}
+	if status, body := ask("/id/orders", ""); status != 200 || body != "5" {
+		t.Fatal(status, body)
+	}
+	before, _ := ask("/stats", "")
+	await(t, "the page shows 8 ids", func() bool { return d.view().IDs == 8 })
+	status, body := ask("/", "text/html")
+	for _, want := range []string{"<!doctype html>", "8 since the start", ">77<", d.c.StateDir, address, fmt.Sprintf("127.0.0.1:%d", port), "orders", "sequence, free", "serving", "3.4.5"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("status %d: the page has no %s", status, want)
+		}
+	}
+	_, text := ask("/", "")
+	if !strings.HasPrefix(text, "katsubushi 3.4.5: issuing ids\nworker id 77, ") {
+		t.Errorf("as text: %s", text)
+	}
+	_, apart := ask(fmt.Sprintf("/?id=%d", id), "")
+	if !strings.Contains(apart, "worker id  77 (this daemon has it now)") || !strings.Contains(apart, "layout twitter") || strings.Count(apart, "sequence ") != 2 {
+		t.Errorf("an id: %s", apart)
+	}
+	for range 3 {
+		ask("/", "text/html")
+	}
+	if v := d.view(); v.IDs != 8 || before != 200 || v.Requests < 8 {
+		t.Errorf("looking at the page issues ids: %d, %d requests", v.IDs, v.Requests)
+	}
+	if samples := reflect.ValueOf(&d.history).Elem().FieldByName("n").Int(); samples == 0 {
+		t.Error("nothing is kept for the charts")
+	}
+}
+
+// TestPageOfADaemonThatStops: it says so, and not that ids cannot be issued.
+func TestPageOfADaemonThatStops(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, stop := figuresDaemon(t, dir)
+		defer stop()
+		if v := d.view(); v.Stopping || v.NotReady != "" {
+			t.Errorf("%+v", v)
+		}
+		d.stopping.Store(true)
+		if v := d.view(); !v.Stopping || v.NotReady != "" {
+			t.Errorf("stopping: %v %q", v.Stopping, v.NotReady)
+		}
+		w := httptest.NewRecorder()
+		d.httpConfig().Page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if !strings.Contains(w.Body.String(), "shutting down") || strings.Contains(w.Body.String(), "katsu:bushi") {
+			t.Error(w.Body.String())
+		}
+	})
+}
+
+// TestPageNamesTheStore: its kind, what it says of itself, and what findings need.
+func TestPageNamesTheStore(t *testing.T) {
+	facts := []workerid.Fact{
+		{Name: "etcd", Value: []workerid.Text{{Name: "addr", Value: "10.0.0.5:2379"}, {Name: "epoch", Value: ""}}},
+		{Name: "etcd_floor_wait", Value: 12345 * time.Microsecond}, {Name: "etcd_clocks", Value: 3},
+	}
+	var got []page.Fact
+	for _, f := range facts {
+		got = append(got, pageFacts(f)...)
+	}
+	want := []page.Fact{{Name: "etcd addr", Value: "10.0.0.5:2379"}, {Name: "etcd floor wait", Value: "12ms"}, {Name: "etcd clocks", Value: "3"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	d := &Daemon{c: testConfig()}
+	if s := d.pageStore(nil); s.Kind != "none" || s.Full != 0 {
+		t.Errorf("without a record: %+v", s)
+	}
+	d.c.StateDir = "/var/lib/k"
+	if s := d.pageStore(nil); s.Kind != "state directory" || s.Where != "/var/lib/k" || s.Full != 2*time.Second || s.Short != 500*time.Millisecond {
+		t.Errorf("a state directory: %+v", s)
+	}
+	if s := d.pageStore([]page.Lane{{Left: 27 * time.Second}}); s.Full != 30*time.Second {
+		t.Errorf("a state directory with memory: %+v", s)
+	}
+}
+
+// TestPageOfASequence: each figure of a sequence, and none of other kinds.
+func TestPageOfASequence(t *testing.T) {
+	r := &reporter{[]issuer.Fact{{Name: "order", Value: "strict"}, {Name: "last", Value: int64(3)}, {Name: "at_hand", Value: int64(9)}, {Name: "left", Value: int64(4)},
+		{Name: "days_left", Value: 5.5}, {Name: "waits", Value: uint64(9)}, {Name: "leader", Value: "10.0.0.9:1"}}}
+	if got, want := *pageSequence(r), (page.Sequence{Order: "strict", Last: 3, Left: 4, DaysLeft: 5.5, Leader: "10.0.0.9:1"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+type reporter struct{ facts []issuer.Fact }
+
+func (r *reporter) Facts() []issuer.Fact { return r.facts }
+
+// TestPageShowsAlarms: each by its kind.
+func TestPageShowsAlarms(t *testing.T) {
+	d := &Daemon{}
+	var v page.View
+	if d.showPeers(&v); v.Alarms != nil {
+		t.Errorf("%v", v.Alarms)
+	}
+	d.peers.checker = new(announce.Checker)
+	alarms := at(reflect.ValueOf(d.peers.checker).Elem(), "alarms")
+	for k := range announce.NumKinds {
+		alarms.Set(reflect.Zero(alarms.Type()))
+		alarms.Index(int(k)).SetString("a text")
+		v = page.View{}
+		if d.showPeers(&v); len(v.Alarms) != 1 || v.Alarms[0] != (page.Alarm{Kind: k.String(), Text: "a text"}) {
+			t.Errorf("%v: %v", k, v.Alarms)
+		}
+	}
+	at(reflect.ValueOf(d.peers.checker).Elem(), "figures").Set(reflect.ValueOf(announce.Figures{Peers: 3, Asked: 2, Answered: 1}))
+	if d.showPeers(&v); v.Peers != 3 || v.PeersAsked != 2 || v.Told != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestPageShowsLatencyAndEvents: the latency of all loops; what was logged, without users and clients.
+func TestPageShowsLatencyAndEvents(t *testing.T) {
+	d, address := run(t, func(c *Config) { c.HTTPPort, c.Loops = redistest.FreePort(t), 2 })
+	before := d.sample()
+	get(t, dial(t, address))
+	d.latency[0].Observe(3*time.Second, 40)
+	d.latency[1].Observe(3*time.Second, 60)
+	if got := d.sample().Latency.Since(*before.Latency); got.Count() < 100 || got.Quantile(0.9).Round(time.Second) != 3*time.Second {
+		t.Errorf("%d answers, p90 %v", got.Count(), got.Quantile(0.9))
+	}
+	d.c.Log.Error("what happened", "lane", 7, "user", "ann", "peer", "10.9.8.7:6543", "error", errors.New("disk full"))
+	e := d.view().Events[0]
+	if e.Level != "ERROR" || e.Text != "what happened lane=7 error=disk full" || e.At.IsZero() {
+		t.Errorf("%+v", e)
+	}
+	for i := range 2 * page.MaxEvents {
+		d.c.Log.Info("more", "i", i)
+	}
+	if n := len(d.view().Events); n != page.MaxEvents {
+		t.Errorf("%d events", n)
+	}
+}
+
+// TestOtherLayouts: those of names, each once, and not the daemon's own.
+func TestOtherLayouts(t *testing.T) {
+	d, _ := run(t, func(c *Config) {
+		c.Generators = "a snowflake layout=twitter; b snowflake layout=twitter; c snowflake layout=katsubushi; d uuid7; e snowflake layout=sonyflake"
+	})
+	var names []string
+	for _, l := range d.otherLayouts() {
+		names = append(names, l.Name)
+	}
+	if !slices.Equal(names, []string{"twitter", "sonyflake"}) || d.c.Layout != generator.Katsubushi() {
+		t.Errorf("%v", names)
+	}
+}

@@ -1,0 +1,226 @@
+package page
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A row is a change of a healthy view, and what is then found.
+type row struct {
+	rule   string
+	change func(v *View)
+	level  Level
+	what   string // the finding; empty = none
+	also   string // a part of its meaning, deed or command; empty = whatever
+}
+
+// grown lets a trouble have happened in the last minute.
+func grown(t Trouble, n uint64) func(*View) { return func(v *View) { v.Troubles[t] += n } }
+
+// lane changes the first lane.
+func lane(change func(l *Lane)) func(*View) { return func(v *View) { change(&v.Lanes[0]) } }
+
+func rows() []row {
+	const day = 24 * time.Hour
+	end := healthy().Layout.End()
+	sequence := func(days float64, left int64) func(*View) {
+		return func(v *View) { v.Names[0].Sequence.DaysLeft, v.Names[0].Sequence.Left = days, left }
+	}
+	at := func(left time.Duration) func(*View) {
+		return func(v *View) {
+			v.Now = time.UnixMilli(end).Add(-left)
+			v.Certificate, v.At = time.Time{}, v.Now
+		}
+	}
+	return []row{
+		{"not ready", func(v *View) { v.NotReady = "no worker id yet" }, Urgent, "No ids are issued: no worker id yet.", "curl -s http://127.0.0.1:8081/readyz"},
+		{"not ready", func(v *View) { v.Stopping = true }, Note, "The daemon is shutting down.", "Nothing, if"},
+
+		{"lanes", lane(func(l *Lane) { l.State, l.Reason = "degraded", "timeout." }), Soon, "The lease of worker id 501 is not extended: timeout.", "in 52.0 s"},
+		{"lanes", lane(func(l *Lane) { l.State, l.Left = "degraded", 14*time.Second }), Urgent, "The lease of worker id 501 is not extended.", "redis-cli -u URL ping"},
+		{"lanes", lane(func(l *Lane) { l.State, l.Left = "degraded", -time.Second }), Urgent, "The lease of worker id 501 is not extended.", "in 0 s"},
+		{"lanes", lane(func(l *Lane) { l.State, l.Reason = "draining", "taken" }), Urgent, "The lease of worker id 501 is lost: taken.", "lease list"},
+		{"lanes", lane(func(l *Lane) { l.State = "exhausted" }), Urgent, "The window of worker id 501 is used up.", "issues nothing until"},
+		{"lanes", lane(func(l *Lane) {
+			l.State, l.HasWorker, l.For, l.Reason = "acquiring", false, 15*time.Second, "none is free"
+		}), Soon, "Lane 0 has had no worker id for 15.0 s: none is free.", "other lanes"},
+		{"lanes", func(v *View) { v.Lanes = []Lane{{State: "acquiring", For: time.Minute}} }, Urgent, "Lane 0 has had no worker id for 1 min.", "issues nothing"},
+		{"lanes", lane(func(l *Lane) { l.State, l.For = "acquiring", 14*time.Second }), 0, "", ""},
+		{"lanes", lane(func(l *Lane) { l.State, l.For, l.Reason = "waiting", 10*time.Second, "in 3 s" }), Soon, "Lane 0 waits: in 3 s.", "chronyc"},
+		{"lanes", lane(func(l *Lane) { l.State, l.For = "waiting", 9*time.Second }), 0, "", ""},
+		{"lanes", lane(func(l *Lane) { l.Left = 14 * time.Second }), Soon, "The window of worker id 501 ends in 14.0 s.", "1 min long"},
+		{"lanes", lane(func(l *Lane) { l.Left = 15 * time.Second }), 0, "", ""},
+		{"lanes", lane(func(l *Lane) { l.Left, l.Open = 0, true }), 0, "", ""},
+		{"lanes", func(v *View) { v.Store.Kind, v.Lanes[0].State = "etcd", "degraded" }, Soon, "The lease of worker id 501 is not extended.", "etcdctl"},
+		{"lanes", func(v *View) { v.Store.Kind, v.Lanes[0].State = "ZooKeeper", "degraded" }, Soon, "The lease of worker id 501 is not extended.", "nc HOST 2181"},
+		{"lanes", func(v *View) {
+			v.Store, v.Lanes[0].State = Store{Kind: stateDirectory, Where: "/var/lib/k"}, "degraded"
+		}, Soon, "The lease of worker id 501 is not extended.", "df -h /var/lib/k"},
+
+		{"names", func(v *View) { v.Names[0].Refusal = "disk full" }, Urgent, "orders issues nothing: disk full.", "katsubushi generator show orders"},
+		{"names", func(v *View) { v.Names[2].Refusal = "the time field of uuid7 ended" }, Urgent, "sessions issues nothing: the time field of uuid7 ended.", ""},
+		{"names", sequence(29.6, 92000), Soon, "The sequence orders ends in 30 days, at its present rate.", "92,000 values"},
+		{"names", sequence(1.5, 92000), Urgent, "The sequence orders ends in 1 d 12 h, at its present rate.", "new name"},
+		{"names", sequence(30, 92000), 0, "", ""},
+		{"names", sequence(0, 0), 0, "", ""}, // its leader knows
+		{"groups", func(v *View) { v.Groups[0].Leader = "" }, Urgent, "No daemon leads group 3 of the sequences in strict order.", "etcdctl"},
+		{"groups", func(v *View) { v.Groups[1].Leader = "" }, 0, "", ""}, // this one does
+
+		{"alarms", func(v *View) { v.Alarms = []Alarm{{"worker_id", "10.0.0.9 has 501"}} }, Urgent, "Another daemon has a worker id of this one: 10.0.0.9 has 501.", "lease list"},
+		{"alarms", func(v *View) { v.Alarms = []Alarm{{"clock", "11s off"}} }, Soon, "The check of the peers has an alarm: 11s off.", "chronyc"},
+		{"alarms", func(v *View) { v.Alarms = []Alarm{{"fingerprint", "f"}} }, Soon, "The check of the peers has an alarm: f.", "same flags"},
+		{"alarms", func(v *View) { v.Alarms = []Alarm{{"address", "a"}} }, Soon, "The check of the peers has an alarm: a.", "-advertise"},
+
+		{"time field", at(-time.Second), Urgent, "The time field of the layout has ended.", "LAYOUTS.md"},
+		{"time field", at(0), Urgent, "The time field of the layout has ended.", ""},
+		{"time field", at(29 * day), Urgent, "The time field of the layout ends in 29 d.", ""},
+		{"time field", at(700 * day), Soon, "The time field of the layout ends in 1 y 335 d.", ""},
+		{"time field", at(730 * day), 0, "", ""},
+
+		{"certificate", func(v *View) { v.Certificate = noon.Add(13 * day) }, Soon, "The TLS certificate expires in 13 d.", "systemctl reload"},
+		{"certificate", func(v *View) { v.Certificate = noon.Add(-time.Hour) }, Urgent, "The TLS certificate expired 1 h ago.", "cannot connect"},
+		{"certificate", func(v *View) { v.Certificate = noon.Add(14 * day) }, 0, "", ""},
+		{"certificate", func(v *View) { v.Certificate = time.Time{} }, 0, "", ""},
+
+		{"connections", grown(ConnectionsRefused, 7), Urgent, "7 connections were refused in the last minute: the limit is 1,024.", "-max-connections"},
+		{"connections", func(v *View) { v.Connections = 922 }, Soon, "922 of 1,024 connections are open.", "-max-connections"},
+		{"connections", func(v *View) { v.Connections = 920 }, 0, "", ""},
+		{"connections", func(v *View) { v.Connections, v.ConnectionsLimit = 1e6, 0 }, 0, "", ""},
+		{"connections", grown(HTTPRefused, 1234), Soon, "The HTTP port refused 1,234 connections in the last minute.", ""},
+		{"connections", grown(AcceptErrors, 3), Soon, "Accepting a connection failed 3 times in the last minute.", "open files"},
+
+		{"refusals", grown(NoWorkerID, 2), Soon, "2 requests were refused in the last minute: there was no worker id.", ""},
+		{"refusals", grown(LeaseExpired, 3), Soon, "3 requests were refused in the last minute: a lease had expired.", "redis-cli"},
+		{"refusals", grown(ClockBehind, 4), Urgent, "4 requests were refused in the last minute: the clock is behind the last id.", "chronyc"},
+		{"refusals", grown(RateExceeded, 5), Urgent, "5 requests were refused in the last minute: the id rate is exceeded.", "more lanes"},
+		{"refusals", grown(TimeFieldEnd, 6), Urgent, "6 requests were refused in the last minute: the time field has ended.", ""},
+
+		{"clock", func(v *View) { v.ClockDifference = 500 * time.Millisecond }, Soon, "The wall clock is 500 ms ahead of the id clock.", "chronyc"},
+		{"clock", func(v *View) { v.ClockDifference = -3200 * time.Millisecond }, Soon, "The wall clock is 3.2 s behind the id clock.", "chronyc"},
+		{"clock", func(v *View) { v.ClockDifference = 499 * time.Millisecond }, 0, "", ""},
+		{"clock", grown(ClockStepped, 1), Note, "The clock was set, or the machine slept: 1 times in the last 10 minutes.", "slew"},
+
+		{"store", grown(StoreFailed, 9), Soon, "9 calls of the store failed in the last minute.", "redis-cli"},
+		{"lanes", func(v *View) { v.Troubles[StoreFailed], v.Lanes[0].State = 9, "degraded" }, Soon, "The lease of worker id 501 is not extended.", ""},
+		{"store", grown(StoreLost, 1), Soon, "1 leases were lost in the last 10 minutes.", "lease list"},
+		{"store", func(v *View) { v.Store.ClockOff = -1001 * time.Millisecond }, Soon, "The clock of Redis and this one's are 1.0 s apart.", "-max-skew"},
+		{"store", func(v *View) { v.Store.ClockOff = time.Second }, 0, "", ""},
+		{"store", func(v *View) { v.Store.Needed = 4 }, Urgent, "3 of 4 replicas of Redis are connected that must have a lease before it counts.", "lease replicas"},
+		{"store", func(v *View) { v.Store.Wait = 42 * time.Second }, Note, "The store may have forgotten leases: newcomers get worker ids in 42.0 s.", "Wait"},
+		{"store", grown(AnnounceErrors, 2), Soon, "2 announcements failed in the last minute.", ""},
+
+		{"memory", grown(MemoryClosed, 2), Soon, "2 connections were closed in the last 10 minutes for the memory that they held.", "-max-buffer-memory"},
+		{"memory", func(v *View) { v.Buffers = 240 << 20 }, Soon, "Buffers hold 240 MiB of 256 MiB.", "-max-buffer-memory"},
+		{"memory", func(v *View) { v.Buffers = 230 << 20 }, 0, "", ""},
+		{"memory", func(v *View) { v.BuffersLimit = 0 }, 0, "", ""},
+		{"run-ahead", lane(func(l *Lane) { l.RunAhead = 901 * time.Millisecond }), Soon, "Worker id 501 is 901 ms ahead of the clock; the limit is 1.0 s.", "more lanes"},
+		{"run-ahead", lane(func(l *Lane) { l.RunAhead = 900 * time.Millisecond }), 0, "", ""},
+		{"run-ahead", lane(func(l *Lane) { l.RunAhead, l.For = 999*time.Millisecond, 10*time.Second }), 0, "", ""},
+		{"log", grown(LogDropped, 8), Note, "8 lines of the log were dropped in the last 10 minutes.", ""},
+		{"log", grown(LoginErrors, 3), Note, "3 logins failed in the last minute.", ""},
+		{"record", func(v *View) { v.Store = Store{Kind: noStore} }, Note, "Nothing is recorded: -state-dir is none, or could not be used.", "-state-dir"},
+	}
+}
+
+// TestFindings: each row finds what it should, and nothing else.
+func TestFindings(t *testing.T) {
+	tested := map[string]bool{}
+	for i, r := range rows() {
+		v := healthy()
+		h := past(&v)
+		r.change(&v)
+		got, _ := findings(&v, h.all(noon))
+		if r.what == "" {
+			if len(got) != 0 {
+				t.Errorf("row %d, %s: %q", i, r.rule, got[0].What)
+			}
+			continue
+		}
+		tested[r.rule] = true
+		if len(got) != 1 {
+			t.Errorf("row %d, %s: %d findings, want %q", i, r.rule, len(got), r.what)
+			continue
+		}
+		f := got[0]
+		if f.rule != r.rule || f.Level != r.level || f.What != r.what || !strings.Contains(f.Means+" "+f.Do+" "+f.Command, r.also) {
+			t.Errorf("row %d: %s (%s): %q, %q %q %q\nwant %s (%s): %q, %q", i, f.rule, f.Level, f.What, f.Means, f.Do, f.Command, r.rule, r.level, r.what, r.also)
+		}
+		if f.Means == "" || f.Do == "" || strings.HasSuffix(f.What, "..") {
+			t.Errorf("row %d: %q does not say what it means, and what to do", i, f.What)
+		}
+	}
+	for _, r := range rules {
+		if !tested[r.name] {
+			t.Errorf("no row is about %s", r.name)
+		}
+	}
+}
+
+// TestNothingIsWrong, and it is said.
+func TestNothingIsWrong(t *testing.T) {
+	v := healthy()
+	h := past(&v)
+	if got, more := findings(&v, h.all(noon)); len(got) != 0 || more != 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, accept := range []string{"", browser} {
+		if !strings.Contains(get(v, h, "/", accept).Body.String(), "Nothing is wrong.") {
+			t.Errorf("Accept: %q: it is not said", accept)
+		}
+	}
+}
+
+// TestTheWorstIsFirst, and what is left out is counted.
+func TestTheWorstIsFirst(t *testing.T) {
+	v := healthy()
+	h := past(&v)
+	v.Troubles[LogDropped]++
+	v.Troubles[HTTPRefused]++
+	v.NotReady = "lease expired"
+	for range maxFindings {
+		v.Names = append(v.Names, Name{Name: "n", Kind: "sequence", Refusal: "full", Sequence: new(Sequence)})
+	}
+	got, more := findings(&v, h.all(noon))
+	if len(got) != maxFindings || more != 3 || !strings.HasPrefix(got[0].What, "No ids") || got[0].Level != Urgent {
+		t.Errorf("%d findings and %d more, the first %q", len(got), more, got[0].What)
+	}
+	v.Names = v.Names[:3]
+	got, _ = findings(&v, h.all(noon))
+	if !slices.IsSortedFunc(got, func(a, b Finding) int { return int(a.Level - b.Level) }) || len(got) != 3 {
+		t.Errorf("%+v", got)
+	}
+	for _, accept := range []string{"", browser} {
+		body := get(v, h, "/", accept).Body.String()
+		if strings.Contains(body, "Nothing is wrong") || strings.Index(body, "No ids are issued") > strings.Index(body, "The HTTP port refused") {
+			t.Errorf("Accept: %q: the order is another one", accept)
+		}
+	}
+}
+
+// TestWhatIsOverIsNotFound: a trouble of the last minute is gone after it, one of the last ten minutes
+// after those; and before the first sample nothing is known to have happened.
+func TestWhatIsOverIsNotFound(t *testing.T) {
+	for _, c := range []struct {
+		of    Trouble
+		after time.Duration
+	}{{HTTPRefused, time.Minute}, {LogDropped, Span}} {
+		v := healthy()
+		h := past(&v)
+		v.Troubles[c.of] = 5
+		for at := time.Duration(0); at < c.after+2*Every; at += Every {
+			v.Now, v.At = noon.Add(at), noon.Add(at)
+			found, _ := findings(&v, h.all(v.Now))
+			if (len(found) == 1) != (at < c.after) {
+				t.Fatalf("after %v: %d findings", at, len(found))
+			}
+			h.add(v.Sample)
+		}
+	}
+	v := healthy()
+	v.Troubles[HTTPRefused] = 5
+	if found, _ := findings(&v, nil); len(found) != 0 {
+		t.Errorf("without a history: %+v", found)
+	}
+}

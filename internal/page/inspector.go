@@ -1,0 +1,106 @@
+package page
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/inspect"
+)
+
+// An answer is what the inspector says of a text. Either Problem is set, or there are readings.
+type answer struct {
+	Text     string // the id, as it was given
+	Problem  string
+	Readings []reading
+	Values   []string // names of sequences that the number may be a value of
+}
+
+// A reading is an id as one layout has it.
+type reading struct {
+	inspect.ID
+	Layout string
+	Doubt  string // why it can hardly be an id of this layout; empty = it can
+	Bits   [4]string
+}
+
+const (
+	maxID     = 64 // characters; an id has at most 36
+	maxValues = 5  // names of sequences that are told
+)
+
+// inspectText takes apart what somebody has pasted.
+func inspectText(v *View, pasted string) *answer {
+	text := strings.Trim(pasted, " \t\r\n\"'`,;")
+	switch n := utf8.RuneCountInString(text); {
+	case text == "":
+		return nil
+	case n > maxID:
+		return &answer{Problem: fmt.Sprintf("This is not an id: it has %s characters, and an id has at most 36.", number(uint64(n)))}
+	}
+	a := &answer{Text: text}
+	x, err := inspect.TakeApart(text, v.Layout)
+	if err != nil {
+		return &answer{Problem: "This is " + strings.TrimPrefix(err.Error(), "generator: ") + "."}
+	}
+	a.Readings = []reading{v.read(x, v.Layout)}
+	if x.Kind != "snowflake" {
+		return a
+	}
+	for _, l := range v.Others {
+		if x, err := inspect.TakeApart(text, l); err == nil {
+			a.Readings = append(a.Readings, v.read(x, l))
+		}
+	}
+	value, _ := strconv.ParseUint(text, 10, 64)
+	for _, n := range v.Names {
+		if n.Sequence != nil && value > 0 && n.Sequence.Last > 0 && value <= uint64(n.Sequence.Last) && len(a.Values) < maxValues {
+			a.Values = append(a.Values, n.Name)
+		}
+	}
+	return a
+}
+
+// read completes what an id says in a layout.
+func (v *View) read(x inspect.ID, l generator.Layout) reading {
+	r := reading{ID: x, Layout: l.String()}
+	if x.Time == nil {
+		return r
+	}
+	if x.Kind == "snowflake" {
+		value, _ := strconv.ParseUint(x.Text, 10, 64)
+		bits := fmt.Sprintf("%064b", value)
+		rest := 64 - int(l.TimeBits) - int(l.WorkerBits) - int(l.SequenceBits)
+		second := int(l.WorkerBits)
+		if l.WorkerLow {
+			second = int(l.SequenceBits)
+		}
+		at := rest + int(l.TimeBits)
+		r.Bits = [4]string{bits[:rest], bits[rest:at], bits[at : at+second], bits[at+second:]}
+		if strings.Contains(r.Bits[0], "1") {
+			r.Doubt = "It has more bits than ids of this layout."
+		}
+	}
+	if ahead := x.Time.Sub(v.Now); ahead > v.RunAhead+time.Minute && r.Doubt == "" {
+		r.Doubt = "That is in the future: it is hardly an id of this layout."
+	}
+	return r
+}
+
+// age says how long ago the id was made.
+func (r *reading) age(now time.Time) string {
+	if d := now.Sub(*r.Time); d >= 0 {
+		return span(d) + " ago"
+	} else {
+		return "in " + span(-d)
+	}
+}
+
+// utc is how the inspector shows times, in UTC; zoned is the same with a zone.
+const (
+	utc   = "2006-01-02 15:04:05.000 UTC"
+	zoned = "2006-01-02 15:04:05.000 MST (-07:00)"
+)

@@ -1,0 +1,125 @@
+// Package page is the status page of the HTTP port: what the daemon does, what is wrong and what to do,
+// and an inspector of ids. It is one HTML document that needs no other file and no JavaScript; clients
+// that do not ask for HTML, such as curl, get the same as plain text.
+//
+// The guarantee: whatever a text says that is shown, it is escaped; nothing of a request is shown again
+// but an id that could be read; and a request changes nothing. The work for one request is bounded by
+// what the daemon has (its lanes, its names), not by the request.
+package page
+
+import (
+	"crypto/sha256"
+	_ "embed" // the files beside this one
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+var (
+	//go:embed page.css
+	css markup
+	//go:embed page.js
+	script markup
+	//go:embed icon.svg
+	icon string
+)
+
+// Config says what is shown. Any goroutine calls Read, once for each request.
+type Config struct {
+	Read    func() View
+	History *History
+}
+
+// Handler answers every request with the page, whatever its method and path: whoever serves it chooses
+// those. A query id=... is taken apart; one
+// live=1 gets only the parts that change by themselves, for the page's own script.
+func Handler(c Config) http.Handler {
+	policy := Policy()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Vary", "Accept")
+		h.Set("X-Content-Type-Options", "nosniff")
+		d := newDocument(c.Read(), c.History, r.URL.RawQuery)
+		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			h.Set("Content-Type", "text/plain; charset=utf-8")
+			w.Write(d.plain())
+			return
+		}
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY") // what frame-ancestors says, for old browsers
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		d.html()
+		w.Write(d.b)
+	})
+}
+
+// Policy is the Content-Security-Policy of the page: it runs and shows what is in the document, and
+// reaches nothing but the daemon that it came from.
+func Policy() string {
+	hash := func(s markup) string {
+		sum := sha256.Sum256([]byte(s))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'none'; style-src " + hash(css) + "; script-src " + hash(script) +
+		"; img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
+
+// maxQuery is how many bytes of a query are read. No id with everything escaped is that long.
+const maxQuery = 1024
+
+// A document is the answer to one request.
+type document struct {
+	writer
+	v       View
+	samples []Sample
+	found   []Finding
+	more    int // findings that are left out
+	live    bool
+	asked   *answer // nil = no id was asked for
+}
+
+func newDocument(v View, h *History, query string) *document {
+	d := &document{v: v, samples: h.all(v.Now)}
+	d.found, d.more = findings(&d.v, d.samples)
+	switch {
+	case len(query) > maxQuery:
+		d.asked = &answer{Problem: "This is not an id: it is too long."}
+	default:
+		q, _ := url.ParseQuery(query) // what cannot be read is left out
+		d.live = q.Get("live") != ""
+		if q.Has("id") {
+			d.asked = inspectText(&d.v, q.Get("id"))
+		}
+	}
+	return d
+}
+
+// state says in two or three words what the daemon does, and how a reader should take it.
+func (d *document) state() (text string, class markup) {
+	switch {
+	case d.v.Stopping:
+		return "shutting down", "note"
+	case d.v.NotReady != "":
+		return "not issuing ids", "urgent"
+	}
+	return "issuing ids", "good"
+}
+
+// workers returns the worker ids that the daemon has: "1, 2".
+func (v *View) workers() string {
+	var list []string
+	for _, l := range v.Lanes {
+		if l.HasWorker {
+			list = append(list, number(l.Worker))
+		}
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,110 @@
+package page
+
+import (
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+)
+
+// A View is the daemon at one moment, as the page shows it. Nothing in it may be a secret: no
+// passwords, users, tokens, and no addresses of clients. Whatever it holds is escaped where it is
+// shown.
+type View struct {
+	Now      time.Time
+	Started  time.Time
+	Host     string // this host's name
+	Version  string
+	Engine   string
+	Loops    int
+	Ports    []Port
+	HTTPPort int // in the commands that findings advise
+
+	Stopping bool
+	NotReady string // why the daemon issues no ids; empty = it does
+
+	Lanes    []Lane
+	Store    Store
+	RunAhead time.Duration // how far ahead of the clock ids may be issued
+
+	Names   []Name
+	Groups  []Group // of sequences in strict order that this daemon knows
+	Leading int     // of all groups, those that this daemon leads
+
+	Sample                        // the counts at this moment
+	ConnectionsLimit        int64 // of Sample.Connections; 0 = none
+	Buffers, BuffersLimit   int64 // bytes of unfinished input and unsent output; limit 0 = none
+	ClockDifference         time.Duration
+	Layout                  generator.Layout
+	Others                  []generator.Layout // of names that have another layout
+	Certificate             time.Time          // it expires; zero = there is none
+	Alarms                  []Alarm
+	Events                  []Event // the newest first
+	Peers, PeersAsked, Told int     // other daemons; those asked about their clocks; those that answered
+}
+
+// A Port is where the daemon listens.
+type Port struct{ Name, Address string }
+
+// A Lane is the slot of one worker id.
+type Lane struct {
+	Worker    uint64
+	HasWorker bool   // false = neither a worker id nor a window
+	State     string // as workerid.State has it
+	Reason    string // the last error, or what the lane waits for
+	For       time.Duration
+	Left      time.Duration // until the window ends
+	Open      bool          // the window has no end, so nothing has to be extended
+	RunAhead  time.Duration // last id − now; negative while idle
+}
+
+// A Store is what records the windows of the worker ids.
+type Store struct {
+	Kind     string        // Redis, ZooKeeper, etcd, "state directory" or "none"
+	Where    string        // a directory; empty for other kinds
+	Full     time.Duration // how long a window is after it was extended
+	Short    time.Duration // what a window must not get down to while it is extended
+	Facts    []Fact
+	ClockOff time.Duration // the store's clock, or the other daemons', minus this one's
+	MaxSkew  time.Duration // how large that may get; 0 = it does not matter
+	Replicas int
+	Needed   int           // of the replicas, how many must have a lease before it counts
+	Wait     time.Duration // until newcomers get worker ids; 0 = at once
+}
+
+// A Fact is a figure with its name.
+type Fact struct{ Name, Value string }
+
+// A Name is a declared name.
+type Name struct {
+	Name, Kind string
+	Issued     uint64
+	Refusal    string // why it issues nothing; empty = it does
+	Sequence   *Sequence
+}
+
+// A Sequence is what only a sequence has.
+type Sequence struct {
+	Order    string // free or strict
+	Last     int64
+	Left     int64
+	DaysLeft float64 // 0 = this daemon does not know; farAway or more = it lasts
+	Leader   string  // of strict order: an address, "this daemon" or "none"
+}
+
+// A Group is 1,024 slots of Redis Cluster, whose sequences in strict order have one leader.
+type Group struct {
+	Number int
+	Leader string // its address; empty = nobody leads it
+	Mine   bool
+	Term   uint64
+}
+
+// An Alarm is what the check of the peers has found. Kind is as announce.Kind has it.
+type Alarm struct{ Kind, Text string }
+
+// An Event is a change of the daemon's state.
+type Event struct {
+	At    time.Time
+	Level string // INFO, WARN or ERROR
+	Text  string
+}
