@@ -72,6 +72,18 @@ func (OS) Prepare(dir string) (string, error) {
 	return fileSystem(dir)
 }
 
+// withOwner adds to an error of permissions to whom the file or directory belongs, and who asks: a volume
+// of a container is often given to another user.
+func withOwner(path string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if whose := ownership(path); whose != "" {
+		err = fmt.Errorf("%w: %s", err, whose)
+	}
+	return err
+}
+
 // makeDir makes a directory that is not there, and those above it, and syncs the name of each.
 func makeDir(dir string, sync func(dir string) error) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +98,7 @@ func makeDir(dir string, sync func(dir string) error) error {
 	switch err := os.Mkdir(dir, 0o700); {
 	case errors.Is(err, fs.ErrExist): // another process was faster
 	case err != nil:
-		return err
+		return withOwner(above, err)
 	default:
 		giveToOwner(above, func(uid, gid int) error { return os.Lchown(dir, uid, gid) })
 	}
@@ -104,7 +116,7 @@ func (OS) Open(path string, create bool) (File, error) {
 			return osFile{f}, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
+			return nil, withOwner(filepath.Dir(path), err)
 		}
 		flag |= os.O_CREATE | os.O_TRUNC
 	}
@@ -113,7 +125,7 @@ func (OS) Open(path string, create bool) (File, error) {
 		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
 			err = fmt.Errorf("%s: %w", path, ErrLink)
 		}
-		return nil, err
+		return nil, withOwner(path, err)
 	}
 	return osFile{f}, nil
 }
@@ -158,7 +170,7 @@ func (f osFile) ID() string {
 func Try(dir string) error {
 	f, err := os.CreateTemp(dir, "try-*.tmp")
 	if err != nil {
-		return err
+		return withOwner(dir, err)
 	}
 	_, err = f.Write(make([]byte, FileSize))
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))

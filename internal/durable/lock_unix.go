@@ -4,6 +4,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -22,6 +23,21 @@ func giveToOwner(dir string, chown func(uid, gid int) error) {
 			_ = chown(int(s.Uid), int(s.Gid))
 		}
 	}
+}
+
+// ownership says to whom a path belongs and who this process is, or "".
+func ownership(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	return fmt.Sprintf("%s belongs to user %d, group %d (%v), and this process is user %d, group %d: chown %[5]d:%[6]d %[1]s, or fsGroup: %[6]d in a pod",
+		path, s.Uid, s.Gid, info.Mode(), uid, gid)
 }
 
 // lock takes the file's lock for this open file, until it is closed.

@@ -5,9 +5,12 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -105,5 +108,59 @@ func TestEveryNewDirectoryIsSynced(t *testing.T) {
 	}
 	if _, err := (OS{}).Prepare(filepath.Join(dir, "file", "below")); err == nil {
 		t.Error(fmt.Errorf("a directory below a file was made"))
+	}
+}
+
+// A volume that belongs to root is the usual mistake with the image, whose user is 65532.
+func TestAnErrorOfPermissionsNamesTheOwner(t *testing.T) {
+	if os.Geteuid() == 0 {
+		asNobody(t)
+		return
+	}
+	dir := os.Getenv("KATSUBUSHI_DIR")
+	if dir == "" {
+		t.Skip("it takes root to make a directory of root's for it")
+	}
+	_, prepared := (OS{}).Prepare(filepath.Join(dir, "katsubushi"))
+	_, made := OS{}.Open(filepath.Join(dir, "worker-1"), true)
+	_, opened := OS{}.Open(filepath.Join(dir, "of-root"), false)
+	for _, err := range []error{prepared, made, opened, Try(dir)} {
+		want := []string{"belongs to user 0, group 0", "this process is user 65532, group 65532: chown 65532:65532 " + dir, "fsGroup: 65532"}
+		for _, w := range want {
+			if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v lacks %q", err, w)
+			}
+		}
+	}
+	if _, err := (OS{}).Open(filepath.Join(dir, "missing"), false); strings.Contains(err.Error(), "belongs") {
+		t.Error(err)
+	}
+}
+
+// asNobody runs the test once more as another user.
+func asNobody(t *testing.T) {
+	dir, err := os.MkdirTemp("", "katsubushi-durable") // others must not be kept out above it, as they are of t.TempDir's in some places
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "test")
+	if err := os.Link(os.Args[0], program); errors.Is(err, syscall.EXDEV) {
+		t.Skip("the test's program is on another file system than temporary files: ", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "of-root"), nil, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command(program, "-test.run=^"+t.Name()+"$", "-test.v")
+	c.Dir, c.Env = "/", append(os.Environ(), "KATSUBUSHI_DIR="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
