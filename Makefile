@@ -6,15 +6,16 @@ PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GRPC = google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 FUZZTIME   ?= 3000x
 VERSION    ?=
+COMMIT     ?=
 
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-docs links test-systemd test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-docs links test-systemd test-image test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
-	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION))' -o bin/katsubushi ./cmd/katsubushi
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))' -o bin/katsubushi ./cmd/katsubushi
 
 run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
 	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081
@@ -142,5 +143,16 @@ vuln: ## known vulnerabilities, where the checker and its database can be reache
 		echo "govulncheck: skipped, its database cannot be reached"; \
 	else echo "$$out"; exit $$code; fi
 
-image: ## the container image
-	docker build -t katsubushi $(if $(VERSION),--build-arg VERSION=$(VERSION)) .
+# Podman and buildah keep the health check in Docker's format only.
+CONTAINER  ?= docker
+THIS        = $(or $(VERSION),$(shell sed -n 's/^const untagged = "\(.*\)"/\1/p' cmd/katsubushi/version.go))
+IMAGE      ?= katsubushi:$(THIS)
+HEAD        = $(shell git describe --always --abbrev=40 --exclude='*' --dirty=-modified 2>/dev/null)
+
+image: ## the container image, katsubushi:VERSION; CONTAINER=podman, IMAGE=name:tag
+	BUILDAH_FORMAT=docker $(CONTAINER) build -t $(IMAGE) --build-arg VERSION=$(THIS) --build-arg COMMIT=$(or $(COMMIT),$(HEAD)) \
+		--build-arg CREATED=$(shell date -u +%Y-%m-%dT%H:%M:%SZ) .
+
+test-image: ## the image for two platforms, built and run here with podman and crun, which it installs; as root
+	@command -v podman >/dev/null && command -v crun >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends podman crun >/dev/null; }
+	KATSUBUSHI_IMAGE=1 $(GO) test -count=1 -timeout 30m -v ./test/image

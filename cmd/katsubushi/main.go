@@ -57,7 +57,7 @@ func parseServe(args []string, env variables, stdout, stderr io.Writer) (*parsed
 		return nil, exitOK
 	case showVersion:
 		info, _ := debug.ReadBuildInfo()
-		io.WriteString(stdout, describeVersion(info))
+		io.WriteString(stdout, describeVersion(info, commit))
 		return nil, exitOK
 	case len(p.args) > 0:
 		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (%s)", p.args[0], strings.Join(names(commands()), ", ")))

@@ -30,16 +30,21 @@ func tagged(tag string) string {
 	return untagged
 }
 
+// commit is what this binary was built from where Go found no checkout, as in an image whose context has
+// no .git: -ldflags "-X main.commit=..." sets it.
+var commit string
+
 // describeVersion is what -version prints: the version, the commit and its date, and the version of Go
-// that this binary was built with, as far as the build recorded them.
-func describeVersion(info *debug.BuildInfo) string {
-	commit, date, modified, goVersion := "", "unknown", "", "unknown"
+// that this binary was built with, as far as the build recorded them. Where it
+// recorded no commit, the one given counts.
+func describeVersion(info *debug.BuildInfo, commit string) string {
+	recorded, date, modified, goVersion := "", "unknown", "", "unknown"
 	if info != nil {
 		goVersion = info.GoVersion
 		for _, s := range info.Settings {
 			switch {
 			case s.Key == "vcs.revision":
-				commit = s.Value
+				recorded = s.Value
 			case s.Key == "vcs.time":
 				date = s.Value
 			case s.Key == "vcs.modified" && s.Value == "true":
@@ -47,8 +52,11 @@ func describeVersion(info *debug.BuildInfo) string {
 			}
 		}
 	}
-	if commit == "" { // built from a module or an archive, not from a checkout
-		commit, modified = "unknown", ""
+	switch {
+	case recorded != "":
+		commit = recorded + modified
+	case commit == "": // built from a module or an archive, not from a checkout
+		commit = "unknown"
 	}
-	return "katsubushi version: " + version + "\ncommit: " + commit + modified + "\ndate: " + date + "\ngo: " + goVersion + "\n"
+	return "katsubushi version: " + version + "\ncommit: " + commit + "\ndate: " + date + "\ngo: " + goVersion + "\n"
 }

@@ -24,19 +24,21 @@ func TestVersion(t *testing.T) {
 func TestVersionNamesTheCommit(t *testing.T) {
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
 	for _, c := range []struct {
-		info *debug.BuildInfo
-		want string
+		info   *debug.BuildInfo
+		commit string
+		want   string
 	}{
-		{nil, "\ncommit: unknown\ndate: unknown\ngo: unknown\n"},
-		{&debug.BuildInfo{GoVersion: "go1.99"}, "\ncommit: unknown\ndate: unknown\ngo: go1.99\n"},
+		{nil, "", "\ncommit: unknown\ndate: unknown\ngo: unknown\n"},
+		{nil, "def", "\ncommit: def\ndate: unknown\ngo: unknown\n"},
+		{&debug.BuildInfo{GoVersion: "go1.99"}, "", "\ncommit: unknown\ndate: unknown\ngo: go1.99\n"},
 		{&debug.BuildInfo{GoVersion: "go1.99", Settings: []debug.BuildSetting{
 			setting("vcs.revision", "abc"), setting("vcs.time", "2026-11-22T10:11:12Z"), setting("vcs.modified", "false"),
-		}}, "\ncommit: abc\ndate: 2026-11-22T10:11:12Z\ngo: go1.99\n"},
+		}}, "def", "\ncommit: abc\ndate: 2026-11-22T10:11:12Z\ngo: go1.99\n"},
 		{&debug.BuildInfo{GoVersion: "go1.99", Settings: []debug.BuildSetting{
 			setting("vcs.modified", "true"), setting("vcs.revision", "abc"),
-		}}, "\ncommit: abc, modified\ndate: unknown\ngo: go1.99\n"},
+		}}, "", "\ncommit: abc, modified\ndate: unknown\ngo: go1.99\n"},
 	} {
-		if got := describeVersion(c.info); got != "katsubushi version: "+version+c.want {
+		if got := describeVersion(c.info, c.commit); got != "katsubushi version: "+version+c.want {
 			t.Errorf("%q", got)
 		}
 	}

@@ -99,6 +99,7 @@ var rules = []rule{
 	{"test/storetest", []string{"generator", "workerid"}, "the suite of tests for stores issues ids from the windows that they grant"},
 	{"test/transcript", []string{"id", "protocol"}, "it talks to grammars as an engine does"},
 	{"test/systemd", nil, "a tool for tests"},
+	{"test/image", nil, "a test: it looks at the image from outside"},
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
 	{"test/mount", nil, "a tool for tests"},
