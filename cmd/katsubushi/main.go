@@ -27,6 +27,7 @@ const (
 )
 
 func main() {
+	comparePasswords()
 	os.Exit(run(os.Args[1:], variablesOf(os.Environ()), os.Stdout, os.Stderr))
 }
 
@@ -78,6 +79,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		return code
 	}
 	p.Version = version
+	p.ComparePasswords = passwordComparer()
 	// systemd's RuntimeDirectory=, of which there may be several
 	p.RuntimeDir, _, _ = strings.Cut(env["RUNTIME_DIRECTORY"], ":")
 	log, queue := openLog(stderr, p.options)

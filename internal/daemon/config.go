@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,9 @@ type Config struct {
 	// promised.
 	StateDir string
 	AnyDisk  bool // accept a StateDir on a file system that may lose synced data
+	// ComparePasswords returns what starts a process that calls users.CompareBeside; nil = passwords are
+	// compared in this process.
+	ComparePasswords func() *exec.Cmd
 	// RuntimeDir is on tmpfs and kept between runs. It holds the last positions issued in
 	// StateDir's windows. Empty = /dev/shm.
 	RuntimeDir string

@@ -349,4 +349,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.warnOfRestart()
 	d.closeGenerators()
 	d.stopServices(false) // last: until now they reported that the daemon is not ready
+	if d.logins != nil {
+		d.logins.verifier.Close()
+	}
 }

@@ -44,6 +44,7 @@ func (d *Daemon) newLogins() *logins {
 	}
 	l := &logins{limit: loginlimit.New(d.noise), log: d.c.Log}
 	l.verifier = users.NewVerifier(&l.directory, func() { d.engine.Wake() })
+	l.verifier.Beside = d.c.ComparePasswords
 	if read := d.c.secrets.users; read != nil {
 		l.store, l.since = read.from, read.since
 		l.directory.Replace(read.list)

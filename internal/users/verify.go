@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +20,8 @@ import (
 //
 //   - at most two run at once, on hosts with four processors or more, and maxQueue wait behind them; a login
 //     beyond that is refused as ErrBusy;
-//   - their memory is collected at once: the runtime would let several times as much pile up;
+//   - they run in processes of low priority, if there is a way to start those, see beside.go; else their
+//     memory is collected at once: the runtime would let several times as much pile up;
 //   - one comparison serves all who ask the same at the same time, as the connections of a pool do;
 //   - the answer is remembered for a minute, under a MAC whose key is this process's: as long as the
 //     same hash is the user's, so a new password or a removal holds at once;
@@ -58,6 +61,10 @@ func (unknownError) NotYet() bool { return true }
 
 // A Verifier decides logins. Any goroutine may use it.
 type Verifier struct {
+	// Beside returns what starts a process that calls CompareBeside with its standard input and output;
+	// nil = comparisons run in this process, as they do where it cannot be started. Set it before use.
+	Beside func() *exec.Cmd
+
 	of    *Directory
 	wake  func() // called when a Comparison has ended
 	began time.Time
@@ -65,6 +72,8 @@ type Verifier struct {
 
 	mu      sync.Mutex
 	running int
+	wait    time.Duration // for the answer of another process
+	idle    []*beside     // processes that no goroutine uses, the one that was used last at the end
 	queue   []*Comparison
 	pending map[question]*Comparison // in the queue, or running
 	right   map[mac]answer
@@ -77,7 +86,7 @@ type Verifier struct {
 // sessions that wait for a Comparison should ask again.
 func NewVerifier(d *Directory, wake func()) *Verifier {
 	v := &Verifier{
-		of: d, wake: wake, began: time.Now(),
+		of: d, wake: wake, began: time.Now(), wait: besidePatience,
 		pending: map[question]*Comparison{}, right: map[mac]answer{}, wrong: map[mac]answer{},
 	}
 	rand.Read(v.key[:])
@@ -224,10 +233,7 @@ func (v *Verifier) work() {
 			c.given = true
 		} else {
 			v.mu.Unlock()
-			c.is = c.hash.is(c.password)
-			if c.hash.memory >= minMemory {
-				runtime.GC()
-			}
+			c.is = v.compare(c.hash, c.password)
 			v.compared.Add(1)
 			v.mu.Lock()
 			v.remember(c)
@@ -241,6 +247,77 @@ func (v *Verifier) work() {
 	}
 	v.queue = nil
 	v.running--
+}
+
+// compare compares in another process, or else in this one.
+func (v *Verifier) compare(h *hash, password []byte) bool {
+	if b := v.takeBeside(); b != nil {
+		is, err := b.is(h, password)
+		if err == nil {
+			v.putBack(b)
+			return is
+		}
+		go b.close()
+	}
+	is := h.is(password)
+	if h.memory >= minMemory {
+		runtime.GC()
+	}
+	return is
+}
+
+// takeBeside returns a process that compares; nil = there is none.
+func (v *Verifier) takeBeside() *beside {
+	v.mu.Lock()
+	last := len(v.idle) - 1
+	if last >= 0 {
+		b := v.idle[last]
+		v.idle = v.idle[:last]
+		v.mu.Unlock()
+		return b
+	}
+	v.mu.Unlock()
+	if v.Beside == nil {
+		return nil
+	}
+	b, err := startBeside(v.Beside(), v.wait)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// putBack keeps a process for the next comparison, for a while.
+func (v *Verifier) putBack(b *beside) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.idle = append(v.idle, b)
+	b.used = time.Now()
+	time.AfterFunc(besideIdle, v.closeIdle)
+}
+
+// closeIdle ends the processes that were not used for a while.
+func (v *Verifier) closeIdle() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.idle = slices.DeleteFunc(v.idle, func(b *beside) bool {
+		if time.Since(b.used) < besideIdle {
+			return false
+		}
+		go b.close()
+		return true
+	})
+}
+
+// Close ends the processes that compare. The Verifier can still be used.
+func (v *Verifier) Close() {
+	v.mu.Lock()
+	idle := v.idle
+	v.idle = nil
+	v.mu.Unlock()
+	for _, b := range idle {
+		b.close()
+	}
 }
 
 // remember keeps the answer of a comparison. When there is no room, all are forgotten that are worth

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package users
+
+func lowerPriority() error { return nil }
