@@ -11,7 +11,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-docs links test-systemd test-image test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-examples test-docs links test-systemd test-image test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -78,6 +78,9 @@ unit-net unit-epoll:
 
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients
+
+test-examples: ## the programs of examples/ in seven languages, their libraries installed first: one PASS or FAIL line for each
+	KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) run ./test/clients -examples
 
 test-docs: deps ## every command of README.md and docs/ that can be run, those that need ZooKeeper or a database included
 	KATSUBUSHI_DOCS=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v ./test/docs

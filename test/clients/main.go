@@ -31,6 +31,7 @@ type options struct {
 	only    *regexp.Regexp
 	program string
 	plain   bool
+	example bool
 	tapped  bool
 	table   string
 	timeout time.Duration
@@ -44,6 +45,7 @@ func main() {
 	})
 	flag.StringVar(&o.program, "program", "", "the daemon's executable; without it the one of this source tree is built")
 	flag.BoolVar(&o.plain, "plain", false, "run against memcached and check only what each set-up does, not the ids")
+	flag.BoolVar(&o.example, "examples", false, "run the programs of examples/ instead; those that cannot be installed fail with KATSUBUSHI_REQUIRE_EXAMPLES=1")
 	flag.BoolVar(&o.tapped, "bytes", false,
 		"relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a set-up fails")
 	flag.StringVar(&o.table, "table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
@@ -80,7 +82,11 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	if _, err := r.launcher.get(""); err != nil {
 		return 0, err
 	}
-	chosen := chosenSetups(o.only)
+	list := setups
+	if o.example {
+		list = examples
+	}
+	chosen := chosenSetups(list, o.only)
 	r.installer.debian(chosen)
 
 	count := map[string]int{}
@@ -117,9 +123,9 @@ func run(ctx context.Context, o options) (failed int, err error) {
 	return count["FAIL"], nil
 }
 
-func chosenSetups(pattern *regexp.Regexp) (chosen []*setup) {
-	for i := range setups {
-		if s := &setups[i]; pattern.MatchString(s.String()) {
+func chosenSetups(list []setup, pattern *regexp.Regexp) (chosen []*setup) {
+	for i := range list {
+		if s := &list[i]; pattern.MatchString(s.String()) {
 			chosen = append(chosen, s)
 		}
 	}
@@ -190,7 +196,7 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 	version, err := r.installer.version(s)
 	if err != nil {
 		res.text = err.Error()
-		if !r.require || s.optional {
+		if required := r.require && !s.isExample() || os.Getenv("KATSUBUSHI_REQUIRE_EXAMPLES") == "1" && s.isExample(); !required || s.optional {
 			res.verdict = "SKIP"
 		}
 		return res
@@ -215,9 +221,12 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 		}
 		return res
 	}
-	if r.tapped && d.kind == "" {
+	switch {
+	case s.isExample():
+		res.text, err = r.exemplify(ctx, s, d)
+	case r.tapped && d.kind == "":
 		res.text, err = r.exerciseTapped(ctx, s, d)
-	} else {
+	default:
 		res.text, err = r.exercise(ctx, s, d, d.port)
 	}
 	if err != nil {
@@ -264,6 +273,7 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 		"LOGIN="+username+" "+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),
 		"PATH="+r.installer.bin()+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	env = append(env, r.exampleEnv(port)...)
 	if s.snippet != "" {
 		if err := r.writeSnippet(s, filepath.Join(work, s.snippet), port); err != nil {
 			return "", err
@@ -279,7 +289,7 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, indent(out))
 	}
-	text, err := r.checker.check(s, out, began, time.Now())
+	text, err := r.checker.check(s, s.printed(out), began, time.Now())
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, indent(out))
 	}

@@ -114,6 +114,7 @@ var rules = []rule{
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"}, "the real sequences over a model of the world"},
 	{"test/order", []string{"test/unique"}, "a checker must not share code with what it checks"},
 	{"test/strictsim", []string{"counter", "counter/leader", "id", "internal/issuer", "test/order"}, "the real election and sequences over a model of the world"},
+	{"examples/*", []string{"client"}, "programs as users write them"},
 	{"test/docs", nil, "a test: it reads the documentation and types what it says"},
 	{"test/clients", []string{"test/order", "test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
 }
@@ -131,7 +132,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "examples/*", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

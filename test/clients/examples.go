@@ -1,0 +1,89 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// examples are the programs of examples/. Each prints five ids, one a line, asked of the daemon at $IDS; without a daemon it fails,
+// and says that there is no id.
+var examples = []setup{
+	{name: "examples/go", language: "Go", protocol: "text", needs: "here", build: "cd ../.. && go build -o $WORK/client ./examples/go", does: "get", run: "sh -e example/web.sh"},
+	{name: "examples/python", language: "Python", protocol: "text", needs: "apt python3-pymemcache", does: "get", run: "/usr/bin/python3 $EXAMPLES/python/orders.py"},
+	{name: "examples/ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli", does: "get", run: "ruby $EXAMPLES/ruby/orders.rb"},
+	{name: "examples/php", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli", does: "get", run: "php $EXAMPLES/php/orders.php"},
+	{name: "examples/node", language: "Node.js", protocol: "binary", needs: "npm memjs",
+		does: "get", run: "cp $EXAMPLES/node/orders.mjs $WORK && ln -sfn $NODE_PATH $WORK/node_modules && node $WORK/orders.mjs"},
+	{name: "examples/java", language: "Java", protocol: "text", needs: "apt libspymemcached-java default-jdk-headless",
+		build: "javac -cp /usr/share/java/spymemcached.jar -d $WORK $EXAMPLES/java/Orders.java", does: "get", run: "java -cp /usr/share/java/spymemcached.jar:$WORK Orders"},
+	{name: "examples/postgresql", language: "SQL", protocol: "binary", needs: "apt postgresql-15-pgmemcache postgresql-15", does: "get", run: "sh -e example/postgresql.sh"},
+}
+
+// isExample reports whether a set-up is one of examples/.
+func (s *setup) isExample() bool { return strings.HasPrefix(s.name, "examples/") }
+
+// printed is what an example printed, in the form that the checker reads.
+func (s *setup) printed(out string) string {
+	if !s.isExample() {
+		return out
+	}
+	return "get " + strings.Join(strings.Fields(out), "\nget ") + "\n"
+}
+
+// exampleEnv is what only examples read.
+func (r *runner) exampleEnv(port int) []string {
+	return []string{"IDS=" + net.JoinHostPort(host, strconv.Itoa(port)), "EXAMPLES=" + filepath.Join(r.root, "examples")}
+}
+
+// exampleTries is how often an example may say that there is no id: on a machine that stands still, its time-outs pass.
+const exampleTries = 5
+
+// exemplify runs an example, and then against a port where nobody listens: it must end by itself and say that there is no id.
+func (r *runner) exemplify(ctx context.Context, s *setup, d *daemon) (text string, err error) {
+	for range exampleTries {
+		if text, err = r.exercise(ctx, s, d, d.port); err == nil || !strings.Contains(err.Error(), "no id") {
+			break
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	port, release, err := closedPort()
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	out, err := r.exercise(ctx, s, d, port)
+	if err == nil {
+		return "", fmt.Errorf("without a daemon: it ends well and says %q", out)
+	}
+	if !strings.Contains(err.Error(), "no id") || strings.Contains(err.Error(), "did not end") {
+		return "", fmt.Errorf("without a daemon: %w", err)
+	}
+	return text + ", and an error without a daemon", nil
+}
+
+// closedPort returns a port that refuses connections, and that nobody else gets until it is released.
+func closedPort() (port int, release func(), err error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	release = func() { syscall.Close(fd) }
+	err = syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	if err == nil {
+		var bound syscall.Sockaddr
+		if bound, err = syscall.Getsockname(fd); err == nil {
+			return bound.(*syscall.SockaddrInet4).Port, release, nil
+		}
+	}
+	release()
+	return 0, nil, err
+}
