@@ -367,13 +367,14 @@ func TestSuccessorTakesOver(t *testing.T) {
 			spare = duplicates(t, port.Listeners)
 			return []server.Port{port}
 		})
+		network, address := r.network, r.address
 		var stop atomic.Bool
 		var answered atomic.Int64
 		var storm sync.WaitGroup
 		for i := range 8 {
 			storm.Go(func() {
 				for n := 0; !stop.Load(); n++ {
-					c, err := net.Dial(r.network, r.address)
+					c, err := net.Dial(network, address)
 					if err != nil {
 						t.Errorf("client %d, connection %d: %v", i, n, err)
 						return
