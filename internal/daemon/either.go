@@ -12,6 +12,17 @@ import (
 // and a connection that stays silent has no session of its own.
 type either struct{ config *protocol.Config }
 
+// Freeze implements server.Movable.
+func (either) Freeze() (state []byte, ok bool) { return nil, true }
+
+// resumeEither goes on with a session that either has chosen.
+func resumeEither(c *protocol.Config, state []byte) (conversation, error) {
+	if resp.IsFrozen(state) {
+		return resumed(resp.Resume(c, false, state))
+	}
+	return resumed(memcache.Resume(c, state))
+}
+
 func (e either) Feed(_ int64, in, out []byte) (int, []byte, error) {
 	if len(in) == 0 {
 		return 0, out, nil

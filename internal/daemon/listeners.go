@@ -36,6 +36,7 @@ func listeners() []listener {
 				Help: "TCP `port` of the memcached protocols, and of Redis's; 0 = any free one"},
 			name: "memcached", on: always, host: (*Config).bind, sock: true,
 			session:     func(c *protocol.Config) server.Session { return either{c} },
+			resume:      resumeEither,
 			refusal:     "ERROR Too many open connections\r\n",
 			outOfMemory: "SERVER_ERROR out of memory\r\n",
 		},
@@ -43,7 +44,10 @@ func listeners() []listener {
 			PortSetting: PortSetting{Flag: "redis-port", Number: func(p *Ports) *int { return &p.RedisPort },
 				Help: "TCP `port` of the Redis protocol alone, with inline commands; 0 = off"},
 			name: "Redis", host: (*Config).bind,
-			session:     func(c *protocol.Config) server.Session { return resp.NewSession(c, true) },
+			session: func(c *protocol.Config) server.Session { return resp.NewSession(c, true) },
+			resume: func(c *protocol.Config, state []byte) (conversation, error) {
+				return resumed(resp.Resume(c, true, state))
+			},
 			refusal:     "-ERR max number of clients reached\r\n",
 			outOfMemory: "-ERR out of memory\r\n",
 		},
@@ -82,9 +86,10 @@ type listener struct {
 	// session makes the session of a connection to a port of the engine, which speaks TLS if there
 	// is a certificate. c is what the sessions of its loop share.
 	session     func(c *protocol.Config) server.Session
-	refusal     string // see server.Port
-	outOfMemory string // see server.Port
-	sock        bool   // Config.Sock takes the place of host and number
+	resume      func(c *protocol.Config, state []byte) (conversation, error) // the same from a state, see server.Movable
+	refusal     string                                                       // see server.Port
+	outOfMemory string                                                       // see server.Port
+	sock        bool                                                         // Config.Sock takes the place of host and number
 
 	// service makes a service.
 	service func(d *Daemon) service
@@ -217,7 +222,7 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 	for i := range d.ports {
 		p := &d.ports[i]
 		port := server.Port{
-			Name: strings.ToLower(p.name), Open: d.opener(p), Peers: d.logins != nil, Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
+			Name: strings.ToLower(p.name), Open: d.opener(p), Resume: d.resumer(p), Peers: d.logins != nil, Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
 		}
 		if p.onTCP(&d.c) {
 			port.TLS = d.tls

@@ -246,12 +246,18 @@ func (d *Daemon) opener(p *enginePort) func(loop int) server.Session {
 		return func(loop int) server.Session { return p.session(&p.sessions[loop]) }
 	}
 	return func(loop int) server.Session {
-		s := &loginSession{logins: d.logins, config: p.sessions[loop]}
-		s.guard.Handler = s.config.Handler
-		s.config.Auth = s.auth
+		s := d.newLoginSession(p, loop)
 		s.Session = p.session(&s.config)
 		return s
 	}
+}
+
+// newLoginSession makes a session around one that is still missing.
+func (d *Daemon) newLoginSession(p *enginePort, loop int) *loginSession {
+	s := &loginSession{logins: d.logins, config: p.sessions[loop]}
+	s.guard.Handler = s.config.Handler
+	s.config.Auth = s.auth
+	return s
 }
 
 // A loginSession is a session whose client must log in. Failed logins are limited by the client's

@@ -104,6 +104,15 @@ func (d *Directory) Users() (n int, known bool) {
 	return len(s.accounts), true
 }
 
+// Account returns the user of a name, or nil.
+func (d *Directory) Account(name string) *Account {
+	s := d.set.Load()
+	if s == nil {
+		return nil
+	}
+	return s.accounts[name]
+}
+
 // Bearer returns the user that has a token, or nil. It costs one SHA-256.
 func (d *Directory) Bearer(text []byte) *Account {
 	s := d.set.Load()

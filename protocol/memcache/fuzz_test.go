@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
@@ -70,6 +71,10 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 				t.Fatalf("seed %d: %s\nwhole %.1000q\nsplit %.1000q", seed, firstDifference(got, whole), whole, got)
 			}
 		}
+		moved := &mover{t, session()}
+		if got := transcript.Answer(t, moved, most, transcript.SplitAtRandom(in, seed)...); !bytes.Equal(got, whole) {
+			t.Fatalf("seed %d: %s\nwhole %.1000q\nmoved %.1000q", seed, firstDifference(got, whole), whole, got)
+		}
 		s := session()
 		h.waits = rand.New(rand.NewPCG(seed, 1))
 		if got := answerTo(t, s, transcript.SplitAtRandom(in, seed)...); !bytes.Equal(withoutLost(got), withoutLost(whole)) {
@@ -77,6 +82,51 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 		}
 		if got, want := countedAsked(s), countedAsked(straight); got != want {
 			t.Fatalf("seed %d: waiting counted %v, want %v", seed, got, want)
+		}
+	})
+}
+
+// A mover freezes its session before each Feed, and goes on with another one that is made of it.
+type mover struct {
+	t *testing.T
+	s *Session
+}
+
+func (m *mover) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	if state, ok := m.s.Freeze(); ok {
+		next, err := Resume(m.s.config, state)
+		if err != nil {
+			m.t.Fatalf("frozen as %q: %v", state, err)
+		}
+		m.s = next
+	}
+	return m.s.Feed(now, in, out)
+}
+
+// FuzzResume resumes from anything, with any input behind it. No state may let a client in who must log
+// in first, and there must be a way out of each: nothing panics, and every Feed makes progress.
+func FuzzResume(f *testing.F) {
+	for _, state := range []string{"l - - 0 0", "s - - 0 0", "k - -c 0 10", "k - - 0 3", "i - - 2 1000", "b n - 1 7", "b - -b 0 7", "h - - 2 0", "c - - 1 7", "f - -bts 0 0",
+		"f - -b 0 0", "l - -t 0 0", "k - - 0 0", "b - - 0 0", "_ - - 0 0", "l - - 3 0"} {
+		for _, in := range []string{"get a b\r\nget id\r\n", "a b c d\r\nget id\r\n", "  \r\n", "ids 1000 id\r\n", "ann  x\r\nget id\r\n", "\x80\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00id"} {
+			f.Add("m1 "+state, []byte(in), uint64(len(in)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, state string, in []byte, seed uint64) {
+		h := newFake()
+		c := newSession(h).config
+		if seed%2 == 1 {
+			c.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, nil } // nobody may log in
+		}
+		s, err := Resume(c, []byte(state))
+		if err != nil {
+			return
+		}
+		in = in[:min(len(in), 5000)]
+		let := s.LoggedIn()
+		answerTo(t, s, transcript.SplitAtRandom(in, seed)...)
+		if n := counted(s); c.Auth != nil && !let && n[protocol.IDs] > 0 {
+			t.Fatalf("%q issued %d ids to somebody who has not logged in", state, n[protocol.IDs])
 		}
 	})
 }

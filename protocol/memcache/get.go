@@ -83,6 +83,10 @@ func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 	}
 	whole := in[:s.left]
 	text := trim(whole)
+	if from, to := nextKey(text, 0); from == to || whole[len(whole)-1] != '\n' { // see Resume
+		t.blame(errFormat)
+		return len(in), s.hangUp()
+	}
 	s.state = line
 	left, err := s.laterPiece(t, text)
 	return s.done(whole, text, left), err

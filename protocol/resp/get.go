@@ -142,6 +142,11 @@ func (s *Session) moreKeys(t *turn, in []byte) (int, error) {
 		a.inline, a.rest = true, trim(a.rest)
 		a.end = n - len(a.rest)
 	}
+	if s.is&unproven != 0 && !a.proven() {
+		_, n, err := s.malformed(t, in, "invalid state")
+		return n, err
+	}
+	s.is &^= unproven
 	err := s.piece(t, &a)
 	return n - s.pause(&a), waits(err)
 }

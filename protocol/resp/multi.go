@@ -122,12 +122,16 @@ func (s *Session) run(t *turn, in []byte) (n int, err error) {
 	switch {
 	case s.state == keys:
 		return s.moreKeys(t, in)
-	case s.commands == 0: // only commands that were answered are left, and EXEC
+	case s.commands == 0 || len(in) == 0: // only commands that were answered are left, and EXEC
 		s.is &^= executing
 		return len(in), nil
 	}
 	a, n, err := s.next(t, in)
-	if n == 0 || err != nil || a.n == 0 {
+	switch {
+	case n == 0: // see Resume
+		_, n, err = s.malformed(t, in, "invalid state")
+		return n, err
+	case err != nil || a.n == 0:
 		return n, err
 	}
 	name := a

@@ -68,6 +68,7 @@ const (
 	mute                        // CLIENT REPLY OFF
 	skip                        // this command gets no reply: CLIENT REPLY SKIP
 	skipNext                    // the next one gets none
+	unproven                    // in keys: a state said so that the session was resumed from
 )
 
 // NewSession makes the session for a new connection. c must have passed Check. allowInline is
