@@ -69,12 +69,11 @@ func (b *beside) is(h *hash, password []byte) (is bool, err error) {
 	return answer[0] == 1, nil
 }
 
-// close ends the process, which it kills if it does not end by itself.
+// close ends the process, which has nothing to lose.
 func (b *beside) close() {
-	b.late.Reset(time.Second)
+	b.kill()
 	b.in.Close()
 	b.cmd.Wait()
-	b.late.Stop()
 }
 
 func appendPart(to, part []byte) []byte {

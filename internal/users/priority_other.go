@@ -2,4 +2,6 @@
 
 package users
 
+const niceness = 0
+
 func lowerPriority() error { return nil }

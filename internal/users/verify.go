@@ -73,6 +73,7 @@ type Verifier struct {
 	mu      sync.Mutex
 	running int
 	wait    time.Duration // for the answer of another process
+	keep    time.Duration // for which such a process waits for the next comparison
 	idle    []*beside     // processes that no goroutine uses, the one that was used last at the end
 	queue   []*Comparison
 	pending map[question]*Comparison // in the queue, or running
@@ -86,7 +87,7 @@ type Verifier struct {
 // sessions that wait for a Comparison should ask again.
 func NewVerifier(d *Directory, wake func()) *Verifier {
 	v := &Verifier{
-		of: d, wake: wake, began: time.Now(), wait: besidePatience,
+		of: d, wake: wake, began: time.Now(), wait: besidePatience, keep: besideIdle,
 		pending: map[question]*Comparison{}, right: map[mac]answer{}, wrong: map[mac]answer{},
 	}
 	rand.Read(v.key[:])
@@ -293,7 +294,7 @@ func (v *Verifier) putBack(b *beside) {
 	defer v.mu.Unlock()
 	v.idle = append(v.idle, b)
 	b.used = time.Now()
-	time.AfterFunc(besideIdle, v.closeIdle)
+	time.AfterFunc(v.keep, v.closeIdle)
 }
 
 // closeIdle ends the processes that were not used for a while.
@@ -301,7 +302,7 @@ func (v *Verifier) closeIdle() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.idle = slices.DeleteFunc(v.idle, func(b *beside) bool {
-		if time.Since(b.used) < besideIdle {
+		if time.Since(b.used) < v.keep {
 			return false
 		}
 		go b.close()
