@@ -196,6 +196,9 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	for _, field := range []string{"limit", "held", "closed"} {
 		find("budget."+field, at(reflect.ValueOf(d.budget).Elem(), field), nil)
 	}
+	histogram := reflect.ValueOf(&d.latency[len(d.latency)-1]).Elem()
+	find("latency.sum", at(histogram, "sum"), nil)
+	find("latency.count", open(at(histogram, "counts").Index(200)), nil)
 	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
 	find("called", reflect.ValueOf(&d.called).Elem(), nil)
 	for _, field := range []string{"Logins", "LoginErrors"} { // it issues nothing

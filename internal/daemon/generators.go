@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 )
@@ -43,7 +45,11 @@ func (d *Daemon) generators(now int64) []metrics.Generator {
 // generatorFacts returns the figures of a generator that are numbers.
 func generatorFacts(r issuer.Reporter) (list []metrics.GeneratorFact) {
 	for _, f := range r.Facts() {
-		if value, count, ok := numeric(f.Value); ok {
+		value, count, ok := numeric(f.Value)
+		if f.Name == "days_left" { // Prometheus has seconds
+			f.Name, value = "time_left_seconds", value*(24*time.Hour).Seconds()
+		}
+		if ok {
 			list = append(list, metrics.GeneratorFact{Name: f.Name, Help: f.Help, Value: value, Count: count})
 		}
 	}

@@ -259,9 +259,11 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 			{Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() + d.called.LoginErrors.Load()},
 		},
 		Connections:         d.connections.Current.Load(),
+		ConnectionsLimit:    int64(d.c.MaxConnections),
 		ConnectionsAccepted: d.connections.Total.Load(),
 		ConnectionsRefused:  d.connections.Refused.Load(),
 		HTTPConnections:     d.requests.Connections.Load(),
+		HTTPLimit:           int64(HTTPConnections(d.c.MaxConnections)),
 		HTTPRefused:         d.requests.ConnectionsRefused.Load(),
 		HTTPEvicted:         d.requests.ConnectionsEvicted.Load(),
 		GRPCConnections:     d.called.Connections.Load(),
@@ -286,6 +288,9 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		Generators: d.generators(now),
 		Figures:    slices.Concat(d.loginMetrics(), d.leaderMetrics(), d.peerMetrics()),
 	}
+	for i := range d.latency {
+		s.Latency.Add(&d.latency[i])
+	}
 	if d.certified() {
 		_, until := d.tls.Valid()
 		s.Encrypted, s.CertificateSecondsLeft = true, time.Until(until).Seconds()
@@ -303,8 +308,11 @@ func (d *Daemon) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
 		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Notes: d.notes, Counters: &d.requests,
-		Page:    page.Handler(page.Config{Read: d.view, History: &d.history}),
-		Metrics: metrics.Handler(metrics.Build{Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name()}, d.snapshot),
+		Page: page.Handler(page.Config{Read: d.view, History: &d.history}),
+		Metrics: metrics.Handler(metrics.Build{
+			Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name(),
+			Layout: d.c.Layout.Name, Fingerprint: d.c.Layout.Fingerprint(), Started: d.started,
+		}, d.snapshot),
 	}
 	if d.logins != nil {
 		c.Login = d.logins.http

@@ -272,7 +272,7 @@ func (t *tally) facts(order string, last, left uint64, k counter.Status) []Fact 
 		{"last", "Largest value that was issued or passed over.", int64(last)},
 		{"at_hand", "Values that can be issued without another block.", int64(left)},
 		{"left", "Values that were granted to no daemon, as far as this one knows.", int64(k.Left)},
-		{"days_left", "Days until the sequence ends at its present rate, at most a million.", min(k.DaysLeft, farAway)},
+		{"days_left", "Time until the sequence ends at its present rate, at most a million days.", min(k.DaysLeft, farAway)},
 		{"block", "Values in the newest block.", int64(k.Block)},
 		{"waits", "How often the values ran out before the next block came.", t.waits.Load()},
 		{"refusals", "Requests that were refused.", t.refused.Load()},

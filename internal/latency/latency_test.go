@@ -87,7 +87,7 @@ func TestQuantiles(t *testing.T) {
 }
 
 // TestSamplerCountsAllAnswers: each answer is counted once, whichever turns are measured, and at least one
-// turn in sixteen is.
+// turn in 32 is.
 func TestSamplerCountsAllAnswers(t *testing.T) {
 	var h Histogram
 	s := Sampler{Histogram: &h}
@@ -115,11 +115,11 @@ func TestSamplerCountsAllAnswers(t *testing.T) {
 				t.Errorf("turn %d was without answers, and measured", turn)
 			}
 			measured, gap, last = measured+1, 0, now
-		} else if gap++; gap > 16+4 {
-			t.Fatalf("turn %d: none of the last %d is measured", turn, gap)
+		} else if gap++; gap > 32+4 {
+			t.Fatalf("turn %d: none of the last %d was measured", turn, gap)
 		}
 	}
-	if measured < turns/16 || measured > turns/6 {
+	if measured < turns/32 || measured > turns/12 {
 		t.Errorf("%d of %d turns were measured", measured, turns)
 	}
 	s.Begins(1000)

@@ -2,7 +2,7 @@ package latency
 
 import "time"
 
-// A Sampler decides which turns are measured: the first one, then one in eight and a half on average, at
+// A Sampler decides which turns are measured: the first one, then one in sixteen and a half on average, at
 // random distances, so that no pattern among the clients can hide from it; and each one that begins at
 // least QuietGap after the one before, which costs nothing on a loop with so little to do. It belongs to
 // one goroutine. Without a Histogram it measures nothing.
@@ -61,7 +61,7 @@ func (s *Sampler) ends() {
 	s.Histogram.Observe(s.took, int(s.pending+s.fresh))
 	s.measuring, s.pending, s.fresh = false, 0, 0
 	s.random = s.random*25173 + 13849 // a full period of 65536
-	s.wait = s.random >> 12           // 0 to 15
+	s.wait = s.random >> 11           // 0 to 31
 }
 
 // Flush counts the answers that no measured turn stands for yet: as if they had taken as long as the last

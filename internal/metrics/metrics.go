@@ -5,7 +5,9 @@ package metrics
 import (
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -16,11 +18,14 @@ type Snapshot struct {
 	IDs                  uint64
 	Commands             []Count // by kind
 	Errors               []Count // by reason
+	Latency              latency.Snapshot
 	Connections          int64
+	ConnectionsLimit     int64 // 0 = none
 	ConnectionsAccepted  uint64
 	ConnectionsRefused   uint64
 	ConnectionsIdle      uint64 // closed by the idle time-out
 	HTTPConnections      int64  // open connections of the HTTP port, not included in Connections
+	HTTPLimit            int64  // of HTTPConnections
 	HTTPRefused          uint64 // HTTP connections closed because of their limit
 	HTTPEvicted          uint64 // silent HTTP connections closed to make room
 	GRPCConnections      int64  // those of Connections that are of the gRPC port
@@ -87,8 +92,13 @@ type Figure struct {
 	Labels     []string // name, value, name, value
 }
 
-// Build says which program is running.
-type Build struct{ Version, GoVersion, Engine string }
+// Build says which program is running, since when, and of which kind its ids are: the layout's name, and
+// what all daemons that share worker ids must have in common.
+type Build struct {
+	Version, GoVersion, Engine string
+	Layout, Fingerprint        string
+	Started                    time.Time
+}
 
 // Handler answers /metrics. It calls read once per answer, from any goroutine.
 func Handler(b Build, read func() Snapshot) http.Handler {
@@ -110,21 +120,25 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.read()
 	w := writer{out}
 	w.gauge("build_info", "What is running; always 1.", 1, "version", c.build.Version, "goversion", c.build.GoVersion, "engine", c.build.Engine)
+	w.gauge("layout_info", "The layout of the ids; always 1.", 1, "layout", c.build.Layout, "fingerprint", c.build.Fingerprint)
 	w.count("ids_issued_total", "Ids handed out.", s.IDs)
 	w.counts("commands_total", "Commands by kind.", "command", s.Commands)
 	w.counts("errors_total", "Requests answered by an error, by reason.", "reason", s.Errors)
+	w.histogram("request_duration_seconds", "Time from a request's last byte read to its answer handed to the kernel; what one read brings is one request.", s.Latency, c.build.Started)
 	w.gauge("connections", "Open connections.", float64(s.Connections))
+	w.gauge("connections_limit", "The limit of open connections; 0: none.", float64(s.ConnectionsLimit))
 	w.count("connections_accepted_total", "Connections accepted.", s.ConnectionsAccepted)
 	w.count("connections_refused_total", "Connections closed at once for being over the limit.", s.ConnectionsRefused)
 	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
 	w.gauge("http_connections", "Open connections of the HTTP port.", float64(s.HTTPConnections))
+	w.gauge("http_connections_limit", "The limit of open connections of the HTTP port.", float64(s.HTTPLimit))
 	w.count("http_connections_refused_total", "Connections of the HTTP port closed for being over its limit.", s.HTTPRefused)
 	w.count("http_connections_evicted_total", "Silent connections of the HTTP port closed at its limit to make room.", s.HTTPEvicted)
 	w.gauge("grpc_connections", "Open connections of the gRPC port, which are among the connections.", float64(s.GRPCConnections))
 	w.count("grpc_connections_stalled_total", "Connections of the gRPC port closed because of calls that did not end.", s.GRPCStalled)
 	w.count("connections_memory_closed_total", "Connections closed for holding most of the buffer memory when it was used up.", s.ConnectionsMemory)
 	w.gauge("buffer_memory_bytes", "Memory of unfinished input and unsent output.", float64(s.BufferMemory))
-	w.gauge("buffer_memory_limit_bytes", "The limit of it; 0: none.", float64(s.BufferMemoryLimit))
+	w.gauge("buffer_memory_limit_bytes", "The limit of the memory of unfinished input and unsent output; 0: none.", float64(s.BufferMemoryLimit))
 	w.count("accept_errors_total", "Failures to accept a connection.", s.AcceptErrors)
 	w.count("log_lines_dropped_total", "Log lines that could not be written.", s.LogLinesDropped)
 	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)

@@ -34,7 +34,7 @@ func snapshot() Snapshot {
 }
 
 func TestFigures(t *testing.T) {
-	c := &collector{Build{"1.2.3", "go1.26", "net"}, snapshot}
+	c := &collector{Build{Version: "1.2.3", GoVersion: "go1.26", Engine: "net"}, snapshot}
 	const want = `
 # HELP katsubushi_build_info What is running; always 1.
 # TYPE katsubushi_build_info gauge

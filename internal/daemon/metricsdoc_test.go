@@ -1,0 +1,220 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/forward"
+)
+
+// A family is a metric as /metrics shows it.
+type family struct {
+	name, kind, help string
+	labels           []string
+}
+
+// families reads the text format. What it adds to metrics of ours is Prometheus's own.
+func families(t *testing.T, lines []string) map[string]family {
+	t.Helper()
+	all := map[string]family{}
+	var f family
+	for _, line := range lines {
+		word := strings.SplitN(line, " ", 4)
+		switch {
+		case strings.HasPrefix(line, "# HELP "):
+			f = family{name: word[2], help: word[3]}
+		case strings.HasPrefix(line, "# TYPE "):
+			f.kind = word[3]
+		default:
+			for _, l := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(line, -1) {
+				if !slices.Contains(f.labels, l[1]) && l[1] != "le" {
+					f.labels = append(f.labels, l[1])
+				}
+			}
+		}
+		if f.kind != "" {
+			all[f.name] = f
+		}
+		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, f.name) {
+			t.Errorf("%s does not belong to %s", line, f.name)
+		}
+	}
+	return all
+}
+
+// expositions returns /metrics of daemons that have everything together: every kind of store of worker ids,
+// all kinds of names, users, certificates, peers, leaders.
+func expositions(t *testing.T) (all [][]string) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, stop := figuresDaemon(t, dir)
+		defer stop()
+		d.sequences.election = leadingForDoc(t)
+		all = append(all, d.metricLines())
+	})
+	for _, url := range []string{"etcd://127.0.0.1:1/?ns=doc", "zookeeper://127.0.0.1:1/?ns=doc", ""} {
+		c := testConfig()
+		c.StateDir, c.RuntimeDir = t.TempDir(), t.TempDir()
+		c.Counters.Dir, c.AnyDisk = filepath.Join(c.StateDir, "sequences"), true
+		c.Generators = "orders sequence; sessions uuid7"
+		if url != "" {
+			c.Store.URL, c.WorkerIDs, c.Lanes, c.StateDir = url, nil, 1, ""
+			c.Store.Min, c.Store.Max, c.Store.Lease, c.Store.MaxSkew = 1, 9, time.Minute, 2*time.Second
+		}
+		d, err := New(c)
+		if err != nil {
+			t.Fatal(url, err)
+		}
+		all = append(all, d.metricLines())
+		d.giveBackSequences()
+		if err := d.store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return all
+}
+
+// leadingForDoc makes an election that leads everything.
+func leadingForDoc(t *testing.T) *election {
+	began := time.Now()
+	e := &election{forwarder: forward.New(forward.Config{}), known: map[string]*strictSequence{"orders": {}}}
+	r := leader.NewRunner(leader.Config{
+		Me: leader.Node{ID: "me", Redis: "h:1"}, Board: &onlyBoard{stolen: -1}, Clock: func() int64 { return int64(time.Since(began)) + 1 },
+		Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
+	})
+	e.runner.Store(r)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	cancel()
+	<-ended
+	return e
+}
+
+// everyMetric returns all metrics that there are, and the text that shows them.
+func everyMetric(t *testing.T) (all map[string]family, texts []string) {
+	t.Helper()
+	all = map[string]family{}
+	for _, lines := range expositions(t) {
+		for name, f := range families(t, lines) {
+			if old, ok := all[name]; ok && (old.kind != f.kind || old.help != f.help) {
+				if !strings.HasPrefix(name, "katsubushi_generator_") { // figuresDaemon makes some up
+					t.Errorf("%s is described twice: %v, %v", name, old, f)
+				}
+			}
+			f.labels = append(f.labels, all[name].labels...)
+			slices.Sort(f.labels)
+			f.labels = slices.Compact(f.labels)
+			all[name] = f
+		}
+		texts = append(texts, strings.Join(lines, "\n")+"\n")
+	}
+	delete(all, "katsubushi_generator_rate") // made up
+	return all, texts
+}
+
+const metricsDoc = "../../docs/METRICS.md"
+
+// TestMetricsDoc: docs/METRICS.md lists every metric; -update writes it again. What this program says of
+// a metric comes from /metrics, and when to worry from worries.
+func TestMetricsDoc(t *testing.T) {
+	all, _ := everyMetric(t)
+	var b strings.Builder
+	b.WriteString(metricsIntro)
+	for _, part := range metricParts {
+		fmt.Fprintf(&b, "\n## %s\n\n", part.title)
+		if part.text != "" {
+			b.WriteString(part.text + "\n\n")
+		}
+		b.WriteString("| metric | type, unit | labels | meaning | when to worry |\n|---|---|---|---|---|\n")
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if partOf(name) == part.title {
+				f := all[name]
+				worry, ok := worries[strings.TrimPrefix(name, "katsubushi_")]
+				if !ok {
+					t.Errorf("%s: say in worries when to worry, or that nobody need", name)
+				}
+				labels := "`" + strings.Join(f.labels, "` `") + "`"
+				if f.labels == nil {
+					labels = ""
+				}
+				fmt.Fprintf(&b, "| `%s` | %s, %s | %s | %s | %s |\n", name, f.kind, unitOf(f), labels, f.help, worry)
+			}
+		}
+	}
+	for name := range worries {
+		if _, ok := all["katsubushi_"+name]; !ok {
+			t.Errorf("worries has %s, and no daemon has", name)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(metricsDoc, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(metricsDoc); err != nil || string(got) != b.String() {
+		t.Errorf("%s is not what the program says: go test ./internal/daemon -run TestMetricsDoc -update writes it (%v)", metricsDoc, err)
+	}
+}
+
+// unitOf returns the unit, by Prometheus's rules for names.
+func unitOf(f family) string {
+	name := strings.TrimSuffix(f.name, "_total")
+	switch {
+	case strings.HasSuffix(name, "_timestamp_seconds"):
+		return "Unix s"
+	case strings.HasSuffix(name, "_seconds"):
+		return "s"
+	case strings.HasSuffix(name, "_bytes"):
+		return "bytes"
+	case strings.HasSuffix(name, "_info"), strings.HasSuffix(name, "_state"):
+		return "1"
+	case strings.HasSuffix(name, "ready"), strings.HasSuffix(name, "_alarm"):
+		return "0 or 1"
+	}
+	return "number"
+}
+
+// partOf returns the title of the first part that a metric belongs to.
+func partOf(name string) string {
+	for _, p := range metricParts {
+		if slices.ContainsFunc(p.prefixes, func(s string) bool { return strings.HasPrefix(name, "katsubushi_"+s) }) {
+			return p.title
+		}
+	}
+	return metricParts[0].title
+}
+
+// TestMetricsPassPromtool checks every metric's name, type and help with promtool, if it is installed.
+func TestMetricsPassPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("there is no promtool (Debian's package prometheus)")
+	}
+	_, texts := everyMetric(t)
+	for _, text := range texts {
+		for _, counter := range regexp.MustCompile(`(?m)^(# [A-Z]+ )?katsubushi_generator_rate.*\n`).FindAllString(text, -1) { // made up
+			text = strings.Replace(text, counter, "", 1)
+		}
+		check := exec.Command(promtool, "check", "metrics")
+		check.Stdin = strings.NewReader(text)
+		if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
