@@ -11,7 +11,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-examples test-docs links test-systemd test-image test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-examples test-docs links test-systemd test-image test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -98,6 +98,11 @@ bin/kayac/katsubushi:
 	cd bench/kayac && $(GO) build -o $(CURDIR)/$@ github.com/kayac/go-katsubushi/v2/cmd/katsubushi
 bin/yaraus:
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/shogo82148/yaraus/cmd/yaraus@818db09862af
+
+# Chromium is large, so it is not among PACKAGES.
+test-page: build ## the status page of a real daemon in headless Chromium, which it installs; pictures go to bin/page. KATSUBUSHI_PAGE_LOAD=10m fills the charts first
+	@$(MAKE) --no-print-directory deps PACKAGES='chromium redis-server'
+	cd test/page && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m -v ./...
 
 test-migration: $(patsubst $(CURDIR)/%,%,$(KATSUBUSHI_KAYAC) $(KATSUBUSHI_YARAUS)) ## fleets of kayac/go-katsubushi and of yaraus are replaced under load, daemon by daemon
 	KATSUBUSHI_KAYAC=$(KATSUBUSHI_KAYAC) KATSUBUSHI_YARAUS=$(KATSUBUSHI_YARAUS) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v -run TestProcessMigration ./cmd/katsubushi

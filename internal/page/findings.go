@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -94,45 +95,79 @@ func because(what, reason string) string {
 	return what + ": " + strings.TrimRight(reason, ".") + "."
 }
 
+// Lanes that are alike, with the worst window of them.
+type likeLanes struct {
+	Lane
+	numbers, workers []string
+}
+
+// alike puts lanes with one state and one reason together: a store that is away is one finding.
+func alike(lanes []Lane) (list []*likeLanes) {
+	for i, l := range lanes {
+		at := slices.IndexFunc(list, func(o *likeLanes) bool {
+			short := o.State == "serving" || l.State == "serving" // each window is its own
+			return o.State == l.State && o.Reason == l.Reason && !short
+		})
+		if at < 0 {
+			list, at = append(list, &likeLanes{Lane: l}), len(list)
+		}
+		o := list[at]
+		o.Left, o.For = min(o.Left, l.Left), max(o.For, l.For)
+		o.numbers, o.workers = append(o.numbers, strconv.Itoa(i)), append(o.workers, number(l.Worker))
+	}
+	return list
+}
+
+// several writes "worker id 5" or "worker ids 5, 6".
+func several(what string, list []string) string {
+	if len(list) > 1 {
+		what += "s"
+	}
+	return what + " " + strings.Join(list, ", ")
+}
+
 func laneFindings(s *situation, add func(Finding)) {
 	serving := slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.State == "serving" || l.State == "degraded" })
-	for i, l := range s.Lanes {
-		who := fmt.Sprintf("worker id %d", l.Worker)
-		f := Finding{Do: s.reach(), Command: s.probe()}
-		switch {
-		case s.Stopping:
-			continue
-		case l.State == "degraded":
-			f.Level, f.What = Soon, because("The lease of "+who+" is not extended", l.Reason)
-			f.Means = "It issues ids until its window ends, in " + span(max(0, l.Left)) + "."
-			if l.Left < s.Store.Short {
-				f.Level = Urgent
-			}
-		case l.State == "draining":
-			f.Level, f.What = Urgent, because("The lease of "+who+" is lost", l.Reason)
-			f.Means = "Its window is used for another " + span(max(0, l.Left)) + ". Then this lane issues nothing until it gets another worker id."
-			f.Do, f.Command = "See who has the worker id, and whether the store has lost data.", "katsubushi lease list -store URL"
-		case l.State == "exhausted":
-			f.Level, f.What = Urgent, because("The window of "+who+" is used up", l.Reason)
-			f.Means = "This lane issues nothing until its lease is extended."
-		case l.State == "acquiring" && l.For >= slowAcquisition:
-			f.Level, f.What = Urgent, because(fmt.Sprintf("Lane %d has had no worker id for %s", i, span(l.For)), l.Reason)
-			f.Means = "It issues nothing."
-			if serving {
-				f.Level, f.Means = Soon, "The other lanes issue ids, so the daemon can issue fewer."
-			}
-		case l.State == "waiting" && l.For >= settled:
-			f.Level, f.What = Soon, because(fmt.Sprintf("Lane %d waits", i), l.Reason)
-			f.Means = "Its window begins later than the clock: the clock went back, or an earlier run was ahead of it."
-			f.Do, f.Command = "Wait, or see whether the clock is right.", "chronyc tracking"
-		case l.State == "serving" && !l.Open && l.Left < s.Store.Short:
-			f.Level, f.What = Soon, "The window of "+who+" ends in "+span(max(0, l.Left))+"."
-			f.Means = "It should be " + span(s.Store.Full) + " long after each extension, so extensions are late."
-		default:
-			continue
+	for _, l := range alike(s.Lanes) {
+		if f := s.laneFinding(l, serving); f.What != "" && !s.Stopping {
+			add(f)
 		}
-		add(f)
 	}
+}
+
+// laneFinding says what is wrong with lanes; an empty What means nothing. serving: a lane issues ids.
+func (s *situation) laneFinding(l *likeLanes, serving bool) Finding {
+	who, lane := several("worker id", l.workers), several("Lane", l.numbers)
+	f := Finding{Do: s.reach(), Command: s.probe()}
+	switch {
+	case l.State == "degraded":
+		f.Level, f.What = Soon, because("The lease of "+who+" is not extended", l.Reason)
+		f.Means = "Ids are issued until the window ends, in " + span(max(0, l.Left)) + "."
+		if l.Left < s.Store.Short {
+			f.Level = Urgent
+		}
+	case l.State == "draining":
+		f.Level, f.What = Urgent, because("The lease of "+who+" is lost", l.Reason)
+		f.Means = "Its window is used for another " + span(max(0, l.Left)) + ". Then no ids come from this lane until it gets another worker id."
+		f.Do, f.Command = "See who has the worker id, and whether the store has lost data.", "katsubushi lease list -store URL"
+	case l.State == "exhausted":
+		f.Level, f.What = Urgent, because("The window of "+who+" is used up", l.Reason)
+		f.Means = "No ids come from this lane until its lease is extended."
+	case l.State == "acquiring" && l.For >= slowAcquisition:
+		f.Level, f.What = Urgent, because(lane+": no worker id for "+span(l.For.Truncate(time.Second)), l.Reason)
+		f.Means = "Nothing is issued."
+		if serving {
+			f.Level, f.Means = Soon, "The other lanes issue ids, so the daemon can issue fewer."
+		}
+	case l.State == "waiting" && l.For >= settled:
+		f.Level, f.What = Soon, because(lane+": waiting", l.Reason)
+		f.Means = "The window begins later than the clock: the clock went back, or an earlier run was ahead of it."
+		f.Do, f.Command = "Wait, or see whether the clock is right.", "chronyc tracking"
+	case l.State == "serving" && !l.Open && l.Left < s.Store.Short:
+		f.Level, f.What = Soon, "The window of "+who+" ends in "+span(max(0, l.Left))+"."
+		f.Means = "It should be " + span(s.Store.Full) + " long after each extension, so extensions are late."
+	}
+	return f
 }
 
 // reach says what to do when the store does not answer.

@@ -42,14 +42,18 @@ func rows() []row {
 		{"lanes", lane(func(l *Lane) { l.State, l.Left = "degraded", 14*time.Second }), Urgent, "The lease of worker id 501 is not extended.", "redis-cli -u URL ping"},
 		{"lanes", lane(func(l *Lane) { l.State, l.Left = "degraded", -time.Second }), Urgent, "The lease of worker id 501 is not extended.", "in 0 s"},
 		{"lanes", lane(func(l *Lane) { l.State, l.Reason = "draining", "taken" }), Urgent, "The lease of worker id 501 is lost: taken.", "lease list"},
-		{"lanes", lane(func(l *Lane) { l.State = "exhausted" }), Urgent, "The window of worker id 501 is used up.", "issues nothing until"},
+		{"lanes", lane(func(l *Lane) { l.State = "exhausted" }), Urgent, "The window of worker id 501 is used up.", "until its lease is extended"},
 		{"lanes", lane(func(l *Lane) {
 			l.State, l.HasWorker, l.For, l.Reason = "acquiring", false, 15*time.Second, "none is free"
-		}), Soon, "Lane 0 has had no worker id for 15.0 s: none is free.", "other lanes"},
-		{"lanes", func(v *View) { v.Lanes = []Lane{{State: "acquiring", For: time.Minute}} }, Urgent, "Lane 0 has had no worker id for 1 min.", "issues nothing"},
+		}), Soon, "Lanes 0, 2: no worker id for 15.0 s: none is free.", "other lanes"},
+		{"lanes", func(v *View) { v.Lanes = []Lane{{State: "acquiring", For: time.Minute}} }, Urgent, "Lane 0: no worker id for 1 min.", "Nothing is issued"},
 		{"lanes", lane(func(l *Lane) { l.State, l.For = "acquiring", 14*time.Second }), 0, "", ""},
-		{"lanes", lane(func(l *Lane) { l.State, l.For, l.Reason = "waiting", 10*time.Second, "in 3 s" }), Soon, "Lane 0 waits: in 3 s.", "chronyc"},
+		{"lanes", lane(func(l *Lane) { l.State, l.For, l.Reason = "waiting", 10*time.Second, "in 3 s" }), Soon, "Lane 0: waiting: in 3 s.", "chronyc"},
 		{"lanes", lane(func(l *Lane) { l.State, l.For = "waiting", 9*time.Second }), 0, "", ""},
+		{"lanes", func(v *View) {
+			v.Lanes[1] = Lane{Worker: 502, HasWorker: true, State: "degraded", Reason: "timeout", Left: 41 * time.Second}
+			v.Lanes[0].State, v.Lanes[0].Reason = "degraded", "timeout"
+		}, Soon, "The lease of worker ids 501, 502 is not extended: timeout.", "in 41.0 s"},
 		{"lanes", lane(func(l *Lane) { l.Left = 14 * time.Second }), Soon, "The window of worker id 501 ends in 14.0 s.", "1 min long"},
 		{"lanes", lane(func(l *Lane) { l.Left = 15 * time.Second }), 0, "", ""},
 		{"lanes", lane(func(l *Lane) { l.Left, l.Open = 0, true }), 0, "", ""},
