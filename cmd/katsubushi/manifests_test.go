@@ -276,3 +276,66 @@ func TestTheServiceMonitorFindsTheMetrics(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// TestTheComposeFileFitsTheDaemon: three daemons on one pool, and the image is that of Kubernetes.
+func TestTheComposeFileFitsTheDaemon(t *testing.T) {
+	type service struct {
+		Image       string
+		Command     []string
+		Environment map[string]string
+		Ports       []string
+		Grace       string `yaml:"stop_grace_period"`
+		Restart     string
+		Health      struct{ Test []string } `yaml:"healthcheck"`
+	}
+	var file struct{ Services map[string]service }
+	text, err := os.ReadFile("../../deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	image := manifests(t, "statefulset")["StatefulSet katsubushi"].Spec.Template.Spec.Containers[0].Image
+	if image != "katsubushi:"+untagged {
+		t.Errorf("the image is %s, and make image makes %s", image, untagged)
+	}
+	pool := file.Services["pool"]
+	if pool.Image != image || len(pool.Command) < 2 || pool.Command[0] != "lease" || pool.Command[1] != "init" {
+		t.Errorf("%+v", pool)
+	}
+	published := map[string]bool{}
+	for name, s := range file.Services {
+		if !strings.HasPrefix(name, "ids") {
+			continue
+		}
+		var env []string
+		for k, v := range s.Environment {
+			env = append(env, k, v)
+		}
+		p, _, err := parse(settings(), s.Command, environment(env...), nil)
+		if err != nil || p.validate() != nil || len(p.args) > 0 || len(p.notes) > 0 || len(p.unknown) > 0 {
+			t.Fatalf("%v: %v %v, %v, %v, %v", s.Command, err, p.problems, p.args, p.notes, p.unknown)
+		}
+		if s.Image != image || s.Restart != "unless-stopped" || !slices.Contains(pool.Command, "-store="+p.Store.URL) || p.Counters.Dir != "" {
+			t.Errorf("%s: %+v", name, s)
+		}
+		// The health check knows the environment and no flags.
+		if p.HTTPPort == 0 || s.Environment["HTTP_PORT"] == "" || !slices.Equal(s.Health.Test, []string{"CMD", "/katsubushi", "healthcheck", "-ready"}) || p.Port != 11212 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		grace, err := time.ParseDuration(s.Grace)
+		if err != nil || grace < p.ShutdownDelay+p.DrainTimeout+5*time.Second {
+			t.Errorf("%s is killed after %v: %v", name, grace, err)
+		}
+		for _, port := range s.Ports {
+			if published[port] || !strings.HasSuffix(port, ":11212") {
+				t.Errorf("%s: port %s", name, port)
+			}
+			published[port] = true
+		}
+	}
+	if len(published) != 3 {
+		t.Errorf("ports %v", published)
+	}
+}
