@@ -235,6 +235,30 @@ func TestPipelinesMove(t *testing.T) {
 	})
 }
 
+// Nothing is lost when moves follow each other at once.
+func TestMovesInQuickSuccession(t *testing.T) {
+	eachPair(t, places, func(t *testing.T, p pair) {
+		var clients []*client
+		for i := range 40 {
+			c := p.from.dial()
+			c.say("echo %d\r\nech", i)
+			c.expect(fmt.Sprintf("%d\r\n", i))
+			clients = append(clients, c)
+		}
+		for round := range 40 {
+			if there, back := p.there(), p.back(); there != len(clients) || back != len(clients) {
+				t.Fatalf("round %d: %d connections moved there and %d back, want %d", round, there, back, len(clients))
+			}
+		}
+		for i, c := range clients {
+			c.say("o %d\r\n", i)
+			c.expect(fmt.Sprintf("%d\r\n", i))
+			c.Close()
+		}
+		p.stop()
+	})
+}
+
 // A frozen engine does nothing, whatever comes; thawed, it goes on as if nothing had happened. Freeze
 // waits for a session that is being asked.
 func TestThaw(t *testing.T) {

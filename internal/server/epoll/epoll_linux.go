@@ -142,12 +142,11 @@ func (e *epollLoop) obey(signals uint32) {
 		e.accept()
 	}
 	if signals&loop.SignalGiven != 0 {
-		for _, a := range e.Taken() {
+		arrivals, orders := e.Taken()
+		for _, a := range arrivals {
 			e.welcome(a)
 		}
-	}
-	if signals&loop.SignalOrder != 0 { // behind the other: what was accepted before moves, too
-		e.follow(e.Orders())
+		e.follow(orders)
 	}
 	if signals&loop.SignalSweep != 0 {
 		e.SweepIdle(e.drop)

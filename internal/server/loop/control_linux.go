@@ -225,16 +225,7 @@ func (l *Loop) order(f *Freeze) {
 	l.mu.Lock()
 	l.orders = append(l.orders, f)
 	l.mu.Unlock()
-	l.Signal(SignalOrder)
-}
-
-// Orders returns what Control has told the loop, in order; nil means to thaw.
-func (l *Loop) Orders() []*Freeze {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	orders := l.orders
-	l.orders = nil
-	return orders
+	l.Signal(SignalGiven)
 }
 
 // Stays reports whether a connection is at its end, so that it needs no session any more.

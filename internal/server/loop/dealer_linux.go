@@ -128,13 +128,15 @@ func (l *Loop) give(a Arrival) {
 	l.Signal(SignalGiven)
 }
 
-// Taken returns the connections handed to the loop.
-func (l *Loop) Taken() []Arrival {
+// Taken returns the connections handed to the loop, and what Control has told it, in order; nil means
+// to thaw. The connections came first, or before the thaw: all that was handed over before a freeze is
+// here with it, or was before.
+func (l *Loop) Taken() ([]Arrival, []*Freeze) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	given := l.given
-	l.given = nil
-	return given
+	given, orders := l.given, l.orders
+	l.given, l.orders = nil, nil
+	return given, orders
 }
 
 // Gone reports whether an error of accept concerns only one connection, which no longer exists.

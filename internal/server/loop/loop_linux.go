@@ -43,7 +43,7 @@ type Loop struct {
 	mu      sync.Mutex
 	Wake    int           // an eventfd, -1 when closed; guarded by mu, so that it is not closed while in use
 	given   []Arrival     // connections accepted by a dealer, or adopted; guarded by mu
-	orders  []*Freeze     // see Orders; guarded by mu
+	orders  []*Freeze     // see Taken; guarded by mu
 	ended   chan struct{} // closed when the loop has returned
 	Signals atomic.Uint32
 }
@@ -61,8 +61,7 @@ const (
 	SignalSweep               // look for idle connections
 	SignalLinger              // close connections that have lingered long enough
 	SignalAccept              // try to accept again
-	SignalGiven               // a dealer has accepted a connection, or Adopt was called
-	SignalOrder               // freeze or thaw, see Orders
+	SignalGiven               // there is something to take, see Taken
 	SignalRelieve             // close the biggest holders while the budget is used up
 	SignalTrim                // free spare buffers
 	SignalWake                // ask the parked sessions again: Engine.Wake was called

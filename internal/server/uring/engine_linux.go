@@ -273,10 +273,9 @@ func (u *ringLoop) obey(signals uint32) {
 		u.acceptAll()
 	}
 	if signals&loop.SignalGiven != 0 {
-		u.adopt(u.Taken())
-	}
-	if signals&loop.SignalOrder != 0 { // behind the other: what was accepted before moves, too
-		u.follow(u.Orders())
+		arrivals, orders := u.Taken()
+		u.adopt(arrivals)
+		u.follow(orders)
 	}
 	if signals&loop.SignalSweep != 0 {
 		u.SweepIdle(u.drop)
