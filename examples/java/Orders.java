@@ -23,7 +23,7 @@ public class Orders {
         ids = new MemcachedClient(
                 new ConnectionFactoryBuilder()
                         .setOpTimeout(2000) // ms
-                        .setFailureMode(FailureMode.Retry) // an operation whose connection broke is sent again
+                        .setFailureMode(FailureMode.Retry) // wait for the connection, up to the time-out
                         .setMaxReconnectDelay(1) // s
                         .setUseNagleAlgorithm(false)
                         .setDaemon(true)
@@ -32,13 +32,19 @@ public class Orders {
     }
 
     long nextId() throws NoId {
-        try {
-            return Long.parseLong((String) ids.get("id"));
-        } catch (OperationTimeoutException | CancellationException e) {
-            throw new NoId(e);
-        } catch (RuntimeException e) { // what the daemon says when it refuses
-            throw new NoId(e.getCause() != null ? e.getCause() : e);
+        NoId last = null;
+        for (int attempt = 1; attempt <= 2; attempt++) { // a daemon that was restarted has closed the connection
+            try {
+                return Long.parseLong((String) ids.get("id"));
+            } catch (OperationTimeoutException e) {
+                throw new NoId(e);
+            } catch (CancellationException e) { // the connection broke
+                last = new NoId(e);
+            } catch (RuntimeException e) { // what the daemon says when it refuses
+                throw new NoId(e.getCause() != null ? e.getCause() : e);
+            }
         }
+        throw last;
     }
 
     public static void main(String[] args) throws IOException {

@@ -1,22 +1,24 @@
 // Five orders, each with an id from katsubushi.
-import memjs from "memjs";
+import { MemcacheClient } from "memcache-client";
 
 /** The daemon cannot be reached, or has no id now: try again later. */
 class NoId extends Error {}
 
-// One for the whole process: it keeps its connection open, and tries a second time by itself. Time-outs are in seconds.
-const ids = memjs.Client.create(process.env.IDS ?? "127.0.0.1:11212", { conntimeout: 1, timeout: 2, retries: 2, keepAlive: true, logger: { log() {} } });
+// One for the whole process: it keeps its connection open. Time-outs are in milliseconds.
+const ids = new MemcacheClient({ server: process.env.IDS ?? "127.0.0.1:11212", connectTimeout: 1000, cmdTimeout: 2000, noDelay: true });
 
 /** A BigInt: numbers of JavaScript have 53 bits. In JSON, send ids as strings. */
 async function nextId() {
-  let value;
-  try {
-    ({ value } = await ids.get("id"));
-  } catch (e) {
-    throw new NoId(`no id: ${e.message}`, { cause: e });
+  let why;
+  for (let attempt = 1; attempt <= 2; attempt++) { // a daemon that was restarted has closed the connection
+    try {
+      const { value } = await ids.get("id");
+      return BigInt(value);
+    } catch (e) {
+      why = e;
+    }
   }
-  if (value === null) throw new NoId("no id: the answer is empty");
-  return BigInt(value.toString());
+  throw new NoId(`no id: ${why.message}`, { cause: why });
 }
 
 try {
@@ -26,5 +28,5 @@ try {
   console.error(e.message);
   process.exitCode = 1;
 } finally {
-  ids.close();
+  ids.shutdown();
 }

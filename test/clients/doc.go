@@ -6,6 +6,7 @@
 //
 //	go run ./test/clients                 # all of setups.go
 //	go run ./test/clients -only 'php|perl'
+//	go run ./test/clients -examples       # the programs of examples/ instead
 //
 // It installs what the set-ups need (Debian packages, npm packages, Go modules), starts the daemon
 // on free loopback ports with the arguments in KATSUBUSHI_ARGS added, and runs one set-up after the

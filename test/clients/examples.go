@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -19,7 +20,7 @@ var examples = []setup{
 	{name: "examples/python", language: "Python", protocol: "text", needs: "apt python3-pymemcache", does: "get", run: "/usr/bin/python3 $EXAMPLES/python/orders.py"},
 	{name: "examples/ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli", does: "get", run: "ruby $EXAMPLES/ruby/orders.rb"},
 	{name: "examples/php", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli", does: "get", run: "php $EXAMPLES/php/orders.php"},
-	{name: "examples/node", language: "Node.js", protocol: "binary", needs: "npm memjs",
+	{name: "examples/node", language: "Node.js", protocol: "text", needs: "npm memcache-client",
 		does: "get", run: "cp $EXAMPLES/node/orders.mjs $WORK && ln -sfn $NODE_PATH $WORK/node_modules && node $WORK/orders.mjs"},
 	{name: "examples/java", language: "Java", protocol: "text", needs: "apt libspymemcached-java default-jdk-headless",
 		build: "javac -cp /usr/share/java/spymemcached.jar -d $WORK $EXAMPLES/java/Orders.java", does: "get", run: "java -cp /usr/share/java/spymemcached.jar:$WORK Orders"},
@@ -45,15 +46,23 @@ func (r *runner) exampleEnv(port int) []string {
 // exampleTries is how often an example may say that there is no id: on a machine that stands still, its time-outs pass.
 const exampleTries = 5
 
-// exemplify runs an example, and then against a port where nobody listens: it must end by itself and say that there is no id.
+// exemplify runs an example; then with connections that break; then against a port where nobody listens: it must end by itself and
+// say that there is no id.
 func (r *runner) exemplify(ctx context.Context, s *setup, d *daemon) (text string, err error) {
-	for range exampleTries {
-		if text, err = r.exercise(ctx, s, d, d.port); err == nil || !strings.Contains(err.Error(), "no id") {
-			break
-		}
-	}
+	cut, err := newCutter(d.port)
 	if err != nil {
 		return "", err
+	}
+	defer cut.Close()
+	for _, port := range []int{d.port, cut.Addr().(*net.TCPAddr).Port} {
+		for range exampleTries {
+			if text, err = r.exercise(ctx, s, d, port); err == nil || !strings.Contains(err.Error(), "no id") {
+				break
+			}
+		}
+		if err != nil {
+			return "", err
+		}
 	}
 	port, release, err := closedPort()
 	if err != nil {
@@ -67,7 +76,48 @@ func (r *runner) exemplify(ctx context.Context, s *setup, d *daemon) (text strin
 	if !strings.Contains(err.Error(), "no id") || strings.Contains(err.Error(), "did not end") {
 		return "", fmt.Errorf("without a daemon: %w", err)
 	}
-	return text + ", and an error without a daemon", nil
+	return text + ", also with broken connections, and an error without a daemon", nil
+}
+
+// answersBeforeCut is how many answers a connection through a cutter gets. Some clients ask for the version first.
+const answersBeforeCut = 3
+
+// newCutter returns a listener whose connections lead to a daemon and break after some answers, as they do when a daemon is restarted.
+func newCutter(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go cut(client, port)
+		}
+	}()
+	return l, nil
+}
+
+func cut(client net.Conn, port int) {
+	defer client.Close()
+	daemon, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return
+	}
+	defer daemon.Close()
+	go io.Copy(daemon, client) // ends when both are closed
+	buffer := make([]byte, 64<<10)
+	for range answersBeforeCut {
+		n, err := daemon.Read(buffer)
+		if err != nil {
+			return
+		}
+		if _, err := client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
 }
 
 // closedPort returns a port that refuses connections, and that nobody else gets until it is released.

@@ -101,7 +101,7 @@ var plaintext = []setup{
 	// Node.js
 	{name: "memjs", language: "Node.js", protocol: "binary", needs: "npm memjs",
 		run:  "node node/memjs.js $HOST $PORT",
-		does: "get version stats", hint: "values are Buffers: `value.toString()`, then BigInt"},
+		does: "get version stats", hint: "values are Buffers: `value.toString()`, then BigInt; a request whose connection the daemon closes is never answered: put a time-out around it"},
 	{name: "memcached", language: "Node.js", protocol: "text", needs: "npm memcached",
 		run:  "node node/memcached.js $HOST $PORT",
 		does: "get cas multi version stats groups", hint: "none; keep ids as strings or BigInt: they do not fit a Number"},

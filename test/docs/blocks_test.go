@@ -205,7 +205,11 @@ func (b *block) parses() error {
 				return fmt.Errorf("%s: %s", c.text, out)
 			}
 		}
-	case "text", "python", "ruby", "php", "js", "java", "dockerfile", "promql", "nginx", "haproxy", "caddy", "proto", "toml", "conf", "mermaid", "diff":
+	case "text":
+		if i := slices.IndexFunc(b.lines, programs.MatchString); i >= 0 && b.language == "" {
+			return fmt.Errorf("line %d may be a command: give the block its language, sh, console or text", i+1)
+		}
+	case "python", "ruby", "php", "js", "java", "dockerfile", "promql", "nginx", "haproxy", "caddy", "proto", "toml", "conf", "mermaid", "diff":
 	default:
 		return fmt.Errorf("language %q is not known; text is always right", b.language)
 	}
@@ -268,7 +272,7 @@ func TestCommandsOfABlock(t *testing.T) {
 func TestDataThatIsWrong(t *testing.T) {
 	for _, text := range []string{
 		"```json\n{\"a\":1,}\n```", "```yaml\na: [\n```", "```ini\na=1\n```", "```unit\n[Service]\nExecStart\n```", "```go\nx := \n```", "```sql\nSELECT 1;\n```",
-		"```sh\n# nothing\n```", "```sh\necho 'a\n```", "```klingon\n```",
+		"```sh\n# nothing\n```", "```\nfirst:\nkatsubushi -worker-id 1\n```", "```sh\necho 'a\n```", "```klingon\n```",
 	} {
 		if err := parse("a.md", text).blocks[0].parses(); err == nil {
 			t.Errorf("%s passes", text)
