@@ -224,7 +224,7 @@ func (g *generator) admit(ctx context.Context) error {
 		return unavailable(err)
 	case who == nil:
 		g.Counters.LoginErrors.Add(1)
-		return errNobody
+		return errWrong
 	}
 	if rights := who.Rights(); rights == nil || !rights.Permit([]byte(defaultName), users.Get) {
 		return status.Error(codes.PermissionDenied, id.NotPermitted(defaultName).Error())
@@ -232,7 +232,11 @@ func (g *generator) admit(ctx context.Context) error {
 	return nil
 }
 
-var errNobody = status.Error(codes.Unauthenticated, "a user and a password, or a token, are needed")
+// The errors of calls without a login, and with one that is wrong. Neither says whether there is such a user.
+var (
+	errNobody = status.Error(codes.Unauthenticated, "a user and a password, or a token, are needed")
+	errWrong  = status.Error(codes.Unauthenticated, "the user, the password or the token is wrong")
+)
 
 // address returns where a call comes from, as far as it is known.
 func address(ctx context.Context) (from netip.Addr) {

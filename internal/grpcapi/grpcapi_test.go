@@ -190,7 +190,10 @@ func TestLogins(t *testing.T) {
 	})
 	conn := dial(t, f.serve(), nil)
 	c := katsubushipb.NewGeneratorClient(conn)
-	const nobody = "Unauthenticated: a user and a password, or a token, are needed"
+	const (
+		nobody = "Unauthenticated: a user and a password, or a token, are needed"
+		wrong  = "Unauthenticated: the user, the password or the token is wrong"
+	)
 	for _, x := range []struct {
 		ctx  context.Context
 		want string
@@ -200,10 +203,10 @@ func TestLogins(t *testing.T) {
 		{header("authorization Digest x"), nobody},
 		{header("authorization Basic !"), nobody},
 		{header(basic("ann:se:cret"), basic("ann:se:cret")), nobody},
-		{header(basic("ann:secret")), nobody},
-		{header(basic("eve:se:cret")), nobody},
-		{header("authorization Bearer x"), nobody},
-		{header("authorization Bearer "), nobody},
+		{header(basic("ann:secret")), wrong},
+		{header(basic("eve:se:cret")), wrong},
+		{header("authorization Bearer x"), wrong},
+		{header("authorization Bearer "), wrong},
 		{header(basic("busy:x")), "Unavailable: " + users.ErrBusy.Error()},
 		{header(basic("ann:se:cret")), "OK: "},
 		{header("authorization bearer " + tokens["ann"]), "OK: "},
