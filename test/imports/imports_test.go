@@ -82,6 +82,7 @@ var rules = []rule{
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "internal/clock", "internal/daemon", "internal/inspect", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
+	{"bench/keys", nil, "it measures databases"},
 
 	// What only tests use. No package above may import any of it.
 	{"test/copied", nil, "a tool for tests"},
