@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	rows   = 1_000_000
+	rows   = 500_000
 	batch  = 1000 // rows in an INSERT
 	rounds = 3
 )
