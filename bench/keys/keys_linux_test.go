@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	rows   = 500_000
+	rows   = 300_000
 	batch  = 1000 // rows in an INSERT
 	rounds = 3
 )
