@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// readme are the lines of README.md, as somebody would paste them. Each program gets one id, so it
+// readme are the lines of docs/CLIENTS.md, as somebody would paste them. Each program gets one id, so it
 // is run several times.
 var readme = []setup{
-	{name: "README.md, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
+	{name: "this page, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
 		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get", hint: "as there"},
-	{name: "README.md, Go", language: "Go", protocol: "text", needs: "here",
+	{name: "this page, Go", language: "Go", protocol: "text", needs: "here",
 		snippet: "snippet.go", build: "cd ../.. && go build -o $WORK/client $WORK/snippet.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
 		does: "get", hint: "as there"},
-	{name: "README.md, Go, gomemcache", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
+	{name: "this page, Go, gomemcache", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
 		snippet: "gomemcache.go", build: "cd ../.. && go build -o $WORK/client $WORK/gomemcache.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
 		does: "get", hint: "as there"},
-	{name: "README.md, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
+	{name: "this page, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
 		snippet: "snippet.rb", run: "for i in 1 2 3 4 5; do ruby $WORK/snippet.rb; done", does: "get", hint: "as there"},
-	{name: "README.md, PHP", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
+	{name: "this page, PHP", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
 		snippet: "snippet.php", run: "for i in 1 2 3 4 5; do php $WORK/snippet.php; done", does: "get", hint: "as there"},
-	{name: "README.md, Node.js", language: "Node.js", protocol: "binary", needs: "npm memjs",
+	{name: "this page, Node.js", language: "Node.js", protocol: "binary", needs: "npm memjs",
 		snippet: "snippet.mjs", run: "ln -sfn $NODE_PATH $WORK/node_modules; for i in 1 2 3 4 5; do node $WORK/snippet.mjs; done",
 		does: "get", hint: "as there"},
 }
@@ -70,10 +70,10 @@ const goEnd = `	fmt.Println("get", id)
 }
 `
 
-// writeSnippet makes a program of the language's lines in README.md. All that is changed in them is
+// writeSnippet makes a program of the language's lines in docs/CLIENTS.md. All that is changed in them is
 // the port.
 func (r *runner) writeSnippet(s *setup, file string, port int) error {
-	content, err := os.ReadFile(filepath.Join(r.root, "README.md"))
+	content, err := os.ReadFile(filepath.Join(r.root, "docs/CLIENTS.md"))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *runner) writeSnippet(s *setup, file string, port int) error {
 		return err
 	}
 	if n := strings.Count(lines, "11212"); n != 1 {
-		return fmt.Errorf("README.md, %s: the port is there %d times", s.language, n)
+		return fmt.Errorf("this page, %s: the port is there %d times", s.language, n)
 	}
 	lines = strings.Replace(lines, "11212", strconv.Itoa(port), 1)
 	with, ok := around[filepath.Base(file)]

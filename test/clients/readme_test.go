@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// readmeText is README.md, and where it stands.
-func readmeText(t *testing.T) (text, root string) {
+// pageText is a page of the documentation, and where the tree stands.
+func pageText(t *testing.T, page string) (text, root string) {
 	t.Helper()
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	content, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func readmeText(t *testing.T) (text, root string) {
 // TestReadmeGo: the lines for Go get ids from the daemon. Those for the other languages are run by
 // `make test-clients`.
 func TestReadmeGo(t *testing.T) {
-	_, root := readmeText(t)
+	_, root := pageText(t, "README.md")
 	r, err := newRunner(root, t.TempDir(), options{timeout: 5 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -57,13 +57,24 @@ func TestReadmeGo(t *testing.T) {
 	}
 }
 
-// TestReadmeLanguages: no block of README.md is left out, and none is tested that is not there.
+// TestReadmeLanguages: no block of docs/CLIENTS.md is left out, and none is tested that is not there.
+// README.md repeats some of them.
 func TestReadmeLanguages(t *testing.T) {
-	text, root := readmeText(t)
+	text, root := pageText(t, "docs/CLIENTS.md")
 	_, asking, _ := strings.Cut(text, "## Asking from a program")
 	asking, _, _ = strings.Cut(asking, "\n## ")
 	if blocks := len(regexp.MustCompile("(?m)^```[a-z]+$").FindAllString(asking, -1)); blocks != len(readme) {
 		t.Errorf("%d blocks, and %d are tested", blocks, len(readme))
+	}
+	first, _ := pageText(t, "README.md")
+	repeated := regexp.MustCompile("(?ms)^```(python|go)$.*?^```$").FindAllString(first, -1)
+	if len(repeated) != 2 {
+		t.Errorf("README.md has %d blocks of Python and Go", len(repeated))
+	}
+	for _, block := range repeated {
+		if !strings.Contains(asking, block) {
+			t.Errorf("docs/CLIENTS.md does not have these lines of README.md: %s", block)
+		}
 	}
 	r := &runner{root: root}
 	for i := range readme {
@@ -75,7 +86,7 @@ func TestReadmeLanguages(t *testing.T) {
 
 // TestReadmeCommands: there is every target of make that README.md and CONTRIBUTING.md name.
 func TestReadmeCommands(t *testing.T) {
-	text, root := readmeText(t)
+	text, root := pageText(t, "README.md")
 	contributing, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +109,7 @@ func TestReadmeCommands(t *testing.T) {
 // TestReadmeWithoutMake runs the line that builds and starts a daemon; where it listens is said by
 // the environment.
 func TestReadmeWithoutMake(t *testing.T) {
-	text, root := readmeText(t)
+	text, root := pageText(t, "README.md")
 	m := regexp.MustCompile("Without make: `(go build [^`]*)`").FindStringSubmatch(text)
 	if m == nil {
 		t.Fatal("it does not say how to do without make")

@@ -14,7 +14,7 @@ type setup struct {
 	protocol string // text, meta, binary, RESP2, RESP3 or gRPC; "text, binary" if it uses both
 	needs    string // what to install; see installer. The first is the client itself, whose version is reported
 	build    string // shell command run before; $WORK is a directory of the set-up's own
-	snippet  string // file in $WORK into which the language's lines of README.md go before build and run
+	snippet  string // file in $WORK into which the language's lines of docs/CLIENTS.md go before build and run
 	run      string // shell command; $HOST and $PORT are the daemon, $REDIS_PORT and $GRPC_PORT too, $SPARE_PORT and $STATS_PORT are free
 	does     string // get, cas, multi, incr, incrby, exec, version, stats, groups, health: what the client has, and therefore must do
 	shows    string // statistics that must be positive, if not the usual ones
