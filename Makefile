@@ -1,6 +1,7 @@
 # What people type. Everything that is not a Go test is a few lines here.
 GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+KUBECONFORM = github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GRPC = google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
@@ -11,7 +12,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-examples test-docs links test-systemd test-image test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-examples test-docs links test-systemd test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -160,6 +161,13 @@ HEAD        = $(shell git describe --always --abbrev=40 --exclude='*' --dirty=-m
 image: ## the container image, katsubushi:VERSION; CONTAINER=podman, IMAGE=name:tag
 	BUILDAH_FORMAT=docker $(CONTAINER) build -t $(IMAGE) --build-arg VERSION=$(THIS) --build-arg COMMIT=$(or $(COMMIT),$(HEAD)) \
 		--build-arg CREATED=$(shell date -u +%Y-%m-%dT%H:%M:%SZ) .
+
+# A module of its own with Kubernetes' types. Kubeconform asks for the schemas of an API server, which are elsewhere.
+test-kubernetes: ## deploy/kubernetes and deploy/compose.yaml, read by kustomize, Kubernetes' types, compose-go, and kubeconform where its schemas can be reached
+	cd test/deploy && $(GO) vet ./... && $(GO) test -count=1 -v ./...
+	@files=$$(find deploy/kubernetes -name '*.yaml' ! -name kustomization.yaml); out=$$($(GO) run $(KUBECONFORM) -strict -summary -skip ServiceMonitor $$files 2>&1); code=$$?; \
+	if echo "$$out" | grep -q -e 'no such host' -e 'dial tcp' -e 'giving up after'; then echo "kubeconform: skipped, its schemas cannot be reached"; \
+	else echo "$$out"; exit $$code; fi
 
 test-image: ## the image for two platforms, built and run here with podman and crun, which it installs; as root
 	@command -v podman >/dev/null && command -v crun >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends podman crun >/dev/null; }
