@@ -99,7 +99,7 @@ func kind() storefaults.Kind {
 // world is a pool on an etcd of n members.
 func world(t *testing.T, n int, lease time.Duration, ids uint64) *storefaults.World {
 	if n > 1 {
-		storefaults.Quorum(t)
+		storefaults.Quorum(t, "TestTheLeaderIsKilled", "TestRestoreWithHoldersAlive")
 	}
 	t.Parallel()
 	return storefaults.New(t, kind(), members{t, etcdtest.Cluster(t, n)}, lease, ids)

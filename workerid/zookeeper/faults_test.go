@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
+	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
 func TestMain(m *testing.M) {
@@ -63,7 +65,7 @@ func kind() storefaults.Kind {
 
 // three is a pool on three servers that only this test uses.
 func three(t *testing.T, lease time.Duration, ids uint64) *storefaults.World {
-	storefaults.Quorum(t)
+	storefaults.Quorum(t, "TestTheLeaderIsKilled", "TestRestoreWithHoldersAlive")
 	t.Parallel()
 	return storefaults.New(t, kind(), servers{zktest.Three(t)}, lease, ids)
 }
@@ -203,5 +205,58 @@ func TestFullDisk(t *testing.T) {
 	w.Until("it serves again", d.Serves)
 	if d.MustNotRefuse(); d.Worker() != worker {
 		t.Errorf("worker id %d after %d", d.Worker(), worker)
+	}
+}
+
+// A follower that lags behind the others is not believed: what a driver reads from it is what was written
+// last, by anybody, before it asked.
+func TestAFollowerThatLags(t *testing.T) {
+	storefaults.Quorum(t)
+	t.Parallel()
+	all := zktest.Three(t)
+	all[0].Make("/lag", "/lag/katsubushi", "/lag/katsubushi/id", "/lag/katsubushi/on", "/lag/katsubushi/peers", "/lag/katsubushi/meta")
+	leader := all.Leader()
+	follower := all[(leader+1)%3]
+	writer := all[leader].Client()
+	d := at(t, "zookeeper://"+follower.Addr()+"/lag")
+	// The driver reads while the follower catches up. It may also lose its connection, on a busy machine:
+	// then nothing is shown.
+	for shown, round := 0, 0; shown < 3 && !t.Failed(); round++ {
+		d.connect()
+		follower.Pause()
+		var writers sync.WaitGroup
+		for range 64 {
+			writers.Go(func() {
+				for range 30 {
+					writer.Set("/lag/katsubushi/on", nil, -1)
+				}
+			})
+		}
+		writers.Wait()
+		newest := fmt.Sprint("newest ", round)
+		_, err := writer.Set("/lag/katsubushi/meta", []byte(newest), -1)
+		if err != nil {
+			t.Logf("round %d: %v", round, err)
+			follower.Resume()
+			continue
+		}
+		read := make(chan func())
+		go func() {
+			ctx, cancel := within(time.Minute)
+			defer cancel()
+			a, err := d.Commit(ctx, d.conn, pool.Change{IfMeta: newest})
+			read <- func() {
+				switch {
+				case err != nil:
+					t.Logf("round %d: %v", round, err)
+				case !a.Done:
+					t.Errorf("round %d: it read %q, and %q had been written", round, a.View.Meta, newest)
+				default:
+					shown++
+				}
+			}
+		}()
+		follower.Resume()
+		(<-read)()
 	}
 }
