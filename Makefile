@@ -12,7 +12,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-examples test-docs links test-systemd test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -91,6 +91,13 @@ links: ## the pages elsewhere that the documentation links to, where they can be
 
 test-systemd: ## the unit under a real systemd, in a container; as root, with systemd-nspawn (systemd-container)
 	KATSUBUSHI_SYSTEMD=1 $(GO) test -count=1 -v ./test/systemd
+
+# Grafana is not in Debian; its types are on npm.
+test-dashboard: ## Grafana's own types check the dashboard in deploy/grafana; needs npm
+	rm -rf bin/_dashboard && mkdir -p bin/_dashboard && cp deploy/grafana/check/* bin/_dashboard
+	cd bin/_dashboard && npm install --no-audit --no-fund --silent && \
+	{ echo 'import type { Dashboard } from "./dashboard";'; printf 'export const checked: Dashboard = '; cat ../../deploy/grafana/katsubushi.json; } >checked.ts && \
+	node_modules/.bin/tsc --noEmit --strict --skipLibCheck --moduleResolution bundler --module esnext --target es2022 checked.ts && echo "PASS dashboard"
 
 # The programs that this one replaces; a path in the environment saves the download.
 KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi

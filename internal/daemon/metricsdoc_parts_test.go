@@ -4,7 +4,8 @@ package daemon
 const metricsIntro = "# Metrics\n\n<!-- not ours: process_open_fds process_max_fds -->\n" + `
 What ` + "`/metrics`" + ` on the HTTP port (` + "`-http-port`" + `) tells Prometheus. This page is made from the program: a test compares them.
 [deploy/prometheus](../deploy/prometheus/katsubushi.rules.yml) has alerts for what is said here under "when to worry", each with what to
-do. They expect one scrape job for each fleet: the daemons of one job share worker ids and sequences. ` + "`stats`" + ` has the same figures under [other names](PROTOCOL.md#statistics).
+do, and [deploy/grafana](../deploy/grafana/katsubushi.json) a dashboard to import. Both expect one scrape job for each fleet: the daemons of
+one job share worker ids and sequences. ` + "`stats`" + ` has the same figures under [other names](PROTOCOL.md#statistics).
 
 Besides these there are the metrics of the Go runtime (` + "`go_...`" + `) and of the process (` + "`process_cpu_seconds_total`, `process_open_fds`, `process_max_fds`" + ` and others).
 `

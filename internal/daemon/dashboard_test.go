@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const dashboardFile = "../../deploy/grafana/katsubushi.json"
+
+// TestDashboard: each expression names metrics and labels that there are, and is PromQL if promtool is there
+// to say so; no panel covers another one, and all say what they are about. Whether Grafana knows its fields,
+// make test-dashboard finds out.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct{ X, Y, W, H int }
+	var dashboard struct {
+		Panels []struct {
+			ID                       int
+			Type, Title, Description string
+			GridPos                  place
+			Targets                  []struct{ Expr string }
+		}
+		Annotations struct{ List []struct{ Expr string } }
+		Templating  struct {
+			List []struct{ Name, Query string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	var queries []string
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range dashboard.Panels {
+		if ids[p.ID] || p.Title == "" {
+			t.Errorf("panel %q: its id, %d, is another one's too, or it has no title", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				if taken[at] != "" || at[0] >= 24 {
+					t.Errorf("panel %q covers %q, or is outside, at %v", p.Title, taken[at], at)
+				}
+				taken[at] = p.Title
+			}
+		}
+		if p.Type != "row" && (p.Description == "" || len(p.Targets) == 0) {
+			t.Errorf("panel %q says not what it is about, or shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			queries = append(queries, target.Expr)
+		}
+	}
+	for _, a := range dashboard.Annotations.List {
+		queries = append(queries, a.Expr)
+	}
+	asked := strings.Join(queries, "\n")
+	for _, v := range dashboard.Templating.List {
+		asked += "\n" + v.Query
+		if v.Name != "datasource" && !strings.Contains(asked, "$"+v.Name) {
+			t.Errorf("nothing depends on $%s", v.Name)
+		}
+	}
+	if found := asksForMetrics(t, asked); found < 40 {
+		t.Errorf("%d metrics found in the dashboard", found)
+	}
+	parsePromQL(t, queries)
+}
+
+// parsePromQL has promtool parse expressions, if it is installed.
+func parsePromQL(t *testing.T, queries []string) {
+	t.Helper()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("the expressions were not parsed: there is no promtool (Debian's package prometheus)")
+	}
+	values := strings.NewReplacer("$job", "ids", "$instance", "h:1", "$__rate_interval", "1m")
+	rules := "groups:\n- name: dashboard\n  rules:\n"
+	for i, q := range queries {
+		rules += fmt.Sprintf("  - {record: \"query:%d\", expr: %q}\n", i, values.Replace(q))
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf("%d rules found", len(queries))) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
