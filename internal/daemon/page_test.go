@@ -101,6 +101,9 @@ func TestPageIsServed(t *testing.T) {
 		}
 	}
 	_, text := ask("/", "")
+	if !strings.Contains(text, fmt.Sprintf("\nmemcached port         %s\nHTTP port              127.0.0.1:%d\n", address, port)) {
+		t.Errorf("the ports are not there: %s", text)
+	}
 	if !strings.HasPrefix(text, "katsubushi 3.4.5: issuing ids\nworker id 77, ") {
 		t.Errorf("as text: %s", text)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
+	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
@@ -143,6 +144,16 @@ func TestLeading(t *testing.T) {
 		if _, err := io.ReadFull(c, b); err != nil || string(b) != answer {
 			t.Fatalf("%q, %v", b, err)
 		}
+	}
+	for _, x := range []struct {
+		d       *Daemon
+		leading int
+		mine    bool
+	}{{first, 0, false}, {second, leader.Groups, true}} {
+		await(t, "the status page shows who leads", func() bool {
+			v := x.d.view()
+			return v.Leading == x.leading && len(v.Groups) == 1 && v.Groups[0] == page.Group{Number: g, Leader: there, Mine: x.mine, Term: 2}
+		})
 	}
 	moved := fmt.Sprintf("-MOVED %d %s\r\n", id.Slot("orders"), there)
 	redis, b := dial(t, at), make([]byte, len(moved))

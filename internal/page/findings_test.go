@@ -50,6 +50,9 @@ func rows() []row {
 		{"lanes", lane(func(l *Lane) { l.State, l.For = "acquiring", 14*time.Second }), 0, "", ""},
 		{"lanes", lane(func(l *Lane) { l.State, l.For, l.Reason = "waiting", 10*time.Second, "in 3 s" }), Soon, "Lane 0: waiting: in 3 s.", "chronyc"},
 		{"lanes", lane(func(l *Lane) { l.State, l.For = "waiting", 9*time.Second }), 0, "", ""},
+		{"not ready", func(v *View) { v.Stopping, v.Lanes[0].State = true, "exhausted" }, Note, "The daemon is shutting down.", ""},
+		{"not ready", func(v *View) { v.NotReady, v.Troubles[NoWorkerID], v.Troubles[LeaseExpired] = "none", 7, 8 }, Urgent, "No ids are issued: none.", ""},
+		{"not ready", func(v *View) { v.NotReady, v.Names[2].Refusal = "none", "none" }, Urgent, "No ids are issued: none.", ""}, // of the default kind
 		{"lanes", func(v *View) {
 			v.Lanes[1] = Lane{Worker: 502, HasWorker: true, State: "degraded", Reason: "timeout", Left: 41 * time.Second}
 			v.Lanes[0].State, v.Lanes[0].Reason = "degraded", "timeout"
@@ -191,8 +194,9 @@ func TestTheWorstIsFirst(t *testing.T) {
 		t.Errorf("%d findings and %d more, the first %q", len(got), more, got[0].What)
 	}
 	v.Names = v.Names[:3]
+	v.Troubles[ClockBehind]++ // more urgent than what an earlier rule finds
 	got, _ = findings(&v, h.all(noon))
-	if !slices.IsSortedFunc(got, func(a, b Finding) int { return int(a.Level - b.Level) }) || len(got) != 3 {
+	if !slices.IsSortedFunc(got, func(a, b Finding) int { return int(a.Level - b.Level) }) || len(got) != 4 {
 		t.Errorf("%+v", got)
 	}
 	for _, accept := range []string{"", browser} {
@@ -200,6 +204,25 @@ func TestTheWorstIsFirst(t *testing.T) {
 		if strings.Contains(body, "Nothing is wrong") || strings.Index(body, "No ids are issued") > strings.Index(body, "The HTTP port refused") {
 			t.Errorf("Accept: %q: the order is another one", accept)
 		}
+	}
+}
+
+// TestOneReasonIsOneFinding: lanes that wait for the same are one, others are not.
+func TestOneReasonIsOneFinding(t *testing.T) {
+	v := healthy()
+	v.Lanes = nil
+	for i, reason := range []string{"timeout", "refused", "timeout"} {
+		v.Lanes = append(v.Lanes, Lane{Worker: uint64(i), HasWorker: true, State: "degraded", Reason: reason, Left: time.Minute})
+	}
+	v.Lanes = append(v.Lanes, Lane{Worker: 8, HasWorker: true, State: "serving", Left: time.Second}, Lane{Worker: 9, HasWorker: true, State: "serving", Left: time.Minute})
+	var got []string
+	found, _ := findings(&v, nil)
+	for _, f := range found {
+		got = append(got, f.What)
+	}
+	want := []string{"The lease of worker ids 0, 2 is not extended: timeout.", "The lease of worker id 1 is not extended: refused.", "The window of worker id 8 ends in 1.0 s."}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

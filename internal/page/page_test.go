@@ -45,7 +45,7 @@ func healthy() View {
 		Sample:           Sample{At: noon, IDs: 90000, Requests: 40000, Connections: 64},
 		ConnectionsLimit: 1024, Buffers: 3 << 20, BuffersLimit: 256 << 20, ClockDifference: -7 * time.Millisecond,
 		Layout: generator.Katsubushi(), Certificate: noon.Add(90 * 24 * time.Hour),
-		Events: []Event{{noon.Add(-time.Minute), "INFO", "lease state=serving"}, {noon.Add(-25 * time.Hour), "WARN", "clock was set"}},
+		Events: []Event{{noon.Add(-time.Second), "ERROR", "a reload failed"}, {noon.Add(-time.Minute), "INFO", "lease state=serving"}, {noon.Add(-25 * time.Hour), "WARN", "clock was set"}},
 		Peers:  8, PeersAsked: 7, Told: 5,
 	}
 	return v
@@ -366,6 +366,20 @@ func TestWhatIsRefreshedIsThere(t *testing.T) {
 	}
 	if body := get(healthy(), new(History), "/?live=1", browser).Body.String(); strings.Contains(body, "<form") || strings.Contains(body, "<style") || strings.Contains(body, "<script") {
 		t.Error("more than what changes is sent again")
+	}
+}
+
+// TestRefusedRequestsAreAddedUp, of the last minute, and nothing else that went wrong.
+func TestRefusedRequestsAreAddedUp(t *testing.T) {
+	v := healthy()
+	h := past(&v)
+	for i := range v.Troubles {
+		v.Troubles[i] += 1 << i
+	}
+	for _, accept := range []string{"", browser} {
+		if !strings.Contains(get(v, h, "/", accept).Body.String(), "31 refused in the last minute") { // of five reasons
+			t.Errorf("Accept: %q: another number", accept)
+		}
 	}
 }
 
