@@ -231,6 +231,9 @@ func (c *Client) dial(s *server) {
 func (c *Client) open(s *server) (*conn, error) {
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.config.DialTimeout, fmt.Errorf("%w: not connected after %v", ErrTimeout, c.config.DialTimeout))
 	defer cancel()
+	if s.TLS == SpeaksTLS && c.config.TLS == nil {
+		return nil, errNeedsTLS
+	}
 	network := "tcp"
 	if strings.HasPrefix(s.Addr, "/") {
 		network = "unix"
@@ -243,7 +246,9 @@ func (c *Client) open(s *server) (*conn, error) {
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	if c.config.TLS != nil {
 		t := tls.Client(raw, tlsFor(c.config.TLS, s.Server))
-		k.net, err = t, t.HandshakeContext(ctx)
+		if k.net, err = t, t.HandshakeContext(ctx); err != nil && s.TLS == SpeaksPlain {
+			err = fmt.Errorf("it announces that it does not speak TLS, and Config.TLS is set: %w", err)
+		}
 	}
 	if err == nil {
 		err = k.greet()
@@ -257,6 +262,8 @@ func (c *Client) open(s *server) (*conn, error) {
 	k.prepare()
 	return k, nil
 }
+
+var errNeedsTLS = errors.New("it announces that it speaks TLS, and Config.TLS is not set")
 
 func tlsFor(config *tls.Config, s Server) *tls.Config {
 	if config.ServerName != "" {

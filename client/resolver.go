@@ -16,7 +16,18 @@ type Server struct {
 	Addr     string // host:port, or the path of a unix socket, beginning with /
 	Name     string // what its certificate must name; "": the host of Addr
 	Priority int    // servers are asked only if all with a smaller one are left alone after failures
+	TLS      Speaks // what it says of its port. Config.TLS decides; this makes errors clear
 }
+
+// Speaks says whether a port speaks TLS.
+type Speaks uint8
+
+// What is known of that.
+const (
+	SpeaksUnknown Speaks = iota
+	SpeaksPlain          // a proxy in front of it may speak TLS
+	SpeaksTLS            // and nothing else
+)
 
 // A Resolver finds servers. Static, DNS and SRV return one; others can be written.
 type Resolver interface {

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -341,4 +343,52 @@ func TestResolverThatFails(t *testing.T) {
 			t.Errorf("servers %s, %d calls", got, f.calls.Load())
 		}
 	})
+}
+
+// listed is a Resolver with one list.
+type listed []Server
+
+func (l listed) Watch(ctx context.Context, set func([]Server)) error {
+	set(l)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestServersThatSayWhetherTheySpeakTLS: what does not fit Config.TLS fails with an error that says so, and a
+// server that cannot understand a word is not connected.
+func TestServersThatSayWhetherTheySpeakTLS(t *testing.T) {
+	const addr = "10.0.0.1:11212"
+	for _, x := range []struct {
+		says  Speaks
+		tls   *tls.Config
+		want  string // of the error; "" = it is served
+		dials int
+	}{
+		{SpeaksTLS, nil, "it announces that it speaks TLS, and Config.TLS is not set", 0},
+		{SpeaksPlain, &tls.Config{}, "it announces that it does not speak TLS, and Config.TLS is set: ", 1},
+		{SpeaksUnknown, &tls.Config{}, addr + ": tls: ", 1},
+		{SpeaksPlain, nil, "", 1},
+		{SpeaksUnknown, nil, "", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork()
+			var server issuer
+			n.set(addr, server.serve())
+			if x.tls != nil {
+				n.set(addr, func(c net.Conn) { // does not understand it
+					defer c.Close()
+					go io.Copy(io.Discard, c)
+					io.WriteString(c, "ERROR\r\n")
+				})
+			}
+			c := n.newResolved(t, listed{{Addr: addr, TLS: x.says}}, Config{TLS: x.tls})
+			id, err := c.ID(t.Context())
+			if x.want == "" && (id == 0 || err != nil) || x.want != "" && (id != 0 || err == nil || !strings.Contains(err.Error(), x.want)) {
+				t.Errorf("%+v: id %d, %v", x, id, err)
+			}
+			if dials := n.dialled(addr); dials > 0 != (x.dials > 0) {
+				t.Errorf("%+v: %d connections", x, dials)
+			}
+		})
+	}
 }

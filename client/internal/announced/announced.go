@@ -15,7 +15,11 @@ func Servers(entries map[string]string) (list []client.Server) {
 	latest := announcement.Latest(entries)
 	for _, name := range slices.Sorted(maps.Keys(latest)) {
 		if a := latest[name]; a.Ready && a.Addr != "" {
-			list = append(list, client.Server{Addr: a.Addr})
+			s := client.Server{Addr: a.Addr, TLS: client.SpeaksPlain}
+			if a.TLS {
+				s.TLS = client.SpeaksTLS
+			}
+			list = append(list, s)
 		}
 	}
 	return list

@@ -1,10 +1,11 @@
 package announced
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
+	"github.com/katsubushi/katsubushi/v3/client"
 )
 
 func TestServers(t *testing.T) {
@@ -13,10 +14,11 @@ func TestServers(t *testing.T) {
 		"b": announcement.Announcement{Addr: "10.0.0.2:1"}.String(),
 		"c": announcement.Announcement{Ready: true}.String(),
 		"d": "nonsense",
-		"e": announcement.Announcement{Addr: "[fd00::1]:1", Ready: true}.String(),
+		"e": announcement.Announcement{Addr: "[fd00::1]:1", Ready: true, TLS: true}.String(),
 		"f": announcement.Announcement{Addr: "10.0.0.1:1", Ready: true, At: 5}.String(),
 	})
-	if want := "[{[fd00::1]:1  0} {10.0.0.1:1  0}]"; fmt.Sprint(got) != want {
-		t.Errorf("%v, want %s", got, want)
+	want := []client.Server{{Addr: "[fd00::1]:1", TLS: client.SpeaksTLS}, {Addr: "10.0.0.1:1", TLS: client.SpeaksPlain}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
