@@ -5,6 +5,8 @@ KUBECONFORM = github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GRPC = google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+GORELEASER = github.com/goreleaser/goreleaser/v2@v2.16.0
+SYFT = github.com/anchore/syft/cmd/syft@v1.50.0
 FUZZTIME   ?= 3000x
 VERSION    ?=
 COMMIT     ?=
@@ -12,7 +14,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -98,6 +100,24 @@ test-dashboard: ## Grafana's own types check the dashboard in deploy/grafana; ne
 	cd bin/_dashboard && npm install --no-audit --no-fund --silent && \
 	{ echo 'import type { Dashboard } from "./dashboard";'; printf 'export const checked: Dashboard = '; cat ../../deploy/grafana/katsubushi.json; } >checked.ts && \
 	node_modules/.bin/tsc --noEmit --strict --skipLibCheck --moduleResolution bundler --module esnext --target es2022 checked.ts && echo "PASS dashboard"
+
+# Large, and built once, which takes some minutes.
+bin/goreleaser:
+	GOBIN=$(CURDIR)/bin $(GO) install $(GORELEASER)
+bin/syft:
+	GOBIN=$(CURDIR)/bin $(GO) install $(SYFT)
+
+test-deb: bin/goreleaser ## deb and rpm are built; the deb is installed, upgraded, removed and purged under a real systemd; as root, and it installs systemd-container, lintian and rpm
+	@$(MAKE) --no-print-directory deps PACKAGES="systemd-container lintian rpm"
+	KATSUBUSHI_DEB=1 $(GO) test -count=1 -timeout 30m -v -run TestPackages ./test/systemd
+
+# goreleaser takes no notice of the commit where the repository has no remote.
+HAS_REMOTE = $$(git remote get-url origin >/dev/null 2>&1 || echo GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/katsubushi/katsubushi)
+
+release-check: bin/goreleaser bin/syft ## everything of a release but its publication, into bin/release: programs for six systems, archives, deb, rpm, SBOMs, checksums
+	bin/goreleaser check
+	env $(HAS_REMOTE) PATH=$(CURDIR)/bin:$$PATH bin/goreleaser release --snapshot --clean --skip=publish
+	cd bin/release && sha256sum -c checksums.txt
 
 # The programs that this one replaces; a path in the environment saves the download.
 KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi

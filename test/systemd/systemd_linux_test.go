@@ -25,14 +25,11 @@ type machine struct {
 }
 
 // off are services of this host's files that would only take time.
-const off = "haproxy nginx redis-server mariadb postgresql etcd zookeeper memcached cron ssh exim4 apt-daily.timer apt-daily-upgrade.timer"
+const off = "haproxy nginx redis-server mariadb postgresql podman-auto-update podman-restart etcd zookeeper memcached cron ssh exim4 apt-daily.timer apt-daily-upgrade.timer"
 
-// boot starts a container.
-func boot(t *testing.T) *machine {
+// boot starts a container. before may write files of it.
+func boot(t *testing.T, before func(*machine)) *machine {
 	t.Helper()
-	if os.Getenv("KATSUBUSHI_SYSTEMD") == "" {
-		t.Skip("make test-systemd runs it")
-	}
 	dir := t.TempDir()
 	m := &machine{t: t, root: filepath.Join(dir, "root")}
 	must := func(err error) {
@@ -58,13 +55,10 @@ func boot(t *testing.T) *machine {
 		os.Remove(m.root + "/etc/systemd/system/" + name)
 		must(os.Symlink("/dev/null", m.root+"/etc/systemd/system/"+name))
 	}
-	build := exec.Command("go", "build", "-o", m.root+"/usr/local/bin/katsubushi", "../../cmd/katsubushi")
-	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
-	must(build.Run())
-	unit, err := os.ReadFile("../../deploy/katsubushi.service")
-	must(err)
-	m.write("/etc/systemd/system/katsubushi.service", string(unit))
-
+	for _, path := range []string{"/var/lib/katsubushi", "/var/lib/private/katsubushi", "/etc/katsubushi", "/etc/default/katsubushi"} {
+		must(os.RemoveAll(m.root + path)) // this host's own
+	}
+	before(m)
 	c := exec.Command("systemd-nspawn", "--register=no", "--keep-unit", "-q", "-D", m.root, "-b", "--machine=katsubushi-test", "--private-network")
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -88,10 +82,29 @@ func boot(t *testing.T) *machine {
 		}
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", c.Process.Pid))
 		m.pid, _ = strconv.Atoi(strings.TrimSpace(string(children)))
-		return m.pid > 0 && strings.Contains(m.run("systemctl", "is-system-running", "--wait"), "ing") // running, or degraded by another service
+		if m.pid == 0 {
+			return false
+		}
+		state := m.run("systemctl", "is-system-running", "--wait")
+		return state == "running" || state == "degraded" // by another service of this host's
 	})
 	m.run("ip", "link", "set", "lo", "up")
 	return m
+}
+
+// installByHand puts a new program and the unit where the unit's comment says.
+func (m *machine) installByHand() {
+	m.t.Helper()
+	build := exec.Command("go", "build", "-o", m.root+"/usr/local/bin/katsubushi", "../../cmd/katsubushi")
+	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
+	if err := build.Run(); err != nil {
+		m.t.Fatal(err)
+	}
+	unit, err := os.ReadFile("../../deploy/katsubushi.service")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.write("/etc/systemd/system/katsubushi.service", string(unit))
 }
 
 // write writes a file of the container's.
@@ -124,17 +137,23 @@ func (m *machine) await(what string, ok func() bool) {
 }
 
 // id asks the daemon for an id, from the container's own network.
-func (m *machine) id() string {
+func (m *machine) id() string { return m.ask("id") }
+
+// ask asks for the value of a key.
+func (m *machine) ask(key string) string {
 	return m.run("python3", "-c", `
 import socket
 s = socket.create_connection(("127.0.0.1", 11212))
-s.sendall(b"get id\r\nquit\r\n")
+s.sendall(b"get `+key+`\r\nquit\r\n")
 print(s.recv(100).split()[4].decode())`)
 }
 
 // TestTheUnit starts, reloads, freezes, kills and misconfigures the daemon as a unit.
 func TestTheUnit(t *testing.T) {
-	m := boot(t)
+	if os.Getenv("KATSUBUSHI_SYSTEMD") == "" {
+		t.Skip("make test-systemd runs it")
+	}
+	m := boot(t, (*machine).installByHand)
 	// The files of the container are in memory: the daemon would not trust its state to them.
 	m.write("/etc/default/katsubushi", "WORKER_ID=7\nKATSUBUSHI_STATE_ANY_DISK=true\n")
 	m.write("/etc/systemd/system/katsubushi.service.d/quick.conf", "[Service]\nWatchdogSec=2\n")
