@@ -204,7 +204,10 @@ func (s *step) dialog() string {
 		}
 	}
 	s.shown = answers
-	return fmt.Sprintf("printf '%%s\\r\\n' '%s' | nc -q2 %s %s", strings.Join(typed, "' '"), m[1], m[2])
+	if !slices.Contains(typed, "quit") {
+		typed = append(typed, "quit") // the daemon hangs up
+	}
+	return fmt.Sprintf("printf '%%s\\r\\n' '%s' | nc -q30 %s %s", strings.Join(typed, "' '"), m[1], m[2])
 }
 
 // inBackground lets a command that serves do so beside the next ones, and waits until it serves.
@@ -399,9 +402,9 @@ func (r *room) result(dir string, i int) (code int, out, errs string) {
 	return code, read(".out"), read(".err")
 }
 
-// TestCommands runs the commands of README.md and docs/. Those whose room takes seconds to furnish are run by make test-docs.
-func TestCommands(t *testing.T) {
-	all := os.Getenv("KATSUBUSHI_DOCS") == "1"
+// needNamespaces skips a test where rooms cannot be made.
+func needNamespaces(t *testing.T) {
+	t.Helper()
 	probe := exec.Command("bash", "-c", prelude, "bash", t.TempDir(), "/bin/true")
 	if err := os.Mkdir(filepath.Join(probe.Args[4], "home"), 0o755); err != nil {
 		t.Fatal(err)
@@ -413,6 +416,48 @@ func TestCommands(t *testing.T) {
 		}
 		t.Skipf("no namespaces: %v\n%s", err, out)
 	}
+}
+
+// TestWhatGoesWrongInARoom: a block that is wrong is an error, and one that is right is not.
+func TestWhatGoesWrongInARoom(t *testing.T) {
+	needNamespaces(t)
+	t.Cleanup(func() {
+		if _, err := os.Stat("/etc/here"); err == nil {
+			t.Error("a room wrote to the host's /etc")
+		}
+	})
+	const daemon = "<!-- before: katsubushi -worker-id 1 -->\n"
+	for _, c := range []struct{ text, problem string }{
+		{daemon + "```console\n$ telnet localhost 11212\nget id\nVALUE id 0 19\n1573304824835870720\nEND\nquit\n```\n<!-- goes on -->\n```sh\nkatsubushi healthcheck -ready\n```", ""},
+		{daemon + "```console\n$ nc localhost 11212\nget id\nVALUE id 0 18\n1573304824835870720\nEND\n```", "it prints\nVALUE id 0 19"},
+		{"```sh\nkatsubushi -worker-id 1 -port 1121x\n```", "exit code 1"},
+		{"```sh\ntrue\nfalse || false\ntrue\n```", "false || false\nexit code 1"},
+		{"```console\n$ echo a\n```", "it prints\na"},
+		{"```console\n$ echo $((6*7)); false\n42\n```\n<!-- then: touch /etc/here -->\n```sh\ntest ! -e /etc/here\n```\n```sh\ntest ! -e /etc/here\n```", ""},
+		{"<!-- file: /etc/katsubushi/x -->\n```text\nx\n```\n<!-- goes on -->\n<!-- input: y -->\n```console\n$ cat /etc/katsubushi/x -\nx\ny\n```", ""},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			t.Parallel()
+			var problems []string
+			for range tries {
+				problems = nil
+				all, _ := rooms(parse("a.md", c.text))
+				for _, r := range all {
+					problems = append(problems, r.run(t)...)
+				}
+				if got := strings.Join(problems, "\n"); (got == "") == (c.problem == "") && strings.Contains(got, c.problem) {
+					return
+				}
+			}
+			t.Errorf("%s\nwant %q", problems, c.problem)
+		})
+	}
+}
+
+// TestCommands runs the commands of README.md and docs/. Those whose room takes seconds to furnish are run by make test-docs.
+func TestCommands(t *testing.T) {
+	all := os.Getenv("KATSUBUSHI_DOCS") == "1"
+	needNamespaces(t)
 	ran, left, unrun := 0, 0, 0
 	for _, p := range manual(t) {
 		rooms, n := rooms(p)
