@@ -410,9 +410,10 @@ func TestProcessTheSameWorkerIDTwice(t *testing.T) {
 }
 
 func TestProcessHTTP(t *testing.T) {
-	p := start(t, "-worker-id", "5", "-http-port", freePort(t), "-enable-stats", "-enable-pprof", "-debug-port", freePort(t))
-	get := func(path string) string {
-		resp, err := http.Get("http://" + p.http + path)
+	debug := freePort(t)
+	p := start(t, "-worker-id", "5", "-http-port", freePort(t), "-enable-stats", "-enable-pprof", "-debug-port", debug)
+	getFrom := func(address, path string) string {
+		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,6 +421,7 @@ func TestProcessHTTP(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return string(b)
 	}
+	get := func(path string) string { return getFrom(p.http, path) }
 	id, err := strconv.ParseUint(get("/id"), 10, 64)
 	if err != nil || generator.Katsubushi().Decompose(id).Worker != 5 {
 		t.Errorf("/id: %d %v", id, err)
@@ -432,6 +434,11 @@ func TestProcessHTTP(t *testing.T) {
 	}
 	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") || !strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {
 		t.Error(m)
+	} else if !strings.Contains(m, "\nkatsubushi_request_duration_seconds_count 1\n") { // HTTP is not measured
+		t.Errorf("one get over the memcached port was answered:\n%s", m)
+	}
+	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.addr) || !strings.Contains(e, " state=serving ") {
+		t.Errorf("/debug/events: %s", e)
 	}
 	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 1002,`) || !strings.Contains(s, `"get_requests": 3,`) {
 		t.Error(s)

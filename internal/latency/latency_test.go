@@ -147,6 +147,20 @@ func TestSamplerMeasuresQuietLoops(t *testing.T) {
 			t.Fatalf("after %d turns %d answers are counted", turn+1, sum.Count())
 		}
 	}
+	const quiet = 1 << 20
+	for turn := range int64(100) { // a turn that accepts a connection, and at once another one that answers it
+		for i := range int64(2) {
+			s.Begins(quiet + 2*turn*QuietGap + i)
+			if i == 1 {
+				s.Answered()
+			}
+			s.Ends()
+		}
+		var sum Snapshot
+		if sum.Add(&h); sum.Count() != uint64(100+turn+1) {
+			t.Fatalf("after %d connections %d answers are counted", turn+1, sum.Count()-100)
+		}
+	}
 	s = Sampler{} // nothing to count in
 	s.Begins(0)
 	s.Answered()

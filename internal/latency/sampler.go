@@ -46,8 +46,9 @@ func (s *Sampler) Answered() { s.fresh++ }
 // measures nothing, and the next one is tried.
 func (s *Sampler) Ends() {
 	switch {
+	case s.fresh == 0 && s.measuring:
+		s.measuring, s.wait = false, 0
 	case s.fresh == 0:
-		s.measuring = false
 	case s.measuring:
 		s.ends()
 	default:
