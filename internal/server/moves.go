@@ -32,11 +32,11 @@ type Mover interface {
 	// Feed runs and none will: no id is issued. It gives away every plain connection whose session
 	// is Movable. They no longer count in Counters.Current.
 	//
-	// What stays is connections that are at their end (the reply is sent, but the client may still
-	// read), which end as usual, and those that cannot move: encrypted ones, mostly. Those get an
-	// answer to what has arrived, and are then held. What follows is up to the caller: Thaw, or the
-	// end of Serve's context, which then closes all that is left without another Feed, and leaves the
-	// file of a unix socket alone.
+	// Connections at their end stay (the last reply is there, but the client may still read); they end
+	// as usual. Those that cannot move are held: a session that is no Movable, and encrypted ones,
+	// which first get an answer to what has arrived. What follows is up to the caller: Thaw, or the end
+	// of Serve's context, which then closes all that is left without another Feed, and leaves the file
+	// of a unix socket alone.
 	//
 	// An error means that the engine goes on as before: ctx has ended, or it is not serving (any more),
 	// or it is frozen already.
@@ -47,8 +47,8 @@ type Mover interface {
 	Thaw([]Moved) error
 	// Adopt serves a connection that another engine gave away; it may do so as soon as Adopt begins. It
 	// counts in Current, not in Total, and is never refused for MaxConnections. After an error the
-	// descriptor is still the caller's: ErrIdle before and after Serve and while it drains,
-	// ErrFrozen, or one that says what is wrong with m.
+	// descriptor is still the caller's: ErrIdle before Serve (ask again), after it and while it
+	// drains; ErrFrozen; or one that says what is wrong with m.
 	Adopt(m Moved) error
 }
 

@@ -600,3 +600,69 @@ func TestAdoptChecks(t *testing.T) {
 		to.stop()
 	})
 }
+
+// Encrypted connections do not move. They are held, whatever they are in the middle of, and go on when
+// the engine thaws; when it ends frozen, they are closed.
+func TestEncryptedConnectionsStay(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue(7, t.TempDir())
+	enc, err := server.NewTLS(cert, key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bigger = 10_000_000
+	for _, m := range makers() {
+		t.Run(m.name, func(t *testing.T) {
+			both := candidate{m.name, func(c server.Config) server.Engine { return newBeside(m.make(c), c) }, nil}
+			r := startPorts(t, both, nil, func(r *rig) []server.Port {
+				return []server.Port{r.portTLS(enc, 1), r.port(place{"tcp", 1})}
+			})
+			defer r.checkLeaks()
+			secret, slow, plain, shy := r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 0), r.dialPort(1), r.dialTo(r.network, r.address, "")
+			for range 3 {
+				secret.say("echo 1\r\nech")
+				secret.expect("1\r\n")
+				plain.say("echo 1\r\nech")
+				plain.expect("1\r\n")
+				before := r.counters.BytesWritten.Load()
+				slow.say("big %d\r\necho after\r\n", bigger)
+				eventually(t, func() string { return r.atLeast("slow reply", r.counters.BytesWritten.Load(), before+100_000) })
+				moved := r.freeze()
+				if len(moved) != 1 {
+					t.Errorf("%d connections moved, want the plain one", len(moved))
+				}
+				fed := r.feeds.begun.Load()
+				secret.say("o 2\r\n")
+				plain.say("o 2\r\n")
+				slow.expectPart(bigger, 90_000)
+				if n := r.feeds.begun.Load(); n != fed {
+					t.Errorf("a frozen engine asked sessions %d times", n-fed)
+				}
+				r.thaw(moved)
+				secret.expect("2\r\n")
+				plain.expect("2\r\n")
+				slow.expectPart(bigger-90_000, bigger-90_000)
+				slow.expect("after\r\n")
+			}
+			moved := r.freeze()
+			fed := r.feeds.begun.Load()
+			secret.say("echo too late\r\n")
+			r.end()
+			if err := r.wait(); err != nil {
+				t.Error(err)
+			}
+			r.done <- nil
+			if n := r.feeds.begun.Load(); n != fed {
+				t.Errorf("sessions were asked %d times after Freeze", n-fed)
+			}
+			heir := startPorts(t, m, nil, func(r *rig) []server.Port { return []server.Port{r.port(place{"tcp", 1})} })
+			heir.adopt(moved)
+			plain.say("echo 3\r\n")
+			plain.expect("3\r\n")
+			for _, c := range []*client{secret, slow, plain, shy} {
+				c.Close()
+			}
+			heir.stop()
+		})
+	}
+}
