@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 		if !ok || strings.Contains(strings.Join(got, " "), "hush") {
 			t.Errorf("%s: %q; want %q", c.url, got, c.want)
 		}
-		s, err := Open(config)
+		s, err := stores.Open(config.Settings, config.Timeout)
 		if (err == nil) != (c.want == "") {
 			t.Errorf("%s: Open: %v", c.url, err)
 		}
@@ -62,13 +62,13 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	c := Config{Settings: cas.Settings{URL: "etcds://h/a/b?ns=shop", Terms: workerid.Terms{Lease: 18 * time.Second}}}
-	target, _ := c.Target(protocol)
+	target, _ := c.Target(stores.Protocol)
 	link := c.link(target)
 	if link.Root != "/a/b/shop/" || link.Endpoints[0] != "https://h:2379" || c.BestHeartbeat() != 1500*time.Millisecond {
 		t.Errorf("%+v, %v", link, c.BestHeartbeat())
 	}
 	if c.URL = "etcd://h"; true {
-		target, _ = c.Target(protocol)
+		target, _ = c.Target(stores.Protocol)
 		if link := c.link(target); link.Root != "/katsubushi/" || link.Endpoints[0] != "http://h:2379" {
 			t.Errorf("%+v", link)
 		}

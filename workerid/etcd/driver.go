@@ -47,22 +47,15 @@ type driver struct {
 
 var _ cas.Driver = (*driver)(nil)
 
-// A life is how long the keys of presences are kept.
-type life int
-
-const (
-	lasting life = iota // as long as the daemon's lease
-	passing             // an operator has none, and makes none
-)
-
 // minTTL is the shortest lease that says that a daemon lives. etcd's leader counts its time, and may
 // have to be elected first.
 const minTTL = 6 * time.Second
 
-func newDriver(c Config, t cas.Target, l life) *driver {
+// newDriver makes a driver. An operator's is not lasting: it has no lease, and makes no presences.
+func newDriver(c Config, t cas.Target, lasting bool) *driver {
 	d := &driver{link: c.link(t), timeout: c.Timeout, log: c.Log, renew: make(chan struct{}, 1)}
 	d.life, d.end = context.WithCancel(context.Background())
-	if l == lasting {
+	if lasting {
 		d.ttl = max(c.Lease/2, minTTL).Round(time.Second)
 		d.done.Go(d.keep)
 	}

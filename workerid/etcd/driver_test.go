@@ -32,9 +32,12 @@ func settings(t testing.TB, all ...*etcdtest.Member) Config {
 	}}
 }
 
-func driverOf(t testing.TB, c Config, l life) *driver {
+// A driver is a daemon's, or an operator's.
+const lasting, passing = true, false
+
+func driverOf(t testing.TB, c Config, l bool) *driver {
 	t.Helper()
-	made, err := c.made(l)
+	made, err := stores.Config(c.Settings, c.Timeout, l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func kind() storefaults.Kind {
 		URL:  func(hosts []string, t testing.TB) string { return "etcd://" + strings.Join(hosts, ",") + "?ns=" + ns },
 		Open: openStore,
 		Driver: func(s cas.Settings) (cas.Driver, error) {
-			made, err := Config{Settings: s}.made(lasting)
+			made, err := stores.Config(s, 0, lasting)
 			return made.Driver, err
 		},
 		Admin: func(s cas.Settings) (workerid.Admin, error) { return Config{Settings: s}.OpenAdmin() },

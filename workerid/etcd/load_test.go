@@ -55,7 +55,7 @@ func TestLoadOfHolders(t *testing.T) {
 	began := time.Now()
 	c.Boot = func() int64 { return int64(time.Since(began)) + skipped.Load() }
 	makePool(t, c)
-	stores, grants := make([]*cas.Store, holders), make([]workerid.Grant, holders)
+	held, grants := make([]*cas.Store, holders), make([]workerid.Grant, holders)
 	each := func(f func(i int) error) {
 		t.Helper()
 		var all sync.WaitGroup
@@ -69,21 +69,21 @@ func TestLoadOfHolders(t *testing.T) {
 		}
 	}
 	each(func(i int) (err error) {
-		if stores[i], err = Open(c); err != nil {
+		if held[i], err = stores.Open(c.Settings, c.Timeout); err != nil {
 			return err
 		}
-		t.Cleanup(func() { stores[i].Close() })
-		stores[i].Acquire(bg, workerid.Request{Owner: "o" + strconv.Itoa(i), Max: c.Max}) // begins to watch
+		t.Cleanup(func() { held[i].Close() })
+		held[i].Acquire(bg, workerid.Request{Owner: "o" + strconv.Itoa(i), Max: c.Max}) // begins to watch
 		return nil
 	})
 	skipped.Add(int64(pool.WatchOf(c.Heartbeat, c.Timeout)))
 	each(func(i int) (err error) {
-		grants[i], err = stores[i].Acquire(bg, workerid.Request{Owner: "o" + strconv.Itoa(i), Max: c.Max})
+		grants[i], err = held[i].Acquire(bg, workerid.Request{Owner: "o" + strconv.Itoa(i), Max: c.Max})
 		return err
 	})
 	beat := func() {
 		each(func(i int) error {
-			r, err := stores[i].Extend(bg, []workerid.Grant{grants[i]})
+			r, err := held[i].Extend(bg, []workerid.Grant{grants[i]})
 			if err == nil && r[0].Err == nil {
 				grants[i].Hi = max(grants[i].Hi, r[0].Grant.Hi)
 			} else if err == nil {

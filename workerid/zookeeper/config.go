@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -11,7 +10,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-var protocol = cas.Protocol{Scheme: "zookeeper", Port: 2181, Beside: "zookeeper"}
+var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "zookeeper", Port: 2181, Beside: "zookeeper"},
+	Driver: func(s cas.Settings, t cas.Target, _ time.Duration, _ bool) cas.Driver { return newDriver(s, t) }}
 
 // Config holds the settings of a store. Its URL is
 //
@@ -24,11 +24,11 @@ type Config struct {
 }
 
 // Schemes returns the schemes of Config's URLs.
-func Schemes() []string { return protocol.Schemes() }
+func Schemes() []string { return stores.Schemes() }
 
 // Validate returns everything that is wrong with the settings, as an error of package problem. It
 // reads no file.
-func (c Config) Validate() error { return c.Check(protocol) }
+func (c Config) Validate() error { return c.Check(stores.Protocol) }
 
 // BestHeartbeat is a suitable mean time between two extensions. It is short because newcomers watch
 // the pool for a little longer than that before they take a worker id.
@@ -39,56 +39,12 @@ func (c Config) BestHeartbeat() time.Duration {
 // minSession is the shortest session that is asked for. The server may give a shorter one.
 const minSession = 6 * time.Second
 
-// Open makes a Store. It does not connect yet, so ZooKeeper need not be running.
-func (c Config) Open() (workerid.Backend, error) {
-	s, err := Open(c)
-	if err != nil {
-		return nil, err // not a nil *Store in an interface
-	}
-	return s, nil
-}
-
-// Open makes a Store. Its error is that of Config.Validate and Config.ReadSecrets.
-func Open(c Config) (*cas.Store, error) {
-	c.Terms = c.WithDefaults()
-	if c.Heartbeat == 0 {
-		c.Heartbeat = c.BestHeartbeat()
-	}
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	made, err := c.store()
-	if err != nil {
-		return nil, err
-	}
-	return cas.Open(made)
-}
+// Open makes a Store. It does not connect yet.
+func (c Config) Open() (workerid.Backend, error) { return stores.Backend(c.Settings, c.Timeout) }
 
 // OpenAdmin makes the operator's interface to the pool. It needs the URL, and all other settings only
 // for Init.
-func (c Config) OpenAdmin() (workerid.Admin, error) {
-	made, err := c.store()
-	if err != nil {
-		return nil, err
-	}
-	a, err := cas.OpenAdmin(made)
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
-// store returns the settings of a Store or an Admin, with a driver of its own.
-func (c Config) store() (cas.Config, error) {
-	c.Terms = c.WithDefaults()
-	t, problems := c.Target(protocol)
-	if err := errors.Join(problems.Err(), c.ReadSecrets()); err != nil {
-		return cas.Config{}, err
-	}
-	return cas.Config{
-		Terms: c.Terms, Driver: newDriver(c.Settings, t), Kind: protocol.Scheme, Where: t.Where(), Path: t.Key() + "/", Addr: c.Addr, Boot: c.Boot, Timeout: c.Timeout,
-	}, nil
-}
+func (c Config) OpenAdmin() (workerid.Admin, error) { return stores.Admin(c.Settings, c.Timeout) }
 
 // logs is where the library's log goes.
 var logs atomic.Pointer[slog.Logger]

@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%q", Schemes())
 	}
 	c := config("zookeeper://u:hush@a,b:1/c?ns=n")
-	s, err := c.store()
+	s, err := stores.Config(c.Settings, c.Timeout, true)
 	if err != nil || s.Where != "a:2181,b:1" || s.Path != "/c/n/" {
 		t.Errorf("%q, %q, %v", s.Where, s.Path, err)
 	}

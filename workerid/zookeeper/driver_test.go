@@ -29,7 +29,7 @@ func place(t testing.TB) castest.Place {
 
 func open(t testing.TB, url string) *driver {
 	t.Helper()
-	made, err := Config{Settings: cas.Settings{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 3}}}.store()
+	made, err := stores.Config(cas.Settings{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 3}}, 0, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func kind() storefaults.Kind {
 		URL:  func(hosts []string, t testing.TB) string { return "zookeeper://" + strings.Join(hosts, ",") + chroot },
 		Open: openStore,
 		Driver: func(s cas.Settings) (cas.Driver, error) {
-			made, err := Config{Settings: s}.store()
+			made, err := stores.Config(s, 0, true)
 			return made.Driver, err
 		},
 		Admin: func(s cas.Settings) (workerid.Admin, error) { return Config{Settings: s}.OpenAdmin() },

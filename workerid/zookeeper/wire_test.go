@@ -32,7 +32,7 @@ type client struct {
 func newClient(t *testing.T, s cas.Settings) *client {
 	t.Helper()
 	s.Terms = workerid.Terms{Layout: "test", Min: 1, Max: 3, Log: s.Log}
-	made, err := Config{Settings: s}.store()
+	made, err := stores.Config(s, 0, true)
 	if err != nil {
 		t.Fatal(err)
 	}
