@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -73,7 +75,8 @@ func (r *runner) exemplify(ctx context.Context, s *setup, d *daemon) (text strin
 	if err == nil {
 		return "", fmt.Errorf("without a daemon: it ends well and says %q", out)
 	}
-	if !strings.Contains(err.Error(), "no id") || strings.Contains(err.Error(), "did not end") {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "no id") {
 		return "", fmt.Errorf("without a daemon: %w", err)
 	}
 	return text + ", also with broken connections, and an error without a daemon", nil

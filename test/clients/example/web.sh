@@ -1,5 +1,6 @@
 # The web handler of examples/go, built as $WORK/client: five orders.
-LISTEN=$HOST:0 $WORK/client 2>$WORK/log &
+: >$WORK/log # of an earlier run
+LISTEN=$HOST:0 $WORK/client 2>>$WORK/log &
 service=$!
 trap 'kill $service' EXIT
 until url=$(sed -n 's/^orders at //p' $WORK/log) && [ -n "$url" ]; do kill -0 $service; sleep 0.05; done
