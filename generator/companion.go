@@ -111,6 +111,18 @@ func (s *Snowflake) tickEnd(now int64) int64 {
 	return s.epoch + (tick+1)*s.unit - 1
 }
 
+// Skip gives up all positions up to the Unix millisecond ms. The error is ErrWindow, and nothing has
+// changed, if the window ends before that; or ErrSealed.
+func (s *Snowflake) Skip(ms int64) error {
+	switch {
+	case ms < s.Next():
+		return nil
+	case ms > s.End():
+		return s.over()
+	}
+	return s.skip(ms)
+}
+
 // skip gives up all positions up to the Unix millisecond ms, which must not lie outside the window. The
 // only error is ErrSealed.
 func (s *Snowflake) skip(ms int64) error {

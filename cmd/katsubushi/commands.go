@@ -28,6 +28,7 @@ func commands() []subcommand {
 		{"generator", "VERB ...", "sequences", generatorVerbNames(), generators},
 		{"user", "VERB ...", "who may log in", userVerbNames(), manageUsersHere},
 		{"demote", "[GROUP|HOST:PORT]", "sequences in strict order: have them led by another daemon", nil, demote},
+		{"upgrade", "[-pid N] [-timeout 1m]", "replace a running daemon by the program that is installed now, without a gap", nil, upgradeDaemon},
 		{"run", "-store URL -- COMMAND", "lease a worker id for another program, and run it", nil, runProgram},
 		{"completion", "bash|zsh|fish", "print the shell's completion of this program", shellNames(), completion},
 		{"man", "", "print the manual page", nil, manual},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"net"
 	"runtime"
 	"slices"
 	"strconv"
@@ -148,6 +149,7 @@ type parsed struct {
 	given    map[string]string // setting -> the flag or variable by which the user gave it; without an entry for the others
 	names    map[string]string // field of daemon.Config -> the flag or variable that set it
 	problems []error
+	passed   net.Addr        // of the memcached port's socket, if a supervisor opened it
 	unknown  []string        // environment variables that may be meant for settings and are none
 	failed   map[string]bool // fields that have a problem already
 }

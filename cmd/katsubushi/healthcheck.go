@@ -105,6 +105,9 @@ func (p *parsed) ownLogin() (user, password string, err error) {
 
 // connect connects to the memcached port, or to the unix socket.
 func (p *parsed) connect(deadline time.Time) (net.Conn, error) {
+	if tcp, ok := p.passed.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		return dialAny(deadline, "tcp", tcp.String())
+	}
 	if p.Sock != "" {
 		return dialAny(deadline, "unix", p.Sock)
 	}

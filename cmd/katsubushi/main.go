@@ -17,6 +17,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 )
 
 // The exit codes.
@@ -74,9 +75,29 @@ func parseServe(args []string, env variables, stdout, stderr io.Writer) (*parsed
 }
 
 func serve(args []string, env variables, stdout, stderr io.Writer) int {
-	p, code := parseServe(args, env, stdout, stderr)
+	origin, err := upgrade.FromEnvironment()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitUsage
+	}
+	said := stderr
+	var problems strings.Builder
+	if origin != nil { // whoever asked for the upgrade reads them
+		said = io.MultiWriter(stderr, &problems)
+	}
+	p, code := parseServe(args, env, stdout, said)
 	if p == nil {
+		if origin != nil {
+			daemon.Refuse(origin, errors.New(strings.TrimSpace(problems.String())))
+		}
 		return code
+	}
+	if err := inherit(p, origin); err != nil {
+		fmt.Fprintln(stderr, err)
+		if origin != nil {
+			daemon.Refuse(origin, err)
+		}
+		return exitUsage
 	}
 	p.Version = version
 	p.ComparePasswords = passwordComparer()
@@ -98,6 +119,9 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	d, err := daemon.New(p.Config)
 	if err != nil {
 		p.Log.Log(ctx, levelFatal, "cannot start", "error", err)
+		if origin != nil {
+			daemon.Refuse(origin, err)
+		}
 		if different := (*stores.DifferentError)(nil); errors.As(err, &different) {
 			return exitUsage
 		}
@@ -115,7 +139,9 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		manager.stopping()
 		cancel()
 	}
-	go handleSignals(signals, reload, p.Log, stop, func() { last.atOnce(os.Exit) })
+	go handleSignals(signals, reload, p.Log, stop, func() { d.Abandon(); last.atOnce(os.Exit) })
+	u := upgrader{d: d, log: p.Log, manager: manager}
+	defer u.serve()()
 	go manager.report(ctx, d.Serving(), d.Status, func() error { return p.ask(false) })
 	if err := d.Run(ctx); err != nil {
 		p.Log.Log(ctx, levelFatal, "stopped", "error", err)

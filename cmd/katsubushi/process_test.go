@@ -20,6 +20,9 @@ import (
 // it from outside. More of them run beside each other than there are processors: most of the time
 // they wait for a lease or a clock.
 func TestMain(m *testing.M) {
+	if actAsSuccessor() {
+		return
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		flag.Set(f.Name, "4")
@@ -81,7 +84,13 @@ func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *proces
 // launchWith launches with these arguments alone.
 func launchWith(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
+	return launchProgram(t, begin, binary, args...)
+}
+
+// launchProgram launches another program with these arguments.
+func launchProgram(t *testing.T, begin func(*exec.Cmd) error, program string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(program, args...), exited: make(chan struct{})}
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

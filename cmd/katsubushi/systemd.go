@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,5 +71,8 @@ func (s supervisor) reloading() (done func()) {
 	s.tell(sd.SdNotifyReloading, strings.TrimSpace(sd.SdNotifyMonotonicUsec()))
 	return func() { s.tell(sd.SdNotifyReady) }
 }
+
+// succeeded says that another process is the service's main one now.
+func (s supervisor) succeeded(pid int) { s.tell("MAINPID=" + strconv.Itoa(pid)) }
 
 func (s supervisor) stopping() { s.tell(sd.SdNotifyStopping) }

@@ -40,6 +40,15 @@ func (c *Clock) Now() int64 {
 	return (c.offset.Load() + int64(time.Since(c.base))) / int64(time.Millisecond)
 }
 
+// SetAhead sets the clock this far ahead of the wall clock, or behind it. Call it before Run.
+func (c *Clock) SetAhead(ahead time.Duration) { c.offset.Store(c.base.UnixNano() + int64(ahead)) }
+
+// Ahead returns how far the clock is ahead of the wall clock now.
+func (c *Clock) Ahead() time.Duration {
+	t := time.Now()
+	return time.Duration(c.offset.Load() + int64(t.Sub(c.base)) - t.UnixNano())
+}
+
 // Steps returns the number of adjustments of one kind.
 func (c *Clock) Steps(k Kind) uint64 { return c.steps[k].Load() }
 

@@ -119,6 +119,9 @@ type Config struct {
 	// RefuseUnknown: keys that are neither declared nor reserved (see kinds.Reserved) get no ids.
 	RefuseUnknown bool
 
+	// Inherited is what another process has opened for this one; nil = nothing.
+	Inherited *Inherited
+
 	secrets secrets // what ReadSecrets has read
 }
 

@@ -29,9 +29,9 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
+	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A Daemon is everything that one katsubushi process consists of. Run may be called once.
@@ -44,11 +44,10 @@ type Daemon struct {
 	issuer  *issuer.Issuer
 	catalog *issuer.Catalog
 	shared  map[string]issuer.Kind // by the name of the kind; see servedKinds
-	store   workerid.Backend
-	keeper  *workerid.Keeper
-	engine  server.Engine
-	tls     *server.TLS // nil = plain
-	logins  *logins     // nil = no login needed
+	tenure
+	engine server.Engine
+	tls    *server.TLS // nil = plain
+	logins *logins     // nil = no login needed
 
 	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
 
@@ -73,8 +72,19 @@ type Daemon struct {
 
 	services []listedService // beside the engine
 	udp      *net.UDPConn    // nil when the UDP port is off
-	stopping atomic.Bool
-	opened   chan struct{} // closed once the engine's ports are open
+	endUDP   context.CancelFunc
+	// udpServed is closed when the UDP port has ended.
+	udpServed chan struct{}
+	stopping  atomic.Bool
+	opened    chan struct{} // closed once the engine's ports are open
+
+	floor     int64      // the process before this one issued nothing after it, Unix ms; 0 = unknown
+	kept      []Socket   // copies of the engine's listeners, for a successor
+	running   running    // set before opened is closed
+	upgrading sync.Mutex // held during an upgrade, and from when Run stops
+	freezing  sync.Mutex // held while the engine is frozen, and from when Run stops
+	child     atomic.Pointer[upgrade.Child]
+	succeeded atomic.Bool // another process serves now
 }
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
@@ -84,6 +94,9 @@ type Daemon struct {
 func New(c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
+	}
+	if o := c.origin(); o != nil { // loops are as many as listeners
+		c.Loops = max(1, len(c.sockets(sockFlag)), len(c.sockets(PortSettings()[0].Flag)))
 	}
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
@@ -99,7 +112,7 @@ func New(c Config) (*Daemon, error) {
 	})
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
-		d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.findAddress, d.openStore,
+		d.checkInherited, d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.findAddress, d.openStore,
 		d.joinPeers,
 		d.openCounters, d.openUsers, d.declareGenerators,
 	} {
@@ -122,7 +135,9 @@ func New(c Config) (*Daemon, error) {
 	case d.tls != nil:
 		d.c.Log.Warn("the certificate is not used: a unix socket is not encrypted")
 	}
-	d.checkPasswords()
+	if c.origin() == nil {
+		d.checkPasswords()
+	}
 	return d, nil
 }
 
@@ -187,6 +202,9 @@ func spareProcessor(loops int) {
 
 // checkAddress checks now, not when the ports open, whether an address is in use.
 func (d *Daemon) checkAddress() error {
+	if d.c.origin() != nil { // it is, and rightly
+		return nil
+	}
 	return d.binder.bind(context.Background(), func() error {
 		ports, err := d.listen(1)
 		server.Close(ports)
@@ -249,8 +267,20 @@ func (d *Daemon) encrypted() bool {
 func (d *Daemon) allEncrypted() bool { return d.tls != nil && d.c.Sock == "" }
 
 func (d *Daemon) listenUDP() error {
+	if d.c.UDPPort == 0 || d.c.origin() != nil { // takeOver opens it
+		return nil
+	}
+	return d.openUDP()
+}
+
+// openUDP opens the UDP port.
+func (d *Daemon) openUDP() (err error) {
 	if d.c.UDPPort == 0 {
 		return nil
+	}
+	if fds := d.c.sockets(udpFlag); fds != nil {
+		d.udp, err = server.PassedUDP(fds[0])
+		return err
 	}
 	return d.binder.bind(context.Background(), func() (err error) {
 		d.udp, err = server.ListenUDP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.UDPPort)))
@@ -258,25 +288,33 @@ func (d *Daemon) listenUDP() error {
 	})
 }
 
-// serveUDP answers datagrams until ctx ends. It starts before ids can be issued: an error that says
-// why is better than silence.
-func (d *Daemon) serveUDP(ctx context.Context, served chan<- struct{}, fail func(error)) {
-	defer close(served)
+// startUDP answers datagrams until endUDP is called. It starts before ids can be issued: an error that
+// says why is better than silence.
+func (d *Daemon) startUDP(fail func(error)) {
+	var ctx context.Context
+	ctx, d.endUDP = context.WithCancel(context.Background())
+	served := make(chan struct{})
+	d.udpServed = served
 	if d.udp == nil {
+		close(served)
 		return
 	}
-	d.c.Log.Info("udp listening", "address", d.udp.LocalAddr().String())
+	conn := d.udp
+	d.c.Log.Info("udp listening", "address", conn.LocalAddr().String())
 	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.noise}
 	answer := func(now int64, in, out []byte) []byte {
 		return memcache.Datagram(&d.sessions[d.c.Loops], now, in, out)
 	}
-	if err := server.ServeUDP(ctx, c, d.udp, answer); err != nil {
-		fail(fmt.Errorf("udp port: %w", err))
-	}
+	go func() {
+		defer close(served)
+		if err := server.ServeUDP(ctx, c, conn, answer); err != nil {
+			fail(fmt.Errorf("udp port: %w", err))
+		}
+	}()
 }
 
-// Run serves until ctx ends, then stops in order. The error is any other reason for stopping, such
-// as a failed listener.
+// Run serves until ctx ends, then stops in order; or until another process has taken over, see
+// Upgrade. The error is any other reason for stopping, such as a failed listener.
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -284,11 +322,69 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer background.Wait()
 	keeping, stopKeeping := context.WithCancel(context.Background())
 	defer stopKeeping()
+	d.running = running{ctx, fail, &background}
+	taken, err := d.start(ctx, keeping)
+	if err != nil {
+		stopKeeping()
+		d.withdraw()
+		return err
+	}
+
+	serving, stopServing := context.WithCancel(context.Background())
+	defer stopServing()
+	served := make(chan struct{})
+	d.startUDP(fail)
+	if ports, err := d.listenWhenServing(ctx); err != nil {
+		fail(err)
+		close(served)
+	} else {
+		go d.serve(serving, ports, served, fail)
+		if taken != nil {
+			taken.serving()
+		}
+	}
+	if d.c.Inherited != nil { // what was needed was copied
+		drop(d.c.Inherited.Sockets)
+	}
+
+	<-ctx.Done()
+	d.upgrading.Lock() // one that is under way ends first
+	d.freezing.Lock()
+	giveBack := func() error { stopKeeping(); return d.end() }
+	if stopped := func() { <-served; <-d.udpServed }; d.succeeded.Load() {
+		d.retire(stopServing, stopped, giveBack)
+	} else {
+		d.stop(func() { stopServing(); d.endUDP() }, stopped, giveBack)
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, errSucceeded) {
+		return err
+	}
+	return nil
+}
+
+// start starts what runs beside the engine. A successor first waits until the process before it has
+// given it everything.
+func (d *Daemon) start(ctx, keeping context.Context) (taken *taking, err error) {
+	background, fail := d.running.background, d.running.fail
+	if d.c.origin() != nil {
+		if d.c.leased() {
+			d.begin()
+		}
+		d.peers.run(keeping, background) // it may keep leases from being taken
+		if taken, err = d.takeOver(ctx); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(d.openServices(), d.openUDP()); err != nil {
+			return nil, err
+		}
+		d.checkPasswords()
+	}
 	background.Go(func() { d.clock.Run(keeping, d.issuer.Position, d.c.Log) })
-	d.startServices(&background, fail)
-	leases := make(chan error, 1)
-	background.Go(func() { leases <- d.keeper.Run(keeping) })
-	d.peers.run(keeping, &background)
+	d.startServices(background, fail)
+	if taken == nil {
+		d.begin()
+		d.peers.run(keeping, background)
+	}
 	if d.c.HTTPPort != 0 {
 		background.Go(func() { d.history.Run(keeping, d.sample) })
 	}
@@ -296,24 +392,21 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.logins != nil {
 		background.Go(func() { d.logins.watch(keeping) })
 	}
+	return taken, nil
+}
 
-	serving, stopServing := context.WithCancel(context.Background())
-	defer stopServing()
-	served, udpServed := make(chan struct{}), make(chan struct{})
-	go d.serveUDP(serving, udpServed, fail)
-	if ports, err := d.listenWhenServing(ctx); err != nil {
-		fail(err)
-		close(served)
-	} else {
-		go d.serve(serving, ports, served, fail)
+// withdraw gives everything back when start has failed.
+func (d *Daemon) withdraw() {
+	d.dropServices()
+	if d.udp != nil {
+		d.udp.Close()
 	}
-
-	<-ctx.Done()
-	d.stop(stopServing, func() { <-served; <-udpServed }, func() error { stopKeeping(); return <-leases })
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
+	d.vanish()
+	if err := d.giveBack(); err != nil {
+		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
 	}
-	return nil
+	d.giveBackSequences()
+	d.closeGenerators()
 }
 
 // serve serves the ports until ctx ends.
@@ -337,6 +430,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	<-left
+	drop(d.kept)         // the engine's listeners are then the last ones
 	stopServing()        // accept what has already arrived, then nothing more; answer what was sent
 	d.stopServices(true) // meanwhile
 	served()             // every connection has taken its replies or run out of time
@@ -352,4 +446,20 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	if d.logins != nil {
 		d.logins.verifier.Close()
 	}
+}
+
+// retire is stop when another process serves. The engine is frozen and the services have ended.
+func (d *Daemon) retire(stopServing, served func(), giveBack func() error) {
+	d.stopping.Store(true)
+	drop(d.kept)
+	d.sequences.handOver() // at once: the new process waits for it
+	stopServing()          // close what could not move
+	served()
+	err := giveBack() // leased worker ids come free; others are the new process's already
+	d.vanish()
+	if err = errors.Join(err, d.store.Close()); err != nil {
+		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
+	}
+	d.giveBackSequences()
+	d.closeGenerators()
 }

@@ -12,38 +12,39 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-// openStore opens the store that remembers the windows of the worker ids.
-func (d *Daemon) openStore() (err error) {
+// openTheStore opens the store that remembers the windows of the worker ids.
+func (d *Daemon) openTheStore() (store workerid.Backend, err error) {
 	c := &d.c
 	switch {
 	case c.leased():
 		s := c.storeSettings()
 		s.Now, s.CAS.Addr = d.clock.Now, d.peers.address()
-		d.store, err = stores.Open(s)
+		store, err = stores.Open(s)
 	case !d.recorded():
 		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id")
 		if c.Ordinal {
 			c.Log.Warn(noRecord + "with -worker-id ordinal the next run may be on another host, whose clock may be behind this one's: give each pod a volume for -state-dir")
 		}
 		d.clock.StaysAhead = d.warnOfRestarts
-		d.store, err = static.NewEphemeral(static.EphemeralConfig{
+		store, err = static.NewEphemeral(static.EphemeralConfig{
 			Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim,
+			Floor: d.floor,
 		})
 	default:
 		c.Log.Info("windows are recorded", "state_dir", c.StateDir)
-		d.store, err = static.Open(static.Config{
+		store, err = static.Open(static.Config{
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
 			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
 			Memory: d.sharedMemory(), Issued: c.Layout.Issued,
 		})
 	}
-	if err != nil {
-		d.store = nil // not an interface that holds a nil pointer
-	}
 	if err != nil && c.StateDirByDefault {
 		err = fmt.Errorf("%w (in the state directory by default; -state-dir names another one, or none)", err)
 	}
-	return err
+	if err != nil {
+		return nil, err // not an interface that holds a nil pointer
+	}
+	return store, nil
 }
 
 // sharedMemory returns memory for the generators' positions that outlives the process, or nil if
@@ -59,7 +60,7 @@ func (d *Daemon) sharedMemory() static.Memory {
 
 // word returns where a generator keeps its position, or nil if the generator keeps it itself.
 func (d *Daemon) word(worker uint64, lo int64) *atomic.Uint64 {
-	if s, ok := d.store.(*static.Store); ok {
+	if s, ok := d.theStore().(*static.Store); ok {
 		return s.Word(worker, lo)
 	}
 	return nil
@@ -102,12 +103,13 @@ func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, er
 	defer late.Stop()
 	for {
 		select {
-		case <-d.keeper.Serving():
+		case <-d.theKeeper().Serving():
 			again := binder{log: d.c.Log}
 			err := again.bind(ctx, func() (err error) {
 				ports, err = d.listen(d.c.Loops)
 				return err
 			})
+			d.keep(ports)
 			return ports, err
 		case <-late.C:
 			d.c.Log.Warn("the port stays closed until ids can be issued")

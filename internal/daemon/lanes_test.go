@@ -120,7 +120,7 @@ func TestHeartbeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 				store := &beating{}
-				d := &Daemon{clock: clock.New(), store: store, c: leasing("redis://x")}
+				d := &Daemon{clock: clock.New(), tenure: tenure{store: store}, c: leasing("redis://x")}
 				c.c(&d.c)
 				d.issuer = issuer.New(issuer.Config{Lanes: 1, RunAhead: d.c.MaxRunAhead, Layout: d.c.Layout, Now: d.clock.Now, Sleep: time.Sleep})
 				ctx, cancel := context.WithCancel(t.Context())

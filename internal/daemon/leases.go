@@ -38,7 +38,7 @@ func (d *Daemon) readiness() error {
 	}
 	var b strings.Builder
 	b.WriteString(err.Error())
-	for lane, s := range d.keeper.Status() {
+	for lane, s := range d.theKeeper().Status() {
 		b.WriteString("\n" + laneNote(lane, s))
 	}
 	for _, note := range d.peerNotes() {
@@ -61,7 +61,7 @@ func laneNote(lane int, s workerid.LaneStatus) string {
 // notes returns what operators must know though ids are issued: which lanes do not serve, and what is
 // known of the peers.
 func (d *Daemon) notes() (list []string) {
-	for lane, s := range d.keeper.Status() {
+	for lane, s := range d.theKeeper().Status() {
 		if s.State != workerid.Serving {
 			list = append(list, laneNote(lane, s))
 		}
@@ -71,7 +71,7 @@ func (d *Daemon) notes() (list []string) {
 
 // storeFacts returns what is known of the store, by the names of the statistics.
 func (d *Daemon) storeFacts() (lines []string) {
-	for _, f := range d.store.Facts() {
+	for _, f := range d.theStore().Facts() {
 		texts, ok := f.Value.([]workerid.Text)
 		if !ok {
 			lines = append(lines, fmt.Sprintf("%s %v", f.Name, f.Value))
@@ -93,7 +93,7 @@ func (d *Daemon) Status() string {
 		return text
 	}
 	var workers []string
-	for _, s := range d.keeper.Status() {
+	for _, s := range d.theKeeper().Status() {
 		if hasWorker(s) {
 			workers = append(workers, strconv.FormatUint(s.Worker, 10))
 		}
@@ -107,7 +107,7 @@ func hasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workeri
 
 // laneStats adds the statistics of each lane at now, Unix ms.
 func (d *Daemon) laneStats(now int64, add func(name string, value any)) {
-	for lane, s := range d.keeper.Status() {
+	for lane, s := range d.theKeeper().Status() {
 		prefix := "lane_" + strconv.Itoa(lane) + "_"
 		if hasWorker(s) {
 			add(prefix+"worker_id", s.Worker)
@@ -143,7 +143,7 @@ func (d *Daemon) leaseStats(add func(name string, value any)) {
 	}
 	add("lease_calls", l.Calls)
 	add("lease_calls_ms", int64(l.CallSeconds*1000))
-	for _, f := range d.store.Facts() {
+	for _, f := range d.theStore().Facts() {
 		name := "lease_" + f.Name
 		switch v := f.Value.(type) {
 		case time.Duration:
@@ -189,7 +189,7 @@ func gauge(f workerid.Fact) metrics.Gauge {
 
 // lanes describes the lanes at now, Unix ms.
 func (d *Daemon) lanes(now int64) []metrics.Lane {
-	status := d.keeper.Status()
+	status := d.theKeeper().Status()
 	list := make([]metrics.Lane, len(status))
 	for lane, s := range status {
 		list[lane] = metrics.Lane{
@@ -205,7 +205,7 @@ func (d *Daemon) lanes(now int64) []metrics.Lane {
 
 // leases describes the calls to the store of the windows, and the store itself.
 func (d *Daemon) leases() metrics.Leases {
-	c := d.keeper.Counts()
+	c := d.theKeeper().Counts()
 	l := metrics.Leases{Calls: c.Calls, CallSeconds: c.Took.Seconds()}
 	if !c.LastExtended.IsZero() {
 		l.LastExtension = float64(c.LastExtended.UnixMilli()) / 1000
@@ -218,6 +218,6 @@ func (d *Daemon) leases() metrics.Leases {
 			l.Extensions = append(l.Extensions, metrics.Count{Label: o.String(), Value: c.Extensions[o]})
 		}
 	}
-	l.Store = gauges(d.store.Facts())
+	l.Store = gauges(d.theStore().Facts())
 	return l
 }

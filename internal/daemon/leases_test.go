@@ -30,7 +30,7 @@ func TestWhatIsKnownOfAStoreIsShown(t *testing.T) {
 		{Name: "etcd_epoch", Help: "Epoch.", Value: 7},
 		{Name: "etcd_error", Value: []workerid.Text{{Name: "last", Value: "no answer"}}},
 	}
-	d := &Daemon{store: factual{facts: facts}}
+	d := &Daemon{tenure: tenure{store: factual{facts: facts}}}
 	if got, want := d.storeFacts(), []string{"etcd_servers h:1", "etcd_error no answer", "etcd_floor 1.5s", "etcd_epoch 7", "etcd_error_last no answer"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"net"
 	"slices"
@@ -198,23 +197,18 @@ func (d *Daemon) addPorts() error {
 	return nil
 }
 
-// addServices makes the services that are switched on and opens their listeners.
+// addServices makes the services that are switched on.
 func (d *Daemon) addServices() error {
 	for _, l := range listeners() {
 		if l.service == nil || !l.listens(&d.c) {
 			continue
 		}
-		var lns []net.Listener
-		err := d.binder.bind(context.Background(), func() (err error) {
-			lns, err = l.listen(&d.c, 1)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		d.services = append(d.services, listedService{l.service(d), l.name, lns[0], l.drains})
+		d.services = append(d.services, listedService{service: l.service(d), name: l.name, drains: l.drains, line: &l})
 	}
-	return nil
+	if d.c.origin() != nil { // takeOver does it
+		return nil
+	}
+	return d.openServices()
 }
 
 // listen opens the engine's ports, with up to n listeners each.
@@ -227,7 +221,13 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 		if p.onTCP(&d.c) {
 			port.TLS = d.tls
 		}
-		if port.Listeners, err = p.listen(&d.c, n); err != nil {
+		if fds := d.c.sockets(p.socketName(&d.c)); fds != nil {
+			port.Lent = d.c.origin() == nil
+			port.Listeners, err = server.PassedListeners(fds, n)
+		} else {
+			port.Listeners, err = p.listen(&d.c, n)
+		}
+		if err != nil {
 			server.Close(ports)
 			return nil, err
 		}

@@ -46,7 +46,7 @@ func (d *Daemon) sample() page.Sample {
 	} {
 		s.Troubles[t] = d.issuer.Refused(r)
 	}
-	leases := d.keeper.Counts()
+	leases := d.theKeeper().Counts()
 	for t, n := range map[page.Trouble]uint64{
 		page.ConnectionsRefused: d.connections.Refused.Load(),
 		page.HTTPRefused:        d.requests.ConnectionsRefused.Load(),
@@ -130,7 +130,7 @@ func (d *Daemon) pagePorts() (list []page.Port) {
 }
 
 func (d *Daemon) pageLanes(now int64) (list []page.Lane) {
-	for lane, s := range d.keeper.Status() {
+	for lane, s := range d.theKeeper().Status() {
 		l := page.Lane{
 			Worker: s.Worker, HasWorker: hasWorker(s), State: s.State.String(), Reason: s.Reason,
 			For: s.For, Left: s.Left, Open: s.Hi == workerid.Forever,
@@ -162,7 +162,7 @@ func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
 		return s
 	}
 	s := page.Store{Kind: c.Store.Kind(), Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew}
-	for _, f := range d.store.Facts() {
+	for _, f := range d.theStore().Facts() {
 		s.Facts = append(s.Facts, pageFacts(f)...)
 		switch v := f.Value.(type) {
 		case time.Duration:

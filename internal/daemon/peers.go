@@ -112,7 +112,7 @@ func (p *peers) address() string {
 
 // joinPeers makes what the daemon needs to announce itself, and to look at others.
 func (d *Daemon) joinPeers() error {
-	dir, ok := d.store.(workerid.Directory)
+	dir, ok := d.theStore().(workerid.Directory)
 	if !ok {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (d *Daemon) announcement() announcement.Announcement {
 		Addr: d.peers.address(), TLS: d.tls != nil && d.c.Sock == "", Version: d.c.Version, Fingerprint: d.c.storeSettings().Fingerprint(),
 		Ready: d.peers.open.Load() && d.ready() == nil,
 	}
-	for _, s := range d.keeper.Status() {
+	for _, s := range d.theKeeper().Status() {
 		if s.Held && s.State != workerid.Draining {
 			a.Workers = append(a.Workers, s.Worker)
 		}

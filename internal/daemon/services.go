@@ -24,6 +24,7 @@ type listedService struct {
 	name   string
 	ln     net.Listener
 	drains bool
+	line   *listener
 }
 
 // startServices serves all services in background, in the order of the table of listeners. It calls
@@ -46,16 +47,23 @@ func (d *Daemon) stopServices(drain bool) {
 		if s.drains != drain {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
-		s.Shutdown(ctx)
-		cancel()
+		d.shut(s)
 	}
+}
+
+// shut stops a service within DrainTimeout.
+func (d *Daemon) shut(s listedService) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.c.DrainTimeout)
+	defer cancel()
+	s.Shutdown(ctx)
 }
 
 // dropServices closes the listeners of services that will never start.
 func (d *Daemon) dropServices() {
 	for _, s := range d.services {
-		s.ln.Close()
+		if s.ln != nil {
+			s.ln.Close()
+		}
 	}
 }
 

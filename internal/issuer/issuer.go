@@ -80,6 +80,7 @@ type Issuer struct {
 	lanes   []lane
 	refused [NumReasons]atomic.Uint64
 	before  atomic.Int64 // the latest position of all replaced generators, Unix ms
+	floor   atomic.Int64 // no id is issued at or before this Unix ms
 	others  others
 }
 
@@ -105,8 +106,25 @@ func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
 	if err != nil {
 		return err
 	}
+	if err := g.Skip(is.floor.Load()); err != nil {
+		return err
+	}
 	if old := is.lanes[lane].generator.Swap(g); old != nil && old.Used() {
 		is.before.Store(max(is.before.Load(), old.Position()))
+	}
+	return nil
+}
+
+// Raise makes all ids from now on lie after floor, Unix ms, in whichever lane. Nobody may be minting. The
+// error says that a lane's window ends before that.
+func (is *Issuer) Raise(floor int64) error {
+	is.floor.Store(max(floor, is.floor.Load()))
+	for i := range is.lanes {
+		if g := is.Generator(i); g != nil {
+			if err := g.Skip(floor); err != nil {
+				return fmt.Errorf("issuer: lane %d: %w", i, err)
+			}
+		}
 	}
 	return nil
 }

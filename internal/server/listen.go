@@ -127,10 +127,14 @@ func closeAll(lns []net.Listener) {
 // a socket is open, the system does not reuse its inode number.)
 func TakeSocketFiles(ports []Port) (remove func()) {
 	files := make(map[string]fs.FileInfo)
-	for _, ln := range Listeners(ports) {
-		if u, ok := ln.(*net.UnixListener); ok {
+	for _, p := range ports {
+		for _, ln := range p.Listeners {
+			u, ok := ln.(*net.UnixListener)
+			if !ok {
+				continue
+			}
 			u.SetUnlinkOnClose(false)
-			if info, err := os.Lstat(u.Addr().String()); err == nil {
+			if info, err := os.Lstat(u.Addr().String()); err == nil && !p.Lent {
 				files[u.Addr().String()] = info
 			}
 		}

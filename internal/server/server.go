@@ -35,6 +35,7 @@ type Port struct {
 	OutOfMemory []byte
 	// TLS encrypts the connections; nil = plain. Only the portable engine supports it.
 	TLS   *TLS
+	Lent  bool // the listeners are another process's too: the file of a unix socket stays at the end
 	Peers bool // the sessions are PeerSessions; this makes accepting a little slower
 }
 

@@ -78,9 +78,10 @@ var rules = []rule{
 	{"internal/problem", nil, "one way to say what is wrong, for whoever has settings"},
 	{"internal/kinds", []string{"generator"}, "it reads definitions, and builds nothing from them"},
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"}, "it keeps a lease for another program, whatever the store"},
-	{"internal/daemon", []string{"announcement", "internal/announce", "counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/issuer", "internal/events", "internal/kinds", "internal/latency", "internal/loginlimit", "internal/metrics", "internal/page", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "proto/*", "protocol", "protocol/*", "workerid", "workerid/static"},
+	{"internal/upgrade", nil, "what two processes say to each other; sockets and ids are the daemon's"},
+	{"internal/daemon", []string{"internal/upgrade", "announcement", "internal/announce", "counter", "counter/leader", "generator", "internal/adminapi", "id", "internal/clock", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/issuer", "internal/events", "internal/kinds", "internal/latency", "internal/loginlimit", "internal/metrics", "internal/page", "internal/secretfile", "internal/server", "internal/server/engines", "internal/problem", "internal/stores", "internal/users", "proto/*", "protocol", "protocol/*", "workerid", "workerid/static"},
 		"it alone puts the parts together"},
-	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "internal/clock", "internal/daemon", "internal/inspect", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/stores", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
+	{"cmd/katsubushi", []string{"counter", "counter/leader", "generator", "internal/clock", "internal/daemon", "internal/inspect", "internal/kinds", "internal/leaserun", "internal/logqueue", "internal/problem", "internal/secretfile", "internal/server", "internal/stores", "internal/upgrade", "internal/users", "workerid", "workerid/*"}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
 	{"bench/keys", nil, "it measures databases"},
 
@@ -133,7 +134,7 @@ var exclusive = []rule{
 	{"database/sql/*", []string{"counter/sql"}, "one store knows SQL"},
 	{"golang.org/x/crypto/*", []string{"internal/users"}, "one package knows how passwords are kept"},
 	{"github.com/kavu/go_reuseport", []string{"internal/server"}, "one package opens listeners"},
-	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "examples/*", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
+	{"net", []string{"announcement", "internal/announce", "internal/stores", "bench", "client", "cmd/katsubushi", "counter/sql", "examples/*", "internal/daemon", "internal/etcdlink", "internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server", "internal/server/loop", "internal/server/std", "internal/upgrade", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*"}, "grammars, generators and leases do no I/O"},
 }
 
 type pkg struct {

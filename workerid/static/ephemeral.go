@@ -17,7 +17,10 @@ type EphemeralConfig struct {
 	Fingerprint string        // of the layout; for the claim
 	RunAhead    time.Duration // how far ahead of Now ids are issued, by this process and by its predecessors
 	Now         func() int64  // the id clock, Unix ms
-	Claim       bool          // find other processes of this host that have the same worker id; Linux only
+	// Floor: all ids of the run before lie at or before this Unix ms, and none will come; windows begin
+	// after it. 0 = unknown.
+	Floor int64
+	Claim bool // find other processes of this host that have the same worker id; Linux only
 }
 
 // Ephemeral grants worker ids given by hand and remembers nothing. A window has no end. It starts the
@@ -76,6 +79,9 @@ func (s *Ephemeral) Acquire(_ context.Context, want workerid.Request) (workerid.
 			continue
 		}
 		g := workerid.Grant{Worker: id, Owner: want.Owner, Lo: s.c.Now() + s.c.RunAhead.Milliseconds() + 1, Hi: workerid.Forever}
+		if s.c.Floor != 0 {
+			g.Lo = s.c.Floor + 1
+		}
 		if mark, ok := s.highWater[id]; ok {
 			g.Lo = mark + 1
 		}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
+)
+
+// upgradeTimeout is how long a new process may take to get ready, if nobody says otherwise.
+const upgradeTimeout = time.Minute
+
+const upgradeUsage = `replaces a daemon of this host by a process of the program that is installed now, without a gap. usage:
+  katsubushi upgrade [-pid N] [-timeout 1m]
+The new process has the arguments and the environment of the old one, and takes its ports and connections over. If it does not come
+up, the old one goes on. Only root and the user of the daemon may ask. SIGUSR2 does the same, and only the log says how it went.
+`
+
+// upgradeDaemon asks a daemon for an upgrade, and says how it went.
+func upgradeDaemon(args []string, _ variables, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("upgrade", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	pid := fs.Int("pid", 0, "`number` of the daemon's process; 0 = the only one of this host")
+	timeout := fs.Duration("timeout", upgradeTimeout, "how long the new process may take to get ready, for example to wait for a worker id")
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, upgradeUsage)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return exitOK
+	case err == nil && fs.NArg() > 0:
+		err = fmt.Errorf("%q: nothing but flags may follow", fs.Arg(0))
+	case err == nil && *pid < 0:
+		err = fmt.Errorf("-pid %d: not a process", *pid)
+	case err == nil && (*timeout < time.Second || *timeout > time.Hour):
+		err = fmt.Errorf("-timeout %v: 1s to 1h allowed", *timeout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "upgrade: %v\n%s", err, upgradeUsage)
+		return exitUsage
+	}
+	if *pid == 0 {
+		if *pid, err = onlyDaemon(); err != nil {
+			fmt.Fprintln(stderr, "upgrade:", err)
+			return exitFailure
+		}
+	}
+	text, err := upgrade.Ask(*pid, *timeout)
+	if err != nil {
+		fmt.Fprintln(stderr, "upgrade:", err)
+		return exitFailure
+	}
+	fmt.Fprintln(stdout, text)
+	return exitOK
+}
+
+// onlyDaemon returns the process of the daemon of this host.
+func onlyDaemon() (int, error) {
+	pids, err := upgrade.Find()
+	switch {
+	case err != nil:
+		return 0, err
+	case len(pids) == 0:
+		return 0, errors.New("no daemon serves in this network namespace")
+	case len(pids) > 1:
+		slices.Sort(pids)
+		return 0, fmt.Errorf("several daemons serve here: choose one with -pid: %s", strings.Trim(fmt.Sprint(pids), "[]"))
+	}
+	return pids[0], nil
+}
+
+// An upgrader lets new processes take over.
+type upgrader struct {
+	d       *daemon.Daemon
+	log     *slog.Logger
+	manager supervisor
+}
+
+// run tries it once. It calls reply when it is known how it went, before the daemon ends.
+func (u *upgrader) run(timeout time.Duration, reply func(string, error)) {
+	u.log.Info("upgrading", "program", os.Args[0])
+	err := u.d.Upgrade(daemon.Upgrade{
+		Start:   func() (*upgrade.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
+		Timeout: timeout,
+		Succeeded: func(s daemon.Succession) {
+			u.manager.succeeded(s.PID)
+			pause := s.Pause.Round(100 * time.Microsecond)
+			u.log.Info("upgraded", "pid", s.PID, "version", s.Program, "connections", s.Moved, "pause", pause)
+			reply(fmt.Sprintf("process %d of version %s serves, with %d connections of process %d, after a pause of %v",
+				s.PID, s.Program, s.Moved, os.Getpid(), pause), nil)
+		},
+	})
+	if err != nil {
+		u.log.Error("not upgraded: this process goes on", "error", err)
+		reply("", err)
+	}
+}
+
+// serve upgrades when it is asked, by a signal or through the control socket, until close.
+func (u *upgrader) serve() (stop func()) {
+	signals := make(chan os.Signal, 1)
+	if upgradeSignal != nil { // else it is every signal
+		signal.Notify(signals, upgradeSignal)
+	}
+	go func() {
+		for range signals {
+			u.run(upgradeTimeout, func(string, error) {})
+		}
+	}()
+	control := make(chan *upgrade.Control, 1)
+	go func() {
+		<-u.d.Serving()
+		c, err := upgrade.Listen()
+		if err != nil && !errors.Is(err, upgrade.ErrUnsupported) {
+			u.log.Warn("`katsubushi upgrade` does not find this daemon", "error", err)
+		}
+		if err == nil {
+			control <- c
+			c.Serve(u.run)
+		}
+	}()
+	return func() {
+		select {
+		case c := <-control:
+			c.Close()
+		default:
+		}
+	}
+}
+
+// inherit finds out what another process has opened for this one: a daemon that this one is to
+// succeed, or a supervisor.
+func inherit(p *parsed, origin *upgrade.Origin) (err error) {
+	if origin != nil {
+		p.Inherited, err = daemon.Introduce(origin)
+		return err
+	}
+	return p.activate()
+}

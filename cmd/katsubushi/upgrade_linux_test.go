@@ -1,0 +1,481 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+// An upgradable is a daemon whose program is a link, to be replaced.
+type upgradable struct {
+	*process
+	program string
+	now     int // the process that serves
+}
+
+// startUpgradable starts a daemon. All its successors end with the test.
+func startUpgradable(t *testing.T, args ...string) *upgradable {
+	t.Helper()
+	u := &upgradable{program: filepath.Join(t.TempDir(), "katsubushi")}
+	u.install(t, binary)
+	u.process = launchProgram(t, func(c *exec.Cmd) error {
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		return c.Start()
+	}, u.program, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"}, args...)...)
+	u.now = u.Process.Pid
+	t.Cleanup(func() { syscall.Kill(-u.Process.Pid, syscall.SIGKILL) })
+	u.waitListening(t)
+	return u
+}
+
+// install replaces the program by a link to a file.
+func (u *upgradable) install(t *testing.T, file string) {
+	t.Helper()
+	if err := errors.Join(os.Symlink(file, u.program+".new"), os.Rename(u.program+".new", u.program)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pretend replaces the program by this test program, which is to behave in some way; see actAsSuccessor.
+func (u *upgradable) pretend(t *testing.T, mode string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(u.program+".mode", []byte(mode), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.install(t, self)
+}
+
+// upgrade runs `katsubushi upgrade`, and returns its exit code and what it printed.
+func (u *upgradable) upgrade(t *testing.T, args ...string) (code int, said string) {
+	t.Helper()
+	c := exec.Command(binary, append([]string{"upgrade", "-pid", strconv.Itoa(u.now)}, args...)...)
+	out, _ := c.CombinedOutput()
+	return c.ProcessState.ExitCode(), strings.TrimSpace(string(out))
+}
+
+// succeed upgrades to the real program.
+func (u *upgradable) succeed(t *testing.T) (said string) {
+	t.Helper()
+	u.install(t, binary)
+	code, said := u.upgrade(t)
+	var pid int
+	if n, _ := fmt.Sscanf(said, "process %d of version", &pid); code != 0 || n != 1 {
+		t.Fatalf("not upgraded: exit code %d, %s", code, said)
+	}
+	before := u.now
+	u.now = pid
+	await(t, "the old process ends", func() bool { return gone(before) })
+	await(t, "the new one can be asked", func() bool {
+		c, err := net.Dial("unix", fmt.Sprintf("@katsubushi/control/%d", pid))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return said
+}
+
+// gone reports whether a process has ended.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	return err != nil || bytes.HasPrefix(after, []byte("Z"))
+}
+
+// get asks for an id on a connection.
+func get(t *testing.T, c net.Conn, r *bufio.Reader) uint64 {
+	t.Helper()
+	var a answer
+	_, err := io.WriteString(c, "get id\r\n")
+	if err == nil {
+		err = a.read(r)
+	}
+	if err != nil || len(a.ids) != 1 {
+		t.Fatalf("get id: %+v, %v", a, err)
+	}
+	return a.ids[0]
+}
+
+// TestProcessUpgradeRefused: whatever the new program does, the old process goes on, with its connections,
+// and whoever asked reads why.
+func TestProcessUpgradeRefused(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "config")
+	write := func(file, text string, mode os.FileMode) string {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	was := "http-port " + freePort(t)
+	write(config, was, 0o600)
+	u := startUpgradable(t, append(onDisk(t), "-worker-id", "31", "-config", config)...)
+	conn := dial(t, "tcp", u.addr)
+	r := bufio.NewReader(conn)
+	last := get(t, conn, r)
+	refused := func(what, says string, args ...string) {
+		t.Helper()
+		code, said := u.upgrade(t, args...)
+		if code != exitFailure || !strings.Contains(said, says) || !strings.Contains(said, fmt.Sprintf("process %d goes on", u.now)) {
+			t.Errorf("%s: exit code %d, %q, which lacks %q", what, code, said, says)
+		}
+		if id := get(t, conn, r); id <= last {
+			t.Errorf("%s: id %d after %d", what, id, last)
+		} else {
+			last = id
+		}
+		resp, err := http.Get("http://" + u.http + "/id")
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: HTTP: %v, %v", what, resp, err)
+		}
+		resp.Body.Close()
+	}
+
+	os.Remove(u.program)
+	refused("no program", "no such file")
+	dir := t.TempDir()
+	u.install(t, write(dir+"/text", "not a program", 0o600))
+	refused("not executable", "permission denied")
+	u.install(t, write(dir+"/garbage", "\x7fELF nonsense", 0o700))
+	refused("not a program", "exec format error")
+	u.install(t, write(dir+"/exits", "#!/bin/sh\necho it is Monday >&2\nexit 3\n", 0o700))
+	refused("a program that exits", "exit status 3; its last line: it is Monday")
+	u.install(t, write(dir+"/silent", "#!/bin/sh\nexec sleep 3600\n", 0o700))
+	refused("a silent program", "said nothing in time", "-timeout", "1s")
+	for mode, says := range map[string]string{
+		"version":     "speaks version 2 of the upgrade, this one 1",
+		"fingerprint": "the ids of the new process have other bits, those of this one",
+		"kind":        `said "serving" where "hello" was due`,
+		"exits":       "exit status 7; its last line: cannot find the moon",
+	} {
+		u.pretend(t, mode)
+		refused(mode, says)
+	}
+	u.pretend(t, "waits")
+	refused("a process that waits", "not ready in time: no worker id is free", "-timeout", "1s")
+
+	// The settings may have changed too: in the file, or in what they name.
+	u.install(t, binary)
+	for text, says := range map[string]string{
+		"http-port 1":                    "its port is",
+		was + "\nredis-port 1":           "port redis-port: the process that runs did not pass it",
+		"log-level debug":                "passed socket http-port: no port of these settings",
+		was + "\nlayout twitter":         "the ids of the new process have",
+		was + "\nmax-run-ahead nonsense": "max-run-ahead",
+	} {
+		write(config, text, 0o600)
+		refused(text, says)
+	}
+	write(config, was, 0o600)
+
+	// An upgrade during an upgrade.
+	u.pretend(t, "waits")
+	first, tries := make(chan string, 1), strings.Count(u.logged(), `"upgrading"`)
+	go func() {
+		_, said := u.upgrade(t, "-timeout", "1h")
+		first <- said
+	}()
+	await(t, "it is under way", func() bool { return strings.Count(u.logged(), `"upgrading"`) > tries })
+	refused("an upgrade during an upgrade", "an upgrade is under way already")
+	// TERM ends both.
+	u.Process.Signal(syscall.SIGTERM)
+	if said := <-first; !strings.Contains(said, "this daemon is being stopped") && !strings.Contains(said, "went away") {
+		t.Errorf("stopped in the middle: %q", said)
+	}
+	await(t, "both end", u.hasExited) // the new one has the log open too
+}
+
+// A stream is a client that pipelines, and measures how long it waits.
+type stream struct {
+	conn    net.Conn
+	resp    bool
+	longest atomic.Int64 // ns, of the batches that ended since it was set to 0
+}
+
+const batch = 8 // requests that a stream sends at once
+
+// run asks for ids until stop, and adds them to the census. Anything but an id, and an id below the one
+// before, fails the test.
+func (s *stream) run(t *testing.T, c *census, stop *atomic.Bool) {
+	line := "get id\r\n"
+	if s.resp {
+		line = "*2\r\n$3\r\nGET\r\n$2\r\nid\r\n"
+	}
+	text := strings.Repeat(line, batch)
+	r := bufio.NewReader(s.conn)
+	ids, last := make([]uint64, 0, batch), uint64(0)
+	for n := 0; !stop.Load(); n++ {
+		begun := time.Now()
+		cut := n * 7 % len(text) // sometimes a request comes in two parts
+		_, err := io.WriteString(s.conn, text[:cut])
+		if err == nil {
+			_, err = io.WriteString(s.conn, text[cut:])
+		}
+		ids = ids[:0]
+		for range batch {
+			if err != nil {
+				break
+			}
+			var id uint64
+			if id, err = s.read(r); err == nil {
+				if id <= last {
+					t.Errorf("id %d after %d on one connection", id, last)
+				}
+				last = id
+				ids = append(ids, id)
+			}
+		}
+		c.add(ids)
+		if err != nil {
+			t.Errorf("a request failed after %d of %d answers: %v", len(ids), batch, err)
+			return
+		}
+		if took := int64(time.Since(begun)); took > s.longest.Load() {
+			s.longest.Store(took)
+		}
+	}
+}
+
+func (s *stream) read(r *bufio.Reader) (uint64, error) {
+	if !s.resp {
+		var a answer
+		if err := a.read(r); err != nil {
+			return 0, err
+		}
+		if len(a.ids) != 1 {
+			return 0, fmt.Errorf("answered %+v", a)
+		}
+		return a.ids[0], nil
+	}
+	head, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	if !strings.HasPrefix(head, "$") {
+		return 0, fmt.Errorf("answered %q", head)
+	}
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+}
+
+// TestProcessUpgradeUnderLoad: 64 connections that pipeline notice an upgrade by a short pause and by
+// nothing else; also while new programs do not come up. KATSUBUSHI_SOAK=1 makes it 100 upgrades.
+func TestProcessUpgradeUnderLoad(t *testing.T) {
+	t.Parallel()
+	upgrades := 4
+	if os.Getenv("KATSUBUSHI_SOAK") != "" {
+		upgrades = 100
+	}
+	for _, engine := range []string{"uring", "epoll", "net"} {
+		t.Run(engine, func(t *testing.T) {
+			if engine == "uring" {
+				needRing(t)
+			}
+			u := startUpgradable(t, append(inMemory(t), "-worker-id", "32", "-engine", engine, "-http-port", freePort(t))...)
+			c := census{lanes: 1}
+			var stop atomic.Bool
+			var clients sync.WaitGroup
+			streams := make([]*stream, 64)
+			for i := range streams {
+				s := &stream{conn: dial(t, "tcp", u.addr), resp: i%2 == 1}
+				streams[i] = s
+				clients.Go(func() { s.run(t, &c, &stop) })
+			}
+			t.Cleanup(clients.Wait)
+			t.Cleanup(func() { stop.Store(true) })
+			var pauses []time.Duration
+			for i := range upgrades {
+				if i%2 == 1 {
+					u.pretend(t, "version")
+					if code, said := u.upgrade(t); code != exitFailure {
+						t.Errorf("an upgrade to nothing: %s", said)
+					}
+				}
+				for _, s := range streams {
+					s.longest.Store(0)
+				}
+				said := u.succeed(t)
+				if !strings.Contains(said, "with 64 connections") {
+					t.Errorf("not all connections moved: %s", said)
+				}
+				for _, s := range streams {
+					await(t, "a client goes on", func() bool { return s.longest.Load() > 0 || t.Failed() })
+					pauses = append(pauses, time.Duration(s.longest.Load()))
+				}
+				if t.Failed() {
+					return
+				}
+			}
+			stop.Store(true)
+			clients.Wait()
+			c.verdict(t)
+			slices.Sort(pauses)
+			t.Logf("%d upgrades, %d connections: longest wait of a client for %d answers in each: p50 %v, p99 %v, longest %v", upgrades, len(streams), batch,
+				pauses[len(pauses)/2], pauses[len(pauses)*99/100], pauses[len(pauses)-1])
+		})
+	}
+}
+
+// needRing skips the test where io_uring is not to be had.
+func needRing(t *testing.T) {
+	t.Helper()
+	p := launch(t, "-worker-id", "33", "-engine", "uring")
+	await(t, "it listens or ends", func() bool { return p.hasExited() || p.entry("engine") != nil })
+	if p.hasExited() && p.entry("engine") == nil {
+		t.Skip("no io_uring here")
+	}
+	p.Process.Kill()
+}
+
+// TestProcessUpgradeEncrypted: encrypted connections cannot move. They end in order; plain ones, of a unix
+// socket here, go on, and the socket's file stays.
+func TestProcessUpgradeEncrypted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	if _, err := selfsigned.Write(cert, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	sock := filepath.Join(dir, "s")
+	u := startUpgradable(t, append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key", key)...)
+	conn := dial(t, "unix", sock)
+	r := bufio.NewReader(conn)
+	last := get(t, conn, r)
+	address, _ := u.entry("redis listening")["address"].(string)
+	encrypted, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer encrypted.Close()
+	encrypted.SetDeadline(time.Now().Add(time.Minute))
+	over := bufio.NewReader(encrypted)
+	s := stream{conn: encrypted, resp: true}
+	io.WriteString(encrypted, "*2\r\n$3\r\nGET\r\n$2\r\nid\r\n")
+	id, err := s.read(over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = max(last, id)
+	u.succeed(t)
+	if _, err := over.ReadByte(); err != io.EOF { // that of close_notify: else it is io.ErrUnexpectedEOF, or a reset
+		t.Errorf("the encrypted connection ended with %v", err)
+	}
+	if id := get(t, conn, r); id <= last {
+		t.Errorf("id %d after %d", id, last)
+	}
+	again := dial(t, "unix", sock)
+	get(t, again, bufio.NewReader(again))
+}
+
+// TestProcessUpgradeKilled kills the old process or the new one at each step. The other one serves, and
+// no id is issued twice.
+func TestProcessUpgradeKilled(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	u := startUpgradable(t, append(inMemory(t), "-worker-id", "35", "-port", port, "-http-port", freePort(t))...)
+	c := census{lanes: 1}
+	var last uint64
+	ask := func(what string) {
+		t.Helper()
+		// A process that died may have left its connections, and the kernel takes its time with some sockets.
+		await(t, "somebody serves after "+what, func() bool {
+			conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+			if err != nil {
+				return false
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			r := bufio.NewReader(conn)
+			for range 50 {
+				var a answer
+				if _, err := io.WriteString(conn, "get id id id\r\n"); err != nil || a.read(r) != nil || len(a.ids) != 3 {
+					return false
+				}
+				c.add(a.ids)
+				if a.ids[0] <= last {
+					t.Errorf("%s: id %d after %d", what, a.ids[0], last)
+				}
+				last = a.ids[2]
+			}
+			return true
+		})
+	}
+	ask("the start")
+	for _, kind := range []string{"sockets", "begin", "hello", "take", "moved", "ready", "serve", "serving"} {
+		for _, victim := range []string{"new", "old"} {
+			for _, when := range []string{"before", "after"} {
+				if victim == "new" && when == "after" && kind == "serving" {
+					continue // a daemon that is killed, and nothing else
+				}
+				what := fmt.Sprintf("kill -9 of the %s process %s %s", victim, when, kind)
+				idle := dial(t, "tcp", "127.0.0.1:"+port) // so that something moves
+				idle.SetDeadline(time.Now().Add(time.Minute))
+				get(t, idle, bufio.NewReader(idle))
+				u.pretend(t, strings.Join([]string{"between", binary, kind, victim, when}, " "))
+				code, said := u.upgrade(t)
+				t.Logf("%s: exit code %d, %s", what, code, said)
+				ask(what)
+				idle.Close()
+				u.now = u.serving(t)
+				if t.Failed() {
+					return
+				}
+			}
+		}
+	}
+	c.verdict(t)
+}
+
+// serving finds the process that serves: the only one of its group that can be asked for an upgrade.
+func (u *upgradable) serving(t *testing.T) (pid int) {
+	t.Helper()
+	await(t, "one process serves", func() bool {
+		pid = 0
+		list, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(list)) {
+			_, name, ok := strings.Cut(line, "@katsubushi/control/")
+			if !ok {
+				continue
+			}
+			p, _ := strconv.Atoi(strings.TrimSpace(name))
+			if group, err := syscall.Getpgid(p); err != nil || group != u.Process.Pid || gone(p) {
+				continue
+			}
+			if pid != 0 && pid != p {
+				return false
+			}
+			pid = p
+		}
+		return pid != 0
+	})
+	return pid
+}

@@ -1,0 +1,425 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+)
+
+// The old side of an upgrade: a process of a new program takes over without a gap. takeOver is the
+// new side; package upgrade says what the two say to each other.
+//
+// Until the new process has everything that it needs, nothing changes here, so a new program that
+// does not come up does no harm. Then:
+//
+//  1. The services answer what is under way; new connections wait in the backlogs of the sockets.
+//  2. The engine freezes: from here on no id is issued, so the largest position is final.
+//  3. Worker ids given by hand are released, as at a clean stop. Leased ones are kept: the new process
+//     has leased its own.
+//  4. The new process gets the connections and the largest position, opens the state files, and says
+//     that it is ready. It has touched no connection.
+//  5. This process says Serve. It never touches the connections again.
+//
+// If anything goes wrong before 5, the new process is killed, and when it has ended, all is taken back:
+// nobody else can have issued an id or answered a connection. If the new process dies after 5, its
+// connections are lost, and this one serves new ones.
+//
+// Sequences stay as they are until the new process serves. What this process had reserved is given back
+// then, or is a gap if the new one has reserved meanwhile: values rise either way.
+
+// An Upgrade says how Daemon.Upgrade goes about it.
+type Upgrade struct {
+	// Start starts the new process.
+	Start func() (*upgrade.Child, error)
+	// Timeout is how long the new process may take until it is ready. It may have to wait for a worker id.
+	Timeout time.Duration
+	// Succeeded is called when the new process serves, before Run ends.
+	Succeeded func(Succession)
+}
+
+// A Succession says how an upgrade went.
+type Succession struct {
+	PID     int    // of the new process
+	Program string // its version
+	Moved   int    // connections that it has now
+	Pause   time.Duration
+}
+
+// takeTimeout is how long the new process may take for each of the last steps.
+const takeTimeout = 10 * time.Second
+
+// servicePause is how long the services may take for the requests that are under way.
+const servicePause = 300 * time.Millisecond
+
+// errSucceeded is why Run ends after an upgrade.
+var errSucceeded = errors.New("another process serves now")
+
+// Errors of Upgrade. Nothing has changed.
+var (
+	errUnderWay   = errors.New("an upgrade is under way already")
+	errNotServing = errors.New("this daemon does not serve yet, or not any more")
+)
+
+// running is what an upgrade needs of Run.
+type running struct {
+	ctx        context.Context // ends when the daemon is to stop
+	fail       context.CancelCauseFunc
+	background *sync.WaitGroup
+}
+
+// Upgrade lets a new process take over. If it does, Run returns soon after. After an error this process
+// serves as before. Any goroutine may call it; a second call at the same time is refused.
+func (d *Daemon) Upgrade(u Upgrade) error {
+	if !d.upgrading.TryLock() {
+		return errUnderWay
+	}
+	defer d.upgrading.Unlock()
+	if err := d.mayUpgrade(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(d.running.ctx, u.Timeout)
+	defer cancel()
+	child, err := u.Start()
+	if err != nil {
+		return err
+	}
+	d.child.Store(child)
+	defer d.child.Store(nil)
+	h := &handover{d: d, child: child}
+	h.hold = context.AfterFunc(ctx, func() { child.Deadline(time.Unix(1, 0)) })
+	defer h.hold()
+	defer func() {
+		drop(h.passed)
+		if h.locked {
+			d.freezing.Unlock()
+		}
+	}()
+	s, err := h.run(ctx)
+	switch {
+	case err == nil:
+		u.Succeeded(s)
+		d.succeeded.Store(true)
+		d.running.fail(errSucceeded)
+	case d.running.ctx.Err() != nil:
+		err = fmt.Errorf("this daemon is being stopped: %w", err)
+	}
+	return err
+}
+
+// Abandon kills a process that may become the successor, if there is one: this one is about to exit.
+func (d *Daemon) Abandon() {
+	if c := d.child.Load(); c != nil {
+		c.Signal(os.Kill)
+	}
+}
+
+// mayUpgrade returns why this is not the time for an upgrade.
+func (d *Daemon) mayUpgrade() error {
+	select {
+	case <-d.opened:
+	default:
+		return errNotServing
+	}
+	switch {
+	case d.stopping.Load() || d.running.ctx.Err() != nil:
+		return errNotServing
+	case os.Getpid() == 1:
+		return errors.New("this process is number 1 of a container, which ends with it: start a container with the new image, " +
+			"and stop this one when that is ready")
+	}
+	for lane, s := range d.theKeeper().Status() {
+		if s.State != workerid.Serving {
+			why := s.Reason
+			if why != "" {
+				why = ": " + why
+			}
+			return fmt.Errorf("lane %d is %v%s: upgrade when all worker ids are held", lane, s.State, why)
+		}
+	}
+	return nil
+}
+
+// A handover is one attempt.
+type handover struct {
+	d      *Daemon
+	child  *upgrade.Child
+	hold   func() bool     // from now on the end of the context changes nothing; false = it has ended
+	passed []Socket        // copies of all sockets
+	locked bool            // freezing is
+	paused bool            // the services have stopped
+	moved  []server.Moved  // what the engine gave away,
+	frozen bool            // if it did
+	given  bool            // the worker ids are given back
+	since  time.Time       // when the engine was to freeze
+	s      upgrade.Message // Hello
+}
+
+func (h *handover) run(ctx context.Context) (Succession, error) {
+	d := h.d
+	err := h.introduce(ctx)
+	if err == nil {
+		err = h.give(ctx)
+	}
+	if err == nil && !h.hold() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		h.child.Kill()
+		h.resume(h.moved)
+		return Succession{}, err
+	}
+	// No way back: from here on the connections are the new process's.
+	err = h.child.Send(upgrade.Message{Kind: upgrade.Serve})
+	if err == nil {
+		last, cancel := context.WithTimeout(context.Background(), takeTimeout)
+		defer cancel()
+		h.child.Deadline(time.Now().Add(takeTimeout))
+		_, err = h.child.Await(last, upgrade.Serving)
+	}
+	pause := time.Since(h.since)
+	for _, m := range h.moved {
+		upgrade.CloseAll([]int{m.FD})
+	}
+	if err != nil {
+		h.child.Kill()
+		h.resume(nil)
+		return Succession{}, fmt.Errorf("%d connections are lost: %w", len(h.moved), err)
+	}
+	h.child.Flushed()
+	if d.running.ctx.Err() != nil { // whoever stopped this process means both
+		h.child.Signal(os.Interrupt)
+	}
+	return Succession{PID: h.child.Pid(), Program: h.s.Program, Moved: len(h.moved), Pause: pause}, nil
+}
+
+// introduce tells the new process what it needs to get ready, and waits until it is.
+func (h *handover) introduce(ctx context.Context) (err error) {
+	d := h.d
+	if h.passed, err = d.allSockets(); err != nil {
+		return err
+	}
+	for rest := h.passed; len(rest) > 0; {
+		n := min(len(rest), upgrade.MaxDescriptors)
+		m, fds := upgrade.Message{Kind: upgrade.Sockets}, []int(nil)
+		for _, s := range rest[:n] {
+			m.Sockets, fds = append(m.Sockets, s.Name), append(fds, s.FD)
+		}
+		if err := h.child.Send(m, fds...); err != nil {
+			return h.unsent(ctx, err)
+		}
+		rest = rest[n:]
+	}
+	err = h.child.Send(upgrade.Message{Kind: upgrade.Begin, Version: upgrade.Version, Program: d.c.Version, Fingerprint: d.c.Layout.Fingerprint()})
+	if err != nil {
+		return h.unsent(ctx, err)
+	}
+	if h.s, err = h.child.Await(ctx, upgrade.Hello); err != nil {
+		return err
+	}
+	switch ours := d.c.Layout.Fingerprint(); {
+	case h.s.Version != upgrade.Version:
+		return fmt.Errorf("the new process speaks version %d of the upgrade, this one %d: restart instead", h.s.Version, upgrade.Version)
+	case h.s.Fingerprint != ours:
+		return fmt.Errorf("the ids of the new process have %s, those of this one %s", h.s.Fingerprint, ours)
+	}
+	return d.mayUpgrade() // it may have taken a minute
+}
+
+// unsent says why a message could not be sent: the process has ended, as a rule.
+func (h *handover) unsent(ctx context.Context, err error) error {
+	if _, why := h.child.Await(ctx, upgrade.Hello); why != nil {
+		return why
+	}
+	return err
+}
+
+// allSockets returns copies of all sockets that this process listens on.
+func (d *Daemon) allSockets() (all []Socket, err error) {
+	add := func(name string, socket any) {
+		fd, e := server.Descriptor(socket)
+		if e == nil {
+			all = append(all, Socket{name, fd})
+		}
+		err = errors.Join(err, e)
+	}
+	for _, s := range d.kept {
+		fd, e := server.CopyDescriptor(s.FD)
+		if e == nil {
+			all = append(all, Socket{s.Name, fd})
+		}
+		err = errors.Join(err, e)
+	}
+	for _, s := range d.services {
+		add(s.line.socketName(&d.c), s.ln)
+	}
+	if d.udp != nil {
+		add(udpFlag, d.udp)
+	}
+	return all, err
+}
+
+// give gives away what only one process can have, and waits until the new one has it.
+func (h *handover) give(ctx context.Context) (err error) {
+	d := h.d
+	d.freezing.Lock()
+	h.locked = true
+	h.paused = true
+	d.pauseServices()
+	freezing, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	h.since = time.Now()
+	if h.moved, err = d.engine.Freeze(freezing); err != nil {
+		return fmt.Errorf("connections cannot be moved: %w", err)
+	}
+	h.frozen = true
+	if !d.c.leased() {
+		h.given = true
+		if err := d.giveBack(); err != nil {
+			return fmt.Errorf("worker ids cannot be given back: %w", err)
+		}
+	}
+	m := upgrade.Message{Kind: upgrade.Take, Floor: d.issuer.Position(), Ahead: int64(d.clock.Ahead()), Connections: len(h.moved)}
+	if err := h.child.Send(m); err != nil {
+		return h.unsent(ctx, err)
+	}
+	for rest := h.moved; len(rest) > 0; {
+		n := min(len(rest), upgrade.MaxDescriptors)
+		m, fds := upgrade.Message{Kind: upgrade.Moved}, []int(nil)
+		for _, c := range rest[:n] {
+			m.Moved = append(m.Moved, upgrade.Connection{Port: c.Port, In: c.In, Out: c.Out, State: c.State})
+			fds = append(fds, c.FD)
+		}
+		if err := h.child.Send(m, fds...); err != nil {
+			return h.unsent(ctx, err)
+		}
+		rest = rest[n:]
+	}
+	last, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	_, err = h.child.Await(last, upgrade.Ready)
+	return err
+}
+
+// pauseServices ends the services and the UDP port; requests under way get their answers.
+func (d *Daemon) pauseServices() {
+	var all sync.WaitGroup
+	for _, s := range d.services {
+		all.Go(func() { d.shut(s) })
+	}
+	if d.udp != nil {
+		d.endUDP()
+		<-d.udpServed
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(servicePause): // for example a profile that is being taken: it goes on
+	}
+}
+
+// resume takes back what was given away. The new process has ended.
+func (h *handover) resume(moved []server.Moved) {
+	d := h.d
+	var fds []int
+	for _, s := range h.passed {
+		fds = append(fds, s.FD)
+	}
+	server.Unblock(fds)
+	if h.given {
+		if err := h.regain(); err != nil {
+			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
+			return
+		}
+	}
+	if h.paused {
+		if err := d.restartServices(h.passed); err != nil {
+			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
+			return
+		}
+	}
+	if h.frozen {
+		if err := d.engine.Thaw(moved); err != nil {
+			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
+		}
+		d.running.background.Go(d.rearm)
+	}
+}
+
+// rearm makes the engine wait for connections anew a few times, after a process with the same sockets
+// was killed. The kernel takes a while to end that one's io_uring; until then an accept that waits in it
+// may be woken instead of ours, and a connection stays in the backlog until the next one comes.
+func (d *Daemon) rearm() {
+	if d.engine.Name() != "uring" {
+		return
+	}
+	for _, wait := range []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second} {
+		select {
+		case <-time.After(wait):
+		case <-d.running.ctx.Done():
+			return
+		}
+		d.freezing.Lock()
+		if moved, err := d.engine.Freeze(d.running.ctx); err == nil {
+			if err := d.engine.Thaw(moved); err != nil {
+				d.running.fail(err)
+			}
+		}
+		d.freezing.Unlock()
+	}
+}
+
+// regain opens the store again and waits until ids can be issued, at most for takeTimeout: then clients
+// are told why they cannot.
+func (h *handover) regain() error {
+	d := h.d
+	d.floor = d.issuer.Position()
+	for until := time.Now().Add(bindPatience); ; time.Sleep(bindPause) {
+		err := d.another()
+		if err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			return err
+		}
+	}
+	select {
+	case <-d.theKeeper().Serving():
+	case <-time.After(takeTimeout):
+	case <-d.running.ctx.Done():
+	}
+	return nil
+}
+
+// restartServices serves the services' sockets and the UDP port again.
+func (d *Daemon) restartServices(passed []Socket) error {
+	c := d.c
+	c.Inherited = &Inherited{Sockets: passed}
+	var again []listedService
+	for _, s := range d.services {
+		ln, err := s.line.inherit(&c)
+		if err != nil {
+			return err
+		}
+		again = append(again, listedService{service: s.line.service(d), name: s.name, ln: ln, drains: s.drains, line: s.line})
+	}
+	d.services = again
+	d.startServices(d.running.background, d.running.fail)
+	if d.udp == nil {
+		return nil
+	}
+	udp, err := server.PassedUDP(c.sockets(udpFlag)[0])
+	if err != nil {
+		return err
+	}
+	d.udp = udp
+	d.startUDP(d.running.fail)
+	return nil
+}
