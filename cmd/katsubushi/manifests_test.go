@@ -75,9 +75,9 @@ type container struct {
 	Liveness        probe     `yaml:"livenessProbe"`
 	Resources       yaml.Node // compared as they are
 	SecurityContext struct {
-		Escalation *bool `yaml:"allowPrivilegeEscalation"`
-		ReadOnly   bool  `yaml:"readOnlyRootFilesystem"`
-		Caps       struct{ Drop []string }
+		Escalation *bool                   `yaml:"allowPrivilegeEscalation"`
+		ReadOnly   bool                    `yaml:"readOnlyRootFilesystem"`
+		Caps       struct{ Drop []string } `yaml:"capabilities"`
 	} `yaml:"securityContext"`
 	Mounts []struct {
 		Name string
@@ -199,7 +199,7 @@ func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []s
 		t.Errorf("killed after %v, and stopping takes %v and %v", grace, p.ShutdownDelay, p.DrainTimeout)
 	}
 	s, own := template.Spec.SecurityContext, c.SecurityContext
-	if !s.NonRoot || s.User != 65532 || s.SeccompPro.Type != "RuntimeDefault" || own.Escalation == nil || *own.Escalation || !own.ReadOnly {
+	if !s.NonRoot || s.User != 65532 || s.SeccompPro.Type != "RuntimeDefault" || own.Escalation == nil || *own.Escalation || !own.ReadOnly || !slices.Equal(own.Caps.Drop, []string{"ALL"}) {
 		t.Errorf("security: %+v, %+v", s, own)
 	}
 	return p, c
