@@ -186,7 +186,7 @@ func pipeline(c *client, stop func() bool) (n int, err error) {
 
 // Clients that ask all the time notice nothing of many moves there and back.
 func TestPipelinesMove(t *testing.T) {
-	rounds := 15
+	rounds := 10
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		rounds = 1000
 	}
@@ -245,7 +245,7 @@ func TestMovesInQuickSuccession(t *testing.T) {
 			c.expect(fmt.Sprintf("%d\r\n", i))
 			clients = append(clients, c)
 		}
-		for round := range 40 {
+		for round := range 25 {
 			if there, back := p.there(), p.back(); there != len(clients) || back != len(clients) {
 				t.Fatalf("round %d: %d connections moved there and %d back, want %d", round, there, back, len(clients))
 			}
