@@ -161,6 +161,7 @@ func (r *rig) atLeast(what string, got, want uint64) string {
 // once and in order. It returns how many were answered.
 func pipeline(c *client, stop func() bool) (n int, err error) {
 	for !stop() {
+		c.SetDeadline(time.Now().Add(2 * patience))
 		var in, want strings.Builder
 		for range 1 + n%37 {
 			fmt.Fprintf(&in, "echo %d%s\r\n", n, strings.Repeat("x", n%301))
