@@ -207,7 +207,7 @@ func (s *step) dialog() string {
 	if !slices.Contains(typed, "quit") {
 		typed = append(typed, "quit") // the daemon hangs up
 	}
-	return fmt.Sprintf("printf '%%s\\r\\n' '%s' | nc -q30 %s %s", strings.Join(typed, "' '"), m[1], m[2])
+	return fmt.Sprintf("printf '%%s\\r\\n' '%s' | nc -N %s %s", strings.Join(typed, "' '"), m[1], m[2])
 }
 
 // inBackground lets a command that serves do so beside the next ones, and waits until it serves.
