@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+)
+
+// passing returns what starts a daemon as systemd does: with sockets, from descriptor 3 on, and their
+// names. The shell knows the number of the process before it becomes the daemon.
+func passing(t *testing.T, names string, sockets ...any) func(*exec.Cmd) error {
+	return func(c *exec.Cmd) error {
+		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, c.Path}, c.Args[1:]...)
+		c.Env = append(os.Environ(), "LISTEN_FDS="+string(rune('0'+len(sockets))), "LISTEN_FDNAMES="+names)
+		for _, s := range sockets {
+			fd, err := server.Descriptor(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := os.NewFile(uintptr(fd), "socket")
+			defer f.Close()
+			c.ExtraFiles = append(c.ExtraFiles, f)
+		}
+		return c.Start()
+	}
+}
+
+// TestProcessSocketsOfASupervisor: the daemon serves the sockets that it gets, with the numbers that they
+// have, and a client that connects while the daemon is away waits for the next one.
+func TestProcessSocketsOfASupervisor(t *testing.T) {
+	t.Parallel()
+	listen := func(network, address string) net.Listener {
+		t.Helper()
+		ln, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ln.Close() })
+		return ln
+	}
+	port, other := listen("tcp", "127.0.0.1:0"), listen("tcp", "127.0.0.1:0")
+	args := append(onDisk(t), "-worker-id", "36", "-log-format", "json", "-claim", "off", "-port", "11212")
+	p := launchWith(t, passing(t, "port:http-port", port, other), args...)
+	p.waitListening(t)
+	if p.addr != port.Addr().String() || p.http != other.Addr().String() {
+		t.Errorf("it listens on %s and %s, not on %s and %s", p.addr, p.http, port.Addr(), other.Addr())
+	}
+	conn := dial(t, "tcp", p.addr)
+	last := get(t, conn, bufio.NewReader(conn))
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+	waiting := dial(t, "tcp", p.addr) // into the backlog
+	p = launchWith(t, passing(t, "port", port), args...)
+	if id := get(t, waiting, bufio.NewReader(waiting)); id <= last {
+		t.Errorf("id %d after %d", id, last)
+	}
+
+	// A unix socket's file is the supervisor's.
+	path := filepath.Join(t.TempDir(), "s")
+	sock := listen("unix", path)
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+	p = launchWith(t, passing(t, "sock", sock), args...)
+	p.waitListening(t)
+	conn = dial(t, "unix", path)
+	get(t, conn, bufio.NewReader(conn))
+	p.Process.Signal(syscall.SIGTERM)
+	<-p.exited
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the daemon removed a socket that is not its own: %v", err)
+	}
+}
+
+// TestProcessSocketsRefused: what is passed is checked, and refused with a sentence and exit code 2.
+func TestProcessSocketsRefused(t *testing.T) {
+	t.Parallel()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	client, err := net.Dial("tcp", tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	pipe, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	for _, c := range []struct {
+		names, says string
+		socket      any
+	}{
+		{"katsubushi.socket", "FileDescriptorName= must be one of", tcp},
+		{"sock", "there is no such port", tcp},
+		{"port", "it is a UDP socket, whose name must be udp-port", udp},
+		{"port", "it does not listen", client},
+		{"port", "is not a socket", pipe},
+		{"", "FileDescriptorName= must be one of", tcp},
+		{"port:http-port", "1 sockets were passed with 2 names", tcp},
+	} {
+		p := launchWith(t, passing(t, c.names, c.socket), "-worker-id", "36", "-state-dir", "none", "-claim", "off")
+		<-p.exited
+		if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.logged(), c.says) {
+			t.Errorf("names %q: exit code %d, %q, which lacks %q", c.names, code, p.logged(), c.says)
+		}
+	}
+}
