@@ -92,6 +92,7 @@ OUT=/mnt/out
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /etc
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -o remount,bind,ro / # the rest is the host's
 mkdir -p /etc/katsubushi
 ip link set lo up
 export HOME=/mnt/home PATH=$BIN:$PATH:/usr/sbin:/sbin LC_ALL=C FAKETTY=1 # redis-cli prints as to a terminal
@@ -433,6 +434,7 @@ func TestWhatGoesWrongInARoom(t *testing.T) {
 		{"```sh\nkatsubushi -worker-id 1 -port 1121x\n```", "exit code 1"},
 		{"```sh\ntrue\nfalse || false\ntrue\n```", "false || false\nexit code 1"},
 		{"```console\n$ echo a\n```", "it prints\na"},
+		{"```sh\ntouch /usr/here\n```", "Read-only"},
 		{"```console\n$ echo $((6*7)); false\n42\n```\n<!-- then: touch /etc/here -->\n```sh\ntest ! -e /etc/here\n```\n```sh\ntest ! -e /etc/here\n```", ""},
 		{"<!-- file: /etc/katsubushi/x -->\n```text\nx\n```\n<!-- goes on -->\n<!-- input: y -->\n```console\n$ cat /etc/katsubushi/x -\nx\ny\n```", ""},
 	} {
