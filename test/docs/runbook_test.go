@@ -26,7 +26,8 @@ func TestRunbookHasEveryAlert(t *testing.T) {
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
-				Alert string `yaml:"alert"`
+				Alert       string            `yaml:"alert"`
+				Annotations map[string]string `yaml:"annotations"`
 			} `yaml:"rules"`
 		} `yaml:"groups"`
 	}
@@ -38,6 +39,9 @@ func TestRunbookHasEveryAlert(t *testing.T) {
 		for _, r := range g.Rules {
 			if r.Alert != "" {
 				alerts[r.Alert] = true
+				if link := r.Annotations["runbook_url"]; !strings.HasSuffix(link, "/docs/RUNBOOK.md#"+strings.ToLower(r.Alert)) {
+					t.Errorf("%s links to %q", r.Alert, link)
+				}
 			}
 		}
 	}
