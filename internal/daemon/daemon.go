@@ -72,7 +72,7 @@ type Daemon struct {
 
 	services []listedService // beside the engine
 	udp      *net.UDPConn    // nil when the UDP port is off
-	endUDP   context.CancelFunc
+	endUDP   context.CancelCauseFunc
 	// udpServed is closed when the UDP port has ended.
 	udpServed chan struct{}
 	stopping  atomic.Bool
@@ -292,7 +292,7 @@ func (d *Daemon) openUDP() (err error) {
 // says why is better than silence.
 func (d *Daemon) startUDP(fail func(error)) {
 	var ctx context.Context
-	ctx, d.endUDP = context.WithCancel(context.Background())
+	ctx, d.endUDP = context.WithCancelCause(context.Background())
 	served := make(chan struct{})
 	d.udpServed = served
 	if d.udp == nil {
@@ -354,7 +354,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if stopped := func() { <-served; <-d.udpServed }; d.succeeded.Load() {
 		d.retire(stopServing, stopped, giveBack)
 	} else {
-		d.stop(func() { stopServing(); d.endUDP() }, stopped, giveBack)
+		d.stop(func() { stopServing(); d.endUDP(nil) }, stopped, giveBack)
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, errSucceeded) {
 		return err

@@ -314,7 +314,7 @@ func (d *Daemon) pauseServices() {
 		all.Go(func() { d.shut(s) })
 	}
 	if d.udp != nil {
-		d.endUDP()
+		d.endUDP(server.ErrPassedOn) // clients that go on asking would make it drain for DrainTimeout
 		<-d.udpServed
 	}
 	done := make(chan struct{})

@@ -31,8 +31,12 @@ func ListenUDP(addr string) (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
+// ErrPassedOn, as the cause of the end of ServeUDP's context, says that another process has the socket
+// too, and answers what has arrived.
+var ErrPassedOn = errors.New("another process has the socket")
+
 // ServeUDP answers datagrams until ctx has ended. It then answers those that have already arrived,
-// for at most DrainTimeout, and closes conn. answer appends the reply to out and returns it; if it
+// for at most DrainTimeout and unless the cause is ErrPassedOn, and closes conn. answer appends the reply to out and returns it; if it
 // appends nothing, there is no reply; so it is with a request that must wait, which UDP cannot. One
 // goroutine calls answer, which keeps neither slice. That one goroutine also limits the rate: the
 // kernel drops what it cannot keep up with. ServeUDP uses Now, DrainTimeout, Counters and Log of
@@ -80,6 +84,9 @@ const quietReads = 3
 func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) bool {
 	if ctx.Err() == nil {
 		return true
+	}
+	if errors.Is(context.Cause(ctx), ErrPassedOn) {
+		return false
 	}
 	now := time.Now()
 	if d.until.IsZero() {

@@ -86,3 +86,44 @@ func TestDatagramsThatHaveArrivedAreAnswered(t *testing.T) {
 	}
 	wait()
 }
+
+// TestDatagramsAreLeftForAnotherProcess: serving ends with the request under way, although others have
+// arrived and a client goes on asking. A copy of the socket has them.
+func TestDatagramsAreLeftForAnotherProcess(t *testing.T) {
+	conn, err := ListenUDP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := conn.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	another, err := net.FilePacketConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer another.Close()
+	client, err := net.DialUDP("udp4", nil, conn.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var n Counters
+	c := Config{Now: func() int64 { return 0 }, DrainTimeout: time.Minute, Counters: &n, Log: slog.New(slog.DiscardHandler)}
+	client.Write([]byte{0})
+	err = ServeUDP(ctx, c, conn, func(_ int64, in, out []byte) []byte {
+		client.Write([]byte{in[0] + 1}) // one more arrives for each that is answered
+		cancel(ErrPassedOn)
+		return out
+	})
+	if got := n.Datagrams.Load(); err != nil || got != 1 {
+		t.Errorf("%d datagrams were read, want 1; %v", got, err)
+	}
+	b := make([]byte, 10)
+	another.SetDeadline(time.Now().Add(time.Minute))
+	if k, _, err := another.ReadFrom(b); err != nil || k != 1 || b[0] != 1 {
+		t.Errorf("the other process reads %v, %v", b[:k], err)
+	}
+}
