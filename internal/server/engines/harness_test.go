@@ -75,7 +75,8 @@ type rig struct {
 	feeds   feeds
 	opened  [2]atomic.Int64 // sessions, by loop
 	threads sync.Map        // of [2]int: loop, and thread it was seen on
-	held    chan struct{}   // a session that receives "hold" sends to it twice: then its loop goes on
+	held    chan struct{}   // a session that receives "hold" sends to it,
+	freed   chan struct{}   // then to this one: then its loop goes on
 
 	goroutines, descriptors int // before
 }
@@ -95,10 +96,10 @@ func (r *rig) portOn(lns []net.Listener) server.Port {
 		Name: "lines", Listeners: lns, Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
 		Open: func(loop int) server.Session {
 			r.opened[loop].Add(1)
-			return &lineSession{held: r.held, well: r.well, feeds: &r.feeds}
+			return &lineSession{held: r.held, freed: r.freed, well: r.well, feeds: &r.feeds}
 		},
 		Resume: func(loop int, state []byte) (server.Session, error) {
-			s := &lineSession{held: r.held, well: r.well, feeds: &r.feeds}
+			s := &lineSession{held: r.held, freed: r.freed, well: r.well, feeds: &r.feeds}
 			_, err := fmt.Sscanf(string(state), "lines %d %d %d", &s.big, &s.skip, &s.pause)
 			return s, err
 		},
@@ -124,7 +125,7 @@ func listeners(t testing.TB, network string, loops int) []net.Listener {
 // startPorts starts an engine with the ports returned by ports.
 func startPorts(t testing.TB, m candidate, change func(*server.Config), ports func(*rig) []server.Port) *rig {
 	t.Helper()
-	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{}), well: new(well)}
+	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{}), freed: make(chan struct{}), well: new(well)}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
 	c := server.Config{
 		Now:            func() int64 { return r.clock.Add(1) },
@@ -239,7 +240,7 @@ func shortTempDir(t testing.TB) string {
 }
 
 // A brake stops event loops: nothing is read meanwhile, so everything that arrives is there at once
-// when they go on. It has one connection to each loop.
+// when they go on. It has one connection to each loop, until connections move.
 type brake struct {
 	*rig
 	held []*client
@@ -277,7 +278,7 @@ func (b *brake) stop() {
 
 func (b *brake) release() {
 	for range b.held {
-		<-b.rig.held
+		<-b.freed
 	}
 }
 
@@ -379,6 +380,7 @@ type lineSession struct {
 	big, skip int
 	pause     int // the session waits when so much of big is left; 0 = never
 	held      chan<- struct{}
+	freed     chan<- struct{}
 	well      *well
 	feeds     *feeds // nil = not counted
 }
@@ -505,7 +507,7 @@ func (s *lineSession) command(line, out []byte) ([]byte, error) {
 		return out, errEnd
 	case "hold":
 		s.held <- struct{}{}
-		s.held <- struct{}{}
+		s.freed <- struct{}{}
 		return out, nil
 	}
 	return append(out, "ERROR\r\n"...), nil

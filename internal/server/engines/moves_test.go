@@ -294,7 +294,7 @@ func TestThaw(t *testing.T) {
 				t.Fatal("frozen while a session is being asked")
 			default:
 			}
-			<-r.held
+			<-r.freed
 			moved := <-frozen
 			if len(moved) != 3 {
 				t.Errorf("%d connections moved, want 3", len(moved))
@@ -342,7 +342,6 @@ func TestFreezeGivesUp(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
-		b := r.newBrake(p.loops)
 		var clients []*client
 		for range 10 {
 			c := r.dial()
@@ -351,7 +350,8 @@ func TestFreezeGivesUp(t *testing.T) {
 			clients = append(clients, c)
 		}
 		for range 3 {
-			b.stop()
+			b := r.newBrake(p.loops)
+			b.stop() // or Freeze might have everything before it looks at ctx
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error)
 			go func() {
@@ -371,6 +371,7 @@ func TestFreezeGivesUp(t *testing.T) {
 			c.say("echo new\r\n")
 			c.expect("new\r\n")
 			c.Close()
+			b.close()
 			r.thaw(r.freeze()) // nothing of the attempt is left
 		}
 		for _, c := range clients {
@@ -378,7 +379,6 @@ func TestFreezeGivesUp(t *testing.T) {
 			c.expect("3\r\n")
 			c.Close()
 		}
-		b.close()
 	})
 }
 
