@@ -366,7 +366,9 @@ func (d *Daemon) rearm() {
 		case <-d.running.ctx.Done():
 			return
 		}
-		d.freezing.Lock()
+		if !d.freezing.TryLock() { // an upgrade has frozen it, or Run ends and never lets go
+			continue
+		}
 		if moved, err := d.engine.Freeze(d.running.ctx); err == nil {
 			if err := d.engine.Thaw(moved); err != nil {
 				d.running.fail(err)
