@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -75,11 +76,16 @@ func (u *upgradable) upgrade(t *testing.T, args ...string) (code int, said strin
 	return c.ProcessState.ExitCode(), strings.TrimSpace(string(out))
 }
 
-// succeed upgrades to the real program.
+// succeed upgrades to the real program, at the second or third try if the machine is busy: the old process
+// serves on when a step takes too long.
 func (u *upgradable) succeed(t *testing.T) (said string) {
 	t.Helper()
 	u.install(t, binary)
 	code, said := u.upgrade(t)
+	for tries := 1; tries < 5 && strings.Contains(said, "goes on") && (strings.Contains(said, "in time") || strings.Contains(said, context.DeadlineExceeded.Error())); tries++ {
+		t.Logf("try %d: %s", tries, said)
+		code, said = u.upgrade(t)
+	}
 	var pid int
 	if n, _ := fmt.Sscanf(said, "process %d of version", &pid); code != 0 || n != 1 {
 		t.Fatalf("not upgraded: exit code %d, %s", code, said)
@@ -175,7 +181,15 @@ func TestProcessUpgradeRefused(t *testing.T) {
 		refused(mode, says)
 	}
 	u.pretend(t, "waits")
-	refused("a process that waits", "not ready in time: no worker id is free", "-timeout", "1s")
+	for patience := time.Second; ; patience *= 2 { // a busy machine may not have started it by then
+		_, said := u.upgrade(t, "-timeout", patience.String())
+		if strings.Contains(said, "not ready in time: no worker id is free") {
+			break
+		}
+		if patience > time.Minute || !strings.Contains(said, "said nothing in time") {
+			t.Fatalf("a process that waits: %s", said)
+		}
+	}
 
 	// The settings may have changed too: in the file, or in what they name.
 	u.install(t, binary)
@@ -373,7 +387,7 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer encrypted.Close()
-	encrypted.SetDeadline(time.Now().Add(time.Minute))
+	encrypted.SetDeadline(time.Now().Add(5 * time.Minute))
 	over := bufio.NewReader(encrypted)
 	s := stream{conn: encrypted, resp: true}
 	io.WriteString(encrypted, "*2\r\n$3\r\nGET\r\n$2\r\nid\r\n")
