@@ -32,8 +32,8 @@ type Config struct {
 }
 
 // Handler answers every request with the page, whatever its method and path: whoever serves it chooses
-// those. A query id=... is taken apart; one
-// live=1 gets only the parts that change by themselves, for the page's own script.
+// those. The query id=... has an id taken apart; live=1 gets only the parts that change by themselves,
+// for the page's own script.
 func Handler(c Config) http.Handler {
 	policy := Policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

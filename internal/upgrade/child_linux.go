@@ -32,9 +32,8 @@ type Child struct {
 var ours = []string{variable, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID"}
 
 // Start starts a program with arguments, of which the first is the name to start its successor by, and
-// with the environment of this process. Its errors go to
-// stderr, line by line, until it calls Detach. The error says that there is no such program, or that
-// it cannot be executed.
+// with the environment of this process. Its errors go to stderr, line by line, until it calls Detach.
+// The error says that there is no such program, or that it cannot be executed.
 func Start(program string, args []string, stderr *os.File) (*Child, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
