@@ -81,7 +81,7 @@ type rig struct {
 	goroutines, descriptors int // before
 }
 
-const patience = 30 * time.Second // for conditions that become true unless something is broken
+const patience = time.Minute // for conditions that become true unless something is broken
 
 func start(t testing.TB, m candidate, p place, change func(*server.Config)) *rig {
 	t.Helper()
