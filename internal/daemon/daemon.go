@@ -62,6 +62,7 @@ type Daemon struct {
 	called       grpcapi.Counters    // the gRPC port's
 
 	history   page.History                // what the status page's charts show
+	named     shownNames                  // what it shows of names
 	addresses atomic.Pointer[[]page.Port] // of the engine's ports; nil = not open yet
 
 	binder    binder       // used by New

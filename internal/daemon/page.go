@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
@@ -73,12 +74,13 @@ func (d *Daemon) view() page.View {
 	now := d.clock.Now()
 	v := page.View{
 		Now: time.Now(), Started: d.started, Version: d.c.Version, Engine: d.engine.Name(), Loops: d.c.Loops,
-		Ports: d.pagePorts(), HTTPPort: d.c.HTTPPort, RunAhead: d.c.MaxRunAhead,
-		Stopping: d.stopping.Load(), Lanes: d.pageLanes(now), Names: d.pageNames(now), Others: d.otherLayouts(),
+		Ports: d.pagePorts(), RunAhead: d.c.MaxRunAhead,
+		Stopping: d.stopping.Load(), Lanes: d.pageLanes(now),
 		Sample: d.sample(), ConnectionsLimit: int64(d.c.MaxConnections),
 		Buffers: d.budget.Held(), BuffersLimit: d.budget.Limit(),
 		ClockDifference: d.clock.Difference(), Layout: d.c.Layout,
 	}
+	v.Names, v.Others = d.named.read(d, now)
 	v.Host, _ = os.Hostname()
 	if err := d.ready(); err != nil && !v.Stopping {
 		v.NotReady = err.Error()
@@ -202,6 +204,31 @@ func pageFacts(f workerid.Fact) (list []page.Fact) {
 	return list
 }
 
+// shownNames is what the page shows of the declared names. More than fewNames are read once a second at most,
+// however many look: 10,000 take some 10 ms of a processor, which clients would miss.
+type shownNames struct {
+	mu     sync.Mutex
+	names  []page.Name
+	others []generator.Layout
+	until  time.Time // they count; zero = read them now
+}
+
+const fewNames = 100
+
+// read returns the names, and the layouts that they have instead of the daemon's own. The caller must not change them.
+func (s *shownNames) read(d *Daemon, now int64) ([]page.Name, []generator.Layout) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Now().Before(s.until) {
+		return s.names, s.others
+	}
+	s.names, s.others = d.pageNames(now), d.otherLayouts()
+	if len(s.names) > fewNames {
+		s.until = time.Now().Add(time.Second)
+	}
+	return s.names, s.others
+}
+
 // pageNames describes the declared names.
 func (d *Daemon) pageNames(now int64) (list []page.Name) {
 	for _, g := range d.catalog.Generators() {
@@ -240,8 +267,11 @@ func pageSequence(r interface{ Facts() []issuer.Fact }) *page.Sequence {
 // otherLayouts returns the layouts that names have instead of the daemon's own, each once.
 func (d *Daemon) otherLayouts() (list []generator.Layout) {
 	for _, g := range d.catalog.Generators() {
+		if g.Layout == "" {
+			continue
+		}
 		l, err := generator.LayoutByName(g.Layout)
-		if g.Layout != "" && err == nil && l != d.c.Layout && !slices.Contains(list, l) {
+		if err == nil && l != d.c.Layout && !slices.Contains(list, l) {
 			list = append(list, l)
 		}
 	}

@@ -231,6 +231,40 @@ func TestPageShowsLatencyAndEvents(t *testing.T) {
 	}
 }
 
+// TestManyNamesAreReadOnceASecond: many lookers must not cost the clients of many names their time. Few names are always fresh.
+func TestManyNamesAreReadOnceASecond(t *testing.T) {
+	for _, n := range []int{fewNames, fewNames + 1} {
+		var lines []string
+		for i := range n {
+			lines = append(lines, fmt.Sprintf("n%d snowflake layout=twitter", i))
+		}
+		lines[7] = "n7 uuid4"
+		d, _ := run(t, func(c *Config) { c.Generators = strings.Join(lines, ";") })
+		issue := func() {
+			if _, err := d.catalog.Batch(t.Context(), []byte("n7"), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.view()
+		if kept := !d.named.until.IsZero(); kept != (n > fewNames) || kept && time.Until(d.named.until) > time.Second {
+			t.Errorf("%d names: kept until %v", n, d.named.until)
+		}
+		if n > fewNames {
+			d.named.until = time.Now().Add(time.Hour)
+			issue()
+			if v := d.view(); v.Names[7].Issued != 0 || len(v.Others) != 1 {
+				t.Errorf("%d issued, %d layouts: they were read again", v.Names[7].Issued, len(v.Others))
+			}
+			d.named.until = time.Now().Add(-time.Millisecond)
+		} else {
+			issue()
+		}
+		if v := d.view(); v.Names[7].Issued != 1 || len(v.Names) != n || len(v.Others) != 1 {
+			t.Errorf("%d of %d names, %d issued, %d layouts", len(v.Names), n, v.Names[7].Issued, len(v.Others))
+		}
+	}
+}
+
 // TestOtherLayouts: those of names, each once, and not the daemon's own.
 func TestOtherLayouts(t *testing.T) {
 	d, _ := run(t, func(c *Config) {

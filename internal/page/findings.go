@@ -3,6 +3,8 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +37,7 @@ const (
 	slowAcquisition  = 15 * time.Second
 	settled          = 10 * time.Second // a lane that serves for less may be as far ahead as it can be
 	maxFindings      = 20
+	maxNameFindings  = 3 // that issue nothing, and as many that end: a store that is away must not hide the rest
 	clockApart       = 500 * time.Millisecond
 	certificateShort = 14 * 24 * time.Hour
 )
@@ -72,8 +75,33 @@ func findings(v *View, list []Sample) (found []Finding, more int) {
 	return found, more
 }
 
+// curl is a command that asks the HTTP port, from this host.
 func (s *situation) curl(path string) string {
-	return fmt.Sprintf("curl -s http://127.0.0.1:%d/%s", s.HTTPPort, path)
+	at := ""
+	for _, p := range s.Ports {
+		if p.Name == httpPort {
+			at = p.Address
+		}
+	}
+	if a, err := netip.ParseAddrPort(at); err == nil && a.Addr().IsUnspecified() {
+		at = fmt.Sprintf("127.0.0.1:%d", a.Port())
+	}
+	return "curl -s http://" + at + "/" + path
+}
+
+// peers is a command that counts the connections of each client, the most last.
+func (s *situation) peers() string {
+	var ports []string
+	for _, p := range s.Ports {
+		if _, port, err := net.SplitHostPort(p.Address); err == nil && !slices.Contains([]string{httpPort, "admin", "debug"}, p.Name) {
+			ports = append(ports, "sport = :"+port)
+		}
+	}
+	filter := ""
+	if len(ports) > 0 { // none where there is only a unix socket
+		filter = "'" + strings.Join(ports, " or ") + "' "
+	}
+	return "ss -Htn state established " + filter + "| awk '{print $4}' | sed 's/:[0-9]*$//' | sort | uniq -c | sort -n | tail"
 }
 
 func notReady(s *situation, add func(Finding)) {
@@ -202,20 +230,41 @@ const (
 )
 
 func nameFindings(s *situation, add func(Finding)) {
+	refused, ending := 0, 0
 	for _, n := range s.Names {
 		switch q := n.Sequence; {
 		case n.Refusal != "" && (q != nil || s.NotReady == ""):
-			add(Finding{Level: Urgent, What: because(n.Name+" issues nothing", n.Refusal), Means: "Clients that ask for this name get this error; other names are not affected.",
-				Do: "docs/SEQUENCES.md says what to do for each error.", Command: "katsubushi generator show " + n.Name})
-		case q != nil && q.DaysLeft > 0 && q.DaysLeft < 30:
-			level, days := Soon, fmt.Sprintf("%.0f days", q.DaysLeft)
-			if q.DaysLeft < 2 {
-				level, days = Urgent, span(time.Duration(q.DaysLeft*24)*time.Hour)
+			if refused++; refused <= maxNameFindings {
+				add(Finding{Level: Urgent, What: because(n.Name+" issues nothing", n.Refusal), Means: "Clients that ask for this name get this error; other names are not affected.",
+					Do: "docs/SEQUENCES.md says what to do for each error.", Command: "katsubushi generator show " + n.Name})
 			}
-			add(Finding{Level: level, What: "The sequence " + n.Name + " ends in " + days + ", at its present rate.", Means: number(uint64(max(0, q.Left))) + " values are left. After the last one, clients get errors.",
-				Do: "Define another sequence under a new name, and let clients ask for that.", Command: "katsubushi generator show " + n.Name})
+		case q != nil && q.DaysLeft > 0 && q.DaysLeft < 30:
+			if ending++; ending <= maxNameFindings {
+				add(ends(n.Name, q))
+			}
 		}
 	}
+	if more := refused - maxNameFindings; more > 0 {
+		add(Finding{Level: Urgent, What: number(uint64(more)) + " more names issue nothing.", Means: "Clients that ask for them get errors.",
+			Do: "See which, and why.", Command: generatorStats})
+	}
+	if more := ending - maxNameFindings; more > 0 {
+		add(Finding{Level: Soon, What: number(uint64(more)) + " more sequences end within 30 days.", Means: "After its last value, clients of a sequence get errors.",
+			Do: "See which: days_left.", Command: generatorStats})
+	}
+}
+
+// generatorStats is a command that shows the figures of all names.
+const generatorStats = "printf 'stats generators\\r\\nquit\\r\\n' | nc HOST 11212"
+
+// ends says that a sequence ends soon.
+func ends(name string, q *Sequence) Finding {
+	level, days := Soon, fmt.Sprintf("%.0f days", q.DaysLeft)
+	if q.DaysLeft < 2 {
+		level, days = Urgent, span(time.Duration(q.DaysLeft*24)*time.Hour)
+	}
+	return Finding{Level: level, What: "The sequence " + name + " ends in " + days + ", at its present rate.", Means: number(uint64(max(0, q.Left))) + " values are left. After the last one, clients get errors.",
+		Do: "Define another sequence under a new name, and let clients ask for that.", Command: "katsubushi generator show " + name}
 }
 
 func groupFindings(s *situation, add func(Finding)) {
@@ -283,10 +332,10 @@ func connectionFindings(s *situation, add func(Finding)) {
 	switch used := s.Connections; {
 	case n[ConnectionsRefused] > 0:
 		add(Finding{Level: Urgent, What: fmt.Sprintf("%s connections were refused in the last minute: the limit is %s.", number(n[ConnectionsRefused]), signed(s.ConnectionsLimit)),
-			Means: "New clients get an error and are disconnected.", Do: more, Command: "ss -Htn state established | awk '{print $4}' | sort | uniq -c | sort -n | tail"})
+			Means: "New clients get an error and are disconnected.", Do: more, Command: s.peers()})
 	case s.ConnectionsLimit > 0 && used >= s.ConnectionsLimit*9/10:
 		add(Finding{Level: Soon, What: fmt.Sprintf("%s of %s connections are open.", signed(used), signed(s.ConnectionsLimit)),
-			Means: "At the limit, new clients get an error.", Do: more, Command: "ss -Htn state established | awk '{print $4}' | sort | uniq -c | sort -n | tail"})
+			Means: "At the limit, new clients get an error.", Do: more, Command: s.peers()})
 	}
 	if n[HTTPRefused] > 0 {
 		add(Finding{Level: Soon, What: fmt.Sprintf("The HTTP port refused %s connections in the last minute.", number(n[HTTPRefused])),
@@ -393,7 +442,7 @@ func logAndLogins(s *situation, add func(Finding)) {
 	}
 	if n := s.minute[LoginErrors]; n > 0 {
 		add(Finding{Level: Note, What: fmt.Sprintf("%s logins failed in the last minute.", number(n)),
-			Means: "A client has a wrong password, or somebody guesses. Guessing is slowed down.", Do: "The log names the peer that sent most.", Command: "journalctl -u katsubushi -g password"})
+			Means: "A client has a wrong password, or somebody guesses. Guessing is slowed down.", Do: "The log names the peer that sent most.", Command: "journalctl -u katsubushi -g 'logins failed'"})
 	}
 }
 

@@ -36,6 +36,7 @@ func rows() []row {
 	}
 	return []row{
 		{"not ready", func(v *View) { v.NotReady = "no worker id yet" }, Urgent, "No ids are issued: no worker id yet.", "curl -s http://127.0.0.1:8081/readyz"},
+		{"not ready", func(v *View) { v.NotReady, v.Ports[1].Address = "none", "10.0.0.8:8081" }, Urgent, "No ids are issued: none.", "curl -s http://10.0.0.8:8081/readyz"},
 		{"not ready", func(v *View) { v.Stopping = true }, Note, "The daemon is shutting down.", "Nothing, if"},
 
 		{"lanes", lane(func(l *Lane) { l.State, l.Reason = "degraded", "timeout." }), Soon, "The lease of worker id 501 is not extended: timeout.", "in 52.0 s"},
@@ -92,7 +93,11 @@ func rows() []row {
 		{"certificate", func(v *View) { v.Certificate = time.Time{} }, 0, "", ""},
 
 		{"connections", grown(ConnectionsRefused, 7), Urgent, "7 connections were refused in the last minute: the limit is 1,024.", "-max-connections"},
+		{"connections", grown(ConnectionsRefused, 7), Urgent, "7 connections were refused in the last minute: the limit is 1,024.", "ss -Htn state established 'sport = :11212' |"},
 		{"connections", func(v *View) { v.Connections = 922 }, Soon, "922 of 1,024 connections are open.", "-max-connections"},
+		{"connections", func(v *View) {
+			v.Connections, v.Ports = 922, append([]Port{{"Redis", "10.0.0.8:6379"}, {"memcached", "/run/k.sock"}}, v.Ports...)
+		}, Soon, "922 of 1,024 connections are open.", "'sport = :6379 or sport = :11212'"},
 		{"connections", func(v *View) { v.Connections = 920 }, 0, "", ""},
 		{"connections", func(v *View) { v.Connections, v.ConnectionsLimit = 1e6, 0 }, 0, "", ""},
 		{"connections", grown(HTTPRefused, 1234), Soon, "The HTTP port refused 1,234 connections in the last minute.", ""},
@@ -126,7 +131,7 @@ func rows() []row {
 		{"run-ahead", lane(func(l *Lane) { l.RunAhead = 900 * time.Millisecond }), 0, "", ""},
 		{"run-ahead", lane(func(l *Lane) { l.RunAhead, l.For = 999*time.Millisecond, 10*time.Second }), 0, "", ""},
 		{"log", grown(LogDropped, 8), Note, "8 lines of the log were dropped in the last 10 minutes.", ""},
-		{"log", grown(LoginErrors, 3), Note, "3 logins failed in the last minute.", ""},
+		{"log", grown(LoginErrors, 3), Note, "3 logins failed in the last minute.", "-g 'logins failed'"},
 		{"record", func(v *View) { v.Store = Store{Kind: noStore} }, Note, "Nothing is recorded: -state-dir is none, or could not be used.", "-state-dir"},
 	}
 }
@@ -186,14 +191,14 @@ func TestTheWorstIsFirst(t *testing.T) {
 	v.Troubles[LogDropped]++
 	v.Troubles[HTTPRefused]++
 	v.NotReady = "lease expired"
-	for range maxFindings {
-		v.Names = append(v.Names, Name{Name: "n", Kind: "sequence", Refusal: "full", Sequence: new(Sequence)})
+	for i := range maxFindings {
+		v.Alarms = append(v.Alarms, Alarm{"worker_id", number(uint64(i))})
 	}
 	got, more := findings(&v, h.all(noon))
 	if len(got) != maxFindings || more != 3 || !strings.HasPrefix(got[0].What, "No ids") || got[0].Level != Urgent {
 		t.Errorf("%d findings and %d more, the first %q", len(got), more, got[0].What)
 	}
-	v.Names = v.Names[:3]
+	v.Alarms = nil
 	v.Troubles[ClockBehind]++ // more urgent than what an earlier rule finds
 	got, _ = findings(&v, h.all(noon))
 	if !slices.IsSortedFunc(got, func(a, b Finding) int { return int(a.Level - b.Level) }) || len(got) != 4 {
@@ -204,6 +209,32 @@ func TestTheWorstIsFirst(t *testing.T) {
 		if strings.Contains(body, "Nothing is wrong") || strings.Index(body, "No ids are issued") > strings.Index(body, "The HTTP port refused") {
 			t.Errorf("Accept: %q: the order is another one", accept)
 		}
+	}
+}
+
+// TestManyNamesHideNothing: when the store of 10,000 sequences is away, what else is wrong is shown too.
+func TestManyNamesHideNothing(t *testing.T) {
+	v := healthy()
+	h := past(&v)
+	v.Names = nil
+	for i := range 5000 {
+		name := "n" + number(uint64(i))
+		v.Names = append(v.Names, Name{Name: name, Kind: "sequence", Refusal: name + ": no block", Sequence: new(Sequence)},
+			Name{Name: name, Kind: "sequence", Sequence: &Sequence{DaysLeft: 9}})
+	}
+	v.Alarms = []Alarm{{"worker_id", "10.0.0.9 has 501"}}
+	v.Troubles[HTTPRefused]++
+	got, more := findings(&v, h.all(noon))
+	has := func(what string) bool {
+		return slices.ContainsFunc(got, func(f Finding) bool { return strings.HasPrefix(f.What, what) })
+	}
+	for _, what := range []string{"n0 issues nothing", "Another daemon has a worker id", "4,997 more names issue nothing", "The sequence n2 ends", "4,997 more sequences end within 30 days", "The HTTP port refused"} {
+		if !has(what) {
+			t.Errorf("nothing says %q", what)
+		}
+	}
+	if more != 0 {
+		t.Errorf("%d findings are left out", more)
 	}
 }
 

@@ -27,7 +27,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("JST", 9*3600))
 func healthy() View {
 	v := View{
 		Now: noon, Started: noon.Add(-26*time.Hour - 3*time.Minute), Host: "tuna", Version: "3.4.5", Engine: "uring", Loops: 2,
-		Ports: []Port{{"memcached", "[::]:11212"}, {"HTTP", "[::]:8081"}}, HTTPPort: 8081,
+		Ports: []Port{{"memcached", "[::]:11212"}, {"HTTP", "[::]:8081"}},
 		Lanes: []Lane{
 			{Worker: 501, HasWorker: true, State: "serving", For: 61 * time.Minute, Left: 52 * time.Second, RunAhead: 110 * time.Millisecond},
 			{Worker: 502, HasWorker: true, State: "serving", For: 62 * time.Minute, Open: true, Left: 876000 * time.Hour},
@@ -137,7 +137,7 @@ func TestEveryFigureIsShown(t *testing.T) {
 // findings read are among the rows of TestFindings.
 func TestEachFieldIsShown(t *testing.T) {
 	unseen := map[string]bool{
-		"HTTPPort": true, "RunAhead": true, "Store.MaxSkew": true, "Store.ClockOff": true, "Store.Replicas": true, "Store.Needed": true,
+		"RunAhead": true, "Store.MaxSkew": true, "Store.ClockOff": true, "Store.Replicas": true, "Store.Needed": true,
 		"Store.Wait": true, "Store.Short": true, "Store.Where": true, "Others": true, "NotReady": true,
 	}
 	base := healthy()

@@ -10,14 +10,13 @@ import (
 // passwords, users, tokens, and no addresses of clients. Whatever it holds is escaped where it is
 // shown.
 type View struct {
-	Now      time.Time
-	Started  time.Time
-	Host     string // this host's name
-	Version  string
-	Engine   string
-	Loops    int
-	Ports    []Port
-	HTTPPort int // in the commands that findings advise
+	Now     time.Time
+	Started time.Time
+	Host    string // this host's name
+	Version string
+	Engine  string
+	Loops   int
+	Ports   []Port // also in the commands that findings advise
 
 	Stopping bool
 	NotReady string // why the daemon issues no ids; empty = it does
@@ -44,6 +43,9 @@ type View struct {
 
 // A Port is where the daemon listens.
 type Port struct{ Name, Address string }
+
+// httpPort is the name of the port that serves the page.
+const httpPort = "HTTP"
 
 // A Lane is the slot of one worker id.
 type Lane struct {
