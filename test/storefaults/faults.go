@@ -3,9 +3,10 @@ package storefaults
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/copied"
@@ -203,27 +204,23 @@ func (w *World) AcquisitionLost() {
 	w.Kind.Open = l.open
 	d := w.Start()
 	w.serve(d)
-	n, lost, late := len(held(w.View())), l.lost.Load(), l.late.Load()
-	if lost == 0 || late == 0 && n != 1 {
-		w.Errorf("%d worker ids are held; %d answers were lost, and %d came too late", n, lost, late)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil || l.next == nil {
+		w.Fatalf("lost: %v, found: %v", l.first, l.next)
+	}
+	// Later than that its window may be over, so that any other worker id is as good.
+	if gap := l.nextAt.Sub(l.firstAt); gap < w.terms.Lease/2 && !slices.Equal(l.first, l.next) {
+		w.Errorf("the answer about %v was lost, and %v later the next call was about %v", l.first, gap, l.next)
 	}
 }
 
-// held are the worker ids that have an owner.
-func held(v pool.View) (all []uint64) {
-	for id, text := range v.Records {
-		if r, err := pool.ParseRecord(text); err == nil && r.Owner != "" {
-			all = append(all, id)
-		}
-	}
-	return all
-}
-
-// losesAnswers loses that to the first acquisition. It counts the answers that came too late as well: on
-// a busy machine a daemon may leave one of those for another worker id.
+// losesAnswers loses that to the first acquisition, and remembers the next one.
 type losesAnswers struct {
 	Kind
-	lost, late atomic.Int64
+	mu              sync.Mutex
+	first, next     []uint64 // worker ids
+	firstAt, nextAt time.Time
 }
 
 type deafDriver struct {
@@ -241,9 +238,15 @@ func (l *losesAnswers) open(s cas.Settings) (workerid.Backend, error) {
 
 func (d deafDriver) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
 	a, err := d.Driver.Commit(ctx, conn, c)
-	if err != nil || ctx.Err() != nil {
-		d.l.late.Add(1)
-	} else if a.Done && len(c.Set) > 0 && d.l.lost.CompareAndSwap(0, 1) {
+	l := d.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ids := slices.Sorted(maps.Keys(c.Set)); len(ids) == 0 {
+		return a, err
+	} else if l.first != nil && l.next == nil {
+		l.next, l.nextAt = ids, time.Now()
+	} else if l.first == nil && err == nil && a.Done {
+		l.first, l.firstAt = ids, time.Now()
 		return cas.Answer{}, errors.New("nobody hears the answer")
 	}
 	return a, err
