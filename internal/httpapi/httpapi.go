@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
@@ -236,9 +238,20 @@ func (a api) readyz(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ready\n")
 	if a.Notes != nil {
 		for _, note := range a.Notes() {
-			io.WriteString(w, note+"\n")
+			io.WriteString(w, visible(note)+"\n")
 		}
 	}
+}
+
+// visible returns a text as a terminal may show it. Whatever answers at the address of a store can put
+// its own text into an error.
+func visible(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return utf8.RuneError
+	}, s)
 }
 
 func (a api) stats(w http.ResponseWriter, _ *http.Request) {
@@ -272,5 +285,5 @@ func writeJSON(w http.ResponseWriter, v any) {
 
 func unavailable(w http.ResponseWriter, err error) {
 	w.Header().Set("Retry-After", "1")
-	http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	http.Error(w, visible(err.Error()), http.StatusServiceUnavailable)
 }

@@ -25,6 +25,7 @@ type fixture struct {
 	mu     sync.Mutex
 	next   uint64
 	refuse error
+	notes  []string // of readiness
 	keys   []string // asked for
 	counts Counters
 	work   chan struct{} // if not nil, ids are issued once it is closed, and readiness is known
@@ -63,6 +64,7 @@ func (f *fixture) config() Config {
 		},
 		Declared: func(name []byte) bool { return bytes.HasPrefix(name, []byte("ord")) },
 		Stats:    func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
+		Notes:    func() []string { return f.notes },
 		Ready: func() error {
 			if f.work != nil {
 				<-f.work
@@ -178,6 +180,19 @@ func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	}
 	if f.counts.Requests.Load() != 4 || f.counts.Refused.Load() != 8 || f.counts.IDs.Load() != 0 {
 		t.Errorf("counted %d requests, %d refused, %d ids", f.counts.Requests.Load(), f.counts.Refused.Load(), f.counts.IDs.Load())
+	}
+}
+
+// TestReadyzReachesNoTerminal: a reason may hold what whatever runs at the store's address has answered.
+func TestReadyzReachesNoTerminal(t *testing.T) {
+	const hostile, harmless = "lane 0: ERR \x1b]0;x\a\xff\u202e\r é", "lane 0: ERR \ufffd]0;x\ufffd\ufffd\ufffd\ufffd é"
+	f := &fixture{refuse: errors.New("none\n" + hostile)}
+	if _, _, body := f.get(t, "GET", "/readyz", ""); body != "none\n"+harmless+"\n" {
+		t.Errorf("not ready: %q", body)
+	}
+	f = &fixture{notes: []string{hostile}}
+	if _, _, body := f.get(t, "GET", "/readyz", ""); body != "ready\n"+harmless+"\n" {
+		t.Errorf("ready: %q", body)
 	}
 }
 
