@@ -146,6 +146,14 @@ func alike(lanes []Lane) (list []*likeLanes) {
 	return list
 }
 
+// counted writes "1 lease was" or "2 leases were".
+func counted(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
 // several writes "worker id 5" or "worker ids 5, 6".
 func several(what string, list []string) string {
 	if len(list) > 1 {
@@ -245,11 +253,11 @@ func nameFindings(s *situation, add func(Finding)) {
 		}
 	}
 	if more := refused - maxNameFindings; more > 0 {
-		add(Finding{Level: Urgent, What: number(uint64(more)) + " more names issue nothing.", Means: "Clients that ask for them get errors.",
+		add(Finding{Level: Urgent, What: counted(uint64(more), "more name issues", "more names issue") + " nothing.", Means: "Clients that ask for them get errors.",
 			Do: "See which, and why.", Command: generatorStats})
 	}
 	if more := ending - maxNameFindings; more > 0 {
-		add(Finding{Level: Soon, What: number(uint64(more)) + " more sequences end within 30 days.", Means: "After its last value, clients of a sequence get errors.",
+		add(Finding{Level: Soon, What: counted(uint64(more), "more sequence ends", "more sequences end") + " within 30 days.", Means: "After its last value, clients of a sequence get errors.",
 			Do: "See which: days_left.", Command: generatorStats})
 	}
 }
@@ -331,18 +339,18 @@ func connectionFindings(s *situation, add func(Finding)) {
 	n := s.minute
 	switch used := s.Connections; {
 	case n[ConnectionsRefused] > 0:
-		add(Finding{Level: Urgent, What: fmt.Sprintf("%s connections were refused in the last minute: the limit is %s.", number(n[ConnectionsRefused]), signed(s.ConnectionsLimit)),
+		add(Finding{Level: Urgent, What: counted(n[ConnectionsRefused], "connection was", "connections were") + " refused in the last minute: the limit is " + signed(s.ConnectionsLimit) + ".",
 			Means: "New clients get an error and are disconnected.", Do: more, Command: s.peers()})
 	case s.ConnectionsLimit > 0 && used >= s.ConnectionsLimit*9/10:
 		add(Finding{Level: Soon, What: fmt.Sprintf("%s of %s connections are open.", signed(used), signed(s.ConnectionsLimit)),
 			Means: "At the limit, new clients get an error.", Do: more, Command: s.peers()})
 	}
 	if n[HTTPRefused] > 0 {
-		add(Finding{Level: Soon, What: fmt.Sprintf("The HTTP port refused %s connections in the last minute.", number(n[HTTPRefused])),
+		add(Finding{Level: Soon, What: "The HTTP port refused " + counted(n[HTTPRefused], "connection", "connections") + " in the last minute.",
 			Means: "All of its connections are busy. Health checks still get through.", Do: "See who asks so much over HTTP."})
 	}
 	if n[AcceptErrors] > 0 {
-		add(Finding{Level: Soon, What: fmt.Sprintf("Accepting a connection failed %s times in the last minute.", number(n[AcceptErrors])),
+		add(Finding{Level: Soon, What: "Accepting a connection failed " + counted(n[AcceptErrors], "time", "times") + " in the last minute.",
 			Means: "The process may have no file descriptors left.", Do: "Raise the limit of open files.", Command: "grep 'open files' /proc/$(pidof katsubushi)/limits"})
 	}
 }
@@ -365,7 +373,7 @@ func refusals(s *situation, add func(Finding)) {
 			if r.onlyIfItIsReady {
 				level = Soon
 			}
-			add(Finding{Level: level, What: fmt.Sprintf("%s requests were refused in the last minute: %s.", number(n), r.why), Means: r.means, Do: r.do, Command: r.command})
+			add(Finding{Level: level, What: counted(n, "request was", "requests were") + " refused in the last minute: " + r.why + ".", Means: r.means, Do: r.do, Command: r.command})
 		}
 	}
 }
@@ -380,7 +388,7 @@ func clockFindings(s *situation, add func(Finding)) {
 			Means: "The wall clock was set, or is wrong. Ids stay unique; their times are not those of the wall clock.", Do: "See who sets this clock.", Command: "chronyc tracking"})
 	}
 	if n := s.all[ClockStepped]; n > 0 {
-		add(Finding{Level: Note, What: fmt.Sprintf("The clock was set, or the machine slept: %s times in the last 10 minutes.", number(n)),
+		add(Finding{Level: Note, What: "The clock was set, or the machine slept: " + counted(n, "time", "times") + " in the last 10 minutes.",
 			Means: "Ids stay unique. Their times may jump.", Do: "Let one program set the clock, and let it slew.", Command: "chronyc tracking"})
 	}
 }
@@ -390,11 +398,11 @@ func storeFindings(s *situation, add func(Finding)) {
 		return l.State == "degraded" || l.State == "exhausted" || l.State == "acquiring" && l.For >= slowAcquisition
 	})
 	if n := s.minute[StoreFailed]; n > 0 && !troubled {
-		add(Finding{Level: Soon, What: fmt.Sprintf("%s calls of the store failed in the last minute.", number(n)),
+		add(Finding{Level: Soon, What: counted(n, "call", "calls") + " of the store failed in the last minute.",
 			Means: "Windows are still long enough. If it goes on, ids stop.", Do: s.reach(), Command: s.probe()})
 	}
 	if n := s.all[StoreLost]; n > 0 {
-		add(Finding{Level: Soon, What: fmt.Sprintf("%s leases were lost in the last 10 minutes.", number(n)),
+		add(Finding{Level: Soon, What: counted(n, "lease was", "leases were") + " lost in the last 10 minutes.",
 			Means: "The store lost data, somebody used lease release, or keys are deleted. No id is issued twice.", Do: "See what happened to the store.", Command: "katsubushi lease list -store URL"})
 	}
 	if off, limit := s.Store.ClockOff, s.Store.MaxSkew; limit > 0 && off.Abs() > limit/2 {
@@ -410,7 +418,7 @@ func storeFindings(s *situation, add func(Finding)) {
 			Means: "An earlier state was restored, or the store was wiped.", Do: "Wait."})
 	}
 	if n := s.minute[AnnounceErrors]; n > 0 {
-		add(Finding{Level: Soon, What: fmt.Sprintf("%s announcements failed in the last minute.", number(n)),
+		add(Finding{Level: Soon, What: counted(n, "announcement", "announcements") + " failed in the last minute.",
 			Means: "Clients that find daemons in the store may not find this one.", Do: s.reach(), Command: s.probe()})
 	}
 }
@@ -419,7 +427,7 @@ func memory(s *situation, add func(Finding)) {
 	const do = "Find clients that do not read their answers, or raise -max-buffer-memory."
 	switch n := s.all[MemoryClosed]; {
 	case n > 0:
-		add(Finding{Level: Soon, What: fmt.Sprintf("%s connections were closed in the last 10 minutes for the memory that they held.", number(n)),
+		add(Finding{Level: Soon, What: counted(n, "connection was", "connections were") + " closed in the last 10 minutes for holding most of the memory.",
 			Means: "Their clients did not read, or did not end their lines.", Do: do})
 	case s.BuffersLimit > 0 && s.Buffers > s.BuffersLimit/10*9:
 		add(Finding{Level: Soon, What: "Buffers hold " + size(s.Buffers) + " of " + size(s.BuffersLimit) + ".", Means: "At the limit, the connections that hold most are closed.", Do: do})
@@ -437,11 +445,11 @@ func runAhead(s *situation, add func(Finding)) {
 
 func logAndLogins(s *situation, add func(Finding)) {
 	if n := s.all[LogDropped]; n > 0 {
-		add(Finding{Level: Note, What: fmt.Sprintf("%s lines of the log were dropped in the last 10 minutes.", number(n)),
+		add(Finding{Level: Note, What: counted(n, "line of the log was", "lines of the log were") + " dropped in the last 10 minutes.",
 			Means: "Nobody reads the log, or its disk is full or stalls. Nothing else is affected.", Do: "See where the log goes.", Command: "systemctl status systemd-journald"})
 	}
 	if n := s.minute[LoginErrors]; n > 0 {
-		add(Finding{Level: Note, What: fmt.Sprintf("%s logins failed in the last minute.", number(n)),
+		add(Finding{Level: Note, What: counted(n, "login", "logins") + " failed in the last minute.",
 			Means: "A client has a wrong password, or somebody guesses. Guessing is slowed down.", Do: "The log names the peer that sent most.", Command: "journalctl -u katsubushi -g 'logins failed'"})
 	}
 }
