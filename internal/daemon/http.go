@@ -21,7 +21,7 @@ func httpDescriptors(maxConnections int) int {
 // newHTTP makes the service of the HTTP port.
 func (d *Daemon) newHTTP() service {
 	s := httpapi.NewServer(d.httpConfig())
-	return httpService{s.Server, s.Listener}
+	return httpService{s, s.Listener}
 }
 
 // newDebug makes the service of the debug port.

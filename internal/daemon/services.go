@@ -69,7 +69,10 @@ func (d *Daemon) dropServices() {
 
 // An httpService makes an HTTP server a service.
 type httpService struct {
-	*http.Server
+	server interface { // of package http or httpapi
+		service
+		Close() error
+	}
 	limit func(net.Listener) net.Listener // the server's limit of connections; nil = none
 }
 
@@ -77,16 +80,16 @@ func (s httpService) Serve(ln net.Listener) error {
 	if s.limit != nil {
 		ln = s.limit(ln)
 	}
-	if err := s.Server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
 func (s httpService) Shutdown(ctx context.Context) error {
-	err := s.Server.Shutdown(ctx)
+	err := s.server.Shutdown(ctx)
 	if err != nil {
-		s.Close()
+		s.server.Close()
 	}
 	return err
 }

@@ -27,18 +27,23 @@ type connections struct {
 	ended    chan struct{} // a connection has ended since somebody looked
 	refusing chan struct{} // holds a token for each connection that is being refused
 
-	mu     sync.Mutex
-	at     map[net.Conn]*connection
-	placed int       // those of them that have a place
-	idle   list.List // of *connection between two requests, the longest idle first
-	mute   list.List // of *connection that have sent no whole header yet, the oldest first
-	stuck  bool      // a newcomer waited in vain, and no connection has ended since
+	mu        sync.Mutex
+	at        map[net.Conn]*connection
+	placed    int            // those of them that have a place
+	idle      list.List      // of *connection between two requests, the longest idle first
+	mute      list.List      // of *connection that have sent no whole header yet, the oldest first
+	stuck     bool           // a newcomer waited in vain, and no connection has ended since
+	silent    int            // connections none of whose requests has reached the handler
+	close     []func() error // the listeners
+	closed    bool           // they are
+	accepting int            // listeners that may return another connection
 }
 
 // A connection is one that was admitted. Its fields are guarded by connections.mu.
 type connection struct {
 	net.Conn
 	placed bool
+	asked  bool          // a request has reached the handler
 	in     *list.Element // of idle or mute; an element of neither while it is at work
 	since  time.Time     // when it went there
 }
@@ -54,6 +59,8 @@ const (
 	minIdle = time.Second
 	// patience is how long a newcomer waits for the end of another connection.
 	patience = 100 * time.Millisecond
+	// settleTime is how long the first request of a connection may take when the server ends.
+	settleTime = 100 * time.Millisecond
 	// refusalTime bounds each half of a refusal: until the request comes, and until the answer is taken.
 	refusalTime = 250 * time.Millisecond
 )
@@ -69,11 +76,17 @@ func newConnections(limit int, n *Counters) *connections {
 type listener struct {
 	net.Listener
 	conns *connections
+	close func() error // once
 }
+
+func (l listener) Close() error { return l.close() }
 
 func (l listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
+		if err != nil && l.conns.accepted() {
+			return nil, http.ErrServerClosed
+		}
 		if err != nil || l.conns.admit(conn) {
 			return conn, err
 		}
@@ -91,8 +104,45 @@ func (c *connections) admit(conn net.Conn) bool {
 	n := &connection{Conn: conn, since: time.Now()}
 	n.in = c.mute.PushBack(n)
 	c.at[conn] = n
+	c.silent++
 	c.counters.Connections.Store(int64(len(c.at)))
 	return true
+}
+
+// settle closes the listeners, and waits until each connection has asked something, for settleTime at
+// most. An http.Server closes a connection without an answer if it reads the first request after Shutdown.
+func (c *connections) settle(ctx context.Context) {
+	c.mu.Lock()
+	c.closed = true
+	for _, end := range c.close {
+		end()
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for tick := time.NewTicker(time.Millisecond); ; {
+		c.mu.Lock()
+		settled := c.accepting+c.silent == 0
+		c.mu.Unlock()
+		if settled {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// accepted says whether settle has closed the listeners. If so, one of them has returned its last connection.
+func (c *connections) accepted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		c.accepting--
+	}
+	return c.closed
 }
 
 // hasRoom says whether one more connection may be open, and makes room if it can.
@@ -146,6 +196,9 @@ func (c *connections) remove(n *connection) {
 	if n.placed {
 		c.placed--
 	}
+	if !n.asked {
+		c.silent--
+	}
 	delete(c.at, n.Conn)
 	c.counters.Connections.Store(int64(len(c.at)))
 }
@@ -179,6 +232,10 @@ func (c *connections) place(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.at[conn]
+	if n != nil && !n.asked {
+		n.asked = true
+		c.silent--
+	}
 	switch {
 	case n == nil: // it was evicted
 		return false

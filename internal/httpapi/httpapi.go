@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -83,7 +84,22 @@ func Limited(h http.Handler, maxConnections int, n *Counters, log *log.Logger) S
 }
 
 // Listener makes a listener for the server of one that accepts everything. It owns that.
-func (s Server) Listener(ln net.Listener) net.Listener { return listener{ln, s.conns} }
+func (s Server) Listener(ln net.Listener) net.Listener {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	end := sync.OnceValue(ln.Close)
+	s.conns.close = append(s.conns.close, end)
+	s.conns.accepting++
+	return listener{ln, s.conns, end}
+}
+
+// Shutdown accepts nothing more, gives the connections that are open a moment for their first request,
+// then does what http.Server's does.
+func (s Server) Shutdown(ctx context.Context) error {
+	s.SetKeepAlivesEnabled(false)
+	s.conns.settle(ctx)
+	return s.Server.Shutdown(ctx)
+}
 
 // newServer makes a server with the limits that all of them have.
 func newServer(h http.Handler, log *log.Logger) *http.Server {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -60,6 +61,33 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 			synctest.Wait()
 			if n := f.counts.Connections.Load(); n != 0 {
 				t.Errorf("who %s: %d connections are counted", c.name, n)
+			}
+		})
+	}
+}
+
+// TestTheFirstRequestIsAnsweredAtTheEnd: a connection that was accepted before the end gets its answer,
+// and one that asks nothing does not hold the end up for long.
+func TestTheFirstRequestIsAnsweredAtTheEnd(t *testing.T) {
+	for _, speaks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := new(fixture).listenInBubble(t, 0)
+			c, ended := l.dial(), make(chan error, 1)
+			synctest.Wait()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			go func() { ended <- l.Shutdown(ctx) }()
+			want := time.Second
+			if speaks {
+				time.Sleep(settleTime / 2)
+				if status, goesOn := c.askOn("/id"); status != http.StatusOK || goesOn {
+					t.Errorf("the first request is answered %d, and the connection goes on: %v", status, goesOn)
+				}
+				want = settleTime
+			}
+			if err := <-ended; (err == nil) != speaks || time.Since(began) > want {
+				t.Errorf("%v after %v, want it within %v", err, time.Since(began), want)
 			}
 		})
 	}
