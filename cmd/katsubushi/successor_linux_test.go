@@ -38,7 +38,8 @@ func actAsSuccessor() bool {
 }
 
 func misbehave(origin *upgrade.Origin, how string) {
-	for m := (upgrade.Message{}); m.Kind != upgrade.Begin; {
+	fingerprint := ""
+	for m := (upgrade.Message{}); m.Kind != upgrade.Begin; fingerprint = m.Fingerprint {
 		var err error
 		if m, _, err = origin.Receive(); err != nil {
 			os.Exit(1)
@@ -54,6 +55,8 @@ func misbehave(origin *upgrade.Origin, how string) {
 	case "exits":
 		fmt.Fprintln(os.Stderr, "cannot find the moon")
 		os.Exit(7)
+	case "deaf":
+		origin.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Fingerprint: fingerprint})
 	case "waits":
 		origin.Send(upgrade.Message{Kind: upgrade.Waiting, Why: "no worker id is free"})
 	}

@@ -222,6 +222,32 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	await(t, "both end", u.hasExited) // the new one has the log open too
 }
 
+// TestProcessUpgradeDeaf: a new process that is ready, but does not take the connections, holds clients up for
+// seconds, not for the whole -timeout. The half request here is more than the socket between the two holds.
+func TestProcessUpgradeDeaf(t *testing.T) {
+	t.Parallel()
+	u := startUpgradable(t, append(inMemory(t), "-worker-id", "35")...)
+	conn := dial(t, "tcp", u.addr)
+	conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	r := bufio.NewReader(conn)
+	last := get(t, conn, r)
+	if _, err := io.WriteString(conn, "get"+strings.Repeat(" key", 200_000)); err != nil {
+		t.Fatal(err)
+	}
+	u.pretend(t, "deaf")
+	code, said := u.upgrade(t, "-timeout", "1h")
+	if code != exitFailure || !strings.Contains(said, "in time") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+	var a answer
+	if _, err := io.WriteString(conn, "\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.read(r); err != nil || len(a.ids) != 200_000 || a.ids[0] <= last {
+		t.Errorf("%d ids, %v", len(a.ids), err)
+	}
+}
+
 // A stream is a client that pipelines, and measures how long it waits.
 type stream struct {
 	conn    net.Conn

@@ -52,7 +52,7 @@ type Succession struct {
 	Pause   time.Duration
 }
 
-// takeTimeout is how long the new process may take for each of the last steps.
+// takeTimeout is how long the new process may take for each of the last steps, and to take what it is sent.
 const takeTimeout = 10 * time.Second
 
 // servicePause is how long the services may take for the requests that are under way.
@@ -285,6 +285,7 @@ func (h *handover) give(ctx context.Context) (err error) {
 			return fmt.Errorf("worker ids cannot be given back: %w", err)
 		}
 	}
+	h.child.Deadline(time.Now().Add(takeTimeout)) // clients wait: it may read nothing
 	m := upgrade.Message{Kind: upgrade.Take, Floor: d.issuer.Position(), Ahead: int64(d.clock.Ahead()), Connections: len(h.moved)}
 	if err := h.child.Send(m); err != nil {
 		return h.unsent(ctx, err)
