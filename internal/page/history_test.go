@@ -110,3 +110,26 @@ func TestFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestLatencyOfSilence: minutes without requests are at 0, and not on a line between those with some.
+func TestLatencyOfSilence(t *testing.T) {
+	v := healthy()
+	h, answers := new(History), new(latency.Histogram)
+	for i := range samples {
+		s := Sample{At: noon.Add(time.Duration(i+1-samples) * Every), Latency: new(latency.Snapshot)}
+		if i == 10 || i == 60 {
+			answers.Observe(time.Millisecond, 1)
+		}
+		s.Latency.Add(answers)
+		h.add(s)
+	}
+	points := newDocument(v, h, "").latency().points
+	if len(points) != samples-1 {
+		t.Fatalf("%d points between %d samples", len(points), samples)
+	}
+	for i, p := range points {
+		if (p.value > 0) != (i+1 == 10 || i+1 == 60) {
+			t.Errorf("sample %d: %v s", i+1, p.value)
+		}
+	}
+}

@@ -153,10 +153,10 @@ func (d *document) charts() []chart {
 // latency charts the time until a request was answered.
 func (d *document) latency() chart {
 	c := chart{id: "latency", title: "latency, p99", now: "–", detail: "no requests in the last minute", show: seconds}
-	for i := range d.samples {
-		if s := &d.samples[i]; s.Latency != nil || s.p99 > 0 {
-			c.points = append(c.points, point{d.v.Now.Sub(s.At), s.p99.Seconds()})
-		}
+	// Where there were no answers the line is at 0: without a point it would lead from the last answers to
+	// the next ones, however long ago those were.
+	if n := len(d.samples); n > 0 && d.samples[n-1].Latency != nil {
+		c.points = levels(d.samples[1:], d.v.Now, func(s *Sample) float64 { return s.p99.Seconds() })
 	}
 	s := lastMinute(d.samples, &d.v.Sample)
 	switch {
