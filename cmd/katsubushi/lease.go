@@ -88,13 +88,14 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// numberLast lets a verb's number stand before or after the flags, and does not take -1 for a flag.
+// numberLast lets a verb's number stand before or after the flags, and does not take -1 for a flag. A word
+// that is no number moves too, so that the flags behind it are read and the word alone is what is wrong.
 func numberLast(args []string) []string {
 	last := len(args) - 1
 	if last < 0 {
 		return args
 	}
-	if _, err := strconv.Atoi(args[0]); err == nil {
+	if _, err := strconv.Atoi(args[0]); err == nil || !strings.HasPrefix(args[0], "-") {
 		return slices.Concat(args[1:], []string{"--", args[0]})
 	}
 	if args[last] == "-1" {

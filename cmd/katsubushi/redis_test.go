@@ -163,6 +163,10 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
 		}
 	}
+	var stderr bytes.Buffer // the flags behind a wrong word are read
+	if run([]string{"lease", "release", "seven", "-redis", "redis://127.0.0.1:1/0"}, environment(), nil, &stderr); !strings.HasPrefix(stderr.String(), "lease release: one worker id is needed\n") {
+		t.Errorf("%s", &stderr)
+	}
 }
 
 func TestLeaseWithNumbers(t *testing.T) {
