@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -82,7 +85,8 @@ func (u *upgradable) succeed(t *testing.T) (said string) {
 	t.Helper()
 	u.install(t, binary)
 	code, said := u.upgrade(t)
-	for tries := 1; tries < 5 && strings.Contains(said, "goes on") && (strings.Contains(said, "in time") || strings.Contains(said, context.DeadlineExceeded.Error())); tries++ {
+	late := regexp.MustCompile("goes on: .*(in time|all worker ids are held|" + context.DeadlineExceeded.Error() + ")")
+	for tries := 1; tries < 5 && late.MatchString(said); tries++ {
 		t.Logf("try %d: %s", tries, said)
 		code, said = u.upgrade(t)
 	}
@@ -431,6 +435,64 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 	}
 	again := dial(t, "unix", sock)
 	get(t, again, bufio.NewReader(again))
+}
+
+// TestProcessUpgradeLeased: the new process leases a worker id of its own; without a free one the old process
+// goes on. The old one's comes free at the end. Ids on a connection rise, although the worker id is another
+// one and the old process was far ahead of the clock.
+func TestProcessUpgradeLeased(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	pool := []string{"-redis", url, "-min-worker-id", "1", "-max-worker-id", "2"}
+	var stderr bytes.Buffer
+	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard, &stderr); code != exitOK {
+		t.Fatalf("lease init: %s", &stderr)
+	}
+	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)
+	conn := dial(t, "tcp", u.addr)
+	r := bufio.NewReader(conn)
+	worker := func(id uint64) uint64 { return generator.Katsubushi().Decompose(id).Worker }
+	for range 40 { // 40 million ids: some ten seconds
+		io.WriteString(conn, strings.Repeat("ids 10000\r\n", 100))
+		for ends := 0; ends < 100; {
+			line, err := r.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, "IDS ") && line != "END\r\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			if line == "END\r\n" {
+				ends++
+			}
+		}
+	}
+	last := get(t, conn, r)
+	if had := worker(last); had != 1 {
+		t.Errorf("it has worker id %d", had)
+	}
+
+	rival := launch(t, pool...)
+	rival.waitListening(t)
+	code, said := u.upgrade(t, "-timeout", "2s")
+	if id := get(t, conn, r); code != exitFailure || !strings.Contains(said, "goes on") || id <= last || worker(id) != 1 {
+		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
+	}
+	rival.Process.Signal(syscall.SIGTERM)
+	<-rival.exited
+
+	for _, next := range []uint64{2, 1} {
+		last = get(t, conn, r)
+		u.succeed(t)
+		if id := get(t, conn, r); id <= last || worker(id) != next {
+			t.Errorf("id %d of worker id %d after %d, want worker id %d", id, worker(id), last, next)
+		}
+		var list bytes.Buffer
+		run(append([]string{"lease", "list"}, pool...), environment(), &list, &stderr)
+		if strings.Contains(u.logged(), "worker ids are not given back") { // Redis did not answer
+			t.Skip(u.logged())
+		}
+		if strings.Count(list.String(), " held ") != 1 {
+			t.Errorf("one worker id should be held: %s%s", &list, &stderr)
+		}
+	}
 }
 
 // TestProcessUpgradeKilled kills the old process or the new one at each step. The other one serves, and
