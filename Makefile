@@ -14,7 +14,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -156,6 +156,9 @@ chaos-sequences: ## real daemons that lead strict sequences in turns, on a real 
 
 mixed: ## make chaos with a fleet of two versions, OLD (a revision) and this tree, that also swap each other's state files
 	KATSUBUSHI_CHAOS_OLD=$(or $(OLD),$(error OLD=revision)) KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 60m -parallel 6 -count=1 -v -run 'Chaos|TwoVersions' ./test/chaos
+
+test-downgrade: deps ## this version and OLD (a revision, by default the last one without upgrades in place) use each other's state files, sequences and pools, in turn and at once
+	KATSUBUSHI_FORMER=$(or $(OLD),4d3b13551d) KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 15m -parallel 6 -v -run TestDowngrade ./cmd/katsubushi
 
 bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
 	$(GO) run ./bench -out bench/RESULTS.md

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/former"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -27,31 +28,21 @@ type version struct{ name, path string }
 // first: then every restart of a daemon swaps the two.
 func versions(t *testing.T) []version {
 	t.Helper()
-	dir := t.TempDir()
-	build := func(name, tree string) version {
-		v := version{name, filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))}
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", v.path, "./cmd/katsubushi")
-		cmd.Dir = tree
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-		return v
+	now := version{"this tree", filepath.Join(t.TempDir(), "katsubushi")}
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", now.path, "./cmd/katsubushi")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	now := build("this tree", "../..")
 	old := os.Getenv("KATSUBUSHI_CHAOS_OLD")
 	if old == "" {
 		return []version{now}
 	}
-	tree := t.TempDir()
-	archive := exec.Command("git", "archive", "-o", filepath.Join(tree, "tar"), old)
-	archive.Dir = "../.." // git archives the folder that it stands in
-	if out, err := archive.CombinedOutput(); err != nil {
-		t.Fatalf("KATSUBUSHI_CHAOS_OLD=%s: %v\n%s", old, err, out)
+	program, err := former.Build(t, "../..", old)
+	if err != nil {
+		t.Fatalf("KATSUBUSHI_CHAOS_OLD=%s: %v", old, err)
 	}
-	if out, err := exec.Command("tar", "-xf", filepath.Join(tree, "tar"), "-C", tree).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return []version{build(old, tree), now}
+	return []version{{old, program}, now}
 }
 
 // TestStateFilesOfTwoVersions: two builds take over each other's state files, at a random moment

@@ -105,6 +105,7 @@ var rules = []rule{
 	{"test/unique", nil, "a checker must not share code with what it checks"},
 	{"test/faketime", nil, "a tool for tests"},
 	{"test/mount", nil, "a tool for tests"},
+	{"test/former", nil, "a tool for tests: it must not share code with the daemon that it builds"},
 	{"test/selfsigned", nil, "a tool for tests"},
 	{"test/sqltest", nil, "a tool for tests"},
 	{"test/redistest", []string{"test/faketime"}, "a tool for tests"},

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/former"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// TestDowngrade: an operator may go back to the version before, and forward again. Ids rise and never
+// come twice, and sequences go on, whatever the two versions leave to each other.
+func TestDowngrade(t *testing.T) {
+	revision := os.Getenv("KATSUBUSHI_FORMER")
+	if revision == "" {
+		t.Skip("KATSUBUSHI_FORMER names no revision: make test-downgrade does")
+	}
+	old, err := former.Build(t, "../..", revision)
+	if errors.Is(err, former.ErrNoHistory) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, how := range map[string]func(*testing.T, *swapped){
+		"CleanStop": func(t *testing.T, s *swapped) { s.p.end(t, syscall.SIGTERM) },
+		"Kill":      func(t *testing.T, s *swapped) { s.p.end(t, syscall.SIGKILL) },
+		"KillWithoutMemoryPage": func(t *testing.T, s *swapped) {
+			s.p.end(t, syscall.SIGKILL)
+			pages, err := os.ReadDir(s.pages)
+			if err != nil || len(pages) == 0 {
+				t.Errorf("no memory page: %v", err)
+			}
+			for _, page := range pages {
+				os.RemoveAll(filepath.Join(s.pages, page.Name()))
+			}
+		},
+	} {
+		t.Run("StateFiles/"+name, func(t *testing.T) {
+			t.Parallel()
+			swapStateFiles(t, old, how)
+		})
+	}
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		flags := append([]string{"-store", s.URL(), "-state-dir", "none"}, shortPool...)
+		must(t, binary, slices.Concat([]string{"lease", "init", "-how", "new"}, flags[:2], shortPool)...)
+		shareStores(t, old, [2][]string{flags, flags}, "redis://"+s.Addr()+"/0?ns=counters")
+		for _, program := range []string{binary, old} {
+			if list := must(t, program, slices.Concat([]string{"lease", "list"}, flags[:2], shortPool)...); !strings.Contains(list, "WORKER") {
+				t.Errorf("lease list: %s", list)
+			}
+		}
+	})
+	t.Run("Etcd", func(t *testing.T) {
+		t.Parallel()
+		url := etcdtest.URL(t, etcdtest.Start(t))
+		shareStores(t, old, [2][]string{append(onDisk(t), "-worker-id", "51"), append(onDisk(t), "-worker-id", "52")}, url)
+	})
+	t.Run("Upgrade", func(t *testing.T) {
+		t.Parallel()
+		upgradeAndBack(t, old)
+	})
+}
+
+// must runs a program to its end, and returns what it printed.
+func must(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(program, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// startProgram starts a version of the daemon; its memory pages go into a directory of their own.
+func startProgram(t *testing.T, program, pages string, args ...string) *process {
+	t.Helper()
+	p := launchProgram(t, func(c *exec.Cmd) error {
+		c.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+pages)
+		return c.Start()
+	}, program, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off"}, args...)...)
+	p.waitListening(t)
+	return p
+}
+
+// A swapped daemon is of one version, then of the other one, with the same files.
+type swapped struct {
+	p     *process
+	pages string
+}
+
+func swapStateFiles(t *testing.T, old string, end func(*testing.T, *swapped)) {
+	s := &swapped{pages: inMemory(t)[1]}
+	args := append(onDisk(t), "-worker-id", "51", "-generator", "orders sequence batch=50")
+	c, value := census{lanes: 1}, uint64(0)
+	for life, program := range []string{binary, old, binary, old, binary} {
+		largest := c.newRun()
+		s.p = startProgram(t, program, s.pages, args...)
+		l := c.load(t, s.p.addr, 4, 20)
+		for conn, n := countFrom(t, s.p), 0; n < 80; n++ {
+			v := conn.must(t, "orders")
+			if v <= value {
+				t.Fatalf("life %d: value %d after %d", life, v, value)
+			}
+			value = v
+		}
+		l.awaitMore(t, 30_000)
+		l.stopped.Store(true)
+		l.clients.Wait()
+		end(t, s)
+		if life > 0 {
+			c.above(t, largest)
+		}
+	}
+	c.verdict(t)
+}
+
+// shareStores has both versions work at the same time, with a sequence in a store. One of them is then swapped
+// for the other version, after a clean stop or a kill.
+func shareStores(t *testing.T, old string, flags [2][]string, counters string) {
+	must(t, binary, "generator", "create", "orders sequence batch=50", "-counters", counters)
+	var mu sync.Mutex
+	values, all := map[uint64]bool{}, census{lanes: 1}
+	largest := map[uint64]uint64{} // by worker id
+	live := func(p *process) {
+		ids := hurry(t, p, 30_000)
+		all.add(ids)
+		worker := ids[0] >> 12 & 1023
+		conn := countFrom(t, p)
+		v := uint64(0)
+		for range 120 {
+			next := conn.must(t, "orders")
+			mu.Lock()
+			if next <= v || values[next] {
+				t.Errorf("value %d after %d, or twice", next, v)
+			}
+			v, values[next] = next, true
+			mu.Unlock()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if before := largest[worker]; slices.Min(ids) <= before {
+			t.Errorf("worker id %d: id %d after %d", worker, slices.Min(ids), before)
+		}
+		largest[worker] = slices.Max(ids)
+	}
+	programs, pages := [2]string{binary, old}, [2]string{inMemory(t)[1], inMemory(t)[1]}
+	var daemons [2]*process
+	begin := func(i int) {
+		daemons[i] = startProgram(t, programs[i], pages[i], append([]string{"-counters", counters, "-max-wait", "20s"}, flags[i]...)...)
+	}
+	begin(0)
+	begin(1)
+	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL, 0} {
+		var both sync.WaitGroup
+		both.Go(func() { live(daemons[0]) })
+		live(daemons[1])
+		both.Wait()
+		if signal == 0 {
+			break
+		}
+		which := i % 2
+		daemons[which].end(t, signal)
+		if programs[which] == old {
+			programs[which] = binary
+		} else {
+			programs[which] = old
+		}
+		begin(which)
+	}
+	all.verdict(t)
+}
+
+// upgradeAndBack: the version before knows no upgrade without a gap. Whoever asks for one reads that, and
+// what runs goes on.
+func upgradeAndBack(t *testing.T, old string) {
+	pages := inMemory(t)[1]
+	args := append(onDisk(t), "-worker-id", "53")
+	c := census{lanes: 1}
+	before := startProgram(t, old, pages, args...)
+	c.add(hurry(t, before, 1000))
+	u := &upgradable{process: before, now: before.Process.Pid}
+	if code, said := u.upgrade(t); code != exitFailure || !strings.Contains(said, "is no daemon that can be upgraded") {
+		t.Errorf("from the version before: exit code %d, %s", code, said)
+	}
+	before.Process.Signal(syscall.SIGUSR2) // Go's runtime takes no notice of it
+	c.add(hurry(t, before, 1000))
+	if before.hasExited() {
+		t.Error("USR2 ends the version before")
+	}
+	before.end(t, syscall.SIGTERM)
+
+	u = startUpgradable(t, append(args, "-port", freePort(t))...)
+	conn := dial(t, "tcp", u.addr)
+	r, largest := bufio.NewReader(conn), c.newRun()
+	c.add([]uint64{get(t, conn, r)})
+	c.above(t, largest)
+	u.install(t, old)
+	code, said := u.upgrade(t)
+	if code != exitFailure || !strings.Contains(said, "address already in use") || !strings.Contains(said, fmt.Sprintf("process %d goes on", u.now)) {
+		t.Errorf("to the version before: exit code %d, %s", code, said)
+	}
+	largest = c.newRun()
+	c.add([]uint64{get(t, conn, r)})
+	c.above(t, largest)
+	c.verdict(t)
+}
