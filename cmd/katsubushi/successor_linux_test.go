@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -64,7 +65,8 @@ func misbehave(origin *upgrade.Origin, how string) {
 }
 
 // between passes what the old process and program, as the new one, say to each other. When a message of
-// a kind comes, the victim (old or new) is killed: before or after it is passed on.
+// a kind comes, the victim (old or new) is killed: before or after it is passed on. What the old process
+// may have said after that is lost.
 func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, when string) {
 	origin.Detach() // the old process may die
 	child, err := upgrade.Start(program, os.Args, os.Stderr)
@@ -80,15 +82,21 @@ func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, 
 		}
 		syscall.Kill(old, syscall.SIGKILL)
 	}
-	pass := func(m upgrade.Message, fds []int, send func(upgrade.Message, ...int) error) {
+	var striking sync.Mutex
+	pass := func(m upgrade.Message, fds []int, send func(upgrade.Message, ...int) error) (lives bool) {
+		striking.Lock() // until the end, if the new process is killed: its answer must not get through
+		defer striking.Unlock()
+		defer upgrade.CloseAll(fds)
 		if m.Kind == kind && when == "before" {
 			strike()
+			return false // it died before it said that
 		}
 		send(m, fds...)
-		upgrade.CloseAll(fds)
 		if m.Kind == kind && when == "after" {
 			strike()
+			return false
 		}
+		return true
 	}
 	go func() {
 		for {
@@ -102,11 +110,10 @@ func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, 
 	}()
 	for {
 		m, fds, err := origin.Receive()
-		if err != nil {
+		if err != nil || !pass(m, fds, child.Send) {
 			child.Close()
 			<-child.Exited() // its errors go through here until then
 			os.Exit(0)
 		}
-		pass(m, fds, child.Send)
 	}
 }

@@ -96,8 +96,8 @@ func New(c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
 	}
-	if o := c.origin(); o != nil { // loops are as many as listeners
-		c.Loops = max(1, len(c.sockets(sockFlag)), len(c.sockets(PortSettings()[0].Flag)))
+	if n := max(len(c.sockets(sockFlag)), len(c.sockets(PortSettings()[0].Flag))); n > 0 && c.origin() != nil {
+		c.Loops = n // as many as listeners
 	}
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))

@@ -18,6 +18,7 @@ type Inherited struct {
 	// From is the process that gives them away, and its worker ids, see takeOver; nil = a supervisor, which
 	// keeps the sockets and passes them to the next run too.
 	From *upgrade.Origin
+	Died bool // From ended before it had passed all
 }
 
 // A Socket is one that another process has opened. Name is the flag of the port that it is for; there
@@ -108,7 +109,7 @@ func (d *Daemon) checkInherited() error {
 			problems.Add("passed socket "+s.Name, "%w", err)
 		}
 	}
-	if c.origin() != nil {
+	if c.origin() != nil && !c.Inherited.Died {
 		for _, name := range sortedNames(wanted) {
 			if c.sockets(name) == nil {
 				problems.Add("port "+name, "the process that runs did not pass it: a port is added by a restart")

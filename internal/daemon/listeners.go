@@ -222,7 +222,7 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 			port.TLS = d.tls
 		}
 		if fds := d.c.sockets(p.socketName(&d.c)); fds != nil {
-			port.Lent = d.c.origin() == nil
+			port.Lent, port.Shared = d.c.origin() == nil, true
 			port.Listeners, err = server.PassedListeners(fds, n)
 		} else {
 			port.Listeners, err = p.listen(&d.c, n)

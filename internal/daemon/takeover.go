@@ -23,6 +23,10 @@ func Introduce(o *upgrade.Origin) (*Inherited, error) {
 	in := &Inherited{From: o}
 	for {
 		m, fds, err := o.Receive()
+		if errors.Is(err, io.EOF) { // it died: this one goes on with what it has, see takeOver
+			in.Died = true
+			return in, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the process that is to be succeeded: %w", err)
 		}
@@ -219,7 +223,6 @@ func (t *taking) serving() {
 	}
 	if t.alone {
 		d.c.Log.Warn("the process that was to be succeeded died: this one goes on", "connections", len(t.moved)-lost)
-		d.running.background.Go(d.rearm)
 	} else {
 		d.c.Log.Info("took over", "connections", len(t.moved)-lost, "from", os.Getppid())
 	}

@@ -350,32 +350,6 @@ func (h *handover) resume(moved []server.Moved) {
 		if err := d.engine.Thaw(moved); err != nil {
 			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
 		}
-		d.running.background.Go(d.rearm)
-	}
-}
-
-// rearm makes the engine wait for connections anew a few times, after a process with the same sockets
-// was killed. The kernel takes a while to end that one's io_uring; until then an accept that waits in it
-// may be woken instead of ours, and a connection stays in the backlog until the next one comes.
-func (d *Daemon) rearm() {
-	if d.engine.Name() != "uring" {
-		return
-	}
-	for _, wait := range []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second} {
-		select {
-		case <-time.After(wait):
-		case <-d.running.ctx.Done():
-			return
-		}
-		if !d.freezing.TryLock() { // an upgrade has frozen it, or Run ends and never lets go
-			continue
-		}
-		if moved, err := d.engine.Freeze(d.running.ctx); err == nil {
-			if err := d.engine.Thaw(moved); err != nil {
-				d.running.fail(err)
-			}
-		}
-		d.freezing.Unlock()
 	}
 }
 

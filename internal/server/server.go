@@ -34,9 +34,12 @@ type Port struct {
 	// OutOfMemory is sent when Config.Budget closes a connection, if the client is still reading.
 	OutOfMemory []byte
 	// TLS encrypts the connections; nil = plain. Only the portable engine supports it.
-	TLS   *TLS
-	Lent  bool // the listeners are another process's too: the file of a unix socket stays at the end
-	Peers bool // the sessions are PeerSessions; this makes accepting a little slower
+	TLS  *TLS
+	Lent bool // the listeners are another process's too: the file of a unix socket stays at the end
+	// Shared: a process that was killed may have accepted from the listeners too. The kernel ends its
+	// io_uring late. Until then an accept that waits there may be woken instead of ours.
+	Shared bool
+	Peers  bool // the sessions are PeerSessions; this makes accepting a little slower
 }
 
 // An Engine serves the connections of one or more ports, all on the same event loops: one loop per

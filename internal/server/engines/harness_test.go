@@ -89,7 +89,11 @@ func start(t testing.TB, m candidate, p place, change func(*server.Config)) *rig
 }
 
 // port opens a port for lineSessions.
-func (r *rig) port(p place) server.Port { return r.portOn(listeners(r.t, p.network, p.loops)) }
+func (r *rig) port(p place) server.Port {
+	port := r.portOn(listeners(r.t, p.network, p.loops))
+	port.Shared = p.loops == 2 // it must make no other difference
+	return port
+}
 
 func (r *rig) portOn(lns []net.Listener) server.Port {
 	return server.Port{

@@ -14,6 +14,7 @@ type accept struct {
 	underWay bool
 	multi    bool // it goes on by itself
 	last     bool // the loop is draining: it takes what is left in the backlog
+	watched  bool // the kernel says when a connection waits in the backlog, see watchBacklog
 
 	peer    unix.RawSockaddrAny // of the connection accepted last, if Port.Peers is set; the kernel writes it
 	peerLen uint32              // bytes; written by the kernel too
@@ -66,6 +67,30 @@ func (u *ringLoop) armAccept(i int) {
 	}
 	now.underWay = true
 	*u.submit() = s
+	u.watchBacklog(i)
+}
+
+// watchBacklog asks the kernel to say when a connection has come. Of all the accepts that wait for it,
+// also of other processes, the kernel wakes one, which may be that of a process that was killed. It
+// wakes everyone who polls.
+func (u *ringLoop) watchBacklog(i int) {
+	a, now := &u.Acceptors[i], &u.accepts[i]
+	if now.watched || u.Draining || !(a.Shared || u.wary) {
+		return
+	}
+	now.watched = true
+	*u.submit() = sqe{op: opPollAdd, fd: int32(a.Listener), length: pollMultishot, opFlags: unix.POLLIN, tag: tagBacklog | uint64(i)}
+}
+
+// waiting handles the result of watchBacklog: it accepts anew, which begins with a look at the backlog.
+func (u *ringLoop) waiting(r cqe) {
+	now := &u.accepts[uint32(r.tag)]
+	if r.flags&cqeMore == 0 {
+		now.watched = false
+	}
+	if r.res >= 0 && now.underWay && !now.last && !u.Frozen {
+		u.cancel(tagAccept | r.tag&^uint64(tagKind)) // accepted goes on
+	}
 }
 
 func (u *ringLoop) accepted(r cqe) {

@@ -101,6 +101,7 @@ type ringLoop struct {
 	moves   map[uint32]*move
 	moved   uint32     // number of the last move
 	forced  bool       // wait for nobody any more
+	wary    bool       // all ports are as if Shared: the loop was frozen, and another process had them
 	departs *departure // connections are being given away; nil = none
 
 	// The replies of a turn, and their sends. If the socket does not take all of a send, the send
@@ -208,6 +209,7 @@ const (
 	tagFlush   // what was left of a reply
 	tagEnd     // our SHUT_WR
 	tagHangUp  // the client's end
+	tagBacklog // a connection waits; 32 bits: the acceptor
 	tagInstall // 32 bits: index in departure.leaving
 
 	tagKind  = 0xff << 56
@@ -239,6 +241,8 @@ func (u *ringLoop) dispatch(r cqe) {
 		u.hungUp(r)
 	case tagAccept:
 		u.accepted(r)
+	case tagBacklog:
+		u.waiting(r)
 	case tagMove:
 		u.arrived(r)
 	case tagInstall:
@@ -330,6 +334,9 @@ func (u *ringLoop) drain() {
 	u.Draining = true
 	for i := range u.Acceptors {
 		u.Acceptors[i].Resting = false
+		if u.accepts[i].watched { // it would keep the listener open
+			u.cancel(tagBacklog | uint64(i))
+		}
 		if u.Frozen {
 			u.Acceptors[i].Close() // nothing is under way, and what waits there is not for this loop
 		} else if u.accepts[i].underWay {

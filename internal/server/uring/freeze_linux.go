@@ -142,7 +142,7 @@ func (u *ringLoop) giveAway() {
 
 // thaw goes on with everything.
 func (u *ringLoop) thaw() {
-	u.Frozen, u.departs = false, nil
+	u.Frozen, u.departs, u.wary = false, nil, true
 	u.acceptAll()
 	u.Conns.All(func(c *loop.Conn) {
 		if c.Held {

@@ -120,6 +120,7 @@ const (
 	cqeBuffer, cqeMore                            = 1 << 0, 1 << 1
 	acceptMultishot, acceptDontWait               = 1 << 0, 1 << 1
 	recvMultishot                                 = 1 << 1
+	pollMultishot                                 = 1 << 0
 	allocFile                                     = 1<<32 - 1
 	sqOverflow                                    = 1 << 1
 )
