@@ -250,6 +250,8 @@ func TestADaemonWithoutAnAddressFollows(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the log does not tell")
 	}
+	// until it has read the definition, orders is a key like any other
+	await(t, "it knows the sequence", func() bool { return free.catalog.Declares([]byte("orders")) })
 	_, port, _ = net.SplitHostPort(port)
 	c := dial(t, "127.0.0.1:"+port)
 	const want = "VALUE orders 0 1\r\n1\r\nEND\r\n"
