@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -93,8 +92,8 @@ func (s *situation) curl(path string) string {
 func (s *situation) peers() string {
 	var ports []string
 	for _, p := range s.Ports {
-		if _, port, err := net.SplitHostPort(p.Address); err == nil && !slices.Contains([]string{httpPort, "admin", "debug"}, p.Name) {
-			ports = append(ports, "sport = :"+port)
+		if a, err := netip.ParseAddrPort(p.Address); err == nil && !slices.Contains([]string{httpPort, "admin", "debug"}, p.Name) {
+			ports = append(ports, fmt.Sprint("sport = :", a.Port()))
 		}
 	}
 	filter := ""
