@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -43,8 +44,12 @@ const askTimeout = 5 * time.Second
 func (c *Control) Serve(upgrade func(timeout time.Duration, reply func(string, error))) {
 	for {
 		conn, err := c.ln.AcceptUnix()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // no descriptor is left, for example
+			time.Sleep(time.Second)
+			continue
 		}
 		go serveOne(conn, upgrade)
 	}
