@@ -226,6 +226,30 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	await(t, "both end", u.hasExited) // the new one has the log open too
 }
 
+// TestProcessUpgradeDiskStandsStill: a disk that does not answer could neither take a state file nor give
+// its lock back, so the old process keeps everything.
+func TestProcessUpgradeDiskStandsStill(t *testing.T) {
+	t.Parallel()
+	dir, freeze, thaw := frozenDisk(t)
+	u := startUpgradable(t, "-worker-id", "26", "-state-dir", dir)
+	t.Cleanup(func() { syscall.Kill(-u.Process.Pid, syscall.SIGKILL) })
+	conn := dial(t, "tcp", u.addr)
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	get(t, conn, r)
+	freeze()
+	code, said := u.upgrade(t)
+	if code != exitFailure || !strings.Contains(said, "the disk of the state directory has not answered for 2s") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	before := get(t, conn, r)
+	thaw()
+	u.succeed(t)
+	if after := get(t, conn, r); after <= before {
+		t.Errorf("%d after %d", after, before)
+	}
+}
+
 // TestProcessUpgradeDeaf: a new process that is ready, but does not take the connections, holds clients up for
 // seconds, not for the whole -timeout. The half request here is more than the socket between the two holds.
 func TestProcessUpgradeDeaf(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -54,6 +55,9 @@ type Succession struct {
 
 // takeTimeout is how long the new process may take for each of the last steps, and to take what it is sent.
 const takeTimeout = 10 * time.Second
+
+// diskPatience is how long the disk of the state directory may take to write a file.
+const diskPatience = 2 * time.Second
 
 // servicePause is how long the services may take for the requests that are under way.
 const servicePause = 300 * time.Millisecond
@@ -144,6 +148,31 @@ func (d *Daemon) mayUpgrade() error {
 		}
 	}
 	return nil
+}
+
+// diskAnswers returns an error if the disk of the state directory does not answer within diskPatience.
+// State files could not be given back then, nor taken again, because the write that hangs keeps the lock.
+func (d *Daemon) diskAnswers() error {
+	if d.c.leased() || d.c.StateDir == "" {
+		return nil
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		// An error is an answer too: a full disk is overwritten in place.
+		if f, err := os.Create(filepath.Join(d.c.StateDir, "upgrade.tmp")); err == nil {
+			f.WriteString("written before an upgrade\n")
+			f.Sync()
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	select {
+	case <-answered:
+		return nil
+	case <-time.After(diskPatience):
+		return fmt.Errorf("the disk of the state directory has not answered for %v", diskPatience)
+	}
 }
 
 // A handover is one attempt.
@@ -268,6 +297,9 @@ func (d *Daemon) allSockets() (all []Socket, err error) {
 // give gives away what only one process can have, and waits until the new one has it.
 func (h *handover) give(ctx context.Context) (err error) {
 	d := h.d
+	if err := d.diskAnswers(); err != nil {
+		return err
+	}
 	d.freezing.Lock()
 	h.locked = true
 	h.paused = true
