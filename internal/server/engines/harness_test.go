@@ -100,10 +100,10 @@ func (r *rig) portOn(lns []net.Listener) server.Port {
 		Name: "lines", Listeners: lns, Refusal: []byte("too many\r\n"), OutOfMemory: []byte("out of memory\r\n"),
 		Open: func(loop int) server.Session {
 			r.opened[loop].Add(1)
-			return &lineSession{held: r.held, freed: r.freed, well: r.well, feeds: &r.feeds}
+			return r.session()
 		},
 		Resume: func(loop int, state []byte) (server.Session, error) {
-			s := &lineSession{held: r.held, freed: r.freed, well: r.well, feeds: &r.feeds}
+			s := r.session()
 			_, err := fmt.Sscanf(string(state), "lines %d %d %d", &s.big, &s.skip, &s.pause)
 			return s, err
 		},
@@ -382,11 +382,25 @@ func (c *client) abort() {
 // of them).
 type lineSession struct {
 	big, skip int
-	pause     int // the session waits when so much of big is left; 0 = never
-	held      chan<- struct{}
-	freed     chan<- struct{}
+	pause     int  // the session waits when so much of big is left; 0 = never
+	brake     *rig // a session that receives "hold" sends to its held and freed; nil = it may not
 	well      *well
-	feeds     *feeds // nil = not counted
+}
+
+// A countedSession counts what it is asked. The sessions whose memory is measured do not.
+type countedSession struct {
+	lineSession
+	feeds *feeds
+}
+
+func (r *rig) session() *countedSession {
+	return &countedSession{lineSession{brake: r, well: r.well}, &r.feeds}
+}
+
+func (s *countedSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
+	s.feeds.begun.Add(1)
+	defer s.feeds.ended.Add(1)
+	return s.lineSession.Feed(now, in, out)
 }
 
 // feeds counts what sessions are asked.
@@ -444,10 +458,6 @@ const period = "It is the memory where katsubushi is shaved from, thin. "
 var pattern = strings.Repeat(period, 64<<10/len(period)+2)
 
 func (s *lineSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
-	if s.feeds != nil {
-		s.feeds.begun.Add(1)
-		defer s.feeds.ended.Add(1)
-	}
 	for len(out) < server.ReplyFull {
 		switch {
 		case s.pause > 0 && s.big <= s.pause:
@@ -510,8 +520,8 @@ func (s *lineSession) command(line, out []byte) ([]byte, error) {
 	case "quit":
 		return out, errEnd
 	case "hold":
-		s.held <- struct{}{}
-		s.freed <- struct{}{}
+		s.brake.held <- struct{}{}
+		s.brake.freed <- struct{}{}
 		return out, nil
 	}
 	return append(out, "ERROR\r\n"...), nil

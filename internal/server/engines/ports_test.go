@@ -48,7 +48,7 @@ func (r *rig) namedPort(i int, p place) server.Port {
 	port.Refusal, port.OutOfMemory = fmt.Appendf(nil, "port %d is full\r\n", i), fmt.Appendf(nil, "port %d is out of memory\r\n", i)
 	open := port.Open
 	port.Open = func(loop int) server.Session {
-		return &namedSession{lineSession: *open(loop).(*lineSession), r: r, port: i, loop: loop}
+		return &namedSession{lineSession: open(loop).(*countedSession).lineSession, r: r, port: i, loop: loop}
 	}
 	return port
 }
