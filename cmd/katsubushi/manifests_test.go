@@ -187,7 +187,8 @@ func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []s
 			t.Errorf("the service's port %+v", port)
 		}
 	}
-	// A daemon that waits for its lease, its clock or its store must not be restarted: only readiness asks for ids.
+	// A daemon that waits for its lease, its clock or its store must not be restarted: only
+	// readiness asks for ids.
 	for path, probes := range map[string][]probe{"/healthz": {c.Startup, c.Liveness}, "/readyz": {c.Readiness}} {
 		for _, probe := range probes {
 			if probe.Get.Path != path || probe.Get.Port != "http" {

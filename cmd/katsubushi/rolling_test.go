@@ -109,8 +109,8 @@ func (s *service) Watch(ctx context.Context, set func([]client.Server)) error {
 	}
 }
 
-// plainly returns what asks for an id over one connection, without anything that our client knows. It connects again
-// after an error, and with again asks once more.
+// plainly returns what asks for an id over one connection, without anything that our client knows.
+// It connects again after an error, and with again asks once more.
 func (s *service) plainly(again bool) func() (uint64, error) {
 	var conn net.Conn
 	var lines *bufio.Reader
@@ -153,10 +153,10 @@ type crowd struct {
 	asked  int
 }
 
-// TestProcessRollingRestart replaces three daemons one by one as a StatefulSet's update does: TERM, and when the process has
-// ended another one with the same worker id and volume, at another address. (-shutdown-delay must be longer than the
-// service is late, which nobody can promise on a busy machine: a run in which the service or this process was later
-// proves nothing.)
+// TestProcessRollingRestart replaces three daemons one by one as a StatefulSet's update does: TERM,
+// and when the process has ended another one with the same worker id and volume, at another
+// address. (-shutdown-delay must be longer than the service is late, which nobody can promise on a
+// busy machine: a run in which the service or this process was later proves nothing.)
 func TestProcessRollingRestart(t *testing.T) {
 	t.Parallel()
 	for delay := 4 * time.Second; ; delay *= 2 {
@@ -181,8 +181,8 @@ func TestProcessRollingRestart(t *testing.T) {
 	}
 }
 
-// rollOnce returns how the clients fared, and the least time that was left of -shutdown-delay when a pod had gone from the
-// service and this process had woken up once more.
+// rollOnce returns how the clients fared, and the least time that was left of -shutdown-delay when
+// a pod had gone from the service and this process had woken up once more.
 func rollOnce(t *testing.T, delay time.Duration) ([]*crowd, time.Duration) {
 	s := &service{t: t, left: map[string]time.Time{}, over: make(chan struct{})}
 	volumes := []string{t.TempDir(), t.TempDir(), t.TempDir()}

@@ -215,7 +215,8 @@ type shownNames struct {
 
 const fewNames = 100
 
-// read returns the names, and the layouts that they have instead of the daemon's own. The caller must not change them.
+// read returns the names, and the layouts that they have instead of the daemon's own. The caller
+// must not change them.
 func (s *shownNames) read(d *Daemon, now int64) ([]page.Name, []generator.Layout) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -231,7 +231,8 @@ func TestPageShowsLatencyAndEvents(t *testing.T) {
 	}
 }
 
-// TestManyNamesAreReadOnceASecond: many lookers must not cost the clients of many names their time. Few names are always fresh.
+// TestManyNamesAreReadOnceASecond: many lookers must not cost the clients of many names their time.
+// Few names are always fresh.
 func TestManyNamesAreReadOnceASecond(t *testing.T) {
 	for _, n := range []int{fewNames, fewNames + 1} {
 		var lines []string

@@ -36,11 +36,11 @@ func ListenUDP(addr string) (*net.UDPConn, error) {
 var ErrPassedOn = errors.New("another process has the socket")
 
 // ServeUDP answers datagrams until ctx has ended. It then answers those that have already arrived,
-// for at most DrainTimeout and unless the cause is ErrPassedOn, and closes conn. answer appends the reply to out and returns it; if it
-// appends nothing, there is no reply; so it is with a request that must wait, which UDP cannot. One
-// goroutine calls answer, which keeps neither slice. That one goroutine also limits the rate: the
-// kernel drops what it cannot keep up with. ServeUDP uses Now, DrainTimeout, Counters and Log of
-// the Config.
+// for at most DrainTimeout and unless the cause is ErrPassedOn, and closes conn. answer appends the
+// reply to out and returns it; if it appends nothing, there is no reply; so it is with a request
+// that must wait, which UDP cannot. One goroutine calls answer, which keeps neither slice. That one
+// goroutine also limits the rate: the kernel drops what it cannot keep up with. ServeUDP uses Now,
+// DrainTimeout, Counters and Log of the Config.
 func ServeUDP(ctx context.Context, c Config, conn *net.UDPConn, answer func(now int64, in, out []byte) []byte) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })() // wake it

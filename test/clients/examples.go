@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// examples are the programs of examples/. Each prints five ids, one a line, asked of the daemon at $IDS; without a daemon it fails,
-// and says that there is no id.
+// examples are the programs of examples/. Each prints five ids, one a line, asked of the daemon at
+// $IDS; without a daemon it fails, and says that there is no id.
 var examples = []setup{
 	{name: "examples/go", language: "Go", protocol: "text", needs: "here", build: "cd ../.. && go build -o $WORK/client ./examples/go", does: "get", run: "sh -e example/web.sh"},
 	{name: "examples/python", language: "Python", protocol: "text", needs: "apt python3-pymemcache", does: "get", run: "/usr/bin/python3 $EXAMPLES/python/orders.py"},
@@ -45,11 +45,12 @@ func (r *runner) exampleEnv(port int) []string {
 	return []string{"IDS=" + net.JoinHostPort(host, strconv.Itoa(port)), "EXAMPLES=" + filepath.Join(r.root, "examples")}
 }
 
-// exampleTries is how often an example may say that there is no id: on a machine that stands still, its time-outs pass.
+// exampleTries is how often an example may say that there is no id: on a machine that stands still,
+// its time-outs pass.
 const exampleTries = 5
 
-// exemplify runs an example; then with connections that break; then against a port where nobody listens: it must end by itself and
-// say that there is no id.
+// exemplify runs an example; then with connections that break; then against a port where nobody
+// listens: it must end by itself and say that there is no id.
 func (r *runner) exemplify(ctx context.Context, s *setup, d *daemon) (text string, err error) {
 	cut, err := newCutter(d.port)
 	if err != nil {
@@ -82,10 +83,12 @@ func (r *runner) exemplify(ctx context.Context, s *setup, d *daemon) (text strin
 	return text + ", also with broken connections, and an error without a daemon", nil
 }
 
-// answersBeforeCut is how many answers a connection through a cutter gets. Some clients ask for the version first.
+// answersBeforeCut is how many answers a connection through a cutter gets. Some clients ask for the
+// version first.
 const answersBeforeCut = 3
 
-// newCutter returns a listener whose connections lead to a daemon and break after some answers, as they do when a daemon is restarted.
+// newCutter returns a listener whose connections lead to a daemon and break after some answers, as
+// they do when a daemon is restarted.
 func newCutter(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestExamples runs the programs of examples/ whose libraries are installed: always those that need none. make test-examples
-// installs the others first.
+// TestExamples runs the programs of examples/ whose libraries are installed: always those that need
+// none. make test-examples installs the others first.
 func TestExamples(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {

@@ -45,8 +45,8 @@ func build(t *testing.T, variant string) []byte {
 	return text
 }
 
-// decode reads objects as strictly as an API server does: a field that Kubernetes does not know is an error, and so is
-// one that is there twice.
+// decode reads objects as strictly as an API server does: a field that Kubernetes does not know is
+// an error, and so is one that is there twice.
 func decode(t *testing.T, text []byte) ([]runtime.Object, error) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -99,7 +99,8 @@ func (b *block) commands() (list []command) {
 
 var heredoc = regexp.MustCompile(`<<-?\s*['"]?(\w+)['"]?`)
 
-// unfinished reports whether a command goes on in the next line. bash knows best, but is asked only where it may.
+// unfinished reports whether a command goes on in the next line. bash knows best, but is asked only
+// where it may.
 func unfinished(text string) bool {
 	if strings.HasSuffix(text, `\`) {
 		return true
@@ -117,8 +118,8 @@ func unfinished(text string) bool {
 	return bash.Run() != nil && regexp.MustCompile(`unexpected (end of file|EOF)`).Match(said.Bytes())
 }
 
-// TestBlocksOfData: what stands in blocks of other languages can be read as such. A comment `not run: REASON` lets a block be what it likes,
-// `run by: TEST` names the test that runs it.
+// TestBlocksOfData: what stands in blocks of other languages can be read as such. A comment `not
+// run: REASON` lets a block be what it likes, `run by: TEST` names the test that runs it.
 func TestBlocksOfData(t *testing.T) {
 	tests := testNames(t)
 	n := map[string]int{}

@@ -111,7 +111,8 @@ func TestBrokenLinksAreNoticed(t *testing.T) {
 	}
 }
 
-// TestOutsideLinks asks for each page elsewhere that a link leads to. `make links` runs it: make test needs no network.
+// TestOutsideLinks asks for each page elsewhere that a link leads to. `make links` runs it: make
+// test needs no network.
 func TestOutsideLinks(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_LINKS") != "1" {
 		t.Skip("make links runs it")
@@ -144,7 +145,8 @@ func TestOutsideLinks(t *testing.T) {
 	}
 }
 
-// ask fails for a page that is gone. A server that cannot be reached, or that does not like to be asked by a program, proves nothing.
+// ask fails for a page that is gone. A server that cannot be reached, or that does not like to be
+// asked by a program, proves nothing.
 func ask(t *testing.T, to string, pages []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -76,8 +76,8 @@ func newTable(t *testing.T) *table {
 	return tab
 }
 
-// has reports whether a subcommand (none: the daemon) knows a flag. The program's own parser says so: it stops at the first
-// flag that it does not know, and one of those follows in any case.
+// has reports whether a subcommand (none: the daemon) knows a flag. The program's own parser says
+// so: it stops at the first flag that it does not know, and one of those follows in any case.
 func (tab *table) has(command []string, flag string) bool {
 	flag, _, _ = strings.Cut(strings.TrimLeft(flag, "-"), "=")
 	key := strings.Join(command, " ") + " -" + flag
@@ -143,7 +143,8 @@ func (tab *table) check(args []string) (problems []string) {
 	return problems
 }
 
-// TestCommandLinesOfOurs: each line that runs our program names subcommands, verbs and flags that exist, whether a test runs it or not.
+// TestCommandLinesOfOurs: each line that runs our program names subcommands, verbs and flags that
+// exist, whether a test runs it or not.
 func TestCommandLinesOfOurs(t *testing.T) {
 	tab := newTable(t)
 	checked := 0
@@ -227,8 +228,8 @@ func TestFlagsInProse(t *testing.T) {
 	}
 }
 
-// literals are the texts in quotes of everything that the program is made of, without the underscores around them, and the
-// words of what stands beside it in deploy.
+// literals are the texts in quotes of everything that the program is made of, without the
+// underscores around them, and the words of what stands beside it in deploy.
 func literals(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -291,8 +292,8 @@ func composed(name string, known map[string]bool) bool {
 	return false
 }
 
-// TestNamesInProse: each metric, statistic and field in backticks is one that the program's source has, or is put together from
-// texts that it has. A typing error is not.
+// TestNamesInProse: each metric, statistic and field in backticks is one that the program's source
+// has, or is put together from texts that it has. A typing error is not.
 func TestNamesInProse(t *testing.T) {
 	known := literals(t)
 	checked := 0

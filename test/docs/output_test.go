@@ -46,8 +46,9 @@ func trimmed(lines []string) []string {
 	return lines
 }
 
-// alike compares what is shown with what was printed. Ids, times, ports and the like may be others. Dots stand for what is left
-// out: in a line of their own for any lines, elsewhere for a part of the line.
+// alike compares what is shown with what was printed. Ids, times, ports and the like may be others.
+// Dots stand for what is left out: in a line of their own for any lines, elsewhere for a part of
+// the line.
 func alike(shown, got []string) bool {
 	if len(shown) == 0 {
 		return len(got) == 0

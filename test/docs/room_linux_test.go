@@ -22,8 +22,9 @@ const (
 	tries    = 4           // how often a room is run: on a machine that stands still, time-outs of the programs that it runs pass
 )
 
-// A room is where blocks run: a host of their own, with its own network, processes, /etc, /tmp and /run, so that they can be run as
-// they stand, with the ports and the files that they name, beside other rooms. The servers that its first block asks for run in it.
+// A room is where blocks run: a host of their own, with its own network, processes, /etc, /tmp and
+// /run, so that they can be run as they stand, with the ports and the files that they name, beside
+// other rooms. The servers that its first block asks for run in it.
 type room struct {
 	first   *block
 	steps   []step
@@ -190,7 +191,8 @@ func (r *room) add(b *block) {
 	}
 }
 
-// dialog is what stands for telnet or nc with nothing before it: what is typed there begins with a small letter, answers do not.
+// dialog is what stands for telnet or nc with nothing before it: what is typed there begins with a
+// small letter, answers do not.
 func (s *step) dialog() string {
 	m := regexp.MustCompile(`^(?:telnet|nc) (\S+) (\d+)$`).FindStringSubmatch(s.script)
 	if m == nil {
@@ -456,7 +458,8 @@ func TestWhatGoesWrongInARoom(t *testing.T) {
 	}
 }
 
-// TestCommands runs the commands of README.md and docs/. Those whose room takes seconds to furnish are run by make test-docs.
+// TestCommands runs the commands of README.md and docs/. Those whose room takes seconds to furnish
+// are run by make test-docs.
 func TestCommands(t *testing.T) {
 	all := os.Getenv("KATSUBUSHI_DOCS") == "1"
 	needNamespaces(t)

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// words cuts a line of the shell into simple commands, each a list of words without their quotes. What is redirected, and comments,
-// are left out. Substitutions are commands of their own; expansions stay as they are.
+// words cuts a line of the shell into simple commands, each a list of words without their quotes.
+// What is redirected, and comments, are left out. Substitutions are commands of their own;
+// expansions stay as they are.
 func words(text string) (commands [][]string) {
 	var command []string
 	var word strings.Builder

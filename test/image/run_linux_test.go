@@ -42,8 +42,8 @@ func network(t *testing.T) string {
 	return name
 }
 
-// A container runs the image as docs/CONTAINERS.md says: read-only, without capabilities. It has no /etc/hosts, and
-// no name can be resolved.
+// A container runs the image as docs/CONTAINERS.md says: read-only, without capabilities. It has no
+// /etc/hosts, and no name can be resolved.
 type container struct {
 	t    *testing.T
 	id   string
@@ -177,8 +177,8 @@ func TestAContainerKeepsItsStateInTheVolume(t *testing.T) {
 	t.Logf("ids before and after: %d, %d; between them:\n%s", first, again.ask(), shown)
 }
 
-// TestHealthWhileThereIsNoWorkerID: a restart would not help, so the container is healthy, if the HTTP port can be asked;
-// but not ready.
+// TestHealthWhileThereIsNoWorkerID: a restart would not help, so the container is healthy, if the
+// HTTP port can be asked; but not ready.
 func TestHealthWhileThereIsNoWorkerID(t *testing.T) {
 	built(t)
 	netw := network(t)
@@ -234,8 +234,8 @@ func TestVolumesThatTheUserMayNotWrite(t *testing.T) {
 	}
 }
 
-// TestRedisWithACertificateOfAnAuthority: a managed Redis has a certificate of a public authority. Here is one that the
-// image knows only when the test has added it to the bundle.
+// TestRedisWithACertificateOfAnAuthority: a managed Redis has a certificate of a public authority.
+// Here is one that the image knows only when the test has added it to the bundle.
 func TestRedisWithACertificateOfAnAuthority(t *testing.T) {
 	built(t)
 	netw := network(t)

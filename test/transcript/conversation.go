@@ -16,8 +16,9 @@ type Session interface {
 }
 
 // A Conversation feeds a session as an engine does: it passes unconsumed bytes again, with more
-// behind them, and the same bytes after id.ErrWait or protocol.ErrEnough. It fails the test if the session changes what it
-// must not, does not get on, or lets the reply or the input grow without limit.
+// behind them, and the same bytes after id.ErrWait or protocol.ErrEnough. It fails the test if the
+// session changes what it must not, does not get on, or lets the reply or the input grow without
+// limit.
 type Conversation struct {
 	T       testing.TB
 	Session Session

@@ -109,10 +109,10 @@ func (a *Admin) report(v pool.View, was, is pool.Meta) FloorReport {
 	return r
 }
 
-// ResetClock lowers a floor that a wrong clock has left behind, to where a restore would set it now. It
-// lowers no high-water mark. It first watches the pool: if this host's clock differs from the holders', the error
-// is workerid.ErrSkew. The caller must know that no window reaches beyond the new floor, except windows
-// of worker ids whose high-water marks do as well.
+// ResetClock lowers a floor that a wrong clock has left behind, to where a restore would set it
+// now. It lowers no high-water mark. It first watches the pool: if this host's clock differs from
+// the holders', the error is workerid.ErrSkew. The caller must know that no window reaches beyond
+// the new floor, except windows of worker ids whose high-water marks do as well.
 func (a *Admin) ResetClock(ctx context.Context) (workerid.Report, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
