@@ -466,8 +466,8 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 // one and the old process was far ahead of the clock.
 func TestProcessUpgradeLeased(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
-	pool := []string{"-redis", url, "-min-worker-id", "1", "-max-worker-id", "2"}
+	server := redistest.Start(t)
+	pool := []string{"-redis", server.URL(), "-min-worker-id", "1", "-max-worker-id", "2"}
 	var stderr bytes.Buffer
 	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard, &stderr); code != exitOK {
 		t.Fatalf("lease init: %s", &stderr)
@@ -517,6 +517,26 @@ func TestProcessUpgradeLeased(t *testing.T) {
 			t.Errorf("one worker id should be held: %s%s", &list, &stderr)
 		}
 	}
+
+	server.Pause()
+	await(t, "an upgrade is refused because the lease is not extended", func() bool {
+		code, said := u.upgrade(t, "-timeout", "1s")
+		return code == exitFailure && strings.Contains(said, "lane 0 is ")
+	})
+	server.Resume()
+	await(t, "it issues ids", func() bool {
+		io.WriteString(conn, "get id\r\n")
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(line, "VALUE ") {
+			return false
+		}
+		r.ReadString('\n')
+		r.ReadString('\n')
+		return true
+	})
 }
 
 // TestProcessUpgradeKilled kills the old process or the new one at each step. The other one serves, and
