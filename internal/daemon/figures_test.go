@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -139,7 +140,11 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	at(reflect.ValueOf(d.store).Elem(), "status").Set(reflect.ValueOf(redis.Status{
 		Addr: "10.0.0.5:6379", Incarnation: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
 	}))
-	at(reflect.ValueOf(d.keeper).Elem(), "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
+	keeper := reflect.ValueOf(d.keeper).Elem()
+	mu := at(keeper, "mu").Addr().Interface().(sync.Locker) // the keeper goes on: callers let time pass
+	mu.Lock()
+	at(keeper, "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
+	mu.Unlock()
 	d.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{})
 	d.peers.checker = new(announce.Checker)
 	waiting := at(reflect.ValueOf(d.logins.verifier).Elem(), "pending")
