@@ -94,6 +94,7 @@ func (m *Member) LaunchOnly() {
 		"--name", m.name, "--data-dir", m.Dir, "--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
 		"--listen-peer-urls", m.peerURL(), "--initial-advertise-peer-urls", m.peerURL(), "--initial-cluster", m.cluster,
 		"--initial-cluster-token", m.t.Name(), "--logger", "zap", "--log-level", "error",
+		"--unsafe-no-fsync", // a test's process is killed, not its host
 	}, m.args...)
 	m.cmd = exec.Command("etcd", args...)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -63,21 +62,6 @@ func start(t testing.TB, clocked bool, args []string) *Server {
 	t.Cleanup(s.Kill)
 	s.Launch()
 	return s
-}
-
-// FreePort is a TCP port of 127.0.0.1 that nobody listens on. It is below those that outgoing
-// connections are given, so that none of them takes it before a server does, or while that is dead.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 // Launch starts the server again after Kill, and waits until it answers.

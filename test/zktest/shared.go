@@ -8,9 +8,10 @@ import (
 
 // A place is servers that the tests of a package share, so that few have to be started.
 type place struct {
-	mu  sync.Mutex // of whoever uses it alone, and while it is started
-	all []*process
-	dir string
+	mu   sync.Mutex // of whoever uses it alone, and while it is started
+	all  []*process
+	dir  string
+	kept []func() // what ends with the process: names that nobody refers to would be closed
 }
 
 var common, alone, three place
@@ -67,6 +68,14 @@ func (p *place) borrow(t testing.TB, n int) Servers {
 	return all
 }
 
+// lasting is for what outlives the test that started it: nothing is cleaned up before the process ends.
+type lasting struct {
+	testing.TB
+	p *place
+}
+
+func (l lasting) Cleanup(f func()) { l.p.kept = append(l.p.kept, f) }
+
 // of starts the servers, if that was not done yet, and binds them to this test.
 func (p *place) of(t testing.TB, n int) (all Servers) {
 	t.Helper()
@@ -75,7 +84,7 @@ func (p *place) of(t testing.TB, n int) (all Servers) {
 		if p.dir, err = os.MkdirTemp("", "zktest"); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range build(t, n, p.dir) {
+		for _, s := range build(lasting{t, p}, n, p.dir) {
 			p.all = append(p.all, s.process)
 		}
 	}
