@@ -164,6 +164,7 @@ func (m *Machine) add(now time.Time, b Block) error {
 		return fmt.Errorf("the store granted %d to %d, which are no values of this sequence: its definition was changed", b.Lo, b.Hi)
 	}
 	m.last, m.next = b, b.Hi+d.Step
+	left, _ := m.to.Left() // before clients take some of the block
 	if err := m.to.Append(b.Lo, b.Hi); err != nil {
 		return fmt.Errorf("the store granted %d to %d: %w", b.Lo, b.Hi, err)
 	}
@@ -172,8 +173,8 @@ func (m *Machine) add(now time.Time, b Block) error {
 	}
 	m.failed, m.retry = 0, time.Time{}
 	m.to.Refuse(nil)
-	left, _ := m.to.Left()
-	m.size, m.block, m.held, m.at = m.asked, (b.Hi-b.Lo)/d.Step+1, left, now
+	m.size, m.block, m.at = m.asked, (b.Hi-b.Lo)/d.Step+1, now
+	m.held = left + m.block
 	m.warn()
 	return nil
 }

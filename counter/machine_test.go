@@ -12,6 +12,7 @@ import (
 // A shelf is an Issuer that the test empties. It keeps what the Machine tells it.
 type shelf struct {
 	left, short uint64
+	greedy      uint64 // values that clients take of a block as soon as it is there
 	next, rest  uint64 // what Seal answers
 	why         error
 	told        []string
@@ -20,7 +21,7 @@ type shelf struct {
 
 func (s *shelf) Append(lo, hi uint64) error {
 	if s.late == nil {
-		s.left += hi - lo + 1
+		s.left += hi - lo + 1 - s.greedy
 	}
 	return s.late
 }
@@ -71,6 +72,14 @@ func (b *bench) reserve(t *testing.T, want uint64) {
 func (b *bench) use(left, seconds uint64) {
 	b.left = left
 	b.now = b.now.Add(time.Duration(seconds) * time.Second)
+}
+
+// What clients take before the Machine has looked again counts as used: the next block is larger.
+func TestClientsThatDoNotWaitForTheMachine(t *testing.T) {
+	b := newBench(Sequence("orders"), 0)
+	b.short, b.greedy = 1, 60
+	b.reserve(t, 100)
+	b.reserve(t, 400)
 }
 
 func TestTheSizeOfABlock(t *testing.T) {
