@@ -18,13 +18,12 @@ import (
 // A conn is a connection that is ready for requests. Its fields are guarded by Client.mu, but for what
 // belongs to the goroutine that reads or the one that writes.
 type conn struct {
-	c       *Client
-	server  *server
-	raw     net.Conn // what is closed: closing does not wait, as it does with TLS
-	net     net.Conn
-	file    syscall.RawConn // nil: what is written may wait
-	timer   *time.Timer     // runs while requests are in flight
-	running bool
+	c      *Client
+	server *server
+	raw    net.Conn // what is closed: closing does not wait, as it does with TLS
+	net    net.Conn
+	file   syscall.RawConn // nil: what is written may wait
+	timer  *time.Timer     // of the oldest request; stopped without one, as it slows every switch of goroutines
 
 	flight  []*batch // sent, in order, at most maxFlight
 	since   time.Duration
@@ -70,13 +69,10 @@ func (k *conn) modeOf(b *batch) mode {
 func (k *conn) accept(b *batch, now time.Duration) {
 	if len(k.flight) == 0 {
 		k.since = now
+		k.timer.Reset(k.c.config.Timeout)
 	}
 	k.flight = append(k.flight, b)
 	k.writing = true
-	if !k.running {
-		k.running = true
-		k.timer.Reset(k.c.config.Timeout)
-	}
 	if b.stock != nil {
 		b.sent = k.c.config.now()
 	}
@@ -99,7 +95,6 @@ func (k *conn) expire() {
 	left := k.since + c.config.Timeout - c.now()
 	switch {
 	case k.dead || len(k.flight) == 0:
-		k.running = false
 	case left > 0:
 		k.timer.Reset(left)
 	default:

@@ -48,7 +48,12 @@ func (g *Generator) ID(ctx context.Context) (uint64, error) {
 		return one[0], nil
 	}
 	b, i, err := g.c.join(g, false, 1)
-	if err == nil {
+	switch {
+	case err != nil:
+	case ctx.Done() == nil: // as wait does: each frame of a stack costs when a thousand goroutines wake
+		<-b.done
+		err = b.err
+	default:
 		err = g.c.wait(ctx, b)
 	}
 	if err != nil {
