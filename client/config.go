@@ -22,6 +22,7 @@ const (
 	maxName        = 250      // bytes of a key, as in memcached
 	maxFlight      = 2        // requests on one connection that are not answered
 	maxConnections = 1000     // to one server
+	maxServers     = 1024     // that a resolver may name: as many as the default layout has worker ids
 )
 
 // A Config has the settings of a Client. The zero Config is ready for daemons without TLS and users.

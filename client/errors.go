@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -38,9 +39,13 @@ var errUnknown = errors.New("the server does not know the command")
 type problems []error
 
 func (p problems) Error() string {
-	texts := make([]string, len(p))
-	for i, err := range p {
-		texts[i] = err.Error()
+	const most = 20 // of a thousand servers each one may have failed
+	var texts []string
+	for _, err := range p[:min(len(p), most)] {
+		texts = append(texts, err.Error())
+	}
+	if len(p) > most {
+		texts = append(texts, fmt.Sprintf("and %d more", len(p)-most))
 	}
 	return "katsubushi client: " + strings.Join(texts, "; ")
 }

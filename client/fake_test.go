@@ -48,6 +48,16 @@ func (n *network) dialled(addr string) int {
 	return n.dials[addr]
 }
 
+// dialledAll counts the dials to all addresses.
+func (n *network) dialledAll() (sum int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.dials {
+		sum += k
+	}
+	return sum
+}
+
 var errNobody = errors.New("connection refused")
 
 func (n *network) dial(ctx context.Context, _, addr string) (net.Conn, error) {

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -346,6 +348,53 @@ func TestFrozenServerCostsOneTimeout(t *testing.T) {
 			t.Errorf("callers waited for %v", took)
 		}
 	})
+}
+
+// TestHandshakeThatNeverEnds: a server that says nothing, or one byte at a time, costs callers
+// DialTimeout and no goroutine. Close does not wait for it.
+func TestHandshakeThatNeverEnds(t *testing.T) {
+	for what, says := range map[string]func(net.Conn){
+		"silent": func(net.Conn) { time.Sleep(time.Hour) },
+		"drips": func(c net.Conn) {
+			for b := range slices.Values([]byte("\x16\x03\x03\x40\x00" + strings.Repeat("\x02", 1<<14))) { // a record of 16 KiB
+				time.Sleep(100 * time.Millisecond)
+				if _, err := c.Write([]byte{b}); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork()
+			n.set("a:1", func(c net.Conn) {
+				go io.Copy(io.Discard, c)
+				says(c)
+			})
+			c := n.newClient(t, Config{TLS: &tls.Config{ServerName: "a"}}, "a:1")
+			for range 3 {
+				begin := time.Now()
+				id, err := c.ID(t.Context())
+				if took := time.Since(begin); id != 0 || !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "not connected after 1s") || took > 2*time.Second {
+					t.Errorf("%s: id %d, error %v after %v", what, id, err, took)
+				}
+			}
+			left := make(chan error)
+			go func() {
+				_, err := c.ID(t.Context())
+				left <- err
+			}()
+			time.Sleep(500 * time.Millisecond) // the handshake has begun
+			begin := time.Now()
+			go c.Close()
+			if err := <-left; !errors.Is(err, ErrClosed) || time.Since(begin) > 0 {
+				t.Errorf("%s: %v, %v after Close", what, err, time.Since(begin))
+			}
+			c.Close()
+			if took := time.Since(begin); took > 0 {
+				t.Errorf("%s: Close took %v", what, took)
+			}
+		})
+	}
 }
 
 // TestLogin: user and password are sent before anything else, and a refusal is told.

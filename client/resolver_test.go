@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -253,6 +254,55 @@ func TestDNSLooksAgainAtAFailure(t *testing.T) {
 		}
 		if asked := names.lookups() - before; asked > 21 {
 			t.Errorf("%d look-ups in 20 s", asked)
+		}
+	})
+}
+
+// TestNamesThatLie: thousands of addresses, and others at each look-up, do not make the client open more
+// connections than it has a limit for, and the server that answers stays in use.
+func TestNamesThatLie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("99.0.0.1:11212", server.serve()) // the last one in order
+		var names nameServer
+		names.set(dnsmessage.RCodeSuccess, "99.0.0.1")
+		c := n.newResolved(t, DNSFrom("ids.example.:11212", names.resolver()), Config{})
+		must(t)(c.ID(t.Context()))
+		for round := range 3 {
+			addrs := []string{"99.0.0.1"}
+			for i := range 3500 { // some 56 KB: a message has at most 64
+				addrs = append(addrs, fmt.Sprintf("10.%d.%d.%d", round, i>>8, i&0xff))
+			}
+			names.set(dnsmessage.RCodeSuccess, addrs...)
+			asked, before := names.lookups(), n.dialledAll()
+			for names.lookups() == asked {
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+			must(t)(c.ID(t.Context()))
+			synctest.Wait()
+			if dials := n.dialledAll() - before; dials > maxServers {
+				t.Errorf("%d connections at once", dials)
+			}
+			s := c.Stats().Servers
+			if i := slices.IndexFunc(s, func(s ServerStats) bool { return s.Addr == "99.0.0.1:11212" }); len(s) != maxServers || i < 0 || s[i].Connections != 1 {
+				t.Fatalf("%d servers, the good one is number %d", len(s), i)
+			}
+			for range 20 {
+				must(t)(c.ID(t.Context()))
+			}
+		}
+		n.stop("99.0.0.1:11212")
+		if _, err := c.ID(t.Context()); err == nil || len(err.Error()) > 4<<10 || !strings.HasSuffix(err.Error(), fmt.Sprintf("and %d more", maxServers-20)) {
+			t.Errorf("without any server: %.5000v", err)
+		}
+		n.set("99.0.0.1:11212", server.serve())
+		names.set(dnsmessage.RCodeSuccess, "99.0.0.1")
+		time.Sleep(time.Minute)
+		must(t)(c.ID(t.Context()))
+		if got := c.addrs(); got != "[99.0.0.1:11212]" {
+			t.Error("in the end:", got)
 		}
 	})
 }

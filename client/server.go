@@ -129,7 +129,8 @@ func (c *Client) lose(k *conn, err error) {
 }
 
 // setServers makes servers the ones that are asked. Connections to others are closed when their last
-// request is answered. An empty list changes nothing.
+// request is answered. An empty list changes nothing. Of a list that is too long, servers that are
+// asked already stay.
 func (c *Client) setServers(list []Server) {
 	c.mu.Lock()
 	if c.closed {
@@ -138,6 +139,11 @@ func (c *Client) setServers(list []Server) {
 	}
 	before := c.servers
 	c.servers = nil
+	if len(list) > maxServers { // each gets a connection
+		c.config.Logger.Warn("the resolver names too many servers: some are left out", "servers", len(list), "limit", maxServers)
+		known := func(v Server) bool { return slices.ContainsFunc(before, func(s *server) bool { return s.Server == v }) }
+		list = slices.Concat(slices.DeleteFunc(slices.Clone(list), func(v Server) bool { return !known(v) }), list)[:maxServers]
+	}
 	for _, v := range list {
 		same := func(s *server) bool { return s.Server == v }
 		if slices.ContainsFunc(c.servers, same) {

@@ -41,7 +41,7 @@ const (
 	stallTime  = 30 * time.Second
 	stallTicks = uint32(stallTime / sweepPause)
 	callSize   = 16 << 10                    // bytes: an answer of 1,000 ids, and what grpc-go keeps for a call
-	frameSize  = 32                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
+	frameSize  = 48                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
 	mostBytes  = (1 + frameSize) * 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
 )
 

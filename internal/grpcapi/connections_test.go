@@ -195,6 +195,67 @@ func TestTenThousandStreams(t *testing.T) {
 	}
 }
 
+// A request that comes as 20,000 frames of one byte is answered as any other, and costs a time that
+// grows with its length only: others are answered meanwhile. So is one with 20,000 empty frames before its first byte.
+func TestFramesOfOneByte(t *testing.T) {
+	f := newFixture(t, nil)
+	address := f.serve()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	w := newWire(c)
+	message := protowire.AppendTag(nil, 2, protowire.BytesType) // a field that nobody knows
+	message = framedMessage(protowire.AppendBytes(message, make([]byte, 20_000-9)))
+	sent := make(chan error, 1)
+	go func() {
+		var last error
+		w.begin(1, fetch)
+		for i, b := range message {
+			last = w.data(1, i == len(message)-1, []byte{b})
+		}
+		sent <- last
+	}()
+	answered := func(stream uint32) {
+		t.Helper()
+		for {
+			frame, err := w.ReadFrame()
+			if err != nil {
+				t.Fatal(stream, err)
+			}
+			switch frame := frame.(type) {
+			case *http2.HeadersFrame:
+				if frame.StreamID == stream && frame.StreamEnded() {
+					return
+				}
+			case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+				t.Fatal(frame)
+			}
+		}
+	}
+	other := katsubushipb.NewGeneratorClient(dial(t, address, nil))
+	if _, err := other.Fetch(soon(t), nil); err != nil {
+		t.Error("another connection:", err)
+	}
+	answered(1)
+	if err := <-sent; err != nil || f.counters.IDs.Load() != 2 {
+		t.Errorf("%v, %d ids", err, f.counters.IDs.Load())
+	}
+	go func() {
+		w.begin(3, fetch)
+		for range 20_000 {
+			w.data(3, false, nil)
+		}
+		w.data(3, true, framedMessage(nil))
+	}()
+	answered(3)
+	if n := f.counters.IDs.Load(); n != 3 {
+		t.Errorf("%d ids", n)
+	}
+}
+
 // A client that ends its half of a call twice, while it does not take the answer. At this grpc-go v1.83
 // ended the process.
 func TestTwoEnds(t *testing.T) {
