@@ -22,8 +22,7 @@ func adminDescriptors(int) int { return adminConnections + httpapi.Reserve + htt
 
 // newAdmin makes the service of the admin port.
 func (d *Daemon) newAdmin() service {
-	s := httpapi.Limited(adminapi.New(d.adminConfig()), adminConnections, &d.administered, d.complaints())
-	return httpService{s, s.Listener}
+	return httpService{httpapi.Limited(adminapi.New(d.adminConfig()), adminConnections, &d.administered, d.complaints())}
 }
 
 func (d *Daemon) adminConfig() adminapi.Config {

@@ -20,13 +20,12 @@ func httpDescriptors(maxConnections int) int {
 
 // newHTTP makes the service of the HTTP port.
 func (d *Daemon) newHTTP() service {
-	s := httpapi.NewServer(d.httpConfig())
-	return httpService{s, s.Listener}
+	return httpService{httpapi.NewServer(d.httpConfig())}
 }
 
 // newDebug makes the service of the debug port.
 func (d *Daemon) newDebug() service {
-	return httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.events, d.complaints()), nil}
+	return httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.events, d.complaints())}
 }
 
 // complaints returns the log for the HTTP servers' own messages.

@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -37,7 +36,7 @@ func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 // increments.
 func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
 	d, _ := run(t, func(c *Config) { c.HTTPPort = redistest.FreePort(t) })
-	d.services[0].service.(httpService).server.(httpapi.Server).Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
+	d.services[0].service.(httpService).server.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
 	if n := d.requests.IDs.Load(); n != 3 {
 		t.Errorf("%d ids are counted", n)
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 )
 
 // A service answers clients of one listener, beside the engine's ports. It runs from the start,
@@ -68,19 +70,10 @@ func (d *Daemon) dropServices() {
 }
 
 // An httpService makes an HTTP server a service.
-type httpService struct {
-	server interface { // of package http or httpapi
-		service
-		Close() error
-	}
-	limit func(net.Listener) net.Listener // the server's limit of connections; nil = none
-}
+type httpService struct{ server httpapi.Server }
 
 func (s httpService) Serve(ln net.Listener) error {
-	if s.limit != nil {
-		ln = s.limit(ln)
-	}
-	if err := s.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.server.Serve(s.server.Listener(ln)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // NewDebugServer makes the server of /debug/events, and of /debug/pprof/ and /debug/stats, each only if
 // asked for. It shows memory contents and can slow the process down: its listener belongs on the loopback
 // interface.
-func NewDebugServer(withPprof, withStats bool, events *events.Log, log *log.Logger) *http.Server {
+func NewDebugServer(withPprof, withStats bool, events *events.Log, log *log.Logger) Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/events", func(w http.ResponseWriter, r *http.Request) { showEvents(w, r, events) })
 	if withPprof {
@@ -27,7 +27,7 @@ func NewDebugServer(withPprof, withStats bool, events *events.Log, log *log.Logg
 	if withStats {
 		mux.Handle("GET /debug/stats", &runtimeStats{})
 	}
-	s := newServer(mux, log)
+	s := Limited(mux, 0, new(Counters), log)
 	s.ReadTimeout, s.WriteTimeout = 0, 0 // a profile takes as long as it was asked to
 	return s
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/events"
 )
 
 // pipes is a listener without a network, so that time can be fake.
@@ -27,6 +29,15 @@ func (p pipes) Accept() (net.Conn, error) {
 }
 func (p pipes) Close() error { close(p.conns); return nil }
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (p pipes) dial() (net.Conn, error) {
+	client, conn := net.Pipe()
+	p.conns <- conn
+	return client, nil
+}
+
+// newPipes makes one whose queue has room for all.
+func newPipes() pipes { return pipes{make(chan net.Conn, 4096)} }
 
 // TestSlowClientsAreHungUpOn: exactly when their time is over.
 func TestSlowClientsAreHungUpOn(t *testing.T) {
@@ -67,29 +78,38 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 }
 
 // TestTheFirstRequestIsAnsweredAtTheEnd: a connection that was accepted before the end gets its answer,
-// and one that asks nothing does not hold the end up for long.
+// and one that asks nothing does not hold the end up for long. The same at the debug port.
 func TestTheFirstRequestIsAnsweredAtTheEnd(t *testing.T) {
-	for _, speaks := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			l := new(fixture).listenInBubble(t, 0)
-			c, ended := l.dial(), make(chan error, 1)
-			synctest.Wait()
-			began := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			go func() { ended <- l.Shutdown(ctx) }()
-			want := time.Second
-			if speaks {
-				time.Sleep(settleTime / 2)
-				if status, goesOn := c.askOn("/id"); status != http.StatusOK || goesOn {
-					t.Errorf("the first request is answered %d, and the connection goes on: %v", status, goesOn)
-				}
-				want = settleTime
-			}
-			if err := <-ended; (err == nil) != speaks || time.Since(began) > want {
-				t.Errorf("%v after %v, want it within %v", err, time.Since(began), want)
-			}
-		})
+	for path, make := range map[string]func(*fixture) Server{
+		"/id":           func(f *fixture) Server { return NewServer(f.config()) },
+		"/debug/events": func(*fixture) Server { return NewDebugServer(false, false, new(events.Log), nil) },
+	} {
+		for _, speaks := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) { endWithOne(t, make(new(fixture)), path, speaks) })
+		}
+	}
+}
+
+// endWithOne ends a server with a connection that asks for path then, or says nothing.
+func endWithOne(t *testing.T, s Server, path string, speaks bool) {
+	p := newPipes()
+	l := new(fixture).serveOn(t, s, p, p.dial)
+	c, ended := l.dial(), make(chan error, 1)
+	synctest.Wait()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	go func() { ended <- l.Shutdown(ctx) }()
+	want := time.Second
+	if speaks {
+		time.Sleep(settleTime / 2)
+		if status, goesOn := c.askOn(path); status != http.StatusOK || goesOn {
+			t.Errorf("the first request is answered %d, and the connection goes on: %v", status, goesOn)
+		}
+		want = settleTime
+	}
+	if err := <-ended; (err == nil) != speaks || time.Since(began) > want {
+		t.Errorf("%v after %v, want it within %v", err, time.Since(began), want)
 	}
 }
 
@@ -111,21 +131,20 @@ func (f *fixture) listen(t *testing.T, maxConnections int) listening {
 	return f.listenOn(t, maxConnections, ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) })
 }
 
-// listenInBubble listens where time is fake. The network's queue has room for all.
+// listenInBubble listens where time is fake.
 func (f *fixture) listenInBubble(t *testing.T, maxConnections int) listening {
 	t.Helper()
-	p := pipes{make(chan net.Conn, 4096)}
-	return f.listenOn(t, maxConnections, p, func() (net.Conn, error) {
-		client, conn := net.Pipe()
-		p.conns <- conn
-		return client, nil
-	})
+	p := newPipes()
+	return f.listenOn(t, maxConnections, p, p.dial)
 }
 
 func (f *fixture) listenOn(t *testing.T, maxConnections int, ln net.Listener, dial func() (net.Conn, error)) listening {
 	c := f.config()
 	c.MaxConnections = maxConnections
-	s := NewServer(c)
+	return f.serveOn(t, NewServer(c), ln, dial)
+}
+
+func (f *fixture) serveOn(t *testing.T, s Server, ln net.Listener, dial func() (net.Conn, error)) listening {
 	go s.Serve(s.Listener(ln))
 	t.Cleanup(func() { s.Close() })
 	return listening{f, s, t, func() client {
