@@ -74,6 +74,9 @@ func logger(w io.Writer, o options) *slog.Logger {
 		if len(groups) == 0 && a.Key == slog.LevelKey && a.Value.Any() == levelFatal {
 			a.Value = slog.StringValue("FATAL")
 		}
+		if a.Value.Kind() == slog.KindDuration { // in JSON it is a number of ns else
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
 		return a
 	}}
 	if o.logFormat == "json" {

@@ -64,7 +64,14 @@ func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 	}
 	d.step(t, -time.Minute)
 	await(t, "it has noticed the step", func() bool { return d.entry(stepped) != nil })
-	of := func(msg, figure string) time.Duration { return time.Duration(d.entry(msg)[figure].(float64)) }
+	of := func(msg, figure string) time.Duration {
+		text, _ := d.entry(msg)[figure].(string)
+		v, err := time.ParseDuration(text)
+		if err != nil {
+			t.Errorf("%s of %q is no duration: %v", figure, msg, err)
+		}
+		return v
+	}
 	const back, runAhead = "the wall clock went back: the id clock follows no further than the last id", time.Second
 	await(t, "the step is logged", func() bool { return d.entry(back) != nil })
 	if wait, want := of(stepped, "wait"), of(back, "adjusted_by")-of(back, "wall_minus_id_clock")+runAhead; wait != want || wait < 30*time.Second {
