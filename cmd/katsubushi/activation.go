@@ -53,9 +53,27 @@ func (p *parsed) activate() error {
 			wrong = append(wrong, fmt.Errorf("passed socket %d, %.40q: %w", i+1, name, err))
 			continue
 		}
-		in.Sockets = append(in.Sockets, daemon.Socket{Name: name, FD: fd})
+		in.Sockets = append(in.Sockets, daemon.Socket{Name: name, FD: fd, Lent: true})
 	}
 	p.Inherited = in
+	return errors.Join(wrong...)
+}
+
+// follow makes settings fit the sockets of a supervisor that a daemon passes on to its successor.
+func (p *parsed) follow(sockets []daemon.Socket) error {
+	var wrong []error
+	for _, s := range sockets {
+		if !s.Lent {
+			continue
+		}
+		addr, err := server.PassedAddr(s.FD)
+		if err == nil {
+			err = p.adjust(s.Name, addr)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("passed socket %.40q: %w", s.Name, err))
+		}
+	}
 	return errors.Join(wrong...)
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
@@ -73,6 +75,41 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 	get(t, conn, bufio.NewReader(conn))
 	p.Process.Signal(syscall.SIGTERM)
 	<-p.exited
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the daemon removed a socket that is not its own: %v", err)
+	}
+}
+
+// TestProcessSocketsOfASupervisorStay: the successors of a daemon know that its sockets are a supervisor's.
+// They take ports that the settings do not name, and leave the file of the unix socket where it is.
+func TestProcessSocketsOfASupervisorStay(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	sock, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sock.Close()
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer web.Close()
+	u := startUpgradableBy(t, passing(t, "sock:http-port", sock, web), append(inMemory(t), "-worker-id", "39")...)
+	conn := dial(t, "unix", path)
+	r := bufio.NewReader(conn)
+	for range 2 {
+		u.succeed(t)
+		get(t, conn, r)
+	}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	if resp, err := client.Get("http://" + web.Addr().String() + "/id"); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("HTTP: %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	syscall.Kill(u.now, syscall.SIGTERM)
+	await(t, "the daemon ends", func() bool { return gone(u.now) })
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the daemon removed a socket that is not its own: %v", err)
 	}

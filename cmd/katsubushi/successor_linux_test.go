@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,7 +68,8 @@ func misbehave(origin *upgrade.Origin, how string) {
 
 // between passes what the old process and program, as the new one, say to each other. When a message of
 // a kind comes, the victim (old or new) is killed: before or after it is passed on. What the old process
-// may have said after that is lost.
+// may have said after that is lost. With later the new one is killed once the file PROGRAM.now exists, and
+// the message is not passed on; with asleep the old one is not killed, but stopped before it is.
 func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, when string) {
 	origin.Detach() // the old process may die
 	child, err := upgrade.Start(program, os.Args, os.Stderr)
@@ -87,7 +90,18 @@ func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, 
 		striking.Lock() // until the end, if the new process is killed: its answer must not get through
 		defer striking.Unlock()
 		defer upgrade.CloseAll(fds)
-		if m.Kind == kind && when == "before" {
+		if m.Kind == kind && when == "later" {
+			for _, err := os.Stat(os.Args[0] + ".now"); err != nil; _, err = os.Stat(os.Args[0] + ".now") {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if m.Kind == kind && when == "asleep" {
+			syscall.Kill(old, syscall.SIGSTOP)
+			for !asleep(old) {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if m.Kind == kind && (when == "before" || when == "later") {
 			strike()
 			return false // it died before it said that
 		}
@@ -116,4 +130,15 @@ func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, 
 			os.Exit(0)
 		}
 	}
+}
+
+// asleep reports whether a process was stopped, with all its threads.
+func asleep(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range stats {
+		if text, err := os.ReadFile(file); err == nil && !bytes.Contains(text, []byte(") T ")) {
+			return false
+		}
+	}
+	return len(stats) > 0
 }

@@ -142,8 +142,10 @@ func (u *upgrader) serve() (stop func()) {
 // succeed, or a supervisor.
 func inherit(p *parsed, origin *upgrade.Origin) (err error) {
 	if origin != nil {
-		p.Inherited, err = daemon.Introduce(origin)
-		return err
+		if p.Inherited, err = daemon.Introduce(origin); err != nil {
+			return err
+		}
+		return p.follow(p.Inherited.Sockets)
 	}
 	return p.activate()
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,10 +21,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
-	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
 // An upgradable is a daemon whose program is a link, to be replaced.
@@ -38,11 +33,20 @@ type upgradable struct {
 // startUpgradable starts a daemon. All its successors end with the test.
 func startUpgradable(t *testing.T, args ...string) *upgradable {
 	t.Helper()
+	return startUpgradableBy(t, (*exec.Cmd).Start, args...)
+}
+
+// startUpgradableBy is startUpgradable with another way to start the process.
+func startUpgradableBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *upgradable {
+	t.Helper()
 	u := &upgradable{program: filepath.Join(t.TempDir(), "katsubushi")}
 	u.install(t, binary)
 	u.process = launchProgram(t, func(c *exec.Cmd) error {
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		return c.Start()
+		if c.SysProcAttr == nil {
+			c.SysProcAttr = new(syscall.SysProcAttr)
+		}
+		c.SysProcAttr.Setpgid = true
+		return begin(c)
 	}, u.program, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"}, args...)...)
 	u.now = u.Process.Pid
 	t.Cleanup(func() { syscall.Kill(-u.Process.Pid, syscall.SIGKILL) })
@@ -419,209 +423,4 @@ func needRing(t *testing.T) {
 		t.Skip("no io_uring here")
 	}
 	p.Process.Kill()
-}
-
-// TestProcessUpgradeEncrypted: encrypted connections cannot move. They end in order; plain ones, of a unix
-// socket here, go on, and the socket's file stays.
-func TestProcessUpgradeEncrypted(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-	if _, err := selfsigned.Write(cert, key, 1); err != nil {
-		t.Fatal(err)
-	}
-	sock := filepath.Join(dir, "s")
-	u := startUpgradable(t, append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key", key)...)
-	conn := dial(t, "unix", sock)
-	r := bufio.NewReader(conn)
-	last := get(t, conn, r)
-	address, _ := u.entry("redis listening")["address"].(string)
-	encrypted, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer encrypted.Close()
-	encrypted.SetDeadline(time.Now().Add(5 * time.Minute))
-	over := bufio.NewReader(encrypted)
-	s := stream{conn: encrypted, resp: true}
-	io.WriteString(encrypted, "*2\r\n$3\r\nGET\r\n$2\r\nid\r\n")
-	id, err := s.read(over)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last = max(last, id)
-	u.succeed(t)
-	if _, err := over.ReadByte(); err != io.EOF { // that of close_notify: else it is io.ErrUnexpectedEOF, or a reset
-		t.Errorf("the encrypted connection ended with %v", err)
-	}
-	if id := get(t, conn, r); id <= last {
-		t.Errorf("id %d after %d", id, last)
-	}
-	again := dial(t, "unix", sock)
-	get(t, again, bufio.NewReader(again))
-}
-
-// TestProcessUpgradeLeased: the new process leases a worker id of its own; without a free one the old process
-// goes on. The old one's comes free at the end. Ids on a connection rise, although the worker id is another
-// one and the old process was far ahead of the clock.
-func TestProcessUpgradeLeased(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	pool := []string{"-redis", server.URL(), "-min-worker-id", "1", "-max-worker-id", "2"}
-	var stderr bytes.Buffer
-	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard, &stderr); code != exitOK {
-		t.Fatalf("lease init: %s", &stderr)
-	}
-	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)
-	conn := dial(t, "tcp", u.addr)
-	r := bufio.NewReader(conn)
-	worker := func(id uint64) uint64 { return generator.Katsubushi().Decompose(id).Worker }
-	for range 40 { // 40 million ids: some ten seconds
-		io.WriteString(conn, strings.Repeat("ids 10000\r\n", 100))
-		for ends := 0; ends < 100; {
-			line, err := r.ReadString('\n')
-			if err != nil || !strings.HasPrefix(line, "IDS ") && line != "END\r\n" {
-				t.Fatalf("%q, %v", line, err)
-			}
-			if line == "END\r\n" {
-				ends++
-			}
-		}
-	}
-	last := get(t, conn, r)
-	if had := worker(last); had != 1 {
-		t.Errorf("it has worker id %d", had)
-	}
-
-	rival := launch(t, pool...)
-	rival.waitListening(t)
-	code, said := u.upgrade(t, "-timeout", "2s")
-	if id := get(t, conn, r); code != exitFailure || !strings.Contains(said, "goes on") || id <= last || worker(id) != 1 {
-		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
-	}
-	rival.Process.Signal(syscall.SIGTERM)
-	<-rival.exited
-
-	for _, next := range []uint64{2, 1} {
-		last = get(t, conn, r)
-		u.succeed(t)
-		if id := get(t, conn, r); id <= last || worker(id) != next {
-			t.Errorf("id %d of worker id %d after %d, want worker id %d", id, worker(id), last, next)
-		}
-		var list bytes.Buffer
-		run(append([]string{"lease", "list"}, pool...), environment(), &list, &stderr)
-		if strings.Contains(u.logged(), "worker ids are not given back") { // Redis did not answer
-			t.Skip(u.logged())
-		}
-		if strings.Count(list.String(), " held ") != 1 {
-			t.Errorf("one worker id should be held: %s%s", &list, &stderr)
-		}
-	}
-
-	server.Pause()
-	await(t, "an upgrade is refused because the lease is not extended", func() bool {
-		code, said := u.upgrade(t, "-timeout", "1s")
-		return code == exitFailure && strings.Contains(said, "lane 0 is ")
-	})
-	server.Resume()
-	await(t, "it issues ids", func() bool {
-		io.WriteString(conn, "get id\r\n")
-		line, err := r.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(line, "VALUE ") {
-			return false
-		}
-		r.ReadString('\n')
-		r.ReadString('\n')
-		return true
-	})
-}
-
-// TestProcessUpgradeKilled kills the old process or the new one at each step. The other one serves, and
-// no id is issued twice.
-func TestProcessUpgradeKilled(t *testing.T) {
-	t.Parallel()
-	port := freePort(t)
-	u := startUpgradable(t, append(inMemory(t), "-worker-id", "35", "-port", port, "-http-port", freePort(t))...)
-	c := census{lanes: 1}
-	var last uint64
-	ask := func(what string) {
-		t.Helper()
-		// A process that died may have left its connections, and the kernel takes its time with some sockets.
-		await(t, "somebody serves after "+what, func() bool {
-			conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
-			if err != nil {
-				return false
-			}
-			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(10 * time.Second))
-			r := bufio.NewReader(conn)
-			for range 50 {
-				var a answer
-				if _, err := io.WriteString(conn, "get id id id\r\n"); err != nil || a.read(r) != nil || len(a.ids) != 3 {
-					return false
-				}
-				c.add(a.ids)
-				if a.ids[0] <= last {
-					t.Errorf("%s: id %d after %d", what, a.ids[0], last)
-				}
-				last = a.ids[2]
-			}
-			return true
-		})
-	}
-	ask("the start")
-	for _, kind := range []string{"sockets", "begin", "hello", "take", "moved", "ready", "serve", "serving"} {
-		for _, victim := range []string{"new", "old"} {
-			for _, when := range []string{"before", "after"} {
-				if victim == "new" && when == "after" && kind == "serving" {
-					continue // a daemon that is killed, and nothing else
-				}
-				what := fmt.Sprintf("kill -9 of the %s process %s %s", victim, when, kind)
-				idle := dial(t, "tcp", "127.0.0.1:"+port) // so that something moves
-				idle.SetDeadline(time.Now().Add(time.Minute))
-				get(t, idle, bufio.NewReader(idle))
-				u.pretend(t, strings.Join([]string{"between", binary, kind, victim, when}, " "))
-				code, said := u.upgrade(t)
-				t.Logf("%s: exit code %d, %s", what, code, said)
-				ask(what)
-				idle.Close()
-				u.now = u.serving(t)
-				if t.Failed() {
-					return
-				}
-			}
-		}
-	}
-	c.verdict(t)
-}
-
-// serving finds the process that serves: the only one of its group that can be asked for an upgrade.
-func (u *upgradable) serving(t *testing.T) (pid int) {
-	t.Helper()
-	await(t, "one process serves", func() bool {
-		pid = 0
-		list, err := os.ReadFile("/proc/net/unix")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(list)) {
-			_, name, ok := strings.Cut(line, "@katsubushi/control/")
-			if !ok {
-				continue
-			}
-			p, _ := strconv.Atoi(strings.TrimSpace(name))
-			if group, err := syscall.Getpgid(p); err != nil || group != u.Process.Pid || gone(p) {
-				continue
-			}
-			if pid != 0 && pid != p {
-				return false
-			}
-			pid = p
-		}
-		return pid != 0
-	})
-	return pid
 }

@@ -15,8 +15,7 @@ import (
 // Inherited is what another process has opened for this one.
 type Inherited struct {
 	Sockets []Socket
-	// From is the process that gives them away, and its worker ids, see takeOver; nil = a supervisor, which
-	// keeps the sockets and passes them to the next run too.
+	// From is the process that gives them away, and its worker ids, see takeOver; nil = a supervisor.
 	From *upgrade.Origin
 	Died bool // From ended before it had passed all
 }
@@ -26,6 +25,7 @@ type Inherited struct {
 type Socket struct {
 	Name string
 	FD   int
+	Lent bool // a supervisor keeps it, and passes it to the next run too
 }
 
 // udpFlag is the name of the UDP port's socket, sockFlag that of the unix socket.
@@ -62,6 +62,11 @@ func (c *Config) sockets(name string) (fds []int) {
 		}
 	}
 	return fds
+}
+
+// lent reports whether a supervisor keeps the passed sockets with a name.
+func (c *Config) lent(name string) bool {
+	return slices.ContainsFunc(c.Inherited.Sockets, func(s Socket) bool { return s.Name == name && s.Lent })
 }
 
 // socketName returns the name of the socket that it listens on.
@@ -160,7 +165,7 @@ func (d *Daemon) keep(ports []server.Port) {
 	for i, p := range ports {
 		for _, ln := range p.Listeners {
 			if fd, err := server.Descriptor(ln); err == nil {
-				d.kept = append(d.kept, Socket{d.ports[i].socketName(&d.c), fd})
+				d.kept = append(d.kept, Socket{d.ports[i].socketName(&d.c), fd, p.Lent})
 			}
 		}
 	}

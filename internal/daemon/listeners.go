@@ -221,9 +221,9 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 		if p.onTCP(&d.c) {
 			port.TLS = d.tls
 		}
-		if fds := d.c.sockets(p.socketName(&d.c)); fds != nil {
-			port.Lent, port.Shared = d.c.origin() == nil, true
-			port.Listeners, err = server.PassedListeners(fds, n)
+		if name := p.socketName(&d.c); d.c.sockets(name) != nil {
+			port.Lent, port.Shared = d.c.lent(name), true
+			port.Listeners, err = server.PassedListeners(d.c.sockets(name), n)
 		} else {
 			port.Listeners, err = p.listen(&d.c, n)
 		}

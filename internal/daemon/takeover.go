@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
@@ -33,7 +34,8 @@ func Introduce(o *upgrade.Origin) (*Inherited, error) {
 		switch {
 		case m.Kind == upgrade.Sockets && len(fds) == len(m.Sockets):
 			for i, fd := range fds {
-				in.Sockets = append(in.Sockets, Socket{m.Sockets[i], fd})
+				name := m.Sockets[i]
+				in.Sockets = append(in.Sockets, Socket{name, fd, slices.Contains(m.Lent, name)})
 			}
 		case m.Kind == upgrade.Begin && m.Version != upgrade.Version:
 			return nil, fmt.Errorf("the process that runs, of version %s, speaks version %d of the upgrade, this one %d: restart instead", m.Program, m.Version, upgrade.Version)

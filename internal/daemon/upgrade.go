@@ -59,6 +59,9 @@ const takeTimeout = 10 * time.Second
 // diskPatience is how long the disk of the state directory may take to write a file.
 const diskPatience = 2 * time.Second
 
+// clocksApart is more than the id clocks of the two processes differ.
+const clocksApart = 10 * time.Millisecond
+
 // servicePause is how long the services may take for the requests that are under way.
 const servicePause = 300 * time.Millisecond
 
@@ -186,6 +189,7 @@ type handover struct {
 	moved  []server.Moved  // what the engine gave away,
 	frozen bool            // if it did
 	given  bool            // the worker ids are given back
+	served bool            // the new process may have issued ids
 	since  time.Time       // when the engine was to freeze
 	s      upgrade.Message // Hello
 }
@@ -205,11 +209,11 @@ func (h *handover) run(ctx context.Context) (Succession, error) {
 		return Succession{}, err
 	}
 	// No way back: from here on the connections are the new process's.
+	h.child.Deadline(time.Time{})
 	err = h.child.Send(upgrade.Message{Kind: upgrade.Serve})
 	if err == nil {
-		last, cancel := context.WithTimeout(context.Background(), takeTimeout)
+		last, cancel := awake(takeTimeout)
 		defer cancel()
-		h.child.Deadline(time.Now().Add(takeTimeout))
 		_, err = h.child.Await(last, upgrade.Serving)
 	}
 	pause := time.Since(h.since)
@@ -218,6 +222,7 @@ func (h *handover) run(ctx context.Context) (Succession, error) {
 	}
 	if err != nil {
 		h.child.Kill()
+		h.served = true
 		h.resume(nil)
 		return Succession{}, fmt.Errorf("%d connections are lost: %w", len(h.moved), err)
 	}
@@ -226,6 +231,28 @@ func (h *handover) run(ctx context.Context) (Succession, error) {
 		h.child.Signal(os.Interrupt)
 	}
 	return Succession{PID: h.child.Pid(), Program: h.s.Program, Moved: len(h.moved), Pause: pause}, nil
+}
+
+// awake returns a context that ends when this process has run for so long. The time does not count in which
+// it stood still, as in SIGSTOP: a new process that has said meanwhile that it serves must be heard, not killed.
+func awake(limit time.Duration) (context.Context, context.CancelFunc) {
+	const tick = time.Second
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		for limit > 0 {
+			begun := time.Now()
+			select {
+			case <-time.After(tick):
+			case <-ctx.Done():
+				return
+			}
+			if time.Since(begun) < 2*tick {
+				limit -= tick
+			}
+		}
+	}()
+	return ctx, cancel
 }
 
 // introduce tells the new process what it needs to get ready, and waits until it is.
@@ -239,6 +266,9 @@ func (h *handover) introduce(ctx context.Context) (err error) {
 		m, fds := upgrade.Message{Kind: upgrade.Sockets}, []int(nil)
 		for _, s := range rest[:n] {
 			m.Sockets, fds = append(m.Sockets, s.Name), append(fds, s.FD)
+			if s.Lent {
+				m.Lent = append(m.Lent, s.Name)
+			}
 		}
 		if err := h.child.Send(m, fds...); err != nil {
 			return h.unsent(ctx, err)
@@ -271,25 +301,25 @@ func (h *handover) unsent(ctx context.Context, err error) error {
 
 // allSockets returns copies of all sockets that this process listens on.
 func (d *Daemon) allSockets() (all []Socket, err error) {
-	add := func(name string, socket any) {
-		fd, e := server.Descriptor(socket)
+	add := func(s Socket, e error) {
 		if e == nil {
-			all = append(all, Socket{name, fd})
+			all = append(all, s)
 		}
 		err = errors.Join(err, e)
 	}
 	for _, s := range d.kept {
-		fd, e := server.CopyDescriptor(s.FD)
-		if e == nil {
-			all = append(all, Socket{s.Name, fd})
-		}
-		err = errors.Join(err, e)
+		fd, err := server.CopyDescriptor(s.FD)
+		add(Socket{s.Name, fd, s.Lent}, err)
+	}
+	opened := func(name string, socket any) {
+		fd, err := server.Descriptor(socket)
+		add(Socket{name, fd, d.c.Inherited != nil && d.c.lent(name)}, err)
 	}
 	for _, s := range d.services {
-		add(s.line.socketName(&d.c), s.ln)
+		opened(s.line.socketName(&d.c), s.ln)
 	}
 	if d.udp != nil {
-		add(udpFlag, d.udp)
+		opened(udpFlag, d.udp)
 	}
 	return all, err
 }
@@ -390,6 +420,9 @@ func (h *handover) resume(moved []server.Moved) {
 func (h *handover) regain() error {
 	d := h.d
 	d.floor = d.issuer.Position()
+	if h.served {
+		d.floor = max(d.floor, d.clock.Now()+(d.c.MaxRunAhead+clocksApart).Milliseconds())
+	}
 	for until := time.Now().Add(bindPatience); ; time.Sleep(bindPause) {
 		err := d.another()
 		if err == nil {

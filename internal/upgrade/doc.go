@@ -55,6 +55,7 @@ type Message struct {
 	Why     string `json:"why,omitempty"`     // of Waiting and Refused
 
 	Sockets     []string `json:"sockets,omitempty"`     // of Sockets: the name of each descriptor
+	Lent        []string `json:"lent,omitempty"`        // of Sockets: those of the names whose sockets a supervisor keeps
 	Fingerprint string   `json:"fingerprint,omitempty"` // of Begin and Hello: of the ids' layout
 
 	// Take says: all ids so far are at or before Floor, in Unix ms; the id clock is Ahead of the wall

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+// TestProcessUpgradeEncrypted: encrypted connections cannot move. They end in order; plain ones, of a unix
+// socket here, go on, and the socket's file stays.
+func TestProcessUpgradeEncrypted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	if _, err := selfsigned.Write(cert, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	sock := filepath.Join(dir, "s")
+	u := startUpgradable(t, append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key", key)...)
+	conn := dial(t, "unix", sock)
+	r := bufio.NewReader(conn)
+	last := get(t, conn, r)
+	address, _ := u.entry("redis listening")["address"].(string)
+	encrypted, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer encrypted.Close()
+	encrypted.SetDeadline(time.Now().Add(5 * time.Minute))
+	over := bufio.NewReader(encrypted)
+	s := stream{conn: encrypted, resp: true}
+	io.WriteString(encrypted, "*2\r\n$3\r\nGET\r\n$2\r\nid\r\n")
+	id, err := s.read(over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = max(last, id)
+	u.succeed(t)
+	if _, err := over.ReadByte(); err != io.EOF { // that of close_notify: else it is io.ErrUnexpectedEOF, or a reset
+		t.Errorf("the encrypted connection ended with %v", err)
+	}
+	if id := get(t, conn, r); id <= last {
+		t.Errorf("id %d after %d", id, last)
+	}
+	again := dial(t, "unix", sock)
+	get(t, again, bufio.NewReader(again))
+}

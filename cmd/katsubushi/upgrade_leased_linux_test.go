@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+)
+
+// TestProcessUpgradeLeased: the new process leases a worker id of its own; without a free one the old process
+// goes on. The old one's comes free at the end. Ids on a connection rise, although the worker id is another
+// one and the old process was far ahead of the clock.
+func TestProcessUpgradeLeased(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	pool := []string{"-redis", server.URL(), "-min-worker-id", "1", "-max-worker-id", "2"}
+	var stderr bytes.Buffer
+	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard, &stderr); code != exitOK {
+		t.Fatalf("lease init: %s", &stderr)
+	}
+	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)
+	conn := dial(t, "tcp", u.addr)
+	r := bufio.NewReader(conn)
+	worker := func(id uint64) uint64 { return generator.Katsubushi().Decompose(id).Worker }
+	for range 40 { // 40 million ids: some ten seconds
+		io.WriteString(conn, strings.Repeat("ids 10000\r\n", 100))
+		for ends := 0; ends < 100; {
+			line, err := r.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, "IDS ") && line != "END\r\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			if line == "END\r\n" {
+				ends++
+			}
+		}
+	}
+	last := get(t, conn, r)
+	if had := worker(last); had != 1 {
+		t.Errorf("it has worker id %d", had)
+	}
+
+	rival := launch(t, pool...)
+	rival.waitListening(t)
+	code, said := u.upgrade(t, "-timeout", "2s")
+	if id := get(t, conn, r); code != exitFailure || !strings.Contains(said, "goes on") || id <= last || worker(id) != 1 {
+		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
+	}
+	rival.Process.Signal(syscall.SIGTERM)
+	<-rival.exited
+
+	for _, next := range []uint64{2, 1} {
+		last = get(t, conn, r)
+		u.succeed(t)
+		if id := get(t, conn, r); id <= last || worker(id) != next {
+			t.Errorf("id %d of worker id %d after %d, want worker id %d", id, worker(id), last, next)
+		}
+		var list bytes.Buffer
+		run(append([]string{"lease", "list"}, pool...), environment(), &list, &stderr)
+		if strings.Contains(u.logged(), "worker ids are not given back") { // Redis did not answer
+			t.Skip(u.logged())
+		}
+		if strings.Count(list.String(), " held ") != 1 {
+			t.Errorf("one worker id should be held: %s%s", &list, &stderr)
+		}
+	}
+
+	server.Pause()
+	await(t, "an upgrade is refused because the lease is not extended", func() bool {
+		code, said := u.upgrade(t, "-timeout", "1s")
+		return code == exitFailure && strings.Contains(said, "lane 0 is ")
+	})
+	server.Resume()
+	await(t, "it issues ids", func() bool {
+		io.WriteString(conn, "get id\r\n")
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(line, "VALUE ") {
+			return false
+		}
+		r.ReadString('\n')
+		r.ReadString('\n')
+		return true
+	})
+}
