@@ -13,6 +13,7 @@ var (
 	quoted     = regexp.MustCompile("`([^` ]+)`")
 	within     = regexp.MustCompile("`([^` ]+)` in `([^` ]+\\.go)`")
 	identifier = regexp.MustCompile(`^\(?\*?[A-Za-z]\w*\)?(\.\w+)?$`)
+	definition = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t+|package )(\w+)`)
 )
 
 // goFiles returns the code of each Go file that is no test, by its path and by its name alone; and by
@@ -52,9 +53,15 @@ func TestTheTablesAreTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := goFiles(t)
+	defined := map[string]map[string]bool{} // by file: its names
 	defines := func(file, name string) bool {
-		name = name[strings.LastIndex(name, ".")+1:]
-		return regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t+|package )` + name + `\b`).MatchString(code[file])
+		if defined[file] == nil {
+			defined[file] = map[string]bool{}
+			for _, m := range definition.FindAllStringSubmatch(code[file], -1) {
+				defined[file][m[1]] = true
+			}
+		}
+		return defined[file][name[strings.LastIndex(name, ".")+1:]]
 	}
 	checked := 0
 	for _, line := range strings.Split(string(text), "\n") {
