@@ -173,6 +173,7 @@ func TestSamplerMeasuresQuietLoops(t *testing.T) {
 func TestSamplerMeasuresTheTurn(t *testing.T) {
 	var h Histogram
 	s := Sampler{Histogram: &h}
+	var most time.Duration // that a turn took: one that is not measured counts as long as an earlier one
 	for range 100 {
 		s.Begins(0)
 		s.Ends()
@@ -186,7 +187,7 @@ func TestSamplerMeasuresTheTurn(t *testing.T) {
 		s.Answered()
 		s.Ends()
 		s.Flush()
-		most := Clock() - began
+		most = max(most, Clock()-began)
 		var sum Snapshot
 		sum.Add(&h)
 		if got := time.Duration(sum.Sum() * 1e9); got > most+1 {
