@@ -25,7 +25,9 @@ func eachPair(t *testing.T, places []place, test func(t *testing.T, p pair)) {
 		for j, to := range makers() {
 			at := places[(i+j)%len(places)]
 			t.Run(fmt.Sprintf("%s/%s/%s/%d", from.name, to.name, at.network, at.loops), func(t *testing.T) {
-				test(t, pair{start(t, from, at, nil), start(t, to, at, nil)})
+				// What has sent its last reply must not go while a test looks on.
+				linger := func(c *server.Config) { c.Linger = time.Hour }
+				test(t, pair{start(t, from, at, linger), start(t, to, at, linger)})
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -157,23 +158,33 @@ func TestParkedHolderIsClosed(t *testing.T) {
 // whole time-out for its next request.
 func TestParkedConnectionIsNotIdle(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = 100 * time.Millisecond })
-		defer r.checkLeaks()
-		c := r.dial()
-		c.say("take 1\r\n")
-		r.parked(0, 1)
-		for range 2 {
-			silent := r.dial()
-			silent.expectEOF() // it was idle
-			silent.Close()
-		}
-		if n := r.counters.IdleClosed.Load(); n != 2 {
-			t.Errorf("%d connections closed for being idle, want 2", n)
-		}
-		r.fill(1)
-		c.expect("1\r\n")
-		c.expectEOF() // now it is idle
-		c.Close()
+		patiently(t, 100*time.Millisecond, func(timeout time.Duration) error {
+			r := start(t, m, p, func(c *server.Config) { c.IdleTimeout = timeout })
+			defer r.checkLeaks()
+			c := r.dial()
+			defer c.Close()
+			if _, err := io.WriteString(c, "take 1\r\n"); err != nil {
+				return err // it was idle before
+			}
+			eventually(t, func() string {
+				if r.well.asked.Load() == 0 && r.counters.IdleClosed.Load() == 0 {
+					return "the client neither waits nor is closed"
+				}
+				return ""
+			})
+			for range 2 {
+				silent := r.dial()
+				silent.expectEOF() // it was idle
+				silent.Close()
+			}
+			if n := r.counters.IdleClosed.Load(); n != 2 {
+				return fmt.Errorf("%d connections closed for being idle, want 2", n)
+			}
+			r.fill(1)
+			c.expect("1\r\n")
+			c.expectEOF() // now it is idle
+			return nil
+		})
 	})
 }
 

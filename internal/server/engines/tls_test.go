@@ -435,28 +435,35 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var failed atomic.Int64
-	r := startPorts(t, netCandidate(), func(c *server.Config) { c.IdleTimeout = 200 * time.Millisecond }, func(r *rig) []server.Port {
-		p := r.port(place{"tcp", 1})
-		p.Listeners[0] = tattlers{p.Listeners[0], enc, &failed}
-		return []server.Port{p}
-	})
-	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.say("big %d\r\n", 40<<20)
-	eventually(t, func() string {
-		if n := r.counters.IdleClosed.Load(); n != 1 {
-			return fmt.Sprintf("%d idle connections closed", n)
+	patiently(t, 200*time.Millisecond, func(timeout time.Duration) error {
+		var failed atomic.Int64
+		r := startPorts(t, netCandidate(), func(c *server.Config) { c.IdleTimeout = timeout }, func(r *rig) []server.Port {
+			p := r.port(place{"tcp", 1})
+			p.Listeners[0] = tattlers{p.Listeners[0], enc, &failed}
+			return []server.Port{p}
+		})
+		defer r.checkLeaks()
+		c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
+		if err != nil {
+			return err // the handshake took too long
 		}
-		return ""
+		defer c.Close()
+		if _, err := fmt.Fprintf(c, "big %d\r\n", 40<<20); err != nil {
+			return err
+		}
+		eventually(t, func() string {
+			if n := r.counters.IdleClosed.Load(); n != 1 {
+				return fmt.Sprintf("%d idle connections closed", n)
+			}
+			return ""
+		})
+		c.Close()
+		r.stop()
+		if n := failed.Load(); n != 1 {
+			return fmt.Errorf("%d writes failed", n)
+		}
+		return nil
 	})
-	c.Close()
-	r.checkLeaks()
-	if n := failed.Load(); n != 1 {
-		t.Errorf("%d writes failed", n)
-	}
 }
 
 func TestTLSDrain(t *testing.T) {
