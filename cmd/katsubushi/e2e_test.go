@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bradfitz/gomemcache/memcache"
-
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
@@ -60,9 +58,8 @@ func TestProcessMillionIDs(t *testing.T) {
 	var wg sync.WaitGroup
 	for c := range clients {
 		wg.Go(func() {
-			mc := memcache.New(p.addr)
+			mc := gomemcache(p.addr)
 			mc.MaxIdleConns = 1
-			mc.Timeout = 30 * time.Second
 			defer mc.Close()
 			keys := make([]string, batch)
 			for i := range keys {
@@ -202,7 +199,7 @@ func TestProcessLibmemcachedTools(t *testing.T) {
 func TestProcessUnixSocket(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "k.sock")
 	p := start(t, "-worker-id", "1", "-sock", sock)
-	item, err := memcache.New(sock).Get("id")
+	item, err := gomemcache(sock).Get("id")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,14 +272,24 @@ func TestProcessHangupDoesNotStopIt(t *testing.T) {
 	await(t, "the signal is logged", func() bool {
 		return p.entry("nothing to reload: no certificate, no users and no file of generators configured") != nil
 	})
-	if _, err := memcache.New(p.addr).Get("id"); err != nil {
+	if _, err := gomemcache(p.addr).Get("id"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestProcessUnreadyDuringShutdownDelay(t *testing.T) {
 	t.Parallel()
-	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", "2s")
+	for delay := 2 * time.Second; !unreadyDuring(t, delay); delay *= 4 {
+		if delay > 20*time.Second {
+			t.Fatal("never seen un-ready")
+		}
+	}
+}
+
+// unreadyDuring returns false if the delay was over before this process, on a busy machine, had looked.
+func unreadyDuring(t *testing.T, delay time.Duration) bool {
+	t.Helper()
+	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", delay.String())
 	status := func() int {
 		resp, err := http.Get("http://" + p.http + "/readyz")
 		if err != nil {
@@ -295,11 +302,20 @@ func TestProcessUnreadyDuringShutdownDelay(t *testing.T) {
 		t.Fatalf("/readyz: %d", s)
 	}
 	p.Process.Signal(syscall.SIGTERM)
-	await(t, "un-ready", func() bool { return status() == 503 })
-	if _, err := memcache.New(p.addr).Get("id"); err != nil {
-		t.Errorf("un-ready, but the delay is not over: %v", err)
+	signalled := time.Now()
+	seen := 0
+	await(t, "un-ready", func() bool { seen = status(); return seen == 503 || p.hasExited() })
+	_, err := gomemcache(p.addr).Get("id")
+	if took := time.Since(signalled); (seen != 503 || err != nil) && took > delay/2 {
+		t.Logf("%v of a delay of %v had passed: once more", took, delay)
+		<-p.exited
+		return false
+	}
+	if seen != 503 || err != nil {
+		t.Errorf("/readyz: %d, and for a client %v, before the delay of %v is over", seen, err, delay)
 	}
 	<-p.exited
+	return true
 }
 
 func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
@@ -429,7 +445,7 @@ func TestProcessHTTP(t *testing.T) {
 	if ids := strings.Split(get("/ids?n=1000"), "\n"); len(ids) != 1000 {
 		t.Errorf("/ids: %d", len(ids))
 	}
-	if _, err := memcache.New(p.addr).Get("id"); err != nil {
+	if _, err := gomemcache(p.addr).Get("id"); err != nil {
 		t.Error(err)
 	}
 	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") || !strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {

@@ -80,7 +80,7 @@ func TestProcessLeaf(t *testing.T) {
 		t.Error(code, stdout, stderr)
 	}
 
-	common := []string{"-worker-id", "1", "-state-dir", "none", "-state-any-disk", "-counters", own, "-counters-password-file", password}
+	common := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", "none", "-state-any-disk", "-counters", own, "-counters-password-file", password}
 	var o, e bytes.Buffer
 	if code := run(append(common, "-generator", "orders sequence step=2"), variables{}, &o, &e); code != exitUsage || !strings.Contains(e.String(), "no columns") {
 		t.Error(code, e.String())
@@ -148,7 +148,7 @@ func moves(t *testing.T, server *sqltest.Server, from string, want map[string]ui
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := start(t, "-worker-id", "1", "-state-dir", dir, "-state-any-disk", "-generators", file)
+	p := start(t, "-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk", "-generators", file)
 	c := countFrom(t, p)
 	for name, first := range want {
 		if v := c.must(t, name); first != 0 && v != first {

@@ -135,7 +135,7 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	l := c.load(t, second.addr, 2, 20)
 	l.awaitMore(t, 1000)
 
-	conn.SetDeadline(time.Now().Add(60 * time.Second))
+	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	r := bufio.NewReaderSize(conn, 64<<10)
 	var a answer
 	for range lines {

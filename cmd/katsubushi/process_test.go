@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
 )
 
 // TestMain builds the program once; the tests in this package that begin with TestProcess talk to
@@ -185,12 +187,19 @@ func (p *process) rss(t *testing.T) int64 {
 
 func dial(t *testing.T, network, addr string) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout(network, addr, 10*time.Second)
+	c, err := net.DialTimeout(network, addr, 2*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.SetDeadline(time.Now().Add(5 * time.Minute))
 	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// gomemcache is that client. By itself it gives up after half a second, which a busy machine may take.
+func gomemcache(addr string) *memcache.Client {
+	c := memcache.New(addr)
+	c.Timeout = 2 * time.Minute
 	return c
 }
 

@@ -38,7 +38,7 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 	if code, _, stderr := runGenerator(dir, "create", "orders sequence start=5"); code != exitOK {
 		t.Fatal(stderr)
 	}
-	args := []string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk"}
+	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk"}
 	p := launch(t, append(args, "-generator", "orders sequence start=6")...)
 	<-p.exited
 	says := `generator orders: the definition "orders sequence start=6" is not what is recorded, "orders sequence start=5"`

@@ -22,12 +22,7 @@ type counting struct {
 
 func countFrom(t *testing.T, p *process) *counting {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(2 * time.Minute))
+	conn := dial(t, "tcp", p.addr)
 	return &counting{conn, bufio.NewReader(conn)}
 }
 
@@ -53,6 +48,7 @@ func startWithoutCounters(t *testing.T, counters []string) (*process, *counting)
 // get returns the value of a key, or what the daemon says instead.
 func (c *counting) get(t *testing.T, key string) (v uint64, says string) {
 	t.Helper()
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintf(c, "get %s\r\n", key)
 	line, err := c.r.ReadString('\n')
 	if strings.HasPrefix(line, "VALUE ") {
@@ -92,7 +88,7 @@ func TestProcessSequenceAcrossRuns(t *testing.T) {
 	t.Parallel()
 	const batch = 50
 	dir := t.TempDir()
-	args := []string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk", "-generator", fmt.Sprintf("orders sequence batch=%d", batch)}
+	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk", "-generator", fmt.Sprintf("orders sequence batch=%d", batch)}
 	last := uint64(0)
 	var before syscall.Signal
 	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL, 0} {
@@ -135,7 +131,7 @@ func TestProcessTwoTicketServers(t *testing.T) {
 	var daemons []*process
 	var clients []*counting
 	for offset := 1; offset <= 2; offset++ {
-		p := start(t, "-worker-id", fmt.Sprint(offset), "-state-dir", t.TempDir(), "-state-any-disk", "-generator", fmt.Sprintf("tickets sequence start=1000001 step=2 offset=%d", offset))
+		p := start(t, "-worker-id", fmt.Sprint(offset), "-max-wait", "1m", "-state-dir", t.TempDir(), "-state-any-disk", "-generator", fmt.Sprintf("tickets sequence start=1000001 step=2 offset=%d", offset))
 		daemons, clients = append(daemons, p), append(clients, countFrom(t, p))
 	}
 	take := func(i int) {
@@ -202,7 +198,7 @@ func TestProcessSequenceDiskStandsStill(t *testing.T) {
 func TestProcessSequenceFullDisk(t *testing.T) {
 	t.Parallel()
 	dir, _, _ := frozenDisk(t)
-	args := []string{"-worker-id", "29", "-state-dir", dir, "-generator", "orders sequence batch=10"}
+	args := []string{"-worker-id", "29", "-max-wait", "1m", "-state-dir", dir, "-generator", "orders sequence batch=10"}
 	p := start(t, args...)
 	c := countFrom(t, p)
 	last := c.must(t, "orders")

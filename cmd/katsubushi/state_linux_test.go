@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,11 +140,10 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 		d = again()
 		d.waitedForNothing(t)
 	}
-	for _, ahead := range marksAhead(t, args) {
-		if ahead < 20*time.Second {
-			t.Errorf("marks are %v ahead", ahead)
-		}
-	}
+	await(t, "marks are far ahead", func() bool {
+		all := marksAhead(t, args) // a slow disk may hold them back for a moment
+		return len(all) == 2 && slices.Min(all) > 20*time.Second
+	})
 	l := c.load(t, d.addr, 4, 200)
 	l.awaitMore(t, 100_000)
 	l.finish(t)

@@ -101,7 +101,7 @@ func TestProcessUsers(t *testing.T) {
 			run := func(args ...string) { t.Helper(); runUser(t, "sesame\n", append(args, "-auth-file", file)...) }
 			run("add", "ann", "orders=get,incr", "a*=get")
 			run("add", "full", "*=get,incr")
-			p := start(t, "-worker-id", "1", "-engine", engine, "-auth-file", file, "-counters", "file://"+t.TempDir(), "-state-any-disk", "-generator", "orders sequence", "-generator", "bills sequence")
+			p := start(t, "-worker-id", "1", "-engine", engine, "-max-wait", "1m", "-auth-file", file, "-counters", "file://"+t.TempDir(), "-state-any-disk", "-generator", "orders sequence", "-generator", "bills sequence")
 
 			ann := talkTo(t, p)
 			ann.says("get id\r\n", "CLIENT_ERROR unauthenticated\r\n")
