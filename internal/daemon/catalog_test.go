@@ -63,7 +63,7 @@ func checkTexts(t *testing.T, how string, seen map[string]bool, keys, texts []st
 func TestKindsByName(t *testing.T) {
 	for _, engine := range enginesHere() {
 		t.Run(engine, func(t *testing.T) {
-			udp := freeUDPPort(t)
+			udp := redistest.FreePort(t)
 			d, address := run(t, func(c *Config) {
 				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
 			})
@@ -256,7 +256,7 @@ func answer(t *testing.T, r *http.Request) (status int, body string) {
 
 // TestUnknownNamesOfADaemon: -unknown-keys reaches every port.
 func TestUnknownNamesOfADaemon(t *testing.T) {
-	udp := freeUDPPort(t)
+	udp := redistest.FreePort(t)
 	d, address := run(t, func(c *Config) {
 		c.Generators, c.RefuseUnknown, c.HTTPPort, c.UDPPort = "u7 uuid7", true, redistest.FreePort(t), udp
 	})

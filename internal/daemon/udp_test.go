@@ -12,21 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// freeUDPPort returns a port that nobody listened on a moment ago.
-func freeUDPPort(t *testing.T) int {
-	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).Port
-}
-
 func TestIDsOverUDP(t *testing.T) {
-	port := freeUDPPort(t)
+	port := redistest.FreePort(t)
 	d, _ := run(t, func(c *Config) { c.UDPPort, c.WorkerIDs = port, []uint64{7, 8} })
 	await(t, "both lanes serve", func() bool {
 		s := d.keeper.Status()
