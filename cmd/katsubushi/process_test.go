@@ -45,6 +45,8 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		os.Setenv("RUNTIME_DIRECTORY", pages)
 	}
+	stoodStill.late = map[time.Time]time.Duration{}
+	go stoodStill.run()
 	code := m.Run()
 	os.RemoveAll(pages)
 	os.RemoveAll(dir)
