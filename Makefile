@@ -64,7 +64,7 @@ WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windo
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
 # so three packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
-LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd
+LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd ./counter/etcd ./internal/daemon ./workerid/redis ./workerid/static
 
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 $(LONGEST) ./...
