@@ -209,9 +209,7 @@ func TestProcessUnixSocket(t *testing.T) {
 	if info, err := os.Stat(sock); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	if code := run([]string{"healthcheck", "-ready", "-sock", sock}, environment(), nil, os.Stderr); code != exitOK {
-		t.Errorf("healthcheck: %d", code)
-	}
+	checkHealth(t, exitOK, "-ready", "-sock", sock)
 	p.Process.Signal(syscall.SIGTERM)
 	<-p.exited
 	if _, err := os.Lstat(sock); err == nil {
@@ -223,17 +221,11 @@ func TestProcessHealthcheck(t *testing.T) {
 	p := start(t, "-worker-id", "1")
 	_, port, _ := net.SplitHostPort(p.addr)
 	for _, args := range [][]string{{}, {"-ready"}} {
-		var stderr bytes.Buffer
-		args = append([]string{"healthcheck", "-bind", "127.0.0.1"}, args...)
-		if code := run(args, environment("PORT", port), nil, &stderr); code != exitOK {
-			t.Errorf("%q: %d %s", args, code, &stderr)
-		}
+		checkHealthIn(t, environment("PORT", port), exitOK, append(args, "-bind", "127.0.0.1")...)
 	}
 	p.Process.Kill()
 	<-p.exited
-	if code := run([]string{"healthcheck", "-bind", "127.0.0.1", "-port", port}, environment(), nil, io.Discard); code != exitFailure {
-		t.Errorf("healthcheck of a dead daemon: %d", code)
-	}
+	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port) // it is dead
 }
 
 func TestProcessStopsInGoodOrder(t *testing.T) {

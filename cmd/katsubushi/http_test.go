@@ -21,9 +21,24 @@ import (
 // checkHealth runs healthcheck.
 func checkHealth(t *testing.T, want int, args ...string) {
 	t.Helper()
-	var stderr bytes.Buffer
-	if code := run(append([]string{"healthcheck"}, args...), environment(), nil, &stderr); code != want {
-		t.Errorf("healthcheck %q: %d, want %d: %s", args, code, want, &stderr)
+	checkHealthIn(t, environment(), want, args...)
+}
+
+// checkHealthIn runs healthcheck in an environment. It gives up after three seconds, so a busy machine
+// gets more tries.
+func checkHealthIn(t *testing.T, env variables, want int, args ...string) {
+	t.Helper()
+	for left := 20; ; left-- {
+		var stderr bytes.Buffer
+		code := run(append([]string{"healthcheck"}, args...), env, nil, &stderr)
+		if code == want {
+			return
+		}
+		if want != exitOK || left == 0 {
+			t.Errorf("healthcheck %q: %d, want %d: %s", args, code, want, &stderr)
+			return
+		}
+		t.Logf("healthcheck %q: %s", args, &stderr)
 	}
 }
 

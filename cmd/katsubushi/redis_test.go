@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -73,9 +72,7 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 		args []string
 		want int
 	}{{[]string{"-http-port", httpPort}, exitOK}, {[]string{"-http-port", httpPort, "-ready"}, exitFailure}, {nil, exitFailure}} {
-		if code := run(append([]string{"healthcheck", "-bind", "127.0.0.1", "-port", "1"}, c.args...), environment(), nil, io.Discard); code != c.want {
-			t.Errorf("healthcheck %q while the port is closed: %d, want %d", c.args, code, c.want)
-		}
+		checkHealth(t, c.want, append([]string{"-bind", "127.0.0.1", "-port", "1"}, c.args...)...) // the port is closed
 	}
 	initPool(t, url)
 	first.waitListening(t)

@@ -80,10 +80,7 @@ func TestProcessTLS(t *testing.T) {
 	if b, _ := io.ReadAll(plain); strings.Contains(string(b), "VALUE") {
 		t.Errorf("an unencrypted client got %q", b)
 	}
-	flags := []string{"healthcheck", "-ready", "-bind", "127.0.0.1", "-port", port, "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert}
-	if code := run(flags, environment(), nil, os.Stderr); code != exitOK {
-		t.Errorf("healthcheck: %d", code)
-	}
+	checkHealth(t, exitOK, "-ready", "-bind", "127.0.0.1", "-port", port, "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
 
 	roots = renew(2)
 	if own, err = tls.LoadX509KeyPair(cert, key); err != nil {
@@ -131,9 +128,7 @@ func TestProcessAuthentication(t *testing.T) {
 		t.Error(got)
 	}
 	for _, ready := range []string{"-ready=true", "-ready=false"} {
-		if code := run([]string{"healthcheck", ready, "-bind", "127.0.0.1", "-port", port, "-auth-file", file}, environment(), nil, os.Stderr); code != exitOK {
-			t.Errorf("healthcheck %s: %d", ready, code)
-		}
+		checkHealth(t, exitOK, ready, "-bind", "127.0.0.1", "-port", port, "-auth-file", file)
 	}
 	if err := os.WriteFile(file, []byte("ann:changed\n"), 0o600); err != nil {
 		t.Fatal(err)
