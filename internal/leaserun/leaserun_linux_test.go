@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -134,8 +135,7 @@ func outage(p *place) {
 	between.Refuse(true)
 	between.Cut()
 	for _, l := range []*lessee{polite, rude} {
-		l.await("msg=ended")
-		dead := time.Now()
+		dead := l.endedAt()
 		for _, held := range p.leases() {
 			if l.holds(held) && !dead.Before(held.Until) {
 				p.Errorf("worker id %d: the window ended at %v, the program at %v", held.Worker, held.Until, dead)
@@ -148,6 +148,26 @@ func outage(p *place) {
 	if !polite.said("could not be extended in time") || !polite.said("code=143") || !rude.said("code=137") {
 		p.Error("they do not say why they ended, or ended in another way")
 	}
+}
+
+var endedLine = regexp.MustCompile(`(?m)^time=(\S+) level=\S+ msg=ended\b`)
+
+// endedAt waits until the program has ended, and returns when that was by the log: this process may
+// learn of it late.
+func (l *lessee) endedAt() time.Time {
+	l.t.Helper()
+	l.await("msg=ended")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := endedLine.FindSubmatch(l.out.Bytes())
+	if m == nil {
+		l.t.Fatalf("no time of the end in %s", &l.out)
+	}
+	at, err := time.Parse(time.RFC3339, string(m[1]))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return at
 }
 
 func operator(p *place) {
