@@ -57,7 +57,7 @@ func TestStrictFleet(t *testing.T) {
 // Demotes and clean stops, one after another: no client is refused, and no value is lost.
 func TestStrictDemote(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, 1, 3, "-max-wait", "1m")
+	f := startFleet(t, 1, 3, "-max-wait", "1m", "-drain-timeout", "1m")
 	f.pause = time.Millisecond // so that the clients leave time to those they ask, and are not slow themselves
 	f.ask(3, 2)
 	f.servedByAll("at first")
