@@ -167,7 +167,7 @@ func TestCloseOnDemand(t *testing.T) {
 // A client that is still sending when its connection is ended still gets the last reply.
 func TestLastReplySurvivesUnreadInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, nil)
+		r := start(t, m, p, func(c *server.Config) { c.Linger = time.Hour }) // the client may be slow
 		defer r.checkLeaks()
 		c := r.dial()
 		c.say("%s", strings.Repeat("x", longestLine+2<<20))
