@@ -24,6 +24,10 @@ const maxAnswer = 4 << 20
 // itself costs a ping with every answer, and an idle daemon a third of its CPU time.
 const window = 1 << 20
 
+func fixedWindows() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window)}
+}
+
 // A Conn is one connection to one member. When it breaks, all calls fail from then on. No call is
 // ever sent twice. Calls may overlap.
 type Conn struct {
@@ -94,13 +98,12 @@ func (t Target) Dial(ctx context.Context, endpoint string) (*Conn, error) {
 	c.client, err = clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: encryption, Logger: zap.NewNop(),
 		MaxUnaryRetries: 1, MaxCallRecvMsgSize: maxAnswer, // one attempt is no retry
-		DialOptions: []grpc.DialOption{
-			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+		DialOptions: append(fixedWindows(),
 			grpc.WithContextDialer(c.line.dial), grpc.WithPerRPCCredentials(c), grpc.WithIdleTimeout(0), grpc.WithDisableRetry(),
 			grpc.WithChainUnaryInterceptor(hasty), // after the library's, which waits for another connection
 			// ctx ends the first attempt, and no other one helps.
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour, Backoff: backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour}}),
-		},
+		),
 	})
 	if err != nil {
 		return nil, t.explain(endpoint, 0, err)

@@ -115,10 +115,10 @@ func (l *Link) dial() (*clientv3.Client, error) {
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
 		MaxUnaryRetries: 3, // of reads, and after a token has expired
 		// The library's own grows to two minutes.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		DialOptions: append(fixedWindows(), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: l.timeout,
-		})},
+		})),
 	}
 	return clientv3.New(c)
 }
