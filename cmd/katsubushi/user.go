@@ -28,6 +28,7 @@ const userUsage = `-auth-file FILE, or -counters etcd://... and -counters-passwo
   katsubushi user grant NAME RIGHTS...      more rights
   katsubushi user revoke NAME RIGHTS...     fewer: each PATTERN as it was granted
   katsubushi user remove NAME               open connections are closed
+                                            revoke and remove leave a user with admin on *, unless -force is given
   katsubushi user list [-json]
 RIGHTS is PATTERN=RIGHT,RIGHT such as 'orders*=get,incr': keys with * for any text, and get, incr or admin. What nothing permits is denied.
 The password is asked for on the terminal, or read from -password-file FILE or standard input; -generate makes one and prints it.`
@@ -48,6 +49,7 @@ type userCommand struct {
 	passwordFile string
 	generate     bool
 	json         bool
+	force        bool
 
 	store          users.Store
 	stdin          *os.File
@@ -65,6 +67,7 @@ func manageUsers(args []string, env variables, stdin *os.File, stdout, stderr io
 		fs.StringVar(&c.passwordFile, "password-file", "", "")
 		fs.BoolVar(&c.generate, "generate", false, "")
 		fs.BoolVar(&c.json, "json", false, "")
+		fs.BoolVar(&c.force, "force", false, "")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stdout, userUsage)
@@ -81,7 +84,9 @@ func manageUsers(args []string, env variables, stdin *os.File, stdout, stderr io
 	store, closeStore, err := p.openUsers()
 	if err == nil {
 		defer closeStore()
-		c.store = store
+		if c.store = store; !c.force {
+			c.store = users.KeepAdmin(store, "-force")
+		}
 		err = c.run()
 	}
 	if err != nil {
@@ -126,6 +131,9 @@ func (c *userCommand) take(words []string) (problems []error) {
 	}
 	if c.json && c.verb != "list" {
 		problem("-json: only list has it")
+	}
+	if c.force && c.verb != "revoke" && c.verb != "remove" {
+		problem("-force: only revoke and remove have it")
 	}
 	return problems
 }

@@ -47,6 +47,7 @@ func TestUserCommandsThatAreWrong(t *testing.T) {
 		{[]string{"grant", "ann", "-auth-file", file}, []string{"user grant: 2 to 65 words"}},
 		{[]string{"add", "a b", "x=put", "-json", "-generate", "-password-file", "f", "-auth-file", file},
 			[]string{`user "a b"`, `right "put"`, "-json: only list", "-generate and -password-file"}},
+		{[]string{"grant", "ann", "x=get", "-force", "-auth-file", file}, []string{"-force: only revoke and remove"}},
 		{[]string{"remove", "ann", "-generate", "-password-file", "f", "-auth-file", file}, []string{"-password-file: only add", "-generate: only add"}},
 		{[]string{"list", "-users", "file", "-auth-file", file}, []string{"-users=file: counters allowed"}},
 		{[]string{"list", "-counters", "redis://h"}, []string{"-auth-file FILE says where"}},
@@ -123,6 +124,15 @@ func TestUserCommands(t *testing.T) {
 	if got := run("", "list"); got != want {
 		t.Errorf("list:\n%s", got)
 	}
+	run("", "grant eve *=admin")
+	for _, args := range []string{"remove eve", "revoke eve *=admin"} {
+		code, _, stderr := user(t, "", append(strings.Fields(args), "-auth-file", file)...)
+		if code != exitFailure || !strings.Contains(stderr, `user "eve" is the last one with the right admin on *`) || !strings.Contains(stderr, "-force does it") {
+			t.Errorf("%s, the last one with admin: exit code %d, %s", args, code, stderr)
+		}
+	}
+	run("", "revoke eve *=admin -force")
+	wants("eve", generated, "x=admin")
 	run("", "remove bob")
 	if got := run("", "list -json"); !strings.HasPrefix(got, `{"name":"ann","login":"password","rights":"orders*=get,incr"}`+"\n"+`{"name":"eve"`) || strings.Count(got, "\n") != 3 {
 		t.Errorf("list -json:\n%s", got)

@@ -478,7 +478,19 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%s by who administers generator bob: %d %s", request, w.Code, w.Body)
 		}
 	}
-	if w := f.ask("*", "DELETE /users/bob", ""); w.Code != 409 || !strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
+	const lastAdmin = `user "bob" is the last one with the right admin on *: without one nobody can change users over the admin port. ` +
+		"Grant another user *=admin first; ?force=true does it all the same\n"
+	for _, request := range []string{"PUT /users/bob", "DELETE /users/bob"} {
+		if w := f.ask("*", request, `{"rights":"orders*=admin"}`); w.Code != 409 || w.Body.String() != lastAdmin {
+			t.Errorf("%s, the last one with admin: %d %s", request, w.Code, w.Body)
+		}
+	}
+	for _, rights := range []string{"*=get", "orders*=get;*=admin"} {
+		if w := f.ask("*", "PUT /users/bob?force=true", `{"rights":"`+rights+`"}`); w.Code != 200 {
+			t.Errorf("with force: %d %s", w.Code, w.Body)
+		}
+	}
+	if w := f.ask("*", "DELETE /users/bob?force=true", ""); w.Code != 409 || !strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
 		t.Errorf("the last user: %d %s", w.Code, w.Body)
 	}
 	// What was made opens the door.

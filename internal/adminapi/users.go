@@ -33,7 +33,7 @@ func (a api) routeUsers(mux *http.ServeMux) {
 	route("PUT /users/{user}", a.putUser)
 	route("DELETE /users/{user}", func(r request) (any, int, error) {
 		var removed users.Shown
-		err := a.Users().Update(r.Context(), r.PathValue("user"), func(old *users.User) (*users.User, error) {
+		err := a.usersOf(r).Update(r.Context(), r.PathValue("user"), func(old *users.User) (*users.User, error) {
 			if old == nil {
 				return nil, users.MissingError(r.PathValue("user"))
 			}
@@ -42,6 +42,14 @@ func (a api) routeUsers(mux *http.ServeMux) {
 		})
 		return removed, http.StatusOK, err
 	})
+}
+
+// usersOf returns the store of users for a request that changes one.
+func (a api) usersOf(r request) users.Store {
+	if r.URL.Query().Get("force") == "true" {
+		return a.Users()
+	}
+	return users.KeepAdmin(a.Users(), "?force=true")
 }
 
 // ofUsers returns an error of a store of users such that statusOf knows it: all that does not go away by
@@ -105,7 +113,7 @@ func (a api) putUser(r request) (any, int, error) {
 	if err != nil {
 		return nil, 0, wrong{err}
 	}
-	err = a.Users().Update(r.Context(), next.Name, func(old *users.User) (*users.User, error) {
+	err = a.usersOf(r).Update(r.Context(), next.Name, func(old *users.User) (*users.User, error) {
 		next.Rights, status = rights, http.StatusOK
 		switch {
 		case old == nil && body.Rights == nil:
@@ -126,7 +134,7 @@ func (a api) putUser(r request) (any, int, error) {
 var errNothing = errors.New("a user needs rights, such as orders*=get,incr;*=get, and a password or a token")
 
 func (a api) changeRights(r request, name string, rights users.Rights) (any, int, error) {
-	err := users.Change(r.Context(), a.Users(), name, func(users.Rights) (users.Rights, error) { return rights, nil })
+	err := users.Change(r.Context(), a.usersOf(r), name, func(users.Rights) (users.Rights, error) { return rights, nil })
 	if err != nil {
 		return nil, 0, err
 	}

@@ -65,6 +65,42 @@ func Add(ctx context.Context, s Store, u User) error {
 	})
 }
 
+// A LastAdminError is the error for a change after which no user would have the right admin on every key:
+// nobody could change users over the admin port any more. Nothing was changed.
+type LastAdminError struct{ Name, Force string }
+
+func (e LastAdminError) Error() string {
+	return fmt.Sprintf("user %q is the last one with the right admin on *: without one nobody can change users over the admin port. Grant another user *=admin first; %s does it all the same", e.Name, e.Force)
+}
+
+// KeepAdmin returns s with an Update that leaves a user who has the right admin on every key: it returns a
+// LastAdminError instead, which names force as what s itself is for. Of two changes at the same moment
+// neither sees the other.
+func KeepAdmin(s Store, force string) Store { return keepsAdmin{s, force} }
+
+type keepsAdmin struct {
+	Store
+	force string
+}
+
+func (k keepsAdmin) Update(ctx context.Context, name string, change func(old *User) (*User, error)) error {
+	_, all, unread := k.Changes(ctx, "")
+	others := slices.ContainsFunc(all, func(u User) bool { return u.Name != name && u.administers() })
+	return k.Store.Update(ctx, name, func(old *User) (*User, error) {
+		was := old != nil && old.administers()
+		u, err := change(old)
+		switch {
+		case err != nil || !was || others || u != nil && u.administers():
+			return u, err
+		case unread != nil:
+			return nil, unread
+		}
+		return nil, LastAdminError{name, k.force}
+	})
+}
+
+func (u *User) administers() bool { return u.Rights.All()&Admin != 0 }
+
 // Remove removes a user, or returns a MissingError.
 func Remove(ctx context.Context, s Store, name string) error {
 	return s.Update(ctx, name, func(old *User) (*User, error) {

@@ -135,6 +135,65 @@ func TestStores(t *testing.T) {
 	})
 }
 
+// A change that would leave nobody with admin on every key is refused. Admin on other patterns does not count.
+func TestTheLastAdminStays(t *testing.T) {
+	onEach(t, func(t *testing.T, s Store) {
+		kept := KeepAdmin(s, "-force")
+		to := func(text string) func(Rights) (Rights, error) {
+			return func(Rights) (Rights, error) { return rights(t, text), nil }
+		}
+		for _, u := range []User{cheapest(t, "ann", "**=get;*=admin"), cheapest(t, "bob", "orders*=admin;*=get")} {
+			if err := Add(bg, kept, u); err != nil { // the first one: there is nothing yet
+				t.Fatal(err)
+			}
+		}
+		refused := func(what string, err error) {
+			t.Helper()
+			var last LastAdminError
+			if !errors.As(err, &last) || last.Name != "ann" || !strings.HasSuffix(err.Error(), "-force does it all the same") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		const both = "ann **=get;*=admin, bob orders*=admin;*=get"
+		refused("revoked", Change(bg, kept, "ann", to("*=get")))
+		refused("for some keys only", Change(bg, kept, "ann", to("a*=admin")))
+		refused("removed", Remove(bg, kept, "ann"))
+		if got := names(t, s); got != both {
+			t.Errorf("the users are %q", got)
+		}
+		check := func(what string, err error, want string) {
+			t.Helper()
+			if got := names(t, s); err != nil || got != want {
+				t.Fatalf("%s: %v; the users are %q, want %q", what, err, got, want)
+			}
+		}
+		check("another secret", kept.Update(bg, "ann", func(old *User) (*User, error) { u := *old; return &u, nil }), both)
+		check("one who has it for some", Change(bg, kept, "bob", to("*=get")), "ann **=get;*=admin, bob *=get")
+		check("a second one", Change(bg, kept, "bob", to("*=admin")), "ann **=get;*=admin, bob *=admin")
+		check("one of two", Change(bg, kept, "ann", to("a=get")), "ann a=get, bob *=admin")
+		check("with force", Change(bg, s, "bob", to("")), "ann a=get, bob ")
+		check("where there is none", Remove(bg, kept, "bob"), "ann a=get")
+	})
+}
+
+// Who else has admin must be known before one loses it.
+func TestAdminsThatCannotBeRead(t *testing.T) {
+	keys := &fakeKeys{texts: map[string]string{}}
+	s := KeepAdmin(NewShared(keys), "-force")
+	for _, u := range []User{cheapest(t, "ann", "*=admin"), cheapest(t, "bob", "*=get")} {
+		if err := Add(bg, s, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys.texts["user/eve"] = "nonsense"
+	if err := Remove(bg, s, "ann"); err == nil || !strings.Contains(err.Error(), "eve") {
+		t.Error(err)
+	}
+	if err := Remove(bg, s, "bob"); err != nil {
+		t.Error(err)
+	}
+}
+
 // cheapest is cheap, but a file accepts its hash, whose password nobody knows.
 func cheapest(t testing.TB, name, may string) User {
 	h, err := parseHash(someHash)
