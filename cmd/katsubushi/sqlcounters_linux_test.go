@@ -106,7 +106,7 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 	}
 	both(100)
 
-	if code, stdout, stderr := generatorIn(url, "raise", "orders", "1000000"); code != exitOK {
+	if code, stdout, stderr := generatorIn(url, "raise", "orders", "1000000"); code != exitOK || !strings.Contains(stderr, "daemons that reach the database drop theirs within a second and need no restart") {
 		t.Fatal(stdout, stderr)
 	}
 	for i := range clients {

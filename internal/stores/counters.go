@@ -221,8 +221,13 @@ func (c Counters) CheckRetire() error {
 
 // AfterRaise says what becomes of smaller values once Raise has returned.
 func (c Counters) AfterRaise() string {
-	if c.leaf() {
+	scheme, _, _ := strings.Cut(c.URL, "://")
+	switch {
+	case c.leaf():
 		return "is granted any more; running daemons and Leaf servers first issue what they hold, so restart them"
+	case slices.Contains(sql.Schemes(), scheme): // no row names the daemons
+		return "is issued any more; daemons that reach the database drop theirs within a second and need no restart. " +
+			"The database does not know its daemons: restart each that is stopped, or cut off from it, before it serves again"
 	}
 	return "is issued any more; running daemons drop theirs within a second"
 }
