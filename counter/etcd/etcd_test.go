@@ -240,6 +240,25 @@ func TestWipedStore(t *testing.T) {
 	wants(t, idle, 1, 101)
 }
 
+// A window that adapts itself would cost a ping with every answer, and a leader renews every second.
+func TestAnswersCauseNoPings(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	proxy := redistest.NewProxy(t, m.Addr())
+	var frames etcdtest.Frames
+	proxy.Rewrite(frames.Pass)
+	began := time.Now()
+	s := open(t, "etcd://"+proxy.Addr()+"?ns=pings", patient)
+	define(t, s)
+	for i := range uint64(20) {
+		wants(t, s, 10, 10*i+1)
+	}
+	// gRPC also asks whether the connection lives, after ten seconds in which nothing came.
+	if frames.Pongs() > int(time.Since(began)/(10*time.Second)) || frames.Headers() < 20 {
+		t.Errorf("%d pings of ours, and %d headers of answers", frames.Pongs(), frames.Headers())
+	}
+}
+
 // The answer to a write is lost after etcd has carried it out. A block is then a gap, and what is given
 // back is given back once.
 func TestLostAnswers(t *testing.T) {

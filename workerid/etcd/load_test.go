@@ -117,22 +117,8 @@ func TestLoadOfHolders(t *testing.T) {
 func TestAnswersCauseNoPings(t *testing.T) {
 	t.Parallel()
 	d, proxy := throughProxy(t, etcdtest.Start(t))
-	var mu sync.Mutex
-	var rest []byte
-	frames := map[[2]byte]int{} // that came from etcd, by type and flags
-	proxy.Rewrite(func(b []byte) []byte {
-		mu.Lock()
-		defer mu.Unlock()
-		for rest = append(rest, b...); len(rest) >= 9; {
-			size := 9 + int(rest[0])<<16 + int(rest[1])<<8 + int(rest[2])
-			if len(rest) < size {
-				break
-			}
-			frames[[2]byte{rest[3], rest[4]}]++
-			rest = rest[size:]
-		}
-		return b
-	})
+	var frames etcdtest.Frames
+	proxy.Rewrite(frames.Pass)
 	conn := connected(t, d)
 	for i := range 20 {
 		change := pool.Change{IfMeta: strconv.Itoa(i), SetMeta: strconv.Itoa(i + 1), Fresh: i == 0}
@@ -140,16 +126,7 @@ func TestAnswersCauseNoPings(t *testing.T) {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	const headers, ping, ack = 1, 6, 1
-	answered := 0
-	for frame, n := range frames {
-		if frame[0] == headers {
-			answered += n
-		}
-	}
-	if pings := frames[[2]byte{ping, ack}]; pings > 0 || answered < 20 {
-		t.Errorf("%d pings of ours, and %d answers", pings, answered)
+	if frames.Pongs() > 0 || frames.Headers() < 20 {
+		t.Errorf("%d pings of ours, and %d headers of answers", frames.Pongs(), frames.Headers())
 	}
 }
