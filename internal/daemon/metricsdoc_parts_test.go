@@ -6,6 +6,7 @@ What ` + "`/metrics`" + ` on the HTTP port (` + "`-http-port`" + `) tells Promet
 [deploy/prometheus](../deploy/prometheus/katsubushi.rules.yml) has alerts for what is said here under "when to worry", each with what to
 do, and [deploy/grafana](../deploy/grafana/katsubushi.json) a dashboard to import. Both expect one scrape job for each fleet: the daemons of
 one job share worker ids and sequences. ` + "`stats`" + ` has the same figures under [other names](PROTOCOL.md#statistics).
+The figures are read once a second at most, so two scrapes that come close to each other show the same.
 
 Besides these there are the metrics of the Go runtime (` + "`go_...`" + `) and of the process (` + "`process_cpu_seconds_total`, `process_open_fds`, `process_max_fds`" + ` and others).
 `

@@ -100,11 +100,12 @@ type Build struct {
 	Started                    time.Time
 }
 
-// Handler answers /metrics. It calls read once per answer, from any goroutine.
+// Handler answers /metrics. It calls read once a second at most, from any goroutine, and not while a call
+// of read is under way.
 func Handler(b Build, read func() Snapshot) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(&collector{b, read}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+	return newShared(r, func(g prometheus.Gatherer) http.Handler { return promhttp.HandlerFor(g, promhttp.HandlerOpts{}) })
 }
 
 type collector struct {
