@@ -116,12 +116,17 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 			answered <- said
 		}()
 		await(t, "it is under way", func() bool { return strings.Contains(u.logged(), `"took over"`) })
-		for range 10_000 { // of the new process, which has the connection
-			id := get(t, conn, r)
-			if id <= last {
-				t.Fatalf("id %d after %d", id, last)
+		// Of the new process, which has the connection. The old one kills it after some seconds, if it is not
+		// killed here before: then that has come.
+		for begun, n := time.Now(), 0; n < 10_000 && time.Since(begun) < 2*time.Second; n++ {
+			var a answer
+			if _, err := io.WriteString(conn, "get id\r\n"); err != nil || a.read(r) != nil {
+				break
 			}
-			last = id
+			if len(a.ids) != 1 || a.ids[0] <= last {
+				t.Fatalf("%+v after %d", a, last)
+			}
+			last = a.ids[0]
 		}
 		if err := os.WriteFile(u.program+".now", nil, 0o600); err != nil {
 			t.Fatal(err)
