@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,7 +142,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 
 	// An operator ends its lease. It goes on issuing and gets the other worker id. The first one is
 	// free when its window is over.
-	runLease(t, url, &struct{}{}, append([]string{"release", "1"}, longer...)...)
+	runLease(t, url, &struct{}{}, slices.Concat([]string{"release"}, longer, []string{"1"})...)
 	await(t, "it has the other worker id", func() bool { return leaseStats(t, port)["lane_0_worker_id"] == 2.0 })
 	q := launchLeasing(t, url, append(longer, "-http-port", port2)...)
 	awaitReadyz(t, port2, 503, "no worker id yet", "no worker id is free")
