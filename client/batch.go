@@ -10,16 +10,17 @@ import (
 //
 // Guarded by Client.mu until done is closed; from then on it never changes.
 type batch struct {
-	gen    *Generator
-	text   bool
-	stock  *stock // whom the ids are for, if not for callers
-	n      int    // ids asked for
-	joined int    // callers
-	left   int    // of these, those that have gone
-	server *server
-	sent   int64 // Config.now before the request was written; of a stock's only
-	again  bool  // it was asked for anew because an old connection had ended
-	failed []failure
+	gen      *Generator
+	text     bool
+	stock    *stock // whom the ids are for, if not for callers
+	n        int    // ids asked for
+	joined   int    // callers
+	left     int    // of these, those that have gone
+	server   *server
+	sent     int64 // Config.now before the request was written; of a stock's only
+	again    bool  // it was asked for anew because an old connection had ended
+	failed   []failure
+	failedBy map[*server]bool // the servers of failed
 
 	done  chan struct{} // closed when err, runs and texts are final
 	err   error
@@ -41,9 +42,7 @@ func (f failure) Unwrap() error { return f.err }
 // abandoned reports whether no caller waits for the batch any more.
 func (b *batch) abandoned() bool { return b.stock == nil && b.left == b.joined }
 
-func (b *batch) failedAt(s *server) bool {
-	return slices.ContainsFunc(b.failed, func(f failure) bool { return f.server == s })
-}
+func (b *batch) failedAt(s *server) bool { return b.failedBy[s] }
 
 // said is what all servers had to say.
 func (b *batch) said() problems {
@@ -181,7 +180,12 @@ func (b *batch) take(r *reply) {
 
 // fail notes what a server had to say, unless it has already.
 func (b *batch) fail(s *server, err error) {
-	if !b.failedAt(s) {
-		b.failed = append(b.failed, failure{s, err})
+	if b.failedAt(s) {
+		return
 	}
+	if b.failedBy == nil {
+		b.failedBy = make(map[*server]bool)
+	}
+	b.failedBy[s] = true
+	b.failed = append(b.failed, failure{s, err})
 }

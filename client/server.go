@@ -137,33 +137,38 @@ func (c *Client) setServers(list []Server) {
 		c.mu.Unlock()
 		return
 	}
-	before := c.servers
-	c.servers = nil
+	known := make(map[Server]*server)
+	for _, s := range c.servers {
+		known[s.Server] = s
+	}
 	if len(list) > maxServers { // each gets a connection
 		c.config.Logger.Warn("the resolver names too many servers: some are left out", "servers", len(list), "limit", maxServers)
-		known := func(v Server) bool { return slices.ContainsFunc(before, func(s *server) bool { return s.Server == v }) }
-		list = slices.Concat(slices.DeleteFunc(slices.Clone(list), func(v Server) bool { return !known(v) }), list)[:maxServers]
+		isNew := func(v Server) bool { return known[v] == nil }
+		list = slices.Concat(slices.DeleteFunc(slices.Clone(list), isNew), list)[:maxServers]
 	}
+	var servers []*server
+	named := make(map[*server]bool)
 	for _, v := range list {
-		same := func(s *server) bool { return s.Server == v }
-		if slices.ContainsFunc(c.servers, same) {
-			continue
+		s := known[v]
+		if s == nil {
+			if problem := checkAddr(v.Addr); problem != nil {
+				c.config.Logger.Warn("the resolver names a server that has no valid address", "error", problem)
+				continue
+			}
+			s = &server{Server: v}
+			known[v] = s
 		}
-		if i := slices.IndexFunc(before, same); i >= 0 {
-			c.servers = append(c.servers, before[i])
-			continue
+		if !named[s] {
+			named[s] = true
+			servers = append(servers, s)
 		}
-		if problem := checkAddr(v.Addr); problem != nil {
-			c.config.Logger.Warn("the resolver names a server that has no valid address", "error", problem)
-			continue
-		}
-		c.servers = append(c.servers, &server{Server: v})
 	}
-	if len(c.servers) == 0 {
-		c.servers = before
+	if len(servers) == 0 {
+		c.mu.Unlock()
+		return
 	}
-	for _, s := range before {
-		if slices.Contains(c.servers, s) {
+	for _, s := range c.servers {
+		if named[s] {
 			continue
 		}
 		s.gone = true
@@ -171,6 +176,7 @@ func (c *Client) setServers(list []Server) {
 			c.retire(k)
 		}
 	}
+	c.servers = servers
 	c.mu.Unlock()
 	c.pump()
 }

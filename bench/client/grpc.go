@@ -18,10 +18,15 @@ const (
 	inFlight  = 64   // calls at once, over one connection
 	manyIDs   = 1000 // of a FetchMulti
 	ourGRPC   = "127.0.0.1:11914"
+	netGRPC   = "127.0.0.1:11918"
 	kayacGRPC = "127.0.0.1:11916"
 )
 
-// startGRPC starts both daemons. Ours has eight lanes, because FetchMulti takes more ids than one can
+// oursNet is our daemon with the portable engine. An event loop needs a processor of the Go runtime to
+// itself, so on one CPU the runtime has two, and the goroutines of gRPC take turns on them.
+const oursNet = ours + " -engine net"
+
+// startGRPC starts the daemons. Ours has eight lanes, because FetchMulti takes more ids than one can
 // issue; kayac's lets calls wait, and listens on all addresses: it has no flag for that.
 func startGRPC(ctx context.Context, dir, cpu string) (map[string]*server, func(), error) {
 	daemon, theirs := filepath.Join(dir, "katsubushi"), filepath.Join(dir, "kayac")
@@ -32,14 +37,15 @@ func startGRPC(ctx context.Context, dir, cpu string) (map[string]*server, func()
 	}
 	return startAll(ctx, cpu, []aServer{
 		{ours, ourGRPC, []string{daemon, "-worker-id", "1-8", "-claim", "off", "-state-dir", "none", "-bind", "127.0.0.1", "-port", "11913", "-grpc-port", "11914"}},
+		{oursNet, netGRPC, []string{daemon, "-worker-id", "9-16", "-claim", "off", "-state-dir", "none", "-bind", "127.0.0.1", "-port", "11917", "-grpc-port", "11918", "-engine", "net"}},
 		{kayac, kayacGRPC, []string{theirs, "-worker-id", "1", "-port", "11915", "-grpc-port", "11916", "-log-level", "error"}},
 	})
 }
 
-// grpcCases are the same calls to both daemons, by one client.
+// grpcCases are the same calls to all daemons, by one client.
 func grpcCases() (list []aCase) {
 	for _, call := range []string{"Fetch", "FetchMulti"} {
-		for name, addr := range map[string]string{ours: ourGRPC, kayac: kayacGRPC} {
+		for name, addr := range map[string]string{ours: ourGRPC, oursNet: netGRPC, kayac: kayacGRPC} {
 			list = append(list, aCase{name: call + " " + name, goroutines: inFlight, server: name, open: func() (func(context.Context) (uint64, error), func(), error) {
 				conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 				if err != nil {
@@ -78,7 +84,7 @@ func (r results) reportGRPC(how string) string {
 	ratio := map[string]float64{}
 	for _, call := range []string{"Fetch", "FetchMulti"} {
 		cpu := map[string]float64{}
-		for _, name := range []string{ours, kayac} {
+		for _, name := range []string{ours, oursNet, kayac} {
 			key := call + " " + name
 			cpu[name] = r.median(key, serverCPU)
 			fmt.Fprintf(&b, "| %s | %s | %.0f | %.1f |\n", call, name, r.median(key, rate), cpu[name]/1000)
