@@ -169,15 +169,14 @@ func (r Rules) Order(workers []uint64, records map[uint64]string, m Meta, owner 
 	h := fnv.New64a()
 	h.Write([]byte(owner))
 	place := m.Min + h.Sum64()%(m.Max-m.Min+1)
-	key := func(w uint64) (start int64, distance uint64) {
+	starts := make(map[uint64]int64, len(workers))
+	for _, w := range workers {
 		rec, _ := ParseRecord(records[w])
-		start = max(r.Start(rec, m), now.ID-m.Lease-r.MaxSkew) // before that, all are alike
-		return start, (w - m.Min + m.Max - place + 1) % (m.Max - m.Min + 1)
+		starts[w] = max(r.Start(rec, m), now.ID-m.Lease-r.MaxSkew) // before that, all are alike
 	}
+	distance := func(w uint64) uint64 { return (w - m.Min + m.Max - place + 1) % (m.Max - m.Min + 1) }
 	slices.SortFunc(workers, func(a, b uint64) int {
-		sa, da := key(a)
-		sb, db := key(b)
-		return cmp.Or(cmp.Compare(sa, sb), cmp.Compare(da, db))
+		return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(distance(a), distance(b)))
 	})
 }
 

@@ -99,19 +99,25 @@ func ParsePresence(text string) (Presence, error) {
 
 // fields are those of a text. err is the first that was wrong.
 type fields struct {
-	all []string
+	all [8]string
 	err error
 }
 
-func split(text string, n int) (*fields, error) {
-	all := strings.Split(text, " ")
-	if all[0] != version {
-		return nil, fmt.Errorf("%w: version %.20q, and this program knows only %s", ErrUnreadable, all[0], version)
+func split(text string, n int) (f fields, err error) {
+	have := 0
+	for rest, more := text, true; more; have++ {
+		var field string
+		if field, rest, more = strings.Cut(rest, " "); have < len(f.all) {
+			f.all[have] = field
+		}
 	}
-	if len(all) != n {
-		return nil, fmt.Errorf("%w: %d fields instead of %d", ErrUnreadable, len(all), n)
+	if f.all[0] != version {
+		return f, fmt.Errorf("%w: version %.20q, and this program knows only %s", ErrUnreadable, f.all[0], version)
 	}
-	return &fields{all: all}, nil
+	if have != n {
+		return f, fmt.Errorf("%w: %d fields instead of %d", ErrUnreadable, have, n)
+	}
+	return f, nil
 }
 
 func (f *fields) bad(i int, why string) {
@@ -122,12 +128,12 @@ func (f *fields) bad(i int, why string) {
 
 func (f *fields) number(i int) int64 {
 	s := f.all[i]
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || len(s) > maxDigits || itoa(n) != s || n < 0 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || len(s) > maxDigits || s[0] == '0' && s != "0" {
 		f.bad(i, "not a number of at most 15 digits")
 		return 0
 	}
-	return n
+	return int64(n)
 }
 
 func (f *fields) token(i int) string {
@@ -135,11 +141,15 @@ func (f *fields) token(i int) string {
 	if s == "-" {
 		return ""
 	}
-	if s == "" || len(s) > maxToken || strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._") != "" {
+	if s == "" || len(s) > maxToken || strings.ContainsFunc(s, notInToken) {
 		f.bad(i, "not a request id")
 		return ""
 	}
 	return s
+}
+
+func notInToken(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '_'
 }
 
 func (f *fields) text(i int) string {
@@ -172,9 +182,13 @@ func escape(s string) string {
 	case "-":
 		return "%2D"
 	}
+	escaped := func(c rune) bool { return c <= ' ' || c > '~' || c == '%' }
+	if !strings.ContainsFunc(s, escaped) {
+		return s
+	}
 	var b strings.Builder
 	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c > '~' || c == '%' {
+		if c := s[i]; escaped(rune(c)) {
 			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
 		} else {
 			b.WriteByte(c)
@@ -186,6 +200,9 @@ func escape(s string) string {
 func unescape(s string) (string, bool) {
 	if s == "-" {
 		return "", true
+	}
+	if !strings.Contains(s, "%") {
+		return s, true
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
