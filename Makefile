@@ -14,7 +14,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -144,6 +144,10 @@ soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients 
 	KATSUBUSHI_SOAK=1 $(GO) test -count=1 -timeout 60m -v -run 'TestChaos$$' ./client
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -run 'KillLoop|StandsStill|CoordinatorStarts|CoordinatorIdle' ./cmd/katsubushi
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 60m -v -parallel 1 -run 'StrictDemote|StrictKills|ThroughAFollower|SlowStore|FailedLogins' ./cmd/katsubushi # these print what the bars are about
+
+SEEDS ?= 1-6000
+soak-pool: ## 1,000 simulated hours of each profile of a pool that compares and sets. SEEDS=1-300 is a slice of 50; slices add up
+	KATSUBUSHI_SEED=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run 'TestPool$$' ./test/sim
 
 faults: ## worker ids from ZooKeeper and etcd: everything that may happen to one server and to three, which make test does for the most part
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 30m -v ./workerid/zookeeper ./workerid/etcd

@@ -32,6 +32,7 @@ type daemon struct {
 	machine *workerid.Machine
 	client  client
 	issuer  *issuer.Issuer
+	ask     func() // request
 	home    id.Source
 	served  bool // has issued an id in this life
 	tick    int  // number of the tick that is due; older ones are void
@@ -39,7 +40,8 @@ type daemon struct {
 	pending map[int]func(error) workerid.Event // calls without an answer, and what it means that none comes
 
 	paused    bool
-	backlog   []func()
+	asleep    int64 // since when its timers stand still as well; 0 = they go on
+	backlog   []event
 	cutOff    int64            // until then no packet passes between it and the store
 	sheltered int64            // until then nothing keeps it from the store
 	windows   map[int]window   // by lane, for the mutants
@@ -81,13 +83,13 @@ func (d *daemon) boot() {
 	})
 	d.client = w.store.client(d)
 	d.step(workerid.Tick{})
-	d.request(d.life)
+	d.request()
 }
 
 func (d *daemon) begin() {
 	d.life++
-	d.up, d.paused, d.backlog, d.booted = true, false, nil, d.w.now
-	d.copies, d.shared = nil, 0
+	d.up, d.paused, d.asleep, d.backlog, d.booted = true, false, 0, nil, d.w.now
+	d.copies, d.shared, d.ask = nil, 0, d.request
 	d.had = map[uint64]int64{}
 	d.windows, d.uncounted, d.pending, d.served = map[int]window{}, nil, map[int]func(error) workerid.Event{}, false
 	d.issuer = issuer.New(issuer.Config{
@@ -104,25 +106,27 @@ func (d *daemon) kill() {
 }
 
 // later does something in this life of the process, when it is not paused.
-func (d *daemon) later(ms int64, do func()) {
-	life := d.life
-	d.w.after(ms, func() {
-		switch {
-		case life != d.life:
-		case d.paused:
-			d.backlog = append(d.backlog, do)
-		default:
-			do()
-		}
-	})
+func (d *daemon) later(ms int64, do func()) { d.w.push(ms, d, do) }
+
+func (d *daemon) do(e event) {
+	switch {
+	case e.life != d.life:
+	case d.paused:
+		d.backlog = append(d.backlog, e)
+	default:
+		e.do()
+	}
 }
 
 func (d *daemon) resume() {
-	d.paused = false
-	backlog := d.backlog
-	d.backlog = nil
-	for _, do := range backlog {
-		d.later(0, do)
+	asleep, backlog := d.asleep, d.backlog
+	d.paused, d.asleep, d.backlog = false, 0, nil
+	for _, e := range backlog {
+		wait := int64(0)
+		if asleep > 0 {
+			wait = e.at - asleep
+		}
+		d.later(wait, e.do)
 	}
 }
 
@@ -228,12 +232,9 @@ func (d *daemon) seal(lane int) int64 {
 
 // request is a client that asks for ids now and then, for as long as the process lives: mostly few,
 // at times for so many that they run ahead of the clock.
-func (d *daemon) request(life int) {
-	if life != d.life {
-		return
-	}
+func (d *daemon) request() {
 	d.serve()
-	d.later(1+d.w.upTo(150), func() { d.request(life) })
+	d.later(1+d.w.upTo(150), d.ask)
 }
 
 func (d *daemon) serve() {
@@ -323,6 +324,6 @@ func (w *world) copyOf(d *daemon) {
 	}
 	w.daemons = append(w.daemons, c)
 	c.step(workerid.Tick{})
-	c.request(c.life)
+	c.request()
 	c.later(lease/2+w.upTo(2*lease), c.kill)
 }

@@ -85,6 +85,21 @@ func (d *daemon) pause(ms int64, then workerid.Event) {
 	})
 }
 
+// sleep is what happens when the host is suspended: the process's timers do not run meanwhile.
+func (d *daemon) sleep(ms int64) {
+	d.pause(ms, nil)
+	d.asleep = d.w.now
+}
+
+// stand lets the process, or its host, stand still.
+func (d *daemon) stand(ms int64) {
+	if d.w.chance(2) {
+		d.pause(ms, nil)
+	} else {
+		d.sleep(ms)
+	}
+}
+
 // misfortunes come together with a loss, so that it meets those whom it can hurt: a daemon that was
 // away is back, others are away and issue to the end of their windows, others are newcomers.
 func (w *world) misfortunes() {

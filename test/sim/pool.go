@@ -30,6 +30,9 @@ type casPool struct {
 	jumped  int64 // until then some clock is wrong for a moment
 
 	stopAt map[*daemon]func() // what happens when it is about to write
+	heirs  bool               // see forgetHeir
+	quiet  int64              // until then nothing else goes wrong
+	spared *daemon            // nothing else happens to it at a restore
 
 	far      *daemon // whose clock was; its windows may reach far
 	farUntil int64
@@ -65,7 +68,7 @@ type poolClient struct {
 	session cas.Session
 	wire    *poolWire
 	queue   []call
-	busy    bool
+	do      func() // what is being carried out, if anything
 	resume  func() (struct{}, bool)
 	stop    func()
 }
@@ -86,7 +89,7 @@ type poolWire struct {
 }
 
 func (p *casPool) client(d *daemon) client {
-	if old := p.clients[d]; old != nil && old.stop != nil {
+	if old := p.clients[d]; old != nil {
 		old.stop()
 	}
 	c := &poolClient{p: p, d: d, life: d.life}
@@ -97,10 +100,18 @@ func (p *casPool) client(d *daemon) client {
 	return c
 }
 
+// stop ends the coroutines. Each keeps all that a run has in memory.
+func (p *casPool) stop() {
+	for _, c := range p.clients {
+		c.stop()
+	}
+}
+
 // connect gives the session its driver and rules.
 func (c *poolClient) connect(m memcas.Client) {
 	c.wire = &poolWire{c: c, client: m}
 	c.session.Driver = c.wire
+	c.resume, c.stop = iter.Pull(c.work)
 	c.session.Rules = poolRules
 	if mutate := poolMutants[c.p.w.Mutant]; mutate != nil {
 		mutate(c, poolRules)
@@ -131,26 +142,27 @@ func (c *poolClient) run(do func()) {
 }
 
 func (c *poolClient) next() {
-	for !c.busy && len(c.queue) > 0 {
+	for c.do == nil && len(c.queue) > 0 {
 		q := c.queue[0]
-		c.queue = c.queue[1:]
-		if q.until <= c.p.w.now {
-			continue
+		if c.queue = c.queue[1:]; q.until > c.p.w.now {
+			c.do = q.do
+			c.resume()
 		}
-		c.busy = true
-		c.resume, c.stop = iter.Pull(func(yield func(struct{}) bool) {
-			c.wire.yield = yield
-			q.do()
-		})
-		c.advance()
+	}
+}
+
+// work is the coroutine. One carries out all calls: a new one's stack would grow again.
+func (c *poolClient) work(yield func(struct{}) bool) {
+	c.wire.yield = yield
+	for more := true; more; more = yield(struct{}{}) {
+		c.do()
+		c.do = nil
 	}
 }
 
 func (c *poolClient) advance() {
-	if _, more := c.resume(); !more {
-		c.busy = false
-		c.next()
-	}
+	c.resume()
+	c.next()
 }
 
 var errGone = errors.New("the process has ended")
@@ -159,6 +171,9 @@ var errGone = errors.New("the process has ended")
 func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 	var v, none T
 	c, d, err, settled := x.c, x.c.d, errTimeout, false
+	if d.life != c.life { // it is not to act in the next life
+		return none, errGone
+	}
 	w := d.w
 	finish := func() {
 		if !settled {
@@ -188,7 +203,7 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 		})
 	}
 	if w.Weather == Storm && !w.calm && w.now >= d.sheltered && !d.paused && w.chance(2000) {
-		d.pause(w.upTo(2*lease), nil) // stopped after it has looked at the clock
+		d.stand(w.upTo(2 * lease)) // after it has looked at the clock
 	}
 	if d.paused {
 		d.later(0, send)
@@ -231,6 +246,7 @@ func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.A
 		delete(x.c.p.stopAt, x.c.d)
 		stopped()
 	}
+	w := x.c.p.w
 	a, err := ask(x, func() (cas.Answer, error) {
 		if x.faults.commit != nil {
 			sent = x.faults.commit(ch)
@@ -245,6 +261,9 @@ func (x *poolWire) Commit(_ context.Context, conn string, ch pool.Change) (cas.A
 	})
 	if x.faults.done != nil && err == nil && a.Done {
 		x.faults.done(ch)
+	}
+	if w.Store == PoolRestores && err == nil && a.Done && x.c.p.heirs {
+		w.after(4*usual, func() { x.c.p.forgetHeir(x.c.d, ch) }) // when the daemon has its answer
 	}
 	return a, err
 }

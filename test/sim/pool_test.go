@@ -23,14 +23,17 @@ func TestPool(t *testing.T) {
 	for _, c := range poolRuns {
 		t.Run(fmt.Sprint(c.Store, " in ", c.Weather), func(t *testing.T) {
 			c.Minutes = minutes
-			n := poolSeeds
+			first, n := uint64(1), poolSeeds
 			if underRace {
 				n = 1
 			}
 			if soak {
 				n = poolSoakSeeds
 			}
-			runAll(t, c, 1, n)
+			if slice := seedsToRun(t); slice[0] > 0 {
+				first, n = slice[0], int(slice[1]-slice[0]+1)
+			}
+			runAll(t, c, first, n)
 		})
 	}
 }
@@ -38,34 +41,35 @@ func TestPool(t *testing.T) {
 // noticed says whether a run shows that a rule is missing. Most mutants issue duplicates.
 func noticed(c Config) (Report, bool) {
 	r := Run(c)
-	onlyLeases := c.Mutant == Deaf || c.Mutant == Thief
+	onlyLeases := c.Mutant == Deaf || c.Mutant == Thief || c.Mutant == Unaware
 	return r, r.IDs.Duplicates() > 0 || r.Regrants > 0 || onlyLeases && c.Weather == Bridged && r.Err() != nil
 }
 
 // found are runs in which mutants were noticed, so that it does not take long to see it again. After a
 // change of what is simulated they may be others: if this test takes long, put in what it logs.
 var found = map[Mutant]Config{
-	Deaf:  {Store: PoolOutages, Weather: Bridged, Seed: 1},
-	Thief: {Store: PoolOutages, Weather: Bridged, Seed: 17},
-	"a draining lane does not look after the floor":            {Store: PoolRestores, Seed: 7},
+	Deaf:    {Store: PoolOutages, Weather: Bridged, Seed: 1},
+	Unaware: {Store: PoolOutages, Weather: Bridged, Seed: 1},
+	Thief:   {Store: PoolOutages, Weather: Bridged, Seed: 17},
+	"a draining lane does not look after the floor":            {Store: PoolRestores, Seed: 1},
 	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},
 	"a reservation has ticks":                                  {Store: PoolClones, Seed: 19},
 	"a successor starts at the present if the session is gone": {Store: PoolRestores, Seed: 1},
-	"a window starts at the mark + 1":                          {Store: PoolRestores, Seed: 98},
-	"a write goes over whichever connection there is":          {Store: PoolRestores, Seed: 107},
-	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 21},
-	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 1},
+	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 63},
+	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 7},
+	"meta is not compared when a worker id is acquired":        {Store: PoolRestores, Seed: 158},
+	"W counts from the answer":                                 {Store: PoolRestores, Seed: 12},
 	"newcomers do not watch":                                   {Store: PoolRestores, Seed: 1},
 	"presence is the fence":                                    {Store: PoolRestores, Seed: 4},
-	"returners do not watch":                                   {Store: PoolRestores, Seed: 22},
-	"the first reading is not judged":                          {Store: PoolRestores, Seed: 56},
-	"the floor does not cover a lease":                         {Store: PoolRestores, Seed: 17},
-	"the floor does not cover the own window":                  {Store: PoolRestores, Seed: 62},
-	"the mark is lowered":                                      {Store: PoolRestores, Seed: 16},
+	"returners do not watch":                                   {Store: PoolRestores, Seed: 19},
+	"the first reading is not judged":                          {Store: PoolRestores, Seed: 114},
+	"the floor does not cover a lease":                         {Store: PoolRestores, Seed: 55},
+	"the floor does not cover the own window":                  {Store: PoolRestores, Seed: 85},
+	"the mark is lowered":                                      {Store: PoolRestores, Seed: 23},
 	"the record is not compared":                               {Store: PoolRestores, Seed: 1},
-	"the watch goes over two connections":                      {Store: PoolRestores, Seed: 12},
-	"the watch is half a heartbeat":                            {Store: PoolRestores, Seed: 6},
-	"versions survive a reconnection":                          {Store: PoolRestores, Seed: 46},
+	"the watch goes over two connections":                      {Store: PoolRestores, Seed: 39},
+	"the watch is half a heartbeat":                            {Store: PoolRestores, Seed: 5},
+	"versions survive a reconnection":                          {Store: PoolRestores, Seed: 16},
 }
 
 // Each rule is needed: without it some seed fails. With KATSUBUSHI_SOAK=1 all seeds are tried from 1 on.

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
@@ -11,14 +13,28 @@ import (
 // fault lets something go wrong with the store or its daemons.
 func (p *casPool) fault() {
 	w := p.w
+	if w.now < p.quiet {
+		return
+	}
 	p.save()
 	if w.Store == PoolRestores && w.now >= p.sheltered() {
-		switch w.rand.IntN(12) {
+		switch w.rand.IntN(15) {
 		case 4:
 			p.wipe()
 			return
 		case 5:
 			p.stopBeforeWrite()
+			return
+		case 6:
+			if w.chance(3) { // it takes long
+				p.wipeTwice()
+				return
+			}
+		case 7:
+			p.forgetAfterRaise()
+			return
+		case 8:
+			p.heirs = true
 			return
 		case 0:
 			p.restore(nil)
@@ -47,7 +63,7 @@ func (p *casPool) fault() {
 		}
 	case 2:
 		if d.up && !d.paused {
-			d.pause(w.upTo(3*lease), nil)
+			d.stand(w.upTo(3 * lease))
 		}
 	case 3:
 		d.offset = w.upTo(redisSkew) - redisSkew/2
@@ -155,7 +171,7 @@ func (p *casPool) restore(state *memcas.State) {
 	}
 	for _, d := range w.daemons { // who was away is back, others leave, or start
 		switch {
-		case d == witness || !d.up || d.isCopy:
+		case d == witness || d == p.spared || !d.up || d.isCopy:
 		case d.cutOff > w.now && w.chance(2):
 			d.cutOff = 0
 			d.resume()
@@ -245,14 +261,100 @@ func (p *casPool) wipe() {
 			d.restart(0)
 		}
 	}
-	w.after(watch+w.upTo(watch), func() {
-		if w.calm || w.now < p.farUntil || w.now < p.sheltered() {
+	w.after(watch+w.upTo(watch), func() { p.makeAgain() })
+}
+
+// wipeTwice wipes the pool while no daemon runs. When they have come back, and one is about to write what
+// another one takes first, it does so again. Only meta says that.
+func (p *casPool) wipeTwice() {
+	w := p.w
+	if w.now < p.sheltered() || !p.makeAgain() {
+		return
+	}
+	for _, d := range w.daemons {
+		d.restart(lease + poolEpsilon + w.upTo(timeout))
+	}
+	d := w.daemons[w.rand.IntN(len(w.daemons))]
+	p.stopAt[d] = func() {
+		if !w.calm && !d.paused {
+			away := watch/2 + w.upTo(watch/4)
+			d.sleep(away)
+			w.after(away-1, func() { p.makeAgain() })
+		}
+	}
+}
+
+// makeAgain deletes everything and makes the pool again, over connections that live on.
+func (p *casPool) makeAgain() bool {
+	w := p.w
+	if w.calm || w.now < p.farUntil || w.now < p.sheltered() {
+		return false
+	}
+	m := p.meta()
+	m.Epoch, m.Floor = p.token(), start+w.now+lease+poolEpsilon
+	p.server.Init(m)
+	p.saved = nil
+	return true
+}
+
+// forgetAfterRaise raises the floor, as operators may at any time, and brings the state of that moment
+// back when the floor covers all windows but that of a daemon that is cut off then.
+func (p *casPool) forgetAfterRaise() {
+	w := p.w
+	if w.now < p.farUntil || w.now < p.sheltered() || p.server.Meta().Floor > start+w.now {
+		return // few would have a lease
+	}
+	p.restored()
+	p.quiet = w.now + lease
+	d, state := w.daemons[w.rand.IntN(len(w.daemons))], p.server.Save()
+	w.after(poolEpsilon-heartbeat/4, func() {
+		for _, x := range w.daemons {
+			if x != d && !w.calm {
+				x.cutOff = w.now + heartbeat*9/4
+			}
+		}
+	})
+	w.after(poolEpsilon+2*heartbeat, func() {
+		if w.calm {
 			return
 		}
-		m := p.meta()
-		m.Epoch, m.Floor = p.token(), start+w.now+lease+poolEpsilon
-		p.server.Init(m)
-		p.saved = nil
+		p.spared, d.cutOff = d, w.now+2*lease
+		p.restore(&state)
+		p.spared = nil
+		p.server.Expire()
+	})
+}
+
+// forgetHeir stops a daemon that has just extended a reservation whose time comes soon, until another one
+// has got its worker id and that is forgotten. Its last write is then so old that it only just must watch.
+func (p *casPool) forgetHeir(d *daemon, ch pool.Change) {
+	w := p.w
+	if !p.heirs || w.calm || d.paused || w.now < p.sheltered() || w.now < p.farUntil {
+		return
+	}
+	soon := func(text string) bool {
+		rec, err := pool.ParseRecord(text)
+		wait := rec.Lo - start - w.now
+		return err == nil && rec.Owner != "" && rec.Mark < rec.Lo && 0 < wait && wait < watch
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(ch.Set)), soon) {
+		return
+	}
+	p.heirs = false
+	away := watch + timeout/4 + w.upTo(timeout/2)
+	d.pause(away, nil)
+	p.quiet = w.now + away + watch
+	state := p.server.Save()
+	p.server.Expire()
+	for _, x := range w.daemons {
+		if x != d {
+			x.restart(0)
+		}
+	}
+	w.after(away-1, func() {
+		p.spared, d.cutOff, w.unreachable = d, 0, 0
+		p.restore(&state)
+		p.spared = nil
 	})
 }
 
@@ -307,7 +409,10 @@ func (p *casPool) restored() {
 // bridged lets something go wrong that a lease is there to bridge.
 func (p *casPool) bridged() {
 	w := p.w
-	switch w.rand.IntN(5) {
+	switch w.rand.IntN(6) {
+	case 5: // an operator is careful; who has a lease keeps it
+		p.restored()
+		return
 	case 4: // a newcomer comes when all sessions have ended, and again when it is about to choose
 		p.server.Expire()
 		w.daemons[0].restart(0)

@@ -22,6 +22,8 @@ type wireFaults struct {
 const (
 	Deaf  Mutant = "a lost answer is taken for a write that did not happen"
 	Thief Mutant = "a record that moved during the watch is taken"
+	// whoever comes back after an outage then finds an epoch that it could have known
+	Unaware Mutant = "meta is not compared when leases are extended"
 )
 
 // poolMutants replace one rule each. The product has no hooks for them.
@@ -42,7 +44,7 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	"meta is not compared when a worker id is acquired": wire(func(_ *poolClient, f *wireFaults) {
 		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, true) }
 	}),
-	"meta is not compared when leases are extended": wire(func(_ *poolClient, f *wireFaults) {
+	Unaware: wire(func(_ *poolClient, f *wireFaults) {
 		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, false) }
 	}),
 	"the record is not compared": wire(func(_ *poolClient, f *wireFaults) {

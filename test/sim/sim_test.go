@@ -5,11 +5,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
 // What the ordinary test runs. KATSUBUSHI_SOAK=1 runs soakSeeds of soakMinutes instead,
-// KATSUBUSHI_SEED=n that one alone.
+// KATSUBUSHI_SEED=n that one alone, KATSUBUSHI_SEED=n-m these: so a long soak can be run in slices.
 const (
 	seeds, minutes         = 60, 10 // of the store in memory
 	mutantSeeds            = 250    // of the mutants: lanes of one owner meet rarely
@@ -26,12 +27,8 @@ func TestNoDuplicates(t *testing.T) {
 	if underRace {
 		n = 2
 	}
-	if s := os.Getenv("KATSUBUSHI_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, n = seed, 1
+	if slice := seedsToRun(t); slice[0] > 0 {
+		first, n = slice[0], int(slice[1]-slice[0]+1)
 	}
 	for _, store := range []Store{Memory, Losing, Keeping} {
 		for _, weather := range []Weather{Storm, Bridged} {
@@ -44,6 +41,25 @@ func TestNoDuplicates(t *testing.T) {
 			})
 		}
 	}
+}
+
+// seedsToRun is what KATSUBUSHI_SEED says, the first and the last, or zeros.
+func seedsToRun(t *testing.T) (seeds [2]uint64) {
+	s := os.Getenv("KATSUBUSHI_SEED")
+	if s == "" {
+		return seeds
+	}
+	from, to, more := strings.Cut(s, "-")
+	if !more {
+		to = from
+	}
+	for i, text := range []string{from, to} {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if seeds[i] = n; err != nil || n == 0 || n < seeds[0] {
+			t.Fatalf("KATSUBUSHI_SEED=%q is no seed, nor a range of seeds from 1 on", s)
+		}
+	}
+	return seeds
 }
 
 func runAll(t *testing.T, c Config, first uint64, n int) {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -141,7 +140,9 @@ func Run(c Config) Report {
 	case c.Store == Memory:
 		w.store = newMemory(w)
 	case c.Store.isPool():
-		w.store = newPool(w)
+		p := newPool(w)
+		defer p.stop()
+		w.store = p
 	default:
 		w.store = newRedis(w)
 	}
@@ -178,18 +179,28 @@ func (w *world) notReady() (all []string) {
 
 func (w *world) runUntil(end int64) {
 	for len(w.events) > 0 && w.events[0].at <= end {
-		e := heap.Pop(&w.events).(event)
+		e := w.events.pop()
 		w.now = e.at
 		w.Events++
-		e.do()
+		if e.of != nil {
+			e.of.do(e)
+		} else {
+			e.do()
+		}
 	}
 	w.now = end
 }
 
 // after does something ms from now.
-func (w *world) after(ms int64, do func()) {
+func (w *world) after(ms int64, do func()) { w.push(ms, nil, do) }
+
+func (w *world) push(ms int64, of *daemon, do func()) {
 	w.seq++
-	heap.Push(&w.events, event{w.now + max(ms, 0), w.seq, do})
+	e := event{at: w.now + max(ms, 0), seq: w.seq, of: of, do: do}
+	if of != nil {
+		e.life = of.life
+	}
+	w.events.push(e)
 }
 
 // upTo is a random number of ms, 0 to n.
@@ -200,25 +211,53 @@ func (w *world) chance(n int) bool { return w.rand.IntN(n) == 0 }
 
 func (w *world) requestID() string { w.requestIDs++; return strconv.Itoa(w.requestIDs) }
 
-// An event is something that is due.
+// An event is something that is due: in this life of a daemon, or anyway.
 type event struct {
-	at  int64
-	seq int
-	do  func()
+	at   int64
+	seq  int
+	of   *daemon
+	life int
+	do   func()
 }
 
+// events is a heap. Package container/heap would allocate for each event.
 type events []event
 
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+func (e event) before(x event) bool { return e.at < x.at || e.at == x.at && e.seq < x.seq }
+
+func (e *events) push(x event) {
+	all := append(*e, x)
+	*e = all
+	i := len(all) - 1
+	for up := (i - 1) / 2; i > 0 && x.before(all[up]); i, up = up, (up-1)/2 {
+		all[i] = all[up]
+	}
+	all[i] = x
 }
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	last := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*e = old[:len(old)-1]
-	return last
+
+func (e *events) pop() event {
+	all := *e
+	first, n := all[0], len(all)-1
+	x := all[n]
+	all[n] = event{}
+	*e = all[:n]
+	if n == 0 {
+		return first
+	}
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && all[down+1].before(all[down]) {
+			down++
+		}
+		if !all[down].before(x) {
+			break
+		}
+		all[i], i = all[down], down
+	}
+	all[i] = x
+	return first
 }
