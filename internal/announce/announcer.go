@@ -19,10 +19,8 @@ import (
 )
 
 const (
-	lookSoon     = 200 * time.Millisecond // how often the Announcer looks for a change while clients wait for it,
-	lookEvery    = time.Second            // and while the daemon is ready: each look wakes an idle process
+	lookSoon     = 200 * time.Millisecond // how often Run looks for a change while clients wait for it
 	writeTimeout = time.Second            // of a call to the store
-	retryPause   = time.Second            // after a call that failed
 )
 
 // AnnouncerConfig holds the settings of an Announcer. All are required.
@@ -38,7 +36,8 @@ type AnnouncerConfig struct {
 // An Announcer keeps this daemon's announcement true. Any goroutine may call its methods.
 type Announcer struct {
 	AnnouncerConfig
-	leaving         atomic.Bool // never ready again
+	changed         chan struct{} // wakes Run
+	leaving         atomic.Bool   // never ready again
 	written, failed atomic.Uint64
 
 	// turn has an element while no call to the store is under way, so that texts arrive in order. The
@@ -51,7 +50,7 @@ type Announcer struct {
 
 // NewAnnouncer makes an Announcer. It announces nothing before Run.
 func NewAnnouncer(c AnnouncerConfig) *Announcer {
-	a := &Announcer{AnnouncerConfig: c, turn: make(chan struct{}, 1)}
+	a := &Announcer{AnnouncerConfig: c, changed: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	a.turn <- struct{}{}
 	return a
 }
@@ -69,7 +68,8 @@ func NewName() string {
 	return "d." + host[:min(len(host), 64)] + "." + rand.Text()[:12]
 }
 
-// Run writes each change until ctx ends, and tries again what the store did not take.
+// Run writes each change until ctx ends, and tries again what the store did not take. It relies on Look
+// once the daemon is ready, and after a call that failed.
 func (a *Announcer) Run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -78,15 +78,38 @@ func (a *Announcer) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-pause.C:
+		case <-a.changed:
 		}
-		wait := lookSoon
-		if ready, err := a.tell(ctx); err != nil {
-			wait = retryPause
-		} else if ready {
-			wait = lookEvery
+		if ready, err := a.tell(ctx); err == nil && !ready {
+			pause.Reset(lookSoon)
 		}
-		pause.Reset(wait)
 	}
+}
+
+// Look wakes Run if there is something to write. The owner calls it once a second, when the process is
+// awake anyway.
+func (a *Announcer) Look() {
+	select {
+	case <-a.turn:
+	default: // a call is under way; the next Look sees what changes meanwhile
+		return
+	}
+	text := a.state().String()
+	news := !a.ended && (a.unknown || text != a.said)
+	a.turn <- struct{}{}
+	if news {
+		select {
+		case a.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// state is what to announce, without the time.
+func (a *Announcer) state() announcement.Announcement {
+	s := a.State()
+	s.Ready = s.Ready && !a.leaving.Load()
+	return s
 }
 
 // Leave says that the daemon is not ready, and will not be again. When it returns nil, the store has
@@ -111,8 +134,7 @@ func (a *Announcer) End(ctx context.Context) error {
 func (a *Announcer) tell(ctx context.Context) (ready bool, _ error) {
 	<-a.turn
 	defer func() { a.turn <- struct{}{} }()
-	s := a.State()
-	s.Ready = s.Ready && !a.leaving.Load()
+	s := a.state()
 	text := s.String()
 	if a.ended || text == a.said && !a.unknown {
 		return s.Ready, nil

@@ -25,6 +25,9 @@ type Clock struct {
 	// follow all the way. ahead is how far this clock is now ahead of the wall clock. Run calls it again
 	// for further steps. Set it before Run.
 	StaysAhead func(ahead time.Duration)
+	// EachSecond, if not nil, is called by Run after each comparison. It is for what else an idle daemon
+	// must look after, so that it is woken only once, and must not wait. Set it before Run.
+	EachSecond func()
 }
 
 // New makes a Clock that is set to the wall clock.
@@ -77,6 +80,9 @@ func (c *Clock) Run(ctx context.Context, position func() int64, log *slog.Logger
 			Position:  position() * int64(time.Millisecond),
 		}
 		c.apply(s, d.Step(s), log)
+		if c.EachSecond != nil {
+			c.EachSecond()
+		}
 	}
 }
 

@@ -121,6 +121,7 @@ func (d *Daemon) joinPeers() error {
 		d.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{
 			Directory: dir, Name: name, State: d.announcement, Now: d.clock.Now, Log: d.c.Log,
 		})
+		d.clock.EachSecond = d.peers.announcer.Look
 	}
 	if d.c.checksPeers() {
 		asker := announce.Asker{Now: d.clock.Now, Secret: d.tls != nil, TLS: d.peerTLS}
