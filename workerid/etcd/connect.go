@@ -119,9 +119,11 @@ func (d *driver) wake() {
 	}
 }
 
-// keep renews the lease three times in its life, and at once over a new connection.
+// keep renews the lease: at once over a new connection, and with the first call after a third of its
+// life, so that an idle daemon is not woken for it. Without calls it does so after half of its life, and
+// soon again if that fails.
 func (d *driver) keep() {
-	timer := time.NewTicker(d.ttl / 3)
+	timer := time.NewTimer(d.ttl / 2)
 	defer timer.Stop()
 	for {
 		select {
@@ -130,36 +132,42 @@ func (d *driver) keep() {
 		case <-timer.C:
 		case <-d.renew:
 		}
-		d.renewNow()
+		if d.renewNow() {
+			timer.Reset(d.ttl / 2)
+		} else {
+			timer.Reset(d.ttl / 6)
+		}
 	}
 }
 
-// renewNow renews the lease, or asks for another one if it is gone. Errors of the connection are for
-// the next call to notice.
-func (d *driver) renewNow() {
+// renewNow renews the lease, or asks for another one if it is gone. It returns whether there is one now.
+// Errors of the connection are for the next call to notice.
+func (d *driver) renewNow() bool {
 	d.mu.Lock()
 	c, lease := d.conn, d.lease
 	d.mu.Unlock()
 	if c == nil || c.Broken() {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(d.life, d.timeout)
 	defer cancel()
-	if lease != 0 {
-		if err := c.KeepAlive(ctx, d.timeout, lease); etcdlink.KindOf(err) == etcdlink.NoLease {
-			d.gone(lease)
-		}
-		return
+	began := time.Now()
+	var granted int64
+	var err error
+	if lease == 0 {
+		granted, _, err = c.Grant(ctx, d.timeout, int64(d.ttl/time.Second))
+	} else if err = c.KeepAlive(ctx, d.timeout, lease); etcdlink.KindOf(err) == etcdlink.NoLease {
+		d.gone(lease)
 	}
-	lease, _, err := c.Grant(ctx, d.timeout, int64(d.ttl/time.Second))
 	if err != nil {
-		return
+		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lease == 0 {
-		d.lease = lease
+	if d.kept = began; d.lease == 0 {
+		d.lease = granted
 	}
+	return true
 }
 
 // gone notes that a lease is, and with it this daemon's presences. They are made again in another one.

@@ -33,6 +33,7 @@ type driver struct {
 	conn    *etcdlink.Conn // nil = none
 	name    string         // of the connection
 	lease   int64          // 0 = none yet, or it is gone
+	kept    time.Time      // when that was renewed, for the last time that succeeded
 	token   string         // with which to log in
 	cluster string         // that answered last
 	member  string
@@ -96,6 +97,9 @@ func (d *driver) heard(c *etcdlink.Conn, a etcdlink.Answer, err error) error {
 			d.log.Warn("etcd is another cluster; do all hosts belong to one?", "cluster", a.Cluster, "before", d.cluster, "host", c.Endpoint)
 		}
 		d.cluster, d.member, d.history = a.Cluster, a.Member, a.History
+		if d.ttl > 0 && time.Since(d.kept) > d.ttl/3 {
+			d.wake()
+		}
 		return nil
 	}
 	switch etcdlink.KindOf(err) {
