@@ -16,14 +16,16 @@ type session struct {
 
 // A wire is a TCP connection. It puts a kept session into the first packet that the library sends, and
 // learns the session from the first one that the server sends. Read granted only after the library
-// has a session.
+// has a session. It leaves out the library's pings while calls keep the session, and its deadlines: the
+// driver closes connections over which calls get no answer. Both would wake an idle daemon.
 type wire struct {
 	net.Conn
 	resume  session // zero = a new one
 	granted session
 
 	sent   bool
-	answer []byte // the beginning of what the server sent
+	latest time.Time // when something was sent last
+	answer []byte    // the beginning of what the server sent
 }
 
 // The first packets of ZooKeeper's protocol, with their length:
@@ -42,7 +44,15 @@ const (
 
 var errHello = errors.New("the library begins a connection in an unknown way")
 
+// ping is what the library sends three times in the life of a session, whatever else it sends.
+const ping = "\x00\x00\x00\x08" + "\xff\xff\xff\xfe" + "\x00\x00\x00\x0b" // length, request, kind
+
 func (w *wire) Write(b []byte) (int, error) {
+	// the next ping comes before 7/12 of the session's life are over
+	if string(b) == ping && time.Since(w.latest) < w.granted.timeout/4 {
+		return len(b), nil
+	}
+	w.latest = time.Now()
 	if w.sent {
 		return w.Conn.Write(b)
 	}
@@ -69,3 +79,9 @@ func (w *wire) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// SetReadDeadline does nothing.
+func (w *wire) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing.
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -393,4 +395,37 @@ func TestTooMuchBelowThePath(t *testing.T) {
 			t.Errorf("%s: %v", ns, err)
 		}
 	}
+}
+
+// sink keeps what is written.
+type sink struct {
+	net.Conn
+	all []string
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	s.all = append(s.all, string(b))
+	return len(b), nil
+}
+
+// A ping is left out after a call, and sent before the session's time is over without one.
+func TestPingsAreLeftOutWhileCallsKeepTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := new(sink)
+		w := &wire{Conn: to, sent: true, granted: session{timeout: 12 * time.Second}}
+		for _, c := range []struct {
+			wait time.Duration
+			text string
+			sent bool
+		}{
+			{0, "call", true}, {2 * time.Second, ping, false}, {0, "call", true}, {4 * time.Second, ping, true},
+			{time.Second, "call", true}, {3 * time.Second, ping, true}, {time.Millisecond, ping, false},
+		} {
+			time.Sleep(c.wait)
+			before := len(to.all)
+			if n, err := w.Write([]byte(c.text)); n != len(c.text) || err != nil || len(to.all) > before != c.sent {
+				t.Errorf("%v, %q: %d, %v; sent: %q", c.wait, c.text, n, err, to.all)
+			}
+		}
+	})
 }
