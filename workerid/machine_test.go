@@ -225,6 +225,10 @@ func TestStates(t *testing.T) {
 	})
 	t.Run("waiting for a window that is still empty", func(t *testing.T) {
 		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+500, t0-10000), nil}).wants(Publish{0, window(7, t0+500, t0+499)}).is(Waiting)
+		want := "the clock has yet to reach the window: ids in 500ms" // the run-ahead is of no use to it
+		if r := d.Status(d.now)[0].Reason; r != want || d.changed().Reason != want || d.changed().Wait != 500*time.Millisecond {
+			t.Errorf("%q, %+v", r, d.changed())
+		}
 		d.pass(5600 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+500, t0+499)}}).is(Waiting)
 		if s := d.Status(d.now)[0]; s.Reason != "the window is empty until it is extended" {
 			t.Error(s.Reason)

@@ -67,10 +67,15 @@ func left(until int64, now Moment) time.Duration {
 }
 
 // waits returns what a lane with a grant and no problem waits for, and for how long if that is the
-// clock. Ids start before the window does, by the run-ahead.
+// clock. Ids start before the window does, by the run-ahead; but an empty window is not extended before
+// the clock reaches it.
 func (m *Machine) waits(l *lane, now Moment) (reason string, d time.Duration) {
-	d = max(0, left(l.grant.Lo-m.runAhead(), now))
-	if d == 0 && l.grant.Lo > l.grant.Hi {
+	from, empty := l.grant.Lo-m.runAhead(), l.grant.Lo > l.grant.Hi
+	if empty {
+		from = l.grant.Lo
+	}
+	d = max(0, left(from, now))
+	if d == 0 && empty {
 		return "the window is empty until it is extended", 0
 	}
 	return fmt.Sprintf("the clock has yet to reach the window: ids in %v", d), d
