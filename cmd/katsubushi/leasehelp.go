@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -67,9 +68,13 @@ func usageOf(verb string) string {
 	return b.String()
 }
 
-// foreignToVerb returns an error for each flag given that only another verb has.
+// foreignToVerb returns an error for each flag given that only another verb has, and for -worker-id, which
+// who writes it takes for a pool of one.
 func foreignToVerb(verb string, fs *flag.FlagSet) (problems []error) {
 	fs.Visit(func(f *flag.Flag) {
+		if f.Name == "worker-id" {
+			problems = append(problems, errors.New("-worker-id: a pool has those from -min-worker-id to -max-worker-id; `lease release` takes one without a flag"))
+		}
 		if of := leaseVerbOf[f.Name]; of != "" && of != verb {
 			problems = append(problems, fmt.Errorf("-%s: only `lease %s` has it", f.Name, of))
 		}

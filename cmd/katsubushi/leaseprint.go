@@ -29,6 +29,10 @@ func printLease(w io.Writer, result any) {
 	case listed:
 		printList(w, r)
 	case workerid.Freed:
+		if r.Owner == "" {
+			fmt.Fprintln(w, "free already: nobody has it")
+			return
+		}
 		row("owner", r.Owner)
 		row("lease until", moment(r.ExpireAt))
 		row("can be had after", moment(r.Until))

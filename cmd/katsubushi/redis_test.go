@@ -154,6 +154,7 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
 		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only `lease init` has it"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only `lease list` has it"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-worker-id", "7"}, "-worker-id: a pool has those from -min-worker-id to -max-worker-id"},
 	} {
 		var stderr bytes.Buffer
 		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
@@ -175,6 +176,10 @@ func TestLeaseWithNumbers(t *testing.T) {
 		if runLease(t, url, &r, "replicas", strconv.Itoa(n)); r.Needed != n || r.Connected == nil {
 			t.Errorf("lease replicas %d: %+v", n, r)
 		}
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"lease", "release", "-redis", url, "5"}, environment(), &stdout, &stderr); code != exitOK || stdout.String() != "free already: nobody has it\n" {
+		t.Errorf("exit code %d: %s%s", code, &stdout, &stderr)
 	}
 	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"}, {"lease", "release", "1024", "-redis", url}} {
 		var stderr bytes.Buffer
