@@ -96,8 +96,8 @@ func settings() []setting {
 			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},
 		{name: "loops", def: cpus, field: "Loops", set: number(func(o *options) *int { return &o.Loops }),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
-		{name: "max-connections", def: strconv.Itoa(max(openFiles()-64, 16)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
-			help: "connections over this limit get an error and are closed; default the limit of open files − 64, and less with -http-port"},
+		{name: "max-connections", def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
+			help: "connections over this limit get an error and are closed; default the limit of open files − 64, and less with -http-port and for each sequence in -state-dir"},
 		{name: "max-buffer-memory", def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory", set: size(func(o *options) *int64 { return &o.MaxBufferMemory }),
 			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above it the one that holds most is closed; default an eighth of the control group's memory limit, or 256MiB; 0 = no limit"},
 		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
@@ -261,18 +261,49 @@ func (p *parsed) combine() {
 		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
 		p.failed["Layout"] = true
 	}
-	if p.given["max-connections"] == "" {
-		p.MaxConnections = max(p.MaxConnections-p.ServiceDescriptors(p.MaxConnections), 16) // those are beside them
-	}
+	p.limitConnections(0)
 	p.combineStore()
 	if err := p.applyDatacenter(); err != nil {
 		p.problems = append(p.problems, fmt.Errorf("%s: %w", p.given["datacenter-id"], err))
 	}
 }
 
+// What descriptors are for, beside connections: otherFiles for listeners, state files and the runtime.
+// fewConnections is the least that is left for connections.
+const (
+	otherFiles     = 64
+	fewConnections = 16
+)
+
+// limitConnections sets the limit of connections, unless the user did, so that descriptors are left for
+// the services and for this many sequences.
+func (p *parsed) limitConnections(sequences int) {
+	if p.given["max-connections"] == "" {
+		n := max(openFiles()-otherFiles-sequences, fewConnections)
+		p.MaxConnections = max(n-p.ServiceDescriptors(n), fewConnections)
+	}
+}
+
+// checkDescriptors returns an error if so many files are too few for so many sequences.
+func checkDescriptors(sequences, files int) error {
+	needed := sequences + otherFiles + fewConnections
+	if sequences == 0 || needed <= files {
+		return nil
+	}
+	return fmt.Errorf("%d sequences in files need a descriptor each, and this process may have %d in all: "+
+		"raise that limit to %d or more (ulimit -n, LimitNOFILE= of the unit), or record them elsewhere (-counters)", sequences, files, needed)
+}
+
 // validate returns every problem of the single settings and of their combination, joined, each in the words that the user used.
 func (p *parsed) validate() error {
 	p.report("", p.Validate(), p.ReadSecrets())
+	if len(p.problems) == 0 {
+		n := p.SequenceDescriptors()
+		if err := checkDescriptors(n, openFiles()); err != nil {
+			p.problems = append(p.problems, err)
+		}
+		p.limitConnections(n)
+	}
 	return errors.Join(p.problems...)
 }
 

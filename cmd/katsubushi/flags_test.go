@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -587,5 +588,51 @@ func TestProblemsOfUsersAreToldTogether(t *testing.T) {
 		if got := complaints(t, append(strings.Fields(args), "-worker-id=1")); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", args, got)
 		}
+	}
+}
+
+// TestDescriptorsForSequences: sequences in files, declared or found in the directory, lower the default of
+// -max-connections by one each. Where there are too few descriptors for all, an error says how many are needed.
+func TestDescriptorsForSequences(t *testing.T) {
+	dir := t.TempDir()
+	var said strings.Builder
+	if code := run([]string{"generator", "create", "found sequence", "-state-dir", dir, "-state-any-disk"}, variables{}, io.Discard, &said); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &said)
+	}
+	connections := func(args ...string) int {
+		t.Helper()
+		p, _, err := parse(settings(), append([]string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk"}, args...), variables{}, nil)
+		if err == nil {
+			err = p.validate()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.MaxConnections
+	}
+	all := openFiles() - otherFiles
+	declared := []string{"-generator", "found sequence", "-generator", "a sequence", "-generator", "b sequence", "-generator", "c uuid7"}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{nil, all - 1},
+		{declared, all - 3},
+		{append(declared, "-max-connections", "100"), 100},
+		{[]string{"-counters", "etcd://127.0.0.1:1"}, all},
+	} {
+		if got := connections(c.args...); got != c.want {
+			t.Errorf("%q: %d connections, want %d", c.args, got, c.want)
+		}
+	}
+	if err := checkDescriptors(1200, 1200+otherFiles+fewConnections); err != nil {
+		t.Error(err)
+	}
+	want := "1200 sequences in files need a descriptor each, and this process may have 1024 in all: raise that limit to 1280 or more"
+	if err := checkDescriptors(1200, 1024); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if err := checkDescriptors(0, 10); err != nil {
+		t.Error(err)
 	}
 }

@@ -314,6 +314,17 @@ func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	return list, errors.Join(errs...)
 }
 
+// Recorded returns the names of the sequences in a directory that Open may be given, as far as it can be read.
+func Recorded(dir string) (names []string) {
+	files, _ := durable.OS{}.Names(dir)
+	for _, f := range files {
+		if name, ok := nameOf(filepath.Base(f)); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // names returns the sequences of the directory, in order.
 func (s *Store) names(ctx context.Context) ([]string, error) {
 	return atDisk(ctx, s, func() {}, func() (names []string, err error) {

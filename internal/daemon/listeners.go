@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/resp"
@@ -124,6 +125,19 @@ func (c *Config) ServiceDescriptors(maxConnections int) (n int) {
 		}
 	}
 	return n
+}
+
+// SequenceDescriptors returns how many files the sequences will hold open. ReadSecrets must have read what
+// declares some.
+func (c *Config) SequenceDescriptors() int {
+	all, _, _ := c.definitions(c.secrets.generators, nil)
+	var names []string
+	for _, def := range all {
+		if def.Kind == kinds.Sequence {
+			names = append(names, def.Name)
+		}
+	}
+	return c.Counters.Descriptors(names)
 }
 
 func always(*Config) bool { return true }

@@ -256,6 +256,18 @@ func (c Counters) Nowhere() bool {
 	return err == nil && c.Files() && counterDir(c, rest) == ""
 }
 
+// Descriptors returns how many files the store will hold open: one for each sequence, if it keeps them in
+// files. They are those in its directory, and those with the given names.
+func (c Counters) Descriptors(declared []string) int {
+	_, rest, err := c.find()
+	if err != nil || !c.Files() || counterDir(c, rest) == "" {
+		return 0
+	}
+	names := append(file.Recorded(counterDir(c, rest)), declared...)
+	slices.Sort(names)
+	return len(slices.Compact(names))
+}
+
 // Open makes the store. Its directory need not exist.
 func (c Counters) Open() (CounterStore, error) {
 	i, rest, err := c.find()
