@@ -35,6 +35,8 @@ func commands() []subcommand {
 	}
 }
 
+func (c subcommand) called() string { return c.name }
+
 // subcommandNamed returns a subcommand, or nil.
 func subcommandNamed(name string) *subcommand {
 	all := commands()

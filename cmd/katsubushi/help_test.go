@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -113,7 +114,13 @@ func TestCompletion(t *testing.T) {
 	for _, c := range []struct{ words, want string }{
 		{"katsubushi che", "check-config"},
 		{"katsubushi lease re", "release replicas restored reset-clock"},
-		{"katsubushi lease -redis-p", "-redis-password-file -redis-port"},
+		{"katsubushi -redis-p", "-redis-password-file -redis-port"},
+		{"katsubushi -loops 2 -redis-p", "-redis-password-file -redis-port"},
+		{"katsubushi lease -redis-p", "-redis-password-file"}, // the daemon alone has the other
+		{"katsubushi lease init -h", "-how"},
+		{"katsubushi upgrade -", "-pid -timeout"},
+		{"katsubushi inspect -js", "-json"},
+		{"katsubushi man -", ""},
 		{"katsubushi inspect ", ""},
 	} {
 		words := strings.Split(c.words, " ")
@@ -132,6 +139,21 @@ func TestCompletion(t *testing.T) {
 	}
 	if fish := output(t, "completion", "fish"); !strings.Contains(fish, "__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id\n") {
 		t.Error("fish: a verb or a flag is missing")
+	}
+	for command, flags := range map[string]string{"upgrade": "-pid -timeout", "man": "", "healthcheck": "-ready -admin-bind"} {
+		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) compadd -- ` + flags + `[ ;]`).MatchString(zsh) {
+			t.Errorf("zsh: the flags of %s are not %q", command, flags)
+		}
+		fish := output(t, "completion", "fish")
+		for _, f := range []string{"-pid", "-timeout"} {
+			line := "-n '__fish_seen_subcommand_from " + command + "' -o " + f[1:] + "\n"
+			if offered := strings.Contains(fish, line); offered != slices.Contains(strings.Fields(flags), f) {
+				t.Errorf("fish: %s is offered behind %s: %v", f, command, offered)
+			}
+		}
+		if !strings.Contains(fish, "-n 'not __fish_seen_subcommand_from check-config ") {
+			t.Error("fish: the daemon's flags are offered behind subcommands")
+		}
 	}
 	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) compadd -- init list ") || !strings.Contains(zsh, " -worker-id") {
 		t.Error("zsh: a verb or a flag is missing")

@@ -67,7 +67,7 @@ func newTable(t *testing.T) *table {
 	for _, name := range strings.Fields(string(list[1])) {
 		tab.verbs[name] = nil
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\s+([a-z-]+)\) words='([^']*)'`).FindAllSubmatch(script, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s+([a-z-]+)\) words='([a-z][^']*)'`).FindAllSubmatch(script, -1) {
 		tab.verbs[string(m[1])] = strings.Fields(string(m[2]))
 	}
 	if len(tab.verbs) < 8 || len(tab.verbs["lease"]) < 4 {
