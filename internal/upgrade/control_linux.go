@@ -65,14 +65,15 @@ func serveOne(conn *net.UnixConn, upgrade func(time.Duration, func(string, error
 		conn.SetDeadline(time.Now().Add(askTimeout))
 		fmt.Fprintf(conn, "%s %s\n", word, text)
 	}
-	uid, _, err := peer(conn)
-	if err != nil || uid != 0 && uid != os.Geteuid() {
-		reply("", fmt.Errorf("only root and the user of the daemon may ask for an upgrade: its user id is %d, yours %d", os.Geteuid(), uid))
-		return
-	}
 	conn.SetDeadline(time.Now().Add(askTimeout))
 	line, err := bufio.NewReaderSize(conn, 128).ReadSlice('\n')
 	if err != nil {
+		return
+	}
+	// not before: who is refused while it writes reads nothing but "broken pipe"
+	uid, _, err := peer(conn)
+	if err != nil || uid != 0 && uid != os.Geteuid() {
+		reply("", fmt.Errorf("only root and the user of the daemon may ask for an upgrade: its user id is %d, yours %d", os.Geteuid(), uid))
 		return
 	}
 	text, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "upgrade ")
