@@ -41,8 +41,18 @@ type setting struct {
 }
 
 func settings() []setting {
-	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
-	list := []setting{
+	list := slices.Concat(workerSettings(), placeSettings(), clientSettings(), nameSettings())
+	for _, p := range daemon.PortSettings() {
+		list = append(list, setting{name: p.Flag, bare: p.Kayac, def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help,
+			set: number(func(o *options) *int { return p.Number(&o.Ports) })})
+	}
+	list = append(list, configSetting())
+	return slices.Concat(list, redisSettings()[:1], storeSettings(), redisSettings()[1:], layoutSettings())
+}
+
+// workerSettings returns those settings that are about worker ids and the ids made with them.
+func workerSettings() []setting {
+	return []setting{
 		{name: "worker-id", bare: true, field: "WorkerIDs", set: setWorkerIDs,
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9; ordinal, or ordinal+OFFSET, takes the digits at the end of the host name, for StatefulSets with a volume for -state-dir"},
 		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
@@ -58,7 +68,12 @@ func settings() []setting {
 			help: "datacenter `id` of the twitter layout, 0 to 31; worker ids are then 0 to 31 too"},
 		{name: "sequence-start", def: "zero", set: either(func(o *options) *bool { return &o.RandomStart }, "random", "zero"),
 			help: "where a tick's sequence starts when ids are rare: zero, or random, so that ids spread evenly over shards"},
+	}
+}
 
+// placeSettings returns those settings that say where the daemon listens, and what other daemons know of it.
+func placeSettings() []setting {
+	return []setting{
 		{name: "bind", bare: true, field: "Bind", set: text(func(o *options) *string { return &o.Bind }),
 			help: "`address` to listen on; default all, IPv6 and IPv4"},
 		{name: "sock", bare: true, field: "Sock", set: text(func(o *options) *string { return &o.Sock }),
@@ -80,7 +95,13 @@ func settings() []setting {
 			help: "`file` with that user's password: readable by its owner only, and read again for every connection"},
 		{name: "forward-ca", field: "ForwardCA", set: text(func(o *options) *string { return &o.ForwardCA }),
 			help: "PEM `file` of the authorities of the other daemons' certificates, asked over TLS if this one has -tls-cert; default the system's"},
+	}
+}
 
+// clientSettings returns those settings that say who may connect, and how connections are served.
+func clientSettings() []setting {
+	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
+	return []setting{
 		{name: "tls-cert", field: "TLSCert", set: text(func(o *options) *string { return &o.TLSCert }),
 			help: "PEM `file` of the certificate chain: the TCP port then speaks TLS and nothing else; reloaded on SIGHUP"},
 		{name: "tls-key", field: "TLSKey", set: text(func(o *options) *string { return &o.TLSKey }),
@@ -115,7 +136,12 @@ func settings() []setting {
 			help: "/debug/pprof/ and /debug/events on the debug port"},
 		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
 			help: "/debug/stats and /debug/events on the debug port"},
+	}
+}
 
+// nameSettings returns those settings that are about declared names, and the log.
+func nameSettings() []setting {
+	return []setting{
 		{name: "generator", list: true, field: "Generators", set: text(func(o *options) *string { return &o.Generators }),
 			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may be given several times, with semicolons between in the environment"},
 		{name: "generators", field: "GeneratorsFile", set: text(func(o *options) *string { return &o.GeneratorsFile }),
@@ -134,12 +160,6 @@ func settings() []setting {
 		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
 			help: "text or json"},
 	}
-	for _, p := range daemon.PortSettings() {
-		list = append(list, setting{name: p.Flag, bare: p.Kayac, def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help,
-			set: number(func(o *options) *int { return p.Number(&o.Ports) })})
-	}
-	list = append(list, configSetting())
-	return slices.Concat(list, redisSettings()[:1], storeSettings(), redisSettings()[1:], layoutSettings())
 }
 
 // parsed is a command line: the options, what is left after the flags, and what was wrong.

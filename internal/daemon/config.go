@@ -269,19 +269,9 @@ func (c *Config) checkTime(ms int64) error {
 func (c *Config) Validate() error {
 	var problems problem.List
 	wrong := problems.Add
-	within := func(field string, v, lo, hi int) {
-		if v < lo || v > hi {
-			wrong(field, "%d: %d to %d allowed", v, lo, hi)
-		}
-	}
 	host := func(field, v string) {
 		if _, err := netip.ParseAddr(v); err != nil && strings.ContainsAny(v, ":/ ") {
 			wrong(field, "%q: an address or a name without a port is allowed", v)
-		}
-	}
-	duration := func(field string, v, hi time.Duration) {
-		if v < 0 || v > hi {
-			wrong(field, "%v: 0s to %v allowed", v, hi)
 		}
 	}
 	c.validateLayout(wrong)
@@ -291,19 +281,8 @@ func (c *Config) Validate() error {
 	case len(c.WorkerIDs) == 0:
 		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -store, to lease one", c.Layout.MaxWorker())
 	}
-	const year = 365 * 24 * time.Hour
-	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)
-	duration("MaxWait", c.MaxWait, time.Minute)
 	problems.Include("Counters.", c.Counters.Validate())
-	duration("IdleTimeout", c.IdleTimeout, year)
-	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
-	duration("DrainTimeout", c.DrainTimeout, time.Hour)
-	within("UDPPort", c.UDPPort, 0, 65535)
-	within("Loops", c.Loops, 1, 1024)
-	within("MaxConnections", c.MaxConnections, 1, 1<<30)
-	if c.MaxBufferMemory != 0 && (c.MaxBufferMemory < MinBufferMemory || c.MaxBufferMemory > maxBufferMemory) {
-		wrong("MaxBufferMemory", "%d bytes: %d MiB to %d GiB allowed, or 0 for no limit", c.MaxBufferMemory, MinBufferMemory>>20, maxBufferMemory>>30)
-	}
+	c.validateLimits(wrong)
 	if c.UDPPort != 0 {
 		c.validateUDP(wrong)
 	}
@@ -337,6 +316,32 @@ func (c *Config) Validate() error {
 	}
 	c.validatePorts(wrong)
 	return problems.Err()
+}
+
+// validateLimits checks the numbers and times that are wrong by themselves.
+func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
+	within := func(field string, v, lo, hi int) {
+		if v < lo || v > hi {
+			wrong(field, "%d: %d to %d allowed", v, lo, hi)
+		}
+	}
+	duration := func(field string, v, hi time.Duration) {
+		if v < 0 || v > hi {
+			wrong(field, "%v: 0s to %v allowed", v, hi)
+		}
+	}
+	const year = 365 * 24 * time.Hour
+	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)
+	duration("MaxWait", c.MaxWait, time.Minute)
+	duration("IdleTimeout", c.IdleTimeout, year)
+	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
+	duration("DrainTimeout", c.DrainTimeout, time.Hour)
+	within("UDPPort", c.UDPPort, 0, 65535)
+	within("Loops", c.Loops, 1, 1024)
+	within("MaxConnections", c.MaxConnections, 1, 1<<30)
+	if c.MaxBufferMemory != 0 && (c.MaxBufferMemory < MinBufferMemory || c.MaxBufferMemory > maxBufferMemory) {
+		wrong("MaxBufferMemory", "%d bytes: %d MiB to %d GiB allowed, or 0 for no limit", c.MaxBufferMemory, MinBufferMemory>>20, maxBufferMemory>>30)
+	}
 }
 
 // validateLayout checks the layout, and the worker ids that it has room for.

@@ -86,8 +86,7 @@ func seconds(d time.Duration) json.Number { return json.Number(fmt.Sprintf("%.6f
 func (d *Daemon) generalStats() []httpapi.Stat {
 	var list []httpapi.Stat
 	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
-	n, now := d.counts(), d.clock.Now()
-	nine := d.nineStats()
+	n, nine := d.counts(), d.nineStats()
 	add("pid", nine.Pid)
 	add("uptime", nine.Uptime)
 	add("time", nine.Time)
@@ -97,7 +96,13 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("cmd_get", nine.CmdGet)
 	add("get_hits", nine.GetHits)
 	add("get_misses", nine.GetMisses)
+	d.memcachedStats(&n, add)
+	d.ownStats(&n, add)
+	return list
+}
 
+// memcachedStats adds what memcached's statistics have too.
+func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value any)) {
 	user, system := cpuTime()
 	add("pointer_size", strconv.IntSize)
 	add("rusage_user", seconds(user))
@@ -132,7 +137,11 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("accepting_conns", count(!d.stopping.Load()))
 	add("listen_disabled_num", d.connections.AcceptErrors.Load())
 	add("threads", d.c.Loops)
+}
 
+// ownStats adds what no memcached has.
+func (d *Daemon) ownStats(n *protocol.Counts, add func(name string, value any)) {
+	now := d.clock.Now()
 	add("engine", d.engine.Name())
 	d.readyStats(add)
 	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+d.requests.Requests.Load()+d.called.Requests.Load())
@@ -162,7 +171,6 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 		add("logins_busy", d.logins.busy.Load())
 	}
 	add("cmd_ids", n[protocol.CmdIDs])
-	return list
 }
 
 // readyStats adds whether ids are issued.

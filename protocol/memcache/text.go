@@ -83,7 +83,8 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 	if string(verb) == "GETS" { // kayac's own client sends upper case and expects no cas
 		return s.get(t, rest, form{kind: protocol.CmdGets})
 	}
-	switch string(lower(make([]byte, 0, longestVerb), verb)) {
+	verb = lower(make([]byte, 0, longestVerb), verb)
+	switch string(verb) {
 	case "get":
 		return s.get(t, rest, form{kind: protocol.CmdGet})
 	case "gets":
@@ -94,6 +95,25 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		return s.getAndTouch(t, rest, form{kind: protocol.CmdGat, cas: true})
 	case "ids":
 		return s.ids(t, rest)
+	case "incr":
+		return 0, s.incr(t, rest)
+	case "mg":
+		return 0, s.metaGet(t, rest)
+	case "me":
+		return 0, s.metaDebug(t, rest)
+	case "ma":
+		return 0, s.metaArithmetic(t, rest)
+	case "quit":
+		t.Add(protocol.CmdOther, 1)
+		return 0, s.hangUp()
+	}
+	s.executeAtOnce(t, verb, rest)
+	return 0, nil
+}
+
+// executeAtOnce answers a line whose verb, in lower case, asks for no id: it neither waits nor hangs up.
+func (s *Session) executeAtOnce(t *turn, verb, rest []byte) {
+	switch string(verb) {
 	case "set", "replace", "append", "prepend":
 		s.store(t, rest, 4, sayReadOnly)
 	case "add":
@@ -104,8 +124,6 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		t.delete(rest)
 	case "touch":
 		t.touch(rest)
-	case "incr":
-		return 0, s.incr(t, rest)
 	case "decr":
 		t.decr(rest)
 	case "flush_all":
@@ -116,27 +134,18 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		t.verbosity(rest)
 	case "stats":
 		s.stats(t, rest)
-	case "mg":
-		return 0, s.metaGet(t, rest)
 	case "mn":
 		t.Add(protocol.CmdMeta, 1)
 		t.Say("MN\r\n")
-	case "me":
-		return 0, s.metaDebug(t, rest)
 	case "ms":
 		s.metaSet(t, rest)
 	case "md":
 		t.metaDelete(rest)
-	case "ma":
-		return 0, s.metaArithmetic(t, rest)
 	case "version":
 		t.Add(protocol.CmdVersion, 1)
 		t.Say("VERSION ")
 		t.Say(s.config.Version)
 		t.Say("\r\n")
-	case "quit":
-		t.Add(protocol.CmdOther, 1)
-		return 0, s.hangUp()
 	case "shutdown":
 		t.Add(protocol.CmdOther, 1)
 		t.Say(errShutdown)
@@ -144,5 +153,4 @@ func (s *Session) execute(t *turn, text []byte) (left int, err error) {
 		t.Add(protocol.CmdOther, 1)
 		t.blame(errUnknown)
 	}
-	return 0, nil
 }
