@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestProcessUpgradeByOthers: a user who is not the daemon's, nor root, is refused.
+func TestProcessUpgradeByOthers(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	u := startUpgradable(t, append(inMemory(t), "-worker-id", "41")...)
+	conn := dial(t, "tcp", u.addr)
+	r := bufio.NewReader(conn)
+	last := get(t, conn, r)
+	dir, err := os.MkdirTemp("", "katsubushi-test") // everybody may enter it, unlike those of the tests
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "katsubushi")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Link(binary, program)); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, "upgrade", "-pid", strconv.Itoa(u.now))
+	c.Dir = "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := c.CombinedOutput()
+	if c.ProcessState == nil {
+		t.Skipf("this system lets root be nobody else: %v", err)
+	}
+	const want = "only root and the user of the daemon may ask for an upgrade: its user id is 0, yours 65534"
+	if c.ProcessState.ExitCode() != exitFailure || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if strings.Contains(u.logged(), `"upgrading"`) {
+		t.Errorf("an upgrade began")
+	}
+	if id := get(t, conn, r); id <= last {
+		t.Errorf("id %d after %d", id, last)
+	}
+	u.succeed(t) // the daemon's own user may
+}
+
+// TestProcessUpgradeOfProcess1: with process 1 its container ends, so it is not replaced.
+func TestProcessUpgradeOfProcess1(t *testing.T) {
+	t.Parallel()
+	sock := filepath.Join(t.TempDir(), "s")
+	u := startUpgradableBy(t, func(c *exec.Cmd) error {
+		// The network keeps its control socket, whose name is 1, from that of another process 1.
+		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNET
+		err := c.Start()
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
+			t.Skipf("no process namespace can be made here: %v", err)
+		}
+		return err
+	}, "-state-dir", "none", "-worker-id", "42", "-sock", sock)
+	conn := dial(t, "unix", sock)
+	r := bufio.NewReader(conn)
+	last := get(t, conn, r)
+	u.Process.Signal(syscall.SIGUSR2)
+	const want = "this process is number 1 of a container, which ends with it: start a container with the new image"
+	await(t, "it says why not", func() bool { return strings.Contains(u.logged(), want) })
+	if id := get(t, conn, r); id <= last {
+		t.Errorf("id %d after %d", id, last)
+	}
+}
