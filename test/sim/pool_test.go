@@ -55,6 +55,7 @@ var found = map[Mutant]Config{
 	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},
 	"a reservation has ticks":                                  {Store: PoolClones, Seed: 19},
 	"a successor starts at the present if the session is gone": {Store: PoolRestores, Seed: 1},
+	"a write goes over whichever connection there is":          {Store: PoolRestores, Seed: 325},
 	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 63},
 	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 7},
 	"meta is not compared when a worker id is acquired":        {Store: PoolRestores, Seed: 158},
