@@ -70,19 +70,22 @@ func isNumber(b []byte) bool {
 }
 
 // An input is what was read and not yet understood.
-type input struct{ rest []byte }
+type input struct {
+	buffer   [4 * maxLine]byte
+	from, to int // the part of it
+}
 
 // next returns the next answer, for which it reads as much as it needs.
 func (in *input) next(from io.Reader) (answer, error) {
-	var b [4096]byte
 	for {
-		a, n, err := parse(in.rest)
+		a, n, err := parse(in.buffer[in.from:in.to])
 		if err != nil || n > 0 {
-			in.rest = in.rest[n:]
+			in.from += n
 			return a, err
 		}
-		n, err = from.Read(b[:])
-		in.rest = append(in.rest, b[:n]...)
+		in.from, in.to = 0, copy(in.buffer[:], in.buffer[in.from:in.to]) // less than maxLine
+		n, err = from.Read(in.buffer[in.to:])
+		in.to += n
 		if n == 0 && err != nil {
 			return answer{}, err
 		}

@@ -16,11 +16,12 @@ type conn struct {
 	lost    func(answered bool, why error)
 	stop    context.CancelFunc // of dialing
 	dialing context.Context
-	kick    chan struct{} // there is something in out, or the connection has ended
 
 	mu       sync.Mutex
 	net      net.Conn   // nil until it is made
 	out      []byte     // requests that are not yet written
+	spare    []byte     // its memory before
+	writing  bool       // a goroutine writes, and goes on until out is empty
 	waiting  []*request // whose answers are to come, in their order
 	answered bool       // there was an answer
 	why      error      // not nil: it has ended
@@ -36,12 +37,12 @@ type request struct {
 }
 
 func newConn(c *Config, address string, lost func(bool, error)) *conn {
-	conn := &conn{c: c, address: address, lost: lost, kick: make(chan struct{}, 1)}
+	conn := &conn{c: c, address: address, lost: lost}
 	conn.dialing, conn.stop = context.WithTimeout(context.Background(), c.Timeout)
 	return conn
 }
 
-// add sends a request. The error says why the connection has ended.
+// add sends a request, as soon as there is a connection. The error says why that has ended.
 func (c *conn) add(want kind, words ...string) (*request, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,7 @@ func (c *conn) add(want kind, words ...string) (*request, error) {
 	r := &request{want: want, done: make(chan struct{})}
 	c.waiting = append(c.waiting, r)
 	c.out = appendCommand(c.out, words...)
-	c.wake()
+	c.write()
 	return r, nil
 }
 
@@ -60,13 +61,6 @@ func (c *conn) serves() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.waiting, func(r *request) bool { return r.want == integer })
-}
-
-func (c *conn) wake() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
-	}
 }
 
 // end closes the connection and fails what is outstanding. Only the first reason counts.
@@ -88,11 +82,10 @@ func (c *conn) end(why error) {
 	answered := c.answered
 	c.mu.Unlock()
 	c.stop()
-	c.wake()
 	c.lost(answered, why)
 }
 
-// run makes the connection, and writes requests until it ends.
+// run makes the connection, and hands out answers until it ends.
 func (c *conn) run() {
 	defer c.stop()
 	to, err := c.c.dial(c.dialing, c.address)
@@ -108,16 +101,18 @@ func (c *conn) run() {
 	}
 	c.mu.Lock()
 	c.net = to
+	c.write()
 	over := c.why != nil
 	c.mu.Unlock()
-	if over {
-		return
+	for !over {
+		a, err := in.next(to)
+		if err == nil {
+			err = c.hand(a)
+		}
+		if over = err != nil; over {
+			c.end(fmt.Errorf("%s: %w", c.address, err))
+		}
 	}
-	read := make(chan struct{})
-	go func() { defer close(read); c.read(to, &in) }()
-	c.write(to)
-	to.Close()
-	<-read
 }
 
 // logIn sends the user and the password, if there is a user.
@@ -145,36 +140,20 @@ func (c *conn) logIn(to net.Conn, in *input) error {
 	return nil
 }
 
-// write writes requests as they come.
-func (c *conn) write(to net.Conn) {
-	var spare []byte
-	for range c.kick {
-		c.mu.Lock()
-		out, over := c.out, c.why != nil
-		c.out = spare[:0]
+// write writes the requests in out, unless another goroutine does or there is no connection. The caller
+// holds mu, which is free meanwhile.
+func (c *conn) write() {
+	for c.net != nil && c.why == nil && len(c.out) > 0 && !c.writing {
+		out := c.out
+		c.out, c.writing = c.spare[:0], true
 		c.mu.Unlock()
-		if over {
-			return
-		}
-		if _, err := to.Write(out); err != nil {
-			c.end(fmt.Errorf("%s: %w", c.address, err))
-			return
-		}
-		spare = out
-	}
-}
-
-// read hands out answers until the connection ends.
-func (c *conn) read(from net.Conn, in *input) {
-	for {
-		a, err := in.next(from)
-		if err == nil {
-			err = c.hand(a)
-		}
+		c.net.SetWriteDeadline(time.Now().Add(c.c.Timeout))
+		_, err := c.net.Write(out)
 		if err != nil {
 			c.end(fmt.Errorf("%s: %w", c.address, err))
-			return
 		}
+		c.mu.Lock()
+		c.spare, c.writing = out, false
 	}
 }
 
