@@ -350,8 +350,7 @@ func TestOtherAnswers(t *testing.T) {
 		f := client(t, forward.Config{})
 		ended := make(chan struct{})
 		ln := listen(t, func(c net.Conn) {
-			io.WriteString(c, answer)
-			io.Copy(io.Discard, c)
+			says(answer)(c)
 			close(ended)
 		})
 		last, err := f.Last(bg, ln.Addr().String(), "orders", 1)
@@ -361,17 +360,27 @@ func TestOtherAnswers(t *testing.T) {
 		<-ended
 	}
 	f := client(t, forward.Config{})
-	ln := listen(t, func(c net.Conn) { io.WriteString(c, ":7\r\n"); io.Copy(io.Discard, c) })
+	ln := listen(t, says(":7\r\n"))
 	if err := f.Ping(bg, ln.Addr().String()); err == nil {
 		t.Error("a number is no answer to a ping")
 	}
-	ln = listen(t, func(c net.Conn) { io.WriteString(c, "-NOAUTH who are you?\r\n"); io.Copy(io.Discard, c) })
+	ln = listen(t, says("-NOAUTH who are you?\r\n"))
 	if err := f.Ping(bg, ln.Addr().String()); err != nil {
 		t.Error(err)
 	}
-	ln = listen(t, func(c net.Conn) { io.WriteString(c, ":9223372036854775807\r\n:8\r\n"); io.Copy(io.Discard, c) })
+	ln = listen(t, says(":9223372036854775807\r\n:8\r\n"))
 	if last, err := f.Last(bg, ln.Addr().String(), "orders", 1); last != math.MaxInt64 { // before anybody has asked for the other
 		t.Error(last, err)
+	}
+}
+
+// says answers the first line of a connection, whatever it is: nobody may be told anything before it has asked.
+func says(answer string) func(net.Conn) {
+	return func(c net.Conn) {
+		r := bufio.NewReader(c)
+		r.ReadString('\n')
+		io.WriteString(c, answer)
+		io.Copy(io.Discard, r)
 	}
 }
 
