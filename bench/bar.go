@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 )
 
 // A bar is a figure that the daemon's engines are meant to reach.
@@ -25,6 +26,11 @@ func bars() []bar {
 	cost := func(mode, than, of string) func(*results, string) float64 { // of = "": the server itself
 		return func(r *results, server string) float64 {
 			return r.over(cell{mode, server}, cell{than, orDefault(of, server)}, sample.cpuMicros)
+		}
+	}
+	slower := func(of func(sample) time.Duration) func(*results, string) float64 {
+		return func(r *results, server string) float64 {
+			return r.over(cell{"follower", server}, cell{"leader", server}, func(s sample) float64 { return of(s).Seconds() })
 		}
 	}
 	limits := func(uring, epoll, net float64) map[string]float64 {
@@ -72,6 +78,14 @@ func bars() []bar {
 		},
 		kind("uuid4"), kind("uuid7"), kind("ulid"), kind("objectid"),
 		{what: "INCR of a sequence, 64 connections, cost against redis", value: cost("incr", "incr", "redis"), unit: "x", most: true, limit: limits(0.85, none, none)},
+		{what: "strict order pipelined on the leader, 64 connections, cost against a free sequence", value: cost("strict-pipelined", "free-pipelined", ""), unit: "x", most: true, limit: all(1.05)},
+		{
+			what:  "strict order through a follower, 64 connections, thousands of requests a second",
+			value: func(r *results, server string) float64 { return r.of(cell{"follower", server}, sample.rate) / 1000 },
+			limit: all(100),
+		},
+		{what: "strict order through a follower, 64 connections, p50 against the leader's", value: slower(func(s sample) time.Duration { return s.p50 }), unit: "x", most: true, limit: all(3)},
+		{what: "strict order through a follower, 64 connections, p99 against the leader's", value: slower(func(s sample) time.Duration { return s.p99 }), unit: "x", most: true, limit: all(3)},
 		{what: "INCR of a sequence, pipelined, cost against redis", value: cost("incr-pipelined", "incr-pipelined", "redis"), unit: "x", most: true, limit: limits(0.65, none, none)},
 	}
 }

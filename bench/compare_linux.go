@@ -261,7 +261,7 @@ func (c *comparison) one(round int, p peer, m mode) error {
 	if pr == nil {
 		return nil
 	}
-	ld := load{mode: m, to: pr.at, trust: c.trust, speech: p.speech, pid: pr.pid}
+	ld := load{mode: m, to: pr.at, trust: c.trust, speech: p.speech, pid: pr.pid, shares: pr.shares}
 	if c.verify && pr.issues {
 		ld.ids = c.seen(p, m)
 	}
@@ -282,6 +282,8 @@ func (c *comparison) one(round int, p peer, m mode) error {
 func (c *comparison) seen(p peer, m mode) *idSet {
 	name := p.name
 	switch {
+	case m.role != alone:
+		name += fmt.Sprint(" fleet ", m.role, " ", m.key)
 	case m.key == "orders":
 		name += " orders"
 	case p.ours:
@@ -323,12 +325,14 @@ func (c *comparison) process(p peer, m mode) *process {
 	if p.ours {
 		names = m.names
 	}
-	key := fmt.Sprint(p.name, " ", via, " ", names)
+	key := fmt.Sprint(p.name, " ", via, " ", names, " ", m.role)
 	if pr, ok := c.running[key]; ok {
 		return pr
 	}
 	pr, err := p.attach, error(nil)
-	if pr == nil {
+	if m.role != alone {
+		pr, err = p.startFleet(m.role, c.on.server, c.dir)
+	} else if pr == nil {
 		pr, err = p.start(via, names, c.on.server, c.dir, c.trust)
 	} else {
 		err = pr.prime(p)

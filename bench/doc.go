@@ -39,6 +39,10 @@
 // cost those who ask for none. The redis beside it counts in memory and writes nothing; a sequence
 // is recorded before its values are issued.
 //
+// The modes of strict order start an etcd of one member (Debian's package) and a daemon that leads; for
+// "through a follower" a second daemon, which is the one that is asked. All of them share the servers'
+// core, and the CPU time is that of both daemons. The free sequence beside them is one of the same daemon.
+//
 // # What is checked
 //
 // Every byte of every answer. An answer that is not exactly what the protocol asks for ends the run

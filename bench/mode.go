@@ -35,7 +35,17 @@ type mode struct {
 	names   int // how many names the daemon declares
 	via     transport
 	client  client
+	role    role
 }
+
+// A role is what the daemon of a mode is in a fleet.
+type role int
+
+const (
+	alone   role = iota
+	leads        // the sequences in strict order
+	follows      // asks the leader for their values; the CPU time of both counts
+)
 
 // manyNames is how many names a daemon declares where the question is what names cost other keys.
 const manyNames = 100
@@ -81,6 +91,10 @@ func modes() []mode {
 		{name: "incr", title: "INCR of a sequence, 64 connections", dialect: "incr", key: "orders"},
 		{name: "incr-pipelined", title: "INCR of a sequence, 16 pipelined x 16 connections", dialect: "incr", key: "orders", conns: 16, depth: 16},
 		{name: "resp", title: "GET over RESP, 64 connections", dialect: "get"},
+		{name: "free-pipelined", title: "get of a sequence, 16 pipelined x 64 connections", depth: 16, key: "orders", role: leads},
+		{name: "strict-pipelined", title: "get of a sequence in strict order from its leader, 16 pipelined x 64 connections", depth: 16, key: "tickets", role: leads},
+		{name: "leader", title: "get of a sequence in strict order from its leader, 64 connections", key: "tickets", role: leads},
+		{name: "follower", title: "get of a sequence in strict order through a follower, 64 connections", key: "tickets", role: follows},
 		{name: "idle", title: "idle connections", client: idleClient, conns: 10000},
 	}
 	for i := range all {

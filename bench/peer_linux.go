@@ -110,6 +110,8 @@ type process struct {
 	trust  *tls.Config // for an endpoint with TLS
 	names  []string    // that it declares and that have to be asked for once
 	issues bool        // a new id at every get, as opposed to a value that was stored
+	beside []*process  // started before it for its sake, and stopped after it
+	shares int         // the pid of one of those whose CPU time counts too; 0 = none
 	cmd    *exec.Cmd
 	ended  chan error
 	log    *os.File
@@ -125,33 +127,49 @@ func (p peer) start(via transport, names, cpu int, dir string, trust *tls.Config
 	if argv == nil {
 		return nil, fmt.Errorf("%s does not listen on %s", p.name, via)
 	}
-	log, err := os.CreateTemp(dir, "log")
+	var ask []string
+	if names > 0 {
+		for _, k := range kinds {
+			ask = append(ask, k[0])
+		}
+	}
+	pr, err := launch(argv, at, cpu, dir)
 	if err != nil {
 		return nil, err
 	}
-	pr := &process{at: at, trust: trust, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan error, 1), log: log}
-	pr.cmd.Stdout, pr.cmd.Stderr = log, log
-	pr.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := startPinned(cpu, pr.cmd.Start); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
-	}
-	if names > 0 {
-		for _, k := range kinds {
-			pr.names = append(pr.names, k[0])
-		}
-	}
-	pr.pid = pr.cmd.Process.Pid
-	go func() { pr.ended <- pr.cmd.Wait() }()
+	pr.trust, pr.names = trust, ask
 	if err := pr.awaitReady(p); err != nil {
-		pr.stop()
-		return nil, fmt.Errorf("start %q: %w; it said: %s", argv, err, pr.said())
+		return nil, err
 	}
 	return pr, nil
 }
 
+// launch runs a program, pinned to cpu.
+func launch(argv []string, at endpoint, cpu int, dir string) (*process, error) {
+	log, err := os.CreateTemp(dir, "log")
+	if err != nil {
+		return nil, err
+	}
+	pr := &process{at: at, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan error, 1), log: log}
+	pr.cmd.Stdout, pr.cmd.Stderr = log, log
+	pr.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := startPinned(cpu, pr.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %q: %w", argv, err)
+	}
+	pr.pid = pr.cmd.Process.Pid
+	go func() { pr.ended <- pr.cmd.Wait() }()
+	return pr, nil
+}
+
 // awaitReady asks until the server gives what the benchmark asks for, storing it where the server
-// does not make it up.
-func (pr *process) awaitReady(p peer) error {
+// does not make it up. It ends a server that does not.
+func (pr *process) awaitReady(p peer) (err error) {
+	defer func() {
+		if err != nil {
+			pr.stop()
+			err = fmt.Errorf("start %q: %w; it said: %s", pr.cmd.Args, err, pr.said())
+		}
+	}()
 	deadline := time.Now().Add(15 * time.Second)
 	for {
 		err := pr.prime(p)
@@ -183,6 +201,9 @@ func (pr *process) stop() {
 		<-pr.ended
 	}
 	pr.log.Close()
+	for _, b := range pr.beside {
+		b.stop()
+	}
 }
 
 // said is the end of what the server wrote.

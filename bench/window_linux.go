@@ -24,6 +24,7 @@ type load struct {
 	trust  *tls.Config
 	speech string // "memcached" or "redis"
 	pid    int    // of the server; 0 if unknown
+	shares int    // of another process whose CPU time counts too; 0 = none
 	ids    *idSet // that the server has issued; nil if they are not looked at
 }
 
@@ -35,10 +36,18 @@ type reading struct {
 	own    time.Duration // CPU time of the calling thread
 }
 
-func (g *generator) read(pid int) (r reading, err error) {
+func (g *generator) read(pids ...int) (r reading, err error) {
+	pid := pids[0]
 	if pid > 0 {
-		if r.server, err = processCPU(pid); err != nil {
-			return r, fmt.Errorf("the server's CPU time: %w", err)
+		for _, p := range pids {
+			if p == 0 {
+				continue
+			}
+			used, err := processCPU(p)
+			if err != nil {
+				return r, fmt.Errorf("the server's CPU time: %w", err)
+			}
+			r.server += used
 		}
 		if g.serverCPU >= 0 {
 			if r.idle, err = cpuIdle(g.serverCPU); err != nil {
@@ -77,7 +86,7 @@ func (g *generator) rawWindow(ld load) (sample, error) {
 		go func() {
 			done <- g.pinned(g.cpus[i], func() error {
 				return l.run(from, int64(g.length), func() error {
-					r, err := g.read(ld.pid)
+					r, err := g.read(ld.pid, ld.shares)
 					edges[i] = append(edges[i], r)
 					return err
 				})
