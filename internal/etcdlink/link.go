@@ -111,7 +111,8 @@ func (l *Link) dial() (*clientv3.Client, error) {
 	c := clientv3.Config{
 		Endpoints: l.Endpoints, TLS: encryption, Username: l.User, Password: password, Logger: zap.NewNop(),
 		DialTimeout: l.timeout, // for logging in
-		// A member that stands still is left out after this. gRPC asks no more often than every 10 s.
+		// A member that stands still is left out after this. It cannot be much less: gRPC pings at most every 10 s,
+		// and etcd closes connections that ping more often than every 5 s.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
 		MaxUnaryRetries: 3, // of reads, and after a token has expired
 		// The library's own grows to two minutes.
