@@ -11,7 +11,7 @@ import (
 )
 
 // patient is a timeout that only a broken etcd meets, also on a busy machine.
-const patient = 30 * time.Second
+const patient = time.Minute
 
 // open opens a Store.
 func open(t *testing.T, url string, timeout time.Duration) *etcd.Store {

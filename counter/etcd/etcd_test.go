@@ -265,13 +265,10 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
 	proxy := redistest.NewProxy(t, m.Addr())
-	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=lost", 3*time.Second), open(t, "etcd://"+m.Addr()+"?ns=lost", patient)
+	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=lost", 10*time.Second), open(t, "etcd://"+m.Addr()+"?ns=lost", patient)
 	define(t, s)
-	next := func() uint64 {
-		r, err := direct.Show(bg, "orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+	next := func() uint64 { // 0 = not known; the proxy may still ask when the test is over
+		r, _ := direct.Show(bg, "orders")
 		return r.Next
 	}
 	// lose loses all answers from the first one on that comes after a write.
@@ -279,7 +276,7 @@ func TestLostAnswers(t *testing.T) {
 		lost = new(atomic.Bool)
 		before := next()
 		proxy.Rewrite(func(piece []byte) []byte {
-			if lost.Load() || next() != before {
+			if n := next(); lost.Load() || n != before && n != 0 {
 				lost.Store(true)
 				return nil
 			}

@@ -6,16 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
@@ -311,14 +312,10 @@ func TestPromotedReplica(t *testing.T) {
 
 // MariaDB: a commit is one when it is on the disk, in the binary log too. Another server has another history.
 func TestAnotherMariaDB(t *testing.T) {
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := port.Addr().String()
-	port.Close()
+	port := strconv.Itoa(redistest.FreePort(t))
+	host := "127.0.0.1:" + port
 	db := mariaAt(sqltest.MariaDB(t, "--server-id=7", "--log-bin", "--innodb-flush-log-at-trx-commit=1",
-		"--skip-networking=0", "--bind-address=127.0.0.1", "--port="+host[strings.LastIndexByte(host, ':')+1:]))
+		"--skip-networking=0", "--bind-address=127.0.0.1", "--port="+port))
 	url := db.table(t)
 	s := open(t, url)
 	define(t, s)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/transcript"
 )
 
@@ -99,12 +101,7 @@ func TestADatagramIsAnsweredWithoutAllocating(t *testing.T) {
 // TestDatagramsAgainstMemcached: this server gives the same replies as memcached, and none where
 // memcached gives none.
 func TestDatagramsAgainstMemcached(t *testing.T) {
-	free, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.LocalAddr().String())
-	free.Close()
+	port := strconv.Itoa(redistest.FreePort(t))
 	m := startMemcached(t, "-U", port)
 	for _, k := range storedKeys {
 		m.ask(t, fmt.Appendf(nil, "set %s 0 0 %d\r\n%s\r\n", k, len(storedValue), storedValue), []byte("STORED\r\n"), false)

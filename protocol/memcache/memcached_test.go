@@ -7,9 +7,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // A memcached is a real memcached, on a free port of the loopback interface.
@@ -24,13 +27,8 @@ func startMemcached(t *testing.T, args ...string) *memcached {
 		t.Skip("no memcached here")
 	}
 	for range 10 { // until no other program takes the port first
-		free, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := free.Addr().String()
-		_, port, _ := net.SplitHostPort(addr)
-		free.Close()
+		port := strconv.Itoa(redistest.FreePort(t))
+		addr := net.JoinHostPort("127.0.0.1", port)
 		cmd := exec.Command(path, append([]string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "1", "-m", "16", "-u", "root"}, args...)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -49,7 +47,7 @@ func startMemcached(t *testing.T, args ...string) *memcached {
 }
 
 func waitForPort(addr string, exited chan struct{}) bool {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if c, err := net.Dial("tcp4", addr); err == nil {
 			c.Close()
 			return true
@@ -71,7 +69,7 @@ func (m *memcached) ask(t *testing.T, in []byte, end []byte, sendsAll bool) []by
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

@@ -170,28 +170,41 @@ func (m *Member) Client() *clientv3.Client {
 // Put writes a key.
 func (m *Member) Put(key, value string) {
 	m.t.Helper()
-	if _, err := m.Client().Put(context.Background(), key, value); err != nil {
-		m.t.Fatal(err)
-	}
+	m.ask(func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Put(ctx, key, value)
+		return err
+	})
 }
 
 // Get reads a key; empty if there is none.
-func (m *Member) Get(key string) string {
+func (m *Member) Get(key string) (value string) {
 	m.t.Helper()
-	r, err := m.Client().Get(context.Background(), key)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if len(r.Kvs) == 0 {
-		return ""
-	}
-	return string(r.Kvs[0].Value)
+	m.ask(func(ctx context.Context, c *clientv3.Client) error {
+		r, err := c.Get(ctx, key)
+		if err == nil && len(r.Kvs) > 0 {
+			value = string(r.Kvs[0].Value)
+		}
+		return err
+	})
+	return value
+}
+
+// ask asks until there is an answer. On a busy machine a member may have no leader for a while.
+func (m *Member) ask(f func(context.Context, *clientv3.Client) error) {
+	m.t.Helper()
+	c := m.Client()
+	defer c.Close()
+	m.Until("it answers", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), patience/4)
+		defer cancel()
+		return f(ctx, c) == nil
+	})
 }
 
 // Control runs etcdctl, of API version 3, on this member.
 func (m *Member) Control(args ...string) string {
 	m.t.Helper()
-	cmd := exec.Command("etcdctl", append([]string{"--endpoints", m.endpoint()}, args...)...)
+	cmd := exec.Command("etcdctl", append([]string{"--endpoints", m.endpoint(), "--dial-timeout", patience.String(), "--command-timeout", patience.String()}, args...)...)
 	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a condition may take to come true before a test fails.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // A Server is a redis-server process, or none while it is killed. Its port stays the same.
 type Server struct {
@@ -158,19 +158,20 @@ func Namespace(t testing.TB) string {
 
 // Client is a connection to the server, for one command at a time, that is not tried twice.
 func (s *Server) Client() *redis.Client {
-	c := s.client()
+	c := s.client(0)
 	s.t.Cleanup(func() { c.Close() })
 	return c
 }
 
-func (s *Server) client() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+// client is one whose calls take so long at most; 0 = 3 s.
+func (s *Server) client(timeout time.Duration) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: timeout, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
 }
 
 // Do sends one command over a connection of its own and returns the answer. An error fails the test.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
-	c := s.client()
+	c := s.client(patience) // the default of 3 s is short on a busy machine
 	defer c.Close()
 	v, err := c.Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
@@ -236,7 +237,7 @@ func (s *Server) answers() bool {
 // Info is a field of INFO, empty if there is none, or no answer: a server that is promoted closes
 // connections.
 func (s *Server) Info(field string) string {
-	c := s.client()
+	c := s.client(0)
 	defer c.Close()
 	info, _ := c.Info(context.Background()).Result()
 	for line := range strings.Lines(info) {

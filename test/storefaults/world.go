@@ -103,7 +103,7 @@ var started = time.Now()
 func boot() int64 { return int64(time.Hour + time.Since(started)) }
 
 // patience is how long anything may take before a test fails.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // Until waits for a condition, and fails the test when it does not come true.
 func (w *World) Until(what string, ok func() bool) {

@@ -129,9 +129,11 @@ func (s *Server) Launch() {
 	s.Ready()
 }
 
-// Ready waits until a session opens.
+// Ready waits until a session opens. A server that does not serve yet may accept a connection and
+// never answer; the library waits for that answer for more than a minute, so it must not ask too early.
 func (s *Server) Ready() {
 	s.t.Helper()
+	s.Until("it serves", func() bool { return strings.Contains(s.Ask("srvr"), "Mode: ") })
 	c := s.Client()
 	defer c.Close()
 	s.Until("a session opens", func() bool { return c.State() == zk.StateHasSession })
@@ -207,9 +209,10 @@ func (s *Server) Make(keys ...string) {
 			if end < len(key) && key[end] != '/' {
 				continue
 			}
-			if _, err := c.Create(key[:end], nil, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				s.t.Fatalf("%s: %v", key[:end], err)
-			}
+			s.Until(key[:end]+" is there", func() bool { // a connection may break on a busy machine
+				_, err := c.Create(key[:end], nil, 0, zk.WorldACL(zk.PermAll))
+				return err == nil || errors.Is(err, zk.ErrNodeExists)
+			})
 		}
 	}
 }
@@ -219,10 +222,12 @@ func (s *Server) Get(key string) string {
 	s.t.Helper()
 	c := s.Client()
 	defer c.Close()
-	text, _, err := c.Get(key)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		s.t.Fatalf("%s: %v", key, err)
-	}
+	var text []byte
+	s.Until(key+" is read", func() (ok bool) {
+		var err error
+		text, _, err = c.Get(key)
+		return err == nil || errors.Is(err, zk.ErrNoNode)
+	})
 	return string(text)
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	storefaults.Main(openStore, func() {
 		flag.Parse()
 		if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-			flag.Set(f.Name, "8")
+			flag.Set(f.Name, "16")
 		}
 		os.Exit(m.Run())
 	})

@@ -36,12 +36,14 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-func connected(t testing.TB, d *driver) string {
+// connected is for a member that answers sooner or later.
+func connected(t testing.TB, d *driver) (conn string) {
 	t.Helper()
-	conn, err := d.Connect(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	until(t, "there is a connection", func() (ok bool) {
+		var err error
+		conn, err = d.Connect(within(t, patience))
+		return err == nil
+	})
 	return conn
 }
 
@@ -151,9 +153,10 @@ func TestStoppedMemberIsLeft(t *testing.T) {
 	if conn = connected(t, d); d.conn.Endpoint != "http://"+hosts[1].Addr() {
 		t.Error(d.conn.Endpoint)
 	}
-	if _, err := d.Load(within(t, patience), conn); err != nil {
-		t.Error(err)
-	}
+	until(t, "it is read", func() bool { // once two members have agreed on a leader
+		_, err := d.Load(within(t, patience), connected(t, d))
+		return err == nil
+	})
 }
 
 // More below the pool's prefix than a pool has is refused, and not read to the end.

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	storefaults.Main(openStore, func() {
 		flag.Parse()
 		if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-			flag.Set(f.Name, "12") // they wait most of the time
+			flag.Set(f.Name, "16") // they wait most of the time
 		}
 		zktest.Main(m)
 	})
