@@ -126,11 +126,7 @@ func TestFailOverToAnUnheardAcquisition(t *testing.T) {
 	p.daemon().acquire() // and Redis knows the script
 	d := p.daemon()
 	d.extendNothing() // and it is connected
-	p.front.Answers(redistest.Drop)
-	p.uncertain(d.tryAcquire(soon))
-	p.server.Until("it is carried out", func() bool { return p.server.Do("HGET", p.key("hw"), "A2") != nil })
-	p.front.Answers(redistest.Pass)
-	p.front.Cut()
+	p.unheard(p.front, d.tryAcquire, func() bool { return p.record("A2") != "" })
 	p.catchUp()
 	p.replication.Answers(redistest.Drop)
 	if err := d.settleAcquire(); err != nil || d.grant.Worker != 2 {
