@@ -86,7 +86,7 @@ func prepare(t testing.TB, dir string, lines []string) *Server {
 	}
 	s := &Server{t, &process{Port: redistest.FreePort(t), Dir: filepath.Join(dir, "data")}}
 	s.conf = append([]string{
-		"tickTime=500", "initLimit=60", "syncLimit=10", "admin.enableServer=false", "maxClientCnxns=0", "4lw.commands.whitelist=*",
+		"tickTime=500", "maxSessionTimeout=40000", "initLimit=60", "syncLimit=10", "admin.enableServer=false", "maxClientCnxns=0", "4lw.commands.whitelist=*",
 		"dataDir=" + s.Dir, "clientPort=" + strconv.Itoa(s.Port), "clientPortAddress=127.0.0.1",
 	}, lines...)
 	return s
@@ -162,7 +162,7 @@ func (s *Server) Resume() {
 // Until waits for a condition. If it does not come true, the test fails with the server's log.
 func (s *Server) Until(what string, ok func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Kill()
 			s.t.Fatalf("ZooKeeper: it did not come true that %s; it logged:\n%s", what, s.log)
@@ -178,7 +178,7 @@ func (quiet) Printf(string, ...any) {}
 // it.
 func (s *Server) Client() *zk.Conn {
 	s.t.Helper()
-	c, _, err := zk.Connect([]string{s.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
+	c, _, err := zk.Connect([]string{s.Addr()}, 40*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -151,15 +151,14 @@ func TestAuthRemovedWhileRunning(t *testing.T) {
 	plain := s.Client()
 	defer plain.Close()
 	for _, user := range []string{"owner:hush", "another:one"} {
-		if err := plain.AddAuth("digest", []byte(user)); err != nil {
-			t.Fatal(err)
-		}
+		insist(t, "the client is that user", func() error { return plain.AddAuth("digest", []byte(user)) })
 	}
 	give := func(user, password string) {
 		for _, key := range []string{"meta", "id/0001"} {
-			if _, err := plain.SetACL("/removed/"+zktest.Namespace(t)+"/"+key, zk.DigestACL(zk.PermAll, user, password), -1); err != nil {
-				t.Fatal(err)
-			}
+			insist(t, "the key is that user's", func() error {
+				_, err := plain.SetACL("/removed/"+zktest.Namespace(t)+"/"+key, zk.DigestACL(zk.PermAll, user, password), -1)
+				return err
+			})
 		}
 	}
 	give("another", "one")
