@@ -50,7 +50,6 @@ func noticed(c Config) (Report, bool) {
 var found = map[Mutant]Config{
 	Deaf:    {Store: PoolOutages, Weather: Bridged, Seed: 1},
 	Unaware: {Store: PoolOutages, Weather: Bridged, Seed: 1},
-	Thief:   {Store: PoolOutages, Weather: Bridged, Seed: 17},
 	"a draining lane does not look after the floor":            {Store: PoolRestores, Seed: 1},
 	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},
 	"a reservation has ticks":                                  {Store: PoolClones, Seed: 19},
