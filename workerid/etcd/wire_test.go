@@ -150,7 +150,7 @@ func TestStoppedMemberIsLeft(t *testing.T) {
 	if _, err := d.Load(within(t, 300*time.Millisecond), conn); err == nil {
 		t.Fatal("a stopped member answers")
 	}
-	if conn = connected(t, d); d.conn.Endpoint != "http://"+hosts[1].Addr() {
+	if connected(t, d); d.conn.Endpoint != "http://"+hosts[1].Addr() {
 		t.Error(d.conn.Endpoint)
 	}
 	until(t, "it is read", func() bool { // once two members have agreed on a leader
