@@ -54,8 +54,9 @@ type Disk interface {
 // Leases of the tests. With the short one, a test may wait until a lease is over; with the long one,
 // whatever a busy machine delays is far shorter than a lease.
 const (
-	Short = 8 * time.Second
-	Long  = 2 * time.Minute
+	Short  = 8 * time.Second
+	Medium = 30 * time.Second // for a test that may have to wait for one, and must not lose one
+	Long   = 2 * time.Minute
 )
 
 // terms are those of all daemons: the worker ids 1 to ids.

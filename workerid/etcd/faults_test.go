@@ -133,7 +133,7 @@ func TestMassStart(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		n = 200
 	}
-	world(t, 1, long, n).MassStart()
+	world(t, 1, storefaults.Medium, n).MassStart()
 }
 
 func TestRestoreWithHoldersAlive(t *testing.T)      { world(t, 3, short, 3).RestoreWithHolders() }

@@ -105,7 +105,7 @@ func TestMassStart(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
 		n = 200
 	}
-	common(t, storefaults.Long, n).MassStart()
+	common(t, storefaults.Medium, n).MassStart()
 }
 
 func TestRestoreWithHoldersAlive(t *testing.T) { alone(t, storefaults.Short, 3).RestoreWithHolders() }
