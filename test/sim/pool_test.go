@@ -8,7 +8,7 @@ import (
 
 // Of each kind of run. With KATSUBUSHI_SOAK=1 they are 1,000 simulated hours.
 const (
-	poolSeeds, poolSoakSeeds = 15, 6000
+	poolSeeds, poolSoakSeeds = 20, 6000
 	poolMutantSeeds          = 1000
 )
 

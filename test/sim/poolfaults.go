@@ -166,7 +166,11 @@ func (p *casPool) restore(state *memcas.State) {
 	} else {
 		witness.sheltered, witness.cutOff, w.unreachable = w.now+2*watch, 0, 0
 		if w.now < p.farUntil && w.chance(2) { // it has borne witness, and must use what it has
-			w.after(2*watch+1, func() { witness.cutOff = w.now + 3*lease })
+			w.after(2*watch+1, func() {
+				if !w.calm {
+					witness.cutOff = w.now + 3*lease
+				}
+			})
 		}
 	}
 	for _, d := range w.daemons { // who was away is back, others leave, or start
@@ -200,7 +204,7 @@ func (p *casPool) forgetNewcomers() {
 			d.restart(0)
 			if w.chance(3) {
 				w.after(50+w.upTo(200), func() {
-					if w.now >= d.sheltered { // nothing else has been restored since
+					if w.now >= d.sheltered && !w.calm { // nothing else has been restored since
 						d.cutOff = max(d.cutOff, w.now+back)
 					}
 				})
@@ -408,7 +412,7 @@ func (p *casPool) restored() {
 
 // bridged lets something go wrong that a lease is there to bridge.
 func (p *casPool) bridged() {
-	w := p.w
+	w, silent := p.w, int64(2000)
 	switch w.rand.IntN(6) {
 	case 5: // an operator is careful; who has a lease keeps it
 		p.restored()
@@ -417,8 +421,10 @@ func (p *casPool) bridged() {
 		p.server.Expire()
 		w.daemons[0].restart(0)
 		w.after(watch+w.upTo(200), p.server.Expire)
+		silent = withoutSessions
 	case 0:
 		p.server.Expire()
+		silent = withoutSessions
 	case 1:
 		p.server.Break()
 	default:
@@ -426,9 +432,14 @@ func (p *casPool) bridged() {
 		w.unreachable = w.now + w.upTo(lease-watch-heartbeat-heartbeat/10-timeout-runAhead-100)
 	}
 	if w.chance(2) {
-		w.answersLost = w.now + w.upTo(2000)
+		w.answersLost = w.now + w.upTo(silent)
 	}
 }
+
+// withoutSessions is for how long answers may be lost after sessions have ended, ms. Nothing but its writes
+// then keeps newcomers away from a holder, and W is for a holder that has lost one answer. One that has
+// lost two does not write within W of its last acknowledged write: a newcomer may take its worker id.
+const withoutSessions = watch - heartbeat - heartbeat/10 - timeout
 
 // calm mends everything, as people would.
 func (p *casPool) calm() {
