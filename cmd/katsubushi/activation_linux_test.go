@@ -96,6 +96,7 @@ func TestProcessSocketsOfASupervisorStay(t *testing.T) {
 	}
 	defer web.Close()
 	u := startUpgradableBy(t, passing(t, "sock:http-port", sock, web), append(inMemory(t), "-worker-id", "39")...)
+	u.awaitControl(t)
 	conn := dial(t, "unix", path)
 	r := bufio.NewReader(conn)
 	for range 2 {

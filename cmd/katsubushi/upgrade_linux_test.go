@@ -33,10 +33,12 @@ type upgradable struct {
 // startUpgradable starts a daemon. All its successors end with the test.
 func startUpgradable(t *testing.T, args ...string) *upgradable {
 	t.Helper()
-	return startUpgradableBy(t, (*exec.Cmd).Start, args...)
+	u := startUpgradableBy(t, (*exec.Cmd).Start, args...)
+	u.awaitControl(t)
+	return u
 }
 
-// startUpgradableBy is startUpgradable with another way to start the process.
+// startUpgradableBy starts the process in its own way. It may be that it cannot be asked for an upgrade yet.
 func startUpgradableBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *upgradable {
 	t.Helper()
 	u := &upgradable{program: filepath.Join(t.TempDir(), "katsubushi")}
@@ -51,7 +53,6 @@ func startUpgradableBy(t *testing.T, begin func(*exec.Cmd) error, args ...string
 	u.now = u.Process.Pid
 	t.Cleanup(func() { syscall.Kill(-u.Process.Pid, syscall.SIGKILL) })
 	u.waitListening(t)
-	u.awaitControl(t)
 	return u
 }
 

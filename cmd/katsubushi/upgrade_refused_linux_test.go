@@ -67,9 +67,11 @@ func TestProcessUpgradeOfProcess1(t *testing.T) {
 	conn := dial(t, "unix", sock)
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
-	u.Process.Signal(syscall.SIGUSR2)
 	const want = "this process is number 1 of a container, which ends with it: start a container with the new image"
-	await(t, "it says why not", func() bool { return strings.Contains(u.logged(), want) })
+	await(t, "it says why not", func() bool {
+		u.Process.Signal(syscall.SIGUSR2) // again, if it came before the daemon listens to signals
+		return strings.Contains(u.logged(), want)
+	})
 	if id := get(t, conn, r); id <= last {
 		t.Errorf("id %d after %d", id, last)
 	}
