@@ -49,6 +49,7 @@ func noticed(c Config) (Report, bool) {
 // change of what is simulated they may be others: if this test takes long, put in what it logs.
 var found = map[Mutant]Config{
 	Deaf:    {Store: PoolOutages, Weather: Bridged, Seed: 1},
+	Thief:   {Store: PoolOutages, Weather: Bridged, Seed: 5},
 	Unaware: {Store: PoolOutages, Weather: Bridged, Seed: 1},
 	"a draining lane does not look after the floor":            {Store: PoolRestores, Seed: 1},
 	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},

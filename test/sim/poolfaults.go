@@ -421,6 +421,9 @@ func (p *casPool) bridged() {
 		p.server.Expire()
 		w.daemons[0].restart(0)
 		w.after(watch+w.upTo(200), p.server.Expire)
+		if w.chance(2) { // else it would take its own last record: the others reach further
+			p.restored()
+		}
 		silent = withoutSessions
 	case 0:
 		p.server.Expire()
