@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -60,12 +61,20 @@ func startDeaf(t *testing.T, args ...string) *deaf {
 	r, w := fullPipe(t)
 	d := &deaf{log: r, sock: filepath.Join(t.TempDir(), "k.sock")}
 	d.process = launchInto(t, w, append([]string{"-worker-id", "1", "-claim", "off", "-state-dir", "none", "-log-format", "json", "-sock", d.sock}, args...)...)
-	await(t, "it listens", func() bool {
-		c, err := net.Dial("unix", d.sock)
-		if err == nil {
-			c.Close()
+	// An answer, not a connection: at its start a daemon tries for a moment whether the address is free.
+	await(t, "it serves", func() bool {
+		if d.hasExited() {
+			t.Fatalf("it ended: %v", d.ProcessState)
 		}
-		return err == nil || d.hasExited()
+		c, err := net.Dial("unix", d.sock)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(2 * time.Minute))
+		fmt.Fprint(c, "version\r\n")
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		return strings.HasPrefix(line, "VERSION ")
 	})
 	return d
 }
