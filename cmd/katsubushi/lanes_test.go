@@ -182,9 +182,10 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	p.Process.Signal(syscall.SIGTERM)
 	<-p.exited
 	c.verdict(t)
+	// "* ": some reason, but which depends on what the daemon waits for: a connection, this answer or an earlier one
 	p.went(t, "acquiring < , worker -, *connection refused", "acquiring < , worker -, *lease init", "serving < acquiring, worker 1,",
-		"draining < serving, worker 1, *the lease is lost", "serving < draining, worker 2,", "degraded < serving, worker 2, *answer",
-		"exhausted < degraded, worker 2, *no ", "serving < exhausted, worker 2,", "sealed < serving, worker 2,")
+		"draining < serving, worker 1, *the lease is lost", "serving < draining, worker 2,", "degraded < serving, worker 2, * ",
+		"exhausted < degraded, worker 2, * ", "serving < exhausted, worker 2,", "sealed < serving, worker 2,")
 	q.went(t, "acquiring < , worker -, *no worker id is free", "serving < acquiring, worker 1,")
 	if p.entry("the port stays closed until ids can be issued") == nil {
 		t.Error("the log does not say that the port is closed")
