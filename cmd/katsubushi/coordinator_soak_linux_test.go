@@ -102,3 +102,15 @@ func cpuTime(t *testing.T, pid int) (sum time.Duration) {
 	}
 	return sum
 }
+
+// Upgrades with leases of real stores, under plain, encrypted and gRPC clients.
+func TestProcessCoordinatorUpgrades(t *testing.T) {
+	soak(t)
+	for kind, begin := range coordinators {
+		t.Run(kind, func(t *testing.T) {
+			pool := begin(t).pool("upgraded", "-min-worker-id", "1", "-max-worker-id", "5")
+			pool.init(t)
+			upgradeUnderLoad(t, pool.flags)
+		})
+	}
+}

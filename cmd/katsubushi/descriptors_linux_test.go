@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// limited returns what starts a process that may have so many descriptors.
+func limited(files int) func(*exec.Cmd) error {
+	return func(c *exec.Cmd) error {
+		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files), c.Path}, c.Args[1:]...)
+		return c.Start()
+	}
+}
+
+// TestProcessDescriptorsForSequences: by default as many connections are allowed as leave a descriptor for
+// each sequence, declared or found in the directory. With too few for all, the daemon says how many it needs.
+func TestProcessDescriptorsForSequences(t *testing.T) {
+	t.Parallel()
+	const files, sequences = 300, 150
+	file := filepath.Join(t.TempDir(), "names")
+	declare := func(n int) {
+		t.Helper()
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "s%d sequence\n", i)
+		}
+		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := append([]string{"-bind", "127.0.0.1", "-port", "0", "-claim", "off", "-log-format", "json", "-worker-id", "40", "-generators", file},
+		inMemory(t)...)
+	for _, declared := range []int{sequences, 1} { // the rest is found
+		declare(declared)
+		p := launchWith(t, limited(files), args...)
+		p.waitListening(t)
+		limit := files - otherFiles - sequences
+		for i := range limit {
+			conn := dial(t, "tcp", p.addr)
+			r := bufio.NewReader(conn)
+			if i > 0 {
+				get(t, conn, r)
+				continue
+			}
+			if got := settingOf(t, conn, r, "maxconns"); got != fmt.Sprint(limit) {
+				t.Fatalf("%s connections are allowed, want %d", got, limit)
+			}
+		}
+		conn := dial(t, "tcp", p.addr)
+		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "ERROR Too many open connections\r\n" {
+			t.Errorf("one more connection is told %q, %v", line, err)
+		}
+		p.Process.Signal(os.Interrupt)
+		<-p.exited
+	}
+
+	needed := sequences + otherFiles + fewConnections
+	p := launchWith(t, limited(needed-1), args...)
+	<-p.exited
+	want := fmt.Sprintf("%d sequences in files need a descriptor each, and this process may have %d in all: raise that limit to %d", sequences, needed-1, needed)
+	if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.logged(), want) {
+		t.Errorf("exit code %d, %q, which lacks %q", code, p.logged(), want)
+	}
+}
+
+// settingOf returns a line of `stats settings`.
+func settingOf(t *testing.T, w interface{ Write([]byte) (int, error) }, r *bufio.Reader, name string) (value string) {
+	t.Helper()
+	if _, err := w.Write([]byte("stats settings\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words := strings.Fields(line); len(words) == 3 && words[1] == name {
+			value = words[2]
+		}
+		if line == "END\r\n" {
+			return value
+		}
+	}
+}
