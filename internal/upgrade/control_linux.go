@@ -73,7 +73,8 @@ func serveOne(conn *net.UnixConn, upgrade func(time.Duration, func(string, error
 	// not before: who is refused while it writes reads nothing but "broken pipe"
 	uid, _, err := peer(conn)
 	if err != nil || uid != 0 && uid != os.Geteuid() {
-		reply("", fmt.Errorf("only root and the user of the daemon may ask for an upgrade: its user id is %d, yours %d", os.Geteuid(), uid))
+		reply("", fmt.Errorf("only root and the user of the daemon may ask for an upgrade: its user id is %d, yours %d",
+			os.Geteuid(), uid))
 		return
 	}
 	text, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "upgrade ")

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// raw is a flag's text, kept as it was given so that one table parses flags and environment alike. A
+// flag whose last text is empty is not set, as a variable is not.
+type raw struct {
+	bool, set  bool
+	list       bool // values are collected, one a line
+	value, def string
+}
+
+func (r *raw) String() string   { return r.value }
+func (r *raw) IsBoolFlag() bool { return r.bool }
+
+func (r *raw) Set(v string) error {
+	if r.list && r.set && v != "" {
+		v = r.value + "\n" + v
+	}
+	if r.value, r.set = v, v != ""; !r.set {
+		r.value = r.def
+	}
+	return nil
+}
+
+func text(field func(*options) *string) func(*options, string) error {
+	return func(o *options, v string) error { *field(o) = v; return nil }
+}
+
+func number(field func(*options) *int) func(*options, string) error {
+	return func(o *options, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return errors.New("a whole number is allowed")
+		}
+		*field(o) = n
+		return nil
+	}
+}
+
+func boolean(field func(*options) *bool) func(*options, string) error {
+	return func(o *options, v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return errors.New("true or false allowed")
+		}
+		*field(o) = b
+		return nil
+	}
+}
+
+// size also takes a unit: k, m, g, t or KiB, MiB, GiB, TiB, all powers of 1,024, in either case.
+func size(field func(*options) *int64) func(*options, string) error {
+	return func(o *options, v string) error {
+		lower := strings.ToLower(v)
+		digits := strings.TrimRight(lower, "kmgtib")
+		shift, ok := map[string]int{"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[strings.TrimSuffix(lower[len(digits):], "ib")]
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || !ok || lower == digits+"ib" || n < 0 || n > math.MaxInt64>>shift {
+			return errors.New("a number of bytes such as 67108864, 64MiB or 256m is allowed")
+		}
+		*field(o) = n << shift
+		return nil
+	}
+}
+
+// sizeText writes bytes such that size reads them.
+func sizeText(n int64) string {
+	if n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + "MiB"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// positive is a duration of which 0 would be taken for "not set".
+func positive(field func(*options) *time.Duration) func(*options, string) error {
+	return func(o *options, v string) error {
+		err := duration(field)(o, v)
+		if err == nil && *field(o) <= 0 {
+			return errors.New("more than 0 is allowed")
+		}
+		return err
+	}
+}
+
+// duration also takes a plain number: seconds.
+func duration(field func(*options) *time.Duration) func(*options, string) error {
+	return func(o *options, v string) error {
+		d, err := time.ParseDuration(v)
+		if s, e := strconv.ParseUint(v, 10, 31); e == nil {
+			d, err = time.Duration(s)*time.Second, nil
+		}
+		if err != nil {
+			return errors.New("a duration such as 500ms, 10s, 5m or a number of seconds is allowed")
+		}
+		*field(o) = d
+		return nil
+	}
+}
+
+func oneOf(field func(*options) *string, names ...string) func(*options, string) error {
+	return func(o *options, v string) error {
+		if !slices.Contains(names, v) {
+			return errors.New(strings.Join(names, ", ") + " allowed")
+		}
+		*field(o) = v
+		return nil
+	}
+}
+
+// either is a choice of two words that mean true and false.
+func either(field func(*options) *bool, yes, no string) func(*options, string) error {
+	return func(o *options, v string) error {
+		if v != yes && v != no {
+			return fmt.Errorf("%s or %s allowed", yes, no)
+		}
+		*field(o) = v == yes
+		return nil
+	}
+}
+
+// maxLanes bounds a range of worker ids: a slip of the finger should not make millions of lanes.
+const maxLanes = 1024
+
+func setWorkerIDs(o *options, v string) error {
+	if strings.HasPrefix(v, ordinalPrefix) {
+		return setOrdinal(o, v)
+	}
+	for part := range strings.SplitSeq(v, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		lo, err1 := strconv.ParseUint(from, 10, 32)
+		hi, err2 := strconv.ParseUint(to, 10, 32)
+		if err1 != nil || err2 != nil || lo > hi || hi-lo >= maxLanes {
+			return errors.New("a worker id such as 7, a range such as 1-4, a list such as 1,5,9 or ordinal is allowed")
+		}
+		for id := lo; id <= hi; id++ {
+			o.WorkerIDs = append(o.WorkerIDs, id)
+		}
+	}
+	return nil
+}
+
+func setSockMode(o *options, v string) error {
+	mode, err := strconv.ParseUint(v, 8, 32)
+	if err != nil || mode > 0o777 {
+		return errors.New("octal permissions, 0 to 0777, allowed")
+	}
+	o.SockMode = fs.FileMode(mode)
+	return nil
+}
+
+func setLogLevel(o *options, v string) error {
+	level, ok := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
+		"error": slog.LevelError, "panic": levelPanic, "fatal": levelFatal,
+	}[v]
+	if !ok {
+		return errors.New("debug, info, warn, warning, error, fatal or panic allowed")
+	}
+	o.logLevel = level
+	return nil
+}
