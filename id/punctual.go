@@ -7,8 +7,8 @@ import "errors"
 // moment at which the request had arrived, and compares that with the end of its own authority.
 type Punctual interface {
 	Reserver // whose Mint and Reserve return ErrMoment, always
-	// Moment reads the clock of MintAt and ReserveAt: ns since the host's boot, at least 1. It costs a
-	// system call.
+	// Moment reads the clock of MintAt and ReserveAt: ns since the host's boot, at least 1. It costs
+	// about as much as an id.
 	Moment() int64
 	// MintAt is Mint for a request that had arrived at moment. A later moment is as good, an earlier
 	// one is not. After ErrWait ask again with the same moment and n: they identify the request. If another

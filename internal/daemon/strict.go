@@ -102,7 +102,7 @@ func (e *election) takePart() {
 func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	keeper, name := e.d.sequences.keeper, r.Name
 	s := &strictSequence{e: e, record: r, batch: batch, group: leader.GroupOf(name), Strict: issuer.NewStrict(issuer.StrictConfig{
-		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Boot, Wake: e.d.wakeAll, Forward: e.forwarder,
+		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Moment, Wake: e.d.wakeAll, Forward: e.forwarder,
 		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
 		Ring:   func() { keeper.Ring(name) },
 	})}

@@ -22,7 +22,7 @@ func twoOrders(tb testing.TB) *protocol.Config {
 	nothing := func() {}
 	status := func() counter.Status { return counter.Status{} }
 	free := issuer.NewSequence(issuer.SequenceConfig{Definition: counter.Sequence("free"), MaxWait: time.Second, Status: status, Ring: nothing, Wake: nothing})
-	strict := issuer.NewStrict(issuer.StrictConfig{Definition: counter.Sequence("strict"), MaxWait: time.Second, Moment: clock.Boot, Status: status, Ring: nothing, Wake: nothing})
+	strict := issuer.NewStrict(issuer.StrictConfig{Definition: counter.Sequence("strict"), MaxWait: time.Second, Moment: clock.Moment, Status: status, Ring: nothing, Wake: nothing})
 	for _, i := range []counter.Issuer{free, strict.Lead(func() int64 { return math.MaxInt64 })} {
 		if err := i.Append(1, math.MaxInt64); err != nil {
 			tb.Fatal(err)
