@@ -52,7 +52,7 @@ func (c *Config) ParkPauses() time.Duration {
 }
 
 // Waits reports whether an error of Feed asks the engine to park the connection: what the client
-// asked for is not there at this moment, but soon. The reply so far is sent. Then nothing is read
+// asked for is not there at this moment, but soon. The reply so far is sent. Then little is read
 // from the connection until its session has answered. How long that may take is not the engine's
 // decision: a session that has waited for too long answers with an error.
 func Waits(err error) bool {

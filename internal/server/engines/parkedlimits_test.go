@@ -75,9 +75,9 @@ func TestWaitingClientGoesUnasked(t *testing.T) {
 	})
 }
 
-// Nothing is read from a client that waits; the budget counts what had been read, and closes it if
-// that is too much.
-func TestNothingIsReadWhileParked(t *testing.T) {
+// Of what a client sends while it waits, little is read: nothing, or what io_uring receives before it
+// hears that it must stop. The budget counts it.
+func TestLittleIsReadWhileParked(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		const clients = 10
 		r := start(t, m, p, nil)
@@ -104,7 +104,11 @@ func TestNothingIsReadWhileParked(t *testing.T) {
 		}
 		r.parked(r.well.asked.Load(), 5*clients)
 		read, _ := r.settled()
-		if read -= before; read > clients*(64<<10) {
+		limit := uint64(64 << 10)
+		if m.name == "uring" {
+			limit *= 4
+		}
+		if read -= before; read > clients*limit {
 			t.Errorf("%d bytes read from %d clients that wait", read, clients)
 		}
 		if held := r.budget.Held(); m.name != "net" && held < int64(read) {

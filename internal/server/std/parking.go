@@ -18,6 +18,10 @@ type lot struct {
 	polling bool          // a wake will follow because ParkPause is over
 }
 
+// lookPause is the least time between two looks at whether a client that waits has gone, and before the
+// first: most wait for less, and a look is a system call.
+const lookPause = 10 * time.Millisecond
+
 // next returns a channel that the next wake closes, at the latest after pause.
 func (l *lot) next(pause time.Duration) <-chan struct{} {
 	l.mu.Lock()
@@ -71,6 +75,7 @@ func (c *conn) park() (ok bool, err error) {
 		g.lot.parked.Add(-1)
 	}()
 	present := presence(c.Conn)
+	var look time.Duration // latency.Clock when present is asked next; 0 = not yet known
 	for {
 		if c.waits == 0 {
 			c.waits = latency.Clock()
@@ -80,8 +85,15 @@ func (c *conn) park() (ok bool, err error) {
 			return ok, err
 		}
 		if g.forced.Load() || // where presence cannot see that the connection is closed
-			!present() || c.doomed.Load() && !c.spared() {
+			c.doomed.Load() && !c.spared() {
 			return false, nil
+		}
+		switch now := latency.Clock(); {
+		case look != 0 && now < look:
+		case look != 0 && !present():
+			return false, nil
+		default:
+			look = now + lookPause
 		}
 		<-woken
 	}

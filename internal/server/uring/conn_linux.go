@@ -30,7 +30,6 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 	case c.Parked && c.Gone:
 		u.drop(c)
 	case c.Parked:
-		u.stopReceiving(c)
 		if !c.Watching && !c.HungUp {
 			u.watch(c)
 		}
@@ -178,6 +177,9 @@ func (u *ringLoop) hear(c *loop.Conn, input []byte) {
 	case c.More || c.Held || c.Unsent() || c.Spoke == u.round && u.talking != c:
 		u.KeepInput(c, input)
 		c.More = true
+		if c.Parked { // most clients send nothing while they wait, and to receive anew costs them more
+			u.stopReceiving(c)
+		}
 	default:
 		u.answer(c, input)
 	}
