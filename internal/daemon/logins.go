@@ -129,7 +129,8 @@ func (l *logins) complain(err error) {
 type wait struct {
 	comparison *users.Comparison // nil = none
 	until      time.Time         // it is refused then; zero = it is not
-	room       time.Time         // it is refused as busy then; zero = it does not wait for a place
+	full       *users.Comparison // which found no place; nil = it does not wait for one
+	room       time.Time         // it is refused as busy then, if it waits for a place
 }
 
 // roomPause is how long a login waits for a place among those that are being decided. Were it refused at
@@ -156,16 +157,23 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 		return nil, nil
 	case w.comparison != nil:
 		a, w.comparison, err = l.verifier.Result(w.comparison, user, password)
+	case w.full != nil && l.verifier.Full(w.full):
+		err = users.ErrBusy
 	case l.limit.Refuses(from):
 		w.until = time.Now().Add(loginlimit.Pause)
 		return nil, id.ErrWait
 	default:
 		a, w.comparison, err = l.verifier.Begin(user, password)
 	}
-	if err == users.ErrBusy && w.patient(time.Now()) {
-		return nil, id.ErrWait
+	if err == users.ErrBusy {
+		if w.comparison != nil {
+			w.full, w.comparison = w.comparison, nil
+		}
+		if w.patient(time.Now()) {
+			return nil, id.ErrWait
+		}
 	}
-	w.room = time.Time{}
+	w.full, w.room = nil, time.Time{}
 	switch {
 	case err == users.ErrBusy:
 		l.busy.Add(1)

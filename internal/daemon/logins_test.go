@@ -118,6 +118,9 @@ func TestLoginsWaitForAPlace(t *testing.T) {
 			t.Errorf("%d logins were refused, want 1", n)
 		}
 		w, guess := waits()
+		if n := testing.AllocsPerRun(1000, func() { l.ask(w, peers, ann, guess) }); n != 0 { // comparisons allocate now and then
+			t.Errorf("to ask again allocates %v times", n)
+		}
 		over := make(chan error, 1)
 		go func() {
 			_, err := l.login(t.Context(), netip.MustParseAddr("10.1.0.0"), ann, []byte("over HTTP"))

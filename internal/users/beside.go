@@ -17,6 +17,9 @@ import (
 // thread of low priority within the daemon would be worse: Go's runtime stops all threads now and then,
 // and would wait for the one that gets no processor.
 //
+// Low priority alone is not enough: a thread that Linux wakes where one of low priority runs can wait for
+// the next tick, up to 4 ms. So such a process uses one processor, and loops find the others.
+//
 // The daemon sends the text of a hash and a password, each behind its length in four bytes, and gets one
 // byte: 1 if they match, or else 0. The process ends with its standard input.
 
@@ -87,6 +90,7 @@ func CompareBeside(in io.Reader, out io.Writer) error {
 	if err := lowerPriority(); err != nil {
 		return err
 	}
+	runtime.GOMAXPROCS(1)
 	r := bufio.NewReader(in)
 	part := func() ([]byte, error) {
 		var size [4]byte

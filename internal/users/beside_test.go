@@ -18,7 +18,7 @@ const compareVar = "COMPARE_PASSWORDS_BESIDE"
 
 func init() {
 	if os.Getenv(compareVar) != "" {
-		if CompareBeside(os.Stdin, os.Stdout) != nil {
+		if CompareBeside(os.Stdin, os.Stdout) != nil || runtime.GOMAXPROCS(0) != 1 {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -45,7 +45,7 @@ func comparer() *exec.Cmd {
 	return c
 }
 
-// Comparisons run in one process of low priority, which ends when it is not needed any more.
+// Comparisons run in one process of low priority, on one processor, which ends when it is not needed any more.
 func TestComparisonsRunBeside(t *testing.T) {
 	t.Parallel()
 	v, started := verifyBeside(t, comparer)

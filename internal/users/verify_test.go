@@ -169,8 +169,22 @@ func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
 		}
 		all = append(all, c)
 	}
-	if c, err := begin("one more"); c != nil || err != ErrBusy {
-		t.Fatalf("%v %v", c, err)
+	full, err := begin("one more")
+	if err != ErrBusy || !v.Full(full) {
+		t.Fatalf("%v %v", full, err)
+	}
+	for what, change := range map[string][2]func(){
+		"a free place":             {func() { v.queue = v.queue[1:] }, func() { v.queue = append(v.queue, all[0]) }},
+		"the question is asked":    {func() { v.pending[full.question] = all[0] }, func() { delete(v.pending, full.question) }},
+		"the password was right":   {func() { v.right[full.mac] = answer{hash: full.hash} }, func() { delete(v.right, full.mac) }},
+		"the password was wrong":   {func() { v.wrong[full.mac] = answer{hash: full.hash} }, func() { delete(v.wrong, full.mac) }},
+		"somebody has no work now": {func() { v.running-- }, func() { v.running++ }},
+	} {
+		change[0]()
+		if v.Full(full) {
+			t.Errorf("%s: a login still waits for a place", what)
+		}
+		change[1]()
 	}
 	if c, err := begin("guess7"); err != nil || c != all[7] {
 		t.Errorf("the same question is asked twice: %v", err)
