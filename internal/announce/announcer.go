@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -43,8 +44,8 @@ type Announcer struct {
 	// turn has an element while no call to the store is under way, so that texts arrive in order. The
 	// goroutine that took the element owns the fields below.
 	turn    chan struct{}
-	said    string // what was written last, without its time; empty = nothing
-	unknown bool   // the last call failed
+	said    *announcement.Announcement // what was written last, without its time; nil = nothing
+	unknown bool                       // the last call failed
 	ended   bool
 }
 
@@ -94,8 +95,7 @@ func (a *Announcer) Look() {
 	default: // a call is under way; the next Look sees what changes meanwhile
 		return
 	}
-	text := a.state().String()
-	news := !a.ended && (a.unknown || text != a.said)
+	news := !a.ended && a.news(a.state())
 	a.turn <- struct{}{}
 	if news {
 		select {
@@ -103,6 +103,11 @@ func (a *Announcer) Look() {
 		default:
 		}
 	}
+}
+
+// news says whether the store does not have this yet. It formats nothing: it is asked for every second.
+func (a *Announcer) news(s announcement.Announcement) bool {
+	return a.unknown || a.said == nil || !reflect.DeepEqual(s, *a.said)
 }
 
 // state is what to announce, without the time.
@@ -135,10 +140,10 @@ func (a *Announcer) tell(ctx context.Context) (ready bool, _ error) {
 	<-a.turn
 	defer func() { a.turn <- struct{}{} }()
 	s := a.state()
-	text := s.String()
-	if a.ended || text == a.said && !a.unknown {
+	if a.ended || !a.news(s) {
 		return s.Ready, nil
 	}
+	said := s
 	s.At = a.Now()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -152,7 +157,7 @@ func (a *Announcer) tell(ctx context.Context) (ready bool, _ error) {
 	}
 	a.written.Add(1)
 	a.Log.Info("announced", "name", a.Name, "addr", s.Addr, "ready", s.Ready, "worker_ids", s.Workers)
-	a.said, a.unknown = text, false
+	a.said, a.unknown = &said, false
 	return s.Ready, nil
 }
 

@@ -29,6 +29,8 @@ type peers struct {
 	host      string              // of the address that is announced
 	port      atomic.Int64        // of the memcached port; 0 = not known yet
 	open      atomic.Bool         // the ports are open
+
+	fingerprint string // of the pool; it is announced
 }
 
 // validatePeers checks the settings about announcements.
@@ -116,6 +118,7 @@ func (d *Daemon) joinPeers() error {
 	if !ok {
 		return nil
 	}
+	d.peers.fingerprint = d.c.storeSettings().Fingerprint()
 	name := announce.NewName()
 	if d.c.Announce != "off" && !d.c.unreachable() {
 		d.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{
@@ -154,7 +157,7 @@ func (d *Daemon) peerTLS() (*tls.Config, error) {
 // announcement returns what is true of this daemon now, without the time.
 func (d *Daemon) announcement() announcement.Announcement {
 	a := announcement.Announcement{
-		Addr: d.peers.address(), TLS: d.tls != nil && d.c.Sock == "", Version: d.c.Version, Fingerprint: d.c.storeSettings().Fingerprint(),
+		Addr: d.peers.address(), TLS: d.tls != nil && d.c.Sock == "", Version: d.c.Version, Fingerprint: d.peers.fingerprint,
 		Ready: d.peers.open.Load() && d.ready() == nil,
 	}
 	for _, s := range d.theKeeper().Status() {
