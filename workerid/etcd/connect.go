@@ -119,11 +119,12 @@ func (d *driver) wake() {
 	}
 }
 
-// keep renews the lease: at once over a new connection, and with the first call after a third of its
-// life, so that an idle daemon is not woken for it. Without calls it does so after half of its life, and
+// keep renews the lease: at once over a new connection, and with the first call after half of its life,
+// so that an idle daemon is not woken for it. Without calls it does so after two thirds of its life, and
 // soon again if that fails.
 func (d *driver) keep() {
-	timer := time.NewTimer(d.ttl / 2)
+	late := d.ttl * 2 / 3
+	timer := time.NewTimer(late)
 	defer timer.Stop()
 	for {
 		select {
@@ -133,7 +134,7 @@ func (d *driver) keep() {
 		case <-d.renew:
 		}
 		if d.renewNow() {
-			timer.Reset(d.ttl / 2)
+			timer.Reset(late)
 		} else {
 			timer.Reset(d.ttl / 6)
 		}

@@ -108,7 +108,7 @@ func TestLoadOfHolders(t *testing.T) {
 	if after["Txn"] != holders*rounds || after["Range"] > 0 || after["Put"] > 0 || after["LeaseGrant"] > 0 {
 		t.Errorf("%v", after)
 	}
-	if most := holders * (1 + int(took/(c.Lease/2/3))); after["LeaseKeepAlive"] > most {
+	if most := holders * (1 + int(took/(c.Lease/2/2))); after["LeaseKeepAlive"] > most {
 		t.Errorf("%d times a lease was kept; %d were enough", after["LeaseKeepAlive"], most)
 	}
 }
