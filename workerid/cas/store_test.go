@@ -21,9 +21,11 @@ type counting struct {
 	memcas.Driver
 	loads, commits, most int
 	down                 atomic.Bool
+	connects             atomic.Int64
 }
 
 func (d *counting) Connect(ctx context.Context) (string, error) {
+	d.connects.Add(1)
 	if d.down.Load() {
 		return "", errLost
 	}
@@ -87,6 +89,159 @@ func TestManyLanes(t *testing.T) {
 			t.Errorf("lane %d: %+v", i, r)
 		}
 	}
+}
+
+// A Session is quiet only while nothing is due between its calls.
+func TestWhatIsDueIsNotQuiet(t *testing.T) {
+	w := newWorld(t)
+	w.init(0, 3)
+	d := w.daemon("a", 0, 3)
+	barred := &barred{Driver: d.driver}
+	d.Driver = barred
+	quiet := func(want bool, when string) {
+		t.Helper()
+		if d.Quiet() != want {
+			t.Errorf("%s: %v", when, !want)
+		}
+	}
+	quiet(false, "without a lane")
+	g, err := d.Acquire(ctx, d.want())
+	d.wantWatching(err)
+	w.boot += watch
+	if g, err = d.Acquire(ctx, d.want()); err != nil {
+		t.Fatal(err)
+	}
+	quiet(false, "before the caller has the grant")
+	d.Heard(g)
+	quiet(true, "when it has")
+	settled := func(when string) {
+		t.Helper()
+		w.boot += 1000
+		g = d.mustExtend(g)
+		d.Upkeep(ctx)
+		quiet(true, when)
+	}
+	text := "here"
+	d.Announced = func() map[string]string { return map[string]string{"a": text} }
+	quiet(false, "before it is announced")
+	settled("when it is")
+	text = "there"
+	quiet(false, "with another announcement")
+	settled("when that is written")
+	w.server.Expire()
+	g = d.mustExtend(g)
+	quiet(false, "in a new session")
+	settled("when that has the announcement")
+	w.boot += watch + 1
+	quiet(false, "when a lane is not extended any more")
+	w.boot -= watch + 1
+	for _, barred.on = range []bool{false, true} {
+		if _, err := w.admin(w.terms(0, 3)).Release(ctx, g.Worker); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.extend(g); !errors.Is(err, workerid.ErrLost) {
+			t.Fatal(err)
+		}
+		quiet(false, "when it is lost")
+		lost := g
+		g = d.mustAcquire()
+		d.Upkeep(ctx)
+		quiet(false, "while what is left of its window is used")
+		for w.now() <= lost.Hi+epsilon {
+			w.boot += 1000
+			g = d.mustExtend(g)
+		}
+		if d.Upkeep(ctx); barred.on {
+			quiet(false, "while its presence is there")
+		}
+		barred.on = false
+		settled("when that is over")
+	}
+}
+
+// While its lanes are extended, a Store// While its lanes are extended, a Store does nothing by itself. It does again as soon as something is due.
+func TestAStoreRestsWhileNothingIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began := newWorld(t), time.Now()
+		passed := func() int64 { return time.Since(began).Milliseconds() }
+		w.server = memcas.NewServer(passed, lease/2)
+		w.init(0, 3)
+		driver := &counting{Driver: memcas.Driver{Server: w.server}}
+		c := w.config(w.terms(0, 3))
+		c.Driver, c.Boot, c.Now = driver, func() int64 { return int64(time.Since(began)) }, func() int64 { return start + passed() }
+		s, err := cas.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		pass := func(d time.Duration) {
+			time.Sleep(d) // of the bubble
+			synctest.Wait()
+		}
+		var held []workerid.Grant
+		for len(held) == 0 {
+			g, err := s.Acquire(ctx, workerid.Request{Owner: "a", Max: 3})
+			if err == nil {
+				held = append(held, g)
+			} else if !errors.Is(err, workerid.ErrNoneYet) {
+				t.Fatal(err)
+			}
+			pass(time.Second)
+		}
+		beat := func() error {
+			results, err := s.Extend(ctx, held)
+			if err == nil {
+				err = results[0].Err
+			}
+			pass(time.Second)
+			return err
+		}
+		rests := func() bool {
+			beat()
+			before := driver.connects.Load()
+			pass(2 * time.Second)
+			return driver.connects.Load() == before
+		}
+		if err := s.Announce(ctx, "a", "here"); err != nil || !rests() {
+			t.Errorf("%v, or it did something between its calls", err)
+		}
+		w.server.Expire() // the announcement is to be made again
+		if err := beat(); err != nil {
+			t.Error(err)
+		}
+		pass(time.Second)
+		if all, err := s.Peers(ctx); err != nil || all["a"] != "here" || !rests() {
+			t.Errorf("in a new session: %v, %v, or it did not rest", all, err)
+		}
+		driver.down.Store(true)
+		for range 4 {
+			if err := beat(); err == nil {
+				t.Error("extended without a connection")
+			}
+		}
+		before := driver.connects.Load()
+		if pass(3 * time.Second); driver.connects.Load() < before+2 {
+			t.Error("nobody tries to connect, though the lane must be watched")
+		}
+		driver.down.Store(false)
+		for beat() != nil { // it watches
+		}
+		if !rests() {
+			t.Error("after an outage it did not rest")
+		}
+		if _, err := w.admin(w.terms(0, 3)).Release(ctx, held[0].Worker); err != nil {
+			t.Fatal(err)
+		}
+		if err := beat(); !errors.Is(err, workerid.ErrLost) {
+			t.Fatal(err)
+		}
+		for range 3 {
+			before := driver.connects.Load()
+			if pass(time.Second); driver.connects.Load() == before {
+				t.Error("what is left of the window is not looked after each heartbeat")
+			}
+		}
+	})
 }
 
 // What is left of a lost window is looked after without reading the pool.
