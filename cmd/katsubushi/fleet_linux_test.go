@@ -33,12 +33,14 @@ type fleet struct {
 	clients sync.WaitGroup
 
 	mu       sync.Mutex
-	answered []order.Request
-	refused  map[string]int // what clients were told instead, without its numbers
+	pages    [][]order.Request // what was answered, in pages: to copy a longer and longer list would delay clients
+	answered []order.Request   // the same in one list, once the clients have ended
+	refused  map[string]int    // what clients were told instead, without its numbers
 	newest   map[string]int64
 }
 
-// A fleetDaemon is one of a fleet. It reaches etcd through doors of its own.
+// A fleetDaemon is one of a fleet. It reaches etcd of several members through doors of its own, which can be
+// closed. One member it reaches directly: a door of this busy process would slow it down.
 type fleetDaemon struct {
 	name  string
 	args  []string
@@ -69,6 +71,10 @@ func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 		d := &fleetDaemon{name: fmt.Sprintf("daemon %d", i+1)}
 		var hosts []string
 		for _, m := range f.members {
+			if members == 1 {
+				hosts = append(hosts, m.Addr())
+				continue
+			}
 			door := redistest.NewProxy(t, m.Addr())
 			d.doors = append(d.doors, door)
 			hosts = append(hosts, door.Addr())
@@ -245,6 +251,7 @@ func (f *fleet) redis(d *fleetDaemon, r *rand.Rand) {
 
 // note notes the last of n values, or a refusal: then it is false.
 func (f *fleet) note(name string, began int64, line string, n int, where string) bool {
+	end := f.now() // before it waits for mu
 	last, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
 	step := uint64(slices.Index(strictNames, name) + 1)
 	if step == 0 {
@@ -261,7 +268,11 @@ func (f *fleet) note(name string, began int64, line string, n int, where string)
 		}, line), "\r\n")]++
 		return false
 	}
-	f.answered = append(f.answered, order.Request{Name: name, Begin: began, End: f.now(), First: last - uint64(n-1)*step, Stride: step, N: n, Where: where})
+	page := len(f.pages) - 1
+	if page < 0 || len(f.pages[page]) == cap(f.pages[page]) {
+		f.pages, page = append(f.pages, make([]order.Request, 0, 10_000)), page+1
+	}
+	f.pages[page] = append(f.pages[page], order.Request{Name: name, Begin: began, End: end, First: last - uint64(n-1)*step, Stride: step, N: n, Where: where})
 	f.newest[where+name] = began
 	f.newest[name] = max(f.newest[name], began)
 	return true
@@ -380,6 +391,7 @@ func (f *fleet) stop() {
 	f.t.Helper()
 	close(f.over)
 	f.clients.Wait()
+	f.answered = slices.Concat(f.pages...)
 	if err := order.Twice(f.answered); err != nil {
 		f.t.Error(err)
 	}
@@ -404,13 +416,19 @@ func (f *fleet) gaps(name string, step uint64) (lines []string) {
 	return lines
 }
 
-// slowest returns how long the slowest request for a strict name took that was under way between two moments.
+// slowest returns how long the slowest request for a strict name took that was under way between two moments,
+// the second of which is not long ago.
 func (f *fleet) slowest(from, to int64) (longest time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.answered {
-		if slices.Contains(strictNames, r.Name) && r.End >= from && r.Begin <= to {
-			longest = max(longest, time.Duration(r.End-r.Begin))
+	for _, page := range slices.Backward(f.pages) {
+		for _, r := range slices.Backward(page) {
+			if r.End < from-int64(time.Second) { // they are in the order in which they were noted
+				return longest
+			}
+			if r.End >= from && r.Begin <= to && slices.Contains(strictNames, r.Name) {
+				longest = max(longest, time.Duration(r.End-r.Begin))
+			}
 		}
 	}
 	return longest
@@ -422,5 +440,5 @@ func percentiles(pauses []time.Duration) string {
 	at := func(percent int) time.Duration {
 		return sorted[min(len(sorted)*percent/100, len(sorted)-1)].Round(time.Millisecond / 10)
 	}
-	return fmt.Sprintf("of %d: p50 %v, p90 %v, p99 %v", len(sorted), at(50), at(90), at(99))
+	return fmt.Sprintf("of %d: p50 %v, p90 %v, p99 %v, largest %v", len(sorted), at(50), at(90), at(99), at(100))
 }

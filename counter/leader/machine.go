@@ -130,12 +130,13 @@ func (m *Machine) Demote(now int64, group int) error {
 	}
 	m.end(group, false)
 	m.gather = now + int64(gather)
+	m.hinted = true // while the group ends, read who is there: an heir that has just stopped would delay all
 	return nil
 }
 
 // Stop begins to hand all groups over, for good.
 func (m *Machine) Stop(now int64) {
-	m.stopping = true
+	m.stopping, m.hinted = true, true // as in Demote
 	m.gather = now + int64(gather)
 	for g := range m.groups {
 		if m.groups[g].phase == leading {

@@ -703,6 +703,46 @@ func TestAnHeirThatWasTheLeader(t *testing.T) {
 	}
 }
 
+// Daemons stop one soon after another, as in a roll-out. The second one's blocks are given back meanwhile, and
+// it hands nothing over to the first one, of whose end it had not heard: nobody would lead for a while.
+func TestAHandOverToWhoIsStillThere(t *testing.T) {
+	for what, begin := range map[string]func(w *world, p *player){
+		"stop": func(w *world, p *player) { p.Stop(w.now) },
+		"demote": func(w *world, p *player) {
+			for g := range p.begun {
+				if err := p.Demote(w.now, g); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	} {
+		w := newWorld(t)
+		first, second := w.join("a"), w.join("b")
+		w.join("c")
+		w.run(10 * time.Second)
+		first.Stop(w.now)
+		first.once()
+		w.want(what+": what the first one leads", w.leads(first), 0)
+		second.busy = true
+		begin(w, second)
+		second.once()
+		ended := 0
+		for g := range Groups {
+			if second.groups[g].phase == ending {
+				second.Ended(g)
+				ended++
+			}
+		}
+		second.once()
+		heirs := map[string]int{}
+		for _, l := range w.b.state().Leaders {
+			heirs[l.Heir]++
+		}
+		w.want(what+": groups that ended at all", ended > 0, true)
+		w.want(what+": groups with the first one as their heir", heirs["a"], 0)
+	}
+}
+
 // While a daemon that stops gives blocks back, it renews, and claims nothing.
 func TestStopTakesTime(t *testing.T) {
 	w, a, rest := settled(t, "b")
