@@ -166,6 +166,23 @@ func TestAbandonedRequestIsNotSent(t *testing.T) {
 	})
 }
 
+// TestRequestIsSentForOneWhoStays: the others of its batch have gone.
+func TestRequestIsSentForOneWhoStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("a:1", func(c net.Conn) { time.Sleep(time.Second); server.serve()(c) })
+		c := n.newClient(t, Config{DialTimeout: time.Hour}, "a:1")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		go c.ID(ctx)
+		synctest.Wait()
+		if id, err := c.ID(context.Background()); id != 2 || err != nil {
+			t.Errorf("id %d, error %v", id, err)
+		}
+	})
+}
+
 // TestCallersShareRequests: those who call at once share requests, of at most 1,000 ids; each gets an
 // id of its own.
 func TestCallersShareRequests(t *testing.T) {
@@ -189,7 +206,7 @@ func TestCallersShareRequests(t *testing.T) {
 			ids := make([]uint64, 5000)
 			var all sync.WaitGroup
 			for i := range ids {
-				all.Go(func() { ids[i], _ = c.ID(t.Context()) })
+				all.Go(func() { ids[i], _ = c.ID(contextOf(t, i)) })
 			}
 			all.Wait()
 			seen := map[uint64]bool{0: true}
@@ -271,6 +288,74 @@ func TestTwoRequestsInFlight(t *testing.T) {
 	})
 }
 
+// TestManyCallersHaveTwoRequestsInFlight: while one half of many callers is served, the other half's
+// request is under way, so that neither side waits.
+func TestManyCallersHaveTwoRequestsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		requests := make(chan string, 100)
+		n.set("a:1", talk(func(r string) []byte {
+			requests <- r
+			if strings.HasPrefix(r, "ids 300 ") {
+				return []byte{}
+			}
+			return server.answer(r)
+		}))
+		c := n.newClient(t, Config{Timeout: time.Hour}, "a:1")
+		must(t)(c.ID(t.Context()))
+		synctest.Wait() // the connection may still yield for those it has just answered
+		gate := make(chan bool)
+		c.yield = func() { <-gate }
+		for i := range 600 {
+			go func() {
+				for err := error(nil); err == nil; {
+					_, err = c.ID(contextOf(t, i))
+				}
+			}()
+		}
+		for range 20 { // each time, all who can have joined
+			synctest.Wait()
+			select {
+			case gate <- true:
+			default:
+			}
+		}
+		for _, want := range []string{"ids 1 id", "ids 600 id", "ids 300 id", "ids 300 id"} {
+			if got := <-requests; got != want {
+				t.Errorf("%q, not %q", got, want)
+			}
+		}
+		close(gate)
+		c.Close()
+	})
+}
+
+// TestTimeoutOfTheSecondRequest: it counts from the answer to the first.
+func TestTimeoutOfTheSecondRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("a:1", talk(func(r string) []byte {
+			switch time.Sleep(time.Second); server.last.Load() {
+			case 2:
+				return []byte{}
+			default:
+				return server.answer(r)
+			}
+		}))
+		c := n.newClient(t, Config{Timeout: time.Minute}, "a:1")
+		must(t)(c.ID(t.Context()))
+		begin := time.Now()
+		go c.ID(t.Context())
+		synctest.Wait()
+		id, err := c.ID(context.Background())
+		if took := time.Since(begin); id != 0 || !errors.Is(err, ErrTimeout) || took != time.Second+time.Minute {
+			t.Errorf("id %d, error %v after %v", id, err, took)
+		}
+	})
+}
+
 // TestOrderOfOneCaller: with one server that issues in order, each caller's ids increase.
 func TestOrderOfOneCaller(t *testing.T) {
 	for _, config := range []Config{{}, {GetOnly: true}, {Connections: 3}, {Prefetch: 50}, {Prefetch: 50, Connections: 3}} {
@@ -298,7 +383,7 @@ func TestOrderOfOneCaller(t *testing.T) {
 							last = ids[19]
 							continue
 						}
-						id := must(t)(c.ID(t.Context()))
+						id := must(t)(c.ID(contextOf(t, i)))
 						if id <= last {
 							t.Errorf("%+v: %d after %d", config, id, last)
 							return

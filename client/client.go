@@ -24,6 +24,8 @@ type Client struct {
 
 	mu         sync.Mutex
 	closed     bool
+	attended   bool // a goroutine lets others join, and will pump
+	share      int  // ids from which on a new batch is full; see conn.finish
 	generators map[string]*Generator
 	servers    []*server
 	conns      map[*conn]bool // all that are open, of servers that are gone too
@@ -60,7 +62,7 @@ func New(r Resolver, config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: config, base: time.Now(), generators: map[string]*Generator{}, conns: map[*conn]bool{}, yield: runtime.Gosched}
+	c := &Client{config: config, base: time.Now(), generators: map[string]*Generator{}, conns: map[*conn]bool{}, yield: runtime.Gosched, share: maxBatch}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.wake = time.AfterFunc(time.Hour, c.pump)
 	c.wake.Stop()
@@ -138,10 +140,11 @@ func (c *Client) Close() error {
 // now is the client's clock for time-outs and back-off.
 func (c *Client) now() time.Duration { return time.Since(c.base) }
 
-// pump sends batches as long as there are some, and connections that have room for them.
+// pump sends batches as long as there are some, and connections that have room for them. While another
+// goroutine attends, that one will: batches are still growing.
 func (c *Client) pump() {
 	c.mu.Lock()
-	for !c.closed {
+	for !c.closed && !c.attended {
 		k := c.next()
 		if k == nil {
 			break

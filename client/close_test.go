@@ -32,10 +32,10 @@ func TestNothingOutlivesClose(t *testing.T) {
 					n.set("a:1", serve)
 					c := n.newClient(t, Config{Prefetch: prefetch, Timeout: time.Hour, DialTimeout: time.Hour, MinBackoff: time.Hour, MaxBackoff: time.Hour, Connections: 2}, "a:1", "b:1")
 					var all sync.WaitGroup
-					for range 20 {
+					for i := range 20 {
 						all.Go(func() {
 							for {
-								id, err := c.ID(t.Context())
+								id, err := c.ID(contextOf(t, i))
 								if errors.Is(err, ErrClosed) && id == 0 {
 									return
 								}

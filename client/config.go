@@ -16,6 +16,7 @@ const (
 	MaxPrefetch = 100_000   // ids in stock
 
 	maxBatch       = 1000     // ids of one request of callers
+	minShare       = 250      // ids of one of two requests in flight; fewer are better in one
 	maxRange       = 10_000   // ids of one request for the stock, with ids
 	maxRequest     = 64 << 10 // bytes of one request
 	maxLine        = 64 << 10 // bytes of a line of an answer

@@ -23,10 +23,11 @@ type conn struct {
 	raw    net.Conn // what is closed: closing does not wait, as it does with TLS
 	net    net.Conn
 	file   syscall.RawConn // nil: what is written may wait
-	timer  *time.Timer     // of the oldest request; stopped without one, as it slows every switch of goroutines
+	timer  *time.Timer     // of the oldest request; only while the reader waits, as it slows every switch of goroutines
 
 	flight  []*batch // sent, in order, at most maxFlight
 	since   time.Duration
+	reading bool // the reader waits
 	writing bool // a goroutine writes out; no other may
 	dead    bool
 	old     bool // it has answered something
@@ -69,7 +70,7 @@ func (k *conn) modeOf(b *batch) mode {
 func (k *conn) accept(b *batch, now time.Duration) {
 	if len(k.flight) == 0 {
 		k.since = now
-		k.timer.Reset(k.c.config.Timeout)
+		k.remind(now)
 	}
 	k.flight = append(k.flight, b)
 	k.writing = true
@@ -92,11 +93,11 @@ func (k *conn) accept(b *batch, now time.Duration) {
 func (k *conn) expire() {
 	c := k.c
 	c.mu.Lock()
-	left := k.since + c.config.Timeout - c.now()
+	now := c.now()
 	switch {
-	case k.dead || len(k.flight) == 0:
-	case left > 0:
-		k.timer.Reset(left)
+	case k.dead || len(k.flight) == 0 || !k.reading:
+	case now < k.since+c.config.Timeout:
+		k.remind(now)
 	default:
 		c.lose(k, ErrTimeout)
 	}
@@ -104,12 +105,33 @@ func (k *conn) expire() {
 	c.pump()
 }
 
+// remind sets the timer for the oldest request. c.mu is held.
+func (k *conn) remind(now time.Duration) {
+	if k.reading {
+		k.timer.Reset(k.since + k.c.config.Timeout - now)
+	}
+}
+
+// wait notes that the reader begins to wait, or has waited.
+func (k *conn) wait(reading bool) {
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	switch k.reading = reading; {
+	case !reading:
+		k.timer.Stop()
+	case len(k.flight) > 0 && !k.dead:
+		k.remind(k.c.now())
+	}
+}
+
 // read reads the answers until the connection ends.
 func (k *conn) read() {
 	c := k.c
 	buf, have := make([]byte, 4<<10), 0
 	for {
+		k.wait(true)
 		n, err := k.net.Read(buf[have:])
+		k.wait(false)
 		have += n
 		used, wrong := k.consume(buf[:have])
 		if err = cause(wrong, err); err != nil {
@@ -171,23 +193,30 @@ func (k *conn) finish(err error) {
 		c.mu.Unlock()
 		return
 	}
+	crowd := 0
+	for _, b := range k.flight {
+		crowd += b.n
+	}
+	for _, b := range c.queue {
+		crowd += b.n
+	}
+	if c.share = (crowd + 1) / 2; c.share < minShare {
+		c.share = maxBatch
+	}
 	b := c.answered(k, err)
 	c.retire(k)
-	var next *batch
-	if len(c.queue) > 0 {
-		next = c.queue[len(c.queue)-1]
-	}
+	attend := !c.attended
+	c.attended = true
 	c.mu.Unlock()
 	if b != nil {
 		b.take(&k.reply)
 		if b.stock != nil {
 			b.stock.add(b)
 		}
-		close(b.done)
+		b.finish()
 	}
-	if next != nil {
-		c.gather(next) // those who have just got their ids join it
-		c.pump()
+	if attend {
+		c.attend() // those who have just got their ids come again
 	}
 }
 

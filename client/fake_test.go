@@ -163,6 +163,15 @@ func (s *issuer) answer(request string) []byte {
 
 func (s *issuer) serve() func(net.Conn) { return talk(s.answer) }
 
+// contextOf is the context of a test's caller i. Every other one never ends: its callers wait in another
+// way.
+func contextOf(t testing.TB, i int) context.Context {
+	if i%2 == 0 {
+		return t.Context()
+	}
+	return context.Background()
+}
+
 // must is an id, or the end of the test.
 func must(t testing.TB) func(id uint64, err error) uint64 {
 	return func(id uint64, err error) uint64 {

@@ -16,13 +16,13 @@ import (
 )
 
 // three has three callers ask for an id in one request.
-func three(ctx context.Context, c *Client) (ids [3]uint64, errs [3]error) {
+func three(t testing.TB, c *Client) (ids [3]uint64, errs [3]error) {
 	gate := make(chan bool)
 	synctest.Wait() // a connection may still yield for those it has just answered
 	c.yield = func() { <-gate }
 	var all sync.WaitGroup
 	for i := range ids {
-		all.Go(func() { ids[i], errs[i] = c.ID(ctx) })
+		all.Go(func() { ids[i], errs[i] = c.ID(contextOf(t, i)) })
 	}
 	synctest.Wait()
 	close(gate)
@@ -60,7 +60,7 @@ func TestWrongAnswerEndsTheConnection(t *testing.T) {
 				good.last.Store(1000)
 				n.set("bad:1", talk(func(r string) []byte { return w.answer }))
 				c := n.newClient(t, w.config, "bad:1")
-				ids, errs := three(t.Context(), c)
+				ids, errs := three(t, c)
 				for i := range ids {
 					if ids[i] != 0 || errs[i] == nil || !strings.Contains(errs[i].Error(), "bad:1: ") {
 						t.Errorf("id %d, error %v", ids[i], errs[i])
@@ -77,7 +77,7 @@ func TestWrongAnswerEndsTheConnection(t *testing.T) {
 				c.setServers([]Server{{Addr: "bad:1"}, {Addr: "good:1", Priority: 1}})
 				n.set("good:1", good.serve())
 				time.Sleep(time.Minute) // the back-off is over: bad is asked first
-				ids, errs = three(t.Context(), c)
+				ids, errs = three(t, c)
 				for i := range ids {
 					if errs[i] != nil || ids[i] <= 1000 {
 						t.Errorf("id %d, error %v", ids[i], errs[i])
@@ -107,8 +107,8 @@ func TestHalfAnAnswerThenEOF(t *testing.T) {
 			})(c)
 		})
 		c := n.newClient(t, Config{}, "bad:1")
-		three(t.Context(), c)
-		ids, errs := three(t.Context(), c)
+		three(t, c)
+		ids, errs := three(t, c)
 		for i := range ids {
 			if ids[i] != 0 || errs[i] == nil {
 				t.Errorf("id %d, error %v", ids[i], errs[i])
@@ -166,7 +166,7 @@ func TestServerErrorKeepsConnection(t *testing.T) {
 			}))
 			c := n.newClient(t, Config{}, "a:1")
 			for range 20 {
-				ids, errs := three(t.Context(), c)
+				ids, errs := three(t, c)
 				for i := range ids {
 					if ids[i] != 0 || !errors.Is(errs[i], ErrUnready) || !strings.Contains(errs[i].Error(), "a:1: not ready: lease expired") {
 						t.Errorf("id %d, error %v", ids[i], errs[i])

@@ -60,9 +60,7 @@ func (c *Client) answered(k *conn, err error) *batch {
 	b, s := k.flight[0], k.server
 	known := k.modeOf(b) == byIDs
 	k.flight = k.flight[:copy(k.flight, k.flight[1:])]
-	if k.since = now; len(k.flight) == 0 {
-		k.timer.Stop()
-	}
+	k.since = now
 	k.old, k.known = true, k.known || known
 	s.fails = 0
 	switch {
