@@ -105,10 +105,11 @@ func TestWhatIsDueIsNotQuiet(t *testing.T) {
 		}
 	}
 	quiet(false, "without a lane")
-	g, err := d.Acquire(ctx, d.want())
+	_, err := d.Acquire(ctx, d.want())
 	d.wantWatching(err)
 	w.boot += watch
-	if g, err = d.Acquire(ctx, d.want()); err != nil {
+	g, err := d.Acquire(ctx, d.want())
+	if err != nil {
 		t.Fatal(err)
 	}
 	quiet(false, "before the caller has the grant")
