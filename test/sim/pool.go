@@ -33,7 +33,6 @@ type casPool struct {
 	heirs  bool               // see forgetHeir
 	quiet  int64              // until then nothing else goes wrong
 	spared *daemon            // nothing else happens to it at a restore
-	bound  *daemon            // by every rule it notices a restore, which nobody tells of then
 
 	far      *daemon // whose clock was; its windows may reach far
 	farUntil int64
@@ -70,7 +69,6 @@ type poolClient struct {
 	wire    *poolWire
 	queue   []call
 	do      func() // what is being carried out, if anything
-	resting bool   // upkeep waits until something is due
 	resume  func() (struct{}, bool)
 	stop    func()
 }
@@ -123,29 +121,18 @@ func (c *poolClient) connect(m memcas.Client) {
 	}
 }
 
-// upkeep does what is due between calls, in some time, and rests as cas.Store does.
+// upkeep does what is due between calls, in some time.
 func (c *poolClient) upkeep(ms int64) {
 	c.d.later(ms, func() {
 		c.queue = append(c.queue, call{math.MaxInt64, func() {
-			soon := c.session.Upkeep(context.Background())
-			switch {
-			case soon:
-				c.upkeep(timeout / 4)
-			case c.session.Quiet():
-				c.resting = true
-			default:
-				c.upkeep(heartbeat)
+			next := int64(heartbeat)
+			if c.session.Upkeep(context.Background()) {
+				next = timeout / 4
 			}
+			c.upkeep(next)
 		}})
 		c.next()
 	})
-}
-
-func (c *poolClient) wake() {
-	if c.resting && !c.session.Quiet() {
-		c.resting = false
-		c.upkeep(heartbeat)
-	}
 }
 
 // run carries out a call when it is its turn.
@@ -169,7 +156,6 @@ func (c *poolClient) work(yield func(struct{}) bool) {
 	c.wire.yield = yield
 	for more := true; more; more = yield(struct{}{}) {
 		c.do()
-		c.wake()
 		c.do = nil
 	}
 }

@@ -24,19 +24,6 @@ func (d *failing) Commit(ctx context.Context, conn string, c pool.Change) (cas.A
 	return d.Driver.Commit(ctx, conn, c)
 }
 
-// barred does not make or delete presences while it is on.
-type barred struct {
-	cas.Driver
-	on bool
-}
-
-func (d *barred) Announce(ctx context.Context, conn string, worker uint64, text string) error {
-	if d.on {
-		return errLost
-	}
-	return d.Driver.Announce(ctx, conn, worker, text)
-}
-
 // moving does something before each Load.
 type moving struct {
 	memcas.Driver

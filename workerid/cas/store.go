@@ -54,11 +54,9 @@ type Store struct {
 	turn    turns.Turn
 	session Session // used only by the holder of the turn
 	closed  bool    // the same
-	resting bool    // the same: the timer of upkeep does not run
 
-	timer *time.Timer        // of upkeep
-	stop  context.CancelFunc // the same
-	done  sync.WaitGroup
+	stop context.CancelFunc // of upkeep
+	done sync.WaitGroup
 
 	mu        sync.Mutex
 	status    Status
@@ -78,7 +76,7 @@ func Open(c Config) (*Store, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{c: c, turn: turns.New(), session: c.session(), timer: time.NewTimer(c.Heartbeat), stop: stop}
+	s := &Store{c: c, turn: turns.New(), session: c.session(), stop: stop}
 	s.session.Announced = s.wanted
 	s.done.Go(func() { s.upkeep(ctx) })
 	return s, nil
@@ -117,11 +115,7 @@ func take[T any](ctx context.Context, s *Store, f func() (T, func(), error)) (T,
 		if s.closed {
 			return struct{}{}, errClosed
 		}
-		err := s.session.connect(ctx)
-		if err != nil {
-			s.note(err)
-		}
-		return struct{}{}, err
+		return struct{}{}, s.session.connect(ctx)
 	}
 	return turns.Take(ctx, s.turn, s.c.Kind, s.c.Where, connect, func(struct{}) (T, func(), error) {
 		v, heard, err := f()
@@ -130,12 +124,8 @@ func take[T any](ctx context.Context, s *Store, f func() (T, func(), error)) (T,
 	})
 }
 
-// note keeps what Facts tells, and lets upkeep go on if something is due. err is that of a call.
+// note keeps what Facts tells. err is that of a call.
 func (s *Store) note(err error) {
-	if s.resting && (err != nil || !s.session.Quiet()) {
-		s.resting = false
-		s.timer.Reset(s.c.Heartbeat)
-	}
 	status, until := s.session.Status(), time.Duration(0)
 	if w := (Watching{}); errors.As(err, &w) {
 		until = time.Duration(s.c.Boot()) + w.Left
@@ -194,6 +184,31 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 		return struct{}{}, nil, s.session.Release(context.WithoutCancel(ctx), g, last)
 	})
 	return err
+}
+
+// upkeep does what is due between calls.
+func (s *Store) upkeep(ctx context.Context) {
+	timer := time.NewTimer(s.c.Heartbeat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		next := s.c.Heartbeat
+		select {
+		case s.turn <- struct{}{}:
+			if s.session.Upkeep(ctx) {
+				next = s.c.Timeout / 4
+			}
+			s.note(nil)
+			<-s.turn
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(next)
+	}
 }
 
 // Close waits for its turn and closes the Driver, which ends the presences. It does not give leases
