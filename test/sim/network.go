@@ -25,7 +25,7 @@ func (d *daemon) call(carryOut request, failed func(error) workerid.Event) {
 	if d.lost() {
 		return
 	}
-	w.after(w.latency(), func() {
+	w.after(d.handOver(), func() {
 		if d.lost() {
 			return
 		}
@@ -33,7 +33,7 @@ func (d *daemon) call(carryOut request, failed func(error) workerid.Event) {
 			if d.lost() || life != d.life {
 				return
 			}
-			d.later(w.latency(), func() {
+			d.later(d.handOver(), func() {
 				_, waiting := d.pending[id]
 				delete(d.pending, id)
 				if e := a(waiting); waiting {
@@ -62,6 +62,14 @@ func (d *daemon) lost() bool {
 		return false
 	}
 	return w.now < w.unreachable || w.now < d.cutOff || w.Weather == Storm && !w.calm && w.chance(30)
+}
+
+// handOver is how long a call, or its answer, is on its way within a daemon, ms, or to Redis.
+func (d *daemon) handOver() int64 {
+	if d.w.now < d.sheltered {
+		return d.w.upTo(usual)
+	}
+	return d.w.latency()
 }
 
 // latency is how long a packet of a daemon takes, ms.

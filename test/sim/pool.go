@@ -33,6 +33,7 @@ type casPool struct {
 	heirs  bool               // see forgetHeir
 	quiet  int64              // until then nothing else goes wrong
 	spared *daemon            // nothing else happens to it at a restore
+	bound  *daemon            // by every rule it notices a restore, which nobody tells of then
 
 	far      *daemon // whose clock was; its windows may reach far
 	farUntil int64
@@ -86,6 +87,7 @@ type poolWire struct {
 	yield  func(struct{}) bool
 	faults wireFaults // of mutants
 	name   string     // the first connection, for one of them
+	coming int        // answers that the server has sent
 }
 
 func (p *casPool) client(d *daemon) client {
@@ -194,7 +196,9 @@ func ask[T any](x *poolWire, do func() (T, error)) (T, error) {
 			if d.lost() || w.now < w.answersLost || d.life != c.life {
 				return
 			}
+			x.coming++
 			d.later(d.latency(), func() {
+				x.coming--
 				if !settled {
 					v, err = got, failed
 				}

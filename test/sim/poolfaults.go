@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
@@ -18,7 +16,10 @@ func (p *casPool) fault() {
 	}
 	p.save()
 	if w.Store == PoolRestores && w.now >= p.sheltered() {
-		switch w.rand.IntN(15) {
+		switch w.rand.IntN(16) {
+		case 9:
+			p.forgetReservations()
+			return
 		case 4:
 			p.wipe()
 			return
@@ -155,13 +156,16 @@ func (p *casPool) restore(state *memcas.State) {
 		}
 	}
 	witness := p.witness(*state)
+	if p.bound != nil {
+		witness = p.bound
+	}
 	if w.now < p.farUntil { // the floor of `lease restored` does not cover what a wrong clock granted
 		if witness = p.far; !p.sees(witness, *state) {
 			return
 		}
 	}
 	p.server.Restore(*state)
-	if witness == nil || w.now >= p.farUntil && w.chance(6) {
+	if witness == nil || w.now >= p.farUntil && p.bound == nil && w.chance(6) {
 		p.restored()
 	} else {
 		witness.sheltered, witness.cutOff, w.unreachable = w.now+2*watch, 0, 0
@@ -309,12 +313,13 @@ func (p *casPool) forgetAfterRaise() {
 		return // few would have a lease
 	}
 	p.restored()
-	p.quiet = w.now + lease
+	p.quiet = w.now + lease + 2*poolEpsilon
 	d, state := w.daemons[w.rand.IntN(len(w.daemons))], p.server.Save()
-	w.after(poolEpsilon-heartbeat/4, func() {
+	const early = heartbeat/4 + redisSkew/2 // by their clocks, their last windows end below the floor
+	w.after(poolEpsilon-early, func() {
 		for _, x := range w.daemons {
 			if x != d && !w.calm {
-				x.cutOff = w.now + heartbeat*9/4
+				x.cutOff = w.now + 2*heartbeat + early
 			}
 		}
 	})
@@ -326,39 +331,6 @@ func (p *casPool) forgetAfterRaise() {
 		p.restore(&state)
 		p.spared = nil
 		p.server.Expire()
-	})
-}
-
-// forgetHeir stops a daemon that has just extended a reservation whose time comes soon, until another one
-// has got its worker id and that is forgotten. Its last write is then so old that it only just must watch.
-func (p *casPool) forgetHeir(d *daemon, ch pool.Change) {
-	w := p.w
-	if !p.heirs || w.calm || d.paused || w.now < p.sheltered() || w.now < p.farUntil {
-		return
-	}
-	soon := func(text string) bool {
-		rec, err := pool.ParseRecord(text)
-		wait := rec.Lo - start - w.now
-		return err == nil && rec.Owner != "" && rec.Mark < rec.Lo && 0 < wait && wait < watch
-	}
-	if !slices.ContainsFunc(slices.Collect(maps.Values(ch.Set)), soon) {
-		return
-	}
-	p.heirs = false
-	away := watch + timeout/4 + w.upTo(timeout/2)
-	d.pause(away, nil)
-	p.quiet = w.now + away + watch
-	state := p.server.Save()
-	p.server.Expire()
-	for _, x := range w.daemons {
-		if x != d {
-			x.restart(0)
-		}
-	}
-	w.after(away-1, func() {
-		p.spared, d.cutOff, w.unreachable = d, 0, 0
-		p.restore(&state)
-		p.spared = nil
 	})
 }
 
@@ -385,11 +357,12 @@ func (p *casPool) witness(s memcas.State) *daemon {
 	return nil
 }
 
-// sees says whether a daemon runs and notices that a State was restored.
+// sees says whether a daemon runs and notices that a State was restored. One that an answer from before the
+// restore is on its way to may end its lease because of that.
 func (p *casPool) sees(d *daemon, s memcas.State) bool {
 	c := p.clients[d]
 	running := d.up && !d.paused && !d.isCopy && c != nil && c.life == d.life && d.machine.Status(d.moment())[0].State != workerid.Sealed
-	if !running {
+	if !running || c.wire.coming > 0 {
 		return false
 	}
 	mutated := c.session.Rules

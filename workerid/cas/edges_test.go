@@ -124,6 +124,40 @@ func TestAReleaseIsSentOnce(t *testing.T) {
 	}
 }
 
+// Within W of a restore the floor must be raised, and each call may take its time-out: presences wait for that,
+// those of leases that the store has forgotten as well as those of others.
+func TestARaiseGoesFirst(t *testing.T) {
+	for away, want := range map[int64]string{0: "[raise raise raise raise delete announce]", watch + 1: "[raise raise raise raise delete]"} {
+		w := newWorld(t)
+		w.init(0, 1)
+		d := w.daemon("a", 0, 1)
+		driver := &noting{Driver: memcas.Driver{Server: w.server}}
+		d.Driver = driver
+		first := d.mustAcquire()
+		state := w.server.Save()
+		d.owner = "b"
+		g := d.mustAcquire()
+		first = d.mustExtend(first)
+		kept := w.server.Record(first.Worker)
+		w.boot += away
+		w.server.Restore(state)
+		w.server.SetRecord(first.Worker, kept)
+		w.server.Expire()
+		driver.notes, driver.fails = nil, 3
+		held := []workerid.Grant{first, g}
+		if results, err := d.Extend(ctx, held); err != nil || away == 0 && !errors.Is(results[1].Err, workerid.ErrLost) {
+			t.Fatalf("%+v, %v", results, err)
+		}
+		d.Upkeep(ctx)
+		d.Upkeep(ctx)
+		w.boot += 1000
+		d.Extend(ctx, held[:1])
+		if got := fmt.Sprint(driver.notes); got != want {
+			t.Errorf("%d ms after the last answer: %s, want %s", away, got, want)
+		}
+	}
+}
+
 // closing counts how often it is closed.
 type closing struct {
 	memcas.Driver

@@ -204,7 +204,8 @@ func (s *Session) adopt(keys []laneKey, texts map[uint64]string) {
 	}
 }
 
-// answered notes an acknowledged commit, and makes presences that the session does not have.
+// answered notes an acknowledged commit, and makes presences that the session does not have, unless a raise
+// is due: see unannounce.
 func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now pool.Moment) {
 	for k, w := range sent {
 		l := s.lanes[k]
@@ -217,7 +218,7 @@ func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now 
 			continue
 		}
 		// otherwise the next heartbeat tries again. Of many lanes, these must not use up the heartbeat
-		if s.Now().Boot-now.Boot > s.Rules.Watch(false)/4 || s.Driver.Announce(ctx, s.conn, k.worker, pool.Presence{Owner: k.owner, Addr: s.Addr}.String()) != nil {
+		if s.raising || s.Now().Boot-now.Boot > s.Rules.Watch(false)/4 || s.Driver.Announce(ctx, s.conn, k.worker, pool.Presence{Owner: k.owner, Addr: s.Addr}.String()) != nil {
 			return
 		}
 		l.session = s.session

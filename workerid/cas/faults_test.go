@@ -49,3 +49,25 @@ func (d *lossy) Commit(ctx context.Context, conn string, c pool.Change) (cas.Ans
 	}
 	return a, err
 }
+
+// noting notes what is written to a store besides leases, and fails so many raises.
+type noting struct {
+	memcas.Driver
+	notes []string
+	fails int
+}
+
+func (d *noting) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
+	if c.SetMeta != "" {
+		d.notes = append(d.notes, "raise")
+		if d.fails--; d.fails >= 0 {
+			return cas.Answer{}, errLost
+		}
+	}
+	return d.Driver.Commit(ctx, conn, c)
+}
+
+func (d *noting) Announce(ctx context.Context, conn string, worker uint64, text string) error {
+	d.notes = append(d.notes, map[bool]string{true: "delete", false: "announce"}[text == ""])
+	return d.Driver.Announce(ctx, conn, worker, text)
+}

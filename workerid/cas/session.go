@@ -203,7 +203,6 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 			s.leaves(w)
 		}
 	}
-	s.unannounce(ctx)
 	r := reading{s.Now().Boot, v.Records}
 	w := s.Rules.Watch(false)
 	if n := len(s.readings); n == 0 || r.at-s.readings[n-1].at >= w/4 {
@@ -224,8 +223,12 @@ func (s *Session) leaves(worker uint64) {
 	s.left[worker] = true
 }
 
-// unannounce deletes presences of ended leases. On an error the next call tries again.
+// unannounce deletes presences of ended leases. On an error the next call tries again. While a raise is due
+// it does nothing, as the raise must be within W of a restore, and each deletion may take a call's time-out.
 func (s *Session) unannounce(ctx context.Context) error {
+	if s.raising {
+		return nil
+	}
 	for _, w := range slices.Sorted(maps.Keys(s.left)) {
 		if !s.holds(w) {
 			if err := s.Driver.Announce(ctx, s.conn, w, ""); err != nil {
@@ -416,7 +419,8 @@ func (s *Session) commitChange(ctx context.Context, c pool.Change) (Answer, erro
 // called again soon, a fraction of a call's time-out later, or else a heartbeat later.
 func (s *Session) Upkeep(ctx context.Context) (soon bool) {
 	now := s.Now()
-	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < min(now.ID, now.Wall) })
+	over := min(now.ID, now.Wall) - s.Rules.Watch(false).Milliseconds() // a restore before that has been noticed
+	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < over })
 	comesBack := false
 	for k, l := range s.lanes {
 		if l.unheard && l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked) { // nobody asks for it any more

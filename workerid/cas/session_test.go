@@ -304,6 +304,12 @@ func TestTheFloorIsLookedAfter(t *testing.T) {
 			t.Fatalf("the floor is %d, and the window ends at %d", m.Floor, g.Hi)
 		}
 	}
+	w.boot += g.Hi - w.now() + epsilon // by all clocks it is over now
+	w.server.Restore(old)
+	w.boot += watch - 1 // a restore is noticed within W
+	if d.Upkeep(ctx); w.server.Meta().Floor < w.now() {
+		t.Error("a restore in the last moment of the window is not told of")
+	}
 	if d.mustWait(g); w.server.Meta().Floor < g.Hi {
 		t.Error("it was lowered")
 	}
@@ -311,7 +317,7 @@ func TestTheFloorIsLookedAfter(t *testing.T) {
 
 // mustWait lets the rest of a window pass and looks that nothing is written any more then.
 func (d *daemon) mustWait(g workerid.Grant) {
-	d.w.boot += g.Hi - d.w.now() + epsilon + 1
+	d.w.boot += g.Hi - d.w.now() + epsilon + watch + 1
 	before := d.w.server.Save().View().Meta
 	d.Upkeep(ctx)
 	if after := d.w.server.Save().View().Meta; after != before {
