@@ -62,7 +62,8 @@ func New(r Resolver, config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: config, base: time.Now(), generators: map[string]*Generator{}, conns: map[*conn]bool{}, yield: runtime.Gosched, share: maxBatch}
+	c := &Client{config: config, base: time.Now(), yield: runtime.Gosched, share: maxBatch}
+	c.generators, c.conns = map[string]*Generator{}, map[*conn]bool{}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.wake = time.AfterFunc(time.Hour, c.pump)
 	c.wake.Stop()

@@ -157,7 +157,8 @@ func (d *Daemon) peerTLS() (*tls.Config, error) {
 // announcement returns what is true of this daemon now, without the time.
 func (d *Daemon) announcement() announcement.Announcement {
 	a := announcement.Announcement{
-		Addr: d.peers.address(), TLS: d.tls != nil && d.c.Sock == "", Version: d.c.Version, Fingerprint: d.peers.fingerprint,
+		Addr: d.peers.address(), TLS: d.tls != nil && d.c.Sock == "",
+		Version: d.c.Version, Fingerprint: d.peers.fingerprint,
 		Ready: d.peers.open.Load() && d.ready() == nil,
 	}
 	for _, s := range d.theKeeper().Status() {

@@ -16,7 +16,8 @@ func TestARangeThatIsEmptyIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.init(0, 9)
 	d := w.daemon("a", 0, 9)
-	if _, err := d.Acquire(ctx, workerid.Request{Owner: "a", Min: 5, Max: 3}); err == nil || !strings.Contains(err.Error(), "from 5 to 3") {
+	_, err := d.Acquire(ctx, workerid.Request{Owner: "a", Min: 5, Max: 3})
+	if err == nil || !strings.Contains(err.Error(), "from 5 to 3") {
 		t.Errorf("%v", err)
 	}
 }
@@ -127,7 +128,10 @@ func TestAReleaseIsSentOnce(t *testing.T) {
 // Within W of a restore the floor must be raised, and each call may take its time-out: presences wait for that,
 // those of leases that the store has forgotten as well as those of others.
 func TestARaiseGoesFirst(t *testing.T) {
-	for away, want := range map[int64]string{0: "[raise raise raise raise delete announce]", watch + 1: "[raise raise raise raise delete]"} {
+	for away, want := range map[int64]string{
+		0:         "[raise raise raise raise delete announce]",
+		watch + 1: "[raise raise raise raise delete]",
+	} {
 		w := newWorld(t)
 		w.init(0, 1)
 		d := w.daemon("a", 0, 1)
@@ -145,7 +149,8 @@ func TestARaiseGoesFirst(t *testing.T) {
 		w.server.Expire()
 		driver.notes, driver.fails = nil, 3
 		held := []workerid.Grant{first, g}
-		if results, err := d.Extend(ctx, held); err != nil || away == 0 && !errors.Is(results[1].Err, workerid.ErrLost) {
+		results, err := d.Extend(ctx, held)
+		if err != nil || away == 0 && !errors.Is(results[1].Err, workerid.ErrLost) {
 			t.Fatalf("%+v, %v", results, err)
 		}
 		d.Upkeep(ctx)

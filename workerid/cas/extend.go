@@ -218,7 +218,11 @@ func (s *Session) answered(ctx context.Context, sent map[laneKey]pool.Sent, now 
 			continue
 		}
 		// otherwise the next heartbeat tries again. Of many lanes, these must not use up the heartbeat
-		if s.raising || s.Now().Boot-now.Boot > s.Rules.Watch(false)/4 || s.Driver.Announce(ctx, s.conn, k.worker, pool.Presence{Owner: k.owner, Addr: s.Addr}.String()) != nil {
+		if s.raising || s.Now().Boot-now.Boot > s.Rules.Watch(false)/4 {
+			return
+		}
+		presence := pool.Presence{Owner: k.owner, Addr: s.Addr}.String()
+		if s.Driver.Announce(ctx, s.conn, k.worker, presence) != nil {
 			return
 		}
 		l.session = s.session
