@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // startChild starts a child that dies with this process, even when that is killed. ended is closed
@@ -26,14 +28,15 @@ func startChild(cmd *exec.Cmd) (ended chan struct{}, err error) {
 }
 
 // Pause stops the process, as an overloaded host does; Resume lets it go on.
-func (m *Member) Pause() { m.signal(syscall.SIGSTOP) }
+func (m *Member) Pause() {
+	m.t.Helper()
+	redistest.Stop(m.t, m.cmd.Process)
+}
 
 // Resume ends a Pause.
-func (m *Member) Resume() { m.signal(syscall.SIGCONT) }
-
-func (m *Member) signal(s syscall.Signal) {
+func (m *Member) Resume() {
 	m.t.Helper()
-	if err := m.cmd.Process.Signal(s); err != nil {
+	if err := m.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -1,10 +1,13 @@
 package redistest
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/katsubushi/katsubushi/v3/test/faketime"
 )
@@ -50,10 +53,28 @@ func (p *process) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
+// Stop stops a child, and returns when all its threads stand still: until then one may still answer. SIGCONT lets
+// it go on.
+func Stop(t testing.TB, child *os.Process) {
+	t.Helper()
+	if err := child.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for { // the event stays, for a second Stop
+		switch err := unix.Waitid(unix.P_PID, child.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err {
+		case unix.EINTR:
+		case nil, unix.ECHILD: // it has ended
+			return
+		default:
+			t.Fatal(err)
+		}
+	}
+}
+
 func (p *process) pause(t testing.TB) {
 	t.Helper()
 	if p.clock == nil {
-		p.signal(t, syscall.SIGSTOP)
+		Stop(t, p.cmd.Process)
 	} else if err := p.clock.Pause(); err != nil { // so that a step meanwhile does not wake it
 		t.Fatal(err)
 	}
