@@ -23,7 +23,7 @@ const (
 )
 
 // oursNet is our daemon with the portable engine. An event loop needs a processor of the Go runtime to
-// itself, so on one CPU the runtime has two, and the goroutines of gRPC take turns on them.
+// itself, so on one CPU the runtime has two, and the loop must keep one of them from gRPC.
 const oursNet = ours + " -engine net"
 
 // startGRPC starts the daemons. Ours has eight lanes, because FetchMulti takes more ids than one can

@@ -46,6 +46,7 @@ type Daemon struct {
 	shared  map[string]issuer.Kind // by the name of the kind; see servedKinds
 	tenure
 	engine server.Engine
+	spared bool        // the Go runtime has a P more than it would have by itself
 	tls    *server.TLS // nil = plain
 	logins *logins     // nil = no login needed
 
@@ -176,7 +177,7 @@ func (d *Daemon) chooseEngine() error {
 	}
 	d.engine = newEngine(d.limits())
 	if d.engine.Name() != "net" {
-		spareProcessor(d.c.Loops)
+		d.spared = spareProcessor(d.c.Loops)
 	}
 	d.c.Log.Info("engine", "name", d.engine.Name(), "why", why)
 	return nil
@@ -195,9 +196,20 @@ func (d *Daemon) limits() server.Config {
 // wait in a much more expensive way. The portable engine must not get more Ps than there are CPUs,
 // because its goroutines would interrupt each other. If GOMAXPROCS is large enough, it is left
 // alone: the runtime follows the limits of the control group only as long as nobody sets it.
-func spareProcessor(loops int) {
-	if runtime.GOMAXPROCS(0) <= loops {
-		runtime.GOMAXPROCS(loops + 1)
+// It returns whether it has changed GOMAXPROCS.
+func spareProcessor(loops int) bool {
+	if runtime.GOMAXPROCS(0) > loops {
+		return false
+	}
+	runtime.GOMAXPROCS(loops + 1)
+	return true
+}
+
+// busy is called while goroutines beside the engine are busy. The P that was added is for the engine
+// alone: see Engine.Hold.
+func (d *Daemon) busy() {
+	if d.spared {
+		d.engine.Hold()
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // newGRPC makes the service of the gRPC port.
 func (d *Daemon) newGRPC() service {
 	c := grpcapi.Config{
-		Batch: d.catalog.Batch, Stats: d.nineStats, Ready: d.ready, Counters: &d.called, Limits: d.limits(), TLS: d.tls,
+		Batch: d.catalog.Batch, Stats: d.nineStats, Ready: d.ready, Counters: &d.called,
+		Limits: d.limits(), TLS: d.tls, Busy: d.busy,
 	}
 	if d.logins != nil {
 		c.Login = d.logins.http

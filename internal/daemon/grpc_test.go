@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -89,5 +92,57 @@ func TestGRPC(t *testing.T) {
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
 	if _, err := ids.Fetch(as("ann:secret"), nil); err != nil {
 		t.Error("not ready, but not stopped either:", err)
+	}
+}
+
+// holding is an engine that counts how often it is told to hold.
+type holding struct {
+	server.Engine
+	n atomic.Int64
+}
+
+func (h *holding) Hold() { h.n.Add(1) }
+
+// A busy gRPC port tells the engine to hold, if the Go runtime was given one more P for the engine's sake.
+func TestBusyGRPCHoldsTheEngine(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, c := range []struct {
+		engine string
+		procs  int
+	}{{"auto", 1}, {"auto", 2}, {"net", 1}} {
+		runtime.GOMAXPROCS(c.procs)
+		cfg := testConfig()
+		cfg.Engine = c.engine
+		d, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.store.Close()
+		spared := c.procs == 1 && d.engine.Name() != "net"
+		h := &holding{Engine: d.engine}
+		d.engine = h
+		d.busy()
+		if got := h.n.Load() == 1; got != spared {
+			t.Errorf("engine %s, %d Ps before: held %v, want %v", d.engine.Name(), c.procs, got, spared)
+		}
+		if !spared {
+			continue
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, served := d.newGRPC(), make(chan error)
+		go func() { served <- s.Serve(ln) }()
+		d.called.Requests.Add(1000) // the next sweep sees them
+		for began := time.Now(); h.n.Load() < 2; time.Sleep(time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatal("the engine is not told that the gRPC port is busy")
+			}
+		}
+		s.Shutdown(t.Context())
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	}
 }

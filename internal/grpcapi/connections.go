@@ -29,7 +29,9 @@ import (
 type connections struct {
 	limits   server.Config
 	counters *Counters
+	busy     func()
 	tick     atomic.Uint32 // sweeps so far
+	asked    uint64        // Counters.Requests at the last sweep; used by the sweep alone
 
 	mu    sync.Mutex
 	open  map[*conn]struct{} // closed ones too, until the next sweep
@@ -40,6 +42,7 @@ const (
 	sweepPause = 200 * time.Millisecond
 	stallTime  = 30 * time.Second
 	stallTicks = uint32(stallTime / sweepPause)
+	busyCalls  = 200                         // requests between two sweeps
 	callSize   = 16 << 10                    // bytes: an answer of 1,000 ids, and what grpc-go keeps for a call
 	frameSize  = 48                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
 	mostBytes  = (1 + frameSize) * 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
@@ -242,6 +245,11 @@ func (cs *connections) leave() {
 
 // look looks at all connections.
 func (cs *connections) look(tick uint32) {
+	asked := cs.counters.Requests.Load()
+	if asked-cs.asked > busyCalls && cs.busy != nil {
+		cs.busy()
+	}
+	cs.asked = asked
 	cs.mu.Lock()
 	for c := range cs.open {
 		if c.closed.Load() {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -420,4 +421,34 @@ func TestTLS(t *testing.T) {
 	if err := fetches(credentials.NewTLS(&tls.Config{RootCAs: pool})); err == nil {
 		t.Error("a new connection gets the old certificate")
 	}
+}
+
+// Busy is called by each sweep since which there were more than 1,000 requests a second, and never after
+// the end.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Int64
+		f := newFixture(t, func(c *Config) { c.Busy = func() { busy.Add(1) } })
+		f.servePipes()
+		time.Sleep(sweepPause / 2)
+		for i, c := range []struct {
+			requests uint64
+			want     int64
+		}{{0, 0}, {busyCalls, 0}, {busyCalls + 1, 1}, {1_000_000, 1}, {1, 0}, {0, 0}, {busyCalls, 0}, {busyCalls + 1, 1}} {
+			f.counters.Requests.Add(c.requests)
+			before := busy.Load()
+			time.Sleep(sweepPause)
+			synctest.Wait()
+			if n := busy.Load() - before; n != c.want {
+				t.Errorf("sweep %d, after %d requests: called %d times, want %d", i, c.requests, n, c.want)
+			}
+		}
+		f.counters.Requests.Add(1_000_000)
+		before := busy.Load()
+		f.stop()
+		time.Sleep(time.Minute)
+		if n := busy.Load() - before; n != 0 {
+			t.Errorf("called %d times after the end", n)
+		}
+	})
 }

@@ -66,6 +66,8 @@ type Config struct {
 	// have ids.
 	Login    func(ctx context.Context, from netip.Addr, c users.Credentials) (*users.Account, error)
 	Counters *Counters
+	// Busy is called five times a second while there are more than 1,000 requests for ids a second.
+	Busy func()
 
 	// Limits are those of the engine's ports. Their connections and these count together.
 	Limits server.Config
@@ -81,7 +83,7 @@ type Server struct {
 
 // New makes the server; the caller gives it a listener and stops it.
 func New(c Config) Server {
-	conns := &connections{limits: c.Limits, counters: c.Counters, open: make(map[*conn]struct{})}
+	conns := &connections{limits: c.Limits, counters: c.Counters, busy: c.Busy, open: make(map[*conn]struct{})}
 	stopping, reflecting := make(chan struct{}), make(chan struct{}, maxReflecting)
 	s := grpc.NewServer(
 		grpc.Creds(conns.credentials(c.TLS)),

@@ -53,6 +53,10 @@ type Engine interface {
 	// it at any time, also before Serve and after it. While no session is parked it does nothing and
 	// costs a load per event loop.
 	Wake()
+	// Hold says that the rest of the process is busy. For half a second, an idle event loop then keeps
+	// its P in the Go runtime, so that the others do not get more Ps than there are CPUs; see
+	// raw_linux.go of package loop. Any goroutine may call it at any time.
+	Hold()
 	Mover
 }
 

@@ -111,7 +111,7 @@ func (e *epollLoop) Run() error {
 			e.accept()
 		}
 		if s := e.Signals.Swap(0); s != 0 {
-			e.Raw = loop.MayBlockRaw(e.Loops)
+			e.Called(s)
 			e.obey(s)
 		}
 		e.TurnEnds()

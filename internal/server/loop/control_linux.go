@@ -47,6 +47,13 @@ func (c *Control) Wake() {
 	}
 }
 
+// Hold implements Engine. One loop is enough: the runtime has only one P more than there are loops.
+func (c *Control) Hold() {
+	if s := c.serving.Load(); s != nil {
+		s.loops[0].Signal(SignalHold)
+	}
+}
+
 // drain forbids Freeze, Thaw and Adopt from now on. It reports whether the engine is frozen: then
 // another process may serve its ports.
 func (c *Control) drain(s *serving) (wasFrozen bool) {

@@ -24,6 +24,7 @@ type Loop struct {
 	*server.Config
 	Acceptors []acceptor // one per port
 	Raw       bool       // wait without telling the runtime; see raw_linux.go
+	holds     int        // how many more interrupted waits keep the P
 	Loops     int        // number of event loops of this engine
 	Conns     table
 	Share     *server.Share // share of the daemon's budget
@@ -67,6 +68,7 @@ const (
 	SignalWake                // ask the parked sessions again: Engine.Wake was called
 	SignalPoll                // ... because Config.ParkPause is over
 	SignalAsk                 // ... those that this round has not asked yet
+	SignalHold                // keep the P for a while: Engine.Hold was called
 )
 
 // A Runner runs an event loop for an engine.

@@ -49,6 +49,9 @@ func (l *lot) wake() {
 	}
 }
 
+// Hold implements server.Engine: there are no event loops.
+func (e *Engine) Hold() {}
+
 // Wake implements server.Engine.
 func (e *Engine) Wake() {
 	if e.lot.parked.Load() > 0 {

@@ -170,7 +170,7 @@ func (u *ringLoop) Run() error {
 		u.endReply()
 		u.makeRoom()
 		if s := u.Signals.Swap(0); s != 0 {
-			u.Raw = loop.MayBlockRaw(u.Loops)
+			u.Called(s)
 			u.obey(s)
 		}
 		if u.departs != nil {
@@ -186,8 +186,7 @@ func (u *ringLoop) Run() error {
 // are settled.
 func (u *ringLoop) wait(block bool) error {
 	e := u.ring.enter(true, block, u.Raw || !block)
-	if e == 0 && block && u.ring.ready() == u.ring.seen { // interrupted; see raw_linux.go of package loop
-		u.Raw = loop.MayBlockRaw(u.Loops)
+	if e == 0 && block && u.ring.ready() == u.ring.seen && !u.Interrupted() { // see raw_linux.go of package loop
 		e = u.ring.enter(true, true, false)
 	}
 	if e != 0 && e != unix.EBUSY && e != unix.EAGAIN { // both go away once results are taken
