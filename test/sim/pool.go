@@ -70,6 +70,7 @@ type poolClient struct {
 	wire    *poolWire
 	queue   []call
 	do      func() // what is being carried out, if anything
+	due     int64  // until then upkeep is put off
 	resume  func() (struct{}, bool)
 	stop    func()
 }
@@ -123,10 +124,15 @@ func (c *poolClient) connect(m memcas.Client) {
 	}
 }
 
-// upkeep does what is due between calls, in some time.
+// upkeep does what is due between calls, in some time, as cas.Store does.
 func (c *poolClient) upkeep(ms int64) {
 	c.d.later(ms, func() {
+		if left := c.due - c.p.w.now; left > 0 {
+			c.upkeep(left)
+			return
+		}
 		c.queue = append(c.queue, call{math.MaxInt64, func() {
+			c.due = 0
 			next := int64(heartbeat)
 			if c.session.Upkeep(context.Background()) {
 				next = timeout / 4
@@ -312,6 +318,9 @@ func (c *poolClient) acquire(e workerid.Acquire) request {
 func (c *poolClient) extend(e workerid.Extend) request {
 	return c.background(func(ctx context.Context, reply func(answer)) {
 		results, err := c.session.Extend(ctx, e.Held)
+		if c.session.Idle() {
+			c.due = c.p.w.now + cas.IdleFor(heartbeat*time.Millisecond).Milliseconds()
+		}
 		reply(func(bool) workerid.Event { return workerid.Extended{Results: results, Err: err} })
 	})
 }

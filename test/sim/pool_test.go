@@ -46,33 +46,33 @@ func noticed(c Config) (Report, bool) {
 }
 
 // found are runs in which mutants were noticed, so that it does not take long to see it again. After a
-// change of what is simulated they may be others: if this test takes long, put in what it logs.
+// change of what is simulated they may be others: the test then fails and logs them.
 var found = map[Mutant]Config{
 	Deaf:    {Store: PoolOutages, Weather: Bridged, Seed: 1},
 	Thief:   {Store: PoolOutages, Weather: Bridged, Seed: 5},
 	Unaware: {Store: PoolOutages, Weather: Bridged, Seed: 1},
 	"a draining lane does not look after the floor":            {Store: PoolRestores, Seed: 2},
 	"a holder that was rolled back goes on":                    {Store: PoolRestores, Seed: 1},
-	"a reservation has ticks":                                  {Store: PoolRestores, Seed: 21},
+	"a reservation has ticks":                                  {Store: PoolRestores, Seed: 4},
 	"a successor starts at the present if the session is gone": {Store: PoolRestores, Seed: 1},
-	"a window starts at the mark + 1":                          {Store: PoolRestores, Seed: 6},
-	"a write goes over whichever connection there is":          {Store: PoolRestores, Seed: 507},
-	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 17},
-	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 4},
-	"any raised floor is taken for a new one":                  {Store: PoolRestores, Seed: 342},
-	"meta is not compared when a worker id is acquired":        {Store: PoolRestores, Seed: 78},
-	"W counts from the answer":                                 {Store: PoolRestores, Seed: 12},
-	"newcomers do not watch":                                   {Store: PoolRestores, Seed: 1},
+	"a window starts at the mark + 1":                          {Store: PoolRestores, Seed: 5},
+	"a write goes over whichever connection there is":          {Store: PoolRestores, Seed: 54},
+	"an epoch that only the watch saw is taken for known":      {Store: PoolRestores, Seed: 56},
+	"an older request id is taken for a clone's":               {Store: PoolRestores, Seed: 7},
+	"any raised floor is taken for a new one":                  {Store: PoolRestores, Seed: 606},
+	"meta is not compared when a worker id is acquired":        {Store: PoolRestores, Seed: 105},
+	"W counts from the answer":                                 {Store: PoolRestores, Seed: 59},
+	"newcomers do not watch":                                   {Store: PoolRestores, Seed: 4},
 	"presence is the fence":                                    {Store: PoolRestores, Seed: 2},
-	"returners do not watch":                                   {Store: PoolRestores, Seed: 19},
-	"the first reading is not judged":                          {Store: PoolRestores, Seed: 111},
-	"the floor does not cover a lease":                         {Store: PoolRestores, Seed: 6},
-	"the floor does not cover the own window":                  {Store: PoolRestores, Seed: 226},
-	"the mark is lowered":                                      {Store: PoolRestores, Seed: 13},
+	"returners do not watch":                                   {Store: PoolRestores, Seed: 12},
+	"the first reading is not judged":                          {Store: PoolRestores, Seed: 123},
+	"the floor does not cover a lease":                         {Store: PoolRestores, Seed: 4},
+	"the floor does not cover the own window":                  {Store: PoolRestores, Seed: 6},
+	"the mark is lowered":                                      {Store: PoolRestores, Seed: 42},
 	"the record is not compared":                               {Store: PoolRestores, Seed: 4},
-	"the watch goes over two connections":                      {Store: PoolRestores, Seed: 19},
+	"the watch goes over two connections":                      {Store: PoolRestores, Seed: 11},
 	"the watch is half a heartbeat":                            {Store: PoolRestores, Seed: 1},
-	"versions survive a reconnection":                          {Store: PoolOutages, Seed: 5},
+	"versions survive a reconnection":                          {Store: PoolClones, Seed: 42},
 }
 
 // Each rule is needed: without it some seed fails. With KATSUBUSHI_SOAK=1 all seeds are tried from 1 on.
@@ -99,6 +99,9 @@ func TestEveryMutantOfThePoolIsFoundOut(t *testing.T) {
 			for seed := uint64(1); seed <= poolMutantSeeds; seed++ {
 				for _, c := range poolRuns {
 					if c.Seed = seed; try(c) {
+						if !soak {
+							t.Error("list this run: the listed one does not notice it any more")
+						}
 						return
 					}
 				}

@@ -82,12 +82,10 @@ func (s *Session) takeOne(ctx context.Context, want workerid.Request, first read
 		if err == nil && a.Done {
 			return s.granted(ctx, want.Owner, sent, now), nil
 		}
-		if err == nil || errors.Is(err, ErrConnection) {
-			s.asked[want.Owner] = without(s.asked[want.Owner], sent)
-		}
 		if err != nil {
 			return workerid.Grant{}, err
 		}
+		s.asked[want.Owner] = without(s.asked[want.Owner], sent)
 		meta := s.metaText
 		if err := s.learn(a.View.Meta); err != nil {
 			return workerid.Grant{}, err

@@ -38,8 +38,17 @@ func (s *Store) wanted() map[string]string {
 func (s *Store) Peers(ctx context.Context) (map[string]string, error) {
 	return take(ctx, s, func() (map[string]string, func(), error) {
 		all, err := s.session.Driver.Peers(context.WithoutCancel(ctx), s.session.conn)
+		if err == nil {
+			s.session.missAnnouncements(all)
+		}
 		return all, nil, err
 	})
+}
+
+// missAnnouncements forgets those that are not there as this daemon made them: somebody has deleted them or
+// written over them, and Upkeep makes them again.
+func (s *Session) missAnnouncements(all map[string]string) {
+	maps.DeleteFunc(s.published, func(name string, p publication) bool { return all[name] != p.text })
 }
 
 func checkAnnouncement(name, text string) error {

@@ -163,6 +163,23 @@ func TestARaiseGoesFirst(t *testing.T) {
 	}
 }
 
+// An extension that waited for its turn while its lease was given back, and the worker id leased anew, does not
+// reach back to the first lease: between the two another daemon might have had it.
+func TestAnExtensionOfAnEarlierLease(t *testing.T) {
+	w := newWorld(t)
+	w.init(0, 0)
+	d := w.daemon("a", 0, 0)
+	first := d.mustAcquire()
+	if err := d.Release(ctx, first, first.Hi); err != nil {
+		t.Fatal(err)
+	}
+	second := d.mustAcquire()
+	results, err := d.Extend(ctx, []workerid.Grant{first})
+	if err != nil || results[0].Err != nil || results[0].Grant.Lo != second.Lo {
+		t.Errorf("%+v, %v; the second lease begins at %d", results, err, second.Lo)
+	}
+}
+
 // closing counts how often it is closed.
 type closing struct {
 	memcas.Driver

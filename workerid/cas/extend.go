@@ -139,9 +139,6 @@ func (s *Session) commit(ctx context.Context, keys []laneKey, watched bool) erro
 			return nil
 		}
 		a, err := s.commitChange(ctx, c)
-		if errors.Is(err, ErrConnection) {
-			s.forget(sent)
-		}
 		if err != nil {
 			return err
 		}

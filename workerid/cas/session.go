@@ -199,8 +199,8 @@ func (s *Session) load(ctx context.Context) (pool.View, error) {
 	}
 	s.look(v)
 	for w, text := range v.Present { // a restore brings some back
-		if p, err := pool.ParsePresence(text); err == nil && s.owners[p.Owner] && !s.holds(w) {
-			s.leaves(w)
+		if p, err := pool.ParsePresence(text); err == nil && s.owners[p.Owner] {
+			s.leaves(w) // unless a lane holds it: see unannounce
 		}
 	}
 	r := reading{s.Now().Boot, v.Records}
@@ -412,40 +412,6 @@ func (s *Session) commitChange(ctx context.Context, c pool.Change) (Answer, erro
 		}
 	}
 	return a, nil
-}
-
-// Upkeep does what is due between calls: a raise that has not succeeded, a look at the floor while
-// windows of lost leases are used, and the first reading of a watch. It returns whether it must be
-// called again soon, a fraction of a call's time-out later, or else a heartbeat later.
-func (s *Session) Upkeep(ctx context.Context) (soon bool) {
-	now := s.Now()
-	over := min(now.ID, now.Wall) - s.Rules.Watch(false).Milliseconds() // a restore before that has been noticed
-	s.drains = slices.DeleteFunc(s.drains, func(d drain) bool { return d.hi+s.meta.Epsilon < over })
-	comesBack := false
-	for k, l := range s.lanes {
-		if l.unheard && l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked) { // nobody asks for it any more
-			delete(s.lanes, k)
-			s.drains = append(s.drains, drain{k.worker, l.rec.Mark, l.rec.String()}) // it still bears witness
-			s.leaves(k.worker)
-			continue
-		}
-		comesBack = comesBack || l.ended == nil && !s.Rules.Fresh(now.Boot-l.acked)
-	}
-	if err := s.connect(ctx); err != nil {
-		return comesBack || s.raising
-	}
-	// on an error, the next call does it
-	if len(s.drains) > 0 && !s.raising {
-		s.lookAfterFloor(ctx)
-		s.raiseNow(ctx)
-	}
-	if comesBack && len(s.readings) == 0 {
-		s.load(ctx)
-	}
-	s.raiseNow(ctx)
-	s.unannounce(ctx)
-	s.publish(ctx)
-	return s.raising || comesBack && len(s.readings) == 0
 }
 
 // Notices says whether a reading would tell this daemon, at its next heartbeat, that the store has

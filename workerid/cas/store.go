@@ -55,8 +55,9 @@ type Store struct {
 	session Session // used only by the holder of the turn
 	closed  bool    // the same
 
-	stop context.CancelFunc // of upkeep
-	done sync.WaitGroup
+	timer *time.Timer        // of upkeep
+	stop  context.CancelFunc // the same
+	done  sync.WaitGroup
 
 	mu        sync.Mutex
 	status    Status
@@ -76,7 +77,7 @@ func Open(c Config) (*Store, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{c: c, turn: turns.New(), session: c.session(), stop: stop}
+	s := &Store{c: c, turn: turns.New(), session: c.session(), timer: time.NewTimer(c.Heartbeat), stop: stop}
 	s.session.Announced = s.wanted
 	s.done.Go(func() { s.upkeep(ctx) })
 	return s, nil
@@ -174,6 +175,9 @@ func (s *Store) Extend(ctx context.Context, held []workerid.Grant) ([]workerid.R
 				s.note(r.Err)
 			}
 		}
+		if s.session.Idle() {
+			s.timer.Reset(IdleFor(s.c.Heartbeat))
+		}
 		return results, nil, err
 	})
 }
@@ -186,15 +190,14 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 	return err
 }
 
-// upkeep does what is due between calls.
+// upkeep does what is due between calls. Each extension that leaves nothing to do puts it off.
 func (s *Store) upkeep(ctx context.Context) {
-	timer := time.NewTimer(s.c.Heartbeat)
-	defer timer.Stop()
+	defer s.timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-s.timer.C:
 		}
 		next := s.c.Heartbeat
 		select {
@@ -203,11 +206,11 @@ func (s *Store) upkeep(ctx context.Context) {
 				next = s.c.Timeout / 4
 			}
 			s.note(nil)
+			s.timer.Reset(next)
 			<-s.turn
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(next)
 	}
 }
 

@@ -89,6 +89,138 @@ func TestManyLanes(t *testing.T) {
 	}
 }
 
+// An idle Store commits once a heartbeat and does nothing else, and does not forget what is due.
+func TestAnIdleStoreOnlyExtends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began := newWorld(t), time.Now()
+		passed := func() int64 { return time.Since(began).Milliseconds() }
+		w.server = memcas.NewServer(passed, lease/2)
+		w.init(0, 3)
+		driver := &counting{Driver: memcas.Driver{Server: w.server}}
+		c := w.config(w.terms(0, 3))
+		c.Driver, c.Now = driver, func() int64 { return start + passed() }
+		c.Boot = func() int64 { return int64(time.Since(began)) }
+		s, err := cas.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var held []workerid.Grant
+		beat := func(beats int) (commits int, err error) { // of the heartbeats, and the last one's error
+			before := driver.commits
+			for range beats {
+				results, e := s.Extend(ctx, held)
+				if err = e; err == nil {
+					err = results[0].Err
+				}
+				time.Sleep(time.Second) // of the bubble
+				synctest.Wait()
+			}
+			return driver.commits - before, err
+		}
+		for len(held) == 0 {
+			if g, err := s.Acquire(ctx, workerid.Request{Owner: "a", Max: 3}); err == nil {
+				held = append(held, g)
+			} else if !errors.Is(err, workerid.ErrNoneYet) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if err := s.Announce(ctx, "a", "here"); err != nil {
+			t.Fatal(err)
+		}
+		beat(2)
+		if commits, err := beat(50); commits != 50 || err != nil || driver.loads > 10 {
+			t.Errorf("idle: %d commits in 50 heartbeats, %v", commits, err)
+		}
+		w.server.Expire()
+		beat(3)
+		if all, err := s.Peers(ctx); err != nil || all["a"] != "here" {
+			t.Errorf("in a new session: %v, %v", all, err)
+		}
+		if commits, err := beat(50); commits != 50 || err != nil {
+			t.Errorf("idle in a new session: %d commits in 50 heartbeats, %v", commits, err)
+		}
+		if _, err := w.admin(w.terms(0, 3)).Release(ctx, held[0].Worker); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := beat(1); !errors.Is(err, workerid.ErrLost) {
+			t.Fatal(err)
+		}
+		if commits, _ := beat(10); commits < 10 {
+			t.Errorf("%d looks in 10 heartbeats at what is left of a lost window", commits)
+		}
+	})
+}
+
+func TestWhatKeepsASessionFromBeingIdle(t *testing.T) {
+	w := newWorld(t)
+	w.init(0, 3)
+	d := w.daemon("a", 0, 3)
+	want := map[string]string{}
+	d.Announced = func() map[string]string { return want }
+	g := d.mustAcquire()
+	idle := func(after string, want bool) {
+		t.Helper()
+		g = d.mustExtend(g)
+		if d.Idle() != want {
+			t.Errorf("after %s: idle is %v", after, !want)
+		}
+	}
+	idle("an extension", true)
+	if w.boot += watch/4 + 1; d.Idle() {
+		t.Error("idle, though the lane is to be extended")
+	}
+	d.owner = "b"
+	second := d.mustAcquire()
+	d.owner = "a"
+	w.boot += watch/4 + 1
+	idle("an extension of one lane of two", false)
+	if err := d.Release(ctx, second, second.Lo-1); err != nil {
+		t.Fatal(err)
+	}
+	idle("a release", true)
+	want["x"] = "text"
+	idle("a new announcement", false)
+	d.Upkeep(ctx)
+	idle("announcing it", true)
+	want["x"] = "other text"
+	idle("a change of the announcement", false)
+	d.Upkeep(ctx)
+	w.server.Expire()
+	idle("the end of its session", false)
+	d.Upkeep(ctx)
+	idle("announcing it anew", true)
+
+	d.owner = "b"
+	second = d.mustAcquire()
+	d.owner = "a"
+	d.Driver = &failing{Driver: *d.driver}
+	d.Release(ctx, second, second.Lo-1)
+	d.Driver = d.driver
+	idle("a release without an answer", false)
+	d.Upkeep(ctx)
+	idle("the deletion of its presence", true)
+
+	d.owner = "b"
+	second = d.mustAcquire()
+	if _, err := w.admin(w.terms(0, 3)).Release(ctx, second.Worker); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.extend(second); !errors.Is(err, workerid.ErrLost) {
+		t.Fatal(err)
+	}
+	d.owner = "a"
+	d.Upkeep(ctx) // deletes its presence
+	idle("the loss of a lease", false)
+	for range (lease+epsilon+watch)/1000 + 1 {
+		w.boot += 1000
+		g = d.mustExtend(g)
+		d.Upkeep(ctx)
+	}
+	idle("the end of its window", true)
+}
+
 // What is left of a lost window is looked after without reading the pool.
 func TestNothingIsReadWhileALaneDrains(t *testing.T) {
 	w := newWorld(t)
@@ -220,6 +352,18 @@ func TestAnnouncements(t *testing.T) {
 		}
 		if err := s.Announce(ctx, "host-1.a_b", "two"); err != nil || peers() != "map[host-1.a_b:two]" {
 			t.Errorf("%v, %s", err, peers())
+		}
+		stranger := &memcas.Driver{Server: w.server}
+		if err := stranger.Publish(ctx, w.server.Dial(), "host-1.a_b", "another's"); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := s.Peers(ctx); err != nil || fmt.Sprint(all) != "map[host-1.a_b:another's]" {
+			t.Errorf("%v, %v", all, err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := peers(); got != "map[host-1.a_b:two]" {
+			t.Errorf("after somebody wrote over it: %s", got)
 		}
 		if err := s.Announce(ctx, "host-1.a_b", ""); err != nil || peers() != "map[]" {
 			t.Errorf("%v, %s", err, peers())
