@@ -102,7 +102,9 @@ func (t Target) Dial(ctx context.Context, endpoint string) (*Conn, error) {
 			grpc.WithContextDialer(c.line.dial), grpc.WithPerRPCCredentials(c), grpc.WithIdleTimeout(0), grpc.WithDisableRetry(),
 			grpc.WithChainUnaryInterceptor(hasty), // after the library's, which waits for another connection
 			// ctx ends the first attempt, and no other one helps.
-			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour, Backoff: backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour}}),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff: backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour},
+			}),
 		),
 	})
 	if err != nil {
@@ -129,9 +131,6 @@ func hasty(ctx context.Context, method string, req, reply any, cc *grpc.ClientCo
 
 // failure words why a connection could not be made.
 func (c *Conn) failure(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return c.explain("connect", 0, context.Cause(ctx))
-	}
 	// The first call of a connection that failed says why.
 	_, err := c.client.Get(ctx, "x")
 	if err == nil {
@@ -206,7 +205,4 @@ func (c *Conn) Revoke(ctx context.Context, timeout time.Duration, lease int64) e
 }
 
 // Close closes the connection.
-func (c *Conn) Close() error {
-	c.line.broken.Store(true)
-	return c.client.Close()
-}
+func (c *Conn) Close() error { return c.client.Close() }

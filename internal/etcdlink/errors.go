@@ -70,7 +70,7 @@ func kindOf(err error) Kind {
 	}
 	var etcds rpctypes.EtcdError
 	switch own := errors.As(rpctypes.Error(err), &etcds); {
-	case own && etcds.Code() == codes.Unavailable, own && etcds.Code() == codes.DeadlineExceeded:
+	case own && etcds.Code() == codes.Unavailable:
 		return Silent
 	case own:
 		return Refused

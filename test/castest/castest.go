@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -36,6 +33,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Place) {
 		{"a call for another connection is refused", testConnection},
 		{"presences end with their sessions", testSessions},
 		{"nobody overwrites what he has not seen", testContention},
+		{"what was known may have changed", testStale},
 		{"an ended context", testContext},
 		{"after closing", testClosed},
 	} {
@@ -260,8 +258,10 @@ func testConnection(t *testing.T, p Place) {
 	for _, conn := range []string{"", "another.1", s.conn + "1"} {
 		_, load := s.Load(ctx, conn)
 		_, commit := s.Commit(ctx, conn, pool.Change{Fresh: true, SetMeta: "x"})
+		_, nothing := s.Commit(ctx, conn, pool.Change{})
 		_, peers := s.Peers(ctx, conn)
-		for i, err := range []error{load, commit, s.Announce(ctx, conn, 1, "x"), s.Publish(ctx, conn, "x", "x"), peers} {
+		announce, publish := s.Announce(ctx, conn, 1, "x"), s.Publish(ctx, conn, "x", "x")
+		for i, err := range []error{load, commit, nothing, announce, publish, peers} {
 			if !errors.Is(err, cas.ErrConnection) {
 				t.Errorf("connection %q, call %d: %v", conn, i, err)
 			}
@@ -280,7 +280,9 @@ func testSessions(t *testing.T, p Place) {
 	a.publish("b", "a")
 	b.announce(2, "b")
 	b.publish("b", "b")
-	want := pool.View{Records: map[uint64]string{}, Present: map[uint64]string{1: "a", 2: "b"}}
+	a.announce(4, "the same")
+	b.announce(4, "the same")
+	want := pool.View{Records: map[uint64]string{}, Present: map[uint64]string{1: "a", 2: "b", 4: "the same"}}
 	for range 2 { // nobody deletes what is not his
 		if v, all := b.load(), b.peers(); !same(v, want) || !maps.Equal(all, map[string]string{"a": "a", "b": "b"}) {
 			t.Errorf("%+v, %+v", v, all)
@@ -293,7 +295,7 @@ func testSessions(t *testing.T, p Place) {
 		b.publish("c", "")
 	}
 	a.Close()
-	want.Present = map[uint64]string{2: "b"}
+	want.Present = map[uint64]string{2: "b", 4: "the same"}
 	deadline := time.Now().Add(patience)
 	for !same(b.load(), want) || !maps.Equal(b.peers(), map[string]string{"b": "b"}) {
 		if time.Now().After(deadline) {
@@ -302,6 +304,7 @@ func testSessions(t *testing.T, p Place) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	b.announce(2, "")
+	b.announce(4, "")
 	b.publish("b", "")
 	if v, all := b.load(), b.peers(); len(v.Present) > 0 || len(all) > 0 {
 		t.Errorf("%+v, %+v", v, all)
@@ -349,6 +352,47 @@ func testContention(t *testing.T, p Place) {
 	}
 }
 
+// testStale: a driver that has read something, and was not told that it changed, compares what is there.
+func testStale(t *testing.T, p Place) {
+	a, b := p.open(t), p.open(t)
+	texts := func(w uint64, text string) map[uint64]string { return map[uint64]string{w: text} }
+	b.commit(pool.Change{If: texts(0, ""), Set: texts(0, "steady")})
+	for i, c := range []struct {
+		meta   string            // "" = there is none
+		record string            // of worker id 1 to 9, one for each case; "" = there is none
+		theirs pool.Change       // written meanwhile
+		sets   map[uint64]string // beside 0
+	}{
+		{"", "", pool.Change{SetMeta: "n"}, nil},
+		{"m", "", pool.Change{SetMeta: "n"}, nil},
+		{"m", "x", pool.Change{If: texts(3, "x"), Set: texts(3, "y")}, nil},
+		{"m", "x", pool.Change{If: texts(4, "x"), Set: texts(4, "y")}, texts(4, "z")},
+		{"m", "", pool.Change{If: texts(5, ""), Set: texts(5, "y")}, nil},
+		{"m", "", pool.Change{If: texts(6, ""), Set: texts(6, "y")}, texts(6, "z")},
+	} {
+		w := uint64(i + 1)
+		b.commit(pool.Change{SetMeta: c.meta})
+		if c.record != "" {
+			b.commit(pool.Change{If: texts(w, ""), Set: texts(w, c.record)})
+		}
+		ours := pool.Change{Fresh: c.meta == "", IfMeta: c.meta, If: map[uint64]string{0: "steady", w: c.record}}
+		if answer := a.commit(ours); !answer.Done { // which sets nothing
+			t.Fatalf("case %d: %+v", i, answer)
+		}
+		if answer := b.commit(c.theirs); !answer.Done {
+			t.Fatalf("case %d: %+v", i, answer)
+		}
+		ours.Set = map[uint64]string{0: "overwritten"}
+		maps.Copy(ours.Set, c.sets)
+		want := b.load()
+		answer := a.commit(ours)
+		told := answer.View.Meta == want.Meta && answer.View.Records[w] == want.Records[w]
+		if answer.Done || !told || !same(b.load(), want) {
+			t.Errorf("case %d: %+v, and %+v is recorded", i, answer, b.load())
+		}
+	}
+}
+
 // testContext: a driver may refuse a call whose context has ended, or carry it out, but must not hang.
 func testContext(t *testing.T, p Place) {
 	s := p.open(t)
@@ -371,92 +415,14 @@ func testClosed(t *testing.T, p Place) {
 	}
 	ctx, cancel := within()
 	defer cancel()
-	if _, err := s.Load(ctx, s.conn); err == nil {
-		t.Error("a closed driver reads")
+	if _, err := s.Load(ctx, s.conn); !errors.Is(err, cas.ErrConnection) {
+		t.Errorf("a closed driver reads: %v", err)
 	}
-	if _, err := s.Commit(ctx, s.conn, pool.Change{Fresh: true, SetMeta: "x"}); err == nil {
-		t.Error("a closed driver writes")
+	if _, err := s.Commit(ctx, s.conn, pool.Change{Fresh: true, SetMeta: "x"}); !errors.Is(err, cas.ErrConnection) {
+		t.Errorf("a closed driver writes: %v", err)
 	}
 	s.Facts()
 	if v := p.open(t).load(); v.Meta != "" {
 		t.Errorf("%+v", v)
 	}
-}
-
-// testSame makes the same calls in memory and to the driver.
-func testSame(t *testing.T, p Place, seed uint64) {
-	rnd := rand.New(rand.NewPCG(seed, 0x636173))
-	server := memcas.NewServer(func() int64 { return 0 }, 1000)
-	memory := Place(func(testing.TB) cas.Driver { return &memcas.Driver{Server: server} })
-	var theirs, ours [3]*side
-	sessions := map[string]bool{}
-	for i := range ours {
-		theirs[i], ours[i] = p.open(t), memory.open(t)
-	}
-	for n := range calls {
-		i := rnd.IntN(len(ours))
-		d, m := theirs[i], ours[i]
-		switch k := rnd.IntN(12); k {
-		case 0, 1:
-			w, text := worker(rnd), text(rnd)
-			d.announce(w, text)
-			m.announce(w, text)
-		case 2:
-			name, text := "peer."+strconv.Itoa(rnd.IntN(3)), text(rnd)
-			d.publish(name, text)
-			m.publish(name, text)
-		case 3:
-			d.load() // it may learn something by that
-		default:
-			c := change(rnd, ours[rnd.IntN(len(ours))].load())
-			got, want := d.commit(c), m.commit(c)
-			if got.Done != want.Done || !got.Done && !same(got.View, want.View) || got.Session == "" {
-				t.Fatalf("call %d, %+v: %+v instead of %+v", n, c, got, want)
-			}
-			sessions[got.Session] = true
-		}
-		if v, w := theirs[(i+1)%len(theirs)].load(), m.load(); !same(v, w) {
-			t.Fatalf("after call %d: %+v instead of %+v", n, v, w)
-		}
-		if v, w := theirs[(i+1)%len(theirs)].peers(), m.peers(); !reflect.DeepEqual(v, w) {
-			t.Fatalf("after call %d: %+v instead of %+v", n, v, w)
-		}
-	}
-	if len(sessions) != len(theirs) {
-		t.Errorf("%d sessions of %d daemons", len(sessions), len(theirs))
-	}
-}
-
-func worker(rnd *rand.Rand) uint64 { return []uint64{0, 1, 7, 999, 9999, 12345}[rnd.IntN(6)] }
-
-// text is seldom the same again, and at times empty.
-func text(rnd *rand.Rand) string {
-	return []string{"", "a", "1 0 0 - -", strconv.FormatUint(rnd.Uint64(), 36)}[rnd.IntN(4)]
-}
-
-// change is one that fits what is recorded, more often than not.
-func change(rnd *rand.Rand, v pool.View) pool.Change {
-	c := pool.Change{If: map[uint64]string{}, Set: map[uint64]string{}}
-	switch rnd.IntN(5) {
-	case 0:
-		c.Fresh = true
-	case 1, 2:
-		c.IfMeta = v.Meta
-	case 3:
-		c.IfMeta = text(rnd)
-	}
-	if rnd.IntN(3) == 0 {
-		c.SetMeta = text(rnd)
-	}
-	for range rnd.IntN(4) {
-		w := worker(rnd)
-		c.If[w] = v.Records[w]
-		if rnd.IntN(6) == 0 {
-			c.If[w] = text(rnd)
-		}
-		if next := text(rnd); next != "" && rnd.IntN(5) > 0 {
-			c.Set[w] = next
-		}
-	}
-	return c
 }

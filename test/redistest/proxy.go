@@ -35,6 +35,7 @@ type Proxy struct {
 	changed  *sync.Cond
 	up, down path // towards the server and back
 	rewrite  func([]byte) []byte
+	observe  func([]byte)
 	refuse   bool
 	closed   bool
 	conns    map[net.Conn]bool
@@ -74,6 +75,9 @@ func (p *Proxy) Answers(m Mode) { p.set(func() { p.down.mode = m }) }
 // instead of the server.
 func (p *Proxy) Rewrite(f func([]byte) []byte) { p.set(func() { p.rewrite = f }) }
 
+// Observe shows f every piece of the requests, before anything happens to it.
+func (p *Proxy) Observe(f func([]byte)) { p.set(func() { p.observe = f }) }
+
 // Delay makes every piece of data wait, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.up.delay, p.down.delay = d, d }) }
 
@@ -97,6 +101,13 @@ func (p *Proxy) Cut() {
 		}
 		clear(p.conns)
 	})
+}
+
+// Idle says that there is no connection.
+func (p *Proxy) Idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) == 0
 }
 
 func (p *Proxy) set(f func()) {
@@ -144,6 +155,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) pump(dst, src, client net.Conn, way *path) {
 	defer dst.Close()
 	defer src.Close()
+	defer p.set(func() { delete(p.conns, src) })
 	ip, _, _ := net.SplitHostPort(client.RemoteAddr().String())
 	buf := make([]byte, 64<<10)
 	for {
@@ -152,6 +164,9 @@ func (p *Proxy) pump(dst, src, client net.Conn, way *path) {
 			return
 		}
 		p.mu.Lock()
+		if p.observe != nil && src == client {
+			p.observe(buf[:n])
+		}
 		concerned := p.only == "" || p.only == ip
 		for concerned && way.mode == Hold && p.conns[src] {
 			p.changed.Wait()

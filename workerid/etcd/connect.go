@@ -147,7 +147,7 @@ func (d *driver) renewNow() bool {
 	d.mu.Lock()
 	c, lease := d.conn, d.lease
 	d.mu.Unlock()
-	if c == nil || c.Broken() {
+	if c == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(d.life, d.timeout)

@@ -97,7 +97,7 @@ func (d *driver) heard(c *etcdlink.Conn, a etcdlink.Answer, err error) error {
 			d.log.Warn("etcd is another cluster; do all hosts belong to one?", "cluster", a.Cluster, "before", d.cluster, "host", c.Endpoint)
 		}
 		d.cluster, d.member, d.history = a.Cluster, a.Member, a.History
-		if d.ttl > 0 && time.Since(d.kept) > d.ttl/2 {
+		if time.Since(d.kept) > d.ttl/2 {
 			d.wake()
 		}
 		return nil
@@ -117,7 +117,7 @@ func (d *driver) heard(c *etcdlink.Conn, a etcdlink.Answer, err error) error {
 
 // drop closes a connection. The caller has the lock.
 func (d *driver) drop(c *etcdlink.Conn) {
-	if c != nil && d.conn == c {
+	if c != nil {
 		d.conn, d.name = nil, ""
 		go c.Close()
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
@@ -36,13 +37,13 @@ func says(t testing.TB, err error, words ...string) {
 
 // withUsers is a member with root, and katsubushi, who may use what is below a prefix: made by the lines
 // of docs/ETCD.md.
-func withUsers(t testing.TB, prefix string) *etcdtest.Member {
+func withUsers(t testing.TB, prefix string, args ...string) *etcdtest.Member {
 	t.Helper()
 	docs, err := os.ReadFile("../../docs/ETCD.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := etcdtest.Start(t, "--bcrypt-cost", "4")
+	m := etcdtest.Start(t, append(args, "--bcrypt-cost", "4")...)
 	values := strings.NewReplacer("ROOTSECRET", "hush", "SECRET", "hush1", "/NAME/", prefix)
 	lines := 0
 	for line := range strings.Lines(string(docs)) {
@@ -78,9 +79,10 @@ func TestUsersAndRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	proxy := redistest.NewProxy(t, m.Addr())
 	as := func(user, path string) *driver {
 		c := settings(t, m)
-		c.URL = "etcd://" + user + m.Addr() + path
+		c.URL = "etcd://" + user + proxy.Addr() + path
 		if strings.HasSuffix(user, "katsubushi@") {
 			c.PasswordFile = file
 		}
@@ -90,6 +92,7 @@ func TestUsersAndRights(t *testing.T) {
 	d := as("katsubushi@", "/ids")
 	_, err := d.Connect(within(t, patience))
 	says(t, err, "user katsubushi", "password")
+	until(t, "its connection is closed", proxy.Idle)
 	password("hush1")
 	works := func() {
 		t.Helper()
@@ -105,6 +108,14 @@ func TestUsersAndRights(t *testing.T) {
 		})
 	}
 	works()
+	logins := m.Calls()["Authenticate"]
+	d.mu.Lock()
+	d.drop(d.conn)
+	d.mu.Unlock()
+	works()
+	if n := m.Calls()["Authenticate"]; n != logins {
+		t.Errorf("%d logins after %d: the token that there is was not used", n, logins)
+	}
 	conn := connected(t, d)
 
 	root := rootOf(t, m)
@@ -163,6 +174,29 @@ func TestUsersAndRights(t *testing.T) {
 	works()
 	d = as("katsubushi@", "/ids") // who logs in where no passwords are wanted
 	works()
+}
+
+// A JWT says of which revision of users and rights it is, and is refused for ever once that is another one.
+func TestATokenOfAnEarlierRevision(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("of the members alone"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := withUsers(t, "/ids/", "--auth-token", "jwt,sign-method=HS256,priv-key="+key)
+	c := settings(t, m)
+	c.URL = "etcd://katsubushi:hush1@" + m.Addr() + "/ids"
+	d := driverOf(t, c, lasting)
+	commit := func() error {
+		_, err := d.Commit(within(t, patience), connected(t, d), pool.Change{SetMeta: "x"})
+		return err
+	}
+	until(t, "it works", func() bool { return commit() == nil })
+	if _, err := rootOf(t, m).RoleAdd(bg, "another"); err != nil {
+		t.Fatal(err)
+	}
+	says(t, commit(), "revision of auth store is old")
+	until(t, "it logs in again", func() bool { return commit() == nil })
 }
 
 // Certificates on both sides, from files.

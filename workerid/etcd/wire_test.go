@@ -87,6 +87,24 @@ func TestConnectionBreaks(t *testing.T) {
 	if v, err := d.Load(bg, second); err != nil || v.Meta != "a" {
 		t.Errorf("%+v, %v", v, err)
 	}
+	_, name, _ := strings.Cut(second, ".")
+	if id, err := strconv.ParseInt(name, 36, 64); err != nil || id == 0 {
+		t.Errorf("%s is not named after a lease: %v", second, err)
+	} else if r, err := m.Client().TimeToLive(bg, clientv3.LeaseID(id)); err != nil || time.Duration(r.GrantedTTL)*time.Second >= d.ttl {
+		t.Errorf("the lease that only names a connection lasts for %d s, %v", r.GrantedTTL, err)
+	}
+
+	proxy.Refuse(true)
+	two := settings(t, m)
+	two.URL = strings.Replace(two.URL, m.Addr(), proxy.Addr()+","+m.Addr(), 1)
+	both := driverOf(t, two, lasting)
+	if _, err := both.Connect(within(t, patience)); err != nil {
+		t.Errorf("a member that refuses is not passed by: %v", err)
+	}
+	_, err := both.link.Dial(within(t, patience), "http://"+proxy.Addr())
+	if says(t, err, proxy.Addr()); strings.Contains(err.Error(), m.Addr()) {
+		t.Errorf("%v: the other one was not asked", err)
+	}
 }
 
 // An answer that is lost after the commit: the call is not sent again, and the connection is given up.
@@ -99,6 +117,7 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	proxy.Answers(redistest.Drop)
+	silent := d.conn
 	ctx, cancel := context.WithCancel(bg)
 	defer cancel()
 	failed := make(chan error, 1)
@@ -112,6 +131,7 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 	if err == nil || errors.Is(err, cas.ErrConnection) {
 		t.Fatalf("nobody has answered: %v", err)
 	}
+	until(t, "the connection is closed", silent.Broken)
 	if _, err := d.Load(bg, conn); !errors.Is(err, cas.ErrConnection) {
 		t.Errorf("the connection is used on: %v", err)
 	}
@@ -129,7 +149,32 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A member that stands still: within the time of a call, the driver is at the next one.
+// An attempt lasts until the first answer, or as long as a call may, and leaves no connection if it fails.
+func TestAMemberThatAcceptsButDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t)
+	slow, proxy := throughProxy(t, m)
+	proxy.DelayAnswers(30 * time.Millisecond)
+	if _, err := slow.Connect(within(t, patience)); err != nil {
+		t.Error(err)
+	}
+	slow.Close()
+	silent := settings(t, m)
+	silent.URL, silent.Timeout = strings.Replace(silent.URL, m.Addr(), proxy.Addr(), 1), 200*time.Millisecond
+	proxy.Answers(redistest.Drop)
+	d := driverOf(t, silent, passing)
+	until(t, "an attempt has failed", func() bool {
+		conn, err := d.Connect(within(t, patience))
+		if err == nil {
+			t.Fatalf("%s, without an answer", conn)
+		}
+		return strings.Contains(err.Error(), "no answer in time")
+	})
+	until(t, "the connections are closed", proxy.Idle)
+}
+
+// A member that stands still: within the time of a call, the driver is at the next one. A member alone tells
+// nothing.
 func TestStoppedMemberIsLeft(t *testing.T) {
 	t.Parallel()
 	all := etcdtest.Cluster(t, 3)
@@ -154,9 +199,18 @@ func TestStoppedMemberIsLeft(t *testing.T) {
 		t.Error(d.conn.Endpoint)
 	}
 	until(t, "it is read", func() bool { // once two members have agreed on a leader
-		_, err := d.Load(within(t, patience), connected(t, d))
+		conn = connected(t, d)
+		_, err := d.Load(within(t, patience), conn)
 		return err == nil
 	})
+	other := driverOf(t, settings(t, hosts[1]), lasting)
+	second := connected(t, other)
+	leader.Pause()
+	defer leader.Resume()
+	_, load := d.Load(within(t, 300*time.Millisecond), conn)
+	if _, peers := other.Peers(within(t, 300*time.Millisecond), second); load == nil || peers == nil {
+		t.Errorf("a member alone cannot know what others have written: Load: %v; Peers: %v", load, peers)
+	}
 }
 
 // More below the pool's prefix than a pool has is refused, and not read to the end.
@@ -176,13 +230,14 @@ func TestTooMuchIsRefused(t *testing.T) {
 			}
 		}
 	}
+	const maxRead = 900_000 // of each of ten: more than the connection takes
 	for _, f := range []struct {
 		kind     string
 		n, bytes int
 		load     bool // it is Load that refuses
 	}{
-		{"id/", cas.MaxChildren + 1, 1, true}, {"on/", 30, 40_000, true}, {"id/", 10, 900_000, true},
-		{"peers/", cas.MaxChildren + 1, 1, false}, {"peers/", 10, 900_000, false},
+		{"id/", cas.MaxChildren + 1, 1, true}, {"on/", 30, 40_000, true}, {"id/", 10, maxRead, true},
+		{"peers/", cas.MaxChildren + 1, 1, false}, {"peers/", 10, maxRead, false},
 	} {
 		d := driverOf(t, settings(t, m), lasting)
 		conn := connected(t, d)
@@ -194,6 +249,9 @@ func TestTooMuchIsRefused(t *testing.T) {
 		}
 		if !f.load {
 			load = peers
+		}
+		if strings.Contains(load.Error(), "that were read") != (f.bytes < maxRead) {
+			t.Errorf("%+v: %v", f, load)
 		}
 		if !strings.Contains(load.Error(), d.link.Root) || conn != connected(t, d) {
 			t.Errorf("%+v: %v", f, load)
@@ -240,8 +298,8 @@ func TestLeaseIsGone(t *testing.T) {
 	if v, err := d.Load(bg, conn); err != nil || v.Present[5] != "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if err := d.Announce(bg, conn, 5, "again"); err == nil {
-		t.Error("a presence without a lease")
+	if err := d.Announce(bg, conn, 5, "again"); err == nil || d.session() == gone {
+		t.Errorf("a presence without a lease: %v; the session is %s", err, d.session())
 	}
 	another(gone)
 	if err := d.Announce(bg, conn, 5, "again"); err != nil {
@@ -256,8 +314,16 @@ func TestLeaseIsGone(t *testing.T) {
 	if err := d.Publish(bg, conn, "me", "x"); err != nil {
 		t.Error(err)
 	}
+	other := driverOf(t, settings(t, m), passing)
+	connected(t, other)
+	d.pending = make(chan attempt, 1)
+	d.pending <- attempt{conn: other.conn, name: "made too late"}
+	last := d.conn
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+	if !last.Broken() || !other.conn.Broken() {
+		t.Error("a closed driver keeps a connection")
 	}
 	if text := m.Get(d.key("peers/", "me")); text != "" {
 		t.Error("an announcement outlives its daemon")
@@ -281,7 +347,8 @@ func TestLeaseEndsWithItsDaemon(t *testing.T) {
 	if err := d.Announce(bg, conn, 5, "here"); err != nil {
 		t.Fatal(err)
 	}
-	other := driverOf(t, direct, lasting)
+	idle, other := driverOf(t, direct, lasting), driverOf(t, direct, lasting)
+	connected(t, idle)
 	conn = connected(t, other)
 	present := func() bool {
 		v, err := other.Load(within(t, patience), conn)
@@ -294,14 +361,27 @@ func TestLeaseEndsWithItsDaemon(t *testing.T) {
 	proxy.Cut()
 	before := m.Calls()["LeaseKeepAlive"]
 	until(t, "etcd forgets the daemon", func() bool { return !present() })
-	until(t, "the other one renews its lease", func() bool { return m.Calls()["LeaseKeepAlive"] >= before+3 })
+	until(t, "the others renew their leases", func() bool {
+		idle.mu.Lock()
+		defer idle.mu.Unlock()
+		return !idle.kept.IsZero() && m.Calls()["LeaseKeepAlive"] >= before+3
+	})
 }
 
-// A copy of a process makes connections of its own.
+// A copy of a process makes connections of its own. An operator's have no lease, so they need names of another kind,
+// and make nothing that would outlive them.
 func TestCopiesHaveOtherNames(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
 	c := settings(t, m)
+	x, y := driverOf(t, c, passing), driverOf(t, c, passing)
+	conn := connected(t, x)
+	if other := connected(t, y); other == conn {
+		t.Errorf("two operators have connection %q", conn)
+	}
+	if err := x.Announce(bg, conn, 5, "for ever"); err == nil || m.Get(x.key("on/", "0005")) != "" {
+		t.Errorf("a presence without a lease: %v", err)
+	}
 	a, b := driverOf(t, c, lasting), driverOf(t, c, lasting)
 	_, one, _ := strings.Cut(connected(t, a), ".")
 	_, two, _ := strings.Cut(connected(t, b), ".")
@@ -332,12 +412,23 @@ func TestFacts(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 	conn := connected(t, d)
-	if _, err := d.Commit(bg, conn, pool.Change{SetMeta: "x"}); err != nil {
-		t.Fatal(err)
+	for range 20 { // so that the revision is not the term
+		if _, err := d.Commit(bg, conn, pool.Change{SetMeta: "x"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f = texts()
-	if f["etcd_member_addr"] != m.Addr() || f["etcd_member_lease"] != d.session() || f["etcd_member_cluster"] == "" || f["etcd_member_id"] == "" || f["etcd_revision"].(int) < 2 || f["etcd_term"].(int) < 1 || f["etcd_error_last"] != "" {
-		t.Errorf("%v", f)
+	r, err := m.Client().Get(bg, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"etcd_member_addr": m.Addr(), "etcd_member_lease": d.session(), "etcd_error_last": "", "etcd_revision": int(r.Header.Revision), "etcd_term": int(r.Header.RaftTerm),
+		"etcd_member_cluster": strconv.FormatUint(r.Header.ClusterId, 16), "etcd_member_id": strconv.FormatUint(r.Header.MemberId, 16),
+	} {
+		if f[name] != want {
+			t.Errorf("%s is %v, want %v", name, f[name], want)
+		}
 	}
 	m.Kill()
 	d.Load(within(t, patience), conn)
@@ -345,6 +436,11 @@ func TestFacts(t *testing.T) {
 		t.Error("connected to nobody")
 	}
 	if f = texts(); f["etcd_member_addr"] != "" || !strings.Contains(f["etcd_error_last"].(string), "does not answer") {
+		t.Errorf("%v", f)
+	}
+	m.LaunchOnly()
+	connected(t, d)
+	if f = texts(); f["etcd_error_last"] != "" {
 		t.Errorf("%v", f)
 	}
 }

@@ -146,9 +146,6 @@ func call[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, 
 	}()
 	select {
 	case o := <-done:
-		if errors.Is(o.err, zk.ErrNoServer) { // it had not left the library's queue
-			return none, fmt.Errorf("%w: %s", cas.ErrConnection, l.server)
-		}
 		return o.v, o.err
 	case <-l.down:
 		return none, fmt.Errorf("the connection to %s broke, and the call may have been carried out: %w", l.server, l.failure)

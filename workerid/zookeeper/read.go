@@ -105,9 +105,6 @@ func (d *driver) list(ctx context.Context, l *link, key string) ([]string, error
 		names, _, err := c.Children(path)
 		return names, err
 	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, d.explain(err, path)
 	}

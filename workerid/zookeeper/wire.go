@@ -60,10 +60,8 @@ func (w *wire) Write(b []byte) (int, error) {
 		return 0, errHello
 	}
 	w.sent = true
-	if w.resume.id != 0 {
-		binary.BigEndian.PutUint64(b[helloSession:], uint64(w.resume.id))
-		copy(b[helloSecret:], w.resume.secret[:])
-	}
+	binary.BigEndian.PutUint64(b[helloSession:], uint64(w.resume.id))
+	copy(b[helloSecret:], w.resume.secret[:])
 	return w.Conn.Write(b)
 }
 

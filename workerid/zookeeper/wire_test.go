@@ -2,12 +2,14 @@ package zookeeper
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,19 +236,242 @@ func TestVersionsOfAnotherConnection(t *testing.T) {
 	}
 	other.connect()
 	other.must(other.commit("another's", "another's"))
+	insist(t, "the record is gone again", func() error { return plain.Delete(key, -1) })
+	if err := other.commit("another's", "overwritten"); err == nil || err.Error() != `it is ""` {
+		t.Errorf("a record that somebody deleted: %v", err)
+	}
 }
 
-// A server that stands still is left for another one.
+// A server that stands still is left for another one, and one that refuses in the same call.
 func TestAServerThatAcceptsButDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	s := zktest.Common(t)
-	p := redistest.NewProxy(t, s.Addr())
-	p.Requests(redistest.Hold)
-	c := at(t, "zookeeper://"+p.Addr()+","+s.Addr()+"/silent?ns="+zktest.Namespace(t))
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	url := "zookeeper://%s," + s.Addr() + "/silent?ns=" + zktest.Namespace(t)
+	c := at(t, fmt.Sprintf(url, silent.Addr()))
 	c.next = 0
 	c.connect()
 	if c.server() != s.Addr() {
 		t.Errorf("connected to %s", c.server())
+	}
+
+	p := redistest.NewProxy(t, s.Addr())
+	p.Refuse(true)
+	c = at(t, fmt.Sprintf(url, p.Addr()))
+	c.next = 0
+	if err := c.tryConnect(time.Minute); err != nil {
+		t.Errorf("the second server was not tried: %v", err)
+	}
+
+	// while all refuse, they are not asked more often than three times a second
+	c = at(t, "zookeeper://"+p.Addr())
+	began := time.Now()
+	for range 2 {
+		if err := c.tryConnect(time.Minute); err == nil {
+			t.Error("connected to nobody")
+		}
+	}
+	if took := time.Since(began); took < pause {
+		t.Errorf("two rounds within %v", took)
+	}
+}
+
+// operations notes what a client asks a server for, but no pings.
+type operations struct {
+	mu   sync.Mutex
+	left []byte
+	all  []int32
+}
+
+const opExists, opGet, opSync, opMulti = 3, 4, 9, 14
+
+// note is for a proxy with one connection.
+func (o *operations) note(piece []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.left = append(o.left, piece...)
+	for len(o.left) >= 4 && len(o.left) >= 4+int(binary.BigEndian.Uint32(o.left)) {
+		packet := o.left[4:][:binary.BigEndian.Uint32(o.left)]
+		o.left = o.left[4+len(packet):]
+		if op := int32(binary.BigEndian.Uint32(packet[4:])); len(packet) != helloBytes-4 && string(packet[:4]) != "\xff\xff\xff\xfe" {
+			o.all = append(o.all, op)
+		}
+	}
+}
+
+// since returns those since the last time.
+func (o *operations) since() []int32 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.all
+	o.all = nil
+	return all
+}
+
+// What a server is asked for: a sync before reads, and in a heartbeat a multi and nothing else.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	p, ops := redistest.NewProxy(t, s.Addr()), &operations{}
+	url := "zookeeper://%s/operations?ns=" + zktest.Namespace(t)
+	other := at(t, fmt.Sprintf(url, s.Addr()))
+	other.connect()
+	other.must(other.commit("", "0"))
+	p.Observe(ops.note)
+	c := at(t, fmt.Sprintf(url, p.Addr()))
+	c.connect()
+	ops.since()
+	heartbeats := func(was, text string) {
+		t.Helper()
+		for range 3 {
+			c.must(c.commit(was, text))
+			if got := ops.since(); !slices.Equal(got, []int32{opMulti}) {
+				t.Errorf("a heartbeat: operations %v", got)
+			}
+			was, text = text, text+"x"
+		}
+	}
+	syncs := func(call string) []int32 {
+		t.Helper()
+		got := ops.since()
+		if len(got) < 2 || got[0] != opSync {
+			t.Errorf("%s: operations %v", call, got)
+		}
+		return got
+	}
+	_, err := c.Peers(t.Context(), c.conn)
+	c.must(err)
+	syncs("Peers")
+	c.must(c.commit("0", "1"))
+	if got := syncs("a first commit"); got[len(got)-1] != opMulti {
+		t.Errorf("a first commit: operations %v", got)
+	}
+	heartbeats("1", "2")
+	other.must(other.commit("2xx", "0"))
+	_, err = c.Load(t.Context(), c.conn)
+	c.must(err)
+	syncs("Load")
+	heartbeats("0", "1") // what Load has read is known
+
+	for i, want := range [][]int32{{opGet, opMulti}, {opGet}} {
+		c.must(c.Announce(t.Context(), c.conn, 1, "here"))
+		if got := ops.since(); !slices.Equal(got, want) {
+			t.Errorf("presence %d: operations %v, want %v", i, got, want)
+		}
+	}
+	create := func(w uint64) []int32 {
+		_, err := c.Commit(t.Context(), c.conn, pool.Change{If: map[uint64]string{w: ""}, Set: map[uint64]string{w: "x"}})
+		c.must(err)
+		return ops.since()
+	}
+	create(2)
+	if got := create(3); slices.Contains(got, opExists) {
+		t.Errorf("the keys above it are there: operations %v", got)
+	}
+	nowhere := at(t, "zookeeper://"+s.Addr()+"/nowhere?ns="+zktest.Namespace(t))
+	nowhere.connect()
+	if err := nowhere.Announce(t.Context(), nowhere.conn, 1, "here"); !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "lease init") {
+		t.Errorf("without a pool: %v", err)
+	}
+}
+
+// Operators see where the daemon is connected, its session, how far the server is, and the last error.
+func TestFacts(t *testing.T) {
+	t.Parallel()
+	s := zktest.Common(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := at(t, "zookeeper://"+p.Addr()+","+p.Addr()+"/facts?ns="+zktest.Namespace(t))
+	facts := func() map[string]any {
+		all := map[string]any{}
+		for _, f := range c.Facts() {
+			all[f.Name] = f.Value
+			if texts, ok := f.Value.([]workerid.Text); ok {
+				for _, x := range texts {
+					all[f.Name+"_"+x.Name] = x.Value
+				}
+			}
+		}
+		return all
+	}
+	check := func(want map[string]any) {
+		t.Helper()
+		got := facts()
+		for name, v := range want {
+			if got[name] != v {
+				t.Errorf("%s is %v, want %v", name, got[name], v)
+			}
+		}
+	}
+	check(map[string]any{"zookeeper_member_addr": "", "zookeeper_servers": 2})
+	c.connect()
+	check(map[string]any{
+		"zookeeper_member_addr": p.Addr(), "zookeeper_member_session": "0x" + c.session(), "zookeeper_error_last": "",
+		"zookeeper_session_timeout": 40 * time.Second, // the most that this server gives
+	})
+	newest := func(key string) int {
+		_, stat, err := c.link.client.Get(c.target.Key("id", key))
+		c.must(err)
+		return int(stat.Mzxid)
+	}
+	c.must(c.commit("", "0"))
+	c.must(c.commit("0", "1"))
+	check(map[string]any{"zookeeper_zxid": newest("0001")})
+	_, err := c.Commit(t.Context(), c.conn, pool.Change{If: map[uint64]string{2: ""}, Set: map[uint64]string{2: "x"}})
+	c.must(err)
+	for range 5 { // in whatever order they are looked at
+		_, err = c.Load(t.Context(), c.conn)
+		c.must(err)
+		check(map[string]any{"zookeeper_zxid": newest("0002")})
+	}
+	was, middle := c.conn, ""
+	for range 2 { // something new from the store is in each name
+		p.Cut()
+		redistest.Until(t, "it is noticed", func() bool { return c.link.gone() })
+		c.connect()
+		if parts := strings.Split(c.conn, "."); len(parts) != 3 || parts[1] == middle || c.conn == was {
+			t.Errorf("connection %s after %s", c.conn, was)
+		} else {
+			was, middle = c.conn, parts[1]
+		}
+	}
+	p.Refuse(true)
+	p.Cut()
+	redistest.Until(t, "it is noticed", func() bool { return c.link.gone() })
+	if err := c.tryConnect(time.Minute); err == nil {
+		t.Fatal("connected to nobody")
+	} else {
+		check(map[string]any{"zookeeper_member_addr": "", "zookeeper_error_last": err.Error()})
+	}
+	p.Refuse(false)
+	c.connect()
+	check(map[string]any{"zookeeper_member_addr": p.Addr(), "zookeeper_error_last": ""})
+	if _, err := c.Load(t.Context(), was); !errors.Is(err, cas.ErrConnection) {
+		t.Fatal(err)
+	} else {
+		check(map[string]any{"zookeeper_error_last": err.Error()})
+	}
+	_, err = c.Load(t.Context(), c.conn)
+	c.must(err)
+	check(map[string]any{"zookeeper_error_last": ""})
+	c.must(c.Close())
+	redistest.Until(t, "the connections are closed", p.Idle)
+
+	none := at(t, "zookeeper://"+p.Addr()+"/nothing?ns="+zktest.Namespace(t)) // goes on with its session all the same
+	none.connect()
+	was = none.conn
+	session := none.session()
+	for range 2 {
+		p.Cut()
+		redistest.Until(t, "it is noticed", func() bool { return none.link.gone() })
+		none.connect()
+		if none.conn == was || none.session() != session {
+			t.Errorf("session %s over %s, and %s over %s", session, was, none.session(), none.conn)
+		}
+		was = none.conn
 	}
 }
 
@@ -351,6 +576,17 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	c.must(c.commit("0", "1"))
+	everybodyReads := append(zk.WorldACL(zk.PermRead), acl...)
+	_, err = c.link.client.SetACL(c.target.Key("meta"), everybodyReads, -1)
+	c.must(err)
+	reader := newClient(t, owner)
+	reader.connect()
+	_, err = reader.Load(t.Context(), reader.conn)
+	c.must(err)
+	library{}.Printf("%d words", 3)
+	if !strings.Contains(log.String(), `"zookeeper: 3 words"`) {
+		t.Error("the log has nothing of the library")
+	}
 	if strings.Contains(log.String(), "everybody") || strings.Contains(log.String(), "hu:sh") {
 		t.Errorf("the log:\n%s", log)
 	}
@@ -398,6 +634,10 @@ func TestTooMuchBelowThePath(t *testing.T) {
 		}
 		if _, err := c.Peers(t.Context(), c.conn); err != nil {
 			t.Errorf("%s: %v", ns, err)
+		}
+		if insist(t, "there is one less", func() error { return plain.Delete("/much/many/id/x1", -1) }); ns == "many" {
+			_, err := c.Load(t.Context(), c.conn)
+			c.must(err)
 		}
 	}
 }
