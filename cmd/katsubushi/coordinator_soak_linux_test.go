@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,35 +51,40 @@ func TestProcessCoordinatorStarts(t *testing.T) {
 	}
 }
 
-// What an idle daemon with a lease costs, compared with one that leases from Redis and writes as often.
+// What an idle daemon with a lease costs, compared with one that leases from Redis and writes as often, and
+// what the library of each store costs without a daemon.
 func TestProcessCoordinatorIdle(t *testing.T) {
 	soak(t)
 	const measured = 50 * time.Second
 	kinds := []string{"redis"}
-	pools := map[string]poolOf{"redis": {[]string{"-redis", redistest.Start(t).URL()}}}
+	redis := redistest.Start(t)
+	pools := map[string]poolOf{"redis": {[]string{"-redis", redis.URL()}}}
+	addrs := map[string]string{"redis": redis.Addr()}
 	for kind, begin := range coordinators {
-		kinds = append(kinds, kind)
-		pools[kind] = begin(t).pool("p")
+		s := begin(t)
+		kinds, pools[kind], addrs[kind] = append(kinds, kind), s.pool("p"), s.addr
 	}
-	daemons := map[string]*process{}
+	pids := map[string]int{}
 	for _, kind := range kinds {
 		p := pools[kind]
-		p.flags = append(p.flags, "-heartbeat", "2s")
+		p.flags = append(p.flags, "-heartbeat", beat.String())
 		p.init(t)
-		daemons[kind] = p.start(t, "-log-level", "info")
+		pids[kind] = p.start(t, "-log-level", "info").Process.Pid
+		pids[kind+", the library alone"] = startBare(t, kind, addrs[kind])
 	}
 	before := map[string]time.Duration{}
-	for kind, d := range daemons {
-		before[kind] = cpuTime(t, d.Process.Pid)
+	for what, pid := range pids {
+		before[what] = cpuTime(t, pid)
 	}
 	began := time.Now()
 	redistest.Until(t, "it was measured for long enough", func() bool { return time.Since(began) > measured })
-	used := map[string]time.Duration{}
-	for kind, d := range daemons {
-		used[kind] = cpuTime(t, d.Process.Pid) - before[kind]
+	used := map[string]float64{} // ms a second
+	for what, pid := range pids {
+		used[what] = (cpuTime(t, pid) - before[what]).Seconds() * 1000 / measured.Seconds()
 	}
-	for _, kind := range kinds {
-		t.Logf("%s: %.3f ms of CPU time a second, %.2f times that with Redis", kind, used[kind].Seconds()*1000/measured.Seconds(), float64(used[kind])/float64(used["redis"]))
+	for _, what := range slices.Sorted(maps.Keys(used)) {
+		t.Logf("%-30s %.3f ms of CPU time a second, %.2f times the daemon with Redis",
+			what, used[what], used[what]/used["redis"])
 	}
 }
 

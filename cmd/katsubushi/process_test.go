@@ -22,7 +22,7 @@ import (
 // it from outside. More of them run beside each other than there are processors: most of the time
 // they wait for a lease or a clock.
 func TestMain(m *testing.M) {
-	if actAsSuccessor() {
+	if actAsSuccessor() || actAsBare() {
 		return
 	}
 	flag.Parse()
