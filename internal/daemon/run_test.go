@@ -60,7 +60,7 @@ func run(t *testing.T, change func(*Config)) (d *Daemon, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background()) // the test's own would end all daemons at once
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	t.Cleanup(func() {
