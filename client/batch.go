@@ -69,14 +69,16 @@ func (b *batch) at(i int) uint64 {
 	panic("katsubushi client: a reply that is shorter than its batch")
 }
 
-// copyTo copies the ids from index i on.
-func (b *batch) copyTo(ids []uint64, i int) {
+// copyTo copies the ids from index i on, and returns how many there were.
+func (b *batch) copyTo(ids []uint64, i int) (n int) {
 	for _, r := range b.runs {
-		for ; i < r.n && len(ids) > 0; i++ {
-			ids[0], ids = r.at(i), ids[1:]
+		for ; i < r.n && n < len(ids); i++ {
+			ids[n] = r.at(i)
+			n++
 		}
 		i = max(0, i-r.n)
 	}
+	return n
 }
 
 // join adds a caller who wants n ids, at most g.most, to the batch that is being filled, or to a new

@@ -18,6 +18,7 @@ const (
 	maxBatch       = 1000     // ids of one request of callers
 	minShare       = 250      // ids of one of two requests in flight; fewer are better in one
 	maxRange       = 10_000   // ids of one request for the stock, with ids
+	maxPart        = 5000     // of these, ids that one caller may wait for: others get some as well
 	maxRequest     = 64 << 10 // bytes of one request
 	maxLine        = 64 << 10 // bytes of a line of an answer
 	maxName        = 250      // bytes of a key, as in memcached

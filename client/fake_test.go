@@ -125,9 +125,10 @@ func talk(answer func(request string) []byte) func(net.Conn) {
 	}
 }
 
-// An issuer answers as a daemon with one lane does: each id is greater than all before.
+// An issuer answers as a daemon does. With one lane, each id is greater than all before.
 type issuer struct {
 	last  atomic.Uint64
+	lanes int  // 0 means 1
 	noIDs bool // it does not know the command
 }
 
@@ -147,8 +148,10 @@ func (s *issuer) answer(request string) []byte {
 	}
 	first := s.last.Add(uint64(n)) - uint64(n) + 1
 	var out []byte
-	if ids {
-		out = fmt.Appendf(out, "IDS %d 1 %d\r\n", first, n)
+	if lanes := max(s.lanes, 1); ids {
+		for i := range min(lanes, n) {
+			out = fmt.Appendf(out, "IDS %d %d %d\r\n", first+uint64(i), lanes, (n-i+lanes-1)/lanes)
+		}
 	} else {
 		for i := range uint64(n) {
 			text := fmt.Sprint(first + i)

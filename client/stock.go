@@ -9,19 +9,24 @@ import (
 // A stock has ids ready before they are asked for. It hands them out in the order in which a server
 // issued them: only one request for it is in flight at a time, and when another server answers, what
 // is left of the former's is dropped.
+//
+// Callers who find it empty have parts of the answer that is awaited, as callers of a batch have: so
+// each of a thousand is woken once, and the first one does not take all.
 type stock struct {
 	c *Client
 	g *Generator
 
-	mu      sync.Mutex
-	runs    []aged // the next id is the first one's
-	have    int
-	size    int     // to have, at most Config.Prefetch
-	server  *server // who issued the ids
-	refill  *batch  // the request that is under way
-	waiting int     // ids that callers wait for
-	taken   int     // ids since the last refill was asked for
-	since   int64   // when that was
+	mu     sync.Mutex
+	runs   []aged // the next id is the first one's
+	have   int
+	size   int     // to have, at most Config.Prefetch
+	server *server // who issued the ids
+	refill *batch  // the request that is under way
+	wanted int     // ids of refill that callers wait for, from the first one on; more than it has, at times
+	waited int     // the same of the last answer
+	taken  int     // ids since the last refill was asked for
+	during int     // of these, before the last answer came
+	since  int64   // when that was
 }
 
 // An aged run was asked for at a moment.
@@ -32,50 +37,46 @@ type aged struct {
 
 // take fills ids. It asks for more when half of the stock is gone.
 func (s *stock) take(ctx context.Context, ids []uint64) error {
-	late := 0
-	s.mu.Lock()
-	for {
-		now := s.c.config.now()
-		s.drop(now)
-		ids = ids[s.pop(ids):]
-		var fresh *batch
-		if s.refill == nil && s.have <= s.size/2 {
-			fresh = s.order(now, len(ids))
-		}
-		wait := s.refill
-		if len(ids) == 0 {
-			wait = nil
-		} else {
-			s.waiting += len(ids)
-		}
-		s.mu.Unlock()
-		if fresh != nil {
-			s.c.begin(fresh)
-		}
-		if wait == nil {
-			return nil
-		}
-		err := s.await(ctx, wait)
-		if err == nil && s.tooOld(wait.sent, s.c.config.now()) {
-			if late++; late > 1 { // once may be a pause of this process
-				err = problems{fmt.Errorf("%w: answers take longer than MaxAge, %v", ErrTimeout, s.c.config.MaxAge)}
+	for late := 0; ; {
+		s.mu.Lock()
+		var order *batch
+		if s.have > 0 || s.refill == nil { // else there is no need to know the time
+			now := s.c.config.now()
+			s.drop(now)
+			ids = ids[s.pop(ids):]
+			if s.refill == nil && s.have <= s.size/2 {
+				order = s.order(now, len(ids))
 			}
 		}
-		s.mu.Lock()
-		s.waiting -= len(ids)
-		if err != nil {
+		b, i, part := s.refill, s.wanted, ids[:min(len(ids), maxPart)]
+		s.wanted += len(part)
+		s.taken += len(part)
+		if len(part) > 0 && order == nil && ctx.Done() == nil {
+			b.woken.Wait() // unlocks s.mu
+		} else {
 			s.mu.Unlock()
-			return err
+			if order != nil {
+				s.c.begin(order)
+			}
+			if len(part) == 0 {
+				return nil
+			}
+			if err := s.c.wait(ctx, b); err != nil {
+				return err
+			}
 		}
-	}
-}
-
-func (s *stock) await(ctx context.Context, b *batch) error {
-	select {
-	case <-b.done:
-		return b.err
-	case <-ctx.Done():
-		return s.c.leave(ctx, b)
+		if b.err != nil {
+			return b.err
+		}
+		n := b.copyTo(part, i)
+		if s.tooOld(b.sent, s.c.config.now()) {
+			s.c.expired.Add(uint64(n))
+			if late++; late > 1 { // once may be a pause of this process
+				return problems{fmt.Errorf("%w: answers take longer than MaxAge, %v", ErrTimeout, s.c.config.MaxAge)}
+			}
+		} else if ids = ids[n:]; len(ids) == 0 {
+			return nil
+		}
 	}
 }
 
@@ -133,7 +134,8 @@ func (s *stock) pop(ids []uint64) (n int) {
 
 // order makes the request that fills the stock up, for at least need ids. The stock is to be used up
 // within half of MaxAge at the rate at which ids were taken since the last one; it at most doubles, so
-// that two calls in a row are not taken for a rate. s.mu is held.
+// that two calls in a row are not taken for a rate. As many are likely to be taken before the answer as
+// before the last one. s.mu is held.
 func (s *stock) order(now int64, need int) *batch {
 	config := &s.c.config
 	s.size = min(2*s.size+1, config.Prefetch)
@@ -141,12 +143,14 @@ func (s *stock) order(now int64, need int) *batch {
 		s.size = int(min(float64(s.size), float64(s.taken)/float64(passed)*float64(config.MaxAge/2)))
 	}
 	s.taken, s.since = 0, now
-	n := max(s.size-s.have, s.waiting+need, 1)
+	n := max(s.size-s.have+min(s.during, s.size), s.waited, need, 1)
+	s.wanted = 0
 	s.refill = &batch{gen: s.g, stock: s, server: s.server, n: min(n, maxRange), done: make(chan struct{})}
+	s.refill.woken.L = (*stockWaiter)(s.refill)
 	return s.refill
 }
 
-// add puts the ids of an answer into the stock.
+// add puts the ids of an answer that nobody waits for into the stock.
 func (s *stock) add(b *batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,10 +159,18 @@ func (s *stock) add(b *batch) {
 		s.lost(s.have)
 		s.runs, s.server = nil, b.server
 	}
+	s.during, s.waited = s.taken, s.wanted
+	skip := s.wanted
 	for _, r := range b.runs {
-		s.runs = append(s.runs, aged{r, b.sent})
+		rest := max(r.n-skip, 0)
+		kept := min(rest, s.c.config.Prefetch-s.have)
+		if kept > 0 {
+			s.runs = append(s.runs, aged{run{r.at(skip), r.stride, kept}, b.sent})
+			s.have += kept
+		}
+		s.c.expired.Add(uint64(rest - kept))
+		skip = max(0, skip-r.n)
 	}
-	s.have += b.n
 }
 
 // failed notes that an answer brought nothing. Client.mu is held.
@@ -167,3 +179,9 @@ func (s *stock) failed() {
 	s.refill = nil
 	s.mu.Unlock()
 }
+
+// A stockWaiter is to callers of a stock what a waiter is to those of a batch.
+type stockWaiter batch
+
+func (w *stockWaiter) Lock()   { (*waiter)(w).Lock() }
+func (w *stockWaiter) Unlock() { w.stock.mu.Unlock() }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,8 +265,141 @@ func TestTextsOfManyCallers(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForIDsOfTheStock: those who leave while the stock is filled leave its ids to others.
-func TestCancelledCallersLeaveTheStockAlone(t *testing.T) {
+// TestCallersShareAnAnswer: those who find the stock empty get ids of the answer that they wait for, in whatever
+// number they come, before anybody gets a second one; an answer lacks nothing that was known to be wanted, and what
+// nobody waits for is kept.
+func TestCallersShareAnAnswer(t *testing.T) {
+	for what, c := range map[string]struct {
+		config   Config
+		callers  int
+		lanes    int
+		large    int // ids of one more caller's calls
+		requests int // that bring this much in a second of 100 round trips
+		received int
+	}{
+		"large stock":   {Config{Prefetch: 1000}, 100, 1, 0, 110, 95_000},
+		"small stock":   {Config{Prefetch: 10}, 100, 1, 0, 110, 9_000},
+		"many callers":  {Config{Prefetch: 1000}, 3000, 1, 0, 110, 270_000},
+		"get":           {Config{Prefetch: 5000, GetOnly: true}, 700, 1, 0, 110, 90_000},
+		"four lanes":    {Config{Prefetch: 1000}, 100, 4, 0, 110, 95_000},
+		"a large order": {Config{Prefetch: 10_000}, 100, 1, 30_000, 110, 900_000},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork()
+			server := issuer{lanes: c.lanes}
+			n.set("a:1", talk(func(r string) []byte { time.Sleep(10 * time.Millisecond); return server.answer(r) }))
+			c.config.MaxAge = time.Hour
+			client := n.newClient(t, c.config, "a:1")
+			var stop atomic.Bool
+			var all sync.WaitGroup
+			got, taken := make([]int, c.callers), make([]atomic.Bool, 2*c.received)
+			for i := range got {
+				ctx := contextOf(t, i)
+				all.Go(func() {
+					for last := uint64(0); !stop.Load(); got[i]++ {
+						id, err := client.ID(ctx)
+						if err != nil || id <= last && c.lanes == 1 || taken[id].Swap(true) {
+							t.Errorf("%s: id %d after %d, or taken before, %v", what, id, last, err)
+							return
+						}
+						last = id
+					}
+				})
+			}
+			large := 0
+			if c.large > 0 {
+				all.Go(func() {
+					for ; !stop.Load(); large += c.large {
+						ids, err := client.IDs(context.Background(), c.large)
+						for _, id := range ids {
+							if taken[id].Swap(true) {
+								t.Errorf("%s: id %d twice", what, id)
+							}
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			time.Sleep(time.Second)
+			stop.Store(true)
+			all.Wait()
+			s := client.Stats()
+			used := uint64(client.main.stock.have+large) + s.Expired
+			for _, n := range got {
+				used += uint64(n)
+			}
+			if s.Received != used || s.Received != server.last.Load() {
+				t.Errorf("%s: %d of %d ids received were used, of %d issued", what, used, s.Received, server.last.Load())
+			}
+			least, rounds := slices.Min(got), int(min(s.Received/uint64(c.callers), 100))
+			if least < rounds-2 {
+				t.Errorf("%s: somebody got %d ids, in %d rounds", what, least, rounds)
+			}
+			if s.Requests > uint64(c.requests) || s.Received < uint64(c.received) {
+				t.Errorf("%s: %d ids in %d requests", what, s.Received, s.Requests)
+			}
+		})
+	}
+}
+
+// TestAfterABurst: what callers took while an answer was under way is asked for in advance only as long as they
+// take it.
+func TestAfterABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		var server issuer
+		n.set("a:1", talk(func(r string) []byte { time.Sleep(10 * time.Millisecond); return server.answer(r) }))
+		c := n.newClient(t, Config{Prefetch: 1000, MaxAge: 10 * time.Second}, "a:1")
+		for range 20_000 {
+			must(t)(c.ID(t.Context()))
+		}
+		time.Sleep(time.Minute)
+		before := server.last.Load()
+		for range 1000 {
+			must(t)(c.ID(t.Context()))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if asked := server.last.Load() - before; asked > 1200 {
+			t.Errorf("%d ids were asked for, and 1,000 taken", asked)
+		}
+	})
+}
+
+// TestStockWithoutAServer: all who wait for an answer are told when each server has failed, and ask no more.
+func TestStockWithoutAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		refuse := true
+		var server issuer
+		n.set("a:1", talk(func(r string) []byte {
+			if time.Sleep(10 * time.Millisecond); refuse {
+				return []byte("SERVER_ERROR no ids\r\n")
+			}
+			return server.answer(r)
+		}))
+		c := n.newClient(t, Config{Prefetch: 100}, "a:1")
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				if id, err := c.ID(contextOf(t, i)); id != 0 || !errors.Is(err, ErrUnready) {
+					t.Errorf("id %d, error %v", id, err)
+				}
+			})
+		}
+		all.Wait()
+		if s := c.Stats(); s.Requests != 1 || s.Failed != 1 {
+			t.Errorf("%+v", s)
+		}
+		refuse = false
+		must(t)(c.ID(context.Background()))
+	})
+}
+
+// TestCancelledCallersOfAStock: nobody gets an id that somebody who left was meant to get.
+func TestCancelledCallersOfAStock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		var server issuer
@@ -294,9 +428,6 @@ func TestCancelledCallersLeaveTheStockAlone(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if c.main.stock.waiting != 0 {
-			t.Errorf("%d callers are thought to wait", c.main.stock.waiting)
-		}
 	})
 }
 
@@ -313,8 +444,8 @@ func TestAnswersSlowerThanMaxAge(t *testing.T) {
 		if id != 0 || !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "MaxAge, 15ms") {
 			t.Errorf("id %d, error %v", id, err)
 		}
-		if s := c.Stats(); s.Requests != 2 {
-			t.Errorf("%d requests", s.Requests)
+		if s := c.Stats(); s.Requests != 2 || s.Expired != s.Received {
+			t.Errorf("%+v", s)
 		}
 		slow = time.Millisecond
 		must(t)(c.ID(context.Background()))
