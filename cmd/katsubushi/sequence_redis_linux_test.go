@@ -109,9 +109,7 @@ func TestProcessRedisAway(t *testing.T) {
 		}
 		return says == ""
 	})
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	p.stop(t)
 	host, _ := os.Hostname()
 	generator(exitOK, fmt.Sprintf("daemon %s/%d has not confirmed it", host, p.Process.Pid), "raise", "orders", "1000000000")
 	if err := p.Process.Signal(syscall.SIGCONT); err != nil {

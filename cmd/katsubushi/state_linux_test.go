@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/katsubushi/katsubushi/v3/test/mount"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // frozenDisk is a file system of its own, on a file, that can be frozen: whoever writes to it then
@@ -169,16 +169,7 @@ func marksAhead(t *testing.T, args []string) (all []time.Duration) {
 // stop stops every thread, until SIGCONT.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	p.Process.Signal(syscall.SIGSTOP)
-	await(t, "it stands still", func() bool {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Process.Pid))
-		for _, path := range threads {
-			if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), ") T ") {
-				return false
-			}
-		}
-		return len(threads) > 0
-	})
+	redistest.Stop(t, p.Process)
 }
 
 // TestProcessStateFilesDeleted: somebody deletes the files of a daemon and starts another one,

@@ -36,7 +36,7 @@ func TestStrictFleet(t *testing.T) {
 	i := slices.Index(f.daemons, killed)
 	stopped, left := f.daemons[(i+1)%3], f.daemons[(i+2)%3]
 	killed.end(t, syscall.SIGKILL)
-	stopped.p.Process.Signal(syscall.SIGSTOP)
+	stopped.p.stop(t)
 	t.Logf("after a kill and a stop it is served after %v", f.served("after a kill and a stop"))
 	stopped.p.Process.Signal(syscall.SIGCONT)
 	killed.launch(t)

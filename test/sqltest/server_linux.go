@@ -286,14 +286,37 @@ func (s *Server) Kill() {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return
 	}
-	s.signal(syscall.SIGSTOP) // so that it starts no more children
+	s.Pause() // so that it starts no more children
 	s.signal(syscall.SIGKILL)
 	<-s.ended
 	s.cmd = nil
 }
 
-// Pause stops all processes of the server, as an overloaded host does; Resume lets them go on.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+// Pause stops all processes of the server, as an overloaded host does, and returns when all their threads stand
+// still: until then one may still answer. Resume lets them go on.
+func (s *Server) Pause() {
+	for { // what still ran when it was listed may have started another process
+		s.signal(syscall.SIGSTOP)
+		if stands := s.standsStill(); stands && s.standsStill() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// standsStill says whether each thread of the server has stopped, or ended.
+func (s *Server) standsStill() bool {
+	for _, pid := range s.processes() {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, path := range threads {
+			text, err := os.ReadFile(path)
+			if _, state, ok := strings.Cut(string(text), ") "); err == nil && ok && !strings.Contains("TtZX", state[:1]) {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // Resume ends a Pause.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
