@@ -121,7 +121,8 @@ func TestPassword(t *testing.T) {
 		url := db.table(t)
 		define(t, open(t, url))
 		if db.url[0] == 'p' {
-			db.Do(t, "DROP ROLE IF EXISTS secret; CREATE ROLE secret LOGIN PASSWORD 'hunter2'")
+			db.Do(t, "CREATE ROLE secret LOGIN PASSWORD 'hunter2'")
+			defer db.Do(t, "DROP OWNED BY secret; DROP ROLE secret")
 		} else {
 			db.Do(t, "DROP USER IF EXISTS secret; CREATE USER secret IDENTIFIED BY 'hunter2'; GRANT USAGE ON *.* TO secret")
 			db.Do(t, "CREATE TABLE IF NOT EXISTS own (n int); GRANT SELECT ON own TO secret")

@@ -612,30 +612,31 @@ func TestTooMuchBelowThePath(t *testing.T) {
 	s := zktest.Common(t)
 	plain := s.Client()
 	defer plain.Close()
+	root := "/" + zktest.Namespace(t)
 	many := make([]any, 0, cas.MaxChildren+1)
-	s.Make("/much/many/id", "/much/many/peers", "/much/large/id")
+	s.Make(root+"/many/id", root+"/many/peers", root+"/large/id")
 	for i := range cas.MaxChildren + 1 {
-		many = append(many, &zk.CreateRequest{Path: fmt.Sprintf("/much/many/id/x%d", i), Acl: zk.WorldACL(zk.PermAll)})
+		many = append(many, &zk.CreateRequest{Path: fmt.Sprintf("%s/many/id/x%d", root, i), Acl: zk.WorldACL(zk.PermAll)})
 	}
 	for ; len(many) > 0; many = many[min(len(many), 1000):] {
 		insist(t, "there are many", func() error { _, err := plain.Multi(many[:min(len(many), 1000)]...); return err })
 	}
 	for i := range 12 {
 		insist(t, "there are large ones", func() error {
-			_, err := plain.Create(fmt.Sprintf("/much/large/id/%04d", i), make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll))
+			_, err := plain.Create(fmt.Sprintf("%s/large/id/%04d", root, i), make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll))
 			return err
 		})
 	}
 	for _, ns := range []string{"many", "large"} {
-		c := at(t, "zookeeper://"+s.Addr()+"/much?ns="+ns)
+		c := at(t, "zookeeper://"+s.Addr()+root+"?ns="+ns)
 		c.connect()
-		if _, err := c.Load(t.Context(), c.conn); !errors.Is(err, cas.ErrTooLarge) || !strings.Contains(err.Error(), "/much/"+ns) {
+		if _, err := c.Load(t.Context(), c.conn); !errors.Is(err, cas.ErrTooLarge) || !strings.Contains(err.Error(), root+"/"+ns) {
 			t.Errorf("%s: %v", ns, err)
 		}
 		if _, err := c.Peers(t.Context(), c.conn); err != nil {
 			t.Errorf("%s: %v", ns, err)
 		}
-		if insist(t, "there is one less", func() error { return plain.Delete("/much/many/id/x1", -1) }); ns == "many" {
+		if insist(t, "there is one less", func() error { return plain.Delete(root+"/many/id/x1", -1) }); ns == "many" {
 			_, err := c.Load(t.Context(), c.conn)
 			c.must(err)
 		}
