@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -147,33 +146,15 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // URL is the server's, with a namespace that no other test uses.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0?ns=" + Namespace(s.t) }
 
-// Namespace is the test's name, as one word. When a test runs again, as with -count, it gets another one.
+// Namespace is the test's name, as one word.
 func Namespace(t testing.TB) string {
-	namespaces.Lock()
-	defer namespaces.Unlock()
-	run, known := namespaces.runs[t]
-	if !known {
-		namespaces.times[t.Name()]++
-		run = namespaces.times[t.Name()]
-		namespaces.runs[t] = run
-	}
-	word := strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("/ {}?&#%:+", r) {
 			return '-'
 		}
 		return r
 	}, t.Name())
-	if run > 1 {
-		word += "-" + strconv.Itoa(run)
-	}
-	return word
 }
-
-var namespaces = struct {
-	sync.Mutex
-	runs  map[testing.TB]int // which run of its test it is, from 1 on
-	times map[string]int     // runs of each test
-}{runs: map[testing.TB]int{}, times: map[string]int{}}
 
 // Client is a connection to the server, for one command at a time, that is not tried twice.
 func (s *Server) Client() *redis.Client {
