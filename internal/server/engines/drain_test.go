@@ -50,6 +50,34 @@ func TestDrainAnswersWhatHasArrived(t *testing.T) {
 	})
 }
 
+// Those who wait in the backlog when the end begins are answered, though there are more than an engine takes at a time.
+func TestDrainOfAFullBacklog(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		r := start(t, m, p, nil)
+		defer r.checkLeaks()
+		busy := r.dial()
+		busy.say("hold\r\necho held\r\n")
+		<-r.held
+		var waiting []*client
+		for i := range 200 {
+			c := r.dial()
+			c.say("echo %d\r\n", i)
+			waiting = append(waiting, c)
+		}
+		r.end()
+		<-r.freed
+		busy.expect("held\r\n")
+		busy.expectEOF()
+		busy.Close()
+		for i, c := range waiting {
+			c.expect(fmt.Sprintf("%d\r\n", i))
+			c.expectEOF()
+			c.Close()
+		}
+		r.stop()
+	})
+}
+
 // A reply larger than the socket's buffers is still delivered to a client that reads.
 func TestDrainFinishesReplies(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {

@@ -108,11 +108,13 @@ func (u *ringLoop) accepted(r cqe) {
 		return
 	}
 	now.underWay = false
-	if now.last { // the backlog is empty (or, before Linux 6.10, cannot be asked for)
+	e := unix.Errno(max(0, -r.res))
+	if now.last && e != 0 && !loop.Gone(e) { // the backlog is empty (or, before Linux 6.10, cannot be asked for)
 		a.Close()
 		return
 	}
-	if e := unix.Errno(-r.res); r.res < 0 && e != unix.ECANCELED && !loop.Gone(e) && !u.Draining {
+	now.last = false // it ended early, as when there was no room for more results
+	if e != 0 && e != unix.ECANCELED && !loop.Gone(e) && !u.Draining {
 		u.Rest(a, os.NewSyscallError("accept", e))
 	}
 	u.armAccept(i)
