@@ -34,8 +34,8 @@ func TestAWatchIsTwoReadings(t *testing.T) {
 		d.wantWatching(err)
 		w.boot += watch / 10
 	}
-	if _, err := d.Acquire(ctx, d.want()); err != nil || driver.loads != 2 {
-		t.Errorf("%v, after %d readings", err, driver.loads)
+	if _, err := d.Acquire(ctx, d.want()); err != nil || driver.loads.Load() != 2 {
+		t.Errorf("%v, after %d readings", err, driver.loads.Load())
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // counting counts what is asked of a driver.
 type counting struct {
 	memcas.Driver
-	loads, commits, most int
+	loads, commits, most atomic.Int64
 	down                 atomic.Bool
 }
 
@@ -31,13 +31,13 @@ func (d *counting) Connect(ctx context.Context) (string, error) {
 }
 
 func (d *counting) Load(ctx context.Context, conn string) (pool.View, error) {
-	d.loads++
+	d.loads.Add(1)
 	return d.Driver.Load(ctx, conn)
 }
 
 func (d *counting) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
-	d.commits++
-	d.most = max(d.most, len(c.If))
+	d.commits.Add(1)
+	d.most.Store(max(d.most.Load(), int64(len(c.If))))
 	return d.Driver.Commit(ctx, conn, c)
 }
 
@@ -72,8 +72,8 @@ func TestManyLanes(t *testing.T) {
 			}
 			held[i].Hi = r.Grant.Hi
 		}
-		if driver.commits != 3 || driver.most != cas.MaxRecords || driver.loads != 0 {
-			t.Errorf("%d commits of %d records at most, %d readings", driver.commits, driver.most, driver.loads)
+		if driver.commits.Load() != 3 || driver.most.Load() != cas.MaxRecords || driver.loads.Load() != 0 {
+			t.Errorf("%d commits of %d records at most, %d readings", driver.commits.Load(), driver.most.Load(), driver.loads.Load())
 		}
 	}
 	w.server.SetRecord(held[120].Worker, pool.Record{Mark: held[120].Hi + 1, Lo: held[120].Hi + 1, Token: "x.1", Owner: "b"}.String())
@@ -106,8 +106,8 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 		}
 		defer s.Close()
 		var held []workerid.Grant
-		beat := func(beats int) (commits int, err error) { // of the heartbeats, and the last one's error
-			before := driver.commits
+		beat := func(beats int) (commits int64, err error) { // of the heartbeats, and the last one's error
+			before := driver.commits.Load()
 			for range beats {
 				results, e := s.Extend(ctx, held)
 				if err = e; err == nil {
@@ -116,7 +116,7 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 				time.Sleep(time.Second) // of the bubble
 				synctest.Wait()
 			}
-			return driver.commits - before, err
+			return driver.commits.Load() - before, err
 		}
 		for len(held) == 0 {
 			if g, err := s.Acquire(ctx, workerid.Request{Owner: "a", Max: 3}); err == nil {
@@ -130,7 +130,7 @@ func TestAnIdleStoreOnlyExtends(t *testing.T) {
 			t.Fatal(err)
 		}
 		beat(2)
-		if commits, err := beat(50); commits != 50 || err != nil || driver.loads > 10 {
+		if commits, err := beat(50); commits != 50 || err != nil || driver.loads.Load() > 10 {
 			t.Errorf("idle: %d commits in 50 heartbeats, %v", commits, err)
 		}
 		w.server.Expire()
@@ -241,8 +241,8 @@ func TestNothingIsReadWhileALaneDrains(t *testing.T) {
 		w.boot += 1000
 		d.Upkeep(ctx)
 	}
-	if driver.loads != 0 || driver.commits != 5 {
-		t.Errorf("%d readings and %d commits in 5 heartbeats", driver.loads, driver.commits)
+	if driver.loads.Load() != 0 || driver.commits.Load() != 5 {
+		t.Errorf("%d readings and %d commits in 5 heartbeats", driver.loads.Load(), driver.commits.Load())
 	}
 	if p := w.server.Present(g.Worker); p != "" {
 		t.Errorf("its presence is still there: %q", p)
