@@ -42,7 +42,7 @@ type Stats struct {
 	Failed    uint64 // of these, those that brought no ids
 	Received  uint64 // ids
 	Abandoned uint64 // calls whose context ended before their ids came
-	Expired   uint64 // ids of the stock that became too old, had no room in it, or were dropped at a fail-over
+	Expired   uint64 // ids of the stock that became too old, or were dropped at a fail-over
 	Queued    int    // requests that wait for a connection
 	Servers   []ServerStats
 }

@@ -54,8 +54,8 @@ type Config struct {
 	// Connections to each server. Default 1, which is best: more connections mean smaller batches.
 	Connections int
 
-	// Prefetch is how many ids ID and IDs of the Client keep in stock at most; 0, the default, means
-	// none. Generators keep no stock. The stock follows the rate at which ids are taken, so that they
+	// Prefetch is how many ids ID and IDs of the Client keep in stock at most, but for what callers who
+	// become fewer leave of an answer; 0, the default, means none. Generators keep no stock. The stock follows the rate at which ids are taken, so that they
 	// are used within half of MaxAge. Waste: whatever is in stock when it expires, at fail-over and at
 	// Close. Order: see the package documentation.
 	Prefetch int

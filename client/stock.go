@@ -19,13 +19,13 @@ type stock struct {
 	mu     sync.Mutex
 	runs   []aged // the next id is the first one's
 	have   int
-	size   int     // to have, at most Config.Prefetch
+	size   int     // to have, at most Config.Prefetch; some more if fewer are taken than before
 	server *server // who issued the ids
 	refill *batch  // the request that is under way
 	wanted int     // ids of refill that callers wait for, from the first one on; more than it has, at times
 	waited int     // the same of the last answer
 	taken  int     // ids since the last refill was asked for
-	during int     // of these, before the last answer came
+	during int     // ids taken from the stock while the last answer was under way
 	since  int64   // when that was
 }
 
@@ -143,7 +143,7 @@ func (s *stock) order(now int64, need int) *batch {
 		s.size = int(min(float64(s.size), float64(s.taken)/float64(passed)*float64(config.MaxAge/2)))
 	}
 	s.taken, s.since = 0, now
-	n := max(s.size-s.have+min(s.during, s.size), s.waited, need, 1)
+	n := max(s.size-s.have+min(s.during, s.have)+s.waited, need, 1)
 	s.wanted = 0
 	s.refill = &batch{gen: s.g, stock: s, server: s.server, n: min(n, maxRange), done: make(chan struct{})}
 	s.refill.woken.L = (*stockWaiter)(s.refill)
@@ -159,16 +159,13 @@ func (s *stock) add(b *batch) {
 		s.lost(s.have)
 		s.runs, s.server = nil, b.server
 	}
-	s.during, s.waited = s.taken, s.wanted
+	s.during, s.waited = s.taken-s.wanted, s.wanted
 	skip := s.wanted
 	for _, r := range b.runs {
-		rest := max(r.n-skip, 0)
-		kept := min(rest, s.c.config.Prefetch-s.have)
-		if kept > 0 {
-			s.runs = append(s.runs, aged{run{r.at(skip), r.stride, kept}, b.sent})
-			s.have += kept
+		if skip < r.n {
+			s.runs = append(s.runs, aged{run{r.at(skip), r.stride, r.n - skip}, b.sent})
+			s.have += r.n - skip
 		}
-		s.c.expired.Add(uint64(rest - kept))
 		skip = max(0, skip-r.n)
 	}
 }
