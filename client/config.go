@@ -55,9 +55,10 @@ type Config struct {
 	Connections int
 
 	// Prefetch is how many ids ID and IDs of the Client keep in stock at most, but for what callers who
-	// become fewer leave of an answer; 0, the default, means none. Generators keep no stock. The stock follows the rate at which ids are taken, so that they
-	// are used within half of MaxAge. Waste: whatever is in stock when it expires, at fail-over and at
-	// Close. Order: see the package documentation.
+	// become fewer leave of an answer; 0, the default, means none. Generators keep no stock. The stock
+	// follows the rate at which ids are taken, so that they are used within half of MaxAge. Waste:
+	// whatever is in stock when it expires, at fail-over and at Close. Order: see the package
+	// documentation.
 	Prefetch int
 
 	// MaxAge is how old an id from the stock may be, counted from before it was asked for, on a clock
