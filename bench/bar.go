@@ -39,13 +39,16 @@ func bars() []bar {
 	none := math.NaN()
 	all := func(v float64) map[string]float64 { return limits(v, v, v) }
 	kind := func(k string) bar {
-		return bar{what: k + " pipelined, cost against own get id", value: cost(k, "pipelined", ""), unit: "x", most: true, limit: all(2)}
+		return bar{what: k + " pipelined, cost against own get id", value: cost(k, "pipelined", ""), unit: "x", most: true,
+			limit: all(2)}
 	}
 	return []bar{
-		{what: "64 connections, against memcached", value: better("c64", reference), unit: "x", limit: limits(1.25, 1.08, 0.9)},
+		{what: "64 connections, against memcached", value: better("c64", reference), unit: "x",
+			limit: limits(1.25, 1.08, 0.9)},
 		{what: "1 connection, against memcached", value: better("c1", reference), unit: "x", limit: limits(1, 1, none)},
 		{what: "pipelined, against memcached", value: better("pipelined", reference), unit: "x", limit: limits(14, 12, 10)},
-		{what: "pipelined, against redis INCR", value: better("pipelined", "redis"), unit: "x", limit: limits(1.7, none, none)},
+		{what: "pipelined, against redis INCR", value: better("pipelined", "redis"), unit: "x",
+			limit: limits(1.7, none, none)},
 		{what: "100-key get, against memcached", value: better("multiget", reference), unit: "x", limit: limits(3, 2.6, 2.3)},
 		{
 			what: "64 connections, cost against a C server that does not look at its input",
@@ -64,11 +67,16 @@ func bars() []bar {
 			value: func(r *results, server string) float64 { return median(r.idle[server]) },
 			unit:  " B", most: true, limit: limits(200, 100, 5<<10),
 		},
-		{what: "100 names declared, 64 connections, cost against none", value: cost("names", "c64", ""), unit: "x", most: true, limit: all(1.02)},
-		{what: "100 names declared, pipelined, cost against none", value: cost("names-pipelined", "pipelined", ""), unit: "x", most: true, limit: all(1.02)},
-		{what: "100 names declared, 100-key get, cost against none", value: cost("names-multiget", "multiget", ""), unit: "x", most: true, limit: all(1.02)},
-		{what: "sequence pipelined, cost against own get id", value: cost("sequence", "pipelined", ""), unit: "x", most: true, limit: all(1.6)},
-		{what: "sequence 100 in a get, cost against own get id", value: cost("sequence100", "multiget", ""), unit: "x", most: true, limit: all(1.4)},
+		{what: "100 names declared, 64 connections, cost against none", value: cost("names", "c64", ""), unit: "x",
+			most: true, limit: all(1.02)},
+		{what: "100 names declared, pipelined, cost against none", value: cost("names-pipelined", "pipelined", ""), unit: "x",
+			most: true, limit: all(1.02)},
+		{what: "100 names declared, 100-key get, cost against none", value: cost("names-multiget", "multiget", ""), unit: "x",
+			most: true, limit: all(1.02)},
+		{what: "sequence pipelined, cost against own get id", value: cost("sequence", "pipelined", ""), unit: "x", most: true,
+			limit: all(1.6)},
+		{what: "sequence 100 in a get, cost against own get id", value: cost("sequence100", "multiget", ""), unit: "x",
+			most: true, limit: all(1.4)},
 		{
 			what: "sequence 100 in a get, values a second of one core",
 			value: func(r *results, server string) float64 {
@@ -77,16 +85,25 @@ func bars() []bar {
 			unit: " M", limit: all(5),
 		},
 		kind("uuid4"), kind("uuid7"), kind("ulid"), kind("objectid"),
-		{what: "INCR of a sequence, 64 connections, cost against redis", value: cost("incr", "incr", "redis"), unit: "x", most: true, limit: limits(0.85, none, none)},
-		{what: "strict order pipelined on the leader, 64 connections, cost against a free sequence", value: cost("strict-pipelined", "free-pipelined", ""), unit: "x", most: true, limit: all(1.05)},
+		{what: "INCR of a sequence, 64 connections, cost against redis", value: cost("incr", "incr", "redis"), unit: "x",
+			most: true, limit: limits(0.85, none, none)},
+		{what: "strict order pipelined on the leader, 64 connections, cost against a free sequence",
+			value: cost("strict-pipelined", "free-pipelined", ""), unit: "x", most: true, limit: all(1.05)},
 		{
 			what:  "strict order through a follower, 64 connections, thousands of requests a second",
 			value: func(r *results, server string) float64 { return r.of(cell{"follower", server}, sample.rate) / 1000 },
 			limit: all(100),
 		},
-		{what: "strict order through a follower, 64 connections, p50 against the leader's", value: slower(func(s sample) time.Duration { return s.p50 }), unit: "x", most: true, limit: all(3)},
-		{what: "strict order through a follower, 64 connections, p99 against the leader's", value: slower(func(s sample) time.Duration { return s.p99 }), unit: "x", most: true, limit: all(3)},
-		{what: "INCR of a sequence, pipelined, cost against redis", value: cost("incr-pipelined", "incr-pipelined", "redis"), unit: "x", most: true, limit: limits(0.65, none, none)},
+		{what: "strict order through a follower, 64 connections, p50 against the leader's",
+			value: slower(func(s sample) time.Duration {
+				return s.p50
+			}), unit: "x", most: true, limit: all(3)},
+		{what: "strict order through a follower, 64 connections, p99 against the leader's",
+			value: slower(func(s sample) time.Duration {
+				return s.p99
+			}), unit: "x", most: true, limit: all(3)},
+		{what: "INCR of a sequence, pipelined, cost against redis", value: cost("incr-pipelined", "incr-pipelined", "redis"),
+			unit: "x", most: true, limit: limits(0.65, none, none)},
 	}
 }
 

@@ -30,9 +30,13 @@ func (r *results) writeChart(w io.Writer) error {
 	rows := (len(shown) + perRow - 1) / perRow
 	width, height := perRow*(panelWidth+panelGap)+panelGap, 44+rows*panelHeight
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", width, height)
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", width,
+		height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
-	fmt.Fprintf(&b, `<text x="%d" y="26" font-size="15" fill="#222222">Server CPU per request, microseconds (shorter is better)</text>`+"\n", panelGap)
+	fmt.Fprintf(&b,
+		`<text x="%d" y="26" font-size="15" fill="#222222">Server CPU per request, microseconds (shorter is better)</text>`+
+			"\n", panelGap)
 	for i, m := range shown {
 		x, y := panelGap+i%perRow*(panelWidth+panelGap), 56+i/perRow*panelHeight
 		r.drawPanel(&b, m, x, y)
@@ -57,9 +61,12 @@ func (r *results) drawPanel(b *strings.Builder, m mode, x, y int) {
 			continue
 		}
 		length := v / longest * barRoom
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="#444444">%s</text>`+"\n", x+nameWidth-6, y+barHeight-4, xmlText(s))
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x+nameWidth, y, length, barHeight, r.colour(s))
-		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="#222222">%s</text>`+"\n", float64(x+nameWidth)+length+4, y+barHeight-4, number(v))
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end" fill="#444444">%s</text>`+"\n", x+nameWidth-6, y+barHeight-4,
+			xmlText(s))
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x+nameWidth, y, length, barHeight,
+			r.colour(s))
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="#222222">%s</text>`+"\n", float64(x+nameWidth)+length+4, y+barHeight-4,
+			number(v))
 		y += barHeight + 4
 	}
 }

@@ -34,18 +34,23 @@ const (
 func parseOptions(args []string) (*options, error) {
 	o := &options{}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	fs.StringVar(&o.out, "out", "", "`file` for the report, with results.svg beside it (default: standard output, no drawing)")
-	fs.StringVar(&o.binary, "bin", "", "the daemon's `program` (default: build ./cmd/katsubushi of the module that encloses the working directory)")
-	fs.StringVar(&o.servers, "servers", allServers, "servers to compare; uring, epoll and net are the daemon's engines, epoll@`program` is one of another build")
+	fs.StringVar(&o.out, "out", "",
+		"`file` for the report, with results.svg beside it (default: standard output, no drawing)")
+	fs.StringVar(&o.binary, "bin", "",
+		"the daemon's `program` (default: build ./cmd/katsubushi of the module that encloses the working directory)")
+	fs.StringVar(&o.servers, "servers", allServers,
+		"servers to compare; uring, epoll and net are the daemon's engines, epoll@`program` is one of another build")
 	fs.StringVar(&o.modes, "modes", "", "modes, of "+modeNames()+" (default all)")
-	fs.StringVar(&o.against, "against", "", "`host:port` of one more server that speaks memcached's text protocol and already runs")
+	fs.StringVar(&o.against, "against", "",
+		"`host:port` of one more server that speaks memcached's text protocol and already runs")
 	fs.IntVar(&o.againstPID, "against-pid", 0, "its `process`, for its CPU time; without it that is unknown")
 	fs.IntVar(&o.rounds, "rounds", 17, "rounds over all modes and servers")
 	fs.IntVar(&o.idleRounds, "idle-rounds", 3, "fresh processes of each server whose idle connections are weighed")
 	fs.IntVar(&o.idleConns, "idle-conns", 10000, "idle connections")
 	fs.DurationVar(&o.window, "window", 300*time.Millisecond, "length of a window")
 	fs.DurationVar(&o.warm, "warm", 60*time.Millisecond, "load before each window")
-	fs.BoolVar(&o.quick, "quick", false, "one round of 40 ms windows and 200 idle connections, to see that everything works")
+	fs.BoolVar(&o.quick, "quick", false,
+		"one round of 40 ms windows and 200 idle connections, to see that everything works")
 	fs.BoolVar(&o.verify, "verify", false, "check that the ids of each server differ; costs the generator time")
 	o.on.flags(fs)
 	if err := fs.Parse(args); err != nil {
@@ -119,7 +124,8 @@ func (c *comparison) prepare() (err error) {
 	if err := c.on.settle(); err != nil {
 		return err
 	}
-	c.gen = &generator{cpus: c.on.clients, serverCPU: c.on.server, driver: c.on.newDriver, base: time.Now(), warm: c.warm, length: c.window}
+	c.gen = &generator{cpus: c.on.clients, serverCPU: c.on.server, driver: c.on.newDriver, base: time.Now(), warm: c.warm,
+		length: c.window}
 	c.res.machine = describe(c.on, c.servers)
 	return nil
 }
@@ -162,7 +168,8 @@ func (c *comparison) choosePeers() error {
 		}
 	}
 	if c.against != "" {
-		c.peers = append(c.peers, peer{name: c.against, speech: "memcached", attach: &process{at: endpoint{overTCP, c.against}, pid: c.againstPID}})
+		c.peers = append(c.peers,
+			peer{name: c.against, speech: "memcached", attach: &process{at: endpoint{overTCP, c.against}, pid: c.againstPID}})
 	}
 	if len(c.peers) == 0 {
 		return errors.New("-servers: nothing to measure")
@@ -209,7 +216,9 @@ func (c *comparison) takes(p peer, m mode) bool {
 	if p.canned && (m.depth > 1 || m.keys > 1 || m.names > 0 || m.dialect != "text") {
 		return false
 	}
-	if !p.ours && (m.names > 0 && !(p.speech == "redis" && m.dialect == "incr") || p.speech != "redis" && (m.dialect == "incr" || m.dialect == "get")) {
+	if !p.ours &&
+		(m.names > 0 && !(p.speech == "redis" && m.dialect == "incr") || p.speech != "redis" &&
+			(m.dialect == "incr" || m.dialect == "get")) {
 		return false
 	}
 	if p.attach != nil {
@@ -364,7 +373,8 @@ func (c *comparison) checkIDs() error {
 		if err := set.plant(); err != nil {
 			return err
 		}
-		c.res.notes = append(c.res.notes, fmt.Sprintf("%d ids of %s were all different; a planted duplicate was found.", set.ids, name))
+		c.res.notes = append(c.res.notes,
+			fmt.Sprintf("%d ids of %s were all different; a planted duplicate was found.", set.ids, name))
 	}
 	return nil
 }

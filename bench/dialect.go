@@ -218,7 +218,8 @@ func (d *lineDialect) item(i int, in []byte) (n int, err error) {
 	size := sizes[d.last]
 	from := len(head) + len(size)
 	to := from + d.last
-	if d.last > 0 && len(in) >= to+len(end) && string(in[:len(head)]) == head && string(in[len(head):from]) == size && string(in[to:to+len(end)]) == end {
+	if d.last > 0 && len(in) >= to+len(end) && string(in[:len(head)]) == head && string(in[len(head):from]) == size &&
+		string(in[to:to+len(end)]) == end {
 		return to + len(end), d.value(in[from:to])
 	}
 	return d.slowValue(head, in)

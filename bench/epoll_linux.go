@@ -40,7 +40,8 @@ func (d *epollDriver) close() {
 }
 
 func (d *epollDriver) send(s *stream) error {
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.conn), uintptr(unsafe.Pointer(unsafe.SliceData(s.batch))), uintptr(len(s.batch)),
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.conn), uintptr(unsafe.Pointer(unsafe.SliceData(s.batch))),
+		uintptr(len(s.batch)),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("send: %w", errno)
@@ -57,7 +58,8 @@ func allSent(n int, s *stream) error {
 }
 
 func (d *epollDriver) turn() (received int, err error) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epfd), uintptr(unsafe.Pointer(&d.events[0])), uintptr(len(d.events)), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epfd), uintptr(unsafe.Pointer(&d.events[0])),
+		uintptr(len(d.events)), 0, 0, 0)
 	if errno == unix.EINTR {
 		return 0, nil
 	}
@@ -75,7 +77,8 @@ func (d *epollDriver) turn() (received int, err error) {
 // receive takes all that a stream has received.
 func (d *epollDriver) receive(s *stream) error {
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.conn), uintptr(unsafe.Pointer(&d.buf[0])), uintptr(len(d.buf)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.conn), uintptr(unsafe.Pointer(&d.buf[0])),
+			uintptr(len(d.buf)), unix.MSG_DONTWAIT, 0, 0)
 		switch {
 		case errno == unix.EAGAIN:
 			return nil

@@ -21,7 +21,8 @@ func (p peer) startFleet(r role, cpu int, dir string) (*process, error) {
 		return nil, err
 	}
 	at, members := "http://"+clients.address, "http://"+peers.address
-	etcd, err := launch([]string{"etcd", "--name", "bench", "--data-dir", filepath.Join(dir, "etcd-"+clients.address), "--log-level", "error",
+	etcd, err := launch([]string{"etcd", "--name", "bench", "--data-dir", filepath.Join(dir, "etcd-"+clients.address),
+		"--log-level", "error",
 		"--listen-client-urls", at, "--advertise-client-urls", at, "--listen-peer-urls", members,
 		"--initial-advertise-peer-urls", members, "--initial-cluster", "bench=" + members}, clients, cpu, dir)
 	if err != nil {
@@ -53,7 +54,8 @@ func (p peer) startMember(etcd endpoint, cpu int, dir string) (*process, error) 
 	if err != nil {
 		return nil, err
 	}
-	argv := append(p.command(at, 0, dir), "-counters", "etcd://"+etcd.address+"?ns=bench", "-max-wait", "1m", "-generator", "orders sequence; tickets sequence order=strict")
+	argv := append(p.command(at, 0, dir), "-counters", "etcd://"+etcd.address+"?ns=bench", "-max-wait", "1m", "-generator",
+		"orders sequence; tickets sequence order=strict")
 	pr, err := launch(argv, at, cpu, dir)
 	if err != nil {
 		return nil, err

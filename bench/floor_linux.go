@@ -18,13 +18,14 @@ var floorSource embed.FS
 // floorPeer is the floor of a kind, epoll or uring. It is compiled here; without a C compiler it
 // does not start, and the report says so.
 func floorPeer(kind string) peer {
-	return peer{name: "floor " + kind, speech: "memcached", canned: true, command: func(at endpoint, _ int, dir string) []string {
-		if at.via != overTCP {
-			return nil
-		}
-		_, port, _ := net.SplitHostPort(at.address)
-		return []string{filepath.Join(dir, "floor-"+kind), port}
-	}}
+	return peer{name: "floor " + kind, speech: "memcached", canned: true,
+		command: func(at endpoint, _ int, dir string) []string {
+			if at.via != overTCP {
+				return nil
+			}
+			_, port, _ := net.SplitHostPort(at.address)
+			return []string{filepath.Join(dir, "floor-"+kind), port}
+		}}
 }
 
 // buildFloor compiles a floor into dir.
@@ -38,7 +39,8 @@ func buildFloor(kind, dir string) error {
 			return err
 		}
 	}
-	out, err := exec.Command("cc", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(dir, "floor-"+kind), filepath.Join(dir, kind+".c")).CombinedOutput()
+	out, err := exec.Command("cc", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(dir, "floor-"+kind),
+		filepath.Join(dir, kind+".c")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("compile the %s floor: %w\n%s", kind, err, out)
 	}

@@ -28,7 +28,9 @@ func (g *generator) goWindow(ld load) (sample, error) {
 		if ld.ids != nil {
 			ids.seen = newIDSet()
 		}
-		streams = append(streams, &goStream{conn: conn, seen: ids.seen, dialect: newDialect(ld.mode, ld.speech, ids), base: g.base, phase: &phase, answered: answered})
+		streams = append(streams,
+			&goStream{conn: conn, seen: ids.seen, dialect: newDialect(ld.mode, ld.speech, ids), base: g.base, phase: &phase,
+				answered: answered})
 	}
 	ended := make(chan error, len(streams))
 	for _, s := range streams {
@@ -47,14 +49,16 @@ func (g *generator) goWindow(ld load) (sample, error) {
 	tallies := make([]tally, len(streams))
 	for i, s := range streams {
 		// The goroutines share their cores with each other; nothing is known of each one's part.
-		tallies[i] = tally{answers: s.latency.total, latency: &s.latency, seen: s.seen, elapsed: last.at - first.at, own: last.at - first.at}
+		tallies[i] = tally{answers: s.latency.total, latency: &s.latency, seen: s.seen, elapsed: last.at - first.at,
+			own: last.at - first.at}
 	}
 	return g.sum(ld, tallies, first, last)
 }
 
 // phases goes through a window's phases and reads the clocks at both ends of the middle one. A
 // stream that ends has failed, and ends it all; its error stays where it is, for who collects them.
-func (g *generator) phases(pid int, phase *atomic.Int32, answered <-chan struct{}, ended chan error) (first, last reading, err error) {
+func (g *generator) phases(pid int, phase *atomic.Int32, answered <-chan struct{}, ended chan error) (first,
+	last reading, err error) {
 	pause := func(d time.Duration, until <-chan struct{}) {
 		select {
 		case e := <-ended:

@@ -56,7 +56,8 @@ type stream struct {
 
 // newLoop connects n streams.
 func newLoop(base time.Time, to endpoint, n, depth int, d dialect, by driver) (*loop, error) {
-	l := &loop{base: base, dialect: d, depth: depth, streams: make([]stream, 0, n), driver: by, joined: make([]byte, 0, maxItem+readBuffer)}
+	l := &loop{base: base, dialect: d, depth: depth, streams: make([]stream, 0, n), driver: by,
+		joined: make([]byte, 0, maxItem+readBuffer)}
 	batch := d.request(depth)
 	if len(batch) > maxBatch {
 		return nil, fmt.Errorf("a batch of %d requests has %d bytes, more than %d", depth, len(batch), maxBatch)
@@ -187,7 +188,8 @@ func (l *loop) stalled() error {
 		if s := &l.streams[i]; s.left > 0 {
 			unread, _ := unix.IoctlGetInt(int(s.conn), unix.TIOCINQ)
 			unsent, _ := unix.IoctlGetInt(int(s.conn), unix.TIOCOUTQ)
-			return fmt.Errorf("no answer for %v on %d connections; the first of them waits for %d and has received %q of the next; its socket holds %d bytes to read and %d to send",
+			return fmt.Errorf("no answer for %v on %d connections; the first of them waits for %d and has received %q of the "+
+				"next; its socket holds %d bytes to read and %d to send",
 				stallLimit, l.open, s.left, s.rest, unread, unsent)
 		}
 	}

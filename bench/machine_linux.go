@@ -23,10 +23,13 @@ func describe(on machine, servers string) [][2]string {
 	}
 	add("date", time.Now().UTC().Format("2006-01-02 15:04 MST"))
 	add("processor", processor())
-	add("cores", fmt.Sprintf("%d; servers on CPU %d, generator on %v, by %s", runtime.NumCPU(), on.server, on.clients, on.driver))
+	add("cores", fmt.Sprintf("%d; servers on CPU %d, generator on %v, by %s", runtime.NumCPU(), on.server, on.clients,
+		on.driver))
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
-		add("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:])+" "+unix.ByteSliceToString(u.Machine[:]))
+		add("kernel",
+			unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:])+" "+
+				unix.ByteSliceToString(u.Machine[:]))
 	}
 	add("TCP congestion control", fileText("/proc/sys/net/ipv4/tcp_congestion_control"))
 	add("load average at the start", fileText("/proc/loadavg"))

@@ -52,7 +52,8 @@ func (m *machine) flags(fs *flag.FlagSet) {
 		return nil
 	})
 	fs.IntVar(&m.server, "server-cpu", -1, "`CPU` of the servers (default the last allowed)")
-	fs.StringVar(&m.driver, "client", "auto", "what the generator moves its bytes with: uring, epoll, or auto: uring where it is allowed")
+	fs.StringVar(&m.driver, "client", "auto",
+		"what the generator moves its bytes with: uring, epoll, or auto: uring where it is allowed")
 }
 
 // settle fills in what the flags left open and pins this process.

@@ -71,7 +71,8 @@ func modes() []mode {
 	one := closed(1)
 	one.title = "get, 1 connection"
 	pipelinedKind := func(kind string) mode {
-		return mode{name: kind, title: "get of a " + kind + ", 16 pipelined x 16 connections", conns: 16, depth: 16, key: kind}
+		return mode{name: kind, title: "get of a " + kind + ", 16 pipelined x 16 connections", conns: 16, depth: 16,
+			key: kind}
 	}
 	all := []mode{
 		one, closed(16), closed(64), closed(256), closed(1000),
@@ -83,18 +84,26 @@ func modes() []mode {
 		{name: "plain", title: "get, plain, crypto/tls client, 64 connections", client: goClient},
 		{name: "tls", title: "get, TLS, crypto/tls client, 64 connections", client: goClient, via: overTLS},
 		{name: "names", title: "get id, 64 connections, 100 names declared", names: manyNames},
-		{name: "names-pipelined", title: "get id, 16 pipelined x 16 connections, 100 names", conns: 16, depth: 16, names: manyNames},
-		{name: "names-multiget", title: "get of 100 undeclared keys x 16 connections, 100 names", conns: 16, keys: multiKeys, names: manyNames},
+		{name: "names-pipelined", title: "get id, 16 pipelined x 16 connections, 100 names", conns: 16, depth: 16,
+			names: manyNames},
+		{name: "names-multiget", title: "get of 100 undeclared keys x 16 connections, 100 names", conns: 16, keys: multiKeys,
+			names: manyNames},
 		{name: "sequence", title: "get of a sequence, 16 pipelined x 16 connections", conns: 16, depth: 16, key: "orders"},
-		{name: "sequence100", title: "get of a sequence 100 times x 16 connections", conns: 16, keys: multiKeys, key: "orders"},
+		{name: "sequence100", title: "get of a sequence 100 times x 16 connections", conns: 16, keys: multiKeys,
+			key: "orders"},
 		pipelinedKind("uuid4"), pipelinedKind("uuid7"), pipelinedKind("ulid"), pipelinedKind("objectid"),
 		{name: "incr", title: "INCR of a sequence, 64 connections", dialect: "incr", key: "orders"},
-		{name: "incr-pipelined", title: "INCR of a sequence, 16 pipelined x 16 connections", dialect: "incr", key: "orders", conns: 16, depth: 16},
+		{name: "incr-pipelined", title: "INCR of a sequence, 16 pipelined x 16 connections", dialect: "incr", key: "orders",
+			conns: 16, depth: 16},
 		{name: "resp", title: "GET over RESP, 64 connections", dialect: "get"},
-		{name: "free-pipelined", title: "get of a sequence, 16 pipelined x 64 connections", depth: 16, key: "orders", role: leads},
-		{name: "strict-pipelined", title: "get of a sequence in strict order from its leader, 16 pipelined x 64 connections", depth: 16, key: "tickets", role: leads},
-		{name: "leader", title: "get of a sequence in strict order from its leader, 64 connections", key: "tickets", role: leads},
-		{name: "follower", title: "get of a sequence in strict order through a follower, 64 connections", key: "tickets", role: follows},
+		{name: "free-pipelined", title: "get of a sequence, 16 pipelined x 64 connections", depth: 16, key: "orders",
+			role: leads},
+		{name: "strict-pipelined", title: "get of a sequence in strict order from its leader, 16 pipelined x 64 connections",
+			depth: 16, key: "tickets", role: leads},
+		{name: "leader", title: "get of a sequence in strict order from its leader, 64 connections", key: "tickets",
+			role: leads},
+		{name: "follower", title: "get of a sequence in strict order through a follower, 64 connections", key: "tickets",
+			role: follows},
 		{name: "idle", title: "idle connections", client: idleClient, conns: 10000},
 	}
 	for i := range all {

@@ -43,7 +43,8 @@ func memcachedPeer() peer {
 		case overUnix:
 			return append(args, "-s", at.address)
 		case overTLS:
-			args = append(args, "-Z", "-o", "ssl_chain_cert="+filepath.Join(dir, certFile)+",ssl_key="+filepath.Join(dir, keyFile))
+			args = append(args, "-Z", "-o",
+				"ssl_chain_cert="+filepath.Join(dir, certFile)+",ssl_key="+filepath.Join(dir, keyFile))
 		}
 		return append(args, "-l", host, "-p", port)
 	}}
@@ -51,7 +52,8 @@ func memcachedPeer() peer {
 
 func redisPeer() peer {
 	return peer{name: "redis", speech: "redis", command: func(at endpoint, _ int, dir string) []string {
-		args := []string{"redis-server", "--save", "", "--appendonly", "no", "--dir", dir, "--maxclients", strconv.Itoa(maxConns)}
+		args := []string{"redis-server", "--save", "", "--appendonly", "no", "--dir", dir, "--maxclients",
+			strconv.Itoa(maxConns)}
 		host, port, _ := net.SplitHostPort(at.address)
 		switch at.via {
 		case overUnix:
@@ -67,19 +69,21 @@ func redisPeer() peer {
 // gets four worker ids of its own, since one core can issue more than the four million ids a second
 // that one worker id has.
 func oursPeer(name, binary, engine string, nextWorker func() int) peer {
-	return peer{name: "katsubushi " + name, speech: "memcached", ours: true, command: func(at endpoint, names int, dir string) []string {
-		w := nextWorker()
-		args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level", "warn", "-claim", "off"}
-		args = append(args, declare(names, filepath.Join(dir, fmt.Sprintf("state-%d", w)))...)
-		if at.via == overUnix {
-			return append(args, "-sock", at.address)
-		}
-		host, port, _ := net.SplitHostPort(at.address)
-		if at.via == overTLS {
-			args = append(args, "-tls-cert", filepath.Join(dir, certFile), "-tls-key", filepath.Join(dir, keyFile))
-		}
-		return append(args, "-bind", host, "-port", port)
-	}}
+	return peer{name: "katsubushi " + name, speech: "memcached", ours: true,
+		command: func(at endpoint, names int, dir string) []string {
+			w := nextWorker()
+			args := []string{binary, "-worker-id", fmt.Sprintf("%d-%d", w, w+3), "-engine", engine, "-loops", "1", "-log-level",
+				"warn", "-claim", "off"}
+			args = append(args, declare(names, filepath.Join(dir, fmt.Sprintf("state-%d", w)))...)
+			if at.via == overUnix {
+				return append(args, "-sock", at.address)
+			}
+			host, port, _ := net.SplitHostPort(at.address)
+			if at.via == overTLS {
+				args = append(args, "-tls-cert", filepath.Join(dir, certFile), "-tls-key", filepath.Join(dir, keyFile))
+			}
+			return append(args, "-bind", host, "-port", port)
+		}}
 }
 
 // declare makes the flags for a number of names: the kinds of id, and then as many more. Sequences

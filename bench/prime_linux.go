@@ -48,7 +48,8 @@ func makeCertificate(dir string) (*tls.Config, error) {
 	if err := os.WriteFile(filepath.Join(dir, certFile), cert, 0o644); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, keyFile), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, keyFile), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		0o600); err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()

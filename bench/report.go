@@ -13,7 +13,8 @@ import (
 func (r *results) write(w io.Writer, chart string) error {
 	var b strings.Builder
 	b.WriteString("# Id servers side by side\n\n")
-	b.WriteString("Written by `go run ./bench`; see `go doc ./bench` for what is measured and how to repeat it. Figures hold for this run on this machine: " +
+	b.WriteString("Written by `go run ./bench`; see `go doc ./bench` for what is measured and how to repeat it. " +
+		"Figures hold for this run on this machine: " +
 		"compare within a row, never with another run.\n\n")
 	if chart != "" {
 		fmt.Fprintf(&b, "![Server CPU time per request, by mode and server](%s)\n\n", chart)
@@ -52,7 +53,8 @@ func (r *results) writeBars(b *strings.Builder) {
 	if len(r.ours) == 0 {
 		return
 	}
-	b.WriteString("## The bar\n\nServer CPU time per request; 1.25x against memcached means that memcached takes 1.25 times as much.\n\n")
+	b.WriteString("## The bar\n\nServer CPU time per request; 1.25x against memcached means that memcached takes 1.25 " +
+		"times as much.\n\n")
 	header(b, append([]string{""}, r.ours...)...)
 	for _, bar := range bars() {
 		cells := []string{bar.what}
@@ -68,7 +70,8 @@ func (r *results) writeBars(b *strings.Builder) {
 
 // writeCPU is the table that matters most.
 func (r *results) writeCPU(b *strings.Builder) {
-	fmt.Fprintf(b, "## Server CPU, microseconds per request\n\nMedians over %d rounds of %v windows; in brackets how many times less than memcached, "+
+	fmt.Fprintf(b, "## Server CPU, microseconds per request\n\nMedians over %d rounds of %v windows; in brackets how "+
+		"many times less than memcached, "+
 		"the median over the rounds.\n\n", r.rounds, r.window)
 	header(b, append([]string{""}, r.servers...)...)
 	for _, m := range r.modes {
@@ -94,7 +97,8 @@ func (r *results) writeIdle(b *strings.Builder) {
 		return
 	}
 	i := slices.IndexFunc(r.modes, func(m mode) bool { return m.client == idleClient })
-	fmt.Fprintf(b, "## Memory of an idle connection\n\nResident bytes for each of %d connections that asked once and then kept still, in a fresh process.\n\n", r.modes[i].conns)
+	fmt.Fprintf(b, "## Memory of an idle connection\n\nResident bytes for each of %d connections that asked once and "+
+		"then kept still, in a fresh process.\n\n", r.modes[i].conns)
 	header(b, "", "bytes")
 	for _, s := range r.servers {
 		if v, ok := r.idle[s]; ok {
@@ -115,7 +119,8 @@ func (r *results) writeTLS(b *strings.Builder) {
 		}
 		if !begun {
 			begun = true
-			b.WriteString("## TLS\n\nBoth columns through a client of one goroutine per connection, which costs more than the server: compare these rows only with each other.\n\n")
+			b.WriteString("## TLS\n\nBoth columns through a client of one goroutine per connection, which costs more than " +
+				"the server: compare these rows only with each other.\n\n")
 			header(b, "64 connections, server CPU microseconds per request", "plain", "TLS", "TLS / plain")
 		}
 		row(b, s, number(r.of(plain, sample.cpuMicros)), number(r.of(tls, sample.cpuMicros)), number(q)+"x")
@@ -127,9 +132,12 @@ func (r *results) writeTLS(b *strings.Builder) {
 
 // writeDetails has a row for every server and mode.
 func (r *results) writeDetails(b *strings.Builder) {
-	b.WriteString("## All figures\n\nThroughput and latency are of a closed loop. ‡ the generator was the bottleneck, so throughput and latency say nothing of the server. " +
-		"\"Clean\" counts the windows in which nothing else ran on the two cores; if three or more are, the others are left out of the medians.\n\n")
-	header(b, "", "requests/s", "of memcached's", "CPU µs", "p50", "p99", "p99.9", "server busy", "generator waits", "clean")
+	b.WriteString("## All figures\n\nThroughput and latency are of a closed loop. ‡ the generator was the bottleneck, " +
+		"so throughput and latency say nothing of the server. " +
+		"\"Clean\" counts the windows in which nothing else ran on the two cores; if three or more are, the others are " +
+		"left out of the medians.\n\n")
+	header(b, "", "requests/s", "of memcached's", "CPU µs", "p50", "p99", "p99.9", "server busy", "generator waits",
+		"clean")
 	for _, m := range r.modes {
 		for _, s := range r.servers {
 			c := cell{m.name, s}
@@ -150,8 +158,12 @@ func (r *results) writeDetails(b *strings.Builder) {
 				relative = percent(r.over(c, cell{m.name, reference}, sample.rate))
 			}
 			clean := all - r.count(c, sample.disturbed)
-			row(b, m.title+": "+s, rate, relative, number(r.of(c, sample.cpuMicros)), r.latency(c, func(s sample) time.Duration { return s.p50 }),
-				r.latency(c, func(s sample) time.Duration { return s.p99 }), r.latency(c, func(s sample) time.Duration { return s.p999 }),
+			row(b, m.title+": "+s, rate, relative, number(r.of(c, sample.cpuMicros)), r.latency(c, func(s sample) time.Duration {
+				return s.p50
+			}),
+				r.latency(c, func(s sample) time.Duration { return s.p99 }), r.latency(c, func(s sample) time.Duration {
+					return s.p999
+				}),
 				busy, waits, fmt.Sprintf("%d/%d", clean, all))
 		}
 	}
@@ -178,7 +190,8 @@ func (r *results) writeNotes(b *strings.Builder) {
 	}
 	notes := r.notes
 	if disturbed > 0 {
-		notes = append(notes, fmt.Sprintf("In %d of %d windows something else ran on the two cores. Ratios between neighbours survive that better than absolute figures, latencies hardly at all.", disturbed, windows))
+		notes = append(notes, fmt.Sprintf("In %d of %d windows something else ran on the two cores. Ratios between "+
+			"neighbours survive that better than absolute figures, latencies hardly at all.", disturbed, windows))
 	}
 	if len(notes) == 0 {
 		return

@@ -23,7 +23,8 @@ func (s sample) String() string {
 	if s.cpu >= 0 {
 		cpu = fmt.Sprintf("server %.3f us/request, %.0f %% busy", s.cpuMicros(), 100*s.busy())
 	}
-	return fmt.Sprintf("%.0f requests/s, p50 %v, p99 %v, p99.9 %v, %s, generator waited %.0f %%", s.rate(), s.p50, s.p99, s.p999, cpu, 100*s.waiting)
+	return fmt.Sprintf("%.0f requests/s, p50 %v, p99 %v, p99.9 %v, %s, generator waited %.0f %%", s.rate(), s.p50, s.p99,
+		s.p999, cpu, 100*s.waiting)
 }
 
 // rate is in answers per second.

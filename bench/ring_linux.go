@@ -103,7 +103,8 @@ const (
 )
 
 func newRing(conns []int32) (*ring, error) {
-	p := ringParams{cqEntries: 8 * ringEntries, flags: setupCQSize | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun}
+	p := ringParams{cqEntries: 8 * ringEntries,
+		flags: setupCQSize | setupSubmitAll | setupSingleIssuer | setupDeferTaskrun}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, ringEntries, uintptr(unsafe.Pointer(&p)), 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("io_uring_setup: %w", errno)
@@ -135,7 +136,8 @@ func newRing(conns []int32) (*ring, error) {
 }
 
 func (r *ring) register(what uintptr, arg unsafe.Pointer, n int) error {
-	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), what, uintptr(arg), uintptr(n), 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), what, uintptr(arg), uintptr(n), 0,
+		0); errno != 0 {
 		return fmt.Errorf("io_uring_register %d: %w", what, errno)
 	}
 	return nil
@@ -180,7 +182,8 @@ func (r *ring) mapBuffers() (err error) {
 		return fmt.Errorf("mmap: %w", err)
 	}
 	r.bufRing = unsafe.Slice((*pbuf)(unsafe.Pointer(&head[0])), ringBuffers)
-	if r.bufMemory, err = unix.Mmap(-1, 0, ringBuffers*bufferSpacing, unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
+	if r.bufMemory,
+		err = unix.Mmap(-1, 0, ringBuffers*bufferSpacing, unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
 		return fmt.Errorf("mmap: %w", err)
 	}
 	return nil

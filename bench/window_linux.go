@@ -104,7 +104,8 @@ func (g *generator) rawWindow(ld load) (sample, error) {
 	tallies := make([]tally, len(loops))
 	for i, l := range loops {
 		a, b := edges[i][0], edges[i][1]
-		tallies[i] = tally{answers: l.answers, latency: &l.latency, elapsed: b.at - a.at, waiting: time.Duration(l.waiting), own: b.own - a.own, seen: l.seen}
+		tallies[i] = tally{answers: l.answers, latency: &l.latency, elapsed: b.at - a.at, waiting: time.Duration(l.waiting),
+			own: b.own - a.own, seen: l.seen}
 	}
 	return g.sum(ld, tallies, edges[0][0], edges[0][1])
 }

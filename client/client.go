@@ -234,7 +234,8 @@ func (c *Client) busy(now time.Duration) bool {
 func (c *Client) place(b *batch, now time.Duration) (best *conn, until time.Duration, hope bool) {
 	hope = len(c.servers) == 0 // as long as the resolver looks for some
 	tier := 0
-	stay := b.stock != nil && b.server != nil && !b.server.gone && !b.failedAt(b.server) && b.server.until <= now && len(b.server.conns) > 0
+	stay := b.stock != nil && b.server != nil && !b.server.gone && !b.failedAt(b.server) && b.server.until <= now &&
+		len(b.server.conns) > 0
 	from := 0
 	if len(c.servers) > 1 {
 		from = rand.IntN(len(c.servers))

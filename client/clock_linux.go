@@ -10,7 +10,8 @@ import (
 func bootNanos() int64 {
 	const clockBoottime = 7
 	var ts syscall.Timespec
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)),
+		0); errno != 0 {
 		return time.Now().UnixNano()
 	}
 	return ts.Nano()

@@ -19,7 +19,8 @@ var (
 	// right. Its reason is in the error's text. A retry does not help.
 	ErrRefused = errors.New("refused")
 
-	// ErrAnswer means that a server's answer is not exactly what was asked for. The client used no id
+	// ErrAnswer means that a server's answer is not exactly what was asked for, or repeats the last id of
+	// the answer before it: a memcached at this address, which stores values, does. The client used no id
 	// of it and closed the connection. Another server may do better.
 	ErrAnswer = errors.New("wrong answer")
 

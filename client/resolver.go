@@ -208,7 +208,8 @@ func (s srv) Watch(ctx context.Context, set func([]Server)) error {
 			if host == "" {
 				continue // "the service is not here"
 			}
-			list = append(list, Server{Addr: net.JoinHostPort(host, strconv.Itoa(int(r.Port))), Name: host, Priority: int(r.Priority)})
+			list = append(list,
+				Server{Addr: net.JoinHostPort(host, strconv.Itoa(int(r.Port))), Name: host, Priority: int(r.Priority)})
 		}
 		return list, nil
 	})

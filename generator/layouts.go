@@ -64,7 +64,8 @@ func Instagram() Layout {
 //	│ 0│ 39: units of 10 ms since 2014-09-01T00Z   │ 8: sequence │ 16: worker  │
 //	└──┴───────────────────────────────────────────┴─────────────┴─────────────┘
 func Sonyflake() Layout {
-	return Layout{Name: "sonyflake", Epoch: 1409529600000, Unit: 10, TimeBits: 39, WorkerBits: 16, SequenceBits: 8, WorkerLow: true}
+	return Layout{Name: "sonyflake", Epoch: 1409529600000, Unit: 10, TimeBits: 39, WorkerBits: 16, SequenceBits: 8,
+		WorkerLow: true}
 }
 
 // JS53 makes ids that a JavaScript number holds exactly, at most 2^53−1: 32 worker ids with 128 ids

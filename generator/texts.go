@@ -48,7 +48,8 @@ func (k TextKind) room() int { return [...]int{74, 80, 54}[k] }
 func NewTextLayout(k TextKind, l Layout) (TextLayout, error) {
 	t := TextLayout{kind: k, layout: l, point: l.WorkerBits + l.SequenceBits, limit: 1 << 48}
 	if int(t.point) > k.room() {
-		return t, fmt.Errorf("generator: %d worker + %d sequence bits: %s has %d for both", l.WorkerBits, l.SequenceBits, k, k.room())
+		return t, fmt.Errorf("generator: %d worker + %d sequence bits: %s has %d for both", l.WorkerBits, l.SequenceBits, k,
+			k.room())
 	}
 	if k == ObjectID {
 		t.limit = 1000 << 32
@@ -70,7 +71,8 @@ func (t *TextLayout) CheckTime(ms int64) error {
 	if uint64(ms) < t.limit {
 		return nil
 	}
-	return fmt.Errorf("generator: %s does not fit into %s, whose time goes from %s to %s", date(ms), t.kind, date(0), date(int64(t.limit-1)))
+	return fmt.Errorf("generator: %s does not fit into %s, whose time goes from %s to %s", date(ms), t.kind, date(0),
+		date(int64(t.limit-1)))
 }
 
 // Fits reports whether the id can carry the time of a number of the layout.

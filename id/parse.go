@@ -7,7 +7,8 @@ import (
 )
 
 // ErrSyntax: the text is not an id of any form.
-var ErrSyntax = errors.New("not an id: a decimal number of at most 64 bits is one, and so are a UUID (36 characters), a ULID (26, the first at most 7) and an ObjectID (24 hexadecimal digits)")
+var ErrSyntax = errors.New("not an id: a decimal number of at most 64 bits is one, and so are a UUID (36 " +
+	"characters), a ULID (26, the first at most 7) and an ObjectID (24 hexadecimal digits)")
 
 // Parse reads an id of any form; the length tells which. Letters may be upper- or lower-case. The only
 // error is ErrSyntax.

@@ -134,7 +134,8 @@ type lane struct {
 
 // NewMachine makes a Machine whose lanes hold nothing. Its first Deadline is immediate.
 func NewMachine(c MachineConfig) *Machine {
-	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: rand.New(rand.NewPCG(c.Seed, 0)), had: map[uint64]int64{}}
+	return &Machine{c: c, lanes: make([]lane, len(c.Requests)), jitter: rand.New(rand.NewPCG(c.Seed, 0)),
+		had: map[uint64]int64{}}
 }
 
 // Step takes what happened at now and returns what to do, in order. The slice is valid until the
@@ -244,7 +245,8 @@ func (m *Machine) askForMore(now Moment) {
 func (m *Machine) beat(now Moment) {
 	if m.extending != nil {
 		for _, i := range m.extending {
-			m.lanes[i].fail(failure{kind: noAnswer, text: fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
+			m.lanes[i].fail(failure{kind: noAnswer,
+				text: fmt.Sprintf("no answer from the store for %v", (now.Mono - m.extendedAt).Round(100*time.Millisecond))})
 		}
 		m.nextBeat = now.Mono + m.spread(m.c.Heartbeat, 0.1)
 		return
@@ -339,7 +341,8 @@ func (m *Machine) extendedLane(i int, r Result) {
 	case r.Err != nil:
 		l.fail(problemOf(r.Err))
 	case r.Grant.Worker != l.grant.Worker || r.Grant.Lo <= l.grant.Hi && r.Grant.Lo <= r.Grant.Hi:
-		l.fail(problemOf(fmt.Errorf("the store answered with worker id %d from %d, where %d ends at %d", r.Grant.Worker, r.Grant.Lo, l.grant.Worker, l.grant.Hi)))
+		l.fail(problemOf(fmt.Errorf("the store answered with worker id %d from %d, where %d ends at %d", r.Grant.Worker,
+			r.Grant.Lo, l.grant.Worker, l.grant.Hi)))
 	case l.published && m.had[l.grant.Worker] > l.grant.Hi: // by another lane
 		l.lose(fmt.Errorf("the store extended worker id %d from %d, which this daemon has had until %d",
 			l.grant.Worker, r.Grant.Lo, m.had[l.grant.Worker]))
@@ -413,7 +416,8 @@ func (m *Machine) settle(now Moment, i int) {
 	if !m.stopping && l.held && l.confirmed && !l.published {
 		switch had, again := m.had[l.grant.Worker]; {
 		case again && l.grant.Lo <= had:
-			l.lose(fmt.Errorf("the store granted worker id %d from %d, which this daemon has had until %d", l.grant.Worker, l.grant.Lo, had))
+			l.lose(fmt.Errorf("the store granted worker id %d from %d, which this daemon has had until %d", l.grant.Worker,
+				l.grant.Lo, had))
 			l.retryAt = now.Mono + m.spread(backoffLast, 0.5)
 		case !l.draining(now) || l.reached(now, m.runAhead()):
 			l.installed, l.published = true, true

@@ -36,9 +36,14 @@ func startGRPC(ctx context.Context, dir, cpu string) (map[string]*server, func()
 		return nil, nil, err
 	}
 	return startAll(ctx, cpu, []aServer{
-		{ours, ourGRPC, []string{daemon, "-worker-id", "1-8", "-claim", "off", "-state-dir", "none", "-bind", "127.0.0.1", "-port", "11913", "-grpc-port", "11914"}},
-		{oursNet, netGRPC, []string{daemon, "-worker-id", "9-16", "-claim", "off", "-state-dir", "none", "-bind", "127.0.0.1", "-port", "11917", "-grpc-port", "11918", "-engine", "net"}},
-		{kayac, kayacGRPC, []string{theirs, "-worker-id", "1", "-port", "11915", "-grpc-port", "11916", "-log-level", "error"}},
+		{ours, ourGRPC,
+			[]string{daemon, "-worker-id", "1-8", "-claim", "off", "-state-dir", "none", "-bind", "127.0.0.1", "-port", "11913",
+				"-grpc-port", "11914"}},
+		{oursNet, netGRPC,
+			[]string{daemon, "-worker-id", "9-16", "-claim", "off", "-state-dir", "none", "-bind", "127.0.0.1", "-port", "11917",
+				"-grpc-port", "11918", "-engine", "net"}},
+		{kayac, kayacGRPC,
+			[]string{theirs, "-worker-id", "1", "-port", "11915", "-grpc-port", "11916", "-log-level", "error"}},
 	})
 }
 
@@ -46,30 +51,32 @@ func startGRPC(ctx context.Context, dir, cpu string) (map[string]*server, func()
 func grpcCases() (list []aCase) {
 	for _, call := range []string{"Fetch", "FetchMulti"} {
 		for name, addr := range map[string]string{ours: ourGRPC, oursNet: netGRPC, kayac: kayacGRPC} {
-			list = append(list, aCase{name: call + " " + name, goroutines: inFlight, server: name, open: func() (func(context.Context) (uint64, error), func(), error) {
-				conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-				if err != nil {
-					return nil, nil, err
-				}
-				ids := katsubushipb.NewGeneratorClient(conn)
-				take := func(ctx context.Context) (uint64, error) {
-					one, err := ids.Fetch(ctx, &katsubushipb.FetchRequest{})
-					return one.GetId(), err
-				}
-				if call == "FetchMulti" {
-					take = func(ctx context.Context) (uint64, error) {
-						many, err := ids.FetchMulti(ctx, &katsubushipb.FetchMultiRequest{N: manyIDs})
-						if err == nil && len(many.Ids) != manyIDs {
-							err = fmt.Errorf("%d ids instead of %d", len(many.Ids), manyIDs)
-						}
+			list = append(list,
+				aCase{name: call + " " + name, goroutines: inFlight, server: name,
+					open: func() (func(context.Context) (uint64, error), func(), error) {
+						conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 						if err != nil {
-							return 0, err
+							return nil, nil, err
 						}
-						return many.Ids[manyIDs-1], nil
-					}
-				}
-				return take, func() { conn.Close() }, nil
-			}})
+						ids := katsubushipb.NewGeneratorClient(conn)
+						take := func(ctx context.Context) (uint64, error) {
+							one, err := ids.Fetch(ctx, &katsubushipb.FetchRequest{})
+							return one.GetId(), err
+						}
+						if call == "FetchMulti" {
+							take = func(ctx context.Context) (uint64, error) {
+								many, err := ids.FetchMulti(ctx, &katsubushipb.FetchMultiRequest{N: manyIDs})
+								if err == nil && len(many.Ids) != manyIDs {
+									err = fmt.Errorf("%d ids instead of %d", len(many.Ids), manyIDs)
+								}
+								if err != nil {
+									return 0, err
+								}
+								return many.Ids[manyIDs-1], nil
+							}
+						}
+						return take, func() { conn.Close() }, nil
+					}})
 		}
 	}
 	return list
@@ -78,8 +85,10 @@ func grpcCases() (list []aCase) {
 // reportGRPC writes the section about gRPC.
 func (r results) reportGRPC(how string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## gRPC\n\n%d calls at once over one connection, by the same client, to the daemon of kayac/go-katsubushi v2.0.4 as it was released and to ours. CPU time is\n"+
-		"µs per call, of the server; FetchMulti gets %d ids. `cd bench/client && go run . -only grpc -into ../RESULTS.md` measures it.\n\n%s", inFlight, manyIDs, how)
+	fmt.Fprintf(&b, "## gRPC\n\n%d calls at once over one connection, by the same client, to the daemon of "+
+		"kayac/go-katsubushi v2.0.4 as it was released and to ours. CPU time is\n"+
+		"µs per call, of the server; FetchMulti gets %d ids. `cd bench/client && go run . -only grpc -into ../RESULTS.md` "+
+		"measures it.\n\n%s", inFlight, manyIDs, how)
 	b.WriteString("| call | daemon | calls/s | server's CPU |\n|---|---|---|---|\n")
 	ratio := map[string]float64{}
 	for _, call := range []string{"Fetch", "FetchMulti"} {

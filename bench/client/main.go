@@ -59,7 +59,8 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(*clientCPU), self, "-server-cpu", strconv.Itoa(*serverCPU)}, os.Args[1:]...)...)
+		cmd := exec.CommandContext(ctx, "taskset",
+			append([]string{"-c", strconv.Itoa(*clientCPU), self, "-server-cpu", strconv.Itoa(*serverCPU)}, os.Args[1:]...)...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), pinned+"=1"), os.Stdout, os.Stderr
 		return cmd.Run()
 	}
@@ -83,7 +84,9 @@ func run(ctx context.Context) error {
 			return err
 		}
 		load, _ := os.ReadFile("/proc/loadavg")
-		text := s.write(r, fmt.Sprintf("Medians of %d rounds of %v, %s; %s; load average at the end %s.\n\n", *rounds, *length, time.Now().UTC().Format("2006-01-02 15:04 UTC"), where, strings.TrimSpace(string(load))))
+		text := s.write(r,
+			fmt.Sprintf("Medians of %d rounds of %v, %s; %s; load average at the end %s.\n\n", *rounds, *length,
+				time.Now().UTC().Format("2006-01-02 15:04 UTC"), where, strings.TrimSpace(string(load))))
 		if *into == "" {
 			fmt.Print(text)
 		} else if err := replace(*into, s, text); err != nil {
@@ -94,7 +97,8 @@ func run(ctx context.Context) error {
 }
 
 // compare measures all cases, each round one after the other.
-func compare(ctx context.Context, cases []aCase, servers map[string]*server, rounds int, length time.Duration) (results, error) {
+func compare(ctx context.Context, cases []aCase, servers map[string]*server, rounds int, length time.Duration) (results,
+	error) {
 	r := results{}
 	for range rounds {
 		for _, c := range cases {
@@ -151,8 +155,12 @@ func startClients(ctx context.Context, dir, cpu string) (map[string]*server, fun
 		return nil, nil, err
 	}
 	return startAll(ctx, cpu, []aServer{
-		{ours, "127.0.0.1:11911", []string{daemon, "-worker-id", "1-4", "-claim", "off", "-state-dir", filepath.Join(dir, "state"), "-bind", "127.0.0.1", "-port", "11911"}},
-		{redis, "127.0.0.1:11912", []string{"redis-server", "--bind", "127.0.0.1", "--port", "11912", "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", filepath.Join(dir, "log"), "--dir", dir}},
+		{ours, "127.0.0.1:11911",
+			[]string{daemon, "-worker-id", "1-4", "-claim", "off", "-state-dir", filepath.Join(dir, "state"), "-bind",
+				"127.0.0.1", "-port", "11911"}},
+		{redis, "127.0.0.1:11912",
+			[]string{"redis-server", "--bind", "127.0.0.1", "--port", "11912", "--save", "", "--appendonly", "no", "--daemonize",
+				"no", "--logfile", filepath.Join(dir, "log"), "--dir", dir}},
 	})
 }
 
@@ -172,8 +180,10 @@ type section struct {
 }
 
 var sections = []section{
-	{"clients", "<!-- clients: written by bench/client -->\n", "<!-- end of clients -->\n", startClients, cases, results.reportClients},
-	{"grpc", "<!-- gRPC: written by bench/client -->\n", "<!-- end of gRPC -->\n", startGRPC, grpcCases, results.reportGRPC},
+	{"clients", "<!-- clients: written by bench/client -->\n", "<!-- end of clients -->\n", startClients, cases,
+		results.reportClients},
+	{"grpc", "<!-- gRPC: written by bench/client -->\n", "<!-- end of gRPC -->\n", startGRPC, grpcCases,
+		results.reportGRPC},
 }
 
 // A server is one that this program started.
@@ -252,36 +262,43 @@ func cases() (list []aCase) {
 			config client.Config
 		}{
 			{"client, ids", client.Config{}}, {"client, get", client.Config{GetOnly: true}},
-			{"client, ids, prefetch", client.Config{Prefetch: prefetch}}, {"client, get, prefetch", client.Config{Prefetch: prefetch, GetOnly: true}},
+			{"client, ids, prefetch", client.Config{Prefetch: prefetch}},
+			{"client, get, prefetch", client.Config{Prefetch: prefetch, GetOnly: true}},
 		} {
-			list = append(list, aCase{name: key(c.name, n), goroutines: n, server: ours, open: func() (func(context.Context) (uint64, error), func(), error) {
-				cl, err := client.New(client.Static("127.0.0.1:11911"), c.config)
-				if err != nil {
-					return nil, nil, err
-				}
-				return cl.ID, func() { cl.Close() }, nil
-			}})
+			list = append(list,
+				aCase{name: key(c.name, n), goroutines: n, server: ours,
+					open: func() (func(context.Context) (uint64, error), func(), error) {
+						cl, err := client.New(client.Static("127.0.0.1:11911"), c.config)
+						if err != nil {
+							return nil, nil, err
+						}
+						return cl.ID, func() { cl.Close() }, nil
+					}})
 		}
-		list = append(list, aCase{name: key("gomemcache", n), goroutines: n, server: ours, open: func() (func(context.Context) (uint64, error), func(), error) {
-			m := memcache.New("127.0.0.1:11911")
-			m.MaxIdleConns, m.Timeout = n, time.Minute
-			return func(context.Context) (uint64, error) {
-				item, err := m.Get("id")
-				if err != nil {
-					return 0, err
-				}
-				return strconv.ParseUint(string(item.Value), 10, 64)
-			}, func() { m.Close() }, nil
-		}})
-		list = append(list, aCase{name: key("rueidis INCR", n), goroutines: n, server: redis, open: func() (func(context.Context) (uint64, error), func(), error) {
-			r, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:11912"}, DisableCache: true})
-			if err != nil {
-				return nil, nil, err
-			}
-			return func(ctx context.Context) (uint64, error) {
-				return r.Do(ctx, r.B().Incr().Key("id").Build()).AsUint64()
-			}, r.Close, nil
-		}})
+		list = append(list,
+			aCase{name: key("gomemcache", n), goroutines: n, server: ours,
+				open: func() (func(context.Context) (uint64, error), func(), error) {
+					m := memcache.New("127.0.0.1:11911")
+					m.MaxIdleConns, m.Timeout = n, time.Minute
+					return func(context.Context) (uint64, error) {
+						item, err := m.Get("id")
+						if err != nil {
+							return 0, err
+						}
+						return strconv.ParseUint(string(item.Value), 10, 64)
+					}, func() { m.Close() }, nil
+				}})
+		list = append(list,
+			aCase{name: key("rueidis INCR", n), goroutines: n, server: redis,
+				open: func() (func(context.Context) (uint64, error), func(), error) {
+					r, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:11912"}, DisableCache: true})
+					if err != nil {
+						return nil, nil, err
+					}
+					return func(ctx context.Context) (uint64, error) {
+						return r.Do(ctx, r.B().Incr().Key("id").Build()).AsUint64()
+					}, r.Close, nil
+				}})
 	}
 	return list
 }
@@ -308,11 +325,13 @@ func measure(ctx context.Context, c aCase, s *server, length time.Duration) (sam
 	ownAfter, err4 := ownCPU()
 	theirsAfter, err5 := s.cpu()
 	per := func(d time.Duration) float64 { return float64(d) / float64(n) }
-	return sample{float64(n) / passed.Seconds(), per(ownAfter - own), per(theirsAfter - theirs)}, errors.Join(err1, err2, err3, err4, err5)
+	return sample{float64(n) / passed.Seconds(), per(ownAfter - own), per(theirsAfter - theirs)},
+		errors.Join(err1, err2, err3, err4, err5)
 }
 
 // load counts the ids that goroutines take.
-func load(ctx context.Context, goroutines int, length time.Duration, take func(context.Context) (uint64, error)) (total int, err error) {
+func load(ctx context.Context, goroutines int, length time.Duration,
+	take func(context.Context) (uint64, error)) (total int, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	background := context.Background() // most callers' contexts cost nothing to wait for, and every client gets the same

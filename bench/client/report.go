@@ -34,12 +34,18 @@ func (r results) bars() []bar {
 		{"1,000 goroutines, ids a second", r.median(all, rate), "", 1_000_000, false},
 		{"1,000 goroutines, client's CPU per id, ns", r.median(all, clientCPU), "", 450, true},
 		{"1,000 goroutines, server's CPU per id, ns", r.median(all, serverCPU), "", 100, true},
-		{"1,000 goroutines, CPU of both sides: rueidis INCR against ours", ratio(key("rueidis INCR", 1000), all, both), "x", 10, false},
-		{"1,000 goroutines, CPU of both sides: gomemcache against ours", ratio(key("gomemcache", 1000), all, both), "x", 40, false},
-		{"100 goroutines, CPU of both sides: rueidis INCR against ours", ratio(key("rueidis INCR", 100), hundred, both), "x", 7, false},
-		{"1 goroutine, client's CPU: ours against rueidis INCR", ratio(one, key("rueidis INCR", 1), clientCPU), "x", 1.1, true},
-		{"1 goroutine, server's CPU: ours against rueidis INCR", ratio(one, key("rueidis INCR", 1), serverCPU), "x", 1.1, true},
-		{"1,000 goroutines, prefetch, ids a second", r.median(key("client, ids, prefetch", 1000), rate), "", 6_000_000, false},
+		{"1,000 goroutines, CPU of both sides: rueidis INCR against ours", ratio(key("rueidis INCR", 1000), all, both), "x",
+			10, false},
+		{"1,000 goroutines, CPU of both sides: gomemcache against ours", ratio(key("gomemcache", 1000), all, both), "x", 40,
+			false},
+		{"100 goroutines, CPU of both sides: rueidis INCR against ours", ratio(key("rueidis INCR", 100), hundred, both), "x",
+			7, false},
+		{"1 goroutine, client's CPU: ours against rueidis INCR", ratio(one, key("rueidis INCR", 1), clientCPU), "x", 1.1,
+			true},
+		{"1 goroutine, server's CPU: ours against rueidis INCR", ratio(one, key("rueidis INCR", 1), serverCPU), "x", 1.1,
+			true},
+		{"1,000 goroutines, prefetch, ids a second", r.median(key("client, ids, prefetch", 1000), rate), "", 6_000_000,
+			false},
 		{"1 goroutine, prefetch, ids a second", r.median(key("client, ids, prefetch", 1), rate), "", 12_000_000, false},
 	}
 }
@@ -47,13 +53,16 @@ func (r results) bars() []bar {
 // reportClients writes the section about clients.
 func (r results) reportClients(how string) string {
 	var b strings.Builder
-	b.WriteString("## Go clients\n\nA program whose goroutines each take one id after the other: the package client, gomemcache (as many connections as goroutines), and rueidis with\n" +
-		"INCR on a redis that writes nothing. \"Prefetch\" is 10,000. CPU time is ns per id, of each side; the daemon has four lanes.\n" +
+	b.WriteString("## Go clients\n\nA program whose goroutines each take one id after the other: the package client, " +
+		"gomemcache (as many connections as goroutines), and rueidis with\n" +
+		"INCR on a redis that writes nothing. \"Prefetch\" is 10,000. CPU time is ns per id, of each side; the daemon has " +
+		"four lanes.\n" +
 		"`cd bench/client && go run . -into ../RESULTS.md` measures it.\n\n" + how)
 	b.WriteString("| goroutines | client | ids/s | client's CPU | server's CPU |\n|---|---|---|---|---|\n")
 	for _, c := range cases() {
 		name, _, _ := strings.Cut(c.name, fmt.Sprintf(", %d", c.goroutines))
-		fmt.Fprintf(&b, "| %d | %s | %.0f | %.0f | %.0f |\n", c.goroutines, name, r.median(c.name, rate), r.median(c.name, clientCPU), r.median(c.name, serverCPU))
+		fmt.Fprintf(&b, "| %d | %s | %.0f | %.0f | %.0f |\n", c.goroutines, name, r.median(c.name, rate),
+			r.median(c.name, clientCPU), r.median(c.name, serverCPU))
 	}
 	writeBars(&b, r.bars())
 	return b.String()

@@ -38,7 +38,8 @@ func (p *parsed) activate() error {
 	}
 	list := strings.Split(names, ":")
 	if len(list) != n {
-		return fmt.Errorf("%d sockets were passed with %d names (LISTEN_FDNAMES=%.200q): each needs FileDescriptorName= in its .socket unit, "+
+		return fmt.Errorf("%d sockets were passed with %d names (LISTEN_FDNAMES=%.200q): each needs FileDescriptorName= "+
+			"in its .socket unit, "+
 			"one of %s", n, len(list), names, strings.Join(daemon.SocketNames(), ", "))
 	}
 	in := &daemon.Inherited{}
@@ -102,7 +103,8 @@ func (p *parsed) adjust(name string, addr net.Addr) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is a TCP socket, and there is no such port: FileDescriptorName= must be one of %s", strings.Join(daemon.SocketNames(), ", "))
+		return fmt.Errorf("it is a TCP socket, and there is no such port: FileDescriptorName= must be one of %s",
+			strings.Join(daemon.SocketNames(), ", "))
 	}
 	return fmt.Errorf("it is a socket of %s", addr.Network())
 }

@@ -133,7 +133,8 @@ func fishCompletion(flags []string, all []completed) string {
 	var b strings.Builder
 	b.WriteString("# fish completion of katsubushi; put it into ~/.config/fish/completions/katsubushi.fish\n")
 	for _, c := range all {
-		fmt.Fprintf(&b, "complete -c katsubushi -n __fish_use_subcommand -a %s -d '%s'\n", c.name, strings.ReplaceAll(c.help, "'", `\'`))
+		fmt.Fprintf(&b, "complete -c katsubushi -n __fish_use_subcommand -a %s -d '%s'\n", c.name,
+			strings.ReplaceAll(c.help, "'", `\'`))
 		seen := "-n '__fish_seen_subcommand_from " + c.name + "'"
 		if len(c.verbs) > 0 {
 			fmt.Fprintf(&b, "complete -c katsubushi %s -a '%s'\n", seen, strings.Join(c.verbs, " "))

@@ -70,12 +70,14 @@ var (
 )
 
 func isServiceLink(name, value string) bool {
-	return serviceName.MatchString(name) || (strings.HasSuffix(name, "_PORT") || name == "PORT") && serviceValue.MatchString(value)
+	return serviceName.MatchString(name) || (strings.HasSuffix(name, "_PORT") || name == "PORT") &&
+		serviceValue.MatchString(value)
 }
 
 // notOurs lists variables of the Makefile and the tests, and one that images set. The daemon ignores
 // them without a warning.
-var notOurs = []string{"ARGS", "CHAOS_LANES", "CHAOS_MINUTES", "CHAOS_OLD", "KAYAC", "REQUIRE", "SEED", "SOAK", "UPGRADE", "VERSION", "YARAUS"}
+var notOurs = []string{"ARGS", "CHAOS_LANES", "CHAOS_MINUTES", "CHAOS_OLD", "KAYAC", "REQUIRE", "SEED", "SOAK",
+	"UPGRADE", "VERSION", "YARAUS"}
 
 // unknownVariables returns a note for each variable that looks like a setting but is none.
 func unknownVariables(env variables) (notes []string) {

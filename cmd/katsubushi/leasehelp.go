@@ -26,7 +26,8 @@ var leaseReads = map[string][]string{
 	"reset-clock": {"max-skew"},
 }
 
-var reachStore = []string{"store", "redis", "store-password-file", "store-ca", "store-cert", "store-key", "redis-password-file", "config"}
+var reachStore = []string{"store", "redis", "store-password-file", "store-ca", "store-cert", "store-key",
+	"redis-password-file", "config"}
 
 // leaseHelp prints what one verb does and the flags that it reads; without a verb, all verbs.
 func leaseHelp(verb string, fs *flag.FlagSet, w io.Writer) {
@@ -73,7 +74,9 @@ func usageOf(verb string) string {
 func foreignToVerb(verb string, fs *flag.FlagSet) (problems []error) {
 	fs.Visit(func(f *flag.Flag) {
 		if f.Name == "worker-id" {
-			problems = append(problems, errors.New("-worker-id: a pool has those from -min-worker-id to -max-worker-id; `lease release` takes one without a flag"))
+			problems = append(problems,
+				errors.New("-worker-id: a pool has those from -min-worker-id to -max-worker-id; `lease release` takes one "+
+					"without a flag"))
 		}
 		if of := leaseVerbOf[f.Name]; of != "" && of != verb {
 			problems = append(problems, fmt.Errorf("-%s: only `lease %s` has it", f.Name, of))

@@ -20,9 +20,10 @@ func printLease(w io.Writer, result any) {
 	switch r := result.(type) {
 	case initialised:
 		fmt.Fprintln(w, map[string]string{
-			workerid.InitMade:     "made: its worker ids can be had",
-			workerid.InitWaiting:  "made: its worker ids can be had one lease from now, when nobody can have one from before",
-			workerid.InitAdopted:  "made from a pool of yaraus's, whose clients may go on for now: `lease init -how migrated` when the last has left",
+			workerid.InitMade:    "made: its worker ids can be had",
+			workerid.InitWaiting: "made: its worker ids can be had one lease from now, when nobody can have one from before",
+			workerid.InitAdopted: "made from a pool of yaraus's, whose clients may go on for now: `lease init -how " +
+				"migrated` when the last has left",
 			workerid.InitFinished: "yaraus's clients may not come back",
 			workerid.InitPresent:  "there already: nothing was done",
 		}[r.Result])

@@ -42,7 +42,8 @@ func ordinalOf(host, offset string) (uint64, error) {
 	i := strings.LastIndexByte(name, '-')
 	n, err := strconv.ParseUint(name[i+1:], 10, 32)
 	if i < 0 || err != nil {
-		return 0, fmt.Errorf("this host is called %q: a name that ends in - and a number is needed, such as a StatefulSet gives to its pods", host)
+		return 0, fmt.Errorf("this host is called %q: a name that ends in - and a number is needed, such as a StatefulSet "+
+			"gives to its pods", host)
 	}
 	return n + add, nil
 }

@@ -14,28 +14,47 @@ import (
 func storeSettings() []setting {
 	return []setting{
 		{name: "store", field: "Store.URL", set: text(func(o *options) *string { return &o.Store.URL }),
-			help: "lease worker ids from the store at this `URL`: those of -redis; zookeeper://[USER@]HOST:PORT,...[/CHROOT][?ns=NAME]; or etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME]; zookeepers and etcds with TLS"},
-		{name: "store-password-file", field: "Store.PasswordFile", set: text(func(o *options) *string { return &o.Store.CAS.PasswordFile }),
-			help: "`file` with the password of the user in -store, instead of one in the URL: readable by its owner only, and read again for every connection"},
+			help: "lease worker ids from the store at this `URL`: those of -redis; " +
+				"zookeeper://[USER@]HOST:PORT,...[/CHROOT][?ns=NAME]; or etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME]; " +
+				"zookeepers and etcds with TLS"},
+		{name: "store-password-file", field: "Store.PasswordFile", set: text(func(o *options) *string {
+			return &o.Store.CAS.PasswordFile
+		}),
+			help: "`file` with the password of the user in -store, instead of one in the URL: readable by its owner only, " +
+				"and read again for every connection"},
 		{name: "store-ca", field: "Store.CAFile", set: text(func(o *options) *string { return &o.Store.CAS.CAFile }),
-			help: "PEM `file` of the authorities of the store's certificates, for zookeepers:// and etcds://; default the system's"},
+			help: "PEM `file` of the authorities of the store's certificates, for zookeepers:// and etcds://; default the " +
+				"system's"},
 		{name: "store-cert", field: "Store.CertFile", set: text(func(o *options) *string { return &o.Store.CAS.CertFile }),
 			help: "PEM `file` of the certificate that this daemon shows to the store"},
 		{name: "store-key", field: "Store.KeyFile", set: text(func(o *options) *string { return &o.Store.CAS.KeyFile }),
 			help: "PEM `file` of the key of -store-cert, readable by its owner only"},
-		{name: "min-worker-id", bare: true, def: "1", field: "Store.Min", set: workerID(func(o *options) *uint64 { return &o.Store.Min }),
+		{name: "min-worker-id", bare: true, def: "1", field: "Store.Min", set: workerID(func(o *options) *uint64 {
+			return &o.Store.Min
+		}),
 			help: "smallest worker `id` to lease"},
-		{name: "max-worker-id", bare: true, field: "Store.Max", set: workerID(func(o *options) *uint64 { return &o.Store.Max }),
+		{name: "max-worker-id", bare: true, field: "Store.Max", set: workerID(func(o *options) *uint64 {
+			return &o.Store.Max
+		}),
 			help: "largest worker `id` to lease; default the layout's largest"},
 		{name: "lanes", def: "1", field: "Lanes", set: number(func(o *options) *int { return &o.Lanes }),
 			help: "how many worker ids to lease: each has a generator of its own"},
-		{name: "lease", def: "1m", field: "Store.Lease", set: positive(func(o *options) *time.Duration { return &o.Store.Lease }),
-			help: "how far ahead a lease reaches: an outage of the store that is somewhat shorter has no effect; the same for all daemons of a pool"},
-		{name: "heartbeat", field: "Store.Heartbeat", set: duration(func(o *options) *time.Duration { return &o.Store.Heartbeat }),
+		{name: "lease", def: "1m", field: "Store.Lease", set: positive(func(o *options) *time.Duration {
+			return &o.Store.Lease
+		}),
+			help: "how far ahead a lease reaches: an outage of the store that is somewhat shorter has no effect; the same " +
+				"for all daemons of a pool"},
+		{name: "heartbeat", field: "Store.Heartbeat", set: duration(func(o *options) *time.Duration {
+			return &o.Store.Heartbeat
+		}),
 			help: "time between two extensions of a lease; default a twelfth of it, at least 1s; 1s with -hold-raus"},
-		{name: "max-skew", def: "2s", field: "Store.MaxSkew", set: positive(func(o *options) *time.Duration { return &o.Store.MaxSkew }),
+		{name: "max-skew", def: "2s", field: "Store.MaxSkew", set: positive(func(o *options) *time.Duration {
+			return &o.Store.MaxSkew
+		}),
 			help: "how much this host's clock and Redis's, or those of the other daemons, may differ"},
-		{name: "lease-auto-init", bool: true, def: "false", field: "Store.AutoInit", set: boolean(func(o *options) *bool { return &o.Store.AutoInit }),
+		{name: "lease-auto-init", bool: true, def: "false", field: "Store.AutoInit", set: boolean(func(o *options) *bool {
+			return &o.Store.AutoInit
+		}),
 			help: "make the pool if there is none; its worker ids come a lease later. Otherwise katsubushi lease init makes it"},
 	}
 }
@@ -43,16 +62,29 @@ func storeSettings() []setting {
 // redisSettings returns the settings of the Redis store only.
 func redisSettings() []setting {
 	return []setting{
-		{name: "redis", bare: true, field: "Store.URL", set: func(o *options, v string) error { o.Store.URL, o.Store.Only = v, "Redis"; return nil },
-			help: "lease worker ids from the Redis at this `URL`: redis, rediss, rediscluster, redisclusters or redis+sentinel; ?ns=NAME names the pool, default " + redis.DefaultNamespace},
-		{name: "redis-password-file", field: "Store.PasswordFile", set: text(func(o *options) *string { return &o.Store.Redis.PasswordFile }),
-			help: "`file` with the password, instead of one in the URL: readable by its owner only, and read again for every connection"},
-		{name: "redis-replicas", def: "0", field: "Store.Replicas", set: number(func(o *options) *int { return &o.Store.Redis.Replicas }),
+		{name: "redis", bare: true, field: "Store.URL", set: func(o *options, v string) error {
+			o.Store.URL, o.Store.Only = v, "Redis"
+			return nil
+		},
+			help: "lease worker ids from the Redis at this `URL`: redis, rediss, rediscluster, redisclusters or " +
+				"redis+sentinel; ?ns=NAME names the pool, default " + redis.DefaultNamespace},
+		{name: "redis-password-file", field: "Store.PasswordFile", set: text(func(o *options) *string {
+			return &o.Store.Redis.PasswordFile
+		}),
+			help: "`file` with the password, instead of one in the URL: readable by its owner only, and read again for every " +
+				"connection"},
+		{name: "redis-replicas", def: "0", field: "Store.Replicas", set: number(func(o *options) *int {
+			return &o.Store.Redis.Replicas
+		}),
 			help: "how many replicas must have a lease before it counts; see docs/REDIS.md before setting it"},
-		{name: "redis-allow-eviction", bool: true, def: "false", field: "Store.AllowEviction", set: boolean(func(o *options) *bool { return &o.Store.Redis.AllowEviction }),
+		{name: "redis-allow-eviction", bool: true, def: "false", field: "Store.AllowEviction",
+			set: boolean(func(o *options) *bool {
+				return &o.Store.Redis.AllowEviction
+			}),
 			help: "accept a Redis whose maxmemory-policy may evict the pool"},
 		{name: "hold-raus", field: "Store.HoldRaus", set: text(func(o *options) *string { return &o.Store.Redis.HoldRaus }),
-			help: "also hold the locks of kayac/go-katsubushi's -redis in this `namespace`, raus unless its URL says another: while its daemons use the same worker ids"},
+			help: "also hold the locks of kayac/go-katsubushi's -redis in this `namespace`, raus unless its URL says " +
+				"another: while its daemons use the same worker ids"},
 	}
 }
 

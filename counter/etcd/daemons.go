@@ -35,7 +35,8 @@ func (s *Store) signOff() {
 	}
 }
 
-// Behind implements counter.Roll.
+// Behind implements counter.Admin. A daemon that was killed within the last day is among them: it cannot
+// say that it has ended.
 func (s *Store) Behind(ctx context.Context) ([]counter.Daemon, error) {
 	changes, err := s.revision(ctx)
 	if err != nil {

@@ -19,7 +19,8 @@ func (s *Store) demandKey(group string) string { return s.link.Root + "demote/" 
 func (s *Store) Leave(ctx context.Context, demands ...leader.Demand) error {
 	var puts []etcdlink.Op
 	for _, d := range demands {
-		puts = append(puts, etcdlink.Put(s.demandKey(fmt.Sprintf("%02d", d.Group)), strconv.FormatUint(d.Term, 10)+" "+d.Answer))
+		puts = append(puts,
+			etcdlink.Put(s.demandKey(fmt.Sprintf("%02d", d.Group)), strconv.FormatUint(d.Term, 10)+" "+d.Answer))
 	}
 	_, err := s.link.commit(ctx, s.demandKey(""), nil, puts, nil)
 	return err

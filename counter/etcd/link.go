@@ -24,7 +24,8 @@ func (l link) all(ctx context.Context, prefix string) (etcdlink.Answer, error) {
 }
 
 // commit carries out a transaction about a key.
-func (l link) commit(ctx context.Context, key string, compare []etcdlink.Cmp, then, otherwise []etcdlink.Op) (etcdlink.Answer, error) {
+func (l link) commit(ctx context.Context, key string, compare []etcdlink.Cmp, then,
+	otherwise []etcdlink.Op) (etcdlink.Answer, error) {
 	a, err := l.Commit(ctx, key, compare, then, otherwise)
 	return a, mark(err)
 }

@@ -19,5 +19,7 @@
 // process got. The exception is a full disk.
 //
 // DIR/changes holds a text that is replaced when a sequence is defined, raised or retired, so that
-// daemons need to read one small file every second.
+// daemons need to read one small file every second. Each daemon keeps the lock of a file of its own, such
+// as DIR/K5XQ3ZJ7T2M4WB6LHD3YNC5EFA.daemon, and writes down there which of these texts it has acted on:
+// so `katsubushi generator raise` knows who runs, and who has not confirmed.
 package file

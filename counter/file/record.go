@@ -37,7 +37,8 @@ type record struct {
 
 var format = durable.Format{Kind: "sequence", Version: "1"}
 
-const fields = "generation %d\nname %s\nstart %d\nstep %d\noffset %d\nmax %d\nbatch %d\norder %s\nnext %d\nfloor %d\nstate %s\ntoken %s\nmachine %s\n"
+const fields = "generation %d\nname %s\nstart %d\nstep %d\noffset %d\nmax %d\nbatch %d\norder %s\nnext %d\nfloor " +
+	"%d\nstate %s\ntoken %s\nmachine %s\n"
 
 func (r *record) body() string {
 	order, state, machine := "free", "active", r.Machine
@@ -50,7 +51,8 @@ func (r *record) body() string {
 	if machine == "" {
 		machine = "-"
 	}
-	return fmt.Sprintf(fields, r.Generation, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, order, r.Next, r.Floor, state, r.Token, machine)
+	return fmt.Sprintf(fields, r.Generation, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, order, r.Next, r.Floor,
+		state, r.Token, machine)
 }
 
 // encode returns one copy.
@@ -110,7 +112,8 @@ func fileName(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
-		plain := c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '-' || c == '{' || c == '}' || c == '.' && i > 0
+		plain := c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '-' || c == '{' || c == '}' ||
+			c == '.' && i > 0
 		if plain {
 			b.WriteByte(c)
 		} else {

@@ -79,7 +79,8 @@ type Change struct {
 type Board interface {
 	// Commit carries out a Change as a whole, or nothing of it if a key has another revision; done says
 	// which. The State is that of right after it, never an older one. After an error the Change may have
-	// been carried out, or may be later.
+	// been carried out, or may be later. All States are of one store: of another one, such as a copy that was
+	// restored beside it, Commit returns ErrReplaced, because each of the two would have a leader.
 	Commit(ctx context.Context, c Change) (done bool, now State, err error)
 	// Watch calls changed when keys of groups may have changed, until ctx ends or it returns an error.
 	// It may miss changes. written is what one Change wrote, by group; nil if Watch does not know.

@@ -37,7 +37,8 @@ func (s *Store) signOff() {
 	s.wire.Link.Conn.HDel(ctx, s.key, s.me)
 }
 
-// Behind implements counter.Roll.
+// Behind implements counter.Admin. A daemon that was killed within the last day is among them: it cannot
+// say that it has ended.
 func (s *Store) Behind(ctx context.Context) ([]counter.Daemon, error) {
 	return withTurn(ctx, s, func(l *redislink.Link) ([]counter.Daemon, error) {
 		all, err := s.all()

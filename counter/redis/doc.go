@@ -2,9 +2,11 @@
 //
 // The guarantee: no block is granted twice, though Redis loses writes that it has confirmed (in a
 // fail-over, a restart, a crash), if every clock by which Redis grants is within line.MaxSkew of the
-// daemons'. It takes Config.Replicas, the number of all replicas that may be promoted, or that two
-// masters never serve at once. Not promised: anything after old data was put back into a running Redis, or
-// after all of it was lost and an operator has said that it never was there. Package line says how.
+// daemons'. It takes replicas=K in Config.URL, the number of all replicas that may be promoted, or that two
+// masters never serve at once: where Sentinels or a cluster choose the master, they do, so K is required.
+// Not promised: anything after old data was put back into a running Redis, or after all of it was lost and
+// an operator has said that it never was there; nor without K, that a replica has a definition or a raise
+// that was away when an operator made it. Package line says how.
 //
 // # How
 //

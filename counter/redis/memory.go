@@ -32,7 +32,8 @@ func (s *Store) missing(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.remembered(name, false); m != nil && m.known() {
-		return fmt.Errorf("%w: Redis at %s has lost sequence %s: `katsubushi generator create` it as it was, and raise it above %d and all that others issued",
+		return fmt.Errorf("%w: Redis at %s has lost sequence %s: `katsubushi generator create` it as it was, and raise it "+
+			"above %d and all that others issued",
 			counter.ErrForeign, s.wire.Where(), name, m.granted)
 	}
 	return fmt.Errorf("%w: Redis at %s has no sequence %s as %s", counter.ErrUnknown, s.wire.Where(), name, s.key)
@@ -53,8 +54,10 @@ func (s *Store) notThere(d counter.Definition, forgotten bool) error {
 	if forgotten {
 		why = "it may have been lost, as Redis has restarted or failed over since the first one was recorded there"
 	}
-	return fmt.Errorf("%w: Redis at %s has no sequence %s as %s; %s: `katsubushi generator create` makes it; if there was one, "+
-		"raise it above every value that was issued before a daemon serves it", counter.ErrForeign, s.wire.Where(), d.Name, s.key, why)
+	return fmt.Errorf("%w: Redis at %s has no sequence %s as %s; %s: `katsubushi generator create` makes it; if there "+
+		"was one, "+
+		"raise it above every value that was issued before a daemon serves it", counter.ErrForeign, s.wire.Where(), d.Name,
+		s.key, why)
 }
 
 // setBack says why a record must not be gone on from: it knows less than this process, or was made again.
@@ -66,11 +69,13 @@ func (s *Store) setBack(r *line.Record) error {
 	again := (m.missing || m.created != 0 && r.Created != m.created) && r.Floor <= m.granted
 	switch raise := min(m.granted+1, r.Max); {
 	case again:
-		return fmt.Errorf("%w: the record of sequence %s was made when Redis may have lost another one: `katsubushi generator raise %s %d`, or more if others issued more",
+		return fmt.Errorf("%w: the record of sequence %s was made when Redis may have lost another one: `katsubushi "+
+			"generator raise %s %d`, or more if others issued more",
 			counter.ErrForeign, r.Name, r.Name, raise)
 	case m.granted > 0 && r.Next <= m.granted:
 		return fmt.Errorf("%w: Redis says that %d of sequence %s is free, and this process was granted up to %d: "+
-			"`katsubushi generator raise %s %d`, or more if others issued more", counter.ErrForeign, r.Next, r.Name, m.granted, r.Name, raise)
+			"`katsubushi generator raise %s %d`, or more if others issued more", counter.ErrForeign, r.Next, r.Name, m.granted,
+			r.Name, raise)
 	}
 	m.missing = false
 	if r.Safe { // or else a loss may take it before anybody was granted anything

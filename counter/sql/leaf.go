@@ -60,13 +60,15 @@ func leafInsert(r *row) []any {
 func leafUpdate(r *row) []any { return []any{int64(r.Next), r.Name, r.was, r.now} }
 
 // ErrNoRetire is the error of Retire for Leaf's table.
-var ErrNoRetire = errors.New("the table of Leaf has no column that says that a sequence is retired, and Leaf servers would go on: " +
+var ErrNoRetire = errors.New("the table of Leaf has no column that says that a sequence is retired, and Leaf " +
+	"servers would go on: " +
 	"stop them and the daemons, and delete the row")
 
 // CheckLeaf returns why Leaf's table cannot keep a sequence as it is defined, or nil.
 func CheckLeaf(d counter.Definition) error {
 	if d.Step != 1 || d.Max != counter.MaxValue {
-		return errors.New("the table of Leaf has no columns for step=, offset= and max=: every sequence in it has step=1 and no max=")
+		return errors.New("the table of Leaf has no columns for step=, offset= and max=: every sequence in it has step=1 " +
+			"and no max=")
 	}
 	return nil
 }
@@ -75,7 +77,8 @@ func CheckLeaf(d counter.Definition) error {
 // deleted, so a daemon makes none.
 func (s *Store) mayInsert(d counter.Definition) error {
 	if !s.c.Operator {
-		return fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi generator create '%s sequence start=N'`, with N above every value that was issued",
+		return fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi generator create '%s sequence "+
+			"start=N'`, with N above every value that was issued",
 			counter.ErrUnknown, d.Name, s.t, d.Name)
 	}
 	return CheckLeaf(d)

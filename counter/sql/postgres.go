@@ -13,7 +13,8 @@ import (
 
 var postgres = dialect{
 	name: "PostgreSQL", schemes: []string{"postgres", "postgresql"}, port: 5432,
-	options: map[string][]string{"sslmode": {"disable", "require", "verify-ca", "verify-full"}, "sslrootcert": nil, "sslcert": nil, "sslkey": nil},
+	options: map[string][]string{"sslmode": {"disable", "require", "verify-ca", "verify-full"}, "sslrootcert": nil,
+		"sslcert": nil, "sslkey": nil},
 	create: `CREATE TABLE {TABLE} (
   name varchar(64) COLLATE "C" PRIMARY KEY,
   start_value numeric(20) NOT NULL, step_size numeric(20) NOT NULL, step_offset numeric(20) NOT NULL,
@@ -40,7 +41,8 @@ func connectPostgres(t *target, password string) (driver.Connector, error) {
 		Host: t.host, Port: t.port, User: t.user, Password: password, Database: t.database, ConnectTimeout: patience,
 		ApplicationName: "katsubushi", ClientEncoding: "UTF8", Datestyle: "ISO, MDY", SSLSNI: true,
 		MinProtocolVersion: "3.0", MaxProtocolVersion: "3.0",
-		SSLMode: pq.SSLMode(t.options["sslmode"]), SSLRootCert: t.options["sslrootcert"], SSLCert: t.options["sslcert"], SSLKey: t.options["sslkey"],
+		SSLMode: pq.SSLMode(t.options["sslmode"]), SSLRootCert: t.options["sslrootcert"], SSLCert: t.options["sslcert"],
+		SSLKey: t.options["sslkey"],
 		Runtime: map[string]string{
 			"synchronous_commit": "on", "lock_timeout": lockWait + "s", "default_transaction_isolation": "read committed",
 		},

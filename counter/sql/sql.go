@@ -17,12 +17,16 @@ import (
 
 // Config is what a Store is made of. Only URL is required.
 type Config struct {
-	URL          string        // postgres:// or mysql://USER@HOST:PORT/DATABASE?table=NAME&layout=leaf; docs/SEQUENCES.md has all options
-	PasswordFile string        // read for every connection; empty = no password
-	Lax          bool          // accept a server that may lose what it has committed: fsync=off, innodb_flush_log_at_trx_commit=2, sync_binlog=0
-	Operator     bool          // a human asks: Define may make a row in Leaf's table
-	Log          *slog.Logger  // default none
-	Token        func() string // returns a text of at most 64 bytes that no process has had before; default random
+	// postgres:// or mysql://USER@HOST:PORT/DATABASE?table=NAME&layout=leaf; docs/SEQUENCES.md has all
+	// options
+	URL          string
+	PasswordFile string // read for every connection; empty = no password
+	// accept a server that may lose what it has committed: fsync=off,
+	// innodb_flush_log_at_trx_commit=2, sync_binlog=0
+	Lax      bool
+	Operator bool          // a human asks: Define may make a row in Leaf's table
+	Log      *slog.Logger  // default none
+	Token    func() string // returns a text of at most 64 bytes that no process has had before; default random
 }
 
 const (
@@ -126,7 +130,8 @@ func (s *Store) known(name string) *sequence {
 
 // do lets f ask the server about one sequence, and nobody else of this process meanwhile. It returns
 // when ctx has ended; then f may still be under way.
-func do[T any](ctx context.Context, s *Store, name string, f func(q *sequence, say *statements) (T, error)) (none T, err error) {
+func do[T any](ctx context.Context, s *Store, name string, f func(q *sequence, say *statements) (T, error)) (none T,
+	err error) {
 	if name == "" || len(name) > 64 {
 		return none, fmt.Errorf("%w: %q", counter.ErrUnknown, name)
 	}
@@ -224,10 +229,13 @@ func (s *Store) check(condition string) error {
 	case condition == readOnly:
 		return fmt.Errorf("%w: %s: %s", counter.ErrUnavailable, s.t, replica)
 	case condition == unlogged:
-		return fmt.Errorf("%s: the table does not survive a crash of the server: it must be an ordinary one, of InnoDB on MySQL", s.t)
+		return fmt.Errorf(
+			"%s: the table does not survive a crash of the server: it must be an ordinary one, of InnoDB on MySQL", s.t)
 	case condition == unsynced && !s.c.Lax:
-		return fmt.Errorf("%s: the server may lose what it has committed, so that values could repeat: turn fsync on, or set "+
-			"innodb_flush_log_at_trx_commit to 1, and sync_binlog too if there is a binary log (-state-any-disk accepts it)", s.t)
+		return fmt.Errorf(
+			"%s: the server may lose what it has committed, so that values could repeat: turn fsync on, or set "+
+				"innodb_flush_log_at_trx_commit to 1, and sync_binlog too if there is a binary log (-state-any-disk accepts it)",
+			s.t)
 	}
 	return nil
 }

@@ -53,8 +53,9 @@ func parse(text string) (*target, error) {
 		return nil, problems.Err()
 	}
 	d := &dialects[i]
-	t := &target{kind: d, user: u.User.Username(), host: u.Hostname(), port: d.port, database: strings.TrimPrefix(u.Path, "/"),
-		table: DefaultTable, options: map[string]string{}}
+	t := &target{kind: d, user: u.User.Username(), host: u.Hostname(), port: d.port,
+		database: strings.TrimPrefix(u.Path, "/"),
+		table:    DefaultTable, options: map[string]string{}}
 	if _, ok := u.User.Password(); ok {
 		wrong("it contains a password, which ps shows: put it into a file, -counters-password-file")
 	}

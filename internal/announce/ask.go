@@ -35,8 +35,9 @@ type Asker struct {
 
 // A Reply is what a peer says of itself. What it did not say is zero.
 type Reply struct {
-	Ahead       time.Duration // its clock minus this daemon's; exact to half a second and half of the time that the answer took
-	Workers     []uint64      // whose leases it holds
+	// its clock minus this daemon's; exact to half a second and half of the time that the answer took
+	Ahead       time.Duration
+	Workers     []uint64 // whose leases it holds
 	Fingerprint string
 }
 
@@ -112,7 +113,8 @@ func (a *Asker) logIn(conn io.Writer, in *bufio.Reader, encrypted bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(conn, "set login 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user, password); err != nil {
+	if _, err := fmt.Fprintf(conn, "set login 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user,
+		password); err != nil {
 		return err
 	}
 	line, err := readLine(in)
@@ -151,7 +153,8 @@ func (a *Asker) stats(conn io.Writer, in *bufio.Reader) (Reply, error) {
 	}
 	ahead := min(max(seconds*1000+500-(sent+arrived)/2, -century), century) // a Duration has room for 292 years
 	return Reply{
-		Ahead: time.Duration(ahead) * time.Millisecond, Workers: workersOf(general), Fingerprint: settings["lease_fingerprint"],
+		Ahead: time.Duration(ahead) * time.Millisecond, Workers: workersOf(general),
+		Fingerprint: settings["lease_fingerprint"],
 	}, nil
 }
 

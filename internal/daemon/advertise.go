@@ -22,7 +22,9 @@ const lookupTimeout = 2 * time.Second
 // checkAdvertise says what is wrong with a host:port to be advertised.
 func checkAdvertise(address string) error {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' || r == '|' }) {
+	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '|'
+	}) {
 		return errors.New("host:port is allowed")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

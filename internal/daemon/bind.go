@@ -33,7 +33,8 @@ func (b *binder) bind(ctx context.Context, listen func() error) error {
 	if b.until.IsZero() {
 		b.until = time.Now().Add(bindPatience)
 	}
-	b.log.Warn("address in use, trying for "+time.Until(b.until).Round(100*time.Millisecond).String()+" more", "error", err)
+	b.log.Warn("address in use, trying for "+time.Until(b.until).Round(100*time.Millisecond).String()+" more", "error",
+		err)
 	for errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(b.until) {
 		select {
 		case <-time.After(bindPause):

@@ -103,7 +103,8 @@ func (d *Daemon) checkInherited() error {
 	for _, s := range c.Inherited.Sockets {
 		fits := wanted[s.Name]
 		if fits == nil {
-			problems.Add("passed socket "+s.Name, "no port of these settings: names are %s, and the port must be on", strings.Join(SocketNames(), ", "))
+			problems.Add("passed socket "+s.Name, "no port of these settings: names are %s, and the port must be on",
+				strings.Join(SocketNames(), ", "))
 			continue
 		}
 		addr, err := server.PassedAddr(s.FD)

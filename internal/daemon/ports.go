@@ -30,7 +30,10 @@ func (c *Config) validatePorts(wrong func(field, format string, args ...any)) {
 // overlap reports whether two listening addresses have an address in common, as far as that can be
 // known without asking for names.
 func overlap(a, b string) bool {
-	all := func(s string) bool { ip := net.ParseIP(s); return s == "" || ip != nil && ip.IsUnspecified() }
+	all := func(s string) bool {
+		ip := net.ParseIP(s)
+		return s == "" || ip != nil && ip.IsUnspecified()
+	}
 	local := func(s string) string {
 		if strings.EqualFold(s, "localhost") {
 			return loopback

@@ -125,7 +125,8 @@ func (t Target) Dial(ctx context.Context, endpoint string) (*Conn, error) {
 }
 
 // hasty fails a call at once if there is no connection.
-func hasty(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func hasty(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption) error {
 	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
 }
 
@@ -163,7 +164,8 @@ func (c *Conn) LogIn(ctx context.Context, timeout time.Duration) (token string, 
 func (c *Conn) UseToken(token string) { c.token.Store(&token) }
 
 // Commit carries out a transaction about a key. Nothing to compare is true.
-func (c *Conn) Commit(ctx context.Context, timeout time.Duration, key string, compare []Cmp, then, otherwise []Op) (Answer, error) {
+func (c *Conn) Commit(ctx context.Context, timeout time.Duration, key string, compare []Cmp, then,
+	otherwise []Op) (Answer, error) {
 	r, err := c.client.Txn(ctx).If(compare...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return Answer{}, c.explain(key, timeout, err)
@@ -172,7 +174,8 @@ func (c *Conn) Commit(ctx context.Context, timeout time.Duration, key string, co
 }
 
 // Grant makes a lease of so many seconds. etcd may make it longer, and chooses its id.
-func (c *Conn) Grant(ctx context.Context, timeout time.Duration, seconds int64) (lease int64, answer Answer, err error) {
+func (c *Conn) Grant(ctx context.Context, timeout time.Duration, seconds int64) (lease int64, answer Answer,
+	err error) {
 	r, err := c.client.Grant(ctx, seconds)
 	if err != nil {
 		return 0, answer, c.explain("grant a lease", timeout, err)

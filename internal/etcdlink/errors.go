@@ -93,9 +93,11 @@ func (t *Target) explain(key string, timeout time.Duration, err error) error {
 	}
 	switch e.Kind {
 	case Full:
-		e.text = fmt.Sprintf("%s: etcd has no space left for writes (NOSPACE): compact and defragment it, or raise its --quota-backend-bytes, and then `etcdctl alarm disarm`", key)
+		e.text = fmt.Sprintf("%s: etcd has no space left for writes (NOSPACE): compact and defragment it, or raise its "+
+			"--quota-backend-bytes, and then `etcdctl alarm disarm`", key)
 	case Denied:
-		e.text = fmt.Sprintf("%s: etcd does not permit it to %s: `etcdctl role grant-permission ROLE --prefix=true readwrite %s`", key, t.who(), t.Root)
+		e.text = fmt.Sprintf("%s: etcd does not permit it to %s: `etcdctl role grant-permission ROLE --prefix=true "+
+			"readwrite %s`", key, t.who(), t.Root)
 	case BadLogin:
 		if errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty) {
 			e.text = fmt.Sprintf("%s: etcd wants a user and a password, and the URL names no user", key)

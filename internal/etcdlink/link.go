@@ -117,7 +117,8 @@ func (l *Link) dial() (*clientv3.Client, error) {
 		MaxUnaryRetries: 3, // of reads, and after a token has expired
 		// The library's own grows to two minutes.
 		DialOptions: append(fixedWindows(), grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: time.Second},
 			MinConnectTimeout: l.timeout,
 		})),
 	}
@@ -166,7 +167,8 @@ func (l *Link) ask(ctx context.Context, key string, request func(context.Context
 	switch kind := KindOf(err); {
 	case kind == BadLogin: // the file may have another password meanwhile
 		l.drop(c)
-	case kind != Denied && l.User != "": // with a token that etcd has forgotten in a restart, the library may not end to log in again
+	case kind != Denied && l.User != "":
+		// with a token that etcd has forgotten in a restart, the library may not end to log in again
 		l.drop(c)
 	}
 	return err

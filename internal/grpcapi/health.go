@@ -59,7 +59,8 @@ func (h *health) List(context.Context, *healthpb.HealthListRequest) (*healthpb.H
 }
 
 // Watch implements Health.
-func (h *health) Watch(req *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+func (h *health) Watch(req *healthpb.HealthCheckRequest,
+	stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
 	for told := healthpb.HealthCheckResponse_UNKNOWN; ; {

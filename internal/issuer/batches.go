@@ -189,7 +189,8 @@ func (b *Batches) Answer(now int64, last uint64, err error) error {
 type setBack struct{ first, above uint64 }
 
 func (s setBack) Error() string {
-	return fmt.Sprintf("%d was granted, and %d was issued before: the counter store was wiped or set back. `katsubushi generator raise` it above every value that was issued", s.first, s.above)
+	return fmt.Sprintf("%d was granted, and %d was issued before: the counter store was wiped or set back. `katsubushi "+
+		"generator raise` it above every value that was issued", s.first, s.above)
 }
 
 func isFinal(err error) bool {

@@ -60,7 +60,8 @@ func (t *limits) explain(g window, now int64, bulk bool) (*Refusal, time.Duratio
 	case errors.Is(err, generator.ErrSealed):
 		return nil, never
 	case errors.Is(err, generator.ErrWindow) && max(now, g.Next()) >= l.End():
-		return &Refusal{TimeFieldEnd, "the time field of the id layout ended " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)}, never
+		return &Refusal{TimeFieldEnd,
+			"the time field of the id layout ended " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)}, never
 	case errors.Is(err, generator.ErrWindow) && now <= g.End(): // used up ahead of the clock, before the extension
 		return &Refusal{RateExceeded, "id rate exceeded"}, never
 	case errors.Is(err, generator.ErrWindow):

@@ -89,7 +89,9 @@ func (k *text) Ready(now int64) error {
 }
 
 func (k *text) ended() *Refusal {
-	return &Refusal{TimeFieldEnd, "the time field of " + k.layout.Kind().String() + " ended " + time.UnixMilli(k.layout.End()).UTC().Format(time.DateOnly)}
+	return &Refusal{TimeFieldEnd,
+		"the time field of " + k.layout.Kind().String() + " ended " +
+			time.UnixMilli(k.layout.End()).UTC().Format(time.DateOnly)}
 }
 
 // Source implements Kind.

@@ -23,8 +23,10 @@ const (
 var Bounds = [...]time.Duration{
 	2 * time.Microsecond, 5 * time.Microsecond, 10 * time.Microsecond, 25 * time.Microsecond, 50 * time.Microsecond,
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
+	10 * time.Second,
 }
 
 // buckets is how many a Histogram has: each ends where a native or a classic bucket ends.
@@ -37,7 +39,8 @@ var bounds, native, first = tables()
 func tables() (bounds [buckets]time.Duration, native [buckets]int, first [65]uint16) {
 	at := copy(bounds[:], Bounds[:])
 	for k := lowest; k <= highest; k++ {
-		bounds[at] = time.Duration(math.Exp2(float64(k)/(1<<Schema)) * float64(time.Second)) // rounded down: durations are whole ns
+		// rounded down: durations are whole ns
+		bounds[at] = time.Duration(math.Exp2(float64(k)/(1<<Schema)) * float64(time.Second))
 		at++
 	}
 	slices.Sort(bounds[:])

@@ -173,7 +173,8 @@ func (r *runner) start() (started bool, err error) {
 		return false, nil
 	}
 	child, err := startChild(r.c.command(r.offered.worker), r.cgroup)
-	if err != nil && r.noCgroup == nil { // the kernel or a filter may have refused the cgroup, which err cannot tell: try without
+	// the kernel or a filter may have refused the cgroup, which err cannot tell: try without
+	if err != nil && r.noCgroup == nil {
 		r.noCgroup = err
 		child, err = startChild(r.c.command(r.offered.worker), nil)
 	}

@@ -36,7 +36,8 @@ func (c *chart) said() string {
 	if len(c.points) == 0 {
 		return c.title + ": not measured yet"
 	}
-	return fmt.Sprintf("%s over the last 10 minutes: now %s%s, at most %s%s", c.title, c.now, c.unit, c.show(c.peak()), c.unit)
+	return fmt.Sprintf("%s over the last 10 minutes: now %s%s, at most %s%s", c.title, c.now, c.unit, c.show(c.peak()),
+		c.unit)
 }
 
 // chart draws one figure.

@@ -16,7 +16,8 @@ var errNoNode = errors.New("no node has the slot")
 
 // temporaryWords are the first words of answers after which a server may soon serve again.
 var temporaryWords = []string{
-	"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "MISCONF", "OOM", "NOREPLICAS", "max number of clients",
+	"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "MISCONF", "OOM", "NOREPLICAS",
+	"max number of clients",
 }
 
 // Temporary reports whether an error of this package may go away though nobody changes a setting: no
@@ -33,7 +34,8 @@ func Temporary(err error) bool {
 		return false
 	case errors.As(err, &op) && strings.HasSuffix(op.Op, " error"): // an alert of TLS, "remote error"
 		return false
-	case errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.DeadlineExceeded):
 		return true
 	case errors.Is(err, errNoNode):
 		return true

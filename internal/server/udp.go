@@ -100,7 +100,8 @@ func (d *udpDrain) goesOn(ctx context.Context, c *Config, conn *net.UDPConn) boo
 }
 
 // reply answers one datagram and counts it. A reply that cannot be sent is lost, like any datagram.
-func (c *Config) reply(conn *net.UDPConn, to netip.AddrPort, in, out []byte, answer func(now int64, in, out []byte) []byte) []byte {
+func (c *Config) reply(conn *net.UDPConn, to netip.AddrPort, in, out []byte,
+	answer func(now int64, in, out []byte) []byte) []byte {
 	c.Counters.Datagrams.Add(1)
 	c.Counters.BytesRead.Add(uint64(len(in)))
 	if out = answer(c.Now(), in, out); len(out) == 0 {

@@ -17,7 +17,8 @@ func New() Turn { return make(Turn, 1) }
 // Take takes the turn, connects and calls f. If ctx ends before f returns, f keeps running and keeps
 // the turn, and its result is discarded. Otherwise heard, if not nil, is called after the result was
 // delivered. The errors name the kind of store and where it is.
-func Take[C, T any](ctx context.Context, turn Turn, kind, where string, connect func(context.Context) (C, error), f func(C) (v T, heard func(), err error)) (T, error) {
+func Take[C, T any](ctx context.Context, turn Turn, kind, where string, connect func(context.Context) (C, error),
+	f func(C) (v T, heard func(), err error)) (T, error) {
 	type outcome struct {
 		v   T
 		err error

@@ -50,7 +50,8 @@ func (d *Directory) Replace(list []User) {
 	if old == nil {
 		old = &set{}
 	}
-	s := &set{accounts: map[string]*Account{}, tokens: map[string]token{}, bearers: map[token]*Account{}, hashes: map[string]*hash{}}
+	s := &set{accounts: map[string]*Account{}, tokens: map[string]token{}, bearers: map[token]*Account{},
+		hashes: map[string]*hash{}}
 	for _, u := range list {
 		a := old.accounts[u.Name]
 		if a == nil {

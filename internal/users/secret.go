@@ -103,17 +103,20 @@ const hashMark = "$argon2id$"
 
 func (h *hash) text() string {
 	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("%sv=%d$m=%d,t=%d,p=%d$%s$%s", hashMark, argon2.Version, h.memory, h.time, h.lanes, b64.EncodeToString(h.salt), b64.EncodeToString(h.sum))
+	return fmt.Sprintf("%sv=%d$m=%d,t=%d,p=%d$%s$%s", hashMark, argon2.Version, h.memory, h.time, h.lanes,
+		b64.EncodeToString(h.salt), b64.EncodeToString(h.sum))
 }
 
 // hashForm is the form of an argon2id hash: the PHC string format.
-var hashForm = regexp.MustCompile(`^\$argon2id\$v=(\d{1,9})\$m=(\d{1,9}),t=(\d{1,9}),p=(\d{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+var hashForm = regexp.MustCompile(
+	`^\$argon2id\$v=(\d{1,9})\$m=(\d{1,9}),t=(\d{1,9}),p=(\d{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
 // parseHash parses the text of a hash. Its errors do not quote it.
 func parseHash(text string) (*hash, error) {
 	m := hashForm.FindStringSubmatch(text)
 	if m == nil {
-		return nil, errors.New("an argon2id hash is $argon2id$v=19$m=KiB,t=PASSES,p=LANES$SALT$HASH, in base64 without padding")
+		return nil, errors.New("an argon2id hash is $argon2id$v=19$m=KiB,t=PASSES,p=LANES$SALT$HASH, in base64 without " +
+			"padding")
 	}
 	var n [4]uint64
 	for i := range n {
@@ -128,11 +131,14 @@ func parseHash(text string) (*hash, error) {
 	case err1 != nil || err2 != nil:
 		return nil, errors.New("an argon2id hash whose salt or hash is not base64")
 	case len(salt) < 8 || len(salt) > 64 || len(sum) < 16 || len(sum) > 64:
-		return nil, fmt.Errorf("an argon2id hash of %d bytes with a salt of %d: 16 to 64 and 8 to 64 allowed", len(sum), len(salt))
+		return nil, fmt.Errorf("an argon2id hash of %d bytes with a salt of %d: 16 to 64 and 8 to 64 allowed", len(sum),
+			len(salt))
 	case memory > maxMemory || memory*time > maxWork:
-		return nil, fmt.Errorf("an argon2id hash with m=%d,t=%d: more than m=%d (1 GiB), or than m times t of %d, would stop the daemon", memory, time, maxMemory, maxWork)
+		return nil, fmt.Errorf("an argon2id hash with m=%d,t=%d: more than m=%d (1 GiB), or than m times t of %d, would "+
+			"stop the daemon", memory, time, maxMemory, maxWork)
 	case memory < minMemory || memory*time < minWork:
-		return nil, fmt.Errorf("an argon2id hash with m=%d,t=%d is too cheap to guess: m of %d and m times t of %d are the least", memory, time, minMemory, minWork)
+		return nil, fmt.Errorf("an argon2id hash with m=%d,t=%d is too cheap to guess: m of %d and m times t of %d are "+
+			"the least", memory, time, minMemory, minWork)
 	case lanes < 1 || lanes > maxLanes:
 		return nil, fmt.Errorf("an argon2id hash with p=%d: 1 to %d allowed", lanes, maxLanes)
 	}
@@ -141,5 +147,6 @@ func parseHash(text string) (*hash, error) {
 
 // foreignHash matches the hashes of other programs. A plain password that looks like one is not one.
 var foreignHash = regexp.MustCompile(`^(` +
-	`\$(1|2[abxy]?|5|6|7|8|y|gy|sha1|md5|apr1|argon2d|argon2i|scrypt|s0|pbkdf2[a-z0-9-]*|bcrypt[a-z0-9-]*|sha256|sha512)[$,]|` +
+	`\$(1|2[abxy]?|5|6|7|8|y|gy|sha1|md5|apr1|argon2d|argon2i|scrypt|s0|pbkdf2[a-z0-9-]*|bcrypt[a-z0-9-]*|` +
+	`sha256|sha512)[$,]|` +
 	`\{(SHA|SSHA|SHA256|SHA512|SSHA256|SSHA512|MD5|SMD5|CRYPT|ARGON2)\})`)

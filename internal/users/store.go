@@ -70,7 +70,8 @@ func Add(ctx context.Context, s Store, u User) error {
 type LastAdminError struct{ Name, Force string }
 
 func (e LastAdminError) Error() string {
-	return fmt.Sprintf("user %q is the last one with the right admin on *: without one nobody can change users over the admin port. "+
+	return fmt.Sprintf("user %q is the last one with the right admin on *: without one nobody can change users over "+
+		"the admin port. "+
 		"Grant another user *=admin first; %s does it all the same", e.Name, e.Force)
 }
 

@@ -168,6 +168,7 @@ func (s *Session) saslTooLong(t *turn, h *header) (int, error) {
 func plain(message []byte) (user, password []byte, ok bool) {
 	as, rest, _ := bytes.Cut(message, []byte{0})
 	user, password, found := bytes.Cut(rest, []byte{0})
-	ok = found && len(user) > 0 && len(password) > 0 && bytes.IndexByte(password, 0) < 0 && (len(as) == 0 || bytes.Equal(as, user))
+	ok = found && len(user) > 0 && len(password) > 0 && bytes.IndexByte(password, 0) < 0 &&
+		(len(as) == 0 || bytes.Equal(as, user))
 	return user, password, ok
 }

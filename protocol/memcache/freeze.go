@@ -42,7 +42,8 @@ func (s *Session) Freeze() (state []byte, ok bool) {
 			flags += f.flag
 		}
 	}
-	return fmt.Appendf(nil, "%s %c %c %s %d %d", frozenTag, stateLetters[at], answerLetters[s.answer], flags, s.guesses, s.left), true
+	return fmt.Appendf(nil, "%s %c %c %s %d %d", frozenTag, stateLetters[at], answerLetters[s.answer], flags, s.guesses,
+		s.left), true
 }
 
 // Resume makes the session that Freeze described, perhaps in another process. It trusts nothing of it,
@@ -66,7 +67,8 @@ func (s *Session) thaw(words []string) (ok bool) {
 	at, answers := strings.Index(stateLetters, words[1]), strings.Index(answerLetters, words[2])
 	guesses, err1 := strconv.ParseUint(words[4], 10, 8)
 	left, err2 := strconv.ParseUint(words[5], 10, 32)
-	if at < 0 || answers < 0 || err1 != nil || err2 != nil || strings.Trim(words[3], "-"+binaryFlag+trustedFlag+begunFlag+casFlag) != "" {
+	if at < 0 || answers < 0 || err1 != nil || err2 != nil ||
+		strings.Trim(words[3], "-"+binaryFlag+trustedFlag+begunFlag+casFlag) != "" {
 		return false
 	}
 	s.state, s.answer, s.guesses, s.left = state(at), answer(answers), uint8(guesses), uint32(left)

@@ -57,7 +57,8 @@ var opcodes = [256]opcode{
 	0x05: {does: giveRange, kind: protocol.CmdIncr, extras: 20, key: with},              // INCREMENT
 	0x06: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENT
 	0x07: {does: partWays},                                                              // QUIT
-	0x08: {does: doNothing, kind: protocol.CmdFlush, extras: 4},                         // FLUSH; its extras may be missing
+	// FLUSH; its extras may be missing
+	0x08: {does: doNothing, kind: protocol.CmdFlush, extras: 4},
 	0x09: {does: giveID, kind: protocol.CmdGet, key: with},                              // GETQ
 	0x0a: {does: doNothing},                                                             // NOOP
 	0x0b: {does: giveVersion, kind: protocol.CmdVersion, open: true},                    // VERSION

@@ -13,8 +13,10 @@ const (
 	defaultUser = "default"
 
 	errWrongPass  = "WRONGPASS invalid username-password pair or user is disabled."
-	errNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
-	errHelloAuth  = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure " +
+		"your configuration is correct?"
+	errHelloAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> " +
+		"<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
 
 // locked reports whether the client must authenticate first.

@@ -161,7 +161,8 @@ func testEmpty(t *testing.T, p Place) {
 		t.Errorf("%+v", all)
 	}
 	one := map[uint64]string{7: "b"}
-	for _, c := range []pool.Change{{IfMeta: "a"}, {IfMeta: "a", SetMeta: "b"}, {If: map[uint64]string{7: "a"}, Set: one}} {
+	for _, c := range []pool.Change{{IfMeta: "a"}, {IfMeta: "a", SetMeta: "b"},
+		{If: map[uint64]string{7: "a"}, Set: one}} {
 		if a := s.commit(c); a.Done || a.View.Meta != "" || a.View.Records[7] != "" {
 			t.Errorf("%+v: %+v", c, a)
 		}
@@ -221,7 +222,8 @@ func testTexts(t *testing.T, p Place) {
 		if a := s.commit(pool.Change{If: map[uint64]string{w: ""}, Set: map[uint64]string{w: text}}); !a.Done {
 			t.Errorf("%q: %+v", text, a)
 		}
-		if a := s.commit(pool.Change{If: map[uint64]string{w: text + " "}, Set: map[uint64]string{w: "x"}}); a.Done || a.View.Records[w] != text {
+		if a := s.commit(pool.Change{If: map[uint64]string{w: text + " "}, Set: map[uint64]string{w: "x"}}); a.Done ||
+			a.View.Records[w] != text {
 			t.Errorf("%q: %+v", text, a)
 		}
 		name := fmt.Sprint("a-b_c.", i)
@@ -243,10 +245,12 @@ func testBlank(t *testing.T, p Place) {
 	if v := s.load(); v.Records[7] != cas.Blank {
 		t.Errorf("%+v", v)
 	}
-	if a := s.commit(pool.Change{IfMeta: "m", If: empty, Set: map[uint64]string{7: "x"}}); a.Done || a.View.Records[7] != cas.Blank {
+	if a := s.commit(pool.Change{IfMeta: "m", If: empty, Set: map[uint64]string{7: "x"}}); a.Done ||
+		a.View.Records[7] != cas.Blank {
 		t.Errorf("%+v", a)
 	}
-	if a := s.commit(pool.Change{IfMeta: "m", If: map[uint64]string{7: cas.Blank}, Set: map[uint64]string{7: "x"}}); !a.Done {
+	if a := s.commit(pool.Change{IfMeta: "m", If: map[uint64]string{7: cas.Blank},
+		Set: map[uint64]string{7: "x"}}); !a.Done {
 		t.Errorf("%+v", a)
 	}
 }
@@ -329,7 +333,8 @@ func testContention(t *testing.T, p Place) {
 					return
 				}
 				next := strconv.Itoa(m + 1)
-				c := pool.Change{IfMeta: seen.Meta, SetMeta: next, If: map[uint64]string{5: seen.Records[5]}, Set: map[uint64]string{5: next}}
+				c := pool.Change{IfMeta: seen.Meta, SetMeta: next, If: map[uint64]string{5: seen.Records[5]},
+					Set: map[uint64]string{5: next}}
 				ctx, cancel := within()
 				a, err := s.Commit(ctx, s.conn, c)
 				cancel()

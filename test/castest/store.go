@@ -28,7 +28,8 @@ func Store(t *testing.T, fresh func(t testing.TB) Place, histories int) {
 		}
 		p := fresh(t)
 		p.open(t).makePool(pool.Meta{
-			Epoch: "0", Floor: start - 3600_000, Fingerprint: "test", Lease: terms.Lease.Milliseconds(), Epsilon: 5000, Min: terms.Min, Max: terms.Max,
+			Epoch: "0", Floor: start - 3600_000, Fingerprint: "test", Lease: terms.Lease.Milliseconds(), Epsilon: 5000,
+			Min: terms.Min, Max: terms.Max,
 		})
 		return storetest.Pool{
 			Min: terms.Min, Max: terms.Max, Lease: terms.Lease.Milliseconds(), Now: terms.Now, Histories: histories,

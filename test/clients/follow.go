@@ -95,7 +95,8 @@ func (r *runner) startFollower(ctx context.Context, s *setup) (*follower, error)
 	if err := os.MkdirAll(work, 0o777); err != nil {
 		return nil, err
 	}
-	env := append(os.Environ(), "NODES="+r.fleet.addresses(), "WORK="+work, "NODE_PATH="+filepath.Join(r.work, "node", "node_modules"))
+	env := append(os.Environ(), "NODES="+r.fleet.addresses(), "WORK="+work,
+		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"))
 	if s.build != "" {
 		if out, err := r.shell(ctx, s.build, env, buildLimit); err != nil {
 			return nil, fmt.Errorf("build: %w\n%s", err, out)
@@ -161,7 +162,8 @@ func (c *follower) line(words []string) error {
 		return err
 	}
 	c.newest[name] = max(c.newest[name], begin)
-	c.answered = append(c.answered, order.Request{Name: name, Begin: begin, End: end, First: last - uint64(n) + 1, Stride: 1, N: n, Where: c.setup.name})
+	c.answered = append(c.answered,
+		order.Request{Name: name, Begin: begin, End: end, First: last - uint64(n) + 1, Stride: 1, N: n, Where: c.setup.name})
 	return nil
 }
 
@@ -171,7 +173,9 @@ func (c *follower) goesOn(when string) error {
 	return eventually(when+": the client gets values of every name", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.newest["free"] >= now && !slices.ContainsFunc(strictNames, func(name string) bool { return c.newest[name] < now })
+		return c.newest["free"] >= now && !slices.ContainsFunc(strictNames, func(name string) bool {
+			return c.newest[name] < now
+		})
 	})
 }
 
@@ -226,7 +230,9 @@ func (f *fleet) disturb(ctx context.Context, c *follower) (windows []window, err
 	// It is given groups again, so the client has to come back to it.
 	err = change("its return", other, func() error {
 		return eventually(killed.address()+" leads again", func() bool {
-			return f.demote(ctx) == nil && slices.ContainsFunc(strictNames, func(name string) bool { return f.leader(name) == victim })
+			return f.demote(ctx) == nil && slices.ContainsFunc(strictNames, func(name string) bool {
+				return f.leader(name) == victim
+			})
 		})
 	})
 	return windows, err
@@ -257,7 +263,8 @@ func (c *follower) judge(windows []window, all []order.Request) (string, error) 
 			late[i]++
 		}
 		if late[i] > mostLate {
-			return "", fmt.Errorf("refused %d times more after %s, when every name was issued: %s", late[i], windows[i].what, no.text)
+			return "", fmt.Errorf("refused %d times more after %s, when every name was issued: %s", late[i], windows[i].what,
+				no.text)
 		}
 	}
 	text := fmt.Sprintf("%d answers", len(c.answered))

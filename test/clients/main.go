@@ -39,15 +39,18 @@ type options struct {
 
 func main() {
 	o := options{only: regexp.MustCompile("")}
-	flag.Func("only", "run the set-ups whose name, language or protocol matches this regular expression", func(s string) (err error) {
-		o.only, err = regexp.Compile("(?i)" + s)
-		return err
-	})
+	flag.Func("only", "run the set-ups whose name, language or protocol matches this regular expression",
+		func(s string) (err error) {
+			o.only, err = regexp.Compile("(?i)" + s)
+			return err
+		})
 	flag.StringVar(&o.program, "program", "", "the daemon's executable; without it the one of this source tree is built")
 	flag.BoolVar(&o.plain, "plain", false, "run against memcached and check only what each set-up does, not the ids")
-	flag.BoolVar(&o.example, "examples", false, "run the programs of examples/ instead; those that cannot be installed fail with KATSUBUSHI_REQUIRE_EXAMPLES=1")
+	flag.BoolVar(&o.example, "examples", false,
+		"run the programs of examples/ instead; those that cannot be installed fail with KATSUBUSHI_REQUIRE_EXAMPLES=1")
 	flag.BoolVar(&o.tapped, "bytes", false,
-		"relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a set-up fails")
+		"relay what set-ups and daemon say into tmp/clients/*/conversation, check which protocol it is, show it if a "+
+			"set-up fails")
 	flag.StringVar(&o.table, "table", "", "rewrite the table in this file (docs/CLIENTS.md) from what was run")
 	flag.DurationVar(&o.timeout, "timeout", time.Minute, "of one set-up")
 	flag.Parse()
@@ -196,7 +199,8 @@ func (r *runner) try(ctx context.Context, s *setup) result {
 	version, err := r.installer.version(s)
 	if err != nil {
 		res.text = err.Error()
-		if required := r.require && !s.isExample() || os.Getenv("KATSUBUSHI_REQUIRE_EXAMPLES") == "1" && s.isExample(); !required || s.optional {
+		if required := r.require && !s.isExample() || os.Getenv("KATSUBUSHI_REQUIRE_EXAMPLES") == "1" &&
+			s.isExample(); !required || s.optional {
 			res.verdict = "SKIP"
 		}
 		return res
@@ -268,7 +272,8 @@ func (r *runner) exercise(ctx context.Context, s *setup, d *daemon, port int) (s
 		return "", err
 	}
 	env := append(os.Environ(),
-		"HOST="+host, "PORT="+strconv.Itoa(port), "REDIS_PORT="+strconv.Itoa(d.second), "GRPC_PORT="+strconv.Itoa(d.second), "SOCKET="+d.socket, "CERT="+d.cert,
+		"HOST="+host, "PORT="+strconv.Itoa(port), "REDIS_PORT="+strconv.Itoa(d.second), "GRPC_PORT="+strconv.Itoa(d.second),
+		"SOCKET="+d.socket, "CERT="+d.cert,
 		"SPARE_PORT="+strconv.Itoa(ports[0]), "STATS_PORT="+strconv.Itoa(ports[1]),
 		"LOGIN="+username+" "+password, "WORK="+work,
 		"NODE_PATH="+filepath.Join(r.work, "node", "node_modules"),

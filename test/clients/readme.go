@@ -14,19 +14,23 @@ import (
 // is run several times.
 var readme = []setup{
 	{name: "this page, Python", language: "Python", protocol: "text", needs: "apt python3-pymemcache",
-		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get", hint: "as there"},
+		snippet: "snippet.py", run: "for i in 1 2 3 4 5; do /usr/bin/python3 $WORK/snippet.py; done", does: "get",
+		hint: "as there"},
 	{name: "this page, Go", language: "Go", protocol: "text", needs: "here",
-		snippet: "snippet.go", build: "cd ../.. && go build -o $WORK/client $WORK/snippet.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
+		snippet: "snippet.go", build: "cd ../.. && go build -o $WORK/client $WORK/snippet.go",
+		run:  "for i in 1 2 3 4 5; do $WORK/client; done",
 		does: "get", hint: "as there"},
 	{name: "this page, Go, gomemcache", language: "Go", protocol: "text", needs: "go github.com/bradfitz/gomemcache",
-		snippet: "gomemcache.go", build: "cd ../.. && go build -o $WORK/client $WORK/gomemcache.go", run: "for i in 1 2 3 4 5; do $WORK/client; done",
+		snippet: "gomemcache.go", build: "cd ../.. && go build -o $WORK/client $WORK/gomemcache.go",
+		run:  "for i in 1 2 3 4 5; do $WORK/client; done",
 		does: "get", hint: "as there"},
 	{name: "this page, Ruby", language: "Ruby", protocol: "binary", needs: "apt ruby-dalli",
 		snippet: "snippet.rb", run: "for i in 1 2 3 4 5; do ruby $WORK/snippet.rb; done", does: "get", hint: "as there"},
 	{name: "this page, PHP", language: "PHP", protocol: "text", needs: "apt php-memcached php-cli",
 		snippet: "snippet.php", run: "for i in 1 2 3 4 5; do php $WORK/snippet.php; done", does: "get", hint: "as there"},
 	{name: "this page, Node.js", language: "Node.js", protocol: "binary", needs: "npm memjs",
-		snippet: "snippet.mjs", run: "ln -sfn $NODE_PATH $WORK/node_modules; for i in 1 2 3 4 5; do node $WORK/snippet.mjs; done",
+		snippet: "snippet.mjs", run: "ln -sfn $NODE_PATH $WORK/node_modules; for i in 1 2 3 4 5; do node " +
+			"$WORK/snippet.mjs; done",
 		does: "get", hint: "as there"},
 }
 

@@ -105,7 +105,10 @@ func (l *launcher) launch(d *daemon, args []string) error {
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	go func() { d.err = d.cmd.Wait(); close(d.exited) }()
+	go func() {
+		d.err = d.cmd.Wait()
+		close(d.exited)
+	}()
 	if err := d.ready(); err != nil {
 		d.stop()
 		return fmt.Errorf("%s %s: %w\n%s", l.program, strings.Join(args, " "), err, tail(d.log, 10))
@@ -232,7 +235,8 @@ func (d *daemon) ask(command string) (string, error) {
 // fill stores numbers under the keys that set-ups ask for: Django puts its version in front, base64
 // is the netcat set-up's.
 func (d *daemon) fill() error {
-	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c", "identifier-1", "identifier-2", "identifier-3"} {
+	for i, key := range []string{"id", "a", "b", "c", "abc", ":1:id", ":1:a", ":1:b", ":1:c", "identifier-1",
+		"identifier-2", "identifier-3"} {
 		if answer, err := d.ask(fmt.Sprintf("set %s 0 0 4\r\n%d\r\n", key, 1000+i)); answer != "STORED\r\n" {
 			return fmt.Errorf("storing %s: %q, %w", key, answer, err)
 		}

@@ -15,13 +15,19 @@ type setup struct {
 	needs    string // what to install; see installer. The first is the client itself, whose version is reported
 	build    string // shell command run before; $WORK is a directory of the set-up's own
 	snippet  string // file in $WORK into which the language's lines of docs/CLIENTS.md go before build and run
-	run      string // shell command; $HOST and $PORT are the daemon, $REDIS_PORT and $GRPC_PORT too, $SPARE_PORT and $STATS_PORT are free
-	does     string // get, cas, multi, incr, incrby, exec, version, stats, groups, health: what the client has, and therefore must do
+	// shell command; $HOST and $PORT are the daemon, $REDIS_PORT and $GRPC_PORT too, $SPARE_PORT and
+	// $STATS_PORT are free
+	run string
+	// get, cas, multi, incr, incrby, exec, version, stats, groups, health: what the client has, and
+	// therefore must do
+	does     string
 	shows    string // statistics that must be positive, if not the usual ones
 	lists    string // statistics that must be there and numbers, zero included
 	optional bool   // not to be had from the usual registries everywhere: skipped even if everything is required
-	server   string // the daemon it needs: "" for the usual one, auth, cluster, grpc, sequence, tls, udp or unix; or a fleet, see follow.go
-	hint     string // the one line of set-up that a user needs, for docs/CLIENTS.md
+	// the daemon it needs: "" for the usual one, auth, cluster, grpc, sequence, tls, udp or unix; or a
+	// fleet, see follow.go
+	server string
+	hint   string // the one line of set-up that a user needs, for docs/CLIENTS.md
 }
 
 func (s *setup) String() string { return fmt.Sprintf("%s (%s, %s)", s.name, s.language, s.protocol) }

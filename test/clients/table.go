@@ -30,7 +30,8 @@ func rewriteTable(file string, results []result) error {
 	for _, r := range results {
 		verdict := map[string]string{"PASS": "ok", "FAIL": "fails", "SKIP": "not run"}[r.verdict]
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			r.setup.name, r.version, r.setup.language, r.setup.protocol, strings.ReplaceAll(r.setup.does, " ", ", "), verdict, r.setup.hint)
+			r.setup.name, r.version, r.setup.language, r.setup.protocol, strings.ReplaceAll(r.setup.does, " ", ", "), verdict,
+			r.setup.hint)
 	}
 	return os.WriteFile(file, []byte(before+tableBegin+b.String()+tableEnd+after), 0o644)
 }

@@ -21,7 +21,8 @@ type Open func(t *testing.T) (counter.Store, counter.Admin)
 // of records that do not exist yet.
 func Run(t *testing.T, newOpen func(t *testing.T) Open) {
 	for name, test := range map[string]func(t *testing.T, open Open){
-		"Define": testDefine, "Reserve": testReserve, "Return": testReturn, "Raise": testRaise, "Retire": testRetire, "Changes": testChanges,
+		"Define": testDefine, "Reserve": testReserve, "Return": testReturn, "Raise": testRaise, "Retire": testRetire,
+		"Changes": testChanges,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newOpen(t)) })
 	}
@@ -262,9 +263,18 @@ func testChanges(t *testing.T, open Open) {
 		change func() error
 		want   func(list []counter.Record) bool
 	}{
-		{"define", func() error { _, err := other.Define(bg, odd("items")); return err }, func(l []counter.Record) bool { return names(l) == "items orders" }},
-		{"raise", func() error { _, err := admin.Raise(bg, "orders", 50); return err }, func(l []counter.Record) bool { return l[1].Floor == 50 && l[1].Next == 51 }},
-		{"retire", func() error { _, err := admin.Retire(bg, "items"); return err }, func(l []counter.Record) bool { return l[0].Retired && !l[1].Retired }},
+		{"define", func() error {
+			_, err := other.Define(bg, odd("items"))
+			return err
+		}, func(l []counter.Record) bool { return names(l) == "items orders" }},
+		{"raise", func() error {
+			_, err := admin.Raise(bg, "orders", 50)
+			return err
+		}, func(l []counter.Record) bool { return l[1].Floor == 50 && l[1].Next == 51 }},
+		{"retire", func() error {
+			_, err := admin.Retire(bg, "items")
+			return err
+		}, func(l []counter.Record) bool { return l[0].Retired && !l[1].Retired }},
 	} {
 		if err := c.change(); err != nil {
 			t.Fatal(err)
@@ -281,7 +291,8 @@ func testChanges(t *testing.T, open Open) {
 // Every name that a definition may have, and some that would be trouble as the name of a file.
 func testNames(t *testing.T, open Open, definition func(name string) counter.Definition) {
 	s, admin := open(t)
-	list := []string{".", "..", "a", "A", "a.b", "{tag}:x", "-", "_other", "con", strings.Repeat("n", 64), strings.Repeat("N", 64), "x.tmp", ".lock"}
+	list := []string{".", "..", "a", "A", "a.b", "{tag}:x", "-", "_other", "con", strings.Repeat("n", 64),
+		strings.Repeat("N", 64), "x.tmp", ".lock"}
 	for i, name := range list {
 		define(t, s, definition(name))
 		if b, err := s.Reserve(bg, name, uint64(i+1)); err != nil || b.Lo != 1 {

@@ -58,7 +58,8 @@ func Cluster(t testing.TB, n int, args ...string) []*Member {
 	var all []*Member
 	var urls []string
 	for i := range n {
-		m := &Member{t: t, name: fmt.Sprint("m", i), Port: redistest.FreePort(t), peer: redistest.FreePort(t), Dir: filepath.Join(t.TempDir(), "data"), args: args}
+		m := &Member{t: t, name: fmt.Sprint("m", i), Port: redistest.FreePort(t), peer: redistest.FreePort(t),
+			Dir: filepath.Join(t.TempDir(), "data"), args: args}
 		urls = append(urls, m.name+"="+m.peerURL())
 		all = append(all, m)
 	}
@@ -204,7 +205,9 @@ func (m *Member) ask(f func(context.Context, *clientv3.Client) error) {
 // Control runs etcdctl, of API version 3, on this member.
 func (m *Member) Control(args ...string) string {
 	m.t.Helper()
-	cmd := exec.Command("etcdctl", append([]string{"--endpoints", m.endpoint(), "--dial-timeout", patience.String(), "--command-timeout", patience.String()}, args...)...)
+	cmd := exec.Command("etcdctl",
+		append([]string{"--endpoints", m.endpoint(), "--dial-timeout", patience.String(), "--command-timeout",
+			patience.String()}, args...)...)
 	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -30,7 +30,8 @@ func Run(t *testing.T, r client.Resolver, d Directory) {
 	d.Put("nobody", "nonsense")
 	d.Put("a", a.text(true))
 	d.Put("b", b.text(false))
-	c, err := client.New(r, client.Config{MaxBackoff: 100 * time.Millisecond, Timeout: time.Minute, DialTimeout: time.Minute})
+	c, err := client.New(r,
+		client.Config{MaxBackoff: 100 * time.Millisecond, Timeout: time.Minute, DialTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,8 @@ func Run(t *testing.T, r client.Resolver, d Directory) {
 	await(t, "goroutines end", func() bool {
 		all := make([]byte, 1<<20)
 		all = all[:runtime.Stack(all, true)]
-		return !bytes.Contains(all, []byte("resolver.(*view)")) && !bytes.Contains(all, []byte("resolver.resolver")) && !bytes.Contains(all, []byte("v3/client.(*"))
+		return !bytes.Contains(all, []byte("resolver.(*view)")) && !bytes.Contains(all, []byte("resolver.resolver")) &&
+			!bytes.Contains(all, []byte("v3/client.(*"))
 	})
 }
 

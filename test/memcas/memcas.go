@@ -201,7 +201,10 @@ func (s *Server) enter(c *Client, conn string) error {
 			delete(s.sessions, name)
 		}
 	}
-	gone := func(p presence) bool { _, lives := s.sessions[p.session]; return !lives }
+	gone := func(p presence) bool {
+		_, lives := s.sessions[p.session]
+		return !lives
+	}
 	maps.DeleteFunc(s.state.presence, func(_ uint64, p presence) bool { return gone(p) })
 	maps.DeleteFunc(s.state.peers, func(_ string, p presence) bool { return gone(p) })
 	if !s.conns[conn] {

@@ -55,7 +55,8 @@ type listed struct {
 // check checks the packages in go list's order: who is imported comes first.
 func check(target string) error {
 	system, arch, _ := strings.Cut(target, "/")
-	list := exec.Command("go", "list", "-e", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error", "./...")
+	list := exec.Command("go", "list", "-e", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error",
+		"./...")
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch)
 	list.Stderr = os.Stderr
 	out, err := list.StdoutPipe()
@@ -76,7 +77,8 @@ func check(target string) error {
 		}
 		if p.Error != nil {
 			wrong = append(wrong, errors.New(p.Error.Err))
-		} else if p.ImportPath != "unsafe" && !strings.HasSuffix(p.ImportPath, ".test") { // a main package that go test writes
+		} else if p.ImportPath != "unsafe" && !strings.HasSuffix(p.ImportPath, ".test") {
+			// a main package that go test writes
 			wrong = append(wrong, c.check(p)...)
 		}
 	}
@@ -92,11 +94,12 @@ type checker struct {
 // check looks into the functions of our own packages only.
 func (c *checker) check(p listed) (wrong []error) {
 	ours := p.Module != nil && p.Module.Main
-	conf := types.Config{Sizes: c.sizes, IgnoreFuncBodies: !ours, Importer: importer{c, p.ImportMap}, Error: func(err error) {
-		if ours {
-			wrong = append(wrong, err)
-		}
-	}}
+	conf := types.Config{Sizes: c.sizes, IgnoreFuncBodies: !ours, Importer: importer{c, p.ImportMap},
+		Error: func(err error) {
+			if ours {
+				wrong = append(wrong, err)
+			}
+		}}
 	if p.Module != nil && p.Module.GoVersion != "" {
 		conf.GoVersion = "go" + p.Module.GoVersion
 	}

@@ -126,7 +126,8 @@ func (s *Server) Extend(c script.Extend, now int64) (script.Extended, error) {
 		r.begin()
 	}
 	for _, l := range c.Lanes {
-		if l.Incarnation != r.incarnation && l.Incarnation != "" && l.Grant.Hi > r.floor && l.Grant.Hi <= r.now+10*r.lmax && s.Mutant != NoFloor {
+		if l.Incarnation != r.incarnation && l.Incarnation != "" && l.Grant.Hi > r.floor && l.Grant.Hi <= r.now+10*r.lmax &&
+			s.Mutant != NoFloor {
 			r.floor = l.Grant.Hi
 		}
 	}

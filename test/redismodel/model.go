@@ -46,7 +46,8 @@ type Meta struct {
 
 // Clone is a copy, as a replica or a snapshot has it.
 func (k Keys) Clone() Keys {
-	k.IDs, k.Clients, k.Stats, k.HighWater = maps.Clone(k.IDs), maps.Clone(k.Clients), maps.Clone(k.Stats), maps.Clone(k.HighWater)
+	k.IDs, k.Clients, k.Stats, k.HighWater = maps.Clone(k.IDs), maps.Clone(k.Clients), maps.Clone(k.Stats),
+		maps.Clone(k.HighWater)
 	return k
 }
 
@@ -101,7 +102,8 @@ func Mutants() []Mutant {
 
 func (m Mutant) String() string {
 	return [...]string{
-		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no request id", "blind renewal", "no floor",
+		"sound", "release deletes the record", "successor starts at now", "hi not capped", "no request id", "blind renewal",
+		"no floor",
 		"reclaim without prev > now + eps", "incarnation without replid", "mark lowered by extend", "release not checked",
 		"incarnation without request id", "roll-back not noticed", "eps = 0", "operator's release grants at once",
 		"a newcomer's clock is believed", "operator's release writes down the present",
@@ -146,7 +148,8 @@ func (s *Server) start(t script.Terms, requestID string, daemon, raw int64) (*ru
 	case t.Fingerprint != "" && m.Fingerprint != "" && m.Fingerprint != t.Fingerprint:
 		return nil, refuse("FOREIGN", m.Fingerprint)
 	}
-	r := &run{Server: s, t: t, requestID: requestID, raw: raw, now: max(raw, m.Seen), incarnation: m.Incarnation, floor: m.Floor, oldFloor: m.Floor}
+	r := &run{Server: s, t: t, requestID: requestID, raw: raw, now: max(raw, m.Seen), incarnation: m.Incarnation,
+		floor: m.Floor, oldFloor: m.Floor}
 	r.needed = max(t.Replicas, 0)
 	if n, err := strconv.Atoi(m.Replicas); err == nil {
 		r.needed = n

@@ -26,7 +26,8 @@ func Cluster(t testing.TB, n int) []*Server {
 	for _, s := range all {
 		s.Until("the cluster is up", func() bool {
 			info := fmt.Sprint(s.Do("CLUSTER", "INFO"))
-			return strings.HasPrefix(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))
+			return strings.HasPrefix(info, "cluster_state:ok") &&
+				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))
 		})
 	}
 	return all
@@ -35,7 +36,8 @@ func Cluster(t testing.TB, n int) []*Server {
 // startNode starts a node that belongs to no cluster yet. Its port for the other nodes is a free
 // one, which 10,000 above need not be.
 func startNode(t testing.TB) *Server {
-	return Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(FreePort(t)))
+	return Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port",
+		strconv.Itoa(FreePort(t)))
 }
 
 func (s *Server) meet(other *Server) {
@@ -69,6 +71,8 @@ func ClusterReplica(nodes []*Server) *Server {
 	for _, s := range nodes {
 		s.Until("every node knows the replica", knows(s, "slave "+id))
 	}
-	r.Until("it finds the cluster well", func() bool { return strings.HasPrefix(fmt.Sprint(r.Do("CLUSTER", "INFO")), "cluster_state:ok") })
+	r.Until("it finds the cluster well", func() bool {
+		return strings.HasPrefix(fmt.Sprint(r.Do("CLUSTER", "INFO")), "cluster_state:ok")
+	})
 	return r
 }

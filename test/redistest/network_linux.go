@@ -39,7 +39,8 @@ func InOwnNetwork(t *testing.T) bool {
 		t.Skipf("no network namespace, or no packet filter: %v: %s", err, out)
 	}
 	t.Parallel()
-	cmd := exec.Command("unshare", "-n", "sh", "-c", `ip link set lo up && exec "$@"`, "sh", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.Command("unshare", "-n", "sh", "-c", `ip link set lo up && exec "$@"`, "sh", os.Args[0],
+		"-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), ownNetwork+"="+t.Name())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -62,7 +63,8 @@ func DropPackets(t testing.TB, ip string) {
 		t.Fatal("this network is not the test's own")
 	}
 	nft := exec.Command("nft", "-f", "-")
-	nft.Stdin = strings.NewReader("table inet test { chain in { type filter hook input priority 0; ip saddr " + ip + " drop; ip daddr " + ip + " drop; }; }")
+	nft.Stdin = strings.NewReader("table inet test { chain in { type filter hook input priority 0; ip saddr " + ip +
+		" drop; ip daddr " + ip + " drop; }; }")
 	if out, err := nft.CombinedOutput(); err != nil {
 		t.Fatalf("nft: %v: %s", err, out)
 	}

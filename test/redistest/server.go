@@ -83,7 +83,8 @@ func (s *Server) LaunchOnly() {
 	} else {
 		f.Close()
 	}
-	args := []string{conf, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"}
+	args := []string{conf, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "yes",
+		"--repl-diskless-sync-delay", "0"}
 	if !hasFlag(s.args, "--port") {
 		args = append(args, "--port", strconv.Itoa(s.Port))
 	}
@@ -165,7 +166,8 @@ func (s *Server) Client() *redis.Client {
 
 // client is one whose calls take so long at most; 0 = 3 s.
 func (s *Server) client(timeout time.Duration) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: timeout, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: timeout, MaxRetries: -1, DialerRetries: 1,
+		Protocol: 2, DisableIdentity: true, PoolSize: 1})
 }
 
 // Do sends one command over a connection of its own and returns the answer. An error fails the test.
@@ -321,7 +323,8 @@ func Sentinels(t testing.TB, n, replicas int, addr string) []*Server {
 	for range n {
 		s := &Server{t: t, Port: FreePort(t), Dir: t.TempDir()}
 		conf := filepath.Join(s.Dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s %s %d\n", s.Port, s.Dir, host, port, n/2+1) +
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s %s %d\n", s.Port, s.Dir, host, port,
+			n/2+1) +
 			"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

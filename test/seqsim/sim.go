@@ -41,7 +41,8 @@ const (
 
 func (m Mutant) String() string {
 	return [...]string{
-		"None", "ReserveAfterUse", "ResumeBlock", "WriteNumber", "IgnoreToken", "IgnoreStep", "NeverRing", "AppendLate", "RaiseLowers", "ReturnBelowFloor",
+		"None", "ReserveAfterUse", "ResumeBlock", "WriteNumber", "IgnoreToken", "IgnoreStep", "NeverRing", "AppendLate",
+		"RaiseLowers", "ReturnBelowFloor",
 	}[m]
 }
 
@@ -90,7 +91,8 @@ var errTimeout = errors.New("timeout")
 // Run runs a world for so many steps. The error says what went wrong, and when.
 func Run(seed uint64, steps int, mutant Mutant) (*World, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	w := &World{rnd: rnd, mutant: mutant, now: time.Unix(0, 0), seen: map[uint64]bool{}, Shared: rnd.IntN(2) == 0, Calm: rnd.IntN(4) == 0}
+	w := &World{rnd: rnd, mutant: mutant, now: time.Unix(0, 0), seen: map[uint64]bool{}, Shared: rnd.IntN(2) == 0,
+		Calm: rnd.IntN(4) == 0}
 	for i := range 2 {
 		d := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: uint64(i + 1), Max: counter.MaxValue}
 		if rnd.IntN(2) == 0 {
@@ -116,7 +118,10 @@ func Run(seed uint64, steps int, mutant Mutant) (*World, error) {
 	return w, nil
 }
 
-func (w *World) token() string { w.writes++; return fmt.Sprint("write ", w.writes) }
+func (w *World) token() string {
+	w.writes++
+	return fmt.Sprint("write ", w.writes)
+}
 
 func (w *World) fail(format string, args ...any) {
 	if w.problem == nil {

@@ -24,7 +24,8 @@ const (
 
 // HostMutants is all that RunHost knows.
 func HostMutants() []Mutant {
-	return []Mutant{Unfenced, Unsealed, Unsynced, Forgotten, Early, Unrenewed, AnyBoot, AnyRun, AnyLock, AnyPage, AnyFile, AnyWrite, Wordless}
+	return []Mutant{Unfenced, Unsealed, Unsynced, Forgotten, Early, Unrenewed, AnyBoot, AnyRun, AnyLock, AnyPage, AnyFile,
+		AnyWrite, Wordless}
 }
 
 // unsynced is a disk whose owner trusts that what is written stays.

@@ -56,7 +56,8 @@ func newPool(w *world) *casPool {
 
 func (p *casPool) meta() pool.Meta {
 	return pool.Meta{
-		Epoch: "0", Floor: start, Fingerprint: "simulated", Lease: lease, Epsilon: poolEpsilon, Min: 1, Max: uint64(p.w.Workers),
+		Epoch: "0", Floor: start, Fingerprint: "simulated", Lease: lease, Epsilon: poolEpsilon, Min: 1,
+		Max: uint64(p.w.Workers),
 	}
 }
 

@@ -361,7 +361,8 @@ func (p *casPool) witness(s memcas.State) *daemon {
 // restore is on its way to may end its lease because of that.
 func (p *casPool) sees(d *daemon, s memcas.State) bool {
 	c := p.clients[d]
-	running := d.up && !d.paused && !d.isCopy && c != nil && c.life == d.life && d.machine.Status(d.moment())[0].State != workerid.Sealed
+	running := d.up && !d.paused && !d.isCopy && c != nil && c.life == d.life &&
+		d.machine.Status(d.moment())[0].State != workerid.Sealed
 	if !running || c.wire.coming > 0 {
 		return false
 	}

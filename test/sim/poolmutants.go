@@ -40,7 +40,9 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 			return ch
 		}
 	}),
-	"a successor starts at the present if the session is gone": rules(func(r pool.Rules) cas.Rules { return startsNow{r} }),
+	"a successor starts at the present if the session is gone": rules(func(r pool.Rules) cas.Rules {
+		return startsNow{r}
+	}),
 	"meta is not compared when a worker id is acquired": wire(func(_ *poolClient, f *wireFaults) {
 		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, true) }
 	}),
@@ -48,7 +50,10 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 		f.commit = func(ch pool.Change) pool.Change { return withoutMeta(ch, false) }
 	}),
 	"the record is not compared": wire(func(_ *poolClient, f *wireFaults) {
-		f.commit = func(ch pool.Change) pool.Change { ch.If = nil; return ch }
+		f.commit = func(ch pool.Change) pool.Change {
+			ch.If = nil
+			return ch
+		}
 	}),
 	"newcomers do not watch": rules(func(r pool.Rules) cas.Rules { return hasty{r} }),
 	"returners do not watch": rules(func(r pool.Rules) cas.Rules { return alwaysFresh{r} }),
@@ -60,13 +65,15 @@ var poolMutants = map[Mutant]func(*poolClient, pool.Rules){
 	"the first reading is not judged":                     func(c *poolClient, _ pool.Rules) { c.wire.blind() },
 	"an epoch that only the watch saw is taken for known": rules(func(r pool.Rules) cas.Rules { return anyEpoch{r} }),
 	"a window starts at the mark + 1":                     rules(func(r pool.Rules) cas.Rules { return closer{r} }),
-	"a reservation has ticks":                             rules(func(r pool.Rules) cas.Rules { return fullReservation{r} }),
-	"the floor does not cover the own window":             rules(func(r pool.Rules) cas.Rules { return notOwn{r} }),
-	"the floor does not cover a lease":                    rules(func(r pool.Rules) cas.Rules { return onlyOwn{r} }),
-	"a draining lane does not look after the floor":       rules(func(r pool.Rules) cas.Rules { return careless{r} }),
-	"a holder that was rolled back goes on":               rules(func(r pool.Rules) cas.Rules { return reclaims{r} }),
-	Deaf:                                                  rules(func(r pool.Rules) cas.Rules { return deaf{r} }),
-	"the mark is lowered":                                 rules(func(r pool.Rules) cas.Rules { return lowers{r} }),
+	"a reservation has ticks": rules(func(r pool.Rules) cas.Rules {
+		return fullReservation{r}
+	}),
+	"the floor does not cover the own window":       rules(func(r pool.Rules) cas.Rules { return notOwn{r} }),
+	"the floor does not cover a lease":              rules(func(r pool.Rules) cas.Rules { return onlyOwn{r} }),
+	"a draining lane does not look after the floor": rules(func(r pool.Rules) cas.Rules { return careless{r} }),
+	"a holder that was rolled back goes on":         rules(func(r pool.Rules) cas.Rules { return reclaims{r} }),
+	Deaf:                                            rules(func(r pool.Rules) cas.Rules { return deaf{r} }),
+	"the mark is lowered":                           rules(func(r pool.Rules) cas.Rules { return lowers{r} }),
 	"the watch is half a heartbeat": rules(func(r pool.Rules) cas.Rules {
 		r.W = heartbeat / 2 * time.Millisecond
 		return r

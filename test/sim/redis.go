@@ -46,7 +46,8 @@ func newRedis(w *world) *redis {
 	r := &redis{w: w}
 	n := 1 + w.rand.IntN(3)
 	r.terms = script.Terms{
-		Fingerprint: "sim", Lease: lease, MaxLease: lease, MaxSkew: redisSkew, Epsilon: workerid.Epsilon(redisSkew * time.Millisecond).Milliseconds(), Min: 1, Max: uint64(w.Workers),
+		Fingerprint: "sim", Lease: lease, MaxLease: lease, MaxSkew: redisSkew,
+		Epsilon: workerid.Epsilon(redisSkew * time.Millisecond).Milliseconds(), Min: 1, Max: uint64(w.Workers),
 	}
 	if w.Store == Keeping {
 		r.terms.Replicas = n - 1
@@ -64,7 +65,10 @@ func newRedis(w *world) *redis {
 }
 
 // id is a new run id or replication id.
-func (r *redis) id() string { r.ids++; return fmt.Sprintf("%x", r.ids) }
+func (r *redis) id() string {
+	r.ids++
+	return fmt.Sprintf("%x", r.ids)
+}
 
 func (r *redis) clock(s *server) int64 { return start + r.w.now + s.skew }
 
@@ -174,9 +178,11 @@ func (r *redis) operate(how string) {
 	s, t := r.master, r.terms
 	t.Replicas = -1
 	r.run(s, func() {
-		made, _ := s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, RequestID: r.w.requestID(), How: how}, r.clock(s))
+		made, _ := s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, RequestID: r.w.requestID(), How: how},
+			r.clock(s))
 		if made == "adopted" || made == "waiting" { // all that is left may look like yaraus's, which nobody here uses
-			s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, RequestID: r.w.requestID(), How: script.InitMigrated}, r.clock(s))
+			s.Server.Init(script.Init{Terms: t, Now: start + r.w.now, RequestID: r.w.requestID(), How: script.InitMigrated},
+				r.clock(s))
 		}
 		r.wrote(s)
 	})
@@ -192,7 +198,8 @@ func (r *redis) operator() script.Terms {
 func (r *redis) resetClock() {
 	s := r.master
 	r.run(s, func() {
-		s.Server.ResetClock(script.ResetClock{Terms: r.operator(), Now: start + r.w.now, RequestID: r.w.requestID()}, r.clock(s))
+		s.Server.ResetClock(script.ResetClock{Terms: r.operator(), Now: start + r.w.now, RequestID: r.w.requestID()},
+			r.clock(s))
 		r.wrote(s)
 	})
 }
@@ -201,7 +208,8 @@ func (r *redis) resetClock() {
 func (r *redis) free(worker uint64, ahead int64) {
 	s := r.master
 	r.run(s, func() {
-		s.Server.Free(script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, RequestID: r.w.requestID(), Worker: worker}, r.clock(s))
+		s.Server.Free(script.Free{Terms: r.operator(), Now: start + r.w.now + ahead, RequestID: r.w.requestID(),
+			Worker: worker}, r.clock(s))
 		r.wrote(s)
 	})
 }

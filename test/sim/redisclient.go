@@ -31,7 +31,8 @@ func (c *redisClient) unanswered() { c.server = nil }
 // send sends a call to the master. do is what the server does, and note what the daemon makes of
 // it: err is a refusal or says that too few replicas have it; last says that nothing was sent
 // since.
-func send[T any](c *redisClient, do func(*server) (T, script.Server, error), note func(v T, err error, heard, last bool) workerid.Event) request {
+func send[T any](c *redisClient, do func(*server) (T, script.Server, error),
+	note func(v T, err error, heard, last bool) workerid.Event) request {
 	r := c.r
 	if c.server == nil {
 		c.server = r.master
@@ -71,7 +72,8 @@ func refused(err error) bool { return err != nil && !errors.Is(err, workerid.Err
 
 func (c *redisClient) acquire(e workerid.Acquire) request {
 	q := c.memory.Acquiring(script.Acquire{
-		Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Owner: e.Request.Owner, From: e.Request.Min, To: e.Request.Max,
+		Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Owner: e.Request.Owner, From: e.Request.Min,
+		To: e.Request.Max,
 	})
 	return send(c, func(s *server) (script.Acquired, script.Server, error) {
 		v, err := s.Server.Acquire(q, c.r.clock(s))
@@ -83,7 +85,8 @@ func (c *redisClient) acquire(e workerid.Acquire) request {
 		case heard:
 			c.memory.Acquired(q, v)
 		}
-		return workerid.Acquired{Lane: e.Lane, Grant: workerid.Grant{Worker: v.Worker, Owner: q.Owner, Lo: v.Lo, Hi: v.Hi}, Err: err}
+		return workerid.Acquired{Lane: e.Lane, Grant: workerid.Grant{Worker: v.Worker, Owner: q.Owner, Lo: v.Lo, Hi: v.Hi},
+			Err: err}
 	})
 }
 
@@ -113,7 +116,8 @@ func (c *redisClient) extend(e workerid.Extend) request {
 }
 
 func (c *redisClient) release(e workerid.Release) request {
-	q := c.memory.Releasing(script.Release{Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Grant: e.Grant, Last: e.Last})
+	q := c.memory.Releasing(script.Release{Terms: c.r.terms, Now: c.clock(), RequestID: c.r.w.requestID(), Grant: e.Grant,
+		Last: e.Last})
 	return send(c, func(s *server) (any, script.Server, error) {
 		said, err := s.Server.Release(q, c.r.clock(s))
 		said.Needed = 0 // it does not matter whether anybody has it

@@ -220,7 +220,10 @@ func (r *redis) closeCall() {
 		d.cutOff, d.offset, d.drift = 0, 0, 0
 		d.restart(0)
 		w.after(lease+w.upTo(1000), func() { d.restart(0) })
-		w.after(lease+w.upTo(2000), func() { d.offset = -w.upTo(2000); d.repaired() })
+		w.after(lease+w.upTo(2000), func() {
+			d.offset = -w.upTo(2000)
+			d.repaired()
+		})
 	})
 }
 
@@ -253,7 +256,8 @@ func (r *redis) takeAway() {
 // all after a loss, or only to stop, with newcomers about.
 func (r *redis) comeback() {
 	w := r.w
-	d, other, third := w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)]
+	d, other, third := w.daemons[w.rand.IntN(w.Daemons)], w.daemons[w.rand.IntN(w.Daemons)],
+		w.daemons[w.rand.IntN(w.Daemons)]
 	if d == other || !d.up || d.paused {
 		return
 	}

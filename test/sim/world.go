@@ -43,7 +43,8 @@ const (
 )
 
 func (s Store) String() string {
-	return [...]string{"memory", "losing Redis", "keeping Redis", "pool with outages", "pool with restores", "pool with clones", "pool with wild clocks"}[s]
+	return [...]string{"memory", "losing Redis", "keeping Redis", "pool with outages", "pool with restores",
+		"pool with clones", "pool with wild clocks"}[s]
 }
 
 func (s Store) isPool() bool { return s >= PoolOutages }
@@ -209,7 +210,10 @@ func (w *world) upTo(n int64) int64 { return w.rand.Int64N(n + 1) }
 // chance is true once in n times.
 func (w *world) chance(n int) bool { return w.rand.IntN(n) == 0 }
 
-func (w *world) requestID() string { w.requestIDs++; return strconv.Itoa(w.requestIDs) }
+func (w *world) requestID() string {
+	w.requestIDs++
+	return strconv.Itoa(w.requestIDs)
+}
 
 // An event is something that is due: in this life of a daemon, or anyway.
 type event struct {

@@ -46,14 +46,17 @@ type kind struct {
 var postgres = &kind{
 	name: "postgresql", user: "postgres", programs: "/usr/lib/postgresql/*/bin/initdb",
 	prepare: func(s *Server) error {
-		if out, err := s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
+		if out, err := s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8",
+			"--locale=C").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		hba := "local all +secret scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
 		return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o644)
 	},
 	command: func(s *Server) *exec.Cmd {
-		return s.run("postgres", append([]string{"-D", s.data(), "-k", s.Dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"}, s.args...)...)
+		return s.run("postgres",
+			append([]string{"-D", s.data(), "-k", s.Dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c",
+				"shared_buffers=16MB"}, s.args...)...)
 	},
 	socket: func(dir string) string { return dir },
 	client: func(s *Server) *exec.Cmd {
@@ -65,7 +68,8 @@ var postgres = &kind{
 var mariadb = &kind{
 	name: "mariadb-server", user: "mysql", programs: "/usr/sbin/mariadbd",
 	prepare: func(s *Server) error {
-		out, err := s.run("/usr/bin/mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--tmpdir="+s.Dir, "--auth-root-authentication-method=normal", "--skip-test-db",
+		out, err := s.run("/usr/bin/mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--tmpdir="+s.Dir,
+			"--auth-root-authentication-method=normal", "--skip-test-db",
 			"--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -73,8 +77,11 @@ var mariadb = &kind{
 		return nil
 	},
 	command: func(s *Server) *exec.Cmd {
-		return s.run("/usr/sbin/mariadbd", append([]string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.Dir, "--socket=" + s.Socket, "--skip-networking",
-			"--pid-file=" + filepath.Join(s.Dir, "pid"), "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M"}, s.args...)...)
+		return s.run("/usr/sbin/mariadbd",
+			append([]string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.Dir, "--socket=" + s.Socket,
+				"--skip-networking",
+				"--pid-file=" + filepath.Join(s.Dir, "pid"), "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=8M",
+				"--innodb-buffer-pool-size=16M"}, s.args...)...)
 	},
 	socket: func(dir string) string { return filepath.Join(dir, "mysqld.sock") },
 	client: func(s *Server) *exec.Cmd {
@@ -168,7 +175,8 @@ func newServer(t testing.TB, k *kind, args []string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Dir: dir, Socket: k.socket(dir), kind: k, args: args, bin: filepath.Dir(found[len(found)-1]), as: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
+	s := &Server{Dir: dir, Socket: k.socket(dir), kind: k, args: args, bin: filepath.Dir(found[len(found)-1]),
+		as: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
 	if os.Getuid() == 0 { // which the servers refuse
 		u, err := user.Lookup(k.user)
 		if err != nil {
@@ -335,7 +343,8 @@ func (s *Server) Replica(t testing.TB) *Server {
 		r.Kill()
 		os.RemoveAll(r.Dir)
 	})
-	if out, err := r.run("pg_basebackup", "-D", r.data(), "-R", "-X", "stream", "-c", "fast", "-N", "-h", s.Dir, "-U", "postgres").CombinedOutput(); err != nil {
+	if out, err := r.run("pg_basebackup", "-D", r.data(), "-R", "-X", "stream", "-c", "fast", "-N", "-h", s.Dir, "-U",
+		"postgres").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r.Launch(t)
@@ -347,7 +356,9 @@ func (s *Server) Sever(t testing.TB) {
 	t.Helper()
 	s.Do(t, "ALTER SYSTEM SET primary_conninfo = ''")
 	s.Do(t, "SELECT pg_reload_conf()")
-	Until(t, "the replica is on its own", func() bool { return s.Do(t, "SELECT count(*) FROM pg_stat_wal_receiver") == "0" })
+	Until(t, "the replica is on its own", func() bool {
+		return s.Do(t, "SELECT count(*) FROM pg_stat_wal_receiver") == "0"
+	})
 }
 
 // Promote makes a replica a primary.

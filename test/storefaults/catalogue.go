@@ -45,7 +45,8 @@ func Documented(t *testing.T, page string, files ...string) {
 		for _, f := range testFunc.FindAllSubmatch(source, -1) {
 			name := string(f[1])
 			all[name] = true
-			if name != "TestMain" && slices.Contains(files, d.Name()) && filepath.Dir(path) == sourceDir(t) && !slices.Contains(named, name) {
+			if name != "TestMain" && slices.Contains(files, d.Name()) && filepath.Dir(path) == sourceDir(t) &&
+				!slices.Contains(named, name) {
 				t.Errorf("%s: %s does not name %s", path, page, name)
 			}
 		}

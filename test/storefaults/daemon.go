@@ -39,7 +39,8 @@ type runner struct {
 func (r *runner) now() int64 { return time.Now().UnixMilli() + r.ahead.Load() }
 
 // run starts a daemon. It tells what happens from one goroutine.
-func run(open func(cas.Settings) (workerid.Backend, error), s cas.Settings, lanes int, ahead int64, tell func(report)) (*runner, error) {
+func run(open func(cas.Settings) (workerid.Backend, error), s cas.Settings, lanes int, ahead int64,
+	tell func(report)) (*runner, error) {
 	r := &runner{tell: tell, done: make(chan struct{}), windows: make([]report, lanes)}
 	r.ahead.Store(ahead)
 	s.Now = r.now
@@ -68,7 +69,8 @@ func run(open func(cas.Settings) (workerid.Backend, error), s cas.Settings, lane
 		for ended := false; ; {
 			for i, now := range k.Status() {
 				was := last[i]
-				if last[i] = now; was.State != now.State || was.Hi != now.Hi || was.Reason != now.Reason || was.Worker != now.Worker {
+				if last[i] = now; was.State != now.State || was.Hi != now.Hi || was.Reason != now.Reason ||
+					was.Worker != now.Worker {
 					tell(report{Kind: "state", Lane: i, Status: now})
 				}
 			}
@@ -150,7 +152,8 @@ func (w *World) StartWith(lanes int, ahead time.Duration, hosts ...string) *Daem
 }
 
 func (w *World) add(lanes int) *Daemon {
-	d := &Daemon{w: w, name: fmt.Sprint("daemon", len(w.daemons)+1), status: make([]workerid.LaneStatus, lanes), served: make([]bool, lanes)}
+	d := &Daemon{w: w, name: fmt.Sprint("daemon", len(w.daemons)+1), status: make([]workerid.LaneStatus, lanes),
+		served: make([]bool, lanes)}
 	w.daemons = append(w.daemons, d)
 	return d
 }

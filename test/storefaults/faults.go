@@ -153,7 +153,9 @@ func (w *World) ExpiryWithSuccessor() {
 	d.Pause()
 	w.serve(successor)
 	d.Resume()
-	w.Until("the lease is lost", func() bool { return d.Is(workerid.Acquiring, workerid.ErrNoID.Error()) || d.lanes()[0].Lo > had })
+	w.Until("the lease is lost", func() bool {
+		return d.Is(workerid.Acquiring, workerid.ErrNoID.Error()) || d.lanes()[0].Lo > had
+	})
 	holder, other := roles()
 	holder.Stop()
 	w.serve(other)
@@ -204,7 +206,9 @@ func (w *World) AnswerLost() {
 				carriedOut := func() bool { return w.View().Records[d.Worker()] != before }
 				p.Answers(redistest.Drop)
 				// On a busy machine the daemon may just have lost its connection. It gets none without answers.
-				w.Until("an extension is carried out, or cannot be", func() bool { return carriedOut() || d.Is(workerid.Degraded, "") })
+				w.Until("an extension is carried out, or cannot be", func() bool {
+					return carriedOut() || d.Is(workerid.Degraded, "")
+				})
 				lost = carriedOut()
 				p.Cut()
 				p.Answers(redistest.Pass)
@@ -248,7 +252,8 @@ func (l *losesAnswers) open(s cas.Settings) (workerid.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cas.Open(cas.Config{Terms: s.Terms, Driver: deafDriver{d, l}, Kind: "test", Where: "behind a wall", Boot: s.Boot})
+	return cas.Open(cas.Config{Terms: s.Terms, Driver: deafDriver{d, l}, Kind: "test", Where: "behind a wall",
+		Boot: s.Boot})
 }
 
 func (d deafDriver) Commit(ctx context.Context, conn string, c pool.Change) (cas.Answer, error) {
@@ -345,7 +350,8 @@ func (w *World) Clone() {
 		}
 		w.Cleanup(func() { d.Close() })
 		return &cas.Session{
-			Driver: d, Rules: pool.Rules{W: pool.WatchOf(w.terms.Heartbeat, time.Second), MaxSkew: w.terms.MaxSkew.Milliseconds()},
+			Driver: d, Rules: pool.Rules{W: pool.WatchOf(w.terms.Heartbeat, time.Second),
+				MaxSkew: w.terms.MaxSkew.Milliseconds()},
 			Pool: w.meta(),
 			Now: func() pool.Moment {
 				now := time.Now().UnixMilli()

@@ -118,7 +118,9 @@ func (w *World) ClockAtStart(ahead time.Duration) {
 	right := w.Start()
 	w.serve(right)
 	wrong := w.StartWith(1, ahead)
-	w.Until("the clock is refused", func() bool { return strings.Contains(wrong.lanes()[0].Reason, workerid.ErrSkew.Error()) })
+	w.Until("the clock is refused", func() bool {
+		return strings.Contains(wrong.lanes()[0].Reason, workerid.ErrSkew.Error())
+	})
 	wrong.Clock(0)
 	w.serve(wrong)
 	w.extended(right)

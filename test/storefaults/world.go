@@ -61,7 +61,8 @@ const (
 
 // terms are those of all daemons: the worker ids 1 to ids.
 func terms(lease time.Duration, ids uint64) workerid.Terms {
-	return workerid.Terms{Layout: "test", Min: 1, Max: ids, Lease: lease, Heartbeat: 500 * time.Millisecond, MaxSkew: 500 * time.Millisecond}
+	return workerid.Terms{Layout: "test", Min: 1, Max: ids, Lease: lease, Heartbeat: 500 * time.Millisecond,
+		MaxSkew: 500 * time.Millisecond}
 }
 
 // A World is a pool on real servers, and its daemons.
@@ -198,7 +199,8 @@ func (w *World) operator(what string, f func(ctx context.Context, a workerid.Adm
 
 func (w *World) meta() pool.Meta {
 	return pool.Meta{
-		Epoch: "0", Floor: time.Now().Add(-time.Hour).UnixMilli(), Fingerprint: w.terms.Layout, Lease: w.terms.Lease.Milliseconds(),
+		Epoch: "0", Floor: time.Now().Add(-time.Hour).UnixMilli(), Fingerprint: w.terms.Layout,
+		Lease:   w.terms.Lease.Milliseconds(),
 		Epsilon: workerid.Epsilon(w.terms.MaxSkew).Milliseconds(), Min: w.terms.Min, Max: w.terms.Max,
 	}
 }

@@ -153,7 +153,8 @@ func testAllLanes(t *testing.T, p Pool) {
 		t.Fatalf("%v, %v", results, err)
 	}
 	for i, r := range results {
-		if i == 1 && !errors.Is(r.Err, workerid.ErrLost) || i != 1 && (r.Err != nil || r.Grant.Worker != held[i].Worker || r.Grant.Lo != held[i].Hi+1) {
+		if i == 1 && !errors.Is(r.Err, workerid.ErrLost) || i != 1 &&
+			(r.Err != nil || r.Grant.Worker != held[i].Worker || r.Grant.Lo != held[i].Hi+1) {
 			t.Errorf("lane %d, %+v: %+v", i, held[i], r)
 		}
 	}
@@ -357,7 +358,8 @@ func (h *history) step(d *daemon) {
 		if err != nil {
 			return
 		}
-		ids, err := generator.NewSnowflake(generator.Options{Layout: h.layout, Worker: g.Worker, Lo: g.Lo, Hi: max(g.Hi, g.Lo-1)})
+		ids, err := generator.NewSnowflake(generator.Options{Layout: h.layout, Worker: g.Worker, Lo: g.Lo,
+			Hi: max(g.Hi, g.Lo-1)})
 		if err != nil {
 			h.Error(err)
 			return
@@ -365,7 +367,8 @@ func (h *history) step(d *daemon) {
 		g.Hi = max(g.Hi, g.Lo-1)
 		d.grant, d.ids = g, ids
 	case k < 8:
-		if err := d.store.Release(ctx, d.grant, d.ids.Seal()); err != nil && !errors.Is(err, workerid.ErrLost) && !h.refused(err) {
+		if err := d.store.Release(ctx, d.grant, d.ids.Seal()); err != nil && !errors.Is(err, workerid.ErrLost) &&
+			!h.refused(err) {
 			h.Errorf("release of %+v at %d: %v", d.grant, d.ids.Position(), err)
 		}
 		d.ids = nil

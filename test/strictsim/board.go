@@ -18,7 +18,10 @@ type board struct {
 	waiting  []func()
 }
 
-func (b *board) token() string { b.writes++; return fmt.Sprint("write ", b.writes) }
+func (b *board) token() string {
+	b.writes++
+	return fmt.Sprint("write ", b.writes)
+}
 
 // commit carries out a Change.
 func (b *board) commit(c leader.Change) (bool, leader.State) {

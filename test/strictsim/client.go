@@ -61,7 +61,8 @@ func (w *World) request(at int, n *name, then func(ok bool)) {
 			switch {
 			case err == nil:
 				w.Requests = append(w.Requests, order.Request{
-					Name: n.record.Name, Begin: begin, End: w.now, First: run.First, Stride: run.Stride, N: run.N, Where: "host " + h.address(),
+					Name: n.record.Name, Begin: begin, End: w.now, First: run.First, Stride: run.Stride, N: run.N,
+					Where: "host " + h.address(),
 				})
 				if w.rnd.IntN(2) == 0 { // somebody who has seen it asks another host
 					w.request(w.rnd.IntN(len(w.hosts)), n, func(bool) {})

@@ -30,7 +30,9 @@ const (
 
 func (m Mutant) String() string {
 	return [...]string{
-		"None", "ReserveAfterUse", "ResumeBlock", "WriteNumber", "ReturnAfterTerm", "NoFence", "NoLeaseCheck", "TurnsClock", "TimedFromAnswer", "FullTTL",
-		"NoSeal", "UnsealAfterDemote", "LateAppended", "LateForward", "Surplus", "AnswerBeforeReserve", "UntilOfAll", "NoNodeCompare", "IgnoreStep",
+		"None", "ReserveAfterUse", "ResumeBlock", "WriteNumber", "ReturnAfterTerm", "NoFence", "NoLeaseCheck", "TurnsClock",
+		"TimedFromAnswer", "FullTTL",
+		"NoSeal", "UnsealAfterDemote", "LateAppended", "LateForward", "Surplus", "AnswerBeforeReserve", "UntilOfAll",
+		"NoNodeCompare", "IgnoreStep",
 	}[m]
 }

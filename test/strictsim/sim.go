@@ -28,11 +28,13 @@ func Run(seed uint64, mutant Mutant) (*World, error) {
 		if w.rnd.IntN(2) == 0 {
 			d.Batch = 1 + w.rnd.Uint64N([]uint64{3, 40}[w.rnd.IntN(2)])
 		}
-		w.names = append(w.names, &name{group: leader.GroupOf(text), record: counter.NewRecord(d, w.board.token()), seen: map[uint64]bool{}})
+		w.names = append(w.names,
+			&name{group: leader.GroupOf(text), record: counter.NewRecord(d, w.board.token()), seen: map[uint64]bool{}})
 	}
 	stagger := []int64{0, 2 * sec}[w.rnd.IntN(2)] // the first one leads everything
 	for i := range 3 {
-		h := &host{w: w, index: i, rate: []float64{0.95, 1, 1.05, 0.95 + 0.1*w.rnd.Float64()}[w.rnd.IntN(4)], began: sec + w.rnd.Int64N(1000*sec)}
+		h := &host{w: w, index: i, rate: []float64{0.95, 1, 1.05, 0.95 + 0.1*w.rnd.Float64()}[w.rnd.IntN(4)],
+			began: sec + w.rnd.Int64N(1000*sec)}
 		w.hosts = append(w.hosts, h)
 		w.after(int64(i)*stagger+w.rnd.Int64N(sec), h.start)
 	}

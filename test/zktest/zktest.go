@@ -86,7 +86,8 @@ func prepare(t testing.TB, dir string, lines []string) *Server {
 	}
 	s := &Server{t, &process{Port: redistest.FreePort(t), Dir: filepath.Join(dir, "data")}}
 	s.conf = append([]string{
-		"tickTime=500", "maxSessionTimeout=40000", "initLimit=60", "syncLimit=10", "admin.enableServer=false", "maxClientCnxns=0", "4lw.commands.whitelist=*",
+		"tickTime=500", "maxSessionTimeout=40000", "initLimit=60", "syncLimit=10", "admin.enableServer=false",
+		"maxClientCnxns=0", "4lw.commands.whitelist=*",
 		"dataDir=" + s.Dir, "clientPort=" + strconv.Itoa(s.Port), "clientPortAddress=127.0.0.1",
 	}, lines...)
 	return s
@@ -102,12 +103,14 @@ func (s *Server) LaunchOnly() {
 		s.t.Fatal(err)
 	}
 	conf := filepath.Join(filepath.Dir(s.Dir), "zoo.cfg")
-	for file, text := range map[string]string{conf: strings.Join(s.conf, "\n") + "\n", filepath.Join(s.Dir, "myid"): strconv.Itoa(s.id)} {
+	for file, text := range map[string]string{conf: strings.Join(s.conf, "\n") + "\n",
+		filepath.Join(s.Dir, "myid"): strconv.Itoa(s.id)} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("java", "-Xmx64m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
+	cmd := exec.Command("java", "-Xmx64m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-XX:-UsePerfData",
 		"-Dzookeeper.preAllocSize=256", "-Dzookeeper.forceSync=no", // a test's process is killed, not its host
 		"-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 		"-cp", jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", conf)

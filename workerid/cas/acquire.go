@@ -53,7 +53,8 @@ func (s *Session) Acquire(ctx context.Context, want workerid.Request) (workerid.
 }
 
 // takeOne tries the vacant worker ids in turn.
-func (s *Session) takeOne(ctx context.Context, want workerid.Request, first reading, v pool.View) (workerid.Grant, error) {
+func (s *Session) takeOne(ctx context.Context, want workerid.Request, first reading, v pool.View) (workerid.Grant,
+	error) {
 	now := s.Now()
 	var vacant []uint64
 	none := workerid.ErrNoID
@@ -184,7 +185,8 @@ func (s *Session) lostAnswer(ctx context.Context, owner string, v pool.View) (wo
 		next := pool.Sent{Worker: w.Worker, Record: s.Rules.Extend(w.Record, s.meta, s.token(), now), Epoch: s.meta.Epoch}
 		s.asks(owner, next)
 		a, err := s.commitChange(ctx, pool.Change{
-			IfMeta: s.metaText, If: map[uint64]string{w.Worker: w.Record.String()}, Set: map[uint64]string{w.Worker: next.Record.String()},
+			IfMeta: s.metaText, If: map[uint64]string{w.Worker: w.Record.String()},
+			Set: map[uint64]string{w.Worker: next.Record.String()},
 		})
 		if err != nil {
 			return workerid.Grant{}, err

@@ -180,7 +180,10 @@ func (a *Admin) raised(m pool.Meta, v pool.View) pool.Meta {
 }
 
 func readable(records map[uint64]string) func(uint64) bool {
-	return func(w uint64) bool { _, err := pool.ParseRecord(records[w]); return err == nil }
+	return func(w uint64) bool {
+		_, err := pool.ParseRecord(records[w])
+		return err == nil
+	}
 }
 
 // List lists the worker ids, in the order in which they are given out.

@@ -54,7 +54,8 @@ func (s *Session) missAnnouncements(all map[string]string) {
 func checkAnnouncement(name, text string) error {
 	const allowed = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_"
 	if len(name) > 100 || strings.Trim(name, ".") == "" || strings.Trim(name, allowed) != "" {
-		return fmt.Errorf("announcement %.120q: a name has 1 to 100 letters, digits, dots, hyphens and underscores, and not only dots", name)
+		return fmt.Errorf("announcement %.120q: a name has 1 to 100 letters, digits, dots, hyphens and underscores, and "+
+			"not only dots", name)
 	}
 	if len(text) > maxPeer {
 		return fmt.Errorf("announcement %s: %d bytes, and at most %d allowed", name, len(text), maxPeer)

@@ -57,7 +57,8 @@ func (s *Session) result(g workerid.Grant, err, raised error) workerid.Result {
 	case err != nil:
 		return workerid.Result{Err: err}
 	}
-	return workerid.Result{Grant: workerid.Grant{Worker: g.Worker, Owner: g.Owner, Lo: max(g.Hi+1, l.rec.Lo), Hi: l.rec.Mark}}
+	return workerid.Result{Grant: workerid.Grant{Worker: g.Worker, Owner: g.Owner, Lo: max(g.Hi+1, l.rec.Lo),
+		Hi: l.rec.Mark}}
 }
 
 // comeBack extends lanes after a watch.

@@ -37,7 +37,8 @@ func (s *Session) makePool(ctx context.Context, records map[uint64]string, m poo
 
 // makeRecords makes the records that a pool lacks, as long as meta is this text, "" for none. If
 // unreadable is set, it also replaces those that cannot be read.
-func (s *Session) makeRecords(ctx context.Context, meta string, m pool.Meta, records map[uint64]string, unreadable bool) error {
+func (s *Session) makeRecords(ctx context.Context, meta string, m pool.Meta, records map[uint64]string,
+	unreadable bool) error {
 	have := func(w uint64) bool {
 		_, err := pool.ParseRecord(records[w])
 		return err == nil || records[w] != "" && !unreadable

@@ -48,7 +48,8 @@ func (a *Admin) Stats(ctx context.Context) (workerid.Report, error) {
 // Rows implements workerid.Report.
 func (s Stats) Rows() []workerid.Row {
 	return []workerid.Row{
-		{Name: "unusing_ids", Value: s.UnusingIDs}, {Name: "using_ids", Value: s.UsingIDs}, {Name: "held", Value: s.Held}, {Name: "damaged", Value: s.Damaged},
+		{Name: "unusing_ids", Value: s.UnusingIDs}, {Name: "using_ids", Value: s.UsingIDs}, {Name: "held", Value: s.Held},
+		{Name: "damaged", Value: s.Damaged},
 		{Name: "worker_ids", Value: fmt.Sprintf("%d-%d", s.Min, s.Max)}, {Name: "fingerprint", Value: s.Fingerprint},
 		{Name: "epoch", Value: s.Epoch}, {Name: "waits_until", Value: s.WaitsUntil},
 	}
@@ -66,13 +67,16 @@ type FloorReport struct {
 // Rows implements workerid.Report.
 func (r FloorReport) Rows() []workerid.Row {
 	rows := []workerid.Row{
-		{Name: "this host's clock", Value: r.Now}, {Name: "the floor was", Value: r.Was}, {Name: "worker ids are given out from", Value: r.Floor},
+		{Name: "this host's clock", Value: r.Now}, {Name: "the floor was", Value: r.Was},
+		{Name: "worker ids are given out from", Value: r.Floor},
 	}
 	if len(r.Far) > 0 {
-		rows = append(rows, workerid.Row{Name: "a wrong clock was here", Value: fmt.Sprintf("worker ids %v: see lease list", r.Far)})
+		rows = append(rows,
+			workerid.Row{Name: "a wrong clock was here", Value: fmt.Sprintf("worker ids %v: see lease list", r.Far)})
 	}
 	if len(r.Damaged) > 0 {
-		rows = append(rows, workerid.Row{Name: "damaged", Value: fmt.Sprintf("worker ids %v: lease init -how repair", r.Damaged)})
+		rows = append(rows,
+			workerid.Row{Name: "damaged", Value: fmt.Sprintf("worker ids %v: lease init -how repair", r.Damaged)})
 	}
 	return rows
 }
@@ -100,7 +104,8 @@ func (a *Admin) Restored(ctx context.Context) (workerid.Report, error) {
 
 func (a *Admin) report(v pool.View, was, is pool.Meta) FloorReport {
 	now := a.session.Now().ID
-	r := FloorReport{Now: date(now), Was: date(was.Floor), Floor: date(is.Floor), Damaged: missing(is, readable(v.Records))}
+	r := FloorReport{Now: date(now), Was: date(was.Floor), Floor: date(is.Floor),
+		Damaged: missing(is, readable(v.Records))}
 	for w := is.Min; w <= is.Max; w++ {
 		if rec, err := pool.ParseRecord(v.Records[w]); err == nil && rec.Mark > now+is.Lease+a.c.MaxSkew.Milliseconds() {
 			r.Far = append(r.Far, w)

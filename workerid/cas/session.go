@@ -27,7 +27,8 @@ type Rules interface {
 	Raise(m pool.Meta, hi int64, epoch string, now pool.Moment) pool.Meta
 	Raised(m pool.Meta, hi int64, now pool.Moment) bool
 	Covered(m pool.Meta, text string, hi int64) bool
-	Skew(before, after map[uint64]string, m pool.Meta, apart time.Duration, now pool.Moment) (ahead time.Duration, holders int, err error)
+	Skew(before, after map[uint64]string, m pool.Meta, apart time.Duration, now pool.Moment) (ahead time.Duration,
+		holders int, err error)
 }
 
 // A Session is what a daemon knows of a pool between its calls, and the calls. They are not safe for
@@ -106,7 +107,8 @@ const (
 type Watching struct{ Left time.Duration }
 
 func (w Watching) Error() string {
-	return fmt.Sprintf("the pool is watched for %v before worker ids are given out", max(w.Left, 0).Round(100*time.Millisecond))
+	return fmt.Sprintf("the pool is watched for %v before worker ids are given out",
+		max(w.Left, 0).Round(100*time.Millisecond))
 }
 
 // RetryAfter says when the next call may succeed.
@@ -116,7 +118,8 @@ func (w Watching) RetryAfter() time.Duration { return max(w.Left, time.Milliseco
 func (w Watching) Unwrap() error { return workerid.ErrNoneYet }
 
 // ErrNotInitialised: there is no pool of this name. Retry: an operator may make it.
-var ErrNotInitialised = errors.New("the pool of worker ids is not initialised: `katsubushi lease init` does it (-how new, if there never was one)")
+var ErrNotInitialised = errors.New("the pool of worker ids is not initialised: `katsubushi lease init` does it " +
+	"(-how new, if there never was one)")
 
 // ErrSilent: of Release. The last acknowledged write was sent too long ago to give the lease back
 // without a watch. Nothing was sent; the worker id becomes free when its lease ends.
@@ -284,7 +287,8 @@ func (s *Session) keys() []laneKey {
 
 func (s *Session) judge(k laneKey, text string) (pool.Verdict, pool.Sent) {
 	l := s.lanes[k]
-	return s.Rules.Judge(pool.Holding{Owner: k.owner, Last: l.rec, Epoch: l.epoch, Unanswered: l.unanswered, Mine: s.mine}, text)
+	return s.Rules.Judge(pool.Holding{Owner: k.owner, Last: l.rec, Epoch: l.epoch, Unanswered: l.unanswered, Mine: s.mine},
+		text)
 }
 
 // end carries out a verdict on a lane, whose record is text.
@@ -435,7 +439,8 @@ func (s *Session) metaPath() string { return s.Path + "meta" }
 
 // unreadable says what to do about a meta that ParseMeta refuses: no command writes over it.
 func (s *Session) unreadable(err error) error {
-	return fmt.Errorf("%s: %w; unless a newer release wrote it, delete this key and run `katsubushi lease init` without -how", s.metaPath(), err)
+	return fmt.Errorf("%s: %w; unless a newer release wrote it, delete this key and run `katsubushi lease init` "+
+		"without -how", s.metaPath(), err)
 }
 
 func (s *Session) recordPath(worker uint64) string { return s.Path + "id/" + Name(worker) }

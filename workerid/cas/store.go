@@ -98,9 +98,11 @@ func (c Config) session() Session {
 	return Session{
 		Driver: limited{c.Driver, c.Timeout},
 		// that of all daemons of the pool, which may not be slower
-		Rules: pool.Rules{W: pool.WatchOf(max(c.Heartbeat, BestHeartbeat(c.Lease)), c.Timeout), MaxSkew: c.MaxSkew.Milliseconds()},
+		Rules: pool.Rules{W: pool.WatchOf(max(c.Heartbeat, BestHeartbeat(c.Lease)), c.Timeout),
+			MaxSkew: c.MaxSkew.Milliseconds()},
 		Pool: pool.Meta{
-			Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(), Min: c.Min, Max: c.Max,
+			Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(),
+			Min: c.Min, Max: c.Max,
 		},
 		AutoInit: c.AutoInit, Path: c.Path, Addr: c.Addr,
 		Now: func() pool.Moment {
@@ -144,12 +146,16 @@ func (s *Store) Facts() []workerid.Fact {
 	name := func(of string) string { return s.c.Kind + of }
 	at := time.Duration(s.c.Boot())
 	return append([]workerid.Fact{
-		{Name: name(""), Help: "Where leases come from; the epoch is another one when the store may have forgotten some. Always 1.",
-			Value: []workerid.Text{{Name: "addr", Label: "address", Value: s.c.Where}, {Name: "epoch", Label: "epoch", Value: status.Epoch}}},
+		{Name: name(""), Help: "Where leases come from; the epoch is another one when the store may have forgotten some. " +
+			"Always 1.",
+			Value: []workerid.Text{{Name: "addr", Label: "address", Value: s.c.Where},
+				{Name: "epoch", Label: "epoch", Value: status.Epoch}}},
 		{Name: name("_floor_wait"), Help: "Time until newcomers get ids, after the store may have forgotten leases.",
 			Value: time.Duration(max(0, status.Floor-s.c.Now())) * time.Millisecond},
-		{Name: name("_watch_left"), Help: "Time that this daemon still watches the pool before it writes.", Value: max(0, watched-at)},
-		{Name: name("_clock_ahead"), Help: "The median of the other daemons' clocks minus the id clock, at the last watch.", Value: status.Ahead},
+		{Name: name("_watch_left"), Help: "Time that this daemon still watches the pool before it writes.",
+			Value: max(0, watched-at)},
+		{Name: name("_clock_ahead"), Help: "The median of the other daemons' clocks minus the id clock, at the last watch.",
+			Value: status.Ahead},
 		{Name: name("_clocks"), Help: "Other daemons whose clocks were compared at the last watch.", Value: status.Holders},
 	}, s.c.Driver.Facts()...)
 }

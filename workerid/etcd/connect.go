@@ -81,7 +81,9 @@ func (d *driver) dial(host string) (a attempt) {
 	if token != "" {
 		a.conn.UseToken(token)
 	} else if d.link.User != "" {
-		if within(logInTimes, func(ctx context.Context) { token, a.err = a.conn.LogIn(ctx, logInTimes*d.timeout) }); a.err != nil {
+		if within(logInTimes, func(ctx context.Context) {
+			token, a.err = a.conn.LogIn(ctx, logInTimes*d.timeout)
+		}); a.err != nil {
 			return a
 		}
 		d.mu.Lock()
@@ -177,7 +179,8 @@ func (d *driver) gone(lease int64) {
 	defer d.mu.Unlock()
 	if d.lease == lease {
 		d.lease = 0
-		d.log.Warn("the lease in etcd that says that this daemon lives has ended; it gets another one", "lease", strconv.FormatInt(lease, 16))
+		d.log.Warn("the lease in etcd that says that this daemon lives has ended; it gets another one", "lease",
+			strconv.FormatInt(lease, 16))
 		d.wake()
 	}
 }
@@ -197,13 +200,16 @@ func (d *driver) Facts() []workerid.Fact {
 		last = d.last.Error()
 	}
 	return []workerid.Fact{
-		{Name: "etcd_member", Help: "The member that is connected, and the lease that says that this daemon lives. Always 1.", Value: []workerid.Text{
-			{Name: "addr", Label: "address", Value: connected}, {Name: "id", Label: "id", Value: d.member},
-			{Name: "cluster", Label: "cluster", Value: d.cluster}, {Name: "lease", Label: "lease", Value: lease},
-		}},
+		{Name: "etcd_member", Help: "The member that is connected, and the lease that says that this daemon lives. Always 1.",
+			Value: []workerid.Text{
+				{Name: "addr", Label: "address", Value: connected}, {Name: "id", Label: "id", Value: d.member},
+				{Name: "cluster", Label: "cluster", Value: d.cluster}, {Name: "lease", Label: "lease", Value: lease},
+			}},
 		{Name: "etcd_lease_ttl", Help: "How long etcd remembers a daemon that it does not hear of.", Value: d.ttl},
-		{Name: "etcd_revision", Help: "etcd's revision; it goes back when an older state is restored.", Value: int(d.history.Revision)},
+		{Name: "etcd_revision", Help: "etcd's revision; it goes back when an older state is restored.",
+			Value: int(d.history.Revision)},
 		{Name: "etcd_term", Help: "The term of etcd's leader.", Value: int(d.history.Term)},
-		{Name: "etcd_error", Help: "The last error; empty if etcd answers.", Value: []workerid.Text{{Name: "last", Value: last}}},
+		{Name: "etcd_error", Help: "The last error; empty if etcd answers.",
+			Value: []workerid.Text{{Name: "last", Value: last}}},
 	}
 }

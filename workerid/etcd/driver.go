@@ -78,7 +78,8 @@ func (d *driver) on(conn string) (*etcdlink.Conn, error) {
 }
 
 // call carries out a transaction, once.
-func (d *driver) call(ctx context.Context, conn, key string, compare []etcdlink.Cmp, then, otherwise []etcdlink.Op) (etcdlink.Answer, error) {
+func (d *driver) call(ctx context.Context, conn, key string, compare []etcdlink.Cmp, then,
+	otherwise []etcdlink.Op) (etcdlink.Answer, error) {
 	c, err := d.on(conn)
 	if err != nil {
 		return etcdlink.Answer{}, err
@@ -94,7 +95,8 @@ func (d *driver) heard(c *etcdlink.Conn, a etcdlink.Answer, err error) error {
 	d.last = err
 	if err == nil {
 		if d.cluster != "" && d.cluster != a.Cluster {
-			d.log.Warn("etcd is another cluster; do all hosts belong to one?", "cluster", a.Cluster, "before", d.cluster, "host", c.Endpoint)
+			d.log.Warn("etcd is another cluster; do all hosts belong to one?", "cluster", a.Cluster, "before", d.cluster, "host",
+				c.Endpoint)
 		}
 		d.cluster, d.member, d.history = a.Cluster, a.Member, a.History
 		if time.Since(d.kept) > d.ttl/2 {
@@ -126,7 +128,8 @@ func (d *driver) drop(c *etcdlink.Conn) {
 // Load implements cas.Driver.
 func (d *driver) Load(ctx context.Context, conn string) (pool.View, error) {
 	a, err := d.call(ctx, conn, d.link.Root, nil, []etcdlink.Op{
-		etcdlink.Get(d.metaKey()), etcdlink.AtMost(cas.MaxChildren+1, d.key("id/", "")), etcdlink.AtMost(cas.MaxChildren+1, d.key("on/", "")),
+		etcdlink.Get(d.metaKey()), etcdlink.AtMost(cas.MaxChildren+1, d.key("id/", "")),
+		etcdlink.AtMost(cas.MaxChildren+1, d.key("on/", "")),
 	}, nil)
 	if err != nil {
 		return pool.View{}, err
@@ -134,7 +137,8 @@ func (d *driver) Load(ctx context.Context, conn string) (pool.View, error) {
 	if err := d.tooLarge(a.Found[1:]); err != nil {
 		return pool.View{}, err
 	}
-	return pool.View{Meta: text(a.Found[0]), Records: d.byWorker("id/", a.Found[1].Pairs), Present: d.byWorker("on/", a.Found[2].Pairs)}, nil
+	return pool.View{Meta: text(a.Found[0]), Records: d.byWorker("id/", a.Found[1].Pairs),
+		Present: d.byWorker("on/", a.Found[2].Pairs)}, nil
 }
 
 // tooLarge says that there is more than a pool can have.

@@ -44,7 +44,8 @@ type Presence struct{ Owner, Addr string }
 
 // Settings are what all daemons of a pool must share, as Terms.Fingerprint writes them.
 func (m Meta) Settings() string {
-	return workerid.Terms{Layout: m.Fingerprint, Lease: time.Duration(m.Lease) * time.Millisecond, Min: m.Min, Max: m.Max}.Fingerprint()
+	return workerid.Terms{Layout: m.Fingerprint, Lease: time.Duration(m.Lease) * time.Millisecond, Min: m.Min,
+		Max: m.Max}.Fingerprint()
 }
 
 // String writes the text of a meta record.
@@ -71,7 +72,8 @@ func ParseMeta(text string) (Meta, error) {
 	if err != nil {
 		return Meta{}, err
 	}
-	m := Meta{Epoch: f.token(1), Floor: f.number(2), Fingerprint: f.text(3), Lease: f.number(4), Epsilon: f.number(5), Min: uint64(f.number(6)), Max: uint64(f.number(7))}
+	m := Meta{Epoch: f.token(1), Floor: f.number(2), Fingerprint: f.text(3), Lease: f.number(4), Epsilon: f.number(5),
+		Min: uint64(f.number(6)), Max: uint64(f.number(7))}
 	if f.err == nil && (m.Epoch == "" || m.Lease == 0 || m.Min > m.Max) {
 		f.err = fmt.Errorf("%w: %q", ErrUnreadable, text)
 	}

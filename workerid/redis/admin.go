@@ -56,9 +56,12 @@ func (s Stats) Rows() []workerid.Row {
 		{Name: "extend_ttl_ownership_error", Value: s.ExtendTTLOwnershipError},
 		{Name: "extend_ttl_expire_warning", Value: s.ExtendTTLExpireWarning},
 		{Name: "unusing_ids", Value: s.UnusingIDs}, {Name: "using_ids", Value: s.UsingIDs},
-		{Name: "using_ttl_max", Value: s.UsingTTLMax}, {Name: "using_ttl_mid", Value: s.UsingTTLMid}, {Name: "using_ttl_min", Value: s.UsingTTLMin},
-		{Name: "worker_ids", Value: fmt.Sprintf("%d-%d", s.Min, s.Max)}, {Name: "held", Value: s.Held}, {Name: "waits_until", Value: s.WaitsUntil},
-		{Name: "clock_back_seconds", Value: s.ClockBack}, {Name: "yaraus_clients_allowed", Value: s.Yaraus}, {Name: "fingerprint", Value: s.Fingerprint},
+		{Name: "using_ttl_max", Value: s.UsingTTLMax}, {Name: "using_ttl_mid", Value: s.UsingTTLMid},
+		{Name: "using_ttl_min", Value: s.UsingTTLMin},
+		{Name: "worker_ids", Value: fmt.Sprintf("%d-%d", s.Min, s.Max)}, {Name: "held", Value: s.Held},
+		{Name: "waits_until", Value: s.WaitsUntil},
+		{Name: "clock_back_seconds", Value: s.ClockBack}, {Name: "yaraus_clients_allowed", Value: s.Yaraus},
+		{Name: "fingerprint", Value: s.Fingerprint},
 	}
 }
 
@@ -70,7 +73,8 @@ func (r Replicas) Rows() []workerid.Row {
 	}
 	rows := []workerid.Row{{Name: "needed", Value: needed}}
 	for _, c := range r.Connected {
-		rows = append(rows, workerid.Row{Name: "connected", Value: fmt.Sprintf("%s, %s, heard of %d s ago", c.Addr, c.State, c.Lag)})
+		rows = append(rows,
+			workerid.Row{Name: "connected", Value: fmt.Sprintf("%s, %s, heard of %d s ago", c.Addr, c.State, c.Lag)})
 	}
 	return rows
 }
@@ -78,6 +82,7 @@ func (r Replicas) Rows() []workerid.Row {
 // Rows implements workerid.Report.
 func (r ClockReset) Rows() []workerid.Row {
 	return []workerid.Row{
-		{Name: "Redis's clock", Value: r.Now}, {Name: "it had been at", Value: r.Was}, {Name: "worker ids are given out from", Value: r.WaitsUntil},
+		{Name: "Redis's clock", Value: r.Now}, {Name: "it had been at", Value: r.Was},
+		{Name: "worker ids are given out from", Value: r.WaitsUntil},
 	}
 }

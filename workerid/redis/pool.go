@@ -100,7 +100,8 @@ func (p *Pool) Init(ctx context.Context, how How) (result string, err error) {
 func (p *Pool) initialise(ctx context.Context, how How) (result string, err error) {
 	t := p.c.terms()
 	t.Replicas = -1
-	result, err = ask(ctx, p, script.Init{Terms: t, Now: p.c.Now(), RequestID: newName(), How: string(how)}, script.ReadInit)
+	result, err = ask(ctx, p, script.Init{Terms: t, Now: p.c.Now(), RequestID: newName(), How: string(how)},
+		script.ReadInit)
 	if errors.Is(err, workerid.ErrForeignPool) {
 		err = fmt.Errorf("%w; these are %s", err, t.Fingerprint)
 	}
@@ -189,7 +190,8 @@ func (p *Pool) Stats(ctx context.Context) (Stats, error) {
 		return v
 	}
 	s := Stats{
-		ClientIDCount: n(d.Stats, "client_id_count"), GetIDCount: n(d.Stats, "get_id_count"), GetIDSuccess: n(d.Stats, "get_id_success"),
+		ClientIDCount: n(d.Stats, "client_id_count"), GetIDCount: n(d.Stats, "get_id_count"),
+		GetIDSuccess:       n(d.Stats, "get_id_success"),
 		GetIDNoAvailableID: n(d.Stats, "get_id_no_available_id"), ExtendTTLCount: n(d.Stats, "extend_ttl_count"),
 		ExtendTTLSuccess: n(d.Stats, "extend_ttl_success"), ExtendTTLOwnershipError: n(d.Stats, "extend_ttl_ownership_error"),
 		ExtendTTLExpireWarning: n(d.Stats, "extend_ttl_expire_warning"),
@@ -257,7 +259,8 @@ func moment(ms int64) time.Time {
 // worker id. The released one is available when that window is over. This host's clock and Redis's
 // must agree, as for a daemon.
 func (p *Pool) Release(ctx context.Context, worker uint64) (workerid.Freed, error) {
-	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), RequestID: newName(), Worker: worker}, script.ReadFreed)
+	f, err := ask(ctx, p, script.Free{Terms: p.terms(), Now: p.c.Now(), RequestID: newName(), Worker: worker},
+		script.ReadFreed)
 	if errors.Is(err, ErrNotInitialised) {
 		if d, readErr := p.read(ctx); readErr == nil && len(d.IDs) > 0 {
 			err = fmt.Errorf("redis: the pool has no worker id %d", worker)
@@ -327,6 +330,8 @@ func (p *Pool) ResetClock(ctx context.Context) (ClockReset, error) {
 	if _, err := p.existing(ctx); err != nil {
 		return ClockReset{}, err
 	}
-	r, err := ask(ctx, p, script.ResetClock{Terms: p.terms(), Now: p.c.Now(), RequestID: newName(), Unsure: p.c.Lease.Milliseconds()}, script.ReadClockReset)
+	r, err := ask(ctx, p,
+		script.ResetClock{Terms: p.terms(), Now: p.c.Now(), RequestID: newName(), Unsure: p.c.Lease.Milliseconds()},
+		script.ReadClockReset)
 	return ClockReset{moment(r.Now), moment(r.Seen), moment(r.Floor)}, err
 }

@@ -107,7 +107,8 @@ func (r *raus) doAll(ctx context.Context, calls []rausCall, expiry time.Duration
 		if pipes[l] == nil {
 			pipes[l] = l.Conn.Pipeline()
 		}
-		asked[i] = pipes[l].Eval(ctx, rausScript, []string{key}, c.what, r.value, r.pool, expiry.Milliseconds(), r.c.HoldRaus+":broadcast", id)
+		asked[i] = pipes[l].Eval(ctx, rausScript, []string{key}, c.what, r.value, r.pool, expiry.Milliseconds(),
+			r.c.HoldRaus+":broadcast", id)
 	}
 	for _, p := range pipes {
 		p.Exec(ctx) // the commands have their errors

@@ -26,7 +26,8 @@ func (w *wire) looked() string {
 
 func newWire(c Config, t redislink.Target) *wire {
 	keys := script.Keys(t.Namespace, t.Kind == redislink.Cluster)
-	w := &wire{Wire: redislink.NewWire(t, keys[0], c.TLS, c.AllowEviction), keys: keys, needed: c.Replicas, scripts: map[string]script.Script{}}
+	w := &wire{Wire: redislink.NewWire(t, keys[0], c.TLS, c.AllowEviction), keys: keys, needed: c.Replicas,
+		scripts: map[string]script.Script{}}
 	w.prepare = w.load
 	return w
 }

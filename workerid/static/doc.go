@@ -5,8 +5,8 @@
 // The guarantee: on a local disk that keeps what it has synced and is neither set back nor copied,
 // the windows of one worker id never overlap, through crashes, kills, power cuts and any clock.
 // Not promised: anything about another host with the same worker id, about a state directory that
-// was restored from a backup, or, without a directory (Ephemeral), about a run that starts before
-// the wall clock has passed the previous run's last id.
+// was restored from a backup while the clock was wrong, or, without a directory (Ephemeral), about a
+// run that starts before the wall clock has passed the previous run's last id.
 //
 // Use it with a workerid.Keeper:
 //
@@ -21,6 +21,7 @@
 //		Log:         log,
 //		Memory:      memory,                     // SharedMemory(""), or nil
 //		Issued:      layout.Issued,
+//		First:       layout.First,
 //	})
 //	if err != nil { ... }                        // wrong settings or state: print it and exit
 //	defer store.Close()                          // after Keeper.Run has returned
@@ -42,5 +43,6 @@
 //
 // Marks are far ahead of the clock, so that ids go on while the disk stalls. A restart does not have
 // to wait for them: a generator's word outlives the process in a Memory, and lastIssued says when
-// it can be trusted. docs/LEASES.md has the argument.
+// it can be trusted. If it cannot, windows also begin above what any run may have issued by the same
+// clock, because the file may be an older copy. docs/LEASES.md has the argument.
 package static

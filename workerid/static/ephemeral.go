@@ -78,7 +78,8 @@ func (s *Ephemeral) Acquire(_ context.Context, want workerid.Request) (workerid.
 		if _, held := s.held[id]; held || id < want.Min || id > want.Max {
 			continue
 		}
-		g := workerid.Grant{Worker: id, Owner: want.Owner, Lo: s.c.Now() + s.c.RunAhead.Milliseconds() + 1, Hi: workerid.Forever}
+		g := workerid.Grant{Worker: id, Owner: want.Owner, Lo: s.c.Now() + s.c.RunAhead.Milliseconds() + 1,
+			Hi: workerid.Forever}
 		if s.c.Floor != 0 {
 			g.Lo = s.c.Floor + 1
 		}

@@ -31,8 +31,9 @@ type Page struct {
 	Word *atomic.Uint64 // 0; valid as long as the process runs
 }
 
-// A page's word is 0 until a window was granted, then handedOut until there is a generator, then
-// the generator's.
+// A page's word is 0 until a window was granted, then the window's first position, from which its
+// generator goes on. Earlier releases wrote handedOut, which holds no position, until there was a
+// generator; so does this one without Config.First.
 const handedOut = 1 << 63
 
 var errNoMemory = errors.New("no memory here outlives the process")

@@ -50,5 +50,6 @@ func readClocks() Clocks {
 	}
 	wall := time.Now()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return Clocks{Wall: wall.UnixMilli(), Boot: t.Nano() / int64(time.Millisecond), BootID: strings.TrimSpace(string(boot))}
+	return Clocks{Wall: wall.UnixMilli(), Boot: t.Nano() / int64(time.Millisecond),
+		BootID: strings.TrimSpace(string(boot))}
 }

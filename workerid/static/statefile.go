@@ -51,7 +51,8 @@ func (s *stateFile) update(mark int64) error {
 
 func (s *stateFile) mayOverwrite(content []byte) error {
 	r, damaged, err := recoverRecord(content)
-	if mine := s.record; err == nil && r.Boot == mine.Boot && r.Run.Lock != "" && r.Run.Lock != mine.Run.Lock && r.Run.Nonce != mine.Run.Nonce {
+	if mine := s.record; err == nil && r.Boot == mine.Boot && r.Run.Lock != "" && r.Run.Lock != mine.Run.Lock &&
+		r.Run.Nonce != mine.Run.Nonce {
 		return errors.New("its lock was deleted, and the process that wrote it may still go by it")
 	}
 	if err != nil || len(damaged) > 0 {

@@ -188,13 +188,18 @@ func (d *driver) Facts() []workerid.Fact {
 	f := d.facts
 	d.mu.Unlock()
 	return []workerid.Fact{
-		{Name: "zookeeper_member", Help: "The server that is connected, and this daemon's session. Always 1.", Value: []workerid.Text{
-			{Name: "addr", Label: "address", Value: f.server}, {Name: "session", Label: "session", Value: f.session},
-		}},
+		{Name: "zookeeper_member", Help: "The server that is connected, and this daemon's session. Always 1.",
+			Value: []workerid.Text{
+				{Name: "addr", Label: "address", Value: f.server}, {Name: "session", Label: "session", Value: f.session},
+			}},
 		{Name: "zookeeper_servers", Help: "Servers that the URL names.", Value: len(d.target.Hosts)},
-		{Name: "zookeeper_session_timeout", Help: "After this time without a connection the servers end the session.", Value: f.timeout},
-		{Name: "zookeeper_zxid", Help: "The newest change of the servers that this daemon has seen; a lower one than before means that an earlier state was restored.", Value: int(f.zxid)},
-		{Name: "zookeeper_error", Help: "The last error of a connection or a call, if there was no other call since.", Value: []workerid.Text{{Name: "last", Value: f.failure}}},
+		{Name: "zookeeper_session_timeout", Help: "After this time without a connection the servers end the session.",
+			Value: f.timeout},
+		{Name: "zookeeper_zxid",
+			Help: "The newest change of the servers that this daemon has seen; a lower one than before means that an earlier " +
+				"state was restored.", Value: int(f.zxid)},
+		{Name: "zookeeper_error", Help: "The last error of a connection or a call, if there was no other call since.",
+			Value: []workerid.Text{{Name: "last", Value: f.failure}}},
 	}
 }
 
@@ -218,9 +223,11 @@ func (d *driver) failed(err error) error {
 func (d *driver) explain(err error, key string) error {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth) && d.target.User != "":
-		return fmt.Errorf("%s: ZooKeeper does not permit it to user %s: the key belongs to another user, or the password is another one (getAcl %s): %w", key, d.target.User, key, err)
+		return fmt.Errorf("%s: ZooKeeper does not permit it to user %s: the key belongs to another user, or the password "+
+			"is another one (getAcl %s): %w", key, d.target.User, key, err)
 	case errors.Is(err, zk.ErrNoAuth):
-		return fmt.Errorf("%s: ZooKeeper does not permit it without a user, and the URL names none (getAcl %s): %w", key, key, err)
+		return fmt.Errorf("%s: ZooKeeper does not permit it without a user, and the URL names none (getAcl %s): %w", key, key,
+			err)
 	case errors.Is(err, zk.ErrNoNode):
 		return fmt.Errorf("%s: it is not there, or what is above it: `katsubushi lease init` makes both: %w", key, err)
 	}

@@ -46,7 +46,8 @@ type node struct {
 // dial begins to make a connection. It does not wait.
 func dial(server string, kept session, timeout time.Duration, encrypted *tls.Config) *link {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &link{server: server, began: time.Now(), up: make(chan struct{}), down: make(chan struct{}), stop: stop, known: map[string]node{}}
+	l := &link{server: server, began: time.Now(), up: make(chan struct{}), down: make(chan struct{}), stop: stop,
+		known: map[string]node{}}
 	var up, down sync.Once
 	gone := func(err error) {
 		down.Do(func() {
@@ -83,7 +84,8 @@ func dial(server string, kept session, timeout time.Duration, encrypted *tls.Con
 	}
 	// Limits the library's memory; a pool's texts are far smaller.
 	limit := zk.WithMaxBufferSize(cas.MaxBytes + 1<<16)
-	client, _, err := zk.Connect([]string{server}, timeout, zk.WithHostProvider(&single{server: server}), zk.WithDialer(dialer),
+	client, _, err := zk.Connect([]string{server}, timeout, zk.WithHostProvider(&single{server: server}),
+		zk.WithDialer(dialer),
 		zk.WithEventCallback(watch), zk.WithLogger(library{}), zk.WithLogInfo(false), limit)
 	if err != nil { // only for an empty list of servers
 		panic(err)

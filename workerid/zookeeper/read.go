@@ -31,7 +31,8 @@ func (d *driver) read(ctx context.Context, l *link, keys []string) (map[string]n
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-				found[key] = node{text: cmp.Or(string(data), cas.Blank), version: stat.Version, owner: stat.EphemeralOwner, zxid: stat.Mzxid}
+				found[key] = node{text: cmp.Or(string(data), cas.Blank), version: stat.Version, owner: stat.EphemeralOwner,
+					zxid: stat.Mzxid}
 				if size += len(data); size > cas.MaxBytes {
 					failure = fmt.Errorf("%w: %s", cas.ErrTooLarge, d.target.Key())
 				}
@@ -185,7 +186,8 @@ func (d *driver) lookAtACL(ctx context.Context, l *link, there bool) error {
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&^zk.PermRead != 0 {
-			d.c.Log.Warn("everybody who reaches ZooKeeper may change this pool of worker ids; make it with a user in the URL", "key", path)
+			d.c.Log.Warn("everybody who reaches ZooKeeper may change this pool of worker ids; make it with a user in the URL",
+				"key", path)
 		}
 	}
 	d.warned = true

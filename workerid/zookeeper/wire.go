@@ -69,7 +69,8 @@ func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if missing := replyBytes - len(w.answer); missing > 0 {
 		w.answer = append(w.answer, b[:min(n, missing)]...)
-		if a := w.answer; len(a) == replyBytes && binary.BigEndian.Uint32(a[replySession+8:]) == uint32(len(w.granted.secret)) {
+		if a := w.answer; len(a) == replyBytes &&
+			binary.BigEndian.Uint32(a[replySession+8:]) == uint32(len(w.granted.secret)) {
 			w.granted.id = int64(binary.BigEndian.Uint64(a[replySession:]))
 			w.granted.timeout = time.Duration(binary.BigEndian.Uint32(a[replyTimeout:])) * time.Millisecond
 			copy(w.granted.secret[:], a[replySecret:])

@@ -81,7 +81,8 @@ func (l *link) has(want map[string]string) bool {
 }
 
 // compare reads what a Change compares, and says whether all of it is as is wanted.
-func (d *driver) compare(ctx context.Context, l *link, want map[string]string, c pool.Change) (v pool.View, same bool, err error) {
+func (d *driver) compare(ctx context.Context, l *link, want map[string]string, c pool.Change) (v pool.View, same bool,
+	err error) {
 	if err := d.sync(ctx, l); err != nil {
 		return v, false, err
 	}

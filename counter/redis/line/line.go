@@ -81,7 +81,8 @@ func Check(d counter.Definition) error {
 		if hi, lo := bits.Mul64(need, d.Step); hi == 0 && lo <= counter.MaxValue-d.First() {
 			last = fmt.Sprint(d.First() + lo)
 		}
-		return fmt.Errorf("max=%d: after a loss the sequence goes on above all that %d values a second can have used, so for %d years it must be %s; "+
+		return fmt.Errorf("max=%d: after a loss the sequence goes on above all that %d values a second can have used, so "+
+			"for %d years it must be %s; "+
 			"a smaller rate= needs less, and on-loss=refuse needs nothing", d.Max, d.Ceiling(), Years, last)
 	}
 	return nil
@@ -145,9 +146,11 @@ func (r *Record) Usable(m Moment) error {
 		return counter.ErrRetired
 	case r.Foreign:
 		return fmt.Errorf("%w: sequence %s was defined when Redis might have forgotten one of that name: "+
-			"`katsubushi generator raise %s AT_LEAST`, above every value that was issued, or %d if there was none", counter.ErrForeign, r.Name, r.Name, r.First())
+			"`katsubushi generator raise %s AT_LEAST`, above every value that was issued, or %d if there was none",
+			counter.ErrForeign, r.Name, r.Name, r.First())
 	case r.RefuseLoss && r.History != m.History:
-		return fmt.Errorf("%w: Redis has restarted or failed over and may have forgotten grants of sequence %s, which has on-loss=refuse: "+
+		return fmt.Errorf("%w: Redis has restarted or failed over and may have forgotten grants of sequence %s, which has "+
+			"on-loss=refuse: "+
 			"`katsubushi generator raise %s AT_LEAST`, above every value that was issued", counter.ErrForeign, r.Name, r.Name)
 	case !r.Safe:
 		return ErrNotSafe
@@ -164,7 +167,8 @@ func (r *Record) Reserve(m Moment, n uint64, token string) (counter.Block, error
 	if !r.RefuseLoss && r.Next <= r.Max {
 		used, under := r.index(r.Next), r.under(now)
 		if used >= under {
-			return counter.Block{}, fmt.Errorf("%w: %d values a second; the next one comes in %v", ErrCeiling, r.Ceiling(), r.wait(used-under+1))
+			return counter.Block{},
+				fmt.Errorf("%w: %d values a second; the next one comes in %v", ErrCeiling, r.Ceiling(), r.wait(used-under+1))
 		}
 		n = min(max(n, 1), under-used)
 	}

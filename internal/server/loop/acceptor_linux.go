@@ -28,7 +28,8 @@ const maxPorts = math.MaxUint8 + 1
 
 // newAcceptor makes the acceptor of p in a loop, without a listener.
 func newAcceptor(p *server.Port, loop int) acceptor {
-	return acceptor{Port: p, loop: loop, Listener: -1, Unix: len(p.Listeners) > 0 && p.Listeners[0].Addr().Network() == "unix"}
+	return acceptor{Port: p, loop: loop, Listener: -1, Unix: len(p.Listeners) > 0 &&
+		p.Listeners[0].Addr().Network() == "unix"}
 }
 
 // takeOver takes the descriptor over from ln and closes ln: otherwise the runtime's poller would

@@ -117,7 +117,8 @@ func (u *ringLoop) receiveLast(c *loop.Conn) {
 	case c.Receiving:
 	case c.Readable:
 		c.Receiving, c.Readable = true, false
-		*u.submit() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, fd: c.Slot, opFlags: unix.MSG_DONTWAIT, tag: tagOf(tagReceive, c)}
+		*u.submit() = sqe{op: opRecv, flags: sqeFixedFile | sqeBufferSelect, fd: c.Slot, opFlags: unix.MSG_DONTWAIT,
+			tag: tagOf(tagReceive, c)}
 	default:
 		u.drop(c)
 	}
@@ -227,7 +228,8 @@ func (u *ringLoop) endReply() {
 		if n <= cap(u.replies)-len(u.replies) {
 			u.replies = u.replies[:len(u.replies)+n]
 		} // otherwise the reply was too long and has its own memory
-		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: c.Slot, address: addressOf(u.reply), length: uint32(n),
+		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: c.Slot, address: addressOf(u.reply),
+			length:  uint32(n),
 			opFlags: unix.MSG_DONTWAIT | unix.MSG_WAITALL | unix.MSG_NOSIGNAL, tag: tagSend | uint64(len(u.sends))}
 		u.sends = append(u.sends, send{c.Slot, c.Life, u.reply})
 		u.promised += uint64(n)

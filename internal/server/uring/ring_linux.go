@@ -106,7 +106,8 @@ type bufferEntry struct {
 
 // The kernel's constants, from linux/io_uring.h.
 const (
-	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown, opInstall = 0, 6, 13, 14, 19, 20, 26, 27, 34, 54
+	opNop, opPollAdd, opAccept, opCancel, opClose, opFilesUpdate, opSend, opRecv, opShutdown, opInstall = 0, 6, 13, 14, 19,
+		20, 26, 27, 34, 54
 
 	setupCQSize, setupSubmitAll, setupSingleIssuer, setupDeferTaskrun = 1 << 3, 1 << 7, 1 << 12, 1 << 13
 
@@ -133,8 +134,11 @@ const bufferGap = 64
 type params struct {
 	sqEntries, cqEntries, flags, threadCPU, threadIdle, features, wqFD uint32
 	_                                                                  [3]uint32
-	sq                                                                 struct{ head, tail, mask, entries, flags, dropped, array, _, _, _ uint32 }
-	cq                                                                 struct{ head, tail, mask, entries, overflow, cqes, flags, _, _, _ uint32 }
+	sq                                                                 struct {
+		head, tail, mask, entries, flags, dropped,
+		array, _, _, _ uint32
+	}
+	cq struct{ head, tail, mask, entries, overflow, cqes, flags, _, _, _ uint32 }
 }
 
 // newRing makes a ring with a table for that many files (connections). Only the calling thread may
@@ -147,7 +151,8 @@ func newRing(files int, sizes Sizes) (r *ring, err error) {
 	case unix.ENOSYS:
 		return nil, errors.New("the kernel has no io_uring")
 	case unix.EPERM:
-		return nil, errors.New("io_uring is not permitted here (sysctl kernel.io_uring_disabled, or the container's seccomp profile)")
+		return nil, errors.New("io_uring is not permitted here (sysctl kernel.io_uring_disabled, or the container's " +
+			"seccomp profile)")
 	case unix.EINVAL:
 		return nil, errors.New("io_uring is too old (Linux 6.13 is needed)")
 	default:
@@ -178,11 +183,14 @@ func newRing(files int, sizes Sizes) (r *ring, err error) {
 
 func (r *ring) mapQueues(p *params) (err error) {
 	size := max(p.sq.array+4*p.sqEntries, p.cq.cqes+uint32(unsafe.Sizeof(cqe{}))*p.cqEntries)
-	if r.memory, err = unix.Mmap(r.fd, offSQRing, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.memory, err = unix.Mmap(r.fd, offSQRing, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	size = uint32(unsafe.Sizeof(sqe{})) * p.sqEntries
-	if r.sqeMemory, err = unix.Mmap(r.fd, offSQEs, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.sqeMemory,
+		err = unix.Mmap(r.fd, offSQEs, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	counter := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.memory[offset])) }
@@ -211,10 +219,13 @@ func (r *ring) registerFiles() error {
 // more when that runs out: unused memory costs nothing, and used memory should stay in the cache.
 func (r *ring) provideBuffers(n, most int) (err error) {
 	const anonymous = unix.MAP_ANON | unix.MAP_PRIVATE
-	if r.buffers, err = unix.Mmap(-1, 0, most*(r.bufferSize+bufferGap), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
+	if r.buffers,
+		err = unix.Mmap(-1, 0, most*(r.bufferSize+bufferGap), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
-	if r.bufferMemory, err = unix.Mmap(-1, 0, most*int(unsafe.Sizeof(bufferEntry{})), unix.PROT_READ|unix.PROT_WRITE, anonymous); err != nil {
+	if r.bufferMemory,
+		err = unix.Mmap(-1, 0, most*int(unsafe.Sizeof(bufferEntry{})), unix.PROT_READ|unix.PROT_WRITE,
+		anonymous); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	r.free = unsafe.Slice((*bufferEntry)(unsafe.Pointer(&r.bufferMemory[0])), most)

@@ -72,7 +72,8 @@ func (Extend) Script() string { return "extend" }
 func (c Extend) Args() []string {
 	args := c.args(c.Now, c.RequestID)
 	for _, l := range c.Lanes {
-		args = append(args, id(l.Grant.Worker), l.Grant.Owner, ms(l.Grant.Lo), ms(l.Grant.Hi), l.Incarnation, strconv.Itoa(len(l.Known)))
+		args = append(args, id(l.Grant.Worker), l.Grant.Owner, ms(l.Grant.Lo), ms(l.Grant.Hi), l.Incarnation,
+			strconv.Itoa(len(l.Known)))
 		args = append(args, l.Known...)
 	}
 	return args
@@ -93,7 +94,8 @@ func ReadExtended(c Extend, reply any) (Extended, error) {
 		lane := read(a.next())
 		switch status := lane.text(); status {
 		case "OK":
-			r.Results[i].Grant = workerid.Grant{Worker: l.Grant.Worker, Owner: l.Grant.Owner, Lo: lane.number(), Hi: lane.number()}
+			r.Results[i].Grant = workerid.Grant{Worker: l.Grant.Worker, Owner: l.Grant.Owner, Lo: lane.number(),
+				Hi: lane.number()}
 		case "LOST":
 			r.Results[i].Err = workerid.ErrLost
 		case "CLONED":
@@ -124,7 +126,8 @@ func (Release) Script() string { return "release" }
 
 // Args returns the call's arguments.
 func (c Release) Args() []string {
-	return append(append(c.args(c.Now, c.RequestID), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)), c.Known...)
+	return append(append(c.args(c.Now, c.RequestID), id(c.Grant.Worker), c.Grant.Owner, ms(c.Grant.Hi), ms(c.Last)),
+		c.Known...)
 }
 
 // ReadReleased reads the answer to Release.

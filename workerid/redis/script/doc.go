@@ -6,7 +6,8 @@
 //
 // A pool is five keys. The first three are those of shogo82148/yaraus, whose tools can read them.
 //
-//	NS:ids      sorted set   member A1, B10, C100 (a letter for the number of digits, then the number); score: when its lease ends, Unix s
+//	NS:ids      sorted set   member A1, B10, C100 (a letter for the number of digits, then the number);
+//	                         score: when its lease ends, Unix s
 //	NS:clients  hash         member -> owner
 //	NS:stats    hash         min, max, and counters
 //	NS:hw       hash         member -> "mark token lo", see below

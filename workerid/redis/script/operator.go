@@ -139,7 +139,8 @@ type Dump struct {
 // ReadDump reads the answer to Read. It skips members that are not worker ids.
 func ReadDump(reply any) (Dump, error) {
 	a := read(reply)
-	d := Dump{Now: a.number(), Info: a.text(), IDs: map[uint64]float64{}, Clients: map[uint64]string{}, HighWater: map[uint64]string{}}
+	d := Dump{Now: a.number(), Info: a.text(), IDs: map[uint64]float64{}, Clients: map[uint64]string{},
+		HighWater: map[uint64]string{}}
 	d.Meta, d.Stats = a.hash(), a.hash()
 	ids := read(a.next())
 	for len(ids.values) > 0 && ids.err == nil {

@@ -136,9 +136,11 @@ func (r Refusal) Error() string {
 	case r.Code == "CLOCK":
 		return fmt.Sprintf("%v by %v: set it right, or accept it with `katsubushi lease reset-clock`", what, wait)
 	case r.Code == "JUMP":
-		return fmt.Sprintf("%v by %v, and worker ids were held then: accepted if it lasts another %v", what, wait, r.duration(1))
+		return fmt.Sprintf("%v by %v, and worker ids were held then: accepted if it lasts another %v", what, wait,
+			r.duration(1))
 	case r.Code == "REPLICAS":
-		return fmt.Sprintf("%v: %s are, and %s must; `katsubushi lease replicas %s` changes that", what, r.field(0), r.field(1), r.field(0))
+		return fmt.Sprintf("%v: %s are, and %s must; `katsubushi lease replicas %s` changes that", what, r.field(0),
+			r.field(1), r.field(0))
 	case r.Code == "HELD":
 		return fmt.Sprintf("%v: %s is", what, r.field(0))
 	}

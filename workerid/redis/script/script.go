@@ -43,7 +43,8 @@ func Keys(namespace string, cluster bool) []string {
 	if cluster {
 		namespace = "{" + namespace + "}"
 	}
-	return []string{namespace + ":ids", namespace + ":clients", namespace + ":stats", namespace + ":hw", namespace + ":meta"}
+	return []string{namespace + ":ids", namespace + ":clients", namespace + ":stats", namespace + ":hw",
+		namespace + ":meta"}
 }
 
 // Terms are the settings that all daemons of a pool share. Every call includes them. Times are in ms.

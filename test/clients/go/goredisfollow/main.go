@@ -1,4 +1,5 @@
-// Command goredisfollow asks a cluster for values of sequences with github.com/redis/go-redis, until its standard input ends.
+// Command goredisfollow asks a cluster for values of sequences with github.com/redis/go-redis,
+// until its standard input ends.
 package main
 
 import (

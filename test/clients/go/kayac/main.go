@@ -45,8 +45,9 @@ func main() {
 	}
 	fmt.Println("version", s.Version)
 	for name, value := range map[string]int64{
-		"pid": int64(s.Pid), "uptime": s.Uptime, "time": s.Time, "curr_connections": s.CurrConnections, "total_connections": s.TotalConnections,
-		"cmd_get": s.CmdGet, "get_hits": s.GetHits, "get_misses": s.GetMisses,
+		"pid": int64(s.Pid), "uptime": s.Uptime, "time": s.Time, "curr_connections": s.CurrConnections,
+		"total_connections": s.TotalConnections,
+		"cmd_get":           s.CmdGet, "get_hits": s.GetHits, "get_misses": s.GetMisses,
 	} {
 		fmt.Println("stat", name, value)
 	}
