@@ -12,13 +12,15 @@ import (
 )
 
 var whole = Announcement{
-	Addr: "[2001:db8::7]:11212", TLS: true, Workers: []uint64{0, 7, 1023}, Ready: true, At: 1795331810123, Version: "3.0.0",
+	Addr: "[2001:db8::7]:11212", TLS: true, Workers: []uint64{0, 7, 1023}, Ready: true, At: 1795331810123,
+	Version:     "3.0.0",
 	Fingerprint: "katsubushi:1417392000000/1ms/41.10.12;lease=60000ms;ids=1-1023",
 }
 
 // TestTheText: clients in other languages read these names.
 func TestTheText(t *testing.T) {
-	const text = `{"addr":"[2001:db8::7]:11212","tls":true,"workers":[0,7,1023],"ready":true,"at":1795331810123,"version":"3.0.0",` +
+	const text = `{"addr":"[2001:db8::7]:11212","tls":true,"workers":[0,7,1023],"ready":true,"at":1795331810123,` +
+		`"version":"3.0.0",` +
 		`"fingerprint":"katsubushi:1417392000000/1ms/41.10.12;lease=60000ms;ids=1-1023"}`
 	if got := whole.String(); got != text {
 		t.Errorf("wrote %s", got)
@@ -44,9 +46,12 @@ func TestWhatCannotBeRead(t *testing.T) {
 		"", "null?", "[]", `"text"`, "{", `{"addr":7}`, `{"addr":"a:1"} {}`, deep, `{"x":` + deep + "}",
 		`{"addr":"a"}`, `{"addr":":1"}`, `{"addr":"a:0"}`, `{"addr":"a:65536"}`, `{"addr":"a:memcache"}`, `{"addr":"a b:1"}`,
 		`{"addr":"a\nb:1"}`, `{"addr":"` + strings.Repeat("a", MaxAddr) + `:1"}`,
-		`{"workers":[-1]}`, `{"workers":[1.5]}`, `{"workers":[99999999999999999999]}`, `{"workers":{}}`, `{"workers":[` + many + `]}`,
+		`{"workers":[-1]}`, `{"workers":[1.5]}`, `{"workers":[99999999999999999999]}`, `{"workers":{}}`,
+		`{"workers":[` + many + `]}`,
 		`{"at":NaN}`, `{"at":1e999}`, `{"at":-1}`, `{"at":253402300800000}`, `{"at":"now"}`, `{"ready":1}`,
-		`{"version":"3\r\n"}`, `{"version":"` + strings.Repeat("3", MaxVersion+1) + `"}`, `{"fingerprint":"` + strings.Repeat("3", MaxFingerprint+1) + `"}`, `{"fingerprint":"\u0000"}`, `{"addr":"` + strings.Repeat(" ", MaxText) + `"}`,
+		`{"version":"3\r\n"}`, `{"version":"` + strings.Repeat("3", MaxVersion+1) + `"}`,
+		`{"fingerprint":"` + strings.Repeat("3", MaxFingerprint+1) + `"}`, `{"fingerprint":"\u0000"}`,
+		`{"addr":"` + strings.Repeat(" ", MaxText) + `"}`,
 	} {
 		if a, err := Parse(text); err == nil {
 			t.Errorf("Parse(%.60q) = %+v", text, a)
@@ -59,7 +64,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 func TestTheLatestOfAnAddress(t *testing.T) {
 	entry := func(addr string, at int64) string { return Announcement{Addr: addr, At: at}.String() }
 	got := Latest(map[string]string{
-		"a": entry("h:1", 5), "b": entry("h:1", 7), "c": entry("h:1", 6), "d": entry("h:2", 1), "e": entry("", 1), "f": entry("", 2), "g": "rubbish",
+		"a": entry("h:1", 5), "b": entry("h:1", 7), "c": entry("h:1", 6), "d": entry("h:2", 1), "e": entry("", 1),
+		"f": entry("", 2), "g": "rubbish",
 	})
 	if names := slices.Sorted(maps.Keys(got)); fmt.Sprint(names) != "[b d e f]" {
 		t.Errorf("%v remained", names)

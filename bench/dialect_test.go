@@ -23,15 +23,29 @@ func exchanges() []exchange {
 		multi.WriteString(value(k, fmt.Sprint(1234567890123456000+i)))
 	}
 	return []exchange{
-		{"text", func(c idCheck) dialect { return newText("id", 1, c) }, 2, value("id", "1234567890123456789") + "END\r\n" + value("id", "1234567890123456790") + "END\r\n"},
-		{"text short ids", func(c idCheck) dialect { return newText("id", 1, c) }, 3, value("id", "7") + "END\r\n" + value("id", "0") + "END\r\n" + value("id", "18446744073709551615") + "END\r\n"},
+		{"text", func(c idCheck) dialect {
+			return newText("id", 1, c)
+		}, 2, value("id", "1234567890123456789") + "END\r\n" + value("id", "1234567890123456790") + "END\r\n"},
+		{"text short ids", func(c idCheck) dialect {
+			return newText("id", 1, c)
+		}, 3, value("id", "7") + "END\r\n" + value("id", "0") + "END\r\n" + value("id", "18446744073709551615") + "END\r\n"},
 		{"text multi", func(c idCheck) dialect { return newText("id", 5, c) }, 1, multi.String() + "END\r\n"},
 		{"meta", func(c idCheck) dialect { return newMeta(c) }, 2, "VA 19\r\n1234567890123456789\r\nVA 2\r\n42\r\n"},
 		{"redis", func(c idCheck) dialect { return respIncr("id", c) }, 3, ":1\r\n:22\r\n:18446744073709551615\r\n"},
-		{"resp get", func(c idCheck) dialect { return respGet("id", c) }, 3, "$19\r\n1234567890123456789\r\n$2\r\n42\r\n$2\r\n43\r\n"},
-		{"sequence", func(c idCheck) dialect { return newText("orders", 2, c) }, 2, value("orders", "9") + value("orders", "10") + "END\r\n" + value("orders", "11") + value("orders", "12") + "END\r\n"},
-		{"ulid", func(c idCheck) dialect { return newText("ulid", 1, c) }, 2, value("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV") + "END\r\n" + value("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAW") + "END\r\n"},
-		{"binary", func(c idCheck) dialect { return binaryDialect{c} }, 2, binaryHit(1, "1234567890123456789") + binaryHit(2, "3")},
+		{"resp get", func(c idCheck) dialect {
+			return respGet("id", c)
+		}, 3, "$19\r\n1234567890123456789\r\n$2\r\n42\r\n$2\r\n43\r\n"},
+		{"sequence", func(c idCheck) dialect {
+			return newText("orders", 2, c)
+		}, 2, value("orders", "9") + value("orders", "10") + "END\r\n" + value("orders", "11") + value("orders", "12") +
+			"END\r\n"},
+		{"ulid", func(c idCheck) dialect {
+			return newText("ulid", 1, c)
+		}, 2, value("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV") + "END\r\n" + value("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAW") +
+			"END\r\n"},
+		{"binary", func(c idCheck) dialect {
+			return binaryDialect{c}
+		}, 2, binaryHit(1, "1234567890123456789") + binaryHit(2, "3")},
 	}
 }
 
@@ -86,7 +100,8 @@ func TestGoodAnswersHoweverCut(t *testing.T) {
 func TestEveryWrongByteIsSeen(t *testing.T) {
 	for _, x := range exchanges() {
 		for i := range x.stream {
-			if cas := strings.LastIndex(x.stream[:min(i+len("casvalue"), len(x.stream))], "casvalue"); cas >= 0 && i < cas+len("casvalue") {
+			if cas := strings.LastIndex(x.stream[:min(i+len("casvalue"), len(x.stream))], "casvalue"); cas >= 0 &&
+				i < cas+len("casvalue") {
 				continue
 			}
 			wrong := x.stream[:i] + "#" + x.stream[i+1:]
@@ -116,13 +131,19 @@ func TestWrongAnswersAreShown(t *testing.T) {
 		{"length too short", text, "VALUE id 0 1\r\n12\r\n", "end of the line"},
 		{"length missing", text, "VALUE id 0 \r\n", "a length of 1 to 20"},
 		{"two answers' worth of END", text, "VALUE id 0 1\r\n1\r\nEND\r\nEND\r\n", "VALUE"},
-		{"text of another length", func(c idCheck) dialect { return newText("uuid7", 1, c) }, "VALUE uuid7 0 35\r\n", "a length of 36 to 36"},
-		{"letter in a uuid", func(c idCheck) dialect { return newText("uuid7", 1, c) }, "VALUE uuid7 0 36\r\n0198c0de-0000-7000-8000-00000000000_\r\nEND\r\n", "want letters"},
+		{"text of another length", func(c idCheck) dialect {
+			return newText("uuid7", 1, c)
+		}, "VALUE uuid7 0 35\r\n", "a length of 36 to 36"},
+		{"letter in a uuid", func(c idCheck) dialect {
+			return newText("uuid7", 1, c)
+		}, "VALUE uuid7 0 36\r\n0198c0de-0000-7000-8000-00000000000_\r\nEND\r\n", "want letters"},
 		{"redis nil", func(c idCheck) dialect { return respGet("id", c) }, "$-1\r\n", "a length of 1 to 20"},
 		{"meta miss", func(c idCheck) dialect { return newMeta(c) }, "EN\r\n", "VA "},
 		{"redis error", func(c idCheck) dialect { return respIncr("id", c) }, "-ERR no\r\n", `got "-ERR no\r\n"`},
 		{"redis endless", func(c idCheck) dialect { return respIncr("id", c) }, ":" + strings.Repeat("1", 40), "an integer"},
-		{"binary status", func(c idCheck) dialect { return binaryDialect{c} }, strings.Replace(binaryHit(1, "1"), "\x00\x00\x04\x00\x00\x00", "\x00\x00\x04\x00\x00\x86", 1), "GET response"},
+		{"binary status", func(c idCheck) dialect {
+			return binaryDialect{c}
+		}, strings.Replace(binaryHit(1, "1"), "\x00\x00\x04\x00\x00\x00", "\x00\x00\x04\x00\x00\x86", 1), "GET response"},
 		{"binary opaque", func(c idCheck) dialect { return binaryDialect{c} }, binaryHit(2, "1"), "opaque 0x1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

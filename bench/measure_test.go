@@ -103,15 +103,18 @@ func TestIDSetsWithoutCommonIDsMerge(t *testing.T) {
 
 // windowOf makes a sample with the given CPU microseconds per request.
 func windowOf(micros float64) sample {
-	return sample{answers: 1000, elapsed: 10 * time.Millisecond, cpu: time.Duration(micros * 1e6), generator: 1, waiting: 0.5,
-		p50: time.Microsecond, p99: 2 * time.Microsecond, p999: 3 * time.Microsecond}
+	return sample{answers: 1000, elapsed: 10 * time.Millisecond, cpu: time.Duration(micros * 1e6), generator: 1,
+		waiting: 0.5,
+		p50:     time.Microsecond, p99: 2 * time.Microsecond, p999: 3 * time.Microsecond}
 }
 
 // drifting is a run in which the machine doubled its speed halfway, and one window was disturbed.
 func drifting() *results {
 	r := &results{
-		rounds: 6, window: 10 * time.Millisecond, servers: []string{"memcached", "redis", "katsubushi uring"}, ours: []string{"katsubushi uring"},
-		windows: map[cell]map[int]sample{}, idle: map[string][]float64{"memcached": {600}, "katsubushi uring": {190, 210, 150}},
+		rounds: 6, window: 10 * time.Millisecond, servers: []string{"memcached", "redis", "katsubushi uring"},
+		ours:    []string{"katsubushi uring"},
+		windows: map[cell]map[int]sample{},
+		idle:    map[string][]float64{"memcached": {600}, "katsubushi uring": {190, 210, 150}},
 		machine: [][2]string{{"kernel", "of a test"}},
 	}
 	r.modes, _ = chooseModes("c64,pipelined,plain,tls,idle")

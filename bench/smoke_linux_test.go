@@ -74,18 +74,23 @@ func TestComparisonOfMemcached(t *testing.T) {
 	if strings.Contains(string(report), "was not measured") || t.Failed() {
 		t.Errorf("the report:\n%s", report)
 	}
-	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(out), "results.svg")); err != nil || !bytes.Contains(svg, []byte("memcached")) {
+	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(out), "results.svg")); err != nil ||
+		!bytes.Contains(svg, []byte("memcached")) {
 		t.Errorf("the drawing: %v\n%s", err, svg)
 	}
 }
 
 func TestComparisonOfTheDaemon(t *testing.T) {
 	need(t, "memcached")
-	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes", "c1,c64,pipelined,multiget,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,uuid7,ulid,objectid,incr,incr-pipelined,resp,idle")
+	stdout, stderr,
+		err := bench(t, "-quick", "-verify", "-servers", "memcached,net", "-modes",
+		"c1,c64,pipelined,multiget,binary,meta,unix,plain,tls,names,names-multiget,sequence,sequence100,uuid4,"+
+			"uuid7,ulid,objectid,incr,incr-pipelined,resp,idle")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	for _, want := range []string{"| 64 connections, against memcached | ", "| katsubushi net | ", " ids of katsubushi were all different; a planted duplicate was found."} {
+	for _, want := range []string{"| 64 connections, against memcached | ", "| katsubushi net | ",
+		" ids of katsubushi were all different; a planted duplicate was found."} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in the report", want)
 		}
@@ -97,7 +102,9 @@ func TestComparisonOfTheDaemon(t *testing.T) {
 
 func TestComparisonWithRedis(t *testing.T) {
 	need(t, "redis-server")
-	stdout, stderr, err := bench(t, "-quick", "-servers", "redis", "-modes", "c64,multiget,binary,unix,plain,tls,names,sequence,uuid7,incr,incr-pipelined,resp,idle")
+	stdout, stderr,
+		err := bench(t, "-quick", "-servers", "redis", "-modes",
+		"c64,multiget,binary,unix,plain,tls,names,sequence,uuid7,incr,incr-pipelined,resp,idle")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
@@ -118,7 +125,8 @@ func TestComparisonOfAFleet(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
-	for _, want := range []string{"| strict order through a follower, 64 connections, p50 against the leader's | ", " ids of katsubushi net fleet 2 tickets were all different"} {
+	for _, want := range []string{"| strict order through a follower, 64 connections, p50 against the leader's | ",
+		" ids of katsubushi net fleet 2 tickets were all different"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in the report:\n%s", want, stdout)
 		}
@@ -174,7 +182,9 @@ func id(n int) string {
 
 func TestAServerThatAlreadyRuns(t *testing.T) {
 	addr := answering(t, func(_ string, n int) string { return id(n) })
-	stdout, stderr, err := bench(t, "-quick", "-verify", "-servers", "", "-against", addr, "-against-pid", fmt.Sprint(os.Getpid()), "-modes", "c1,c16,pipelined")
+	stdout, stderr,
+		err := bench(t, "-quick", "-verify", "-servers", "", "-against", addr, "-against-pid", fmt.Sprint(os.Getpid()),
+		"-modes", "c1,c16,pipelined")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
@@ -193,7 +203,8 @@ func TestLoadOnOneServer(t *testing.T) {
 	}
 	twice := fmt.Sprintf("%d,%d", cpus[0], cpus[0]) // one CPU with two loops
 	for _, args := range [][]string{
-		{"-mode", "pipelined", "-conns", "3", "-depth", "5", "-client-cpus", twice}, {"-mode", "c1", "-client-cpus", twice}, {"-mode", "c16", "-client", "epoll"}, {"-mode", "plain", "-conns", "2"},
+		{"-mode", "pipelined", "-conns", "3", "-depth", "5", "-client-cpus", twice}, {"-mode", "c1", "-client-cpus", twice},
+		{"-mode", "c16", "-client", "epoll"}, {"-mode", "plain", "-conns", "2"},
 	} {
 		stdout, stderr, err := bench(t, append([]string{"load", "-addr", addr, "-duration", "50ms", "-verify"}, args...)...)
 		if err != nil {
@@ -213,8 +224,12 @@ func TestAWrongServerEndsTheRun(t *testing.T) {
 		wrong func(n int) string
 		want  string
 	}{
-		{"refusal", func(int) string { return "SERVER_ERROR id rate exceeded\r\n" }, `got "SERVER_ERROR id rate exceeded\r\n"`},
-		{"broken number", func(int) string { return "VALUE id 0 19\r\n1234567890x23456789\r\nEND\r\n" }, "want a decimal integer"},
+		{"refusal", func(int) string {
+			return "SERVER_ERROR id rate exceeded\r\n"
+		}, `got "SERVER_ERROR id rate exceeded\r\n"`},
+		{"broken number", func(int) string {
+			return "VALUE id 0 19\r\n1234567890x23456789\r\nEND\r\n"
+		}, "want a decimal integer"},
 		{"duplicate", func(n int) string { return id(n / 2 * 2) }, "duplicate id 10000000000000000"},
 		{"two answers for one", func(n int) string { return id(n) + id(n+1<<40) }, "asked for"},
 	} {
@@ -227,7 +242,8 @@ func TestAWrongServerEndsTheRun(t *testing.T) {
 					}
 					return tc.wrong(n)
 				})
-				_, stderr, err := bench(t, append([]string{"load", "-addr", addr, "-conns", "1", "-duration", "10s", "-verify", "-mode"}, client...)...)
+				_, stderr, err := bench(t,
+					append([]string{"load", "-addr", addr, "-conns", "1", "-duration", "10s", "-verify", "-mode"}, client...)...)
 				if err == nil || !strings.Contains(stderr, tc.want) {
 					t.Errorf("%q: want a failure with %q; got %v, %q", client, tc.want, err, stderr)
 				}
@@ -238,7 +254,8 @@ func TestAWrongServerEndsTheRun(t *testing.T) {
 
 func TestASettingThatCannotBe(t *testing.T) {
 	for _, args := range [][]string{
-		{"-servers", "nonesuch"}, {"-modes", "nonesuch"}, {"stray"}, {"-idle-conns", "100000"}, {"-client-cpus", "x"}, {"-client", "x"},
+		{"-servers", "nonesuch"}, {"-modes", "nonesuch"}, {"stray"}, {"-idle-conns", "100000"}, {"-client-cpus", "x"},
+		{"-client", "x"},
 		{"load", "-mode", "idle"}, {"load", "-mode", "c1", "-keys", "1000"}, {"load", "-addr", "127.0.0.1:1"},
 	} {
 		if _, stderr, err := bench(t, args...); err == nil || stderr == "" {
@@ -249,12 +266,17 @@ func TestASettingThatCannotBe(t *testing.T) {
 
 // The server's CPU clock that the reports rest on is the scheduler's own account.
 func TestProcessCPUIsSchedstat(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "load", "-addr", answering(t, func(_ string, n int) string { return id(n) }), "-duration", "10s")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "load", "-addr", answering(t, func(_ string, n int) string {
+		return id(n)
+	}), "-duration", "10s")
 	cmd.Env = append(os.Environ(), actAsBench+"=1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		low := schedstat(t, cmd.Process.Pid)
@@ -298,10 +320,12 @@ func TestReportKeepsTheSectionOfClients(t *testing.T) {
 	if got := clientSection(path); got != nil {
 		t.Errorf("of no file: %q", got)
 	}
-	if err := os.WriteFile(path, []byte("## Old\n\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n\n<!-- gRPC: y -->\n"), 0o644); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("## Old\n\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n\n<!-- gRPC: y -->\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(clientSection(path)), "\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n\n<!-- gRPC: y -->\n"; got != want {
+	if got, want := string(clientSection(path)),
+		"\n<!-- clients: x -->\n| 1 |\n<!-- end of clients -->\n\n<!-- gRPC: y -->\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -20,15 +20,18 @@ import (
 // that waits for something else first is late.
 func TestCallerReturnsAtItsDeadline(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
-		"never greets":   func(c net.Conn) { io.Copy(io.Discard, c) },
-		"never reads":    func(c net.Conn) { time.Sleep(time.Hour) },
-		"never answers":  talk(func(string) []byte { return []byte{} }),
-		"answers half":   talk(func(string) []byte { return []byte("VALUE id 0 19\r\n15733048") }),
-		"reads no more":  greetOnly,
-		"is not ready":   talk(func(string) []byte { return []byte("SERVER_ERROR lease expired\r\n") }),
-		"hangs up":       talk(func(string) []byte { return nil }),
-		"is not there":   nil,
-		"answers late":   talk(func(string) []byte { time.Sleep(time.Hour); return nil }),
+		"never greets":  func(c net.Conn) { io.Copy(io.Discard, c) },
+		"never reads":   func(c net.Conn) { time.Sleep(time.Hour) },
+		"never answers": talk(func(string) []byte { return []byte{} }),
+		"answers half":  talk(func(string) []byte { return []byte("VALUE id 0 19\r\n15733048") }),
+		"reads no more": greetOnly,
+		"is not ready":  talk(func(string) []byte { return []byte("SERVER_ERROR lease expired\r\n") }),
+		"hangs up":      talk(func(string) []byte { return nil }),
+		"is not there":  nil,
+		"answers late": talk(func(string) []byte {
+			time.Sleep(time.Hour)
+			return nil
+		}),
 		"answers wrong":  talk(func(string) []byte { return []byte("HELLO\r\n") }),
 		"slow by a byte": drip,
 		"then reads no more": func(c net.Conn) {
@@ -46,7 +49,9 @@ func TestCallerReturnsAtItsDeadline(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := newNetwork()
 					n.set("a:1", serve)
-					c := n.newClient(t, Config{Prefetch: prefetch, Timeout: time.Minute, DialTimeout: time.Minute, MinBackoff: time.Minute, MaxBackoff: time.Minute}, "a:1")
+					c := n.newClient(t,
+						Config{Prefetch: prefetch, Timeout: time.Minute, DialTimeout: time.Minute, MinBackoff: time.Minute,
+							MaxBackoff: time.Minute}, "a:1")
 					if strings.HasPrefix(name, "then") {
 						must(t)(c.ID(t.Context())) // a caller writes the next request
 					}
@@ -152,7 +157,10 @@ func TestAbandonedRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		var server issuer
-		n.set("a:1", func(c net.Conn) { time.Sleep(time.Second); server.serve()(c) })
+		n.set("a:1", func(c net.Conn) {
+			time.Sleep(time.Second)
+			server.serve()(c)
+		})
 		c := n.newClient(t, Config{DialTimeout: time.Hour}, "a:1")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -171,7 +179,10 @@ func TestRequestIsSentForOneWhoStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		var server issuer
-		n.set("a:1", func(c net.Conn) { time.Sleep(time.Second); server.serve()(c) })
+		n.set("a:1", func(c net.Conn) {
+			time.Sleep(time.Second)
+			server.serve()(c)
+		})
 		c := n.newClient(t, Config{DialTimeout: time.Hour}, "a:1")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -262,14 +273,20 @@ func TestTwoRequestsInFlight(t *testing.T) {
 				}
 				if text := string(buf[:k]); strings.HasPrefix(text, "ids") {
 					requests <- text
-					go func() { <-hold; near.Write([]byte(text)) }()
+					go func() {
+						<-hold
+						near.Write([]byte(text))
+					}()
 					continue
 				}
 				near.Write(buf[:k])
 			}
 		})
 		c := n.newClient(t, Config{Timeout: time.Hour}, "a:1")
-		ask := func() { go c.ID(t.Context()); synctest.Wait() }
+		ask := func() {
+			go c.ID(t.Context())
+			synctest.Wait()
+		}
 		ask()
 		if ask(); len(requests) != 1 {
 			t.Errorf("%d requests while nobody knows whether the server knows ids", len(requests))
@@ -358,7 +375,8 @@ func TestTimeoutOfTheSecondRequest(t *testing.T) {
 
 // TestOrderOfOneCaller: with one server that issues in order, each caller's ids increase.
 func TestOrderOfOneCaller(t *testing.T) {
-	for _, config := range []Config{{}, {GetOnly: true}, {Connections: 3}, {Prefetch: 50}, {Prefetch: 50, Connections: 3}} {
+	for _, config := range []Config{{}, {GetOnly: true}, {Connections: 3}, {Prefetch: 50},
+		{Prefetch: 50, Connections: 3}} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork()
 			var server issuer
@@ -472,7 +490,10 @@ func TestManyRequestsWait(t *testing.T) {
 		n := newNetwork()
 		var server issuer
 		hold := make(chan bool)
-		n.set("a:1", talk(func(r string) []byte { <-hold; return server.answer(r) }))
+		n.set("a:1", talk(func(r string) []byte {
+			<-hold
+			return server.answer(r)
+		}))
 		c := n.newClient(t, Config{Timeout: time.Hour}, "a:1")
 		busy := func() bool {
 			c.mu.Lock()

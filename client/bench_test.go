@@ -19,9 +19,11 @@ func BenchmarkID(b *testing.B) {
 		config Config
 	}{
 		{"ids,1", 1, Config{}}, {"ids,100", 100, Config{}}, {"ids,1000", 1000, Config{}},
-		{"get,1", 1, Config{GetOnly: true}}, {"get,100", 100, Config{GetOnly: true}}, {"get,1000", 1000, Config{GetOnly: true}},
+		{"get,1", 1, Config{GetOnly: true}}, {"get,100", 100, Config{GetOnly: true}},
+		{"get,1000", 1000, Config{GetOnly: true}},
 		{"ids,prefetch,1", 1, Config{Prefetch: 1000}}, {"ids,prefetch,1000", 1000, Config{Prefetch: 1000}},
-		{"get,prefetch,1", 1, Config{Prefetch: 1000, GetOnly: true}}, {"get,prefetch,1000", 1000, Config{Prefetch: 1000, GetOnly: true}},
+		{"get,prefetch,1", 1, Config{Prefetch: 1000, GetOnly: true}},
+		{"get,prefetch,1000", 1000, Config{Prefetch: 1000, GetOnly: true}},
 	} {
 		b.Run(m.name, func(b *testing.B) {
 			c, err := New(Static(addr), m.config)

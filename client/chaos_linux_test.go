@@ -90,7 +90,8 @@ func TestChaos(t *testing.T) {
 		})
 		t.Logf("%+v", c.Stats())
 	}
-	t.Logf("%s from %d goroutines in %v; %d calls failed, %d at their deadlines; faults: %v", seen, goroutines, time.Since(begin), failed.Load(), late.Load(), faults)
+	t.Logf("%s from %d goroutines in %v; %d calls failed, %d at their deadlines; faults: %v", seen, goroutines,
+		time.Since(begin), failed.Load(), late.Load(), faults)
 	if seen.Duplicates() > 0 || seen.Plant() != nil {
 		t.Error(seen.String())
 	}

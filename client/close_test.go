@@ -17,20 +17,25 @@ import (
 func TestNothingOutlivesClose(t *testing.T) {
 	var server issuer
 	for name, serve := range map[string]func(net.Conn){
-		"before the greeting":  func(c net.Conn) { io.Copy(io.Discard, c) },
-		"while nobody reads":   greetOnly,
-		"while it is answered": talk(func(r string) []byte { time.Sleep(time.Millisecond); return server.answer(r) }),
-		"without an answer":    talk(func(string) []byte { return []byte{} }),
-		"in back-off":          nil,
-		"not ready":            talk(func(string) []byte { return []byte("SERVER_ERROR lease expired\r\n") }),
-		"half an answer":       talk(func(string) []byte { return []byte("IDS 7") }),
+		"before the greeting": func(c net.Conn) { io.Copy(io.Discard, c) },
+		"while nobody reads":  greetOnly,
+		"while it is answered": talk(func(r string) []byte {
+			time.Sleep(time.Millisecond)
+			return server.answer(r)
+		}),
+		"without an answer": talk(func(string) []byte { return []byte{} }),
+		"in back-off":       nil,
+		"not ready":         talk(func(string) []byte { return []byte("SERVER_ERROR lease expired\r\n") }),
+		"half an answer":    talk(func(string) []byte { return []byte("IDS 7") }),
 	} {
 		for _, prefetch := range []int{0, 100} {
 			t.Run(fmt.Sprint(name, ", prefetch ", prefetch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := newNetwork()
 					n.set("a:1", serve)
-					c := n.newClient(t, Config{Prefetch: prefetch, Timeout: time.Hour, DialTimeout: time.Hour, MinBackoff: time.Hour, MaxBackoff: time.Hour, Connections: 2}, "a:1", "b:1")
+					c := n.newClient(t,
+						Config{Prefetch: prefetch, Timeout: time.Hour, DialTimeout: time.Hour, MinBackoff: time.Hour,
+							MaxBackoff: time.Hour, Connections: 2}, "a:1", "b:1")
 					var all sync.WaitGroup
 					for i := range 20 {
 						all.Go(func() {

@@ -52,11 +52,12 @@ func (s *nameServer) lookups() int {
 
 // resolver is one that asks s.
 func (s *nameServer) resolver() *net.Resolver {
-	return &net.Resolver{PreferGo: true, StrictErrors: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		go s.serve(far)
-		return near, nil
-	}}
+	return &net.Resolver{PreferGo: true, StrictErrors: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go s.serve(far)
+			return near, nil
+		}}
 }
 
 // serve answers over a stream: two bytes of length before each message.
@@ -204,13 +205,15 @@ func TestDNSFailures(t *testing.T) {
 		var names nameServer
 		names.set(dnsmessage.RCodeNameError)
 		c := n.newResolved(t, DNSFrom("ids.example.:11212", names.resolver()), Config{})
-		if id, err := c.ID(t.Context()); id != 0 || err == nil || !strings.Contains(err.Error(), "ids.example.") || !strings.Contains(err.Error(), "no such host") {
+		if id, err := c.ID(t.Context()); id != 0 || err == nil || !strings.Contains(err.Error(), "ids.example.") ||
+			!strings.Contains(err.Error(), "no such host") {
 			t.Errorf("id %d, error %v", id, err)
 		}
 		names.set(dnsmessage.RCodeSuccess, "10.0.0.1")
 		time.Sleep(5 * time.Second)
 		must(t)(c.ID(t.Context()))
-		for what, code := range map[string]dnsmessage.RCode{"vanished": dnsmessage.RCodeNameError, "empty": dnsmessage.RCodeSuccess, "broken": dnsmessage.RCodeServerFailure} {
+		for what, code := range map[string]dnsmessage.RCode{"vanished": dnsmessage.RCodeNameError,
+			"empty": dnsmessage.RCodeSuccess, "broken": dnsmessage.RCodeServerFailure} {
 			names.set(code)
 			time.Sleep(time.Minute)
 			must(t)(c.ID(t.Context()))
@@ -286,7 +289,9 @@ func TestNamesThatLie(t *testing.T) {
 				t.Errorf("%d connections at once", dials)
 			}
 			s := c.Stats().Servers
-			if i := slices.IndexFunc(s, func(s ServerStats) bool { return s.Addr == "99.0.0.1:11212" }); len(s) != maxServers || i < 0 || s[i].Connections != 1 {
+			if i := slices.IndexFunc(s, func(s ServerStats) bool {
+				return s.Addr == "99.0.0.1:11212"
+			}); len(s) != maxServers || i < 0 || s[i].Connections != 1 {
 				t.Fatalf("%d servers, the good one is number %d", len(s), i)
 			}
 			for range 20 {
@@ -294,7 +299,8 @@ func TestNamesThatLie(t *testing.T) {
 			}
 		}
 		n.stop("99.0.0.1:11212")
-		if _, err := c.ID(t.Context()); err == nil || len(err.Error()) > 4<<10 || !strings.HasSuffix(err.Error(), fmt.Sprintf("and %d more", maxServers-20)) {
+		if _, err := c.ID(t.Context()); err == nil || len(err.Error()) > 4<<10 ||
+			!strings.HasSuffix(err.Error(), fmt.Sprintf("and %d more", maxServers-20)) {
 			t.Errorf("without any server: %.5000v", err)
 		}
 		n.set("99.0.0.1:11212", server.serve())
@@ -433,7 +439,8 @@ func TestServersThatSayWhetherTheySpeakTLS(t *testing.T) {
 			}
 			c := n.newResolved(t, listed{{Addr: addr, TLS: x.says}}, Config{TLS: x.tls})
 			id, err := c.ID(t.Context())
-			if x.want == "" && (id == 0 || err != nil) || x.want != "" && (id != 0 || err == nil || !strings.Contains(err.Error(), x.want)) {
+			if x.want == "" && (id == 0 || err != nil) || x.want != "" &&
+				(id != 0 || err == nil || !strings.Contains(err.Error(), x.want)) {
 				t.Errorf("%+v: id %d, %v", x, id, err)
 			}
 			if dials := n.dialled(addr); dials > 0 != (x.dials > 0) {

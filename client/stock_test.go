@@ -61,14 +61,17 @@ func fill(t *testing.T, c *Client) {
 // TestStockIsDroppedAfterSleep: after the machine slept, and after its monotonic clock jumped, no id is
 // older than MaxAge.
 func TestStockIsDroppedAfterSleep(t *testing.T) {
-	for what, jump := range map[string]time.Duration{"sleep": time.Hour, "just over MaxAge": time.Second + time.Millisecond, "clock goes back": -time.Hour} {
+	for what, jump := range map[string]time.Duration{"sleep": time.Hour,
+		"just over MaxAge": time.Second + time.Millisecond, "clock goes back": -time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork()
 			var server issuer
 			n.set("a:1", server.serve())
 			var shift atomic.Int64
 			base := time.Now()
-			c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Second, now: func() int64 { return int64(time.Since(base)) + shift.Load() }}, "a:1")
+			c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Second, now: func() int64 {
+				return int64(time.Since(base)) + shift.Load()
+			}}, "a:1")
 			fill(t, c)
 			before, dropped := server.last.Load(), c.Stats().Expired
 			shift.Store(int64(jump))
@@ -88,7 +91,10 @@ func TestClockCountsSleep(t *testing.T) {
 		base := time.Now()
 		var slept time.Duration
 		var looks int
-		c := newAgeClock(base, func() int64 { looks++; return int64(time.Since(base)+slept) + 12345 })
+		c := newAgeClock(base, func() int64 {
+			looks++
+			return int64(time.Since(base)+slept) + 12345
+		})
 		at := c.now()
 		time.Sleep(time.Second)
 		if d := c.now() - at; d != int64(time.Second) {
@@ -287,7 +293,10 @@ func TestCallersShareAnAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork()
 			server := issuer{lanes: c.lanes}
-			n.set("a:1", talk(func(r string) []byte { time.Sleep(10 * time.Millisecond); return server.answer(r) }))
+			n.set("a:1", talk(func(r string) []byte {
+				time.Sleep(10 * time.Millisecond)
+				return server.answer(r)
+			}))
 			c.config.MaxAge = time.Hour
 			client := n.newClient(t, c.config, "a:1")
 			var stop atomic.Bool
@@ -354,7 +363,10 @@ func TestAfterABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		var server issuer
-		n.set("a:1", talk(func(r string) []byte { time.Sleep(10 * time.Millisecond); return server.answer(r) }))
+		n.set("a:1", talk(func(r string) []byte {
+			time.Sleep(10 * time.Millisecond)
+			return server.answer(r)
+		}))
 		c := n.newClient(t, Config{Prefetch: 1000, MaxAge: 10 * time.Second}, "a:1")
 		for range 20_000 {
 			must(t)(c.ID(t.Context()))
@@ -406,7 +418,10 @@ func TestCancelledCallersOfAStock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		var server issuer
-		n.set("a:1", talk(func(r string) []byte { time.Sleep(100 * time.Millisecond); return server.answer(r) }))
+		n.set("a:1", talk(func(r string) []byte {
+			time.Sleep(100 * time.Millisecond)
+			return server.answer(r)
+		}))
 		c := n.newClient(t, Config{Prefetch: 100, MaxAge: time.Hour}, "a:1")
 		seen := map[uint64]bool{0: true}
 		var mu sync.Mutex
@@ -441,7 +456,10 @@ func TestAnswersSlowerThanMaxAge(t *testing.T) {
 		n := newNetwork()
 		var server issuer
 		slow := 20 * time.Millisecond
-		n.set("a:1", talk(func(r string) []byte { time.Sleep(slow); return server.answer(r) }))
+		n.set("a:1", talk(func(r string) []byte {
+			time.Sleep(slow)
+			return server.answer(r)
+		}))
 		c := n.newClient(t, Config{Prefetch: 100, MaxAge: 15 * time.Millisecond}, "a:1")
 		id, err := c.ID(context.Background())
 		if id != 0 || !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "MaxAge, 15ms") {

@@ -100,14 +100,18 @@ type ledger struct {
 	writes int
 }
 
-func (l *ledger) token() string { l.writes++; return fmt.Sprint("write ", l.writes) }
+func (l *ledger) token() string {
+	l.writes++
+	return fmt.Sprint("write ", l.writes)
+}
 
 // Whatever is asked of a record, a granted value is never granted again, unless its holder gave it back.
 func TestNoValueIsGrantedTwice(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		step := 1 + r.Uint64N(4)
-		d := Definition{Name: "orders", Start: 1 + r.Uint64N(20), Step: step, Offset: 1 + r.Uint64N(step), Max: 200 + r.Uint64N(2000)}
+		d := Definition{Name: "orders", Start: 1 + r.Uint64N(20), Step: step, Offset: 1 + r.Uint64N(step),
+			Max: 200 + r.Uint64N(2000)}
 		l := &ledger{r: NewRecord(d, "0"), had: map[uint64]bool{}}
 		for range 60 {
 			before := l.r
@@ -234,7 +238,8 @@ func TestRaiseAndRetire(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ to, next, floor uint64 }{{32, 41, 32}, {5, 41, 32}, {41, 41, 41}, {92, 101, 92}} {
-		if err := r.Raise(c.to, fmt.Sprint(c.to)); err != nil || r.Next != c.next || r.Floor != c.floor || r.Token != fmt.Sprint(c.to) {
+		if err := r.Raise(c.to, fmt.Sprint(c.to)); err != nil || r.Next != c.next || r.Floor != c.floor ||
+			r.Token != fmt.Sprint(c.to) {
 			t.Errorf("raised to %d: %v, %+v", c.to, err, r)
 		}
 	}
@@ -248,7 +253,8 @@ func TestRaiseAndRetire(t *testing.T) {
 	if err := r.Raise(100, "x"); err != ErrRetired || r.Token != "end" {
 		t.Error(err, r.Token)
 	}
-	for err, want := range map[error]bool{nil: false, errors.New("timeout"): false, fmt.Errorf("%w: of host b", ErrForeign): true} {
+	for err, want := range map[error]bool{nil: false, errors.New("timeout"): false,
+		fmt.Errorf("%w: of host b", ErrForeign): true} {
 		if Certain(err) != want {
 			t.Errorf("Certain(%v) is not %v", err, want)
 		}

@@ -20,7 +20,8 @@ func TestNotes(t *testing.T) {
 		after time.Duration
 		since string
 		due   bool
-	}{{9 * time.Second, "c 1", false}, {10 * time.Second, "c 1", true}, {11 * time.Second, "c 1", false}, {11 * time.Second, "c 2", true}} {
+	}{{9 * time.Second, "c 1", false}, {10 * time.Second, "c 1", true}, {11 * time.Second, "c 1", false},
+		{11 * time.Second, "c 2", true}} {
 		if text := n.Next(c.since, now.Add(c.after)); (text != "") != c.due {
 			t.Errorf("after %v, %s: %q", c.after, c.since, text)
 		}
@@ -29,7 +30,8 @@ func TestNotes(t *testing.T) {
 		changes        string
 		after          time.Duration
 		behind, forget int
-	}{{"c 1", time.Minute, 0, 0}, {"c 2", time.Minute, 1, 0}, {"c 2", -time.Minute, 1, 0}, {"c 2", 24 * time.Hour, 1, 0}, {"c 1", 25 * time.Hour, 0, 1}, {"c 2", 25 * time.Hour, 0, 1}} {
+	}{{"c 1", time.Minute, 0, 0}, {"c 2", time.Minute, 1, 0}, {"c 2", -time.Minute, 1, 0}, {"c 2", 24 * time.Hour, 1, 0},
+		{"c 1", 25 * time.Hour, 0, 1}, {"c 2", 25 * time.Hour, 0, 1}} {
 		behind, forget := Behind(map[string]string{"k": first}, c.changes, now.Add(c.after))
 		if len(behind) != c.behind || len(forget) != c.forget {
 			t.Errorf("%+v: %v, %v", c, behind, forget)

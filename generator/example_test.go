@@ -41,7 +41,8 @@ func ExampleLayout_Decompose() {
 
 func ExampleLayout_CheckTime() {
 	fmt.Println(generator.Katsubushi().CheckTime(time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()))
-	// Output: generator: 2090-01-01T00:00:00Z is past the time field of layout katsubushi, which ends at 2084-09-06T15:47:35Z
+	// Output:
+	// generator: 2090-01-01T00:00:00Z is past the time field of layout katsubushi, which ends at 2084-09-06T15:47:35Z
 }
 
 // A window ends ids, not a timer: what the lease does not reach is not issued, however late it is

@@ -26,14 +26,18 @@ func TestGoldenIDs(t *testing.T) {
 	}{
 		{"katsubushi, the first id", Katsubushi(), 0, Parts{Time: time.UnixMilli(1420070400000)}},
 		{"katsubushi, 1 ms of worker 1", Katsubushi(), 1<<22 | 1<<12, Parts{Time: time.UnixMilli(1420070400001), Worker: 1}},
-		{"katsubushi, a full one", Katsubushi(), math.MaxInt64, Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 1023, Sequence: 4095}},
+		{"katsubushi, a full one", Katsubushi(), math.MaxInt64,
+			Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 1023, Sequence: 4095}},
 		// The tweet that en.wikipedia.org/wiki/Snowflake_ID explains.
-		{"twitter, @Wikipedia in June 2022", Twitter(), 1541815603606036480, Parts{Time: time.Date(2022, 6, 28, 16, 7, 40, 105e6, time.UTC), Worker: 378}},
+		{"twitter, @Wikipedia in June 2022", Twitter(), 1541815603606036480,
+			Parts{Time: time.Date(2022, 6, 28, 16, 7, 40, 105e6, time.UTC), Worker: 378}},
 		// "Sharding & IDs at Instagram" (2012): 1,387,263,000 ms after the epoch, user 31341 of
 		// 2000 shards, the table's 5001st row.
-		{"instagram, the article's example", Instagram(), 1387263000<<23 | 1341<<10 | 905, Parts{Time: time.UnixMilli(1314220021721 + 1387263000), Worker: 31341 % 2000, Sequence: 5001 % 1024}},
+		{"instagram, the article's example", Instagram(), 1387263000<<23 | 1341<<10 | 905,
+			Parts{Time: time.UnixMilli(1314220021721 + 1387263000), Worker: 31341 % 2000, Sequence: 5001 % 1024}},
 		{"instagram, the sign bit", Instagram(), 1 << 63, Parts{Time: time.UnixMilli(1314220021721 + 1<<40)}},
-		{"js53, the largest safe integer", JS53(), 1<<53 - 1, Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 31, Sequence: 127}},
+		{"js53, the largest safe integer", JS53(), 1<<53 - 1,
+			Parts{Time: time.UnixMilli(1420070400000 + 1<<41 - 1), Worker: 31, Sequence: 127}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			c.parts.Time = c.parts.Time.UTC()
@@ -65,7 +69,9 @@ func TestGeneratedIDsDecodeAsKayacDumps(t *testing.T) {
 // Ids of our Sonyflake layout, in the eyes of Sony's own library.
 func TestSonyflakeAgrees(t *testing.T) {
 	l := Sonyflake()
-	sony, err := sonyflake.New(sonyflake.Settings{StartTime: time.UnixMilli(l.Epoch), MachineID: func() (int, error) { return 0, nil }})
+	sony, err := sonyflake.New(sonyflake.Settings{StartTime: time.UnixMilli(l.Epoch), MachineID: func() (int, error) {
+		return 0, nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +134,8 @@ func TestLayoutsByName(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	if got, want := Sonyflake().Fingerprint(), "epoch=1409529600000;unit=10ms;bits=39/16/8;order=time,sequence,worker"; got != want {
+	if got, want := Sonyflake().Fingerprint(),
+		"epoch=1409529600000;unit=10ms;bits=39/16/8;order=time,sequence,worker"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	renamed := Katsubushi()
@@ -178,10 +185,11 @@ func TestCheckRefuses(t *testing.T) {
 func TestCheckTime(t *testing.T) {
 	l := Katsubushi()
 	for ms, want := range map[int64]string{
-		l.Epoch:       "",
-		l.End() - 1:   "",
-		l.Epoch - 1:   "generator: 2014-12-31T23:59:59Z is before the epoch of layout katsubushi, 2015-01-01T00:00:00Z",
-		l.End():       "generator: 2084-09-06T15:47:35Z is past the time field of layout katsubushi, which ends at 2084-09-06T15:47:35Z",
+		l.Epoch:     "",
+		l.End() - 1: "",
+		l.Epoch - 1: "generator: 2014-12-31T23:59:59Z is before the epoch of layout katsubushi, 2015-01-01T00:00:00Z",
+		l.End(): "generator: 2084-09-06T15:47:35Z is past the time field of layout katsubushi, which ends at " +
+			"2084-09-06T15:47:35Z",
 		math.MinInt64: "before the epoch",
 		math.MaxInt64: "past the time field",
 	} {

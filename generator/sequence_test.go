@@ -132,7 +132,8 @@ func TestRaisePassesOverSmallerValues(t *testing.T) {
 	r := newRack(10)
 	r.append(t, 1, 91)
 	r.append(t, 201, 291)
-	for _, c := range []struct{ to, first uint64 }{{0, 1}, {11, 11}, {12, 21}, {5, 31}, {95, 201}, {211, 211}, {211, 221}} {
+	for _, c := range []struct{ to, first uint64 }{{0, 1}, {11, 11}, {12, 21}, {5, 31}, {95, 201}, {211, 211},
+		{211, 221}} {
 		r.Raise(c.to)
 		r.want(t, 1, c.first, c.first)
 	}
@@ -161,12 +162,32 @@ func TestSealSaysWhatWasNotIssued(t *testing.T) {
 	}{
 		{"nothing", func(r *rack) {}, 0, 0},
 		{"unused", func(r *rack) { r.append(t, 1, 9) }, 1, 5},
-		{"used in part", func(r *rack) { r.append(t, 1, 9); r.Take(2) }, 5, 3},
-		{"used up", func(r *rack) { r.append(t, 1, 9); r.Take(5) }, 0, 0},
-		{"next to each other", func(r *rack) { r.append(t, 1, 9); r.append(t, 11, 19); r.Take(2) }, 5, 8},
-		{"apart", func(r *rack) { r.append(t, 1, 9); r.append(t, 21, 29); r.Take(2) }, 21, 5},
-		{"raised", func(r *rack) { r.append(t, 1, 9); r.Raise(6) }, 7, 2},
-		{"raised above it", func(r *rack) { r.append(t, 1, 9); r.Raise(600) }, 0, 0},
+		{"used in part", func(r *rack) {
+			r.append(t, 1, 9)
+			r.Take(2)
+		}, 5, 3},
+		{"used up", func(r *rack) {
+			r.append(t, 1, 9)
+			r.Take(5)
+		}, 0, 0},
+		{"next to each other", func(r *rack) {
+			r.append(t, 1, 9)
+			r.append(t, 11, 19)
+			r.Take(2)
+		}, 5, 8},
+		{"apart", func(r *rack) {
+			r.append(t, 1, 9)
+			r.append(t, 21, 29)
+			r.Take(2)
+		}, 21, 5},
+		{"raised", func(r *rack) {
+			r.append(t, 1, 9)
+			r.Raise(6)
+		}, 7, 2},
+		{"raised above it", func(r *rack) {
+			r.append(t, 1, 9)
+			r.Raise(600)
+		}, 0, 0},
 	} {
 		r := newRack(2)
 		c.set(r)
@@ -337,7 +358,10 @@ func raceTakers(t *testing.T, seed uint64) {
 func TestTakeAllocatesNothing(t *testing.T) {
 	r := newRack(2)
 	r.append(t, 1, 1<<40+1)
-	if n := testing.AllocsPerRun(1000, func() { r.Take(3); r.Reserve(3) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() {
+		r.Take(3)
+		r.Reserve(3)
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

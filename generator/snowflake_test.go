@@ -18,7 +18,8 @@ const year2024 = int64(1732060800000)
 // Layouts of the three units that the stores are tested with too; the last two share their names
 // with nothing.
 func unitLayouts() []Layout {
-	hundredths, seconds := Sonyflake(), Layout{Name: "seconds", Epoch: 1420070400123, Unit: 1000, TimeBits: 31, WorkerBits: 10, SequenceBits: 20}
+	hundredths, seconds := Sonyflake(),
+		Layout{Name: "seconds", Epoch: 1420070400123, Unit: 1000, TimeBits: 31, WorkerBits: 10, SequenceBits: 20}
 	return []Layout{Katsubushi(), hundredths, seconds}
 }
 
@@ -212,7 +213,8 @@ func TestExtend(t *testing.T) {
 
 // The clock may say anything at all. Nothing wraps, and nothing is issued twice.
 func TestAbsurdClocks(t *testing.T) {
-	absurd := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 53, -1, 0, 1, 1 << 52, 1<<52 + year2024, 1 << 62, math.MaxInt64 - 1, math.MaxInt64}
+	absurd := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 53, -1, 0, 1, 1 << 52, 1<<52 + year2024, 1 << 62,
+		math.MaxInt64 - 1, math.MaxInt64}
 	for _, epoch := range []int64{-1 << 61, -1, 0, 1420070400000, 1 << 61} {
 		for _, unit := range []int64{1, 10, 60000} {
 			l := Layout{Epoch: epoch, Unit: unit, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
@@ -398,7 +400,8 @@ func TestSealReportsTheLastTick(t *testing.T) {
 		done.Wait()
 		for i, s := range all {
 			if taken := l.Decompose(last[i]).Time.UnixMilli(); last[i] != 0 && taken != reported[i] || s.Seal() != reported[i] {
-				t.Fatalf("generator %d: sealed at %d, but an id of %d was issued; position %d", rounds+i, reported[i], taken, s.Position())
+				t.Fatalf("generator %d: sealed at %d, but an id of %d was issued; position %d", rounds+i, reported[i], taken,
+					s.Position())
 			}
 		}
 		rounds += each
@@ -433,7 +436,8 @@ func TestTakeLeavingLeavesTheEndOfTheLastTick(t *testing.T) {
 		now, limit int64 // ms of the window
 		want       int   // ids of the run, 0 = ErrAhead
 	}{
-		{0, 19, 4000}, {0, 19, 96}, {5, 19, 3096}, {9, 19, 0}, {10, 19, 0}, {10, 20, 1000}, {10, 20, 3096}, {10, 29, 0}, {35, 35, 3096}, {35, 39, 0},
+		{0, 19, 4000}, {0, 19, 96}, {5, 19, 3096}, {9, 19, 0}, {10, 19, 0}, {10, 20, 1000}, {10, 20, 3096}, {10, 29, 0},
+		{35, 35, 3096}, {35, 39, 0},
 	} {
 		r, err := s.TakeLeaving(lo+c.now, lo+c.limit, 4000, 1000)
 		if r.N != c.want || (c.want == 0) != errors.Is(err, ErrAhead) {

@@ -63,7 +63,8 @@ func TestGoldenTexts(t *testing.T) {
 			t.Errorf("%s of %s: %s, want %s", c.kind, c.layout, got, c.want)
 		}
 	}
-	if got := string(UUID4(0x0123456789abcdef, 0xfedcba9876543210).Append(nil, 0)); got != "01234567-89ab-4def-bedc-ba9876543210" {
+	if got := string(UUID4(0x0123456789abcdef, 0xfedcba9876543210).
+		Append(nil, 0)); got != "01234567-89ab-4def-bedc-ba9876543210" {
 		t.Errorf("uuid4: %s", got)
 	}
 }
@@ -117,7 +118,8 @@ func TestEachFieldIsInItsPlace(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if fits := ms >= 0 && (k != ObjectID || ms/1000 < 1<<32); text.Fits(number) != fits || (text.CheckTime(ms) == nil) != fits {
+				if fits := ms >= 0 && (k != ObjectID || ms/1000 < 1<<32); text.Fits(number) != fits ||
+					(text.CheckTime(ms) == nil) != fits {
 					t.Fatalf("%s of %s at %v: fits %v, %v", k, l, p.Time, text.Fits(number), text.CheckTime(ms))
 				} else if !fits {
 					continue
@@ -145,7 +147,8 @@ func TestOthersReadTheTexts(t *testing.T) {
 			for random := range uint64(50) {
 				number := mustTake(t, s, at, at+1000, 1).First
 				for _, k := range textKinds {
-					if ms := judged(t, k, mustText(t, k, l).Make(number, random*0x0987654321fedcba)); ms < at-l.Unit+1 || ms > at+l.Unit {
+					if ms := judged(t, k, mustText(t, k, l).Make(number, random*0x0987654321fedcba)); ms < at-l.Unit+1 ||
+						ms > at+l.Unit {
 						t.Fatalf("%s of %s: issued at %d, read as %d", k, l, at, ms)
 					}
 				}
@@ -255,7 +258,8 @@ func TestTextTimesThatDoNotFit(t *testing.T) {
 	if err := text.CheckTime(1000<<32 - 1); err != nil {
 		t.Error(err)
 	}
-	want := "generator: 2106-02-07T06:28:16Z does not fit into objectid, whose time goes from 1970-01-01T00:00:00Z to 2106-02-07T06:28:15Z"
+	want := "generator: 2106-02-07T06:28:16Z does not fit into objectid, whose time goes from 1970-01-01T00:00:00Z to " +
+		"2106-02-07T06:28:15Z"
 	if err := text.CheckTime(1000 << 32); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

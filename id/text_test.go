@@ -39,7 +39,8 @@ func written(t testing.TB, text *Text) string {
 func checkNumber(t testing.TB, text *Text, v uint64) {
 	t.Helper()
 	want := strconv.FormatUint(v, 10)
-	if got, number := written(t, text), string(text.AppendNumber(make([]byte, 0, Room))); got != want || number != want || text.Number() != v {
+	if got, number := written(t, text), string(text.AppendNumber(make([]byte, 0, Room))); got != want || number != want ||
+		text.Number() != v {
 		t.Fatalf("%d is written %q, its number %q and %d", v, got, number, text.Number())
 	}
 }
@@ -210,8 +211,9 @@ func TestGoldenForms(t *testing.T) {
 func BenchmarkText(b *testing.B) {
 	uuid := TextRun(UUID, 1<<63, 1<<62)
 	for name, r := range map[string]Run{
-		"wide": {First: 1_500_000_000_000_000_000, Stride: 1, N: 100}, "narrow": {First: 123_456_789, Stride: 1, N: 100}, "small": {First: 5, Stride: 1, N: 100},
-		"uuid": uuid, "ulid": TextRun(ULID, uuid.High, uuid.First), "objectid": TextRun(ObjectID, 1<<31, 1<<62),
+		"wide": {First: 1_500_000_000_000_000_000, Stride: 1, N: 100}, "narrow": {First: 123_456_789, Stride: 1, N: 100},
+		"small": {First: 5, Stride: 1, N: 100},
+		"uuid":  uuid, "ulid": TextRun(ULID, uuid.High, uuid.First), "objectid": TextRun(ObjectID, 1<<31, 1<<62),
 	} {
 		b.Run(name, func(b *testing.B) {
 			out := make([]byte, 0, 8192)

@@ -16,7 +16,8 @@ func TestConfigCheck(t *testing.T) {
 			t.Errorf("version %q passes", v)
 		}
 	}
-	if (&Config{Counters: good.Counters, Version: good.Version}).Check() == nil || (&Config{Handler: good.Handler, Version: good.Version}).Check() == nil {
+	if (&Config{Counters: good.Counters, Version: good.Version}).Check() == nil ||
+		(&Config{Handler: good.Handler, Version: good.Version}).Check() == nil {
 		t.Error("an incomplete Config passes")
 	}
 }

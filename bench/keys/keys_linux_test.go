@@ -104,21 +104,30 @@ func open(t *testing.T, driver, dsn string) *sql.DB {
 func databases(t *testing.T) []database {
 	pg := sqltest.Postgres(t, "-c", "shared_buffers=128MB", "-c", "max_wal_size=8GB")
 	my := sqltest.MariaDB(t, "--innodb-buffer-pool-size=128M")
-	p, m := open(t, "postgres", "host="+pg.Dir+" user=postgres dbname=postgres sslmode=disable"), open(t, "mysql", "root@unix("+my.Socket+")/")
+	p, m := open(t, "postgres", "host="+pg.Dir+" user=postgres dbname=postgres sslmode=disable"),
+		open(t, "mysql", "root@unix("+my.Socket+")/")
 	for _, q := range []string{"CREATE DATABASE keysizes", "USE keysizes"} {
 		if _, err := m.Exec(q); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return []database{
-		{"PostgreSQL", p, func(k kind) string { return k.postgres }, func(k kind, n int) any { l, _ := k.literal(n); return l }, func(t *testing.T) (all, primary, secondary int64) {
-			one(t, p, "SELECT pg_total_relation_size('photos'), pg_relation_size('photos_pkey'), pg_relation_size('photos_owner')", &all, &primary, &secondary)
+		{"PostgreSQL", p, func(k kind) string { return k.postgres }, func(k kind, n int) any {
+			l, _ := k.literal(n)
+			return l
+		}, func(t *testing.T) (all, primary, secondary int64) {
+			one(t, p, "SELECT pg_total_relation_size('photos'), pg_relation_size('photos_pkey'), "+
+				"pg_relation_size('photos_owner')", &all, &primary, &secondary)
 			return
 		}},
-		{"MariaDB", m, func(k kind) string { return k.maria }, func(k kind, n int) any { _, l := k.literal(n); return l }, func(t *testing.T) (all, primary, secondary int64) {
+		{"MariaDB", m, func(k kind) string { return k.maria }, func(k kind, n int) any {
+			_, l := k.literal(n)
+			return l
+		}, func(t *testing.T) (all, primary, secondary int64) {
 			var rest any
 			one(t, m, "ANALYZE TABLE photos", &rest, &rest, &rest, &rest)
-			one(t, m, "SELECT data_length+index_length, data_length, index_length FROM information_schema.tables WHERE table_schema='keysizes' AND table_name='photos'", &all, &primary, &secondary)
+			one(t, m, "SELECT data_length+index_length, data_length, index_length FROM information_schema.tables WHERE "+
+				"table_schema='keysizes' AND table_name='photos'", &all, &primary, &secondary)
 			return
 		}},
 	}
@@ -133,7 +142,9 @@ func one(t *testing.T, db *sql.DB, query string, into ...any) {
 
 // fill inserts the rows and returns how long that took without making the statements.
 func fill(t *testing.T, d database, k kind) (took time.Duration) {
-	for _, q := range []string{"DROP TABLE IF EXISTS photos", "CREATE TABLE photos (id " + d.column(k) + " PRIMARY KEY, owner bigint NOT NULL, title char(60) NOT NULL)", "CREATE INDEX photos_owner ON photos (owner)"} {
+	for _, q := range []string{"DROP TABLE IF EXISTS photos",
+		"CREATE TABLE photos (id " + d.column(k) + " PRIMARY KEY, owner bigint NOT NULL, title char(60) NOT NULL)",
+		"CREATE INDEX photos_owner ON photos (owner)"} {
 		if _, err := d.db.Exec(q); err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}
@@ -185,7 +196,8 @@ func TestKeys(t *testing.T) {
 		base := median(times[kinds[1].name])
 		for _, k := range kinds {
 			s, took := sizes[k.name], median(times[k.name])
-			t.Logf("| %s | %.0f | %.0f | %.0f | %.0f | %.2fx |", k.name, float64(s[0])/1e6, float64(s[1])/1e6, float64(s[2])/1e6, rows/took.Seconds(), float64(took)/float64(base))
+			t.Logf("| %s | %.0f | %.0f | %.0f | %.0f | %.2fx |", k.name, float64(s[0])/1e6, float64(s[1])/1e6, float64(s[2])/1e6,
+				rows/took.Seconds(), float64(took)/float64(base))
 		}
 	}
 }

@@ -20,10 +20,13 @@ func startAdmin(t *testing.T, args ...string) (address, dir string) {
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(binary, "user", "add", "ann", "*=get,admin", "-auth-file", file, "-password-file", password).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, "user", "add", "ann", "*=get,admin", "-auth-file", file, "-password-file",
+		password).CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
-	p := start(t, append([]string{"-worker-id", "1", "-auth-file", file, "-admin-port", freePort(t), "-state-dir", dir, "-state-any-disk"}, args...)...)
+	p := start(t,
+		append([]string{"-worker-id", "1", "-auth-file", file, "-admin-port", freePort(t), "-state-dir", dir,
+			"-state-any-disk"}, args...)...)
 	return p.entry("admin listening")["address"].(string), dir
 }
 
@@ -54,7 +57,8 @@ func TestProcessAdminPortSaysWhatTheCommandSays(t *testing.T) {
 		{"raise orders 100", "POST /generators/orders/raise?at_least=100", "", exitFailure, 409},
 		{"raise orders many", "POST /generators/orders/raise?at_least=many", "", exitUsage, 400},
 		{"raise none 5", "POST /generators/none/raise?at_least=5", "", exitFailure, 404},
-		{"raise orders 9223372036854775808", "POST /generators/orders/raise?at_least=9223372036854775808", "", exitUsage, 400},
+		{"raise orders 9223372036854775808", "POST /generators/orders/raise?at_least=9223372036854775808", "", exitUsage,
+			400},
 		{"adopt orders", "POST /generators/orders/adopt", "", exitFailure, 409},
 		{"adopt none", "POST /generators/none/adopt", "", exitFailure, 404},
 		{"retire orders", "DELETE /generators/orders", "", exitFailure, 409},
@@ -71,7 +75,8 @@ func TestProcessAdminPortSaysWhatTheCommandSays(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s\n%s: %d %s", c.command, code, said, c.request, status, answer)
 		}
 		sentence := strings.Replace(strings.TrimSpace(answer), "?force=true does", "-force does", 1)
-		if first, _, _ := strings.Cut(said, "\n"); status != 200 && first != sentence || strings.Contains(c.command, "-json") && first != sentence {
+		if first, _, _ := strings.Cut(said, "\n"); status != 200 && first != sentence ||
+			strings.Contains(c.command, "-json") && first != sentence {
 			t.Errorf("%s: %s\n%s: %s", c.command, said, c.request, answer)
 		}
 	}
@@ -120,11 +125,16 @@ func TestProcessCurlLinesOfTheDocs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := []string{
-		`{"generators":[]}`, "no such sequence in the counter store", `{"name":"orders","definition":"orders sequence start=1","next":"1"`,
-		`{"name":"orders","definition":"orders sequence start=1"`, `{"name":"orders","definition":"orders sequence start=1","next":"5000"`,
-		"sequence orders is this machine's already", `{"name":"orders","definition":"orders sequence start=1","next":"5000","floor":"5000","left":"0","state":"retired"}`,
-		"leaders are elected in etcd only", "leaders are elected in etcd only", `{"users":[{"name":"ann","login":"password","rights":"*=get,admin"}]}`,
-		`{"name":"bob","login":"password","rights":"orders*=get,incr"}`, `{"name":"shop","login":"token","rights":"*=get","token":"kts_`,
+		`{"generators":[]}`, "no such sequence in the counter store",
+		`{"name":"orders","definition":"orders sequence start=1","next":"1"`,
+		`{"name":"orders","definition":"orders sequence start=1"`,
+		`{"name":"orders","definition":"orders sequence start=1","next":"5000"`,
+		"sequence orders is this machine's already",
+		`{"name":"orders","definition":"orders sequence start=1","next":"5000","floor":"5000","left":"0","state":"retired"}`,
+		"leaders are elected in etcd only", "leaders are elected in etcd only",
+		`{"users":[{"name":"ann","login":"password","rights":"*=get,admin"}]}`,
+		`{"name":"bob","login":"password","rights":"orders*=get,incr"}`,
+		`{"name":"shop","login":"token","rights":"*=get","token":"kts_`,
 		`{"name":"bob","login":"password","rights":"*=get,admin"}`, `{"name":"bob",`,
 	}
 	got := strings.Split(strings.TrimSpace(string(out)), "\n")

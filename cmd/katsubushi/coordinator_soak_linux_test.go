@@ -45,7 +45,8 @@ func TestProcessCoordinatorStarts(t *testing.T) {
 					d.end(t, syscall.SIGTERM)
 				}
 				slices.Sort(took)
-				t.Logf("%s, another holder %v: first id after %v in the median of 20, %v to %v", kind, busy, took[10], took[0], took[19])
+				t.Logf("%s, another holder %v: first id after %v in the median of 20, %v to %v", kind, busy, took[10], took[0],
+					took[19])
 			}
 		})
 	}

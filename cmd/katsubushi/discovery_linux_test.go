@@ -112,7 +112,8 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 	await(t, "it sees the others, and that one has its worker id", func() bool {
 		code, text := readyz(b)
 		return statistic(t, b.addr, "peers") == 2 && statistic(t, b.addr, "peers_alarm_worker_id") == 1 &&
-			code == http.StatusOK && strings.HasPrefix(text, "ready\nworker ids: ") && strings.Contains(text, stranger.addr+" has 4")
+			code == http.StatusOK && strings.HasPrefix(text, "ready\nworker ids: ") &&
+			strings.Contains(text, stranger.addr+" has 4")
 	})
 	if b.entry("alarm about peers") == nil || statistic(t, b.addr, "peers_alarm_clock") != 0 {
 		t.Error("no alarm in the log, or a wrong one")
@@ -155,7 +156,8 @@ func TestProcessDiscoveryInZooKeeper(t *testing.T) {
 	t.Parallel()
 	s := zktest.Start(t)
 	ns := zktest.Namespace(t)
-	pool := []string{"-store", "zookeeper://" + s.Addr() + "?ns=" + ns, "-lease=20s", "-max-skew=1s", "-min-worker-id=44", "-max-worker-id=45"}
+	pool := []string{"-store", "zookeeper://" + s.Addr() + "?ns=" + ns, "-lease=20s", "-max-skew=1s", "-min-worker-id=44",
+		"-max-worker-id=45"}
 	var out strings.Builder
 	if code := run(append([]string{"lease", "init", "-how=new"}, pool...), variables{}, &out, &out); code != exitOK {
 		t.Fatal(out.String())

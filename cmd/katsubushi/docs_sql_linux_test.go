@@ -32,7 +32,8 @@ func TestSQLOfTheDocs(t *testing.T) {
 	if code := run([]string{"inspect", "-json", "-layout", "instagram", ids[0]}, variables{}, &o, &e); code != exitOK {
 		t.Fatal(code, e.String())
 	}
-	if !strings.Contains(o.String(), `"worker_id":5`) || !strings.Contains(o.String(), time.Now().UTC().Format(`"2006-01-02T`)[:8]) {
+	if !strings.Contains(o.String(), `"worker_id":5`) ||
+		!strings.Contains(o.String(), time.Now().UTC().Format(`"2006-01-02T`)[:8]) {
 		t.Errorf("%s is read as %s", ids[0], &o)
 	}
 }
@@ -71,7 +72,8 @@ func TestSetUpOfTheDocs(t *testing.T) {
 			for _, command := range []string{"create orders sequence start=7", "raise orders 70", "show orders", "list"} {
 				var o, e bytes.Buffer
 				args := append([]string{"generator"}, strings.Fields(command)...)
-				if code := run(append(args, "-counters", url, "-counters-password-file", file, "-state-any-disk"), variables{}, &o, &e); code != exitOK || !strings.Contains(o.String(), "orders") {
+				if code := run(append(args, "-counters", url, "-counters-password-file", file, "-state-any-disk"), variables{}, &o,
+					&e); code != exitOK || !strings.Contains(o.String(), "orders") {
 					t.Fatal(code, o.String(), e.String())
 				}
 			}

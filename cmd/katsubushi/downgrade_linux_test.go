@@ -58,7 +58,8 @@ func TestDowngrade(t *testing.T) {
 		must(t, binary, slices.Concat([]string{"lease", "init", "-how", "new"}, flags[:2], shortPool)...)
 		shareStores(t, old, [2][]string{flags, flags}, "redis://"+s.Addr()+"/0?ns=counters")
 		for _, program := range []string{binary, old} {
-			if list := must(t, program, slices.Concat([]string{"lease", "list"}, flags[:2], shortPool)...); !strings.Contains(list, "WORKER") {
+			if list := must(t, program,
+				slices.Concat([]string{"lease", "list"}, flags[:2], shortPool)...); !strings.Contains(list, "WORKER") {
 				t.Errorf("lease list: %s", list)
 			}
 		}
@@ -159,7 +160,8 @@ func shareStores(t *testing.T, old string, flags [2][]string, counters string) {
 	programs, pages := [2]string{binary, old}, [2]string{inMemory(t)[1], inMemory(t)[1]}
 	var daemons [2]*process
 	begin := func(i int) {
-		daemons[i] = startProgram(t, programs[i], pages[i], append([]string{"-counters", counters, "-max-wait", "20s"}, flags[i]...)...)
+		daemons[i] = startProgram(t, programs[i], pages[i],
+			append([]string{"-counters", counters, "-max-wait", "20s"}, flags[i]...)...)
 	}
 	begin(0)
 	begin(1)
@@ -209,7 +211,8 @@ func upgradeAndBack(t *testing.T, old string) {
 	c.above(t, largest)
 	u.install(t, old)
 	code, said := u.upgrade(t)
-	if code != exitFailure || !strings.Contains(said, "address already in use") || !strings.Contains(said, fmt.Sprintf("process %d goes on", u.now)) {
+	if code != exitFailure || !strings.Contains(said, "address already in use") ||
+		!strings.Contains(said, fmt.Sprintf("process %d goes on", u.now)) {
 		t.Errorf("to the version before: exit code %d, %s", code, said)
 	}
 	largest = c.newRun()

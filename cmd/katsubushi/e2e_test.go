@@ -98,7 +98,8 @@ func TestProcessMillionIDs(t *testing.T) {
 				t.Fatalf("client %d: id %d came after %d", c, id, list[i-1])
 			}
 			parts := generator.Katsubushi().Decompose(id)
-			if parts.Worker != 1 || parts.Time.Before(began.Add(-time.Second)) || parts.Time.After(time.Now().Add(2*time.Second)) {
+			if parts.Worker != 1 || parts.Time.Before(began.Add(-time.Second)) ||
+				parts.Time.After(time.Now().Add(2*time.Second)) {
 				t.Fatalf("id %d is of worker %d at %v", id, parts.Worker, parts.Time)
 			}
 		}
@@ -129,7 +130,8 @@ func TestProcessHostileInput(t *testing.T) {
 		{"one space", " \r\nversion\r\n", "ERROR\r\n" + answer, false},
 		{"a 300 KB line", strings.Repeat("x", 300<<10) + "\r\nversion\r\n", "CLIENT_ERROR line too long\r\n", true},
 		{"get in a data block", inData, "SERVER_ERROR read-only: ids are not stored\r\n" + answer, false},
-		{"data block too large", "set k 0 0 3000000\r\n" + strings.Repeat("get id\r\n", 375000) + "\r\nversion\r\n", "SERVER_ERROR object too large for cache\r\n" + answer, false},
+		{"data block too large", "set k 0 0 3000000\r\n" + strings.Repeat("get id\r\n", 375000) + "\r\nversion\r\n",
+			"SERVER_ERROR object too large for cache\r\n" + answer, false},
 		{"garbage", "\x01\x02\xff\xfe\r\n\x00\r\nversion\r\n", "ERROR\r\nERROR\r\n" + answer, false},
 		{"HTTP", "POST /id HTTP/1.1\r\nHost: x\r\n\r\n", "", true},
 	} {
@@ -296,7 +298,10 @@ func unreadyDuring(t *testing.T, delay time.Duration) bool {
 	p.Process.Signal(syscall.SIGTERM)
 	signalled := time.Now()
 	seen := 0
-	await(t, "un-ready", func() bool { seen = status(); return seen == 503 || p.hasExited() })
+	await(t, "un-ready", func() bool {
+		seen = status()
+		return seen == 503 || p.hasExited()
+	})
 	_, err := gomemcache(p.addr).Get("id")
 	if took := time.Since(signalled); (seen != 503 || err != nil) && took > delay/2 {
 		t.Logf("%v of a delay of %v had passed: once more", took, delay)
@@ -315,7 +320,9 @@ func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
 	_, port, _ := net.SplitHostPort(p.addr)
 	second := launch(t, "-worker-id", "2", "-loops", "2", "-port", port)
 	<-second.exited
-	if code := second.ProcessState.ExitCode(); code != exitFailure || second.entry("address in use, trying for 3s more") == nil || !strings.Contains(second.logged(), "address already in use") {
+	if code := second.ProcessState.ExitCode(); code != exitFailure ||
+		second.entry("address in use, trying for 3s more") == nil ||
+		!strings.Contains(second.logged(), "address already in use") {
 		t.Errorf("exit code %d, %s", code, second.logged())
 	}
 }
@@ -337,7 +344,8 @@ func TestProcessConnectionLimit(t *testing.T) {
 // however far that ran ahead of the clock: with a state directory in any case, without one as long
 // as the clock did not go back.
 func TestProcessRestartAfterKill(t *testing.T) {
-	for name, args := range map[string][]string{"state file": {"-state-dir", t.TempDir(), "-state-any-disk"}, "no state": nil} {
+	for name, args := range map[string][]string{"state file": {"-state-dir", t.TempDir(), "-state-any-disk"},
+		"no state": nil} {
 		t.Run(name, func(t *testing.T) {
 			var last uint64
 			for range 5 {
@@ -440,15 +448,18 @@ func TestProcessHTTP(t *testing.T) {
 	if _, err := gomemcache(p.addr).Get("id"); err != nil {
 		t.Error(err)
 	}
-	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") || !strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {
+	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") ||
+		!strings.Contains(m, `katsubushi_commands_total{command="http"} 2`) {
 		t.Error(m)
 	} else if !strings.Contains(m, "\nkatsubushi_request_duration_seconds_count 1\n") { // HTTP is not measured
 		t.Errorf("one get over the memcached port was answered:\n%s", m)
 	}
-	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.addr) || !strings.Contains(e, " state=serving ") {
+	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.addr) ||
+		!strings.Contains(e, " state=serving ") {
 		t.Errorf("/debug/events: %s", e)
 	}
-	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 1002,`) || !strings.Contains(s, `"get_requests": 3,`) {
+	if s := get("/stats"); !strings.Contains(s, `"get_hits": 1002,`) || !strings.Contains(s, `"cmd_get": 1002,`) ||
+		!strings.Contains(s, `"get_requests": 3,`) {
 		t.Error(s)
 	}
 }

@@ -27,7 +27,8 @@ func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
 			}
 			for _, name := range []string{"KATSUBUSHI_" + upper, upper, strings.ToLower(upper)} {
 				by, value, err := s.environment(environment(name, "17"))
-				if known := slices.Contains(names, name); known != (by == name && value == "17") || !known && by+value != "" || err != nil {
+				if known := slices.Contains(names, name); known != (by == name && value == "17") || !known && by+value != "" ||
+					err != nil {
 					t.Errorf("%s=17 sets -%s to %q by %q: %v", name, s.name, value, by, err)
 				}
 			}
@@ -45,7 +46,8 @@ func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
 
 func TestHelpNamesTheVariables(t *testing.T) {
 	for args, want := range map[string][]string{
-		"-help":         {"[KATSUBUSHI_PORT, PORT] (default 11212)", "[KATSUBUSHI_LOOPS] (default", "[KATSUBUSHI_BIND, BIND]\n"},
+		"-help": {"[KATSUBUSHI_PORT, PORT] (default 11212)", "[KATSUBUSHI_LOOPS] (default",
+			"[KATSUBUSHI_BIND, BIND]\n"},
 		"run -help":     {"[KATSUBUSHI_MARGIN] (default 1s)", "[KATSUBUSHI_REDIS, REDIS]\n"},
 		"inspect -help": {"[KATSUBUSHI_LAYOUT] (default katsubushi)"},
 	} {
@@ -61,10 +63,14 @@ func TestHelpNamesTheVariables(t *testing.T) {
 
 func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	unknown := []string{"KATSUBUSHI_ENGIEN", "KATSUBUSHI_PORT_", "KATSUBUSHI_REDIS_PORTS", "KATSUBUSHI_WORKERID"}
-	env := environment("KATSUBUSHI_WORKER_ID", "7", "KATSUBUSHI_MARGIN", "1s", "KATSUBUSHI_EMPTY", "", "KATSUBUSHI_REQUIRE", "1", "KATSUBUSHI_VERSION", "3",
-		"KATSUBUSHI_SERVICE_HOST", "10.3.2.1", "KATSUBUSHI_SERVICE_PORT", "11212", "KATSUBUSHI_SERVICE_PORT_MEMCACHED", "11212",
-		"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "KATSUBUSHI_PORT_11212_TCP", "tcp://10.3.2.1:11212", "KATSUBUSHI_PORT_11212_TCP_ADDR", "10.3.2.1",
-		"KATSUBUSHI_IDS_PORT", "tcp://10.3.2.1:11212", "KATSUBUSHI_IDS_SERVICE_HOST", "10.3.2.1", "ENGIEN", "uring", "katsubushi_loop", "1")
+	env := environment("KATSUBUSHI_WORKER_ID", "7", "KATSUBUSHI_MARGIN", "1s", "KATSUBUSHI_EMPTY", "",
+		"KATSUBUSHI_REQUIRE", "1", "KATSUBUSHI_VERSION", "3",
+		"KATSUBUSHI_SERVICE_HOST", "10.3.2.1", "KATSUBUSHI_SERVICE_PORT", "11212", "KATSUBUSHI_SERVICE_PORT_MEMCACHED",
+		"11212",
+		"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "KATSUBUSHI_PORT_11212_TCP", "tcp://10.3.2.1:11212",
+		"KATSUBUSHI_PORT_11212_TCP_ADDR", "10.3.2.1",
+		"KATSUBUSHI_IDS_PORT", "tcp://10.3.2.1:11212", "KATSUBUSHI_IDS_SERVICE_HOST", "10.3.2.1", "ENGIEN", "uring",
+		"katsubushi_loop", "1")
 	for _, name := range unknown {
 		env[name] = "1"
 	}
@@ -82,9 +88,11 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 // and a name that is wrong is warned of.
 func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
 	for _, args := range []string{"", "lease list", "run true", "state show", "healthcheck"} {
-		got := complaints(t, strings.Fields(args), "KATSUBUSHI_MAX_WORKER_ID", "many", "LOG_LEVEL", "info", "log_level", "debug", "KATSUBUSHI_RDEIS", "redis://h/0")
+		got := complaints(t, strings.Fields(args), "KATSUBUSHI_MAX_WORKER_ID", "many", "LOG_LEVEL", "info", "log_level",
+			"debug", "KATSUBUSHI_RDEIS", "redis://h/0")
 		for _, want := range []string{
-			"KATSUBUSHI_MAX_WORKER_ID=many: a worker id is allowed\n", "LOG_LEVEL and log_level are the same setting and have different values\n",
+			"KATSUBUSHI_MAX_WORKER_ID=many: a worker id is allowed\n",
+			"LOG_LEVEL and log_level are the same setting and have different values\n",
 			"warning: KATSUBUSHI_RDEIS is not a setting",
 		} {
 			if !strings.Contains(got, want) {
@@ -95,7 +103,8 @@ func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
 }
 
 func TestAFlagBeatsTheEnvironmentOfItsOtherName(t *testing.T) {
-	p, _, err := parse(runSettings(&leaserun.Config{}), []string{"-redis", "redis://flag/0"}, environment("KATSUBUSHI_SERVER", "redis://variable/0"), nil)
+	p, _, err := parse(runSettings(&leaserun.Config{}), []string{"-redis", "redis://flag/0"},
+		environment("KATSUBUSHI_SERVER", "redis://variable/0"), nil)
 	if err != nil || p.Store.URL != "redis://flag/0" || p.names["Store.URL"] != "-redis" {
 		t.Errorf("%v %s of %s", err, p.Store.URL, p.names["Store.URL"])
 	}
@@ -111,7 +120,8 @@ func TestProcessEnvironment(t *testing.T) {
 	t.Setenv("KATSUBUSHI_LOGFORMAT", "json")
 	p := launchWith(t, (*exec.Cmd).Start)
 	p.waitListening(t)
-	if !strings.HasPrefix(p.addr, "127.0.0.1:") || statistic(t, p.addr, "lane_0_worker_id") != 9 || p.entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -help lists their names") == nil {
+	if !strings.HasPrefix(p.addr, "127.0.0.1:") || statistic(t, p.addr, "lane_0_worker_id") != 9 ||
+		p.entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -help lists their names") == nil {
 		t.Errorf("it listens on %s:\n%s", p.addr, p.logged())
 	}
 }

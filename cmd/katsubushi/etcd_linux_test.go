@@ -16,7 +16,8 @@ func TestProcessSequenceInEtcd(t *testing.T) {
 	m := etcdtest.Start(t)
 	counters := []string{"-counters", etcdtest.URL(t, m)}
 	const batch = 40
-	declared := append([]string{"-worker-id", "1", "-max-wait", "20s", "-generator", "orders sequence batch=40"}, counters...)
+	declared := append([]string{"-worker-id", "1", "-max-wait", "20s", "-generator", "orders sequence batch=40"},
+		counters...)
 	learned := append([]string{"-worker-id", "2", "-max-wait", "20s"}, counters...)
 	steady := start(t, declared...)
 
@@ -65,12 +66,14 @@ func TestProcessSequenceInEtcd(t *testing.T) {
 	}
 
 	p := start(t, learned...)
-	if code, _, stderr := runGenerator("", append([]string{"raise", "orders", "1000000"}, counters...)...); code != exitOK {
+	if code, _, stderr := runGenerator("",
+		append([]string{"raise", "orders", "1000000"}, counters...)...); code != exitOK {
 		t.Fatal(stderr)
 	}
 	c := countFrom(t, p)
 	await(t, "the daemon has learned of the raise", func() bool { return c.must(t, "orders") >= 1000000 })
-	if code, _, stderr := runGenerator("", append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
+	if code, _, stderr := runGenerator("",
+		append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
 		t.Fatal(stderr)
 	}
 	await(t, "the daemon has learned of the name", func() bool { return c.must(t, "items") < 1000 })
@@ -81,7 +84,8 @@ func TestProcessEtcdAway(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
 	counters := []string{"-counters", etcdtest.URL(t, m)}
-	if code, _, stderr := runGenerator("", append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
+	if code, _, stderr := runGenerator("",
+		append([]string{"create", "items sequence start=7"}, counters...)...); code != exitOK {
 		t.Fatal(stderr)
 	}
 	m.Kill()

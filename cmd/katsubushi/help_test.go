@@ -41,7 +41,8 @@ func TestEveryFlagHasOneTopic(t *testing.T) {
 	for name := range count {
 		t.Errorf("-%s is in a topic, and is not a flag", name)
 	}
-	if help := output(t, "-help"); strings.Contains(help, "Other:") || strings.Index(help, "  -worker-id") > strings.Index(help, "  -engine") {
+	if help := output(t, "-help"); strings.Contains(help, "Other:") ||
+		strings.Index(help, "  -worker-id") > strings.Index(help, "  -engine") {
 		t.Error("-help has flags without a topic, or begins with what few need")
 	}
 }
@@ -85,7 +86,8 @@ func TestTheManualPage(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(page) {
-		if request, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".I", ".BR", ".RI", ".br"}, request) {
+		if request, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") &&
+			!slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".I", ".BR", ".RI", ".br"}, request) {
 			t.Errorf("%q", line)
 		}
 	}
@@ -133,15 +135,19 @@ func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
 		if path, err := exec.LookPath(shell); err != nil {
 			t.Logf("%s is not installed", shell)
-		} else if out, err := exec.Command(path, "-n", filepath.Join(dir, shell)).CombinedOutput(); err != nil || len(out) > 0 {
+		} else if out, err := exec.Command(path, "-n", filepath.Join(dir, shell)).CombinedOutput(); err != nil ||
+			len(out) > 0 {
 			t.Errorf("%s: %v %s", shell, err, out)
 		}
 	}
-	if fish := output(t, "completion", "fish"); !strings.Contains(fish, "__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id\n") {
+	if fish := output(t, "completion", "fish"); !strings.Contains(fish,
+		"__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id\n") {
 		t.Error("fish: a verb or a flag is missing")
 	}
-	for command, flags := range map[string]string{"upgrade": "-pid -timeout", "man": "", "healthcheck": "-ready -admin-bind"} {
-		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) compadd -- ` + flags + `[ ;]`).MatchString(zsh) {
+	for command, flags := range map[string]string{"upgrade": "-pid -timeout", "man": "",
+		"healthcheck": "-ready -admin-bind"} {
+		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) compadd -- ` + flags + `[ ;]`).
+			MatchString(zsh) {
 			t.Errorf("zsh: the flags of %s are not %q", command, flags)
 		}
 		fish := output(t, "completion", "fish")
@@ -155,7 +161,8 @@ func TestCompletion(t *testing.T) {
 			t.Error("fish: the daemon's flags are offered behind subcommands")
 		}
 	}
-	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) compadd -- init list ") || !strings.Contains(zsh, " -worker-id") {
+	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) compadd -- init list ") ||
+		!strings.Contains(zsh, " -worker-id") {
 		t.Error("zsh: a verb or a flag is missing")
 	}
 	for _, wrong := range [][]string{{"completion"}, {"completion", "ksh"}, {"man", "x"}} {

@@ -14,13 +14,15 @@ func TestTheOrdinalOfAHost(t *testing.T) {
 		host, offset string
 		want         uint64
 	}{
-		{"katsubushi-0", "", 0}, {"katsubushi-17", "", 17}, {"ids-eu-2", "+100", 102}, {"ids-2.ids.prod.svc.cluster.local", "", 2}, {"a-007", "+0", 7},
+		{"katsubushi-0", "", 0}, {"katsubushi-17", "", 17}, {"ids-eu-2", "+100", 102},
+		{"ids-2.ids.prod.svc.cluster.local", "", 2}, {"a-007", "+0", 7},
 	} {
 		if got, err := ordinalOf(c.host, c.offset); err != nil || got != c.want {
 			t.Errorf("%s%s: %d, %v, want %d", c.host, c.offset, got, err, c.want)
 		}
 	}
-	for _, host := range []string{"", "katsubushi", "katsubushi7", "7", "katsubushi-", "katsubushi-7b", "a-1.b", "katsubushi-4294967296", "katsubushi-+1", "a.b-7", "katsubushi-6f7b9c"} {
+	for _, host := range []string{"", "katsubushi", "katsubushi7", "7", "katsubushi-", "katsubushi-7b", "a-1.b",
+		"katsubushi-4294967296", "katsubushi-+1", "a.b-7", "katsubushi-6f7b9c"} {
 		got, err := ordinalOf(host, "")
 		if host == "a-1.b" {
 			if got != 1 || err != nil {
@@ -54,11 +56,13 @@ func TestTheOrdinalIsASetting(t *testing.T) {
 		}
 	default:
 		got := complaints(t, []string{"-worker-id=ordinal+3", "-loops=0"})
-		if !strings.Contains(got, "-worker-id=ordinal+3: "+bad.Error()+"\n") || !strings.Contains(got, "-loops: 0") || strings.Contains(got, "none given") {
+		if !strings.Contains(got, "-worker-id=ordinal+3: "+bad.Error()+"\n") || !strings.Contains(got, "-loops: 0") ||
+			strings.Contains(got, "none given") {
 			t.Errorf("on %s: %s", host, got)
 		}
 	}
-	if got := complaints(t, []string{"-worker-id=ordinal3", "-loops=0"}); !strings.Contains(got, "ordinal+OFFSET is allowed") {
+	if got := complaints(t, []string{"-worker-id=ordinal3", "-loops=0"}); !strings.Contains(got,
+		"ordinal+OFFSET is allowed") {
 		t.Error(got)
 	}
 }
@@ -71,9 +75,11 @@ func TestTheIndexOfAPod(t *testing.T) {
 		env  variables
 	}{
 		{[]string{}, environment("KATSUBUSHI_WORKER_ID", "0", "HOME", "/h")},
-		{[]string{"-worker-id=0"}, environment("POD_INDEX", "0", "HOME", "/h")}, // what Kubernetes makes of -worker-id=$(POD_INDEX)
+		// what Kubernetes makes of -worker-id=$(POD_INDEX)
+		{[]string{"-worker-id=0"}, environment("POD_INDEX", "0", "HOME", "/h")},
 	} {
-		if p, _, err := parse(settings(), c.args, c.env, nil); err != nil || !slices.Equal(p.WorkerIDs, []uint64{0}) || len(p.problems) > 0 || len(p.unknown) > 0 {
+		if p, _, err := parse(settings(), c.args, c.env, nil); err != nil || !slices.Equal(p.WorkerIDs, []uint64{0}) ||
+			len(p.problems) > 0 || len(p.unknown) > 0 {
 			t.Errorf("%v %v: %v, %v", c.args, c.env, p, err)
 		}
 	}
@@ -83,7 +89,8 @@ func TestTheIndexOfAPod(t *testing.T) {
 		want string
 	}{
 		{nil, environment("KATSUBUSHI_WORKER_ID", ""), "-worker-id: none given"},
-		{[]string{"-worker-id=$(POD_INDEX)"}, environment(), "-worker-id=$(POD_INDEX): "}, // no such variable: it is left as it is
+		// no such variable: it is left as it is
+		{[]string{"-worker-id=$(POD_INDEX)"}, environment(), "-worker-id=$(POD_INDEX): "},
 		{[]string{"-worker-id="}, environment(), "-worker-id: none given"},
 	} {
 		var stderr bytes.Buffer

@@ -32,7 +32,8 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 			mend: func(*testing.T, *shifted) { server.Do("ACL", "SETUSER", "ids", ">new") }},
 		{name: "other settings", url: url, more: []string{"-lease", "7s"},
 			why: []string{"the worker ids belong to daemons with other settings", fingerprint("6000"), fingerprint("7000")}},
-		{name: "wrong clock", url: url, ahead: time.Minute, why: []string{"this host's clock and the store's differ too much: Redis's is ", " behind"},
+		{name: "wrong clock", url: url, ahead: time.Minute,
+			why:  []string{"this host's clock and the store's differ too much: Redis's is ", " behind"},
 			mend: func(t *testing.T, p *shifted) { p.step(t, -time.Minute) },
 			check: func(s map[string]any) error {
 				if ms, _ := s["lease_redis_clock_ahead_ms"].(float64); ms > -59_000 || ms < -61_000 {
@@ -44,7 +45,8 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
-			p := launchShifted(t, c.ahead, append(append([]string{"-redis", c.url, "-http-port", port}, shortLease...), c.more...)...)
+			p := launchShifted(t, c.ahead,
+				append(append([]string{"-redis", c.url, "-http-port", port}, shortLease...), c.more...)...)
 			for _, why := range c.why {
 				awaitReadyz(t, port, 503, "no worker id yet", why)
 			}
@@ -58,7 +60,8 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if _, _, stats := httpGet(port, "/stats"); strings.Contains(stats+p.logged(), "ids:new") || bytes.Contains([]byte(stats), []byte(":new@")) {
+			if _, _, stats := httpGet(port, "/stats"); strings.Contains(stats+p.logged(), "ids:new") ||
+				bytes.Contains([]byte(stats), []byte(":new@")) {
 				t.Error("the password is shown")
 			}
 			if c.mend == nil {

@@ -47,12 +47,14 @@ func TestProcessLeaf(t *testing.T) {
 	server.Do(t, foreignTables)
 	server.Do(t, docsSQL(t, "leaf-user"))
 	long := strings.Repeat("x", 128)
-	server.Do(t, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('items', 1, 1000), ('"+long+"', 1, 1000), ('broken', -5, 1000)")
+	server.Do(t, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('items', 1, 1000), ('"+long+
+		"', 1, 1000), ('broken', -5, 1000)")
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("change me\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	root, own := "mysql://root@/test?layout=leaf&socket="+server.Socket, "mysql://katsubushi@/test?layout=leaf&socket="+server.Socket
+	root, own := "mysql://root@/test?layout=leaf&socket="+server.Socket,
+		"mysql://katsubushi@/test?layout=leaf&socket="+server.Socket
 
 	for command, want := range map[string]struct {
 		code int
@@ -65,24 +67,30 @@ func TestProcessLeaf(t *testing.T) {
 		"create items sequence start=5":       {exitUsage, "is not what is recorded"},
 		"show nothing":                        {exitFailure, "no nothing in table leaf_alloc"},
 	} {
-		if code, stdout, stderr := generatorIn(root, strings.Fields(command)...); code != want.code || !strings.Contains(stderr, want.says) {
+		if code, stdout, stderr := generatorIn(root, strings.Fields(command)...); code != want.code ||
+			!strings.Contains(stderr, want.says) {
 			t.Errorf("%s: %d %s %s", command, code, stdout, stderr)
 		}
 	}
 	if code, stdout, stderr := generatorIn(root, "create", "orders sequence start=500 batch=40"); code != exitOK {
 		t.Fatal(stdout, stderr)
 	}
-	if code, _, stderr := generatorIn(root, "raise", "orders", "600"); code != exitOK || !strings.Contains(stderr, "no value below 600 is granted any more; running daemons and Leaf servers first issue what they hold") {
+	if code, _, stderr := generatorIn(root, "raise", "orders", "600"); code != exitOK ||
+		!strings.Contains(stderr,
+			"no value below 600 is granted any more; running daemons and Leaf servers first issue what they hold") {
 		t.Error(code, stderr)
 	}
 	code, stdout, stderr := generatorIn(root, "list")
-	if code != exitFailure || !strings.Contains(stdout, "not served: the name") || !strings.Contains(stderr, "max_id of broken") {
+	if code != exitFailure || !strings.Contains(stdout, "not served: the name") ||
+		!strings.Contains(stderr, "max_id of broken") {
 		t.Error(code, stdout, stderr)
 	}
 
-	common := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", "none", "-state-any-disk", "-counters", own, "-counters-password-file", password}
+	common := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", "none", "-state-any-disk", "-counters", own,
+		"-counters-password-file", password}
 	var o, e bytes.Buffer
-	if code := run(append(common, "-generator", "orders sequence step=2"), variables{}, &o, &e); code != exitUsage || !strings.Contains(e.String(), "no columns") {
+	if code := run(append(common, "-generator", "orders sequence step=2"), variables{}, &o, &e); code != exitUsage ||
+		!strings.Contains(e.String(), "no columns") {
 		t.Error(code, e.String())
 	}
 	p := start(t, append(common, "-http-port", freePort(t), "-generator", "orders sequence start=300 batch=40")...)
@@ -121,7 +129,10 @@ func TestProcessLeaf(t *testing.T) {
 		t.Errorf("%d %q", status, body)
 	}
 	server.Do(t, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('late', 70, 1000)")
-	await(t, "a new row is served", func() bool { status, body := get("/api/segment/get/late"); return status == 200 && body == "70" })
+	await(t, "a new row is served", func() bool {
+		status, body := get("/api/segment/get/late")
+		return status == 200 && body == "70"
+	})
 	p.end(t, syscall.SIGTERM)
 	if got, _ := strconv.Atoi(server.Do(t, "SELECT max_id FROM leaf_alloc WHERE biz_tag = 'orders'")); got <= 700 {
 		t.Errorf("max_id of orders is %d", got)
@@ -129,9 +140,11 @@ func TestProcessLeaf(t *testing.T) {
 
 	server.Do(t, "DELETE FROM leaf_alloc WHERE biz_tag NOT IN ('orders', 'late')")
 	server.Do(t, docsSQL(t, "leaf-raise"))
-	moves(t, server, "leaf", map[string]uint64{"orders": 0, "late": 0}, "SELECT max_id FROM leaf_alloc WHERE biz_tag = 'orders'")
+	moves(t, server, "leaf", map[string]uint64{"orders": 0, "late": 0},
+		"SELECT max_id FROM leaf_alloc WHERE biz_tag = 'orders'")
 	// tinyid has issued up to max_id
-	moves(t, server, "tinyid", map[string]uint64{"orders": 4001, "odd": 701, "even": 702}, "SELECT max_id FROM tiny_id_info WHERE biz_type = 'orders'")
+	moves(t, server, "tinyid", map[string]uint64{"orders": 4001, "odd": 701, "even": 702},
+		"SELECT max_id FROM tiny_id_info WHERE biz_type = 'orders'")
 }
 
 // moves follows the docs to files and back: the first values are those of want, unless they are 0, and
@@ -159,7 +172,8 @@ func moves(t *testing.T, server *sqltest.Server, from string, want map[string]ui
 	}
 	p.end(t, syscall.SIGKILL)
 	var o, e bytes.Buffer
-	if code := run([]string{"generator", "show", "orders", "-json", "-state-dir", dir, "-state-any-disk"}, variables{}, &o, &e); code != exitOK {
+	if code := run([]string{"generator", "show", "orders", "-json", "-state-dir", dir, "-state-any-disk"}, variables{}, &o,
+		&e); code != exitOK {
 		t.Fatal(e.String())
 	}
 	var shown struct{ Next string }

@@ -53,7 +53,8 @@ func startCommand(t *testing.T, offset time.Duration, args ...string) *command {
 	c := &command{cmd: exec.Command(binary, args...), exited: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr, c.cmd.WaitDelay = c, c, time.Second
 	var err error
-	if c.Process, err = faketime.Start(c.cmd, offset); errors.Is(err, errors.ErrUnsupported) && os.Getenv("KATSUBUSHI_REQUIRE") != "1" {
+	if c.Process, err = faketime.Start(c.cmd, offset); errors.Is(err, errors.ErrUnsupported) &&
+		os.Getenv("KATSUBUSHI_REQUIRE") != "1" {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -118,5 +119,7 @@ func TestProcessClockAnHourAheadForAMoment(t *testing.T) {
 		t.Errorf("Redis's clock is %v s behind what was written down", stats.ClockBack)
 	}
 	extended := statistic(t, elsewhere.addr, "lease_extensions_ok")
-	await(t, "the daemon extends again", func() bool { return statistic(t, elsewhere.addr, "lease_extensions_ok") > extended })
+	await(t, "the daemon extends again", func() bool {
+		return statistic(t, elsewhere.addr, "lease_extensions_ok") > extended
+	})
 }

@@ -64,7 +64,9 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	l := c.load(t, other.addr, 2, 20)
 	l.awaitMore(t, 1000)
 	sleeper.signal(t, syscall.SIGCONT)
-	await(t, "it finds that its lease is lost", func() bool { return strings.Contains(sleeper.logged(), "the lease is lost") })
+	await(t, "it finds that its lease is lost", func() bool {
+		return strings.Contains(sleeper.logged(), "the lease is lost")
+	})
 	l.awaitMore(t, 20_000)
 	l.finish(t)
 	serving := sleeper.came("serving")
@@ -91,7 +93,9 @@ func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	sleeper.signal(t, syscall.SIGSTOP)
 	server.Do("FLUSHALL")
 	other := launchLeasing(t, url, alone...)
-	await(t, "it says what to do", func() bool { return strings.Contains(other.logged(), "`katsubushi lease init` does it") })
+	await(t, "it says what to do", func() bool {
+		return strings.Contains(other.logged(), "`katsubushi lease init` does it")
+	})
 	var made initialised
 	if runLease(t, url, &made, append([]string{"init"}, alone...)...); made.Result != redis.Waiting {
 		t.Errorf("lease init: %s", made.Result)
@@ -100,7 +104,9 @@ func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	l := c.load(t, other.addr, 2, 20)
 	sleeper.signal(t, syscall.SIGCONT)
 	l.awaitMore(t, 20_000)
-	await(t, "it finds that its lease is lost", func() bool { return strings.Contains(sleeper.logged(), "the lease is lost") })
+	await(t, "it finds that its lease is lost", func() bool {
+		return strings.Contains(sleeper.logged(), "the lease is lost")
+	})
 	l.finish(t)
 	asked.finish(t)
 	c.verdict(t)

@@ -36,7 +36,8 @@ func TestLeaseListShowsWhatIsInUse(t *testing.T) {
 	if got := shown(false); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := shown(true); strings.Count(got, "\n") != 7 || strings.Contains(got, "-all") || !strings.Contains(got, "\n1          free ") {
+	if got := shown(true); strings.Count(got, "\n") != 7 || strings.Contains(got, "-all") ||
+		!strings.Contains(got, "\n1          free ") {
 		t.Errorf("-all: %s", got)
 	}
 	list = list[:1]

@@ -148,7 +148,8 @@ func (m *manifest) selects(t *testing.T) (l labels) {
 
 // fits says what is wrong with the objects around a StatefulSet or Deployment, and returns its settings as the
 // daemon reads them, and its container.
-func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []string, env variables) (*parsed, container) {
+func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []string, env variables) (*parsed,
+	container) {
 	t.Helper()
 	service, budget := found["Service katsubushi"], found["PodDisruptionBudget katsubushi"]
 	if workload == nil || service == nil || budget == nil || len(workload.Spec.Template.Spec.Containers) != 1 {
@@ -167,8 +168,10 @@ func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []s
 			}
 		}
 	}
-	if budget.Spec.MaxUnavailable != 1 || workload.Spec.Replicas < 2 || workload.Spec.Strategy.RollingUpdate.MaxUnavailable != 0 || service.Spec.ClusterIP != "None" {
-		t.Errorf("%d pods, %d may be missing; the service is %+v", workload.Spec.Replicas, budget.Spec.MaxUnavailable, service.Spec)
+	if budget.Spec.MaxUnavailable != 1 || workload.Spec.Replicas < 2 ||
+		workload.Spec.Strategy.RollingUpdate.MaxUnavailable != 0 || service.Spec.ClusterIP != "None" {
+		t.Errorf("%d pods, %d may be missing; the service is %+v", workload.Spec.Replicas, budget.Spec.MaxUnavailable,
+			service.Spec)
 	}
 	p, _, err := parse(settings(), args, env, nil)
 	if err != nil || p.validate() != nil || len(p.args) > 0 || len(p.notes) > 0 || len(p.unknown) > 0 {
@@ -196,11 +199,13 @@ func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []s
 			}
 		}
 	}
-	if grace := time.Duration(template.Spec.Grace) * time.Second; p.ShutdownDelay == 0 || grace < p.ShutdownDelay+p.DrainTimeout+5*time.Second {
+	if grace := time.Duration(template.Spec.Grace) * time.Second; p.ShutdownDelay == 0 ||
+		grace < p.ShutdownDelay+p.DrainTimeout+5*time.Second {
 		t.Errorf("killed after %v, and stopping takes %v and %v", grace, p.ShutdownDelay, p.DrainTimeout)
 	}
 	s, own := template.Spec.SecurityContext, c.SecurityContext
-	if !s.NonRoot || s.User != 65532 || s.SeccompPro.Type != "RuntimeDefault" || own.Escalation == nil || *own.Escalation || !own.ReadOnly || !slices.Equal(own.Caps.Drop, []string{"ALL"}) {
+	if !s.NonRoot || s.User != 65532 || s.SeccompPro.Type != "RuntimeDefault" || own.Escalation == nil ||
+		*own.Escalation || !own.ReadOnly || !slices.Equal(own.Caps.Drop, []string{"ALL"}) {
 		t.Errorf("security: %+v, %+v", s, own)
 	}
 	return p, c
@@ -226,7 +231,8 @@ func TestTheStatefulSetFitsTheDaemon(t *testing.T) {
 		t.Errorf("serviceName %s", set.Spec.ServiceName)
 	}
 	if p.StateDir == "" || p.StateDirByDefault || len(c.Mounts) != 1 || c.Mounts[0].Path != p.StateDir ||
-		len(set.Spec.Claims) != 1 || set.Spec.Claims[0].Metadata.Name != c.Mounts[0].Name || set.Spec.Template.Spec.SecurityContext.FSGroup != 65532 {
+		len(set.Spec.Claims) != 1 || set.Spec.Claims[0].Metadata.Name != c.Mounts[0].Name ||
+		set.Spec.Template.Spec.SecurityContext.FSGroup != 65532 {
 		t.Errorf("windows are recorded in %s; mounted are %v of %v", p.StateDir, c.Mounts, set.Spec.Claims)
 	}
 }
@@ -238,7 +244,8 @@ func TestTheDeploymentFitsTheDaemon(t *testing.T) {
 		t.Fatal(found)
 	}
 	args := deployment.Spec.Template.Spec.Containers[0].Args
-	p, c := fits(t, found, deployment, args, environment(append(slices.Clone(fromServices), "KATSUBUSHI_STORE", "rediss://:secret@redis:6380/0")...))
+	p, c := fits(t, found, deployment, args,
+		environment(append(slices.Clone(fromServices), "KATSUBUSHI_STORE", "rediss://:secret@redis:6380/0")...))
 	if len(c.Env) != 1 || c.Env[0].Name != "KATSUBUSHI_STORE" || p.Store.URL == "" || len(p.WorkerIDs) > 0 {
 		t.Errorf("%+v, %+v", c.Env, p.Store)
 	}
@@ -266,7 +273,8 @@ func TestTheDeploymentFitsTheDaemon(t *testing.T) {
 func TestTheServiceMonitorFindsTheMetrics(t *testing.T) {
 	m := manifests(t, "servicemonitor")["ServiceMonitor katsubushi"]
 	service := manifests(t, "base")["Service katsubushi"]
-	if m == nil || len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Path != "/metrics" || m.Spec.Endpoints[0].Port != "http" ||
+	if m == nil || len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Path != "/metrics" ||
+		m.Spec.Endpoints[0].Port != "http" ||
 		!slices.ContainsFunc(service.Spec.Ports, func(p struct {
 			Name   string
 			Target string `yaml:"targetPort"`
@@ -318,11 +326,13 @@ func TestTheComposeFileFitsTheDaemon(t *testing.T) {
 		if err != nil || p.validate() != nil || len(p.args) > 0 || len(p.notes) > 0 || len(p.unknown) > 0 {
 			t.Fatalf("%v: %v %v, %v, %v, %v", s.Command, err, p.problems, p.args, p.notes, p.unknown)
 		}
-		if s.Image != image || s.Restart != "unless-stopped" || !slices.Contains(pool.Command, "-store="+p.Store.URL) || p.Counters.Dir != "" {
+		if s.Image != image || s.Restart != "unless-stopped" || !slices.Contains(pool.Command, "-store="+p.Store.URL) ||
+			p.Counters.Dir != "" {
 			t.Errorf("%s: %+v", name, s)
 		}
 		// The health check knows the environment and no flags.
-		if p.HTTPPort == 0 || s.Environment["HTTP_PORT"] == "" || !slices.Equal(s.Health.Test, []string{"CMD", "/katsubushi", "healthcheck", "-ready"}) || p.Port != 11212 {
+		if p.HTTPPort == 0 || s.Environment["HTTP_PORT"] == "" ||
+			!slices.Equal(s.Health.Test, []string{"CMD", "/katsubushi", "healthcheck", "-ready"}) || p.Port != 11212 {
 			t.Errorf("%s: %+v", name, s)
 		}
 		grace, err := time.ParseDuration(s.Grace)

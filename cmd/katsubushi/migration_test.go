@@ -119,7 +119,8 @@ func TestProcessMigrationFromYaraus(t *testing.T) {
 	}
 	var adopted initialised
 	old := func() *process {
-		return launchOld(t, yaraus, "run", "-server", url, "-min", "1", "-max", "5", "--", predecessor(t, "KATSUBUSHI_KAYAC"), "-worker-id", "{}", "-port", "PORT")
+		return launchOld(t, yaraus, "run", "-server", url, "-min", "1", "-max", "5", "--", predecessor(t, "KATSUBUSHI_KAYAC"),
+			"-worker-id", "{}", "-port", "PORT")
 	}
 	first := old()
 	await(t, "yaraus has a worker id", func() bool { return first.hasExited() || len(first.logged()) > 0 })

@@ -51,8 +51,10 @@ func TestProcessClockStepsBackBeforeARestart(t *testing.T) {
 func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 	t.Parallel()
 	const (
-		started = "no state directory: ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id"
-		stepped = "no state directory: once this daemon stops, do not start it again before the wall clock has passed its last id"
+		started = "no state directory: ids repeat if this host's clock goes back, in a run or between two, and the next " +
+			"run starts before it has passed the last id"
+		stepped = "no state directory: once this daemon stops, do not start it again before the wall clock has passed its " +
+			"last id"
 		stopped = "no state directory: do not start this daemon again before the wall clock has passed its last id"
 	)
 	c := census{lanes: 1}
@@ -74,7 +76,8 @@ func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 	}
 	const back, runAhead = "the wall clock went back: the id clock follows no further than the last id", time.Second
 	await(t, "the step is logged", func() bool { return d.entry(back) != nil })
-	if wait, want := of(stepped, "wait"), of(back, "adjusted_by")-of(back, "wall_minus_id_clock")+runAhead; wait != want || wait < 30*time.Second {
+	if wait, want := of(stepped, "wait"), of(back, "adjusted_by")-of(back, "wall_minus_id_clock")+runAhead; wait != want ||
+		wait < 30*time.Second {
 		t.Errorf("at the step it says %v, not %v", wait, want)
 	}
 	l.finish(t)

@@ -82,7 +82,9 @@ func launch(t *testing.T, args ...string) *process {
 // launchBy is launch with another way to start the process.
 func launchBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *process {
 	t.Helper()
-	return launchWith(t, begin, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off", "-state-dir", "none"}, args...)...)
+	return launchWith(t, begin,
+		append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off",
+			"-state-dir", "none"}, args...)...)
 }
 
 // launchWith launches with these arguments alone.

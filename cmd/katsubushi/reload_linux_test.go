@@ -42,7 +42,8 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 	p := launch(t, append(args, "-generator", "orders sequence start=6")...)
 	<-p.exited
 	says := `generator orders: the definition "orders sequence start=6" is not what is recorded, "orders sequence start=5"`
-	if e := p.entry("cannot start"); p.ProcessState.ExitCode() != exitUsage || e == nil || !strings.HasPrefix(e["error"].(string), says) {
+	if e := p.entry("cannot start"); p.ProcessState.ExitCode() != exitUsage || e == nil ||
+		!strings.HasPrefix(e["error"].(string), says) {
 		t.Fatalf("exit code %d: %v", p.ProcessState.ExitCode(), e)
 	}
 
@@ -66,7 +67,8 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 		t.Errorf("the first value is %d", v)
 	}
 	e := reload("fresh sequence\norders sequence start=6\n", "not reloaded, the old one stays in force")
-	if want := `line 2: "orders sequence start=6" is not what is served as "orders sequence start=5": to change it, restart the daemon`; e["error"] != want {
+	if want := `line 2: "orders sequence start=6" is not what is served as "orders sequence start=5": to change it, ` +
+		`restart the daemon`; e["error"] != want {
 		t.Errorf("%v, want %s", e["error"], want)
 	}
 	if v := c.must(t, "fresh"); v < 1<<32 {

@@ -187,7 +187,8 @@ func rollOnce(t *testing.T, delay time.Duration) ([]*crowd, time.Duration) {
 	s := &service{t: t, left: map[string]time.Time{}, over: make(chan struct{})}
 	volumes := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	run := func(n int) *process {
-		p := start(t, "-worker-id", strconv.Itoa(n), "-state-dir", volumes[n], "-http-port", freePort(t), "-shutdown-delay", delay.String(), "-drain-timeout", "60s")
+		p := start(t, "-worker-id", strconv.Itoa(n), "-state-dir", volumes[n], "-http-port", freePort(t), "-shutdown-delay",
+			delay.String(), "-drain-timeout", "60s")
 		s.follow(p)
 		await(t, "the service knows the pod", func() bool { return s.has(p.addr) })
 		return p
@@ -286,7 +287,8 @@ func (s *service) clients(t *testing.T) (crowds []*crowd, dialled func(addr stri
 		t.Fatal(err)
 	}
 	const people = 4
-	for _, c := range []*crowd{{name: "the Go client, headless service"}, {name: "the Go client, ClusterIP"}, {name: "plain clients that ask again once"}, {name: "plain clients that do not"}} {
+	for _, c := range []*crowd{{name: "the Go client, headless service"}, {name: "the Go client, ClusterIP"},
+		{name: "plain clients that ask again once"}, {name: "plain clients that do not"}} {
 		for range people {
 			var ask func() (uint64, error)
 			switch i := len(crowds); i {
@@ -304,6 +306,12 @@ func (s *service) clients(t *testing.T) (crowds []*crowd, dialled func(addr stri
 		}
 		crowds = append(crowds, c)
 	}
-	dialled = func(addr string) bool { _, ok := reached.Load(addr); return ok }
-	return crowds, dialled, func() { headless.Close(); cluster.Close() }
+	dialled = func(addr string) bool {
+		_, ok := reached.Load(addr)
+		return ok
+	}
+	return crowds, dialled, func() {
+		headless.Close()
+		cluster.Close()
+	}
 }

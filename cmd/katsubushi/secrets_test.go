@@ -35,7 +35,8 @@ func TestProcessTLS(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		engine = "epoll" // which has no port to serve: the only one is encrypted
 	}
-	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-engine", engine, "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
+	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-engine", engine, "-tls-cert", cert, "-tls-key", key,
+		"-tls-client-ca", cert)
 	_, port, _ := net.SplitHostPort(p.addr)
 	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -58,15 +59,19 @@ func TestProcessTLS(t *testing.T) {
 	}
 	if s, _ := http.Get("http://" + p.http + "/stats"); s == nil {
 		t.Error("no statistics")
-	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) || !strings.Contains(string(b), `"engine": "net"`) { // it lasts a day, less what has passed
+	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) ||
+		!strings.Contains(string(b), `"engine": "net"`) {
+		// it lasts a day, less what has passed
 		t.Errorf("%s", b)
 	}
 	if s, _ := http.Get("http://" + p.http + "/metrics"); s == nil {
 		t.Error("no metrics")
-	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), "\nkatsubushi_tls_certificate_left_seconds 8") { // 86,400 s, less what has passed
+	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), "\nkatsubushi_tls_certificate_left_seconds 8") {
+		// 86,400 s, less what has passed
 		t.Errorf("%s", b)
 	}
-	if !strings.Contains(p.logged(), "the certificate expires soon") || !strings.Contains(p.logged(), "it is the one that encrypts") {
+	if !strings.Contains(p.logged(), "the certificate expires soon") ||
+		!strings.Contains(p.logged(), "it is the one that encrypts") {
 		t.Error(p.logged())
 	}
 	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {
@@ -80,7 +85,8 @@ func TestProcessTLS(t *testing.T) {
 	if b, _ := io.ReadAll(plain); strings.Contains(string(b), "VALUE") {
 		t.Errorf("an unencrypted client got %q", b)
 	}
-	checkHealth(t, exitOK, "-ready", "-bind", "127.0.0.1", "-port", port, "-tls-cert", cert, "-tls-key", key, "-tls-client-ca", cert)
+	checkHealth(t, exitOK, "-ready", "-bind", "127.0.0.1", "-port", port, "-tls-cert", cert, "-tls-key", key,
+		"-tls-client-ca", cert)
 
 	roots = renew(2)
 	if own, err = tls.LoadX509KeyPair(cert, key); err != nil {
@@ -95,7 +101,9 @@ func TestProcessTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the bad certificate is reported", func() bool { return p.entry("not reloaded, the old one stays in force") != nil })
+	await(t, "the bad certificate is reported", func() bool {
+		return p.entry("not reloaded, the old one stays in force") != nil
+	})
 	if n := serial(roots); n != 2 {
 		t.Errorf("certificate %d after a bad reload", n)
 	}
@@ -151,7 +159,8 @@ func TestProcessRedisPasswordFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := append([]string{"-redis", "redis://katsubushi@" + server.Addr() + "/0", "-redis-password-file", file}, shortLease...)
+	flags := append([]string{"-redis", "redis://katsubushi@" + server.Addr() + "/0", "-redis-password-file", file},
+		shortLease...)
 	told := map[string]string{}
 	command := func(what string, args ...string) {
 		t.Helper()

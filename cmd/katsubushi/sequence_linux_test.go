@@ -30,7 +30,9 @@ func countFrom(t *testing.T, p *process) *counting {
 // daemon serves its other kinds, and refuses items and the sequence orders that it declares.
 func startWithoutCounters(t *testing.T, counters []string) (*process, *counting) {
 	t.Helper()
-	p := start(t, append([]string{"-worker-id", "1", "-max-wait", "300ms", "-generator", "orders sequence batch=40", "-generator", "texts uuid7"}, counters...)...)
+	p := start(t,
+		append([]string{"-worker-id", "1", "-max-wait", "300ms", "-generator", "orders sequence batch=40", "-generator",
+			"texts uuid7"}, counters...)...)
 	c := countFrom(t, p)
 	c.must(t, "id")
 	if _, says := c.get(t, "texts"); len(says) != 36 {
@@ -88,10 +90,12 @@ func TestProcessSequenceAcrossRuns(t *testing.T) {
 	t.Parallel()
 	const batch = 50
 	dir := t.TempDir()
-	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk", "-generator", fmt.Sprintf("orders sequence batch=%d", batch)}
+	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk", "-generator",
+		fmt.Sprintf("orders sequence batch=%d", batch)}
 	last := uint64(0)
 	var before syscall.Signal
-	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL, 0} {
+	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM,
+		syscall.SIGTERM, syscall.SIGKILL, 0} {
 		p := start(t, args...)
 		c := countFrom(t, p)
 		first := c.must(t, "orders")
@@ -117,7 +121,10 @@ func TestProcessSequenceAcrossRuns(t *testing.T) {
 		if code, _, stderr := runGenerator(dir, "raise", "orders", "1000000"); code != exitOK {
 			t.Fatal(stderr)
 		}
-		await(t, "the daemon has learned of the raise", func() bool { last = c.must(t, "orders"); return last >= 1000000 })
+		await(t, "the daemon has learned of the raise", func() bool {
+			last = c.must(t, "orders")
+			return last >= 1000000
+		})
 		if last != 1000000 {
 			t.Errorf("the first value after the raise is %d", last)
 		}
@@ -131,7 +138,8 @@ func TestProcessTwoTicketServers(t *testing.T) {
 	var daemons []*process
 	var clients []*counting
 	for offset := 1; offset <= 2; offset++ {
-		p := start(t, "-worker-id", fmt.Sprint(offset), "-max-wait", "1m", "-state-dir", t.TempDir(), "-state-any-disk", "-generator", fmt.Sprintf("tickets sequence start=1000001 step=2 offset=%d", offset))
+		p := start(t, "-worker-id", fmt.Sprint(offset), "-max-wait", "1m", "-state-dir", t.TempDir(), "-state-any-disk",
+			"-generator", fmt.Sprintf("tickets sequence start=1000001 step=2 offset=%d", offset))
 		daemons, clients = append(daemons, p), append(clients, countFrom(t, p))
 	}
 	take := func(i int) {
@@ -155,7 +163,8 @@ func TestProcessTwoTicketServers(t *testing.T) {
 func TestProcessSequenceDiskStandsStill(t *testing.T) {
 	t.Parallel()
 	dir, freeze, thaw := frozenDisk(t)
-	p := start(t, "-worker-id", "28", "-state-dir", dir, "-loops", "1", "-max-wait", "300ms", "-generator", "orders sequence batch=40")
+	p := start(t, "-worker-id", "28", "-state-dir", dir, "-loops", "1", "-max-wait", "300ms", "-generator",
+		"orders sequence batch=40")
 	c, other := countFrom(t, p), countFrom(t, p)
 	var last uint64
 	await(t, "a value", func() (ok bool) { // on a busy machine, the first block may take longer than -max-wait

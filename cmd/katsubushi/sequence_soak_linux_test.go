@@ -52,8 +52,10 @@ func TestProcessSequenceKillLoop(t *testing.T) {
 	if err := c.seen.Plant(); err != nil {
 		t.Error(err)
 	}
-	t.Logf("KATSUBUSHI_SEED=%d: %v in %v of asking, %d lives, %d kills, %d raises, largest value %d; most lost by a kill: %d, or %.2f blocks; values by dialect: %v",
-		c.seed, &c.seen, c.asking.Round(time.Second), c.lives, c.kills, c.raises, c.largest.Load(), c.worst, c.worstBlocks, c.perDialect)
+	t.Logf("KATSUBUSHI_SEED=%d: %v in %v of asking, %d lives, %d kills, %d raises, largest value %d; most lost by a "+
+		"kill: %d, or %.2f blocks; values by dialect: %v",
+		c.seed, &c.seen, c.asking.Round(time.Second), c.lives, c.kills, c.raises, c.largest.Load(), c.worst, c.worstBlocks,
+		c.perDialect)
 }
 
 // A soakedLife is one run of the daemon, drawn from the seed.
@@ -65,7 +67,8 @@ type soakedLife struct {
 }
 
 func drawLife(r *rand.Rand, values uint64) soakedLife {
-	l := soakedLife{Batch: []uint64{0, 1000, 10_000, 100_000}[r.IntN(4)], Values: values/4 + r.Uint64N(values), Stop: r.IntN(4) == 0}
+	l := soakedLife{Batch: []uint64{0, 1000, 10_000, 100_000}[r.IntN(4)], Values: values/4 + r.Uint64N(values),
+		Stop: r.IntN(4) == 0}
 	if r.IntN(4) == 0 {
 		l.Raise = 1 + r.Uint64N(1_000_000)
 	}
@@ -99,7 +102,8 @@ func (c *takers) live(t *testing.T, seed uint64, plan soakedLife) {
 	if plan.Batch > 0 {
 		definition = fmt.Sprintf("orders sequence batch=%d", plan.Batch)
 	}
-	p := start(t, "-worker-id", "1", "-counters", "file://"+c.dir, "-state-any-disk", "-max-wait", "1m", "-generator", definition)
+	p := start(t, "-worker-id", "1", "-counters", "file://"+c.dir, "-state-any-disk", "-max-wait", "1m", "-generator",
+		definition)
 	from, had := c.largest.Load(), c.seen.Len()
 	// The first value of a life is known, so that the values of the life before can be counted.
 	first := countFrom(t, p).must(t, "orders")
@@ -125,13 +129,17 @@ func (c *takers) live(t *testing.T, seed uint64, plan soakedLife) {
 	progress := func(until uint64) {
 		for have := got(); have < until; {
 			last := have
-			await(t, "clients get values", func() bool { have = got(); return have > last })
+			await(t, "clients get values", func() bool {
+				have = got()
+				return have > last
+			})
 		}
 	}
 	progress(had + plan.Values/2)
 	if plan.Raise > 0 {
 		c.raises++
-		if code, _, stderr := runCounters(c.dir, "raise", "orders", fmt.Sprint(c.largest.Load()+10_000_000+plan.Raise)); code != exitOK {
+		if code, _, stderr := runCounters(c.dir, "raise", "orders",
+			fmt.Sprint(c.largest.Load()+10_000_000+plan.Raise)); code != exitOK {
 			t.Error(stderr)
 		}
 	}
@@ -187,7 +195,8 @@ func (c *takers) account(t *testing.T, plan soakedLife, first, got uint64) {
 
 func runCounters(dir string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(append(append([]string{"generator"}, args...), "-counters", "file://"+dir, "-state-any-disk"), variables{}, &out, &errs)
+	code = run(append(append([]string{"generator"}, args...), "-counters", "file://"+dir, "-state-any-disk"), variables{},
+		&out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -195,7 +204,8 @@ func runCounters(dir string, args ...string) (code int, stdout, stderr string) {
 func (c *takers) nextBlock(t *testing.T) uint64 {
 	code, stdout, stderr := runCounters(c.dir, "show", "orders", "-json")
 	var next uint64
-	if _, err := fmt.Sscanf(stdout[max(0, bytes.Index([]byte(stdout), []byte(`"next"`))):], `"next":"%d"`, &next); code != exitOK || err != nil {
+	if _, err := fmt.Sscanf(stdout[max(0, bytes.Index([]byte(stdout), []byte(`"next"`))):], `"next":"%d"`,
+		&next); code != exitOK || err != nil {
 		t.Fatalf("%d %v %s %s", code, err, stdout, stderr)
 	}
 	return next
@@ -208,10 +218,12 @@ func (c *takers) took(dialect int, from, last uint64, n int) {
 	c.perDialect[dialect] += uint64(n)
 	first := last - uint64(n) + 1
 	if first <= from || first > last {
-		c.errs = append(c.errs, fmt.Errorf("%s got %d to %d, and %d had been received before it asked", dialects[dialect].name, first, last, from))
+		c.errs = append(c.errs,
+			fmt.Errorf("%s got %d to %d, and %d had been received before it asked", dialects[dialect].name, first, last, from))
 	}
 	if c.seen.AddRun(first, 1, n) > 0 {
-		c.errs = append(c.errs, fmt.Errorf("%s got %d to %d, of which some had been issued", dialects[dialect].name, first, last))
+		c.errs = append(c.errs,
+			fmt.Errorf("%s got %d to %d, of which some had been issued", dialects[dialect].name, first, last))
 	}
 	if c.largest.Load() < last {
 		c.largest.Store(last)
@@ -290,10 +302,14 @@ var dialects = [...]struct {
 	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
 		return errors.Join(itemLines(r, n, "VALUE orders 0 ", got), wantLine(r, "END"))
 	}},
-	{"incr", same, func(b []byte, n int) []byte { return fmt.Appendf(b, "incr orders %d\r\n", n) }, func(r *bufio.Reader, n int, got func(uint64, int)) error {
+	{"incr", same, func(b []byte, n int) []byte {
+		return fmt.Appendf(b, "incr orders %d\r\n", n)
+	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
 		return rangeLine(r, "", n, got)
 	}},
-	{"mg", same, func(b []byte, n int) []byte { return append(b, bytes.Repeat([]byte("mg orders v\r\n"), n)...) }, func(r *bufio.Reader, n int, got func(uint64, int)) error {
+	{"mg", same, func(b []byte, n int) []byte {
+		return append(b, bytes.Repeat([]byte("mg orders v\r\n"), n)...)
+	}, func(r *bufio.Reader, n int, got func(uint64, int)) error {
 		return itemLines(r, n, "VA ", got)
 	}},
 	{"binary", func(n int) int { return 2 * n }, func(b []byte, n int) []byte {
@@ -320,7 +336,9 @@ var dialects = [...]struct {
 		}
 		return err
 	}},
-	{"INCRBY", same, incrBy, func(r *bufio.Reader, n int, got func(uint64, int)) error { return rangeLine(r, ":", n, got) }},
+	{"INCRBY", same, incrBy, func(r *bufio.Reader, n int, got func(uint64, int)) error {
+		return rangeLine(r, ":", n, got)
+	}},
 	{"MULTI", func(n int) int { return n + 2 }, func(b []byte, n int) []byte {
 		b = append(b, "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n"...)
 		return append(incrBy(b, n), "*2\r\n$3\r\nGET\r\n$6\r\norders\r\n*1\r\n$4\r\nEXEC\r\n"...)

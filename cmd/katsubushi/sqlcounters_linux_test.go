@@ -66,7 +66,8 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 		return ""
 	}
 	begin := func(i int) *process {
-		return start(t, "-worker-id", fmt.Sprint(i), "-state-dir", "none", "-state-any-disk", "-max-wait", "4s", "-counters", url)
+		return start(t, "-worker-id", fmt.Sprint(i), "-state-dir", "none", "-state-any-disk", "-max-wait", "4s", "-counters",
+			url)
 	}
 	daemons := []*process{begin(1), begin(2)}
 	clients := []*counting{countFrom(t, daemons[0]), countFrom(t, daemons[1])}
@@ -106,11 +107,15 @@ func share(t *testing.T, server *sqltest.Server, url string) {
 	}
 	both(100)
 
-	if code, stdout, stderr := generatorIn(url, "raise", "orders", "1000000"); code != exitOK || !strings.Contains(stderr, "daemons that reach the database drop theirs within a second and need no restart") {
+	if code, stdout, stderr := generatorIn(url, "raise", "orders", "1000000"); code != exitOK ||
+		!strings.Contains(stderr, "daemons that reach the database drop theirs within a second and need no restart") {
 		t.Fatal(stdout, stderr)
 	}
 	for i := range clients {
-		await(t, "the daemon has learned of the raise", func() bool { v := clients[i].must(t, "orders"); return v >= 1000000 })
+		await(t, "the daemon has learned of the raise", func() bool {
+			v := clients[i].must(t, "orders")
+			return v >= 1000000
+		})
 	}
 	for _, d := range daemons {
 		d.end(t, syscall.SIGTERM)
@@ -128,9 +133,11 @@ func TestSQLCountersBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var o, e bytes.Buffer
-	code := run([]string{"-worker-id", "1", "-counters", "postgres://ids:hunter2@db?table=a-b", "-counters-password-file", open, "-generator", "orders sequence order=strict"},
+	code := run([]string{"-worker-id", "1", "-counters", "postgres://ids:hunter2@db?table=a-b", "-counters-password-file",
+		open, "-generator", "orders sequence order=strict"},
 		variables{}, &o, &e)
-	for _, want := range []string{"-counters: it contains a password", "-counters: it names no database", "-counters: table=a-b", "order=strict", "-counters file"} {
+	for _, want := range []string{"-counters: it contains a password", "-counters: it names no database",
+		"-counters: table=a-b", "order=strict", "-counters file"} {
 		if code != exitUsage || !strings.Contains(e.String(), want) {
 			t.Errorf("%d, %s; want %s", code, &e, want)
 		}
@@ -139,8 +146,10 @@ func TestSQLCountersBadInput(t *testing.T) {
 		t.Error(e.String())
 	}
 	e.Reset()
-	code = run([]string{"-worker-id", "1", "-counters", "mysql://ids@db/app", "-counters-password-file", open}, variables{}, &o, &e)
-	if code != exitUsage || !strings.Contains(e.String(), "-counters-password-file: ") || !strings.Contains(e.String(), "chmod 600") {
+	code = run([]string{"-worker-id", "1", "-counters", "mysql://ids@db/app", "-counters-password-file", open},
+		variables{}, &o, &e)
+	if code != exitUsage || !strings.Contains(e.String(), "-counters-password-file: ") ||
+		!strings.Contains(e.String(), "chmod 600") {
 		t.Error(code, e.String())
 	}
 }

@@ -36,7 +36,8 @@ func (m measure) at(share float64) time.Duration {
 }
 
 func (m measure) String() string {
-	return fmt.Sprintf("%7.0f/s, p50 %v, p99 %v, %d refused", float64(m.answers)/m.lasted.Seconds(), m.at(0.5).Round(time.Microsecond), m.at(0.99).Round(time.Microsecond), m.refused)
+	return fmt.Sprintf("%7.0f/s, p50 %v, p99 %v, %d refused", float64(m.answers)/m.lasted.Seconds(),
+		m.at(0.5).Round(time.Microsecond), m.at(0.99).Round(time.Microsecond), m.refused)
 }
 
 // ask sends a request again and again over some connections, each after the answer to the one before and a

@@ -68,7 +68,10 @@ func (m *manager) index(from int, line string) int {
 
 func (m *manager) await(t *testing.T, from int, line string) (at int) {
 	t.Helper()
-	await(t, "systemd is told "+line, func() bool { at = m.index(from, line); return at >= 0 })
+	await(t, "systemd is told "+line, func() bool {
+		at = m.index(from, line)
+		return at >= 0
+	})
 	return at
 }
 
@@ -116,7 +119,10 @@ func TestProcessTellsSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the daemon does not answer itself", func() bool { return p.entry("no sign of life for systemd") != nil })
-	await(t, "signs of life cease", func() bool { n := m.count(); return n > 3 && m.index(n-3, "WATCHDOG=1") < 0 })
+	await(t, "signs of life cease", func() bool {
+		n := m.count()
+		return n > 3 && m.index(n-3, "WATCHDOG=1") < 0
+	})
 	p.Process.Signal(syscall.SIGTERM)
 	m.await(t, 0, "STOPPING=1")
 	<-p.exited
@@ -140,7 +146,8 @@ func TestProcessTellsSystemdWhatItWaitsFor(t *testing.T) {
 	<-p.exited
 }
 
-// TestProcessTellsNobody: a watchdog that is meant for another process, such as a shell that started this one, is not this one's.
+// TestProcessTellsNobody: a watchdog that is meant for another process, such as a shell that
+// started this one, is not this one's.
 func TestProcessTellsNobody(t *testing.T) {
 	t.Parallel()
 	m := newManager(t)

@@ -33,7 +33,9 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	sock := filepath.Join(dir, "s")
-	u := startUpgradable(t, append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key", key)...)
+	u := startUpgradable(t,
+		append(onDisk(t), "-worker-id", "34", "-sock", sock, "-redis-port", freePort(t), "-tls-cert", cert, "-tls-key",
+			key)...)
 	conn := dial(t, "unix", sock)
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
@@ -71,7 +73,8 @@ type caller struct {
 
 // isClosed reports whether a connection has ended, with nothing else wrong.
 func isClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }
 
 // encrypted pipelines over TLS, and connects again when the daemon closes the connection.
@@ -142,7 +145,9 @@ func upgradeUnderLoad(t *testing.T, pool []string) {
 		t.Fatal(err)
 	}
 	sock, grpcPort := filepath.Join(dir, "s"), freePort(t)
-	u := startUpgradable(t, append(pool, "-sock", sock, "-redis-port", freePort(t), "-grpc-port", grpcPort, "-tls-cert", cert, "-tls-key", key)...)
+	u := startUpgradable(t,
+		append(pool, "-sock", sock, "-redis-port", freePort(t), "-grpc-port", grpcPort, "-tls-cert", cert, "-tls-key",
+			key)...)
 	all := census{lanes: 1}
 	var stop atomic.Bool
 	var clients sync.WaitGroup
@@ -161,7 +166,8 @@ func upgradeUnderLoad(t *testing.T, pool []string) {
 		clients.Go(func() { encrypted[i].encrypted(t, address, &all, &stop) })
 	}
 	for i := range remote {
-		conn, err := grpc.NewClient("127.0.0.1:"+grpcPort, grpc.WithTransportCredentials(credentials.NewClientTLSFromCert(roots, "")))
+		conn, err := grpc.NewClient("127.0.0.1:"+grpcPort,
+			grpc.WithTransportCredentials(credentials.NewClientTLSFromCert(roots, "")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +200,7 @@ func upgradeUnderLoad(t *testing.T, pool []string) {
 	for i := range callers {
 		kind := map[bool]string{true: "TLS", false: "gRPC"}[i < len(encrypted)]
 		c := &callers[i]
-		t.Logf("%s: %d answered, %d without an answer, %d connections ended", kind, c.answered.Load(), c.lost.Load(), c.closed.Load())
+		t.Logf("%s: %d answered, %d without an answer, %d connections ended", kind, c.answered.Load(), c.lost.Load(),
+			c.closed.Load())
 	}
 }

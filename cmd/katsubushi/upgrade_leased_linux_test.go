@@ -20,7 +20,8 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	server := redistest.Start(t)
 	pool := []string{"-redis", server.URL(), "-min-worker-id", "1", "-max-worker-id", "2"}
 	var stderr bytes.Buffer
-	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard, &stderr); code != exitOK {
+	if code := run(append([]string{"lease", "init", "-how", "new"}, pool...), environment(), io.Discard,
+		&stderr); code != exitOK {
 		t.Fatalf("lease init: %s", &stderr)
 	}
 	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)

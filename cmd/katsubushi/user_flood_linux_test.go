@@ -68,7 +68,8 @@ func floodLogins(address string, attackers int) {
 	var flood sync.WaitGroup
 	for i := range attackers {
 		flood.Go(func() {
-			from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+i/250), byte(1+i%250))}, Timeout: 10 * time.Second}
+			from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+i/250), byte(1+i%250))},
+				Timeout: 10 * time.Second}
 			for n := 0; !stop.Load(); {
 				c, err := from.Dial("tcp", address)
 				if err != nil {
@@ -171,7 +172,8 @@ func (c stamped) read(t *testing.T, end string) (came time.Time) {
 		all, _ := unix.ParseSocketControlMessage(stamp[:stampSize])
 		for _, m := range all {
 			var at unix.Timespec
-			if _, err := encoding.Decode(m.Data, encoding.NativeEndian, &at); err == nil && m.Header.Type == unix.SCM_TIMESTAMPNS {
+			if _, err := encoding.Decode(m.Data, encoding.NativeEndian, &at); err == nil &&
+				m.Header.Type == unix.SCM_TIMESTAMPNS {
 				came = time.Unix(at.Unix())
 			}
 		}
@@ -221,7 +223,8 @@ func TestProcessFailedLoginsForEver(t *testing.T) {
 		flooded = append(flooded, measure("under the flood"))
 	}
 	slices.Sort(flooded)
-	t.Logf("%d attackers: %s; the median of p99 is %.2f times the quiet one", attackers, stop(), float64(flooded[1])/float64(quiet))
+	t.Logf("%d attackers: %s; the median of p99 is %.2f times the quiet one", attackers, stop(),
+		float64(flooded[1])/float64(quiet))
 	const limit = 64 << 20
 	if more := memory(t, p) - before; more > limit {
 		t.Errorf("%d MiB more than before: at most %d allowed", more>>20, limit>>20)

@@ -98,10 +98,14 @@ func TestProcessUsers(t *testing.T) {
 	for _, engine := range availableEngines(t) {
 		t.Run(engine, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "users")
-			run := func(args ...string) { t.Helper(); runUser(t, "sesame\n", append(args, "-auth-file", file)...) }
+			run := func(args ...string) {
+				t.Helper()
+				runUser(t, "sesame\n", append(args, "-auth-file", file)...)
+			}
 			run("add", "ann", "orders=get,incr", "a*=get")
 			run("add", "full", "*=get,incr")
-			p := start(t, "-worker-id", "1", "-engine", engine, "-max-wait", "1m", "-auth-file", file, "-counters", "file://"+t.TempDir(), "-state-any-disk", "-generator", "orders sequence", "-generator", "bills sequence")
+			p := start(t, "-worker-id", "1", "-engine", engine, "-max-wait", "1m", "-auth-file", file, "-counters",
+				"file://"+t.TempDir(), "-state-any-disk", "-generator", "orders sequence", "-generator", "bills sequence")
 
 			ann := talkTo(t, p)
 			ann.says("get id\r\n", "CLIENT_ERROR unauthenticated\r\n")
@@ -109,12 +113,16 @@ func TestProcessUsers(t *testing.T) {
 			ann.logIn("ann", "sesame")
 			ann.says("get orders\r\n", "VALUE orders 0 1\r\n1\r\nEND\r\n")
 			ann.says("get id\r\n", "CLIENT_ERROR not permitted: id\r\n")
-			ann.says("get orders orders bills orders\r\nget a b\r\nmget", "CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: b\r\n")
+			ann.says("get orders orders bills orders\r\nget a b\r\nmget",
+				"CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: b\r\n")
 			ann.says("\r\nmg b v\r\nmg abc v\r\n", "ERROR\r\nCLIENT_ERROR not permitted: b\r\nVA #\r\n#\r\n")
 			ann.says("incr bills 5\r\nma bills\r\nincr orders 2\r\nincr unknown 1\r\nincr abc 1\r\n",
-				"CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: bills\r\n3\r\nCLIENT_ERROR not permitted: unknown\r\nCLIENT_ERROR not permitted: abc\r\n")
-			ann.says("get orders abc orders\r\n", "VALUE orders 0 1\r\n4\r\nVALUE abc 0 #\r\n#\r\nVALUE orders 0 1\r\n5\r\nEND\r\n")
-			ann.says("ids 3 bills\r\nids 3\r\nids 2 abc\r\n", "CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: id\r\nIDS # 1 2\r\nEND\r\n")
+				"CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: bills\r\n3\r\nCLIENT_ERROR not permitted: "+
+					"unknown\r\nCLIENT_ERROR not permitted: abc\r\n")
+			ann.says("get orders abc orders\r\n",
+				"VALUE orders 0 1\r\n4\r\nVALUE abc 0 #\r\n#\r\nVALUE orders 0 1\r\n5\r\nEND\r\n")
+			ann.says("ids 3 bills\r\nids 3\r\nids 2 abc\r\n",
+				"CLIENT_ERROR not permitted: bills\r\nCLIENT_ERROR not permitted: id\r\nIDS # 1 2\r\nEND\r\n")
 			ann.says("version\r\n", "VERSION ")
 			ann.ReadString('\n')
 
@@ -150,9 +158,11 @@ func TestProcessUsers(t *testing.T) {
 			}
 			resp.ReadString('\n')
 			resp.says(command("ACL", "WHOAMI"), "$3\r\nann\r\n")
-			resp.says(command("GET", "bills")+command("MGET", "orders", "bills", "orders")+command("INCRBY", "bills", "3")+command("INCR", "id"),
+			resp.says(command("GET", "bills")+command("MGET", "orders", "bills", "orders")+command("INCRBY", "bills", "3")+
+				command("INCR", "id"),
 				noPerm+"bills\r\n"+noPerm+"bills\r\n"+noPerm+"bills\r\n"+noPerm+"id\r\n")
-			resp.says(command("MULTI")+command("GET", "bills")+command("INCR", "orders")+command("EXEC"), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n"+noPerm+"bills\r\n:7\r\n")
+			resp.says(command("MULTI")+command("GET", "bills")+command("INCR", "orders")+command("EXEC"),
+				"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n"+noPerm+"bills\r\n:7\r\n")
 
 			full := talkTo(t, p)
 			full.logIn("full", "sesame")
@@ -211,7 +221,10 @@ func TestProcessUsersInEtcd(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
 	counters := []string{"-counters", etcdtest.URL(t, m)}
-	run := func(args ...string) string { t.Helper(); return runUser(t, "sesame\n", append(args, counters...)...) }
+	run := func(args ...string) string {
+		t.Helper()
+		return runUser(t, "sesame\n", append(args, counters...)...)
+	}
 	with := append([]string{"-worker-id", "1", "-users", "counters", "-http-port", freePort(t)}, counters...)
 	p := start(t, with...)
 	if p.entry("there are no users: nobody can log in") == nil {
@@ -245,7 +258,8 @@ func TestProcessUsersInEtcd(t *testing.T) {
 		return resp.StatusCode
 	}
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:sesame"))
-	if a, b, c := get("/id/abc", basic), get("/id/orders", basic), get("/id/orders", "Bearer "+token); a != 200 || b != 403 || c != 200 {
+	if a, b, c := get("/id/abc", basic), get("/id/orders", basic), get("/id/orders", "Bearer "+token); a != 200 ||
+		b != 403 || c != 200 {
 		t.Errorf("over HTTP: %d %d %d", a, b, c)
 	}
 	ann := talkTo(t, p)

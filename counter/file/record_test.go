@@ -18,7 +18,8 @@ import (
 var update = flag.Bool("update", false, "write the golden file")
 
 func sample() record {
-	d := counter.Definition{Name: "shop.orders:{eu}", Start: 1000, Step: 2, Offset: 1, Max: counter.MaxValue, Batch: 500, Strict: true}
+	d := counter.Definition{Name: "shop.orders:{eu}", Start: 1000, Step: 2, Offset: 1, Max: counter.MaxValue, Batch: 500,
+		Strict: true}
 	return record{
 		Record:     counter.Record{Definition: d, Next: 10001, Floor: 9000, Token: "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"},
 		Generation: 42, Machine: "4be5a3c2e0b94d60a3f6e1d2c3b4a596",
@@ -120,14 +121,16 @@ func TestOtherVersions(t *testing.T) {
 	b := bytes.Replace(r.encode(), []byte("sequence 1\n"), []byte("sequence 2\n"), 1)
 	end := bytes.Index(b, []byte("crc32c "))
 	copy(b[end:], fmt.Sprintf("crc32c %08x", crc32.Checksum(b[:end], crc32.MakeTable(crc32.Castagnoli))))
-	if _, _, err := recoverRecord(append(b, b...)); !errors.Is(err, durable.ErrVersion) || errors.Is(err, durable.ErrDamaged) {
+	if _, _, err := recoverRecord(append(b, b...)); !errors.Is(err, durable.ErrVersion) ||
+		errors.Is(err, durable.ErrDamaged) {
 		t.Error(err)
 	}
 }
 
 func TestFileNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"orders": "orders.sequence", "shop.orders:{eu}-1_A": "shop.orders%3A{eu}-1_A.sequence", ".": "%2E.sequence", "..": "%2E..sequence",
+		"orders": "orders.sequence", "shop.orders:{eu}-1_A": "shop.orders%3A{eu}-1_A.sequence", ".": "%2E.sequence",
+		"..":   "%2E..sequence",
 		"../x": "%2E.%2Fx.sequence", "a\x00é": "a%00%C3%A9.sequence", "%": "%25.sequence",
 	} {
 		got := fileName(name)
@@ -138,7 +141,8 @@ func TestFileNames(t *testing.T) {
 			t.Errorf("%s is of %q, %v; want %q", got, back, ok, name)
 		}
 	}
-	for _, file := range []string{".sequence", "orders", "orders.lock", "orders.sequence.tmp", "a%3.sequence", "a%.sequence", "a%3a.sequence", "a%61.sequence", "a b.sequence", ".x.sequence"} {
+	for _, file := range []string{".sequence", "orders", "orders.lock", "orders.sequence.tmp", "a%3.sequence",
+		"a%.sequence", "a%3a.sequence", "a%61.sequence", "a b.sequence", ".x.sequence"} {
 		if name, ok := nameOf(file); ok {
 			t.Errorf("%s is taken for the file of %q", file, name)
 		}

@@ -49,7 +49,8 @@ type pair struct {
 }
 
 func newPair(t *testing.T) *pair {
-	p := &pair{T: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), ahead: [2]int64{2000, -2000}, stores: map[string]*Store{}}
+	p := &pair{T: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), ahead: [2]int64{2000, -2000},
+		stores: map[string]*Store{}}
 	for i := range p.servers {
 		p.servers[i] = redistest.Start(t)
 		p.proxies[i] = redistest.NewProxy(t, p.servers[i].Addr())
@@ -71,7 +72,9 @@ func (p *pair) follow() {
 	p.old().Until("the replica is in sync", func() bool { return p.old().Info("master_link_status") == "up" })
 	p.old().CatchUp(p.servers[p.master])
 	online := fmt.Sprintf("port=%d,state=online", p.old().Port)
-	p.servers[p.master].Until("the master lists it", func() bool { return strings.Contains(p.servers[p.master].Info("slave0"), online) })
+	p.servers[p.master].Until("the master lists it", func() bool {
+		return strings.Contains(p.servers[p.master].Info("slave0"), online)
+	})
 }
 
 // promote makes the replica the master. The old one does not know.
@@ -90,9 +93,13 @@ func (p *pair) store(server int, query string) *Store {
 	if s := p.stores[key]; s != nil {
 		return s
 	}
-	s := open(p, Config{URL: "redis://" + p.servers[server].Addr() + "/0?ns=" + redistest.Namespace(p) + query, Operator: true, now: func() int64 { return p.now }})
+	s := open(p, Config{URL: "redis://" + p.servers[server].Addr() + "/0?ns=" + redistest.Namespace(p) + query,
+		Operator: true, now: func() int64 {
+			return p.now
+		}})
 	s.prepare = func(c script, args []string) (script, []string) {
-		return scriptOf(fakeServer + c.text), append(append([]string(nil), args...), p.history, strconv.FormatInt(p.now+p.ahead[server], 10))
+		return scriptOf(fakeServer + c.text),
+			append(append([]string(nil), args...), p.history, strconv.FormatInt(p.now+p.ahead[server], 10))
 	}
 	p.stores[key] = s
 	return s
@@ -102,7 +109,10 @@ func (p *pair) define(query string) {
 	p.Helper()
 	d := counter.Sequence("orders")
 	d.Rate = 100
-	redistest.Until(p, "the definition is safe", func() bool { _, err := p.store(p.master, query).Define(bg, d); return err == nil })
+	redistest.Until(p, "the definition is safe", func() bool {
+		_, err := p.store(p.master, query).Define(bg, d)
+		return err == nil
+	})
 }
 
 var bg = context.Background()
@@ -112,7 +122,8 @@ func (p *pair) reserve(server int, query string, n uint64) error {
 	p.Helper()
 	b, err := p.store(server, query).Reserve(bg, "orders", n)
 	for range 2 {
-		if err == nil || errors.Is(err, line.ErrCeiling) || errors.Is(err, ErrUnconfirmed) || errors.Is(err, counter.ErrForeign) {
+		if err == nil || errors.Is(err, line.ErrCeiling) || errors.Is(err, ErrUnconfirmed) ||
+			errors.Is(err, counter.ErrForeign) {
 			break
 		}
 		b, err = p.store(server, query).Reserve(bg, "orders", n) // a server that was promoted closes connections

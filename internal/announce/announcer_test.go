@@ -108,7 +108,9 @@ func (s *state) set(ready bool, workers ...uint64) {
 func announcing(t *testing.T) (*Announcer, *directory, *state, func()) {
 	dir, s := new(directory), &state{a: announcement.Announcement{Addr: "h:1", Version: "3.0.0", Fingerprint: "f"}}
 	a := NewAnnouncer(AnnouncerConfig{
-		Directory: dir, Name: NewName(), State: s.get, Now: func() int64 { return time.Now().UnixMilli() }, Log: slog.New(slog.DiscardHandler),
+		Directory: dir, Name: NewName(), State: s.get, Now: func() int64 {
+			return time.Now().UnixMilli()
+		}, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -124,7 +126,10 @@ func announcing(t *testing.T) (*Announcer, *directory, *state, func()) {
 		}
 	})
 	synctest.Wait()
-	return a, dir, s, func() { cancel(); running.Wait() }
+	return a, dir, s, func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // TestEachChangeIsWrittenOnce: not ready first, ready as soon as that is true, not ready when the daemon
@@ -134,14 +139,16 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 		a, dir, s, stop := announcing(t)
 		defer stop()
 		began := time.Now().UnixMilli()
-		if e := dir.entry(t, a.Name); e.Ready || e.Addr != "h:1" || e.At != began || e.Version != "3.0.0" || e.Fingerprint != "f" {
+		if e := dir.entry(t, a.Name); e.Ready || e.Addr != "h:1" || e.At != began || e.Version != "3.0.0" ||
+			e.Fingerprint != "f" {
 			t.Errorf("at the start it announced %+v", e)
 		}
 		time.Sleep(time.Minute)
 		s.set(true, 7)
 		time.Sleep(lookSoon)
 		synctest.Wait()
-		if e := dir.entry(t, a.Name); !e.Ready || !slices.Equal(e.Workers, []uint64{7}) || e.At < began+time.Minute.Milliseconds() {
+		if e := dir.entry(t, a.Name); !e.Ready || !slices.Equal(e.Workers, []uint64{7}) ||
+			e.At < began+time.Minute.Milliseconds() {
 			t.Errorf("when it was ready it announced %+v", e)
 		}
 		time.Sleep(time.Minute)

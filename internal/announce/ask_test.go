@@ -74,11 +74,14 @@ func asker() *Asker { return &Asker{Now: func() int64 { return now }} }
 
 func TestAnAnswerIsRead(t *testing.T) {
 	addr := listen(t, loopback(t), answer(
-		"STAT pid 7\r\nSTAT time 1795331817\r\nSTAT lane_0_worker_id 5\r\nSTAT lane_0_state serving\r\nSTAT lane_1_state acquiring\r\n"+
-			"STAT lane_2_worker_id 9\r\nSTAT lane_2_state draining\r\nSTAT lane_63_worker_id 1\r\nSTAT lane_x_worker_id 3\r\nSTAT lane_64_worker_id 4\r\nEND\r\n",
+		"STAT pid 7\r\nSTAT time 1795331817\r\nSTAT lane_0_worker_id 5\r\nSTAT lane_0_state serving\r\nSTAT lane_1_state "+
+			"acquiring\r\n"+
+			"STAT lane_2_worker_id 9\r\nSTAT lane_2_state draining\r\nSTAT lane_63_worker_id 1\r\nSTAT lane_x_worker_id "+
+			"3\r\nSTAT lane_64_worker_id 4\r\nEND\r\n",
 		"STAT lease_fingerprint a;b\r\nEND\r\n"))
 	r, err := patiently(t, asker(), addr, false)
-	if err != nil || r.Ahead != 6800*time.Millisecond || !slices.Equal(r.Workers, []uint64{5, 1}) || r.Fingerprint != "a;b" {
+	if err != nil || r.Ahead != 6800*time.Millisecond || !slices.Equal(r.Workers, []uint64{5, 1}) ||
+		r.Fingerprint != "a;b" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -196,7 +199,8 @@ func TestPeersThatWantALogin(t *testing.T) {
 	roots.AppendCertsFromPEM(text)
 	var passwords atomic.Int64
 	plain := listen(t, loopback(t), loginServer(&passwords))
-	encrypted := listen(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{pair}}), loginServer(&passwords))
+	encrypted := listen(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{pair}}),
+		loginServer(&passwords))
 
 	login := func(password string) func() (string, string, error) {
 		return func() (string, string, error) { return "ann", password, nil }
@@ -214,9 +218,12 @@ func TestPeersThatWantALogin(t *testing.T) {
 		{"without a login", Asker{}, false, errNoLogin.Error(), 0},
 		{"with one", Asker{Login: login("secret")}, false, "", 1},
 		{"with a wrong one", Asker{Login: login("wrong!")}, false, "user ann: \"CLIENT_ERROR authentication failure\"", 1},
-		{"with a password that cannot be read", Asker{Login: func() (string, string, error) { return "", "", errFile }}, false, errFile.Error(), 0},
+		{"with a password that cannot be read", Asker{Login: func() (string, string, error) {
+			return "", "", errFile
+		}}, false, errFile.Error(), 0},
 		{"encrypted", Asker{Login: login("secret"), Secret: true, TLS: trust}, true, "", 1},
-		{"not encrypted, where this daemon is", Asker{Login: login("secret"), Secret: true, TLS: trust}, false, errPlain.Error(), 0},
+		{"not encrypted, where this daemon is", Asker{Login: login("secret"), Secret: true, TLS: trust}, false,
+			errPlain.Error(), 0},
 		{"encrypted by a stranger", Asker{Login: login("secret"), TLS: distrust}, true, "certificate", 0},
 		{"encrypted, and told that it is not", Asker{Login: login("secret")}, false, "", 1},
 	} {
@@ -227,7 +234,8 @@ func TestPeersThatWantALogin(t *testing.T) {
 		c.a.Now = func() int64 { return now }
 		passwords.Store(0)
 		r, err := patiently(t, &c.a, addr, c.tls)
-		if err == nil && (c.says != "" || r.Ahead != -200*time.Millisecond) || err != nil && (c.says == "" || !strings.Contains(err.Error(), c.says)) {
+		if err == nil && (c.says != "" || r.Ahead != -200*time.Millisecond) || err != nil &&
+			(c.says == "" || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %+v, %v", c.name, r, err)
 		}
 		if n := passwords.Load(); n != c.logins {

@@ -51,7 +51,8 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 			defer owner.Close()
 			said := 0
 			c := Config{
-				Version: "3.0.0", WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 10,
+				Version: "3.0.0", WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), Bind: "127.0.0.1", Engine: "net",
+				Loops: 1, MaxConnections: 10,
 				Log: slog.New(watcher{slog.DiscardHandler, func(message string) {
 					if strings.HasPrefix(message, busyLine) {
 						said++
@@ -86,7 +87,10 @@ func TestAddressThatStaysInUse(t *testing.T) {
 	// listen.
 	attempt := func(b *binder, ctx context.Context, listen error) (took time.Duration, calls int) {
 		began := time.Now()
-		if err := b.bind(ctx, func() error { calls++; return listen }); !errors.Is(err, listen) {
+		if err := b.bind(ctx, func() error {
+			calls++
+			return listen
+		}); !errors.Is(err, listen) {
 			t.Errorf("error %v, want %v", err, listen)
 		}
 		return time.Since(began), calls

@@ -68,7 +68,9 @@ func TestKindsByName(t *testing.T) {
 				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
 			})
 			await(t, "every name is ready", func() bool { // another layout needs half a second at a start without a record
-				return !slices.ContainsFunc(d.catalog.Generators(), func(g *issuer.Generator) bool { return g.From.Ready(d.clock.Now()) != nil })
+				return !slices.ContainsFunc(d.catalog.Generators(), func(g *issuer.Generator) bool {
+					return g.From.Ready(d.clock.Now()) != nil
+				})
 			})
 			seen, c := map[string]bool{}, dial(t, address)
 			r := bufio.NewReader(c)
@@ -142,7 +144,8 @@ func metaValue(t *testing.T, r *bufio.Reader, key string) string {
 	head, _ := r.ReadString('\n')
 	text, err := r.ReadString('\n')
 	text = strings.TrimSuffix(text, "\r\n")
-	if want := fmt.Sprintf("VA %d k%s s%d c%s f0\r\n", len(text), key, len(text), casOf(text)); err != nil || head != want {
+	if want := fmt.Sprintf("VA %d k%s s%d c%s f0\r\n", len(text), key, len(text), casOf(text)); err != nil ||
+		head != want {
 		t.Fatalf("%q is answered %q %q, %v", key, head, text, err)
 	}
 	return text
@@ -269,7 +272,8 @@ func TestUnknownNamesOfADaemon(t *testing.T) {
 	values(t, r, []string{"id"}, false)
 	values(t, r, []string{"17"}, false)
 	base := "http://" + d.services[0].ln.Addr().String()
-	for path, want := range map[string]int{"/id": 200, "/ids?n=3": 200, "/id/id": 200, "/id/1": 200, "/id/u7": 200, "/id/u8": 404, "/ids/u8?n=3": 404} {
+	for path, want := range map[string]int{"/id": 200, "/ids?n=3": 200, "/id/id": 200, "/id/1": 200, "/id/u7": 200,
+		"/id/u8": 404, "/ids/u8?n=3": 404} {
 		if status, body := fetch(t, base+path, ""); status != want || want == 404 && body != "no such generator: u8\n" {
 			t.Errorf("%s: %d %q", path, status, body)
 		}
@@ -298,7 +302,10 @@ func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *logged) Handle(ctx context.Context, r slog.Record) error {
 	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
 	if strings.Contains(line, "generator") {
 		l.mu.Lock()
 		l.lines = append(l.lines, line)
@@ -342,15 +349,23 @@ func TestReloadOfGenerators(t *testing.T) {
 	for _, step := range []struct{ text, log, kinds string }{
 		{"a uuid7\nb objectid\n", "INFO generator definition=b objectid\nINFO reloaded what=generators", "36 24 19 26 "},
 		{"b uuid4\na uuid7\nc ulid\nx\nc uuid4\n",
-			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "b uuid4" is not what is served as "b objectid": to change it, restart the daemon` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=generators error=line 4: "x": a kind is needed behind the name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed` + "\n" +
-				`ERROR not reloaded, the old one stays in force what=generators error=line 5: "c" is declared already, by line 3`, "36 24 19 26 "},
-		{"f uuid4\n", `ERROR not reloaded, the old one stays in force what=generators error=line 1: "f uuid4" is not what is served as "f ulid": to change it, restart the daemon` + "\n" +
-			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "f" is declared already, by "f ulid"`, "36 24 19 26 "},
+			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "b uuid4" is not what is served as ` +
+				`"b objectid": to change it, restart the daemon` + "\n" +
+				`ERROR not reloaded, the old one stays in force what=generators error=line 4: "x": a kind is needed behind the ` +
+				`name: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed` + "\n" +
+				`ERROR not reloaded, the old one stays in force what=generators error=line 5: "c" is declared already, by line 3`,
+			"36 24 19 26 "},
+		{"f uuid4\n",
+			`ERROR not reloaded, the old one stays in force what=generators error=line 1: "f uuid4" is not what is served as ` +
+				`"f ulid": to change it, restart the daemon` + "\n" +
+				`ERROR not reloaded, the old one stays in force what=generators error=line 1: "f" is declared already, by "f ulid"`,
+			"36 24 19 26 "},
 		{"", "WARN a generator is no longer in the file: it is served until the daemon stops name=a\n" +
-			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO reloaded what=generators", "36 24 19 26 "},
+			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO reloaded " +
+			"what=generators", "36 24 19 26 "},
 		{"c ulid # again\n", "WARN a generator is no longer in the file: it is served until the daemon stops name=a\n" +
-			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO generator definition=c ulid\nINFO reloaded what=generators", "36 24 26 26 "},
+			"WARN a generator is no longer in the file: it is served until the daemon stops name=b\nINFO generator " +
+			"definition=c ulid\nINFO reloaded what=generators", "36 24 26 26 "},
 	} {
 		write(step.text)
 		d.Reload()
@@ -363,7 +378,8 @@ func TestReloadOfGenerators(t *testing.T) {
 	}
 	os.Remove(file)
 	d.Reload()
-	if got := log.take(); !strings.HasPrefix(got, "ERROR not reloaded, the old one stays in force what=generators error=open "+file) || kindsNow() != "36 24 26 26 " {
+	if got := log.take(); !strings.HasPrefix(got,
+		"ERROR not reloaded, the old one stays in force what=generators error=open "+file) || kindsNow() != "36 24 26 26 " {
 		t.Error(got)
 	}
 	var all []string
@@ -396,7 +412,8 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 	}
 	defer d.store.Close()
 	write("b", kinds.MaxNames-1)
-	if err := d.reloadGenerators(); err == nil || err.Error() != "10001 names with those that are served already: 10000 allowed" || len(d.catalog.Generators()) != 2 {
+	if err := d.reloadGenerators(); err == nil ||
+		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(d.catalog.Generators()) != 2 {
 		t.Errorf("%v, %d names", err, len(d.catalog.Generators()))
 	}
 	write("b", kinds.MaxNames-2)
@@ -439,7 +456,10 @@ func TestEverybodyIsWoken(t *testing.T) {
 		d.engine = e
 		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "w", Kind: kinds.Sequence}, From: w}})
 		began, answered := time.Now(), make(chan error)
-		go func() { _, err := d.catalog.Batch(t.Context(), []byte("w"), 1); answered <- err }()
+		go func() {
+			_, err := d.catalog.Batch(t.Context(), []byte("w"), 1)
+			answered <- err
+		}()
 		synctest.Wait()
 		w.ready.Store(true)
 		d.wakeAll()
@@ -479,12 +499,21 @@ func TestDefinitionsThatADaemonCannotServe(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{func(c *Config) { c.Generators = "a sequence" }, `Generators: "a sequence": there is no place to record it: -state-dir DIRECTORY`},
 		{func(c *Config) {
-			c.Layout, c.Generators = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1, SequenceBits: 60}, "a objectid"
+			c.Generators = "a sequence"
+		}, `Generators: "a sequence": there is no place to record it: -state-dir DIRECTORY`},
+		{func(c *Config) {
+			c.Layout, c.Generators = generator.Layout{Epoch: 1420070400000, Unit: 1000, TimeBits: 2, WorkerBits: 1,
+				SequenceBits: 60}, "a objectid"
 		}, `Generators: "a objectid": generator: 1 worker + 60 sequence bits: objectid has 54 for both`},
-		{func(c *Config) { c.WorkerIDs, c.Generators = []uint64{3, 40}, "a snowflake layout=js53" }, `Generators: "a snowflake layout=js53": worker ids go up to 40: layout js53 has 0 to 31`},
-		{func(c *Config) { c.MaxRunAhead, c.Generators = 0, "a snowflake layout=sonyflake" }, `Generators: "a snowflake layout=sonyflake": issuer: ids of layout sonyflake beside katsubushi need a run-ahead of at least 22ms, not 0s`},
+		{func(c *Config) {
+			c.WorkerIDs, c.Generators = []uint64{3, 40}, "a snowflake layout=js53"
+		}, `Generators: "a snowflake layout=js53": worker ids go up to 40: layout js53 has 0 to 31`},
+		{func(c *Config) {
+			c.MaxRunAhead, c.Generators = 0, "a snowflake layout=sonyflake"
+		},
+			`Generators: "a snowflake layout=sonyflake": issuer: ids of layout sonyflake beside katsubushi need a run-ahead ` +
+				`of at least 22ms, not 0s`},
 	} {
 		cfg := testConfig()
 		c.change(&cfg)

@@ -73,8 +73,9 @@ func TestEventsSurviveBadClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.keeper = workerid.NewKeeper(workerid.Config{
-		Store: losing{granted{d.clock.Now}, new(atomic.Bool)}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}},
-		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
+		Store: losing{granted{d.clock.Now}, new(atomic.Bool)}, Lanes: d.issuer,
+		Requests: []workerid.Request{{Min: 5, Max: 5}},
+		Now:      d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

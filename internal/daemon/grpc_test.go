@@ -42,7 +42,8 @@ func TestGRPC(t *testing.T) {
 		c.GRPCPort, c.TLSCert, c.TLSKey, c.AuthFile = redistest.FreePort(t), cert, cert+".key", auth
 	})
 	dial := func(creds credentials.TransportCredentials) *grpc.ClientConn {
-		conn, err := grpc.NewClient(net.JoinHostPort("127.0.0.1", strconv.Itoa(d.c.GRPCPort)), grpc.WithTransportCredentials(creds))
+		conn, err := grpc.NewClient(net.JoinHostPort("127.0.0.1", strconv.Itoa(d.c.GRPCPort)),
+			grpc.WithTransportCredentials(creds))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,8 @@ func TestGRPC(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	as := func(user string) context.Context {
-		return metadata.AppendToOutgoingContext(ctx, "authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
+		return metadata.AppendToOutgoingContext(ctx, "authorization",
+			"Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
 	}
 	conn := dial(credentials.NewClientTLSFromCert(pool, ""))
 	ids := katsubushipb.NewGeneratorClient(conn)
@@ -69,16 +71,20 @@ func TestGRPC(t *testing.T) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
-	if _, err := katsubushipb.NewGeneratorClient(dial(insecure.NewCredentials())).Fetch(as("ann:secret"), nil); status.Code(err) != codes.Unavailable {
+	if _, err := katsubushipb.NewGeneratorClient(dial(insecure.NewCredentials())).
+		Fetch(as("ann:secret"), nil); status.Code(err) != codes.Unavailable {
 		t.Error("plain text:", err)
 	}
 	s, err := katsubushipb.NewStatsClient(conn).Get(ctx, nil)
-	if err != nil || s.Version != "3.4.5" || s.Pid != int32(os.Getpid()) || s.CurrConnections < 1 || s.CmdGet != 1001 || s.GetHits != 1001 || s.GetMisses != 0 ||
+	if err != nil || s.Version != "3.4.5" || s.Pid != int32(os.Getpid()) || s.CurrConnections < 1 || s.CmdGet != 1001 ||
+		s.GetHits != 1001 || s.GetMisses != 0 ||
 		s.TotalConnections < 1 || time.Since(time.Unix(s.Time, 0)).Abs() > patience {
 		t.Error(s, err)
 	}
-	if n := &d.called; n.Requests.Load() != 2 || n.IDs.Load() != 1001 || n.Logins.Load() != 4 || n.LoginErrors.Load() != 2 {
-		t.Errorf("%d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(), n.LoginErrors.Load())
+	if n := &d.called; n.Requests.Load() != 2 || n.IDs.Load() != 1001 || n.Logins.Load() != 4 ||
+		n.LoginErrors.Load() != 2 {
+		t.Errorf("%d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(),
+			n.LoginErrors.Load())
 	}
 	health := healthpb.NewHealthClient(conn)
 	check := func(want healthpb.HealthCheckResponse_ServingStatus) {

@@ -35,7 +35,8 @@ func TestRedisIsToldTheIDClock(t *testing.T) {
 		ids  *clock.Clock
 		want error
 	}{
-		{"the wall clock's present", clock.New(), workerid.ErrNoID}, // the pool is made, and nobody gets anything for a lease's length
+		// the pool is made, and nobody gets anything for a lease's length
+		{"the wall clock's present", clock.New(), workerid.ErrNoID},
 		{"another century", &clock.Clock{}, workerid.ErrSkew},
 	} {
 		d := &Daemon{c: leasing(server.URL()), clock: c.ids}
@@ -59,7 +60,8 @@ func TestTheStateFileIsToldTheTick(t *testing.T) {
 	l := generator.Katsubushi()
 	l.Name, l.Unit = "minutes", 60_000
 	d := &Daemon{clock: clock.New(), c: Config{
-		Log: slog.New(slog.DiscardHandler), Layout: l, WorkerIDs: []uint64{1}, MaxRunAhead: time.Second, StateDir: t.TempDir(), AnyDisk: true,
+		Log: slog.New(slog.DiscardHandler), Layout: l, WorkerIDs: []uint64{1}, MaxRunAhead: time.Second,
+		StateDir: t.TempDir(), AnyDisk: true,
 	}}
 	if err := d.openStore(); err != nil {
 		t.Fatal(err)
@@ -122,7 +124,8 @@ func TestHeartbeats(t *testing.T) {
 				store := &beating{}
 				d := &Daemon{clock: clock.New(), tenure: tenure{store: store}, c: leasing("redis://x")}
 				c.c(&d.c)
-				d.issuer = issuer.New(issuer.Config{Lanes: 1, RunAhead: d.c.MaxRunAhead, Layout: d.c.Layout, Now: d.clock.Now, Sleep: time.Sleep})
+				d.issuer = issuer.New(issuer.Config{Lanes: 1, RunAhead: d.c.MaxRunAhead, Layout: d.c.Layout, Now: d.clock.Now,
+					Sleep: time.Sleep})
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error)
 				go func() { ended <- d.newKeeper().Run(ctx) }()

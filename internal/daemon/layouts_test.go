@@ -16,12 +16,15 @@ import (
 // though only the word of its own layout is recorded.
 func TestNamesWithLayoutsOfTheirOwn(t *testing.T) {
 	state, seen := t.TempDir(), map[string]bool{}
-	layouts := map[string]generator.Layout{"id": generator.Katsubushi(), "a": generator.Instagram(), "b": generator.Instagram(), "c": generator.Sonyflake()}
+	layouts := map[string]generator.Layout{"id": generator.Katsubushi(), "a": generator.Instagram(),
+		"b": generator.Instagram(), "c": generator.Sonyflake()}
 	keys := strings.Fields("a c id b a c b id")
 	for range 3 {
 		t.Run("run", func(t *testing.T) {
 			_, address := run(t, func(c *Config) {
-				c.Generators, c.StateDir, c.AnyDisk, c.MaxRunAhead = "a snowflake layout=instagram; b snowflake layout=instagram; c snowflake layout=sonyflake", state, true, time.Second
+				c.Generators, c.StateDir, c.AnyDisk,
+					c.MaxRunAhead = "a snowflake layout=instagram; b snowflake layout=instagram; c snowflake layout=sonyflake", state,
+					true, time.Second
 				c.WorkerIDs = []uint64{5}
 			})
 			checkLayouts(t, dial(t, address), keys, layouts, seen)

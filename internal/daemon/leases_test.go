@@ -25,13 +25,16 @@ func (f factual) Facts() []workerid.Fact { return f.facts }
 // often.
 func TestWhatIsKnownOfAStoreIsShown(t *testing.T) {
 	facts := []workerid.Fact{
-		{Name: "etcd", Help: "Where.", Value: []workerid.Text{{Name: "servers", Label: "address", Value: "h:1"}, {Name: "error", Value: "no answer"}}},
+		{Name: "etcd", Help: "Where.",
+			Value: []workerid.Text{{Name: "servers", Label: "address", Value: "h:1"}, {Name: "error", Value: "no answer"}}},
 		{Name: "etcd_floor", Help: "Floor.", Value: 1500 * time.Millisecond},
 		{Name: "etcd_epoch", Help: "Epoch.", Value: 7},
 		{Name: "etcd_error", Value: []workerid.Text{{Name: "last", Value: "no answer"}}},
 	}
 	d := &Daemon{tenure: tenure{store: factual{facts: facts}}}
-	if got, want := d.storeFacts(), []string{"etcd_servers h:1", "etcd_error no answer", "etcd_floor 1.5s", "etcd_epoch 7", "etcd_error_last no answer"}; !slices.Equal(got, want) {
+	if got, want := d.storeFacts(),
+		[]string{"etcd_servers h:1", "etcd_error no answer", "etcd_floor 1.5s", "etcd_epoch 7",
+			"etcd_error_last no answer"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	d.store = factual{}

@@ -27,11 +27,13 @@ func TestListeners(t *testing.T) {
 			}
 			seen[unique] = true
 		}
-		if l.Help == "" || (l.session == nil) == (l.service == nil) || (l.session != nil) != (l.refusal != "" && l.outOfMemory != "") {
+		if l.Help == "" || (l.session == nil) == (l.service == nil) ||
+			(l.session != nil) != (l.refusal != "" && l.outOfMemory != "") {
 			t.Errorf("%s: an incomplete line: %+v", l.name, l)
 		}
 		if first := i == 0; first != (l.name == "memcached") || first != l.sock {
-			t.Errorf("%s is line %d; the memcached port must be the first, and the only one that can be a unix socket", l.name, i)
+			t.Errorf("%s is line %d; the memcached port must be the first, and the only one that can be a unix socket", l.name,
+				i)
 		}
 	}
 }

@@ -56,7 +56,8 @@ func ask(t *testing.T, s *server.Session, in string) (answer, rest string) {
 // a value, in a transaction, with what the client said about itself. Whoever is gone there is closed.
 func TestSessionsMove(t *testing.T) {
 	d, replace := withLogins(t, "ann:secret\nbob smith:secret\n")
-	sasl := "\x80\x21\x00\x05\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00PLAIN\x00ann\x00secret"
+	sasl := "\x80\x21\x00\x05\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
+		"\x00\x00PLAIN\x00ann\x00secret"
 	noop := "\x80\x0a" + strings.Repeat("\x00", 22)
 	for _, c := range []struct {
 		what          string
@@ -68,12 +69,17 @@ func TestSessionsMove(t *testing.T) {
 		{"in the handshake", 0, "set x 0 0 10\r\n", "ann secret\r\nverbosity 1\r\n", "STORED\r\nOK\r\n"},
 		{"half a password", 0, "set x 0 0 10\r\nann se", "cret\r\nverbosity 1\r\n", "STORED\r\nOK\r\n"},
 		{"logged in", 0, "set x 0 0 10\r\nann secret\r\n", "verbosity 1\r\n", "OK\r\n"},
-		{"in a value", 0, "set x 0 0 10\r\nann secret\r\nset y 0 0 20\r\nverbosity", " 1\r\n\r\n34567\r\nverbosity 1\r\n", "SERVER_ERROR read-only: ids are not stored\r\nOK\r\n"},
+		{"in a value", 0, "set x 0 0 10\r\nann secret\r\nset y 0 0 20\r\nverbosity", " 1\r\n\r\n34567\r\nverbosity 1\r\n",
+			"SERVER_ERROR read-only: ids are not stored\r\nOK\r\n"},
 		{"binary", 0, sasl, noop, "\x81\x0a" + strings.Repeat("\x00", 22)},
-		{"Redis, logged in", 1, "*3\r\n$4\r\nAUTH\r\n$9\r\nbob smith\r\n$6\r\nsecret\r\n", "ACL WHOAMI\r\n", "$9\r\nbob smith\r\n"},
-		{"Redis, with a name, in RESP3", 1, "HELLO 3 AUTH ann secret SETNAME me\r\n", "CLIENT GETNAME\r\nCLIENT SETNAME \"\"\r\nCLIENT GETNAME\r\n", "$2\r\nme\r\n+OK\r\n_\r\n"},
-		{"Redis, in a transaction", 1, "AUTH ann secret\r\nMULTI\r\nPING\r\n", "EXEC\r\nPING\r\n", "*1\r\n+PONG\r\n+PONG\r\n"},
-		{"Redis through the memcached port", 0, "*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n*1\r\n$4\r\nPI", "NG\r\n", "+PONG\r\n"},
+		{"Redis, logged in", 1, "*3\r\n$4\r\nAUTH\r\n$9\r\nbob smith\r\n$6\r\nsecret\r\n", "ACL WHOAMI\r\n",
+			"$9\r\nbob smith\r\n"},
+		{"Redis, with a name, in RESP3", 1, "HELLO 3 AUTH ann secret SETNAME me\r\n",
+			"CLIENT GETNAME\r\nCLIENT SETNAME \"\"\r\nCLIENT GETNAME\r\n", "$2\r\nme\r\n+OK\r\n_\r\n"},
+		{"Redis, in a transaction", 1, "AUTH ann secret\r\nMULTI\r\nPING\r\n", "EXEC\r\nPING\r\n",
+			"*1\r\n+PONG\r\n+PONG\r\n"},
+		{"Redis through the memcached port", 0, "*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n*1\r\n$4\r\nPI", "NG\r\n",
+			"+PONG\r\n"},
 	} {
 		p := &d.ports[c.port]
 		s := d.opener(p)(0)
@@ -107,7 +113,8 @@ func TestSessionsMove(t *testing.T) {
 
 // FuzzState resumes from anything: nobody is logged in without a user, and nothing panics.
 func FuzzState(f *testing.F) {
-	for _, state := range []string{"m1 l - - 0 0", "m1 l - -t 0 0", `l1 "ann" m1 l - -t 0 0`, `l1 "eve" m1 l - -t 0 0`, `l1 "ann" r1 s -t 0 0 0 0 0 0 = =`, "r1 s -t 0 0 0 0 0 0 = =",
+	for _, state := range []string{"m1 l - - 0 0", "m1 l - -t 0 0", `l1 "ann" m1 l - -t 0 0`, `l1 "eve" m1 l - -t 0 0`,
+		`l1 "ann" r1 s -t 0 0 0 0 0 0 = =`, "r1 s -t 0 0 0 0 0 0 = =",
 		`l1 "ann`, `l1 "ann"`, "l1 ", "l2 x", `l1 "ann" l1 "ann" m1 l - -t 0 0`, "m1 h - - 0 0"} {
 		f.Add([]byte(state), []byte("get id\r\n"))
 	}

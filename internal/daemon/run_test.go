@@ -43,8 +43,9 @@ func (listening) Enabled(context.Context, slog.Level) bool { return true }
 // testConfig configures a daemon on any free port of the loopback address, without files.
 func testConfig() Config {
 	return Config{
-		Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
-		Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
+		Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(),
+		MaxRunAhead: time.Second,
+		Bind:        "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
 	}
 }
 

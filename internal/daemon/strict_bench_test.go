@@ -21,15 +21,18 @@ import (
 func twoOrders(tb testing.TB) *protocol.Config {
 	nothing := func() {}
 	status := func() counter.Status { return counter.Status{} }
-	free := issuer.NewSequence(issuer.SequenceConfig{Definition: counter.Sequence("free"), MaxWait: time.Second, Status: status, Ring: nothing, Wake: nothing})
-	strict := issuer.NewStrict(issuer.StrictConfig{Definition: counter.Sequence("strict"), MaxWait: time.Second, Moment: clock.Moment, Status: status, Ring: nothing, Wake: nothing})
+	free := issuer.NewSequence(issuer.SequenceConfig{Definition: counter.Sequence("free"), MaxWait: time.Second,
+		Status: status, Ring: nothing, Wake: nothing})
+	strict := issuer.NewStrict(issuer.StrictConfig{Definition: counter.Sequence("strict"), MaxWait: time.Second,
+		Moment: clock.Moment, Status: status, Ring: nothing, Wake: nothing})
 	for _, i := range []counter.Issuer{free, strict.Lead(func() int64 { return math.MaxInt64 })} {
 		if err := i.Append(1, math.MaxInt64); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	c := issuer.NewCatalog(time.Now().UnixMilli, free, false)
-	c.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "free"}, From: free}, {Definition: kinds.Definition{Name: "strict"}, From: strict}})
+	c.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "free"}, From: free},
+		{Definition: kinds.Definition{Name: "strict"}, From: strict}})
 	return &protocol.Config{Handler: c.Handler(0, nil), Counters: new(protocol.Counters), Version: "1.0.0"}
 }
 

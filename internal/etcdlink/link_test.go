@@ -59,7 +59,8 @@ func TestKindsOfErrors(t *testing.T) {
 		Full:   {rpctypes.ErrGRPCNoSpace},
 		Denied: {rpctypes.ErrGRPCPermissionDenied},
 		BadLogin: {
-			rpctypes.ErrGRPCUserEmpty, rpctypes.ErrGRPCAuthFailed, rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCUserNotFound,
+			rpctypes.ErrGRPCUserEmpty, rpctypes.ErrGRPCAuthFailed, rpctypes.ErrGRPCInvalidAuthToken,
+			rpctypes.ErrGRPCUserNotFound,
 		},
 		OldLogin: {rpctypes.ErrGRPCAuthOldRevision},
 		NoLease:  {rpctypes.ErrGRPCLeaseNotFound},
@@ -74,7 +75,8 @@ func TestKindsOfErrors(t *testing.T) {
 		for _, err := range all {
 			explained := target.explain("k", 0, err)
 			said := explained.Error()
-			if KindOf(explained) != kind || !errors.Is(explained, err) || !strings.Contains(said, "k: ") || strings.Contains(said, "code = ") {
+			if KindOf(explained) != kind || !errors.Is(explained, err) || !strings.Contains(said, "k: ") ||
+				strings.Contains(said, "code = ") {
 				t.Errorf("%v: kind %d, want %d: %v", err, KindOf(explained), kind, explained)
 			}
 		}

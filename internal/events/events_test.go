@@ -32,7 +32,8 @@ func TestKeepsWhatIsLogged(t *testing.T) {
 	log.Debug("no event")
 	log.Info("lease acquired", "lane", 1, "took", time.Second)
 	list := []string{"x"}
-	log.With("a", 1).WithGroup("store").With("b", 2).Warn("slow", "c", errors.New("late"), slog.Group("d", "e", 5), "list", list)
+	log.With("a", 1).WithGroup("store").With("b", 2).
+		Warn("slow", "c", errors.New("late"), slog.Group("d", "e", 5), "list", list)
 	list[0] = "y"
 	log.Error("lost", "left", secondsLeft(4), "text", strings.Repeat("x", 5000)+"é")
 	want := "ERROR lost [left=4 s text=" + strings.Repeat("x", maxText) + "...]\n" +
@@ -64,8 +65,10 @@ func TestTheLogStaysTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var with, without bytes.Buffer
 		var l Log
-		for _, log := range []*slog.Logger{slog.New(l.Handler(slog.NewJSONHandler(&with, nil))), slog.New(slog.NewJSONHandler(&without, nil))} {
-			log.With("a", 1).WithGroup("").WithGroup("g").With("b", secondsLeft(2)).Info("text", "c", errors.New("e"), slog.Attr{})
+		for _, log := range []*slog.Logger{slog.New(l.Handler(slog.NewJSONHandler(&with, nil))),
+			slog.New(slog.NewJSONHandler(&without, nil))} {
+			log.With("a", 1).WithGroup("").WithGroup("g").With("b", secondsLeft(2)).
+				Info("text", "c", errors.New("e"), slog.Attr{})
 			Unkept(log.With("d", 4)).Warn("not kept")
 			Unkept(log).Info("not kept")
 		}

@@ -71,7 +71,10 @@ func start(t *testing.T, change func(*daemon.Config)) string {
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 	select {
 	case address := <-l.address:
 		return address
@@ -148,7 +151,8 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 	}{
-		{"short", ""}, {"short", "ERR sequence short ends at 3: fewer than 2 values are left"}, {"nothing", "ERR no such generator"}, {"orders", ""},
+		{"short", ""}, {"short", "ERR sequence short ends at 3: fewer than 2 values are left"},
+		{"nothing", "ERR no such generator"}, {"orders", ""},
 	} {
 		_, err := f.Last(bg, proxy.Addr().String(), c.name, 2)
 		var refusal forward.Refusal
@@ -180,7 +184,8 @@ func TestLateAnswers(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if _, err := f.Last(bg, proxy.Addr(), "orders", 10); err == nil || !strings.Contains(err.Error(), "ran out of time") {
+			if _, err := f.Last(bg, proxy.Addr(), "orders", 10); err == nil ||
+				!strings.Contains(err.Error(), "ran out of time") {
 				t.Errorf("beside it: %v", err)
 			}
 		})
@@ -282,7 +287,10 @@ func TestAPingEndsNothing(t *testing.T) {
 	<-asked
 	ping := func() {
 		ctx, cancel := context.WithCancel(bg)
-		go func() { <-asked; cancel() }()
+		go func() {
+			<-asked
+			cancel()
+		}()
 		if err := f.Ping(ctx, ln.Addr().String()); err == nil {
 			t.Error("nobody has answered")
 		}
@@ -326,7 +334,10 @@ func TestClose(t *testing.T) {
 	})
 	f := forward.New(forward.Config{Timeout: patience})
 	failed := make(chan error)
-	go func() { _, err := f.Last(bg, ln.Addr().String(), "orders", 1); failed <- err }()
+	go func() {
+		_, err := f.Last(bg, ln.Addr().String(), "orders", 1)
+		failed <- err
+	}()
 	<-asked
 	f.Close()
 	if err := <-failed; err == nil {
@@ -344,7 +355,8 @@ func TestClose(t *testing.T) {
 func TestOtherAnswers(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
-		":0\r\n", ":-1\r\n", ":9223372036854775808\r\n", ":007\r\n", ": 7\r\n", ":7\n", ":\r\n", "+OK\r\n", "$1\r\n7\r\n", "*1\r\n:7\r\n", "\r\n", "7\r\n", "HTTP/1.1 400 Bad Request\r\n",
+		":0\r\n", ":-1\r\n", ":9223372036854775808\r\n", ":007\r\n", ": 7\r\n", ":7\n", ":\r\n", "+OK\r\n", "$1\r\n7\r\n",
+		"*1\r\n:7\r\n", "\r\n", "7\r\n", "HTTP/1.1 400 Bad Request\r\n",
 		":" + strings.Repeat("1", 2000), "-" + strings.Repeat("x", 2000) + "\r\n",
 	} {
 		f := client(t, forward.Config{})
@@ -369,7 +381,8 @@ func TestOtherAnswers(t *testing.T) {
 		t.Error(err)
 	}
 	ln = listen(t, says(":9223372036854775807\r\n:8\r\n"))
-	if last, err := f.Last(bg, ln.Addr().String(), "orders", 1); last != math.MaxInt64 { // before anybody has asked for the other
+	// before anybody has asked for the other
+	if last, err := f.Last(bg, ln.Addr().String(), "orders", 1); last != math.MaxInt64 {
 		t.Error(last, err)
 	}
 }
@@ -391,7 +404,11 @@ type listener struct {
 	n  int
 }
 
-func (l *listener) accepted() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
+func (l *listener) accepted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
 
 func listen(t *testing.T, serve func(net.Conn)) *listener {
 	t.Helper()
@@ -410,7 +427,10 @@ func listen(t *testing.T, serve func(net.Conn)) *listener {
 			l.mu.Lock()
 			l.n++
 			l.mu.Unlock()
-			go func() { defer c.Close(); serve(c) }()
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
 		}
 	}()
 	return l
@@ -424,7 +444,10 @@ func relay(t *testing.T, address string) *listener {
 			return
 		}
 		defer to.Close()
-		go func() { io.Copy(c, to); c.Close() }()
+		go func() {
+			io.Copy(c, to)
+			c.Close()
+		}()
 		io.Copy(to, c)
 	})
 }
@@ -460,11 +483,17 @@ func TestLoginAndTLS(t *testing.T) {
 		says   string // empty = it works
 	}{
 		{"right", forward.Config{User: "fleet", Password: says("secret"), TLS: encrypted(pool, pair)}, ""},
-		{"wrong password", forward.Config{User: "fleet", Password: says("hush"), TLS: encrypted(pool, pair)}, "user fleet: WRONGPASS"},
-		{"no password", forward.Config{User: "fleet", Password: func() (string, error) { return "", os.ErrNotExist }, TLS: encrypted(pool, pair)}, os.ErrNotExist.Error()},
+		{"wrong password", forward.Config{User: "fleet", Password: says("hush"), TLS: encrypted(pool, pair)},
+			"user fleet: WRONGPASS"},
+		{"no password", forward.Config{User: "fleet", Password: func() (string, error) {
+			return "", os.ErrNotExist
+		}, TLS: encrypted(pool, pair)}, os.ErrNotExist.Error()},
 		{"no user", forward.Config{TLS: encrypted(pool, pair)}, "NOAUTH"},
-		{"no certificate", forward.Config{User: "fleet", Password: says("secret"), TLS: encrypted(pool)}, "certificate required"},
-		{"another authority", forward.Config{User: "fleet", Password: says("secret"), TLS: encrypted(x509.NewCertPool(), pair)}, "unknown authority"},
+		{"no certificate", forward.Config{User: "fleet", Password: says("secret"), TLS: encrypted(pool)},
+			"certificate required"},
+		{"another authority",
+			forward.Config{User: "fleet", Password: says("secret"), TLS: encrypted(x509.NewCertPool(), pair)},
+			"unknown authority"},
 		{"not encrypted", forward.Config{User: "fleet", Password: says("secret")}, ""},
 	} {
 		last, err := client(t, c.config).Last(bg, address, "orders", 3)

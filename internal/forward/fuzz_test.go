@@ -12,7 +12,8 @@ import (
 // Whatever comes, what is understood is written back as the same bytes, nothing is read beyond its
 // line, and it does not matter how the bytes are cut.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{":1\r\n", ":9223372036854775807\r\n", "-ERR no\r\n+OK\r\n", "+\r\n", ":0\r\n", "\n", ":12", "-" + strings.Repeat("x", maxLine), "-" + strings.Repeat("x", maxLine) + "\r\n"} {
+	for _, s := range []string{":1\r\n", ":9223372036854775807\r\n", "-ERR no\r\n+OK\r\n", "+\r\n", ":0\r\n", "\n", ":12",
+		"-" + strings.Repeat("x", maxLine), "-" + strings.Repeat("x", maxLine) + "\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

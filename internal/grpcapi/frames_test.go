@@ -20,7 +20,8 @@ func FuzzFrames(f *testing.F) {
 		w, want := http2.NewFramer(&b, nil), ""
 		w.AllowIllegalWrites = true
 		for range r.IntN(30) {
-			kind, flags, stream, payload := http2.FrameType(r.IntN(12)), http2.Flags(r.IntN(256)), r.Uint32()&^(1<<31), make([]byte, r.IntN(40)*r.IntN(2)+r.IntN(20_000)*r.IntN(2)*r.IntN(2))
+			kind, flags, stream, payload := http2.FrameType(r.IntN(12)), http2.Flags(r.IntN(256)), r.Uint32()&^(1<<31),
+				make([]byte, r.IntN(40)*r.IntN(2)+r.IntN(20_000)*r.IntN(2)*r.IntN(2))
 			w.WriteRawFrame(kind, flags, stream, payload)
 			want += fmt.Sprintln(byte(kind), flags&1 != 0, stream, len(payload))
 		}

@@ -128,7 +128,10 @@ func TestCancelledCalls(t *testing.T) {
 	c := f.client()
 	ctx, cancel := context.WithCancel(soon(t))
 	failed := make(chan error)
-	go func() { _, err := c.Fetch(ctx, nil); failed <- err }()
+	go func() {
+		_, err := c.Fetch(ctx, nil)
+		failed <- err
+	}()
 	await(t, "a call", func() bool { return f.counters.Requests.Load() > 0 })
 	cancel()
 	if err := <-failed; status.Code(err) != codes.Canceled {
@@ -219,7 +222,8 @@ func TestLogins(t *testing.T) {
 			t.Errorf("%v; %v; %v, want %s", one, many, tooMany, x.want)
 		}
 	}
-	if n := &f.counters; n.IDs.Load() != 12 || n.Logins.Load() != 24 || n.LoginErrors.Load() != 12 || f.next.Load() != 1013 {
+	if n := &f.counters; n.IDs.Load() != 12 || n.Logins.Load() != 24 || n.LoginErrors.Load() != 12 ||
+		f.next.Load() != 1013 {
 		t.Errorf("%d ids, %d logins, %d wrong ones", n.IDs.Load(), n.Logins.Load(), n.LoginErrors.Load())
 	}
 	directory.Replace(nil)
@@ -285,25 +289,35 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	stream.Send(
+		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	r, err := stream.Recv()
 	for _, s := range r.GetListServicesResponse().GetService() {
 		names = append(names, s.GetName())
 	}
-	if got, want := fmt.Sprint(names), "[grpc.health.v1.Health grpc.reflection.v1.ServerReflection grpc.reflection.v1alpha.ServerReflection katsubushi.Generator katsubushi.Stats]"; got != want {
+	if got, want := fmt.Sprint(names),
+		"[grpc.health.v1.Health grpc.reflection.v1.ServerReflection grpc.reflection.v1alpha.ServerReflection "+
+			"katsubushi.Generator katsubushi.Stats]"; got != want {
 		t.Errorf("%s, %v", got, err)
 	}
-	stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "katsubushi.Generator"}})
+	stream.Send(
+		&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{
+				FileContainingSymbol: "katsubushi.Generator"}})
 	r, err = stream.Recv()
-	if files := r.GetFileDescriptorResponse().GetFileDescriptorProto(); len(files) != 1 || !bytes.Contains(files[0], []byte("FetchMulti")) {
+	if files := r.GetFileDescriptorResponse().GetFileDescriptorProto(); len(files) != 1 ||
+		!bytes.Contains(files[0], []byte("FetchMulti")) {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 
-	alpha, err := conn.NewStream(soon(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+	alpha, err := conn.NewStream(soon(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	alpha.SendMsg(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}) // the messages are the same
+	// the messages are the same
+	alpha.SendMsg(
+		&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
 	r = new(reflectionpb.ServerReflectionResponse)
 	if err := alpha.RecvMsg(r); len(r.GetListServicesResponse().GetService()) != 5 {
 		t.Error("v1alpha:", r, err)
@@ -339,7 +353,10 @@ func TestShutdown(t *testing.T) {
 	conn := dial(t, address, nil)
 	c := katsubushipb.NewGeneratorClient(conn)
 	answers := make(chan error)
-	go func() { _, err := c.Fetch(soon(t), nil); answers <- err }()
+	go func() {
+		_, err := c.Fetch(soon(t), nil)
+		answers <- err
+	}()
 	watch, err := healthpb.NewHealthClient(conn).Watch(soon(t), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +388,10 @@ func TestShutdown(t *testing.T) {
 	f = newFixture(t, nil)
 	f.hold = make(chan struct{})
 	c = f.client()
-	go func() { _, err := c.Fetch(soon(t), nil); answers <- err }()
+	go func() {
+		_, err := c.Fetch(soon(t), nil)
+		answers <- err
+	}()
 	await(t, "a call", func() bool { return f.counters.Requests.Load() > 0 })
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -389,7 +409,9 @@ func TestShutdown(t *testing.T) {
 // FuzzRequests: whatever bytes a message has, it gets an answer or a status, and no more ids than one
 // may have; the server goes on.
 func FuzzRequests(f *testing.F) {
-	for _, seed := range []string{"", "\x08\x05", "\x08\xe8\x07", "\x08\xe9\x07", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0a\x03abc", "\x08", "\xff", "\x09\x01", "\x0b\x0c", "\x12\xff\xff\xff\x0fx"} {
+	for _, seed := range []string{"", "\x08\x05", "\x08\xe8\x07", "\x08\xe9\x07",
+		"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0a\x03abc", "\x08", "\xff", "\x09\x01", "\x0b\x0c",
+		"\x12\xff\xff\xff\x0fx"} {
 		for kind := range byte(6) {
 			f.Add([]byte(seed), kind)
 		}
@@ -397,12 +419,14 @@ func FuzzRequests(f *testing.F) {
 	x := newFixture(f, nil)
 	c := dial(f, x.serve(), nil)
 	f.Fuzz(func(t *testing.T, message []byte, kind byte) {
-		methods := []string{fetch, fetchMulti, "/katsubushi.Stats/Get", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/katsubushi.Generator/Nothing"}
+		methods := []string{fetch, fetchMulti, "/katsubushi.Stats/Get", "/grpc.health.v1.Health/Check",
+			"/grpc.health.v1.Health/List", "/katsubushi.Generator/Nothing"}
 		method := methods[int(kind)%len(methods)]
 		before, got := x.next.Load(), []byte(nil)
 		err := c.Invoke(soon(t), method, &message, &got, grpc.ForceCodecV2(raw{}))
 		switch code := status.Code(err); {
-		case code == codes.OK || code == codes.Internal || code == codes.InvalidArgument || code == codes.NotFound || code == codes.Unimplemented:
+		case code == codes.OK || code == codes.Internal || code == codes.InvalidArgument || code == codes.NotFound ||
+			code == codes.Unimplemented:
 		case code == codes.ResourceExhausted && len(message) > MaxMessage:
 		default:
 			t.Fatalf("%s of %q: %v", method, message, err)

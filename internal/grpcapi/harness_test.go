@@ -48,7 +48,8 @@ func newFixture(t testing.TB, change func(*Config)) *fixture {
 	f.c = Config{
 		Batch: f.batch, Counters: &f.counters,
 		Stats: func() *katsubushipb.StatsResponse {
-			return &katsubushipb.StatsResponse{Pid: 1, Uptime: 2, Time: 3, Version: "4.5.6", CurrConnections: 7, TotalConnections: 8, CmdGet: 9, GetHits: 10, GetMisses: 11}
+			return &katsubushipb.StatsResponse{Pid: 1, Uptime: 2, Time: 3, Version: "4.5.6", CurrConnections: 7,
+				TotalConnections: 8, CmdGet: 9, GetHits: 10, GetMisses: 11}
 		},
 		Ready: func() error {
 			if f.unready.Load() {
@@ -131,11 +132,15 @@ func (p pipes) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (p pipes) Close() error { p.closed.Do(func() { close(p.conns) }); return nil }
+func (p pipes) Close() error {
+	p.closed.Do(func() { close(p.conns) })
+	return nil
+}
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // dial makes a client.
-func dial(t testing.TB, address string, creds credentials.TransportCredentials, options ...grpc.DialOption) *grpc.ClientConn {
+func dial(t testing.TB, address string, creds credentials.TransportCredentials,
+	options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	if creds == nil {
 		creds = insecure.NewCredentials()
@@ -203,7 +208,8 @@ func newWire(c net.Conn, settings ...http2.Setting) *wire {
 // header is the metadata of a call.
 func (w *wire) header(method string, more ...string) []byte {
 	w.head.Reset()
-	fields := append([]string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "x", "content-type", "application/grpc", "te", "trailers"}, more...)
+	fields := append([]string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "x", "content-type",
+		"application/grpc", "te", "trailers"}, more...)
 	for i := 0; i < len(fields); i += 2 {
 		w.encode.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}

@@ -30,7 +30,8 @@ func TestDebugEvents(t *testing.T) {
 		log := slog.New(kept.Handler(slog.DiscardHandler))
 		log.Info("lease", "lane", 0, "state", "serving", "took", 1500*time.Millisecond, "none", "")
 		time.Sleep(time.Second)
-		log.Warn("two\nlines \x1b[31m", "error", errors.New("no \"route\""), "until", time.Now(), "share", math.Inf(1), "rate", 0.5)
+		log.Warn("two\nlines \x1b[31m", "error", errors.New("no \"route\""), "until", time.Now(), "share", math.Inf(1),
+			"rate", 0.5)
 		for _, c := range []struct {
 			target, accept string
 			status         int
@@ -39,8 +40,9 @@ func TestDebugEvents(t *testing.T) {
 			{"/debug/events", "", 200, `2026-03-03T20:06:08.089Z WARN  "two\nlines \x1b[31m" error="no \"route\"" until=2026-03-03T20:06:08.089Z share=+Inf rate=0.5
 2026-03-03T20:06:07.089Z INFO  lease lane=0 state=serving took=1.5s none=""
 `},
-			{"/debug/events?n=1", "application/json", 200, `[{"time":"2026-03-03T20:06:08.089Z","level":"WARN","text":"two\nlines \u001b[31m",` +
-				`"attrs":{"error":"no \"route\"","rate":0.5,"share":"+Inf","until":"2026-03-03T20:06:08.089Z"}}]` + "\n"},
+			{"/debug/events?n=1", "application/json", 200,
+				`[{"time":"2026-03-03T20:06:08.089Z","level":"WARN","text":"two\nlines \u001b[31m",` +
+					`"attrs":{"error":"no \"route\"","rate":0.5,"share":"+Inf","until":"2026-03-03T20:06:08.089Z"}}]` + "\n"},
 			{"/debug/events?n=0", "", 400, "n=\"0\": 1 to 200 allowed\n"},
 			{"/debug/events?n=201", "", 400, "n=\"201\": 1 to 200 allowed\n"},
 			{"/debug/events?n=x", "", 400, "n=\"x\": 1 to 200 allowed\n"},

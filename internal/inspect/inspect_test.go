@@ -23,7 +23,8 @@ func TestTakeApart(t *testing.T) {
 			t.Errorf("%s: %v, worker id %d, sequence %d", text, x.Time, *x.WorkerID, *x.Sequence)
 		}
 	}
-	if x, err := TakeApart("01234567-89ab-4def-bedc-ba9876543210", generator.Katsubushi()); err != nil || x.Kind != "uuid4" || x.Time != nil || x.WorkerID != nil || x.Sequence != nil {
+	if x, err := TakeApart("01234567-89ab-4def-bedc-ba9876543210", generator.Katsubushi()); err != nil ||
+		x.Kind != "uuid4" || x.Time != nil || x.WorkerID != nil || x.Sequence != nil {
 		t.Errorf("a uuid4: %+v %v", x, err)
 	}
 	if _, err := TakeApart("<b>", generator.Katsubushi()); err != id.ErrSyntax {

@@ -26,8 +26,11 @@ type orders struct {
 	refuse error
 }
 
-func (o *orders) Source(loop int) id.Source { o.loops = append(o.loops, loop); return o }
-func (o *orders) Ready(int64) error         { return o.refuse }
+func (o *orders) Source(loop int) id.Source {
+	o.loops = append(o.loops, loop)
+	return o
+}
+func (o *orders) Ready(int64) error { return o.refuse }
 
 func (o *orders) Mint(_ int64, n int, bulk bool) (id.Run, error) {
 	o.asked = append(o.asked, bulk)
@@ -144,14 +147,16 @@ func TestUnknownKeysAreRefused(t *testing.T) {
 			s := h.Source([]byte(key))
 			_, err := s.Mint(0, 1, false)
 			_, batch := c.Batch(t.Context(), []byte(key), 1)
-			if err != id.UnknownName(text) || batch != err || err.Error() != "no such generator: "+text || h.Named([]byte(key)) != nil {
+			if err != id.UnknownName(text) || batch != err || err.Error() != "no such generator: "+text ||
+				h.Named([]byte(key)) != nil {
 				t.Errorf("%q: %v, %v", key, err, batch)
 			}
 			if s != h.Source([]byte(key)) || s == h.Source([]byte("another")) {
 				t.Errorf("%q: the sources of equal keys differ, or those of different ones do not", key)
 			}
 		}
-		if declared != (h.Source([]byte("orders")) == h.Named([]byte("orders"))) || declared != (h.Named([]byte("i2")) != nil) {
+		if declared != (h.Source([]byte("orders")) == h.Named([]byte("orders"))) ||
+			declared != (h.Named([]byte("i2")) != nil) {
 			t.Errorf("orders is declared: %v", declared)
 		}
 	}
@@ -160,10 +165,12 @@ func TestUnknownKeysAreRefused(t *testing.T) {
 func TestABatchIsAllOrNothing(t *testing.T) {
 	b, o, c := newCatalog(t)
 	runs, err := c.Batch(t.Context(), []byte("orders"), 5)
-	if want := []id.Run{{First: 0, Stride: 1, N: 3}, {First: 3, Stride: 1, N: 2}}; err != nil || !slices.Equal(runs, want) {
+	if want := []id.Run{{First: 0, Stride: 1, N: 3}, {First: 3, Stride: 1, N: 2}}; err != nil ||
+		!slices.Equal(runs, want) {
 		t.Fatalf("%v, %v", runs, err)
 	}
-	if _, err := c.Batch(t.Context(), []byte("orders"), 1); err != nil || !slices.Equal(o.asked, []bool{true, true, false}) {
+	if _, err := c.Batch(t.Context(), []byte("orders"), 1); err != nil ||
+		!slices.Equal(o.asked, []bool{true, true, false}) {
 		t.Errorf("%v; bulk %v", err, o.asked)
 	}
 	if runs, err := c.Batch(t.Context(), []byte("orders"), 9); err != errSpent || runs != nil {
@@ -399,11 +406,14 @@ type kindly struct {
 	moments []int64
 }
 
-func (k *kindly) Source(int) id.Source                       { return k }
-func (k *kindly) Ready(int64) error                          { return nil }
-func (k *kindly) Mint(int64, int, bool) (id.Run, error)      { return id.Run{}, id.ErrMoment }
-func (k *kindly) Where() (id.Elsewhere, bool)                { return id.Elsewhere{}, false }
-func (k *kindly) Moment() int64                              { k.clock++; return k.clock }
+func (k *kindly) Source(int) id.Source                  { return k }
+func (k *kindly) Ready(int64) error                     { return nil }
+func (k *kindly) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
+func (k *kindly) Where() (id.Elsewhere, bool)           { return id.Elsewhere{}, false }
+func (k *kindly) Moment() int64 {
+	k.clock++
+	return k.clock
+}
 func (k *kindly) ReserveAt(int64, int, bool) (id.Run, error) { panic("no Reserve") }
 func (k *kindly) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
 	if k.moments = append(k.moments, moment); len(k.moments) < 3 || redirect {

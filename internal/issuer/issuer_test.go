@@ -24,8 +24,11 @@ func newTestbed(lanes int, runAhead time.Duration, l generator.Layout) *testbed 
 	b := &testbed{now: start}
 	b.Issuer = New(Config{
 		Lanes: lanes, RunAhead: runAhead, Layout: l,
-		Now:   func() int64 { return b.now },
-		Sleep: func(d time.Duration) { b.slept += d; b.now += d.Milliseconds() },
+		Now: func() int64 { return b.now },
+		Sleep: func(d time.Duration) {
+			b.slept += d
+			b.now += d.Milliseconds()
+		},
 	})
 	return b
 }
@@ -141,8 +144,12 @@ func TestRefusals(t *testing.T) {
 		want   Refusal
 	}{
 		{"no generator", generator.Katsubushi(), func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
-		{"sealed", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000).Seal() }, Refusal{NoWorkerID, "no worker id yet"}},
-		{"window over", generator.Katsubushi(), func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
+		{"sealed", generator.Katsubushi(), func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start, start+1000).Seal()
+		}, Refusal{NoWorkerID, "no worker id yet"}},
+		{"window over", generator.Katsubushi(), func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start-60000, start-12000)
+		}, Refusal{LeaseExpired, "lease expired 12s ago"}},
 		{"window used up ahead of the clock", generator.Katsubushi(), func(t *testing.T, b *testbed) {
 			g := b.publish(t, 0, 1, start-60000, start+100)
 			for {
@@ -165,9 +172,10 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		}, Refusal{RateExceeded, "id rate exceeded"}},
-		{"end of time", generator.Layout{Epoch: start - 1<<20, Unit: 1, TimeBits: 10, WorkerBits: 10, SequenceBits: 12}, func(t *testing.T, b *testbed) {
-			b.publish(t, 0, 1, start-1<<20, math.MaxInt64)
-		}, Refusal{TimeFieldEnd, "the time field of the id layout ended 2027-01-15"}},
+		{"end of time", generator.Layout{Epoch: start - 1<<20, Unit: 1, TimeBits: 10, WorkerBits: 10, SequenceBits: 12},
+			func(t *testing.T, b *testbed) {
+				b.publish(t, 0, 1, start-1<<20, math.MaxInt64)
+			}, Refusal{TimeFieldEnd, "the time field of the id layout ended 2027-01-15"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newTestbed(1, time.Second, c.layout)

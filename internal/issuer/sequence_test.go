@@ -80,7 +80,8 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 		if run, err := b.Reserve(0, 7); err != nil || run.First != 11 || run.N != 7 {
 			t.Errorf("%+v, %v", run, err)
 		}
-		facts := map[string]any{"order": "free", "last": int64(17), "at_hand": int64(0), "left": int64(70), "days_left": 1e6, "block": int64(10), "waits": uint64(2), "refusals": uint64(4)}
+		facts := map[string]any{"order": "free", "last": int64(17), "at_hand": int64(0), "left": int64(70), "days_left": 1e6,
+			"block": int64(10), "waits": uint64(2), "refusals": uint64(4)}
 		for _, f := range b.Facts() {
 			if facts[f.Name] != f.Value || (f.Help == "") != (f.Name == "order") {
 				t.Errorf("%+v, want %v", f, facts[f.Name])
@@ -190,7 +191,10 @@ func TestASequenceAllocatesNothing(t *testing.T) {
 	b := newSequenceBed(allOrders)
 	b.Append(1, 1<<40)
 	s := b.Source(1).(id.Reserver)
-	if n := testing.AllocsPerRun(1000, func() { s.Mint(0, 3, true); s.Reserve(0, 2) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() {
+		s.Mint(0, 3, true)
+		s.Reserve(0, 2)
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	b = newSequenceBed(allOrders)

@@ -58,7 +58,8 @@ func TestATextTakesItsPointFromTheLanes(t *testing.T) {
 				r := textOf(t, s, b.now)
 				after, _ := b.mint(t, b.Source(1), 1)
 				p, was, is := layout.Decompose(r.High, r.First), l.Decompose(before), l.Decompose(after)
-				if p.Worker != 4 || p.Time.Before(was.Time) || p.Time.Equal(was.Time) && p.Sequence != was.Sequence+1 || p.Time.After(is.Time) || p.Time.Equal(is.Time) && p.Sequence != is.Sequence-1 {
+				if p.Worker != 4 || p.Time.Before(was.Time) || p.Time.Equal(was.Time) && p.Sequence != was.Sequence+1 ||
+					p.Time.After(is.Time) || p.Time.Equal(is.Time) && p.Sequence != is.Sequence-1 {
 					t.Fatalf("%s of %s: %+v between %+v and %+v", c.name, l, p, was, is)
 				}
 			}
@@ -161,7 +162,10 @@ func TestTextsAreRefusedAsIDsAre(t *testing.T) {
 		for _, set := range []func(){
 			func() {},
 			func() { b.publish(t, 0, 1, start-60000, start-12000) },
-			func() { b.publish(t, 0, 1, start-60000, start+10); b.Seal(0) },
+			func() {
+				b.publish(t, 0, 1, start-60000, start+10)
+				b.Seal(0)
+			},
 		} {
 			set()
 			_, want := b.Source(0).Mint(b.now, 1, false)
@@ -267,11 +271,15 @@ func TestTheKernelGivesANewSeedEverySecond(t *testing.T) {
 		"two": func(r *random, now int64) { r.two(now) },
 	} {
 		seeds := 0
-		r := newRandom(func(seed *[32]byte) { seeds++; seed[0] = byte(seeds) })
+		r := newRandom(func(seed *[32]byte) {
+			seeds++
+			seed[0] = byte(seeds)
+		})
 		for _, c := range []struct {
 			now   int64
 			seeds int
-		}{{start, 2}, {start + 999, 2}, {start + 1000, 3}, {start + 1001, 3}, {start + 5000, 4}, {start, 5}, {start + 999, 5}} {
+		}{{start, 2}, {start + 999, 2}, {start + 1000, 3}, {start + 1001, 3}, {start + 5000, 4}, {start, 5},
+			{start + 999, 5}} {
 			if use(r, c.now); seeds != c.seeds {
 				t.Errorf("%s: %d seeds after %d ms, want %d", name, seeds, c.now-start, c.seeds)
 			}

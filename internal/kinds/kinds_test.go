@@ -26,9 +26,11 @@ func TestDefinitions(t *testing.T) {
 		{"1a ulid", "1a ulid", Definition{Name: "1a", Kind: ULID}},
 		{"ID objectid", "ID objectid", Definition{Name: "ID", Kind: ObjectID}},
 		{"x snowflake", "x snowflake", Definition{Name: "x", Kind: Snowflake}},
-		{"old snowflake layout=instagram", "old snowflake layout=instagram", Definition{Name: "old", Kind: Snowflake, Layout: "instagram"}},
+		{"old snowflake layout=instagram", "old snowflake layout=instagram",
+			Definition{Name: "old", Kind: Snowflake, Layout: "instagram"}},
 		{"orders sequence", "orders sequence start=1", sequence(func(*Definition) {})},
-		{"orders sequence order=free step=1 offset=1 max=9223372036854775807", "orders sequence start=1", sequence(func(*Definition) {})},
+		{"orders sequence order=free step=1 offset=1 max=9223372036854775807", "orders sequence start=1",
+			sequence(func(*Definition) {})},
 		{"orders sequence order=strict offset=2 step=2 start=1", "orders sequence start=1 step=2 offset=2 order=strict",
 			sequence(func(d *Definition) { d.Step, d.Offset, d.Strict = 2, 2, true })},
 		{"orders sequence start=1000 step=10", "orders sequence start=1000 step=10 offset=10", // the first value is start
@@ -39,7 +41,8 @@ func TestDefinitions(t *testing.T) {
 			Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: MaxValue, RefuseLoss: true}},
 		{"orders sequence start=7 max=7 batch=10000000", "orders sequence start=7 max=7 batch=10000000",
 			sequence(func(d *Definition) { d.Start, d.Max, d.Batch = 7, 7, MaxBatch })},
-		{"orders sequence start=9223372036854775807 step=9223372036854775807", "orders sequence start=9223372036854775807 step=9223372036854775807 offset=9223372036854775807",
+		{"orders sequence start=9223372036854775807 step=9223372036854775807",
+			"orders sequence start=9223372036854775807 step=9223372036854775807 offset=9223372036854775807",
 			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = math.MaxInt64, math.MaxInt64, math.MaxInt64 })},
 	} {
 		got, err := Parse(c.line)
@@ -72,21 +75,29 @@ func TestAllThatIsWrongWithALine(t *testing.T) {
 		{"a snowflake layout=mine", []string{`"layout=mine": katsubushi, twitter, instagram, sonyflake, js53 allowed`}},
 		{"a snowflake start=1", []string{`"start=1": snowflake has the options layout=`}},
 		{"a sequence first=1 order", []string{
-			`"first=1": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`, `"order": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`}},
+			`"first=1": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`,
+			`"order": sequence has the options start= step= offset= max= order= batch= rate= on-loss=`}},
 		{"id sequence start=0 step=0 offset=0 max=9223372036854775808 order=loose batch=10000001 step=1", []string{
 			`the name "id": id, and names of digits alone, stand for the default kind`,
-			`"start=0": 1 to 9223372036854775807 allowed`, `"step=0": 1 to 9223372036854775807 allowed`, `"offset=0": 1 to 9223372036854775807 allowed`,
-			`"max=9223372036854775808": 1 to 9223372036854775807 allowed`, `"order=loose": free or strict allowed`, `"batch=10000001": 1 to 10000000 allowed`,
+			`"start=0": 1 to 9223372036854775807 allowed`, `"step=0": 1 to 9223372036854775807 allowed`,
+			`"offset=0": 1 to 9223372036854775807 allowed`,
+			`"max=9223372036854775808": 1 to 9223372036854775807 allowed`, `"order=loose": free or strict allowed`,
+			`"batch=10000001": 1 to 10000000 allowed`,
 			"step is there twice"}},
-		{"a sequence rate=0 on-loss=x", []string{`"rate=0": 1 to 10000000 allowed`, `"on-loss=x": continue or refuse allowed`}},
-		{"a sequence rate=1 on-loss=refuse", []string{"rate= and on-loss=refuse: a ceiling is for going on after a loss: one of the two is allowed"}},
+		{"a sequence rate=0 on-loss=x",
+			[]string{`"rate=0": 1 to 10000000 allowed`, `"on-loss=x": continue or refuse allowed`}},
+		{"a sequence rate=1 on-loss=refuse",
+			[]string{"rate= and on-loss=refuse: a ceiling is for going on after a loss: one of the two is allowed"}},
 		{"a sequence start=-1 step= max=1e3 batch=+5", []string{
-			`"start=-1": 1 to 9223372036854775807 allowed`, `"step=": 1 to 9223372036854775807 allowed`, `"max=1e3": 1 to 9223372036854775807 allowed`,
+			`"start=-1": 1 to 9223372036854775807 allowed`, `"step=": 1 to 9223372036854775807 allowed`,
+			`"max=1e3": 1 to 9223372036854775807 allowed`,
 			`"batch=+5": 1 to 10000000 allowed`}},
-		{"a sequence offset=3 step=2 start=9 max=8", []string{"offset=3: 1 to 2 allowed, the step", "start=9: more than max, 8"}},
+		{"a sequence offset=3 step=2 start=9 max=8",
+			[]string{"offset=3: 1 to 2 allowed, the step", "start=9: more than max, 8"}},
 		{"a sequence start=2 max=4 step=5 offset=5", []string{"no value from start=2 to max=4 fits step=5 offset=5"}},
 		{"a sequence start=9223372036854775806 step=9223372036854775807 offset=9223372036854775805",
-			[]string{"no value from start=9223372036854775806 to max=9223372036854775807 fits step=9223372036854775807 offset=9223372036854775805"}},
+			[]string{"no value from start=9223372036854775806 to max=9223372036854775807 fits step=9223372036854775807 " +
+				"offset=9223372036854775805"}},
 	} {
 		d, err := Parse(c.line)
 		if err == nil || err.Error() != strings.Join(c.want, "\n") || d != (Definition{}) {
@@ -96,7 +107,8 @@ func TestAllThatIsWrongWithALine(t *testing.T) {
 }
 
 func TestReservedNames(t *testing.T) {
-	for name, want := range map[string]bool{"id": true, "0": true, "0123456789": true, "": false, "ID": false, "1a": false, "a1": false, "/": false, ":": false, "ids": false} {
+	for name, want := range map[string]bool{"id": true, "0": true, "0123456789": true, "": false, "ID": false, "1a": false,
+		"a1": false, "/": false, ":": false, "ids": false} {
 		if Reserved([]byte(name)) != want {
 			t.Errorf("%q: not %v", name, want)
 		}
@@ -111,10 +123,13 @@ func TestAListOfFlagsAndAFile(t *testing.T) {
 		}
 		return nil
 	}
-	if err := l.Add("a uuid4; b uuid7 # not; a comment\n\n c sequence"); err == nil || err.Error() != `"a comment": "comment" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed`+"\n"+`"a comment": "a" is declared already, by "a uuid4"` {
+	if err := l.Add("a uuid4; b uuid7 # not; a comment\n\n c sequence"); err == nil ||
+		err.Error() != `"a comment": "comment" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed`+"\n"+
+			`"a comment": "a" is declared already, by "a uuid4"` {
 		t.Error(err)
 	}
-	err := l.AddFile([]byte("# names\n\nd objectid # the fourth\r\n\tb uuid7\ne ulid\nf uuid5 x\n  \nf uuid4\ng sequence step=0 start=0\nh uuid4"))
+	err := l.AddFile([]byte("# names\n\nd objectid # the fourth\r\n\tb uuid7\ne ulid\nf uuid5 x\n  \nf uuid4\ng " +
+		"sequence step=0 start=0\nh uuid4"))
 	want := `line 4: "b" is declared already, by "b uuid7"
 line 5: no ulids here
 line 6: "uuid5" is no kind: snowflake, sequence, uuid4, uuid7, ulid, objectid allowed
@@ -147,7 +162,8 @@ func TestAListHasALimit(t *testing.T) {
 	}
 	var l List
 	if err := l.AddFile(text(MaxNames + maxProblems + 7)); err == nil || len(l.All()) != MaxNames ||
-		!strings.HasPrefix(err.Error(), "line 10001: more than 10000 names\n") || !strings.HasSuffix(err.Error(), "\nline 10100: more than 10000 names\nand 7 more lines are wrong") {
+		!strings.HasPrefix(err.Error(), "line 10001: more than 10000 names\n") ||
+		!strings.HasSuffix(err.Error(), "\nline 10100: more than 10000 names\nand 7 more lines are wrong") {
 		t.Errorf("%d names, %v", len(l.All()), err)
 	}
 }
@@ -192,7 +208,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		first := d.first()
-		if first < d.Start || first > d.Max || d.Max > MaxValue || first-d.Start >= d.Step || first%d.Step != d.Offset%d.Step || d.Offset < 1 || d.Offset > d.Step {
+		if first < d.Start || first > d.Max || d.Max > MaxValue || first-d.Start >= d.Step ||
+			first%d.Step != d.Offset%d.Step || d.Offset < 1 || d.Offset > d.Step {
 			t.Errorf("%q: first %d of %+v", line, first, d)
 		}
 	})

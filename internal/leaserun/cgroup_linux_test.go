@@ -51,7 +51,8 @@ func cgroupsBelow(parent string) []string {
 // parent, no descriptor in common.
 func (p *place) daemonise() *lessee {
 	p.Helper()
-	return p.lease("sh", "-c", `setsid sh -c '"$0" "$1" "$2" </dev/null >/dev/null 2>&1 &' "$0" "$1" "$2"; while :; do sleep 0.1; done`,
+	return p.lease("sh", "-c",
+		`setsid sh -c '"$0" "$1" "$2" </dev/null >/dev/null 2>&1 &' "$0" "$1" "$2"; while :; do sleep 0.1; done`,
 		os.Args[0], p.dir, "{}")
 }
 
@@ -264,11 +265,15 @@ func TestWhereCgroupsAre(t *testing.T) {
 		self, mounts string
 		want         []string
 	}{
-		"systemd":         {"0::/system.slice/a.service\n", "1 2 8:1 / / rw - ext4 /dev/sda rw\n" + host, []string{"/sys/fs/cgroup/system.slice/a.service"}},
-		"namespace":       {"0::/\n", host, []string{"/sys/fs/cgroup"}},
-		"hybrid":          {"4:memory:/x\n0::/z\n", "31 2 0:3 / /c/memory rw - cgroup cgroup rw\n41 31 0:8 / /c/unified rw - cgroup2 none rw\n", []string{"/c/unified/z"}},
-		"v1":              {"4:memory:/x\n", "31 2 0:3 / /c/memory rw - cgroup cgroup rw,memory\n", nil},
-		"a part":          {"0::/docker/1/2\n", "9 8 0:3 /docker/1 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", []string{"/sys/fs/cgroup/2"}},
+		"systemd": {"0::/system.slice/a.service\n", "1 2 8:1 / / rw - ext4 /dev/sda rw\n" + host,
+			[]string{"/sys/fs/cgroup/system.slice/a.service"}},
+		"namespace": {"0::/\n", host, []string{"/sys/fs/cgroup"}},
+		"hybrid": {"4:memory:/x\n0::/z\n",
+			"31 2 0:3 / /c/memory rw - cgroup cgroup rw\n41 31 0:8 / /c/unified rw - cgroup2 none rw\n",
+			[]string{"/c/unified/z"}},
+		"v1": {"4:memory:/x\n", "31 2 0:3 / /c/memory rw - cgroup cgroup rw,memory\n", nil},
+		"a part": {"0::/docker/1/2\n", "9 8 0:3 /docker/1 /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+			[]string{"/sys/fs/cgroup/2"}},
 		"another part":    {"0::/docker/11\n", "9 8 0:3 /docker/1 /sys/fs/cgroup ro - cgroup2 cgroup rw\n", nil},
 		"outside":         {"0::/../b\n", host, nil},
 		"mounted above":   {"0::/\n", "9 8 0:3 /.. /sys/fs/cgroup rw - cgroup2 cgroup rw\n", nil},

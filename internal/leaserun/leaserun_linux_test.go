@@ -72,7 +72,8 @@ func signals(p *place) {
 		trap 'exit 5' TERM; echo "ready"; while :; do sleep 0.02; done`)
 	l.await("ready\n")
 	for name, s := range map[string]syscall.Signal{
-		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
+		"USR2": syscall.SIGUSR2,
 		"ALRM": syscall.SIGALRM, "WINCH": syscall.SIGWINCH,
 	} {
 		l.Process.Signal(s)
@@ -86,7 +87,8 @@ func signals(p *place) {
 // leftBehind: neither a program that ignores TERM, nor what it left in another session.
 func leftBehind(p *place) {
 	file := filepath.Join(p.dir, "pid")
-	l := p.lease("sh", "-c", `trap "" TERM; setsid sh -c 'echo $$ > `+file+`; while :; do sleep 1; done' & while :; do sleep 1; done`)
+	l := p.lease("sh", "-c",
+		`trap "" TERM; setsid sh -c 'echo $$ > `+file+`; while :; do sleep 1; done' & while :; do sleep 1; done`)
 	pid := readPid(p.T, file)
 	l.Process.Signal(syscall.SIGTERM)
 	l.code(128 + 9)

@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 
 // settings are the shortest that a skew of 200 ms allows.
 func settings(url string) redis.Config {
-	return redis.Config{URL: url, Terms: workerid.Terms{Layout: "test", Min: 1, Max: 60, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}}
+	return redis.Config{URL: url,
+		Terms: workerid.Terms{Layout: "test", Min: 1, Max: 60, Lease: 6 * time.Second, MaxSkew: 200 * time.Millisecond}}
 }
 
 func leaseAndRun(command []string) int {
@@ -64,8 +65,9 @@ func leaseAndRun(command []string) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, Signals()...)
 	code, err := Run(Config{
-		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease, Heartbeat: workerid.HeartbeatOf(c.Lease),
-		Margin: 300 * time.Millisecond, StopTimeout: time.Second, Command: command, Replacement: "{}", Signals: signals,
+		Store: faulty{s, os.Getenv("LEASERUN_FAULT")}, Request: want, Lease: c.Lease,
+		Heartbeat: workerid.HeartbeatOf(c.Lease),
+		Margin:    300 * time.Millisecond, StopTimeout: time.Second, Command: command, Replacement: "{}", Signals: signals,
 		Now: func() int64 { return time.Now().UnixMilli() }, Clock: checked, Log: log, cgroups: os.Getenv("LEASERUN_CGROUPS"),
 	})
 	if err != nil {
@@ -155,7 +157,8 @@ func (p *place) leaseBy(command ...string) *lessee {
 	t := p.T
 	t.Helper()
 	l := &lessee{Cmd: exec.Command(command[0], command[1:]...), exited: make(chan struct{}), t: t}
-	l.Env = append(os.Environ(), "LEASERUN_TEST=lease", "LEASERUN_URL="+p.url, "LEASERUN_IDS="+p.ids, "LEASERUN_FAULT="+p.fault,
+	l.Env = append(os.Environ(), "LEASERUN_TEST=lease", "LEASERUN_URL="+p.url, "LEASERUN_IDS="+p.ids,
+		"LEASERUN_FAULT="+p.fault,
 		"LEASERUN_CGROUPS="+p.cgroups)
 	l.Stdout, l.Stderr = l, l
 	if p.terminal != nil { // a session of its own, and the terminal is that one's

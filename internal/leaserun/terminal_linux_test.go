@@ -93,7 +93,8 @@ func reader(p *place) {
 // of the program's group, here the sleep that its shell waits for. The process that becomes the sleep
 // says that it is ready: one that the shell starts after ^C would sleep on.
 func typed(p *place) {
-	s := p.onScreen(`set -m; "$0" sh -c 'trap "echo in""terrupted." INT; (echo rea""dy.; exec sleep 1000); echo slept.'; echo "code $?."`)
+	s := p.onScreen(
+		`set -m; "$0" sh -c 'trap "echo in""terrupted." INT; (echo rea""dy.; exec sleep 1000); echo slept.'; echo "code $?."`)
 	s.await("ready.")
 	s.enter(ctrlZ)
 	s.enter(ctrlC)

@@ -40,7 +40,8 @@ func TestLatencyIsNativeAndClassic(t *testing.T) {
 	loop.Observe(2*time.Second, 4)
 	s.Add(&loop)
 	h := scrapeLatency(t, s)
-	if h.GetSampleCount() != 21 || math.Abs(h.GetSampleSum()-(8+52.4e-6)) > 1e-9 || h.GetSchema() != latency.Schema || h.GetCreatedTimestamp().GetSeconds() != 5 {
+	if h.GetSampleCount() != 21 || math.Abs(h.GetSampleSum()-(8+52.4e-6)) > 1e-9 || h.GetSchema() != latency.Schema ||
+		h.GetCreatedTimestamp().GetSeconds() != 5 {
 		t.Errorf("count, sum, schema or start: %v", h)
 	}
 	for _, b := range h.Bucket {
@@ -67,7 +68,9 @@ func TestLatencyIsNativeAndClassic(t *testing.T) {
 	}
 	for bound, n := range got {
 		low := bound / math.Exp2(1.0/8)
-		if want := map[bool]int64{true: 10}[low < 3e-6 && 3e-6 <= bound] + map[bool]int64{true: 7}[low < 3.2e-6 && 3.2e-6 <= bound] + map[bool]int64{true: 4}[low < 2 && 2 <= bound]; n != want {
+		if want := map[bool]int64{true: 10}[low < 3e-6 && 3e-6 <= bound] +
+			map[bool]int64{true: 7}[low < 3.2e-6 && 3.2e-6 <= bound] +
+			map[bool]int64{true: 4}[low < 2 && 2 <= bound]; n != want {
 			t.Errorf("%d took from %v to %v s, want %d", n, low, bound, want)
 		}
 	}
@@ -78,8 +81,11 @@ func TestLatencyIsNativeAndClassic(t *testing.T) {
 		t.Error("without answers it is no native histogram")
 	}
 	w := httptest.NewRecorder()
-	Handler(Build{}, func() Snapshot { return Snapshot{Latency: s} }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, line := range []string{`_bucket{le="2e-06"} 0`, `_bucket{le="5e-06"} 17`, `_bucket{le="+Inf"} 21`, `_count 21`} {
+	Handler(Build{}, func() Snapshot {
+		return Snapshot{Latency: s}
+	}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{`_bucket{le="2e-06"} 0`, `_bucket{le="5e-06"} 17`, `_bucket{le="+Inf"} 21`,
+		`_count 21`} {
 		if !strings.Contains(w.Body.String(), "\nkatsubushi_request_duration_seconds"+line+"\n") {
 			t.Errorf("the text has no %s", line)
 		}

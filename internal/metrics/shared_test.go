@@ -88,7 +88,10 @@ func (c *countingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // waits for its turn waits no more.
 func TestScrapesWaitForNoClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(Build{}, func() Snapshot { time.Sleep(time.Minute); return Snapshot{} })
+		h := Handler(Build{}, func() Snapshot {
+			time.Sleep(time.Minute)
+			return Snapshot{}
+		})
 		ask := func(w http.ResponseWriter, ctx context.Context) <-chan struct{} {
 			answered := make(chan struct{})
 			go func() {

@@ -28,7 +28,9 @@ func TestHistory(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		if list := h.all(time.Now()); len(list) != 1 || len(rates(list, time.Now(), func(s *Sample) uint64 { return s.IDs })) != 0 {
+		if list := h.all(time.Now()); len(list) != 1 || len(rates(list, time.Now(), func(s *Sample) uint64 {
+			return s.IDs
+		})) != 0 {
 			t.Errorf("at the start there are %d samples", len(list))
 		}
 		time.Sleep(Span + time.Minute + time.Second)
@@ -36,8 +38,10 @@ func TestHistory(t *testing.T) {
 		now := time.Now()
 		list := h.all(now)
 		points := rates(list, now, func(s *Sample) uint64 { return s.IDs })
-		if len(list) != 121 || len(points) != 120 || points[0].value != 2 || points[119].ago != time.Second || points[0].ago != Span-4*time.Second {
-			t.Errorf("%d samples, %d points, the first %+v, the last %+v", len(list), len(points), points[0], points[len(points)-1])
+		if len(list) != 121 || len(points) != 120 || points[0].value != 2 || points[119].ago != time.Second ||
+			points[0].ago != Span-4*time.Second {
+			t.Errorf("%d samples, %d points, the first %+v, the last %+v", len(list), len(points), points[0],
+				points[len(points)-1])
 		}
 		kept := 0
 		for i, s := range list {
@@ -66,7 +70,10 @@ func TestHistory(t *testing.T) {
 // TestRates: by the time that has really passed; a count that went back is no rate.
 func TestRates(t *testing.T) {
 	at := func(s int, n uint64) Sample { return Sample{At: noon.Add(time.Duration(s) * time.Second), IDs: n} }
-	got := rates([]Sample{at(0, 10), at(5, 20), at(25, 60), at(25, 70), at(30, 7)}, noon.Add(30*time.Second), func(s *Sample) uint64 { return s.IDs })
+	got := rates([]Sample{at(0, 10), at(5, 20), at(25, 60), at(25, 70), at(30, 7)}, noon.Add(30*time.Second),
+		func(s *Sample) uint64 {
+			return s.IDs
+		})
 	want := []point{{25 * time.Second, 2}, {5 * time.Second, 2}, {0, 0}}
 	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 		t.Errorf("%v, want %v", got, want)
@@ -76,9 +83,11 @@ func TestRates(t *testing.T) {
 // TestChart: the peak is near the top, zero at the bottom, ten minutes ago at the left edge.
 func TestChart(t *testing.T) {
 	var w writer
-	w.chart(chart{id: "ids", title: "ids a second", now: "50", points: []point{{Span, 100}, {Span / 2, 0}, {0, 50}}, show: figure})
+	w.chart(chart{id: "ids", title: "ids a second", now: "50", points: []point{{Span, 100}, {Span / 2, 0}, {0, 50}},
+		show: figure})
 	for _, want := range []string{
-		`class="line" d="M0.0 8.0L300.0 100.0L600.0 54.0"`, `class="area" d="M0.0 100L0.0 8.0L300.0 100.0L600.0 54.0L600.0 100Z"`,
+		`class="line" d="M0.0 8.0L300.0 100.0L600.0 54.0"`,
+		`class="area" d="M0.0 100L0.0 8.0L300.0 100.0L600.0 54.0L600.0 100Z"`,
 		`aria-label="ids a second over the last 10 minutes: now 50, at most 100"`, "peak 100",
 	} {
 		if !strings.Contains(string(w.b), want) {
@@ -98,12 +107,17 @@ func TestChart(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
-		number(0): "0", number(999): "999", number(1000): "1,000", number(1234567): "1,234,567", number(1<<64 - 1): "18,446,744,073,709,551,615",
-		signed(-1234): "−1,234", figure(0): "0", figure(0.24): "0.2", figure(99.94): "99.9", figure(99.95): "100", figure(1234.5): "1,235",
-		size(0): "0 B", size(1536): "1.5 KiB", size(256 << 20): "256 MiB", size(1 << 50): "1024 TiB",
-		span(0): "0 s", span(7): "7 ns", span(7300): "7 µs", span(1234567): "1.2 ms", span(350 * time.Millisecond): "350 ms", span(-1234 * time.Millisecond): "−1.2 s",
-		span(59990 * time.Millisecond): "59.9 s", span(5*time.Minute + 3*time.Second): "5 min 3 s", span(2 * time.Hour): "2 h", span(52 * time.Hour): "2 d 4 h",
-		span(400 * 24 * time.Hour): "1 y 35 d", ms(12 * time.Millisecond): "+12 ms", ms(-12 * time.Millisecond): "−12 ms", ms(400 * time.Microsecond): "0 ms",
+		number(0): "0", number(999): "999", number(1000): "1,000", number(1234567): "1,234,567",
+		number(1<<64 - 1): "18,446,744,073,709,551,615",
+		signed(-1234):     "−1,234", figure(0): "0", figure(0.24): "0.2", figure(99.94): "99.9", figure(99.95): "100",
+		figure(1234.5): "1,235",
+		size(0):        "0 B", size(1536): "1.5 KiB", size(256 << 20): "256 MiB", size(1 << 50): "1024 TiB",
+		span(0): "0 s", span(7): "7 ns", span(7300): "7 µs", span(1234567): "1.2 ms", span(350 * time.Millisecond): "350 ms",
+		span(-1234 * time.Millisecond): "−1.2 s",
+		span(59990 * time.Millisecond): "59.9 s", span(5*time.Minute + 3*time.Second): "5 min 3 s",
+		span(2 * time.Hour): "2 h", span(52 * time.Hour): "2 d 4 h",
+		span(400 * 24 * time.Hour): "1 y 35 d", ms(12 * time.Millisecond): "+12 ms", ms(-12 * time.Millisecond): "−12 ms",
+		ms(400 * time.Microsecond): "0 ms",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -14,7 +14,8 @@ func TestInspector(t *testing.T) {
 	v := healthy()
 	v.Others = []generator.Layout{twitter}
 	for id, want := range map[string][]string{
-		"1573304824835870720":                  {"snowflake", "2026-11-20 11:51:40.831 UTC", "2026-11-20 20:51:40.831 JST (+09:00)", "1 d 15 h ago", "twitter", "2022-09-23 13:34:35.488 UTC"},
+		"1573304824835870720": {"snowflake", "2026-11-20 11:51:40.831 UTC",
+			"2026-11-20 20:51:40.831 JST (+09:00)", "1 d 15 h ago", "twitter", "2022-09-23 13:34:35.488 UTC"},
 		" 1573304824837968385,\n":              {"2026-11-20 11:51:40.831 UTC", "501 (this daemon has it now)"},
 		"01a200c6-44c0-73c1-aa5f-edcba9876610": {"uuid7", "2026-11-22 01:02:03.456 UTC", "677", "961"},
 		"01M80CCH607GD9FYVJX9GXJCGG":           {"ulid", "2026-11-22 01:02:03.456 UTC", "677", "961"},
@@ -49,7 +50,8 @@ func TestInspector(t *testing.T) {
 // TestInspectorRefuses: what is no id gets a sentence, and is not shown again.
 func TestInspectorRefuses(t *testing.T) {
 	for query, want := range map[string]string{
-		"id=hello": "This is not an id: a decimal number", "id=-1": "This is not an id", "id=18446744073709551616": "This is not an id",
+		"id=hello": "This is not an id: a decimal number", "id=-1": "This is not an id",
+		"id=18446744073709551616":                  "This is not an id",
 		"id=c232ab00-9414-11ec-b3c8-9f6bdeced846":  "This is not a UUID of RFC 9562, version 4 or 7",
 		"id=" + strings.Repeat("7", 65):            "it has 65 characters",
 		"id=" + strings.Repeat("x", 10_000):        "it is too long",
@@ -72,7 +74,8 @@ func TestInspectorRefuses(t *testing.T) {
 	}
 	v := healthy()
 	v.Layout = generator.Layout{Unit: 1, TimeBits: 8, WorkerBits: 31, SequenceBits: 25}
-	if a := inspectText(&v, "6b023f0b720f06a5fedcba98"); a.Problem != "This is 31 worker + 25 sequence bits: objectid has 54 for both." {
+	if a := inspectText(&v, "6b023f0b720f06a5fedcba98"); a.Problem != "This is 31 worker + 25 sequence bits: objectid "+
+		"has 54 for both." {
 		t.Errorf("%q", a.Problem)
 	}
 }
@@ -97,7 +100,8 @@ func TestBits(t *testing.T) {
 		if l.WorkerLow {
 			second, third, ends, classes = third, second, [2]string{"11", "101"}, `class="sequence">`+bits[2]
 		}
-		if len(bits[1]) != int(l.TimeBits) || len(bits[2]) != second || len(bits[3]) != third || len(strings.Join(bits[:], "")) != 64 ||
+		if len(bits[1]) != int(l.TimeBits) || len(bits[2]) != second || len(bits[3]) != third ||
+			len(strings.Join(bits[:], "")) != 64 ||
 			strings.TrimLeft(bits[2], "0") != ends[0] || strings.TrimLeft(bits[3], "0") != ends[1] {
 			t.Errorf("%s: %q", name, bits)
 		}

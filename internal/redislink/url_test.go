@@ -24,19 +24,22 @@ func TestURLs(t *testing.T) {
 		{url: "unix:///run/redis.sock?db=2&ns=x", addr: "/run/redis.sock", ns: "x", db: 2},
 		{url: "rediscluster://a:1,b:2,c?ns=x", ns: "x", seeds: []string{"a:1", "b:2", "c:6379"}},
 		{url: "redisclusters://u:p@a", ns: "yaraus", seeds: []string{"a:6379"}, user: "u", password: "p", tls: true},
-		{url: "redis+sentinel://u:p@a,b:7/main/2?ns=x", ns: "x", seeds: []string{"a:26379", "b:7"}, master: "main", db: 2, user: "u", password: "p"},
+		{url: "redis+sentinel://u:p@a,b:7/main/2?ns=x", ns: "x", seeds: []string{"a:26379", "b:7"}, master: "main", db: 2,
+			user: "u", password: "p"},
 		{url: "redis+sentinel://a/main", ns: "yaraus", seeds: []string{"a:26379"}, master: "main"},
 		{url: "redis+sentinel://[::1],[::2]:7/main", ns: "yaraus", seeds: []string{"[::1]:26379", "[::2]:7"}, master: "main"},
 	} {
 		got, err := Parse(c.url, "yaraus")
 		o := got.Options
-		if err != nil || got.Namespace != c.ns || o.DB != c.db || o.Username != c.user || o.Password != c.password || got.master != c.master ||
+		if err != nil || got.Namespace != c.ns || o.DB != c.db || o.Username != c.user || o.Password != c.password ||
+			got.master != c.master ||
 			!slices.Equal(got.seeds, c.seeds) || (o.TLSConfig != nil) != c.tls || c.seeds == nil && o.Addr != c.addr {
 			t.Errorf("%s: %+v, %v", c.url, got, err)
 		}
 	}
 	for _, bad := range []string{
-		"", "h:6379", "http://h", "redis://a,b", "redis://h/x", "redis://h?nonsense=1", "redis://h?ns=%zz", "redis://h?ns={x}", "redis+sentinel://a",
+		"", "h:6379", "http://h", "redis://a,b", "redis://h/x", "redis://h?nonsense=1", "redis://h?ns=%zz",
+		"redis://h?ns={x}", "redis+sentinel://a",
 		"redis+sentinel:///main", "rediscluster://a/3", "rediscluster://", "redis://user:secret@h:port", "unix://?db=1",
 	} {
 		if got, err := Parse(bad, "yaraus"); err == nil {
@@ -62,7 +65,8 @@ func TestErrorsNameTheServersWithoutSecrets(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"redis://u:p@h:7/3?ns=x", "redis+sentinel://a,b:7/main/2", "rediscluster://a:1,b:2", "unix:///x?db=2", "rediss://[::1]", "redis://@"} {
+	for _, s := range []string{"redis://u:p@h:7/3?ns=x", "redis+sentinel://a,b:7/main/2", "rediscluster://a:1,b:2",
+		"unix:///x?db=2", "rediss://[::1]", "redis://@"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -80,7 +84,8 @@ func TestTLSNamesTheServerItTalksTo(t *testing.T) {
 	if o := At(target.Options, "10.0.0.7:6379", nil); o.TLSConfig.ServerName != "10.0.0.7" {
 		t.Error(o.TLSConfig.ServerName)
 	}
-	if o := At(target.Options, "10.0.0.7:6379", &tls.Config{ServerName: "redis.example"}); o.TLSConfig.ServerName != "redis.example" {
+	if o := At(target.Options, "10.0.0.7:6379",
+		&tls.Config{ServerName: "redis.example"}); o.TLSConfig.ServerName != "redis.example" {
 		t.Error(o.TLSConfig.ServerName)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,20 +10,26 @@ import (
 )
 
 // startUDP serves datagrams on the loopback address, and returns a client socket.
-func startUDP(t *testing.T, counters *Counters, answer func(now int64, in, out []byte) []byte) (client *net.UDPConn, stop, wait func()) {
+func startUDP(t *testing.T, counters *Counters, answer func(now int64, in, out []byte) []byte) (client *net.UDPConn,
+	stop, wait func()) {
 	conn, err := ListenUDP("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	c := Config{Now: func() int64 { return 1234 }, DrainTimeout: time.Minute, Counters: counters, Log: slog.New(slog.DiscardHandler)}
+	c := Config{Now: func() int64 {
+		return 1234
+	}, DrainTimeout: time.Minute, Counters: counters, Log: slog.New(slog.DiscardHandler)}
 	go func() { ended <- ServeUDP(ctx, c, conn, answer) }()
 	client, err = net.DialUDP("udp4", nil, conn.LocalAddr().(*net.UDPAddr))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); client.Close() })
+	t.Cleanup(func() {
+		cancel()
+		client.Close()
+	})
 	client.SetDeadline(time.Now().Add(time.Minute))
 	return client, cancel, func() {
 		if err := <-ended; err != nil {
@@ -56,8 +62,10 @@ func TestDatagramsAreAnsweredAndCounted(t *testing.T) {
 	}
 	stop()
 	wait()
-	if n.Datagrams.Load() != 4 || n.DatagramsDropped.Load() != 1 || n.BytesRead.Load() != 3+7+3+udpBuffer || n.BytesWritten.Load() != 6+6+13 {
-		t.Errorf("%d datagrams, %d dropped, %d bytes read, %d written", n.Datagrams.Load(), n.DatagramsDropped.Load(), n.BytesRead.Load(), n.BytesWritten.Load())
+	if n.Datagrams.Load() != 4 || n.DatagramsDropped.Load() != 1 || n.BytesRead.Load() != 3+7+3+udpBuffer ||
+		n.BytesWritten.Load() != 6+6+13 {
+		t.Errorf("%d datagrams, %d dropped, %d bytes read, %d written", n.Datagrams.Load(), n.DatagramsDropped.Load(),
+			n.BytesRead.Load(), n.BytesWritten.Load())
 	}
 }
 
@@ -111,7 +119,9 @@ func TestDatagramsAreLeftForAnotherProcess(t *testing.T) {
 	defer client.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var n Counters
-	c := Config{Now: func() int64 { return 0 }, DrainTimeout: time.Minute, Counters: &n, Log: slog.New(slog.DiscardHandler)}
+	c := Config{Now: func() int64 {
+		return 0
+	}, DrainTimeout: time.Minute, Counters: &n, Log: slog.New(slog.DiscardHandler)}
 	client.Write([]byte{0})
 	err = ServeUDP(ctx, c, conn, func(_ int64, in, out []byte) []byte {
 		client.Write([]byte{in[0] + 1}) // one more arrives for each that is answered

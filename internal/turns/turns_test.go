@@ -72,7 +72,10 @@ func TestConnectingOutlivesTheCaller(t *testing.T) {
 			}
 			return connects, nil
 		}
-		f := func(int) (int, func(), error) { calls++; return calls, nil, nil }
+		f := func(int) (int, func(), error) {
+			calls++
+			return calls, nil, nil
+		}
 		_, err := Take(within(t, time.Second), turn, "store", "host:1", slow, f)
 		wantError(t, err, "no connection to host:1 yet")
 		time.Sleep(3 * time.Second)

@@ -129,7 +129,8 @@ func TestAwait(t *testing.T) {
 		}
 		w.Close()
 		m, err := (&Child{Link: l}).Await(context.Background(), Hello)
-		if c.want == "" && (err != nil || m.Kind != Hello) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || m.Kind != Hello) || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %+v, %v", c.said, m, err)
 		}
 		if n, err := unix.Read(int(r.Fd()), make([]byte, 1)); n != 0 || err != nil {

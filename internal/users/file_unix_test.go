@@ -41,7 +41,8 @@ func TestPipesAreReadOnce(t *testing.T) {
 	}
 	put(pipe)
 	for _, since := range []string{now, ""} {
-		if same, list, err := s.Changes(bg, since); same != since || list != nil || err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
+		if same, list, err := s.Changes(bg, since); same != since || list != nil || err == nil ||
+			!strings.Contains(err.Error(), path+": not a regular file") {
 			t.Errorf("a pipe in place of the file: %q %v %v", same, list, err)
 		}
 	}

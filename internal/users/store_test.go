@@ -115,7 +115,8 @@ func TestStores(t *testing.T) {
 		check(Add(bg, s, ann), &exists, "ann a*=get")
 		check(put(s, bob), nil, "ann a*=get, bob ")
 		now, list, err := s.Changes(bg, "")
-		if again, none, err2 := s.Changes(bg, now); err != nil || len(list) != 2 || err2 != nil || again != now || none != nil {
+		if again, none, err2 := s.Changes(bg, now); err != nil || len(list) != 2 || err2 != nil || again != now ||
+			none != nil {
 			t.Errorf("nothing has changed: %q %q %v %v %v", now, again, none, err, err2)
 		}
 		plus := func(text string) func(Rights) (Rights, error) {
@@ -167,7 +168,10 @@ func TestTheLastAdminStays(t *testing.T) {
 				t.Fatalf("%s: %v; the users are %q, want %q", what, err, got, want)
 			}
 		}
-		check("another secret", kept.Update(bg, "ann", func(old *User) (*User, error) { u := *old; return &u, nil }), both)
+		check("another secret", kept.Update(bg, "ann", func(old *User) (*User, error) {
+			u := *old
+			return &u, nil
+		}), both)
 		check("one who has it for some", Change(bg, kept, "bob", to("*=get")), "ann **=get;*=admin, bob *=get")
 		check("a second one", Change(bg, kept, "bob", to("*=admin")), "ann **=get;*=admin, bob *=admin")
 		check("one of two", Change(bg, kept, "ann", to("a=get")), "ann a=get, bob *=admin")
@@ -241,10 +245,13 @@ func TestFilesAreEditedInPlace(t *testing.T) {
 	}
 	got := content()
 	line, rest, _ := strings.Cut(got, "\n")
-	if u, err := parseLine(line); err != nil || u.Rights.String() != "*=get" || !u.secret.(*hash).is([]byte("sec:ret")) || rest != "\nbob:x\nlast:no newline\n"+eve {
+	if u, err := parseLine(line); err != nil || u.Rights.String() != "*=get" || !u.secret.(*hash).is([]byte("sec:ret")) ||
+		rest != "\nbob:x\nlast:no newline\n"+eve {
 		t.Errorf("a plain password with other rights: %q, %v", got, err)
 	}
-	if err := Change(bg, s, "bob", func(r Rights) (Rights, error) { return r.Plus(rights(t, "*=get")) }); err != nil || content() != got {
+	if err := Change(bg, s, "bob", func(r Rights) (Rights, error) {
+		return r.Plus(rights(t, "*=get"))
+	}); err != nil || content() != got {
 		t.Errorf("rights that there are already: %v, %q", err, content())
 	}
 	for _, name := range []string{"ann", "bob", "last"} {
@@ -259,7 +266,10 @@ func TestFilesAreEditedInPlace(t *testing.T) {
 		t.Errorf("something is left over: %v", entries)
 	}
 	os.Chmod(path, 0o644)
-	for _, err := range []error{put(s, cheapest(t, "x", "")), func() error { _, _, err := s.Changes(bg, ""); return err }()} {
+	for _, err := range []error{put(s, cheapest(t, "x", "")), func() error {
+		_, _, err := s.Changes(bg, "")
+		return err
+	}()} {
 		if err == nil || !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("others can read it: %v", err)
 		}
@@ -298,7 +308,8 @@ func TestChangesOfAFileAreSeen(t *testing.T) {
 	s := NewFile(path)
 	write := func(text string, mode fs.FileMode, at time.Time) {
 		t.Helper()
-		if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode), os.Chtimes(path, at, at)); err != nil {
+		if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode),
+			os.Chtimes(path, at, at)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -346,17 +357,20 @@ func TestKeysThatAreNotUsers(t *testing.T) {
 	k := &fakeKeys{texts: map[string]string{}}
 	s := NewShared(k)
 	for text, want := range map[string]string{
-		"ann:plain": "a plain password", "bob:" + someHash + ":": "another user's", "ann:" + someHash: "no rights", "x": "user:password expected",
+		"ann:plain": "a plain password", "bob:" + someHash + ":": "another user's", "ann:" + someHash: "no rights",
+		"x": "user:password expected",
 	} {
 		k.texts["user/ann"] = text
 		_, _, err := s.Changes(bg, "")
 		err2 := Change(bg, s, "ann", func(r Rights) (Rights, error) { return r, nil })
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "user/") || err2 == nil || err2.Error() != err.Error() {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "user/") || err2 == nil ||
+			err2.Error() != err.Error() {
 			t.Errorf("%s: %v and %v", text, err, err2)
 		}
 	}
 	delete(k.texts, "user/ann")
-	if err := put(s, User{"ann", Everything(Issue), plain("x")}); err == nil || !strings.Contains(err.Error(), "plain password") {
+	if err := put(s, User{"ann", Everything(Issue), plain("x")}); err == nil ||
+		!strings.Contains(err.Error(), "plain password") {
 		t.Errorf("a plain password: %v", err)
 	}
 	if err := put(s, cheapest(t, "a/b", "")); err == nil {

@@ -22,7 +22,8 @@ func (c *counting) Mint(_ int64, n int, _ bool) (id.Run, error) {
 func (*counting) Stats([]byte, func(name, value string)) bool { return true }
 
 func countingSession() *Session {
-	return NewSession(&protocol.Config{Handler: &counting{next: 1_500_000_000_000_000_000, stride: 1}, Counters: new(protocol.Counters), Version: "1.0.0"})
+	return NewSession(&protocol.Config{Handler: &counting{next: 1_500_000_000_000_000_000, stride: 1},
+		Counters: new(protocol.Counters), Version: "1.0.0"})
 }
 
 func manyKeys(n int) []byte {
@@ -73,10 +74,12 @@ func BenchmarkFeed(b *testing.B) {
 
 func TestNothingAllocates(t *testing.T) {
 	inputs := [][]byte{
-		[]byte("GETS a b\r\ngat 0 a\r\nGats 0 a b c\r\nmg aGVsbG8= b k v c Oo\r\nme k\r\nmd k k\r\nma k\r\nmn\r\nms k 1\r\nx\r\n"),
+		[]byte("GETS a b\r\ngat 0 a\r\nGats 0 a b c\r\nmg aGVsbG8= b k v c Oo\r\nme k\r\nmd k k\r\nma k\r\nmn\r\nms k " +
+			"1\r\nx\r\n"),
 		[]byte("set k 0 0 3\r\nabc\r\nset k 0 0 2147483645 noreply\r\nabc"),
 		[]byte("delete k\r\ntouch k 0\r\nincr k 1\r\nversion\r\nverbosity 1\r\nflush_all\r\nnonsense\r\n\r\n"),
-		append(frameOf(0x0a, "", "", ""), append(frameOf(0x01, "12345678", "k", "value"), frameOf(0x99, "", "k", "value")...)...),
+		append(frameOf(0x0a, "", "", ""),
+			append(frameOf(0x01, "12345678", "k", "value"), frameOf(0x99, "", "k", "value")...)...),
 	}
 	for _, c := range benches {
 		inputs = append(inputs, c.in)

@@ -21,17 +21,23 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 	}
 	m := startMemcached(t, "-Y", file)
 	inputs := []string{ // nothing after an error: memcached then answers only the last
-		"get id\r\n", "version\r\n", "quit\r\n", "mn\r\n", "stats settings\r\n", "get id\n", "\r\n", "x\r\n", "set k 0 0\r\n", "set k 0 0 x\r\n", "add k 0 0 11\r\n",
-		"set k 0 0 11\r\nkatsu bushi\r\nversion\r\n", "set k 0 0 11\r\nkatsu bushi\r\nmn\r\nverbosity 0\r\n", "set a b c 11\r\nkatsu bushi\r\nmn\r\n",
-		"set k 0 0 11 noreply\r\nkatsu bushi\r\nmn\r\n", "set  k  0  0  11 \r\nkatsu bushi\r\nmn\r\n", "set k 0 0 11\nkatsu bushi\r\nmn\r\n",
-		"set k 0 0 11\r\nkatsu bushj\r\n", "set k 0 0 11\r\nkatsv bushi\r\n", "set k 0 0 10\r\nkatsu bush\r\n", "set k 0 0 5\r\nkatsu\r\n", "set k 0 0 0\r\n\r\n",
+		"get id\r\n", "version\r\n", "quit\r\n", "mn\r\n", "stats settings\r\n", "get id\n", "\r\n", "x\r\n", "set k 0 0\r\n",
+		"set k 0 0 x\r\n", "add k 0 0 11\r\n",
+		"set k 0 0 11\r\nkatsu bushi\r\nversion\r\n", "set k 0 0 11\r\nkatsu bushi\r\nmn\r\nverbosity 0\r\n",
+		"set a b c 11\r\nkatsu bushi\r\nmn\r\n",
+		"set k 0 0 11 noreply\r\nkatsu bushi\r\nmn\r\n", "set  k  0  0  11 \r\nkatsu bushi\r\nmn\r\n",
+		"set k 0 0 11\nkatsu bushi\r\nmn\r\n",
+		"set k 0 0 11\r\nkatsu bushj\r\n", "set k 0 0 11\r\nkatsv bushi\r\n", "set k 0 0 10\r\nkatsu bush\r\n",
+		"set k 0 0 5\r\nkatsu\r\n", "set k 0 0 0\r\n\r\n",
 		"set k 0 0 11\r\nkatsu bushixx", "set k 0 0 11\r\nkatsu", "set k 0 0 1 x x\r\na\r\n",
 	}
 	var figures protocol.Counts
 	for _, in := range inputs {
 		h := newFake()
 		s := newSession(h)
-		s.config.Auth = s.logins(func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi" })
+		s.config.Auth = s.logins(func(user, password []byte) bool {
+			return string(user) == "katsu" && string(password) == "bushi"
+		})
 		ours := strings.TrimSuffix(describe(answerTo(t, s, []byte(in))), "<closed>")
 		theirs := strings.TrimSuffix(describe(m.ask(t, []byte(in), nil, true)), "<closed>")
 		if ours != theirs {
@@ -40,7 +46,8 @@ func TestAuthenticationAgainstMemcached(t *testing.T) {
 		s.config.Counters.AddTo(&figures)
 	}
 	figures[protocol.CmdAuth]++ // to ask for the statistics
-	compareFigures(t, &figures, m.ask(t, []byte("set k 0 0 11\r\nkatsu bushi\r\nstats\r\nquit\r\n"), nil, false), "STAT %s ", "\r")
+	compareFigures(t, &figures, m.ask(t, []byte("set k 0 0 11\r\nkatsu bushi\r\nstats\r\nquit\r\n"), nil, false),
+		"STAT %s ", "\r")
 	t.Logf("%d inputs", len(inputs))
 }
 
@@ -76,11 +83,13 @@ func TestSASLAgainstMemcached(t *testing.T) {
 		t.Fatalf("%d conversations", conversations)
 	}
 	c := m.connect(t)
-	login := append([]byte{magicRequest, opSASLAuth, 0, 5, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "PLAIN\x00katsu\x00bushi 1"...)
+	login := append([]byte{magicRequest, opSASLAuth, 0, 5, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		"PLAIN\x00katsu\x00bushi 1"...)
 	c.frame(t, login)
 	figures[protocol.CmdAuth]++
 	var answer []byte
-	for next := c.frame(t, append([]byte{magicRequest, 0x10}, make([]byte, headerLen-2)...)); parseHeader(next).key > 0; next = c.frame(t, nil) {
+	for next := c.frame(t, append([]byte{magicRequest, 0x10}, make([]byte, headerLen-2)...)); parseHeader(next).
+		key > 0; next = c.frame(t, nil) {
 		answer = append(append(append(answer, '\n'), next[headerLen:]...), '\n')
 	}
 	compareFigures(t, &figures, answer, "\n%s", "\n")

@@ -28,7 +28,8 @@ func FuzzMeta(f *testing.F) {
 
 func FuzzBinary(f *testing.F) {
 	fuzzGrammar(f, "binary*", func(in []byte) []byte {
-		return append([]byte("\x80\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), in...)
+		return append(
+			[]byte("\x80\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), in...)
 	})
 }
 
@@ -106,9 +107,12 @@ func (m *mover) Feed(now int64, in, out []byte) (n int, reply []byte, err error)
 // FuzzResume resumes from anything, with any input behind it. No state may let a client in who must log
 // in first, and there must be a way out of each: nothing panics, and every Feed makes progress.
 func FuzzResume(f *testing.F) {
-	for _, state := range []string{"l - - 0 0", "s - - 0 0", "k - -c 0 10", "k - - 0 3", "i - - 2 1000", "b n - 1 7", "b - -b 0 7", "h - - 2 0", "c - - 1 7", "f - -bts 0 0",
+	for _, state := range []string{"l - - 0 0", "s - - 0 0", "k - -c 0 10", "k - - 0 3", "i - - 2 1000", "b n - 1 7",
+		"b - -b 0 7", "h - - 2 0", "c - - 1 7", "f - -bts 0 0",
 		"f - -b 0 0", "l - -t 0 0", "k - - 0 0", "b - - 0 0", "_ - - 0 0", "l - - 3 0"} {
-		for _, in := range []string{"get a b\r\nget id\r\n", "a b c d\r\nget id\r\n", "  \r\n", "ids 1000 id\r\n", "ann  x\r\nget id\r\n", "\x80\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00id"} {
+		for _, in := range []string{"get a b\r\nget id\r\n", "a b c d\r\nget id\r\n", "  \r\n", "ids 1000 id\r\n",
+			"ann  x\r\nget id\r\n",
+			"\x80\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00id"} {
 			f.Add("m1 "+state, []byte(in), uint64(len(in)))
 		}
 	}

@@ -50,9 +50,12 @@ func TestIDsWait(t *testing.T) {
 		{"w", "ids 1\r\n", "", "ids 1\r\n", "IDS 100 1 1\r\nEND\r\n", "1 ids 1 id"},
 		{"w", "ids 3 a\r\n", "", "ids 3 a\r\n", "IDS 100 1 2\r\nIDS 102 1 1\r\nEND\r\n", "1 ids 3 id"},
 		{"iw", "ids 3\r\n", "IDS 100 1 2\r\n", "3\r\n", "IDS 102 1 1\r\nEND\r\n", "1 ids 3 id"},
-		{"iiw", "ids 1\r\nids 5  a \n", "IDS 100 1 1\r\nEND\r\nIDS 101 1 2\r\n", "5  a \n", "IDS 103 1 2\r\nIDS 105 1 1\r\nEND\r\n", "2 ids 6 id"},
-		{"iw", "ids 9 a\r\n", "IDS 100 1 2\r\n", "9 a\r\n", "IDS 102 1 2\r\nIDS 104 1 2\r\nIDS 106 1 1\r\nSERVER_ERROR no id  for now\r\n", "1 ids 7 id 2 refused"},
-		{"w", "ids 9 d:x\r\nids 2\r\n", "CLIENT_ERROR no such generator: d:x\r\n", "ids 2\r\n", "IDS 100 1 2\r\nEND\r\n", "2 ids 2 id 9 refused"},
+		{"iiw", "ids 1\r\nids 5  a \n", "IDS 100 1 1\r\nEND\r\nIDS 101 1 2\r\n", "5  a \n",
+			"IDS 103 1 2\r\nIDS 105 1 1\r\nEND\r\n", "2 ids 6 id"},
+		{"iw", "ids 9 a\r\n", "IDS 100 1 2\r\n", "9 a\r\n",
+			"IDS 102 1 2\r\nIDS 104 1 2\r\nIDS 106 1 1\r\nSERVER_ERROR no id  for now\r\n", "1 ids 7 id 2 refused"},
+		{"w", "ids 9 d:x\r\nids 2\r\n", "CLIENT_ERROR no such generator: d:x\r\n", "ids 2\r\n", "IDS 100 1 2\r\nEND\r\n",
+			"2 ids 2 id 9 refused"},
 	} {
 		f := newFake()
 		f.most, f.budget = 2, 7
@@ -106,9 +109,11 @@ func TestWrongIDsIssueNothing(t *testing.T) {
 	f := newFake()
 	f.logged = true
 	s := newSession(f)
-	in := "ids\r\nids 0\r\nids 10001\r\nids -1\r\nids 1x\r\nids 5 " + strings.Repeat("k", 251) + "\r\nids 5 " + strings.Repeat("k", 2048) + "\r\nids 1 a b\r\nids 5 uuid\r\nids 1 ulid\r\n"
+	in := "ids\r\nids 0\r\nids 10001\r\nids -1\r\nids 1x\r\nids 5 " + strings.Repeat("k", 251) + "\r\nids 5 " +
+		strings.Repeat("k", 2048) + "\r\nids 1 a b\r\nids 5 uuid\r\nids 1 ulid\r\n"
 	answerTo(t, s, []byte(in))
-	if n := counted(s); len(f.log) > 0 || n[protocol.Malformed] != 10 || n[protocol.CmdIDs] != 10 || n[protocol.IDs] != 0 || n[protocol.Refused] != 0 {
+	if n := counted(s); len(f.log) > 0 || n[protocol.Malformed] != 10 || n[protocol.CmdIDs] != 10 ||
+		n[protocol.IDs] != 0 || n[protocol.Refused] != 0 {
 		t.Errorf("%v, counted %v", f.log, n)
 	}
 }

@@ -25,8 +25,10 @@ func TestALoginChoosesTheHandler(t *testing.T) {
 	for _, c := range []struct{ what, in, want string }{
 		{"text", "set x 0 0 5\r\nann x\r\nget id\r\n", "STORED\r\nVALUE id 0 3\r\n100\r\nEND\r\n"},
 		{"another user's rights", "set x 0 0 5\r\nbob x\r\nget id\r\n", "STORED\r\nSERVER_ERROR bob may not\r\n"},
-		{"binary, one after the other", sasl("ann") + get + sasl("bob") + get, "Authenticated|101|Authenticated|bob may not|"},
-		{"a login that fails", sasl("ann") + get + sasl("eve") + get, "Authenticated|102|Auth failure.|Auth failure.|<closed>"},
+		{"binary, one after the other", sasl("ann") + get + sasl("bob") + get,
+			"Authenticated|101|Authenticated|bob may not|"},
+		{"a login that fails", sasl("ann") + get + sasl("eve") + get,
+			"Authenticated|102|Auth failure.|Auth failure.|<closed>"},
 	} {
 		got := string(answerTo(t, NewSession(config(nobody)), []byte(c.in)))
 		if c.in[0] == magicRequest {
@@ -60,7 +62,8 @@ func TestALoginWaits(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"text", text + "get id\r\n", "STORED\r\nVALUE id 0 3\r\n100\r\nEND\r\n"},
 		{"binary", sasl + string(frameOf(0x00, "", "id", "")), "Authenticated|100|"},
-		{"in two steps", string(frameOf(opSASLAuth, "", "PLAIN", "")) + string(frameOf(0x22, "", "PLAIN", "\x00ann\x00x")), "|Authenticated|"},
+		{"in two steps", string(frameOf(opSASLAuth, "", "PLAIN", "")) + string(frameOf(0x22, "", "PLAIN", "\x00ann\x00x")),
+			"|Authenticated|"},
 	} {
 		var c2 protocol.Counters
 		asked, config := 0, &protocol.Config{Handler: newFake(), Counters: &c2, Version: "1.2.3"}
@@ -90,8 +93,10 @@ func TestALoginWaits(t *testing.T) {
 			got = bodies(got)
 		}
 		var counts protocol.Counts
-		if c2.AddTo(&counts); got != c.want || waits != 3 || counts[protocol.CmdAuth] != 1 || counts[protocol.AuthErrors] != 0 {
-			t.Errorf("%s: %q after %d waits, %d logins, %d failed; want %q", c.name, got, waits, counts[protocol.CmdAuth], counts[protocol.AuthErrors], c.want)
+		if c2.AddTo(&counts); got != c.want || waits != 3 || counts[protocol.CmdAuth] != 1 ||
+			counts[protocol.AuthErrors] != 0 {
+			t.Errorf("%s: %q after %d waits, %d logins, %d failed; want %q", c.name, got, waits, counts[protocol.CmdAuth],
+				counts[protocol.AuthErrors], c.want)
 		}
 		for i, n := range counts {
 			if n > 2 {
@@ -102,7 +107,8 @@ func TestALoginWaits(t *testing.T) {
 
 	config := &protocol.Config{Handler: newFake(), Counters: new(protocol.Counters), Version: "1.2.3"}
 	config.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, errors.New("busy") }
-	for in, want := range map[string]string{strings.Repeat(text, 5): strings.Repeat("SERVER_ERROR busy\r\n", 5), strings.Repeat(sasl, 5): strings.Repeat("busy|", 5)} {
+	for in, want := range map[string]string{strings.Repeat(text, 5): strings.Repeat("SERVER_ERROR busy\r\n", 5),
+		strings.Repeat(sasl, 5): strings.Repeat("busy|", 5)} {
 		got := string(answerTo(t, NewSession(config), []byte(in)))
 		if in[0] == magicRequest {
 			got = bodies(got)
@@ -131,7 +137,8 @@ func TestARefusedLineConsumesNothing(t *testing.T) {
 	s.config.Handler = guarded{f}
 	long := "get a" + strings.Repeat(" abcdefgh", 20_000)
 	in := "get a b x1\r\ngets a x2 x3\r\n" + long + " x4\r\ngat 0 a x5\r\nget a\r\n"
-	want := "CLIENT_ERROR not permitted: x1\r\nCLIENT_ERROR not permitted: x2\r\nCLIENT_ERROR not permitted: x4\r\nCLIENT_ERROR not permitted: x5\r\nVALUE a 0 3\r\n100\r\nEND\r\n"
+	want := "CLIENT_ERROR not permitted: x1\r\nCLIENT_ERROR not permitted: x2\r\nCLIENT_ERROR not permitted: " +
+		"x4\r\nCLIENT_ERROR not permitted: x5\r\nVALUE a 0 3\r\n100\r\nEND\r\n"
 	if got := string(answerTo(t, s, []byte(in))); got != want {
 		t.Errorf("%.200q, want %q", got, want)
 	}

@@ -29,14 +29,21 @@ func startMemcached(t *testing.T, args ...string) *memcached {
 	for range 10 { // until no other program takes the port first
 		port := strconv.Itoa(redistest.FreePort(t))
 		addr := net.JoinHostPort("127.0.0.1", port)
-		cmd := exec.Command(path, append([]string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "1", "-m", "16", "-u", "root"}, args...)...)
+		cmd := exec.Command(path,
+			append([]string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "1", "-m", "16", "-u", "root"}, args...)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		exited := make(chan struct{})
-		go func() { cmd.Wait(); close(exited) }()
+		go func() {
+			cmd.Wait()
+			close(exited)
+		}()
 		if waitForPort(addr, exited) {
-			t.Cleanup(func() { cmd.Process.Kill(); <-exited })
+			t.Cleanup(func() {
+				cmd.Process.Kill()
+				<-exited
+			})
 			return &memcached{addr}
 		}
 		cmd.Process.Kill()

@@ -33,10 +33,14 @@ func (p *punctual) Named(key []byte) id.Source {
 	return p.fake.Named(key)
 }
 
-func (p *punctual) Mint(int64, int, bool) (id.Run, error)    { return id.Run{}, id.ErrMoment }
-func (p *punctual) Reserve(int64, int) (id.Run, error)       { return id.Run{}, id.ErrMoment }
-func (p *punctual) Where() (id.Elsewhere, bool)              { return id.Elsewhere{}, false }
-func (p *punctual) Moment() int64                            { p.reads++; p.clock += 1e9; return p.clock }
+func (p *punctual) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
+func (p *punctual) Reserve(int64, int) (id.Run, error)    { return id.Run{}, id.ErrMoment }
+func (p *punctual) Where() (id.Elsewhere, bool)           { return id.Elsewhere{}, false }
+func (p *punctual) Moment() int64 {
+	p.reads++
+	p.clock += 1e9
+	return p.clock
+}
 func (p *punctual) Stats(g []byte, e func(_, _ string)) bool { return p.fake.Stats(g, e) }
 
 func (p *punctual) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
@@ -84,11 +88,13 @@ func newPunctual(script string) (*punctual, *Session) {
 // One look at the clock serves all requests of a Feed; a request that waited is asked for with its own
 // moment again, and those behind it with a later one. Requests for other ids cost no look.
 func TestMoments(t *testing.T) {
-	const binaryStrict = "\x80\x00\x00\x06" + "\x00\x00\x00\x00" + "\x00\x00\x00\x06" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "strict"
+	const binaryStrict = "\x80\x00\x00\x06" + "\x00\x00\x00\x00" + "\x00\x00\x00\x06" + "\x00\x00\x00\x00" +
+		"\x00\x00\x00\x00\x00\x00\x00\x00" + "strict"
 	for _, c := range []struct{ name, script, in, asked string }{
 		{"none", "", "get a b\r\nget id\r\nincr orders 2\r\n", "0 reads:"},
 		{"one", "", "get strict\r\n", "1 reads: 1"},
-		{"a pipeline", "", "get strict\r\nget a\r\nincr strict 2\r\nmg strict v\r\nget a strict b strict1\r\nme strict\r\n", "1 reads: 1 1 1 1 1 1"},
+		{"a pipeline", "", "get strict\r\nget a\r\nincr strict 2\r\nmg strict v\r\nget a strict b strict1\r\nme strict\r\n",
+			"1 reads: 1 1 1 1 1 1"},
 		{"several Mints", "", "get strict1 strict2 strict3\r\n", "1 reads: 1 1"},
 		{"a line waits", "ww", "get strict\r\n", "3 reads: 1 1 1"},
 		{"behind it", "iwwii", "get strict\r\nget strict\r\nget strict\r\nget a\r\n", "3 reads: 1 1 1 1 3"},
@@ -152,7 +158,8 @@ func TestMomentsThatWereKeptForLong(t *testing.T) {
 			s.Feed(0, in, nil)
 			p.clock += wait - 1e9
 			s.Feed(0, in, nil)
-			if len(moments) != 2 || moments[0] < start || moments[0] >= start+64 || moments[1] < moments[0] || moments[1] > start+wait+63 ||
+			if len(moments) != 2 || moments[0] < start || moments[0] >= start+64 || moments[1] < moments[0] ||
+				moments[1] > start+wait+63 ||
 				wait <= 120e9 && moments[1] != moments[0] {
 				t.Errorf("from %d, for %d ns: %v", start, wait, moments)
 			}
@@ -178,7 +185,8 @@ func TestDatagramsFetchNothing(t *testing.T) {
 	for _, script := range []string{"e", "w"} {
 		p, s := newPunctual(script)
 		in := []byte("\x00\x07\x00\x00\x00\x01\x00\x00get strict\r\n")
-		if out := Datagram(s.config, 1, in, nil); len(out) > 0 || len(p.asked) != 1 || !strings.HasSuffix(p.asked[0], " or where") {
+		if out := Datagram(s.config, 1, in, nil); len(out) > 0 || len(p.asked) != 1 ||
+			!strings.HasSuffix(p.asked[0], " or where") {
 			t.Errorf("%s: said %q, asked %q", script, out, p.asked)
 		}
 		if out := Datagram(s.config, 1, in, nil); !strings.Contains(string(out), "VALUE strict 0 1\r\n1\r\n") {

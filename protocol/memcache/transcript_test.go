@@ -23,7 +23,8 @@ func encode(reply []byte) (lines []string) {
 		if reply[0] == magicResponse && len(reply) >= headerLen {
 			h := parseHeader(reply)
 			b := reply[:min(headerLen+h.body, len(reply))]
-			line := fmt.Sprintf("S# %x %x %x %x %x %x %x %x %x", b[:1], b[1:2], b[2:4], b[4:5], b[5:6], b[6:8], b[8:12], b[12:16], b[16:24])
+			line := fmt.Sprintf("S# %x %x %x %x %x %x %x %x %x", b[:1], b[1:2], b[2:4], b[4:5], b[5:6], b[6:8], b[8:12],
+				b[12:16], b[16:24])
 			if h.extras > 0 {
 				line += fmt.Sprintf(" %x", b[24:24+h.extras])
 			}
@@ -55,7 +56,9 @@ func session(t *testing.T, b *transcript.Talk) *Session {
 		n, err := strconv.Atoi(value)
 		switch {
 		case what == "auth":
-			s.config.Auth = s.logins(func(user, password []byte) bool { return string(user) == "katsu" && string(password) == "bushi 1" })
+			s.config.Auth = s.logins(func(user, password []byte) bool {
+				return string(user) == "katsu" && string(password) == "bushi 1"
+			})
 		case what == "reason":
 			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case what == "cluster":

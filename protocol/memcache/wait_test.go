@@ -42,15 +42,19 @@ func (p *patient) Mint(now int64, n int, bulk bool) (id.Run, error) {
 func TestWaiting(t *testing.T) {
 	for _, c := range []struct{ name, script, in, first, rest, counts, counted string }{
 		{"one key", "w", "get a\r\n", "", "get a\r\n", "", "1 get 1 id"},
-		{"one key behind others", "iw", "get a\r\ngets b\r\n", "VALUE a 0 3\r\n100\r\nEND\r\n", "gets b\r\n", "1 get 1 id", "1 get 1 gets 2 id"},
-		{"a long line of one key", "w", "get" + strings.Repeat(" ", 3000) + "a\r\n", "", "get" + strings.Repeat(" ", 3000) + "a\r\n", "", "1 get 1 id"},
+		{"one key behind others", "iw", "get a\r\ngets b\r\n", "VALUE a 0 3\r\n100\r\nEND\r\n", "gets b\r\n", "1 get 1 id",
+			"1 get 1 gets 2 id"},
+		{"a long line of one key", "w", "get" + strings.Repeat(" ", 3000) + "a\r\n", "",
+			"get" + strings.Repeat(" ", 3000) + "a\r\n", "", "1 get 1 id"},
 		{"the first of several", "w", "get a b\r\n", "", "a b\r\n", "1 get", "1 get 2 id"},
 		{"the last of several", "iw", "get a b\r\n", "VALUE a 0 3\r\n100\r\n", " b\r\n", "1 get 1 id", "1 get 2 id"},
-		{"in the middle, behind another source", "w", "gat 0  a:1 a:2  a b \r\n", "VALUE a:1 0 7\r\n1000000\r\nVALUE a:2 0 7\r\n1000002\r\n", "  a b \r\n", "1 gat 2 id", "1 gat 4 id"},
+		{"in the middle, behind another source", "w", "gat 0  a:1 a:2  a b \r\n",
+			"VALUE a:1 0 7\r\n1000000\r\nVALUE a:2 0 7\r\n1000002\r\n", "  a b \r\n", "1 gat 2 id", "1 gat 4 id"},
 		{"meta", "iw", "mg a v\r\nmg b v k q\r\n", "VA 3\r\n100\r\n", "mg b v k q\r\n", "1 mg 1 id", "2 mg 2 id"},
 		{"me", "w", "me a\r\n", "", "me a\r\n", "", "1 meta 1 id"},
 		{"binary", "w", string(frameOf(0x09, "", "a", "")), "", string(frameOf(0x09, "", "a", "")), "", "1 get 1 id"},
-		{"binary gat", "w", string(frameOf(0x23, "1234", "a", "")), "", string(frameOf(0x23, "1234", "a", "")), "", "1 gat 1 id"},
+		{"binary gat", "w", string(frameOf(0x23, "1234", "a", "")), "", string(frameOf(0x23, "1234", "a", "")), "",
+			"1 gat 1 id"},
 	} {
 		f := newFake()
 		f.most = 1
@@ -59,10 +63,12 @@ func TestWaiting(t *testing.T) {
 		s.config.Handler = p
 		n, out, err := s.Feed(1, []byte(c.in), nil)
 		if err != id.ErrWait || string(out) != c.first || c.in[n:] != c.rest || tell(s) != c.counts {
-			t.Errorf("%s: %v, said %q, left %q, counted %q; want %q, %q, %q", c.name, err, out, c.in[n:], tell(s), c.first, c.rest, c.counts)
+			t.Errorf("%s: %v, said %q, left %q, counted %q; want %q, %q, %q", c.name, err, out, c.in[n:], tell(s), c.first,
+				c.rest, c.counts)
 		}
 		again, more, err := s.Feed(1, []byte(c.in[n:]), out)
-		if straight := answerTo(t, newSession(newFake()), []byte(c.in)); err != nil || n+again != len(c.in) || !bytes.Equal(more, straight) {
+		if straight := answerTo(t, newSession(newFake()), []byte(c.in)); err != nil || n+again != len(c.in) ||
+			!bytes.Equal(more, straight) {
 			t.Errorf("%s: %v, then said %q, want %q", c.name, err, more, straight)
 		}
 		if tell(s) != c.counted {
@@ -81,7 +87,8 @@ func tell(s *Session) string {
 	for _, c := range []struct {
 		counter protocol.Counter
 		name    string
-	}{{protocol.CmdGet, "get"}, {protocol.CmdGets, "gets"}, {protocol.CmdGat, "gat"}, {protocol.CmdMetaGet, "mg"}, {protocol.CmdIDs, "ids"}, {protocol.CmdMeta, "meta"},
+	}{{protocol.CmdGet, "get"}, {protocol.CmdGets, "gets"}, {protocol.CmdGat, "gat"}, {protocol.CmdMetaGet, "mg"},
+		{protocol.CmdIDs, "ids"}, {protocol.CmdMeta, "meta"},
 		{protocol.CmdIncr, "incr"}, {protocol.IDs, "id"}, {protocol.Refused, "refused"}, {protocol.IncrHits, "hits"}} {
 		if n[c.counter] > 0 {
 			fmt.Fprintf(&b, " %d %s", n[c.counter], c.name)
@@ -102,7 +109,8 @@ func TestWaitingDatagrams(t *testing.T) {
 			t.Errorf("%s: said %q", script, out)
 		}
 		out := Datagram(s.config, 1, in, nil)
-		if !bytes.HasPrefix(out, []byte("\x00\x07\x00\x00\x00\x01\x00\x00VALUE key1 ")) || !bytes.HasSuffix(out, []byte("END\r\n")) {
+		if !bytes.HasPrefix(out, []byte("\x00\x07\x00\x00\x00\x01\x00\x00VALUE key1 ")) ||
+			!bytes.HasSuffix(out, []byte("END\r\n")) {
 			t.Errorf("%s, asked again: said %q", script, out)
 		}
 	}
@@ -151,7 +159,8 @@ func TestWaitingInLongLines(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, i))
 		in := []byte("gets")
 		for range 1 + r.IntN(2000) {
-			in = fmt.Appendf(in, " %s%s", [...]string{"", "a:", "orders", "uuid", "ulid"}[r.IntN(5)*r.IntN(2)], strings.Repeat("k", r.IntN(80)*r.IntN(2)*r.IntN(2)))
+			in = fmt.Appendf(in, " %s%s", [...]string{"", "a:", "orders", "uuid", "ulid"}[r.IntN(5)*r.IntN(2)],
+				strings.Repeat("k", r.IntN(80)*r.IntN(2)*r.IntN(2)))
 			if in[len(in)-1] == ' ' {
 				in = append(in, 'k')
 			}
@@ -167,7 +176,8 @@ func TestWaitingInLongLines(t *testing.T) {
 		want := answerTo(t, straight, in)
 		waiting, f := session()
 		f.waits = r
-		if got := answerTo(t, waiting, transcript.SplitAtRandom(in, seed+i)...); !bytes.Equal(withoutLost(got), withoutLost(want)) {
+		if got := answerTo(t, waiting, transcript.SplitAtRandom(in, seed+i)...); !bytes.Equal(withoutLost(got),
+			withoutLost(want)) {
 			t.Fatalf("seed %d+%d: waiting %d times, %s", seed, i, f.waited, firstDifference(got, want))
 		}
 		if got, want := countedAsked(waiting), countedAsked(straight); got != want {

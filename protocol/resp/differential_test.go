@@ -35,33 +35,48 @@ type difference struct {
 var re = regexp.MustCompile
 
 var differences = []difference{
-	{"a key that was never stored", "nil, 0, `none`, -2", "an id, 1, `string`, -1", "every key is a hit; there is nothing to miss",
+	{"a key that was never stored", "nil, 0, `none`, -2", "an id, 1, `string`, -1",
+		"every key is a hit; there is nothing to miss",
 		re(``), re(`^\$-1|^_|^:0|^:-2|^\+none|^\$\d\r\n-?\d+\r\n$`), re(`^\$7|^:|^\+string`)},
-	{"`SET`, `DEL`, `DECR` and all other commands that write", "done", "`-ERR read-only: ids are not stored`", "nothing is stored",
+	{"`SET`, `DEL`, `DECR` and all other commands that write", "done", "`-ERR read-only: ids are not stored`",
+		"nothing is stored",
 		re(`(?i)set|del|append|decr|expire|lpush`), re(`^[+:$]|^-WRONGTYPE|^-ERR (syntax|value)`), re(`^-ERR read-only`)},
-	{"`INCR` and `INCRBY` of a key that no sequence has", "counts from 0", "`-ERR no such generator`, but `INCR id` is an id", "a typing error must not make numbers that exist elsewhere",
+	{"`INCR` and `INCRBY` of a key that no sequence has", "counts from 0",
+		"`-ERR no such generator`, but `INCR id` is an id", "a typing error must not make numbers that exist elsewhere",
 		re(`(?i)incr`), re(`^:`), re(`^-ERR no such generator`)},
-	{"`INCRBY` with 0, a negative number or more than 65,536", "adds it", "`-ERR value is not an integer or out of range`", "numbers are only ever issued",
+	{"`INCRBY` with 0, a negative number or more than 65,536", "adds it", "`-ERR value is not an integer or out of range`",
+		"numbers are only ever issued",
 		re(`(?i)incrby`), re(`^:|overflow`), re(`^-ERR value is not`)},
-	{"`INCRBY` of a kind that is no sequence, by more than 1", "adds it", "`-ERR only a sequence has ranges: the increment must be 1`", "snowflakes are not consecutive",
+	{"`INCRBY` of a kind that is no sequence, by more than 1", "adds it",
+		"`-ERR only a sequence has ranges: the increment must be 1`", "snowflakes are not consecutive",
 		re(`(?i)incrby`), re(`^:`), re(`^-ERR only a sequence`)},
-	{"a key of more than 250 bytes", "as any other", "`-ERR key is longer than 250 bytes`", "memcached's limit, for both protocols",
+	{"a key of more than 250 bytes", "as any other", "`-ERR key is longer than 250 bytes`",
+		"memcached's limit, for both protocols",
 		re(`k{251}`), re(``), re(`^-ERR key is longer`)},
-	{"`READONLY`, `READWRITE`, `ASKING`, `CLUSTER`", "`-ERR This instance has cluster support disabled`", "as one server that has all slots", "clients of a cluster can be used",
+	{"`READONLY`, `READWRITE`, `ASKING`, `CLUSTER`", "`-ERR This instance has cluster support disabled`",
+		"as one server that has all slots", "clients of a cluster can be used",
 		re(`(?i)readonly|readwrite|asking|cluster`), re(`cluster support disabled`), re(`^[+:$*%=]`)},
-	{"`COMMAND`, `COMMAND INFO`, `COMMAND DOCS`, `CONFIG GET` with a pattern", "all that Redis has", "the commands and settings that are known here, without ACL categories and the like", "nobody needs more",
+	{"`COMMAND`, `COMMAND INFO`, `COMMAND DOCS`, `CONFIG GET` with a pattern", "all that Redis has",
+		"the commands and settings that are known here, without ACL categories and the like", "nobody needs more",
 		re(`(?i)command|config`), re(`^[*%]`), re(`^[*%]`)},
 	{"`CLIENT SETINFO`, `CLIENT NO-TOUCH`", "unknown", "as newer Redis: known", "clients of newer servers send them",
-		re(`(?i)setinfo|no-touch`), re(`^-ERR (unknown subcommand)`), re(`^\+OK|^-NOAUTH|^-ERR (Unrecognized|syntax|lib-|wrong number)`)},
-	{"`CLIENT LIST`, `CLIENT INFO`", "all connections, with their addresses", "this connection, without", "a session does not know its own address",
+		re(`(?i)setinfo|no-touch`), re(`^-ERR (unknown subcommand)`),
+		re(`^\+OK|^-NOAUTH|^-ERR (Unrecognized|syntax|lib-|wrong number)`)},
+	{"`CLIENT LIST`, `CLIENT INFO`", "all connections, with their addresses", "this connection, without",
+		"a session does not know its own address",
 		re(`(?i)client`), re(`id=|^\$0|^=4`), re(`id=|^\$0|^=4`)},
-	{"commands of Redis that are not in the table above, such as `KEYS`, `SUBSCRIBE`, `CONFIG SET`", "carried out", "`-ERR unknown command`, or subcommand", "they have no meaning here",
-		re(`(?i)strlen|keys|config|command|client|cluster|acl`), re(`^[:*+%~]|^-ERR wrong|^-WRONGTYPE|^-NOAUTH`), re(`^-ERR unknown`)},
-	{"an inline command with a NUL in it", "waited with, as if its end had not come", "a byte like any other", "a line ends at its end",
+	{"commands of Redis that are not in the table above, such as `KEYS`, `SUBSCRIBE`, `CONFIG SET`", "carried out",
+		"`-ERR unknown command`, or subcommand", "they have no meaning here",
+		re(`(?i)strlen|keys|config|command|client|cluster|acl`), re(`^[:*+%~]|^-ERR wrong|^-WRONGTYPE|^-NOAUTH`),
+		re(`^-ERR unknown`)},
+	{"an inline command with a NUL in it", "waited with, as if its end had not come", "a byte like any other",
+		"a line ends at its end",
 		re(`\x00`), re(`^<`), re(``)},
-	{"a count of more than 16,385 arguments, or more than 1,024 and not `MGET`", "waited for", "`-ERR Protocol error: invalid multibulk length`", "a limit",
+	{"a count of more than 16,385 arguments, or more than 1,024 and not `MGET`", "waited for",
+		"`-ERR Protocol error: invalid multibulk length`", "a limit",
 		re(`\*1048576`), re(`^<|expected '\$'`), re(`invalid multibulk`)},
-	{"commands in one packet with `POST` or `Host:` behind them", "their replies may be lost", "their replies, then the connection is closed", "what was answered is sent",
+	{"commands in one packet with `POST` or `Host:` behind them", "their replies may be lost",
+		"their replies, then the connection is closed", "what was answered is sent",
 		re(`(?i)post|host:`), re(`^<`), re(``)},
 	{"a string of more than 1 MB", "waited for, up to 512 MB", "`-ERR Protocol error: invalid bulk length`", "a limit",
 		re(`\$1048577`), re(`^<`), re(`invalid bulk`)},
@@ -86,15 +101,22 @@ command getkeys mget a ^ c|command getkeys set a b|command getkeys mset a 1 b 2|
 command info get|command docs get|config get m*|command count a|command docs ^|command info ^|command help a|multi|multi|multi|multi a|exec|exec|exec a|discard|discard a|watch a|watch|watch a b|unwatch|unwatch a|set a 1000000|set a|set
 del x|del|decr orders|decrby orders 2|decr|append a|expire x 10|expire x|mset a 1000000|lpush l v|getset a 1000000|strlen a|keys|^|^ ^|^ ^ ^ ^|host|"|client|id ^`, func(c rune) bool { return c == '|' || c == '\n' })
 
-var words = []string{"foo", "bar", "x", "''", `"a b"`, `"\x00"`, `"\r\n"`, `"\xff"`, "on", "off", "get", "1", "0", "-1", "3", "id", "orders", "auth", "setname", "help a",
-	strings.Repeat("x", 130), strings.Repeat("y", 60), strings.Repeat("k", 251), "c3", "*", "[a-z]*", "LIB-VER", "normal", "{a}b", `'it\'s'`, "a\tb", "GETX"}
+var words = []string{"foo", "bar", "x", "''", `"a b"`, `"\x00"`, `"\r\n"`, `"\xff"`, "on", "off", "get", "1", "0", "-1",
+	"3", "id", "orders", "auth", "setname", "help a",
+	strings.Repeat("x", 130), strings.Repeat("y", 60), strings.Repeat("k", 251), "c3", "*", "[a-z]*", "LIB-VER", "normal",
+	"{a}b", `'it\'s'`, "a\tb", "GETX"}
 
 // broken are inputs that are no commands. What follows them is not understood, or is something else.
-var brokenInputs = []string{"*x\r\n", "*1\r\n$x\r\n", "*1\r\n$-1\r\n", "*-1\r\n", "*0\r\n", "*-2147483649\r\n", "*2147483648\r\n", "*1\r\n*1\r\n", "*1\r\n:1\r\n", "*1\r\n\r\n", "*+1\r\n", "*01\r\n",
-	"* 1\r\n", "*1 \r\n", "*\r\n", "*1\r\n$\r\n", "*1\r\n$4 \r\n", "*1\r\n$-0\r\n", "*-0\r\n", "*1\r\n$536870913\r\n", "*1\r\n$4\r\npingxx", "*1\rX$4\r\nping\r\n", "*1\n$4\nping\n" + strings.Repeat("x", 40),
-	"*" + strings.Repeat("1", 40) + "\r\n", "*1048576\r\n", "*1\r\n$1048577\r\n", "*2\r\n$3\r\nget\r\n$2\r\ni", "*2\r\n$3\r\nget\r\n$", "*2\r\n", "*1\r\n$0\r\n\r\n", "*1\r\n$4\r\npost\r\n", "post / http/1.1\r\n",
-	"Host: a\r\n", "*1\r\n$5\r\nhost:\r\n", "\"ping\r\n", "ping \"a\"b\r\n", "ping 'a\r\n", "ping \"\\\r\n", "ping a\"b c\"\r\n", "\r\n", "  \r\n", "\n", " ping \r\n", "ping\n", "ping\x00abc\r\n",
-	"\t ping\x0b\r\n", "*1\r\n+OK\r\n", "*1\r\n\x01\r\n", "*1\r\n$\xff\r\n", "\x80\r\n", "{}\r\n", "get\r\r\n", "*3\r\n$3\r\nget\r\n"}
+var brokenInputs = []string{"*x\r\n", "*1\r\n$x\r\n", "*1\r\n$-1\r\n", "*-1\r\n", "*0\r\n", "*-2147483649\r\n",
+	"*2147483648\r\n", "*1\r\n*1\r\n", "*1\r\n:1\r\n", "*1\r\n\r\n", "*+1\r\n", "*01\r\n",
+	"* 1\r\n", "*1 \r\n", "*\r\n", "*1\r\n$\r\n", "*1\r\n$4 \r\n", "*1\r\n$-0\r\n", "*-0\r\n", "*1\r\n$536870913\r\n",
+	"*1\r\n$4\r\npingxx", "*1\rX$4\r\nping\r\n", "*1\n$4\nping\n" + strings.Repeat("x", 40),
+	"*" + strings.Repeat("1", 40) + "\r\n", "*1048576\r\n", "*1\r\n$1048577\r\n", "*2\r\n$3\r\nget\r\n$2\r\ni",
+	"*2\r\n$3\r\nget\r\n$", "*2\r\n", "*1\r\n$0\r\n\r\n", "*1\r\n$4\r\npost\r\n", "post / http/1.1\r\n",
+	"Host: a\r\n", "*1\r\n$5\r\nhost:\r\n", "\"ping\r\n", "ping \"a\"b\r\n", "ping 'a\r\n", "ping \"\\\r\n",
+	"ping a\"b c\"\r\n", "\r\n", "  \r\n", "\n", " ping \r\n", "ping\n", "ping\x00abc\r\n",
+	"\t ping\x0b\r\n", "*1\r\n+OK\r\n", "*1\r\n\x01\r\n", "*1\r\n$\xff\r\n", "\x80\r\n", "{}\r\n", "get\r\r\n",
+	"*3\r\n$3\r\nget\r\n"}
 
 // conversation makes a random input, with some attempts to log in.
 func conversation(r *rand.Rand, attempts int) []byte {
@@ -153,7 +175,8 @@ func TestAgainstRedis(t *testing.T) {
 	}
 	for _, lines := range vocabulary {
 		inputs = append(inputs, []byte(strings.ReplaceAll(strings.TrimSpace(lines), "^", "foo")+"\r\n"))
-		inputs = append(inputs, []byte("hello 3\r\n"+strings.ReplaceAll(strings.TrimSpace(lines), "^", "'"+strings.Repeat("k", 251)+"'")+"\r\n"))
+		inputs = append(inputs,
+			[]byte("hello 3\r\n"+strings.ReplaceAll(strings.TrimSpace(lines), "^", "'"+strings.Repeat("k", 251)+"'")+"\r\n"))
 	}
 	for i := range uint64(1500) {
 		inputs = append(inputs, conversation(rand.New(rand.NewPCG(seed, i)), 2))
@@ -173,7 +196,9 @@ func TestLoginsAgainstRedis(t *testing.T) {
 		if bytes.Contains(in, []byte("reset")) { // it closes a connection that logs out while replies wait
 			continue
 		}
-		login := [...]string{"auth sesame", "auth default sesame", "hello 3 auth default sesame", "hello 2 auth default sesame setname bob", "auth wrong", "hello 3 auth default wrong", "*10", "*11", "*1\r\n$16384", "*1\r\n$16385"}
+		login := [...]string{"auth sesame", "auth default sesame", "hello 3 auth default sesame",
+			"hello 2 auth default sesame setname bob", "auth wrong", "hello 3 auth default wrong", "*10", "*11", "*1\r\n$16384",
+			"*1\r\n$16385"}
 		if at := r.IntN(3); at == 0 {
 			in = append([]byte(login[r.IntN(6)]+"\r\n"), in...)
 		} else if at == 1 {
@@ -183,7 +208,9 @@ func TestLoginsAgainstRedis(t *testing.T) {
 	}
 	compareAll(t, seed, server, inputs, func() *Session {
 		s := newSession(sevenDigits())
-		s.config.Auth = s.logins(func(user, password []byte) bool { return string(user) == "default" && string(password) == "sesame" })
+		s.config.Auth = s.logins(func(user, password []byte) bool {
+			return string(user) == "default" && string(password) == "sesame"
+		})
 		return s
 	}, 0)
 }
@@ -196,7 +223,8 @@ func sevenDigits() *fake {
 }
 
 // compareAll sends all inputs to both, and wants the first shows of the listed differences to show.
-func compareAll(t *testing.T, seed uint64, server *redistest.Server, inputs [][]byte, session func() *Session, shows int) {
+func compareAll(t *testing.T, seed uint64, server *redistest.Server, inputs [][]byte, session func() *Session,
+	shows int) {
 	seen := make([]int, len(differences))
 	replies := 0
 	for i, in := range inputs {
@@ -211,7 +239,8 @@ func compareAll(t *testing.T, seed uint64, server *redistest.Server, inputs [][]
 			}
 			if d := excuse(string(in), them, us); d >= 0 {
 				seen[d]++
-				if strings.HasPrefix(them, "<") || strings.HasPrefix(us, "<") || (us[0] == '-') != (them[0] == '-') && strings.Contains(us+them, "Protocol") {
+				if strings.HasPrefix(them, "<") || strings.HasPrefix(us, "<") || (us[0] == '-') != (them[0] == '-') &&
+					strings.Contains(us+them, "Protocol") {
 					break // one of the two is gone
 				}
 				continue
@@ -373,7 +402,8 @@ func readReply(r *bufio.Reader) (string, error) {
 }
 
 func TestDifferencesAreDocumented(t *testing.T) {
-	const path, begin, end = "../../docs/PROTOCOL.md", "<!-- redis: go test ./protocol/resp -run Documented -update -->\n", "<!-- redis end -->"
+	const path, begin, end = "../../docs/PROTOCOL.md", "<!-- redis: go test ./protocol/resp -run Documented -update -->\n",
+		"<!-- redis end -->"
 	doc, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -425,7 +455,8 @@ func TestCommandsAgainstRedis(t *testing.T) {
 		mine := strings.Fields(e.flags)
 		slices.Sort(flags)
 		slices.Sort(mine)
-		got, want := fmt.Sprint(e.arity, e.first, e.last, e.step, mine), fmt.Sprint(theirs[1], theirs[3], theirs[4], theirs[5], flags)
+		got, want := fmt.Sprint(e.arity, e.first, e.last, e.step, mine),
+			fmt.Sprint(theirs[1], theirs[3], theirs[4], theirs[5], flags)
 		if got != want {
 			t.Errorf("%s: %s, want %s", e.name, got, want)
 		}

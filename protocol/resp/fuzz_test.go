@@ -41,7 +41,8 @@ func FuzzRESP(f *testing.F) {
 		if limit := 3000*len(in) + 1024; len(whole) > limit {
 			t.Fatalf("%d bytes answered with %d", len(in), len(whole))
 		}
-		for i, pieces := range [][][]byte{transcript.InBytes(in), transcript.SplitAtRandom(in, seed), transcript.SplitAtRandom(in, seed)} {
+		for i, pieces := range [][][]byte{transcript.InBytes(in), transcript.SplitAtRandom(in, seed),
+			transcript.SplitAtRandom(in, seed)} {
 			if i == 0 && len(in) > 2500 { // quadratic: every byte brings the unconsumed bytes again
 				continue
 			}
@@ -79,10 +80,13 @@ func (m *mover) Feed(now int64, in, out []byte) (n int, reply []byte, err error)
 // in first, and there must be a way out of each: nothing panics, and every Feed makes progress.
 func FuzzResume(f *testing.F) {
 	for _, state := range []string{
-		"s - 0 0 0 0 0 0 = =", "s -3 2 0 0 0 0 7 =ann =bob smith", "k - 0 24 2 0 0 0 = =", "k -i 0 6 3 0 0 0 = =", "k -x 0 24 2 48 1 0 = =", "s -m 0 0 0 22 1 0 = =",
-		"s -x 0 0 0 22 2 0 = =", "s -mb 0 0 0 0 0 0 = =", "s -osn 0 0 0 0 0 0 = =", "s -t 0 0 0 0 0 0 = =", "s -x 0 0 0 0 2 0 = =", "s - 3 0 0 0 0 0 = =",
+		"s - 0 0 0 0 0 0 = =", "s -3 2 0 0 0 0 7 =ann =bob smith", "k - 0 24 2 0 0 0 = =", "k -i 0 6 3 0 0 0 = =",
+		"k -x 0 24 2 48 1 0 = =", "s -m 0 0 0 22 1 0 = =",
+		"s -x 0 0 0 22 2 0 = =", "s -mb 0 0 0 0 0 0 = =", "s -osn 0 0 0 0 0 0 = =", "s -t 0 0 0 0 0 0 = =",
+		"s -x 0 0 0 0 2 0 = =", "s - 3 0 0 0 0 0 = =",
 	} {
-		for _, in := range []string{"*2\r\n$3\r\nGET\r\n$2\r\nid\r\n*1\r\n$4\r\nEXEC\r\n", "$5\r\naaaaa\r\n$6\r\nbbbbbb\r\n", "a b c\r\nget id\r\n", "", "$9\r\n", "*1\r\n$5\r\nRESET\r\n*1\r\n$5\r\nMULTI\r\n"} {
+		for _, in := range []string{"*2\r\n$3\r\nGET\r\n$2\r\nid\r\n*1\r\n$4\r\nEXEC\r\n", "$5\r\naaaaa\r\n$6\r\nbbbbbb\r\n",
+			"a b c\r\nget id\r\n", "", "$9\r\n", "*1\r\n$5\r\nRESET\r\n*1\r\n$5\r\nMULTI\r\n"} {
 			f.Add("r1 "+state, []byte(in), uint64(len(in)))
 		}
 	}

@@ -13,10 +13,11 @@ import (
 // decided is refused, and is no failure.
 func TestALoginWaits(t *testing.T) {
 	for in, want := range map[string]string{
-		"auth ann x\r\nget id\r\n":                               "+OK\r\n$3\r\n100\r\n",
-		"hello 2 setname me auth ann x\r\n":                      "*14\r\n",
-		"client reply skip\r\nauth ann x\r\nacl whoami\r\n":      "-NOAUTH Authentication required.\r\n+OK\r\n$3\r\nann\r\n",
-		"auth ann x\r\nmulti\r\nauth ann x\r\nget a\r\nexec\r\n": "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n$3\r\n100\r\n",
+		"auth ann x\r\nget id\r\n":                          "+OK\r\n$3\r\n100\r\n",
+		"hello 2 setname me auth ann x\r\n":                 "*14\r\n",
+		"client reply skip\r\nauth ann x\r\nacl whoami\r\n": "-NOAUTH Authentication required.\r\n+OK\r\n$3\r\nann\r\n",
+		"auth ann x\r\nmulti\r\nauth ann x\r\nget a\r\nexec\r\n": "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" +
+			"+OK\r\n$3\r\n100\r\n",
 	} {
 		var counters protocol.Counters
 		asked, config := 0, &protocol.Config{Handler: newFake(), Counters: &counters, Version: "1.2.3"}
@@ -38,14 +39,16 @@ func TestALoginWaits(t *testing.T) {
 		var counts protocol.Counts
 		counters.AddTo(&counts)
 		logins := strings.Count(in, "auth ")
-		if !strings.HasPrefix(string(out), want) || waits != 2*logins || counts[protocol.CmdAuth] != uint64(logins) || counts[protocol.AuthErrors] != 0 {
+		if !strings.HasPrefix(string(out), want) || waits != 2*logins || counts[protocol.CmdAuth] != uint64(logins) ||
+			counts[protocol.AuthErrors] != 0 {
 			t.Errorf("%q: %q after %d waits, counted %d; want %q", in, out, waits, counts[protocol.CmdAuth], want)
 		}
 	}
 	config := &protocol.Config{Handler: newFake(), Counters: new(protocol.Counters), Version: "1.2.3"}
 	config.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, errors.New("busy") }
 	in := strings.Repeat("auth ann x\r\nhello 3 auth ann x\r\n", 3)
-	if got, want := string(answerTo(t, NewSession(config, true), []byte(in))), strings.Repeat("-TRYAGAIN busy\r\n", 6); got != want {
+	if got, want := string(answerTo(t, NewSession(config, true), []byte(in))),
+		strings.Repeat("-TRYAGAIN busy\r\n", 6); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -66,7 +66,8 @@ func (c *census) reign(worker uint64, process string, at time.Time) {
 func (c *census) who(worker uint64, at time.Time) (had string) {
 	for _, r := range c.reigns[worker] {
 		if !at.Before(r.first) && !at.After(r.last) {
-			had += fmt.Sprintf("; %s had it from %s to %s", r.process, r.first.UTC().Format("15:04:05.000"), r.last.UTC().Format("15:04:05.000"))
+			had += fmt.Sprintf("; %s had it from %s to %s", r.process, r.first.UTC().Format("15:04:05.000"),
+				r.last.UTC().Format("15:04:05.000"))
 		}
 	}
 	return had

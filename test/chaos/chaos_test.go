@@ -148,19 +148,23 @@ func (w *world) launch(t *testing.T, fleet []int, workers int) {
 		workers += spare
 	}
 	pool := func(flags []string) []string {
-		return append(flags, "-max-skew", skew.String(), "-lease", lease.String(), "-min-worker-id", "1", "-max-worker-id", strconv.Itoa(workers))
+		return append(flags, "-max-skew", skew.String(), "-lease", lease.String(), "-min-worker-id", "1", "-max-worker-id",
+			strconv.Itoa(workers))
 	}
 	w.lease = func(args ...string) {
 		t.Helper()
-		if out, err := exec.Command(builds[0].path, slices.Concat([]string{"lease"}, args, pool(w.servers.pool()))...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(builds[0].path, slices.Concat([]string{"lease"}, args, pool(w.servers.pool()))...).
+			CombinedOutput(); err != nil {
 			t.Fatalf("lease %v: %v\n%s", args, err, out)
 		}
 	}
 	w.lease("init", "-how", "new")
 	for i, lanes := range fleet {
-		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, versions: builds, first: i % len(builds), off: w.between(-skew/2, skew/2)}
+		d := &daemon{t: t, name: fmt.Sprintf("daemon %d", i+1), lanes: lanes, versions: builds, first: i % len(builds),
+			off: w.between(-skew/2, skew/2)}
 		// A pool that was emptied while nobody held anything is made again, under the floor.
-		d.args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off", "-lease-auto-init", "-lanes", strconv.Itoa(lanes)},
+		d.args = append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off",
+			"-lease-auto-init", "-lanes", strconv.Itoa(lanes)},
 			pool(w.servers.connect(d))...)
 		w.daemons = append(w.daemons, d)
 		t.Cleanup(func() {

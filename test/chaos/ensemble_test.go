@@ -71,7 +71,8 @@ func (e *ensemble) missing() string {
 }
 
 func (e *ensemble) flags(addresses []string) []string {
-	return []string{"-store", strings.ToLower(e.kind) + "://" + strings.Join(addresses, ",") + "?ns=chaos", "-heartbeat", "500ms"}
+	return []string{"-store", strings.ToLower(e.kind) + "://" + strings.Join(addresses, ",") + "?ns=chaos", "-heartbeat",
+		"500ms"}
 }
 
 func (e *ensemble) pool() []string {
@@ -169,47 +170,53 @@ func single(s setting) bool   { return s.size == 1 }
 
 // ensembleFaults happen to the whole fleet.
 var ensembleFaults = []fault{
-	{part: server, name: "kill -9 of a server, and restart", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.killed(1)
-	}},
-	{part: server, name: "kill -9 of a majority, and restart", lasts: 2 * lease, unless: single, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.killed(2)
-	}},
-	{part: server, name: "kill -9 of all servers, and restart", lasts: lease, unless: single, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.killed(w.members.size)
-	}},
+	{part: server, name: "kill -9 of a server, and restart", lasts: 2 * lease,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return w.killed(1)
+		}},
+	{part: server, name: "kill -9 of a majority, and restart", lasts: 2 * lease, unless: single,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return w.killed(2)
+		}},
+	{part: server, name: "kill -9 of all servers, and restart", lasts: lease, unless: single,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return w.killed(w.members.size)
+		}},
 	{part: server, name: "SIGSTOP of a server", lasts: 3 * lease, on: func(w *world, _ *daemon) func() time.Duration {
 		return w.stopped(1)
 	}},
-	{part: server, name: "SIGSTOP of a majority", lasts: 2 * lease, unless: single, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.stopped(2)
-	}},
-	{part: server, name: "a backup, for which the server is stopped", unless: intact, on: func(w *world, _ *daemon) func() time.Duration {
-		e := w.members
-		e.backup = w.t.TempDir()
-		e.members[0].Kill()
-		if err := os.CopyFS(e.backup, os.DirFS(e.dirs[0])); err != nil {
-			w.t.Fatal(err)
-		}
-		e.members[0].LaunchOnly()
-		e.members[0].Ready()
-		return nil
-	}},
-	{part: server, name: "an earlier state restored as the docs say", unless: intact, on: func(w *world, d *daemon) func() time.Duration {
-		e := w.members
-		if e.backup == "" {
-			w.note("there is no backup yet")
+	{part: server, name: "SIGSTOP of a majority", lasts: 2 * lease, unless: single,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return w.stopped(2)
+		}},
+	{part: server, name: "a backup, for which the server is stopped", unless: intact,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			e := w.members
+			e.backup = w.t.TempDir()
+			e.members[0].Kill()
+			if err := os.CopyFS(e.backup, os.DirFS(e.dirs[0])); err != nil {
+				w.t.Fatal(err)
+			}
+			e.members[0].LaunchOnly()
+			e.members[0].Ready()
 			return nil
-		}
-		e.shut = true
-		e.doors(w)
-		e.replace(e.backup)
-		w.lease("restored")
-		e.shut = false
-		e.doors(w)
-		w.newcomers(nil)
-		return nil
-	}},
+		}},
+	{part: server, name: "an earlier state restored as the docs say", unless: intact,
+		on: func(w *world, d *daemon) func() time.Duration {
+			e := w.members
+			if e.backup == "" {
+				w.note("there is no backup yet")
+				return nil
+			}
+			e.shut = true
+			e.doors(w)
+			e.replace(e.backup)
+			w.lease("restored")
+			e.shut = false
+			e.doors(w)
+			w.newcomers(nil)
+			return nil
+		}},
 	{part: server, name: "the server wiped", unless: intact, on: func(w *world, _ *daemon) func() time.Duration {
 		w.members.replace("")
 		w.newcomers(nil)

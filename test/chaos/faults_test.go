@@ -41,68 +41,77 @@ func then(end func()) func() time.Duration {
 }
 
 var daemonFaults = []fault{
-	{part: process, name: "kill -9 of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.end(syscall.SIGKILL)
-		return then(d.start)
-	}},
-	{part: process, name: "clean stop of a daemon, and restart", lasts: lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.cmd.Process.Signal(syscall.SIGTERM) // it drains while the clients are at it
-		if w.rand.IntN(2) == 0 {
-			w.newcomers(d)
-		}
-		return then(func() {
-			d.end(syscall.SIGTERM)
-			d.start()
-		})
-	}},
+	{part: process, name: "kill -9 of a daemon, and restart", lasts: lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.end(syscall.SIGKILL)
+			return then(d.start)
+		}},
+	{part: process, name: "clean stop of a daemon, and restart", lasts: lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.cmd.Process.Signal(syscall.SIGTERM) // it drains while the clients are at it
+			if w.rand.IntN(2) == 0 {
+				w.newcomers(d)
+			}
+			return then(func() {
+				d.end(syscall.SIGTERM)
+				d.start()
+			})
+		}},
 	{part: process, name: "SIGSTOP of a daemon", lasts: 3 * lease, on: func(w *world, d *daemon) func() time.Duration {
 		d.pause()
 		return then(d.resume)
 	}},
-	{part: network, name: "requests to the servers held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
-		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
-	}},
-	{part: network, name: "answers of the servers held", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
-		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
-	}},
-	{part: network, name: "requests to the servers dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
-		return then(func() { // no stream goes on behind a hole
-			d.everyWay(func(p *redistest.Proxy) {
-				p.Cut()
-				p.Requests(redistest.Pass)
+	{part: network, name: "requests to the servers held", lasts: 2 * lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Hold) })
+			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Pass) }) })
+		}},
+	{part: network, name: "answers of the servers held", lasts: 2 * lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Hold) })
+			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Pass) }) })
+		}},
+	{part: network, name: "requests to the servers dropped", lasts: 2 * lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.everyWay(func(p *redistest.Proxy) { p.Requests(redistest.Drop) })
+			return then(func() { // no stream goes on behind a hole
+				d.everyWay(func(p *redistest.Proxy) {
+					p.Cut()
+					p.Requests(redistest.Pass)
+				})
 			})
-		})
-	}},
-	{part: network, name: "answers of the servers dropped", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
-		return then(func() {
-			d.everyWay(func(p *redistest.Proxy) {
-				p.Cut()
-				p.Answers(redistest.Pass)
+		}},
+	{part: network, name: "answers of the servers dropped", lasts: 2 * lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.everyWay(func(p *redistest.Proxy) { p.Answers(redistest.Drop) })
+			return then(func() {
+				d.everyWay(func(p *redistest.Proxy) {
+					p.Cut()
+					p.Answers(redistest.Pass)
+				})
 			})
-		})
-	}},
-	{part: network, name: "servers slow for a daemon", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		by := w.between(0, 1500*time.Millisecond)
-		d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
-		return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
-	}},
-	{part: network, name: "connections to the servers cut and refused", lasts: 2 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.refused = true
-		w.servers.doors(w)
-		return then(func() {
-			d.refused = false
+		}},
+	{part: network, name: "servers slow for a daemon", lasts: 2 * lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			by := w.between(0, 1500*time.Millisecond)
+			d.everyWay(func(p *redistest.Proxy) { p.Delay(by) })
+			return then(func() { d.everyWay(func(p *redistest.Proxy) { p.Delay(0) }) })
+		}},
+	{part: network, name: "connections to the servers cut and refused", lasts: 2 * lease,
+		on: func(w *world, d *daemon) func() time.Duration {
+			d.refused = true
 			w.servers.doors(w)
-		})
-	}},
-	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, unless: restored, on: func(w *world, d *daemon) func() time.Duration {
-		by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
-		w.note("%s: by %v", d.name, by)
-		return then(w.step(d.clock, by))
-	}},
+			return then(func() {
+				d.refused = false
+				w.servers.doors(w)
+			})
+		}},
+	{part: clock, name: "wall clock of a daemon moved, and back", lasts: 2 * lease, unless: restored,
+		on: func(w *world, d *daemon) func() time.Duration {
+			by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
+			w.note("%s: by %v", d.name, by)
+			return then(w.step(d.clock, by))
+		}},
 }
 
 // oneOf is one of some lengths of time, forward or back.

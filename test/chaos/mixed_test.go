@@ -67,10 +67,12 @@ func TestStateFilesOfTwoVersions(t *testing.T) {
 func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duration, seed uint64) {
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 0)), seed: seed, length: length,
-		done: make(chan struct{}), counts: map[string]int{}, began: time.Now(), servers: &set{setting: setting{name: "state files"}},
+		done: make(chan struct{}), counts: map[string]int{}, began: time.Now(),
+		servers: &set{setting: setting{name: "state files"}},
 	}
 	d := &daemon{t: t, name: "the daemon", lanes: 2, versions: builds, first: host % 2, args: []string{
-		"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-worker-id", fmt.Sprintf("%d-%d", 2*host, 2*host+1), "-state-dir", t.TempDir(), "-state-any-disk",
+		"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-worker-id", fmt.Sprintf("%d-%d", 2*host, 2*host+1),
+		"-state-dir", t.TempDir(), "-state-any-disk",
 	}}
 	w.daemons = []*daemon{d}
 	t.Cleanup(func() {
@@ -90,7 +92,10 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 	figures := map[string]map[string]bool{}
 	for time.Since(w.began) < length && !w.census.repeated() {
 		started := time.Now()
-		redistest.Until(t, "ids come", func() bool { _, ok := d.seen.servesSince(started); return ok })
+		redistest.Until(t, "ids come", func() bool {
+			_, ok := d.seen.servesSince(started)
+			return ok
+		})
 		if name := d.version().name; figures[name] == nil {
 			figures[name] = numbers(t, d.at.Load().address)
 		}

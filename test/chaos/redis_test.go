@@ -25,15 +25,18 @@ type setting struct {
 	forgets bool   // they are restored and wiped; then all clocks are right, which the promise wants
 }
 
-// settings are the worlds in which docs/REDIS.md, ZOOKEEPER.md and ETCD.md promise that no id comes twice. The seed picks
-// one. Where no acknowledged write is ever forgotten, the promise holds for any clocks and for two
-// masters at once, so both are let happen there; elsewhere neither is.
+// settings are the worlds in which docs/REDIS.md, ZOOKEEPER.md and ETCD.md promise that no id comes
+// twice. The seed picks one. Where no acknowledged write is ever forgotten, the promise holds for
+// any clocks and for two masters at once, so both are let happen there; elsewhere neither is.
 var settings = []setting{
 	{name: "one Redis that forgets everything at a restart"},
 	{name: "one Redis that syncs every write", keeps: true},
-	{name: "a master, 2 replicas and 3 Sentinels; -redis-replicas 0; a server forgets everything at a restart", replicas: 2},
-	{name: "a master, 1 replica and 3 Sentinels; -redis-replicas 1; every write is synced", replicas: 1, confirm: 1, keeps: true},
-	{name: "a master, 2 replicas and 3 Sentinels; -redis-replicas 2; every write is synced", replicas: 2, confirm: 2, keeps: true},
+	{name: "a master, 2 replicas and 3 Sentinels; -redis-replicas 0; a server forgets everything at a restart",
+		replicas: 2},
+	{name: "a master, 1 replica and 3 Sentinels; -redis-replicas 1; every write is synced", replicas: 1, confirm: 1,
+		keeps: true},
+	{name: "a master, 2 replicas and 3 Sentinels; -redis-replicas 2; every write is synced", replicas: 2, confirm: 2,
+		keeps: true},
 	{name: "3 members of etcd", kind: "etcd", size: 3},
 	{name: "one etcd that is restored and wiped", kind: "etcd", size: 1, forgets: true},
 	{name: "3 servers of ZooKeeper", kind: "ZooKeeper", size: 3},
@@ -81,7 +84,8 @@ func newSet(t testing.TB, of setting) *set {
 // daemonUser makes the user that docs/REDIS.md gives to daemons: they may do nothing else, and are
 // told from replicas and Sentinels.
 func daemonUser() (args []any) {
-	for _, a := range strings.Fields("ACL SETUSER katsubushi on >secret ~chaos:* +evalsha +eval +info +time +wait +exists +hget +hset +hsetnx +hmget " +
+	for _, a := range strings.Fields("ACL SETUSER katsubushi on >secret ~chaos:* +evalsha +eval +info +time +wait " +
+		"+exists +hget +hset +hsetnx +hmget " +
 		"+hgetall +hdel +hexists +hincrby +zadd +zrem +zscore +zrange +zrangebyscore +client|id +hello +select +ping") {
 		args = append(args, a)
 	}
@@ -109,7 +113,9 @@ func (s *set) elected() *redistest.Server {
 		if err != nil {
 			return nil
 		}
-		i := slices.IndexFunc(s.servers, func(r *redistest.Server) bool { return strings.HasSuffix(answer, "\n"+strconv.Itoa(r.Port)) })
+		i := slices.IndexFunc(s.servers, func(r *redistest.Server) bool {
+			return strings.HasSuffix(answer, "\n"+strconv.Itoa(r.Port))
+		})
 		if i < 0 || found != nil && s.servers[i] != found {
 			return nil
 		}

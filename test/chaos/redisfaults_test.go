@@ -17,36 +17,43 @@ func forgetful(s setting) bool { return !s.keeps }
 
 // redisFaults happen to the whole fleet.
 var redisFaults = []fault{
-	{part: server, name: "kill -9 of the master, and restart", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
-		w.redis.kill(w.redis.master)
-		return then(w.revive)
-	}},
-	{part: server, name: "kill -9 of the master, whose last writes reached no replica", lasts: lease / 2, unless: alone, on: (*world).loseWrites},
-	{part: server, name: "the master cut off from replicas and Sentinels, not from daemons", lasts: 4 * lease, unless: alone, on: (*world).part},
-	{part: server, name: "kill -9 of a replica, and restart", lasts: lease, unless: alone, on: func(w *world, _ *daemon) func() time.Duration {
-		w.redis.kill(w.replica())
-		return then(w.revive)
-	}},
+	{part: server, name: "kill -9 of the master, and restart", lasts: 2 * lease,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			w.redis.kill(w.redis.master)
+			return then(w.revive)
+		}},
+	{part: server, name: "kill -9 of the master, whose last writes reached no replica", lasts: lease / 2, unless: alone,
+		on: (*world).loseWrites},
+	{part: server, name: "the master cut off from replicas and Sentinels, not from daemons", lasts: 4 * lease,
+		unless: alone, on: (*world).part},
+	{part: server, name: "kill -9 of a replica, and restart", lasts: lease, unless: alone,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			w.redis.kill(w.replica())
+			return then(w.revive)
+		}},
 	{part: server, name: "SIGSTOP of the master", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
 		return stop(w.redis.master)
 	}},
-	{part: server, name: "SIGSTOP of a replica", lasts: lease, unless: alone, on: func(w *world, _ *daemon) func() time.Duration {
-		return stop(w.replica())
-	}},
+	{part: server, name: "SIGSTOP of a replica", lasts: lease, unless: alone,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return stop(w.replica())
+		}},
 	{part: server, name: "fail-over by command", unless: alone, on: func(w *world, _ *daemon) func() time.Duration {
 		w.command(w.redis.sentinels[0], "SENTINEL", "FAILOVER", "main")
 		return nil
 	}},
-	{part: server, name: "the master made a replica of nobody, and a master again", lasts: lease, unless: watched, on: func(w *world, _ *daemon) func() time.Duration {
-		s := w.redis.master
-		w.command(s, "REPLICAOF", "127.0.0.1", "1")
-		return then(func() { w.command(s, "REPLICAOF", "NO", "ONE") })
-	}},
-	{part: server, name: "BUSY: a script that does not end", lasts: lease, on: func(w *world, _ *daemon) func() time.Duration {
-		s := w.redis.master
-		s.Ask("EVAL", "while true do end", "0") // no answer, of course
-		return then(func() { s.Ask("SCRIPT", "KILL") })
-	}},
+	{part: server, name: "the master made a replica of nobody, and a master again", lasts: lease, unless: watched,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			s := w.redis.master
+			w.command(s, "REPLICAOF", "127.0.0.1", "1")
+			return then(func() { w.command(s, "REPLICAOF", "NO", "ONE") })
+		}},
+	{part: server, name: "BUSY: a script that does not end", lasts: lease,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			s := w.redis.master
+			s.Ask("EVAL", "while true do end", "0") // no answer, of course
+			return then(func() { s.Ask("SCRIPT", "KILL") })
+		}},
 	{part: server, name: "CLIENT PAUSE", on: func(w *world, _ *daemon) func() time.Duration {
 		of := []string{"ALL", "WRITE"}[w.rand.IntN(2)]
 		w.command(w.redis.master, "CLIENT", "PAUSE", strconv.FormatInt(w.between(0, lease).Milliseconds(), 10), of)
@@ -67,20 +74,24 @@ var redisFaults = []fault{
 		w.newcomers(nil)
 		return nil
 	}},
-	{part: data, name: "one of the pool's keys deleted", unless: keeps, on: func(w *world, _ *daemon) func() time.Duration {
-		key := "chaos:" + []string{"ids", "clients", "stats", "hw", "meta"}[w.rand.IntN(5)]
-		w.note("the servers: DEL %s", key)
-		w.command(w.redis.master, "DEL", key)
-		w.newcomers(nil)
-		return nil
-	}},
-	{part: clock, name: "a server's clock moved within the skew, and back", lasts: 2 * lease, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.stepServer(w.oneOf(skew/4, skew/2, 3*skew/4))
-	}},
-	{part: clock, name: "a server's clock moved far, and back", lasts: 2 * lease, unless: forgetful, on: func(w *world, _ *daemon) func() time.Duration {
-		return w.stepServer(w.oneOf(10*time.Second, 10*time.Minute))
-	}},
-	{part: clock, name: "the clocks of all servers and daemons moved, and back", lasts: 2 * lease, unless: forgetful, on: (*world).stepAll},
+	{part: data, name: "one of the pool's keys deleted", unless: keeps,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			key := "chaos:" + []string{"ids", "clients", "stats", "hw", "meta"}[w.rand.IntN(5)]
+			w.note("the servers: DEL %s", key)
+			w.command(w.redis.master, "DEL", key)
+			w.newcomers(nil)
+			return nil
+		}},
+	{part: clock, name: "a server's clock moved within the skew, and back", lasts: 2 * lease,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return w.stepServer(w.oneOf(skew/4, skew/2, 3*skew/4))
+		}},
+	{part: clock, name: "a server's clock moved far, and back", lasts: 2 * lease, unless: forgetful,
+		on: func(w *world, _ *daemon) func() time.Duration {
+			return w.stepServer(w.oneOf(10*time.Second, 10*time.Minute))
+		}},
+	{part: clock, name: "the clocks of all servers and daemons moved, and back", lasts: 2 * lease, unless: forgetful,
+		on: (*world).stepAll},
 }
 
 // loseWrites cuts the replicas off, lets the master go on alone for a while, and kills it. What was

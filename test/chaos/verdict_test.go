@@ -15,7 +15,8 @@ import (
 func (w *world) verdict() {
 	took := time.Since(w.began)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v of faults and recovery\n%s; KATSUBUSHI_SEED=%d\n%s\n\n", took.Round(time.Millisecond), w.servers.title(), w.seed, w.takeovers())
+	fmt.Fprintf(&b, "%v of faults and recovery\n%s; KATSUBUSHI_SEED=%d\n%s\n\n", took.Round(time.Millisecond),
+		w.servers.title(), w.seed, w.takeovers())
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "FAULT\tTIMES\n")
 	total := 0

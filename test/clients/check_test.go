@@ -19,8 +19,10 @@ func TestChecker(t *testing.T) {
 	start := time.Now()
 	n := func(sequence uint64) string { return id(start, 0, 1, sequence) }
 	good := "get " + n(0) + "\nget " + n(1) + "\ngets " + n(2) + " " + n(2) + "\nget " + n(3) + "\nget " + n(4) + "\n" +
-		"multi " + n(7) + " " + n(5) + " " + n(6) + "\nversion 1.2.3\n" + "incr 5\nincrby 15 10\nexec " + n(8) + " 16\nincr 20\n" +
-		"stat pid 7\nstat curr_connections 1\nstat total_connections 1\nstat cmd_get 6\nstat get_hits 8\ngroup settings 3\nhealth Check/ SERVING\n"
+		"multi " + n(7) + " " + n(5) + " " + n(6) + "\nversion 1.2.3\n" + "incr 5\nincrby 15 10\nexec " + n(8) +
+		" 16\nincr 20\n" +
+		"stat pid 7\nstat curr_connections 1\nstat total_connections 1\nstat cmd_get 6\nstat get_hits 8\ngroup settings " +
+		"3\nhealth Check/ SERVING\n"
 
 	tests := []struct{ name, change, to, want string }{
 		{"all is well", "", "", ""},
@@ -54,7 +56,8 @@ func TestChecker(t *testing.T) {
 		{"nobody asked for the health", "health Check/ SERVING\n", "", "no health"},
 		{"a warning on standard output", "version", "Warning: something\nversion", "format"},
 	}
-	s := &setup{name: "client", language: "Go", protocol: "text", does: "get cas multi incr incrby exec version stats groups health"}
+	s := &setup{name: "client", language: "Go", protocol: "text",
+		does: "get cas multi incr incrby exec version stats groups health"}
 	other, err := strconv.ParseUint(id(start, 0, 1, 99), 10, 64)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ func TestACopyGoesOnByItself(t *testing.T) {
 	b := Of(a)
 	a.n, a.byName["x"].list[0], a.pair[0].list[0], *a.shared = 8, "new", "second", 2
 	a.byName["y"] = inner{}
-	if b.n != 7 || !slices.Equal(b.byName["x"].list, []string{"old"}) || len(b.byName) != 1 || b.pair[0].list[0] != "first" || b.pair[1].list != nil {
+	if b.n != 7 || !slices.Equal(b.byName["x"].list, []string{"old"}) || len(b.byName) != 1 ||
+		b.pair[0].list[0] != "first" || b.pair[1].list != nil {
 		t.Errorf("%+v", b)
 	}
 	if *b.shared != 2 || b.absent != nil {

@@ -50,12 +50,14 @@ func build(t *testing.T, variant string) []byte {
 func decode(t *testing.T, text []byte) ([]runtime.Object, error) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, networking.AddToScheme,
+		policy.AddToScheme, monitoring.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
 	var list []runtime.Object
 	for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		o, _, err := strict.Decode(part, nil, nil)
@@ -104,7 +106,8 @@ func read(t *testing.T, variant string) (p parts, pod core.PodTemplateSpec) {
 			t.Errorf("%T", o)
 		}
 	}
-	if p.service == nil || p.budget == nil || p.monitor == nil || len(p.policies) != 2 || (p.set == nil) == (p.deployment == nil) {
+	if p.service == nil || p.budget == nil || p.monitor == nil || len(p.policies) != 2 ||
+		(p.set == nil) == (p.deployment == nil) {
 		t.Fatalf("%+v", p)
 	}
 	return p, pod
@@ -124,15 +127,19 @@ func TestKubernetesTakesTheVariants(t *testing.T) {
 			if u := p.set.Spec.UpdateStrategy.Type; u != "" && u != apps.RollingUpdateStatefulSetStrategyType {
 				t.Error(u)
 			}
-			if r := p.set.Spec.PersistentVolumeClaimRetentionPolicy; r == nil || r.WhenDeleted != apps.RetainPersistentVolumeClaimRetentionPolicyType || r.WhenScaled != r.WhenDeleted {
+			if r := p.set.Spec.PersistentVolumeClaimRetentionPolicy; r == nil ||
+				r.WhenDeleted != apps.RetainPersistentVolumeClaimRetentionPolicyType || r.WhenScaled != r.WhenDeleted {
 				t.Errorf("%+v", r)
 			}
-			if p.set.Spec.PodManagementPolicy != apps.ParallelPodManagement || !slices.Equal(p.set.Spec.VolumeClaimTemplates[0].Spec.AccessModes, []core.PersistentVolumeAccessMode{core.ReadWriteOnce}) {
+			if p.set.Spec.PodManagementPolicy != apps.ParallelPodManagement ||
+				!slices.Equal(p.set.Spec.VolumeClaimTemplates[0].Spec.AccessModes,
+					[]core.PersistentVolumeAccessMode{core.ReadWriteOnce}) {
 				t.Errorf("%+v", p.set.Spec)
 			}
 		default:
 			selectors = append(selectors, p.deployment.Spec.Selector)
-			if u := p.deployment.Spec.Strategy; u.Type != apps.RollingUpdateDeploymentStrategyType || u.RollingUpdate.MaxUnavailable.IntValue() != 0 {
+			if u := p.deployment.Spec.Strategy; u.Type != apps.RollingUpdateDeploymentStrategyType ||
+				u.RollingUpdate.MaxUnavailable.IntValue() != 0 {
 				t.Errorf("%+v", u)
 			}
 		}
@@ -190,10 +197,12 @@ func container(t *testing.T, variant string, p parts, pod core.PodSpec) {
 	if s := pod.SecurityContext; !*s.RunAsNonRoot || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("%+v", s)
 	}
-	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem ||
+		!slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
 		t.Errorf("%+v", s)
 	}
-	if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks || c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) > 0 {
+	if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks ||
+		c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) > 0 {
 		t.Errorf("%+v", pod)
 	}
 	if b := p.budget.Spec.UnhealthyPodEvictionPolicy; *b != policy.AlwaysAllow {
@@ -253,7 +262,8 @@ func TestDockerTakesTheComposeFile(t *testing.T) {
 		t.Error(names)
 	}
 	ids := project.Services["ids2"]
-	if ids.DependsOn["pool"].Condition != types.ServiceConditionCompletedSuccessfully || !ids.ReadOnly || ids.Ports[0].Published != "11213" || ids.Ports[0].Target != 11212 {
+	if ids.DependsOn["pool"].Condition != types.ServiceConditionCompletedSuccessfully || !ids.ReadOnly ||
+		ids.Ports[0].Published != "11213" || ids.Ports[0].Target != 11212 {
 		t.Errorf("%+v", ids)
 	}
 	for _, c := range []struct{ old, new, want string }{

@@ -26,7 +26,10 @@ type command struct {
 }
 
 // programs begin a line of a block that names no language, if the block is of commands.
-var programs = regexp.MustCompile(`^(\$ |(sudo |[A-Z_]+=\S+ )?(\./)?(katsubushi|apt|apt-get|chronyc|cosign|curl|docker|dpkg|etcd|etcdctl|go|grpcurl|helm|install|journalctl|kubectl|make|mkdir|nc|podman|printf|promtool|psql|redis-cli|redis-server|rpm|ssh|systemctl|tar|timedatectl|zkCli\.sh) )`)
+var programs = regexp.MustCompile(
+	`^(\$ |(sudo |[A-Z_]+=\S+ )?(\./)?(katsubushi|apt|apt-get|chronyc|cosign|curl|docker|dpkg|etcd|etcdctl|go|grpcurl|` +
+		`helm|install|journalctl|kubectl|make|mkdir|nc|podman|printf|promtool|psql|redis-cli|redis-server|rpm|ssh|` +
+		`systemctl|tar|timedatectl|zkCli\.sh) )`)
 
 // kind is sh, console, or another language; none if the block is just text.
 func (b *block) kind() string {
@@ -108,7 +111,8 @@ func unfinished(text string) bool {
 	if m := heredoc.FindStringSubmatch(strings.ReplaceAll(text, "<<<", "")); m != nil {
 		return !slices.Contains(strings.Split(text, "\n")[1:], m[1])
 	}
-	if !strings.ContainsAny(text, `'"{(`) && !regexp.MustCompile(`^\s*(for|while|until|if|case) |\|$|&&$`).MatchString(text) {
+	if !strings.ContainsAny(text, `'"{(`) &&
+		!regexp.MustCompile(`^\s*(for|while|until|if|case) |\|$|&&$`).MatchString(text) {
 		return false
 	}
 	bash := exec.Command("bash", "-n")
@@ -210,7 +214,8 @@ func (b *block) parses() error {
 		if i := slices.IndexFunc(b.lines, programs.MatchString); i >= 0 && b.language == "" {
 			return fmt.Errorf("line %d may be a command: give the block its language, sh, console or text", i+1)
 		}
-	case "python", "ruby", "php", "js", "java", "dockerfile", "promql", "nginx", "haproxy", "caddy", "proto", "toml", "conf", "mermaid", "diff":
+	case "python", "ruby", "php", "js", "java", "dockerfile", "promql", "nginx", "haproxy", "caddy", "proto", "toml",
+		"conf", "mermaid", "diff":
 	default:
 		return fmt.Errorf("language %q is not known; text is always right", b.language)
 	}
@@ -255,16 +260,19 @@ func (b *block) sql() error {
 	if _, ok := b.mark("goes on"); ok {
 		return nil
 	}
-	return errors.New("no comment before it says which test runs it (run by: TestX), or with which server (with: postgres, with: mariadb)")
+	return errors.New("no comment before it says which test runs it (run by: TestX), or with which server (with: " +
+		"postgres, with: mariadb)")
 }
 
 func TestCommandsOfABlock(t *testing.T) {
-	b := parse("a.md", "```\n$ a \\\n>   b\nout\n$ cat <<END\n> x\n> END\nx\n\n$ for i in 1; do\n> echo; done\n```\n```sh\n# comment\na 'b\nc' # d\ne <<< f\nf() {\n  g\n}\n```").blocks
+	b := parse("a.md", "```\n$ a \\\n>   b\nout\n$ cat <<END\n> x\n> END\nx\n\n$ for i in 1; do\n> echo; "+
+		"done\n```\n```sh\n# comment\na 'b\nc' # d\ne <<< f\nf() {\n  g\n}\n```").blocks
 	var got []string
 	for _, c := range append(b[0].commands(), b[1].commands()...) {
 		got = append(got, c.text+"="+strings.Join(c.shown, "/"))
 	}
-	want := []string{"a \\\n  b=out", "cat <<END\nx\nEND=x/", "for i in 1; do\necho; done=", "a 'b\nc' # d=", "e <<< f=", "f() {\n  g\n}="}
+	want := []string{"a \\\n  b=out", "cat <<END\nx\nEND=x/", "for i in 1; do\necho; done=", "a 'b\nc' # d=", "e <<< f=",
+		"f() {\n  g\n}="}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -272,7 +280,8 @@ func TestCommandsOfABlock(t *testing.T) {
 
 func TestDataThatIsWrong(t *testing.T) {
 	for _, text := range []string{
-		"```json\n{\"a\":1,}\n```", "```yaml\na: [\n```", "```ini\na=1\n```", "```unit\n[Service]\nExecStart\n```", "```go\nx := \n```", "```sql\nSELECT 1;\n```",
+		"```json\n{\"a\":1,}\n```", "```yaml\na: [\n```", "```ini\na=1\n```", "```unit\n[Service]\nExecStart\n```",
+		"```go\nx := \n```", "```sql\nSELECT 1;\n```",
 		"```sh\n# nothing\n```", "```\nfirst:\nkatsubushi -worker-id 1\n```", "```sh\necho 'a\n```", "```klingon\n```",
 	} {
 		if err := parse("a.md", text).blocks[0].parses(); err == nil {
@@ -280,7 +289,8 @@ func TestDataThatIsWrong(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"```json\n{\"a\":1}\n{}\n```", "```yaml\na: [1]\n---\nb: 2\n```", "```ini\n[a]\nb=1\n```", "```go\nx := 1\n...\n_ = x\n```", "<!-- with: postgres -->\n```sql\nSELECT 1;\n```",
+		"```json\n{\"a\":1}\n{}\n```", "```yaml\na: [1]\n---\nb: 2\n```", "```ini\n[a]\nb=1\n```",
+		"```go\nx := 1\n...\n_ = x\n```", "<!-- with: postgres -->\n```sql\nSELECT 1;\n```",
 	} {
 		if err := parse("a.md", text).blocks[0].parses(); err != nil {
 			t.Errorf("%s: %v", text, err)

@@ -97,7 +97,8 @@ func broken(p *page, to string, pages map[string]*page) string {
 }
 
 func TestBrokenLinksAreNoticed(t *testing.T) {
-	p := parse("docs/a.md", "# One\n[x](#one) [x](#two) [x](../README.md#nothing) [x](missing.md) [x](../go.mod) `[x](#code)`\n\n[y]: missing.md")
+	p := parse("docs/a.md", "# One\n[x](#one) [x](#two) [x](../README.md#nothing) [x](missing.md) [x](../go.mod) "+
+		"`[x](#code)`\n\n[y]: missing.md")
 	var got []string
 	for _, line := range p.text {
 		for _, to := range targets(line.text) {
@@ -126,7 +127,8 @@ func TestOutsideLinks(t *testing.T) {
 					t.Errorf("%s:%d: %v", p.name, line.number, err)
 				} else if u.Scheme == "http" || u.Scheme == "https" {
 					u.Fragment = ""
-					if host := u.Hostname(); !strings.Contains(host, ".") || strings.HasSuffix(host, ".example") || strings.HasPrefix(host, "127.") {
+					if host := u.Hostname(); !strings.Contains(host, ".") || strings.HasSuffix(host, ".example") ||
+						strings.HasPrefix(host, "127.") {
 						continue
 					}
 					at[u.String()] = append(at[u.String()], p.name)

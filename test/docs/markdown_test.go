@@ -181,8 +181,10 @@ func everyPage(t *testing.T) []*page {
 
 func TestParse(t *testing.T) {
 	p := parse("a.md", strings.Join([]string{
-		"# One & *two*: `a_b`", "text `code` and ``a ` b``", "", "<!-- with: etcd -->", "", "   ```sh tag", "   echo 1", "     2", "   ```",
-		"<!-- of the text -->", "between", "```", "# no heading", "```", "## One", "# One", `<a id="here"></a>`, "<!-- two", "lines -->", "```console", "$ x",
+		"# One & *two*: `a_b`", "text `code` and ``a ` b``", "", "<!-- with: etcd -->", "", "   ```sh tag", "   echo 1",
+		"     2", "   ```",
+		"<!-- of the text -->", "between", "```", "# no heading", "```", "## One", "# One", `<a id="here"></a>`, "<!-- two",
+		"lines -->", "```console", "$ x",
 	}, "\n"))
 	if got := strings.Join(p.anchors, " "); got != "one--two-a_b one one-1 here" {
 		t.Errorf("anchors %q", got)
@@ -191,7 +193,8 @@ func TestParse(t *testing.T) {
 		t.Fatalf("%d blocks", len(p.blocks))
 	}
 	b := p.blocks[0]
-	if b.language != "sh" || b.tag != "tag" || b.line != 6 || !slices.Equal(b.lines, []string{"echo 1", "  2"}) || !slices.Equal(b.marks, []string{"with: etcd"}) {
+	if b.language != "sh" || b.tag != "tag" || b.line != 6 || !slices.Equal(b.lines, []string{"echo 1", "  2"}) ||
+		!slices.Equal(b.marks, []string{"with: etcd"}) {
 		t.Errorf("%+v", b)
 	}
 	if b := p.blocks[1]; len(b.marks) != 0 || b.language != "" {

@@ -88,7 +88,8 @@ func (tab *table) has(command []string, flag string) bool {
 		if err == nil && flag != "help" && flag != "h" {
 			tab.t.Errorf("%s -no-such-flag: exit code 0, and %s", key, out)
 		}
-		tab.known[key] = !strings.Contains(string(out), "not defined: -"+flag+"\n") && !strings.Contains(string(out), "nothing may follow")
+		tab.known[key] = !strings.Contains(string(out), "not defined: -"+flag+"\n") &&
+			!strings.Contains(string(out), "nothing may follow")
 	}
 	return tab.known[key]
 }
@@ -242,12 +243,15 @@ func literals(t *testing.T) map[string]bool {
 		if d.IsDir() && slices.Contains([]string{"test", "bench", "docs", "examples", "bin", "tmp", ".git"}, name) {
 			return filepath.SkipDir
 		}
-		if d.IsDir() || strings.HasSuffix(name, "_test.go") || !slices.Contains([]string{".go", ".proto", ".yaml", ".yml", ".sql"}, filepath.Ext(name)) {
+		if d.IsDir() || strings.HasSuffix(name, "_test.go") ||
+			!slices.Contains([]string{".go", ".proto", ".yaml", ".yml", ".sql"}, filepath.Ext(name)) {
 			return nil
 		}
 		text, err := os.ReadFile(file)
 		if filepath.Ext(name) != ".go" {
-			for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
+			for _, word := range strings.FieldsFunc(string(text), func(r rune) bool {
+				return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
+			}) {
 				add(word)
 			}
 			return err

@@ -19,7 +19,9 @@ import (
 
 const (
 	patience = time.Minute // how long the commands of one room may take
-	tries    = 4           // how often a room is run: on a machine that stands still, time-outs of the programs that it runs pass
+	// how often a room is run: on a machine that stands still, time-outs of the programs that it runs
+	// pass
+	tries = 4
 )
 
 // A room is where blocks run: a host of their own, with its own network, processes, /etc, /tmp and
@@ -48,8 +50,10 @@ var servers = map[string]struct {
 	heavy  bool
 	needs  []string // programs or files that must be there
 }{
-	"redis": {"redis-server --save '' --protected-mode no --dir $SRV --logfile $SRV/redis.log &\nopens 6379 $!\n", false, []string{"redis-server"}},
-	"etcd": {"etcd --data-dir $SRV/etcd --unsafe-no-fsync --listen-client-urls http://0.0.0.0:2379 --advertise-client-urls http://127.0.0.1:2379 >$SRV/etcd.log 2>&1 &\n" +
+	"redis": {"redis-server --save '' --protected-mode no --dir $SRV --logfile $SRV/redis.log &\nopens 6379 $!\n", false,
+		[]string{"redis-server"}},
+	"etcd": {"etcd --data-dir $SRV/etcd --unsafe-no-fsync --listen-client-urls http://0.0.0.0:2379 " +
+		"--advertise-client-urls http://127.0.0.1:2379 >$SRV/etcd.log 2>&1 &\n" +
 		"healthy $!\n", false, []string{"etcd", "etcdctl"}},
 	"zookeeper": {`printf 'tickTime=500\nadmin.enableServer=false\ndataDir=%s\nclientPort=2181\n' $SRV/zk >$SRV/zoo.cfg
 jars=/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar
@@ -138,7 +142,8 @@ func rooms(p *page) (all []*room, unrun int) {
 		_, notRun := b.mark("not run")
 		_, elsewhere := b.mark("run by")
 		with, isSQL := b.mark("with")
-		isSQL = (isSQL || slices.Contains(b.marks, "goes on")) && slices.Contains([]string{"sql", "mysql", "postgresql"}, kind)
+		isSQL = (isSQL || slices.Contains(b.marks, "goes on")) &&
+			slices.Contains([]string{"sql", "mysql", "postgresql"}, kind)
 		shell := kind == "sh" || kind == "console"
 		if notRun || elsewhere {
 			if shell {
@@ -162,7 +167,8 @@ func rooms(p *page) (all []*room, unrun int) {
 			if kind == "mysql" || !slices.Contains(r.servers, "postgres") {
 				client = "mariadb -N -B app"
 			}
-			r.steps = append(r.steps, step{at: b.String(), script: client + " <<'END_OF_SQL'\n" + strings.Join(b.lines, "\n") + "\nEND_OF_SQL"})
+			r.steps = append(r.steps,
+				step{at: b.String(), script: client + " <<'END_OF_SQL'\n" + strings.Join(b.lines, "\n") + "\nEND_OF_SQL"})
 		default:
 			r.add(b)
 		}
@@ -222,7 +228,9 @@ func inBackground(script string, n int) string {
 	log := fmt.Sprintf("/mnt/out/%d.log", n)
 	bare := strings.TrimRight(strings.TrimSpace(withoutComment(script)), " &")
 	name := filepath.Base(list[0][0])
-	if args, ok := ours(list[0]); ok && (len(args) == 0 || strings.HasPrefix(args[0], "-") && !regexp.MustCompile(`^--?(help|h|version)$`).MatchString(args[0])) {
+	if args, ok := ours(list[0]); ok &&
+		(len(args) == 0 || strings.HasPrefix(args[0], "-") &&
+			!regexp.MustCompile(`^--?(help|h|version)$`).MatchString(args[0])) {
 		quoted := make([]string, len(args))
 		for i, a := range args {
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
@@ -269,7 +277,8 @@ func (r *room) script(dir string) (string, error) {
 			}
 			s.script = fmt.Sprintf("mkdir -p $(dirname %s); cp $OUT/%s %[1]s", s.file, name)
 		}
-		fmt.Fprintf(&b, "{ %s\n} >$OUT/%d.out 2>$OUT/%[2]d.err <$OUT/%[2]d.in\ncode=$?; echo $code >$OUT/%[2]d.code\n", s.script, i)
+		fmt.Fprintf(&b, "{ %s\n} >$OUT/%d.out 2>$OUT/%[2]d.err <$OUT/%[2]d.in\ncode=$?; echo $code >$OUT/%[2]d.code\n",
+			s.script, i)
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.in", i)), []byte(s.input+"\n"), 0o644); err != nil {
 			return "", err
 		}
@@ -321,7 +330,8 @@ func (r *room) heavy() bool {
 
 // isolated lets a command have a room. Root needs no user namespace.
 func isolated(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+		syscall.CLONE_NEWIPC, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -331,7 +341,9 @@ func isolated(cmd *exec.Cmd) {
 
 // environment is that of a person who has set nothing.
 func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KATSUBUSHI_") || strings.HasPrefix(v, "XDG_") })
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "KATSUBUSHI_") || strings.HasPrefix(v, "XDG_")
+	})
 }
 
 // try runs the room until all its steps are as they should be, but not for ever.
@@ -381,9 +393,12 @@ func (r *room) run(t *testing.T) (problems []string) {
 			log, _ := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.log", i)))
 			return append(problems, fmt.Sprintf("%s\ndid not end: %v\n%s%s%s%s", s.at, err, out, errs, log, &said))
 		case s.check:
-			got := [][]string{trimmed(strings.Split(out, "\n")), trimmed(strings.Split(out+errs, "\n")), trimmed(strings.Split(errs+out, "\n"))}
+			got := [][]string{trimmed(strings.Split(out, "\n")), trimmed(strings.Split(out+errs, "\n")),
+				trimmed(strings.Split(errs+out, "\n"))}
 			if !slices.ContainsFunc(got, func(lines []string) bool { return alike(s.shown, lines) }) {
-				problems = append(problems, fmt.Sprintf("%s\nexit code %d; it prints\n%s\nnot\n%s", s.at, code, strings.Join(got[1], "\n"), strings.Join(s.shown, "\n")))
+				problems = append(problems,
+					fmt.Sprintf("%s\nexit code %d; it prints\n%s\nnot\n%s", s.at, code, strings.Join(got[1], "\n"),
+						strings.Join(s.shown, "\n")))
 			}
 		case code != 0:
 			return append(problems, fmt.Sprintf("%s\nexit code %d\n%s%s", s.at, code, out, errs))
@@ -431,14 +446,18 @@ func TestWhatGoesWrongInARoom(t *testing.T) {
 	})
 	const daemon = "<!-- before: katsubushi -worker-id 1 -->\n"
 	for _, c := range []struct{ text, problem string }{
-		{daemon + "```console\n$ telnet localhost 11212\nget id\nVALUE id 0 19\n1573304824835870720\nEND\nquit\n```\n<!-- goes on -->\n```sh\nkatsubushi healthcheck -ready\n```", ""},
-		{daemon + "```console\n$ nc localhost 11212\nget id\nVALUE id 0 18\n1573304824835870720\nEND\n```", "it prints\nVALUE id 0 19"},
+		{daemon + "```console\n$ telnet localhost 11212\nget id\nVALUE id 0 19\n1573304824835870720\nEND\nquit\n```\n<!-- " +
+			"goes on -->\n```sh\nkatsubushi healthcheck -ready\n```", ""},
+		{daemon + "```console\n$ nc localhost 11212\nget id\nVALUE id 0 18\n1573304824835870720\nEND\n```",
+			"it prints\nVALUE id 0 19"},
 		{"```sh\nkatsubushi -worker-id 1 -port 1121x\n```", "exit code 1"},
 		{"```sh\ntrue\nfalse || false\ntrue\n```", "false || false\nexit code 1"},
 		{"```console\n$ echo a\n```", "it prints\na"},
 		{"```sh\ntouch /usr/here\n```", "Read-only"},
-		{"```console\n$ echo $((6*7)); false\n42\n```\n<!-- then: touch /etc/here -->\n```sh\ntest ! -e /etc/here\n```\n```sh\ntest ! -e /etc/here\n```", ""},
-		{"<!-- file: /etc/katsubushi/x -->\n```text\nx\n```\n<!-- goes on -->\n<!-- input: y -->\n```console\n$ cat /etc/katsubushi/x -\nx\ny\n```", ""},
+		{"```console\n$ echo $((6*7)); false\n42\n```\n<!-- then: touch /etc/here -->\n```sh\ntest ! -e " +
+			"/etc/here\n```\n```sh\ntest ! -e /etc/here\n```", ""},
+		{"<!-- file: /etc/katsubushi/x -->\n```text\nx\n```\n<!-- goes on -->\n<!-- input: y -->\n```console\n$ cat " +
+			"/etc/katsubushi/x -\nx\ny\n```", ""},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			t.Parallel()

@@ -82,7 +82,10 @@ func TestRunbookHasEveryRefusal(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.CompositeLit:
 				if name, ok := n.Type.(*ast.Ident); ok && name.Name == "Refusal" {
-					ast.Inspect(n, func(n ast.Node) bool { add(n); return true })
+					ast.Inspect(n, func(n ast.Node) bool {
+						add(n)
+						return true
+					})
 				}
 			case *ast.BasicLit:
 				if strings.HasPrefix(n.Value, `"sequence %s`) {

@@ -76,10 +76,13 @@ func words(text string) (commands [][]string) {
 
 var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// ours returns what follows our program's name in a simple command, if it is that program that runs: here, in a container, or
-// under a program that runs others.
+// ours returns what follows our program's name in a simple command, if it is that program that
+// runs: here, in a container, or under a program that runs others.
 func ours(command []string) (args []string, ok bool) {
-	for len(command) > 0 && (assignment.MatchString(command[0]) || slices.Contains([]string{"sudo", "exec", "env", "nohup", "time", "if", "while", "until", "!", "then", "do", "-E"}, command[0])) {
+	for len(command) > 0 &&
+		(assignment.MatchString(command[0]) ||
+			slices.Contains([]string{"sudo", "exec", "env", "nohup", "time", "if", "while", "until", "!", "then", "do", "-E"},
+				command[0])) {
 		command = command[1:]
 	}
 	if len(command) == 0 {
@@ -94,7 +97,9 @@ func ours(command []string) (args []string, ok bool) {
 			at = slices.IndexFunc(command, func(w string) bool { return image.MatchString(w) })
 		}
 	case "kubectl", "systemd-run", "ssh":
-		at = slices.IndexFunc(command, func(w string) bool { return w == "katsubushi" || strings.HasSuffix(w, "/katsubushi") })
+		at = slices.IndexFunc(command, func(w string) bool {
+			return w == "katsubushi" || strings.HasSuffix(w, "/katsubushi")
+		})
 		if at > 0 && name == "kubectl" && command[at-1] != "--" {
 			at = -1
 		}
@@ -113,7 +118,8 @@ var image = regexp.MustCompile(`^([a-z0-9.-]+(:[0-9]+)?/)*katsubushi(:[A-Za-z0-9
 
 func TestWords(t *testing.T) {
 	text := "A=1 katsubushi -worker-id 1 -generator 'orders sequence' >log 2>&1 & # katsubushi -not\n" +
-		"docker run -d --name ids ghcr.io/x/katsubushi:3 -worker-id 2 | grep katsubushi; kubectl exec ids-0 -- katsubushi inspect \\\n  -json 1\n" +
+		"docker run -d --name ids ghcr.io/x/katsubushi:3 -worker-id 2 | grep katsubushi; kubectl exec ids-0 -- katsubushi " +
+		"inspect \\\n  -json 1\n" +
 		"systemctl restart katsubushi && sudo ./katsubushi run -store URL -- sleep -x $(katsubushi man)"
 	var got []string
 	for _, c := range words(text) {

@@ -115,7 +115,8 @@ func TestTheWallClockMovesAndTheMonotonicDoesNot(t *testing.T) {
 	last := c.read()
 	last.shiftedBy(t, offset)
 	for _, step := range []time.Duration{
-		-2 * time.Hour, year, -year, 500 * time.Millisecond, -500 * time.Millisecond, -500 * time.Millisecond, 999_999_999, 1, -3 * time.Second, -10 * year, 50 * year,
+		-2 * time.Hour, year, -year, 500 * time.Millisecond, -500 * time.Millisecond, -500 * time.Millisecond, 999_999_999, 1,
+		-3 * time.Second, -10 * year, 50 * year,
 	} {
 		if err := c.Step(step); err != nil {
 			t.Fatal(err)
@@ -125,7 +126,8 @@ func TestTheWallClockMovesAndTheMonotonicDoesNot(t *testing.T) {
 		r.shiftedBy(t, offset)
 		passed := r.sinceBorn - last.sinceBorn
 		if passed < r.before.Sub(last.after) || passed > r.after.Sub(last.before) {
-			t.Errorf("after a step of %v, %v passed on the monotonic clock; here between %v and %v", step, passed, r.before.Sub(last.after), r.after.Sub(last.before))
+			t.Errorf("after a step of %v, %v passed on the monotonic clock; here between %v and %v", step, passed,
+				r.before.Sub(last.after), r.after.Sub(last.before))
 		}
 		last = r
 	}
@@ -227,7 +229,8 @@ func TestAFunctionThatIsTooShortIsNotWrittenOver(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	for name, at := range map[string]int64{"clock_gettime": v.clockGettime, "gettimeofday": v.gettimeofday, "time": v.time} {
+	for name, at := range map[string]int64{"clock_gettime": v.clockGettime, "gettimeofday": v.gettimeofday,
+		"time": v.time} {
 		changed := bytes.Clone(image)
 		// A symbol's value is followed by its size.
 		value := binary.LittleEndian.AppendUint64(nil, uint64(at-base))
@@ -239,7 +242,8 @@ func TestAFunctionThatIsTooShortIsNotWrittenOver(t *testing.T) {
 			i += n + 8
 			binary.LittleEndian.PutUint64(changed[i:], 10)
 		}
-		if _, err := parseVDSO(base, changed); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "__vdso_"+name) {
+		if _, err := parseVDSO(base, changed); !errors.Is(err, errors.ErrUnsupported) ||
+			!strings.Contains(err.Error(), "__vdso_"+name) {
 			t.Errorf("%s of 10 bytes: %v", name, err)
 		}
 	}

@@ -49,21 +49,26 @@ func takeOut(t *testing.T, image, path string) string {
 func TestTheImageSaysWhatItIs(t *testing.T) {
 	built(t)
 	i := inspect(t, images.local)
-	if i.Size > 32<<20 || i.Config.User != "65532:65532" || i.Config.StopSignal != "SIGTERM" && i.Config.StopSignal != "15" ||
-		!slices.Equal(i.HealthCheck.Test, []string{"CMD", "/katsubushi", "healthcheck"}) || !slices.Equal(i.Config.Entrypoint, []string{"/katsubushi"}) {
+	if i.Size > 32<<20 || i.Config.User != "65532:65532" || i.Config.StopSignal != "SIGTERM" &&
+		i.Config.StopSignal != "15" ||
+		!slices.Equal(i.HealthCheck.Test, []string{"CMD", "/katsubushi", "healthcheck"}) ||
+		!slices.Equal(i.Config.Entrypoint, []string{"/katsubushi"}) {
 		t.Errorf("%+v", i)
 	}
 	if _, volume := i.Config.Volumes["/var/lib/katsubushi"]; !volume || len(i.Config.ExposedPorts) != 1 {
 		t.Errorf("%+v", i.Config)
 	}
-	for label, want := range map[string]string{"title": "katsubushi", "licenses": "MIT", "version": "3.9.1", "revision": images.head, "created": "2026-01-02T03:04:05Z"} {
+	for label, want := range map[string]string{"title": "katsubushi", "licenses": "MIT", "version": "3.9.1",
+		"revision": images.head, "created": "2026-01-02T03:04:05Z"} {
 		if got := i.Config.Labels["org.opencontainers.image."+label]; got != want {
 			t.Errorf("label %s: %q, want %q", label, got, want)
 		}
 	}
 	t.Logf("%s: %.1f MB for %s; labels %v", images.local, float64(i.Size)/1e6, i.Architecture, i.Config.Labels)
 	// built without .git
-	if out := must(t, podman("run", "--rm", "--network=none", limits[0], limits[1], images.local, "-version")); !strings.HasPrefix(out, "katsubushi version: 3.9.1\ncommit: "+images.head+"\n") {
+	if out := must(t,
+		podman("run", "--rm", "--network=none", limits[0], limits[1], images.local, "-version")); !strings.HasPrefix(out,
+		"katsubushi version: 3.9.1\ncommit: "+images.head+"\n") {
 		t.Error(out)
 	}
 }
@@ -79,7 +84,8 @@ func TestTheOtherPlatform(t *testing.T) {
 	}
 	defer f.Close()
 	if i.Architecture != "arm64" || f.Machine != elf.EM_AARCH64 || f.Section(".interp") != nil {
-		t.Errorf("an image for %s with a program for %v; its interpreter: %v", i.Architecture, f.Machine, f.Section(".interp"))
+		t.Errorf("an image for %s with a program for %v; its interpreter: %v", i.Architecture, f.Machine,
+			f.Section(".interp"))
 	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -90,10 +96,12 @@ func TestTheOtherPlatform(t *testing.T) {
 		said[s.Key] = s.Value
 	}
 	// Were a file missing from the context that git knows, it would be modified.
-	if said["vcs.revision"] != images.head || said["vcs.modified"] != "false" || said["GOARCH"] != "arm64" || said["CGO_ENABLED"] != "0" {
+	if said["vcs.revision"] != images.head || said["vcs.modified"] != "false" || said["GOARCH"] != "arm64" ||
+		said["CGO_ENABLED"] != "0" {
 		t.Errorf("%v, and the commit is %s", said, images.head)
 	}
-	t.Logf("%s: %.1f MB for %s, %s, commit %s", images.clone, float64(i.Size)/1e6, i.Architecture, f.Machine, said["vcs.revision"])
+	t.Logf("%s: %.1f MB for %s, %s, commit %s", images.clone, float64(i.Size)/1e6, i.Architecture, f.Machine,
+		said["vcs.revision"])
 }
 
 // TestTheImageHasTheAuthorities and nothing but them and the program.
@@ -126,7 +134,8 @@ func TestTheImageHasTheAuthorities(t *testing.T) {
 	}
 	// the engine adds files of its own to the container
 	files = slices.DeleteFunc(files, func(name string) bool {
-		return slices.Contains([]string{"etc/hosts", "etc/resolv.conf", "etc/hostname", "etc/mtab", "run/.containerenv"}, name)
+		return slices.Contains([]string{"etc/hosts", "etc/resolv.conf", "etc/hostname", "etc/mtab", "run/.containerenv"},
+			name)
 	})
 	slices.Sort(files)
 	if want := []string{"etc/ssl/certs/ca-certificates.crt", "katsubushi"}; !slices.Equal(files, want) {

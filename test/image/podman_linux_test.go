@@ -57,7 +57,8 @@ func podman(args ...string) *exec.Cmd {
 	dir := os.Getenv(apart)
 	c := exec.Command("podman", append([]string{
 		"--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp", "--storage-driver", "overlay",
-		"--runtime", "crun", "--cgroup-manager", "cgroupfs", "--log-level", "panic", // no systemd here that could run health checks
+		// no systemd here that could run health checks
+		"--runtime", "crun", "--cgroup-manager", "cgroupfs", "--log-level", "panic",
 	}, args...)...)
 	c.Env = append(os.Environ(), "BUILDAH_FORMAT=docker")
 	return c
@@ -98,7 +99,8 @@ func base(t *testing.T) (mounts []string) {
 		t.Logf("%s cannot be pulled: %s", name, lines[len(lines)-1])
 	}
 	programs := []string{"sh", "make", "git", "mkdir", "sed", "uname"}
-	t.Logf("REPLACED: it is made of this machine's %s and their libraries, its CA certificates, Go and Go's caches of modules and builds", strings.Join(programs, ", "))
+	t.Logf("REPLACED: it is made of this machine's %s and their libraries, its CA certificates, Go and Go's caches of "+
+		"modules and builds", strings.Join(programs, ", "))
 	dir := t.TempDir()
 	copied := map[string]bool{}
 	place := func(path, as string) {
@@ -128,7 +130,8 @@ func base(t *testing.T) (mounts []string) {
 	if err := os.Mkdir(dir+"/tmp", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := "FROM scratch\nCOPY . /\nENV PATH=/usr/local/go/bin:/bin GOPROXY=off GOFLAGS=-mod=mod GOTOOLCHAIN=local GOMODCACHE=/go/pkg/mod GOCACHE=/go/cache\n"
+	text := "FROM scratch\nCOPY . /\nENV PATH=/usr/local/go/bin:/bin GOPROXY=off GOFLAGS=-mod=mod GOTOOLCHAIN=local " +
+		"GOMODCACHE=/go/pkg/mod GOCACHE=/go/cache\n"
 	if err := os.WriteFile(dir+"/.base", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +139,8 @@ func base(t *testing.T) (mounts []string) {
 	must(t, exec.Command("go", "mod", "download"))
 	goEnv := func(name string) string { return must(t, exec.Command("go", "env", name)) }
 	return []string{
-		"-v", goEnv("GOROOT") + ":/usr/local/go:ro", "-v", goEnv("GOMODCACHE") + ":/go/pkg/mod", "-v", goEnv("GOCACHE") + ":/go/cache",
+		"-v", goEnv("GOROOT") + ":/usr/local/go:ro", "-v", goEnv("GOMODCACHE") + ":/go/pkg/mod", "-v",
+		goEnv("GOCACHE") + ":/go/cache",
 	}
 }
 
@@ -160,15 +164,18 @@ func built(t *testing.T) {
 	tree, clone := must(t, exec.Command("git", "rev-parse", "--show-toplevel")), t.TempDir()+"/clone"
 	images.head = must(t, exec.Command("git", "rev-parse", "HEAD"))
 	// as make image does
-	args := append([]string{"build", "-t", "katsubushi:local", "--build-arg=VERSION=3.9.1", "--build-arg=COMMIT=" + images.head, "--build-arg=CREATED=2026-01-02T03:04:05Z"}, mounts...)
+	args := append([]string{"build", "-t", "katsubushi:local", "--build-arg=VERSION=3.9.1",
+		"--build-arg=COMMIT=" + images.head, "--build-arg=CREATED=2026-01-02T03:04:05Z"}, mounts...)
 	without := t.TempDir() // an archive has no .git
-	must(t, exec.Command("sh", "-c", `cd "$1" && git ls-files -z | tar -cf - --null -T - --ignore-failed-read | tar -xf - -C "$2"`, "sh", tree, without))
+	must(t, exec.Command("sh", "-c",
+		`cd "$1" && git ls-files -z | tar -cf - --null -T - --ignore-failed-read | tar -xf - -C "$2"`, "sh", tree, without))
 	must(t, podman(append(args, without)...))
 	images.local = "katsubushi:local"
 
 	must(t, exec.Command("git", "clone", "-q", "--no-hardlinks", tree, clone))
 	// Podman 4.3 does not know BUILDPLATFORM by itself.
-	args = append([]string{"build", "-t", "katsubushi:arm64", "--platform=linux/arm64", "--build-arg=BUILDPLATFORM=linux/" + runtime.GOARCH}, mounts...)
+	args = append([]string{"build", "-t", "katsubushi:arm64", "--platform=linux/arm64",
+		"--build-arg=BUILDPLATFORM=linux/" + runtime.GOARCH}, mounts...)
 	must(t, podman(append(args, clone)...))
 	images.clone = "katsubushi:arm64"
 }

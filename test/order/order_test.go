@@ -12,7 +12,8 @@ func history(seed uint64, n int) (all []Request) {
 	next := map[string]uint64{"a": 1, "b": 1}
 	for now := int64(0); len(all) < n; now += rnd.Int64N(10) {
 		name := []string{"a", "b"}[rnd.IntN(2)]
-		r := Request{Name: name, Begin: now - rnd.Int64N(100), End: now + rnd.Int64N(100), First: next[name], Stride: 3, N: 1 + rnd.IntN(4)}
+		r := Request{Name: name, Begin: now - rnd.Int64N(100), End: now + rnd.Int64N(100), First: next[name], Stride: 3,
+			N: 1 + rnd.IntN(4)}
 		next[name] = r.last() + 3
 		all = append(all, r)
 	}

@@ -30,7 +30,8 @@ type tab struct {
 // newTab opens a tab for the pages below address.
 func newTab(t *testing.T, address string) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.WSURLReadTimeout(patience))
 	if os.Getuid() == 0 { // Chromium's sandbox does not want root
 		options = append(options, chromedp.NoSandbox)
 	}

@@ -85,7 +85,9 @@ func (b *tab) named() map[string][]string {
 		}
 		role, name := n.Role.Value, n.Name.Value
 		names[role] = append(names[role], name)
-		if name == "" && slices.Contains([]string{"button", "textbox", "searchbox", "link", "image", "img", "heading", "region", "columnheader", "rowheader"}, role) {
+		if name == "" &&
+			slices.Contains([]string{"button", "textbox", "searchbox", "link", "image", "img", "heading", "region",
+				"columnheader", "rowheader"}, role) {
 			b.t.Errorf("a %s has no name", role)
 		}
 	}

@@ -65,7 +65,8 @@ func TestConformance(t *testing.T) {
 
 // outcomes is what the histories must come to, or they would prove little.
 var outcomes = []string{
-	"acquired", "acquired again", "extended", "reclaimed", "released", "LOST", "CLONED", "NOID", "NOINIT", "SKEW", "CLOCK", "FOREIGN", "NOTMASTER",
+	"acquired", "acquired again", "extended", "reclaimed", "released", "LOST", "CLONED", "NOID", "NOINIT", "SKEW", "CLOCK",
+	"FOREIGN", "NOTMASTER",
 	"REPLICAS", "HELD", "JUMP", "after a jump", "STEADY", "reset",
 	"made", "waiting", "adopted", "migrated", "present",
 }
@@ -181,7 +182,8 @@ func (h *history) step() string {
 
 func (h *history) acquire(d *daemon) string {
 	c := d.memory.Acquiring(script.Acquire{
-		Terms: h.terms(), Now: h.clock(), RequestID: h.requestID(), Owner: fmt.Sprint("daemon", h.rnd.IntN(3)), From: 8, To: 11 - uint64(h.rnd.IntN(2)), Init: h.rnd.IntN(50) == 0,
+		Terms: h.terms(), Now: h.clock(), RequestID: h.requestID(), Owner: fmt.Sprint("daemon", h.rnd.IntN(3)), From: 8,
+		To: 11 - uint64(h.rnd.IntN(2)), Init: h.rnd.IntN(50) == 0,
 	})
 	h.late = append(h.late, c)
 	before, jump := maps.Clone(h.model.Keys.HighWater), h.model.Keys.Meta.Jump
@@ -253,7 +255,8 @@ func (h *history) release(d *daemon) string {
 	if h.rnd.IntN(2) == 0 {
 		last = h.either(g.Hi, g.Lo-2, g.Lo-1, g.Hi+1)
 	}
-	c := d.memory.Releasing(script.Release{Terms: h.terms(), Now: h.clock(), RequestID: h.requestID(), Grant: g, Last: max(0, last)})
+	c := d.memory.Releasing(script.Release{Terms: h.terms(), Now: h.clock(), RequestID: h.requestID(), Grant: g,
+		Last: max(0, last)})
 	h.late = append(h.late, c)
 	v, err := h.call(c)
 	if err == nil {
@@ -286,7 +289,8 @@ func (h *history) change() string {
 		h.old = append(h.old, h.model.Keys.Clone())
 		h.old = h.old[max(0, len(h.old)-5):]
 	}
-	return fmt.Sprintf("now the server is %s:%s, replica %v, online %d", h.model.Run, h.model.Replid, h.model.Replica, h.model.Online)
+	return fmt.Sprintf("now the server is %s:%s, replica %v, online %d", h.model.Run, h.model.Replid, h.model.Replica,
+		h.model.Online)
 }
 
 // damage is what happens to keys.
@@ -337,7 +341,8 @@ func (h *history) operate() string {
 	default:
 		t := h.terms()
 		t.Replicas = -1
-		how := []string{script.InitNew, script.InitNew, script.InitWait, script.InitReplace, script.InitMigrated}[h.rnd.IntN(5)]
+		how := []string{script.InitNew, script.InitNew, script.InitWait, script.InitReplace,
+			script.InitMigrated}[h.rnd.IntN(5)]
 		c = script.Init{Terms: t, Now: h.clock(), RequestID: h.requestID(), How: how}
 	}
 	v, err := h.call(c)

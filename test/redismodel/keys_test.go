@@ -27,7 +27,8 @@ func (h *history) compareKeys() {
 func (h *history) read() (k redismodel.Keys) {
 	h.Helper()
 	ctx := context.Background()
-	k = redismodel.Keys{IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Stats: map[string]int64{}, HighWater: map[uint64]redismodel.Record{}}
+	k = redismodel.Keys{IDs: map[uint64]float64{}, Clients: map[uint64]string{}, Stats: map[string]int64{},
+		HighWater: map[uint64]redismodel.Record{}}
 	number := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil && s != "" {
@@ -69,7 +70,8 @@ func (h *history) read() (k redismodel.Keys) {
 	}
 	m := hashes[3].Val()
 	k.Meta = redismodel.Meta{
-		Incarnation: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]), Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
+		Incarnation: m["hist"], Seen: number(m["seen"]), Floor: number(m["floor"]), Lmax: number(m["lmax"]),
+		Eps: number(m["eps"]), Fingerprint: m["fingerprint"],
 		Replicas: m["replicas"], Yaraus: m["yaraus"] == "1", Jump: number(m["jump"]),
 	}
 	return k
@@ -96,7 +98,8 @@ func (h *history) write() {
 		if m.Incarnation != "" {
 			p.HSet(ctx, h.keys[4], "hist", m.Incarnation)
 		}
-		p.HSet(ctx, h.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "eps", m.Eps, "yaraus", map[bool]string{true: "1", false: "0"}[m.Yaraus])
+		p.HSet(ctx, h.keys[4], "seen", m.Seen, "floor", m.Floor, "lmax", m.Lmax, "eps", m.Eps, "yaraus",
+			map[bool]string{true: "1", false: "0"}[m.Yaraus])
 		if m.Fingerprint != "" {
 			p.HSet(ctx, h.keys[4], "fingerprint", m.Fingerprint)
 		}

@@ -28,7 +28,8 @@ func TestNoDuplicatesFromAStateFile(t *testing.T) {
 		}
 		ids, faults, requests, refused = ids+r.IDs.Len(), faults+r.Faults, requests+r.Requests, refused+r.Refused
 	}
-	t.Logf("%d hosts, %d lives of a process, %d faults, %d requests of which %d refused: 0 duplicates of %d ids expected, and none stuck",
+	t.Logf("%d hosts, %d lives of a process, %d faults, %d requests of which %d refused: 0 duplicates of %d ids "+
+		"expected, and none stuck",
 		n, n*hostLives, faults, requests, refused, ids)
 }
 

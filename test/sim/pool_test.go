@@ -13,7 +13,8 @@ const (
 )
 
 var poolRuns = []Config{
-	{Store: PoolRestores}, {Store: PoolOutages}, {Store: PoolOutages, Weather: Bridged}, {Store: PoolClones}, {Store: PoolClocks},
+	{Store: PoolRestores}, {Store: PoolOutages}, {Store: PoolOutages, Weather: Bridged}, {Store: PoolClones},
+	{Store: PoolClocks},
 }
 
 var soak = os.Getenv("KATSUBUSHI_SOAK") == "1"

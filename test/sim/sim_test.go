@@ -76,7 +76,8 @@ func runAll(t *testing.T, c Config, first uint64, n int) {
 		faults, events, ids = faults+r.Faults, events+r.Events, ids+r.IDs.Len()
 		refused, requests = refused+r.Refused, requests+r.Requests
 	}
-	t.Logf("%d runs, %.1f simulated hours, %d faults, %d events, %d requests of which %d refused: 0 duplicates of %d ids expected, and none stuck",
+	t.Logf("%d runs, %.1f simulated hours, %d faults, %d events, %d requests of which %d refused: 0 duplicates of %d "+
+		"ids expected, and none stuck",
 		n, float64(n*c.Minutes)/60, faults, events, requests, refused, ids)
 }
 
@@ -110,7 +111,8 @@ func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := uint64(1); seed <= scriptSeeds; seed++ {
 				for _, c := range []Config{{Store: Losing}, {Store: Keeping}, {Store: Losing, Weather: Bridged}} {
-					if onlyLeases := m == "incarnation without request id" || m == "roll-back not noticed"; onlyLeases != (c.Weather == Bridged) {
+					if onlyLeases := m == "incarnation without request id" ||
+						m == "roll-back not noticed"; onlyLeases != (c.Weather == Bridged) {
 						continue
 					}
 					c.Seed, c.Minutes, c.Mutant = seed, minutes, m

@@ -52,21 +52,25 @@ func TestStrictOrderInASimulatedWorld(t *testing.T) {
 		}
 		s.add(w)
 	}
-	if s.Terms < int(n)*20 || s.Values < int(n)*200 || s.Forwards < int(n)*20 || s.Moved < int(n)*20 || n > 100 && s.Demotes < int(n)/4 {
+	if s.Terms < int(n)*20 || s.Values < int(n)*200 || s.Forwards < int(n)*20 || s.Moved < int(n)*20 || n > 100 &&
+		s.Demotes < int(n)/4 {
 		t.Errorf("too little has happened: %+v", s)
 	}
 	t.Logf("%d seeds: none twice, no inversion, all served again: %+v", n, s)
 }
 
 func (s *Stats) add(w *World) {
-	s.Events, s.Terms, s.Demotes, s.Values, s.Answered = s.Events+w.Events, s.Terms+w.Terms, s.Demotes+w.Demotes, s.Values+w.Values, s.Answered+len(w.Requests)
-	s.Faults, s.Pauses, s.Forwards, s.Moved, s.Refused = s.Faults+w.Faults, s.Pauses+w.Pauses, s.Forwards+w.Forwards, s.Moved+w.Moved, s.Refused+w.Refused
+	s.Events, s.Terms, s.Demotes, s.Values, s.Answered = s.Events+w.Events, s.Terms+w.Terms, s.Demotes+w.Demotes,
+		s.Values+w.Values, s.Answered+len(w.Requests)
+	s.Faults, s.Pauses, s.Forwards, s.Moved, s.Refused = s.Faults+w.Faults, s.Pauses+w.Pauses, s.Forwards+w.Forwards,
+		s.Moved+w.Moved, s.Refused+w.Refused
 }
 
 // found are seeds at which mutants were noticed, so that it does not take long to see it again. After a
 // change of what is simulated they may be others: if this test takes long, put in what it logs.
 var found = map[Mutant]uint64{
-	ReserveAfterUse: 5, ResumeBlock: 30, WriteNumber: 6, ReturnAfterTerm: 254, NoFence: 116, NoLeaseCheck: 0, TurnsClock: 62,
+	ReserveAfterUse: 5, ResumeBlock: 30, WriteNumber: 6, ReturnAfterTerm: 254, NoFence: 116, NoLeaseCheck: 0,
+	TurnsClock:      62,
 	TimedFromAnswer: 154, FullTTL: 679, NoSeal: 355, UnsealAfterDemote: 303, LateAppended: 303, LateForward: 175,
 	AnswerBeforeReserve: 1, UntilOfAll: 240, NoNodeCompare: 2704,
 }

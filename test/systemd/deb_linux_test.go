@@ -38,7 +38,8 @@ func goreleaser(t *testing.T, root, version string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, value := range map[string]string{"dist": dir + "/dist", "    goos": "[linux]", "    goarch": "[" + runtime.GOARCH + "]"} {
+	for name, value := range map[string]string{"dist": dir + "/dist", "    goos": "[linux]",
+		"    goarch": "[" + runtime.GOARCH + "]"} {
 		line := regexp.MustCompile("(?m)^" + name + ": .*$")
 		if len(line.FindAll(config, -1)) != 1 {
 			t.Fatalf(".goreleaser.yaml: not one line %q", name)
@@ -149,7 +150,8 @@ func looksRight(t *testing.T, path string) {
 		"/etc/default/katsubushi", "/etc/katsubushi", "/etc/katsubushi/katsubushi.conf", "/usr/bin/katsubushi",
 		"/usr/lib/systemd/system/katsubushi.service", "/usr/share/bash-completion/completions/katsubushi",
 		"/usr/share/doc/katsubushi/CHANGELOG.md", "/usr/share/fish/vendor_completions.d/katsubushi.fish",
-		"/usr/share/licenses/katsubushi/LICENSE", "/usr/share/man/man1/katsubushi.1.gz", "/usr/share/zsh/site-functions/_katsubushi",
+		"/usr/share/licenses/katsubushi/LICENSE", "/usr/share/man/man1/katsubushi.1.gz",
+		"/usr/share/zsh/site-functions/_katsubushi",
 	}
 	if !slices.Equal(files, want) {
 		t.Errorf("the rpm has\n%s\nand not\n%s", strings.Join(files, "\n"), strings.Join(want, "\n"))
@@ -158,7 +160,8 @@ func looksRight(t *testing.T, path string) {
 		t.Errorf("its settings are %q", got)
 	}
 	scripts := shows(t, "rpm", "-qp", "--scripts", path)
-	for _, want := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet", "disable --now katsubushi.service", "try-restart katsubushi.service"} {
+	for _, want := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet",
+		"disable --now katsubushi.service", "try-restart katsubushi.service"} {
 		if !strings.Contains(scripts, want) {
 			t.Errorf("the scripts have no %q", want)
 		}
@@ -201,13 +204,16 @@ func (m *machine) debLives() {
 		t.Error("the daemon is started without a worker id")
 	}
 	m.do("systemctl start katsubushi")
-	if m.show("ExecMainStatus") != "2" || !strings.Contains(m.do("journalctl -u katsubushi --no-pager -o cat"), "-worker-id") {
+	if m.show("ExecMainStatus") != "2" ||
+		!strings.Contains(m.do("journalctl -u katsubushi --no-pager -o cat"), "-worker-id") {
 		t.Error("nothing says that there is no worker id")
 	}
-	if said := m.do("katsubushi -version"); !regexp.MustCompile(`\ncommit: [0-9a-f]{40}(, modified)?\ndate: 20\d\d-`).MatchString(said) {
+	if said := m.do("katsubushi -version"); !regexp.MustCompile(`\ncommit: [0-9a-f]{40}(, modified)?\ndate: 20\d\d-`).
+		MatchString(said) {
 		t.Errorf("-version: %s", said)
 	}
-	m.do("man -w katsubushi; test -s /usr/share/zsh/vendor-completions/_katsubushi && bash -nv /usr/share/bash-completion/completions/katsubushi 2>&1 | head -1")
+	m.do("man -w katsubushi; test -s /usr/share/zsh/vendor-completions/_katsubushi && bash -nv " +
+		"/usr/share/bash-completion/completions/katsubushi 2>&1 | head -1")
 
 	// The files of the container are in memory: the daemon would not trust its state to them.
 	const host, fleet = "WORKER_ID=7\nKATSUBUSHI_STATE_ANY_DISK=true\n", "generator orders sequence start=1\n"
@@ -223,7 +229,8 @@ func (m *machine) debLives() {
 	if v := m.do("dpkg-query -W -f '${Version}' katsubushi"); v != "3.0.2~next-1" {
 		t.Errorf("the version is %s", v)
 	}
-	if state, now := m.show("ActiveState"), m.show("MainPID"); state != "active" || now == pid || m.do("readlink /proc/"+now+"/exe") != program {
+	if state, now := m.show("ActiveState"), m.show("MainPID"); state != "active" || now == pid ||
+		m.do("readlink /proc/"+now+"/exe") != program {
 		t.Errorf("after the upgrade: %s, process %s, before %s", state, now, pid)
 	}
 	ids("upgraded")
@@ -252,7 +259,8 @@ func (m *machine) debLives() {
 	if said := m.do(apt + "purge -y katsubushi"); strings.Contains(said, "stays") || m.isThere(stateFiles) {
 		t.Errorf("there is no state: %s", said)
 	}
-	if left := m.do("find /etc /usr /var/lib /var/cache -name '*katsubushi*' -newer /root/2.deb -not -path '/var/lib/dpkg/*'"); left != "" {
+	if left := m.do("find /etc /usr /var/lib /var/cache -name '*katsubushi*' -newer /root/2.deb -not -path " +
+		"'/var/lib/dpkg/*'"); left != "" {
 		t.Errorf("purge leaves %s", left)
 	}
 }
@@ -261,7 +269,8 @@ func (m *machine) debLives() {
 func (m *machine) purge(apt string) {
 	t := m.t
 	said := m.do(apt + "purge -y katsubushi")
-	if m.isThere(hostFile) || m.isThere(filepath.Dir(fleetFile)) || m.isThere("/etc/systemd/system/multi-user.target.wants/katsubushi.service") {
+	if m.isThere(hostFile) || m.isThere(filepath.Dir(fleetFile)) ||
+		m.isThere("/etc/systemd/system/multi-user.target.wants/katsubushi.service") {
 		t.Error("purge leaves settings")
 	}
 	if !m.isThere(stateFiles) || !strings.Contains(said, stateFiles+" stays") {

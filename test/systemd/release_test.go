@@ -52,13 +52,15 @@ func TestTheReleaseFindsItsFiles(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if out, err := exec.Command("sh", append([]string{"-c", `for f; do sh -n "$f" || exit 1; done`, "sh"}, scripts...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", append([]string{"-c", `for f; do sh -n "$f" || exit 1; done`, "sh"}, scripts...)...).
+		CombinedOutput(); err != nil {
 		t.Errorf("%s: %v", out, err)
 	}
 	// deploy/packages/prepare changes this line of the unit, and no other names the folder.
 	unit, err := os.ReadFile("deploy/katsubushi.service")
 	_, rest, _ := strings.Cut(string(unit), "[Unit]")
-	if err != nil || strings.Count(rest, "/usr/local/") != 1 || !strings.Contains(rest, "\nExecStart=/usr/local/bin/katsubushi\n") {
+	if err != nil || strings.Count(rest, "/usr/local/") != 1 ||
+		!strings.Contains(rest, "\nExecStart=/usr/local/bin/katsubushi\n") {
 		t.Errorf("deploy/packages/prepare would not find what it changes in the unit: %v", err)
 	}
 }

@@ -28,14 +28,18 @@ func TestUpgradeUnderSystemd(t *testing.T) {
 		t.Helper()
 		id, err := strconv.ParseUint(m.id(), 10, 64)
 		if err != nil || id <= last {
-			t.Fatalf("%s: id %d after %d, %v\n%s", when, id, last, err, m.do("journalctl -u katsubushi --no-pager -o cat | tail -30"))
+			t.Fatalf("%s: id %d after %d, %v\n%s", when, id, last, err,
+				m.do("journalctl -u katsubushi --no-pager -o cat | tail -30"))
 		}
 		last = id
 	}
 	rises("started")
 	follows := func(before string) (pid string) {
 		t.Helper()
-		m.await("systemd follows the new process", func() bool { pid = m.show("MainPID"); return pid != before && pid != "0" })
+		m.await("systemd follows the new process", func() bool {
+			pid = m.show("MainPID")
+			return pid != before && pid != "0"
+		})
 		m.await("the old process ends", func() bool {
 			return !m.isThere("/proc/"+before) && m.run("ls", "-d", "/proc/"+before) != "/proc/"+before
 		})
@@ -99,7 +103,8 @@ func TestUpgradeUnderSystemd(t *testing.T) {
 func (m *machine) logIn() {
 	t := m.t
 	m.do("mkdir -p /etc/katsubushi && echo secret | katsubushi user add ann '*=get' -auth-file /etc/katsubushi/users")
-	m.write("/etc/systemd/system/katsubushi.service.d/users.conf", "[Service]\nLoadCredential=users:/etc/katsubushi/users\nEnvironment=KATSUBUSHI_AUTH_FILE=%d/users\n")
+	m.write("/etc/systemd/system/katsubushi.service.d/users.conf",
+		"[Service]\nLoadCredential=users:/etc/katsubushi/users\nEnvironment=KATSUBUSHI_AUTH_FILE=%d/users\n")
 	m.do("systemctl daemon-reload; systemctl start katsubushi")
 	answer := m.run("python3", "-c", `
 import socket
@@ -112,9 +117,11 @@ print(ask(b"set key 0 0 9\r\nann wrong\r\n"), ask(b"set key 0 0 10\r\nann secret
 		t.Errorf("login: %s\n%s", answer, m.do("journalctl -u katsubushi --no-pager -o cat | tail -20"))
 	}
 	main := m.show("MainPID")
-	tasks := m.do(`for p in $(pgrep -P ` + main + `); do tr '\0' ' ' </proc/$p/cmdline; awk '{print $19}' /proc/$p/stat; done`)
+	tasks := m.do(`for p in $(pgrep -P ` + main +
+		`); do tr '\0' ' ' </proc/$p/cmdline; awk '{print $19}' /proc/$p/stat; done`)
 	if tasks != "katsubushi -compare-passwords-for-the-daemon 10" {
-		t.Errorf("the niceness of the process that compares passwords is %q\n%s", tasks, m.do("journalctl -u katsubushi --no-pager -o cat | tail -20"))
+		t.Errorf("the niceness of the process that compares passwords is %q\n%s", tasks,
+			m.do("journalctl -u katsubushi --no-pager -o cat | tail -20"))
 	}
 	m.do("systemctl stop katsubushi; rm /etc/systemd/system/katsubushi.service.d/users.conf; systemctl daemon-reload")
 }

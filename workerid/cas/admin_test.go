@@ -34,7 +34,8 @@ func TestInitMakesAPool(t *testing.T) {
 		how    workerid.How
 		result string
 		floor  int64 // from now
-	}{{workerid.InitWait, workerid.InitWaiting, lease + epsilon}, {workerid.InitNew, workerid.InitMade, 0}, {workerid.InitReplace, workerid.InitWaiting, lease + epsilon}} {
+	}{{workerid.InitWait, workerid.InitWaiting, lease + epsilon}, {workerid.InitNew, workerid.InitMade, 0},
+		{workerid.InitReplace, workerid.InitWaiting, lease + epsilon}} {
 		w := newWorld(t)
 		a := w.admin(w.terms(0, 249)) // three commits
 		w.wantInit(a, workerid.InitRepair, "", cas.ErrNotInitialised)
@@ -62,7 +63,8 @@ func TestInitMakesAPool(t *testing.T) {
 // everything that may have been granted, also by a clock that was ahead.
 func TestInitKeepsRecords(t *testing.T) {
 	w := newWorld(t)
-	used, far := pool.Record{Mark: w.now() + 7, Lo: 5, Token: "a.1"}, pool.Record{Mark: w.now() + 3_600_000, Lo: 5, Token: "a.2", Owner: "a"}
+	used, far := pool.Record{Mark: w.now() + 7, Lo: 5, Token: "a.1"},
+		pool.Record{Mark: w.now() + 3_600_000, Lo: 5, Token: "a.2", Owner: "a"}
 	w.server.SetRecord(3, used.String())
 	w.wantInit(w.admin(w.terms(0, 5)), workerid.InitNew, workerid.InitMade, nil)
 	if w.record(3) != used {
@@ -104,7 +106,9 @@ func TestInitIsCompletedByAnotherOne(t *testing.T) {
 func TestOtherSettingsAreRefusedAndBothNamed(t *testing.T) {
 	w := newWorld(t)
 	w.init(0, 5)
-	for _, terms := range []workerid.Terms{w.terms(0, 6), w.terms(1, 5), {Layout: "other", Min: 0, Max: 5, Lease: 30 * time.Second}, {Layout: "t41-w10", Min: 0, Max: 5, Lease: 40 * time.Second}} {
+	for _, terms := range []workerid.Terms{w.terms(0, 6), w.terms(1, 5),
+		{Layout: "other", Min: 0, Max: 5, Lease: 30 * time.Second},
+		{Layout: "t41-w10", Min: 0, Max: 5, Lease: 40 * time.Second}} {
 		terms.Now = w.now
 		w.wantInit(w.admin(terms), workerid.InitWait, "", workerid.ErrForeignPool)
 		_, err := w.admin(terms).Init(ctx, workerid.InitNew)
@@ -143,7 +147,8 @@ func TestInitReplace(t *testing.T) {
 	w.boot += lease + 1
 	w.wantInit(a, workerid.InitReplace, workerid.InitWaiting, nil)
 	m := w.server.Meta()
-	if m.Max != 3 || m.Lease != 24_000 || m.Epoch == epoch || w.record(g.Worker).Mark != g.Hi || w.record(3) != (pool.Record{}) {
+	if m.Max != 3 || m.Lease != 24_000 || m.Epoch == epoch || w.record(g.Worker).Mark != g.Hi ||
+		w.record(3) != (pool.Record{}) {
 		t.Errorf("%+v", m)
 	}
 	w.wantFloor(w.now() + lease + epsilon)
@@ -157,10 +162,12 @@ func TestInitRepair(t *testing.T) {
 	other := (g.Worker + 1) % 6
 	for i, damage := range []string{"", "2 0 0 - -", "rubbish"} {
 		w.server.SetRecord(other, damage)
-		if all, err := a.List(ctx); err != nil || !all[5].Using || all[5].Worker != other || !strings.Contains(all[5].Note, "/pool/id/"+cas.Name(other)) {
+		if all, err := a.List(ctx); err != nil || !all[5].Using || all[5].Worker != other ||
+			!strings.Contains(all[5].Note, "/pool/id/"+cas.Name(other)) {
 			t.Errorf("%+v, %v", all, err)
 		}
-		if _, err := a.Release(ctx, other); !errors.Is(err, pool.ErrUnreadable) || !strings.Contains(err.Error(), "/pool/id/000") {
+		if _, err := a.Release(ctx, other); !errors.Is(err, pool.ErrUnreadable) ||
+			!strings.Contains(err.Error(), "/pool/id/000") {
 			t.Error(err)
 		}
 		w.wantInit(a, workerid.InitRepair, workerid.InitWaiting, nil)
@@ -188,7 +195,8 @@ func TestAnUnreadableMetaIsRefused(t *testing.T) {
 		_, restored := a.Restored(ctx)
 		_, acquire := w.daemon("a", 0, 1).acquire()
 		for i, err := range []error{list, release, restored, acquire} {
-			if !errors.Is(err, pool.ErrUnreadable) || !strings.Contains(err.Error(), "/pool/meta") || !strings.Contains(err.Error(), "delete this key and run `katsubushi lease init`") {
+			if !errors.Is(err, pool.ErrUnreadable) || !strings.Contains(err.Error(), "/pool/meta") ||
+				!strings.Contains(err.Error(), "delete this key and run `katsubushi lease init`") {
 				t.Errorf("%q, %d: %v", text, i, err)
 			}
 		}
@@ -208,7 +216,8 @@ func TestList(t *testing.T) {
 	for i := range uint64(5) { // the other ones
 		order = append(order, (g.Worker+1+i)%6)
 	}
-	w.server.SetRecord(order[0], pool.Record{Mark: w.now() - 1, Lo: 1, Token: "x.1"}.String())             // free a moment ago
+	// free a moment ago
+	w.server.SetRecord(order[0], pool.Record{Mark: w.now() - 1, Lo: 1, Token: "x.1"}.String())
 	w.server.SetRecord(order[1], pool.Record{Mark: w.now() - year, Lo: 1, Token: "x.2"}.String())          // long ago
 	w.server.SetRecord(order[2], pool.Record{Mark: w.now() + 5, Lo: 1, Token: "x.3", Owner: "b"}.String()) // crashed
 	w.server.SetRecord(order[3], pool.Record{Mark: w.now() + year, Lo: 1, Token: "x.4", Owner: "c"}.String())
@@ -278,7 +287,8 @@ func TestRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantFloor(w.now() + 2*lease)
-	if r := report.(cas.FloorReport); len(r.Far) != 1 || r.Far[0] != 2 || len(r.Damaged) != 1 || r.Damaged[0] != 4 || r.Floor.UnixMilli() != w.now()+2*lease {
+	if r := report.(cas.FloorReport); len(r.Far) != 1 || r.Far[0] != 2 || len(r.Damaged) != 1 || r.Damaged[0] != 4 ||
+		r.Floor.UnixMilli() != w.now()+2*lease {
 		t.Errorf("%+v", r)
 	}
 	w.wrong = -3_600_000
@@ -349,7 +359,8 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := report.(cas.Stats)
-	if s.Held != 1 || s.UsingIDs != 2 || s.UnusingIDs != 4 || s.Damaged != 1 || s.Min != 0 || s.Max != 5 || s.Fingerprint != "t41-w10;lease=30000ms;ids=0-5" {
+	if s.Held != 1 || s.UsingIDs != 2 || s.UnusingIDs != 4 || s.Damaged != 1 || s.Min != 0 || s.Max != 5 ||
+		s.Fingerprint != "t41-w10;lease=30000ms;ids=0-5" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -186,7 +186,10 @@ type closing struct {
 	closed int
 }
 
-func (d *closing) Close() error { d.closed++; return nil }
+func (d *closing) Close() error {
+	d.closed++
+	return nil
+}
 
 func TestAStoreClosesItsDriverOnce(t *testing.T) {
 	w := newWorld(t)

@@ -110,19 +110,26 @@ func TestWhatANewcomerTakes(t *testing.T) {
 		floor     int64
 		lo, hi    int64 // from the present; 0, 0 = nothing
 	}{
-		"free":                    {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1"}, lo: -100 - 10 - watch + 2, hi: lease},
-		"the floor is higher":     {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1"}, floor: start - 50, lo: -50 - 10 - watch + 2, hi: lease},
-		"its lease goes on":       {record: pool.Record{Mark: start + 9000, Lo: 5, Token: "x.1", Owner: "b"}, lo: 9000 - 10 - watch + 2, hi: 9000 - 10 - watch + 1},
+		"free": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1"}, lo: -100 - 10 - watch + 2,
+			hi: lease},
+		"the floor is higher": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1"}, floor: start - 50,
+			lo: -50 - 10 - watch + 2, hi: lease},
+		"its lease goes on": {record: pool.Record{Mark: start + 9000, Lo: 5, Token: "x.1", Owner: "b"},
+			lo: 9000 - 10 - watch + 2, hi: 9000 - 10 - watch + 1},
 		"a wrong clock was there": {record: pool.Record{Mark: far + 1, Lo: 5, Token: "x.1"}},
-		"just not too far":        {record: pool.Record{Mark: far, Lo: 5, Token: "x.1"}, lo: lease + skew + 2, hi: lease + skew + 1},
-		"its daemon is there": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1", Owner: "b"}, meanwhile: func(w *world, d *memcas.Driver, conn string) {
-			d.Announce(ctx, conn, 0, present)
-		}},
-		"an earlier owner's daemon is there": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1", Owner: "c"}, lo: -100 - 10 - watch + 2, hi: lease,
+		"just not too far": {record: pool.Record{Mark: far, Lo: 5, Token: "x.1"}, lo: lease + skew + 2,
+			hi: lease + skew + 1},
+		"its daemon is there": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1", Owner: "b"},
+			meanwhile: func(w *world, d *memcas.Driver, conn string) {
+				d.Announce(ctx, conn, 0, present)
+			}},
+		"an earlier owner's daemon is there": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1", Owner: "c"},
+			lo: -100 - 10 - watch + 2, hi: lease,
 			meanwhile: func(w *world, d *memcas.Driver, conn string) { d.Announce(ctx, conn, 0, present) }},
-		"it moved": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1", Owner: "b"}, meanwhile: func(w *world, _ *memcas.Driver, _ string) {
-			w.server.SetRecord(0, pool.Record{Mark: start - 100, Lo: 5, Token: "x.2", Owner: "b"}.String())
-		}},
+		"it moved": {record: pool.Record{Mark: start - 100, Lo: 5, Token: "x.1", Owner: "b"},
+			meanwhile: func(w *world, _ *memcas.Driver, _ string) {
+				w.server.SetRecord(0, pool.Record{Mark: start - 100, Lo: 5, Token: "x.2", Owner: "b"}.String())
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -189,7 +196,11 @@ func TestWhatAHolderFinds(t *testing.T) {
 		"an operator's word": {func(_ *world, r pool.Record) string {
 			return pool.Record{Mark: r.Mark, Lo: r.Lo, Token: "x.1"}.String()
 		}, found{is: workerid.ErrLost}},
-		"a copy of this process": {func(_ *world, r pool.Record) string { r.Mark++; r.Token = "x.1"; return r.String() }, found{is: workerid.ErrShared}},
+		"a copy of this process": {func(_ *world, r pool.Record) string {
+			r.Mark++
+			r.Token = "x.1"
+			return r.String()
+		}, found{is: workerid.ErrShared}},
 		"a lower mark": {func(_ *world, r pool.Record) string {
 			return pool.Record{Mark: r.Mark - 1, Lo: r.Lo, Token: "x.1", Owner: "b"}.String()
 		}, found{workerid.ErrLost, true}},
@@ -198,8 +209,10 @@ func TestWhatAHolderFinds(t *testing.T) {
 			r.Mark -= 5
 			return r.String()
 		}, found{workerid.ErrLost, true}},
-		"nothing":         {func(*world, pool.Record) string { return "" }, found{workerid.ErrLost, true}},
-		"a new record":    {func(*world, pool.Record) string { return pool.Record{}.String() }, found{workerid.ErrLost, true}},
+		"nothing": {func(*world, pool.Record) string { return "" }, found{workerid.ErrLost, true}},
+		"a new record": {func(*world, pool.Record) string {
+			return pool.Record{}.String()
+		}, found{workerid.ErrLost, true}},
 		"another version": {func(*world, pool.Record) string { return "2 0 0 - -" }, found{workerid.ErrLost, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +228,8 @@ func TestWhatAHolderFinds(t *testing.T) {
 			if !errors.Is(err, c.want.is) || c.want.is == nil && err != nil {
 				t.Errorf("%v instead of %v", err, c.want.is)
 			}
-			if raised := after.Epoch != before.Epoch && after.Floor == w.now()+lease+epsilon; raised != c.want.raised || !raised && after != before {
+			if raised := after.Epoch != before.Epoch && after.Floor == w.now()+lease+epsilon; raised != c.want.raised ||
+				!raised && after != before {
 				t.Errorf("%+v, and it was %+v", after, before)
 			}
 			if _, err := d.extend(g); c.want.is != nil && !errors.Is(err, c.want.is) {
@@ -394,7 +408,8 @@ func TestRelease(t *testing.T) {
 
 // C6: a newcomer compares its clock with those of holders whose marks move.
 func TestSkew(t *testing.T) {
-	for wrong, refused := range map[int64]bool{0: false, 1900: false, -1900: false, 2*skew + watch: true, -skew - 1000: true, 365 * 24 * 3_600_000: true} {
+	for wrong, refused := range map[int64]bool{0: false, 1900: false, -1900: false, 2*skew + watch: true,
+		-skew - 1000: true, 365 * 24 * 3_600_000: true} {
 		w := newWorld(t)
 		w.init(0, 9)
 		var holders []*daemon
@@ -421,7 +436,8 @@ func TestSkew(t *testing.T) {
 		if errors.Is(err, workerid.ErrSkew) != refused || !refused && err != nil {
 			t.Errorf("%d ms off: %v", wrong, err)
 		}
-		if s := d.Status(); s.Holders != 3 || s.Ahead > time.Duration(-wrong)*time.Millisecond || s.Ahead < time.Duration(-wrong-watch)*time.Millisecond {
+		if s := d.Status(); s.Holders != 3 || s.Ahead > time.Duration(-wrong)*time.Millisecond ||
+			s.Ahead < time.Duration(-wrong-watch)*time.Millisecond {
 			t.Errorf("%d ms off: %+v", wrong, s)
 		}
 	}

@@ -73,10 +73,12 @@ func TestManyLanes(t *testing.T) {
 			held[i].Hi = r.Grant.Hi
 		}
 		if driver.commits.Load() != 3 || driver.most.Load() != cas.MaxRecords || driver.loads.Load() != 0 {
-			t.Errorf("%d commits of %d records at most, %d readings", driver.commits.Load(), driver.most.Load(), driver.loads.Load())
+			t.Errorf("%d commits of %d records at most, %d readings", driver.commits.Load(), driver.most.Load(),
+				driver.loads.Load())
 		}
 	}
-	w.server.SetRecord(held[120].Worker, pool.Record{Mark: held[120].Hi + 1, Lo: held[120].Hi + 1, Token: "x.1", Owner: "b"}.String())
+	w.server.SetRecord(held[120].Worker,
+		pool.Record{Mark: held[120].Hi + 1, Lo: held[120].Hi + 1, Token: "x.1", Owner: "b"}.String())
 	w.boot += 1000
 	results, err := d.Extend(ctx, held)
 	if err != nil {
@@ -267,7 +269,8 @@ func TestAStoreDescribesItself(t *testing.T) {
 		return nil
 	}
 	request := workerid.Request{Owner: "a", Min: 0, Max: 5}
-	if _, err := s.Acquire(ctx, request); !errors.Is(err, cas.ErrNotInitialised) || !strings.Contains(err.Error(), "/pool/meta") {
+	if _, err := s.Acquire(ctx, request); !errors.Is(err, cas.ErrNotInitialised) ||
+		!strings.Contains(err.Error(), "/pool/meta") {
 		t.Errorf("%v", err)
 	}
 	if texts := fact("memcas").([]workerid.Text); texts[0].Value != "memory" || texts[1].Value != "" {
@@ -281,7 +284,8 @@ func TestAStoreDescribesItself(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	texts := fact("memcas").([]workerid.Text)
-	if left := fact("memcas_watch_left").(time.Duration); left <= 0 || left > 5*time.Second || texts[1].Value != m.Epoch || fact("memcas_floor_wait") != 7*time.Second {
+	if left := fact("memcas_watch_left").(time.Duration); left <= 0 || left > 5*time.Second || texts[1].Value != m.Epoch ||
+		fact("memcas_floor_wait") != 7*time.Second {
 		t.Errorf("%v, %+v, %v", left, texts, fact("memcas_floor_wait"))
 	}
 	if fact("memcas_clocks") != 0 || fact("memcas_clock_ahead") != time.Duration(0) || fact("memcas_servers") != 1 {

@@ -48,7 +48,8 @@ func (w *world) terms(lo, hi uint64) workerid.Terms {
 
 func (w *world) config(t workerid.Terms) cas.Config {
 	return cas.Config{
-		Terms: t, Driver: &memcas.Driver{Server: w.server}, Kind: "memcas", Where: "memory", Path: "/pool/", Addr: "host:11212",
+		Terms: t, Driver: &memcas.Driver{Server: w.server}, Kind: "memcas", Where: "memory", Path: "/pool/",
+		Addr: "host:11212",
 		Boot: func() int64 { return w.boot * int64(time.Millisecond) },
 	}
 }

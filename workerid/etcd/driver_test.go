@@ -26,7 +26,8 @@ func settings(t testing.TB, all ...*etcdtest.Member) Config {
 		hosts = append(hosts, m.Addr())
 	}
 	return Config{Timeout: patience, Settings: cas.Settings{
-		URL:     "etcd://" + strings.Join(hosts, ",") + "/" + etcdtest.Namespace(t) + "?ns=pool" + strconv.FormatInt(pools.Add(1), 10),
+		URL: "etcd://" + strings.Join(hosts, ",") + "/" + etcdtest.Namespace(t) + "?ns=pool" +
+			strconv.FormatInt(pools.Add(1), 10),
 		Terms:   workerid.Terms{Layout: "test", Min: 3, Max: 6, Lease: 30 * time.Second, Heartbeat: time.Second},
 		Options: cas.Options{Boot: func() int64 { return time.Now().UnixNano() }},
 	}}

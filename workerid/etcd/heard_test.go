@@ -11,11 +11,12 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
-// The first answer after half of a lease's life asks for its renewal, and so does a new connection. A lease that is gone asks for another one,
-// unless there is one by then.
+// The first answer after half of a lease's life asks for its renewal, and so does a new connection.
+// A lease that is gone asks for another one, unless there is one by then.
 func TestWhatAsksForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &driver{ttl: 10 * time.Second, kept: time.Now(), lease: 7, renew: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
+		d := &driver{ttl: 10 * time.Second, kept: time.Now(), lease: 7, renew: make(chan struct{}, 1),
+			log: slog.New(slog.DiscardHandler)}
 		asks := func() bool {
 			select {
 			case <-d.renew:
@@ -50,7 +51,8 @@ func TestAnotherClusterIsToldOf(t *testing.T) {
 	d := &driver{log: slog.New(slog.NewTextHandler(&log, nil)), renew: make(chan struct{}, 1)}
 	for i, cluster := range []string{"a", "a", "b", "b", "a"} {
 		d.heard(&etcdlink.Conn{Endpoint: "http://host:1"}, etcdlink.Answer{Cluster: cluster}, nil)
-		if n, want := strings.Count(log.String(), "level=WARN"), []int{0, 0, 1, 1, 2}[i]; n != want || n > 0 && !strings.Contains(log.String(), "cluster=b before=a host=http://host:1") {
+		if n, want := strings.Count(log.String(), "level=WARN"), []int{0, 0, 1, 1, 2}[i]; n != want || n > 0 &&
+			!strings.Contains(log.String(), "cluster=b before=a host=http://host:1") {
 			t.Errorf("%d warnings at answer %d: %s", n, i, log.String())
 		}
 	}

@@ -22,7 +22,8 @@ func makePool(t testing.TB, c Config) {
 	t.Helper()
 	d := driverOf(t, c, passing)
 	conn := connected(t, d)
-	m := pool.Meta{Epoch: "0", Floor: time.Now().UnixMilli(), Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(), Epsilon: 5000, Min: c.Min, Max: c.Max}
+	m := pool.Meta{Epoch: "0", Floor: time.Now().UnixMilli(), Fingerprint: c.Layout, Lease: c.Lease.Milliseconds(),
+		Epsilon: 5000, Min: c.Min, Max: c.Max}
 	change := func(from, to uint64) pool.Change {
 		ch := pool.Change{If: map[uint64]string{}, Set: map[uint64]string{}}
 		for w := from; w <= min(to, c.Max); w++ {
@@ -35,7 +36,8 @@ func makePool(t testing.TB, c Config) {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}
-	if a, err := d.Commit(within(t, patience), conn, pool.Change{Fresh: true, SetMeta: m.String()}); err != nil || !a.Done {
+	if a, err := d.Commit(within(t, patience), conn, pool.Change{Fresh: true, SetMeta: m.String()}); err != nil ||
+		!a.Done {
 		t.Fatalf("%+v, %v", a, err)
 	}
 }
@@ -102,7 +104,8 @@ func TestLoadOfHolders(t *testing.T) {
 	took, after := time.Since(start), m.Calls()
 	for _, method := range slices.Sorted(maps.Keys(after)) {
 		if after[method] -= before[method]; after[method] > 0 {
-			t.Logf("%d holders, %d heartbeats in %v: %d %s", holders, rounds, took.Round(time.Millisecond), after[method], method)
+			t.Logf("%d holders, %d heartbeats in %v: %d %s", holders, rounds, took.Round(time.Millisecond), after[method],
+				method)
 		}
 	}
 	if after["Txn"] != holders*rounds || after["Range"] > 0 || after["Put"] > 0 || after["LeaseGrant"] > 0 {

@@ -60,7 +60,8 @@ func withUsers(t testing.TB, prefix string, args ...string) *etcdtest.Member {
 
 func rootOf(t testing.TB, m *etcdtest.Member) *clientv3.Client {
 	t.Helper()
-	root, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.Addr()}, Username: "root", Password: "hush", Logger: zap.NewNop()})
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.Addr()}, Username: "root",
+		Password: "hush", Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,8 @@ func TestUsersAndRights(t *testing.T) {
 	says(t, err, "does not permit", "user katsubushi", "--prefix=true readwrite /ids/katsubushi/")
 	_, err = d.Load(within(t, patience), conn)
 	says(t, err, "does not permit")
-	done(root.RoleGrantPermission(bg, "katsubushi", "/ids/", clientv3.GetPrefixRangeEnd("/ids/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	done(root.RoleGrantPermission(bg, "katsubushi", "/ids/", clientv3.GetPrefixRangeEnd("/ids/"),
+		clientv3.PermissionType(clientv3.PermReadWrite)))
 	works()
 
 	m.Kill()

@@ -90,7 +90,8 @@ func TestConnectionBreaks(t *testing.T) {
 	_, name, _ := strings.Cut(second, ".")
 	if id, err := strconv.ParseInt(name, 36, 64); err != nil || id == 0 {
 		t.Errorf("%s is not named after a lease: %v", second, err)
-	} else if r, err := m.Client().TimeToLive(bg, clientv3.LeaseID(id)); err != nil || time.Duration(r.GrantedTTL)*time.Second >= d.ttl {
+	} else if r, err := m.Client().TimeToLive(bg, clientv3.LeaseID(id)); err != nil ||
+		time.Duration(r.GrantedTTL)*time.Second >= d.ttl {
 		t.Errorf("the lease that only names a connection lasts for %d s, %v", r.GrantedTTL, err)
 	}
 
@@ -140,7 +141,10 @@ func TestLostAnswerIsNotRepeated(t *testing.T) {
 	}
 	proxy.Answers(redistest.Pass)
 	proxy.Cut()
-	until(t, "it connects", func() bool { conn, err = d.Connect(within(t, patience)); return err == nil })
+	until(t, "it connects", func() bool {
+		conn, err = d.Connect(within(t, patience))
+		return err == nil
+	})
 	if v, err := d.Load(bg, conn); err != nil || v.Meta != "b" {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -222,7 +226,9 @@ func TestTooMuchIsRefused(t *testing.T) {
 		t.Helper()
 		var ops []clientv3.Op
 		for i := range n {
-			if ops = append(ops, clientv3.OpPut(d.key(kind, "x"+strconv.Itoa(i)), strings.Repeat("x", bytes))); len(ops) == 100 || i == n-1 || len(ops)*bytes > 500_000 {
+			if ops = append(ops,
+				clientv3.OpPut(d.key(kind, "x"+strconv.Itoa(i)), strings.Repeat("x", bytes))); len(ops) == 100 || i == n-1 ||
+				len(ops)*bytes > 500_000 {
 				if _, err := c.Txn(bg).Then(ops...).Commit(); err != nil {
 					t.Fatal(err)
 				}
@@ -289,7 +295,10 @@ func TestLeaseIsGone(t *testing.T) {
 	}
 	another := func(than string) {
 		t.Helper()
-		until(t, "there is another lease", func() bool { s := d.session(); return s != than && s != "" })
+		until(t, "there is another lease", func() bool {
+			s := d.session()
+			return s != than && s != ""
+		})
 		if a, err := d.Commit(bg, conn, pool.Change{}); err != nil || a.Session != d.session() {
 			t.Errorf("%+v, %v", a, err)
 		}
@@ -423,8 +432,10 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{
-		"etcd_member_addr": m.Addr(), "etcd_member_lease": d.session(), "etcd_error_last": "", "etcd_revision": int(r.Header.Revision), "etcd_term": int(r.Header.RaftTerm),
-		"etcd_member_cluster": strconv.FormatUint(r.Header.ClusterId, 16), "etcd_member_id": strconv.FormatUint(r.Header.MemberId, 16),
+		"etcd_member_addr": m.Addr(), "etcd_member_lease": d.session(), "etcd_error_last": "",
+		"etcd_revision": int(r.Header.Revision), "etcd_term": int(r.Header.RaftTerm),
+		"etcd_member_cluster": strconv.FormatUint(r.Header.ClusterId, 16),
+		"etcd_member_id":      strconv.FormatUint(r.Header.MemberId, 16),
 	} {
 		if f[name] != want {
 			t.Errorf("%s is %v, want %v", name, f[name], want)

@@ -16,7 +16,9 @@ var (
 	now    = Moment{Boot: time.Hour, ID: 50_000, Wall: 50_000}
 	anns   = Record{Lo: 30_000, Mark: 60_000, Token: "c.2", Owner: "ann"}
 	sent   = Sent{Worker: 12, Record: Record{Lo: 30_000, Mark: 62_000, Token: "c.3", Owner: "ann"}, Epoch: "f"}
-	holder = Holding{Owner: "ann", Last: anns, Epoch: "e", Unanswered: []Sent{sent}, Mine: func(token string) bool { return token[0] == 'c' }}
+	holder = Holding{Owner: "ann", Last: anns, Epoch: "e", Unanswered: []Sent{sent}, Mine: func(token string) bool {
+		return token[0] == 'c'
+	}}
 )
 
 // with changes a copy of a record.
@@ -31,15 +33,19 @@ func TestAHolderJudgesItsRecord(t *testing.T) {
 		want  Verdict
 		found Sent
 	}{
-		"as it was left":           {anns.String(), Held, Sent{Record: anns, Epoch: "e"}},
-		"a write without answer":   {sent.Record.String(), Held, sent},
-		"it is gone":               {"", RolledBack, Sent{}},
-		"unreadable":               {"?", RolledBack, Sent{}},
-		"an older own one":         {with(anns, func(r *Record) { r.Token, r.Mark = "c.1", 59_000 }), RolledBack, Sent{}},
-		"another mark, own token":  {with(anns, func(r *Record) { r.Mark++ }), RolledBack, Sent{}},
-		"a copy of this process":   {with(anns, func(r *Record) { r.Token = "d.1" }), Copied, Sent{}},
-		"a successor":              {with(anns, func(r *Record) { r.Owner, r.Token, r.Mark = "bob", "d.1", 60_000 }), Taken, Sent{}},
-		"an earlier owner":         {with(anns, func(r *Record) { r.Owner, r.Token, r.Mark = "bob", "d.1", 59_999 }), RolledBack, Sent{}},
+		"as it was left":          {anns.String(), Held, Sent{Record: anns, Epoch: "e"}},
+		"a write without answer":  {sent.Record.String(), Held, sent},
+		"it is gone":              {"", RolledBack, Sent{}},
+		"unreadable":              {"?", RolledBack, Sent{}},
+		"an older own one":        {with(anns, func(r *Record) { r.Token, r.Mark = "c.1", 59_000 }), RolledBack, Sent{}},
+		"another mark, own token": {with(anns, func(r *Record) { r.Mark++ }), RolledBack, Sent{}},
+		"a copy of this process":  {with(anns, func(r *Record) { r.Token = "d.1" }), Copied, Sent{}},
+		"a successor": {with(anns, func(r *Record) {
+			r.Owner, r.Token, r.Mark = "bob", "d.1", 60_000
+		}), Taken, Sent{}},
+		"an earlier owner": {with(anns, func(r *Record) {
+			r.Owner, r.Token, r.Mark = "bob", "d.1", 59_999
+		}), RolledBack, Sent{}},
 		"given back by an older I": {with(anns, func(r *Record) { r.Owner, r.Token = "", "c.1" }), RolledBack, Sent{}},
 	} {
 		if got, found := rules.Judge(holder, x.text); got != x.want || found != x.found {
@@ -147,7 +153,8 @@ func TestTheFloor(t *testing.T) {
 	}
 	for floor, want := range map[int64]bool{59_999: false, 60_000: true} {
 		m.Floor = floor
-		if rules.Covered(m, "", 60_000) != want || !rules.Covered(m, anns.String(), 60_000) || rules.Covered(m, anns.String(), 60_001) {
+		if rules.Covered(m, "", 60_000) != want || !rules.Covered(m, anns.String(), 60_000) ||
+			rules.Covered(m, anns.String(), 60_001) {
 			t.Errorf("covered by a floor of %d, or by a record", floor)
 		}
 	}
@@ -181,14 +188,18 @@ func TestSkew(t *testing.T) {
 		clock int64 // of a holder, at the second reading
 		bad   bool
 	}{{52_000, false}, {52_001, true}, {45_000, false}, {44_999, true}} {
-		before := map[uint64]string{10: mark("ann", x.clock-3000), 11: mark("bob", 0), 12: mark("eve", 1000), 13: mark("", 500)}
-		after := map[uint64]string{10: mark("ann", x.clock), 11: mark("bob", 0), 12: mark("joe", 2000), 13: mark("", 1000), 14: mark("new", 5000)}
+		before := map[uint64]string{10: mark("ann", x.clock-3000), 11: mark("bob", 0), 12: mark("eve", 1000),
+			13: mark("", 500)}
+		after := map[uint64]string{10: mark("ann", x.clock), 11: mark("bob", 0), 12: mark("joe", 2000), 13: mark("", 1000),
+			14: mark("new", 5000)}
 		ahead, holders, err := rules.Skew(before, after, meta, apart, now)
-		if want := time.Duration(x.clock-now.ID) * time.Millisecond; holders != 1 || ahead != want || (err != nil) != x.bad || x.bad && !errors.Is(err, workerid.ErrSkew) {
+		if want := time.Duration(x.clock-now.ID) * time.Millisecond; holders != 1 || ahead != want || (err != nil) != x.bad ||
+			x.bad && !errors.Is(err, workerid.ErrSkew) {
 			t.Errorf("a clock at %d: %v ahead, %d holders, %v", x.clock, ahead, holders, err)
 		}
 	}
-	if _, holders, err := rules.Skew(nil, map[uint64]string{10: mark("ann", 0)}, meta, apart, now); holders != 0 || err != nil {
+	if _, holders, err := rules.Skew(nil, map[uint64]string{10: mark("ann", 0)}, meta, apart, now); holders != 0 ||
+		err != nil {
 		t.Error(holders, err)
 	}
 }

@@ -72,9 +72,15 @@ func TestFailOverShorterThanALease(t *testing.T) {
 
 func TestNewcomersWaitALeaseAndEpsilon(t *testing.T) {
 	for name, change := range map[string]func(p *pair){
-		"restart":   func(p *pair) { p.server.Kill(); p.server.Launch() },
-		"FLUSHALL":  func(p *pair) { p.server.Do("FLUSHALL") },
-		"fail-over": func(p *pair) { p.server.Kill(); p.failOver() },
+		"restart": func(p *pair) {
+			p.server.Kill()
+			p.server.Launch()
+		},
+		"FLUSHALL": func(p *pair) { p.server.Do("FLUSHALL") },
+		"fail-over": func(p *pair) {
+			p.server.Kill()
+			p.failOver()
+		},
 		"fail-back": func(p *pair) {
 			p.server.Do("REPLICAOF", "127.0.0.1", 1) // nobody there
 			p.server.Promote()

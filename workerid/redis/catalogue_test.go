@@ -11,7 +11,8 @@ import (
 )
 
 // The tables of faults in docs/REDIS.md name the tests, and these tables are held true: there is
-// every test that they name, and they name every test of the files that are about faults. Sequences have a page of their own.
+// every test that they name, and they name every test of the files that are about faults. Sequences
+// have a page of their own.
 func TestFaultsAreInTheDocumentation(t *testing.T) {
 	t.Parallel()
 	docs, err := os.ReadFile("../../docs/REDIS.md")
@@ -32,7 +33,8 @@ func TestFaultsAreInTheDocumentation(t *testing.T) {
 			}
 		}
 	}
-	about := []string{"availability_test.go", "clock_test.go", "cluster_test.go", "failover_test.go", "fault_test.go", "loss_test.go", "leaseclock_linux_test.go", "leasefaults_linux_test.go"}
+	about := []string{"availability_test.go", "clock_test.go", "cluster_test.go", "failover_test.go", "fault_test.go",
+		"loss_test.go", "leaseclock_linux_test.go", "leasefaults_linux_test.go"}
 	function, tests := regexp.MustCompile(`(?m)^func (Test\w+)\(`), map[string]bool{}
 	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
@@ -41,7 +43,8 @@ func TestFaultsAreInTheDocumentation(t *testing.T) {
 		source, err := os.ReadFile(path)
 		for _, f := range function.FindAllSubmatch(source, -1) {
 			tests[string(f[1])] = true
-			if slices.Contains(about, d.Name()) && !strings.Contains(path, "/counter/") && !slices.Contains(named, string(f[1])) {
+			if slices.Contains(about, d.Name()) && !strings.Contains(path, "/counter/") &&
+				!slices.Contains(named, string(f[1])) {
 				t.Errorf("%s: docs/REDIS.md does not name %s", path, f[1])
 			}
 		}

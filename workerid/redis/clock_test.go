@@ -330,7 +330,8 @@ func TestResetClockWaitsForThePoolsLease(t *testing.T) {
 			}
 			w.server.Do("HSET", w.key("meta"), "lmax", "inf", "seen", w.now()+100_000) // nobody can read it
 			w.config.Lease = 3 * time.Minute
-			if r, err := w.pool().ResetClock(t.Context()); err != nil || r.WaitsUntil.Sub(r.Now) != w.config.Lease+3*time.Second {
+			if r, err := w.pool().ResetClock(t.Context()); err != nil ||
+				r.WaitsUntil.Sub(r.Now) != w.config.Lease+3*time.Second {
 				t.Errorf("%+v, %v: a wait of %v", r, err, r.WaitsUntil.Sub(r.Now))
 			}
 		})

@@ -90,7 +90,8 @@ func TestAClusterNodeThatIsBehind(t *testing.T) {
 	behind.Do("CLUSTER", "DELSLOTS", 16383) // which is not the pool's, and enough for it to be down
 	w.config.HoldRaus = "raus"
 	d := w.holders(1)[0]
-	w.config.URL = fmt.Sprintf("rediscluster://%s,%s/?ns=%s", behind.Addr(), nodes[0].Addr(), w.namespace[1:len(w.namespace)-1])
+	w.config.URL = fmt.Sprintf("rediscluster://%s,%s/?ns=%s", behind.Addr(), nodes[0].Addr(),
+		w.namespace[1:len(w.namespace)-1])
 	late := w.daemon()
 	err := late.tryAcquire(redislink.Patience)
 	for range 5 {

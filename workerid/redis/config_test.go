@@ -25,7 +25,10 @@ func TestSettings(t *testing.T) {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.URL = "" },
 		func(c *Config) { c.Min = 2000 },
-		func(c *Config) { c.Max = 1 << 16; c.Min = 0 },
+		func(c *Config) {
+			c.Max = 1 << 16
+			c.Min = 0
+		},
 		func(c *Config) { c.Lease = 19 * time.Second },
 		func(c *Config) { c.MaxSkew = 10 * time.Second },
 		func(c *Config) { c.MaxSkew = -1 },

@@ -156,7 +156,9 @@ func TestLateExtendAfterRelease(t *testing.T) {
 	before := w.record("A1")
 	count := w.server.Do("HGET", w.key("stats"), "extend_ttl_count")
 	p.Requests(redistest.Pass)
-	w.server.Until("the late extension arrives", func() bool { return w.server.Do("HGET", w.key("stats"), "extend_ttl_count") != count })
+	w.server.Until("the late extension arrives", func() bool {
+		return w.server.Do("HGET", w.key("stats"), "extend_ttl_count") != count
+	})
 	if now := w.record("A1"); now != before {
 		t.Errorf("the record was %q and is %q", before, now)
 	}
@@ -277,7 +279,8 @@ func TestMassStart(t *testing.T) {
 	for _, d := range all {
 		held[d.grant.Worker] = true
 	}
-	if s, err := w.pool().Stats(t.Context()); err != nil || len(held) != fleet || s.Held != fleet || s.GetIDSuccess != fleet || s.ClientIDCount != fleet {
+	if s, err := w.pool().Stats(t.Context()); err != nil || len(held) != fleet || s.Held != fleet ||
+		s.GetIDSuccess != fleet || s.ClientIDCount != fleet {
 		t.Errorf("%d worker ids for %d daemons: %+v, %v", len(held), fleet, s, err)
 	}
 }
@@ -360,7 +363,8 @@ func TestOOM(t *testing.T) {
 	d := w.holders(1)[0]
 	newcomer := w.daemon()
 	w.server.Do("CONFIG", "SET", "maxmemory", 1)
-	for _, err := range []error{d.tryExtend(redislink.Patience), newcomer.tryAcquire(redislink.Patience), d.tryExtend(redislink.Patience)} {
+	for _, err := range []error{d.tryExtend(redislink.Patience), newcomer.tryAcquire(redislink.Patience),
+		d.tryExtend(redislink.Patience)} {
 		if w.uncertain(err); !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("error is %v", err)
 		}

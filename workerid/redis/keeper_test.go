@@ -98,7 +98,9 @@ func TestKeeperNeverStopsIssuing(t *testing.T) {
 	if _, err := w.pool().Release(ctx, before[0]); err != nil {
 		t.Fatal(err)
 	}
-	until("the lane has another worker id", func() bool { return lanes.workers()[0] != before[0] && all(workerid.Serving) })
+	until("the lane has another worker id", func() bool {
+		return lanes.workers()[0] != before[0] && all(workerid.Serving)
+	})
 	w.server.Pause()
 	until("the stall is noticed", func() bool { return all(workerid.Degraded) })
 	w.server.Resume()

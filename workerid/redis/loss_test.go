@@ -238,7 +238,8 @@ func TestStrangeCounters(t *testing.T) {
 	w.init(New)
 	w.advance(1)
 	for _, name := range []string{
-		"client_id_count", "get_id_count", "get_id_success", "get_id_no_available_id", "extend_ttl_count", "extend_ttl_success", "extend_ttl_ownership_error",
+		"client_id_count", "get_id_count", "get_id_success", "get_id_no_available_id", "extend_ttl_count",
+		"extend_ttl_success", "extend_ttl_ownership_error",
 		"extend_ttl_expire_warning",
 	} {
 		w.server.Do("HSET", w.key("stats"), name, "many")
@@ -359,7 +360,8 @@ func TestKeysReallyEvicted(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of the pool's 5 keys were evicted; %d leases granted, %d lost; %s evictions in all", len(evicted), granted, lost, w.server.Info("evicted_keys"))
+	t.Logf("%d of the pool's 5 keys were evicted; %d leases granted, %d lost; %s evictions in all", len(evicted), granted,
+		lost, w.server.Info("evicted_keys"))
 }
 
 // mixed starts a daemon with different settings in a pool that has a holder. The error must name both
@@ -381,7 +383,9 @@ func mixed(t *testing.T, changes ...func(*Config)) {
 }
 
 func TestMixedLeases(t *testing.T) {
-	mixed(t, func(c *Config) { c.Lease = 2 * workerid.DefaultLease }, func(c *Config) { c.Lease = workerid.DefaultLease / 2 })
+	mixed(t, func(c *Config) {
+		c.Lease = 2 * workerid.DefaultLease
+	}, func(c *Config) { c.Lease = workerid.DefaultLease / 2 })
 }
 
 func TestMixedRanges(t *testing.T) {
@@ -402,7 +406,8 @@ func TestNotInitialised(t *testing.T) {
 	_, replicas := w.pool().Replicas(t.Context())
 	for _, err := range []error{list, stats, free, migrated, reset, replicas, w.pool().SetReplicas(t.Context(), 1)} {
 		w.want(err, ErrNotInitialised)
-		if where := "; it was looked for at " + w.server.Addr() + " as ns=" + w.namespace; !strings.HasSuffix(err.Error(), where) {
+		if where := "; it was looked for at " + w.server.Addr() + " as ns=" +
+			w.namespace; !strings.HasSuffix(err.Error(), where) {
 			t.Errorf("%v: without %s", err, where)
 		}
 	}

@@ -52,14 +52,16 @@ func TestPasswordFile(t *testing.T) {
 			change("second\nhush")
 			d.extend()
 			do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			if err := d.settle(); err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "WRONGPASS") {
+			if err := d.settle(); err == nil || strings.Contains(err.Error(), "hush") ||
+				!strings.Contains(err.Error(), "WRONGPASS") {
 				t.Errorf("with an old password: %v", err)
 			}
 			if _, err := w.pool().List(t.Context()); err == nil || strings.Contains(err.Error(), "hush") {
 				t.Errorf("list with an old password: %v", err)
 			}
 			writePassword(t, file, "second\nhush", 0o644)
-			if err := d.settle(); err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "chmod 600") {
+			if err := d.settle(); err == nil || strings.Contains(err.Error(), "hush") ||
+				!strings.Contains(err.Error(), "chmod 600") {
 				t.Errorf("others can read the file: %v", err)
 			}
 			writePassword(t, file, "second\nhush\r\n", 0o600)
@@ -83,8 +85,10 @@ func TestPasswordFileThatIsNotRight(t *testing.T) {
 		url  string
 		want string
 	}{
-		{"hush\n", 0o640, "redis://h", "PasswordFile: " + file + ": mode 0640 lets others use the secret in it: chmod 600 it"},
-		{"hush\n", 0o604, "redis://h", "PasswordFile: " + file + ": mode 0604 lets others use the secret in it: chmod 600 it"},
+		{"hush\n", 0o640, "redis://h",
+			"PasswordFile: " + file + ": mode 0640 lets others use the secret in it: chmod 600 it"},
+		{"hush\n", 0o604, "redis://h",
+			"PasswordFile: " + file + ": mode 0604 lets others use the secret in it: chmod 600 it"},
 		{"", 0o600, "redis://h", "PasswordFile: " + file + ": no password is in it"},
 		{"\r\n", 0o600, "redis://h", "PasswordFile: " + file + ": no password is in it"},
 		{strings.Repeat("x", 4097), 0o600, "redis://h", "PasswordFile: " + file + ": larger than 4096 bytes"},

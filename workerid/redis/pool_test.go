@@ -25,7 +25,8 @@ func TestListAndStats(t *testing.T) {
 	w.advance(10000)
 	d.extend()
 	l, err := w.pool().List(t.Context())
-	if err != nil || len(l) != 3 || l[0].Worker != 2 || l[1].Worker != 3 || l[0].Using || l[0].TTL != 0 || l[0].ExpireAt.Unix() != 0 {
+	if err != nil || len(l) != 3 || l[0].Worker != 2 || l[1].Worker != 3 || l[0].Using || l[0].TTL != 0 ||
+		l[0].ExpireAt.Unix() != 0 {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	// yaraus's fields are always there, and no time that there is not.
@@ -45,8 +46,10 @@ func TestListAndStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s != (Stats{
-		ClientIDCount: 1, GetIDCount: 1, GetIDSuccess: 1, ExtendTTLCount: 1, ExtendTTLSuccess: 1, UnusingIDs: 2, UsingIDs: 1, UsingTTLMax: 60, UsingTTLMid: 60,
-		UsingTTLMin: 60, Min: 1, Max: 3, Fingerprint: w.config.Fingerprint(), Held: 1, WaitsUntil: time.UnixMilli(startOfTime).UTC(),
+		ClientIDCount: 1, GetIDCount: 1, GetIDSuccess: 1, ExtendTTLCount: 1, ExtendTTLSuccess: 1, UnusingIDs: 2, UsingIDs: 1,
+		UsingTTLMax: 60, UsingTTLMid: 60,
+		UsingTTLMin: 60, Min: 1, Max: 3, Fingerprint: w.config.Fingerprint(), Held: 1,
+		WaitsUntil: time.UnixMilli(startOfTime).UTC(),
 	}) {
 		t.Errorf("%+v", s)
 	}
@@ -54,8 +57,10 @@ func TestListAndStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{ // yaraus's
-		"client_id_count", "client_get_id_count", "client_get_id_success", "get_id_no_available_id", "extend_ttl_count", "extend_ttl_success",
-		"extend_ttl_ownership_error", "extend_ttl_expire_warning", "unusing_ids", "using_ids", "using_ttl_max", "using_ttl_mid", "using_ttl_min",
+		"client_id_count", "client_get_id_count", "client_get_id_success", "get_id_no_available_id", "extend_ttl_count",
+		"extend_ttl_success",
+		"extend_ttl_ownership_error", "extend_ttl_expire_warning", "unusing_ids", "using_ids", "using_ttl_max",
+		"using_ttl_mid", "using_ttl_min",
 	} {
 		if !strings.Contains(string(b), `"`+name+`":`) {
 			t.Errorf("%s is missing in %s", name, b)
@@ -80,7 +85,8 @@ func TestListAndStatsOfStrangeTimes(t *testing.T) {
 	if _, err := json.Marshal([]any{l, s}); err != nil {
 		t.Error(err)
 	}
-	if err := w.daemon().tryAcquire(redislink.Patience); !errors.Is(err, ErrClockBack) || !strings.Contains(err.Error(), "by 1944444h26m40s") {
+	if err := w.daemon().tryAcquire(redislink.Patience); !errors.Is(err, ErrClockBack) ||
+		!strings.Contains(err.Error(), "by 1944444h26m40s") {
 		t.Error(err)
 	}
 	if r, err := w.pool().ResetClock(t.Context()); err != nil || r.Was.Year() != 2251 {

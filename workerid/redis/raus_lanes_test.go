@@ -88,7 +88,8 @@ func TestRausLockTakesItsTime(t *testing.T) {
 }
 
 func TestRausHeartbeat(t *testing.T) {
-	if alone, beside := (Config{}).BestHeartbeat(), (Config{Options: Options{HoldRaus: "raus"}}).BestHeartbeat(); alone != 5*time.Second || beside != time.Second {
+	if alone, beside := (Config{}).BestHeartbeat(),
+		(Config{Options: Options{HoldRaus: "raus"}}).BestHeartbeat(); alone != 5*time.Second || beside != time.Second {
 		t.Errorf("%v alone, %v beside clients of raus", alone, beside)
 	}
 }

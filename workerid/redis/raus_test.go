@@ -93,7 +93,10 @@ func TestRausHearsOfUs(t *testing.T) {
 	}
 	d := w.daemon()
 	d.acquire()
-	for _, then := range []func(){d.extend, func() { w.advance(lease + 1); d.extend() }, func() {}} {
+	for _, then := range []func(){d.extend, func() {
+		w.advance(lease + 1)
+		d.extend()
+	}, func() {}} {
 		select {
 		case m := <-heard.Channel():
 			if parts := strings.Split(m.Payload, ":"); len(parts) != 2 || parts[1] != "1" {
@@ -162,7 +165,10 @@ func TestRausLockPassesOnWithinThePool(t *testing.T) {
 		t.Errorf("after a killed holder with the window %+v: %+v", e.grant, f.grant)
 	}
 	// Another pool is as foreign as a client of raus.
-	other := w.daemon(func(c *Config) { c.URL += "2"; c.AutoInit = true })
+	other := w.daemon(func(c *Config) {
+		c.URL += "2"
+		c.AutoInit = true
+	})
 	w.want(other.tryAcquire(redislink.Patience), workerid.ErrNoID)
 	w.advance(600_000 + eps + 1)
 	w.want(other.tryAcquire(redislink.Patience), workerid.ErrNoID)
@@ -212,7 +218,8 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 	w := besideRaus(t)
 	w.server.Do("RPUSH", w.rausKey(1), "not a lock")
 	d := w.daemon()
-	if err := d.tryAcquire(redislink.Patience); err == nil || errors.Is(err, workerid.ErrNoID) || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if err := d.tryAcquire(redislink.Patience); err == nil || errors.Is(err, workerid.ErrNoID) ||
+		!strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("error is %v", err)
 	}
 	w.server.Do("DEL", w.rausKey(1))
@@ -230,7 +237,8 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 	w.server.Do("DEL", w.rausKey(int(d.grant.Worker)))
 	w.server.Do("RPUSH", w.rausKey(int(d.grant.Worker)), "not a lock")
 	hi := d.grant.Hi
-	if err := d.tryExtend(redislink.Patience); err == nil || errors.Is(err, workerid.ErrLost) || errors.Is(err, workerid.ErrShared) {
+	if err := d.tryExtend(redislink.Patience); err == nil || errors.Is(err, workerid.ErrLost) ||
+		errors.Is(err, workerid.ErrShared) {
 		t.Errorf("error is %v", err)
 	}
 	w.server.Do("DEL", w.rausKey(int(d.grant.Worker)))
@@ -243,7 +251,8 @@ func TestRausLockHasNoAnswer(t *testing.T) {
 }
 
 func TestRausSettings(t *testing.T) {
-	c := Config{URL: "redis://h", Terms: workerid.Terms{Max: 3, Lease: 5*time.Minute + 1}, Options: Options{HoldRaus: "raus"}}
+	c := Config{URL: "redis://h", Terms: workerid.Terms{Max: 3, Lease: 5*time.Minute + 1},
+		Options: Options{HoldRaus: "raus"}}
 	if _, err := Open(c); err == nil || !strings.Contains(err.Error(), "raus") {
 		t.Errorf("error is %v", err)
 	}

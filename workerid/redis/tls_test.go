@@ -22,7 +22,8 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := redistest.FreePort(t)
-	s := redistest.Start(t, "--port", "0", "--tls-port", fmt.Sprint(port), "--tls-auth-clients", "no", "--requirepass", "secret",
+	s := redistest.Start(t, "--port", "0", "--tls-port", fmt.Sprint(port), "--tls-auth-clients", "no", "--requirepass",
+		"secret",
 		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	w := worldOf(t, s)
 	w.config.URL = fmt.Sprintf("rediss://:secret@127.0.0.1:%d/0?ns=x", port)

@@ -205,7 +205,8 @@ func (d *daemon) tryExtend(timeout time.Duration) error {
 	if r[0].Err != nil {
 		return r[0].Err
 	}
-	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 || g.Hi > max(d.redisNow()+d.terms.Lease, d.grant.Hi) {
+	if g := r[0].Grant; g.Worker != d.grant.Worker || g.Lo != d.grant.Hi+1 ||
+		g.Hi > max(d.redisNow()+d.terms.Lease, d.grant.Hi) {
 		d.Errorf("%+v was extended to %+v at %d", d.grant, g, d.now())
 	}
 	d.book(d.grant.Worker, window{d.owner, r[0].Grant.Lo, r[0].Grant.Hi})

@@ -23,7 +23,8 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := static.Open(b); !errors.Is(err, static.ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("worker id 7: in use by process %d", os.Getpid())) {
+	if _, err := static.Open(b); !errors.Is(err, static.ErrInUse) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("worker id 7: in use by process %d", os.Getpid())) {
 		t.Errorf("another directory: %v", err)
 	}
 	if _, err := static.NewEphemeral(e); !errors.Is(err, static.ErrInUse) {
@@ -35,7 +36,8 @@ func TestClaim(t *testing.T) {
 	other.Workers = []uint64{8}
 	foreign := newWorld(t).config(7)
 	foreign.Fingerprint, foreign.Claim = layout+"-other", true
-	for what, c := range map[string]static.Config{"claim off": off, "another worker id": other, "another layout": foreign} {
+	for what, c := range map[string]static.Config{"claim off": off, "another worker id": other,
+		"another layout": foreign} {
 		s, err := static.Open(c)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)

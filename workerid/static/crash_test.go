@@ -112,7 +112,8 @@ func TestPowerCutAnywhere(t *testing.T) {
 		l.disk = disk
 		l.run(t)
 		for seed := range uint64(60) {
-			l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))), fmt.Sprintf("power cut after %d operations, seed %d", at, seed))
+			l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))),
+				fmt.Sprintf("power cut after %d operations, seed %d", at, seed))
 			cuts++
 		}
 		l.next(t, disk.Kill(), fmt.Sprintf("killed after %d operations", at))
@@ -141,7 +142,8 @@ func TestErrorAnywhere(t *testing.T) {
 			l.disk = disk
 			l.run(t)
 			for seed := range uint64(25) {
-				l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))), fmt.Sprintf("%d errors after %d operations, seed %d", length, at, seed))
+				l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))),
+					fmt.Sprintf("%d errors after %d operations, seed %d", length, at, seed))
 			}
 			l.next(t, disk.Kill(), fmt.Sprintf("%d errors after %d operations", length, at))
 			if n <= at {
@@ -253,7 +255,8 @@ func TestFullDisk(t *testing.T) {
 		f.WriteAt([]byte{0}, int64(at))
 		f.Close()
 		s = open()
-		if got, err := s.Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "not both of its copies are whole") {
+		if got, err := s.Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) ||
+			!strings.Contains(err.Error(), "not both of its copies are whole") {
 			t.Fatalf("byte %d damaged, on a full disk: %+v, %v", at, got, err)
 		}
 		if i := inspectOne(t, dir); i.Err != nil || len(i.Damage) != 1 {
@@ -332,7 +335,8 @@ func TestPowerCutOnAFullDisk(t *testing.T) {
 			}
 			disk.Fault = nil
 			for seed := range uint64(100) {
-				l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))), fmt.Sprintf("%v after %d operations, seed %d", trouble, at, seed))
+				l.next(t, disk.Cut(rand.New(rand.NewPCG(seed, uint64(at)))),
+					fmt.Sprintf("%v after %d operations, seed %d", trouble, at, seed))
 			}
 			l.next(t, disk.Kill(), fmt.Sprintf("%v after %d operations", trouble, at))
 		}

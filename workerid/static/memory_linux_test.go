@@ -64,7 +64,8 @@ func TestSharedMemoryThatWasTamperedWith(t *testing.T) {
 		return b
 	}
 	// Who runs need not mind what became of the name.
-	inPlace := map[string]bool{"written": true, "cut short": true, "longer": true, "readable": true, "linked": true, "moved away and back": true}
+	inPlace := map[string]bool{"written": true, "cut short": true, "longer": true, "readable": true, "linked": true,
+		"moved away and back": true}
 	for what, tamper := range map[string]func() error{
 		"nothing":   func() error { return nil },
 		"removed":   func() error { return os.Remove(path) },

@@ -89,7 +89,8 @@ func TestLockPutBackAfterAnotherRun(t *testing.T) {
 		if longer, err := extendOne(a, held); !errors.Is(err, workerid.ErrLost) {
 			t.Errorf("%+v after %+v: %v", longer, g, err)
 		}
-		if err := a.Release(ctx, held, held.Lo); !errors.Is(err, workerid.ErrLost) || string(disk.Read("worker-7.state")) != theirs {
+		if err := a.Release(ctx, held, held.Lo); !errors.Is(err, workerid.ErrLost) ||
+			string(disk.Read("worker-7.state")) != theirs {
 			t.Errorf("released over another run's record: %v", err)
 		}
 		if again := mustAcquire(t, a, one); !clean && again.Lo <= g.Hi || again.Lo <= w.id {
@@ -162,7 +163,8 @@ func TestFullDiskBesideAStoppedDaemon(t *testing.T) {
 		return nil
 	}
 	theirs := string(disk.Read("worker-7.state"))
-	if g, err := w.open(t, 7).Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) || string(disk.Read("worker-7.state")) != theirs {
+	if g, err := w.open(t, 7).Acquire(ctx, one); !errors.Is(err, syscall.ENOSPC) ||
+		string(disk.Read("worker-7.state")) != theirs {
 		t.Errorf("%+v, %v", g, err)
 	}
 }

@@ -162,7 +162,9 @@ func TestAuthRemovedWhileRunning(t *testing.T) {
 		}
 	}
 	give("another", "one")
-	w.Until("ZooKeeper's own words are there", func() bool { return d.Is(workerid.Degraded, "ZooKeeper does not permit it to user owner") })
+	w.Until("ZooKeeper's own words are there", func() bool {
+		return d.Is(workerid.Degraded, "ZooKeeper does not permit it to user owner")
+	})
 	give("owner", "hush")
 	w.Until("it serves again", d.Serves)
 	if d.MustNotRefuse(); d.Worker() != worker {
@@ -213,7 +215,8 @@ func TestAFollowerThatLags(t *testing.T) {
 	storefaults.Quorum(t)
 	t.Parallel()
 	all := zktest.Three(t)
-	all[0].Make("/lag", "/lag/katsubushi", "/lag/katsubushi/id", "/lag/katsubushi/on", "/lag/katsubushi/peers", "/lag/katsubushi/meta")
+	all[0].Make("/lag", "/lag/katsubushi", "/lag/katsubushi/id", "/lag/katsubushi/on", "/lag/katsubushi/peers",
+		"/lag/katsubushi/meta")
 	leader := all.Leader()
 	follower := all[(leader+1)%3]
 	writer := all[leader].Client()

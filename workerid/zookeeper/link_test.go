@@ -29,7 +29,10 @@ func TestHowLongASilentServerIsWaitedFor(t *testing.T) {
 				for range 2 {
 					ctx, cancel := context.WithCancel(t.Context())
 					time.AfterFunc(time.Second, cancel)
-					if _, err := call(ctx, l, func(*zk.Conn) (int, error) { <-answer; return 0, nil }); err == nil || errors.Is(err, cas.ErrConnection) {
+					if _, err := call(ctx, l, func(*zk.Conn) (int, error) {
+						<-answer
+						return 0, nil
+					}); err == nil || errors.Is(err, cas.ErrConnection) {
 						t.Errorf("given up: %v", err)
 					}
 				}
@@ -46,7 +49,10 @@ func TestHowLongASilentServerIsWaitedFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Millisecond)
 		defer cancel()
 		time.Sleep(time.Millisecond)
-		call(ctx, l, func(*zk.Conn) (int, error) { time.Sleep(3 * time.Second); return 0, nil })
+		call(ctx, l, func(*zk.Conn) (int, error) {
+			time.Sleep(3 * time.Second)
+			return 0, nil
+		})
 		if time.Sleep(time.Second); l.waiting() != 2*time.Second {
 			t.Errorf("it waits for %v", l.waiting())
 		}

@@ -130,11 +130,13 @@ func TestSessionMovesToAnotherServer(t *testing.T) {
 		t.Errorf("over a connection that is gone: %v", err)
 	}
 	c.connect()
-	if strings.Count(conn, ".") != 1 || strings.Count(c.conn, ".") != 2 { // a copy of this process would go on with the session, too
+	// a copy of this process would go on with the session, too
+	if strings.Count(conn, ".") != 1 || strings.Count(c.conn, ".") != 2 {
 		t.Errorf("connections %s and %s: the second one needs something new from the store", conn, c.conn)
 	}
 	if c.session() != session || c.conn == conn || c.server() == server {
-		t.Errorf("session %s at %s over %s, before that %s at %s over %s", c.session(), c.server(), c.conn, session, server, conn)
+		t.Errorf("session %s at %s over %s, before that %s at %s over %s", c.session(), c.server(), c.conn, session, server,
+			conn)
 	}
 	if v, err := c.Load(t.Context(), c.conn); err != nil || v.Present[7] != "here" {
 		t.Errorf("%+v, %v", v, err)
@@ -159,7 +161,10 @@ func TestRestoredServerAcceptsTheDaemonAtOnce(t *testing.T) {
 	c.connect()
 	for i := range 20 {
 		c.must(c.commit(map[bool]string{true: ""}[i == 0]+strings.Repeat("x", i), strings.Repeat("x", i+1)))
-		insist(t, "the library's client sees that as well", func() error { _, _, err := plain.Get("/katsubushi/id/0001"); return err })
+		insist(t, "the library's client sees that as well", func() error {
+			_, _, err := plain.Get("/katsubushi/id/0001")
+			return err
+		})
 	}
 	zxid := c.facts.zxid
 	s.Kill()
@@ -190,7 +195,9 @@ func TestNothingIsSentOverAnotherConnection(t *testing.T) {
 	for i := range 3 {
 		p.Requests(redistest.Hold)
 		ctx, cancel := within(100 * time.Millisecond)
-		if _, err := c.Commit(ctx, c.conn, pool.Change{If: map[uint64]string{1: "0"}, Set: map[uint64]string{1: "late"}}); err == nil || errors.Is(err, cas.ErrConnection) {
+		if _, err := c.Commit(ctx, c.conn,
+			pool.Change{If: map[uint64]string{1: "0"}, Set: map[uint64]string{1: "late"}}); err == nil ||
+			errors.Is(err, cas.ErrConnection) {
 			t.Errorf("round %d: held back: %v", i, err)
 		}
 		cancel()
@@ -297,7 +304,8 @@ func (o *operations) note(piece []byte) {
 	for len(o.left) >= 4 && len(o.left) >= 4+int(binary.BigEndian.Uint32(o.left)) {
 		packet := o.left[4:][:binary.BigEndian.Uint32(o.left)]
 		o.left = o.left[4+len(packet):]
-		if op := int32(binary.BigEndian.Uint32(packet[4:])); len(packet) != helloBytes-4 && string(packet[:4]) != "\xff\xff\xff\xfe" {
+		if op := int32(binary.BigEndian.Uint32(packet[4:])); len(packet) != helloBytes-4 &&
+			string(packet[:4]) != "\xff\xff\xff\xfe" {
 			o.all = append(o.all, op)
 		}
 	}
@@ -374,7 +382,8 @@ func TestOperations(t *testing.T) {
 	}
 	nowhere := at(t, "zookeeper://"+s.Addr()+"/nowhere?ns="+zktest.Namespace(t))
 	nowhere.connect()
-	if err := nowhere.Announce(t.Context(), nowhere.conn, 1, "here"); !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "lease init") {
+	if err := nowhere.Announce(t.Context(), nowhere.conn, 1, "here"); !errors.Is(err, zk.ErrNoNode) ||
+		!strings.Contains(err.Error(), "lease init") {
 		t.Errorf("without a pool: %v", err)
 	}
 }
@@ -497,15 +506,18 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	}
 	port := redistest.FreePort(t)
 	zktest.Start(t, fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=need",
-		"ssl.keyStore.location="+file("both.pem"), "ssl.keyStore.type=PEM", "ssl.trustStore.location="+file("client.pem"), "ssl.trustStore.type=PEM")
+		"ssl.keyStore.location="+file("both.pem"), "ssl.keyStore.type=PEM", "ssl.trustStore.location="+file("client.pem"),
+		"ssl.trustStore.type=PEM")
 	settings := cas.Settings{URL: fmt.Sprintf("zookeepers://127.0.0.1:%d", port)}
 	settings.CAFile, settings.CertFile, settings.KeyFile = file("server.pem"), file("client.pem"), file("client.key")
 	c := newClient(t, settings)
 	c.connect()
 	c.must(c.commit("", "encrypted"))
 	for name, change := range map[string]func(*cas.Settings){
-		"no certificate":         func(s *cas.Settings) { s.CertFile, s.KeyFile = "", "" },
-		"another certificate":    func(s *cas.Settings) { s.CertFile, s.KeyFile = file("stranger.pem"), file("stranger.key") },
+		"no certificate": func(s *cas.Settings) { s.CertFile, s.KeyFile = "", "" },
+		"another certificate": func(s *cas.Settings) {
+			s.CertFile, s.KeyFile = file("stranger.pem"), file("stranger.key")
+		},
 		"another authority":      func(s *cas.Settings) { s.CAFile = file("stranger.pem") },
 		"the system's authority": func(s *cas.Settings) { s.CAFile = "" },
 	} {
@@ -561,7 +573,8 @@ func TestUsers(t *testing.T) {
 	_, err = c.Load(t.Context(), c.conn)
 	c.must(err)
 	acl, _, err := c.link.client.GetACL(c.target.Key("meta"))
-	if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll || !strings.HasPrefix(acl[0].ID, "owner:") {
+	if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll ||
+		!strings.HasPrefix(acl[0].ID, "owner:") {
 		t.Errorf("%+v, %v", acl, err)
 	}
 	for _, url := range []string{"owner:hush@", "stranger:hush@", ""} {
@@ -570,7 +583,8 @@ func TestUsers(t *testing.T) {
 		_, err := x.Load(t.Context(), x.conn)
 		commit := x.commit("0", "1")
 		for _, err := range []error{err, commit} {
-			if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/users/"+ns) || strings.Contains(err.Error(), "hush") {
+			if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/users/"+ns) ||
+				strings.Contains(err.Error(), "hush") {
 				t.Errorf("%q: %v", url, err)
 			}
 		}
@@ -619,7 +633,10 @@ func TestTooMuchBelowThePath(t *testing.T) {
 		many = append(many, &zk.CreateRequest{Path: fmt.Sprintf("%s/many/id/x%d", root, i), Acl: zk.WorldACL(zk.PermAll)})
 	}
 	for ; len(many) > 0; many = many[min(len(many), 1000):] {
-		insist(t, "there are many", func() error { _, err := plain.Multi(many[:min(len(many), 1000)]...); return err })
+		insist(t, "there are many", func() error {
+			_, err := plain.Multi(many[:min(len(many), 1000)]...)
+			return err
+		})
 	}
 	for i := range 12 {
 		insist(t, "there are large ones", func() error {
@@ -630,7 +647,8 @@ func TestTooMuchBelowThePath(t *testing.T) {
 	for _, ns := range []string{"many", "large"} {
 		c := at(t, "zookeeper://"+s.Addr()+root+"?ns="+ns)
 		c.connect()
-		if _, err := c.Load(t.Context(), c.conn); !errors.Is(err, cas.ErrTooLarge) || !strings.Contains(err.Error(), root+"/"+ns) {
+		if _, err := c.Load(t.Context(), c.conn); !errors.Is(err, cas.ErrTooLarge) ||
+			!strings.Contains(err.Error(), root+"/"+ns) {
 			t.Errorf("%s: %v", ns, err)
 		}
 		if _, err := c.Peers(t.Context(), c.conn); err != nil {

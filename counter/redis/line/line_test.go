@@ -71,7 +71,9 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v: %v", sequence(c.change), err)
 		}
 	}
-	if err := Check(sequence(func(d *counter.Definition) { d.Max = 5 })); err == nil || !strings.Contains(err.Error(), "it must be 3153600000001") {
+	if err := Check(sequence(func(d *counter.Definition) {
+		d.Max = 5
+	})); err == nil || !strings.Contains(err.Error(), "it must be 3153600000001") {
 		t.Error(err)
 	}
 }
@@ -81,7 +83,8 @@ func TestTheLineDoesNotWrap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
 		d := sequence(func(d *counter.Definition) {
-			d.Start, d.Step, d.Rate = 1+rnd.Uint64N(counter.MaxValue), 1+rnd.Uint64N(1<<rnd.IntN(63)), 1+rnd.Uint64N(counter.MaxRate)
+			d.Start, d.Step, d.Rate = 1+rnd.Uint64N(counter.MaxValue), 1+rnd.Uint64N(1<<rnd.IntN(63)),
+				1+rnd.Uint64N(counter.MaxRate)
 			d.Offset = 1 + (d.Start-1)%d.Step
 		})
 		r := New(d, Moment{1, "h"}, false, "t")

@@ -32,7 +32,8 @@ const childEnv = "KATSUBUSHI_SERVER_TEST_CHILD"
 func startChild(t *testing.T, m candidate, p place, files int) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
-	cmd.Env = append(os.Environ(), childEnv+"="+fmt.Sprint(m.name, " ", p.network, " ", p.loops, " ", files, " ", shortTempDir(t)+"/s"))
+	cmd.Env = append(os.Environ(),
+		childEnv+"="+fmt.Sprint(m.name, " ", p.network, " ", p.loops, " ", files, " ", shortTempDir(t)+"/s"))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()

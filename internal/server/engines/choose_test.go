@@ -43,7 +43,8 @@ func TestChooseFallsBack(t *testing.T) {
 	if err != nil || make(server.Config{}).Name() != "net" || reason != "not first: not permitted" {
 		t.Errorf("reason %q, error %v", reason, err)
 	}
-	if _, _, err := choose("first", []candidate{broken, netCandidate()}); err == nil || err.Error() != "engine first: not permitted" {
+	if _, _, err := choose("first", []candidate{broken, netCandidate()}); err == nil ||
+		err.Error() != "engine first: not permitted" {
 		t.Errorf("error %v", err)
 	}
 	if _, _, err := choose("auto", []candidate{broken}); err == nil {

@@ -129,7 +129,8 @@ func listeners(t testing.TB, network string, loops int) []net.Listener {
 // startPorts starts an engine with the ports returned by ports.
 func startPorts(t testing.TB, m candidate, change func(*server.Config), ports func(*rig) []server.Port) *rig {
 	t.Helper()
-	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1), held: make(chan struct{}), freed: make(chan struct{}), well: new(well)}
+	r := &rig{t: t, counters: new(server.Counters), log: new(bytes.Buffer), done: make(chan error, 1),
+		held: make(chan struct{}), freed: make(chan struct{}), well: new(well)}
 	r.goroutines, r.descriptors = runtime.NumGoroutine(), openFiles(t)
 	c := server.Config{
 		Now:            func() int64 { return r.clock.Add(1) },

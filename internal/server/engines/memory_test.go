@@ -89,7 +89,8 @@ func TestCollectionsAreNotHeldUp(t *testing.T) {
 				runtime.GC()
 			}
 			runtime.ReadMemStats(&after)
-			t.Logf("%s: world stopped for %d µs in each of %d collections", what, (after.PauseTotalNs-before.PauseTotalNs)/n/1000, n)
+			t.Logf("%s: world stopped for %d µs in each of %d collections", what,
+				(after.PauseTotalNs-before.PauseTotalNs)/n/1000, n)
 		}
 		collect("idle")
 		var clients []*client

@@ -100,7 +100,8 @@ func TestConnectionsMove(t *testing.T) {
 	eachPair(t, places, func(t *testing.T, p pair) {
 		const bigger = 10_000_000 // than what sockets take
 		r := p.from
-		idle, partial, long, skips, slow, parked, paused, half, ended := r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial(), r.dial()
+		idle, partial, long, skips, slow, parked, paused, half, ended := r.dial(), r.dial(), r.dial(), r.dial(), r.dial(),
+			r.dial(), r.dial(), r.dial(), r.dial()
 		ended.say("close\r\n")
 		ended.expect("bye\r\n")
 		ended.expectEOF()
@@ -202,7 +203,10 @@ func TestPipelinesMove(t *testing.T) {
 		for i := range clients {
 			c := p.from.dial()
 			working.Go(func() {
-				_, err := pipeline(c, func() bool { progress[i].Add(1); return stop.Load() })
+				_, err := pipeline(c, func() bool {
+					progress[i].Add(1)
+					return stop.Load()
+				})
 				if err != nil {
 					t.Errorf("client %d: %v", i, err)
 				}
@@ -411,7 +415,8 @@ func TestEncryptedConnectionsStay(t *testing.T) {
 				return []server.Port{r.portTLS(enc, 1), r.port(place{"tcp", 1})}
 			})
 			defer r.checkLeaks()
-			secret, slow, plain, shy := r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 0), r.dialPort(1), r.dialTo(r.network, r.address, "")
+			secret, slow, plain, shy := r.dialTLSOr(t, ca, 0), r.dialTLSOr(t, ca, 0), r.dialPort(1),
+				r.dialTo(r.network, r.address, "")
 			for range 3 {
 				secret.say("echo 1\r\nech")
 				secret.expect("1\r\n")

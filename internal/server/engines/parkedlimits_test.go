@@ -198,7 +198,10 @@ func TestParkedDeafClientIsIdle(t *testing.T) {
 		if p.network != "unix" {
 			t.Skip("the buffers of TCP grow")
 		}
-		r := start(t, m, p, func(c *server.Config) { unpolled(c); c.IdleTimeout = 200 * time.Millisecond })
+		r := start(t, m, p, func(c *server.Config) {
+			unpolled(c)
+			c.IdleTimeout = 200 * time.Millisecond
+		})
 		defer r.checkLeaks()
 		found := false
 		for half := 170_000; half < 300_000; half += 30_000 {
@@ -267,7 +270,10 @@ func TestDrainWhileParked(t *testing.T) {
 // At the end a client is not waited for longer than DrainTimeout.
 func TestDrainTimeoutWhileParked(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
-		r := start(t, m, p, func(c *server.Config) { unpolled(c); c.DrainTimeout = 50 * time.Millisecond })
+		r := start(t, m, p, func(c *server.Config) {
+			unpolled(c)
+			c.DrainTimeout = 50 * time.Millisecond
+		})
 		c := r.dial()
 		c.say("take 1\r\n")
 		r.parked(0, 1)

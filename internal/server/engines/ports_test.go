@@ -28,16 +28,17 @@ func loopsOf(mix []place) (n int) {
 func onMixes(t *testing.T, change func(*server.Config), test func(t *testing.T, r *rig, m candidate, mix []place)) {
 	for _, m := range makers() {
 		for _, mix := range mixes {
-			t.Run(m.name+strings.NewReplacer("[", "/", "]", "", "{", "", "}", "", " ", "").Replace(fmt.Sprint(mix)), func(t *testing.T) {
-				r := startPorts(t, m, change, func(r *rig) (ports []server.Port) {
-					for i, p := range mix {
-						ports = append(ports, r.namedPort(i, p))
-					}
-					return ports
+			t.Run(m.name+strings.NewReplacer("[", "/", "]", "", "{", "", "}", "", " ", "").Replace(fmt.Sprint(mix)),
+				func(t *testing.T) {
+					r := startPorts(t, m, change, func(r *rig) (ports []server.Port) {
+						for i, p := range mix {
+							ports = append(ports, r.namedPort(i, p))
+						}
+						return ports
+					})
+					defer r.checkLeaks()
+					test(t, r, m, mix)
 				})
-				defer r.checkLeaks()
-				test(t, r, m, mix)
-			})
 		}
 	}
 }
@@ -45,7 +46,8 @@ func onMixes(t *testing.T, change func(*server.Config), test func(t *testing.T, 
 // namedPort is a port whose replies contain its name.
 func (r *rig) namedPort(i int, p place) server.Port {
 	port := r.port(p)
-	port.Refusal, port.OutOfMemory = fmt.Appendf(nil, "port %d is full\r\n", i), fmt.Appendf(nil, "port %d is out of memory\r\n", i)
+	port.Refusal, port.OutOfMemory = fmt.Appendf(nil, "port %d is full\r\n", i),
+		fmt.Appendf(nil, "port %d is out of memory\r\n", i)
 	open := port.Open
 	port.Open = func(loop int) server.Session {
 		return &namedSession{lineSession: open(loop).(*countedSession).lineSession, r: r, port: i, loop: loop}
@@ -70,7 +72,10 @@ func (s *namedSession) Feed(now int64, in, out []byte) (n int, reply []byte, err
 
 // ran returns how many pairs of loop and thread there were.
 func (r *rig) ran() (n int) {
-	r.threads.Range(func(any, any) bool { n++; return true })
+	r.threads.Range(func(any, any) bool {
+		n++
+		return true
+	})
 	return n
 }
 

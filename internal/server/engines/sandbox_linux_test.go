@@ -29,7 +29,8 @@ func TestProbeWhereForbidden(t *testing.T) {
 			t.Errorf("probe: error %v, want one that says it is not permitted", err)
 		}
 		make, reason, err := Choose("auto")
-		if err != nil || make(server.Config{}).Name() != "epoll" || !strings.Contains(reason, "not uring: io_uring is not permitted") {
+		if err != nil || make(server.Config{}).Name() != "epoll" ||
+			!strings.Contains(reason, "not uring: io_uring is not permitted") {
 			t.Errorf("auto: reason %q, error %v", reason, err)
 		}
 		if _, _, err := Choose("uring"); err == nil {

@@ -128,7 +128,8 @@ func (s *storm) connect() net.Conn {
 			c.SetDeadline(time.Now().Add(patience))
 			return c
 		}
-		if busy := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EADDRNOTAVAIL); !busy || time.Now().After(deadline) {
+		if busy := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EADDRNOTAVAIL); !busy ||
+			time.Now().After(deadline) {
 			s.t.Error(err)
 			return nil
 		}

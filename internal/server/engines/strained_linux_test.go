@@ -13,7 +13,8 @@ func strained() []candidate {
 	}
 	return []candidate{{"tinyuring", func(c server.Config) server.Engine {
 		e := uring.New(c)
-		e.Sizes = uring.Sizes{Submissions: 2, Completions: 4, Buffers: 1, MaxBuffers: 2, BufferSize: 100, Replies: 2 * server.ReplyFull}
+		e.Sizes = uring.Sizes{Submissions: 2, Completions: 4, Buffers: 1, MaxBuffers: 2, BufferSize: 100,
+			Replies: 2 * server.ReplyFull}
 		return e
 	}, nil}}
 }

@@ -47,8 +47,13 @@ func TestAcceptOfTheDeadIsWokenFirst(t *testing.T) {
 					t.Fatal(e)
 				}
 			}
-			engine := New(server.Config{Now: func() int64 { return 0 }, DrainTimeout: time.Minute, Counters: new(server.Counters), Budget: server.NewBudget(1 << 30), Log: slog.Default()})
-			ports := []server.Port{{Listeners: []net.Listener{ln}, Shared: !thaws, Open: func(int) server.Session { return new(echoSession) }}}
+			engine := New(server.Config{Now: func() int64 {
+				return 0
+			}, DrainTimeout: time.Minute, Counters: new(server.Counters), Budget: server.NewBudget(1 << 30),
+				Log: slog.Default()})
+			ports := []server.Port{{Listeners: []net.Listener{ln}, Shared: !thaws, Open: func(int) server.Session {
+				return new(echoSession)
+			}}}
 			ctx, cancel := context.WithCancel(context.Background())
 			served := make(chan error, 1)
 			serve := func() { go func() { served <- engine.Serve(ctx, ports) }() }

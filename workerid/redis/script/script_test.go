@@ -46,7 +46,8 @@ func FuzzAnswers(f *testing.F) {
 	f.Add("1893456000000", "run:rep:t", "A1", "SKEW 5", int64(3))
 	f.Add("", "KATSU_NOID 59000", "KATSU_", "KATSU_FOREIGN", int64(-1))
 	f.Fuzz(func(t *testing.T, a, b, c, d string, n int64) {
-		for _, reply := range []any{nil, a, n, []any{}, []any{a, b}, []any{a, b, n, n, c, a, n, []any{d, a, b}}, []any{a, b, []any{c, d}, []any{a}, []any{c, a}, n}} {
+		for _, reply := range []any{nil, a, n, []any{}, []any{a, b}, []any{a, b, n, n, c, a, n, []any{d, a, b}},
+			[]any{a, b, []any{c, d}, []any{a}, []any{c, a}, n}} {
 			_, err1 := ReadAcquired(reply)
 			_, err2 := ReadExtended(Extend{Lanes: make([]Lane, 2)}, reply)
 			_, err3 := ReadDump(reply)
@@ -67,16 +68,24 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}{
 		{"KATSU_LOST", "the lease is lost", workerid.ErrLost},
 		{"KATSU_NOID 0", "no worker id is free", workerid.ErrNoID},
-		{"KATSU_NOID 43500", "no worker id is free: none is given out for another 43.5s, as grants may have been forgotten", workerid.ErrNoneYet},
+		{"KATSU_NOID 43500", "no worker id is free: none is given out for another 43.5s, as grants may have been forgotten",
+			workerid.ErrNoneYet},
 		{"KATSU_SKEW -3000", "this host's clock and the store's differ too much: Redis's is 3s behind", workerid.ErrSkew},
-		{"KATSU_FOREIGN x;lease=1ms", "the worker ids belong to daemons with other settings: theirs are x;lease=1ms", workerid.ErrForeignPool},
-		{"KATSU_NOINIT absent", "the pool of worker ids is not initialised: `katsubushi lease init` does it (-how new, if there never was one)", ErrNotInitialised},
-		{"KATSU_NOINIT yaraus", "the pool of worker ids is not initialised: it is one of yaraus's, which `katsubushi lease init -how new` adopts", ErrNotInitialised},
+		{"KATSU_FOREIGN x;lease=1ms", "the worker ids belong to daemons with other settings: theirs are x;lease=1ms",
+			workerid.ErrForeignPool},
+		{"KATSU_NOINIT absent", "the pool of worker ids is not initialised: `katsubushi lease init` does it (-how new, if " +
+			"there never was one)", ErrNotInitialised},
+		{"KATSU_NOINIT yaraus", "the pool of worker ids is not initialised: it is one of yaraus's, which `katsubushi " +
+			"lease init -how new` adopts", ErrNotInitialised},
 		{"KATSU_NOTMASTER slave", "the server is not a master: its role is slave", ErrNotMaster},
-		{"KATSU_CLOCK 3600000", "the server's clock went back by 1h0m0s: set it right, or accept it with `katsubushi lease reset-clock`", ErrClockBack},
-		{"KATSU_JUMP 3600000 49900", "the server's clock went forward by 1h0m0s, and worker ids were held then: accepted if it lasts another 49.9s", ErrClockForward},
+		{"KATSU_CLOCK 3600000", "the server's clock went back by 1h0m0s: set it right, or accept it with `katsubushi " +
+			"lease reset-clock`", ErrClockBack},
+		{"KATSU_JUMP 3600000 49900",
+			"the server's clock went forward by 1h0m0s, and worker ids were held then: accepted if it lasts another 49.9s",
+			ErrClockForward},
 		{"KATSU_STEADY", "the server's clock did not go back: there is nothing to reset", ErrClockSteady},
-		{"KATSU_REPLICAS 3 2", "more replicas are connected than must have a grant: 3 are, and 2 must; `katsubushi lease replicas 3` changes that", ErrReplicas},
+		{"KATSU_REPLICAS 3 2", "more replicas are connected than must have a grant: 3 are, and 2 must; `katsubushi lease " +
+			"replicas 3` changes that", ErrReplicas},
 		{"KATSU_HELD 7", "worker ids are held: 7 is", ErrHeld},
 		{"KATSU_NEW thing", "redis: refused: NEW thing", nil},
 	} {
@@ -89,7 +98,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		t.Error("not every error is a refusal")
 	}
 	for text, want := range map[string]time.Duration{
-		"KATSU_NOID 43500": 43500 * time.Millisecond, "KATSU_NOID 0": 0, "KATSU_JUMP 3600000 49900": 49900 * time.Millisecond, "KATSU_SKEW 3000": 0, "KATSU_CLOCK 3000": 0,
+		"KATSU_NOID 43500": 43500 * time.Millisecond, "KATSU_NOID 0": 0, "KATSU_JUMP 3600000 49900": 49900 * time.Millisecond,
+		"KATSU_SKEW 3000": 0, "KATSU_CLOCK 3000": 0,
 	} {
 		if r, _ := ParseRefusal(text); r.RetryAfter() != want {
 			t.Errorf("%s: again after %v", text, r.RetryAfter())
@@ -152,7 +162,8 @@ func TestMemory(t *testing.T) {
 	if k := other.Extending(Extend{RequestID: "8"}, held).Lanes[0].Known; !slices.Equal(k, []string{"2", "4"}) {
 		t.Errorf("a copy has %q", k)
 	}
-	if r := m.Releasing(Release{Grant: held[0]}); len(r.Known) != remembered || m.Releasing(Release{Grant: held[0]}).Known != nil {
+	if r := m.Releasing(Release{Grant: held[0]}); len(r.Known) != remembered ||
+		m.Releasing(Release{Grant: held[0]}).Known != nil {
 		t.Errorf("%q", r.Known)
 	}
 }
