@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -84,6 +85,37 @@ func TestQuantiles(t *testing.T) {
 	}
 	near(since, 0.25, 3*time.Second)
 	near(since, 1, Longest)
+}
+
+// TestAnswersTakeTheTimeOfTheirTurn: those of turns that are not measured count as those of the last one that was.
+func TestAnswersTakeTheTimeOfTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h Histogram
+		s := Sampler{Histogram: &h}
+		const took = 5 * time.Millisecond
+		sum := func(answers int) {
+			t.Helper()
+			var all Snapshot
+			all.Add(&h)
+			want := float64(answers) * took.Seconds()
+			if math.Abs(all.Sum()-want) > 1e-9 || all.Count() != uint64(answers) {
+				t.Errorf("%d answers took %v s, want %d and %v s", all.Count(), all.Sum(), answers, want)
+			}
+		}
+		s.Begins(1000)
+		time.Sleep(took)
+		s.Answered()
+		s.Answered()
+		s.Ends()
+		sum(2)
+		s.Begins(1000)
+		time.Sleep(time.Second)
+		s.Answered()
+		s.Ends()
+		sum(2)
+		s.Flush()
+		sum(3)
+	})
 }
 
 // TestSamplerCountsAllAnswers: each answer is counted once, whichever turns are measured, and at least one

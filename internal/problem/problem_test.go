@@ -20,13 +20,15 @@ func TestProblemsKeepTheirFieldsThroughEveryJoin(t *testing.T) {
 	// A part that joins errors under a text of its own is one problem, whose text stays whole.
 	outer.Include("", fmt.Errorf("both: %w, %w", errors.New("a"), errors.New("b")))
 	err := errors.Join(outer.Err(), nil)
-	if want := "Port: taken\nStore.Lease: 7 is too long\nStore.URL: file does not exist\nof no field\nboth: a, b"; err.Error() != want {
+	want := "Port: taken\nStore.Lease: 7 is too long\nStore.URL: file does not exist\nof no field\nboth: a, b"
+	if err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
 	if got := Of(err); len(got) != 5 || got[2].Field != "Store.URL" || !errors.Is(got[2].Err, fs.ErrNotExist) {
 		t.Errorf("%v", got)
 	}
-	if want := "taken\n7 is too long\nfile does not exist\nof no field\nboth: a, b"; Plain(err).Error() != want || !errors.Is(err, fs.ErrNotExist) {
+	if want := "taken\n7 is too long\nfile does not exist\nof no field\nboth: a, b"; Plain(err).Error() != want ||
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%q, want %q", Plain(err), want)
 	}
 }

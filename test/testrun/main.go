@@ -1,10 +1,13 @@
 // Command testrun runs `go test` with the arguments that it is given and says what goes on: each
-// package when it has ended, and every half minute what is running. `go test` itself keeps silent
-// about a package until all those before it in the list have ended.
+// package when it has ended, and every half minute what is running and what is compiled. `go test`
+// itself keeps silent about a package until all those before it in the list have ended.
 //
 //	go run ./test/testrun -race ./...
 //
 // Of a package that fails it shows all but the tests that passed. It exits as `go test` does.
+//
+// If TESTRUN_SKIPPED names a file, it adds a line there for each test that was skipped because
+// something is missing here; a test is left out that says which command runs it.
 package main
 
 import (
@@ -16,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -50,8 +54,9 @@ func run(w io.Writer, args []string) int {
 			}
 		}
 	}()
-	r := &report{w: w, packages: map[string]*running{}}
+	r := &report{w: w, packages: map[string]*running{}, compiled: func() []string { return compiled(cmd.Process.Pid) }}
 	r.follow(lines)
+	r.keepSkipped(os.Getenv("TESTRUN_SKIPPED"))
 	var failure *exec.ExitError
 	switch err := cmd.Wait(); {
 	case errors.As(err, &failure):
@@ -82,6 +87,8 @@ type report struct {
 	w        io.Writer
 	packages map[string]*running
 	order    []string // of packages, as they began
+	compiled func() []string
+	skipped  []string // a line for each test
 }
 
 // follow reports until there are no more lines.
@@ -101,7 +108,39 @@ func (r *report) follow(lines <-chan []byte) {
 	}
 }
 
-// tell says what is running.
+// elsewhere matches the reasons of tests that another command runs, and of those that are only helpers of others.
+var elsewhere = regexp.MustCompile(`make [a-z]|KATSUBUSHI_|race detector|for (an)?other tests?|runs it`)
+
+// skip notes a test that was skipped, if something was missing for it.
+func (r *report) skip(name, test string, output []event) {
+	var reason []string
+	for _, o := range output {
+		text := strings.TrimSpace(o.Output)
+		if o.Test == test && !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") {
+			reason = append(reason, text)
+		}
+	}
+	if line := fmt.Sprintf("%s %s: %s", short(name), test, strings.Join(reason, " ")); !elsewhere.MatchString(line) {
+		r.skipped = append(r.skipped, line)
+	}
+}
+
+// keepSkipped adds the lines of skipped tests to a file, if it has a name.
+func (r *report) keepSkipped(path string) {
+	if path == "" || len(r.skipped) == 0 {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintln(f, strings.Join(r.skipped, "\n"))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(r.w, err)
+	}
+}
+
+// tell says what is running, and what is compiled.
 func (r *report) tell() {
 	var names []string
 	for _, name := range r.order {
@@ -109,8 +148,11 @@ func (r *report) tell() {
 			names = append(names, fmt.Sprintf("%s %v", short(name), time.Since(p.since).Round(time.Second)))
 		}
 	}
+	for _, name := range r.compiled() {
+		names = append(names, "the compiler of "+short(name))
+	}
 	if len(names) == 0 {
-		names = []string{"the compiler"}
+		names = []string{"the go command"}
 	}
 	fmt.Fprintln(r.w, "      running:", strings.Join(names, ", "))
 }
@@ -136,6 +178,7 @@ func (r *report) line(line []byte) {
 		p.passed[e.Test] = true
 		if e.Action == "skip" {
 			p.skipped++
+			r.skip(e.Package, e.Test, p.output)
 		}
 	case e.Test == "" && (e.Action == "pass" || e.Action == "skip" || e.Action == "fail"):
 		r.ended(e, p)

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +20,15 @@ import (
 func TestAModule(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":         "module example.com/m\n",
-		"good/g_test.go": "package good\nimport \"testing\"\nfunc TestGood(t *testing.T) { t.Log(\"all is well\") }\nfunc TestNot(t *testing.T) { t.Skip() }\n",
-		"bad/b_test.go":  "package bad\nimport \"testing\"\nfunc TestGood(t *testing.T) { t.Log(\"all is well\") }\nfunc TestBad(t *testing.T) { t.Error(\"it is wrong\") }\n",
-		"gone/g_test.go": "package gone\nimport (\"os\"; \"testing\")\nfunc TestGone(t *testing.T) { println(\"goodbye\"); os.Exit(7) }\n",
-		"odd/o_test.go":  "package odd\nfunc f() { neverDefined() }\n",
-		"none/n.go":      "package none\n",
+		"go.mod": "module example.com/m\n",
+		"good/g_test.go": "package good\nimport \"testing\"\nfunc TestGood(t *testing.T) { t.Log(\"all is well\") }\nfunc " +
+			"TestNot(t *testing.T) { t.Skip() }\n",
+		"bad/b_test.go": "package bad\nimport \"testing\"\nfunc TestGood(t *testing.T) { t.Log(\"all is well\") }\nfunc " +
+			"TestBad(t *testing.T) { t.Error(\"it is wrong\") }\n",
+		"gone/g_test.go": "package gone\nimport (\"os\"; \"testing\")\nfunc TestGone(t *testing.T) { " +
+			"println(\"goodbye\"); os.Exit(7) }\n",
+		"odd/o_test.go": "package odd\nfunc f() { neverDefined() }\n",
+		"none/n.go":     "package none\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -39,7 +45,8 @@ func TestAModule(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		`(?m)^ok    example.com/m/good  \d+\.\ds, 1 skipped$`, `(?m)^FAIL  example.com/m/bad  \d+\.\ds$`, `(?m)^FAIL  example.com/m/gone  \d+\.\ds$`,
+		`(?m)^ok    example.com/m/good  \d+\.\ds, 1 skipped$`, `(?m)^FAIL  example.com/m/bad  \d+\.\ds$`,
+		`(?m)^FAIL  example.com/m/gone  \d+\.\ds$`,
 		`(?m)^FAIL  example.com/m/odd  0\.0s$`, "it is wrong", "goodbye", "undefined: neverDefined",
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
@@ -61,13 +68,95 @@ func TestAModule(t *testing.T) {
 	}
 }
 
+// TestMain acts as a compiler that never ends if it is called as one.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "compile" {
+		io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestSkippedTestsAreKept: but not those that say what runs them, and what a test printed is its reason.
+func TestSkippedTestsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "skipped")
+	text := `package m
+import "testing"
+func TestMissing(t *testing.T) { t.Run("below", func(t *testing.T) { t.Skip("no such program") }) }
+func TestSoak(t *testing.T) { t.Skip("KATSUBUSHI_SOAK=1 runs it") }
+func TestGood(t *testing.T) {}
+`
+	for name, text := range map[string]string{"go.mod": "module example.com/m\n", "m_test.go": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "")
+	t.Setenv("TESTRUN_SKIPPED", file)
+	var out bytes.Buffer
+	for range 2 { // the second run is cached, and says it again
+		if code := run(&out, []string{"./..."}); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &out)
+		}
+	}
+	const line = "example.com/m TestMissing/below: m_test.go:3: no such program\n"
+	if got, err := os.ReadFile(file); err != nil || string(got) != line+line {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestWhatIsCompiled: a child that is called as the compiler is seen, others are not.
+func TestWhatIsCompiled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("for other tests: there is no /proc")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := filepath.Join(t.TempDir(), "compile")
+	if err := os.Symlink(self, compiler); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(compiler, "-o", "x", "-p", "example.com/m", "m.go")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := compiled(os.Getpid()); !slices.Equal(got, []string{"example.com/m"}) {
+		t.Errorf("%q", got)
+	}
+	if got := compiled(cmd.Process.Pid); len(got) > 0 {
+		t.Errorf("of another process: %q", got)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestItSaysWhatIsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		r := &report{w: &out, packages: map[string]*running{}}
+		looks := 0
+		compiled := func() []string {
+			if looks++; looks == 2 {
+				return []string{"github.com/katsubushi/katsubushi/v3/client"}
+			}
+			return nil
+		}
+		r := &report{w: &out, packages: map[string]*running{}, compiled: compiled}
 		lines := make(chan []byte)
 		ended := make(chan bool)
-		go func() { r.follow(lines); close(ended) }()
+		go func() {
+			r.follow(lines)
+			close(ended)
+		}()
 		say := func(action, name string) {
 			b, _ := json.Marshal(event{Action: action, Package: "github.com/katsubushi/katsubushi/v3/" + name, Elapsed: 40})
 			lines <- b
@@ -82,7 +171,8 @@ func TestItSaysWhatIsRunning(t *testing.T) {
 		close(lines)
 		<-ended
 		want := []string{
-			"      running: the compiler", "      running: bench 20s, cmd/katsubushi 15s", "ok    bench  40.0s", "      running: cmd/katsubushi 45s",
+			"      running: the go command", "      running: bench 20s, cmd/katsubushi 15s, the compiler of client",
+			"ok    bench  40.0s", "      running: cmd/katsubushi 45s",
 		}
 		if got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"); !slices.Equal(got, want) {
 			t.Errorf("%q", got)
