@@ -9,7 +9,7 @@ import (
 // A Companion issues ids of another layout beside a Snowflake: for the same worker id, in the same
 // window.
 //
-// It counts in a word of its own, which nobody remembers: the next run reads only the Snowflake's word.
+// It counts in a word of its own, which no record has: the next run reads only the Snowflake's word.
 // So before the Companion issues from a tick, it moves the Snowflake's word past the end of that tick.
 //
 //	Companion's ids  <  Snowflake's next free position, in time    whenever anybody looks at both
@@ -38,6 +38,33 @@ func NewCompanion(main *Snowflake, l Layout, randomStart bool) (*Companion, erro
 	}
 	return &Companion{main, own}, nil
 }
+
+// ResumeCompanion makes the Companion that goes on where another one has ended: at next, its last Word. The
+// caller must know that nobody has issued ids of this worker id and layout since, for example because
+// main's window begins right after the final position of the Snowflake that the other one was beside. That
+// one's word had passed all ticks before next, and main's begins above it, so the order of the two words holds.
+// If next is not before the place where NewCompanion begins, this is NewCompanion. The errors are the same.
+func ResumeCompanion(main *Snowflake, l Layout, randomStart bool, next uint64) (*Companion, error) {
+	c, err := NewCompanion(main, l, randomStart)
+	if err != nil || next >= c.own.next.Load() {
+		return c, err
+	}
+	lo := l.Epoch + int64(next>>l.SequenceBits)*l.Unit
+	if lo < main.epoch { // main's word cannot be before its epoch, so no Companion's was
+		return c, nil
+	}
+	own, err := NewSnowflake(Options{
+		Layout: l, Worker: main.Worker(), RandomStart: randomStart, Lo: lo, Hi: math.MaxInt64,
+	})
+	if err != nil {
+		return nil, err
+	}
+	own.next.Store(next)
+	return &Companion{main, own}, nil
+}
+
+// Word returns the next free position, for ResumeCompanion.
+func (c *Companion) Word() uint64 { return c.own.next.Load() &^ sealed }
 
 // Take issues ids as Snowflake.TakeLeaving does, with the same errors.
 func (c *Companion) Take(now, limit int64, n int, leave uint64) (id.Run, error) {

@@ -17,7 +17,8 @@ const companionStart = int64(1_800_000_000_003) // in the middle of a tick of 10
 
 // companionLayouts are all layouts of the same worker ids, and one of long ticks.
 func companionLayouts() []Layout {
-	return append(Layouts(), Layout{Name: "seconds", Epoch: 1_500_000_000_300, Unit: 1000, TimeBits: 32, WorkerBits: 10, SequenceBits: 9})
+	return append(Layouts(),
+		Layout{Name: "seconds", Epoch: 1_500_000_000_300, Unit: 1000, TimeBits: 32, WorkerBits: 10, SequenceBits: 9})
 }
 
 func mustCompanion(t testing.TB, main *Snowflake, l Layout) *Companion {
@@ -30,7 +31,7 @@ func mustCompanion(t testing.TB, main *Snowflake, l Layout) *Companion {
 }
 
 // A history is what a worker id goes through: runs that are killed at any moment. The next one
-// knows only the word, or the mark.
+// knows only the word, or the mark; or the words of the Companions too, if the run has handed over.
 type history struct {
 	t     *testing.T
 	rnd   *rand.Rand
@@ -39,6 +40,13 @@ type history struct {
 	above int64                      // the last ms that may have been issued from
 	mark  int64                      // the end of the longest window that was granted
 	seen  map[string]map[uint64]bool // ids by layout
+	left  map[string]place           // where the Companions of the run before ended, if it has handed over
+}
+
+// A place is where a Companion ended, and where its window began.
+type place struct {
+	word uint64
+	lo   int64
 }
 
 func (h *history) add(what Layout, r id.Run, lo, hi int64) {
@@ -59,7 +67,18 @@ func (h *history) run() {
 	lo, hi := h.above+1, max(h.now, h.above)+h.rnd.Int64N(3000)
 	var word atomic.Uint64
 	s := mustNew(h.t, Options{Layout: h.main, Worker: 5, Lo: lo, Hi: hi, Word: &word})
-	beside := map[string]*Companion{}
+	beside, los := map[string]*Companion{}, map[string]int64{}
+	for _, l := range companionLayouts() {
+		p, ok := h.left[l.Name]
+		if !ok {
+			continue
+		}
+		c, err := ResumeCompanion(s, l, false, p.word)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		beside[l.Name], los[l.Name] = c, min(p.lo, lo)
+	}
 	for range h.rnd.IntN(60) {
 		h.now += h.rnd.Int64N(25) - 5
 		limit := max(h.now, h.now+h.rnd.Int64N(1500))
@@ -79,18 +98,23 @@ func (h *history) run() {
 			if old := beside[l.Name]; old != nil {
 				old.Seal()
 			}
-			beside[l.Name] = mustCompanion(h.t, s, l)
+			beside[l.Name], los[l.Name] = mustCompanion(h.t, s, l), lo
 		default:
 			if r, err := beside[l.Name].Take(h.now, limit, n, uint64(h.rnd.IntN(2))); err == nil {
-				h.add(l, r, lo, hi)
+				h.add(l, r, los[l.Name], hi)
 			}
 		}
 	}
+	h.left = map[string]place{}
 	h.mark = max(h.mark, hi)
 	if h.above = h.main.Issued(word.Load()); h.rnd.IntN(5) == 0 { // the word is lost, or not believed
 		h.above = h.mark
 	} else if s.Used() && h.above > hi {
 		h.t.Fatalf("beside %s: the last id is said to be at %d, past the window's end %d", h.main, h.above, hi)
+	} else if h.above >= lo-1 && h.rnd.IntN(3) == 0 {
+		for name, c := range beside {
+			h.left[name] = place{c.Word(), los[name]}
+		}
 	}
 	h.now = max(h.now, h.above-h.rnd.Int64N(2000))
 }
@@ -98,7 +122,8 @@ func (h *history) run() {
 func TestARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID(t *testing.T) {
 	for _, main := range companionLayouts() {
 		for seed := range uint64(30) {
-			h := &history{t: t, rnd: rand.New(rand.NewPCG(seed, 9)), main: main, now: companionStart, above: companionStart - 1, seen: map[string]map[uint64]bool{}}
+			h := &history{t: t, rnd: rand.New(rand.NewPCG(seed, 9)), main: main, now: companionStart, above: companionStart - 1,
+				seen: map[string]map[uint64]bool{}}
 			for _, l := range companionLayouts() {
 				h.seen[l.Name] = map[uint64]bool{}
 			}
@@ -110,6 +135,41 @@ func TestARunThatKnowsOnlyTheSnowflakesWordRepeatsNoCompanionsID(t *testing.T) {
 					t.Fatalf("seed %d, beside %s: only %d ids of %s", seed, main, len(h.seen[l.Name]), l)
 				}
 			}
+		}
+	}
+}
+
+// TestResumedCompanionGoesOnAtOnce: the Snowflake's word is far ahead, because ids were issued ahead of the
+// clock. A Companion that goes on in another run need not wait for the clock to come there; a new one must.
+func TestResumedCompanionGoesOnAtOnce(t *testing.T) {
+	for _, l := range companionLayouts()[1:] {
+		now, lo := companionStart, companionStart-5000
+		before := mustNew(t, Options{Layout: Katsubushi(), Worker: 5, Lo: lo, Hi: math.MaxInt64})
+		c := mustCompanion(t, before, l)
+		last, err := c.Take(now, now, 1, 0)
+		if err != nil {
+			t.Fatal(l, err)
+		}
+		if err := before.Skip(now + 3000); err != nil {
+			t.Fatal(err)
+		}
+		after := mustNew(t, Options{Layout: Katsubushi(), Worker: 5, Lo: before.Seal() + 1, Hi: math.MaxInt64})
+		if _, err := mustCompanion(t, after, l).Take(now, now+100, 1, 0); err != ErrAhead {
+			t.Errorf("%s: a new one: %v", l, err)
+		}
+		for _, tooFar := range []uint64{math.MaxUint64, sealed, 1 << 40 << l.SequenceBits} {
+			resumed, err := ResumeCompanion(after, l, false, tooFar)
+			if err != nil || resumed.Word() != mustCompanion(t, after, l).Word() {
+				t.Errorf("%s: from %d on: %v", l, tooFar, err)
+			}
+		}
+		resumed, err := ResumeCompanion(after, l, false, c.Word())
+		if err != nil {
+			t.Fatal(l, err)
+		}
+		next, err := resumed.Take(now, now, 1, 0)
+		if err != nil || next.First <= last.First {
+			t.Errorf("%s: %d after %d: %v", l, next.First, last.First, err)
 		}
 	}
 }
@@ -164,7 +224,8 @@ func TestSealCountsTheCompanionsIDs(t *testing.T) {
 			if err := s.skip(last); err != ErrSealed {
 				t.Errorf("a Companion that did not see the Seal goes on: %v", err)
 			}
-			if _, err := c.Take(last+1, last+1, 1, 0); !errors.Is(err, ErrSealed) || !errors.Is(c.Check(companionStart, companionStart), ErrSealed) {
+			if _, err := c.Take(last+1, last+1, 1, 0); !errors.Is(err, ErrSealed) ||
+				!errors.Is(c.Check(companionStart, companionStart), ErrSealed) {
 				t.Errorf("after Seal: %v", err)
 			}
 		}

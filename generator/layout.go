@@ -34,7 +34,8 @@ func (l Layout) Check() error {
 		return fmt.Errorf("generator: %d time + %d sequence bits: at most 62 together allowed", t, s)
 	}
 	if hi, lo := bits.Mul64(1<<t, uint64(l.Unit)); hi != 0 || lo > 1<<61 || l.Epoch < -1<<61 || l.Epoch > 1<<61 {
-		return fmt.Errorf("generator: epoch %d and 2^%d ticks of %d ms do not fit 64 bits of milliseconds", l.Epoch, t, l.Unit)
+		return fmt.Errorf("generator: epoch %d and 2^%d ticks of %d ms do not fit 64 bits of milliseconds", l.Epoch, t,
+			l.Unit)
 	}
 	return nil
 }
@@ -77,7 +78,8 @@ func (l Layout) Fingerprint() string {
 	if l.WorkerLow {
 		order = "time,sequence,worker"
 	}
-	return fmt.Sprintf("epoch=%d;unit=%dms;bits=%d/%d/%d;order=%s", l.Epoch, l.Unit, l.TimeBits, l.WorkerBits, l.SequenceBits, order)
+	return fmt.Sprintf("epoch=%d;unit=%dms;bits=%d/%d/%d;order=%s", l.Epoch, l.Unit, l.TimeBits, l.WorkerBits,
+		l.SequenceBits, order)
 }
 
 // Parts are the parts of an id.
@@ -126,6 +128,13 @@ func (l Layout) sequenceShift() uint8 {
 		return l.WorkerBits
 	}
 	return 0
+}
+
+// First returns the position that a Snowflake begins with if its window starts at lo, Unix ms: its word
+// before it has issued an id.
+func (l Layout) First(lo int64) uint64 {
+	first, _ := l.window(lo, lo)
+	return first << l.SequenceBits
 }
 
 // Issued returns the last Unix ms of the last tick that ids were issued from, according to a

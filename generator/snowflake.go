@@ -57,11 +57,13 @@ type Options struct {
 	Worker uint64 // 0..Layout.MaxWorker()
 	// The window, Unix ms, both inclusive. Hi = Lo−1 is an empty window, for Extend to lengthen;
 	// math.MaxInt64 means no end. The part before the epoch is not used.
-	Lo, Hi      int64
-	RandomStart bool // start each tick that the clock has reached at a scattered sequence instead of 0; ids at a low rate then spread over shards
+	Lo, Hi int64
+	// start each tick that the clock has reached at a scattered sequence instead of 0; ids at a low
+	// rate then spread over shards
+	RandomStart bool
 	// Word is where the position is kept; Layout.Issued reads it. With nil the Snowflake allocates one.
-	// The memory may outlive the process. It must hold no position yet, must stay mapped as long as the
-	// process runs, and must have a cache line of its own.
+	// The memory may outlive the process. It must hold 0 or Layout.First of the window, must stay mapped
+	// as long as the process runs, and must have a cache line of its own.
 	Word *atomic.Uint64
 }
 
@@ -93,7 +95,9 @@ func NewSnowflake(o Options) (*Snowflake, error) {
 	if s.next == nil {
 		s.next = &new(ownWord).word
 	}
-	if was := s.next.Load(); was&^sealed != 0 || !s.next.CompareAndSwap(was, first<<l.SequenceBits) {
+	// A word that was sealed is refused, whether or not ids were issued from it: it stays sealed.
+	was, start := s.next.Load(), first<<l.SequenceBits
+	if was != start && was&^sealed != 0 || !s.next.CompareAndSwap(was, start) {
 		return nil, fmt.Errorf("generator: worker id %d: the word is another generator's", o.Worker)
 	}
 	return s, nil

@@ -8,8 +8,10 @@ import (
 // What a word says to whoever finds it is what its generator would have said, whatever the layout;
 // and it is one generator's.
 func TestWordOfAnotherMemory(t *testing.T) {
-	for _, l := range []Layout{Katsubushi(), Twitter(), Sonyflake(), {Epoch: 1420070400000, Unit: 1000, TimeBits: 31, WorkerBits: 8, SequenceBits: 6}} {
-		for _, before := range []uint64{0, sealed} { // memory as it is made, and as it is handed out
+	for _, l := range []Layout{Katsubushi(), Twitter(), Sonyflake(),
+		{Epoch: 1420070400000, Unit: 1000, TimeBits: 31, WorkerBits: 8, SequenceBits: 6}} {
+		// memory as it is made, as it is handed out, and as it was handed out by a release before
+		for _, before := range []uint64{0, l.First(l.Epoch + 7001), sealed} {
 			var word atomic.Uint64
 			word.Store(before)
 			o := Options{Layout: l, Worker: 1, Lo: l.Epoch + 7001, Hi: l.Epoch + 90_000, Word: &word}
@@ -35,6 +37,28 @@ func TestWordOfAnotherMemory(t *testing.T) {
 				t.Errorf("%v: a second generator with the word of another", l)
 			}
 		}
+	}
+}
+
+// A generator that issued nothing and was sealed stays sealed: its word is the one that was handed out,
+// and no other generator may take it for that.
+func TestWordOfAGeneratorThatWasSealedUnused(t *testing.T) {
+	var word atomic.Uint64
+	l := Katsubushi()
+	o := Options{Layout: l, Worker: 1, Lo: l.Epoch + 5000, Hi: l.Epoch + 90_000, Word: &word}
+	word.Store(l.First(o.Lo))
+	s, err := NewSnowflake(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := s.Seal(); last != o.Lo-1 || l.Issued(word.Load()) != last {
+		t.Errorf("sealed at %d, and the word says %d; the window begins at %d", last, l.Issued(word.Load()), o.Lo)
+	}
+	if _, err := NewSnowflake(o); err == nil {
+		t.Error("a second generator with the word of one that was sealed")
+	}
+	if word.Load() < sealed {
+		t.Error("no longer sealed")
 	}
 }
 

@@ -204,6 +204,9 @@ func (k *Keeper) changed(e Changed) {
 	if e.Reason != "" && !brief || e.To == Exhausted || e.To == Draining {
 		level = slog.LevelWarn
 	}
+	if e.To == Serving && (e.From == Degraded || e.From == Exhausted) {
+		level = slog.LevelWarn // the end of what was shown at this level
+	}
 	attrs := []any{"lane", e.Lane, "state", e.To.String()}
 	if e.From != e.To {
 		attrs = append(attrs, "was", e.From.String())

@@ -283,7 +283,7 @@ func TestKeeperLog(t *testing.T) {
 		want := `level=INFO msg=lease lane=0 state=serving was=acquiring worker_id=1
 level=WARN msg=lease lane=0 state=degraded was=serving worker_id=1 reason="connection refused"
 level=WARN msg=lease lane=0 state=exhausted was=degraded worker_id=1 reason="connection refused"
-level=INFO msg=lease lane=0 state=serving was=exhausted worker_id=1
+level=WARN msg=lease lane=0 state=serving was=exhausted worker_id=1
 level=INFO msg=lease lane=0 state=sealed was=serving worker_id=1
 `
 		if got := b.log.String(); got != want {
@@ -325,8 +325,10 @@ func TestKeeperLogsStoppingWithoutOldReasons(t *testing.T) {
 // To wait for the clock is nothing to warn of, unless it takes long.
 func TestKeeperLogsAShortWaitAsInformation(t *testing.T) {
 	for ahead, want := range map[int64]string{
-		5500:  "level=INFO msg=lease lane=0 state=waiting was=acquiring worker_id=2 reason=\"the clock has yet to reach the window: ids in ",
-		30000: "level=WARN msg=lease lane=0 state=waiting was=acquiring worker_id=2 reason=\"the clock has yet to reach the window: ids in ",
+		5500: "level=INFO msg=lease lane=0 state=waiting was=acquiring worker_id=2 reason=\"the clock has yet to reach " +
+			"the window: ids in ",
+		30000: "level=WARN msg=lease lane=0 state=waiting was=acquiring worker_id=2 reason=\"the clock has yet to reach " +
+			"the window: ids in ",
 	} {
 		keep(t, 1, func(b *bed) {
 			b.store.fail(workerid.ErrCloned)
@@ -405,7 +407,8 @@ func TestKeeperCounts(t *testing.T) {
 		b.pass(10 * time.Second)
 		after := b.keeper.Counts()
 		for what, n := range map[string]uint64{
-			"failed": after.Extensions[workerid.Failed], "unanswered": after.Extensions[workerid.Unanswered], "lost": after.Extensions[workerid.Lost],
+			"failed": after.Extensions[workerid.Failed], "unanswered": after.Extensions[workerid.Unanswered],
+			"lost":      after.Extensions[workerid.Lost],
 			"none free": after.Acquisitions[workerid.NoneFree],
 		} {
 			if n == 0 {

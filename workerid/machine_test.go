@@ -154,7 +154,8 @@ func TestStates(t *testing.T) {
 		d := drive(t, 1)
 		changes := 0
 		soon := func(d time.Duration) error { return fmt.Errorf("%w: for another %v", ErrNoneYet, d) }
-		for i, err := range []error{soon(14 * time.Second), soon(4 * time.Second), ErrNoID, ErrNoID, ErrNoID, ErrSkew, ErrSkew} {
+		for i, err := range []error{soon(14 * time.Second), soon(4 * time.Second), ErrNoID, ErrNoID, ErrNoID, ErrSkew,
+			ErrSkew} {
 			d.pass(10 * time.Second).tell(Acquired{Lane: 0, Err: err})
 			for _, e := range d.effects {
 				if c, ok := e.(Changed); ok {
@@ -216,17 +217,37 @@ func TestStates(t *testing.T) {
 		d.tell(extended(Result{Grant: window(7, t0, t0+80000)})).wants(Publish{0, window(7, t0, t0+80000)}).is(Serving)
 	})
 	t.Run("waiting", func(t *testing.T) {
-		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+4000, t0+60000), nil}).wants(Publish{0, window(7, t0+4000, t0+60000)}).is(Waiting)
+		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+4000, t0+60000), nil}).
+			wants(Publish{0, window(7, t0+4000, t0+60000)}).is(Waiting)
 		want := "the clock has yet to reach the window: ids in 3s" // a second before the window, by the run-ahead
 		if r := d.Status(d.now)[0].Reason; r != want || d.changed().Reason != want || d.changed().Wait != 3*time.Second {
 			t.Errorf("%q, %+v", r, d.changed())
 		}
 		d.pass(2999 * time.Millisecond).is(Waiting).pass(time.Millisecond).is(Serving) // a second of run-ahead
 	})
+	t.Run("waiting: an earlier clock was ahead", func(t *testing.T) {
+		hour := time.Hour.Milliseconds()
+		lo := t0 + hour + 1000 // and a second of run-ahead
+		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, lo, lo+60000), nil}).is(Waiting)
+		r := d.Status(d.now)[0].Reason
+		for _, says := range []string{
+			"the window: ids in 1h0m0s; ", "another worker id", "state reset -force", "repeats ids", "lease list",
+		} {
+			if !strings.Contains(r, says) {
+				t.Errorf("%q does not say %q", r, says)
+			}
+		}
+		const less = "the clock has yet to reach the window: ids in 59m59.999s"
+		if r := d.pass(time.Millisecond).Status(d.now)[0].Reason; r != less {
+			t.Error(r)
+		}
+	})
 	t.Run("waiting for a window that is still empty", func(t *testing.T) {
-		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+500, t0-10000), nil}).wants(Publish{0, window(7, t0+500, t0+499)}).is(Waiting)
+		d := drive(t, 1).tell(Tick{}).tell(Acquired{0, window(7, t0+500, t0-10000), nil}).
+			wants(Publish{0, window(7, t0+500, t0+499)}).is(Waiting)
 		want := "the clock has yet to reach the window: ids in 500ms" // the run-ahead is of no use to it
-		if r := d.Status(d.now)[0].Reason; r != want || d.changed().Reason != want || d.changed().Wait != 500*time.Millisecond {
+		if r := d.Status(d.now)[0].Reason; r != want || d.changed().Reason != want ||
+			d.changed().Wait != 500*time.Millisecond {
 			t.Errorf("%q, %+v", r, d.changed())
 		}
 		d.pass(5600 * time.Millisecond).wants(Extend{[]Grant{window(7, t0+500, t0+499)}}).is(Waiting)
@@ -296,7 +317,8 @@ func TestStates(t *testing.T) {
 			d.is(Degraded).pass(d.Deadline(d.now) - d.now.Mono).tell(Extended{Err: errStore})
 		}
 		d.pass(time.Millisecond).is(Exhausted)
-		d.pass(10 * time.Second).tell(extended(Result{Grant: window(7, t0+60001, t0+130000)})).wants(Lengthen{0, t0 + 60001, t0 + 130000}).is(Serving)
+		d.pass(10 * time.Second).tell(extended(Result{Grant: window(7, t0+60001, t0+130000)})).
+			wants(Lengthen{0, t0 + 60001, t0 + 130000}).is(Serving)
 	})
 	t.Run("exhausted by a pause", func(t *testing.T) {
 		d := serving(t)
@@ -310,7 +332,8 @@ func TestStates(t *testing.T) {
 		d.tell(Tick{}).tell(extended(Result{Err: ErrLost})).is(Acquiring).wants(Acquire{0, Request{"me", 1, 9}})
 	})
 	t.Run("draining", func(t *testing.T) {
-		d := serving(t).tell(extended(Result{Err: fmt.Errorf("told: %w", ErrLost)})).wants(Acquire{0, Request{"me", 1, 9}}).is(Draining)
+		d := serving(t).tell(extended(Result{Err: fmt.Errorf("told: %w", ErrLost)})).wants(Acquire{0, Request{"me", 1, 9}}).
+			is(Draining)
 		if s := d.Status(d.now)[0]; s.Held || s.Worker != 7 || s.Left != 60*time.Second-5600*time.Millisecond {
 			t.Errorf("%+v", s)
 		}
@@ -365,7 +388,8 @@ func TestStates(t *testing.T) {
 		}
 	})
 	t.Run("granted what it has had", func(t *testing.T) {
-		d := serving(t).tell(extended(Result{Grant: window(7, t0+60001, t0+70000)})).pass(6 * time.Second).tell(extended(Result{Err: ErrLost}))
+		d := serving(t).tell(extended(Result{Grant: window(7, t0+60001, t0+70000)})).pass(6 * time.Second).
+			tell(extended(Result{Err: ErrLost}))
 		d.tell(Acquired{0, window(7, t0+70000, t0+120000), nil}).wants().is(Draining)
 		if c := d.changed(); !strings.Contains(c.Reason, "has had until") {
 			t.Errorf("reported %+v", c)
@@ -492,7 +516,8 @@ func TestStop(t *testing.T) {
 		d.tell(SealedAt{0, t0 + 1234}).wants(Release{0, next, t0 + 57999})
 	})
 	t.Run("several lanes", func(t *testing.T) {
-		d := drive(t, 2).tell(Tick{}).tell(Acquired{0, window(1, t0, t0+60000), nil}).tell(Acquired{1, window(2, t0, t0+60000), nil})
+		d := drive(t, 2).tell(Tick{}).tell(Acquired{0, window(1, t0, t0+60000), nil}).
+			tell(Acquired{1, window(2, t0, t0+60000), nil})
 		d.tell(Stop{}).wants(Seal{0}, Seal{1})
 		d.tell(SealedAt{0, t0 + 1}).wants(Release{0, window(1, t0, t0+60000), t0 + 1})
 		d.tell(SealedAt{1, t0 + 2}).wants(Release{1, window(2, t0, t0+60000), t0 + 2})
@@ -504,11 +529,13 @@ func TestLanes(t *testing.T) {
 	d := drive(t, 3)
 	d.tell(Tick{}).wants(Acquire{0, Request{"me", 1, 9}})
 	d.tell(Acquired{Lane: 0, Err: ErrNoID}).wants(Acquire{1, Request{"me", 1, 9}}) // the others are not held up
-	d.tell(Acquired{1, window(1, t0, t0+60000), nil}).wants(Acquire{2, Request{"me", 1, 9}}, Publish{1, window(1, t0, t0+60000)}).is(Acquiring, Serving, Acquiring)
+	d.tell(Acquired{1, window(1, t0, t0+60000), nil}).
+		wants(Acquire{2, Request{"me", 1, 9}}, Publish{1, window(1, t0, t0+60000)}).is(Acquiring, Serving, Acquiring)
 	d.tell(Acquired{2, window(2, t0, t0+60000), nil})
 	d.pass(time.Second).wants(Acquire{0, Request{"me", 1, 9}})
 	d.tell(Acquired{0, window(3, t0, t0+60000), nil}).is(Serving, Serving, Serving)
-	d.pass(5600 * time.Millisecond).wants(Extend{[]Grant{window(3, t0, t0+60000), window(1, t0, t0+60000), window(2, t0, t0+60000)}})
+	d.pass(5600 * time.Millisecond).
+		wants(Extend{[]Grant{window(3, t0, t0+60000), window(1, t0, t0+60000), window(2, t0, t0+60000)}})
 	d.tell(extended(Result{Grant: window(3, t0+60001, t0+65000)}, Result{Err: ErrLost}, Result{Err: errStore}))
 	d.wants(Lengthen{0, t0 + 60001, t0 + 65000}, Acquire{1, Request{"me", 1, 9}}).is(Serving, Draining, Degraded)
 }
@@ -538,7 +565,8 @@ func TestLanesTakeTurns(t *testing.T) {
 func TestJitter(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for seed := range uint64(100) {
-		m := NewMachine(MachineConfig{Requests: make([]Request, 1), RunAhead: time.Second, Heartbeat: 5 * time.Second, Seed: seed})
+		m := NewMachine(MachineConfig{Requests: make([]Request, 1), RunAhead: time.Second, Heartbeat: 5 * time.Second,
+			Seed: seed})
 		m.Step(Moment{ID: t0}, Tick{})
 		m.Step(Moment{ID: t0}, Acquired{0, window(7, t0, t0+60000), nil})
 		at := m.Deadline(Moment{ID: t0})
@@ -730,7 +758,10 @@ func TestAsksAgainWhenTheStoreSays(t *testing.T) {
 				d.tell(Acquired{Lane: a.Lane, Err: fmt.Errorf("so: %w", hinted(max(left, 0)))})
 				break
 			}
-			if len(asked) < 2 && !slices.ContainsFunc(d.effects, func(e Effect) bool { _, ok := e.(Acquire); return ok }) {
+			if len(asked) < 2 && !slices.ContainsFunc(d.effects, func(e Effect) bool {
+				_, ok := e.(Acquire)
+				return ok
+			}) {
 				d.pass(d.Deadline(d.now) - d.now.Mono)
 			}
 		}

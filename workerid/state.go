@@ -78,5 +78,17 @@ func (m *Machine) waits(l *lane, now Moment) (reason string, d time.Duration) {
 	if d == 0 && empty {
 		return "the window is empty until it is extended", 0
 	}
-	return fmt.Sprintf("the clock has yet to reach the window: ids in %v", d), d
+	reason = fmt.Sprintf("the clock has yet to reach the window: ids in %v", d)
+	if d >= farAhead {
+		reason += farAdvice
+	}
+	return reason, d
 }
+
+// farAhead is a wait that no restart explains: the clock was ahead when the mark was recorded, or is behind now.
+const farAhead = time.Hour
+
+// farAdvice is what can be done about a worker id whose mark is far ahead of a clock that is right.
+const farAdvice = "; if this clock is right, an earlier one was ahead: take another worker id, or, " +
+	"of one given by hand, `katsubushi state reset -force`, which repeats ids once time reaches the old mark " +
+	"(of a store `katsubushi lease list` shows the marks)"

@@ -15,11 +15,12 @@ import (
 
 // A Clock gives the present in Unix ms. Any goroutine may call Now.
 type Clock struct {
-	base   time.Time    // the id clock counts from its monotonic reading
-	offset atomic.Int64 // Unix ns at base
-	apart  atomic.Int64 // wall − id clock at the last comparison, ns
-	steps  [NumKinds]atomic.Uint64
-	told   time.Duration // the last argument of StaysAhead; only Run uses it
+	base    time.Time    // the id clock counts from its monotonic reading
+	offset  atomic.Int64 // Unix ns at base
+	apart   atomic.Int64 // wall − id clock at the last comparison, ns
+	steps   [NumKinds]atomic.Uint64
+	stepped atomic.Uint64
+	told    time.Duration // the last argument of StaysAhead; only Run uses it
 
 	// StaysAhead, if not nil, is called by Run when the wall clock went back and this clock did not
 	// follow all the way. ahead is how far this clock is now ahead of the wall clock. Run calls it again
@@ -51,6 +52,10 @@ func (c *Clock) Ahead() time.Duration {
 	t := time.Now()
 	return time.Duration(c.offset.Load() + int64(t.Sub(c.base)) - t.UnixNano())
 }
+
+// Stepped returns how often the wall clock was set, or the machine slept. This clock may follow each step by many
+// adjustments, or by none.
+func (c *Clock) Stepped() uint64 { return c.stepped.Load() }
 
 // Steps returns the number of adjustments of one kind.
 func (c *Clock) Steps(k Kind) uint64 { return c.steps[k].Load() }
@@ -92,6 +97,9 @@ func (c *Clock) apply(s Sample, a Adjustment, log *slog.Logger) {
 	c.tell(a.Kind, s.Clock+int64(a.By)-s.Wall)
 	if a.By != 0 {
 		c.steps[a.Kind].Add(1)
+	}
+	if a.Step {
+		c.stepped.Add(1)
 	}
 	if a.Note != "" {
 		log.Warn(a.Note, "kind", a.Kind.String(), "wall_minus_id_clock", time.Duration(s.Wall-s.Clock), "adjusted_by", a.By)

@@ -4,12 +4,14 @@ import "time"
 
 // The numbers in Discipline's rules.
 const (
-	Interval     = time.Second            // between two comparisons
-	SlewBelow    = 500 * time.Millisecond // smaller differences are corrected gradually,
-	SlewRate     = 5 * time.Millisecond   // by at most this at each comparison
-	ForwardHold  = 60 * time.Second       // a step forward is followed after it has lasted this long
-	ForwardLimit = 24 * time.Hour         // sum of all steps forward, less the time for which the clocks agreed; beyond it a restart is needed
-	noise        = time.Millisecond       // smaller differences only mean that the clocks were read one after the other
+	Interval    = time.Second            // between two comparisons
+	SlewBelow   = 500 * time.Millisecond // smaller differences are corrected gradually,
+	SlewRate    = 5 * time.Millisecond   // by at most this at each comparison
+	ForwardHold = 60 * time.Second       // a step forward is followed after it has lasted this long
+	// sum of all steps forward, less the time for which the clocks agreed; beyond it a restart is
+	// needed
+	ForwardLimit = 24 * time.Hour
+	noise        = time.Millisecond // smaller differences only mean that the clocks were read one after the other
 )
 
 // A Kind says why the clock was adjusted.
@@ -40,6 +42,7 @@ type Adjustment struct {
 	Kind Kind
 	By   time.Duration
 	Note string
+	Step bool // the wall clock was set, or the machine slept, since the comparison before
 }
 
 // Discipline decides how the id clock follows the wall clock. It reads no clock; the zero value is
@@ -77,19 +80,28 @@ func (d *Discipline) Step(s Sample) Adjustment {
 	first := !d.started
 	d.started, d.suspended, d.last = true, s.Suspended, s.Mono
 	if !first && slept > noise {
-		return Adjustment{Suspend, slept, "the machine was suspended: the id clock skips the time slept"}
+		return Adjustment{
+			Kind: Suspend, By: slept, Step: true,
+			Note: "the machine was suspended: the id clock skips the time slept",
+		}
 	}
 	off := time.Duration(s.Wall - s.Clock)
 	if by := min(off, d.owed); by > SlewRate { // the id clock was there before the step back
 		d.owed, d.back, d.agreeing = d.owed-by, false, false
-		return Adjustment{Forward, by, "the wall clock came forward again: the id clock follows to where it would have been"}
+		return Adjustment{
+			Kind: Forward, By: by, Step: true,
+			Note: "the wall clock came forward again: the id clock follows to where it would have been",
+		}
 	}
 	switch {
 	case off >= SlewBelow:
 		d.back, d.agreeing = false, false
 		if s.Position == 0 {
 			d.holding, d.refused = false, false
-			return Adjustment{Forward, off, "the wall clock went forward, and no ids were issued yet: the id clock follows at once"}
+			return Adjustment{
+				Kind: Forward, By: off, Step: true,
+				Note: "the wall clock went forward, and no ids were issued yet: the id clock follows at once",
+			}
 		}
 		return d.forward(s.Mono, off)
 	case off <= -SlewBelow:
@@ -108,24 +120,28 @@ func (d *Discipline) Step(s Sample) Adjustment {
 	if -noise < off && off < noise {
 		return Adjustment{}
 	}
-	return Adjustment{Slew, max(-SlewRate, min(SlewRate, off)), ""}
+	return Adjustment{Kind: Slew, By: max(-SlewRate, min(SlewRate, off))}
 }
 
 func (d *Discipline) forward(mono, off time.Duration) Adjustment {
 	if moved := off - d.ahead; !d.holding || moved >= SlewBelow || moved <= -SlewBelow {
 		d.holding, d.refused, d.ahead, d.since = true, false, off, mono
-		return Adjustment{Kind: Forward, Note: "the wall clock went forward: followed if it stays there for " + ForwardHold.String()}
+		return Adjustment{
+			Kind: Forward, Step: true,
+			Note: "the wall clock went forward: followed if it stays there for " + ForwardHold.String(),
+		}
 	}
 	switch {
 	case mono-d.since < ForwardHold || d.refused:
 		return Adjustment{Kind: Forward}
 	case d.followed+off > ForwardLimit:
 		d.refused = true
-		return Adjustment{Kind: Forward, Note: "the wall clock went forward by more than " + ForwardLimit.String() + ": not followed, restart to accept it"}
+		return Adjustment{Kind: Forward,
+			Note: "the wall clock went forward by more than " + ForwardLimit.String() + ": not followed, restart to accept it"}
 	}
 	d.holding = false
 	d.followed += off
-	return Adjustment{Forward, off, "the id clock follows the wall clock forward"}
+	return Adjustment{Kind: Forward, By: off, Note: "the id clock follows the wall clock forward"}
 }
 
 func (d *Discipline) backward(s Sample, off time.Duration) Adjustment {
@@ -133,7 +149,7 @@ func (d *Discipline) backward(s Sample, off time.Duration) Adjustment {
 	d.owed -= by
 	a := Adjustment{Kind: Backward, By: by}
 	if !d.back {
-		d.back = true
+		d.back, a.Step = true, true
 		a.Note = "the wall clock went back: the id clock follows no further than the last id"
 	}
 	return a

@@ -12,6 +12,7 @@ type world struct {
 	mono, suspended       time.Duration
 	wall, clock, position int64
 	notes                 []string
+	steps, adjusted       int
 	moved                 map[Kind]time.Duration
 }
 
@@ -32,6 +33,12 @@ func (w *world) pass(n int, busy bool) {
 		a := w.d.Step(Sample{w.mono, w.suspended, w.wall, w.clock, w.position})
 		w.clock += int64(a.By)
 		w.moved[a.Kind] += a.By
+		if a.Step {
+			w.steps++
+		}
+		if a.Kind != Slew && a.By != 0 {
+			w.adjusted++
+		}
 		if a.Note != "" {
 			w.notes = append(w.notes, a.Note)
 		}
@@ -159,6 +166,47 @@ func TestAStepBackIsNotFollowedBelowTheLastID(t *testing.T) {
 	w.pass(300, false)
 	if w.off().Abs() >= noise {
 		t.Fatalf("%v off at the end", w.off())
+	}
+}
+
+// TestAStepCountsOnce, by however many adjustments it is followed.
+func TestAStepCountsOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		step    func(w *world)
+		least   int // adjustments
+		matters bool
+	}{
+		{"back, as a busy daemon sees it", func(w *world) {
+			w.wall -= int64(time.Minute)
+			for range 60 { // it issues ids that the clock may not go below
+				w.position = w.clock - int64(Interval)/10
+				w.pass(1, false)
+			}
+		}, 50, true},
+		{"forward", func(w *world) {
+			w.wall += int64(time.Hour)
+			w.pass(100, true)
+		}, 1, true},
+		{"forward, too far", func(w *world) {
+			w.wall += int64(ForwardLimit) * 2
+			w.pass(100, true)
+		}, 0, true},
+		{"asleep", func(w *world) {
+			w.wall, w.suspended = w.wall+int64(time.Hour), w.suspended+time.Hour
+			w.pass(100, true)
+		}, 1, true},
+		{"a little off", func(w *world) {
+			w.wall += int64(SlewBelow) / 2
+			w.pass(100, true)
+		}, 0, false},
+	} {
+		w := newWorld()
+		w.pass(5, true)
+		c.step(w)
+		if want := map[bool]int{true: 1}[c.matters]; w.steps != want || w.adjusted < c.least {
+			t.Errorf("%s: %d steps, want %d; %d adjustments, at least %d", c.name, w.steps, want, w.adjusted, c.least)
+		}
 	}
 }
 

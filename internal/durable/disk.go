@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ var (
 	// ErrLink: the name is a symbolic link. The next write would replace the link and leave the old
 	// record under the other name, to be used again.
 	ErrLink = errors.New("a symbolic link, where a record has one name")
+	// ErrNoFile: the name is that of a directory, or of another thing that keeps no bytes.
+	ErrNoFile = errors.New("no plain file")
 )
 
 // A Disk is what the owner of a file does to a file system. Tests use one that fails, or that loses
@@ -31,8 +34,8 @@ type Disk interface {
 	// Prepare makes a directory that is not there, durably. kind names its file system if that may
 	// forget what it has synced, and is empty otherwise.
 	Prepare(dir string) (kind string, err error)
-	// Open opens a file for reading and writing; create makes or empties it. A symbolic link is an
-	// error.
+	// Open opens a file for reading and writing; create makes or empties it. What is no plain file is an
+	// error: ErrLink, ErrNoFile.
 	Open(path string, create bool) (File, error)
 	Rename(from, to string) error
 	Remove(path string) error
@@ -124,8 +127,13 @@ func (OS) Open(path string, create bool) (File, error) {
 	if err != nil {
 		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
 			err = fmt.Errorf("%s: %w", path, ErrLink)
+		} else if e == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s: %w", path, ErrNoFile)
 		}
 		return nil, withOwner(path, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // a FIFO can be opened
+		return nil, errors.Join(cmp.Or(err, fmt.Errorf("%s: %w", path, ErrNoFile)), f.Close())
 	}
 	return osFile{f}, nil
 }

@@ -36,8 +36,12 @@ func ownership(path string) string {
 		return ""
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
-	return fmt.Sprintf("%s belongs to user %d, group %d (%v), and this process is user %d, group %d: chown %[5]d:%[6]d %[1]s, or fsGroup: %[6]d in a pod",
+	whose := fmt.Sprintf("%s belongs to user %d, group %d (%v), and this process is user %d, group %d",
 		path, s.Uid, s.Gid, info.Mode(), uid, gid)
+	if path == "/" { // of a user whose home does not exist, for example
+		return whose + ": name a directory that this user may write to"
+	}
+	return fmt.Sprintf("%s: chown %d:%d %s, or fsGroup: %[3]d in a pod", whose, uid, gid, path)
 }
 
 // lock takes the file's lock for this open file, until it is closed.

@@ -90,7 +90,10 @@ func TestSymbolicLinksAreRefused(t *testing.T) {
 func TestEveryNewDirectoryIsSynced(t *testing.T) {
 	dir := t.TempDir()
 	var synced []string
-	sync := func(dir string) error { synced = append(synced, dir); return nil }
+	sync := func(dir string) error {
+		synced = append(synced, dir)
+		return nil
+	}
 	for range 2 {
 		if err := makeDir(filepath.Join(dir, "a", "b", "c"), sync); err != nil {
 			t.Fatal(err)
@@ -125,12 +128,18 @@ func TestAnErrorOfPermissionsNamesTheOwner(t *testing.T) {
 	_, made := OS{}.Open(filepath.Join(dir, "worker-1"), true)
 	_, opened := OS{}.Open(filepath.Join(dir, "of-root"), false)
 	for _, err := range []error{prepared, made, opened, Try(dir)} {
-		want := []string{"belongs to user 0, group 0", "this process is user 65532, group 65532: chown 65532:65532 " + dir, "fsGroup: 65532"}
+		want := []string{"belongs to user 0, group 0", "this process is user 65532, group 65532: chown 65532:65532 " + dir,
+			"fsGroup: 65532"}
 		for _, w := range want {
 			if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), w) {
 				t.Errorf("%v lacks %q", err, w)
 			}
 		}
+	}
+	_, err := (OS{}).Prepare("/nonexistent/katsubushi") // the home of many system users
+	const of, advice = ": / belongs to user 0", ": name a directory that this user may write to"
+	if text := fmt.Sprint(err); !strings.Contains(text, of) || !strings.HasSuffix(text, advice) {
+		t.Error(err)
 	}
 	if _, err := (OS{}).Open(filepath.Join(dir, "missing"), false); strings.Contains(err.Error(), "belongs") {
 		t.Error(err)
@@ -139,7 +148,8 @@ func TestAnErrorOfPermissionsNamesTheOwner(t *testing.T) {
 
 // asNobody runs the test once more as another user.
 func asNobody(t *testing.T) {
-	dir, err := os.MkdirTemp("", "katsubushi-durable") // others must not be kept out above it, as they are of t.TempDir's in some places
+	// others must not be kept out above it, as they are of t.TempDir's in some places
+	dir, err := os.MkdirTemp("", "katsubushi-durable")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,8 @@ func (w *worker) spoiled(g workerid.Grant) error {
 		return nil
 	}
 	w.giveUp()
-	return fmt.Errorf("static: worker id %d: the file of its word, katsubushi-%s, was written to: %w", w.id, w.state.record.Run.Nonce, workerid.ErrShared)
+	return fmt.Errorf("static: worker id %d: the file of its word, katsubushi-%s, was written to: %w", w.id,
+		w.state.record.Run.Nonce, workerid.ErrShared)
 }
 
 // drop gives everything up without writing to the disk. No generator issues any more. The page stays
@@ -174,5 +175,5 @@ func (w *worker) giveUp() {
 	if w.held {
 		w.lost, w.had = true, max(w.had, w.holder.Hi)
 	}
-	w.held, w.granted, w.using = false, nil, run{}
+	w.held, w.using = false, run{}
 }

@@ -28,8 +28,9 @@ import (
 //
 //	boot 0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a;K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;19-3f2-18795c3c47e9e400
 //
-// Older builds take that for another boot id, and write their own without it. So they can
-// continue from these files, and leave no page's name behind that could be taken for theirs.
+// After a clean stop, ";" or ";forgets", and ";stopped" follow. Older builds take all that they do not
+// know for another boot id, and write their own without it. So they can continue from these files, and
+// leave no page's name behind that could be taken for theirs.
 type record struct {
 	Generation  uint64 // grows with each write: of two whole copies the one with the larger is meant
 	Worker      uint64
@@ -48,12 +49,14 @@ type run struct {
 	Lock    string // the lock file that it held when it wrote the record, see File.ID
 	Page    string // where its generator's word is, see Page.ID; empty if nowhere
 	Forgets bool   // what should have outlived a process did not, the last time that this could be told
+	Stopped bool   // it has stopped cleanly: the mark is its last id's
 }
 
 const (
 	copySize = durable.CopySize
 	maxText  = 256 // bytes of one text field
 	forgets  = "forgets"
+	stopped  = "stopped"
 )
 
 var format = durable.Format{Kind: "state", Version: "1"}
@@ -63,7 +66,8 @@ func (r *record) encode(b []byte) []byte { return format.Append(b, r.body()) }
 
 func (r *record) body() string {
 	return fmt.Sprintf("generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
-		r.Generation, r.Worker, r.HighWater, r.Reserve, orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()), r.Offset)
+		r.Generation, r.Worker, r.HighWater, r.Reserve, orDash(r.Fingerprint), orDash(r.Machine), orDash(r.origin()),
+		r.Offset)
 }
 
 // origin returns the text of Boot and Run.
@@ -71,19 +75,25 @@ func (r *record) origin() string {
 	if r.Run == (run{}) {
 		return r.Boot
 	}
-	s := strings.Join([]string{r.Boot, r.Run.Nonce, r.Run.Lock, r.Run.Page}, ";")
-	if r.Run.Forgets {
-		s += ";" + forgets
+	parts := []string{r.Boot, r.Run.Nonce, r.Run.Lock, r.Run.Page}
+	switch {
+	case r.Run.Forgets:
+		parts = append(parts, forgets)
+	case r.Run.Stopped:
+		parts = append(parts, "")
 	}
-	return s
+	if r.Run.Stopped {
+		parts = append(parts, stopped)
+	}
+	return strings.Join(parts, ";")
 }
 
 // setOrigin parses a text of origin. decode detects a text that origin would not have written.
 func (r *record) setOrigin(s string) {
 	parts := strings.Split(s, ";")
 	r.Boot, r.Run = s, run{}
-	if len(parts) == 4 || len(parts) == 5 {
-		r.Boot, r.Run = parts[0], run{parts[1], parts[2], parts[3], len(parts) == 5}
+	if n := len(parts); n >= 4 && n <= 6 {
+		r.Boot, r.Run = parts[0], run{parts[1], parts[2], parts[3], n > 4 && parts[4] != "", n == 6}
 	}
 }
 
@@ -102,7 +112,8 @@ func decode(b []byte) (record, error) {
 		return r, err
 	}
 	origin := ""
-	_, err = fmt.Sscanf(text, "generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
+	_, err = fmt.Sscanf(text,
+		"generation %d\nworker %d\nmark %d\nreserve %d\nfingerprint %s\nmachine %s\nboot %s\noffset %d\n",
 		&r.Generation, &r.Worker, &r.HighWater, &r.Reserve, &r.Fingerprint, &r.Machine, &origin, &r.Offset)
 	if err != nil {
 		return record{}, err

@@ -39,13 +39,21 @@ func TestGoldenFile(t *testing.T) {
 // So is what a run adds to it; releases before take it for the id of another boot.
 func TestGoldenRecordOfARun(t *testing.T) {
 	r := sample()
-	const boot = "0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a"
+	const (
+		boot  = "0f0e4cda-6b24-4a0e-a7b2-2a3e1d0c9b8a"
+		nonce = "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"
+		lock  = "fd00-c0a1"
+		page  = "19-3f2-18795c3c47e9e400"
+		tied  = boot + ";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;"
+	)
 	for text, want := range map[string]record{
-		boot: {Boot: boot},
-		"":   {},
-		boot + ";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;19-3f2-18795c3c47e9e400": {Boot: boot, Run: run{"K5XQ3ZJ7T2M4WB6LHD3YNC5EFA", "fd00-c0a1", "19-3f2-18795c3c47e9e400", false}},
-		boot + ";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;fd00-c0a1;;forgets":                {Boot: boot, Run: run{"K5XQ3ZJ7T2M4WB6LHD3YNC5EFA", "fd00-c0a1", "", true}},
-		";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;;":                                        {Run: run{Nonce: "K5XQ3ZJ7T2M4WB6LHD3YNC5EFA"}},
+		boot:                             {Boot: boot},
+		"":                               {},
+		tied + "19-3f2-18795c3c47e9e400": {Boot: boot, Run: run{nonce, lock, page, false, false}},
+		tied + ";forgets":                {Boot: boot, Run: run{nonce, lock, "", true, false}},
+		tied + "19-3f2-18795c3c47e9e400;;stopped": {Boot: boot, Run: run{nonce, lock, page, false, true}},
+		tied + ";forgets;stopped":                 {Boot: boot, Run: run{nonce, lock, "", true, true}},
+		";K5XQ3ZJ7T2M4WB6LHD3YNC5EFA;;":           {Run: run{Nonce: nonce}},
 	} {
 		r.Boot, r.Run = want.Boot, want.Run
 		b := r.encode(nil)
@@ -146,7 +154,8 @@ func TestRecordCheck(t *testing.T) {
 			t.Errorf("%q was accepted", s)
 		}
 	}
-	r := record{Fingerprint: strings.Repeat("x", maxText), Machine: strings.Repeat("y", maxText), Boot: strings.Repeat("z", maxText)}
+	r := record{Fingerprint: strings.Repeat("x", maxText), Machine: strings.Repeat("y", maxText),
+		Boot: strings.Repeat("z", maxText)}
 	if err := r.check(); err != nil {
 		t.Error(err)
 	}
@@ -160,9 +169,12 @@ func FuzzRecover(f *testing.F) {
 	r := sample()
 	f.Add(r.encode(r.encode(nil)), false)
 	f.Add([]byte("katsubushi state 1\ncrc32c"), true)
-	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot -\noffset 0\n"), true)
-	f.Add([]byte("katsubushi state 1\ngeneration +1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot -\noffset 00\n"), true)
-	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot b;n;l;p;forgotten\noffset 0\n"), true)
+	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot "+
+		"-\noffset 0\n"), true)
+	f.Add([]byte("katsubushi state 1\ngeneration +1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot "+
+		"-\noffset 00\n"), true)
+	f.Add([]byte("katsubushi state 1\ngeneration 1\nworker 1\nmark 1\nreserve 1\nfingerprint -\nmachine -\nboot "+
+		"b;n;l;p;forgotten\noffset 0\n"), true)
 	f.Add(append(bytes.Repeat([]byte("katsubushi state "), 256), "\ncrc32c "...)[:copySize], false)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if seal && len(b) < copySize-16 { // make the checksum right, so that the parser is reached

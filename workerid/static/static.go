@@ -68,6 +68,10 @@ type Config struct {
 	// Issued returns up to which Unix ms a generator of the layout with this word may have issued.
 	// Required with Memory.
 	Issued func(word uint64) int64
+	// First returns the word of a generator of the layout that has issued nothing from a window that
+	// starts at this Unix ms. nil: unknown; then the next run waits if this process is killed after
+	// it was granted a window and before there is a generator.
+	First func(lo int64) uint64
 
 	// The world around the Store. nil and "" mean this machine's; a daemon must use those. Tests
 	// (test/sim, test/crashdisk) replace them to simulate power loss, reboots, and processes that
@@ -114,7 +118,8 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("static: state directory: %w", err)
 	}
 	if kind != "" && !c.AnyDisk {
-		return nil, fmt.Errorf("static: state directory %s is on %s: %w, so that ids could repeat", c.Dir, kind, ErrFileSystem)
+		return nil, fmt.Errorf("static: state directory %s is on %s: %w, so that ids could repeat", c.Dir, kind,
+			ErrFileSystem)
 	}
 	s := &Store{c: c, workers: map[uint64]*worker{}}
 	for _, id := range c.Workers {
@@ -147,8 +152,8 @@ func (s *Store) Close() error {
 // Facts implements workerid.Backend. There are none: the log and the lanes' states say everything.
 func (s *Store) Facts() []workerid.Fact { return nil }
 
-// Word returns where the generator of the window that begins at lo must keep its position, or nil if
-// the generator may keep it itself.
+// Word returns where the generator of the window that begins at lo must keep its position, also if the
+// lease was lost meanwhile, or nil if the generator may keep it itself.
 func (s *Store) Word(worker uint64, lo int64) *atomic.Uint64 {
 	if w := s.workers[worker]; w != nil {
 		return w.word(lo)
@@ -158,8 +163,8 @@ func (s *Store) Word(worker uint64, lo int64) *atomic.Uint64 {
 
 // Acquire grants a configured worker id within the range that is not held. Its window starts above
 // the previous run's last id if that is known for certain, else above the recorded mark, which may
-// be in the future. If nothing is recorded, it starts above everything that a process whose record
-// was deleted may still issue by the same clock.
+// be in the future, and above everything that a process whose record was deleted or replaced by an
+// older copy may still issue by the same clock.
 func (s *Store) Acquire(ctx context.Context, want workerid.Request) (workerid.Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return workerid.Grant{}, err

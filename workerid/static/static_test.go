@@ -39,7 +39,8 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{dir: t.TempDir(), id: t0, clocks: static.Clocks{Wall: t0, Boot: 1000, BootID: "boot-1"}, log: new(strings.Builder)}
+	return &world{dir: t.TempDir(), id: t0, clocks: static.Clocks{Wall: t0, Boot: 1000, BootID: "boot-1"},
+		log: new(strings.Builder)}
 }
 
 // pass moves all clocks.
@@ -52,8 +53,11 @@ func (w *world) pass(ms int64) {
 func (w *world) config(workers ...uint64) static.Config {
 	return static.Config{
 		Dir: w.dir, Workers: workers, Fingerprint: fingerprint, RunAhead: time.Second, Now: func() int64 { return w.id },
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), Disk: w.disk, Clocks: func() static.Clocks { return w.clocks }, Machine: "machine-1",
-		Memory: w.memory, Issued: generator.Katsubushi().Issued, Background: func(f func()) { f() },
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), Disk: w.disk, Clocks: func() static.Clocks {
+			return w.clocks
+		}, Machine: "machine-1",
+		Memory: w.memory, Issued: generator.Katsubushi().Issued, First: generator.Katsubushi().First,
+		Background: func(f func()) { f() },
 	}
 }
 
@@ -367,7 +371,8 @@ func TestFresh(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	w.pass(500)
-	if g, err := extendOne(s, workerid.Grant{Worker: 7, Owner: "me", Lo: t0 + 2001, Hi: t0 + 2000}); err != nil || g.Hi != t0+2500 {
+	if g, err := extendOne(s, workerid.Grant{Worker: 7, Owner: "me", Lo: t0 + 2001, Hi: t0 + 2000}); err != nil ||
+		g.Hi != t0+2500 {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
@@ -571,7 +576,8 @@ func ExampleOpen() {
 	now := func() int64 { return t0 }
 	open := func() *static.Store {
 		s, err := static.Open(static.Config{
-			Dir: dir, Workers: []uint64{7}, Fingerprint: generator.Katsubushi().Fingerprint(), RunAhead: time.Second, Now: now, AnyDisk: true,
+			Dir: dir, Workers: []uint64{7}, Fingerprint: generator.Katsubushi().Fingerprint(), RunAhead: time.Second, Now: now,
+			AnyDisk: true,
 		})
 		if err != nil {
 			panic(err)

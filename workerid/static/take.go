@@ -49,7 +49,9 @@ func (w *worker) take() (err error) {
 		this.Forgets = r.Run.Forgets
 		switch {
 		case !lost:
-			w.above, this.Forgets = w.lastIssued(r, clocks, lock.ID())
+			var certain bool
+			w.above, certain, this.Forgets = w.lastIssued(r, clocks, lock.ID())
+			w.fresh = !certain
 		case r.Run.Nonce == before: // nothing was recorded since
 			w.above = had
 		default:
@@ -74,8 +76,8 @@ func (w *worker) takeLock() (File, error) {
 	return lockFile(w.c.Disk, w.path)
 }
 
-// lastIssued returns up to where the run that wrote r has issued ids. It returns r's high-water mark
-// unless the run's word can be trusted. For that, all of this must hold:
+// lastIssued returns up to where the run that wrote r has issued ids, and whether that is certain. It
+// returns r's high-water mark unless the run's word can be trusted. For that, all of this must hold:
 //
 //   - The machine has not rebooted since. Otherwise a page may be older or newer than what the disk
 //     has kept.
@@ -89,36 +91,44 @@ func (w *worker) takeLock() (File, error) {
 //
 // If all of this holds and the word is above the mark, the record was put back to an earlier one.
 //
+// Without the word, certain reports that the run was stopped cleanly and that nothing tells otherwise:
+// then its mark is exact. Else the record may have been put back, and later runs be recorded nowhere.
+// They are dead or have no lock, so that by the same clock none of them issues from above near past
+// the present, as if there were no file.
+//
 // forgets reports that pages do not outlive processes here, as in a container that is recreated: the
 // page is missing though the rest holds. That is remembered until a page is found.
-func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, forgets bool) {
-	if r.Run.Page == "" || w.memory == nil || r.Boot != c.BootID || r.Run.Lock != lock {
-		return r.HighWater, r.Run.Forgets
+func (w *worker) lastIssued(r *record, c Clocks, lock string) (issued int64, certain, forgets bool) {
+	sameBoot, sameLock := r.Boot == c.BootID, r.Run.Lock == lock
+	if r.Run.Page == "" || w.memory == nil || !sameBoot || !sameLock {
+		return r.HighWater, r.Run.Stopped && (sameLock || !sameBoot), r.Run.Forgets
 	}
 	log := w.c.Log.With("worker_id", w.id, "file", w.path)
 	start, word, err := w.memory.Find(r.Run.Page, r.Run.Nonce)
 	if err != nil {
 		if !r.Run.Forgets {
-			log.Warn("memory that should outlive the process did not: from now on little is reserved, so that restarts are quick, and a stalled disk stops ids sooner", "error", err)
+			log.Warn("memory that should outlive the process did not: from now on little is reserved, so that restarts are "+
+				"quick, and a stalled disk stops ids sooner", "error", err)
 		}
-		return r.HighWater, true
+		return r.HighWater, r.Run.Stopped && r.Run.Forgets, true
 	}
 	switch {
 	case word == 0:
 		issued = start
 	case word == handedOut:
-		return r.HighWater, false
+		return r.HighWater, false, false
 	default:
 		issued = w.c.Issued(word)
 	}
 	if issued < start {
 		log.Debug("the last run's word is not used", "says", issued, "from", start, "mark", r.HighWater)
-		return r.HighWater, false
+		return r.HighWater, false, false
 	}
 	if issued > r.HighWater {
-		log.Warn("the state file is older than the last ids: was it put back? Memory says how far they went", "ids", issued, "mark", r.HighWater)
+		log.Warn("the state file is older than the last ids: was it put back? Memory says how far they went", "ids", issued,
+			"mark", r.HighWater)
 	}
-	return issued, false
+	return issued, true, false
 }
 
 // makePage makes this run's page, once. If it cannot, the reserve stays short.
@@ -129,7 +139,8 @@ func (w *worker) makePage() {
 	}
 	page, err := w.memory.Make(r.Nonce, w.above)
 	if err != nil {
-		w.c.Log.Warn("no memory that outlives the process: a stalled disk stops ids after a second or two", "worker_id", w.id, "error", err)
+		w.c.Log.Warn("no memory that outlives the process: a stalled disk stops ids after a second or two", "worker_id", w.id,
+			"error", err)
 		w.reserve = w.near
 		return
 	}
@@ -156,9 +167,11 @@ func (w *worker) read() (*record, error) {
 	case r.Worker != w.id:
 		return nil, fmt.Errorf("%s belongs to worker id %d", w.path, r.Worker)
 	case r.Fingerprint != w.c.Fingerprint:
-		return nil, fmt.Errorf("%s: %w: it was written for ids with %s, this daemon's have %s: use another directory, or `katsubushi state reset`", w.path, workerid.ErrForeignPool, r.Fingerprint, w.c.Fingerprint)
+		return nil, fmt.Errorf("%s: %w: it was written for ids with %s, this daemon's have %s: use another directory, or "+
+			"`katsubushi state reset`", w.path, workerid.ErrForeignPool, r.Fingerprint, w.c.Fingerprint)
 	case r.Machine != "" && w.c.Machine != "" && r.Machine != w.c.Machine:
-		return nil, fmt.Errorf("%s: %w (%s, this one is %s): if that one has stopped for good, `katsubushi state adopt` takes it over", w.path, ErrOtherMachine, r.Machine, w.c.Machine)
+		return nil, fmt.Errorf("%s: %w (%s, this one is %s): if that one has stopped for good, `katsubushi state adopt` "+
+			"takes it over", w.path, ErrOtherMachine, r.Machine, w.c.Machine)
 	}
 	return &r, nil
 }

@@ -32,7 +32,8 @@ func remembering(t *testing.T) (*world, *crashdisk.Disk, *crashdisk.Memory) {
 // generate makes the generator of a window.
 func generate(t *testing.T, s *static.Store, g workerid.Grant) *generator.Snowflake {
 	t.Helper()
-	ids, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi, Word: s.Word(7, g.Lo)})
+	ids, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi,
+		Word: s.Word(7, g.Lo)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +71,11 @@ func mark(t *testing.T, disk *crashdisk.Disk) int64 {
 
 // The rules by which a word is believed, each broken alone: then the mark counts, which is far ahead.
 func TestWhenTheWordIsBelieved(t *testing.T) {
-	believed := map[string]bool{"killed": true, "stopped": true, "nothing granted": true, "the clock went back": true}
-	short := map[string]bool{"the page is lost": true, "a copy of the page": true, "the page of another run": true, "no page to be had": true}
+	believed := map[string]bool{
+		"killed": true, "stopped": true, "nothing granted": true, "no generator": true, "the clock went back": true,
+	}
+	short := map[string]bool{"the page is lost": true, "a copy of the page": true, "the page of another run": true,
+		"no page to be had": true}
 	type scene struct {
 		*world
 		disk   *crashdisk.Disk
@@ -100,11 +104,17 @@ func TestWhenTheWordIsBelieved(t *testing.T) {
 			}
 			s.disk.Fault = nil
 		},
-		"the clock went back": func(s *scene) { s.id -= 3000; s.clocks.Wall -= 3000 },
-		"another boot":        func(s *scene) { s.clocks.BootID = "boot-2" },
-		"a new lock":          func(s *scene) { s.disk.Remove(lock); s.frozen = true },
-		"the page is lost":    func(s *scene) { s.memory.Lose() },
-		"a copy of the page":  func(s *scene) { s.memory.PutBack(s.memory.At()) },
+		"the clock went back": func(s *scene) {
+			s.id -= 3000
+			s.clocks.Wall -= 3000
+		},
+		"another boot": func(s *scene) { s.clocks.BootID = "boot-2" },
+		"a new lock": func(s *scene) {
+			s.disk.Remove(lock)
+			s.frozen = true
+		},
+		"the page is lost":   func(s *scene) { s.memory.Lose() },
+		"a copy of the page": func(s *scene) { s.memory.PutBack(s.memory.At()) },
 		"the page of another run": func(s *scene) { // the memory is put back to what it was two runs before
 			then := s.memory.At()
 			for range 2 {
@@ -128,6 +138,12 @@ func TestWhenTheWordIsBelieved(t *testing.T) {
 			s.store.Close()
 			s.store = s.open(t, 7)
 			s.grant = mustAcquire(t, s.store, one)
+		},
+		"no generator of a release before": func(s *scene) { // which handed out a word that holds no position
+			s.store.Close()
+			s.store = s.open(t, 7)
+			s.grant = mustAcquire(t, s.store, one)
+			s.store.Word(7, s.grant.Lo).Store(1 << 63)
 		},
 		"a word above the mark": func(s *scene) {
 			s.store.Close()
@@ -261,7 +277,8 @@ func TestDiskThatStandsStill(t *testing.T) {
 	if got := disk.Trace[trace:]; len(got) != 0 || len(waiting) != 1 {
 		t.Errorf("%d writes wait, and meanwhile: %q", len(waiting), got)
 	}
-	if log := w.log.String(); strings.Count(log, "the disk of the state file does not answer") != 1 || !strings.Contains(log, "for=3s left=2") {
+	if log := w.log.String(); strings.Count(log, "the disk of the state file does not answer") != 1 ||
+		!strings.Contains(log, "for=3s left=2") {
 		t.Errorf("%s", log)
 	}
 	hangs = false
@@ -325,7 +342,8 @@ func TestDiskThatFails(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, w.log)
 	}
 	disk.Fault = nil
-	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+near || !strings.Contains(w.log.String(), "state file written again") {
+	if g, err := extendOne(s, g); err != nil || g.Hi != w.id+near ||
+		!strings.Contains(w.log.String(), "state file written again") {
 		t.Errorf("%+v, %v, %s", g, err, w.log)
 	}
 }
@@ -362,6 +380,81 @@ func TestStopWhileTheDiskStandsStill(t *testing.T) {
 	})
 }
 
+// A memory that hands out the same page again, which no memory may.
+type samePage struct {
+	static.Memory
+	page static.Page
+}
+
+func (m *samePage) Make(nonce string, issued int64) (_ static.Page, err error) {
+	if m.page.Word == nil {
+		m.page, err = m.Memory.Make(nonce, issued)
+	}
+	return m.page, err
+}
+
+// The generator of a lost lane stays sealed, used or not: the next grant leaves its word alone, even if
+// that should be on the same page.
+func TestGrantLeavesTheWordOfALostLaneAlone(t *testing.T) {
+	for _, used := range []bool{false, true} {
+		w, _, memory := remembering(t)
+		first, _, _ := aRun(t, w)
+		first.Close()
+		w.memory = &samePage{Memory: memory}
+		s := w.open(t, 7)
+		g := mustAcquire(t, s, one)
+		old, word := generate(t, s, g), s.Word(7, g.Lo)
+		if used {
+			if _, err := old.Take(w.id, w.id+1000, 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old.Seal()
+		memory.Overwrite(memory.At()) // the page was written to: the lease is lost
+		if longer, err := extendOne(s, g); !errors.Is(err, workerid.ErrShared) {
+			t.Fatalf("%+v, %v", longer, err)
+		}
+		was := word.Load()
+		if again, err := s.Acquire(ctx, one); err == nil {
+			t.Errorf("%+v with the word of %+v", again, g)
+		}
+		if r, err := old.Take(w.id, w.id+1000, 1); !errors.Is(err, generator.ErrSealed) || word.Load() != was {
+			t.Errorf("%v, %v from the generator of a lost lane; its word was %x, and is %x", r, err, was, word.Load())
+		}
+		w.memory.(*samePage).page = static.Page{}
+		if again := mustAcquire(t, s, one); again.Lo <= g.Hi || s.Word(7, again.Lo) == word {
+			t.Errorf("%+v after %+v", again, g)
+		}
+		if _, err := old.Take(w.id, w.id+1000, 1); !errors.Is(err, generator.ErrSealed) {
+			t.Errorf("no longer sealed: %v", err)
+		}
+	}
+}
+
+// The lease is lost between the grant and the generator, which comes all the same and issues from its
+// window; and the files come back. The next run finds that generator's word.
+func TestGeneratorAfterItsLeaseWasLost(t *testing.T) {
+	w, disk, _ := remembering(t)
+	first, _, _ := aRun(t, w)
+	first.Close()
+	s := w.open(t, 7)
+	g := mustAcquire(t, s, one)
+	move(t, disk, "", "away-", "worker-7.state")
+	if _, err := extendOne(s, g); !errors.Is(err, workerid.ErrLost) {
+		t.Fatal(err)
+	}
+	ids := generate(t, s, g)
+	w.pass(500)
+	if _, err := ids.Take(w.id, w.id, 5); err != nil {
+		t.Fatal(err)
+	}
+	move(t, disk, "away-", "", "worker-7.state")
+	s.Close() // kill -9
+	if next := mustAcquire(t, w.open(t, 7), one); next.Lo != ids.Position()+1 {
+		t.Errorf("%+v, and the last id was at %d", next, ids.Position())
+	}
+}
+
 // Whoever issues from a window that has a word must use it: else the word says what is not so, and
 // is not believed.
 func TestWordOfAnotherWindow(t *testing.T) {
@@ -370,7 +463,8 @@ func TestWordOfAnotherWindow(t *testing.T) {
 	if s.Word(7, g.Lo+1) != nil || s.Word(8, g.Lo) != nil {
 		t.Error("a word for a window that was not granted")
 	}
-	if _, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi, Word: s.Word(7, g.Lo)}); err == nil {
+	if _, err := generator.NewSnowflake(generator.Options{Layout: generator.Katsubushi(), Worker: 7, Lo: g.Lo, Hi: g.Hi,
+		Word: s.Word(7, g.Lo)}); err == nil {
 		t.Error("two generators with one word")
 	}
 }

@@ -31,7 +31,7 @@ type worker struct {
 	atDisk  chan struct{}
 	claim   io.Closer // nil without a claim
 	state   *stateFile
-	fresh   bool    // there was no file, or a lease was lost: what others have issued may be recorded nowhere
+	fresh   bool    // what others have issued may be recorded nowhere: there was no file, say, or a lease was lost
 	above   int64   // no earlier run can issue above it
 	page    Page    // this run's, if state.record.Run.Page is not empty
 	found   *record // what take has read; nil if there was no file
@@ -48,8 +48,8 @@ type worker struct {
 	guard     guard
 	holder    workerid.Grant
 	held      bool
-	granted   *atomic.Uint64 // the word for the holder's generator; nil if there is none
-	using     run            // the page that this is on
+	granted   *atomic.Uint64 // the word for the generator of holder's window; nil if there is none
+	using     run            // the page that this is on; zero if nothing is held
 	lost      bool           // the last lease was lost: its generator may still issue,
 	had       int64          // and never above this
 	highWater int64          // recorded for certain
@@ -82,7 +82,8 @@ func (p *push) isOver() bool {
 var errHeld = errors.New("static: held")
 
 func newWorker(c *Config, id uint64) *worker {
-	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(), atDisk: make(chan struct{}, 1), state: &stateFile{}}
+	return &worker{c: c, id: id, path: statePath(c.Dir, id), near: Reserve(c.RunAhead, c.Tick).Milliseconds(),
+		atDisk: make(chan struct{}, 1), state: &stateFile{}}
 }
 
 // enter waits until no other goroutine uses the disk. The error is ctx's.
@@ -125,7 +126,7 @@ func (w *worker) close(ctx context.Context) error {
 func (w *worker) word(lo int64) *atomic.Uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.held || w.holder.Lo != lo {
+	if w.holder.Lo != lo {
 		return nil
 	}
 	return w.granted
@@ -173,19 +174,37 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 	if !w.hasLock() {
 		return workerid.Grant{}, fmt.Errorf("static: worker id %d: %s was deleted: %w", w.id, lockPath(w.path), ErrInUse)
 	}
-	return w.grant(owner, mark, max(min(mark, now+w.near), w.above)), nil
-}
-
-func (w *worker) grant(owner string, mark, hi int64) workerid.Grant {
+	g := workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: max(min(mark, now+w.near), w.above)}
+	if err := w.handOut(g.Lo); err != nil {
+		return workerid.Grant{}, errors.Join(err, w.lose())
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.granted = w.page.Word; w.granted != nil {
-		w.granted.Store(handedOut)
-	}
-	w.using = w.state.record.Run
+	w.using, w.granted = w.state.record.Run, w.page.Word
 	w.fresh, w.lost, w.held, w.highWater = false, false, true, mark
-	w.holder = workerid.Grant{Worker: w.id, Owner: owner, Lo: w.above + 1, Hi: hi}
-	return w.holder
+	w.holder = g
+	return g, nil
+}
+
+// handOut writes the first position of a window into the page's word: if this process is killed before
+// it has a generator, the next run finds that nothing was issued.
+//
+// The word is written only if it is 0. So it is no generator's: one that was lost with an earlier lease
+// keeps its own word, sealed or not. And a word that says the first position is right, because Word
+// gives it to every generator of the window, even after the lease was lost: none keeps its position
+// elsewhere.
+func (w *worker) handOut(lo int64) error {
+	if w.page.Word == nil {
+		return nil
+	}
+	first := uint64(handedOut)
+	if w.c.First != nil {
+		first = w.c.First(lo)
+	}
+	if !w.page.Word.CompareAndSwap(0, first) {
+		return fmt.Errorf("static: worker id %d: the word of its new page is in use", w.id)
+	}
+	return nil
 }
 
 func (w *worker) check(c Clocks, now int64) error {
@@ -336,7 +355,8 @@ const slow = 3000 // ms that a write may take before it is worth a line
 func (w *worker) stalled(c Clocks, now int64) {
 	if p := w.pushing; c.Boot-p.begun >= slow && !p.told {
 		p.told = true
-		w.c.Log.Warn("the disk of the state file does not answer: ids go on from what was reserved", "worker_id", w.id, "file", w.path,
+		w.c.Log.Warn("the disk of the state file does not answer: ids go on from what was reserved", "worker_id", w.id,
+			"file", w.path,
 			"for", ms(c.Boot-p.begun), "left", ms(w.highWater-now))
 	}
 }
@@ -365,7 +385,9 @@ func (w *worker) release(ctx context.Context, g workerid.Grant, last int64) erro
 			return err
 		}
 	}
+	w.state.record.Run.Stopped = true
 	if err := w.write(last, w.c.Clocks(), w.state.update); err != nil {
+		w.state.record.Run.Stopped = false
 		return err
 	}
 	return w.drop()
