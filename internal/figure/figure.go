@@ -1,0 +1,48 @@
+// Package figure says what a figure of the daemon is. Each is made at one place, by the part that knows it;
+// the statistics, /metrics and docs/METRICS.md are renderings.
+package figure
+
+import "time"
+
+// A Figure is one value at one moment, with all that operators are told of it.
+type Figure struct {
+	Stat   string   // its name in the statistics; empty = it is not there
+	Metric string   // its name on /metrics, without katsubushi_; empty = it is not there
+	Help   string   // one sentence, for the metrics
+	Worry  string   // when to worry, for docs/METRICS.md; empty = nobody need
+	Count  bool     // it only grows
+	Labels []string // on /metrics: name, value, name, value
+
+	// Value is a bool, a string, a time.Duration or a number. A Duration is in ms in the statistics and in
+	// seconds on /metrics. A string has no Metric.
+	Value any
+}
+
+// Shown returns the value as the statistics have it.
+func (f Figure) Shown() any {
+	if d, ok := f.Value.(time.Duration); ok {
+		return d.Milliseconds()
+	}
+	return f.Value
+}
+
+// Number returns the value as /metrics has it.
+func (f Figure) Number() float64 {
+	switch v := f.Value.(type) {
+	case bool:
+		if v {
+			return 1
+		}
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case float64:
+		return v
+	case time.Duration:
+		return v.Seconds()
+	}
+	return 0
+}
