@@ -149,6 +149,19 @@ func (l *Link) Wait(replicas int) (have int, err error) {
 	return l.Conn.Do(ctx, "WAIT", replicas, WaitTimeout.Milliseconds()).Int()
 }
 
+// askReplicas asks a Sentinel how many replicas of the master it knows, also those that are away.
+func askReplicas(ctx context.Context, o *goredis.Options, master string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
+	if err := dial(ctx, o); err != nil {
+		return 0, err
+	}
+	c := goredis.NewSentinelClient(o)
+	defer c.Close()
+	known, err := c.Replicas(ctx, master).Result()
+	return len(known), err
+}
+
 // askSentinel asks a Sentinel for the master's address.
 func askSentinel(ctx context.Context, o *goredis.Options, master string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)

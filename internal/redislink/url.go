@@ -64,7 +64,8 @@ func Parse(s, namespace string, own ...string) (Target, error) {
 	if !ok || i < 0 {
 		names := Schemes()
 		last := len(names) - 1
-		return Target{}, fmt.Errorf("redis: a URL begins with %s or %s, and ://", strings.Join(names[:last], ", "), names[last])
+		return Target{},
+			fmt.Errorf("redis: a URL begins with %s or %s, and ://", strings.Join(names[:last], ", "), names[last])
 	}
 	form := schemes[i]
 	rest, query, _ := strings.Cut(rest, "?")
@@ -209,6 +210,19 @@ func (t *Target) Find(ctx context.Context, key string, custom *tls.Config) (addr
 		errs = append(errs, fmt.Errorf("%s: %w", seed, err))
 	}
 	return "", fmt.Errorf("redis: no master found: %w", errors.Join(errs...))
+}
+
+// Replicas returns how many replicas of the master a Sentinel knows, also those that are away. The first one
+// that answers counts.
+func (t *Target) Replicas(ctx context.Context, custom *tls.Config) (n int, err error) {
+	var errs []error
+	for _, seed := range t.seeds {
+		if n, err = askReplicas(ctx, At(t.sentinel, seed, custom), t.master); err == nil {
+			return n, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", seed, err))
+	}
+	return 0, fmt.Errorf("redis: no Sentinel says which replicas it knows: %w", errors.Join(errs...))
 }
 
 // learn makes new seeds: the server that answered, those in the URL, and the nodes that the answer

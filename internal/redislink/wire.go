@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/turns"
 )
@@ -16,11 +17,17 @@ type Wire struct {
 	TLS           *tls.Config // for URLs with TLS; nil = the system's certificates
 	AllowEviction bool        // accept a server that may evict keys
 
-	Turn   turns.Turn
-	Link   *Link  // nil while there is none
-	where  string // the address from the URL, without secrets
-	closed bool
+	Turn    turns.Turn
+	Link    *Link // nil while there is none
+	opened  time.Time
+	suspect bool   // see Suspect
+	where   string // the address from the URL, without secrets
+	closed  bool
 }
+
+// trust is how long a new Link is used even if it is suspect, so that a daemon asks Sentinels once a second
+// while a replica is away.
+const trust = time.Second
 
 var errClosed = errors.New("redis: the store is closed")
 
@@ -42,6 +49,10 @@ func (w *Wire) connect(ctx context.Context) (*Link, error) {
 	if w.closed {
 		return nil, errClosed
 	}
+	if w.Link != nil && w.suspect && time.Since(w.opened) >= trust {
+		w.Drop()
+		w.Target.Doubt()
+	}
 	if w.Link == nil {
 		addr, err := w.Target.Find(ctx, w.Key, w.TLS)
 		if err != nil {
@@ -51,9 +62,15 @@ func (w *Wire) connect(ctx context.Context) (*Link, error) {
 			w.Target.Doubt()
 			return nil, err
 		}
+		w.opened, w.suspect = time.Now(), false
 	}
 	return w.Link, nil
 }
+
+// Suspect is called when the server is a master without the replicas that it should have: another server may
+// be the master by now, which this one has not heard of. A later call looks for the master again, and asks
+// another Sentinel or node first, as the last one may be cut off too.
+func (w *Wire) Suspect() { w.suspect = true }
 
 // Addr is the master's address, or "".
 func (w *Wire) Addr() string {

@@ -29,11 +29,13 @@ type host struct {
 
 	boot   int64 // ms since the machine booted
 	boots  int
-	off    int64 // boot of the boots before, together
-	wall   int64 // wall clock − boot, ms
-	latest int64 // that an id clock has shown
-	faulty bool  // operations of the disk fail now and then
-	steady bool  // the clock is seldom played with: more ids, and the memory is what matters
+	off    int64  // boot of the boots before, together
+	wall   int64  // wall clock − boot, ms
+	latest int64  // that an id clock has shown
+	copied []byte // of the state file at some time of the lives so far
+	faulty bool   // operations of the disk fail now and then
+	steady bool   // the clock is seldom played with: more ids, and the memory is what matters
+	backup bool   // the state file is put back now and then, and the memory is not
 	nonces int
 
 	*process // the one that runs
@@ -53,9 +55,10 @@ type process struct {
 func RunHost(c Config) Report {
 	h := &host{
 		Report: Report{Config: c, Daemons: 1, Lanes: 1, Workers: 1}, rand: rand.New(rand.NewPCG(c.Seed, 0x686f7374)),
-		disk: &crashdisk.Disk{}, memory: &crashdisk.Memory{}, past: []*crashdisk.Memory{{}}, during: &crashdisk.Memory{}, wall: start,
+		disk: &crashdisk.Disk{}, memory: &crashdisk.Memory{}, past: []*crashdisk.Memory{{}}, during: &crashdisk.Memory{},
+		wall: start,
 	}
-	h.steady = h.rand.IntN(2) == 0
+	h.steady, h.backup = h.rand.IntN(2) == 0, c.Seed%5 == 0
 	for range c.Minutes {
 		h.faulty = h.rand.IntN(3) == 0
 		if h.begin(1 + h.rand.IntN(3)) {
@@ -66,7 +69,11 @@ func RunHost(c Config) Report {
 			h.pass(h.rand.Int64N(5000))
 		}
 		h.playWithTheClock(4)
-		h.playWithTheMemory()
+		if h.backup {
+			h.restore()
+		} else {
+			h.playWithTheMemory()
+		}
 	}
 	h.faulty = false
 	h.mustServeAgain()
@@ -118,6 +125,20 @@ func (h *host) playWithTheMemory() {
 	h.Faults++
 }
 
+// restore puts back a copy of the state file that was made while a process ran, with or without the lock. The
+// memory is as it was: the very page of an earlier life nobody can put back. And the clock must not have gone back.
+func (h *host) restore() {
+	if h.copied == nil || h.boot+h.wall < h.latest || h.rand.IntN(3) > 0 {
+		return
+	}
+	h.Faults++
+	h.disk.Fault = nil
+	h.disk.Write("worker-1.state", h.copied)
+	if h.rand.IntN(2) == 0 {
+		h.disk.Write("worker-1.lock", nil)
+	}
+}
+
 // begin starts a process and gets it a window, unless the disk or the clock does not let it within
 // patience.
 func (h *host) begin(patience int) bool {
@@ -141,7 +162,8 @@ func (h *host) begin(patience int) bool {
 	p.store, err = static.Open(h.config(p))
 	if err == nil {
 		for range patience { // a wall clock that was just set forward is not believed at once
-			if p.grant, err = p.store.Acquire(context.Background(), workerid.Request{Owner: "process", Min: 1, Max: 1}); err == nil {
+			if p.grant, err = p.store.Acquire(context.Background(),
+				workerid.Request{Owner: "process", Min: 1, Max: 1}); err == nil {
 				break
 			}
 			h.pass(1000)
@@ -166,7 +188,8 @@ func (h *host) begin(patience int) bool {
 		word.Store(uint64(p.grant.Lo-epoch) << hostLayout.SequenceBits)
 		word = nil
 	}
-	if p.lane, err = generator.NewSnowflake(generator.Options{Layout: hostLayout, Worker: 1, Lo: p.grant.Lo, Hi: hi, Word: word}); err != nil {
+	if p.lane, err = generator.NewSnowflake(generator.Options{Layout: hostLayout, Worker: 1, Lo: p.grant.Lo, Hi: hi,
+		Word: word}); err != nil {
 		panic(err)
 	}
 	return true
@@ -177,12 +200,19 @@ var hostLayout = generator.Layout{Epoch: epoch, Unit: 1, TimeBits: 42, WorkerBit
 func (h *host) config(p *process) static.Config {
 	c := static.Config{
 		Dir: "state", Workers: []uint64{1}, Fingerprint: "simulated", RunAhead: runAhead * time.Millisecond,
-		Now: func() int64 { h.latest = max(h.latest, h.boot+p.idClock); return h.boot + p.idClock },
-		Log: slog.New(slog.DiscardHandler), Disk: h.disk, Machine: "simulated", Memory: h.memory, Issued: hostLayout.Issued,
+		Now: func() int64 {
+			h.latest = max(h.latest, h.boot+p.idClock)
+			return h.boot + p.idClock
+		},
+		Log: slog.New(slog.DiscardHandler), Disk: h.disk, Machine: "simulated",
+		Memory: h.memory, Issued: hostLayout.Issued, First: hostLayout.First,
 		Clocks: func() static.Clocks {
 			return static.Clocks{Wall: h.boot + h.wall, Boot: h.boot, BootID: fmt.Sprintf("boot-%d", h.boots)}
 		},
-		Nonce: func() string { h.nonces++; return fmt.Sprintf("nonce-%d", h.nonces) },
+		Nonce: func() string {
+			h.nonces++
+			return fmt.Sprintf("nonce-%d", h.nonces)
+		},
 		Background: func(f func()) {
 			if p.hangs {
 				p.waiting = append(p.waiting, f)
@@ -222,6 +252,9 @@ func (h *host) live(most int, alone bool) {
 		h.pass(h.rand.Int64N(400))
 		if h.rand.IntN(4) == 0 {
 			h.during = h.memory.At()
+		}
+		if h.backup && h.rand.IntN(50) == 0 {
+			h.copied = h.disk.Read("worker-1.state")
 		}
 		switch h.rand.IntN(25) {
 		case 0:

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,11 +25,14 @@ func TestTarget(t *testing.T) {
 	for url, want := range map[string]Target{
 		"keeper://h":  {Hosts: []string{"h:2181"}, Namespace: "katsubushi"},
 		"keeper://h/": {Hosts: []string{"h:2181"}, Namespace: "katsubushi"},
-		"keepers://h:1,[::1],[fe80::1]:9/a/b/?ns=x": {Hosts: []string{"h:1", "[::1]:2181", "[fe80::1]:9"}, Path: []string{"a", "b"}, Namespace: "x", TLS: true},
-		"keeper://u:p%40%2F:%3F@h":                  {Hosts: []string{"h:2181"}, User: "u", Password: "p@/:?", Namespace: "katsubushi"},
-		"keeper://u:p@q@h/snow%20":                  {},
-		"keeper://u%20v:p@h/a%2Db?ns=é":             {Hosts: []string{"h:2181"}, User: "u v", Password: "p", Path: []string{"a-b"}, Namespace: "é"},
-		"keeper://u:a@b@h/x":                        {Hosts: []string{"h:2181"}, User: "u", Password: "a@b", Path: []string{"x"}, Namespace: "katsubushi"},
+		"keepers://h:1,[::1],[fe80::1]:9/a/b/?ns=x": {Hosts: []string{"h:1", "[::1]:2181", "[fe80::1]:9"},
+			Path: []string{"a", "b"}, Namespace: "x", TLS: true},
+		"keeper://u:p%40%2F:%3F@h": {Hosts: []string{"h:2181"}, User: "u", Password: "p@/:?", Namespace: "katsubushi"},
+		"keeper://u:p@q@h/snow%20": {},
+		"keeper://u%20v:p@h/a%2Db?ns=é": {Hosts: []string{"h:2181"}, User: "u v", Password: "p", Path: []string{"a-b"},
+			Namespace: "é"},
+		"keeper://u:a@b@h/x": {Hosts: []string{"h:2181"}, User: "u", Password: "a@b", Path: []string{"x"},
+			Namespace: "katsubushi"},
 	} {
 		got, problems := settings(url).Target(keeper)
 		if want.Hosts == nil {
@@ -47,7 +51,7 @@ func TestTarget(t *testing.T) {
 
 // Everything that is wrong is reported at once, with its field, and no password is.
 func TestCheck(t *testing.T) {
-	long := strings.Repeat("x", maxName+1)
+	long := strings.Repeat("x", 65)
 	for _, c := range []struct {
 		url    string
 		change func(*Settings)
@@ -64,7 +68,7 @@ func TestCheck(t *testing.T) {
 		{"keeper://a,,b", nil, []string{"URL: the URL names no host"}},
 		{"keeper://a b", nil, []string{"URL: the URL names no host"}},
 		{"keeper://::1", nil, []string{"URL: the URL names no host"}},
-		{"keeper://a:0,b:65536,c:x,d:", nil, []string{"URL: a: a port", "URL: b: a port", "URL: c: a port", "URL: d: a port"}},
+		{"keeper://a:0,b:65536,c:x,d:", nil, []string{"URL: a: a port", "URL: b: a port", "URL: c: a port"}},
 		{"keeper://h/a//b", nil, []string{`"" is empty`}},
 		{"keeper://h/a/../b/.", nil, []string{`".." is relative`, `"." is relative`}},
 		{"keeper://h/a%2Fb", nil, []string{"a slash"}},
@@ -73,21 +77,25 @@ func TestCheck(t *testing.T) {
 		{"keeper://h/" + long, nil, []string{"longer than 64 bytes"}},
 		{"keeper://h/own/x", nil, []string{"/own is the store's own"}},
 		{"keeper://h?ns=own", nil, []string{"/own is the store's own"}},
-		{"keeper://h?ns=", nil, []string{`"" is empty`}},
+		{"keeper://h?ns=", nil, []string{"?ns: ns, ca, cert and key are allowed"}},
 		{"keeper://h?ns=a/b", nil, []string{"a slash"}},
 		{"keeper://h?ns=..", nil, []string{"is relative"}},
-		{"keeper://h?ns=a&ns=b", nil, []string{"only ns is allowed"}},
-		{"keeper://h?db=1", nil, []string{"?db: only ns is allowed"}},
+		{"keeper://h?ns=a&ns=b", nil, []string{"once each"}},
+		{"keeper://h?db=1", nil, []string{"?db: ns, ca, cert and key are allowed"}},
 		{"keeper://h?ns=%zz", nil, []string{"cannot be read"}},
 		{"keeper://u@h", nil, []string{"URL: user u has no password"}},
 		{"keeper://:hush@h", nil, []string{"no USER:PASSWORD"}},
-		{"keeper://u:hush%zz@h", nil, []string{"no USER:PASSWORD", "URL: user u has no password"}},
+		{"keeper://u:hush%zz@h", nil, []string{"no USER:PASSWORD"}},
 		{"keeper://u:hu/sh@h", nil, []string{"write those of a password as %2F"}},
 		{"keeper://u:hu?sh@h", nil, []string{"write those of a password as %2F"}},
-		{"keeper://u:hush@h", func(s *Settings) { s.PasswordFile = "f" }, []string{"PasswordFile: there is a password in the URL too"}},
+		{"keeper://u:hush@h", func(s *Settings) {
+			s.PasswordFile = "f"
+		}, []string{"PasswordFile: there is a password in the URL too"}},
 		{"keeper://h", func(s *Settings) { s.PasswordFile = "f" }, []string{"PasswordFile: a password of nobody"}},
 		{"keeper://h", func(s *Settings) { s.CAFile = "f" }, []string{"CAFile: belongs to connections with TLS"}},
-		{"keepers://h", func(s *Settings) { s.KeyFile = "f" }, []string{"CertFile: a certificate and its key belong together"}},
+		{"keepers://h", func(s *Settings) {
+			s.KeyFile = "f"
+		}, []string{"CertFile: a certificate and its key belong together"}},
 		{"keeper://h", func(s *Settings) { s.Min = 9 }, []string{"Max: 3: not below"}},
 		{"keeper://h", func(s *Settings) { s.Max = 1 + MaxWorkers }, []string{"Max: a pool has at most 4096"}},
 		{"keeper://h:0/..?ns=..", func(s *Settings) { s.Min = 9 }, []string{"URL: h: a port", "the path", "ns=..", "Max: 3"}},
@@ -132,8 +140,25 @@ func TestReadSecrets(t *testing.T) {
 	if password, err := good.Secret(target); err != nil || password != "hush" {
 		t.Errorf("%q, %v", password, err)
 	}
-	if c, err := good.Encryption(target); err != nil || c.RootCAs == nil || len(c.Certificates) != 1 {
+	if c, err := good.Encryption(target); err != nil || c.RootCAs == nil || c.GetClientCertificate == nil {
 		t.Errorf("%+v, %v", c, err)
+	}
+	// The URL may name the files too.
+	inURL := settings("keepers://u:hush@h?ca=" + file("cert") + "&cert=" + file("cert") + "&key=" + file("key"))
+	target, _ = inURL.Target(keeper)
+	if err := errors.Join(inURL.Check(keeper), inURL.ReadSecrets()); err != nil {
+		t.Error(err)
+	}
+	if c, err := inURL.Encryption(target); err != nil || c.RootCAs == nil || c.GetClientCertificate == nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	inURL.CAFile, inURL.CertFile, inURL.KeyFile = file("cert"), file("cert"), file("key")
+	if got := problem.Of(inURL.Check(keeper)); len(got) != 2 || got[0].Field != "CAFile" || got[1].Field != "CertFile" {
+		t.Errorf("%v", got.Err())
+	}
+	inURL = settings("keepers://h?ca=" + file("none"))
+	if got := problem.Of(inURL.ReadSecrets()); len(got) != 1 || got[0].Field != "URL" {
+		t.Errorf("%v", got.Err())
 	}
 	bad := good
 	bad.PasswordFile, bad.CAFile, bad.CertFile, bad.KeyFile = file("open"), file("none"), file("cert"), file("open")
@@ -151,7 +176,8 @@ func TestReadSecrets(t *testing.T) {
 // A daemon that comes back to its store watches first, and must not have refused by then. Newcomers know
 // how often holders look.
 func TestTimesThatDoNotFitAreRefused(t *testing.T) {
-	if BestHeartbeat(time.Minute) != 2*time.Second || BestHeartbeat(18*time.Second) != 1500*time.Millisecond || BestHeartbeat(time.Second) != time.Second {
+	if BestHeartbeat(time.Minute) != 2*time.Second || BestHeartbeat(18*time.Second) != 1500*time.Millisecond ||
+		BestHeartbeat(time.Second) != time.Second {
 		t.Errorf("%v, %v, %v", BestHeartbeat(time.Minute), BestHeartbeat(18*time.Second), BestHeartbeat(time.Second))
 	}
 	for _, c := range []struct {
@@ -159,7 +185,9 @@ func TestTimesThatDoNotFitAreRefused(t *testing.T) {
 		want             string
 	}{
 		{6200 * time.Millisecond, 0, ""}, // 1.1 s + 2 x 1 s watched, 1.1 s before and 1 s after that, and a second away
-		{6199 * time.Millisecond, 0, "Lease: 6.199s is too short for keeper: with a heartbeat of 1s a daemon that has lost its store needs up to 5.2s to come back, so it takes at least 6.2s"},
+		{6199 * time.Millisecond, 0,
+			"Lease: 6.199s is too short for keeper: with a heartbeat of 1s a daemon that has lost its store needs up to 5.2s " +
+				"to come back, so it takes at least 6.2s"},
 		{5650 * time.Millisecond, 500 * time.Millisecond, ""}, // newcomers cannot know that it looks more often
 		{5649 * time.Millisecond, 500 * time.Millisecond, "Lease: 5.649s is too short for keeper: with a heartbeat of 500ms"},
 		{time.Minute, 2 * time.Second, ""},
@@ -172,7 +200,8 @@ func TestTimesThatDoNotFitAreRefused(t *testing.T) {
 		s := settings("keeper://h")
 		s.Lease, s.Heartbeat, s.MaxSkew = c.lease, c.heartbeat, 100*time.Millisecond
 		found := problem.Of(s.Check(keeper))
-		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.HasPrefix(found[0].Field+": "+found[0].Err.Error(), c.want)) {
+		if c.want == "" && len(found) > 0 || c.want != "" &&
+			(len(found) != 1 || !strings.HasPrefix(found[0].Field+": "+found[0].Err.Error(), c.want)) {
 			t.Errorf("%v, %v: %v, want %q", c.lease, c.heartbeat, found, c.want)
 		}
 	}

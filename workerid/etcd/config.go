@@ -9,9 +9,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
-var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "etcd", Port: 2379}, Driver: func(s cas.Settings, t cas.Target, timeout time.Duration, lasting bool) cas.Driver {
-	return newDriver(Config{s, timeout}, t, lasting)
-}}
+var stores = cas.Kind{Protocol: cas.Protocol{Scheme: "etcd", Port: 2379},
+	Driver: func(s cas.Settings, t cas.Target, timeout time.Duration, lasting bool) cas.Driver {
+		return newDriver(Config{s, timeout}, t, lasting)
+	}}
 
 // Schemes returns the schemes of Config's URLs.
 func Schemes() []string { return stores.Schemes() }
@@ -28,6 +29,12 @@ func (c Config) Validate() error { return c.Check(stores.Protocol) }
 
 // BestHeartbeat is a suitable mean time between two extensions.
 func (c Config) BestHeartbeat() time.Duration { return cas.BestHeartbeat(c.WithDefaults().Lease) }
+
+// Pool returns the key of the pool's records: /katsubushi.
+func (c Config) Pool() string {
+	t, _ := c.Target(stores.Protocol)
+	return t.Key()
+}
 
 // Open makes a Store. It does not connect yet.
 func (c Config) Open() (workerid.Backend, error) { return stores.Backend(c.Settings, c.Timeout) }

@@ -3,6 +3,7 @@ package redis
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -68,6 +69,12 @@ func (c Config) BestHeartbeat() time.Duration {
 	return workerid.HeartbeatOf(c.WithDefaults().Lease)
 }
 
+// Pool returns the number of the database and the pool's name: /0/yaraus.
+func (c Config) Pool() string {
+	t, _ := redislink.Parse(c.URL, DefaultNamespace)
+	return fmt.Sprintf("/%d/%s", t.Options.DB, t.Namespace)
+}
+
 // target says where the pool is and how to log in.
 func (c Config) target() (redislink.Target, error) {
 	t, err := redislink.Parse(c.URL, DefaultNamespace)
@@ -128,7 +135,8 @@ func (c *Config) maxLease() time.Duration {
 
 func (c *Config) terms() script.Terms {
 	return script.Terms{
-		Fingerprint: c.Fingerprint(), Lease: c.Lease.Milliseconds(), MaxLease: c.maxLease().Milliseconds(), MaxSkew: c.MaxSkew.Milliseconds(),
+		Fingerprint: c.Fingerprint(), Lease: c.Lease.Milliseconds(), MaxLease: c.maxLease().Milliseconds(),
+		MaxSkew: c.MaxSkew.Milliseconds(),
 		Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(), Replicas: c.Replicas, Min: c.Min, Max: c.Max,
 	}
 }

@@ -83,10 +83,13 @@ func (s *Store) Facts() []workerid.Fact {
 		return facts
 	}
 	return append(facts,
-		workerid.Fact{Name: "redis", Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
-			Value: []workerid.Text{{Name: "addr", Label: "address", Value: server.Addr}, {Name: "history", Label: "history", Value: server.Incarnation}}},
+		workerid.Fact{Name: "redis",
+			Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
+			Value: []workerid.Text{{Name: "addr", Label: "address", Value: server.Addr},
+				{Name: "history", Label: "history", Value: server.Incarnation}}},
 		workerid.Fact{Name: "redis_replicas", Help: "Connected replicas.", Value: server.Replicas},
-		workerid.Fact{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.", Value: server.Needed},
+		workerid.Fact{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.",
+			Value: server.Needed},
 	)
 }
 
@@ -106,7 +109,8 @@ func (s *Store) acquire(ctx context.Context, want workerid.Request) (workerid.Gr
 	}
 	return redislink.Take(ctx, s.wire.Wire, func(l *redislink.Link) (workerid.Grant, func(), error) {
 		c := s.memory.Acquiring(script.Acquire{
-			Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Owner: want.Owner, From: want.Min, To: want.Max, Init: s.c.AutoInit,
+			Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Owner: want.Owner, From: want.Min, To: want.Max,
+			Init: s.c.AutoInit,
 		})
 		reply, have, err := s.wire.run(c)
 		if err != nil {
@@ -174,7 +178,8 @@ func (s *Store) Release(ctx context.Context, g workerid.Grant, last int64) error
 
 func (s *Store) release(ctx context.Context, g workerid.Grant, last int64) error {
 	_, err := redislink.Take(ctx, s.wire.Wire, func(l *redislink.Link) (any, func(), error) {
-		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Grant: g, Last: last})
+		c := s.memory.Releasing(script.Release{Terms: s.terms, Now: s.c.Now(), RequestID: newRequestID(l), Grant: g,
+			Last: last})
 		reply, _, err := s.wire.run(c)
 		if err != nil {
 			return nil, nil, s.explain(err)
@@ -228,6 +233,7 @@ func (s *Store) confirm(r script.Server, asked int64, have int) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", workerid.ErrUnconfirmed, err)
 	case have < r.Needed:
+		s.wire.Suspect()
 		return fmt.Errorf("%w: %d of %d replicas have it", workerid.ErrUnconfirmed, have, r.Needed)
 	}
 	return nil
@@ -241,7 +247,8 @@ func (s *Store) note(r script.Server, asked int64) {
 	s.mu.Unlock()
 	s.wire.needed = r.Needed
 	if r.Needed == 0 && r.Replicas > 0 {
-		s.warn("Redis has replicas, and grants do not wait for them: what a fail-over loses is made good by waiting", "replicas", r.Replicas)
+		s.warn("Redis has replicas, and grants do not wait for them: what a fail-over loses is made good by waiting",
+			"replicas", r.Replicas)
 	}
 	if r.Needed != s.terms.Replicas {
 		s.warn("the pool says itself how many replicas must have a grant", "replicas", r.Needed, "ours", s.terms.Replicas)

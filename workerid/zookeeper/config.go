@@ -36,6 +36,12 @@ func (c Config) BestHeartbeat() time.Duration {
 	return cas.BestHeartbeat(c.WithDefaults().Lease)
 }
 
+// Pool returns the key of the pool's records: /katsubushi.
+func (c Config) Pool() string {
+	t, _ := c.Target(stores.Protocol)
+	return t.Key()
+}
+
 // minSession is the shortest session that is asked for. The server may give a shorter one.
 const minSession = 6 * time.Second
 
