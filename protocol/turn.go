@@ -146,14 +146,3 @@ func IsClients(err error) bool {
 	}
 	return false
 }
-
-// AppendLine appends at most limit bytes of s, without any byte that could end the line.
-func AppendLine(dst []byte, s string, limit int) []byte {
-	for _, c := range []byte(s[:min(len(s), limit)]) {
-		if c == '\r' || c == '\n' {
-			c = ' '
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}

@@ -17,16 +17,22 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
 
 const (
 	// Burst is how many failures a peer may have at once; each Pause gives it one back.
 	Burst = 10
 	Pause = time.Second
-	// MaxPeers is how many peers with failures are remembered. Each takes about 100 bytes.
+	// MaxPeers is how many peers with failures are remembered. Each takes about 100 bytes, and 50 for each
+	// user.
 	MaxPeers = 4096
 
-	remembered = 4           // wrong passwords remembered per peer: repeating one is not a new guess
+	// What is remembered of a peer, because repeating a wrong password is not a new guess. By user: behind a
+	// NAT, many programs may go on with a password that was changed.
+	maxUsers   = 32          // those that failed last
+	remembered = 4           // wrong passwords of each
 	telling    = time.Minute // time between two log lines
 )
 
@@ -37,7 +43,7 @@ type Limiter struct {
 	seed maphash.Seed
 
 	mu     sync.Mutex
-	peers  map[netip.Addr]*peer // by network, see networkOf
+	peers  map[netip.Addr]*peer // by network, see peers.Network
 	others peer                 // all peers for which peers has no room
 	swept  time.Time            // when expired peers were last removed
 
@@ -51,11 +57,35 @@ type Limiter struct {
 // A peer is a network whose logins have failed.
 type peer struct {
 	network netip.Addr
-	free    time.Time          // when the whole Burst is available again
-	wrong   [remembered]uint64 // the last wrong passwords, with their users; 0 = none
-	next    int                // index of the next one in wrong
-	failed  int                // failures in round
+	free    time.Time // when the whole Burst is available again
+	users   []user    // the one that failed last at the end
+	failed  int       // failures in round
 	round   int
+}
+
+// A user of a peer is one whose logins have failed.
+type user struct {
+	name  uint64             // digest
+	wrong [remembered]uint64 // the last wrong passwords; 0 = none
+	next  int                // index of the next one in wrong
+}
+
+// repeats reports whether a user's password was already wrong, and remembers it.
+func (p *peer) repeats(name, password uint64) bool {
+	u := user{name: name}
+	if i := slices.IndexFunc(p.users, func(u user) bool { return u.name == name }); i >= 0 {
+		u = p.users[i]
+		p.users = slices.Delete(p.users, i, i+1)
+	} else if len(p.users) == maxUsers {
+		p.users = slices.Delete(p.users, 0, 1)
+	}
+	again := slices.Contains(u.wrong[:], password)
+	if !again {
+		u.wrong[u.next] = password
+		u.next = (u.next + 1) % remembered
+	}
+	p.users = append(p.users, u)
+	return again
 }
 
 // New makes a Limiter.
@@ -66,7 +96,7 @@ func New(log *slog.Logger) *Limiter {
 // Refuses reports whether a client at from has used up its failures, and then counts one more. The zero
 // Addr stands for all clients of this host's unix socket.
 func (l *Limiter) Refuses(from netip.Addr) bool {
-	network := networkOf(from)
+	network := peers.Network(from)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -86,14 +116,12 @@ func (l *Limiter) Refuses(from netip.Addr) bool {
 // client that has not learned of a new password should not lock out its neighbours. It keeps neither
 // slice.
 func (l *Limiter) Charge(from netip.Addr, user, password []byte) {
-	network, digest := networkOf(from), l.digest(user, password)
+	network, name, digest := peers.Network(from), l.digest(user), l.digest(password)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	p := l.peer(network, now)
-	if !slices.Contains(p.wrong[:], digest) {
-		p.wrong[p.next] = digest
-		p.next = (p.next + 1) % remembered
+	if !p.repeats(name, digest) {
 		if p.free.Before(now) {
 			p.free = now
 		}
@@ -144,7 +172,8 @@ func (l *Limiter) note(p *peer) {
 
 // tell writes the log line and schedules the next one.
 func (l *Limiter) tell() {
-	l.log.Warn("logins failed", "count", l.failed, "not_compared", l.uncompared, "peer", l.name(l.worst), "of_peer", l.worst.failed)
+	l.log.Warn("logins failed", "count", l.failed, "not_compared", l.uncompared, "peer", l.name(l.worst), "of_peer",
+		l.worst.failed)
 	l.failed, l.uncompared, l.worst = 0, 0, nil
 	l.round++
 	time.AfterFunc(telling, func() {
@@ -169,23 +198,5 @@ func (l *Limiter) name(p *peer) string {
 	return p.network.String()
 }
 
-// networkOf returns what an address is counted under: the address itself or, for IPv6, its /64
-// network, because one client can use very many IPv6 addresses.
-func networkOf(a netip.Addr) netip.Addr {
-	a = a.Unmap()
-	if !a.Is6() {
-		return a
-	}
-	p, _ := a.Prefix(64) // drops the zone
-	return p.Addr()
-}
-
-// digest returns what is remembered of a wrong password, instead of the password. It is never 0.
-func (l *Limiter) digest(user, password []byte) uint64 {
-	var h maphash.Hash
-	h.SetSeed(l.seed)
-	h.Write(user)
-	h.WriteByte(0)
-	h.Write(password)
-	return max(h.Sum64(), 1)
-}
+// digest returns what is remembered of a name or a wrong password, instead of it. It is never 0.
+func (l *Limiter) digest(text []byte) uint64 { return max(maphash.Bytes(l.seed, text), 1) }

@@ -116,19 +116,52 @@ func TestAWrongPasswordThatIsRepeatedIsOneGuess(t *testing.T) {
 	})
 }
 
+// Behind a NAT, programs of many users go on with passwords that were changed, and one of their neighbours
+// guesses. Those who know their password get in nevertheless, until the guesses have used up the allowance.
+func TestNeighboursWithOldPasswords(t *testing.T) {
+	within(t, func(f *fixture) {
+		const neighbours = maxUsers - 1
+		stale := func() {
+			for i := range neighbours {
+				if f.Allow(address("10.0.0.1"), fmt.Append(nil, "user", i), []byte("old")) {
+					t.Fatal("a wrong password is right")
+				}
+			}
+		}
+		for range maxUsers { // each once, as slowly as is free
+			time.Sleep(Burst * Pause)
+			stale()
+		}
+		for range 1000 {
+			f.enters("10.0.0.1", true)
+			stale()
+		}
+		for i := range Burst - 1 {
+			f.enters("10.0.0.1", true)
+			f.Allow(address("10.0.0.1"), []byte("ann"), fmt.Append(nil, "guess", i))
+			stale()
+		}
+		f.enters("10.0.0.1", true)
+		if n := len(f.peers[address("10.0.0.1")].users); n != maxUsers {
+			t.Errorf("%d users are remembered, want %d", n, maxUsers)
+		}
+		for i := range 1000 {
+			f.Allow(address("10.0.0.1"), fmt.Append(nil, "other", i), []byte("old"))
+		}
+		if n := len(f.peers[address("10.0.0.1")].users); n != maxUsers {
+			t.Errorf("%d users are remembered, want %d", n, maxUsers)
+		}
+		f.enters("10.0.0.1", false)
+	})
+}
+
 func TestPeersAreNetworks(t *testing.T) {
 	for _, c := range []struct {
 		guesser, other string
 		same           bool
 	}{
 		{"10.0.0.1", "::ffff:10.0.0.1", true},
-		{"10.0.0.1", "10.0.0.2", false},
-		{"2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff", true},
 		{"2001:db8:0:1::1", "2001:db8:0:2::1", false},
-		{"fe80::1%eth0", "fe80::2%eth1", true},
-		{"", "", true},
-		{"", "127.0.0.1", false},
-		{"::1", "127.0.0.1", false},
 	} {
 		within(t, func(f *fixture) {
 			f.guess(c.guesser, "wrong%d", Burst)

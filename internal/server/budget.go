@@ -9,18 +9,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
 
 // A Budget limits the memory that all connections of a daemon together hold in two places: input
 // that their sessions have not consumed, and output that their sockets have not taken. It counts
-// the capacity of the buffers, not the length of their contents. Above the limit, the connection
-// that holds the most is closed, then the next one, until the rest fits.
+// the capacity of the buffers, not the length of their contents. Above the limit, the peer whose
+// connections together hold the most has to give back: its connection that holds the most is closed,
+// then the next one, until the rest fits. The biggest connection of all would be the wrong one: whoever
+// divides what it holds among many would have those closed that need more than each of them.
 //
 // A connection that is answered at once holds nothing and never gets here. One that does hold
 // something belongs to the share of its event loop (the portable engine has one share per call of
-// Serve), and the share knows which of its connections holds the most. A loop may touch only its
-// own connections. So the loop that exceeds the limit compares the shares and signals the one with
-// the biggest holder, which checks again when it handles the signal.
+// Serve), and the share knows what its connections of each peer hold, and which of them the most. A
+// loop may touch only its own connections. So the loop that exceeds the limit looks for the share with
+// the biggest holder of the heaviest peer and signals that loop, which checks again when it handles the
+// signal.
 //
 // The total exceeds the limit by at most shareStep per loop, what one read or reply adds, and what
 // is added while another loop finishes its turn. Three things are not counted: what every
@@ -37,6 +42,8 @@ type Budget struct {
 	trimming atomic.Bool // a trim is scheduled
 	mu       sync.Mutex
 	shares   []*Share
+	weights  peers.Weights // what the connections of a peer hold
+	unknown  peers.Peer    // the last number given to a connection whose peer is not known
 }
 
 const (
@@ -102,14 +109,37 @@ type Share struct {
 	// relieve asks the owner to close its biggest holder, trim to free spare buffers. Any goroutine
 	// may call them; they do not wait.
 	relieve, trim func()
-	holders       holders
-	own, told     int64        // bytes held; bytes reported to the budget
-	top           atomic.Int64 // size of the biggest holder, read by other owners
+	crowds        map[peers.Peer]*crowd
+	changed       []*crowd // those that Flush has to look at
+	spare         []*crowd
+	own, told     int64                // bytes held; bytes reported to the budget
+	tops          map[peers.Peer]int64 // the size of each peer's biggest holder; guarded by Budget.mu
 }
+
+// A crowd is the connections of one peer in a share.
+type crowd struct {
+	peer      peers.Peer
+	holders   holders
+	own, told int64 // as the share's
+	top       int64 // as Share.tops says
+	changed   bool
+}
+
+func (c *crowd) biggest() int64 {
+	if len(c.holders) == 0 {
+		return 0
+	}
+	return c.holders[0].Size
+}
+
+const spareCrowds = 16
 
 // Share makes a share for a new owner.
 func (b *Budget) Share(relieve, trim func()) *Share {
-	s := &Share{Budget: b, relieve: relieve, trim: trim}
+	s := &Share{
+		Budget: b, relieve: relieve, trim: trim,
+		crowds: make(map[peers.Peer]*crowd), tops: make(map[peers.Peer]int64),
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shares = append(b.shares, s)
@@ -127,9 +157,11 @@ func (s *Share) Leave() {
 // A Holding is the part of a share that one connection holds.
 type Holding struct {
 	Size  int64
-	at    int   // index in holders
-	Slot  int32 // event loops: the connection's slot
-	Owner any   // portable engine: the connection
+	Peer  peers.Peer // of the connection; it is set while Size is 0, later by Move. 0 = not known: it weighs alone
+	in    *crowd     // while Size is not 0
+	at    int        // index in in.holders
+	Slot  int32      // event loops: the connection's slot
+	Owner any        // portable engine: the connection
 }
 
 // Set records that h now holds size bytes.
@@ -140,64 +172,125 @@ func (s *Share) Set(h *Holding, size int64) {
 	case size == before:
 		return
 	case before == 0:
-		heap.Push(&s.holders, h)
+		h.in = s.crowd(h.Peer)
+		heap.Push(&h.in.holders, h)
 	case size == 0:
-		heap.Remove(&s.holders, h.at)
+		heap.Remove(&h.in.holders, h.at)
 	default:
-		heap.Fix(&s.holders, h.at)
+		heap.Fix(&h.in.holders, h.at)
 	}
-	top := int64(0)
-	if len(s.holders) > 0 {
-		top = s.holders[0].Size
+	c := h.in
+	if size == 0 {
+		h.in = nil
 	}
-	if top != s.top.Load() {
-		s.top.Store(top)
-	}
+	c.own += size - before
 	s.own += size - before
+	if !c.changed {
+		c.changed = true
+		s.changed = append(s.changed, c)
+	}
 	if d := s.own - s.told; d >= shareStep || d <= -shareStep {
 		s.Flush()
 	}
 }
 
+// Move records whose h is.
+func (s *Share) Move(h *Holding, p peers.Peer) {
+	size := h.Size
+	s.Set(h, 0)
+	h.Peer = p
+	s.Set(h, size)
+}
+
+// crowd returns that of a peer.
+func (s *Share) crowd(p peers.Peer) *crowd {
+	if p == 0 {
+		s.mu.Lock()
+		s.unknown++ // small numbers are no peer's, see peers.Of
+		p = s.unknown
+		s.mu.Unlock()
+	}
+	c := s.crowds[p]
+	if c == nil {
+		if last := len(s.spare) - 1; last >= 0 {
+			c, s.spare = s.spare[last], s.spare[:last]
+		} else {
+			c = new(crowd)
+		}
+		c.peer = p
+		s.crowds[p] = c
+	}
+	return c
+}
+
 // Flush reports changes to the budget. Event loops call it once per turn, because the budget is
 // shared with other threads.
 func (s *Share) Flush() {
+	if len(s.changed) == 0 {
+		return
+	}
+	s.mu.Lock()
+	for i, c := range s.changed {
+		s.changed[i] = nil
+		c.changed = false
+		s.weights.Add(c.peer, c.own-c.told)
+		c.told = c.own
+		if top := c.biggest(); top != c.top {
+			c.top = top
+			s.tops[c.peer] = top
+		}
+		if c.own == 0 {
+			delete(s.tops, c.peer)
+			delete(s.crowds, c.peer)
+			if len(s.spare) < spareCrowds && cap(c.holders) <= tooManyHolders {
+				s.spare = append(s.spare, c)
+			}
+		}
+	}
+	s.changed = s.changed[:0]
+	s.mu.Unlock()
 	if d := s.own - s.told; d != 0 {
 		s.told = s.own
 		s.add(d)
 	}
 }
 
+// tooManyHolders is the size of a heap that is not kept.
+const tooManyHolders = 64
+
 func (s *Share) Over() bool { return s.limit > 0 && s.held.Load()+s.own-s.told > s.limit }
 
 // Biggest returns the holding to close next. It returns nil if the budget has room, or if another
-// share has the biggest holder; that share is then told to relieve.
+// share has the biggest holder of the heaviest peer; that share is then told to relieve.
 func (s *Share) Biggest() *Holding {
 	if !s.Over() {
 		return nil
 	}
 	s.Flush()
-	if other := s.bigger(); other != nil {
+	peer, other := s.heaviest()
+	if other != nil {
 		other.relieve()
 		return nil
 	}
-	if len(s.holders) == 0 {
+	c := s.crowds[peer]
+	if c == nil {
 		return nil
 	}
-	return s.holders[0]
+	return c.holders[0]
 }
 
-// bigger returns the share with the biggest holder of all, or nil if that is s.
-func (s *Share) bigger() (other *Share) {
-	most := s.top.Load()
+// heaviest returns the peer that holds the most, and the share with its biggest holder, or nil if that is s.
+func (s *Share) heaviest() (p peers.Peer, other *Share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p, _ = s.weights.Heaviest()
+	most := s.tops[p]
 	for _, candidate := range s.shares {
-		if top := candidate.top.Load(); top > most {
+		if top := candidate.tops[p]; top > most {
 			most, other = top, candidate
 		}
 	}
-	return other
+	return p, other
 }
 
 // holders is a heap with the biggest holding on top.

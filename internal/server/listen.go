@@ -17,31 +17,29 @@ import (
 // port. The error wraps syscall.EADDRINUSE when another program, or a second daemon, uses the
 // address.
 func ListenTCP(addr string, n int) ([]net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+	network, err := networkOf(addr)
 	if err != nil {
 		return nil, err
-	}
-	network := "tcp"
-	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
-		network = "tcp4" // otherwise net treats 0.0.0.0 as [::]
 	}
 	// SO_REUSEPORT lets any such listener of the same user share the address, so a second daemon
-	// started by mistake would silently take half of the connections. Without the option, listening
-	// fails unless the address is free.
-	first, err := net.Listen(network, addr)
+	// started by mistake would silently take half of the connections. So the first listener comes without
+	// the option: it is alone or fails. It never closes, because clients may have connected to it.
+	plain := net.ListenConfig{}
+	plain.SetMultipathTCP(false) // event loops use the kernel's sockets themselves
+	first, err := plain.Listen(context.Background(), network, addr)
 	if err != nil {
 		return nil, err
 	}
+	lns := []net.Listener{first}
 	if n = min(n, maxListeners); n <= 1 {
-		return []net.Listener{first}, nil
+		return lns, nil
 	}
-	resolved := first.Addr().(*net.TCPAddr)
-	if err := first.Close(); err != nil {
+	if err := share(first.(*net.TCPListener)); err != nil {
+		closeAll(lns)
 		return nil, err
 	}
-	lns := make([]net.Listener, 0, n)
-	for range n {
-		ln, err := listenReuseport(resolved)
+	for len(lns) < n {
+		ln, err := listenShared(first.Addr().(*net.TCPAddr))
 		if err != nil {
 			closeAll(lns)
 			return nil, err
@@ -49,6 +47,33 @@ func ListenTCP(addr string, n int) ([]net.Listener, error) {
 		lns = append(lns, ln)
 	}
 	return lns, nil
+}
+
+// networkOf returns what package net calls the network of a TCP address.
+func networkOf(addr string) (string, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
+		return "tcp4", err // otherwise net treats 0.0.0.0 as [::]
+	}
+	return "tcp", err
+}
+
+// ProbeTCP returns the error that ListenTCP would return now, without listening: a client that connects in
+// this moment is refused, not reset.
+func ProbeTCP(addr string) error {
+	network, err := networkOf(addr)
+	if err != nil {
+		return err
+	}
+	return probe(network, addr)
+}
+
+// ProbeUnix does the same for ListenUnix. It removes a socket left behind by a killed daemon.
+func ProbeUnix(path string) error {
+	if err := removeStale(path); err != nil {
+		return err
+	}
+	return probe("unix", path)
 }
 
 // ListenUnix opens a unix socket with the permissions mode, and n listeners that share it (one on
@@ -105,7 +130,8 @@ func removeStale(path string) error {
 	switch {
 	case err == nil:
 		c.Close()
-		return &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Name: path, Net: "unix"}, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+		return &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Name: path, Net: "unix"},
+			Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("socket %s exists, and it is unclear whether it is in use: %w", path, err)
 	}

@@ -12,6 +12,16 @@ import (
 // needs only one.
 const maxListeners = 1
 
-func listenReuseport(addr *net.TCPAddr) (net.Listener, error) { return net.ListenTCP("tcp", addr) }
+func share(*net.TCPListener) error { return nil }
+
+func listenShared(addr *net.TCPAddr) (net.Listener, error) { return net.ListenTCP("tcp", addr) }
+
+func probe(network, addr string) error {
+	ln, err := net.Listen(network, addr)
+	if err != nil {
+		return err
+	}
+	return ln.Close()
+}
 
 func beforeBind(fs.FileMode) func(network, address string, c syscall.RawConn) error { return nil }

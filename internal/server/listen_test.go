@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestSecondDaemonFindsAddressInUse(t *testing.T) {
@@ -76,6 +79,156 @@ func TestAllAddresses(t *testing.T) {
 			}
 			closeAll(lns)
 		}
+	}
+}
+
+// hammer connects to an address all the time while f runs, and returns the connections.
+func hammer(t *testing.T, network, addr string, f func()) (all []net.Conn) {
+	t.Helper()
+	var stop atomic.Bool
+	var mu sync.Mutex
+	var clients sync.WaitGroup
+	for range 2 {
+		clients.Go(func() {
+			for !stop.Load() {
+				if c, err := net.Dial(network, addr); err == nil {
+					mu.Lock()
+					all = append(all, c)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	f()
+	stop.Store(true)
+	clients.Wait()
+	return all
+}
+
+// TestProbesDoNotListen: a client that connects during a probe is refused. If the probe listened, the client
+// would be connected, and reset.
+func TestProbesDoNotListen(t *testing.T) {
+	lns, err := ListenTCP("127.0.0.1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, path := lns[0].Addr().String(), filepath.Join(socketDir(t), "s")
+	closeAll(lns)
+	for network, probe := range map[string]func() error{
+		"tcp":  func() error { return ProbeTCP(free) },
+		"unix": func() error { return ProbeUnix(path) },
+	} {
+		addr := map[string]string{"tcp": free, "unix": path}[network]
+		for _, c := range hammer(t, network, addr, func() {
+			for range 300 {
+				if err := probe(); err != nil {
+					t.Errorf("%s: %v", network, err)
+				}
+			}
+		}) {
+			if c.LocalAddr().String() != addr { // a client may connect to itself
+				t.Errorf("%s: a client is connected to nobody", network)
+			}
+			c.Close()
+		}
+	}
+}
+
+// TestProbes: a probe finds what listening would.
+func TestProbes(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	for _, addr := range []string{"127.0.0.1:0", ":0", "[::1]:0", "localhost:0", "0.0.0.0:0", "[::]:0"} {
+		if strings.Contains(addr, "::") && !haveIPv6() {
+			continue
+		}
+		if err := ProbeTCP(addr); err != nil {
+			t.Errorf("%s: %v", addr, err)
+		}
+		for _, n := range []int{1, 2} {
+			lns, err := ListenTCP(addr, n)
+			if err != nil {
+				t.Fatal(addr, err)
+			}
+			host, _, _ := net.SplitHostPort(addr)
+			_, want := ListenTCP(net.JoinHostPort(host, portOf(lns[0])), 1)
+			got := ProbeTCP(net.JoinHostPort(host, portOf(lns[0])))
+			if !errors.Is(got, syscall.EADDRINUSE) || got.Error() != want.Error() {
+				t.Errorf("%s in use: a probe says %v, listening %v", addr, got, want)
+			}
+			closeAll(lns)
+		}
+	}
+	for _, addr := range []string{"192.0.2.1:0", "127.0.0.1", "no such host:0"} {
+		_, want := ListenTCP(addr, 1)
+		if got := ProbeTCP(addr); got == nil || got.Error() != want.Error() {
+			t.Errorf("%s: a probe says %v, listening %v", addr, got, want)
+		}
+	}
+	if err := ProbeUnix(path); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the probe leaves a file: %v", err)
+	}
+	lns, err := ListenUnix(path, 0o700, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(lns)
+	if err := ProbeUnix(path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a unix socket in use: %v", err)
+	}
+	if err := ProbeUnix(filepath.Join(path+".d", "s")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such directory: %v", err)
+	}
+}
+
+// TestListeningResetsNobody: a client that connects while several listeners are opened is in the backlog of one.
+func TestListeningResetsNobody(t *testing.T) {
+	lns, err := ListenTCP("127.0.0.1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := lns[0].Addr().String()
+	closeAll(lns)
+	listened := 0
+	for range 300 {
+		var err error
+		clients := hammer(t, "tcp", addr, func() {
+			if lns, err = ListenTCP(addr, 4); err != nil {
+				return
+			}
+			for _, ln := range lns {
+				go func() {
+					for {
+						c, err := ln.Accept()
+						if err != nil {
+							return
+						}
+						c.Write([]byte("x"))
+						c.Close()
+					}
+				}()
+			}
+		})
+		if err != nil {
+			for _, c := range clients { // a client that is connected to itself has the port
+				c.Close()
+			}
+			continue
+		}
+		listened++
+		for _, c := range clients {
+			c.SetReadDeadline(time.Now().Add(time.Minute))
+			if n, err := c.Read(make([]byte, 1)); n != 1 && c.LocalAddr().String() != addr {
+				t.Errorf("a client that was connected: %v", err)
+			}
+			c.Close()
+		}
+		closeAll(lns)
+	}
+	if listened == 0 {
+		t.Error("it could not listen once")
 	}
 }
 

@@ -114,6 +114,8 @@ type Counters struct {
 	BytesRead    atomic.Uint64
 	BytesWritten atomic.Uint64
 
+	HandshakeErrors atomic.Uint64 // TLS handshakes that failed, or did not end in time
+
 	Datagrams        atomic.Uint64 // requests over UDP
 	DatagramsDropped atomic.Uint64 // requests over UDP that got no reply
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -245,15 +246,15 @@ func (t *turn) respondError(h *header, reason error) error {
 	if reason == id.ErrWait {
 		return reason
 	}
-	text, code := reason.Error(), statusTemporary
+	text := visible.AppendLine(make([]byte, 0, protocol.MaxReason), reason.Error(), protocol.MaxReason)
+	code := statusTemporary
 	switch reason.(type) {
 	case id.UnknownName:
 		code = statusInvalid // not found would be a miss, which clients do not report
 	case id.NotPermitted:
 		code = statusAuthError
 	}
-	t.Out = h.appendResponse(t.Out, code, 0, 0, min(len(text), protocol.MaxReason), 0)
-	t.Out = protocol.AppendLine(t.Out, text, protocol.MaxReason)
+	t.Out = append(h.appendResponse(t.Out, code, 0, 0, len(text), 0), text...)
 	return nil
 }
 

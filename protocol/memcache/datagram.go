@@ -16,7 +16,9 @@ import (
 //
 // A sender's address can be forged, so a reply must not be worth forging it for. No reply is longer
 // than MaxAmplification times its request. For the same reason only requests for ids, and requests
-// that ask whether the server is there, are understood.
+// that ask whether the server is there, are understood, and none that a memcached's reply may begin
+// with: a request with the address of another server, or of this one, would have the two answer each
+// other's replies without end.
 const (
 	// MaxDatagram limits a request and a reply, in bytes, frame included: a datagram that fits into
 	// one packet almost everywhere.
@@ -32,9 +34,9 @@ const (
 // nothing. No reply is longer than MaxDatagram, or than MaxAmplification times the request: instead
 // of a longer reply it sends an error, and it cuts a reason that is too long. It sends no reply if
 // the request is not exactly one line, is one of several datagrams, asks for anything but ids, the
-// version or mn, or would have to wait: the client asks again. It never replies if Auth is set,
-// because UDP has no connection to authenticate. It counts in the Config's Counters and keeps
-// neither slice. Any goroutine may call it.
+// version or mn, is a reply, or would have to wait: the client asks again, or the caller. It never
+// replies if Auth is set, because UDP has no connection to authenticate. It counts in the Config's
+// Counters and keeps neither slice. Any goroutine may call it.
 func Datagram(c *protocol.Config, now int64, in, out []byte) []byte {
 	text, ok := datagramText(in)
 	if !ok || c.Auth != nil {
@@ -83,10 +85,14 @@ func datagramText(in []byte) (text []byte, ok bool) {
 // forged bytes would use up many ids.
 func mayBeAsked(text []byte, room int) (asked, fits bool) {
 	verb, rest, _ := cut(trim(text))
+	switch string(verb) {
+	case "mn", "version": // in lower case alone: in upper case they are replies
+		return true, true
+	}
 	switch string(lower(make([]byte, 0, longestVerb), verb)) {
 	case "get", "gets", "gat", "gats":
 		return true, countKeys(rest)*leastValue <= room
-	case "mg", "mn", "version":
+	case "mg":
 		return true, true
 	}
 	return false, false

@@ -47,7 +47,8 @@ func TestDatagramTranscripts(t *testing.T) {
 					if len(reply) == 0 {
 						return nil
 					}
-					return append([]string{fmt.Sprintf("S# %x %x %x %x", reply[:2], reply[2:4], reply[4:6], reply[6:8])}, encode(reply[datagramFrame:])...)
+					return append([]string{fmt.Sprintf("S# %x %x %x %x", reply[:2], reply[2:4], reply[4:6], reply[6:8])},
+						encode(reply[datagramFrame:])...)
 				}
 			})
 		}
@@ -68,10 +69,48 @@ func checkedDatagram(t *testing.T, c *protocol.Config, request []byte) []byte {
 	case len(reply) == 0:
 	case len(reply) > MaxDatagram, len(reply) > MaxAmplification*len(request):
 		t.Fatalf("%q, %d bytes, is answered with %d", request, len(request), len(reply))
-	case len(reply) <= 8, !bytes.Equal(reply[:2], request[:2]), !bytes.Equal(reply[2:8], []byte{0, 0, 0, 1, 0, 0}), !bytes.HasSuffix(reply, []byte("\r\n")):
+	case len(reply) <= 8, !bytes.Equal(reply[:2], request[:2]), !bytes.Equal(reply[2:8], []byte{0, 0, 0, 1, 0, 0}),
+		!bytes.HasSuffix(reply, []byte("\r\n")):
 		t.Fatalf("%q is answered with %q", request, reply)
 	}
+	unanswered(t, c, reply)
 	return reply
+}
+
+// unanswered checks that a reply draws no reply, neither as it is nor in other frames: if it did, a request
+// with the address of another daemon, or of this one, would have two of them talk without end.
+func unanswered(t *testing.T, c *protocol.Config, reply []byte) {
+	t.Helper()
+	for _, line := range append(bytes.SplitAfter(reply, []byte("\n")), reply[min(len(reply), datagramFrame):]) {
+		for _, in := range [][]byte{reply, line, datagram(string(line))} {
+			if again := Datagram(c, 1, in, nil); len(again) > 0 {
+				t.Fatalf("the reply %q draws the reply %q", in, again)
+			}
+		}
+	}
+}
+
+// TestNoReplyDrawsAReply: neither this server's, over any transport, nor memcached's.
+func TestNoReplyDrawsAReply(t *testing.T) {
+	s := newSession(newFake())
+	s.config.Cluster = "a|b|1"
+	for _, input := range corpus() {
+		reply := answerTo(t, newSession(newFake()), []byte(input.in))
+		for line := range bytes.SplitAfterSeq(reply[:min(len(reply), 10*MaxDatagram)], []byte("\n")) {
+			unanswered(t, s.config, datagram(string(line)))
+		}
+	}
+	const words = "ERROR CLIENT_ERROR SERVER_ERROR STORED NOT_STORED EXISTS NOT_FOUND END VALUE VA HD EN NS EX " +
+		"NF MN ME DELETED TOUCHED OK STAT RESET " +
+		"VERSION BUSY BADCLASS NOSPARE NOTFULL UNSAFE SAME CONFIG OPEN WATCHER IDS 0 7"
+	rests := []string{"", " ", " 1.6.45", " id", " get id", " version", " id v k O1", " id 0 1",
+		" 7 s7 c7 t-1 kid b Oget"}
+	for _, word := range strings.Fields(words) {
+		for _, rest := range rests {
+			unanswered(t, s.config, datagram(word+rest+"\r\n"))
+			unanswered(t, s.config, datagram(word+rest+"\n"))
+		}
+	}
 }
 
 func datagram(text string) []byte { return append([]byte{7, 9, 0, 0, 0, 1, 0, 0}, text...) }
@@ -117,8 +156,10 @@ func TestDatagramsAgainstMemcached(t *testing.T) {
 		"\x00\x01\x00\x00\x00\x01\x00\x00get id\r\n": answered, "\x00\x02\x00\x00\x00\x01\x00\x00get id\n": answered,
 		"\xff\x03\x00\x00\x00\x01\x00\x00gat 0 id\r\n": answered, "\x00\x04\x00\x00\x00\x01\xff\xffget id\r\n": answered,
 		"\x00\x05\x00\x00\x00\x01\x00\x00mn\r\n": answered, "\x00\x06\x00\x00\x00\x01\x00\x00get\r\n": answered,
-		"\x00\x07\x00\x00\x00\x01\x00\x00mg id v\r\n": answered, "\x00\x08\x00\x00\x00\x01\x00\x00get " + k251 + "\r\n": answered,
-		"\x00\x11\x00\x00\x00\x02\x00\x00get id\r\n": silent, "\x00\x12\x00\x00\x00\x01\x00\x00get id": silent, "\x00\x13\x00\x00\x00\x01": silent,
+		"\x00\x07\x00\x00\x00\x01\x00\x00mg id v\r\n":          answered,
+		"\x00\x08\x00\x00\x00\x01\x00\x00get " + k251 + "\r\n": answered,
+		"\x00\x11\x00\x00\x00\x02\x00\x00get id\r\n":           silent, "\x00\x12\x00\x00\x00\x01\x00\x00get id": silent,
+		"\x00\x13\x00\x00\x00\x01":         silent,
 		"\x00\x14\x00\x00\x00\x01\x00\x00": silent, "\x00\x15\x00\x00\x00\x00\x00\x00get id\r\n": silent,
 	} {
 		h := newFake()
@@ -164,7 +205,8 @@ func FuzzDatagram(f *testing.F) {
 		s := newSession(h)
 		s.config.Cluster = "a|b|1"
 		reply := checkedDatagram(t, s.config, request)
-		if len(reply) > 0 && (binary.BigEndian.Uint32(request[2:]) != 1 || bytes.Count(request[datagramFrame:], []byte{'\n'}) != 1) {
+		if len(reply) > 0 &&
+			(binary.BigEndian.Uint32(request[2:]) != 1 || bytes.Count(request[datagramFrame:], []byte{'\n'}) != 1) {
 			t.Fatalf("%q is answered with %q", request, reply)
 		}
 		s.config.Auth = s.logins(func(user, password []byte) bool { return true })

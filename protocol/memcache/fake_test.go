@@ -79,7 +79,10 @@ type sifting struct {
 	asked int
 }
 
-func (f *sifting) Source(key []byte) id.Source { f.asked++; return f.fake.Source(key) }
+func (f *sifting) Source(key []byte) id.Source {
+	f.asked++
+	return f.fake.Source(key)
+}
 
 func (f *sifting) Sieve() (rest id.Source, sieve *[256]uint64) {
 	sieve = new([256]uint64)
@@ -182,7 +185,7 @@ func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
 	case "":
 		emit("pid", "1")
 		emit("version", "1.2.3")
-		emit("odd", "a\r\nb")
+		emit("odd", "a\r\nb\x1b\u202e")
 	case "settings":
 		emit("maxconns", "1024")
 	case "items", "slabs":
@@ -219,7 +222,8 @@ func budgeted(ids int) *fake {
 }
 
 // logins makes an Auth that leaves the session's Config as it is after a login.
-func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) (*protocol.Config, error) {
+func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) (*protocol.Config,
+	error) {
 	c := s.config
 	return func(user, password []byte) (*protocol.Config, error) {
 		if allows(user, password) {

@@ -49,10 +49,7 @@ func parseMeta(rest []byte, skip int) (m meta, complaint string) {
 	for range skip {
 		_, m.flags, _ = cut(m.flags)
 	}
-	switch {
-	case len(m.key) == 0:
-		return m, errUnknown
-	case len(m.key) > protocol.MaxKey:
+	if n := len(m.key); n == 0 || n > protocol.MaxKey {
 		return m, errFormat
 	}
 	var seen [2]uint64 // one bit per letter
@@ -228,11 +225,7 @@ func (s *Session) metaSet(t *turn, rest []byte) {
 	t.Add(protocol.CmdSet, 1)
 	f := split(rest)
 	size, ok := parseSize(f.at(1))
-	switch {
-	case f.n == 0:
-		t.blame(errUnknown)
-		return
-	case !ok:
+	if !ok {
 		t.blame(errFormat)
 		return
 	}

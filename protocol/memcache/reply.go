@@ -2,6 +2,7 @@ package memcache
 
 import (
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -39,7 +40,7 @@ func (t *turn) refuse(reason error) {
 	} else {
 		t.Say("SERVER_ERROR ")
 	}
-	t.Out = protocol.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
+	t.Out = visible.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
 	t.Say("\r\n")
 }
 

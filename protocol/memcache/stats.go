@@ -1,6 +1,9 @@
 package memcache
 
-import "github.com/katsubushi/katsubushi/v3/protocol"
+import (
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
+	"github.com/katsubushi/katsubushi/v3/protocol"
+)
 
 // stats answers a request for a statistics group. The values come from the Handler, the format from
 // the protocol.
@@ -51,9 +54,9 @@ func textStats(h protocol.Handler, group, out []byte) ([]byte, bool) {
 	begin := len(out)
 	ok := h.Stats(group, func(name, value string) {
 		out = append(out, "STAT "...)
-		out = protocol.AppendLine(out, name, protocol.MaxKey)
+		out = visible.AppendLine(out, name, protocol.MaxKey)
 		out = append(out, ' ')
-		out = protocol.AppendLine(out, value, MaxLine)
+		out = visible.AppendLine(out, value, MaxLine)
 		out = append(out, "\r\n"...)
 	})
 	if !ok {
@@ -65,9 +68,11 @@ func textStats(h protocol.Handler, group, out []byte) ([]byte, bool) {
 func frameStats(h protocol.Handler, to *header, group, out []byte) ([]byte, bool) {
 	request, begin := *to, len(out)
 	ok := h.Stats(group, func(name, value string) {
-		name, value = name[:min(len(name), protocol.MaxKey)], value[:min(len(value), MaxLine)]
-		out = request.appendResponse(out, statusOK, 0, len(name), len(value), 0)
-		out = append(append(out, name...), value...)
+		text := visible.AppendLine(nil, name, protocol.MaxKey)
+		key := len(text)
+		text = visible.AppendLine(text, value, MaxLine)
+		out = request.appendResponse(out, statusOK, 0, key, len(text)-key, 0)
+		out = append(out, text...)
 	})
 	if !ok {
 		out = out[:begin]

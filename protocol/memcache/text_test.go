@@ -80,17 +80,20 @@ func TestRefusal(t *testing.T) {
 		in += "\r\n"
 		s := newSession(budgeted(c.budget))
 		answer := answerTo(t, s, []byte(in))
-		refused := bytes.HasSuffix(answer, []byte("\nSERVER_ERROR no id  for now\r\n")) || string(answer) == "SERVER_ERROR no id  for now\r\n"
+		refused := bytes.HasSuffix(answer, []byte("\nSERVER_ERROR no id  for now\r\n")) ||
+			string(answer) == "SERVER_ERROR no id  for now\r\n"
 		if n := bytes.Count(answer, []byte("VALUE")); n != c.values || refused == (c.keys == c.values) {
 			t.Errorf("%d keys, %d ids: %d values, ends in %q", c.keys, c.budget, n, answer[max(0, len(answer)-40):])
 		}
 		counts := counted(s)
-		if want := (protocol.Counts{protocol.CmdGet: 1, protocol.IDs: uint64(c.values), protocol.Refused: uint64(c.keys - c.values)}); counts != want {
+		if want := (protocol.Counts{protocol.CmdGet: 1, protocol.IDs: uint64(c.values),
+			protocol.Refused: uint64(c.keys - c.values)}); counts != want {
 			t.Errorf("%d keys, %d ids: counted %v, want %v", c.keys, c.budget, counts, want)
 		}
 		before := strings.Repeat("version\r\n", 4000)
 		for _, pieces := range [][][]byte{{[]byte(before + in)}, {[]byte(before + in[:20]), []byte(in[20:])}} {
-			if got := answerTo(t, newSession(budgeted(c.budget)), pieces...); string(got) != strings.Repeat("VERSION 1.2.3\r\n", 4000)+string(answer) {
+			if got := answerTo(t, newSession(budgeted(c.budget)), pieces...); string(got) != strings.Repeat("VERSION 1.2.3\r\n",
+				4000)+string(answer) {
 				t.Errorf("%d keys, %d ids: a pipeline before changes the answer", c.keys, c.budget)
 			}
 		}
@@ -177,7 +180,8 @@ func TestWhatIsBulk(t *testing.T) {
 		{"a line of two keys", "get k l\r\n", " 2*0 bulk"},
 		{"single gets in a row", strings.Repeat("get k\r\n", 6), strings.Repeat(one, protocol.SingleGets) + many + many},
 		{"meta gets in a row", strings.Repeat("mg k v\r\n", 6), strings.Repeat(one, protocol.SingleGets) + many + many},
-		{"binary quiet gets", string(bytes.Repeat(frameOf(0x09, "", "k", ""), 6)), strings.Repeat(one, protocol.SingleGets) + many + many},
+		{"binary quiet gets", string(bytes.Repeat(frameOf(0x09, "", "k", ""), 6)),
+			strings.Repeat(one, protocol.SingleGets) + many + many},
 		{"a single get behind a line of two keys", "get k l\r\nget k\r\n", " 2*0 bulk" + one},
 	} {
 		f := newFake()
@@ -208,7 +212,8 @@ func TestCounters(t *testing.T) {
 	var got protocol.Counts
 	s.config.Counters.AddTo(&got)
 	s.config.Counters.AddTo(&got)
-	want := protocol.Counts{protocol.CmdGet: 4, protocol.CmdGets: 2, protocol.CmdSet: 2, protocol.CmdOther: 2, protocol.IDs: 6, protocol.Refused: 4, protocol.Malformed: 2}
+	want := protocol.Counts{protocol.CmdGet: 4, protocol.CmdGets: 2, protocol.CmdSet: 2, protocol.CmdOther: 2,
+		protocol.IDs: 6, protocol.Refused: 4, protocol.Malformed: 2}
 	if got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -245,11 +250,13 @@ func TestSessionIsSmall(t *testing.T) {
 func TestLongReasonsAreCut(t *testing.T) {
 	const limit = 256 // the value that docs and clients know
 	long := strings.Repeat("no id, and why: ", 1000)
-	refusing := protocol.Config{Handler: refuser{newFake(), errors.New(long)}, Counters: new(protocol.Counters), Version: "1.2.3"}
+	refusing := protocol.Config{Handler: refuser{newFake(), errors.New(long)}, Counters: new(protocol.Counters),
+		Version: "1.2.3"}
 	for what, c := range map[string]struct{ in, begin, end string }{
-		"text":   {"get k\r\n", "SERVER_ERROR ", "\r\n"},
-		"meta":   {"mg k v\r\n", "SERVER_ERROR ", "\r\n"},
-		"binary": {"\x80\x00\x00\x01" + strings.Repeat("\x00", 4) + "\x00\x00\x00\x01" + strings.Repeat("\x00", 12) + "k", "\x81\x00\x00\x00\x00\x00\x00\x86\x00\x00\x01\x00" + strings.Repeat("\x00", 12), ""},
+		"text": {"get k\r\n", "SERVER_ERROR ", "\r\n"},
+		"meta": {"mg k v\r\n", "SERVER_ERROR ", "\r\n"},
+		"binary": {"\x80\x00\x00\x01" + strings.Repeat("\x00", 4) + "\x00\x00\x00\x01" + strings.Repeat("\x00", 12) + "k",
+			"\x81\x00\x00\x00\x00\x00\x00\x86\x00\x00\x01\x00" + strings.Repeat("\x00", 12), ""},
 	} {
 		s := NewSession(&refusing)
 		_, out, err := s.Feed(1, []byte(c.in), nil)
@@ -267,3 +274,17 @@ type refuser struct {
 
 func (r refuser) Source([]byte) id.Source               { return r }
 func (r refuser) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, r.why }
+
+// TestReasonsReachNoTerminal: whatever runs at a store's address can put its own text into a reason, which a
+// client may print.
+func TestReasonsReachNoTerminal(t *testing.T) {
+	const hostile, harmless = "ERR \x1b]0;x\a\u202e\r é", `ERR \u001b]0;x\u0007\u202e  é`
+	h := refuser{newFake(), errors.New(hostile)}
+	c := protocol.Config{Handler: h, Counters: new(protocol.Counters), Version: "1.2.3"}
+	binary := "\x80\x00\x00\x01" + strings.Repeat("\x00", 7) + "\x01" + strings.Repeat("\x00", 12) + "k"
+	for _, in := range []string{"get k\r\n", "mg k v\r\n", binary} {
+		if out := string(answerTo(t, NewSession(&c), []byte(in))); !strings.Contains(out, harmless) {
+			t.Errorf("%q is answered %q", in, out)
+		}
+	}
+}

@@ -12,6 +12,7 @@ type client struct {
 	id   int64  // 0 = it has not asked
 	name string // at most MaxName bytes
 	user string // empty = defaultUser
+	kept uint32 // after READONLY: the moment of the request that waits, see protocol.Turn.Keep
 }
 
 // about returns the client, to change it.
@@ -85,6 +86,8 @@ func (s *Session) clientCommand(t *turn, e *entry, a arguments) {
 		} else {
 			t.blame(errSyntax)
 		}
+	case clientTracking:
+		t.tracking(a)
 	case clientReply:
 		s.switchReplies(t, a.next())
 	}
@@ -139,8 +142,11 @@ func (t *turn) setInfo(a arguments) {
 func (s *Session) info1(e *entry) string {
 	var b strings.Builder
 	b.WriteString("id=" + strconv.FormatInt(s.id(), 10) + " addr= laddr= fd=-1 name=" + s.name())
-	b.WriteString(" age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 events=r cmd=" + e.name)
-	b.WriteString(" user=" + s.user() + " redir=-1 resp=" + strconv.FormatInt(s.version(), 10) + "\n")
+	b.WriteString(" age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0")
+	// redis-py fails without these, though nobody looks at them.
+	b.WriteString(" qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0")
+	b.WriteString(" events=r cmd=" + e.name + " user=" + s.user())
+	b.WriteString(" redir=-1 resp=" + strconv.FormatInt(s.version(), 10) + "\n")
 	return b.String()
 }
 
@@ -152,7 +158,8 @@ func (s *Session) listClients(t *turn, e *entry, a arguments) {
 		case isWord(option, "type") && a.n == 1:
 			kind := a.next()
 			listed = isWord(kind, "normal")
-			if !listed && !isWord(kind, "master") && !isWord(kind, "replica") && !isWord(kind, "slave") && !isWord(kind, "pubsub") {
+			if !listed && !isWord(kind, "master") && !isWord(kind, "replica") && !isWord(kind, "slave") &&
+				!isWord(kind, "pubsub") {
 				t.Add(protocol.Malformed, 1)
 				t.Say("-ERR Unknown client type '")
 				t.quote(kind, len(kind))
@@ -179,6 +186,16 @@ func (s *Session) listClients(t *turn, e *entry, a arguments) {
 		line = s.info1(e)
 	}
 	s.verbatim(t, line)
+}
+
+// tracking answers CLIENT TRACKING. Clients that get OK keep the answers to GET, and hand the same id out
+// again; no other answer has them go on without their cache.
+func (t *turn) tracking(a arguments) {
+	if isWord(a.next(), "off") && a.n == 0 {
+		t.ok()
+	} else {
+		t.blame("ERR a client that caches would hand out an id twice: switch its client-side cache off")
+	}
 }
 
 // switchReplies answers CLIENT REPLY; Feed takes the replies back.

@@ -75,11 +75,23 @@ func (s *Session) clusterMode() (mode, flag, setting string) {
 	return "standalone", "0", "no"
 }
 
+// remote says what happens to reads of names that another server leads. A client that sent READONLY asks
+// this server as a replica of that one.
+func (s *Session) remote() protocol.Remote {
+	if s.is&reads != 0 {
+		return protocol.Fetch
+	}
+	return protocol.Redirect
+}
+
 // turnsAway answers a command if another server must: if a name of its keys is issued there. As in
 // Redis, all names of the command must have one slot then; only those count that servers lead. a is what
 // follows the command's name.
 func (s *Session) turnsAway(t *turn, e *entry, a arguments) bool {
-	if s.config.Topology == nil || e.does != get && e.does != mget && e.does != incr && e.does != incrBy {
+	switch {
+	case s.config.Topology == nil, e.does != get && e.does != mget && e.does != incr && e.does != incrBy:
+		return false
+	case s.is&reads != 0 && (e.does == get || e.does == mget):
 		return false
 	}
 	keys := a.n
@@ -112,26 +124,35 @@ func (s *Session) turnsAway(t *turn, e *entry, a arguments) bool {
 	return true
 }
 
-// slots answers CLUSTER SLOTS, in the order of the slots.
+// slots answers CLUSTER SLOTS, in the order of the slots. A range has its owner first, and behind it all other
+// servers as replicas, owners of other ranges too: each of them answers reads after READONLY. phpredis 5.3
+// crashes when a slot of an owner without replicas moves to a server that it was not told of.
 func (t *turn) slots(nodes []protocol.Node) {
-	owner := map[protocol.Slots]protocol.Node{}
-	for _, node := range nodes {
+	owner := map[protocol.Slots]int{}
+	for i, node := range nodes {
 		for _, r := range node.Slots {
-			owner[r] = node
+			owner[r] = i
 		}
 	}
 	t.array(len(owner))
 	byFirst := func(a, b protocol.Slots) int { return a.First - b.First }
 	for _, r := range slices.SortedFunc(maps.Keys(owner), byFirst) {
-		node := owner[r]
-		t.array(3)
+		members := []protocol.Node{nodes[owner[r]]}
+		for i, n := range nodes {
+			if i != owner[r] && n.Port != 0 { // clients can reach it
+				members = append(members, n)
+			}
+		}
+		t.array(2 + len(members))
 		t.integer(int64(r.First))
 		t.integer(int64(r.Last))
-		t.array(4)
-		t.text(node.Host)
-		t.integer(int64(node.Port))
-		t.text(node.ID)
-		t.array(0)
+		for _, n := range members {
+			t.array(4)
+			t.text(n.Host)
+			t.integer(int64(n.Port))
+			t.text(n.ID)
+			t.array(0)
+		}
 	}
 }
 
@@ -147,7 +168,8 @@ func (s *Session) shard(t *turn, n protocol.Node, ip string) {
 	t.text("nodes")
 	t.array(1)
 	s.pairs(t, 7)
-	for _, pair := range [][2]string{{"id", n.ID}, {"ip", ip}, {"endpoint", n.Host}, {"role", "master"}, {"health", "online"}} {
+	for _, pair := range [][2]string{{"id", n.ID}, {"ip", ip}, {"endpoint", n.Host}, {"role", "master"},
+		{"health", "online"}} {
 		t.text(pair[0])
 		t.text(pair[1])
 	}
@@ -187,9 +209,11 @@ func (s *Session) clusterInfo(t *turn, c protocol.Topology) {
 	if owned < id.Slots {
 		state = "fail"
 	}
-	s.verbatim(t, fmt.Sprintf("cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
-		"cluster_slots_fail:0\r\ncluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\ncluster_my_epoch:%d\r\n",
-		state, owned, owned, len(c.Nodes), size, c.Epoch, c.Epoch))
+	s.verbatim(t,
+		fmt.Sprintf("cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
+			"cluster_slots_fail:0\r\ncluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\n"+
+			"cluster_my_epoch:%d\r\n",
+			state, owned, owned, len(c.Nodes), size, c.Epoch, c.Epoch))
 }
 
 // slot reads the number of a slot, or replies with an error.

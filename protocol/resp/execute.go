@@ -139,7 +139,12 @@ func (t *turn) quote(b []byte, limit int) {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
 	}
-	for _, c := range b[:min(len(b), limit)] {
+	t.echo(b[:min(len(b), limit)])
+}
+
+// echo appends what the client has sent, without any byte that could end the line.
+func (t *turn) echo(b []byte) {
+	for _, c := range b {
 		if c == '\r' || c == '\n' {
 			c = ' '
 		}
@@ -223,8 +228,17 @@ func (s *Session) reply(t *turn, e *entry, a arguments) {
 		t.text("master")
 		t.integer(0)
 		t.array(0)
+	case readOnly:
+		s.is |= reads
+		t.Remote = s.remote()
+		t.ok()
+	case readWrite:
+		s.is &^= reads
+		t.Remote = s.remote()
+		t.ok()
 	case reset:
 		s.reset()
+		t.Remote = s.remote()
 		t.Say("+RESET\r\n")
 	case info:
 		s.info(t, a)
@@ -256,7 +270,8 @@ func (s *Session) subcommand(t *turn, e *entry, a arguments) {
 		s.describeMany(t, a)
 	case commandGetKeys:
 		t.keysOf(a)
-	case clusterSlots, clusterShards, clusterNodes, clusterInfo, clusterKeySlot, clusterMyID, clusterCountKeys, clusterGetKeys:
+	case clusterSlots, clusterShards, clusterNodes, clusterInfo, clusterKeySlot, clusterMyID, clusterCountKeys,
+		clusterGetKeys:
 		s.cluster(t, e, a)
 	default:
 		s.clientCommand(t, e, a)

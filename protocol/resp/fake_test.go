@@ -24,10 +24,13 @@ type fake struct {
 	waits   *rand.Rand // if not nil, the sources wait at random
 	refusal error      // instead of ids
 	log     []string   // what was asked for
+	moments []int64    // of requests of fakePunctual
+	now     int64      // the last moment, in steps of 64 ns
 }
 
 func newFake() *fake {
-	return &fake{next: map[string]uint64{"": 100, "orders": 1, "flake": 5_000_000_000_000_000_000, "uuid": 7}, used: map[string]int{}}
+	return &fake{next: map[string]uint64{"": 100, "orders": 1, "flake": 5_000_000_000_000_000_000, "uuid": 7},
+		used: map[string]int{}}
 }
 
 var errSpent = errors.New("no id\r\nfor now")
@@ -126,9 +129,14 @@ type fakePunctual struct{ fakeCounter }
 
 func (p fakePunctual) Mint(int64, int, bool) (id.Run, error) { return id.Run{}, id.ErrMoment }
 func (p fakePunctual) Reserve(int64, int) (id.Run, error)    { return id.Run{}, id.ErrMoment }
-func (p fakePunctual) Moment() int64                         { return 1 }
+
+func (p fakePunctual) Moment() int64 {
+	p.now++
+	return p.now << 6
+}
 
 func (p fakePunctual) MintAt(moment int64, n int, redirect bool) (id.Run, error) {
+	p.moments = append(p.moments, moment)
 	if err := p.led(redirect); err != nil {
 		return id.Run{}, err
 	}
@@ -171,7 +179,10 @@ func (x fakeTexter) Mint(now int64, _ int, bulk bool) (id.Run, error) {
 }
 
 func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
-	for _, s := range [][2]string{{"pid", "1"}, {"uptime", "60"}, {"version", "1.2.3"}, {"curr_connections", "4"}, {"ready", "1"}, {"odd", "a\r\nb"}} {
+	for _, s := range [][2]string{
+		{"pid", "1"}, {"uptime", "60"}, {"version", "1.2.3"}, {"curr_connections", "4"}, {"ready", "1"},
+		{"odd", "a\r\nb\x1b\u202e"},
+	} {
 		emit(s[0], s[1])
 	}
 	return true
@@ -179,7 +190,8 @@ func (f *fake) Stats(group []byte, emit func(name, value string)) bool {
 
 // newSession makes a session that takes inline commands too.
 func newSession(f *fake) *Session {
-	return NewSession(&protocol.Config{Handler: f, Counters: new(protocol.Counters), Version: "1.2.3", Cluster: "ids.example|192.0.2.7|6379"}, true)
+	return NewSession(&protocol.Config{Handler: f, Counters: new(protocol.Counters), Version: "1.2.3",
+		Cluster: "ids.example|192.0.2.7|6379"}, true)
 }
 
 // counted returns what a session counted.
@@ -206,7 +218,8 @@ func frame(args ...string) []byte {
 }
 
 // logins makes an Auth that leaves the session's Config as it is after a login.
-func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) (*protocol.Config, error) {
+func (s *Session) logins(allows func(user, password []byte) bool) func(user, password []byte) (*protocol.Config,
+	error) {
 	c := s.config
 	return func(user, password []byte) (*protocol.Config, error) {
 		if allows(user, password) {

@@ -26,7 +26,9 @@ var flagLetters = []struct {
 	letter string
 	mode   mode
 }{
-	{"3", resp3}, {"t", trusted}, {"i", inlineKeys}, {"m", multi}, {"b", broken}, {"x", executing}, {"o", mute}, {"s", skip}, {"n", skipNext},
+	{"3", resp3}, {"t", trusted}, {"i", inlineKeys}, {"m", multi}, {"b", broken}, {"x", executing}, {"o", mute},
+	{"s", skip}, {"n", skipNext},
+	{"r", reads},
 }
 
 // Freeze returns what Resume needs to go on with the session elsewhere, between two Feeds. Input that
@@ -49,7 +51,8 @@ func (s *Session) Freeze() (line []byte, ok bool) {
 	if s.client != nil {
 		c = *s.client
 	}
-	return fmt.Appendf(nil, "%s %s %s %d %d %d %d %d %d =%s =%s", frozenTag, at, flags, s.guesses, left, args, s.queued, s.commands, c.id, c.name, c.user), true
+	return fmt.Appendf(nil, "%s %s %s %d %d %d %d %d %d =%s =%s", frozenTag, at, flags, s.guesses, left, args, s.queued,
+		s.commands, c.id, c.name, c.user), true
 }
 
 // Resume makes the session that Freeze described, perhaps in another process. It trusts nothing of it,
@@ -95,7 +98,7 @@ func (s *Session) thaw(words []string) (ok bool) {
 	name, named := strings.CutPrefix(words[9], "=")
 	user, used := strings.CutPrefix(words[10], "=")
 	if n[5] > 0 || name != "" || user != "" {
-		s.client = &client{int64(n[5]), name, user}
+		s.client = &client{id: int64(n[5]), name: name, user: user}
 	}
 	switch {
 	case letters != len(words[2]) || !named || !used:
@@ -112,7 +115,8 @@ func (s *Session) thaw(words []string) (ok bool) {
 func (s *Session) makesSense() bool {
 	queues, runs := s.is&multi != 0, s.is&executing != 0
 	switch {
-	case s.guesses >= protocol.MaxGuesses || len(s.name()) > MaxName || !isClean([]byte(s.name())) || len(s.user()) > longestUser:
+	case s.guesses >= protocol.MaxGuesses || len(s.name()) > MaxName || !isClean([]byte(s.name())) ||
+		len(s.user()) > longestUser:
 		return false
 	case s.locked() && (queues || runs || s.state == keys):
 		return false

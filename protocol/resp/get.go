@@ -58,6 +58,8 @@ func (s *Session) increment(t *turn, key []byte, by, n int) (int, error) {
 	if source == nil && string(key) == defaultKey {
 		source = s.config.Handler.Source(key)
 	}
+	t.Remote = protocol.Redirect // it is a write
+	defer func() { t.Remote = s.remote() }()
 	var run id.Run
 	var err error
 	switch source := source.(type) {

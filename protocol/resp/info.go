@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -13,11 +14,14 @@ var sections = []struct {
 	name   string
 	fields []field
 }{
-	{"Server", []field{{name: "redis_version", is: redisVersion}, {name: "redis_mode", stat: "redis_mode"}, {name: "katsubushi_version", stat: "version"},
+	{"Server", []field{{name: "redis_version", is: redisVersion}, {name: "redis_mode", stat: "redis_mode"},
+		{name: "katsubushi_version", stat: "version"},
 		{name: "arch_bits", is: "64"}, {name: "process_id", stat: "pid"}, {name: "uptime_in_seconds", stat: "uptime"}}},
-	{"Clients", []field{{name: "connected_clients", stat: "curr_connections"}, {name: "maxclients", stat: "max_connections"}}},
+	{"Clients", []field{{name: "connected_clients", stat: "curr_connections"},
+		{name: "maxclients", stat: "max_connections"}}},
 	{"Persistence", []field{{name: "loading", stat: "ready", not: true}}},
-	{"Stats", []field{{name: "total_connections_received", stat: "total_connections"}, {name: "total_net_input_bytes", stat: "bytes_read"},
+	{"Stats", []field{{name: "total_connections_received", stat: "total_connections"},
+		{name: "total_net_input_bytes", stat: "bytes_read"},
 		{name: "total_net_output_bytes", stat: "bytes_written"}, {name: "rejected_connections", stat: "rejected_connections"},
 		{name: "keyspace_hits", stat: "get_hits"}, {name: "keyspace_misses", stat: "get_misses"}}},
 	{"Replication", []field{{name: "role", is: "master"}, {name: "connected_slaves", is: "0"}}},
@@ -88,7 +92,8 @@ func (f *field) line(values map[string]string) string {
 func statistics(h protocol.Handler) (names []string, values map[string]string) {
 	values = make(map[string]string)
 	h.Stats(nil, func(name, value string) {
-		name, value = string(protocol.AppendLine(nil, name, protocol.MaxKey)), string(protocol.AppendLine(nil, value, 2048))
+		name = string(visible.AppendLine(nil, name, protocol.MaxKey))
+		value = string(visible.AppendLine(nil, value, 2048))
 		names, values[name] = append(names, name), value
 	})
 	return names, values

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -30,11 +31,11 @@ const (
 	errNoPerm = "NOPERM this user has no permissions to access one of the keys used as arguments: "
 )
 
-// fail replies with an error, without any byte that could end its line.
+// fail replies with an error. detail is what the client has sent.
 func (t *turn) fail(what, detail string) {
 	t.Say("-")
 	t.Say(what)
-	t.Out = protocol.AppendLine(t.Out, detail, len(detail))
+	t.echo([]byte(detail))
 	t.Say("\r\n")
 }
 
@@ -64,7 +65,7 @@ func (t *turn) refuse(reason error) {
 		word = "-LOADING "
 	}
 	t.Say(word)
-	t.Out = protocol.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
+	t.Out = visible.AppendLine(t.Out, reason.Error(), protocol.MaxReason)
 	t.Say("\r\n")
 }
 

@@ -10,6 +10,7 @@
 package resp
 
 import (
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -69,6 +70,7 @@ const (
 	skip                        // this command gets no reply: CLIENT REPLY SKIP
 	skipNext                    // the next one gets none
 	unproven                    // in keys: a state said so that the session was resumed from
+	reads                       // READONLY: GET and MGET of names that another server leads are answered here
 )
 
 // NewSession makes the session for a new connection. c must have passed Check. allowInline is
@@ -100,18 +102,29 @@ type turn struct{ protocol.Turn }
 // While it waits for more input, it leaves at most 2*MaxCommand bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	var t turn
-	t.Now, t.Out, t.Remote = now, out, protocol.Redirect
+	t.Now, t.Out, t.Remote = now, out, s.remote()
+	if s.is&reads != 0 {
+		c := s.about()
+		t.Recall(c.kept)
+		c.kept = 0
+	}
 	for n < len(in) && len(t.Out)-len(out) < protocol.ReplyChunk && err == nil {
 		queued, begin, k := s.queued, len(t.Out), 0
 		k, err = s.step(&t, in[n:])
 		progress := k > 0 || s.queued != queued
-		if s.is&(mute|skip|skipNext) != 0 {
+		if s.is&(mute|skip|skipNext|reads) != 0 {
 			s.silence(&t, begin, progress && err == nil)
+			if err != id.ErrWait {
+				t.Recall(0)
+			}
 		}
 		if !progress {
 			break
 		}
 		n += k
+	}
+	if err == id.ErrWait && s.is&reads != 0 {
+		s.about().kept = t.Keep()
 	}
 	t.Count(s.config.Counters)
 	return n, t.Out, err

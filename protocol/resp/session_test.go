@@ -24,11 +24,44 @@ func TestASessionIsSmall(t *testing.T) {
 	}
 }
 
+// A read that waits for another server is the same request to its source when it comes again, or the source would
+// fetch ids for each time; the next read is another one. A frozen session still answers reads.
+func TestAReplicaFetchesOnce(t *testing.T) {
+	f := newFake()
+	s := newSession(f)
+	s.config.Topology = func() protocol.Topology { return clusterOf(0) }
+	in := bytes.Join([][]byte{frame("READONLY"), frame("GET", "away"), frame("GET", "away")}, nil)
+	f.refusal = id.ErrWait
+	for range 3 {
+		n, _, err := s.Feed(0, in, nil)
+		if err != id.ErrWait {
+			t.Fatal(err)
+		}
+		in = in[n:]
+	}
+	f.refusal = nil
+	if _, reply, err := s.Feed(0, in, nil); string(reply) != "$1\r\n0\r\n$1\r\n1\r\n" || err != nil {
+		t.Errorf("%q, %v", reply, err)
+	}
+	if m := f.moments; len(m) != 5 || m[0] != m[1] || m[0] != m[2] || m[0] != m[3] || m[4] <= m[3] {
+		t.Errorf("asked at %v", m)
+	}
+	state, _ := s.Freeze()
+	thawed, err := Resume(s.config, false, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, reply, err := thawed.Feed(0, frame("GET", "away"), nil); string(reply) != "$1\r\n2\r\n" || err != nil {
+		t.Errorf("after an upgrade %q, %v", reply, err)
+	}
+}
+
 // manyKeys writes an MGET of n keys of several sources.
 func manyKeys(r *rand.Rand, n int) []byte {
 	args := []string{"MGET"}
 	for range n {
-		args = append(args, [...]string{"id", "orders", "flake", "d:typo", "uuid", strings.Repeat("k", r.IntN(250))}[r.IntN(6)*r.IntN(2)])
+		args = append(args,
+			[...]string{"id", "orders", "flake", "d:typo", "uuid", strings.Repeat("k", r.IntN(250))}[r.IntN(6)*r.IntN(2)])
 	}
 	if r.IntN(2) == 0 && n < MaxArgs {
 		line := strings.Join(args, " ")
@@ -48,7 +81,8 @@ func TestLongMGETs(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, i))
 		in := bytes.Join([][]byte{manyKeys(r, 1+r.IntN(6000)), frame("PING")}, nil)
 		if r.IntN(2) == 0 {
-			in = bytes.Join([][]byte{frame("MULTI"), manyKeys(r, 1+r.IntN(3000)), frame("INCR", "orders"), manyKeys(r, 1+r.IntN(3000)), frame("EXEC"), frame("GET", "id")}, nil)
+			in = bytes.Join([][]byte{frame("MULTI"), manyKeys(r, 1+r.IntN(3000)), frame("INCR", "orders"),
+				manyKeys(r, 1+r.IntN(3000)), frame("EXEC"), frame("GET", "id")}, nil)
 		}
 		budget, atMost := r.IntN(3000), r.IntN(200)
 		session := func() (*Session, *fake) {
@@ -85,7 +119,8 @@ func TestTheLongestMGET(t *testing.T) {
 	args[0] = "mget"
 	s := newSession(newFake())
 	got := answerTo(t, s, frame(args...))
-	if want := fmt.Sprintf("$5\r\n%d\r\n", 100+MaxKeys-1); !bytes.HasSuffix(got, []byte(want)) || !bytes.HasPrefix(got, []byte("*16384\r\n$3\r\n100\r\n")) {
+	if want := fmt.Sprintf("$5\r\n%d\r\n", 100+MaxKeys-1); !bytes.HasSuffix(got, []byte(want)) ||
+		!bytes.HasPrefix(got, []byte("*16384\r\n$3\r\n100\r\n")) {
 		t.Errorf("answered %.30q ... %.30q", got, got[max(0, len(got)-30):])
 	}
 	if n := counted(s); n[protocol.IDs] != MaxKeys || n[protocol.CmdGet] != 1 {
@@ -144,10 +179,14 @@ func TestWaiting(t *testing.T) {
 		{"the first of several", "w", "mget a b\r\n", "", "mget a b\r\n"},
 		{"the second of several", "iw", "mget a b c\r\n", "*3\r\n$3\r\n100\r\n", " b c\r\n"},
 		{"the second of several in a frame", "iw", string(frame("MGET", "a", "b")), "*2\r\n$3\r\n100\r\n", "$1\r\nb\r\n"},
-		{"the last one, and more behind", "iiw", "mget a b c\r\nping\r\n", "*3\r\n$3\r\n100\r\n$3\r\n101\r\n", " c\r\nping\r\n"},
-		{"the first of a transaction", "w", "multi\r\nget a\r\nget b\r\nexec\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n", "get a\r\nget b\r\nexec\r\n"},
-		{"the second of a transaction", "iw", "multi\r\nget a\r\nincr orders\r\nexec\r\nping\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n100\r\n", "incr orders\r\nexec\r\nping\r\n"},
-		{"an MGET within a transaction", "iw", "multi\r\nmget a b\r\nget c\r\nexec\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*2\r\n$3\r\n100\r\n", " b\r\nget c\r\nexec\r\n"},
+		{"the last one, and more behind", "iiw", "mget a b c\r\nping\r\n", "*3\r\n$3\r\n100\r\n$3\r\n101\r\n",
+			" c\r\nping\r\n"},
+		{"the first of a transaction", "w", "multi\r\nget a\r\nget b\r\nexec\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n",
+			"get a\r\nget b\r\nexec\r\n"},
+		{"the second of a transaction", "iw", "multi\r\nget a\r\nincr orders\r\nexec\r\nping\r\n",
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n100\r\n", "incr orders\r\nexec\r\nping\r\n"},
+		{"an MGET within a transaction", "iw", "multi\r\nmget a b\r\nget c\r\nexec\r\n",
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*2\r\n$3\r\n100\r\n", " b\r\nget c\r\nexec\r\n"},
 		{"with no reply to this one", "w", "client reply skip\r\nget a\r\nget b\r\n", "", "get a\r\nget b\r\n"},
 	} {
 		f := newFake()
@@ -181,7 +220,8 @@ func TestRefusedAfterWaiting(t *testing.T) {
 	in := []byte("mget a b c d\r\n")
 	n, out, _ := s.Feed(transcript.Now, in, nil)
 	_, out, err := s.Feed(transcript.Now, in[n:], out)
-	if want := "*4\r\n$3\r\n100\r\n$3\r\n101\r\n-TRYAGAIN no id  for now\r\n-TRYAGAIN no id  for now\r\n"; string(out) != want || err != nil {
+	if want := "*4\r\n$3\r\n100\r\n$3\r\n101\r\n-TRYAGAIN no id  for now\r\n-TRYAGAIN no id  for now\r\n"; string(
+		out) != want || err != nil {
 		t.Errorf("%v, said %q, want %q", err, out, want)
 	}
 	if n := counted(s); n[protocol.IDs] != 2 || n[protocol.Refused] != 2 {
@@ -244,7 +284,8 @@ func TestLimitsOfACommand(t *testing.T) {
 	}{
 		{"1,024 arguments", ":1023\r\n", args("exists", MaxArgs)},
 		{"1,025 arguments", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("exists", MaxArgs+1)},
-		{"16,385 arguments of another command", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("mgetx", MaxKeys+1)},
+		{"16,385 arguments of another command", "-ERR Protocol error: invalid multibulk length\r\n<closed>",
+			args("mgetx", MaxKeys+1)},
 		{"16,386 arguments of MGET", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("mget", MaxKeys+2)},
 		{"1 MB", "-ERR key is longer than 250 bytes\r\n", frame("GET", strings.Repeat("x", fill))},
 		{"1 MB and a byte", "-ERR Protocol error: too big command\r\n<closed>", frame("GET", strings.Repeat("x", fill+1))},
@@ -260,8 +301,10 @@ func TestLimitsOfACommand(t *testing.T) {
 // Half a command keeps only what arrived; a claimed length allocates nothing, and a second look at the
 // same bytes starts where the first one ended.
 func TestHalfACommand(t *testing.T) {
-	whole := bytes.TrimSuffix(frame(append([]string{"MGET"}, strings.Split(strings.Repeat("k ", 9000), " ")...)...), []byte("\r\n"))
-	for _, in := range [][]byte{[]byte("*16385\r\n$4\r\nmget\r\n$1000000\r\nx"), []byte("*1000\r\n$100"), whole, bytes.Repeat([]byte("x "), 20000)} {
+	whole := bytes.TrimSuffix(frame(append([]string{"MGET"}, strings.Split(strings.Repeat("k ", 9000), " ")...)...),
+		[]byte("\r\n"))
+	for _, in := range [][]byte{[]byte("*16385\r\n$4\r\nmget\r\n$1000000\r\nx"), []byte("*1000\r\n$100"), whole,
+		bytes.Repeat([]byte("x "), 20000)} {
 		s := newSession(newFake())
 		out := make([]byte, 0, 64)
 		if n := testing.AllocsPerRun(10, func() {
@@ -279,10 +322,14 @@ func TestHalfACommand(t *testing.T) {
 
 func TestNothingAllocates(t *testing.T) {
 	inputs := [][]byte{
-		frame("GET", "id"), frame("get", "orders"), frame("INCR", "id"), frame("INCRBY", "orders", "10"), bytes.Repeat(frame("GET", "id"), 16),
-		frame("MGET", "id", "a", "b", "c"), frame(append([]string{"MGET"}, strings.Split(strings.Repeat("k ", 99), " ")...)...),
-		frame("PING"), frame("PING", "hello"), frame("SELECT", "0"), frame("EXISTS", "a", "b"), frame("TIME"), frame("SET", "a", "b"), frame("CLIENT", "SETINFO", "lib-name", "x"),
-		[]byte("get id\r\nmget a b c\r\nping\r\n"), bytes.Join([][]byte{frame("MULTI"), frame("GET", "a"), frame("INCR", "id"), frame("EXEC")}, nil),
+		frame("GET", "id"), frame("get", "orders"), frame("INCR", "id"), frame("INCRBY", "orders", "10"),
+		bytes.Repeat(frame("GET", "id"), 16),
+		frame("MGET", "id", "a", "b", "c"),
+		frame(append([]string{"MGET"}, strings.Split(strings.Repeat("k ", 99), " ")...)...),
+		frame("PING"), frame("PING", "hello"), frame("SELECT", "0"), frame("EXISTS", "a", "b"), frame("TIME"),
+		frame("SET", "a", "b"), frame("CLIENT", "SETINFO", "lib-name", "x"),
+		[]byte("get id\r\nmget a b c\r\nping\r\n"),
+		bytes.Join([][]byte{frame("MULTI"), frame("GET", "a"), frame("INCR", "id"), frame("EXEC")}, nil),
 		frame("HELLO", "3"), frame("nonsense", "a"), frame("GET"),
 	}
 	for _, in := range inputs {
@@ -370,7 +417,8 @@ func TestALoginChoosesTheHandler(t *testing.T) {
 	users["default"], users["bob"] = config(newFake()), config(bob)
 	in := "auth x\r\nget a\r\nauth eve x\r\nget a\r\nauth bob x\r\nget a\r\nhello 2 auth default x\r\nget a\r\n"
 	got := string(answerTo(t, NewSession(config(nobody), true), []byte(in)))
-	want := []string{"+OK\r\n$3\r\n100\r\n-WRONGPASS", "disabled.\r\n$3\r\n101\r\n+OK\r\n-TRYAGAIN bob may not\r\n*14\r\n", "*0\r\n$3\r\n102\r\n"}
+	want := []string{"+OK\r\n$3\r\n100\r\n-WRONGPASS", "disabled.\r\n$3\r\n101\r\n+OK\r\n-TRYAGAIN bob may not\r\n*14\r\n",
+		"*0\r\n$3\r\n102\r\n"}
 	for _, w := range want {
 		if !strings.Contains(got, w) {
 			t.Errorf("%q lacks %q", got, w)
@@ -380,7 +428,8 @@ func TestALoginChoosesTheHandler(t *testing.T) {
 
 // What CLIENT REPLY SKIP silences is a whole command, also one that is answered in pieces.
 func TestAPieceIsNotACommand(t *testing.T) {
-	in := bytes.Join([][]byte{frame("CLIENT", "REPLY", "SKIP"), frame(append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 9000))...)...), frame("GET", "id")}, nil)
+	in := bytes.Join([][]byte{frame("CLIENT", "REPLY", "SKIP"),
+		frame(append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 9000))...)...), frame("GET", "id")}, nil)
 	if got, want := string(answerTo(t, newSession(newFake()), in)), "$4\r\n9100\r\n"; got != want {
 		t.Errorf("%.60q, want %q", got, want)
 	}
@@ -392,16 +441,20 @@ func TestCounts(t *testing.T) {
 	for in, want := range map[string]counts{
 		"get a\r\nmget a b\r\nget a b\r\n":       {protocol.CmdGet: 3, protocol.IDs: 3, protocol.Malformed: 1},
 		"get d:\r\nmget a d: b\r\nmget d: a\r\n": {protocol.CmdGet: 3, protocol.IDs: 2, protocol.Refused: 4},
-		"incr orders\r\nincrby orders 5\r\nincr typo\r\nincr uuid\r\nincrby orders 0\r\ndecr orders\r\n": {protocol.CmdIncr: 6, protocol.IncrHits: 2, protocol.IDs: 6, protocol.Malformed: 3},
-		"set a 1\r\nmset a 1\r\nlpush a 1\r\n":                                 {protocol.CmdSet: 3},
-		"del a\r\nunlink a\r\nexpire a 1\r\npersist a\r\nflushall\r\ninfo\r\n": {protocol.CmdDelete: 2, protocol.CmdTouch: 2, protocol.CmdFlush: 1, protocol.CmdStats: 1},
-		"ping\r\nnonsense\r\nclient foo\r\nhello\r\nhello 9\r\nselect 1\r\n":   {protocol.CmdOther: 6, protocol.Malformed: 4},
-		"multi\r\nget a\r\nget\r\nexec\r\nmulti\r\nget a\r\nexec\r\n":          {protocol.CmdOther: 4, protocol.CmdGet: 2, protocol.IDs: 1, protocol.Malformed: 2},
+		"incr orders\r\nincrby orders 5\r\nincr typo\r\nincr uuid\r\nincrby orders 0\r\ndecr orders\r\n": {
+			protocol.CmdIncr: 6, protocol.IncrHits: 2, protocol.IDs: 6, protocol.Malformed: 3},
+		"set a 1\r\nmset a 1\r\nlpush a 1\r\n": {protocol.CmdSet: 3},
+		"del a\r\nunlink a\r\nexpire a 1\r\npersist a\r\nflushall\r\ninfo\r\n": {protocol.CmdDelete: 2, protocol.CmdTouch: 2,
+			protocol.CmdFlush: 1, protocol.CmdStats: 1},
+		"ping\r\nnonsense\r\nclient foo\r\nhello\r\nhello 9\r\nselect 1\r\n": {protocol.CmdOther: 6, protocol.Malformed: 4},
+		"multi\r\nget a\r\nget\r\nexec\r\nmulti\r\nget a\r\nexec\r\n": {protocol.CmdOther: 4, protocol.CmdGet: 2,
+			protocol.IDs: 1, protocol.Malformed: 2},
 		"*1\r\n$9999999\r\n":               {protocol.Malformed: 1},
 		strings.Repeat("x", MaxInline):     {protocol.TooLong: 1},
 		"*2\r\n$4\r\nECHO\r\n$1048560\r\n": {protocol.TooLong: 1},
 		"AUTH get a\r\nhello\r\nauth x\r\nauth sesame\r\nhello 2 auth default sesame\r\nget a\r\n": {
-			protocol.Unauthenticated: 2, protocol.CmdAuth: 3, protocol.AuthErrors: 1, protocol.CmdOther: 1, protocol.CmdGet: 1, protocol.IDs: 1},
+			protocol.Unauthenticated: 2, protocol.CmdAuth: 3, protocol.AuthErrors: 1, protocol.CmdOther: 1, protocol.CmdGet: 1,
+			protocol.IDs: 1},
 	} {
 		s := newSession(newFake())
 		if in, locked := strings.CutPrefix(in, "AUTH "); locked {
@@ -426,7 +479,8 @@ func TestCounts(t *testing.T) {
 // once; INCRBY never is.
 func TestBulk(t *testing.T) {
 	f := newFake()
-	answerTo(t, newSession(f), []byte("get a\r\nincr id\r\nmget b\r\nget c\r\nget d\r\nincr id\r\nmget e g\r\nincrby orders 2\r\n"))
+	answerTo(t, newSession(f),
+		[]byte("get a\r\nincr id\r\nmget b\r\nget c\r\nget d\r\nincr id\r\nmget e g\r\nincrby orders 2\r\n"))
 	want := "1* 1* 1* 1* 1* bulk 1* bulk 2* bulk reserve 2*orders"
 	if got := strings.Join(f.log, " "); got != want {
 		t.Errorf("asked for %s, want %s", got, want)

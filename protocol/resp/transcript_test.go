@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt w
 // session sets up what a conversation is held with: "budget 3" gives its fake 3 ids of each source,
 // "most 2" no more than 2 at once; "auth" switches authentication on; "port" makes it the port that
 // memcached's clients use too, without inline commands; "reason" refuses with a very long reason,
+// "hostile" with one that a terminal would obey,
 // "not yet" with the one of the start, "ended" with one that stays; "cluster 5" makes it
 // a member of a cluster, in which 5 slots have no owner; "no address" takes away the cluster's
 // address.
@@ -33,11 +34,15 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 		n, err := strconv.Atoi(value)
 		switch {
 		case what == "auth":
-			s.config.Auth = s.logins(func(user, password []byte) bool { return string(user) != "nobody" && string(password) == "sesame" })
+			s.config.Auth = s.logins(func(user, password []byte) bool {
+				return string(user) != "nobody" && string(password) == "sesame"
+			})
 		case what == "reason":
 			f.refusal = errors.New(strings.Repeat("a long reason; ", 30))
 		case w == "not yet":
 			f.refusal = notYet{errors.New("no worker id yet")}
+		case what == "hostile":
+			f.refusal = errors.New("ERR \x1b]0;x\a\u202e\r é")
 		case what == "ended":
 			f.refusal = final{errors.New("sequence orders has ended at 9")}
 		case what == "port":
@@ -60,9 +65,12 @@ func session(t testing.TB, b *transcript.Talk) *Session {
 // clusterOf returns a cluster in which n slots have no owner.
 func clusterOf(n int) protocol.Topology {
 	return protocol.Topology{Self: strings.Repeat("0a", 20), Epoch: 9, Nodes: []protocol.Node{
-		{ID: strings.Repeat("0a", 20), Host: "192.0.2.7", Port: 6379, Slots: []protocol.Slots{{First: 0, Last: 1023}, {First: 2048, Last: 4095}}},
-		{ID: strings.Repeat("0b", 20), Host: "ids.example", Port: 11212, Slots: []protocol.Slots{{First: 1024, Last: 2047}, {First: 4096, Last: id.Slots - 1 - n}}},
+		{ID: strings.Repeat("0a", 20), Host: "192.0.2.7", Port: 6379,
+			Slots: []protocol.Slots{{First: 0, Last: 1023}, {First: 2048, Last: 4095}}},
+		{ID: strings.Repeat("0b", 20), Host: "ids.example", Port: 11212,
+			Slots: []protocol.Slots{{First: 1024, Last: 2047}, {First: 4096, Last: id.Slots - 1 - n}}},
 		{ID: strings.Repeat("0c", 20), Host: "2001:db8::7", Port: 6379},
+		{ID: strings.Repeat("0d", 20)}, // clients cannot reach it
 	}}
 }
 

@@ -92,6 +92,44 @@ func TestBiggestHolderIsClosed(t *testing.T) {
 	})
 }
 
+// However many connections a client has divided among what it holds, it has to give back before another
+// address that holds less: even if each of its connections holds less than that one's.
+func TestManySmallHoldersAreOnePeer(t *testing.T) {
+	everywhere(t, func(t *testing.T, m candidate, p place) {
+		if p.network != "tcp" {
+			t.Skip("all clients of a unix socket are one peer")
+		}
+		const limit, small, big = 1 << 20, 15_000, 60_000
+		r := start(t, m, p, limited(limit))
+		defer r.checkLeaks()
+		victim := r.dialFrom("127.0.0.2:0")
+		var crowd []*client
+		crowds := func() {
+			c := r.dialFrom("127.0.0.3:0")
+			c.hold(r, small)
+			crowd = append(crowd, c)
+		}
+		for r.budget.Closed() == 0 {
+			crowds()
+		}
+		for round := range 10 {
+			victim.hold(r, big)
+			for before := r.budget.Closed(); r.budget.Closed() < before+3; {
+				crowds()
+			}
+			victim.say("\r\n")
+			victim.expect(strings.Repeat("x", big-len("echo ")) + "\r\n")
+			if t.Failed() {
+				t.Fatalf("round %d", round)
+			}
+		}
+		for _, c := range append(crowd, victim) {
+			c.Close()
+		}
+		eventually(t, r.nothingHeld)
+	})
+}
+
 func (r *rig) nothingHeld() string {
 	if n := r.budget.Held(); n != 0 {
 		return fmt.Sprintf("%d bytes counted as held", n)

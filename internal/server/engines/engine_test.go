@@ -134,7 +134,8 @@ func TestSplitInput(t *testing.T) {
 			long := strings.Repeat("x", x)
 			c := r.dial()
 			go func(rnd *rand.Rand) {
-				rest := fmt.Sprintf("echo a\r\necho %s\nskip %d\n%sbig %d\necho b\r\nnonsense\n", long, skip, strings.Repeat("echo no\n", skip/8), big)
+				rest := fmt.Sprintf("echo a\r\necho %s\nskip %d\n%sbig %d\necho b\r\nnonsense\n", long, skip,
+					strings.Repeat("echo no\n", skip/8), big)
 				for len(rest) > 0 {
 					n := min(1+rnd.IntN(2*size), len(rest))
 					if size == 1 {
@@ -257,7 +258,8 @@ func TestReset(t *testing.T) {
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
 		for range 20 {
-			for _, in := range []string{"", "ech", "skip 100\nxxx", "big 50000000\n", "echo 1\r\nbig 50000000\r\n", strings.Repeat("echo 1\r\n", 10_000)} {
+			for _, in := range []string{"", "ech", "skip 100\nxxx", "big 50000000\n", "echo 1\r\nbig 50000000\r\n",
+				strings.Repeat("echo 1\r\n", 10_000)} {
 				c := r.dial()
 				c.say("%s", in)
 				c.abort()
@@ -419,7 +421,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			t.Errorf("%d bytes read from %d clients that do not read", read, clients)
 		}
 		eventually(t, func() string {
-			if used := memoryInUse() - before; used > clients*(512<<10) {
+			if used := memoryInUse() - before; used > clients<<20 {
 				return fmt.Sprintf("%d KiB of memory used for %d clients that do not read", used>>10, clients)
 			}
 			return ""

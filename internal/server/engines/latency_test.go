@@ -13,7 +13,10 @@ import (
 func TestLatency(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		histograms := make([]latency.Histogram, p.loops)
-		r := start(t, m, p, func(c *server.Config) { unpolled(c); c.Latency = histograms })
+		r := start(t, m, p, func(c *server.Config) {
+			unpolled(c)
+			c.Latency = histograms
+		})
 		sum := func() (s latency.Snapshot) {
 			for i := range histograms {
 				s.Add(&histograms[i])
@@ -33,6 +36,9 @@ func TestLatency(t *testing.T) {
 			}
 		}
 		r.checkDurations(sum(), 0, time.Since(began))
+		if s := sum(); s.Sum() <= 0 {
+			t.Errorf("%d answers took no time at all", s.Count())
+		}
 		asked := r.well.asked.Load()
 		list[0].say("take 1\r\n")
 		r.parked(asked, 1)
@@ -51,7 +57,8 @@ func TestLatency(t *testing.T) {
 		}
 		r.stop()
 		r.checkDurations(sum(), waited, time.Since(began))
-		if n, written := sum().Count(), r.counters.BytesWritten.Load(); n < clients*each+2 || 3*n != written { // each has three bytes
+		// each has three bytes
+		if n, written := sum().Count(), r.counters.BytesWritten.Load(); n < clients*each+2 || 3*n != written {
 			t.Errorf("%d answers are counted, %d bytes were written", n, written)
 		}
 	})

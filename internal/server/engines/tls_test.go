@@ -36,8 +36,9 @@ type authority struct {
 func newAuthority(t testing.TB, name string) *authority {
 	a := &authority{t: t}
 	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	a.key, a.der = a.sign(a.cert, nil)
 	return a
@@ -222,7 +223,8 @@ func TestTLSClientCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{pair}, ClientSessionCache: tls.NewLRUClientSessionCache(4)}
+		return &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{pair},
+			ClientSessionCache: tls.NewLRUClientSessionCache(4)}
 	}
 	try := func(config *tls.Config) error {
 		c, err := r.dialTLS(config)
@@ -277,7 +279,8 @@ func TestTLSReload(t *testing.T) {
 		t.Fatalf("serial %d", n)
 	}
 	good, _ := os.ReadFile(cert)
-	for what, bad := range map[string][]byte{"empty": nil, "half": good[:len(good)/2], "not for this key": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.der})} {
+	for what, bad := range map[string][]byte{"empty": nil, "half": good[:len(good)/2],
+		"not for this key": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.der})} {
 		if err := os.WriteFile(cert, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +316,8 @@ func TestTLSRefusesBadFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	dir := t.TempDir()
 	cert, key := ca.issue(1, dir)
-	for _, files := range [][3]string{{"", key, ""}, {cert, cert, ""}, {cert, dir + "/nothing", ""}, {cert, key, dir + "/nothing"}, {cert, key, key}} {
+	for _, files := range [][3]string{{"", key, ""}, {cert, cert, ""}, {cert, dir + "/nothing", ""},
+		{cert, key, dir + "/nothing"}, {cert, key, key}} {
 		if _, err := server.NewTLS(files[0], files[1], files[2]); err == nil {
 			t.Errorf("%q: no error", files)
 		}
@@ -379,6 +383,9 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 	plain.say("get id\r\n")
 	io.Copy(io.Discard, plain)
 	plain.Close()
+	if r.counters.HandshakeErrors.Load() == 0 {
+		t.Error("the handshake that failed is not counted")
+	}
 	c, err := r.dialTLS(&tls.Config{RootCAs: ca.pool()})
 	if err != nil {
 		t.Fatal(err)

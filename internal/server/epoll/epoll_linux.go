@@ -3,6 +3,7 @@ package epoll
 
 import (
 	"context"
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
 	"os"
@@ -53,7 +54,9 @@ func newLoop(l *loop.Loop) (loop.Runner, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	e := &epollLoop{Loop: l, epoll: fd, events: make([]unix.EpollEvent, turnEvents), input: make([]byte, readSize), output: make([]byte, 0, 2*server.ReplyFull), backlogs: make([]bool, len(l.Acceptors))}
+	e := &epollLoop{Loop: l, epoll: fd, events: make([]unix.EpollEvent, turnEvents), input: make([]byte, readSize),
+		output: make([]byte, 0, 2*server.ReplyFull), backlogs: make([]bool, len(l.Acceptors))}
+	l.Learn = func(c *loop.Conn) { c.Peer = peers.Of(loop.PeerOf(c.FD)) }
 	err = e.watch(unix.EPOLL_CTL_ADD, l.Wake, tagWake, unix.EPOLLIN|unix.EPOLLET)
 	for i := range l.Acceptors {
 		if fd := l.Acceptors[i].Listener; err == nil && fd >= 0 {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -36,7 +37,8 @@ type Conn struct {
 	Closing   bool   // to be closed when nothing is under way
 	Spoke     uint16 // round of sends that its last one belongs to
 
-	since uint32 // stamp of when the session began to wait for what it has not answered yet; 0 = it does not
+	Peer  peers.Peer // where it comes from, once it holds something; see Loop.Learn
+	since uint32     // stamp of when the session began to wait for what it has not answered yet; 0 = it does not
 }
 
 // Waiting holds the bytes of a connection that could not be handled at once.

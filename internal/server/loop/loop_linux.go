@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -29,12 +31,15 @@ type Loop struct {
 	Conns     table
 	Share     *server.Share // share of the daemon's budget
 	Strained  bool          // the budget may be used up
-	spare     []*Waiting    // kept for reuse
-	Again     []int32       // slots of connections that get another turn without waiting for an event
-	now       int64         // time of this turn
-	Sweep     uint32        // number of the last sweep for idle connections
-	Draining  bool
-	Frozen    bool // no session is fed, and nothing is accepted
+	// Learn sets a connection's Peer when it begins to hold something, which few ever do: only then does
+	// the peer matter. It may be late with it; then it calls Learned.
+	Learn    func(*Conn)
+	spare    []*Waiting // kept for reuse
+	Again    []int32    // slots of connections that get another turn without waiting for an event
+	now      int64      // time of this turn
+	Sweep    uint32     // number of the last sweep for idle connections
+	Draining bool
+	Frozen   bool // no session is fed, and nothing is accepted
 
 	lingering, lingeringLong []ref // since less, and since more, than the last SignalLinger
 	latency                  latency.Sampler
@@ -84,7 +89,8 @@ const (
 
 // Serve runs one loop per listener of the port with the most listeners, until all loops are
 // drained. Meanwhile control reaches them: one Serve at a time.
-func Serve(ctx context.Context, c *server.Config, control *Control, ports []server.Port, start func(*Loop) (Runner, error)) error {
+func Serve(ctx context.Context, c *server.Config, control *Control, ports []server.Port,
+	start func(*Loop) (Runner, error)) error {
 	removeFiles := server.TakeSocketFiles(ports)
 	loops, dealers, err := makeLoops(c, ports)
 	defer func() {
@@ -142,7 +148,8 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 		n = max(n, len(p.Listeners))
 	}
 	for range n {
-		l := &Loop{Config: c, Wake: -1, ended: make(chan struct{}), Acceptors: make([]acceptor, len(ports)), Loops: n, Raw: MayBlockRaw(n)}
+		l := &Loop{Config: c, Wake: -1, ended: make(chan struct{}), Acceptors: make([]acceptor, len(ports)), Loops: n,
+			Raw: MayBlockRaw(n)}
 		l.latency = c.Sampler(len(loops))
 		loops = append(loops, l)
 		if l.Wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -343,9 +350,32 @@ func (l *Loop) KeepOutput(c *Conn, out []byte) {
 func (l *Loop) account(c *Conn) {
 	if w := c.Waiting; w != nil && !c.Closing {
 		if size := int64(cap(w.In.buf) + cap(w.Out.buf)); size != w.Size {
+			if w.Size == 0 {
+				w.Peer = l.peerOf(c)
+			}
 			l.Share.Set(&w.Holding, size)
 			l.Strained = l.Strained || l.Share.Over()
 		}
+	}
+}
+
+// peerOf returns the peer of c, or 0 as long as it is not known.
+func (l *Loop) peerOf(c *Conn) peers.Peer {
+	switch {
+	case c.Peer != 0:
+	case l.Acceptors[c.Port].Unix:
+		c.Peer = peers.Of(netip.Addr{})
+	default:
+		l.Learn(c)
+	}
+	return c.Peer
+}
+
+// Learned is called when the peer of c became known after Learn.
+func (l *Loop) Learned(c *Conn, p peers.Peer) {
+	c.Peer = p
+	if w := c.Waiting; w != nil && w.Size > 0 {
+		l.Share.Move(&w.Holding, p)
 	}
 }
 

@@ -47,6 +47,7 @@ func TestWakeSignalsOnce(t *testing.T) {
 	var conns []*Conn
 	for range 300 {
 		conn := l.Conns.Take()
+		conn.Peer = 1 // there is no port that says what its address is
 		conn.Session = waiter{}
 		l.Digest(conn, []byte("x"), nil)
 		conns = append(conns, conn)
@@ -79,6 +80,7 @@ func TestUnparkInParts(t *testing.T) {
 		var order []int32
 		for range count {
 			conn := l.Conns.Take()
+			conn.Peer = 1 // there is no port that says what its address is
 			conn.Session = waiter{}
 			l.Digest(conn, make([]byte, size), nil)
 			order = append(order, conn.Slot)
@@ -136,12 +138,14 @@ func TestUnparkAfterClose(t *testing.T) {
 	l.Share = c.Share(func() {}, func() {})
 	defer l.close()
 	conn := l.Conns.Take()
+	conn.Peer = 1 // there is no port that says what its address is
 	conn.Session = waiter{}
 	l.Digest(conn, nil, nil)
 	slot := conn.Slot
 	l.Forget(conn)
 	l.Conns.Free = append(l.Conns.Free, slot)
 	next := l.Conns.Take()
+	next.Peer = 1 // there is no port that says what its address is
 	next.Session = waiter{}
 	l.Digest(next, nil, nil)
 	if next != conn {

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -40,7 +41,7 @@ func (c *conn) account(output int) bool {
 	c.blocked = output > 0
 	if !c.doomed.Load() {
 		if c.holding == nil {
-			c.holding = &server.Holding{Owner: c}
+			c.holding = &server.Holding{Owner: c, Peer: peers.Of(server.PeerOf(c.RemoteAddr()))}
 		}
 		g.share.Set(c.holding, int64(size))
 		g.share.Flush()

@@ -97,6 +97,7 @@ func (c *conn) handshake(h handshaker) bool {
 	ctx, cancel := context.WithTimeout(c.group.ctx, c.group.Handshake)
 	defer cancel()
 	if err := h.HandshakeContext(ctx); err != nil {
+		c.group.Counters.HandshakeErrors.Add(1)
 		c.group.Log.Debug("TLS handshake failed", "remote", c.RemoteAddr(), "error", err)
 		return false
 	}

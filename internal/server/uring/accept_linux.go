@@ -1,6 +1,7 @@
 package uring
 
 import (
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/loop"
 	"os"
@@ -79,7 +80,8 @@ func (u *ringLoop) watchBacklog(i int) {
 		return
 	}
 	now.watched = true
-	*u.submit() = sqe{op: opPollAdd, fd: int32(a.Listener), length: pollMultishot, opFlags: unix.POLLIN, tag: tagBacklog | uint64(i)}
+	*u.submit() = sqe{op: opPollAdd, fd: int32(a.Listener), length: pollMultishot, opFlags: unix.POLLIN,
+		tag: tagBacklog | uint64(i)}
 }
 
 // waiting handles the result of watchBacklog: it accepts anew, which begins with a look at the backlog.
@@ -124,7 +126,8 @@ func (u *ringLoop) accepted(r cqe) {
 func (u *ringLoop) welcome(slot int32, acceptor int) {
 	if !u.Admit() {
 		refusal := u.Acceptors[acceptor].Refusal
-		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(refusal), length: uint32(len(refusal)),
+		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(refusal),
+			length:  uint32(len(refusal)),
 			opFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL, tag: tagIgnored}
 		u.closeSlot(slot)
 		return
@@ -143,8 +146,9 @@ func (u *ringLoop) adopt(arrivals []loop.Arrival) {
 		m := &move{a, a.FD}
 		u.moved++
 		u.moves[u.moved] = m
-		*u.submit() = sqe{op: opFilesUpdate, fd: -1, address: uint64(uintptr(unsafe.Pointer(&m.slot))), length: 1, offset: allocFile,
-			tag: tagMove | uint64(u.moved)}
+		*u.submit() = sqe{op: opFilesUpdate, fd: -1, address: uint64(uintptr(unsafe.Pointer(&m.slot))), length: 1,
+			offset: allocFile,
+			tag:    tagMove | uint64(u.moved)}
 	}
 }
 
@@ -196,4 +200,24 @@ func (u *ringLoop) begin(c *loop.Conn) {
 		u.flush(c)
 	}
 	u.proceed(c)
+}
+
+// learn asks for a descriptor of c, which has none while it is in the ring's table, to ask the kernel for
+// its peer. To have the kernel write down the peer of each connection that it accepts would cost those more
+// that never need it: one accept could not go on by itself.
+func (u *ringLoop) learn(c *loop.Conn) {
+	u.asked++
+	*u.submit() = sqe{op: opInstall, flags: sqeFixedFile, fd: c.Slot, tag: tagOf(tagPeer, c)}
+}
+
+// learned handles the result of learn. Without a descriptor, which there may be none left of, c weighs alone.
+func (u *ringLoop) learned(r cqe) {
+	u.asked--
+	if r.res < 0 {
+		return
+	}
+	if c := u.owner(r.tag); c != nil && c.Peer == 0 {
+		u.Learned(c, peers.Of(loop.PeerOf(r.res)))
+	}
+	unix.Close(int(r.res))
 }

@@ -45,7 +45,9 @@ func (e *Engine) Name() string { return "uring" }
 
 // Serve implements Engine. The listeners must be TCP or unix listeners.
 func (e *Engine) Serve(ctx context.Context, ports []server.Port) error {
-	return loop.Serve(ctx, &e.Config, &e.Control, ports, func(l *loop.Loop) (loop.Runner, error) { return newLoop(l, e.Sizes) })
+	return loop.Serve(ctx, &e.Config, &e.Control, ports, func(l *loop.Loop) (loop.Runner, error) {
+		return newLoop(l, e.Sizes)
+	})
 }
 
 // Probe returns nil if the kernel, and whatever confines this process, allow everything that the
@@ -81,6 +83,7 @@ func Probe() error {
 //   - The sends of a turn, and the send of a refusal, must not wait (MSG_DONTWAIT). They are
 //     carried out, or fail, while enter submits them. A failure leaves a result; the loop may see
 //     it only after the slot was reused, and send.life shows that.
+//   - A connection gets a descriptor (learn) while that is submitted, too. The result says whose it is.
 //   - A cancel is carried out while it is submitted, too. It finds its operation by tag. It
 //     cannot find one of a later connection in the slot, even if the 24 bits of life in a tag have
 //     wrapped around: that operation is submitted after the close, and the close after the cancel.
@@ -100,6 +103,7 @@ type ringLoop struct {
 	reserve int      // slots that accepts may fill before they can be stopped
 	moves   map[uint32]*move
 	moved   uint32     // number of the last move
+	asked   int        // descriptors that learn has asked for and that have not come yet
 	forced  bool       // wait for nobody any more
 	wary    bool       // all ports are as if Shared: the loop was frozen, and another process had them
 	departs *departure // connections are being given away; nil = none
@@ -127,7 +131,8 @@ func newLoop(l *loop.Loop, sizes Sizes) (loop.Runner, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
-	u := &ringLoop{Loop: l, replies: make([]byte, 0, sizes.Replies), accepts: make([]accept, len(l.Acceptors)), moves: map[uint32]*move{}}
+	u := &ringLoop{Loop: l, replies: make([]byte, 0, sizes.Replies), accepts: make([]accept, len(l.Acceptors)),
+		moves: map[uint32]*move{}}
 	for i := range l.Acceptors {
 		if l.Acceptors[i].Listener >= 0 {
 			u.reserve += acceptReserve
@@ -137,6 +142,7 @@ func newLoop(l *loop.Loop, sizes Sizes) (loop.Runner, error) {
 	if l.MaxConnections > 0 {
 		files = min(files, int(min(l.MaxConnections, 1<<20))+u.reserve+64)
 	}
+	l.Learn = u.learn
 	var err error
 	u.ring, err = newRing(files, sizes)
 	return u, err
@@ -155,7 +161,7 @@ func (u *ringLoop) Close() {
 func (u *ringLoop) Run() error {
 	u.acceptAll()
 	u.armWake()
-	for !u.Draining || u.Conns.Used > 0 || len(u.moves) > 0 || u.Listening() {
+	for !u.Draining || u.Conns.Used > 0 || len(u.moves) > 0 || u.asked > 0 || u.Listening() {
 		if err := u.wait(len(u.Again) == 0 && u.departs == nil); err != nil {
 			return err
 		}
@@ -210,6 +216,7 @@ const (
 	tagHangUp  // the client's end
 	tagBacklog // a connection waits; 32 bits: the acceptor
 	tagInstall // 32 bits: index in departure.leaving
+	tagPeer    // a descriptor to ask for the peer
 
 	tagKind  = 0xff << 56
 	lifeMask = 1<<24 - 1
@@ -246,6 +253,8 @@ func (u *ringLoop) dispatch(r cqe) {
 		u.arrived(r)
 	case tagInstall:
 		u.installed(r)
+	case tagPeer:
+		u.learned(r)
 	case tagSignal:
 		u.Silence()
 		u.armWake()

@@ -19,7 +19,8 @@ func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l := &loop.Loop{Config: &server.Config{Counters: new(server.Counters), Log: slog.Default()}, Share: server.NewBudget(0).Share(nil, nil)}
+	l := &loop.Loop{Config: &server.Config{Counters: new(server.Counters), Log: slog.Default()},
+		Share: server.NewBudget(0).Share(nil, nil)}
 	r, err := newLoop(l, New(server.Config{}).Sizes)
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +32,7 @@ func TestOneSendForEachConnectionAndTurn(t *testing.T) {
 	for i := range conns {
 		conns[i] = u.Conns.Occupy(int32(i))
 		conns[i].Session = new(echoSession)
+		conns[i].Peer = 1 // there is no port that says what its address is
 		conns[i].Receiving = true
 	}
 	for range 3 { // results of one turn, alternating
