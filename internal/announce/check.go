@@ -32,7 +32,7 @@ const (
 type Kind int
 
 const (
-	Clock       Kind = iota // the median of the peers' clocks is too far away
+	Clock       Kind = iota // the median of the peers' clocks is too far away; it refuses a start if two agree
 	WorkerID                // a peer holds one of this daemon's worker ids
 	Fingerprint             // a peer has other settings
 	Address                 // another daemon answers at the address that a peer announces
@@ -72,7 +72,7 @@ type Checker struct {
 type Figures struct {
 	Peers      int           // announcements of other daemons
 	Unreadable int           // more of them that cannot be read
-	Asked      int           // of the peers: at most askedAtOnce of those that are ready
+	Asked      int           // of the peers: at most askedAtOnce, those that are ready first
 	Answered   int           // of those asked
 	Difference time.Duration // median of the clocks of those that answered, minus this daemon's; 0 if none did
 	Alarms     [NumKinds]bool
@@ -145,7 +145,7 @@ func (r *Refusal) RetryAfter() time.Duration { return r.wait }
 
 // Admit returns nil if this daemon may acquire worker ids: once its clock and its settings were those
 // of its peers. Otherwise the error is a *Refusal. Peers that do not answer refuse nothing, nor does
-// a store that cannot list them.
+// a single clock, nor a store that cannot list them.
 func (c *Checker) Admit(ctx context.Context) error {
 	if !c.Refuse || c.admitted.Load() {
 		return nil
@@ -208,12 +208,16 @@ func (c *Checker) check(ctx context.Context) (outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.figures = figures
-	found.clock = judgeClocks(asked, figures.Difference)
-	c.raise(Clock, found.clock)
+	text, sure := judgeClocks(asked, figures.Difference)
+	if c.raise(Clock, text); sure {
+		found.clock = text
+	}
+	asked = slices.DeleteFunc(asked, func(p peer) bool { return !p.Ready }) // of these only the clock counts
 	c.raise(Fingerprint, judgeSettings(peers, self.Fingerprint, 0))
 	found.settings = judgeSettings(said(asked), self.Fingerprint, len(asked)/2)
 	c.raise(WorkerID, c.confirmed(WorkerID, sharers(peers, asked, self.Workers), now,
-		"worker ids: another daemon says that it holds one of this daemon's; the store's records count, see katsubushi lease list"))
+		"worker ids: another daemon says that it holds one of this daemon's; the store's records count, see katsubushi "+
+			"lease list"))
 	c.raise(Address, c.confirmed(Address, strangers(asked), now,
 		"addresses: another daemon answers there than the one that announced it, look at their -advertise"))
 	return found, nil
@@ -237,12 +241,12 @@ func unreadable(entries map[string]string) (n int) {
 	return n
 }
 
-// sample chooses the peers that are asked, those first about whom there is a suspicion. Those that
-// are not ready have no port yet, or soon none.
+// sample chooses the peers that are asked, those first about whom there is a suspicion, and those last that
+// are not ready: they wait for a worker id, and have a clock, or have no port yet, or soon none.
 func (c *Checker) sample(peers map[string]announcement.Announcement, own string) []peer {
 	var list []peer
 	for name, p := range peers {
-		if p.Ready && p.Addr != "" && p.Addr != own {
+		if p.Addr != "" && p.Addr != own {
 			list = append(list, peer{Announcement: p, name: name})
 		}
 	}
@@ -255,15 +259,16 @@ func (c *Checker) sample(peers map[string]announcement.Announcement, own string)
 			again[f.name] = true
 		}
 	}
-	slices.SortStableFunc(list, func(a, b peer) int {
+	turn := func(p peer) int {
 		switch {
-		case again[a.name] == again[b.name]:
-			return 0
-		case again[a.name]:
-			return -1
+		case !p.Ready:
+			return 2
+		case !again[p.name]:
+			return 1
 		}
-		return 1
-	})
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b peer) int { return turn(a) - turn(b) })
 	return list[:min(len(list), askedAtOnce)]
 }
 
@@ -299,17 +304,28 @@ func median(asked []peer) time.Duration {
 	return b
 }
 
-func judgeClocks(asked []peer, difference time.Duration) string {
+// judgeClocks returns a text if the median of the clocks is too far away. sure: another clock agrees with the
+// median one. A clock that nobody confirms, such as that of the first daemon of a fleet, may itself be the wrong
+// one, and must not keep all others out.
+func judgeClocks(asked []peer, difference time.Duration) (text string, sure bool) {
 	if difference.Abs() <= MaxClockDifference {
-		return ""
+		return "", false
 	}
 	var each []string
+	agree := 0
 	for _, p := range asked {
 		each = append(each, fmt.Sprintf("%s by %v", p.Addr, p.reply.Ahead.Round(time.Second)))
+		if (p.reply.Ahead - difference).Abs() <= MaxClockDifference {
+			agree++
+		}
 	}
 	slices.Sort(each)
-	return fmt.Sprintf("clocks: those of the peers are ahead of this host's by %v in the median, and %v either way is allowed: %s",
-		difference.Round(time.Second), MaxClockDifference, some(each))
+	text = fmt.Sprintf("clocks: those of the peers are ahead of this host's by %v in the median, "+
+		"and %v either way is allowed: %s", difference.Round(time.Second), MaxClockDifference, some(each))
+	if agree < 2 {
+		text += "; no two of them agree, so this host's may be right, and no start is refused"
+	}
+	return text, agree >= 2
 }
 
 // said returns the announcements of the peers that answered, with what they said themselves.
@@ -405,7 +421,8 @@ func (c *Checker) confirmed(k Kind, found []finding, now time.Time, meaning stri
 func (c *Checker) suspicious() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.alarms[WorkerID] == "" && len(c.suspects[WorkerID]) > 0 || c.alarms[Address] == "" && len(c.suspects[Address]) > 0
+	return c.alarms[WorkerID] == "" && len(c.suspects[WorkerID]) > 0 || c.alarms[Address] == "" &&
+		len(c.suspects[Address]) > 0
 }
 
 // raise sets an alarm, or ends it, and logs the change. The caller holds mu.

@@ -39,7 +39,8 @@ func meet(ahead ...time.Duration) *company {
 		c.replies[addr] = Reply{Ahead: d, Workers: []uint64{uint64(i + 1)}, Fingerprint: "f"}
 	}
 	c.Checker = &Checker{
-		Directory: &c.directory, Name: "me", Confirm: 11 * time.Second, Refuse: true, Log: slog.New(slog.NewTextHandler(c.log, nil)),
+		Directory: &c.directory, Name: "me", Confirm: 11 * time.Second, Refuse: true,
+		Log: slog.New(slog.NewTextHandler(c.log, nil)),
 		Self: func() announcement.Announcement {
 			return announcement.Announcement{Addr: "me:1", Fingerprint: "f", Workers: c.own}
 		},
@@ -61,6 +62,12 @@ func (c *company) put(name string, a announcement.Announcement) {
 	c.Announce(context.Background(), name, a.String())
 }
 
+// waits announces a daemon that waits for a worker id. It answers.
+func (c *company) waits(addr string, ahead time.Duration) {
+	c.put(addr, announcement.Announcement{Addr: addr, Fingerprint: "f"})
+	c.replies[addr] = Reply{Ahead: ahead, Fingerprint: "f"}
+}
+
 // TestAdmission: the median of those that answer decides at the start, and nothing else.
 func TestAdmission(t *testing.T) {
 	const hour = time.Hour
@@ -74,17 +81,41 @@ func TestAdmission(t *testing.T) {
 		{"alone", meet(), nil, nil, nil},
 		{"among good clocks", meet(0, time.Second, -time.Second), nil, nil, nil},
 		{"at the limit", meet(MaxClockDifference), nil, nil, nil},
-		{"beyond it", meet(MaxClockDifference + 1), nil, workerid.ErrSkew, []string{"clocks: ", "a:1 by 10s"}},
-		{"behind by too much", meet(-11*time.Second, -12*time.Second), nil, workerid.ErrSkew, []string{"by -11s in the median"}},
+		{"beyond it", meet(MaxClockDifference+1, hour/300), nil, workerid.ErrSkew, []string{"clocks: ", "a:1 by 10s"}},
+		{"one wrong that came first", meet(hour), nil, nil, nil},
+		{"two wrong that do not agree", meet(hour, 2*hour), nil, nil, nil},
+		{"two wrong either way", meet(-hour, hour), nil, nil, nil},
+		{"two that just agree", meet(hour, hour+MaxClockDifference), nil, workerid.ErrSkew, []string{"1h0m10s"}},
+		{"two that just do not", meet(hour, hour+MaxClockDifference+1), nil, nil, nil},
+		{"three, of which none agree", meet(hour, 2*hour, 3*hour), nil, nil, nil},
+		{"three, of which two agree", meet(hour, hour, 3*hour), nil, workerid.ErrSkew, []string{"by 1h0m0s in"}},
+		{"behind by too much", meet(-11*time.Second, -12*time.Second), nil, workerid.ErrSkew,
+			[]string{"by -11s in the median"}},
 		{"one wrong of two", meet(0, hour), nil, nil, nil},
 		{"one wrong of three", meet(0, -hour*99999, 0), nil, nil, nil},
-		{"two wrong of three", meet(0, hour, hour), nil, workerid.ErrSkew, []string{"a:1 by 0s, b:1 by 1h0m0s, c:1 by 1h0m0s"}},
+		{"two wrong of three", meet(0, hour, hour), nil, workerid.ErrSkew,
+			[]string{"a:1 by 0s, b:1 by 1h0m0s, c:1 by 1h0m0s"}},
 		{"many wrong", meet(hour, hour, hour, hour, hour), nil, workerid.ErrSkew, []string{"c:1 by 1h0m0s and 2 more"}},
 		{"nobody answers", meet(hour, hour), func(c *company) { clear(c.replies) }, nil, nil},
-		{"the wrong ones do not answer", meet(hour, hour, 0), func(c *company) { delete(c.replies, "a:1"); delete(c.replies, "b:1") }, nil, nil},
+		{"the wrong ones do not answer", meet(hour, hour, 0), func(c *company) {
+			delete(c.replies, "a:1")
+			delete(c.replies, "b:1")
+		}, nil, nil},
 		{"no list", meet(hour), func(c *company) { c.set(errors.New("no quorum"), false) }, nil, nil},
-		{"wrong ones that are not ready", meet(hour), func(c *company) {
-			c.put("a:1", announcement.Announcement{Addr: "a:1", Fingerprint: "f"})
+		{"a wrong one that is not ready", meet(hour), func(c *company) { c.waits("a:1", hour) }, nil, nil},
+		{"two wrong that are not ready", meet(), func(c *company) {
+			c.waits("x:1", hour)
+			c.waits("y:1", hour)
+		}, workerid.ErrSkew, []string{"x:1 by 1h"}},
+		{"one wrong, and others that wait", meet(hour), func(c *company) { c.waits("x:1", 0) }, nil, nil},
+		{"two wrong, and more that wait", meet(hour, hour), func(c *company) {
+			c.waits("x:1", 0)
+			c.waits("y:1", 0)
+		}, nil, nil},
+		{"one good, and those that wait have other settings", meet(0), func(c *company) {
+			c.waits("x:1", 0)
+			c.waits("y:1", 0)
+			c.replies["x:1"], c.replies["y:1"] = Reply{Fingerprint: "g"}, Reply{Fingerprint: "g"}
 		}, nil, nil},
 		{"an earlier run of its own", meet(), func(c *company) {
 			c.put("old", announcement.Announcement{Addr: "me:1", Ready: true, Fingerprint: "f"})
@@ -94,12 +125,18 @@ func TestAdmission(t *testing.T) {
 			c.put("me", announcement.Announcement{Addr: "elsewhere:1", Ready: true, Fingerprint: "f"})
 			c.replies["elsewhere:1"] = Reply{Ahead: hour}
 		}, nil, nil},
-		{"other settings", meet(0), func(c *company) { c.replies["a:1"] = Reply{Fingerprint: "g"} }, workerid.ErrForeignPool, []string{"settings: ", `a:1 has "g"`, `this daemon, "f"`}},
-		{"other settings of one of two", meet(0, 0), func(c *company) { c.replies["a:1"] = Reply{Fingerprint: "g"} }, nil, nil},
+		{"other settings", meet(0), func(c *company) {
+			c.replies["a:1"] = Reply{Fingerprint: "g"}
+		}, workerid.ErrForeignPool, []string{"settings: ", `a:1 has "g"`, `this daemon, "f"`}},
+		{"other settings of one of two", meet(0, 0), func(c *company) {
+			c.replies["a:1"] = Reply{Fingerprint: "g"}
+		}, nil, nil},
 		{"other settings of one that does not answer", meet(), func(c *company) {
 			c.put("x", announcement.Announcement{Addr: "x:1", Ready: true, Fingerprint: "g"})
 		}, nil, nil},
-		{"its own worker id", meet(0), func(c *company) { c.replies["a:1"] = Reply{Workers: []uint64{100}, Fingerprint: "f"} }, nil, nil},
+		{"its own worker id", meet(0), func(c *company) {
+			c.replies["a:1"] = Reply{Workers: []uint64{100}, Fingerprint: "f"}
+		}, nil, nil},
 		{"wrong, but only warned of", meet(hour), func(c *company) { c.Refuse = false }, nil, nil},
 	} {
 		if c.change != nil {
@@ -141,12 +178,13 @@ func (g *granting) Acquire(context.Context, workerid.Request) (workerid.Grant, e
 // TestTheGateIsOnlyForTheStart: nothing is acquired before the check passes, and later clocks stop
 // nobody.
 func TestTheGateIsOnlyForTheStart(t *testing.T) {
-	c, s := meet(time.Hour), new(granting)
+	c, s := meet(time.Hour, time.Hour), new(granting)
 	gate := c.Gate(s)
-	if g, err := gate.Acquire(t.Context(), workerid.Request{}); !errors.Is(err, workerid.ErrSkew) || g.Worker != 0 || s.calls != 0 {
+	if g, err := gate.Acquire(t.Context(), workerid.Request{}); !errors.Is(err, workerid.ErrSkew) || g.Worker != 0 ||
+		s.calls != 0 {
 		t.Errorf("refused, it acquired %+v, %v", g, err)
 	}
-	c.replies["a:1"] = Reply{Fingerprint: "f"}
+	c.replies["a:1"], c.replies["b:1"] = Reply{Fingerprint: "f"}, Reply{Fingerprint: "f"}
 	if g, err := gate.Acquire(t.Context(), workerid.Request{}); err != nil || g.Worker != 7 || s.calls != 1 {
 		t.Errorf("admitted, it acquired %+v, %v", g, err)
 	}
@@ -159,7 +197,8 @@ func TestTheGateIsOnlyForTheStart(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	s = new(granting)
-	if _, err := c.Gate(s).Acquire(over, workerid.Request{}); !errors.Is(err, workerid.ErrNoneYet) || s.calls != 0 || c.Figures().Answered != 1 {
+	if _, err := c.Gate(s).Acquire(over, workerid.Request{}); !errors.Is(err, workerid.ErrNoneYet) || s.calls != 0 ||
+		c.Figures().Answered != 1 {
 		t.Errorf("when the time of the call is used up: %v, %d calls", err, s.calls)
 	}
 }
@@ -172,15 +211,21 @@ func TestAlarms(t *testing.T) {
 		wrong func(*company)
 		says  string
 	}{
-		{Clock, false, func(c *company) { c.replies["a:1"] = Reply{Ahead: -time.Hour, Workers: []uint64{1}, Fingerprint: "f"} }, "a:1 by -1h0m0s"},
+		{Clock, false, func(c *company) {
+			c.replies["a:1"] = Reply{Ahead: -time.Hour, Workers: []uint64{1}, Fingerprint: "f"}
+		}, "a:1 by -1h0m0s"},
 		{Fingerprint, false, func(c *company) {
 			c.put("x", announcement.Announcement{Addr: "x:1", Fingerprint: "g"})
 		}, `x:1 has "g"`},
 		{WorkerID, true, func(c *company) {
 			c.put("x", announcement.Announcement{Addr: "x:1", Fingerprint: "f", Workers: []uint64{99, 100}})
 		}, "x:1 has 100"},
-		{WorkerID, true, func(c *company) { c.replies["a:1"] = Reply{Workers: []uint64{1, 100}, Fingerprint: "f"} }, "a:1 has 100"},
-		{Address, true, func(c *company) { c.replies["a:1"] = Reply{Workers: []uint64{5}, Fingerprint: "f"} }, "a:1 announced [1] and has [5]"},
+		{WorkerID, true, func(c *company) {
+			c.replies["a:1"] = Reply{Workers: []uint64{1, 100}, Fingerprint: "f"}
+		}, "a:1 has 100"},
+		{Address, true, func(c *company) {
+			c.replies["a:1"] = Reply{Workers: []uint64{5}, Fingerprint: "f"}
+		}, "a:1 announced [1] and has [5]"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := meet(0)
@@ -192,7 +237,8 @@ func TestAlarms(t *testing.T) {
 			go c.Run(ctx)
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if f := c.Figures(); f.Alarms != [NumKinds]bool{} || len(c.Notes()) != 0 || strings.Contains(c.log.String(), "alarm") {
+			if f := c.Figures(); f.Alarms != [NumKinds]bool{} || len(c.Notes()) != 0 ||
+				strings.Contains(c.log.String(), "alarm") {
 				t.Errorf("%v: alarms without a reason: %v, %v", x.kind, f, c.Notes())
 			}
 			before := c.replies["a:1"]
@@ -212,7 +258,8 @@ func TestAlarms(t *testing.T) {
 			if took := time.Since(began); took > checkInterval*6/5+c.Confirm+time.Second || x.lasts && took < c.Confirm {
 				t.Errorf("%v: after %v", x.kind, took)
 			}
-			if n := c.Notes(); len(n) != 1 || !strings.Contains(n[0], x.says) || strings.Count(c.log.String(), "alarm about peers") != 1 || !strings.Contains(c.log.String(), "level=ERROR") {
+			if n := c.Notes(); len(n) != 1 || !strings.Contains(n[0], x.says) ||
+				strings.Count(c.log.String(), "alarm about peers") != 1 || !strings.Contains(c.log.String(), "level=ERROR") {
 				t.Errorf("%v: notes %q, log %s", x.kind, n, c.log)
 			}
 			time.Sleep(10 * time.Minute)
@@ -230,6 +277,17 @@ func TestAlarms(t *testing.T) {
 				t.Errorf("%v: afterwards %v, %s", x.kind, f.Alarms, c.log)
 			}
 		})
+	}
+}
+
+// TestOneClockIsAnAlarm: a clock that no other one confirms refuses nothing, and is told of.
+func TestOneClockIsAnAlarm(t *testing.T) {
+	c := meet(-time.Hour)
+	if err := c.Admit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := c.Notes(); len(n) != 1 || !strings.Contains(n[0], "a:1 by -1h0m0s; no two of them agree") {
+		t.Errorf("%q", n)
 	}
 }
 
@@ -266,7 +324,7 @@ func TestTheFigures(t *testing.T) {
 	c.Announce(t.Context(), "more rubbish", "[[[[")
 	c.put("me", announcement.Announcement{Addr: "me:1"})
 	c.check(t.Context())
-	want := Figures{Peers: 7, Unreadable: 2, Asked: 5, Answered: 3, Difference: 3 * time.Second}
+	want := Figures{Peers: 7, Unreadable: 2, Asked: 7, Answered: 3, Difference: 3 * time.Second}
 	want.Alarms[Fingerprint] = true
 	if f := c.Figures(); f != want {
 		t.Errorf("%+v, want %+v", f, want)
@@ -288,7 +346,8 @@ func TestTenThousandAnnouncements(t *testing.T) {
 		c.own = []uint64{1}
 		for i := range 10_000 {
 			addr := fmt.Sprintf("h%d:1", i)
-			c.put(addr, announcement.Announcement{Addr: addr, Ready: true, Workers: []uint64{1}, Fingerprint: strings.Repeat("g", 100)})
+			c.put(addr, announcement.Announcement{Addr: addr, Ready: true, Workers: []uint64{1},
+				Fingerprint: strings.Repeat("g", 100)})
 		}
 		asked := make(chan string, 10_000)
 		c.Ask = func(_ context.Context, address string, _ bool) (Reply, error) {

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
@@ -19,12 +21,18 @@ import (
 // grpc-go limits a message, and the calls of a connection. But for as long as a client answers pings it
 // keeps the requests that the client does not complete and the answers that it does not take: 250 of up
 // to 64 KB for each connection. It has no figure for that. So each connection looks at the headers of
-// its frames, which say what calls are open, and a sweep looks at the connections:
+// its frames, which say what calls are open:
 //
-//   - A call that is older than a sweep holds what was received of its request, and callSize for its
-//     answer. That is a part of the Budget that all ports share: above its limit, the connections that
-//     hold the most are closed.
-//   - A connection is closed if it has calls that are older than stallTime and no handler is at work on:
+//   - From its first frame until its answer has left, a call holds what was received of its request, and
+//     callSize. That is a part of the Budget that all ports share: above its limit, the connections that
+//     hold the most are closed, at once. Later would be too late: a client can begin 250 calls in a
+//     millisecond, and connect again.
+//   - What a connection held when it ended is still in memory until grpc-go has let go of it, and Go has
+//     collected it: the handlers of 250 calls may not even have begun. Above a part of the budget, the
+//     peers whose connections these were get no new ones.
+//   - A connection whose client takes back more calls than resetBurst at once, or one each resetPause, is
+//     not read for a while.
+//   - A sweep closes a connection that has calls that are older than stallTime and no handler is at work on:
 //     their requests are not complete, or their answers are not taken.
 type connections struct {
 	limits   server.Config
@@ -33,9 +41,14 @@ type connections struct {
 	tick     atomic.Uint32 // sweeps so far
 	asked    uint64        // Counters.Requests at the last sweep; used by the sweep alone
 
-	mu    sync.Mutex
-	open  map[*conn]struct{} // closed ones too, until the next sweep
-	share *server.Share      // used by the sweep alone
+	mu   sync.Mutex
+	open map[*conn]struct{} // closed ones too, until the next sweep
+
+	sharing sync.Mutex // guards what follows, and each conn's holding; taken after mu and a conn's mu
+	share   *server.Share
+	remains peers.Weights // bytes of connections that have ended, by peer
+	left    int64         // all of them together
+	refused bool          // a peer for them, since the last sweep
 }
 
 const (
@@ -43,10 +56,16 @@ const (
 	stallTime  = 30 * time.Second
 	stallTicks = uint32(stallTime / sweepPause)
 	busyCalls  = 200                         // requests between two sweeps
-	callSize   = 16 << 10                    // bytes: an answer of 1,000 ids, and what grpc-go keeps for a call
+	callSize   = 16 << 10                    // bytes: what grpc-go keeps for a call; a stack, or 1,000 ids
 	frameSize  = 48                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
+	leftShare  = 4                           // one part in so many of the budget's limit is for remains
+	resetBurst = MaxStreams                  // calls that a client may take back at once on a connection,
+	resetPause = 10 * time.Millisecond       // and each time once more
 	mostBytes  = (1 + frameSize) * 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
 )
+
+// longestPause is for how long a connection is not read because of the calls that its client took back.
+const longestPause = 10 * time.Second
 
 // Counters counts requests for ids, and connections. Read it at any time.
 type Counters struct {
@@ -62,12 +81,15 @@ type conn struct {
 	net.Conn
 	conns   *connections
 	closed  atomic.Bool
+	left    chan struct{}  // closed with the connection
 	working atomic.Int32   // handlers
-	holding server.Holding // used by the sweep alone
+	holding server.Holding // guarded by connections.sharing
+	gone    bool           // it is closed, and holds nothing any more; guarded by connections.sharing
 
 	mu    sync.Mutex
 	calls map[uint32]call // by stream
 	last  uint32          // the newest stream
+	bytes int64           // what the calls hold
 }
 
 // A call is one that has begun, and whose answer has not left yet.
@@ -88,6 +110,9 @@ func (l listener) Accept() (net.Conn, error) {
 		switch {
 		case err != nil:
 			return nil, err
+		case l.conns.litters(c):
+			l.conns.limits.Counters.Total.Add(1)
+			l.conns.limits.Counters.Refused.Add(1)
 		case l.conns.limits.Admit():
 			return l.conns.add(c), nil
 		}
@@ -97,8 +122,8 @@ func (l listener) Accept() (net.Conn, error) {
 
 func (cs *connections) add(c net.Conn) *conn {
 	cs.counters.Connections.Add(1)
-	n := &conn{Conn: c, conns: cs, calls: make(map[uint32]call)}
-	n.holding.Owner = n
+	n := &conn{Conn: c, conns: cs, calls: make(map[uint32]call), left: make(chan struct{})}
+	n.holding.Owner, n.holding.Peer = n, peers.Of(server.PeerOf(c.RemoteAddr()))
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.open[n] = struct{}{}
@@ -110,8 +135,59 @@ func (c *conn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
 		c.conns.counters.Connections.Add(-1)
 		c.conns.limits.Counters.Current.Add(-1)
+		close(c.left)
+		c.leave()
 	}
 	return c.Conn.Close()
+}
+
+// leave takes what c holds out of the budget. It remains until nothing refers to c any more: every call
+// does, from before its handler begins until after it has ended.
+func (c *conn) leave() {
+	cs := c.conns
+	cs.sharing.Lock()
+	defer cs.sharing.Unlock()
+	c.gone = true
+	if bytes := c.holding.Size; bytes > 0 {
+		cs.share.Set(&c.holding, 0)
+		cs.remain(c.holding.Peer, bytes)
+		runtime.AddCleanup(c, func(p peers.Peer) {
+			cs.sharing.Lock()
+			defer cs.sharing.Unlock()
+			cs.remain(p, -bytes)
+		}, c.holding.Peer)
+	}
+}
+
+// remain changes the remains of a peer. sharing is held.
+func (cs *connections) remain(p peers.Peer, bytes int64) {
+	cs.remains.Add(p, bytes)
+	cs.left += bytes
+}
+
+// litters reports whether a new connection must be closed, because too much remains of others, and some of
+// that is its peer's.
+func (cs *connections) litters(c net.Conn) bool {
+	cs.sharing.Lock()
+	defer cs.sharing.Unlock()
+	limit := cs.share.Limit()
+	if limit == 0 || cs.left <= limit/leftShare || cs.remains.Of(peers.Of(server.PeerOf(c.RemoteAddr()))) == 0 {
+		return false
+	}
+	cs.refused = true
+	return true
+}
+
+// collect has Go collect what remains, if a connection was refused for it. Without new connections there
+// may be little other garbage, and no collection for minutes.
+func (cs *connections) collect() {
+	cs.sharing.Lock()
+	refused := cs.refused
+	cs.refused = false
+	cs.sharing.Unlock()
+	if refused {
+		runtime.GC()
+	}
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -127,18 +203,24 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 // begin and end enclose the work of a handler.
-func (c *conn) begin() *conn { c.working.Add(1); return c }
-func (c *conn) end()         { c.working.Add(-1) }
+func (c *conn) begin() *conn {
+	c.working.Add(1)
+	return c
+}
+func (c *conn) end() { c.working.Add(-1) }
 
 // A framed sees what grpc-go reads and writes: HTTP/2's frames.
 type framed struct {
 	net.Conn
 	*conn
 	in, out frames
+	free    time.Time // when the whole burst of resets is available again
 }
 
 func (f *framed) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
+	f.mu.Lock()
+	before, resets := f.bytes, 0
 	for rest, ok := f.in.next(b[:n]); ok; rest, ok = f.in.next(rest) {
 		switch stream := f.in.stream(); f.in.kind() {
 		case frameHeaders:
@@ -147,62 +229,109 @@ func (f *framed) Read(b []byte) (int, error) {
 			f.got(stream, f.in.skip+frameSize)
 		case frameReset:
 			f.ended(stream)
+			resets++
 		}
+	}
+	f.holds(before)
+	if resets > 0 {
+		f.pause(resets)
 	}
 	return n, err
 }
 
+// pause delays what a client sends that takes back more calls than it may. It could begin and take back
+// any number otherwise, as only 250 are open at a time, and others would wait for the processor. Closing the
+// connection would help less: the next one would have a whole burst.
+func (f *framed) pause(resets int) {
+	now := time.Now()
+	if f.free.Before(now) {
+		f.free = now
+	}
+	f.free = f.free.Add(time.Duration(resets) * resetPause)
+	late := min(f.free.Sub(now)-resetBurst*resetPause, longestPause)
+	if late <= 0 {
+		return
+	}
+	wait := time.NewTimer(late)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-f.left:
+	}
+}
+
 func (f *framed) Write(b []byte) (int, error) {
 	n, err := f.Conn.Write(b)
+	f.mu.Lock()
+	before := f.bytes
 	for rest, ok := f.out.next(b[:n]); ok; rest, ok = f.out.next(rest) {
 		if f.out.kind() == frameReset || f.out.kind() == frameHeaders && f.out.endStream() {
 			f.ended(f.out.stream())
 		}
 	}
+	f.holds(before)
 	return n, err
 }
 
 func (f *framed) Close() error { return f.Conn.Close() }
 
-// began notes a new call. Streams only grow: other headers are a request's trailers.
+// began notes a new call. Streams only grow: other headers are a request's trailers. c.mu is held.
 func (c *conn) began(stream uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if stream > c.last {
 		c.last = stream
 		c.calls[stream] = call{since: c.conns.tick.Load()}
+		c.bytes += callSize
 	}
 }
 
+// got notes a part of a request. c.mu is held.
 func (c *conn) got(stream uint32, bytes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if one, ok := c.calls[stream]; ok {
-		one.received = min(one.received+uint32(bytes), mostBytes)
+		more := min(uint32(bytes), mostBytes-one.received)
+		one.received += more
 		c.calls[stream] = one
+		c.bytes += int64(more)
 	}
 }
 
+// ended notes the end of a call. c.mu is held.
 func (c *conn) ended(stream uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, stream)
+	if one, ok := c.calls[stream]; ok {
+		delete(c.calls, stream)
+		c.bytes -= callSize + int64(one.received)
+	}
 }
 
-// holds returns what the calls hold that began before the last sweep, in bytes, and how many have
-// lasted for stallTime.
-func (c *conn) holds(tick uint32) (bytes int64, stalled int32) {
+// holds tells the budget what c holds, if that has changed, and closes those that hold too much. It
+// unlocks c.mu.
+func (c *conn) holds(before int64) {
+	if c.bytes == before {
+		c.mu.Unlock()
+		return
+	}
+	cs, over := c.conns, false
+	cs.sharing.Lock()
+	if !c.gone {
+		cs.share.Set(&c.holding, c.bytes)
+		over = cs.share.Over()
+	}
+	cs.sharing.Unlock()
+	c.mu.Unlock()
+	if over {
+		cs.close()
+	}
+}
+
+// stalled returns how many calls have lasted for stallTime.
+func (c *conn) stalled(tick uint32) (n int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.calls {
-		if tick-one.since > 1 {
-			bytes += callSize + int64(one.received)
-		}
 		if tick-one.since > stallTicks {
-			stalled++
+			n++
 		}
 	}
-	return bytes, stalled
+	return n
 }
 
 // sweep looks at the connections until stop is called.
@@ -230,16 +359,16 @@ func (cs *connections) sweep() (stop func()) {
 			}
 		}
 	}()
-	return func() { close(ended); <-done }
+	return func() {
+		close(ended)
+		<-done
+	}
 }
 
 // leave gives back what connections held. All of them are closed.
 func (cs *connections) leave() {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for c := range cs.open {
-		cs.share.Set(&c.holding, 0)
-	}
+	cs.sharing.Lock()
+	defer cs.sharing.Unlock()
 	cs.share.Leave()
 }
 
@@ -253,29 +382,33 @@ func (cs *connections) look(tick uint32) {
 	cs.mu.Lock()
 	for c := range cs.open {
 		if c.closed.Load() {
-			cs.share.Set(&c.holding, 0)
 			delete(cs.open, c)
-			continue
-		}
-		bytes, stalled := c.holds(tick)
-		if stalled > c.working.Load() {
+		} else if c.stalled(tick) > c.working.Load() {
 			cs.counters.Stalled.Add(1)
 			c.Close()
 		}
-		cs.share.Set(&c.holding, bytes)
 	}
 	cs.mu.Unlock()
+	cs.sharing.Lock()
 	cs.share.Flush()
+	cs.sharing.Unlock()
 	cs.close()
+	cs.collect()
 }
 
 // close closes the connections that hold the most, while the budget is used up.
 func (cs *connections) close() {
-	for h := cs.share.Biggest(); h != nil; h = cs.share.Biggest() {
-		c := h.Owner.(*conn)
-		cs.share.Set(h, 0)
-		cs.share.TellClosed(cs.limits.Log)
-		c.Close()
+	for {
+		cs.sharing.Lock()
+		h := cs.share.Biggest()
+		cs.sharing.Unlock()
+		if h == nil {
+			return
+		}
+		if c := h.Owner.(*conn); !c.closed.Load() {
+			cs.share.TellClosed(cs.limits.Log)
+			c.Close()
+		}
 	}
 }
 

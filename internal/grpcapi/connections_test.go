@@ -1,11 +1,14 @@
 package grpcapi
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -95,19 +99,25 @@ func TestStalledClients(t *testing.T) {
 			w := newWire(f.pipe(), c.settings...)
 			began := time.Now()
 			does := make(chan struct{})
-			go func() { c.does(w); close(does) }()
+			go func() {
+				c.does(w)
+				close(does)
+			}()
 			for f.limits.Current.Load() > 0 && time.Since(began) < time.Hour {
 				time.Sleep(10 * time.Millisecond)
 			}
 			took := time.Since(began)
-			if c.after == 0 && f.limits.Current.Load() == 0 || c.after > 0 && (took < c.after || took > c.after+2*sweepPause+time.Second) || f.counters.Stalled.Load() != c.stalled {
-				t.Errorf("%s: %d open, %d stalled after %v; want %v", c.name, f.limits.Current.Load(), f.counters.Stalled.Load(), took, c.after)
+			if c.after == 0 && f.limits.Current.Load() == 0 || c.after > 0 &&
+				(took < c.after || took > c.after+2*sweepPause+time.Second) || f.counters.Stalled.Load() != c.stalled {
+				t.Errorf("%s: %d open, %d stalled after %v; want %v", c.name, f.limits.Current.Load(), f.counters.Stalled.Load(),
+					took, c.after)
 			}
 			w.Conn.Close()
 			<-does
 			f.stop()
 			synctest.Wait()
-			if n, m := f.limits.Current.Load(), f.counters.Connections.Load(); n != 0 || m != 0 || f.c.Limits.Budget.Held() != 0 {
+			if n, m := f.limits.Current.Load(), f.counters.Connections.Load(); n != 0 || m != 0 ||
+				f.c.Limits.Budget.Held() != 0 {
 				t.Errorf("%s: in the end %d and %d connections, %d bytes", c.name, n, m, f.c.Limits.Budget.Held())
 			}
 		})
@@ -136,8 +146,10 @@ func TestHandshakes(t *testing.T) {
 	f := newFixture(t, nil)
 	address := f.serve()
 	for _, says := range []string{
-		"GET /id HTTP/1.1\r\nHost: x\r\n\r\n", "POST /katsubushi.Generator/Fetch HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n\x00\x00\x00\x00\x00",
-		"get id\r\nget id\r\nget id\r\n", strings.Repeat("\x80\x00", 30), "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 100),
+		"GET /id HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /katsubushi.Generator/Fetch HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n\x00\x00\x00\x00\x00",
+		"get id\r\nget id\r\nget id\r\n", strings.Repeat("\x80\x00", 30), "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 100),
 	} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -284,7 +296,8 @@ func TestTwoEnds(t *testing.T) {
 func TestLargeMessages(t *testing.T) {
 	f := newFixture(t, nil)
 	conn := dial(t, f.serve(), nil)
-	for size, want := range map[int]codes.Code{MaxMessage: codes.OK, MaxMessage + 1: codes.ResourceExhausted, 5 << 20: codes.ResourceExhausted} {
+	for size, want := range map[int]codes.Code{MaxMessage: codes.OK, MaxMessage + 1: codes.ResourceExhausted,
+		5 << 20: codes.ResourceExhausted} {
 		message, got := protowire.AppendTag(nil, 2, protowire.BytesType), []byte(nil) // a field that nobody knows
 		message = protowire.AppendBytes(message, make([]byte, size-4))
 		if size <= MaxMessage+1 && len(message) != size {
@@ -361,7 +374,10 @@ func TestBudget(t *testing.T) {
 	await(t, "what the small one holds", func() bool { return f.c.Limits.Budget.Held() == least })
 	big := stall(60)
 	closed := make(chan struct{})
-	go func() { io.Copy(io.Discard, big); close(closed) }()
+	go func() {
+		io.Copy(io.Discard, big)
+		close(closed)
+	}()
 	select {
 	case <-closed:
 	case <-soon(t).Done():
@@ -369,10 +385,146 @@ func TestBudget(t *testing.T) {
 	}
 	await(t, "what the big one held", func() bool { return f.c.Limits.Budget.Held() == least })
 	if f.limits.Current.Load() != 1 || f.c.Limits.Budget.Closed() != 1 || f.counters.Stalled.Load() != 0 {
-		t.Errorf("%d open, %d closed, %d stalled", f.limits.Current.Load(), f.c.Limits.Budget.Closed(), f.counters.Stalled.Load())
+		t.Errorf("%d open, %d closed, %d stalled", f.limits.Current.Load(), f.c.Limits.Budget.Closed(),
+			f.counters.Stalled.Load())
 	}
 	small.Conn.Close()
 	await(t, "what the small one held", func() bool { return f.c.Limits.Budget.Held() == 0 })
+}
+
+// A call counts from its first frame on. A client needs no time to begin 250, nor to connect again: by the
+// next sweep it would be too late.
+func TestCallsCountAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 60
+		f := newFixture(t, func(c *Config) { c.Limits.Budget = server.NewBudget(calls * callSize) })
+		f.servePipes()
+		began := time.Now()
+		w := newWire(f.pipe(), http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		go io.Copy(io.Discard, w)
+		closed := func() uint64 {
+			synctest.Wait()
+			return f.c.Limits.Budget.Closed()
+		}
+		for i := range uint32(calls) {
+			w.call(1+2*i, fetchMulti, thousand)
+			if i == calls-10 && closed() != 0 {
+				t.Errorf("%d calls, and the connection is closed", i)
+			}
+		}
+		n, open, bytes := closed(), f.limits.Current.Load(), f.c.Limits.Budget.Held()
+		if took := time.Since(began); n != 1 || took != 0 || open != 0 || bytes != 0 {
+			t.Errorf("%d closed after %v; %d connections and %d bytes left", n, took, open, bytes)
+		}
+		w.Conn.Close()
+		f.stop()
+	})
+}
+
+// The calls of a connection that was closed take memory until their handlers have ended. Meanwhile the
+// peer gets no new connection, and others do.
+func TestRemainsOfConnections(t *testing.T) {
+	hold := make(chan struct{})
+	var held atomic.Int64
+	f := newFixture(t, func(c *Config) {
+		c.Limits.Budget = server.NewBudget(64 * callSize)
+		answer := c.Batch
+		c.Batch = func(ctx context.Context, key []byte, n int) ([]id.Run, error) {
+			if n > 1 { // it does not notice that its client has gone
+				held.Add(1)
+				<-hold
+			}
+			return answer(ctx, key, n)
+		}
+	})
+	address := f.serve()
+	release := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release)
+	from := func(host string) net.Conn {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+		c, err := d.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	serves := func(host string) bool {
+		c := from(host)
+		defer c.Close()
+		n, _ := c.Read(make([]byte, 1)) // the server speaks first
+		return n == 1
+	}
+	const calls = 64/leftShare + 1
+	w := newWire(from("127.0.0.2"))
+	for i := range uint32(calls) {
+		w.call(1+2*i, fetchMulti, thousand)
+	}
+	await(t, "the handlers", func() bool { return held.Load() == calls })
+	if !serves("127.0.0.2") {
+		t.Error("a peer that has another connection gets none")
+	}
+	w.Conn.Close()
+	await(t, "the end of the connections", func() bool { return f.limits.Current.Load() == 0 })
+	for range 3 {
+		runtime.GC()
+		if serves("127.0.0.2") {
+			t.Fatal("a peer connects again while the calls of its last connection are in memory")
+		}
+		if !serves("127.0.0.3") {
+			t.Fatal("another peer is refused")
+		}
+	}
+	if n := f.limits.Refused.Load(); n != 3 {
+		t.Errorf("%d are counted as refused", n)
+	}
+	release()
+	await(t, "room for the peer", func() bool { return serves("127.0.0.2") })
+}
+
+// A client that takes its calls back at once is slowed down, and no other one; to take back all of its calls
+// costs it nothing.
+func TestRapidReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.servePipes()
+		w, other := newWire(f.pipe()), newWire(f.pipe())
+		go io.Copy(io.Discard, w)
+		go io.Copy(io.Discard, other)
+		resets := func(from, n uint32) time.Duration {
+			began := time.Now()
+			for i := from; i < from+n; i++ {
+				if w.begin(1+2*i, fetch) != nil || w.reset(1+2*i) != nil {
+					t.Error("the connection ends")
+					break
+				}
+			}
+			synctest.Wait()
+			return time.Since(began)
+		}
+		if took := resets(0, resetBurst); took != 0 {
+			t.Errorf("%d resets took %v", resetBurst, took)
+		}
+		time.Sleep(resetBurst * resetPause)
+		const more = 300
+		done := make(chan time.Duration, 1)
+		go func() { done <- resets(resetBurst, resetBurst+more) }()
+		time.Sleep(more * resetPause / 2)
+		began, before := time.Now(), f.counters.Requests.Load()
+		other.call(1, fetch, nil)
+		synctest.Wait()
+		if n := f.counters.Requests.Load(); n != before+1 || time.Since(began) != 0 {
+			t.Errorf("another client has to wait: %d requests after %v", n-before, time.Since(began))
+		}
+		if took, want := <-done, more*resetPause; took < want-2*resetPause || took > want {
+			t.Errorf("%d resets too many took %v, want %v", more, took, want)
+		}
+		w.Conn.Close()
+		other.Conn.Close()
+		f.stop()
+	})
 }
 
 // With a certificate the port speaks TLS and nothing else; clients that need not be told of HTTP/2 are

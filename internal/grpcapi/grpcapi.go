@@ -28,6 +28,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 )
 
@@ -89,20 +90,24 @@ func New(c Config) Server {
 		grpc.Creds(conns.credentials(c.TLS)),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxHeaderListSize(MaxHeaders), grpc.MaxConcurrentStreams(MaxStreams),
 		grpc.ConnectionTimeout(handshakeTime), grpc.NumStreamWorkers(workers),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: c.Limits.IdleTimeout, Time: pingAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: c.Limits.IdleTimeout, Time: pingAfter,
+			Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
-		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any,
+			error) {
 			defer caller(ctx).begin().end()
 			return handle(ctx, req)
 		}),
-		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			handle grpc.StreamHandler) error {
 			defer caller(stream.Context()).begin().end()
 			if info.FullMethod != healthpb.Health_Watch_FullMethodName {
 				select {
 				case reflecting <- struct{}{}:
 					defer func() { <-reflecting }()
 				default:
-					return status.Errorf(codes.ResourceExhausted, "at most %d clients at once ask what services there are", maxReflecting)
+					return status.Errorf(codes.ResourceExhausted, "at most %d clients at once ask what services there are",
+						maxReflecting)
 				}
 			}
 			return handle(srv, stream)
@@ -162,7 +167,8 @@ func (g *generator) Fetch(ctx context.Context, _ *katsubushipb.FetchRequest) (*k
 }
 
 // FetchMulti implements Generator.
-func (g *generator) FetchMulti(ctx context.Context, req *katsubushipb.FetchMultiRequest) (*katsubushipb.FetchMultiResponse, error) {
+func (g *generator) FetchMulti(ctx context.Context,
+	req *katsubushipb.FetchMultiRequest) (*katsubushipb.FetchMultiResponse, error) {
 	if err := g.admit(ctx); err != nil {
 		return nil, err
 	}
@@ -200,14 +206,18 @@ func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return status.FromContextError(err).Err()
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	return status.Error(codes.Unavailable, visible.Text(err.Error()))
 }
 
 // defaultName is the name that a user needs the right to: that of the default kind of id.
 const defaultName = "id"
 
-// admit reports whether a call for ids may be answered.
+// admit reports whether a call for ids may be answered. Those of a connection that was closed meanwhile may
+// be many, and no client waits for them.
 func (g *generator) admit(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
 	if g.Login == nil {
 		return nil
 	}

@@ -25,6 +25,9 @@ func Read(path string, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s: a directory, not a file", path)
+	}
 	if !private(info) {
 		return nil, fmt.Errorf("%s: mode %#o lets others use the secret in it: chmod 600 it", path, info.Mode().Perm())
 	}
