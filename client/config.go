@@ -22,6 +22,7 @@ const (
 	maxRequest     = 64 << 10 // bytes of one request
 	maxLine        = 64 << 10 // bytes of a line of an answer
 	maxName        = 250      // bytes of a key, as in memcached
+	maxMarks       = 1000     // names whose last id is remembered, of each server; then it begins anew
 	maxFlight      = 2        // requests on one connection that are not answered
 	maxConnections = 1000     // to one server
 	maxServers     = 1024     // that a resolver may name: as many as the default layout has worker ids

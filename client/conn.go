@@ -179,19 +179,28 @@ func (k *conn) consume(in []byte) (used int, err error) {
 		case !done && err == nil:
 			return used, nil
 		}
-		k.finish(err)
+		if err := k.finish(err); err != nil {
+			return used, err
+		}
 	}
 	return used, nil
 }
 
-// finish tells the callers of a batch that its answer is complete.
-func (k *conn) finish(err error) {
+// finish tells the callers of a batch that its answer is complete. It returns an ErrAnswer instead if the
+// server has given it before.
+func (k *conn) finish(err error) error {
 	c := k.c
 	c.mu.Lock()
 	k.begun = false
 	if k.dead {
 		c.mu.Unlock()
-		return
+		return nil
+	}
+	if err == nil {
+		if err := k.reply.repeats(k.server.mark(k.flight[0].gen.name)); err != nil {
+			c.mu.Unlock()
+			return err
+		}
 	}
 	crowd := 0
 	for _, b := range k.flight {
@@ -218,6 +227,7 @@ func (k *conn) finish(err error) {
 	if attend {
 		c.attend() // those who have just got their ids come again
 	}
+	return nil
 }
 
 // dial opens a connection to a server in a goroutine of its own. c.mu is held.
@@ -253,7 +263,8 @@ func (c *Client) dial(s *server) {
 // open connects, logs in, and waits for a first answer: a server that is frozen accepts connections
 // too.
 func (c *Client) open(s *server) (*conn, error) {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, c.config.DialTimeout, fmt.Errorf("%w: not connected after %v", ErrTimeout, c.config.DialTimeout))
+	ctx, cancel := context.WithTimeoutCause(c.ctx, c.config.DialTimeout,
+		fmt.Errorf("%w: not connected after %v", ErrTimeout, c.config.DialTimeout))
 	defer cancel()
 	if s.TLS == SpeaksTLS && c.config.TLS == nil {
 		return nil, errNeedsTLS

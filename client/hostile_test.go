@@ -70,7 +70,8 @@ func TestWrongAnswerEndsTheConnection(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				if open, s := n.open.Load(), c.Stats(); open != 0 || s.Received != 0 || s.Servers[0].Connections != 0 || s.Servers[0].Err == nil {
+				if open, s := n.open.Load(), c.Stats(); open != 0 || s.Received != 0 || s.Servers[0].Connections != 0 ||
+					s.Servers[0].Err == nil {
 					t.Errorf("%d connections are open; %+v", open, s)
 				}
 				// The same with another server behind it.
@@ -168,7 +169,8 @@ func TestServerErrorKeepsConnection(t *testing.T) {
 			for range 20 {
 				ids, errs := three(t, c)
 				for i := range ids {
-					if ids[i] != 0 || !errors.Is(errs[i], ErrUnready) || !strings.Contains(errs[i].Error(), "a:1: not ready: lease expired") {
+					if ids[i] != 0 || !errors.Is(errs[i], ErrUnready) ||
+						!strings.Contains(errs[i].Error(), "a:1: not ready: lease expired") {
 						t.Errorf("id %d, error %v", ids[i], errs[i])
 					}
 				}
@@ -218,11 +220,15 @@ func TestClientErrorIsFinal(t *testing.T) {
 		n := newNetwork()
 		var asked int
 		for _, addr := range []string{"a:1", "b:1"} {
-			n.set(addr, talk(func(string) []byte { asked++; return []byte("CLIENT_ERROR no such generator: x\r\n") }))
+			n.set(addr, talk(func(string) []byte {
+				asked++
+				return []byte("CLIENT_ERROR no such generator: x\r\n")
+			}))
 		}
 		c := n.newClient(t, Config{}, "a:1", "b:1")
 		for range 3 {
-			if id, err := c.Generator("x").ID(t.Context()); id != 0 || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no such generator: x") {
+			if id, err := c.Generator("x").ID(t.Context()); id != 0 || !errors.Is(err, ErrRefused) ||
+				!strings.Contains(err.Error(), "no such generator: x") {
 				t.Errorf("id %d, error %v", id, err)
 			}
 		}
@@ -238,7 +244,10 @@ func TestServersWithoutIDs(t *testing.T) {
 		n := newNetwork()
 		server := issuer{noIDs: true}
 		var requests []string
-		n.set("a:1", talk(func(r string) []byte { requests = append(requests, strings.Fields(r)[0]); return server.answer(r) }))
+		n.set("a:1", talk(func(r string) []byte {
+			requests = append(requests, strings.Fields(r)[0])
+			return server.answer(r)
+		}))
 		c := n.newClient(t, Config{}, "a:1")
 		if text, err := c.Generator("uuid").Text(t.Context()); err != nil || text != "text-00001" { // says nothing about ids
 			t.Errorf("%q, %v", text, err)
@@ -250,7 +259,8 @@ func TestServersWithoutIDs(t *testing.T) {
 		}
 		all.Wait()
 		must(t)(c.ID(t.Context()))
-		if got := fmt.Sprint(requests); strings.Count(got, "ids") != 1 || !strings.HasPrefix(got, "[get ids get") || n.dialled("a:1") != 1 {
+		if got := fmt.Sprint(requests); strings.Count(got, "ids") != 1 || !strings.HasPrefix(got, "[get ids get") ||
+			n.dialled("a:1") != 1 {
 			t.Errorf("%s over %d connections", got, n.dialled("a:1"))
 		}
 		only := n.newClient(t, Config{GetOnly: true}, "a:1")
@@ -280,7 +290,8 @@ func TestErrorsNameEachServer(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()
-		if _, err = c.ID(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "b:1: not ready: lease expired") {
+		if _, err = c.ID(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "b:1: not ready: lease expired") {
 			t.Errorf("at the deadline: %v", err)
 		}
 	})
@@ -374,7 +385,8 @@ func TestHandshakeThatNeverEnds(t *testing.T) {
 			for range 3 {
 				begin := time.Now()
 				id, err := c.ID(t.Context())
-				if took := time.Since(begin); id != 0 || !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "not connected after 1s") || took > 2*time.Second {
+				if took := time.Since(begin); id != 0 || !errors.Is(err, ErrTimeout) ||
+					!strings.Contains(err.Error(), "not connected after 1s") || took > 2*time.Second {
 					t.Errorf("%s: id %d, error %v after %v", what, id, err, took)
 				}
 			}
@@ -419,7 +431,8 @@ func TestLogin(t *testing.T) {
 			return server.answer(r)
 		}))
 		c := n.newClient(t, Config{User: "app", Password: "secret"}, "a:1")
-		if id, err := c.ID(t.Context()); id != 0 || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "authentication failure") || strings.Contains(err.Error(), "secret") {
+		if id, err := c.ID(t.Context()); id != 0 || !errors.Is(err, ErrRefused) ||
+			!strings.Contains(err.Error(), "authentication failure") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("id %d, error %v", id, err)
 		}
 		good = true
@@ -460,7 +473,8 @@ func TestBadCounts(t *testing.T) {
 // TestManyIDs: more than a request may have are split, and come sorted, each once.
 func TestManyIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, config := range []Config{{}, {GetOnly: true}, {Prefetch: 100, MaxAge: time.Hour}, {Prefetch: 50_000, MaxAge: time.Hour}, {Prefetch: 50_000, MaxAge: time.Hour, GetOnly: true}} {
+		for _, config := range []Config{{}, {GetOnly: true}, {Prefetch: 100, MaxAge: time.Hour},
+			{Prefetch: 50_000, MaxAge: time.Hour}, {Prefetch: 50_000, MaxAge: time.Hour, GetOnly: true}} {
 			n := newNetwork()
 			var server issuer
 			n.set("a:1", talk(func(r string) []byte {
@@ -495,9 +509,12 @@ func TestBadSettings(t *testing.T) {
 		{SRV("ids.example:11212"), Config{}, []string{"SRV name"}},
 		{Static("a:1"), Config{MaxAge: time.Second}, []string{"MaxAge without Prefetch"}},
 		{Static(), Config{
-			Timeout: -1, DialTimeout: -1, MinBackoff: -1, MaxBackoff: -1, MaxAge: -1, Prefetch: -1, Connections: -1, User: "u", Name: "a b",
-		}, []string{"no servers", "DialTimeout", "Timeout", "MinBackoff", "MaxBackoff", "MaxAge", "Prefetch", "Connections", "User and Password", "Name"}},
-		{Static("a:1"), Config{MinBackoff: 2, MaxBackoff: 1, Prefetch: MaxPrefetch + 1, User: "a b", Password: "x\ny"}, []string{"MinBackoff", "Prefetch", "line break"}},
+			Timeout: -1, DialTimeout: -1, MinBackoff: -1, MaxBackoff: -1, MaxAge: -1, Prefetch: -1, Connections: -1, User: "u",
+			Name: "a b",
+		}, []string{"no servers", "DialTimeout", "Timeout", "MinBackoff", "MaxBackoff", "MaxAge", "Prefetch", "Connections",
+			"User and Password", "Name"}},
+		{Static("a:1"), Config{MinBackoff: 2, MaxBackoff: 1, Prefetch: MaxPrefetch + 1, User: "a b", Password: "x\ny"},
+			[]string{"MinBackoff", "Prefetch", "line break"}},
 	} {
 		c, err := New(w.r, w.config)
 		if c != nil || err == nil {
@@ -513,7 +530,8 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%v: %d problems, want %d", err, got, len(w.want))
 		}
 	}
-	for _, good := range []Resolver{Static("a:1", "[::1]:2", "/run/ids.sock"), DNS("ids.example:11212"), SRV("_ids._tcp.example")} {
+	for _, good := range []Resolver{Static("a:1", "[::1]:2", "/run/ids.sock"), DNS("ids.example:11212"),
+		SRV("_ids._tcp.example")} {
 		if _, err := (Config{}).settle(good); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
@@ -530,6 +548,88 @@ func TestIDsAreSorted(t *testing.T) {
 			if err != nil || fmt.Sprint(ids) != "[3 7 8]" {
 				t.Errorf("%+v: %v, %v", config, ids, err)
 			}
+		}
+	})
+}
+
+// TestAStoredNumberIsNotHandedOutAgain: a server that repeats its last answer keeps a value, and issues none.
+// No second caller gets it, over another connection either; callers of another name, and other servers,
+// have nothing to do with it.
+func TestAStoredNumberIsNotHandedOutAgain(t *testing.T) {
+	for _, stored := range []string{"VALUE id 0 2\r\n77\r\nEND\r\n", "IDS 77 1 1\r\nEND\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNetwork()
+			var good issuer
+			n.set("bad:1", talk(func(r string) []byte {
+				switch count, name, ids := asked(r); {
+				case ids != strings.HasPrefix(stored, "IDS"):
+					return []byte("ERROR\r\n")
+				case name == "uuid" && count == 1:
+					return []byte("VALUE uuid 0 4\r\na-bc\r\nEND\r\n")
+				}
+				return []byte(stored)
+			}))
+			c := n.newClient(t, Config{}, "bad:1")
+			if id := must(t)(c.ID(t.Context())); id != 77 {
+				t.Fatalf("id %d", id)
+			}
+			for i := range 3 {
+				if id, err := c.ID(t.Context()); id != 0 || !errors.Is(err, ErrAnswer) {
+					t.Errorf("again, %d: id %d, %v", i, id, err)
+				}
+				time.Sleep(time.Minute) // it is asked again, over another connection
+			}
+			if got := n.dialled("bad:1"); got < 3 {
+				t.Errorf("%d connections", got)
+			}
+			if s := c.Stats(); s.Received != 1 {
+				t.Errorf("%+v", s)
+			}
+			n.set("good:1", good.serve())
+			c.setServers([]Server{{Addr: "bad:1"}, {Addr: "good:1", Priority: 1}})
+			for range 3 {
+				must(t)(c.ID(t.Context()))
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // texts
+		n := newNetwork()
+		n.set("bad:1", talk(func(string) []byte { return []byte("VALUE uuid 0 4\r\na-bc\r\nEND\r\n") }))
+		g := n.newClient(t, Config{}, "bad:1").Generator("uuid")
+		for i, want := range []string{"a-bc", "", ""} {
+			if text, err := g.Text(t.Context()); text != want || (err == nil) != (want != "") {
+				t.Errorf("text %d: %q, %v", i, text, err)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// TestAnIDInTwoAnswers: IDs has them all at once, and hands none out twice.
+func TestAnIDInTwoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		next, twice := 1, uint64(0)
+		n.set("bad:1", talk(func(r string) []byte {
+			count, _, _ := asked(r)
+			first := next
+			next += count
+			if first > 1 && twice > 0 { // an id of the first answer, but not its last one
+				return fmt.Appendf(nil, "IDS %d 1 1\r\nIDS %d 1 %d\r\nEND\r\n", twice, first, count-1)
+			}
+			return fmt.Appendf(nil, "IDS %d 1 %d\r\nEND\r\n", first, count)
+		}))
+		c := n.newClient(t, Config{}, "bad:1")
+		if ids, err := c.IDs(t.Context(), maxBatch+5); err != nil || len(ids) != maxBatch+5 {
+			t.Fatalf("%d ids, %v", len(ids), err)
+		}
+		for _, twice = range []uint64{1, 2, maxBatch - 1} {
+			next = 1
+			if ids, err := c.IDs(t.Context(), maxBatch+5); ids != nil || !errors.Is(err, ErrAnswer) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("id %d twice, in two answers", twice)) {
+				t.Errorf("%d: %d ids, %v", twice, len(ids), err)
+			}
+			time.Sleep(time.Minute)
 		}
 	})
 }

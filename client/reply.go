@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 )
 
 // A run is n ids: first, first+stride, ...
@@ -14,6 +15,10 @@ type run struct {
 }
 
 func (r run) at(i int) uint64 { return r.first + uint64(i)*r.stride }
+
+func (r run) has(id uint64) bool {
+	return id >= r.first && (id-r.first)%r.stride == 0 && (id-r.first)/r.stride < uint64(r.n)
+}
 
 // A mode is what a batch asks for, and how.
 type mode uint8
@@ -243,6 +248,33 @@ func (r *reply) uniqueTexts() error {
 		}
 		r.known[text] = true
 	}
+	return nil
+}
+
+// A mark is the last number, and the last text, that a server has answered for a name.
+type mark struct {
+	id   uint64
+	text string
+}
+
+// repeats is an error if an answer that is complete has the last id of the answer before it. The server
+// does not make ids then, but keeps some, as memcached does. Else the answer's last id is the mark.
+func (r *reply) repeats(m *mark) error {
+	const again = "an id of the answer before: a server that keeps values, such as memcached?"
+	if r.mode != byText {
+		if slices.ContainsFunc(r.runs, func(x run) bool { return x.has(m.id) }) {
+			return r.wrong(strconv.AppendUint(nil, m.id, 10), again)
+		}
+		last := r.runs[len(r.runs)-1]
+		m.id = last.at(last.n - 1)
+		return nil
+	}
+	for i := range r.ends {
+		if string(textAt(r.texts, r.ends, i)) == m.text {
+			return r.wrong([]byte(m.text), again)
+		}
+	}
+	m.text = string(textAt(r.texts, r.ends, len(r.ends)-1))
 	return nil
 }
 

@@ -19,16 +19,21 @@ var wrongAnswers = []struct{ name, get, ids string }{
 	{"flags", value("7") + "VALUE id 1 1\r\n8\r\n" + value("9") + "END\r\n", ""},
 	{"letters", value("7") + value("8x") + value("9") + "END\r\n", "IDS 7x 1 3\r\nEND\r\n"},
 	{"sign", value("-7") + value("8") + value("9") + "END\r\n", "IDS 7 -1 3\r\nEND\r\n"},
-	{"21 digits", value("100000000000000000000") + value("8") + value("9") + "END\r\n", "IDS 100000000000000000000 1 3\r\nEND\r\n"},
-	{"more than 64 bits", value("18446744073709551616") + value("8") + value("9") + "END\r\n", "IDS 18446744073709551614 1 3\r\nEND\r\n"},
+	{"21 digits", value("100000000000000000000") + value("8") + value("9") + "END\r\n",
+		"IDS 100000000000000000000 1 3\r\nEND\r\n"},
+	{"more than 64 bits", value("18446744073709551616") + value("8") + value("9") + "END\r\n",
+		"IDS 18446744073709551614 1 3\r\nEND\r\n"},
 	{"stride beyond 64 bits", "", "IDS 1 9223372036854775808 3\r\nEND\r\n"},
 	{"zero", value("0") + value("8") + value("9") + "END\r\n", "IDS 0 1 3\r\nEND\r\n"},
 	{"stride zero", "", "IDS 7 0 3\r\nEND\r\n"},
 	{"no ids", "", "IDS 7 1 0\r\nIDS 7 1 3\r\nEND\r\n"},
 	{"a repeated id", value("7") + value("8") + value("7") + "END\r\n", "IDS 7 1 2\r\nIDS 8 1 1\r\nEND\r\n"},
-	{"a repeated id, not first", value("9") + value("7") + value("9") + "END\r\n", "IDS 9 1 1\r\nIDS 3 3 2\r\nIDS 5 1 0\r\nEND\r\n"},
-	{"one id three times", value("7") + value("7") + value("7") + "END\r\n", "IDS 7 1 1\r\nIDS 7 1 1\r\nIDS 7 1 1\r\nEND\r\n"},
-	{"END too early", value("7") + "END\r\n" + value("8") + value("9") + "END\r\n", "IDS 7 1 1\r\nEND\r\nIDS 8 1 2\r\nEND\r\n"},
+	{"a repeated id, not first", value("9") + value("7") + value("9") + "END\r\n",
+		"IDS 9 1 1\r\nIDS 3 3 2\r\nIDS 5 1 0\r\nEND\r\n"},
+	{"one id three times", value("7") + value("7") + value("7") + "END\r\n",
+		"IDS 7 1 1\r\nIDS 7 1 1\r\nIDS 7 1 1\r\nEND\r\n"},
+	{"END too early", value("7") + "END\r\n" + value("8") + value("9") + "END\r\n",
+		"IDS 7 1 1\r\nEND\r\nIDS 8 1 2\r\nEND\r\n"},
 	{"a longer value than it says", "VALUE id 0 1\r\n77\r\n" + value("8") + value("9") + "END\r\n", ""},
 	{"a shorter value than it says", "VALUE id 0 3\r\n77\r\n" + value("8") + value("9") + "END\r\n", ""},
 	{"an endless length", "VALUE id 0 99999999999999999999\r\n7\r\n", ""},
@@ -72,10 +77,12 @@ func TestReplyReadsAnswers(t *testing.T) {
 		{byGet, value("7") + value("8") + value("9") + "END\r\n", "[7 8 9]"},
 		{byGet, value("7") + value("9") + value("10") + "END\r\n", "[7 9 10]"},
 		{byGet, value("9") + value("7") + value("8") + "END\r\n", "[9 7 8]"}, // two lanes
-		{byGet, value("1") + value("18446744073709551615") + value("1573304824835870720") + "END\r\n", "[1 18446744073709551615 1573304824835870720]"},
+		{byGet, value("1") + value("18446744073709551615") + value("1573304824835870720") + "END\r\n",
+			"[1 18446744073709551615 1573304824835870720]"},
 		{byIDs, "IDS 7 1 3\r\nEND\r\n", "[7 8 9]"},
 		{byIDs, "IDS 7 10 2\r\nIDS 3 1 1\r\nEND\r\n", "[7 17 3]"},
-		{byIDs, "IDS 18446744073709551613 1 3\r\nEND\r\n", "[18446744073709551613 18446744073709551614 18446744073709551615]"},
+		{byIDs, "IDS 18446744073709551613 1 3\r\nEND\r\n",
+			"[18446744073709551613 18446744073709551614 18446744073709551615]"},
 	} {
 		r, n, done, err := readReply(w.mode, 3, []byte(w.in+"more"))
 		b := &batch{n: 3}
@@ -138,7 +145,8 @@ func TestReplyReadsRefusals(t *testing.T) {
 		}
 	}
 	in := "IDS 7 1 2\r\nSERVER_ERROR id rate exceeded\r\n"
-	if _, n, done, err := readReply(byIDs, 3, []byte(in)); n != len(in) || done || !errors.Is(err, ErrUnready) || !strings.Contains(err.Error(), "id rate exceeded") {
+	if _, n, done, err := readReply(byIDs, 3, []byte(in)); n != len(in) || done || !errors.Is(err, ErrUnready) ||
+		!strings.Contains(err.Error(), "id rate exceeded") {
 		t.Errorf("%q: read %d of it, done %v, error %v", in, n, done, err)
 	}
 	if _, _, _, err := readReply(byIDs, 3, []byte("ERROR\r\n")); !errors.Is(err, errUnknown) {
@@ -193,4 +201,23 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("accepted %v", ids)
 		}
 	})
+}
+
+// TestTheLongestLine: a line of exactly maxLine bytes is read, and one that is longer is not waited for.
+func TestTheLongestLine(t *testing.T) {
+	for length, want := range map[int]string{maxLine - 1: "7777", maxLine: "7777", maxLine + 1: "too long"} {
+		var r reply
+		r.expect(byIDs, nil, 1)
+		line := "SERVER_ERROR " + strings.Repeat("7", length-len("SERVER_ERROR \r\n")) + "\r\n"
+		n, done, err := r.feed([]byte(line))
+		read := errors.Is(err, ErrUnready)
+		if done || err == nil || read != (want != "too long") || !strings.Contains(err.Error(), want) || n != length {
+			t.Errorf("%d bytes: %d are read, %.100v", length, n, err)
+		}
+		r.expect(byIDs, nil, 1)
+		n, done, err = r.feed([]byte(line[:min(length-1, maxLine)])) // its end has not come
+		if wrong := length-1 >= maxLine; done || (err != nil) != wrong || (n > 0) != wrong {
+			t.Errorf("%d bytes without the last: %d are read, %.100v", length, n, err)
+		}
+	}
 }

@@ -15,11 +15,25 @@ type server struct {
 	Server
 	conns   []*conn // ready for requests
 	dialing int
-	until   time.Duration // it is left alone until then
-	fails   int           // in a row
-	unready int           // SERVER_ERRORs in a row
-	err     error         // the last failure; nil after an answer
-	gone    bool          // the resolver does not name it any more
+	until   time.Duration    // it is left alone until then
+	fails   int              // in a row
+	unready int              // SERVER_ERRORs in a row
+	err     error            // the last failure; nil after an answer
+	gone    bool             // the resolver does not name it any more
+	marks   map[string]*mark // by name
+}
+
+// mark is where the last id is noted that the server has answered for a name.
+func (s *server) mark(name string) *mark {
+	m := s.marks[name]
+	if m == nil {
+		if s.marks == nil || len(s.marks) == maxMarks {
+			s.marks = make(map[string]*mark)
+		}
+		m = new(mark)
+		s.marks[name] = m
+	}
+	return m
 }
 
 // busy reports whether no connection has room.
@@ -140,7 +154,8 @@ func (c *Client) setServers(list []Server) {
 		known[s.Server] = s
 	}
 	if len(list) > maxServers { // each gets a connection
-		c.config.Logger.Warn("the resolver names too many servers: some are left out", "servers", len(list), "limit", maxServers)
+		c.config.Logger.Warn("the resolver names too many servers: some are left out", "servers", len(list), "limit",
+			maxServers)
 		isNew := func(v Server) bool { return known[v] == nil }
 		list = slices.Concat(slices.DeleteFunc(slices.Clone(list), isNew), list)[:maxServers]
 	}
