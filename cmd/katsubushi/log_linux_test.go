@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -35,7 +36,10 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close(); w.Close() })
+	t.Cleanup(func() {
+		r.Close()
+		w.Close()
+	})
 	raw, err := w.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +64,9 @@ func startDeaf(t *testing.T, args ...string) *deaf {
 	t.Helper()
 	r, w := fullPipe(t)
 	d := &deaf{log: r, sock: filepath.Join(t.TempDir(), "k.sock")}
-	d.process = launchInto(t, w, append([]string{"-worker-id", "1", "-claim", "off", "-state-dir", "none", "-log-format", "json", "-sock", d.sock}, args...)...)
+	d.process = launchInto(t, w,
+		append([]string{"-worker-id", "1", "-claim", "off", "-state-dir", "none", "-log-format", "json", "-sock", d.sock},
+			args...)...)
 	// An answer, not a connection: at its start a daemon tries for a moment whether the address is free.
 	await(t, "it serves", func() bool {
 		if d.hasExited() {
@@ -154,10 +160,13 @@ func TestProcessNobodyReadsTheLog(t *testing.T) {
 
 	// It is read again: the log goes on, and says what is missing.
 	go io.Copy(lockedWriter{d.process}, d.log)
-	await(t, "the log says how many lines are lost", func() bool { return d.entry("log lines were lost: the log could not be written") != nil })
+	await(t, "the log says how many lines are lost", func() bool {
+		return d.entry("log lines were lost: the log could not be written") != nil
+	})
 	lost := d.entry("log lines were lost: the log could not be written")
 	_, _, page := httpGet(httpPort, "/metrics")
-	if n := d.statistic(t, "log_lines_dropped"); lost["lines"] != float64(n) || !strings.Contains(page, fmt.Sprintf("\nkatsubushi_log_lines_dropped_total %d\n", n)) {
+	if n := d.statistic(t, "log_lines_dropped"); lost["lines"] != float64(n) ||
+		!strings.Contains(page, fmt.Sprintf("\nkatsubushi_log_lines_dropped_total %d\n", n)) {
 		t.Errorf("lost: %v in the log, %d in the statistics; metrics:\n%s", lost["lines"], n, page)
 	}
 	if d.entry("listening") == nil {
@@ -204,7 +213,8 @@ func TestProcessTheLastLinesAreWritten(t *testing.T) {
 	await(t, "the first signal is logged", func() bool { return p.entry("stopping") != nil })
 	p.Process.Signal(syscall.SIGTERM)
 	<-p.exited
-	if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.HasSuffix(p.logged(), `"second signal: exiting at once","signal":"terminated"}`+"\n") {
+	if code := p.ProcessState.ExitCode(); code != exitFailure ||
+		!strings.HasSuffix(p.logged(), `"second signal: exiting at once","signal":"terminated"}`+"\n") {
 		t.Errorf("exit code %d:\n%s", code, p.logged())
 	}
 }
@@ -220,13 +230,62 @@ func TestProcessRunsAnotherProgramThoughNobodyReadsTheLog(t *testing.T) {
 		if readerIsGone {
 			r.Close()
 		}
-		args := []string{"run", "-redis", url, "-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"}
+		args := []string{"run", "-redis", url, "-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew",
+			"200ms"}
 		running[name] = launchInto(t, w, append(args, "--", "sh", "-c", "kill -PIPE $$; exit 9")...)
 	}
 	for name, p := range running {
 		await(t, name+": it ends", p.hasExited)
 		if code := p.ProcessState.ExitCode(); code != 128+int(syscall.SIGPIPE) {
 			t.Errorf("%s: %v", name, p.ProcessState)
+		}
+	}
+}
+
+// TestProcessJournal: the daemon finds out by $JOURNAL_STREAM whether its stderr is the journal, and says
+// there with a priority what keeps it from starting, too.
+func TestProcessJournal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want []string // beginnings of lines
+	}{
+		{[]string{"-worker-id", "x"}, []string{"<3>katsubushi cannot start", "<3>-worker-id", "<3>katsubushi -help"}},
+		{
+			[]string{"-worker-id", "1", "-state-dir", "/proc/none", "-log-format", "json"},
+			[]string{`<6>{"time"`, `<6>{"time"`, `<2>{"time"`},
+		},
+		{[]string{"run", "-store", "x", "true"}, []string{"<3>-store", "<3>katsubushi run -help"}},
+	} {
+		for other := range uint64(2) { // 1: stderr is another file, as a program that the daemon starts may have
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s syscall.Stat_t
+			if err := syscall.Fstat(int(w.Fd()), &s); err != nil {
+				t.Fatal(err)
+			}
+			p := exec.Command(binary, c.args...)
+			p.Env = append(os.Environ(), "JOURNAL_STREAM="+fmt.Sprintf("%d:%d", s.Dev, s.Ino+other))
+			p.Stderr = w
+			p.Run() // what it says is little enough for the pipe
+			w.Close()
+			var text bytes.Buffer
+			text.ReadFrom(r)
+			lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+			if len(lines) != len(c.want) {
+				t.Errorf("%v: %q", c.args, lines)
+				continue
+			}
+			for i, want := range c.want {
+				if other != 0 {
+					want = want[len("<3>"):]
+				}
+				if !strings.HasPrefix(lines[i], want) {
+					t.Errorf("%v: %q does not begin with %s", c.args, lines[i], want)
+				}
+			}
 		}
 	}
 }
