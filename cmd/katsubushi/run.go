@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
@@ -28,6 +29,9 @@ in time, was lost, or is used by a copy of this process. Where there is time it 
 
 Exit codes: the program's; 128 + N if signal N ended it; 75 if it had to end because of its lease: start again; 126 and 127 if it cannot be
 started or is not found; 2 for wrong settings.
+
+The program does not get those of katsubushi's variables that tell how to log in to the store. Every program sees a
+password in -redis or -store, with ps: name a file, or use the environment.
 
 Not promised, since the program does not look at its window by itself:
   - if this process or the machine is frozen (SIGSTOP, a paused container or virtual machine), nobody watches, and a program that goes on
@@ -56,7 +60,7 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 	defer queue.Close(flushLimit)
 	pool := p.Store
 	pool.Layout, pool.Log = p.Layout.Fingerprint(), log
-	c.Replacement, c.Command, c.Log = replacement, p.args, pool.Log
+	c.Replacement, c.Command, c.Log, c.Hidden = replacement, p.args, pool.Log, loginVariables(env)
 	c.Request = workerid.Request{Min: pool.Min, Max: pool.Max}
 	c.Lease, c.Heartbeat = pool.Lease, pool.Interval()
 	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees
@@ -64,8 +68,9 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 	pool.Now = c.Clock.Now // what the pool is told
 	store, err := p.openForProgram(pool, &c)
 	if err != nil {
-		fmt.Fprintf(stderr, "%v\nkatsubushi run -help says more.\n", err)
-		p.warn(stderr)
+		said := errorsTo(stderr)
+		fmt.Fprintf(said, "%v\nkatsubushi run -help says more.\n", err)
+		p.warn(said)
 		return exitUsage
 	}
 	defer store.Close()
@@ -87,6 +92,26 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 	return code
 }
 
+// loginVariables returns the names of our variables that tell how to log in to a store: the program must
+// not know.
+func loginVariables(env variables) (names []string) {
+	for _, s := range slices.Concat(settings(), runSettings(new(leaserun.Config))) {
+		for _, name := range s.variables() {
+			url, login := env[name], false
+			switch s.name {
+			case "store", "redis", "server", "counters":
+				login = strings.Contains(url, "@") || strings.Contains(strings.ToLower(url), "password")
+			default:
+				login = strings.HasSuffix(s.name, "password-file") || strings.HasSuffix(s.name, "-key")
+			}
+			if login {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // openForProgram opens the pool if all the settings are right.
 func (p *parsed) openForProgram(pool stores.Settings, c *leaserun.Config) (workerid.Backend, error) {
 	p.leaseProblems(pool)
@@ -102,7 +127,8 @@ func (p *parsed) openForProgram(pool stores.Settings, c *leaserun.Config) (worke
 func runSettings(c *leaserun.Config) []setting {
 	list := slices.DeleteFunc(settings(), func(s setting) bool {
 		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }
-		return !slices.ContainsFunc(storeSettings(), same) && !slices.ContainsFunc(redisSettings(), same) && !slices.ContainsFunc(layoutSettings(), same) &&
+		return !slices.ContainsFunc(storeSettings(), same) && !slices.ContainsFunc(redisSettings(), same) &&
+			!slices.ContainsFunc(layoutSettings(), same) &&
 			s.name != "log-level" && s.name != "log-format" && s.name != "config"
 	})
 	own := func(field *time.Duration) func(*options, string) error {
@@ -116,9 +142,11 @@ func runSettings(c *leaserun.Config) []setting {
 	}
 	return append(list,
 		setting{name: "margin", field: "Run.Margin", def: "1s", set: own(&c.Margin),
-			help: "how far the program's clock may be off, or its ids ahead of the clock: it lives only that far inside its window"},
+			help: "how far the program's clock may be off, or its ids ahead of the clock: it lives only that far " +
+				"inside its window"},
 		setting{name: "stop-timeout", field: "Run.StopTimeout", def: "10s", set: own(&c.StopTimeout),
-			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before it is killed"},
+			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before " +
+				"it is killed"},
 		setting{name: "delay", help: "of yaraus, not needed: -margin is waited for where somebody else had the worker id",
 			set: func(*options, string) error { return nil }},
 	)

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -25,13 +29,32 @@ func TestRunIsUsedRightly(t *testing.T) {
 		{[]string{"-redis", "redis://127.0.0.1:1/0", "-stop-timeout", "soon", "true"}, "-stop-timeout=soon"},
 	} {
 		var stderr bytes.Buffer
-		if code := run(append([]string{"run"}, c.args...), environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
+		if code := run(append([]string{"run"}, c.args...), environment(), nil, &stderr); code != exitUsage ||
+			!strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
 		}
 	}
 	var stdout bytes.Buffer
-	if code := run([]string{"run", "-help"}, environment(), &stdout, nil); code != exitOK || !strings.Contains(stdout.String(), "Not promised") {
+	if code := run([]string{"run", "-help"}, environment(), &stdout, nil); code != exitOK ||
+		!strings.Contains(stdout.String(), "Not promised") {
 		t.Errorf("exit code %d: %s", code, &stdout)
+	}
+}
+
+// TestRunTakesYarausNames: each of yaraus's flags sets what ours sets.
+func TestRunTakesYarausNames(t *testing.T) {
+	for _, args := range [][]string{
+		{"-redis", "redis://h/3", "-min-worker-id", "3", "-max-worker-id", "4", "-lease", "70s", "-heartbeat", "7s"},
+		{"-server", "redis://h/3", "-min", "3", "-max", "4", "-expire", "70s", "-interval", "7s"},
+	} {
+		p, _, err := parse(runSettings(&leaserun.Config{}), args, environment(), nil)
+		if err != nil || len(p.problems) > 0 {
+			t.Fatalf("%q: %v %q", args, err, p.problems)
+		}
+		got := fmt.Sprintln(p.Store.URL, p.Store.Min, p.Store.Max, p.Store.Lease, p.Store.Interval())
+		if got != "redis://h/3 3 4 1m10s 7s\n" {
+			t.Errorf("%q: %s", args, got)
+		}
 	}
 }
 
@@ -44,17 +67,52 @@ func TestProcessRunsAnotherProgram(t *testing.T) {
 	url := redistest.Start(t).URL()
 	initPool(t, url)
 	for _, args := range [][]string{
-		{"-redis", url, "-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"},
+		{"-min-worker-id", "1", "-max-worker-id", "5", "-lease", "6s", "-max-skew", "200ms"},
 		// as of yaraus
 		{"-server", url, "-min", "1", "-max", "5", "-expire", "6s", "-interval", "1s", "-delay", "2s", "-max-skew", "200ms"},
 	} {
-		args = append(append([]string{"run"}, args...), "-replacement", "@@", "--", "sh", "-c", `test $KATSUBUSHI_WORKER_ID = @@ && echo "worker @@"; exit 9`)
+		const program = `env | grep hush; test $KATSUBUSHI_WORKER_ID = @@ && echo "worker @@"; exit 9`
+		args = append(append([]string{"run"}, args...), "-replacement", "@@", "--", "sh", "-c", program)
 		cmd := exec.Command(binary, args...)
+		// a user without a password takes any
+		cmd.Env = append(os.Environ(), "REDIS="+strings.Replace(url, "://", "://default:hush@", 1))
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != 9 || !strings.HasPrefix(stdout.String(), "worker ") || strings.TrimSpace(stdout.String()) == "worker @@" {
+		if code := cmd.ProcessState.ExitCode(); code != 9 || !strings.HasPrefix(stdout.String(), "worker ") ||
+			strings.TrimSpace(stdout.String()) == "worker @@" {
 			t.Errorf("%q: exit code %d, %q, %s", args, code, &stdout, &stderr)
+		}
+	}
+}
+
+// TestTheProgramCannotLogIn: run hands its program no variable of ours with a password, or the file of one,
+// and every other variable.
+func TestTheProgramCannotLogIn(t *testing.T) {
+	env := environment()
+	for name, hidden := range map[string]string{
+		"KATSUBUSHI_REDIS": "redis://:pass@h", "KATSUBUSHI_STORE": "etcd://ann:pass@h",
+		"KATSUBUSHI_SERVER": "redis://:pass@h", "REDIS": "redis://:pass@h",
+		"redis": "redis+sentinel://h?sentinel_password=pass", "KATSUBUSHI_COUNTERS": "postgres://ann:pass@h/db",
+		"KATSUBUSHI_STORE_PASSWORD_FILE": "/pass", "KATSUBUSHI_REDIS_PASSWORD_FILE": "/pass",
+		"KATSUBUSHI_STORE_KEY": "/key",
+	} {
+		env[name] = hidden
+	}
+	got := loginVariables(env)
+	for name := range env {
+		if !slices.Contains(got, name) {
+			t.Errorf("the program gets %s=%s", name, env[name])
+		}
+	}
+	for _, name := range []string{"REDIS", "redis", "KATSUBUSHI_REDIS", "KATSUBUSHI_STORE"} {
+		env[name] = "redis://h"
+	}
+	env["OTHER"], env["KATSUBUSHI_LEASE"] = "redis://:pass@h", "1m"
+	got = loginVariables(env)
+	for name := range strings.FieldsSeq("REDIS redis KATSUBUSHI_REDIS KATSUBUSHI_STORE OTHER KATSUBUSHI_LEASE") {
+		if slices.Contains(got, name) {
+			t.Errorf("the program does not get %s=%s", name, env[name])
 		}
 	}
 }

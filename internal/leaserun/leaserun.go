@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,18 +30,23 @@ const WorkerIDVariable = "KATSUBUSHI_WORKER_ID"
 
 // Config holds the settings of Run.
 type Config struct {
-	Store       workerid.Store
-	Request     workerid.Request
-	Lease       time.Duration // the store's: how far a window reaches into the future
-	Heartbeat   time.Duration // mean time between two extensions
-	Margin      time.Duration // how far the program's clock may be off, or its ids ahead of the clock: MinMargin to a quarter of the lease
+	Store     workerid.Store
+	Request   workerid.Request
+	Lease     time.Duration // the store's: how far a window reaches into the future
+	Heartbeat time.Duration // mean time between two extensions
+	// how far the program's clock may be off, or its ids ahead of the clock: MinMargin to a quarter of
+	// the lease
+	Margin      time.Duration
 	StopTimeout time.Duration // how long the program has to end after SIGTERM, before it is killed
 	Command     []string      // a program and its arguments
+	Hidden      []string      // the environment's variables that the program does not get
 	Replacement string        // replaced by the worker id in the arguments; empty = nothing is replaced
 	Signals     <-chan os.Signal
 	Now         func() int64 // the clock that the program uses, Unix ms: the wall clock
-	Clock       *clock.Clock // for the lease, and the Store must use it too: a step of the wall clock does not reach it at once. Run calls its Run
-	Log         *slog.Logger
+	// for the lease, and the Store must use it too: a step of the wall clock does not reach it at
+	// once. Run calls its Run
+	Clock *clock.Clock
+	Log   *slog.Logger
 
 	cgroups string // the parent directory of the program's cgroup; empty: this process's cgroup
 }
@@ -79,7 +85,8 @@ func Run(c Config) (code int, err error) {
 	r.cgroup, r.noCgroup = newCgroup(c.cgroups)
 	defer r.cgroup.remove()
 	keeper := workerid.NewKeeper(workerid.Config{
-		Store: store{c.Store, r}, Lanes: r, Requests: []workerid.Request{c.Request}, Now: c.Clock.Now, Heartbeat: c.Heartbeat, Log: c.Log,
+		Store: store{c.Store, r}, Lanes: r, Requests: []workerid.Request{c.Request}, Now: c.Clock.Now, Heartbeat: c.Heartbeat,
+		Log: c.Log,
 	})
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -116,9 +123,15 @@ func (c *Config) command(worker uint64) *exec.Cmd {
 		}
 	}
 	cmd := exec.Command(c.Command[0], args...)
-	cmd.Env = append(os.Environ(), WorkerIDVariable+"="+id)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), c.hides), WorkerIDVariable+"="+id)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd
+}
+
+// hides reports whether the program does not get a variable: NAME=VALUE.
+func (c *Config) hides(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains(c.Hidden, name)
 }
 
 // A store tells the runner about a lost lease, and refuses a second lease: the program keeps one worker
