@@ -25,6 +25,12 @@ var (
 	// ErrForeign: the record was copied from another machine, restored or wiped, so it does not say
 	// which values are free. It stays so until Raise.
 	ErrForeign = errors.New("the counter store is not the one that granted the last block")
+	// ErrDamaged: there is a record of this name, and it is not as a Store writes it. The name counts as
+	// taken: nothing is granted, and Define makes no other record. It stays so until Revive.
+	ErrDamaged = errors.New("the record is damaged")
+	// ErrUnusable: what is there in the place of a record must not be written over, and cannot be used: a record
+	// of a later version, or no plain file. It stays so until an operator has put a record there.
+	ErrUnusable = errors.New("the record cannot be used")
 	// ErrStale: Return found a newer write than that of the block. Nothing was given back.
 	ErrStale = errors.New("the record was written since")
 	// ErrOrder: the Store elects nobody, and the definition has order=strict. Nothing was recorded.
@@ -40,7 +46,9 @@ var ErrUnavailable = errors.New("the counter store does not answer")
 
 // Certain reports whether an error is one of the above. nil is not.
 func Certain(err error) bool {
-	for _, e := range []error{ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrStale, ErrOrder, ErrDeposed} {
+	for _, e := range []error{
+		ErrUnknown, ErrEnded, ErrRetired, ErrForeign, ErrDamaged, ErrUnusable, ErrStale, ErrOrder, ErrDeposed,
+	} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -109,7 +117,8 @@ func (d Definition) Check() error {
 	case d.Start > d.Max:
 		problems.Add("Start", "%d: above the largest value, %d", d.Start, d.Max)
 	case offset && d.First() > d.Max:
-		problems.Add("Max", "%d: the first value from %d on that is %d modulo %d is %d", d.Max, d.Start, d.Offset, d.Step, d.First())
+		problems.Add("Max", "%d: the first value from %d on that is %d modulo %d is %d", d.Max, d.Start, d.Offset, d.Step,
+			d.First())
 	}
 	return problems.Err()
 }
@@ -170,15 +179,35 @@ type Store interface {
 	Return(ctx context.Context, name string, b Block, next uint64) error
 	// Changes returns all records if one was defined, raised or retired since the call that returned
 	// since, also by another process, or no records otherwise. With since "" it returns them all.
-	// Reserve and Return are no changes. It is called every second, so it must be cheap.
+	// Reserve and Return are no changes. It is called every second, so it must be cheap. A record that
+	// cannot be used is among them, see Record.Fault; the error is about all of them.
 	Changes(ctx context.Context, since string) (now string, records []Record, err error)
 	// Close releases what the Store holds. It gives no block back.
 	Close() error
 }
 
+// A Rest is what is left of a sequence's last block, see Store.Return.
+type Rest struct {
+	Name  string
+	Block Block
+	Next  uint64
+}
+
+// MaxRests is how many Rests one call takes. A transaction of etcd's has 128 comparisons: two each, and the
+// fence's.
+const MaxRests = 60
+
+// A Collector is a Store that takes the rests of many sequences in one call. One that wraps another Store, and
+// changes nothing about Return, has a method Unwrap that returns it.
+type Collector interface {
+	// ReturnAll is Return for up to MaxRests sequences, each once. The errors are those of the rests, in their order.
+	ReturnAll(ctx context.Context, rests []Rest) []error
+}
+
 // Admin is what operators do with a Store, also while daemons use it. Errors are those of Store.
 type Admin interface {
-	// List returns all records by name.
+	// List returns all records by name. One that cannot be used is among them, see Record.Fault; the error
+	// is about all of them.
 	List(ctx context.Context) ([]Record, error)
 	// Show returns one record. With ErrForeign it returns the record too, as it was found.
 	Show(ctx context.Context, name string) (Record, error)
@@ -188,7 +217,20 @@ type Admin interface {
 	// anything. It accepts a foreign record as this store's own. Daemons drop the smaller values that they
 	// hold within about a second.
 	Raise(ctx context.Context, name string, atLeast uint64) (Record, error)
+	// Revive puts a record of d, with atLeast as its floor, in the place of one that is damaged. Only the
+	// operator knows both. If the record is not damaged, it is an error, and nothing is changed.
+	Revive(ctx context.Context, d Definition, atLeast uint64) (Record, error)
 	// Retire ends a sequence for ever. Daemons stop issuing from it within about a second.
 	Retire(ctx context.Context, name string) (Record, error)
+	// Behind returns the daemons that have not said yet that they have learnt of the last Raise or Retire.
+	// It is ErrNoRoll if the store does not know its daemons.
+	Behind(ctx context.Context) ([]Daemon, error)
 	Close() error
+}
+
+// A Lossy is an Admin that may lose what it has confirmed, in ways that it cannot know.
+type Lossy interface {
+	// NotPromised is called after Define, Raise and Retire. It says what may undo them, and what the
+	// operator can do; empty = nothing.
+	NotPromised(ctx context.Context) (string, error)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,7 +24,8 @@ type Config struct {
 const (
 	maxCalls    = 8                // calls of the Store at the same time
 	callTimeout = 5 * time.Second  // of one call
-	pollEvery   = time.Second      // between two questions whether an operator changed anything
+	pollEvery   = time.Second      // between two questions whether an operator changed anything,
+	learntPoll  = pollEvery / 100  // but after one that brought something: the next confirms it, see Admin.Behind
 	stopTimeout = 10 * time.Second // for giving all blocks back
 )
 
@@ -139,7 +141,7 @@ func (k *Keeper) Status(name string) (Status, bool) {
 // Run keeps the sequences in values until ctx ends. Then it seals them all and gives back what is left
 // of their blocks. The error says which values were not given back: they are lost.
 func (k *Keeper) Run(ctx context.Context) error {
-	r := &run{Keeper: k, done: make(chan *line), polled: make(chan polled)}
+	r := &run{Keeper: k, done: make(chan *line), returned: make(chan []error), polled: make(chan polled)}
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for {
@@ -150,13 +152,22 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-k.rung:
 		case l := <-r.done:
 			r.finish(l)
+		case lost := <-r.returned:
+			r.calls--
+			for _, err := range lost {
+				r.c.Log.Warn("values are lost: they were not given back", "error", err)
+			}
 		case <-poll.C:
 			r.polling = true
 			go r.poll(ctx)
 		case p := <-r.polled:
 			r.polling = false
 			r.learn(p)
-			poll.Reset(pollEvery)
+			if p.fresh {
+				poll.Reset(learntPoll)
+			} else {
+				poll.Reset(pollEvery)
+			}
 		}
 	}
 }
@@ -164,16 +175,25 @@ func (k *Keeper) Run(ctx context.Context) error {
 // A run is what only Run's goroutine uses, and poll while it runs.
 type run struct {
 	*Keeper
-	calls   int        // under way
-	done    chan *line // whose call has ended
-	polling bool
-	polled  chan polled
-	since   string // see Store.Changes
-	deaf    bool   // the last Changes failed
+	calls    int          // under way
+	done     chan *line   // whose Reserve has ended
+	rests    []rest       // to be given back
+	returned chan []error // what became of some of them; of an error the values are lost
+	polling  bool
+	polled   chan polled
+	since    string // see Store.Changes
+	deaf     bool   // the last Changes failed
+}
+
+// A rest is what is left of a line that is sealed.
+type rest struct {
+	*line
+	Rest
 }
 
 // A polled is what Changes told, and the largest value that each line was granted before.
 type polled struct {
+	fresh   bool // something was changed
 	records []Record
 	granted map[*line]uint64
 }
@@ -183,17 +203,23 @@ func (r *run) start() {
 	for r.calls < maxCalls {
 		l := r.dequeue()
 		if l == nil {
-			return
+			break
 		}
 		if l.busy { // finish enqueues it again
 			continue
 		}
-		if call := r.next(l); call != nil {
+		if r.dropped(l) {
+			r.seal(l)
+		} else if n := r.need(l); n > 0 {
 			l.busy = true
 			r.calls++
-			go func() { call(); r.done <- l }()
+			go func() {
+				r.reserve(l, n)
+				r.done <- l
+			}()
 		}
 	}
+	r.giveBack(context.Background())
 }
 
 func (r *run) dequeue() *line {
@@ -219,21 +245,17 @@ func (r *run) finish(l *line) {
 	r.mu.Unlock()
 }
 
-// next returns the call that a line needs now, or nil.
-func (r *run) next(l *line) func() {
+func (r *run) dropped(l *line) bool {
 	r.mu.Lock()
-	dropped := l.dropped
-	r.mu.Unlock()
-	if dropped {
-		return r.giveBack(l)
-	}
+	defer r.mu.Unlock()
+	return l.dropped
+}
+
+// need returns how many values a line needs now.
+func (r *run) need(l *line) uint64 {
 	l.mu.Lock()
-	n := l.machine.Need(time.Now())
-	l.mu.Unlock()
-	if n == 0 {
-		return nil
-	}
-	return func() { r.reserve(l, n) }
+	defer l.mu.Unlock()
+	return l.machine.Need(time.Now())
 }
 
 func (r *run) reserve(l *line, n uint64) {
@@ -249,40 +271,82 @@ func (r *run) reserve(l *line, n uint64) {
 	}
 }
 
-// giveBack seals a line that was dropped and returns the call that gives its values back, or nil.
-func (r *run) giveBack(l *line) func() {
+// seal stops a line for good. What is left of its block is to be given back.
+func (r *run) seal(l *line) {
 	r.mu.Lock()
 	there := r.all[l]
 	delete(r.all, l)
 	r.mu.Unlock()
-	if !there { // its values were given back
-		return nil
+	if !there { // it is sealed
+		return
 	}
 	l.mu.Lock()
 	b, next, ok := l.machine.Stop()
 	l.mu.Unlock()
 	if !ok {
 		close(l.given)
-		return nil
+		return
 	}
-	return func() {
-		defer close(l.given)
-		if err := r.giveBackBlock(context.Background(), l, b, next); err != nil {
-			r.c.Log.Warn("values are lost: they were not given back", "error", err)
+	r.rests = append(r.rests, rest{l, Rest{l.name, b, next}})
+}
+
+// giveBack starts calls that give back what is left of sealed lines, as far as there is room: many lines of
+// one Store in a call, if it takes them.
+func (r *run) giveBack(ctx context.Context) {
+	for r.calls < maxCalls && len(r.rests) > 0 {
+		store, n := r.rests[0].store, 1
+		all := collector(store)
+		for all != nil && n < min(MaxRests, len(r.rests)) && r.rests[n].store == store {
+			n++
 		}
+		some := r.rests[:n:n]
+		r.rests = r.rests[n:]
+		if all == nil {
+			all = oneByOne{store}
+		}
+		r.calls++
+		go func() { r.returned <- giveBackBlocks(ctx, all, some) }()
 	}
 }
 
-// giveBackBlock calls Return. ErrStale and ErrDeposed are no errors here: another daemon has reserved
-// meanwhile, or may, or an operator has raised the sequence, and the values are a gap.
-func (r *run) giveBackBlock(ctx context.Context, l *line, b Block, next uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := l.store.Return(ctx, l.name, b, next)
-	if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDeposed) {
-		return fmt.Errorf("sequence %s, %d to %d: %w", l.name, next, b.Hi, err)
+// collector returns the Store, or what it wraps, that takes many rests in one call, or nil.
+func collector(s Store) Collector {
+	switch s := s.(type) {
+	case Collector:
+		return s
+	case interface{ Unwrap() Store }:
+		return collector(s.Unwrap())
 	}
 	return nil
+}
+
+// oneByOne makes a Collector of any Store.
+type oneByOne struct{ Store }
+
+func (s oneByOne) ReturnAll(ctx context.Context, rests []Rest) (errs []error) {
+	for _, r := range rests {
+		errs = append(errs, s.Return(ctx, r.Name, r.Block, r.Next))
+	}
+	return errs
+}
+
+// giveBackBlocks calls the Store. ErrStale and ErrDeposed are no errors here: another daemon has reserved
+// meanwhile, or may, or an operator has raised the sequence, and the values are a gap.
+func giveBackBlocks(ctx context.Context, store Collector, some []rest) (lost []error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var rests []Rest
+	for _, r := range some {
+		rests = append(rests, r.Rest)
+	}
+	for i, err := range store.ReturnAll(ctx, rests) {
+		if err != nil && !errors.Is(err, ErrStale) && !errors.Is(err, ErrDeposed) {
+			r := rests[i]
+			lost = append(lost, fmt.Errorf("sequence %s, %d to %d: %w", r.Name, r.Next, r.Block.Hi, err))
+		}
+		close(some[i].given)
+	}
+	return lost
 }
 
 // poll asks whether an operator has changed anything.
@@ -297,12 +361,14 @@ func (r *run) poll(ctx context.Context) {
 	case err != nil && !r.deaf && !errors.Is(err, context.Canceled):
 		r.c.Log.Warn("the counter store does not say whether sequences were raised or retired", "error", err)
 	}
+	fresh := false
 	if r.deaf = err != nil; err != nil {
 		records = nil
 	} else {
+		fresh = now != r.since
 		r.since = now
 	}
-	r.polled <- polled{records, granted}
+	r.polled <- polled{fresh, records, granted}
 }
 
 // granted returns the largest value that each line was granted; 0 = none.
@@ -330,7 +396,7 @@ func (r *run) learn(p polled) {
 		if l == nil {
 			continue
 		}
-		if granted := p.granted[l]; record.Next <= granted {
+		if granted := p.granted[l]; record.Readable() && record.Next <= granted {
 			r.c.Log.Warn("the record of a sequence was set back: the values at hand are dropped", "sequence", record.Name,
 				"free", record.Next, "granted", granted)
 			record.Floor = max(record.Floor, granted+1)
@@ -346,45 +412,33 @@ func (r *run) learn(p polled) {
 }
 
 // stop waits for the calls under way, because what they grant can be given back too. Then it seals all
-// sequences and gives their values back, maxCalls at a time.
+// sequences and gives their values back.
 func (r *run) stop() error {
-	for r.calls > 0 || r.polling {
+	var lost []error
+	await := func() {
 		select {
 		case l := <-r.done:
 			r.finish(l)
+		case some := <-r.returned:
+			r.calls--
+			lost = append(lost, some...)
 		case <-r.polled:
 			r.polling = false
 		}
 	}
+	for r.calls > 0 || r.polling {
+		await()
+	}
 	r.mu.Lock()
-	all := slices.Collect(maps.Keys(r.all))
-	clear(r.all)
+	all := slices.SortedFunc(maps.Keys(r.all), func(a, b *line) int { return strings.Compare(a.name, b.name) })
 	r.mu.Unlock()
+	for _, l := range all {
+		r.seal(l)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	room := make(chan struct{}, maxCalls)
-	for _, l := range all {
-		l.mu.Lock()
-		b, next, ok := l.machine.Stop()
-		l.mu.Unlock()
-		if !ok {
-			close(l.given)
-			continue
-		}
-		room <- struct{}{}
-		wg.Go(func() {
-			defer close(l.given)
-			if err := r.giveBackBlock(ctx, l, b, next); err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-			}
-			<-room
-		})
+	for r.giveBack(ctx); r.calls > 0; r.giveBack(ctx) {
+		await()
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(lost...)
 }

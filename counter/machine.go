@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -66,11 +67,13 @@ type Machine struct {
 	at      time.Time // when that was
 	rate    float64   // values a second, of the newest block but one
 	floor   uint64
-	warned  int // how many of warnAt were reached
-	failed  int // reservations in a row
+	warned  int  // how many of warnAt were reached
+	failed  int  // reservations in a row
+	dry     bool // it was logged that nothing is left
 	retry   time.Time
 	calling bool
 	closed  bool
+	faulty  bool // the record cannot be used, see Record.Fault
 }
 
 // NewMachine makes the Machine of a sequence whose record a Store returned. batch, if it is not 0,
@@ -83,7 +86,16 @@ func NewMachine(r Record, to Issuer, batch uint64, log *slog.Logger) *Machine {
 	if r.Retired {
 		m.retire()
 	}
+	m.judge(r)
 	return m
+}
+
+// judge refuses what cannot be used, before a client has asked for it.
+func (m *Machine) judge(r Record) {
+	if r.Fault != nil || m.faulty {
+		m.to.Refuse(r.Fault)
+	}
+	m.faulty = r.Fault != nil
 }
 
 // Need returns how many values to reserve now, or 0. If it is not 0, Reserve is under way until
@@ -145,6 +157,10 @@ func (m *Machine) Answer(now time.Time, b Block, err error) (wait time.Duration)
 	if m.failed == 0 {
 		m.log.Warn("a sequence got no block", "sequence", m.def.Name, "error", err)
 	}
+	if left, _ := m.to.Left(); left == 0 && !m.dry && !errors.Is(err, ErrDeposed) {
+		m.dry = true
+		m.log.Error("a sequence issues no values", "sequence", m.def.Name, "error", err)
+	}
 	m.to.Refuse(err)
 	wait = maxRetry
 	if Certain(err) {
@@ -161,7 +177,8 @@ func (m *Machine) Answer(now time.Time, b Block, err error) (wait time.Duration)
 func (m *Machine) add(now time.Time, b Block) error {
 	d := m.def
 	if b.Lo > b.Hi || b.Hi > d.Max || b.Lo != d.Ceil(b.Lo) || b.Hi != d.Ceil(b.Hi) {
-		return fmt.Errorf("the store granted %d to %d, which are no values of this sequence: its definition was changed", b.Lo, b.Hi)
+		return fmt.Errorf("the store granted %d to %d, which are no values of this sequence: its definition was changed",
+			b.Lo, b.Hi)
 	}
 	m.last, m.next = b, b.Hi+d.Step
 	left, _ := m.to.Left() // before clients take some of the block
@@ -169,9 +186,13 @@ func (m *Machine) add(now time.Time, b Block) error {
 		return fmt.Errorf("the store granted %d to %d: %w", b.Lo, b.Hi, err)
 	}
 	if m.failed > 0 {
-		m.log.Info("a sequence got a block again", "sequence", d.Name, "failures", m.failed)
+		level := slog.LevelInfo
+		if m.dry { // it shows where the error does
+			level = slog.LevelWarn
+		}
+		m.log.Log(context.Background(), level, "a sequence got a block again", "sequence", d.Name, "failures", m.failed)
 	}
-	m.failed, m.retry = 0, time.Time{}
+	m.failed, m.retry, m.dry = 0, time.Time{}, false
 	m.to.Refuse(nil)
 	m.size, m.block, m.at = m.asked, (b.Hi-b.Lo)/d.Step+1, now
 	m.held = left + m.block
@@ -209,6 +230,7 @@ func (m *Machine) Learn(r Record) {
 		m.log.Info("a sequence was raised", "sequence", m.def.Name, "at_least", r.Floor)
 	}
 	m.retry = time.Time{}
+	m.judge(r)
 }
 
 // retire stops the issuer. Its values are lost.

@@ -12,6 +12,40 @@ type Record struct {
 	Floor   uint64 // what the last Raise said: nobody may issue a smaller value. 0 = anything goes
 	Retired bool   // no value will be granted
 	Token   string // of the last write
+
+	// Fault says why nothing can be granted from the record until an operator has raised it: ErrForeign; or
+	// another error, mostly ErrDamaged, and then only the name is known. nil = there is no reason. It is not
+	// recorded: List and Changes set it.
+	Fault error
+}
+
+// Unread returns what stands for a record that cannot be read.
+func Unread(name string, why error) Record {
+	return Record{Definition: Definition{Name: name}, Fault: why}
+}
+
+// Readable reports whether more than the name is known.
+func (r *Record) Readable() bool { return r.Step != 0 }
+
+// Damaged returns the ErrDamaged of a record. where is its place in the store, which names the sequence.
+func Damaged(name, where string, cause error) error {
+	return fmt.Errorf("%w: %s: %w: put back what was there, or `katsubushi generator raise %s AT_LEAST` "+
+		"makes a new one, with AT_LEAST above every value that was issued", ErrDamaged, where, cause, name)
+}
+
+// Whole is the error of Revive for a record that is not damaged.
+func Whole(name string) error {
+	return fmt.Errorf("the record of sequence %s is not damaged", name)
+}
+
+// Revived returns the record that Revive writes. The errors are those of Definition.Check and Raise.
+func Revived(d Definition, atLeast uint64, token string) (Record, error) {
+	if err := d.Check(); err != nil {
+		return Record{}, err
+	}
+	r := NewRecord(d, token)
+	err := r.Raise(atLeast, token)
+	return r, err
 }
 
 // NewRecord returns the record of a sequence that has granted nothing. d must be correct.

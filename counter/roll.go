@@ -1,7 +1,7 @@
 package counter
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,12 +9,8 @@ import (
 	"time"
 )
 
-// A Roll is a Store that knows which daemons use it. Operators ask it after Raise and Retire.
-type Roll interface {
-	// Behind returns the daemons that have not said yet that they have learnt of the last change. Some of
-	// them may have ended: whoever is killed cannot say so.
-	Behind(ctx context.Context) ([]Daemon, error)
-}
+// ErrNoRoll is the error of Admin.Behind for a Store that does not know which daemons use it.
+var ErrNoRoll = errors.New("the counter store does not know its daemons")
 
 // A Daemon is a process that uses a Store.
 type Daemon struct {
@@ -52,16 +48,22 @@ func (n *Note) Written() bool { return !n.at.IsZero() }
 // the keys of daemons that have been silent for a day, which the caller deletes.
 func Behind(notes map[string]string, changes string, now time.Time) (behind []Daemon, forget []string) {
 	for key, text := range notes {
-		at, rest, _ := strings.Cut(text, " ")
-		name, since, _ := strings.Cut(rest, " ")
-		ms, _ := strconv.ParseInt(at, 10, 64)
-		silent := max(now.Sub(time.UnixMilli(ms)), 0)
+		d, since := ReadNote(text, now)
 		switch {
-		case silent > forgetAfter:
+		case d.Silent > forgetAfter:
 			forget = append(forget, key)
 		case since != changes:
-			behind = append(behind, Daemon{Name: name, Silent: silent})
+			behind = append(behind, d)
 		}
 	}
 	return behind, forget
+}
+
+// ReadNote reads the note of a daemon: who it is, and up to which changes it has learnt.
+func ReadNote(text string, now time.Time) (d Daemon, since string) {
+	at, rest, _ := strings.Cut(text, " ")
+	d.Name, since, _ = strings.Cut(rest, " ")
+	ms, _ := strconv.ParseInt(at, 10, 64)
+	d.Silent = max(now.Sub(time.UnixMilli(ms)), 0)
+	return d, since
 }

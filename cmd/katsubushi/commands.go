@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A subcommand is what the first argument may name. The table is the one place that knows them all: dispatch, -help, the manual
-// page and shell completion read it.
+// A subcommand is what the first argument may name. The table is the one place that knows them all:
+// dispatch, -help, the manual page and shell completion read it.
 type subcommand struct {
 	name     string
 	synopsis string // what may follow the name
@@ -27,8 +27,9 @@ func commands() []subcommand {
 		{"lease", "VERB -store URL", "inspect and repair a pool of worker ids in a store", leaseVerbs, lease},
 		{"generator", "VERB ...", "sequences", generatorVerbNames(), generators},
 		{"user", "VERB ...", "who may log in", userVerbNames(), manageUsersHere},
-		{"demote", "[GROUP|HOST:PORT]", "sequences in strict order: have them led by another daemon", nil, demote},
-		{"upgrade", "[-pid N] [-timeout 1m]", "replace a running daemon by the program that is installed now, without a gap", nil, upgradeDaemon},
+		{"demote", "all|GROUP|HOST:PORT", "sequences in strict order: have them led by another daemon", nil, demote},
+		{"upgrade", "[-pid N] [-timeout 1m]", "replace a running daemon by the program that is installed now, without a gap",
+			nil, upgradeDaemon},
 		{"run", "-store URL -- COMMAND", "lease a worker id for another program, and run it", nil, runProgram},
 		{"completion", "bash|zsh|fish", "print the shell's completion of this program", shellNames(), completion},
 		{"man", "", "print the manual page", nil, manual},

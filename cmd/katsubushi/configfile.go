@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 // maxConfigFile is the most bytes that a -config file may have.
 const maxConfigFile = 1 << 20
 
+// inlineComment finds in a value what was probably meant as a comment. It is a part of the value, as it always was.
+var inlineComment = regexp.MustCompile(`\s#`)
+
 // A fileValue is a setting in a file.
 type fileValue struct {
 	name  string // with its place, for messages
@@ -21,7 +25,8 @@ type fileValue struct {
 
 func configSetting() setting {
 	return setting{name: "config", set: func(*options, string) error { return nil }, // parse has read it
-		help: "`file` of flags, one on each line, without the dash: worker-id 7; # begins a comment; a flag or the environment beats it"}
+		help: "`file` of flags, one on each line, without the dash: worker-id 7; " +
+			"a line that begins with # is a comment; a flag or the environment beats it"}
 }
 
 // readConfig returns the settings in a file by their names, and everything that is wrong with it.

@@ -12,7 +12,7 @@ import (
 )
 
 const demoteUsage = `asks the daemons that lead sequences with order=strict to hand them over to others. -counters and -counters-password-file are theirs. usage:
-  katsubushi demote              every group
+  katsubushi demote all          every group, of the whole fleet
   katsubushi demote GROUP        one of the groups 0 to 15 that names are divided into; generator show NAME has it
   katsubushi demote HOST:PORT    all groups of one daemon, for example before its host is taken away`
 
@@ -35,8 +35,13 @@ func demote(args []string, env variables, stdout, stderr io.Writer) int {
 	if len(p.args) > 0 && which == "" {
 		which, p.args = p.args[0], p.args[1:]
 	}
-	if len(p.args) > 0 {
-		p.problems = append(p.problems, fmt.Errorf("demote: one word follows it, a GROUP or HOST:PORT, not %q too", p.args))
+	switch {
+	case len(p.args) > 0:
+		p.problems = append(p.problems,
+			fmt.Errorf("demote: one word follows it, all, a GROUP or HOST:PORT, not %q too", p.args))
+	case which == "":
+		p.problems = append(p.problems, errors.New("demote: what should be handed over? "+
+			"A script that wants every group of the fleet, as demote without a word meant before, says demote all"))
 	}
 	p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
 	if !p.Counters.Elects() {
@@ -62,5 +67,6 @@ func demote(args []string, env variables, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitFailure
 	}
+	recorded(stderr, p.Counters.Where())
 	return exitOK
 }

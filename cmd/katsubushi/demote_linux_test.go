@@ -16,7 +16,8 @@ func TestDemote(t *testing.T) {
 	says := func(code int, out string, args ...string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		if got := run(append([]string{"demote"}, args...), environment(), &stdout, &stderr); got != code || !strings.Contains(stdout.String()+stderr.String(), out) {
+		if got := run(append([]string{"demote"}, args...), environment(), &stdout, &stderr); got != code ||
+			!strings.Contains(stdout.String()+stderr.String(), out) {
 			t.Errorf("%q: %d, %s%s; want %d, %s", args, got, &stdout, &stderr, code, out)
 		}
 	}
@@ -24,7 +25,9 @@ func TestDemote(t *testing.T) {
 	says(exitOK, "katsubushi demote HOST:PORT", "-help")
 	says(exitUsage, "leaders are elected in etcd only", "3")
 	says(exitUsage, "one word follows it", append(counters, "3", "4")...)
-	says(exitFailure, "nobody leads: there is no daemon", with()...)
+	says(exitUsage, "says demote all\n", with()...) // a slip of the finger would act on the whole fleet
+	says(exitUsage, "says demote all\n", append(counters, "")...)
+	says(exitFailure, "nobody leads: there is no daemon", with("all")...)
 	says(exitFailure, "nobody leads group 3", with("3")...)
 	says(exitFailure, "group 16: 0 to 15 allowed", with("16")...)
 	says(exitFailure, "10.0.0.5:11212 leads no group", with("10.0.0.5:11212")...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
@@ -26,7 +28,8 @@ type options struct {
 	logFormat string
 }
 
-// A setting is one flag and its environment variable. This is the one place where their names, defaults and texts stand.
+// A setting is one flag and its environment variable. This is the one place where their names,
+// defaults and texts stand.
 type setting struct {
 	name  string
 	def   string
@@ -34,8 +37,11 @@ type setting struct {
 	field string // of daemon.Config, so that Validate's findings are told in the words that the user used
 	bool  bool
 	list  bool // may be given several times; in the environment with semicolons or line feeds between
-	bare  bool // its name in the environment may lack KATSUBUSHI_, in either case: all that kayac/go-katsubushi has, and BIND, which stands beside PORT
-	set   func(o *options, v string) error
+	once  bool // a second flag with another value is refused: people mean one more value, and it would replace the first
+	// its name in the environment may lack KATSUBUSHI_, in either case: all that kayac/go-katsubushi
+	// has, and BIND, which stands beside PORT
+	bare bool
+	set  func(o *options, v string) error
 }
 
 func settings() []setting {
@@ -51,15 +57,22 @@ func settings() []setting {
 // workerSettings returns those settings that are about worker ids and the ids made with them.
 func workerSettings() []setting {
 	return []setting{
-		{name: "worker-id", bare: true, field: "WorkerIDs", set: setWorkerIDs,
-			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9; ordinal, or ordinal+OFFSET, takes the digits at the end of the host name, for StatefulSets with a volume for -state-dir"},
+		{name: "worker-id", bare: true, once: true, field: "WorkerIDs", set: setWorkerIDs,
+			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9; ordinal, or " +
+				"ordinal+OFFSET, takes the digits at the end of the host name, for StatefulSets with a volume for -state-dir"},
 		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
-			help: "`directory`, on a local disk, where the windows of the worker ids are recorded, and sequences; default $STATE_DIRECTORY, which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; none = nowhere"},
-		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool { return &o.AnyDisk }),
+			help: "`directory`, on a local disk, where the windows of the worker ids are recorded, and sequences; default " +
+				"$STATE_DIRECTORY, which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; " +
+				"none = nowhere"},
+		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool {
+			return &o.AnyDisk
+		}),
 			help: "accept a state directory on a file system that may forget what it has synced"},
 		{name: "claim", def: "on", field: "Claim", set: either(func(o *options) *bool { return &o.Claim }, "on", "off"),
 			help: "on: refuse to start beside another daemon of this host that has the worker id; off"},
-		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration { return &o.MaxRunAhead }),
+		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration {
+			return &o.MaxRunAhead
+		}),
 			help: "how far ahead of the clock ids may be issued"},
 
 		{name: "datacenter-id", set: setDatacenter,
@@ -82,17 +95,24 @@ func placeSettings() []setting {
 		{name: "udp-port", def: "0", field: "UDPPort", set: number(func(o *options) *int { return &o.UDPPort }),
 			help: "`port` of memcached's UDP protocol, for gets that fit into one datagram; 0 = off"},
 		{name: "advertise", field: "Advertise", set: text(func(o *options) *string { return &o.Advertise }),
-			help: "`host:port` at which clients reach this daemon, told to those that ask with config get cluster, to those of Redis and to other daemons where -counters is etcd://, and with -announce; default -bind, or this host's address, and -port"},
+			help: "`host:port` at which clients reach this daemon, told to those that ask with config get cluster, to those " +
+				"of Redis and to other daemons where -counters is etcd://, and with -announce; default -bind, or this host's " +
+				"address, and -port"},
 		{name: "announce", field: "Announce", set: text(func(o *options) *string { return &o.Announce }),
 			help: "on: clients find this daemon in the ZooKeeper or etcd of -store; off; default on there"},
 		{name: "peer-check", field: "PeerCheck", set: text(func(o *options) *string { return &o.PeerCheck }),
-			help: "what to do if the median of the clocks of the other daemons in -store is more than 10s off: refuse to start, warn, or off, not to ask them; default refuse with ZooKeeper and etcd"},
+			help: "what to do if the median of the clocks of the other daemons in -store is more than 10s off: refuse to " +
+				"start, warn, or off, not to ask them; default refuse with ZooKeeper and etcd"},
 		{name: "forward-user", field: "ForwardUser", set: text(func(o *options) *string { return &o.ForwardUser }),
-			help: "`user` who logs in to the other daemons of the fleet, for values of the sequences that they lead, with -counters etcd://, and for -peer-check"},
-		{name: "forward-password-file", field: "ForwardPasswordFile", set: text(func(o *options) *string { return &o.ForwardPasswordFile }),
+			help: "`user` who logs in to the other daemons of the fleet, for values of the sequences that they lead, with " +
+				"-counters etcd://, and for -peer-check"},
+		{name: "forward-password-file", field: "ForwardPasswordFile", set: text(func(o *options) *string {
+			return &o.ForwardPasswordFile
+		}),
 			help: "`file` with that user's password: readable by its owner only, and read again for every connection"},
 		{name: "forward-ca", field: "ForwardCA", set: text(func(o *options) *string { return &o.ForwardCA }),
-			help: "PEM `file` of the authorities of the other daemons' certificates, asked over TLS if this one has -tls-cert; default the system's"},
+			help: "PEM `file` of the authorities of the other daemons' certificates, asked over TLS if this one has " +
+				"-tls-cert; default the system's"},
 	}
 }
 
@@ -107,7 +127,8 @@ func clientSettings() []setting {
 		{name: "tls-client-ca", field: "TLSClientCA", set: text(func(o *options) *string { return &o.TLSClientCA }),
 			help: "PEM `file` of the authorities that must have signed a client's certificate"},
 		{name: "auth-file", field: "AuthFile", set: text(func(o *options) *string { return &o.AuthFile }),
-			help: "`file` of users, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, Redis's AUTH, or over HTTP); lines user:password, or those that katsubushi user writes"},
+			help: "`file` of users, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, " +
+				"Redis's AUTH, or over HTTP); lines user:password, or those that katsubushi user writes"},
 		{name: "users", field: "Users", set: text(func(o *options) *string { return &o.Users }),
 			help: "counters: the users that may log in are kept in the etcd of -counters, for all daemons there"},
 
@@ -115,24 +136,46 @@ func clientSettings() []setting {
 			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},
 		{name: "loops", def: cpus, field: "Loops", set: number(func(o *options) *int { return &o.Loops }),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
-		{name: "max-connections", def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)), field: "MaxConnections", set: number(func(o *options) *int { return &o.MaxConnections }),
-			help: "connections over this limit get an error and are closed; default the limit of open files − 64, and less with -http-port and for each sequence in -state-dir"},
-		{name: "max-buffer-memory", def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory", set: size(func(o *options) *int64 { return &o.MaxBufferMemory }),
-			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above it the one that holds most is closed; default an eighth of the control group's memory limit, or 256MiB; 0 = no limit"},
-		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration { return &o.IdleTimeout }),
+		{name: "max-connections", def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)), field: "MaxConnections",
+			set: number(func(o *options) *int {
+				return &o.MaxConnections
+			}),
+			help: "connections over this limit get an error and are closed; default the limit of open files − 64, " +
+				"and less with -http-port and for sequences in -state-dir: " +
+				"one for each up to a quarter of that limit, and one for each with order=strict"},
+		{name: "max-buffer-memory", def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory",
+			set: size(func(o *options) *int64 {
+				return &o.MaxBufferMemory
+			}),
+			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above " +
+				"it the one that holds most is closed; default an eighth of the control group's memory limit, or " +
+				"256MiB; 0 = no limit"},
+		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration {
+			return &o.IdleTimeout
+		}),
 			help: "close connections that are silent this long; 0 = never"},
-		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration { return &o.ShutdownDelay }),
+		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration {
+			return &o.ShutdownDelay
+		}),
 			help: "how long to go on serving, un-ready, after the signal to stop"},
-		{name: "drain-timeout", def: "5s", field: "DrainTimeout", set: duration(func(o *options) *time.Duration { return &o.DrainTimeout }),
+		{name: "drain-timeout", def: "5s", field: "DrainTimeout", set: duration(func(o *options) *time.Duration {
+			return &o.DrainTimeout
+		}),
 			help: "how long clients may take to accept their last answers"},
 
 		{name: "http-bind", field: "HTTPBind", set: text(func(o *options) *string { return &o.HTTPBind }),
 			help: "`address` of the HTTP port; default that of -bind"},
 		{name: "admin-bind", field: "AdminBind", set: text(func(o *options) *string { return &o.AdminBind }),
 			help: "`address` of the admin port; default loopback"},
-		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof", set: boolean(func(o *options) *bool { return &o.EnablePprof }),
+		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof",
+			set: boolean(func(o *options) *bool {
+				return &o.EnablePprof
+			}),
 			help: "/debug/pprof/ and /debug/events on the debug port"},
-		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats", set: boolean(func(o *options) *bool { return &o.EnableStats }),
+		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats",
+			set: boolean(func(o *options) *bool {
+				return &o.EnableStats
+			}),
 			help: "/debug/stats and /debug/events on the debug port"},
 	}
 }
@@ -141,17 +184,25 @@ func clientSettings() []setting {
 func nameSettings() []setting {
 	return []setting{
 		{name: "generator", list: true, field: "Generators", set: text(func(o *options) *string { return &o.Generators }),
-			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may be given several times, with semicolons between in the environment"},
+			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may " +
+				"be given several times, with semicolons between in the environment"},
 		{name: "generators", field: "GeneratorsFile", set: text(func(o *options) *string { return &o.GeneratorsFile }),
 			help: "`file` of such lines, # begins a comment; names that are added to it are served after SIGHUP"},
 		{name: "counters", def: "file", field: "Counters.URL", set: text(func(o *options) *string { return &o.Counters.URL }),
-			help: "where sequences are recorded: file, a directory in -state-dir; file:///DIRECTORY; a Redis, the `URL`s of -redis with ?ns=NAME&replicas=K; etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME], etcds:// with TLS; or postgres:// or mysql://USER@HOST:PORT/DATABASE[?table=NAME], with ?layout=leaf for Leaf's table"},
-		{name: "counters-password-file", field: "Counters.PasswordFile", set: text(func(o *options) *string { return &o.Counters.PasswordFile }),
+			help: "where sequences are recorded: file, a directory in -state-dir; file:///DIRECTORY; a Redis, the `URL`s of " +
+				"-redis with ?ns=NAME&replicas=K; etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME], etcds:// with TLS; or " +
+				"postgres:// or mysql://USER@HOST:PORT/DATABASE[?table=NAME], with ?layout=leaf for Leaf's table"},
+		{name: "counters-password-file", field: "Counters.PasswordFile", set: text(func(o *options) *string {
+			return &o.Counters.PasswordFile
+		}),
 			help: "`file` with the password of the user in -counters: readable by its owner only"},
 		{name: "max-wait", def: "1s", field: "MaxWait", set: duration(func(o *options) *time.Duration { return &o.MaxWait }),
 			help: "how long a client waits for a value of a sequence whose record cannot be written"},
-		{name: "unknown-keys", def: "issue", field: "RefuseUnknown", set: either(func(o *options) *bool { return &o.RefuseUnknown }, "refuse", "issue"),
-			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is id or a number"},
+		{name: "unknown-keys", def: "issue", field: "RefuseUnknown", set: either(func(o *options) *bool {
+			return &o.RefuseUnknown
+		}, "refuse", "issue"),
+			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is " +
+				"id or a number"},
 
 		{name: "log-level", bare: true, def: "info", set: setLogLevel,
 			help: "debug, info, warn, error, fatal or panic"},
@@ -163,24 +214,26 @@ func nameSettings() []setting {
 // parsed is a command line: the options, what is left after the flags, and what was wrong.
 type parsed struct {
 	options
-	args     []string
-	given    map[string]string // setting -> the flag or variable by which the user gave it; without an entry for the others
+	args []string
+	// setting -> the flag or variable by which the user gave it; without an entry for the others
+	given    map[string]string
 	names    map[string]string // field of daemon.Config -> the flag or variable that set it
 	problems []error
 	passed   net.Addr        // of the memcached port's socket, if a supervisor opened it
-	unknown  []string        // environment variables that may be meant for settings and are none
+	unknown  []string        // warnings: of environment variables that may be meant for settings and are none, for example
 	failed   map[string]bool // fields that have a problem already
 }
 
-// parse reads the flags of a list of settings and, for those not given, the environment. Problems are collected, not returned one by one; extra adds a
-// subcommand's own flags. The only error is flag.ErrHelp.
+// parse reads the flags of a list of settings and, for those not given, the environment. Problems
+// are collected, not returned one by one; extra adds a subcommand's own flags. The only error is
+// flag.ErrHelp.
 func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
 	p := &parsed{given: map[string]string{}, names: map[string]string{}, failed: map[string]bool{}}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
 	for i, s := range all {
-		given[i] = raw{bool: s.bool, list: s.list, value: s.def, def: s.def}
+		given[i] = raw{bool: s.bool, list: s.list, once: s.once, value: s.def, def: s.def}
 		fs.Var(&given[i], s.name, s.usage())
 	}
 	if extra != nil {
@@ -198,7 +251,7 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 			}
 		}
 	}
-	p.unknown = unknownVariables(env)
+	p.unknown = append(p.unknown, unknownVariables(env)...)
 	p.combine()
 	p.combineStateDir(env)
 	return p, fs, nil
@@ -219,6 +272,12 @@ func (p *parsed) readConfig(all []setting, given []raw, env variables) map[strin
 	}
 	values, problems := readConfig(path)
 	p.problems = append(p.problems, problems...)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if v := values[name]; inlineComment.MatchString(v.value) {
+			p.unknown = append(p.unknown, v.name+
+				": the # behind its value is a part of the value: a comment stands on a line of its own")
+		}
+	}
 	return values
 }
 
@@ -252,8 +311,9 @@ func (p *parsed) take(s *setting, flag *raw, env variables, file map[string]file
 	}
 }
 
-// parseFlags parses args up to the first that is no flag, and returns the rest. Behind a flag that there is not it goes on, so that whatever else is
-// wrong is told as well; an argument there is taken for that flag's value. The error is flag.ErrHelp.
+// parseFlags parses args up to the first that is no flag, and returns the rest. Behind a flag that
+// there is not it goes on, so that whatever else is wrong is told as well; an argument there is
+// taken for that flag's value. The error is flag.ErrHelp.
 func parseFlags(fs *flag.FlagSet, args []string) (rest []string, problems []error, err error) {
 	for {
 		err := fs.Parse(args)
@@ -265,7 +325,8 @@ func parseFlags(fs *flag.FlagSet, args []string) (rest []string, problems []erro
 		if len(rest) == len(args) { // it is not even the name of a flag
 			rest = rest[1:]
 		}
-		if last := args[len(args)-len(rest)-1]; len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.Contains(strings.TrimLeft(last, "-="), "=") {
+		if last := args[len(args)-len(rest)-1]; len(rest) > 0 && !strings.HasPrefix(rest[0], "-") &&
+			!strings.Contains(strings.TrimLeft(last, "-="), "=") {
 			rest = rest[1:]
 		}
 		args = rest
@@ -294,7 +355,7 @@ const (
 )
 
 // limitConnections sets the limit of connections, unless the user did, so that descriptors are left for
-// the services and for this many sequences.
+// the services and for so many of sequences.
 func (p *parsed) limitConnections(sequences int) {
 	if p.given["max-connections"] == "" {
 		n := max(openFiles()-otherFiles-sequences, fewConnections)
@@ -302,30 +363,50 @@ func (p *parsed) limitConnections(sequences int) {
 	}
 }
 
-// checkDescriptors returns an error if so many files are too few for so many sequences.
-func checkDescriptors(sequences, files int) error {
-	needed := sequences + otherFiles + fewConnections
-	if sequences == 0 || needed <= files {
+// checkDescriptors returns an error if so many files are too few for the locks of sequences, beside the records
+// that stay open.
+func checkDescriptors(records, locks, files int) error {
+	needed := records + locks + otherFiles + fewConnections
+	if locks == 0 || needed <= files {
 		return nil
 	}
-	return fmt.Errorf("%d sequences in files need a descriptor each, and this process may have %d in all: "+
-		"raise that limit to %d or more (ulimit -n, LimitNOFILE= of the unit), or record them elsewhere (-counters)", sequences, files, needed)
+	return fmt.Errorf("%d sequences in files with order=strict hold a descriptor each, "+
+		"and this process may have %d in all: raise that limit to %d or more "+
+		"(ulimit -n, LimitNOFILE= of the unit), or record them elsewhere (-counters)",
+		locks, files, needed)
 }
 
-// validate returns every problem of the single settings and of their combination, joined, each in the words that the user used.
+// validate returns every problem of the single settings and of their combination, joined, each in
+// the words that the user used.
 func (p *parsed) validate() error {
 	p.report("", p.Validate(), p.ReadSecrets())
 	if len(p.problems) == 0 {
-		n := p.SequenceDescriptors()
-		if err := checkDescriptors(n, openFiles()); err != nil {
+		records, locks := p.SequenceDescriptors(openFiles() - otherFiles - fewConnections)
+		if err := checkDescriptors(records, locks, openFiles()); err != nil {
 			p.problems = append(p.problems, err)
 		}
-		p.limitConnections(n)
+		p.Counters.OpenRecords = records
+		p.limitConnections(records + locks)
 	}
+	p.notePassword(p.Store.Flag(), p.Store.URL)
+	p.notePassword("-counters", p.Counters.URL)
 	return errors.Join(p.problems...)
 }
 
-// report adds what a part of the program says of its settings, in the user's words. prefix goes before the part's names of fields.
+// notePassword warns of a password in the URL of a flag, which whoever lists processes sees. The environment
+// and a file are not shown to others.
+func (p *parsed) notePassword(flag, url string) {
+	if p.given[strings.TrimPrefix(flag, "-")] != flag {
+		return
+	}
+	if u, err := endpoint.Split(url); err == nil && u.Password != "" {
+		const text = "%s: others may see the password in the URL: %s-password-file FILE takes it from a file"
+		p.notes = append(p.notes, fmt.Sprintf(text, flag, flag))
+	}
+}
+
+// report adds what a part of the program says of its settings, in the user's words. prefix goes
+// before the part's names of fields.
 func (p *parsed) report(prefix string, found ...error) {
 	for _, e := range problem.Of(errors.Join(found...)) {
 		switch field := prefix + e.Field; {

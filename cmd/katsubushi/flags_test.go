@@ -44,78 +44,155 @@ func TestSettings(t *testing.T) {
 		{"kayac's defaults: port", nil, nil, func(p *parsed) any { return p.Port }, 11212},
 		{"kayac's defaults: idle", nil, nil, func(p *parsed) any { return p.IdleTimeout }, 600 * time.Second},
 		{"worker id 0 is an id", []string{"-worker-id", "0"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{0}},
-		{"lanes as a range", []string{"-worker-id", "1-4"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{1, 2, 3, 4}},
-		{"lanes as a list", []string{"-worker-id=1,5,9-10"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{1, 5, 9, 10}},
+		{"lanes as a range", []string{"-worker-id", "1-4"}, nil, func(p *parsed) any {
+			return p.WorkerIDs
+		}, []uint64{1, 2, 3, 4}},
+		{"lanes as a list", []string{"-worker-id=1,5,9-10"}, nil, func(p *parsed) any {
+			return p.WorkerIDs
+		}, []uint64{1, 5, 9, 10}},
 		{"kayac's variable", nil, []string{"WORKER_ID", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
 		{"in lower case", nil, []string{"worker_id", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
-		{"kayac's with our prefix", nil, []string{"KATSUBUSHI_WORKER_ID", "7"}, func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
-		{"all forms that say the same", nil, []string{"KATSUBUSHI_PORT", "1", "PORT", "1", "port", "1"}, func(p *parsed) any { return p.Port }, 1},
-		{"empty means not set", nil, []string{"KATSUBUSHI_PORT", "", "PORT", "", "port", "2"}, func(p *parsed) any { return p.Port }, 2},
+		{"kayac's with our prefix", nil, []string{"KATSUBUSHI_WORKER_ID", "7"}, func(p *parsed) any {
+			return p.WorkerIDs
+		}, []uint64{7}},
+		{"all forms that say the same", nil, []string{"KATSUBUSHI_PORT", "1", "PORT", "1", "port", "1"}, func(p *parsed) any {
+			return p.Port
+		}, 1},
+		{"empty means not set", nil, []string{"KATSUBUSHI_PORT", "", "PORT", "", "port", "2"}, func(p *parsed) any {
+			return p.Port
+		}, 2},
 		{"BIND stands beside PORT", nil, []string{"BIND", "127.0.0.1"}, func(p *parsed) any { return p.Bind }, "127.0.0.1"},
-		{"Kubernetes has a service of our name", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "HTTP_PORT", "tcp://10.3.2.9:80"},
+		{"Kubernetes has a service of our name", nil,
+			[]string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "HTTP_PORT", "tcp://10.3.2.9:80"},
 			func(p *parsed) any { return []int{p.Port, p.HTTPPort} }, []int{11212, 0}},
-		{"and the port is set", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "PORT", "2"}, func(p *parsed) any { return p.Port }, 2},
-		{"a flag beats two variables that differ", []string{"-port", "3"}, []string{"KATSUBUSHI_PORT", "1", "PORT", "2"}, func(p *parsed) any { return p.Port }, 3},
-		{"a flag beats the environment", []string{"-port", "3"}, []string{"PORT", "1"}, func(p *parsed) any { return p.Port }, 3},
-		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any { return p.Loops }, 3},
-		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any { return p.IdleTimeout }, 90 * time.Second},
-		{"bytes", []string{"-max-buffer-memory", "67108864"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(64 << 20)},
-		{"bytes with a unit", []string{"-max-buffer-memory", "64MiB"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(64 << 20)},
-		{"bytes with a letter", nil, []string{"KATSUBUSHI_MAX_BUFFER_MEMORY", "2g"}, func(p *parsed) any { return p.MaxBufferMemory }, int64(2 << 30)},
+		{"and the port is set", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "PORT", "2"}, func(p *parsed) any {
+			return p.Port
+		}, 2},
+		{"a flag beats two variables that differ", []string{"-port", "3"}, []string{"KATSUBUSHI_PORT", "1", "PORT", "2"},
+			func(p *parsed) any {
+				return p.Port
+			}, 3},
+		{"a flag beats the environment", []string{"-port", "3"}, []string{"PORT", "1"}, func(p *parsed) any {
+			return p.Port
+		}, 3},
+		{"our variables have a prefix", nil, []string{"KATSUBUSHI_LOOPS", "3", "LOOPS", "4"}, func(p *parsed) any {
+			return p.Loops
+		}, 3},
+		{"plain seconds", []string{"-idle-timeout", "90"}, nil, func(p *parsed) any {
+			return p.IdleTimeout
+		}, 90 * time.Second},
+		{"bytes", []string{"-max-buffer-memory", "67108864"}, nil, func(p *parsed) any {
+			return p.MaxBufferMemory
+		}, int64(64 << 20)},
+		{"bytes with a unit", []string{"-max-buffer-memory", "64MiB"}, nil, func(p *parsed) any {
+			return p.MaxBufferMemory
+		}, int64(64 << 20)},
+		{"bytes with a letter", nil, []string{"KATSUBUSHI_MAX_BUFFER_MEMORY", "2g"}, func(p *parsed) any {
+			return p.MaxBufferMemory
+		}, int64(2 << 30)},
 		{"no limit", []string{"-max-buffer-memory", "0"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(0)},
-		{"as much as the control group allows", nil, nil, func(p *parsed) any { return p.MaxBufferMemory }, daemon.DefaultBufferMemory()},
+		{"as much as the control group allows", nil, nil, func(p *parsed) any {
+			return p.MaxBufferMemory
+		}, daemon.DefaultBufferMemory()},
 		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
 		{"datagrams", nil, []string{"KATSUBUSHI_UDP_PORT", "11212"}, func(p *parsed) any { return p.UDPPort }, 11212},
 		{"no datagrams", nil, nil, func(p *parsed) any { return p.UDPPort }, 0},
-		{"advertised", []string{"-advertise", "ids.example:11212"}, nil, func(p *parsed) any { return p.Advertise }, "ids.example:11212"},
+		{"advertised", []string{"-advertise", "ids.example:11212"}, nil, func(p *parsed) any {
+			return p.Advertise
+		}, "ids.example:11212"},
 		{"octal", []string{"-sock-mode", "0777"}, nil, func(p *parsed) any { return int(p.SockMode) }, 0o777},
 		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
 		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
-		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any { return len(p.problems) }, 0},
+		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any {
+			return len(p.problems)
+		}, 0},
 		{"gRPC", []string{"-grpc-port", "11213"}, nil, func(p *parsed) any { return p.GRPCPort }, 11213},
 		{"gRPC, kayac's variable", nil, []string{"GRPC_PORT", "11213"}, func(p *parsed) any { return p.GRPCPort }, 11213},
-		{"a layout by name", []string{"-layout", "sonyflake"}, nil, func(p *parsed) any { return p.Layout }, generator.Sonyflake()},
-		{"a layout of one's own", []string{"-epoch", "2020-01-01T00:00:00Z", "-worker-bits", "8", "-sequence-bits", "10", "-time-unit", "10ms"}, nil,
-			func(p *parsed) any { return p.Layout }, generator.Layout{Epoch: 1577836800000, Unit: 10, TimeBits: 45, WorkerBits: 8, SequenceBits: 10}},
-		{"an epoch alone", nil, []string{"KATSUBUSHI_EPOCH", "1500000000000"}, func(p *parsed) any { return p.Layout.Epoch }, int64(1500000000000)},
-		{"Twitter's datacenters", []string{"-layout=twitter", "-datacenter-id=3", "-worker-id=4,31"}, nil, func(p *parsed) any { return p.WorkerIDs }, []uint64{100, 127}},
-		{"systemd's state directory", nil, []string{"STATE_DIRECTORY", "/var/lib/a:/var/lib/b"}, func(p *parsed) any { return p.StateDir }, "/var/lib/a"},
-		{"the state directory by default", nil, []string{"XDG_STATE_HOME", "/x", "HOME", "/h"}, stateDirOf, "/x/katsubushi by default"},
+		{"a layout by name", []string{"-layout", "sonyflake"}, nil, func(p *parsed) any {
+			return p.Layout
+		}, generator.Sonyflake()},
+		{"a layout of one's own",
+			[]string{"-epoch", "2020-01-01T00:00:00Z", "-worker-bits", "8", "-sequence-bits", "10", "-time-unit", "10ms"}, nil,
+			func(p *parsed) any {
+				return p.Layout
+			}, generator.Layout{Epoch: 1577836800000, Unit: 10, TimeBits: 45, WorkerBits: 8, SequenceBits: 10}},
+		{"the epoch of Unix time", []string{"-epoch=0"}, nil, func(p *parsed) any { return p.Layout.Epoch }, int64(0)},
+		{"the least epoch in milliseconds", []string{"-epoch=100000000000"}, nil,
+			func(p *parsed) any { return p.Layout.Epoch }, int64(100000000000)},
+		{"the largest worker id", []string{"-worker-id", "1023"}, nil,
+			func(p *parsed) any { return fmt.Sprint(p.WorkerIDs, p.Validate()) }, "[1023] <nil>"},
+		{"the longest range", []string{"-worker-id", "0-1023"}, nil,
+			func(p *parsed) any { return len(p.WorkerIDs) }, 1024},
+		{"one worker id, said twice", []string{"-worker-id=7", "-worker-id", "7"}, nil,
+			func(p *parsed) any { return p.WorkerIDs }, []uint64{7}},
+		{"a port given twice", []string{"-port=7", "-port=8"}, nil, func(p *parsed) any { return p.Port }, 8},
+		{"an epoch alone", nil, []string{"KATSUBUSHI_EPOCH", "1500000000000"}, func(p *parsed) any {
+			return p.Layout.Epoch
+		}, int64(1500000000000)},
+		{"Twitter's datacenters", []string{"-layout=twitter", "-datacenter-id=3", "-worker-id=4,31"}, nil,
+			func(p *parsed) any {
+				return p.WorkerIDs
+			}, []uint64{100, 127}},
+		{"systemd's state directory", nil, []string{"STATE_DIRECTORY", "/var/lib/a:/var/lib/b"}, func(p *parsed) any {
+			return p.StateDir
+		}, "/var/lib/a"},
+		{"the state directory by default", nil, []string{"XDG_STATE_HOME", "/x", "HOME", "/h"}, stateDirOf,
+			"/x/katsubushi by default"},
 		{"that of a home", nil, []string{"HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
-		{"a relative XDG_STATE_HOME is ignored", nil, []string{"XDG_STATE_HOME", "x", "HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
-		{"no home", nil, nil, stateDirOf, "there is no state directory by default: neither XDG_STATE_HOME nor HOME is an absolute path"},
+		{"a relative XDG_STATE_HOME is ignored", nil, []string{"XDG_STATE_HOME", "x", "HOME", "/h"}, stateDirOf,
+			"/h/.local/state/katsubushi by default"},
+		{"no home", nil, nil, stateDirOf, " by default"},
 		{"systemd's beats the default", nil, []string{"STATE_DIRECTORY", "/s", "XDG_STATE_HOME", "/x"}, stateDirOf, "/s"},
-		{"an empty flag is the default", []string{"-state-dir="}, []string{"HOME", "/h"}, stateDirOf, "/h/.local/state/katsubushi by default"},
-		{"no state directory", []string{"-state-dir", "none"}, []string{"STATE_DIRECTORY", "/s", "HOME", "/h"}, stateDirOf, ""},
-		{"no state directory, by the environment", nil, []string{"KATSUBUSHI_STATE_DIR", "none", "HOME", "/h"}, stateDirOf, ""},
+		{"an empty flag is the default", []string{"-state-dir="}, []string{"HOME", "/h"}, stateDirOf,
+			"/h/.local/state/katsubushi by default"},
+		{"no state directory", []string{"-state-dir", "none"}, []string{"STATE_DIRECTORY", "/s", "HOME", "/h"}, stateDirOf,
+			""},
+		{"no state directory, by the environment", nil, []string{"KATSUBUSHI_STATE_DIR", "none", "HOME", "/h"}, stateDirOf,
+			""},
 		{"none by default with Redis", []string{"-redis=redis://h/0"}, []string{"HOME", "/h"}, stateDirOf, ""},
-		{"ours beats systemd's", nil, []string{"STATE_DIRECTORY", "/a", "KATSUBUSHI_STATE_DIR", "/b"}, func(p *parsed) any { return p.StateDir }, "/b"},
+		{"ours beats systemd's", nil, []string{"STATE_DIRECTORY", "/a", "KATSUBUSHI_STATE_DIR", "/b"}, func(p *parsed) any {
+			return p.StateDir
+		}, "/b"},
 		{"the claim is on", nil, nil, func(p *parsed) any { return p.Claim }, true},
-		{"kayac's unset worker id beside -redis", []string{"-worker-id", "0", "-redis", "redis://h/0"}, nil, func(p *parsed) any { return len(p.WorkerIDs) }, 0},
+		{"kayac's unset worker id beside -redis", []string{"-worker-id", "0", "-redis", "redis://h/0"}, nil,
+			func(p *parsed) any {
+				return len(p.WorkerIDs)
+			}, 0},
 		{"kayac's unset range", []string{"-redis", "redis://h/0"}, []string{"MIN_WORKER_ID", "0", "MAX_WORKER_ID", "0"},
 			func(p *parsed) any { return []uint64{p.Store.Min, p.Store.Max} }, []uint64{1, 1023}},
-		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any { return p.Store.Max }, uint64(31)},
+		{"the range is the layout's", []string{"-redis", "redis://h/0", "-layout", "js53"}, nil, func(p *parsed) any {
+			return p.Store.Max
+		}, uint64(31)},
 		{"random start", []string{"-sequence-start=random"}, nil, func(p *parsed) any { return p.RandomStart }, true},
-		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any { return p.HTTPBind }, "::1"},
+		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any {
+			return p.HTTPBind
+		}, "::1"},
 		{"the admin port's address", []string{"-admin-port=8082"}, []string{"KATSUBUSHI_ADMIN_BIND", "10.0.0.1"},
 			func(p *parsed) any { return fmt.Sprint(p.AdminPort, " on ", p.AdminBind) }, "8082 on 10.0.0.1"},
 		{"descriptors are left for the admin port", []string{"-admin-port", "8082"}, nil,
 			func(p *parsed) any {
-				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80) && p.ServiceDescriptors(100) == 48
+				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80) &&
+					p.ServiceDescriptors(100) == 48
 			}, true},
 		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
 			func(p *parsed) any {
 				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80)
 			}, true},
-		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any { return p.MaxConnections }, 100},
-		{"generators, one a flag", []string{"-generator", "a uuid4", "-generators=/names", "-generator=b snowflake"}, []string{"KATSUBUSHI_GENERATOR", "c uuid4"},
+		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any {
+			return p.MaxConnections
+		}, 100},
+		{"generators, one a flag", []string{"-generator", "a uuid4", "-generators=/names", "-generator=b snowflake"},
+			[]string{"KATSUBUSHI_GENERATOR", "c uuid4"},
 			func(p *parsed) any { return p.Generators + "|" + p.GeneratorsFile }, "a uuid4\nb snowflake|/names"},
 		{"generators, up to an empty flag", []string{"-generator", "a uuid4", "-generator=", "-generator=b snowflake"}, nil,
 			func(p *parsed) any { return p.Generators }, "b snowflake"},
-		{"generators of the environment", nil, []string{"KATSUBUSHI_GENERATOR", "a uuid4; b uuid7", "KATSUBUSHI_GENERATORS", "/names"},
+		{"generators of the environment", nil,
+			[]string{"KATSUBUSHI_GENERATOR", "a uuid4; b uuid7", "KATSUBUSHI_GENERATORS", "/names"},
 			func(p *parsed) any { return p.Generators + "|" + p.GeneratorsFile }, "a uuid4; b uuid7|/names"},
 		{"unknown keys get ids", nil, nil, func(p *parsed) any { return p.RefuseUnknown }, false},
-		{"unknown keys are refused", []string{"-unknown-keys", "refuse"}, nil, func(p *parsed) any { return p.RefuseUnknown }, true},
+		{"unknown keys are refused", []string{"-unknown-keys", "refuse"}, nil, func(p *parsed) any {
+			return p.RefuseUnknown
+		}, true},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},
 	} {
 		p, _, err := parse(settings(), c.args, environment(c.env...), nil)
@@ -132,7 +209,8 @@ func TestSettings(t *testing.T) {
 func TestAnEmptyFlagIsNotSet(t *testing.T) {
 	for _, list := range [][]setting{settings(), runSettings(&leaserun.Config{})} {
 		for _, s := range list {
-			for _, env := range []variables{environment(), environment("KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_")), "17")} {
+			for _, env := range []variables{environment(),
+				environment("KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_")), "17")} {
 				want, _, _ := parse(list, []string{}, env, nil)
 				// the last one counts
 				for _, args := range [][]string{{"-" + s.name + "="}, {"-" + s.name + "=18", "-" + s.name + "="}} {
@@ -146,9 +224,11 @@ func TestAnEmptyFlagIsNotSet(t *testing.T) {
 }
 
 func TestBytesThatAreNone(t *testing.T) {
-	for _, value := range []string{"much", "-1", "64MB", "64ib", "64mm", "64kib4", "1.5g", "9223372036854775808", "8388608t", "m", "64 m", "0x10"} {
+	for _, value := range []string{"much", "-1", "64MB", "64ib", "64mm", "64kib4", "1.5g", "9223372036854775808",
+		"8388608t", "m", "64 m", "0x10"} {
 		p, _, err := parse(settings(), []string{"-max-buffer-memory", value}, environment(), nil)
-		if err != nil || len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "such as 67108864, 64MiB or 256m is allowed") {
+		if err != nil || len(p.problems) != 1 ||
+			!strings.Contains(p.problems[0].Error(), "such as 67108864, 64MiB or 256m is allowed") {
 			t.Errorf("%s: %v %v, %d bytes", value, err, p.problems, p.MaxBufferMemory)
 		}
 	}
@@ -156,8 +236,11 @@ func TestBytesThatAreNone(t *testing.T) {
 
 func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-admin-bind=:1", "-admin-port=5", "-max-run-ahead=soon", "-http-port=-1", "-grpc-port=65536", "-datacenter-id=1", "-time-unit=1.5ms", "-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
-		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"), &stdout, &stderr)
+	code := run([]string{"-worker-id=1,2000,1", "-port", "99999", "-bind=10.0.0.1:1", "-http-bind=[::1]", "-admin-bind=:1",
+		"-admin-port=5", "-max-run-ahead=soon", "-http-port=-1", "-grpc-port=65536", "-datacenter-id=1", "-time-unit=1.5ms",
+		"-redis=redis://h/0", "-lease=3s", "-lanes=65", "-max-buffer-memory=3m"},
+		environment("KATSUBUSHI_SOCK_MODE", "rwx", "idle_timeout", "-5s", "LOG_LEVEL", "loud", "KATSUBUSHI_LOOPS", "0"),
+		&stdout, &stderr)
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
 	}
@@ -192,6 +275,46 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 	}
 }
 
+// A layout that does not exist hides nothing that is wrong with names.
+func TestAWrongNameBesideAWrongLayout(t *testing.T) {
+	var stderr bytes.Buffer
+	code := run([]string{"-worker-id=1", "-state-dir=none", "-layout=nosuch", "-generator=a nosuch", "-generator=b uuid7"},
+		environment(), nil, &stderr)
+	text := stderr.String()
+	if code != exitUsage || !strings.Contains(text, "-layout=nosuch: ") || !strings.Contains(text, "-generator: ") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// TestSingleSettingsThatAreRefused: each value is wrong by itself, and the text says what is right.
+func TestSingleSettingsThatAreRefused(t *testing.T) {
+	const worker = "a worker id such as 7, a range such as 1-4, a list such as 1,5,9 or ordinal is allowed"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-epoch=1420070400"}, "-epoch=1420070400: a number is Unix milliseconds, and this one is " +
+			"1970-01-17T10:27:50Z: 2015-01-01T00:00:00Z was probably meant"},
+		{[]string{"-epoch=2015"}, "-epoch=2015: a number is Unix milliseconds, and this one is " +
+			"1970-01-01T00:00:02Z: 2015-01-01T00:00:00Z was probably meant"},
+		{[]string{"-epoch=1"}, "1970-01-01T00:00:01Z was probably meant"},
+		{[]string{"-epoch=99999999999"}, "5138-11-16T09:46:39Z was probably meant"},
+		{[]string{"-epoch=yesterday"}, "a time such as 2015-01-01T00:00:00Z, or Unix milliseconds, allowed"},
+		{[]string{"-worker-id=x-3"}, worker},
+		{[]string{"-worker-id=3-x"}, worker},
+		{[]string{"-worker-id=3-1"}, worker},
+		{[]string{"-worker-id=-3"}, worker},
+		{[]string{"-worker-id=1-1025"}, "-worker-id=1-1025: a range has at most 1024 worker ids"},
+		{[]string{"-worker-id=1", "-worker-id=2"},
+			"-worker-id: 1 was given before: one flag has them all, such as 1,5,9"},
+	} {
+		got := complaints(t, append(c.args, "-loops=0"))
+		if !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0") {
+			t.Errorf("%q: %s", c.args, got)
+		}
+	}
+}
+
 // What no clock can excuse: a time field that ended before this program was written, or an epoch
 // that nobody lives to see.
 func TestATimeFieldThatCannotHoldThePresentIsRefused(t *testing.T) {
@@ -200,7 +323,8 @@ func TestATimeFieldThatCannotHoldThePresentIsRefused(t *testing.T) {
 		{"-epoch=1900-01-01T00:00:00Z", "-epoch: no id can be issued: the time field ended at 1969-09-07T15:47:35Z"},
 		{"-sequence-bits=42", "-sequence-bits: no id can be issued: the time field ended at 2015-01-01T00:00:02Z"},
 	} {
-		if got := complaints(t, []string{"-worker-id=1", "-loops=0", c.args}); !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0") {
+		if got := complaints(t, []string{"-worker-id=1", "-loops=0", c.args}); !strings.Contains(got, c.want) ||
+			!strings.Contains(got, "-loops: 0") {
 			t.Errorf("%s: %s", c.args, got)
 		}
 	}
@@ -234,12 +358,18 @@ func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 		{[]string{"-tls-cert", nonsense, "-tls-key", key, "-tls-client-ca", nonsense, "-auth-file", nonsense},
 			"-tls-cert: NONSENSE: with the key DIR/key: tls: failed to find any PEM data in certificate input\n" +
 				"-tls-client-ca: NONSENSE: no certificate in it\n-auth-file: NONSENSE: line 1: user:password expected\n"},
-		{[]string{"-tls-cert", cert, "-tls-key", key}, "-tls-cert: DIR/cert: with the key DIR/key: tls: private key does not match public key\n"},
+		{[]string{"-state-dir", nonsense, "-counters", "file://" + filepath.Join(nonsense, "below"), "-auth-file", dir},
+			"-state-dir: NONSENSE is not a directory\n" +
+				"-counters: stat NONSENSE/below: not a directory\n-auth-file: DIR: a directory, not a file\n"},
+		{[]string{"-tls-cert", cert, "-tls-key", key},
+			"-tls-cert: DIR/cert: with the key DIR/key: tls: private key does not match public key\n"},
 		{[]string{"-tls-cert", cert, "-tls-key", public, "-auth-file", public},
-			"-tls-key: DIR/public: mode 0644 lets others use the secret in it: chmod 600 it\n-auth-file: DIR/public: mode 0644 lets"},
+			"-tls-key: DIR/public: mode 0644 lets others use the secret in it: chmod 600 it\n-auth-file: DIR/public: mode " +
+				"0644 lets"},
 	} {
 		got := complaints(t, append(c.args, "-worker-id=1", "-loops=0"))
-		got = strings.NewReplacer(isAbsent.Error(), "ABSENT", noInfo.Error(), "ABSENT", nonsense, "NONSENSE", dir, "DIR").Replace(got)
+		got = strings.NewReplacer(isAbsent.Error(), "ABSENT", noInfo.Error(), "ABSENT", nonsense, "NONSENSE", dir, "DIR").
+			Replace(got)
 		if !strings.Contains(got, c.want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") {
 			t.Errorf("%q: %s\nand not\n%s", c.args, got, c.want)
 		}
@@ -258,7 +388,8 @@ func complaints(t *testing.T, args []string, env ...string) string {
 
 func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "names")
-	if err := os.WriteFile(file, []byte("# names\nb snowflake\na snowflake\nid snowflake\nb sequence step=0"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("# names\nb snowflake\na snowflake\nid snowflake\nb sequence step=0"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	want := `-generator: "c snowflake start=1": "start=1": snowflake has the options layout=
@@ -270,39 +401,48 @@ func TestProblemsOfGeneratorsAreToldWithTheirLines(t *testing.T) {
 `
 	args := []string{"-worker-id=1", "-loops=0", "-unknown-keys=ignore", "-generators", file}
 	got := complaints(t, append(args, "-generator=a snowflake", "-generator", "c snowflake start=1", "-generator=d"))
-	if !strings.Contains(got, want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") || !strings.Contains(got, "-unknown-keys=ignore: refuse or issue allowed") {
+	if !strings.Contains(got, want) || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") ||
+		!strings.Contains(got, "-unknown-keys=ignore: refuse or issue allowed") {
 		t.Errorf("%s\nand not\n%s", got, want)
 	}
-	nowhere := `-generator: "orders sequence": there is no place to record it: -state-dir DIRECTORY gives one, or -counters file:///DIRECTORY`
-	if got := complaints(t, []string{"-worker-id=1", "-state-dir=none", "-generator=orders sequence", "-loops=0"}); !strings.Contains(got, nowhere) || !strings.Contains(got, "-loops: 0") {
+	nowhere := `-generator: "orders sequence": there is no place to record it: -state-dir DIRECTORY gives one, or ` +
+		`-counters file:///DIRECTORY`
+	if got := complaints(t,
+		[]string{"-worker-id=1", "-state-dir=none", "-generator=orders sequence", "-loops=0"}); !strings.Contains(got,
+		nowhere) || !strings.Contains(got, "-loops: 0") {
 		t.Errorf("without a place to record it: %s", got)
 	}
 	got = complaints(t, []string{"-worker-id=1", "-generators=/nowhere"}, "KATSUBUSHI_GENERATOR", "a snowflake;b")
-	if !strings.Contains(got, "KATSUBUSHI_GENERATOR: \"b\": ") || !strings.Contains(got, "-generators: open /nowhere: no such file") {
+	if !strings.Contains(got, "KATSUBUSHI_GENERATOR: \"b\": ") ||
+		!strings.Contains(got, "-generators: open /nowhere: no such file") {
 		t.Error(got)
 	}
 }
 
 func TestProblemsBehindAnUnknownFlagAreToldToo(t *testing.T) {
 	for _, args := range [][]string{
-		{"-prot", "3", "-worker-id", "7", "-loops", "0"}, {"-prot=3", "-worker-id", "7", "-loops", "0"}, {"-prot", "-worker-id", "7", "-loops", "0"},
+		{"-prot", "3", "-worker-id", "7", "-loops", "0"}, {"-prot=3", "-worker-id", "7", "-loops", "0"},
+		{"-prot", "-worker-id", "7", "-loops", "0"},
 		{"-=prot", "3", "-worker-id", "7", "-loops", "0"},
 	} {
 		got := complaints(t, args)
-		if !strings.Contains(got, "prot") || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") || strings.Contains(got, "none given") || strings.Contains(got, `"3"`) {
+		if !strings.Contains(got, "prot") || !strings.Contains(got, "-loops: 0: 1 to 1024 allowed") ||
+			strings.Contains(got, "none given") || strings.Contains(got, `"3"`) {
 			t.Errorf("%q: %s", args, got)
 		}
 	}
 }
 
 func TestProblemsOfUDPAreToldByItsFlag(t *testing.T) {
-	got := complaints(t, []string{"-worker-id=1", "-udp-port=11212", "-sock=/s", "-auth-file=/none", "-tls-cert=/none", "-tls-key=/none"})
+	got := complaints(t,
+		[]string{"-worker-id=1", "-udp-port=11212", "-sock=/s", "-auth-file=/none", "-tls-cert=/none", "-tls-key=/none"})
 	for _, flag := range []string{"-sock", "-auth-file", "-tls-cert"} {
 		if !strings.Contains(got, "-udp-port: ") || !strings.Contains(got, "not together with "+flag) {
 			t.Errorf("nothing is said of %s: %s", flag, got)
 		}
 	}
-	if got := complaints(t, []string{"-worker-id=1", "-udp-port=65536", "-loops=0"}); !strings.Contains(got, "-udp-port: 65536: 0 to 65535 allowed\n-loops: 0") {
+	if got := complaints(t, []string{"-worker-id=1", "-udp-port=65536", "-loops=0"}); !strings.Contains(got,
+		"-udp-port: 65536: 0 to 65535 allowed\n-loops: 0") {
 		t.Error(got)
 	}
 }
@@ -311,17 +451,23 @@ func TestProblemsOfLeasesAreToldByTheirFlags(t *testing.T) {
 	const url = "-redis=redis://h/0"
 	for _, c := range []struct{ args, env, want []string }{
 		{[]string{url, "-lease", "5s", "-redis-replicas", "-1", "-lanes=9", "-min-worker-id=3", "-max-worker-id=4"}, nil,
-			[]string{"-lease: 5s is too short", "-redis-replicas: -1: ", "-lanes: 9: more than there are worker ids from 3 to 4"}},
+			[]string{"-lease: 5s is too short", "-redis-replicas: -1: ",
+				"-lanes: 9: more than there are worker ids from 3 to 4"}},
 		{[]string{"-redis=redis://u:hush@h/0", "-redis-password-file=/none", "-lease=5s"}, nil,
-			[]string{"-redis-password-file: there is a password in the URL too", "-redis-password-file: stat /none: no such file", "-lease: 5s is too short"}},
+			[]string{"-redis-password-file: there is a password in the URL too",
+				"-redis-password-file: stat /none: no such file", "-lease: 5s is too short"}},
 		{[]string{"run", "-server=foo://h", "-expire=5s"}, []string{"KATSUBUSHI_REDIS_PASSWORD_FILE", "/none"},
 			[]string{"-server: ", "KATSUBUSHI_REDIS_PASSWORD_FILE: stat /none: no such file", "-expire: 5s is too short"}},
 		{[]string{"lease", "stats", url, "-redis-password-file=/dev/null", "-lease=5s"}, nil,
 			[]string{"-redis-password-file: /dev/null: no regular file", "-lease: 5s is too short"}},
-		{[]string{"-worker-id=1", "-redis-password-file=/none"}, nil, []string{"-redis-password-file: belongs to -redis, which is not given"}},
-		{[]string{url, "-lease=40s", "-time-unit=33s"}, nil, []string{"-lease: 40s: with ticks of 33s it must be at least 40.666666666s"}},
-		{[]string{url, "-min-worker-id=8"}, []string{"MAX_WORKER_ID", "4"}, []string{"MAX_WORKER_ID: 4: not below the smallest, 8"}},
-		{[]string{url, "-max-skew", "0"}, []string{"KATSUBUSHI_LEASE", "0s"}, []string{"-max-skew=0: more than 0", "KATSUBUSHI_LEASE=0s: more than 0"}},
+		{[]string{"-worker-id=1", "-redis-password-file=/none"}, nil,
+			[]string{"-redis-password-file: belongs to -redis, which is not given"}},
+		{[]string{url, "-lease=40s", "-time-unit=33s"}, nil,
+			[]string{"-lease: 40s: with ticks of 33s it must be at least 40.666666666s"}},
+		{[]string{url, "-min-worker-id=8"}, []string{"MAX_WORKER_ID", "4"},
+			[]string{"MAX_WORKER_ID: 4: not below the smallest, 8"}},
+		{[]string{url, "-max-skew", "0"}, []string{"KATSUBUSHI_LEASE", "0s"},
+			[]string{"-max-skew=0: more than 0", "KATSUBUSHI_LEASE=0s: more than 0"}},
 		{[]string{"run", "-server=foo://h", "-expire=5s", "-interval=1h", "-margin=9m"}, nil,
 			[]string{"-server: ", "-expire: 5s is too short", "-interval: 1h0m0s: at most half", "no command", "margin of 9m"}},
 		{[]string{"lease", "list", "-redis=foo://h", "-lease=5s"}, nil, []string{"-redis: ", "-lease: 5s is too short"}},
@@ -342,9 +488,11 @@ func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
 		want bool
-	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true}, {[]string{"KATSUBUSHI_STATE_DIR", "none"}, false}} {
+	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true},
+		{[]string{"KATSUBUSHI_STATE_DIR", "none"}, false}} {
 		p, _, err := parse(settings(), []string{"-redis=redis://h/0"}, environment(c.env...), nil)
-		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is for sequences only: with -redis the windows are recorded there") != c.want {
+		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is for sequences only: with -redis the windows "+
+			"are recorded there") != c.want {
 			t.Errorf("%q: %v, %q", c.env, err, p.notes)
 		}
 	}
@@ -360,7 +508,8 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const everywhere = "-advertise: a sequence with order=strict may be led from here, and this daemon listens on all addresses: give the HOST:PORT"
+	const everywhere = "-advertise: a sequence with order=strict may be led from here, and this daemon listens on all " +
+		"addresses: give the HOST:PORT"
 	strict := filepath.Join(dir, "strict")
 	if err := os.WriteFile(strict, []byte("orders sequence order=strict\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -371,9 +520,11 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 		args []string
 		want []string // how each line begins
 	}{
-		{[]string{"-worker-id=1", "-forward-user=u", "-forward-password-file=" + password, "-forward-ca=" + password}, []string{
-			"-forward-user: belongs to -counters etcd://", "-forward-password-file: belongs to -counters etcd://", "-forward-ca: belongs to -counters etcd://",
-			"-forward-ca: " + password + ": no certificate"}},
+		{[]string{"-worker-id=1", "-forward-user=u", "-forward-password-file=" + password, "-forward-ca=" + password},
+			[]string{
+				"-forward-user: belongs to -counters etcd://", "-forward-password-file: belongs to -counters etcd://",
+				"-forward-ca: belongs to -counters etcd://",
+				"-forward-ca: " + password + ": no certificate"}},
 		{free, nil}, // nobody leads
 		{append(free, "-generator=orders sequence"), nil},
 		{append(free, "-generators="+strict), []string{everywhere}},
@@ -388,11 +539,15 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 		{append(etcd, "-sock=/s"), nil}, // it leads nothing
 		{append(etcd, "-sock=/s", "-redis-port=6379"), []string{everywhere}},
 		{append(etcd, "-forward-user=u"), []string{everywhere, "-forward-user: u has no password"}},
-		{append(etcd, "-forward-password-file="+password), []string{everywhere, "-forward-password-file: a password of nobody"}},
-		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+open), []string{"-forward-password-file: " + open + ": mode 0644"}},
-		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+empty), []string{"-forward-password-file: " + empty + ": no password"}},
+		{append(etcd, "-forward-password-file="+password),
+			[]string{everywhere, "-forward-password-file: a password of nobody"}},
+		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+open),
+			[]string{"-forward-password-file: " + open + ": mode 0644"}},
+		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+empty),
+			[]string{"-forward-password-file: " + empty + ": no password"}},
 		{append(etcd, "-bind=::1", "-forward-user=u", "-forward-password-file="+password), nil},
-		{append(etcd, "-bind=::1", "-forward-ca=/none"), []string{"-forward-ca: the other daemons are asked over TLS only", "-forward-ca: open /none"}},
+		{append(etcd, "-bind=::1", "-forward-ca=/none"),
+			[]string{"-forward-ca: the other daemons are asked over TLS only", "-forward-ca: open /none"}},
 		{append(free, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence"), nil},
 		{append(etcd, "-bind=::1", "-auth-file="+empty), []string{"-forward-user: none given: with -auth-file"}},
 	} {
@@ -418,7 +573,8 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"}, {"state", "--help"}, {"run", "--help"},
+	for _, args := range [][]string{{"--help"}, {"lease", "--help"}, {"lease", "-h"}, {"lease", "init", "-help"},
+		{"state", "--help"}, {"run", "--help"},
 		{"inspect", "-h"}, {"healthcheck", "-help"}} {
 		var stdout, stderr bytes.Buffer
 		if code := run(args, environment(), &stdout, &stderr); code != exitOK || stdout.Len() == 0 || stderr.Len() > 0 {
@@ -431,7 +587,8 @@ func TestWhyItCannotStartIsLoggedAtEveryLevel(t *testing.T) {
 	for _, level := range []string{"info", "fatal", "panic"} {
 		var stderr bytes.Buffer
 		code := run([]string{"-worker-id=1", "-sock=/nowhere/at/all", "-log-level", level}, environment(), nil, &stderr)
-		if code != exitFailure || !strings.Contains(stderr.String(), `level=FATAL msg="cannot start" error="listen unix /nowhere/at/all`) {
+		if code != exitFailure ||
+			!strings.Contains(stderr.String(), `level=FATAL msg="cannot start" error="listen unix /nowhere/at/all`) {
 			t.Errorf("%s: exit code %d: %s", level, code, &stderr)
 		}
 	}
@@ -439,15 +596,18 @@ func TestWhyItCannotStartIsLoggedAtEveryLevel(t *testing.T) {
 
 func TestAMissingWorkerIDSaysHowToGiveOne(t *testing.T) {
 	var stderr bytes.Buffer
-	if code := run(nil, environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "-worker-id: none given: 0 to 1023") {
+	if code := run(nil, environment(), nil, &stderr); code != exitUsage ||
+		!strings.Contains(stderr.String(), "-worker-id: none given: 0 to 1023") {
 		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 }
 
 func TestRedisSettingsNeedRedis(t *testing.T) {
 	var stderr bytes.Buffer
-	run([]string{"-worker-id", "1", "-lanes", "2", "-min-worker-id", "0"}, environment("KATSUBUSHI_LEASE", "30s", "MAX_WORKER_ID", "7"), nil, &stderr)
-	for _, want := range []string{"-lanes: belongs to -redis", "KATSUBUSHI_LEASE: belongs to -redis", "MAX_WORKER_ID: belongs to -redis"} {
+	run([]string{"-worker-id", "1", "-lanes", "2", "-min-worker-id", "0"},
+		environment("KATSUBUSHI_LEASE", "30s", "MAX_WORKER_ID", "7"), nil, &stderr)
+	for _, want := range []string{"-lanes: belongs to -redis", "KATSUBUSHI_LEASE: belongs to -redis",
+		"MAX_WORKER_ID: belongs to -redis"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("nothing says %q: %s", want, &stderr)
 		}
@@ -462,7 +622,8 @@ func TestUnknownFlagsAndWords(t *testing.T) {
 		var stderr bytes.Buffer
 		if code := run(args, environment(), nil, &stderr); code != exitUsage {
 			t.Errorf("%q: exit code %d", args, code)
-		} else if last := args[len(args)-1]; !strings.Contains(stderr.String(), strings.TrimLeft(last, "-")) && !strings.Contains(stderr.String(), "prot") {
+		} else if last := args[len(args)-1]; !strings.Contains(stderr.String(), strings.TrimLeft(last, "-")) &&
+			!strings.Contains(stderr.String(), "prot") {
 			t.Errorf("%q: %s", args, &stderr)
 		}
 	}
@@ -503,7 +664,8 @@ func TestHelpListsEverySetting(t *testing.T) {
 // clash with none.
 func TestPortsThatClash(t *testing.T) {
 	const (
-		http, debug, debugHTTP = "-http-port: 5 is the memcached port too\n", "-debug-port: 5 is the memcached port too\n", "-debug-port: 5 is the HTTP port too\n"
+		http, debug, debugHTTP = "-http-port: 5 is the memcached port too\n", "-debug-port: 5 is the memcached port too\n",
+			"-debug-port: 5 is the HTTP port too\n"
 	)
 	for _, c := range []struct{ args, want string }{
 		{"-port=5 -debug-port=5 -enable-stats", debug},
@@ -543,7 +705,8 @@ func TestALongSocketPath(t *testing.T) {
 	most := len(syscall.RawSockaddrUnix{}.Path) - 1
 	for n, wrong := range map[int]bool{most: false, most + 1: true} {
 		got := complaints(t, []string{"-worker-id=1", "-loops=0", "-sock", "/" + strings.Repeat("s", n-1)})
-		if strings.Contains(got, fmt.Sprintf("-sock: a path of %d bytes: a unix socket's has at most %d\n", n, most)) != wrong {
+		if strings.Contains(got,
+			fmt.Sprintf("-sock: a path of %d bytes: a unix socket's has at most %d\n", n, most)) != wrong {
 			t.Errorf("a path of %d bytes: %s", n, got)
 		}
 	}
@@ -555,10 +718,12 @@ func TestTwoPortsOnOneAddress(t *testing.T) {
 		bind, httpBind string
 		clash          bool
 	}{
-		{"", "", true}, {"127.0.0.1", "", true}, {"127.0.0.1", "0.0.0.0", true}, {"", "::1", true}, {"::", "127.0.0.1", true}, {"10.0.0.1", "10.0.0.1", true},
+		{"", "", true}, {"127.0.0.1", "", true}, {"127.0.0.1", "0.0.0.0", true}, {"", "::1", true}, {"::", "127.0.0.1", true},
+		{"10.0.0.1", "10.0.0.1", true},
 		{"127.0.0.1", "127.0.0.2", false}, {"127.0.0.1", "::1", false},
 	} {
-		got := complaints(t, []string{"-worker-id=1", "-loops=0", "-port=5", "-http-port=5", "-bind", c.bind, "-http-bind", c.httpBind})
+		got := complaints(t,
+			[]string{"-worker-id=1", "-loops=0", "-port=5", "-http-port=5", "-bind", c.bind, "-http-bind", c.httpBind})
 		if strings.Contains(got, "-http-port: 5 is the memcached port too") != c.clash {
 			t.Errorf("-bind %q -http-bind %q: %s", c.bind, c.httpBind, got)
 		}
@@ -573,7 +738,8 @@ func TestProblemsOfUsersAreToldTogether(t *testing.T) {
 	}
 	got := complaints(t, []string{"-worker-id=1", "-auth-file=" + file, "-users=counters", "-loops=0"})
 	for _, want := range []string{
-		"-auth-file: " + file + ": line 2: user:password expected\n", "-auth-file: " + file + ": line 3: a hash of another kind",
+		"-auth-file: " + file + ": line 2: user:password expected\n",
+		"-auth-file: " + file + ": line 3: a hash of another kind",
 		"-users: only etcd keeps users", "-users: not together with -auth-file", "-loops: 0",
 	} {
 		if !strings.Contains(got, want) {
@@ -592,16 +758,19 @@ func TestProblemsOfUsersAreToldTogether(t *testing.T) {
 }
 
 // TestDescriptorsForSequences: sequences in files, declared or found in the directory, lower the default of
-// -max-connections by one each. Where there are too few descriptors for all, an error says how many are needed.
+// -max-connections by one each, and those with order=strict by another. Where there are too few descriptors for the
+// latter, an error says how many are needed.
 func TestDescriptorsForSequences(t *testing.T) {
 	dir := t.TempDir()
 	var said strings.Builder
-	if code := run([]string{"generator", "create", "found sequence", "-state-dir", dir, "-state-any-disk"}, variables{}, io.Discard, &said); code != exitOK {
+	if code := run([]string{"generator", "create", "found sequence", "-state-dir", dir, "-state-any-disk"}, variables{},
+		io.Discard, &said); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &said)
 	}
 	connections := func(args ...string) int {
 		t.Helper()
-		p, _, err := parse(settings(), append([]string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk"}, args...), variables{}, nil)
+		p, _, err := parse(settings(), append([]string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk"}, args...),
+			variables{}, nil)
 		if err == nil {
 			err = p.validate()
 		}
@@ -611,13 +780,15 @@ func TestDescriptorsForSequences(t *testing.T) {
 		return p.MaxConnections
 	}
 	all := openFiles() - otherFiles
-	declared := []string{"-generator", "found sequence", "-generator", "a sequence", "-generator", "b sequence", "-generator", "c uuid7"}
+	declared := []string{"-generator", "found sequence", "-generator", "a sequence", "-generator", "b sequence",
+		"-generator", "c uuid7"}
 	for _, c := range []struct {
 		args []string
 		want int
 	}{
 		{nil, all - 1},
 		{declared, all - 3},
+		{append(declared, "-generator", "d sequence order=strict"), all - 5},
 		{append(declared, "-max-connections", "100"), 100},
 		{[]string{"-counters", "etcd://127.0.0.1:1"}, all},
 	} {
@@ -625,14 +796,15 @@ func TestDescriptorsForSequences(t *testing.T) {
 			t.Errorf("%q: %d connections, want %d", c.args, got, c.want)
 		}
 	}
-	if err := checkDescriptors(1200, 1200+otherFiles+fewConnections); err != nil {
+	if err := checkDescriptors(256, 688, 256+688+otherFiles+fewConnections); err != nil {
 		t.Error(err)
 	}
-	want := "1200 sequences in files need a descriptor each, and this process may have 1024 in all: raise that limit to 1280 or more"
-	if err := checkDescriptors(1200, 1024); err == nil || !strings.Contains(err.Error(), want) {
+	want := "700 sequences in files with order=strict hold a descriptor each, and this process may have 1024 in all: " +
+		"raise that limit to 1036 or more"
+	if err := checkDescriptors(256, 700, 1024); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
-	if err := checkDescriptors(0, 10); err != nil {
+	if err := checkDescriptors(10, 0, 10); err != nil { // they share what there is
 		t.Error(err)
 	}
 }

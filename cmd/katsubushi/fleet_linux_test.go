@@ -58,7 +58,8 @@ var (
 // startFleet starts etcd and daemons, which serve strictNames and freeNames.
 func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, members: etcdtest.Cluster(t, members), began: time.Now(), over: make(chan struct{}), refused: map[string]int{}, newest: map[string]int64{}}
+	f := &fleet{t: t, members: etcdtest.Cluster(t, members), began: time.Now(), over: make(chan struct{}),
+		refused: map[string]int{}, newest: map[string]int64{}}
 	f.url = etcdtest.URL(t, f.members...)
 	var definitions []string
 	for _, name := range freeNames {
@@ -80,7 +81,8 @@ func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 			hosts = append(hosts, door.Addr())
 		}
 		_, query, _ := strings.Cut(f.url, "?")
-		d.args = append([]string{"-worker-id", strconv.Itoa(i + 1), "-counters", "etcd://" + strings.Join(hosts, ",") + "?" + query,
+		d.args = append([]string{"-worker-id", strconv.Itoa(i + 1), "-counters",
+			"etcd://" + strings.Join(hosts, ",") + "?" + query,
 			"-log-level", "info", "-generator", strings.Join(definitions, ";")}, args...)
 		f.daemons = append(f.daemons, d)
 		d.launch(t)
@@ -272,7 +274,8 @@ func (f *fleet) note(name string, began int64, line string, n int, where string)
 	if page < 0 || len(f.pages[page]) == cap(f.pages[page]) {
 		f.pages, page = append(f.pages, make([]order.Request, 0, 10_000)), page+1
 	}
-	f.pages[page] = append(f.pages[page], order.Request{Name: name, Begin: began, End: end, First: last - uint64(n-1)*step, Stride: step, N: n, Where: where})
+	f.pages[page] = append(f.pages[page],
+		order.Request{Name: name, Begin: began, End: end, First: last - uint64(n-1)*step, Stride: step, N: n, Where: where})
 	f.newest[where+name] = began
 	f.newest[name] = max(f.newest[name], began)
 	return true
@@ -372,13 +375,10 @@ func (f *fleet) showLeader(name string) string {
 	return string(out)
 }
 
-// demote hands over what a daemon leads, or a group.
+// demote hands over all groups, what a daemon leads, or a group.
 func (f *fleet) demote(which string) error {
 	var stderr bytes.Buffer
 	c := exec.Command(binary, "demote", "-counters", f.url, which)
-	if which == "" {
-		c.Args = c.Args[:len(c.Args)-1]
-	}
 	c.Stderr = &stderr
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("%w: %s", err, &stderr)
@@ -395,7 +395,9 @@ func (f *fleet) stop() {
 	if err := order.Twice(f.answered); err != nil {
 		f.t.Error(err)
 	}
-	strict := slices.DeleteFunc(slices.Clone(f.answered), func(r order.Request) bool { return slices.Contains(freeNames, r.Name) })
+	strict := slices.DeleteFunc(slices.Clone(f.answered), func(r order.Request) bool {
+		return slices.Contains(freeNames, r.Name)
+	})
 	if err := order.Inverted(strict); err != nil {
 		f.t.Error(err)
 	}

@@ -20,12 +20,15 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-const generatorUsage = `-state-dir, -counters and -counters-password-file are the daemon's, by default too; daemons may run meanwhile. usage:
+const generatorUsage = `-state-dir, -counters and -counters-password-file are the daemon's. Without them the daemon
+that runs on this host is asked where it records; if there is none, root takes the directory of the systemd unit.
+Daemons may run meanwhile. usage:
   katsubushi generator create LINE          record a sequence, such as 'orders sequence start=1'
   katsubushi generator list [-json]         what is recorded
   katsubushi generator show NAME [-json]
   katsubushi generator raise NAME AT_LEAST  no value below AT_LEAST is issued any more; it never goes down. This also takes over a
-                                            record that was written on another machine, or was set back
+                                            record that was written on another machine, or was set back.
+                                            One that is damaged is made anew: add -generator LINE, its definition
   katsubushi generator adopt [NAME]...      take over records that were written on another machine, which has stopped for good and
                                             from which they were copied after that; without a name, all of them
   katsubushi generator replicas K           in Redis: from now on K replicas must have a grant; daemons with another replicas=K in
@@ -54,6 +57,7 @@ type generatorCommand struct {
 	json       bool
 	force      bool
 
+	lines, file    string // definitions of names
 	counters       stores.Counters
 	store          stores.CounterStore
 	stdout, stderr io.Writer
@@ -74,10 +78,11 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 		flagsOf(fs, stdout, topicNames)
 		return exitOK
 	}
-	p.warn(stderr)
 	if c.words = append(c.words, p.args...); len(c.words) > 0 {
 		c.verb, c.words = c.words[0], c.words[1:]
 	}
+	p.locateHere(!c.reads())
+	p.warn(stderr)
 	p.problems = append(p.problems, c.check(p.Counters)...)
 	p.Counters.AnyDisk, p.Counters.Operator = p.AnyDisk, true
 	if p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets()); p.Counters.Nowhere() {
@@ -92,9 +97,12 @@ func generators(args []string, env variables, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 	defer c.store.Close()
-	c.counters = p.Counters
+	c.counters, c.lines, c.file = p.Counters, p.Generators, p.GeneratorsFile
 	return c.run()
 }
+
+// reads reports whether the command changes nothing.
+func (c *generatorCommand) reads() bool { return c.verb == "list" || c.verb == "show" }
 
 // check returns everything that is wrong with the words.
 func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
@@ -141,7 +149,7 @@ func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
 	if c.verb == "adopt" && !counters.Files() {
 		problem("%w", stores.ErrNotFiles)
 	}
-	if c.json && c.verb != "list" && c.verb != "show" {
+	if c.json && !c.reads() {
 		problem("-json: only list and show have it")
 	}
 	if c.force && c.verb != "retire" {
@@ -172,7 +180,7 @@ func (c *generatorCommand) run() int {
 		return c.fail(err)
 	default:
 		list, err := c.store.List(ctx)
-		return c.print(list, err)
+		return c.print(list, errors.Join(err, stores.Faults(list)))
 	}
 }
 
@@ -206,49 +214,52 @@ func (c *generatorCommand) create(ctx context.Context) int {
 	case err != nil:
 		return c.fail(err)
 	}
+	c.hedge(ctx)
+	recorded(c.stderr, c.counters.Where())
 	return c.print([]counter.Record{r}, nil)
+}
+
+// hedge says what may undo a change.
+func (c *generatorCommand) hedge(ctx context.Context) {
+	if text := stores.NotPromised(ctx, c.store); text != "" {
+		fmt.Fprintln(c.stderr, "not promised: "+text)
+	}
 }
 
 func (c *generatorCommand) raise(ctx context.Context) int {
-	r, err := stores.Raise(ctx, c.store, c.words[0], c.atLeast)
+	declared := func() kinds.Definition { return c.declared(c.words[0]) }
+	r, err := stores.Raise(ctx, c.store, c.words[0], c.atLeast, declared)
 	if err != nil {
 		return c.fail(err)
 	}
-	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.counters.AfterRaise())
-	c.awaitDaemons()
+	late := stores.Confirm(ctx, c.store)
+	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.counters.AfterRaise(late))
+	c.name(late)
+	c.hedge(ctx)
+	recorded(c.stderr, c.counters.Where())
 	return c.print([]counter.Record{r}, nil)
 }
 
-// confirmTimeout is how long raise waits until all daemons have learnt of it. One that runs needs two
-// polls, a second apart: the first tells it, and the second says that it was told.
-const confirmTimeout = 4 * time.Second
+// name says which daemons have not confirmed a change.
+func (c *generatorCommand) name(late []string) {
+	for _, line := range late {
+		fmt.Fprintln(c.stderr, line)
+	}
+}
 
-// awaitDaemons names the daemons that have not learnt of a change, if the store knows them.
-func (c *generatorCommand) awaitDaemons() {
-	roll, ok := c.store.(counter.Roll)
-	if !ok {
-		return
+// declared returns what the settings say of a name; without a Kind it is nothing.
+func (c *generatorCommand) declared(name string) kinds.Definition {
+	var list kinds.List
+	_ = list.Add(c.lines)
+	if text, err := kinds.ReadFile(c.file); err == nil {
+		_ = list.AddFile(text)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
-	defer cancel()
-	behind, err := roll.Behind(ctx)
-	for err == nil && len(behind) > 0 {
-		select {
-		case <-time.After(confirmTimeout / 20):
-			if now, failed := roll.Behind(ctx); failed == nil {
-				behind = now
-			}
-			continue
-		case <-ctx.Done():
+	for _, d := range list.All() {
+		if d.Name == name {
+			return d
 		}
-		break
 	}
-	if err != nil {
-		fmt.Fprintf(c.stderr, "which daemons have dropped theirs is not known: %v\n", err)
-	}
-	for _, d := range behind {
-		fmt.Fprintf(c.stderr, "daemon %s has not confirmed it, and was last heard of %v ago: make sure that it has ended\n", d.Name, d.Silent.Round(time.Second))
-	}
+	return kinds.Definition{}
 }
 
 // setReplicas changes how many replicas must have a grant.
@@ -264,7 +275,10 @@ func (c *generatorCommand) setReplicas(ctx context.Context) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	fmt.Fprintf(c.stdout, "replicas=%d, before %d: daemons with another number in their URL are granted nothing\n", c.replicas, before)
+	fmt.Fprintf(c.stdout, "replicas=%d, before %d: daemons with another number in their URL are granted nothing. "+
+		"Restart all daemons with replicas=%d in theirs\n", c.replicas, before, c.replicas)
+	c.hedge(ctx)
+	recorded(c.stderr, c.counters.Where())
 	return exitOK
 }
 
@@ -274,7 +288,9 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 	if len(names) == 0 {
 		list, _ := c.store.List(ctx)
 		for _, r := range list {
-			names = append(names, r.Name)
+			if r.Readable() { // else only raise helps
+				names = append(names, r.Name)
+			}
 		}
 	}
 	var adopted []counter.Record
@@ -289,6 +305,10 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 		}
 		errs = append(errs, err)
 	}
+	if len(adopted) > 0 {
+		c.name(stores.Confirm(ctx, c.store))
+		recorded(c.stderr, c.counters.Where())
+	}
 	if err := errors.Join(errs...); err != nil || len(adopted) > 0 {
 		return c.print(adopted, err)
 	}
@@ -300,6 +320,9 @@ func (c *generatorCommand) retire(ctx context.Context) int {
 	if err != nil {
 		return c.fail(err)
 	}
+	c.name(stores.Confirm(ctx, c.store))
+	c.hedge(ctx)
+	recorded(c.stderr, c.counters.Where())
 	return c.print([]counter.Record{r}, nil)
 }
 

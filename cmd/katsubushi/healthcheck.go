@@ -28,8 +28,12 @@ func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
 		fs.BoolVar(&ready, "ready", false, "ask for an id, not only for the version")
 	})
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stdout, "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was started with")
+		fmt.Fprintln(stdout, "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was "+
+			"started with")
 		return exitOK
+	}
+	if len(p.args) > 0 {
+		p.problems = append(p.problems, fmt.Errorf("healthcheck: %q: only flags may follow", p.args[0]))
 	}
 	if err := errors.Join(p.problems...); err != nil {
 		fmt.Fprintln(stderr, err)
@@ -84,7 +88,8 @@ func (p *parsed) ask(ready bool) error {
 		if err != nil {
 			return err
 		}
-		if err := exchange(fmt.Sprintf("set login 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user, password), "STORED"); err != nil {
+		if err := exchange(fmt.Sprintf("set login 0 0 %d\r\n%s %s\r\n", len(user)+1+len(password), user, password),
+			"STORED"); err != nil {
 			return err
 		}
 	}
@@ -98,7 +103,8 @@ func (p *parsed) ownLogin() (user, password string, err error) {
 		user, password, ok, err = users.First(p.AuthFile)
 	}
 	if !ok && err == nil {
-		err = errors.New("-ready has to log in, and the users are kept as hashes: ask /readyz of the HTTP port instead, or leave -ready out")
+		err = errors.New("-ready has to log in, and the users are kept as hashes: ask /readyz of the HTTP port instead, " +
+			"or leave -ready out")
 	}
 	return user, password, err
 }

@@ -130,8 +130,11 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	awaitReadyz(t, port, 503, "no worker id yet", ": redis: dial tcp "+server.Addr()+": connect: connection refused")
 	server.Launch()
 	namespace := url[strings.Index(url, "ns=")+3:]
-	awaitReadyz(t, port, 503, "no worker id yet", "`katsubushi lease init` does it (-how new, if there never was one), with this daemon's flags; it was looked for at "+server.Addr()+" as ns="+namespace)
-	if s := leaseStats(t, port); s["ready"] != false || s["lane_0_state"] != "acquiring" || s["lane_0_worker_id"] != nil || s["lease_redis_addr"] != nil {
+	awaitReadyz(t, port, 503, "no worker id yet",
+		"`katsubushi lease init` does it (-how new, if there never was one), with this daemon's flags; it was looked for at "+
+			server.Addr()+" as ns="+namespace)
+	if s := leaseStats(t, port); s["ready"] != false || s["lane_0_state"] != "acquiring" || s["lane_0_worker_id"] != nil ||
+		s["lease_redis_addr"] != nil {
 		t.Errorf("stats before there is a worker id: %v", s)
 	}
 	runLease(t, url, &initialised{}, append([]string{"init", "-how", "new"}, longer...)...)
@@ -166,8 +169,10 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	}
 	_, _, exposed := httpGet(port, "/metrics")
 	for _, line := range []string{
-		`katsubushi_lane_state{lane="0",state="exhausted",worker_id="2"} 1`, `katsubushi_window_left_seconds{lane="0",worker_id="2"} -`,
-		`katsubushi_lease_extensions_total{outcome="unanswered"} `, `katsubushi_lease_redis_info{address="` + server.Addr() + `"`,
+		`katsubushi_lane_state{lane="0",pool="redis:/0/` + namespace + `",state="exhausted",worker_id="2"} 1`,
+		`katsubushi_window_left_seconds{lane="0",worker_id="2"} -`,
+		`katsubushi_lease_extensions_total{outcome="unanswered"} `,
+		`katsubushi_lease_redis_info{address="` + server.Addr() + `"`,
 	} {
 		if !strings.Contains(exposed, "\n"+line) {
 			t.Errorf("/metrics does not say %s", line)
@@ -183,8 +188,10 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	<-p.exited
 	c.verdict(t)
 	// "* ": some reason, but which depends on what the daemon waits for: a connection, this answer or an earlier one
-	p.went(t, "acquiring < , worker -, *connection refused", "acquiring < , worker -, *lease init", "serving < acquiring, worker 1,",
-		"draining < serving, worker 1, *the lease is lost", "serving < draining, worker 2,", "degraded < serving, worker 2, * ",
+	p.went(t, "acquiring < , worker -, *connection refused", "acquiring < , worker -, *lease init",
+		"serving < acquiring, worker 1,",
+		"draining < serving, worker 1, *the lease is lost", "serving < draining, worker 2,",
+		"degraded < serving, worker 2, * ",
 		"exhausted < degraded, worker 2, * ", "serving < exhausted, worker 2,", "sealed < serving, worker 2,")
 	q.went(t, "acquiring < , worker -, *no worker id is free", "serving < acquiring, worker 1,")
 	if p.entry("the port stays closed until ids can be issued") == nil {

@@ -35,15 +35,15 @@ func layoutSettings() []setting {
 				}
 				return err
 			}},
-		{name: "epoch", field: "Layout", help: "`time` at which the time field is 0, Unix ms or 2015-01-01T00:00:00Z; default the layout's",
+		{name: "epoch", field: "Layout",
+			help: "`time` at which the time field is 0, Unix ms or 2015-01-01T00:00:00Z; default the layout's",
 			set: func(o *options, v string) error {
-				t, err := parseTime(v)
-				if err != nil {
-					return errors.New("a time such as 2015-01-01T00:00:00Z, or Unix milliseconds, allowed")
+				t, err := parseTime(v, "a time such as 2015-01-01T00:00:00Z, or Unix milliseconds, allowed")
+				if err == nil {
+					ms := t.UnixMilli()
+					o.layout.epoch = &ms
 				}
-				ms := t.UnixMilli()
-				o.layout.epoch = &ms
-				return nil
+				return err
 			}},
 		{name: "time-unit", field: "Layout", help: "`length` of a tick; default the layout's",
 			set: func(o *options, v string) error {
@@ -55,8 +55,9 @@ func layoutSettings() []setting {
 				o.layout.unit = &ms
 				return nil
 			}},
-		{name: "worker-bits", field: "Layout", help: "`bits` of the worker id; the time field gets what is left; default the layout's",
-			set: bits(func(o *options) **uint8 { return &o.layout.workerBits })},
+		{name: "worker-bits", field: "Layout",
+			help: "`bits` of the worker id; the time field gets what is left; default the layout's",
+			set:  bits(func(o *options) **uint8 { return &o.layout.workerBits })},
 		{name: "sequence-bits", field: "Layout", help: "`bits` of the sequence; default the layout's",
 			set: bits(func(o *options) **uint8 { return &o.layout.sequenceBits })},
 	}
@@ -65,12 +66,30 @@ func layoutSettings() []setting {
 // millisecond is how times are printed, in UTC.
 const millisecond = "2006-01-02T15:04:05.000Z"
 
-// parseTime takes a time, or Unix milliseconds.
-func parseTime(s string) (time.Time, error) {
-	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
+// leastTimeNumber is the least bare number, in Unix milliseconds, that is taken for a time, beside 0: 3 March 1973.
+// Below it stand the years and the Unix seconds (until the year 5138) that people write by mistake.
+const leastTimeNumber = 100_000_000_000
+
+// parseTime takes a time, or Unix milliseconds. If it is neither, the error is what instead says; the one about a
+// number that is too small says what was probably meant.
+func parseTime(s string, instead string) (time.Time, error) {
+	ms, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return t, errors.New(instead)
+		}
+		return t, nil
+	case ms <= 0 || ms >= leastTimeNumber:
 		return time.UnixMilli(ms), nil
 	}
-	return time.Parse(time.RFC3339Nano, s)
+	meant := time.Unix(ms, 0)
+	if len(s) == len("2015") {
+		meant = time.Date(int(ms), 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return meant, fmt.Errorf("a number is Unix milliseconds, and this one is %s: %s was probably meant",
+		time.UnixMilli(ms).UTC().Format(time.RFC3339), meant.UTC().Format(time.RFC3339))
 }
 
 func bits(field func(*options) **uint8) func(*options, string) error {
@@ -116,7 +135,8 @@ func (c layoutChoice) build() (generator.Layout, error) {
 	}
 	left := total - int(l.WorkerBits) - int(l.SequenceBits)
 	if left < 1 {
-		return l, fmt.Errorf("%d worker and %d sequence bits leave none of %d for the time", l.WorkerBits, l.SequenceBits, total)
+		return l, fmt.Errorf("%d worker and %d sequence bits leave none of %d for the time", l.WorkerBits, l.SequenceBits,
+			total)
 	}
 	l.TimeBits = uint8(left)
 	if l != c.base {
@@ -135,7 +155,8 @@ func (o *options) applyDatacenter() error {
 	}
 	for i, id := range o.WorkerIDs {
 		if id >= 1<<twitterMachineBits {
-			return fmt.Errorf("together with a datacenter id, worker ids of 0 to %d are allowed, not %d", 1<<twitterMachineBits-1, id)
+			return fmt.Errorf("together with a datacenter id, worker ids of 0 to %d are allowed, not %d",
+				1<<twitterMachineBits-1, id)
 		}
 		o.WorkerIDs[i] = *o.layout.datacenter<<twitterMachineBits | id
 	}

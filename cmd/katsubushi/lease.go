@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -46,7 +47,8 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
 		fs.BoolVar(&o.json, "json", false, "print JSON")
 		fs.BoolVar(&o.all, "all", false, "also list the worker ids that nobody has")
-		fs.StringVar(&o.how, "how", string(workerid.InitWait), "what is known of the `past` of the pool: wait, new, replace, repair or migrated")
+		fs.StringVar(&o.how, "how", string(workerid.InitWait),
+			"what is known of the `past` of the pool: wait, new, replace, repair or migrated")
 	})
 	if errors.Is(err, flag.ErrHelp) {
 		leaseHelp(verb, fs, stdout)
@@ -78,6 +80,9 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitFailure
 	}
+	if !slices.Contains([]string{"list", "stats"}, verb) && (verb != "replicas" || len(p.args) > 0) {
+		recorded(stderr, endpoint.Safe(config.URL))
+	}
 	if o.json {
 		json.NewEncoder(stdout).Encode(result)
 		return exitOK
@@ -88,17 +93,17 @@ func lease(args []string, env variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// numberLast lets a verb's number stand before or after the flags, and does not take -1 for a flag. A word
-// that is no number moves too, so that the flags behind it are read and the word alone is what is wrong.
+// numberLast lets a verb's number stand before or after the flags, and does not take -1 for a flag. All
+// words before the flags move, so that the flags are read and the words alone are what is wrong.
 func numberLast(args []string) []string {
-	last := len(args) - 1
-	if last < 0 {
-		return args
+	words := slices.IndexFunc(args, func(a string) bool {
+		_, err := strconv.Atoi(a)
+		return err != nil && strings.HasPrefix(a, "-")
+	})
+	if words > 0 {
+		return slices.Concat(args[words:], []string{"--"}, args[:words])
 	}
-	if _, err := strconv.Atoi(args[0]); err == nil || !strings.HasPrefix(args[0], "-") {
-		return slices.Concat(args[1:], []string{"--", args[0]})
-	}
-	if args[last] == "-1" {
+	if last := len(args) - 1; words == 0 && args[last] == "-1" {
 		return slices.Concat(args[:last], []string{"--", "-1"})
 	}
 	return args
@@ -133,7 +138,9 @@ func (p *parsed) leaseVerb(verb string, o leaseOptions) (func(context.Context, w
 	case verb == "release":
 		return func(ctx context.Context, pool workerid.Admin) (any, error) { return pool.Release(ctx, uint64(n)) }, nil
 	case verb == "replicas" && len(p.args) == 0:
-		return only(p, verb, noReplicas, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) { return pool.Replicas(ctx) }), nil
+		return only(p, verb, noReplicas, func(ctx context.Context, pool workerid.ReplicasAdmin) (any, error) {
+			return pool.Replicas(ctx)
+		}), nil
 	case verb == "replicas" && (numberErr != nil || n < -1):
 		return nil, errors.New("lease replicas: a number of replicas, or -1, is needed")
 	case verb == "replicas":
@@ -144,9 +151,12 @@ func (p *parsed) leaseVerb(verb string, o leaseOptions) (func(context.Context, w
 			return pool.Replicas(ctx)
 		}), nil
 	case verb == "reset-clock" && len(p.args) == 0:
-		return only(p, verb, "has no clock of its own", func(ctx context.Context, pool workerid.ClockAdmin) (any, error) { return pool.ResetClock(ctx) }), nil
+		return only(p, verb, "has no clock of its own", func(ctx context.Context, pool workerid.ClockAdmin) (any, error) {
+			return pool.ResetClock(ctx)
+		}), nil
 	case verb == "restored" && len(p.args) == 0:
-		return only(p, verb, "need not be told: daemons notice if it was started with older data, and wait. If old keys were put back while it ran, restart it",
+		return only(p, verb, "need not be told: daemons notice if it was started with older data, and wait. If old keys "+
+			"were put back while it ran, restart it",
 			func(ctx context.Context, pool workerid.RestoredAdmin) (any, error) { return pool.Restored(ctx) }), nil
 	case verb == "":
 		return nil, errors.New("lease: the verb comes first: " + spoken(leaseVerbs) + " are there")
@@ -163,7 +173,8 @@ const (
 )
 
 // only makes a verb that only stores of type T support. Of the others, without says why not.
-func only[T any](p *parsed, verb, without string, do func(context.Context, T) (any, error)) func(context.Context, workerid.Admin) (any, error) {
+func only[T any](p *parsed, verb, without string, do func(context.Context, T) (any, error)) func(context.Context,
+	workerid.Admin) (any, error) {
 	return func(ctx context.Context, pool workerid.Admin) (any, error) {
 		if able, ok := pool.(T); ok {
 			return do(ctx, able)

@@ -18,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 )
 
 // The exit codes.
@@ -32,8 +33,10 @@ func main() {
 	os.Exit(run(os.Args[1:], variablesOf(os.Environ()), os.Stdout, os.Stderr))
 }
 
-// run is main, with all inputs of the process as arguments.
+// run is main, with all inputs of the process as arguments. What it writes may have come from a store, and
+// go to a terminal.
 func run(args []string, env variables, stdout, stderr io.Writer) int {
+	stdout, stderr = visible.Writer{To: stdout}, visible.Writer{To: stderr}
 	if len(args) > 0 {
 		if c := subcommandNamed(args[0]); c != nil {
 			return c.run(args[1:], env, stdout, stderr)
@@ -44,7 +47,8 @@ func run(args []string, env variables, stdout, stderr io.Writer) int {
 
 func versionFlag(show *bool) func(*flag.FlagSet) {
 	return func(fs *flag.FlagSet) {
-		fs.BoolVar(show, "version", false, "print the version, the commit and its date, and the version of Go that it was built with, and exit")
+		fs.BoolVar(show, "version", false,
+			"print the version, the commit and its date, and the version of Go that it was built with, and exit")
 	}
 }
 
@@ -62,7 +66,8 @@ func parseServe(args []string, env variables, stdout, stderr io.Writer) (*parsed
 		io.WriteString(stdout, describeVersion(info, commit))
 		return nil, exitOK
 	case len(p.args) > 0:
-		p.problems = append(p.problems, fmt.Errorf("%q: not a flag, nor a subcommand (%s)", p.args[0], strings.Join(names(commands()), ", ")))
+		p.problems = append(p.problems,
+			fmt.Errorf("%q: not a flag, nor a subcommand (%s)", p.args[0], strings.Join(names(commands()), ", ")))
 	}
 	if err := p.validate(); err != nil {
 		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
@@ -77,13 +82,13 @@ func parseServe(args []string, env variables, stdout, stderr io.Writer) (*parsed
 func serve(args []string, env variables, stdout, stderr io.Writer) int {
 	origin, err := upgrade.FromEnvironment()
 	if err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(errorsTo(stderr), err)
 		return exitUsage
 	}
-	said := stderr
+	said := errorsTo(stderr)
 	var problems strings.Builder
 	if origin != nil { // whoever asked for the upgrade reads them
-		said = io.MultiWriter(stderr, &problems)
+		said = io.MultiWriter(said, &problems)
 	}
 	p, code := parseServe(args, env, stdout, said)
 	if p == nil {
@@ -93,7 +98,7 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		return code
 	}
 	if err := inherit(p, origin); err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(errorsTo(stderr), err)
 		if origin != nil {
 			daemon.Refuse(origin, err)
 		}
@@ -139,8 +144,11 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		manager.stopping()
 		cancel()
 	}
-	go handleSignals(signals, reload, p.Log, stop, func() { d.Abandon(); last.atOnce(os.Exit) })
-	u := upgrader{d: d, log: p.Log, manager: manager}
+	go handleSignals(signals, reload, p.Log, stop, func() {
+		d.Abandon()
+		last.atOnce(os.Exit)
+	})
+	u := upgrader{d: d, log: p.Log, manager: manager, where: p.sayWhere}
 	defer u.serve()()
 	go manager.report(ctx, d.Serving(), d.Status, func() error { return p.ask(false) })
 	if err := d.Run(ctx); err != nil {

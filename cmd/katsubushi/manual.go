@@ -77,7 +77,8 @@ and gets a unique, roughly time-ordered 64-bit number.
 .I FILE
 of
 .BR \-config :
-one flag on each line, without the dash, and its value behind a space or =; # begins a comment. A flag beats the
+one flag on each line, without the dash, and its value behind a space or =; a line that begins with # is a
+comment. A flag beats the
 environment, the environment beats the file.
 .SH EXIT STATUS
 .TP

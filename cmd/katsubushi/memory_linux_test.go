@@ -67,6 +67,8 @@ type memoryStats struct {
 	Held   int `json:"buffer_memory_bytes"`
 	Limit  int `json:"buffer_memory_limit_bytes"`
 	Closed int `json:"memory_closed_connections"`
+
+	Refused int `json:"rejected_connections"`
 }
 
 func readMemoryStats(t *testing.T, port string) (s memoryStats) {
@@ -182,22 +184,26 @@ func TestProcessMemoryFigures(t *testing.T) {
 				c.Close()
 			}
 			time.Sleep(5 * time.Second)
-			t.Logf("%-28s %-22s %9d %9d %9d", name, attack.name, before>>20, memoryOf(t, pid, "VmHWM")>>20, memoryOf(t, pid, "VmRSS")>>20)
+			t.Logf("%-28s %-22s %9d %9d %9d", name, attack.name, before>>20, memoryOf(t, pid, "VmHWM")>>20,
+				memoryOf(t, pid, "VmRSS")>>20)
 		}
 		for i, program := range programs {
 			for _, engine := range availableEngines(t) {
 				port := freePort(t)
-				measureProgram(t, engine+[]string{"", " (this one)"}[i*(len(programs)-1)], measure, port, program, "-worker-id", "1", "-claim", "off", "-bind", "127.0.0.1",
+				measureProgram(t, engine+[]string{"", " (this one)"}[i*(len(programs)-1)], measure, port, program, "-worker-id",
+					"1", "-claim", "off", "-bind", "127.0.0.1",
 					"-port", port, "-engine", engine, "-loops", "2", "-log-level", "error")
 			}
 		}
 		port := freePort(t)
-		measureProgram(t, "memcached", measure, port, memcached, "-u", "root", "-l", "127.0.0.1", "-p", port, "-t", "2", "-c", "2000")
+		measureProgram(t, "memcached", measure, port, memcached, "-u", "root", "-l", "127.0.0.1", "-p", port, "-t", "2", "-c",
+			"2000")
 	}
 }
 
 // measureProgram runs a server, and measure on it.
-func measureProgram(t *testing.T, name string, measure func(name string, pid int, addr string), port, program string, args ...string) {
+func measureProgram(t *testing.T, name string, measure func(name string, pid int, addr string), port, program string,
+	args ...string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	if err := cmd.Start(); err != nil {

@@ -18,7 +18,8 @@ import (
 // the password is told nowhere.
 func TestProcessSequenceInRedis(t *testing.T) {
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	s.Do("ACL", "SETUSER", "counting", "on", ">hush", "~shop:*", "+evalsha", "+eval", "+info", "+time", "+wait", "+hget", "+hset", "+hsetnx", "+hmget", "+hgetall",
+	s.Do("ACL", "SETUSER", "counting", "on", ">hush", "~shop:*", "+evalsha", "+eval", "+info", "+time", "+wait", "+hget",
+		"+hset", "+hsetnx", "+hmget", "+hgetall",
 		"+client|id", "+hello", "+select", "+config|get")
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("hush\n"), 0o600); err != nil {
@@ -29,12 +30,15 @@ func TestProcessSequenceInRedis(t *testing.T) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		code := run(append(append([]string{"generator"}, args...), flags...), variables{}, &out, &errs)
-		if all := out.String() + errs.String(); code != want || !strings.Contains(all, contains) || strings.Contains(all, "hush") {
+		if all := out.String() + errs.String(); code != want || !strings.Contains(all, contains) ||
+			strings.Contains(all, "hush") {
 			t.Fatalf("%v: %d, %s", args, code, all)
 		}
 	}
 	daemon := func(begin func(*testing.T, ...string) *process) *process {
-		return begin(t, append([]string{"-worker-id", "1", "-max-wait", "1m", "-generator", "orders sequence start=1 rate=100"}, flags...)...)
+		return begin(t,
+			append([]string{"-worker-id", "1", "-max-wait", "1m", "-generator", "orders sequence start=1 rate=100"},
+				flags...)...)
 	}
 	p := daemon(launch)
 	<-p.exited
@@ -42,6 +46,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 		t.Errorf("in an empty namespace: %s", log)
 	}
 	generator(exitOK, "orders  1", "create", "orders sequence rate=100")
+	generator(exitOK, "not promised: no replica is connected", "create", "orders sequence rate=100")
 	generator(exitUsage, "is not what is recorded", "create", "orders sequence rate=101")
 
 	p = daemon(start)
@@ -98,7 +103,10 @@ func TestProcessRedisAway(t *testing.T) {
 	p, c := startWithoutCounters(t, counters)
 	s.Launch()
 	for _, key := range []string{"orders", "items"} { // after a restart they begin at the line
-		await(t, key+" is served", func() bool { v, says := c.get(t, key); return says == "" && v > 1000 })
+		await(t, key+" is served", func() bool {
+			v, says := c.get(t, key)
+			return says == "" && v > 1000
+		})
 	}
 
 	generator(exitOK, "orders", "raise", "orders", "900000000")
@@ -111,7 +119,8 @@ func TestProcessRedisAway(t *testing.T) {
 	})
 	p.stop(t)
 	host, _ := os.Hostname()
-	generator(exitOK, fmt.Sprintf("daemon %s/%d has not confirmed it", host, p.Process.Pid), "raise", "orders", "1000000000")
+	generator(exitOK, fmt.Sprintf("daemon %s/%d has not confirmed it", host, p.Process.Pid), "raise", "orders",
+		"1000000000")
 	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

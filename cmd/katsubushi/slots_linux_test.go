@@ -99,9 +99,12 @@ func (c *slotsClient) slots(address string) (all []string) {
 	b.Flush()
 	n, _ := strconv.Atoi(c.line(b)[1:])
 	for range n {
-		var words []string // of *3, first, last, *4, host, port, id, *0
+		var words []string // of *N, first, last, *4, host, port, id, *0
 		for len(words) < 10 {
 			words = append(words, c.line(b))
+		}
+		for range (int(words[0][1]-'0') - 3) * 7 { // replicas: *4, host, port, id, *0
+			c.line(b)
 		}
 		all = append(all, words[1][1:]+" "+words[2][1:]+" "+net.JoinHostPort(words[5], words[6][1:]))
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-const stateUsage = `-state-dir is the daemon's, by default too. usage:
+const stateUsage = `-state-dir is the daemon's. Without it the daemon that runs on this host is asked for its own;
+if there is none, root takes that of the systemd unit. usage:
   katsubushi state show  -state-dir DIR [-json]                   what the state files say
   katsubushi state adopt -state-dir DIR -worker-id N              take over a file that was written on another machine, which has
                                                                   stopped for good
@@ -39,6 +40,7 @@ func state(args []string, env variables, stdout, stderr io.Writer) int {
 		flagsOf(fs, stdout, topicDaemon, topicRecords)
 		return exitOK
 	}
+	p.locateFiles(verb != "show", neighbours, unitHere)
 	p.warn(stderr)
 	problem := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
 	if p.StateDir == "" {
@@ -56,6 +58,10 @@ func state(args []string, env variables, stdout, stderr io.Writer) int {
 	case "reset":
 		if at, err = parseMark(mark); err != nil {
 			problem("-mark=%s: %w", mark, err)
+		}
+		if most := p.Layout.MaxWorker(); len(p.WorkerIDs) == 1 && p.WorkerIDs[0] > most && !p.failed["Layout"] {
+			problem("-worker-id: %d: 0 to %d allowed in this layout; -layout and -worker-bits are the daemon's",
+				p.WorkerIDs[0], most)
 		}
 	case "":
 		problem("state: the verb comes first: show, adopt and reset are there")
@@ -105,11 +111,7 @@ func parseMark(s string) (time.Time, error) {
 	if s == "now" {
 		return time.Now(), nil
 	}
-	t, err := parseTime(s)
-	if err != nil {
-		return t, errors.New("now, Unix milliseconds or a time such as 2015-01-01T00:00:00Z is needed")
-	}
-	return t, nil
+	return parseTime(s, "now, Unix milliseconds or a time such as 2015-01-01T00:00:00Z is needed")
 }
 
 // shown is a state file as -json prints it.

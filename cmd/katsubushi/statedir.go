@@ -18,10 +18,7 @@ func (p *parsed) combineStateDir(env variables) {
 	case p.StateDir == noStateDir:
 		p.StateDir = ""
 	case p.StateDir == "" && p.Store.URL == "":
-		if p.StateDir = defaultStateDir(env); p.StateDir == "" {
-			p.notes = append(p.notes, "there is no state directory by default: neither XDG_STATE_HOME nor HOME is an absolute path")
-		}
-		p.StateDirByDefault = p.StateDir != ""
+		p.StateDir, p.StateDirByDefault = defaultStateDir(env), true
 	}
 }
 

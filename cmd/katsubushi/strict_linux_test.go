@@ -21,7 +21,7 @@ func TestStrictFleet(t *testing.T) {
 	f.servedByAll("at first")
 	for range 2 {
 		moment := f.now()
-		if err := f.demote(""); err != nil {
+		if err := f.demote("all"); err != nil {
 			t.Error(err)
 		}
 		f.served("after a demote")
@@ -76,7 +76,7 @@ func TestStrictDemote(t *testing.T) {
 		return time.Duration(end - moment)
 	}
 	for i := range rounds {
-		which := ""
+		which := "all"
 		if i%3 == 1 {
 			which = f.leaderOf("orders").address()
 		}

@@ -81,6 +81,7 @@ func between(origin *upgrade.Origin, program string, kind upgrade.Kind, victim, 
 	strike := func() {
 		if victim == "new" {
 			child.Kill()
+			<-child.Exited()
 			os.Exit(1)
 		}
 		syscall.Kill(old, syscall.SIGKILL)

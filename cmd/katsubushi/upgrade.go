@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/control"
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 )
@@ -30,7 +31,8 @@ func upgradeDaemon(args []string, _ variables, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("upgrade", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	pid := fs.Int("pid", 0, "`number` of the daemon's process; 0 = the only one of this host")
-	timeout := fs.Duration("timeout", upgradeTimeout, "how long the new process may take to get ready, for example to wait for a worker id")
+	timeout := fs.Duration("timeout", upgradeTimeout,
+		"how long the new process may take to get ready, for example to wait for a worker id")
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -55,7 +57,10 @@ func upgradeDaemon(args []string, _ variables, stdout, stderr io.Writer) int {
 			return exitFailure
 		}
 	}
-	text, err := upgrade.Ask(*pid, *timeout)
+	text, err := control.Ask(*pid, fmt.Sprintf("upgrade %v", *timeout), *timeout, *timeout+time.Minute)
+	if refusal := (*control.Refusal)(nil); errors.As(err, &refusal) {
+		err = fmt.Errorf("refused, and process %d goes on: %w", *pid, err)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "upgrade:", err)
 		return exitFailure
@@ -64,19 +69,26 @@ func upgradeDaemon(args []string, _ variables, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// onlyDaemon returns the process of the daemon of this host.
+// onlyDaemon returns the process of the daemon of this host. Other users' are none to a user who has one.
 func onlyDaemon() (int, error) {
-	pids, err := upgrade.Find()
-	switch {
-	case err != nil:
+	found, err := control.Find()
+	if err != nil {
 		return 0, err
-	case len(pids) == 0:
-		return 0, errors.New("no daemon serves in this network namespace")
-	case len(pids) > 1:
-		slices.Sort(pids)
-		return 0, fmt.Errorf("several daemons serve here: choose one with -pid: %s", strings.Trim(fmt.Sprint(pids), "[]"))
 	}
-	return pids[0], nil
+	if me := os.Geteuid(); me != 0 && slices.ContainsFunc(found, func(d control.Daemon) bool { return d.UID == me }) {
+		found = slices.DeleteFunc(found, func(d control.Daemon) bool { return d.UID != me })
+	}
+	switch len(found) {
+	case 0:
+		return 0, errors.New("no daemon serves in this network namespace")
+	case 1:
+		return found[0].PID, nil
+	}
+	var list []string
+	for _, d := range found {
+		list = append(list, fmt.Sprintf("%d (user id %d)", d.PID, d.UID))
+	}
+	return 0, fmt.Errorf("several daemons serve here: choose one with -pid: %s", strings.Join(list, ", "))
 }
 
 // An upgrader lets new processes take over.
@@ -84,6 +96,7 @@ type upgrader struct {
 	d       *daemon.Daemon
 	log     *slog.Logger
 	manager supervisor
+	where   func(argument string, reply func(string, error))
 }
 
 // run tries it once. It calls reply when it is known how it went, before the daemon ends.
@@ -106,6 +119,16 @@ func (u *upgrader) run(timeout time.Duration, reply func(string, error)) {
 	}
 }
 
+// asked is run for `katsubushi upgrade`, which says how long the new process may take.
+func (u *upgrader) asked(argument string, reply func(string, error)) {
+	timeout, err := time.ParseDuration(argument)
+	if err != nil || timeout <= 0 {
+		reply("", fmt.Errorf("upgrade %q: upgrade TIMEOUT is understood, such as upgrade 1m0s", argument))
+		return
+	}
+	u.run(timeout, reply)
+}
+
 // serve upgrades when it is asked, by a signal or through the control socket, until close.
 func (u *upgrader) serve() (stop func()) {
 	signals := make(chan os.Signal, 1)
@@ -117,21 +140,21 @@ func (u *upgrader) serve() (stop func()) {
 			u.run(upgradeTimeout, func(string, error) {})
 		}
 	}()
-	control := make(chan *upgrade.Control, 1)
+	opened := make(chan *control.Control, 1)
 	go func() {
 		<-u.d.Serving()
-		c, err := upgrade.Listen()
-		if err != nil && !errors.Is(err, upgrade.ErrUnsupported) {
+		c, err := control.Listen()
+		if err != nil && !errors.Is(err, control.ErrUnsupported) {
 			u.log.Warn("`katsubushi upgrade` does not find this daemon", "error", err)
 		}
 		if err == nil {
-			control <- c
-			c.Serve(u.run)
+			opened <- c
+			c.Serve(control.Commands{"upgrade": u.asked, "where": u.where})
 		}
 	}()
 	return func() {
 		select {
-		case c := <-control:
+		case c := <-opened:
 			c.Close()
 		default:
 		}

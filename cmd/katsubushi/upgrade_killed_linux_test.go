@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,7 +73,7 @@ func TestProcessUpgradeKilled(t *testing.T) {
 	c.verdict(t)
 }
 
-// serving finds the process that serves: the only one of its group that can be asked for an upgrade.
+// serving finds the process that serves: the only one of its session that can be asked for an upgrade.
 func (u *upgradable) serving(t *testing.T) (pid int) {
 	t.Helper()
 	await(t, "one process serves", func() bool {
@@ -87,7 +88,7 @@ func (u *upgradable) serving(t *testing.T) (pid int) {
 				continue
 			}
 			p, _ := strconv.Atoi(strings.TrimSpace(name))
-			if group, err := syscall.Getpgid(p); err != nil || group != u.Process.Pid || gone(p) {
+			if !slices.Contains(u.session(), p) {
 				continue
 			}
 			if pid != 0 && pid != p {

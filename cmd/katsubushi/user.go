@@ -39,7 +39,8 @@ var userVerbs = map[string]struct {
 	password    bool
 }{
 	"add": {1, 1 + users.MaxGrants, true}, "password": {1, 1, true}, "token": {1, 1 + users.MaxGrants, false},
-	"grant": {2, 1 + users.MaxGrants, false}, "revoke": {2, 1 + users.MaxGrants, false}, "remove": {1, 1, false}, "list": {0, 0, false},
+	"grant": {2, 1 + users.MaxGrants, false}, "revoke": {2, 1 + users.MaxGrants, false}, "remove": {1, 1, false},
+	"list": {0, 0, false},
 }
 
 // A userCommand is a call of `katsubushi user`.
@@ -88,6 +89,9 @@ func manageUsers(args []string, env variables, stdin *os.File, stdout, stderr io
 			c.store = users.KeepAdmin(store, "-force")
 		}
 		err = c.run()
+	}
+	if err == nil && c.verb != "list" {
+		recorded(stderr, p.usersIn())
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -152,10 +156,19 @@ func (p *parsed) usersProblems() {
 		p.problems = append(p.problems, fmt.Errorf("%s=%s: counters allowed", p.names["Users"], p.Users))
 	case !p.shared():
 	case p.Counters.Validate() == nil && !p.Counters.KeepsUsers():
-		p.problems = append(p.problems, errors.New("user: -auth-file FILE says where users are, or -counters the etcd that keeps them"))
+		p.problems = append(p.problems,
+			errors.New("user: -auth-file FILE says where users are, or -counters the etcd that keeps them"))
 	default:
 		p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets())
 	}
+}
+
+// usersIn returns where users are.
+func (p *parsed) usersIn() string {
+	if p.shared() {
+		return p.Counters.Where()
+	}
+	return p.AuthFile
 }
 
 // openUsers opens the store of the users.

@@ -17,6 +17,7 @@ import (
 type raw struct {
 	bool, set  bool
 	list       bool // values are collected, one a line
+	once       bool // a second value that is another one is a mistake
 	value, def string
 }
 
@@ -24,8 +25,11 @@ func (r *raw) String() string   { return r.value }
 func (r *raw) IsBoolFlag() bool { return r.bool }
 
 func (r *raw) Set(v string) error {
-	if r.list && r.set && v != "" {
+	switch again := r.set && v != ""; {
+	case again && r.list:
 		v = r.value + "\n" + v
+	case again && r.once && v != r.value:
+		return fmt.Errorf("%s was given before: one flag has them all, such as 1,5,9", r.value)
 	}
 	if r.value, r.set = v, v != ""; !r.set {
 		r.value = r.def
@@ -34,7 +38,10 @@ func (r *raw) Set(v string) error {
 }
 
 func text(field func(*options) *string) func(*options, string) error {
-	return func(o *options, v string) error { *field(o) = v; return nil }
+	return func(o *options, v string) error {
+		*field(o) = v
+		return nil
+	}
 }
 
 func number(field func(*options) *int) func(*options, string) error {
@@ -143,8 +150,11 @@ func setWorkerIDs(o *options, v string) error {
 		}
 		lo, err1 := strconv.ParseUint(from, 10, 32)
 		hi, err2 := strconv.ParseUint(to, 10, 32)
-		if err1 != nil || err2 != nil || lo > hi || hi-lo >= maxLanes {
+		switch {
+		case err1 != nil || err2 != nil || lo > hi:
 			return errors.New("a worker id such as 7, a range such as 1-4, a list such as 1,5,9 or ordinal is allowed")
+		case hi-lo >= maxLanes:
+			return fmt.Errorf("a range has at most %d worker ids", maxLanes)
 		}
 		for id := lo; id <= hi; id++ {
 			o.WorkerIDs = append(o.WorkerIDs, id)

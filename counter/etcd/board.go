@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
@@ -82,15 +81,8 @@ func put(key string, form any) etcdlink.Op {
 
 // election reads the end of an answer, which has all keys of leaders and of daemons.
 func (s *Store) election(answer etcdlink.Answer) (now leader.State, err error) {
-	id := answer.Cluster
-	s.mu.Lock()
-	if s.cluster == "" {
-		s.cluster = id
-	}
-	first := s.cluster
-	s.mu.Unlock()
-	if id != first {
-		return now, fmt.Errorf("%w: %s: this is cluster %s, and the daemon began with %s", counter.ErrForeign, s.leaderPrefix(), id, first)
+	if err := s.began(answer.Cluster); err != nil {
+		return now, fmt.Errorf("%w: %s: %w", leader.ErrReplaced, s.leaderPrefix(), err)
 	}
 	ranges := answer.Found[len(answer.Found)-2:]
 	if err := s.leaders(&now, ranges[0]); err != nil {
@@ -112,7 +104,8 @@ func (s *Store) leaders(now *leader.State, r etcdlink.Found) error {
 	for _, kv := range r.Pairs {
 		if kv.Key == s.groupsKey() {
 			if kv.Text != fmt.Sprint(leader.Groups) {
-				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons of two versions, or a key that was edited", kv.Key, kv.Text, leader.Groups)
+				return fmt.Errorf("%s: sequences with order=strict are led in %q groups here, and this program has %d: daemons "+
+					"of two versions, or a key that was edited", kv.Key, kv.Text, leader.Groups)
 			}
 			fixed = true
 			continue
@@ -138,7 +131,8 @@ func (s *Store) leaderOf(kv etcdlink.Pair) (group int, l leader.Leader, err erro
 	if err := decodeForm(kv, &f); err != nil {
 		return 0, l, err
 	}
-	return group, leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.Revision}, nil
+	return group,
+		leader.Leader{Node: leader.Node{ID: f.ID, Redis: f.Redis}, Number: f.Term, Heir: f.Heir, Revision: kv.Revision}, nil
 }
 
 // decodeForm reads what put has written.
@@ -169,7 +163,7 @@ func (s *Store) written(a etcdlink.Answer) map[int]leader.Leader {
 		}
 		written[g] = l
 	}
-	if len(written) == 0 || a.Cluster != s.firstCluster() {
+	if len(written) == 0 || s.began(a.Cluster) != nil {
 		return nil
 	}
 	return written

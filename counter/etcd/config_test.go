@@ -14,42 +14,43 @@ func TestURLs(t *testing.T) {
 		"etcd://a":                               "http://a:2379 /katsubushi/default/",
 		"etcd://a:1,[::1],b:2/":                  "http://a:1,http://[::1]:2379,http://b:2 /katsubushi/default/",
 		"etcds://a/one/two?ns=shop":              "https://a:2379 /one/two/shop/",
-		"etcds://a?ca=/c&cert=/d&key=/e":         "https://a:2379 /katsubushi/default/ /c /d /e",
+		"etcds://a?ca=/c&cert=/d&key=/e":         "https://a:2379 /katsubushi/default/",
+		"etcd://a?ns=a/b":                        "http://a:2379 /katsubushi/a/b/", // more of the prefix
+		"etcd://u:hush@a":                        "http://a:2379 /katsubushi/default/ of u",
+		"etcd://u%40corp:hush@a":                 "http://a:2379 /katsubushi/default/ of u@corp",
 		"etcd://":                                "names no host",
 		"etcd://a,,b":                            "names no host",
-		"etcd://a:0":                             "names no host",
-		"etcd://a:70000":                         "names no host",
+		"etcd://a:0":                             "a port is",
+		"etcd://a:70000":                         "a port is",
 		"etcd://::1":                             "names no host",
-		"etcd://a/p//q":                          "the prefix and ns are",
-		"etcd://a?ns=a/b":                        "", // more of the prefix
-		"etcd://a?ns=a%20b":                      "the prefix and ns are",
-		"etcd://a?ns=" + strings.Repeat("n", 65): "the prefix and ns are",
+		"etcd://a/p//q":                          `"" is empty`,
+		"etcd://a?ns=a%20b":                      "has other characters than",
+		"etcd://a?ns=" + strings.Repeat("n", 65): "is longer than",
 		"etcd://a?namespace=x":                   "ns, ca, cert and key are allowed",
 		"etcd://a?ns=x&ns=y":                     "once each",
 		"etcd://a?ns":                            "ns, ca, cert and key are allowed",
 		"etcd://a?ca=/c":                         "belong to etcds",
 		"etcds://a?cert=/c":                      "belong together",
-		"etcd://u:hush@a":                        "it belongs into a file",
-		"etcd://@a":                              "no user",
+		"etcd://u@a":                             "user u has no password",
+		"etcd://@a":                              "no USER:PASSWORD",
 		"etcd://a?%zz":                           "cannot be read",
 		"redis://a":                              "begins with etcd",
-		"etcd://u%40corp@a":                      "http://a:2379 /katsubushi/default/ of u@corp",
-		"etcd://user@" + strings.Repeat("h", 9) + ":": "names no host",
 	} {
-		x, err := parse(url)
-		got := strings.Join(x.endpoints, ",") + " " + x.root
-		for _, s := range []string{x.ca, x.cert, x.key} {
-			if s != "" {
-				got += " " + s
+		c := Config{URL: url}
+		err := c.Validate()
+		x, _ := protocol.Target(url)
+		l := c.link(x)
+		got := strings.Join(l.Endpoints, ",") + " " + l.Root
+		if l.User != "" {
+			got += " of " + l.User
+			if password, _ := l.Password(); password != "hush" && err == nil {
+				t.Errorf("%s: password %q", url, password)
 			}
-		}
-		if x.user != "" {
-			got += " of " + x.user
 		}
 		if err != nil {
 			got = err.Error()
 		}
-		if !strings.Contains(got, want) || strings.Contains(got, "hush") || err == nil && want != "" && got != want {
+		if !strings.Contains(got, want) || strings.Contains(got, "hush") || err == nil && got != want {
 			t.Errorf("%s: %s; want %s", url, got, want)
 		}
 	}
@@ -72,6 +73,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"etcd://u@a", good, ""},
 		{"etcd://a", "", ""},
 		{"etcd://u@a", "", "URL: user u has no password"},
+		{"etcd://u:hush@a", good, "PasswordFile: there is a password in the URL too"},
 		{"etcd://a", good, "PasswordFile: a password of nobody"},
 		{"etcd://u@a", empty, "PasswordFile: " + empty + ": no password"},
 		{"etcd://u@a", open, "PasswordFile: " + open + ": mode"},
@@ -94,14 +96,16 @@ func TestSettingsTogether(t *testing.T) {
 }
 
 func TestRecordsAreReadAsTheyAreWritten(t *testing.T) {
-	const good = `{"version":1,"key":"/katsubushi/x/seq/orders","cluster":"a1","birth":"b","name":"orders","start":1,"step":2,"offset":1,"max":9223372036854775807,` +
+	const good = `{"version":1,"key":"/katsubushi/x/seq/orders","cluster":"a1","birth":"b","name":"orders","start":1,` +
+		`"step":2,"offset":1,"max":9223372036854775807,` +
 		`"batch":0,"strict":false,"next":101,"floor":7,"retired":false,"token":"t"}`
 	r, err := decode([]byte(good))
 	if err != nil || string(r.encode()) != good || r.Next != 101 || r.Floor != 7 || r.Key != "/katsubushi/x/seq/orders" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for old, new := range map[string]string{
-		`"version":1`: `"version":2`, `"next":101`: `"next":100`, `"token":"t"`: `"token":""`, `"step":2`: `"step":0`, `"start":1`: `"start": 1`,
+		`"version":1`: `"version":2`, `"next":101`: `"next":100`, `"token":"t"`: `"token":""`, `"step":2`: `"step":0`,
+		`"start":1`: `"start": 1`,
 		`"floor":7`: `"floor":-7`, `{`: `{"more":1,`, `}`: ``, `"name":"orders"`: `"name":""`, `"offset":1`: `"offset":3`,
 	} {
 		if r, err := decode([]byte(strings.Replace(good, old, new, 1))); err == nil {

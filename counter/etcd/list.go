@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -30,8 +29,7 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 	return found.Record, found.copied(q.key)
 }
 
-// List implements counter.Admin. It returns all records that can be read, and an error that names those
-// that cannot, or that are foreign.
+// List implements counter.Admin.
 func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	root := s.keyOf("")
 	got, err := s.link.all(ctx, root)
@@ -39,18 +37,18 @@ func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 		return nil, err
 	}
 	var list []counter.Record
-	var errs []error
 	for _, kv := range got.Found[0].Pairs { // by key, and so by name
 		key := kv.Key
-		found, err := s.stateOf(key, etcdlink.Answer{Cluster: got.Cluster, Found: []etcdlink.Found{{Pairs: []etcdlink.Pair{kv}}}})
+		found, err := s.stateOf(key,
+			etcdlink.Answer{Cluster: got.Cluster, Found: []etcdlink.Found{{Pairs: []etcdlink.Pair{kv}}}})
+		r := counter.Unread(strings.TrimPrefix(key, root), err)
 		if err == nil {
-			err = found.copied(key)
-			found.Name = strings.TrimPrefix(key, root)
-			list = append(list, found.Record)
+			found.Fault = found.copied(key)
+			r = found.Record
 		}
-		errs = append(errs, err)
+		list = append(list, r)
 	}
-	return list, errors.Join(errs...)
+	return list, nil
 }
 
 // revision is another text after each change.
@@ -67,7 +65,6 @@ func (s *Store) revision(ctx context.Context) (string, error) {
 }
 
 // Changes implements counter.Store: it reads one key, and says now and then what this process has learnt of.
-// A record that cannot be read is left out; Reserve says why.
 func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
 	if now, err = s.revision(ctx); err != nil {
 		return since, nil, err
@@ -77,7 +74,7 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 		return since, nil, nil
 	}
 	records, err = s.List(ctx) // after the key: what is written in between is told twice
-	if errors.Is(err, counter.ErrUnavailable) || len(records) == 0 && err != nil {
+	if err != nil {
 		return since, nil, err
 	}
 	return now, records, nil

@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -42,9 +43,13 @@ type form struct {
 	Token   string `json:"token"`
 }
 
+// errVersion: another program wrote the record, so this one must not write over it.
+var errVersion = errors.New("a record of another version")
+
 func (r *record) encode() []byte {
 	b, err := json.Marshal(form{
-		version, r.Key, r.Cluster, r.Birth, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, r.Strict, r.Next, r.Floor, r.Retired, r.Token,
+		version, r.Key, r.Cluster, r.Birth, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, r.Strict, r.Next, r.Floor,
+		r.Retired, r.Token,
 	})
 	if err != nil {
 		panic(err) // texts and numbers
@@ -60,10 +65,12 @@ func decode(b []byte) (record, error) {
 		return record{}, fmt.Errorf("no record of a sequence: %w", err)
 	}
 	if f.Version != version {
-		return record{}, fmt.Errorf("a record of version %d, and this program knows %d", f.Version, version)
+		return record{}, fmt.Errorf("%w: %d, and this program knows %d", errVersion, f.Version, version)
 	}
-	d := counter.Definition{Name: f.Name, Start: f.Start, Step: f.Step, Offset: f.Offset, Max: f.Max, Batch: f.Batch, Strict: f.Strict}
-	r := record{counter.Record{Definition: d, Next: f.Next, Floor: f.Floor, Retired: f.Retired, Token: f.Token}, f.Key, f.Cluster, f.Birth}
+	d := counter.Definition{Name: f.Name, Start: f.Start, Step: f.Step, Offset: f.Offset, Max: f.Max, Batch: f.Batch,
+		Strict: f.Strict}
+	r := record{counter.Record{Definition: d, Next: f.Next, Floor: f.Floor, Retired: f.Retired, Token: f.Token}, f.Key,
+		f.Cluster, f.Birth}
 	if !bytes.Equal(b, r.encode()) {
 		return record{}, fmt.Errorf("no record as this program writes it")
 	}

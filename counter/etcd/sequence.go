@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,46 +50,54 @@ func (q *sequence) leave() { <-q.busy }
 
 // A state is what was read from a key.
 type state struct {
-	*record         // nil = nothing is there
-	text     string // of the record
+	*record         // nil = nothing is there, or it is damaged
+	text     string // that is there
 	revision int64  // that wrote it; 0 = nothing is there
 	cluster  string // that has answered
 }
 
-// stateOf reads an answer about one key.
+// stateOf reads an answer about one key. With counter.ErrDamaged it returns the text that is there.
 func (s *Store) stateOf(key string, answer etcdlink.Answer) (state, error) {
 	kvs := answer.Found[0].Pairs
 	found := state{cluster: answer.Cluster}
-	s.mu.Lock()
-	if s.cluster == "" {
-		s.cluster = found.cluster
-	}
-	s.mu.Unlock()
+	_ = s.began(found.cluster) // from here on that is known; an operator may go on with another one
 	if len(kvs) == 0 {
 		return found, nil
 	}
+	name := strings.TrimPrefix(key, s.keyOf(""))
 	r, err := decode([]byte(kvs[0].Text))
-	if err == nil && s.keyOf(r.Name) != r.Key && r.Key == key {
+	if err == nil && r.Name != name {
 		err = fmt.Errorf("the record is that of sequence %s", r.Name)
 	}
-	if err != nil {
-		return state{}, fmt.Errorf("%s: %w: put back what katsubushi wrote, or delete it, define the sequence as it was with `katsubushi generator create`, "+
-			"and then raise it above every value that was issued with `katsubushi generator raise`, all before a daemon starts", key, err)
+	found.text, found.revision = kvs[0].Text, kvs[0].Revision
+	if errors.Is(err, errVersion) {
+		return state{}, fmt.Errorf("%w: %s: %w", counter.ErrUnusable, key, err)
+	} else if err != nil {
+		return found, counter.Damaged(name, key, err)
 	}
-	found.record, found.text, found.revision = &r, kvs[0].Text, kvs[0].Revision
+	found.record = &r
 	return found, nil
 }
 
-func (s *Store) firstCluster() string {
+// began returns nil for the cluster that answered first, and an error for any other one. Two may be there at
+// once, a cluster and its restored copy.
+func (s *Store) began(cluster string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cluster
+	if s.cluster == "" {
+		s.cluster = cluster
+	}
+	if cluster == s.cluster {
+		return nil
+	}
+	return fmt.Errorf("this is cluster %s, and the daemon began with %s: restart it", cluster, s.cluster)
 }
 
 // missing is the error for a record that is not there.
 func (q *sequence) missing() error {
 	if q.birth != "" {
-		return fmt.Errorf("%w: %s was deleted, or etcd was wiped: define the sequence again with `katsubushi generator create`, and raise it above every value that was issued; this daemon was granted up to %d",
+		return fmt.Errorf("%w: %s was deleted, or etcd was wiped: define the sequence again with `katsubushi generator "+
+			"create`, and raise it above every value that was issued; this daemon was granted up to %d",
 			counter.ErrForeign, q.key, q.granted)
 	}
 	return fmt.Errorf("%w: no %s in etcd", counter.ErrUnknown, q.key)
@@ -105,7 +114,8 @@ func (found state) copied(key string) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s was copied from %s. Once nobody issues from there, take it over: `katsubushi generator raise %s %d`, or a larger value if more was issued since it was copied",
+	return fmt.Errorf("%w: %s was copied from %s. Once nobody issues from there, take it over: `katsubushi generator "+
+		"raise %s %d`, or a larger value if more was issued since it was copied",
 		counter.ErrForeign, key, from, key[strings.LastIndexByte(key, '/')+1:], min(found.Next, found.Max))
 }
 
@@ -119,7 +129,8 @@ func (q *sequence) usable(found state) error {
 	}
 	made := q.birth != "" && found.Birth != q.birth && found.Floor <= q.granted
 	if made || found.Next <= q.granted {
-		return fmt.Errorf("%w: %s was made again or set back: it says that %d is free, and this daemon was granted up to %d. `katsubushi generator raise %s %d`, or a larger value if other daemons were granted more",
+		return fmt.Errorf("%w: %s was made again or set back: it says that %d is free, and this daemon was granted up to "+
+			"%d. `katsubushi generator raise %s %d`, or a larger value if other daemons were granted more",
 			counter.ErrForeign, q.key, found.Next, q.granted, q.name, min(q.granted+1, found.Max))
 	}
 	q.birth = found.Birth

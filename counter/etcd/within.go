@@ -31,10 +31,12 @@ func (w *within) Reserve(ctx context.Context, name string, n uint64) (counter.Bl
 
 // Return implements counter.Store.
 func (w *within) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
-	if err := w.check(name); err != nil {
-		return err
-	}
-	return w.giveBack(ctx, name, b, next, w)
+	return w.ReturnAll(ctx, []counter.Rest{{Name: name, Block: b, Next: next}})[0]
+}
+
+// ReturnAll implements counter.Collector.
+func (w *within) ReturnAll(ctx context.Context, rests []counter.Rest) []error {
+	return w.giveBack(ctx, rests, w)
 }
 
 // Close implements counter.Store.
@@ -43,7 +45,8 @@ func (w *within) Close() error { return nil }
 func (w *within) check(name string) error {
 	switch g := leader.GroupOf(name); {
 	case g != w.term.Group:
-		return fmt.Errorf("%w: sequence %s is of group %d, and the term of group %d", counter.ErrDeposed, name, g, w.term.Group)
+		return fmt.Errorf("%w: sequence %s is of group %d, and the term of group %d", counter.ErrDeposed, name, g,
+			w.term.Group)
 	case w.over.Load():
 		return w.deposed()
 	}
@@ -72,9 +75,14 @@ func (w *within) judge(found []etcdlink.Pair) error {
 	return w.deposed()
 }
 
-// order says why a sequence cannot be written this way: those with order=strict only within a Term.
-// fence nil = without one.
+// order says why a sequence cannot be written this way: those with order=strict only within a Term, and in
+// the cluster that it began in, because a restored copy has the same fence. fence nil = without one.
 func order(found state, fence *within) error {
+	if fence != nil {
+		if err := fence.began(found.cluster); err != nil {
+			return fmt.Errorf("%w: %w", counter.ErrForeign, err)
+		}
+	}
 	switch {
 	case found.Strict && fence == nil:
 		return fmt.Errorf("%w outside of a term of leadership", counter.ErrOrder)

@@ -28,20 +28,21 @@ func TestWriteCompares(t *testing.T) {
 	}
 	read := func() state {
 		t.Helper()
-		got, err := s.link.get(ctx, q.key)
-		if err != nil {
+		j := &job{q: q}
+		if err := errors.Join(s.read(ctx, []*job{j}), j.err); err != nil {
 			t.Fatal(err)
 		}
-		found, err := s.stateOf(q.key, got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
+		return j.found
+	}
+	write := func(found state, r *record) (*job, error) {
+		j := &job{q: q, edit: edit{announce: true}, found: found, next: r}
+		return j, errors.Join(s.write(ctx, []*job{j}), j.err)
 	}
 	nothing := read()
-	r := &record{Record: counter.NewRecord(counter.Sequence("orders"), "first"), Key: q.key, Cluster: nothing.cluster, Birth: "b"}
-	if now, written, err := s.write(ctx, q, nothing, r, edit{announce: true}); err != nil || !written {
-		t.Fatalf("%+v, %v, %v", now, written, err)
+	r := &record{Record: counter.NewRecord(counter.Sequence("orders"), "first"), Key: q.key, Cluster: nothing.cluster,
+		Birth: "b"}
+	if j, err := write(nothing, r); err != nil || !j.over {
+		t.Fatalf("%+v, %v", j.found, err)
 	}
 	there := read()
 	next := *r
@@ -54,14 +55,15 @@ func TestWriteCompares(t *testing.T) {
 	} {
 		found := there
 		change(&found)
-		now, written, err := s.write(ctx, q, found, &next, edit{announce: true})
-		if err != nil || written || now.record == nil || now.text != there.text {
-			t.Errorf("%s: %+v, %v, %v", what, now, written, err)
+		j, err := write(found, &next)
+		if err != nil || j.over || j.found.record == nil || j.found.text != there.text {
+			t.Errorf("%s: %+v, %v, %v", what, j.found, j.over, err)
 		}
 	}
 	found := there
 	found.cluster = "17"
-	if _, _, err := s.write(ctx, q, found, &next, edit{announce: true}); !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "two clusters, 17 and "+there.cluster) {
+	_, err = write(found, &next)
+	if !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "two clusters, 17 and "+there.cluster) {
 		t.Errorf("another cluster: %v", err)
 	}
 }

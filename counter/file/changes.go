@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,13 +26,14 @@ type changes struct {
 	text   string    // of the file of changes, before all records were read
 	at     time.Time // when they were; zero = never
 	digest string    // of what they said
+	untold error     // why this process could not announce the last change that it made
 }
 
 func changesPath(c *Config) string { return filepath.Join(c.Dir, "changes") }
 
 // announce tells all processes that a record has changed. The record has been written: if this fails,
 // they will find out when they read all records.
-func (*changes) announce(c *Config) {
+func (h *changes) announce(c *Config) {
 	f, err := c.Disk.Open(changesPath(c), false) // a full disk has no room for another one
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = c.Disk.Open(changesPath(c), true)
@@ -40,9 +42,19 @@ func (*changes) announce(c *Config) {
 		_, err = f.WriteAt([]byte(c.Token()+"\n"), 0)
 		err = errors.Join(err, f.Close())
 	}
+	h.mu.Lock()
+	h.untold = err
+	h.mu.Unlock()
 	if err != nil {
 		c.Log.Warn("other daemons learn of a change to a sequence within half a minute, not a second", "error", err)
 	}
+}
+
+// failed says why daemons were not told of the last change.
+func (h *changes) failed() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.untold
 }
 
 // announced returns the text of the file of changes. A torn one is as good as any other.
@@ -60,16 +72,25 @@ func announced(c *Config) (string, error) {
 	if err != nil && err != io.EOF {
 		return "", err
 	}
-	return string(b[:n]), nil
+	return strings.TrimSpace(string(b[:n])), nil
 }
 
-// Changes implements counter.Store. A record that cannot be read is left out, and the log says why.
+// Changes implements counter.Store. It notes what this process has learnt of.
 func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
-	text, err := atDisk(ctx, s, func() {}, func() (string, error) { return announced(&s.c) })
+	c := &s.changes
+	c.mu.Lock()
+	learnt := nothingYet
+	if !c.at.IsZero() && since == c.digest {
+		learnt = c.text
+	}
+	c.mu.Unlock()
+	text, err := atDisk(ctx, s, func() {}, func() (string, error) {
+		s.roll.sign(&s.c, learnt)
+		return announced(&s.c)
+	})
 	if err != nil {
 		return since, nil, err
 	}
-	c := &s.changes
 	c.mu.Lock()
 	fresh := !c.at.IsZero() && text == c.text && time.Since(c.at) < rescan && since == c.digest
 	c.mu.Unlock()
@@ -80,20 +101,12 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 	if err != nil {
 		return since, nil, err
 	}
+	if records, err = s.records(ctx, names); err != nil {
+		return since, nil, err
+	}
 	sum := sha256.New()
-	var unread []error
-	for _, name := range names {
-		r, err := s.Show(ctx, name)
-		if ctx.Err() != nil {
-			return since, nil, err
-		}
-		if r.Name == "" { // nobody serves it, if it is new
-			unread = append(unread, err)
-			fmt.Fprintln(sum, name, err)
-			continue
-		}
-		records = append(records, r)
-		fmt.Fprintln(sum, r.Definition, r.Floor, r.Retired)
+	for _, r := range records {
+		fmt.Fprintln(sum, r.Definition, r.Floor, r.Retired, r.Fault)
 	}
 	digest := hex.EncodeToString(sum.Sum(nil)[:16])
 	c.mu.Lock()
@@ -101,9 +114,6 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 	c.mu.Unlock()
 	if digest == since {
 		return digest, nil, nil
-	}
-	for _, err := range unread {
-		s.c.Log.Warn("the record of a sequence cannot be read", "error", err)
 	}
 	return digest, records, nil
 }

@@ -21,6 +21,7 @@ type Config struct {
 	Dir     string       // of the files; made when the first sequence is defined
 	AnyDisk bool         // accept file systems that may forget what they have synced
 	Log     *slog.Logger // default none
+	Open    int          // how many files of records stay open between two writes; LeastOpen at least
 
 	// The rest is the machine that the Store runs on. Zero values mean this one, and nothing else is
 	// right in a daemon; tests use disks that lose power and other machines.
@@ -40,9 +41,11 @@ type Store struct {
 
 	mu     sync.Mutex
 	files  map[string]*sequence // by name: all that this process has asked for
+	open   []*sequence          // those whose file is open, the one that was used last at the end; c.Open at most
 	closed bool
 
 	changes changes
+	roll    roll
 }
 
 var (
@@ -65,14 +68,44 @@ func Open(c Config) (*Store, error) {
 	if c.Token == nil {
 		c.Token = rand.Text
 	}
+	c.Open = max(c.Open, LeastOpen)
 	s := &Store{c: c, slots: make(chan struct{}, atOnce), files: map[string]*sequence{}}
-	switch _, err := c.Disk.Names(c.Dir); {
+	_, err := c.Disk.Names(c.Dir)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return s, nil
 	case err != nil:
 		return nil, fmt.Errorf("counter store: %w", err)
 	}
 	return s, s.prepare()
+}
+
+// LeastOpen is how many files of records a Store keeps open in any case.
+const LeastOpen = 16
+
+// used notes that the file of a sequence may be open, and closes those that were not used for longest beyond
+// Config.Open: the daemon has descriptors for so many. The next write to one of these makes its file anew, as
+// after a restart. s.mu and q.busy are held.
+func (s *Store) used(q *sequence) {
+	s.open = slices.DeleteFunc(s.open, func(one *sequence) bool { return one == q })
+	if q.copies.File() == nil {
+		return
+	}
+	for len(s.open) >= s.c.Open {
+		oldest := s.open[0]
+		select {
+		case oldest.busy <- struct{}{}:
+		default: // it is in use again, and comes back here
+			s.open = append(s.open[1:], q)
+			return
+		}
+		if err := oldest.copies.Close(); err != nil {
+			s.c.Log.Warn("cannot close the file of a sequence", "sequence", oldest.name, "error", err)
+		}
+		<-oldest.busy
+		s.open = s.open[1:]
+	}
+	s.open = append(s.open, q)
 }
 
 // prepare makes the directory and refuses one whose file system may forget.
@@ -102,7 +135,10 @@ func (s *Store) Close() error {
 		}
 	}
 	s.mu.Unlock()
-	return errors.Join(errs...)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := atDisk(ctx, s, func() {}, func() (none struct{}, err error) { return none, s.roll.leave(&s.c) })
+	return errors.Join(append(errs, err)...)
 }
 
 // sequence returns the state of a sequence's file, which is made on first use.
@@ -139,6 +175,8 @@ func do[T any](ctx context.Context, s *Store, name string, f func(q *sequence) (
 		s.mu.Lock()
 		if s.closed {
 			_ = q.close()
+		} else {
+			s.used(q)
 		}
 		<-q.busy
 		s.mu.Unlock()
@@ -182,8 +220,8 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 	if err := d.Check(); err != nil {
 		return counter.Record{}, err
 	}
-	if d.Rate != 0 || d.RefuseLoss {
-		return counter.Record{}, errors.New("rate= and on-loss= are for stores that may lose what they have confirmed; files do not")
+	if err := checkLossless(d); err != nil {
+		return counter.Record{}, err
 	}
 	return do(ctx, s, d.Name, func(q *sequence) (r counter.Record, err error) {
 		if err := s.prepare(); err != nil {
@@ -205,10 +243,18 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 	})
 }
 
+func checkLossless(d counter.Definition) error {
+	if d.Rate != 0 || d.RefuseLoss {
+		return errors.New("rate= and on-loss= are for stores that may lose what they have confirmed; files do not")
+	}
+	return nil
+}
+
 // Reserve implements counter.Store. It takes the lock of a strict sequence for the life of the Store;
 // durable.ErrInUse means that another process has it, and may let go of it.
 func (s *Store) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
 	return do(ctx, s, name, func(q *sequence) (b counter.Block, err error) {
+		s.roll.begin(&s.c)
 		err = q.change(ctx, func(found *record, token string) (*record, error) {
 			if err := q.usable(found); err != nil {
 				return nil, err
@@ -254,7 +300,10 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 	return do(ctx, s, name, func(q *sequence) (counter.Record, error) {
 		found, _, err := q.read()
 		if errors.Is(err, durable.ErrDamaged) { // or somebody is writing it
-			err = q.change(ctx, func(again *record, _ string) (*record, error) { found = again; return nil, nil })
+			err = q.change(ctx, func(again *record, _ string) (*record, error) {
+				found = again
+				return nil, nil
+			})
 		}
 		if err == nil && found == nil {
 			err = q.missing()
@@ -271,13 +320,35 @@ func (s *Store) Raise(ctx context.Context, name string, atLeast uint64) (counter
 	return s.edit(ctx, name, func(r *record, token string) error { return r.Raise(atLeast, token) })
 }
 
+// Revive implements counter.Admin.
+func (s *Store) Revive(ctx context.Context, d counter.Definition, atLeast uint64) (counter.Record, error) {
+	if err := checkLossless(d); err != nil {
+		return counter.Record{}, err
+	}
+	return do(ctx, s, d.Name, func(q *sequence) (r counter.Record, err error) {
+		err = q.revive(ctx, func(_ *record, token string) (*record, error) {
+			var err error
+			r, err = counter.Revived(d, atLeast, token)
+			return &record{Record: r}, err
+		})
+		if err == nil {
+			s.changes.announce(&s.c)
+		}
+		return r, err
+	})
+}
+
 // Retire implements counter.Admin.
 func (s *Store) Retire(ctx context.Context, name string) (counter.Record, error) {
-	return s.edit(ctx, name, func(r *record, token string) error { r.Retire(token); return nil })
+	return s.edit(ctx, name, func(r *record, token string) error {
+		r.Retire(token)
+		return nil
+	})
 }
 
 // edit changes a record on behalf of an operator, also one of another machine, and tells the daemons.
-func (s *Store) edit(ctx context.Context, name string, change func(r *record, token string) error) (counter.Record, error) {
+func (s *Store) edit(ctx context.Context, name string, change func(r *record, token string) error) (counter.Record,
+	error) {
 	return do(ctx, s, name, func(q *sequence) (counter.Record, error) {
 		var r record
 		err := q.change(ctx, func(found *record, token string) (*record, error) {
@@ -295,28 +366,48 @@ func (s *Store) edit(ctx context.Context, name string, change func(r *record, to
 	})
 }
 
-// List implements counter.Admin. It returns all records that can be read, and an error that names those
-// that cannot, or that are another machine's.
+// List implements counter.Admin.
 func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	names, err := s.names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var list []counter.Record
-	var errs []error
-	for _, name := range names {
-		r, err := s.Show(ctx, name)
-		if err == nil || errors.Is(err, counter.ErrForeign) && r.Name != "" {
-			list = append(list, r)
-		}
-		errs = append(errs, err)
-	}
-	return list, errors.Join(errs...)
+	return s.records(ctx, names)
 }
 
-// Recorded returns the names of the sequences in a directory that Open may be given, as far as it can be read.
-func Recorded(dir string) (names []string) {
+// records reads the records of these sequences. The error is that of the context.
+func (s *Store) records(ctx context.Context, names []string) (list []counter.Record, err error) {
+	for _, name := range names {
+		r, err := s.Show(ctx, name)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if r.Name == "" {
+			r = counter.Unread(name, err)
+		}
+		r.Fault = err
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// Recorded returns the sequences in a directory that Open may be given, as far as it can be read, and whether a
+// Store that issues them holds a lock for life: order=strict, and not retired.
+func Recorded(dir string) map[string]bool {
+	found := map[string]bool{}
 	files, _ := durable.OS{}.Names(dir)
+	for _, name := range namesIn(files) {
+		var r record
+		if b, err := durable.Read(durable.OS{}, filepath.Join(dir, fileName(name))); err == nil {
+			r, _, _ = recoverRecord(b) // of a damaged one none is issued
+		}
+		found[name] = r.Strict && !r.Retired
+	}
+	return found
+}
+
+// namesIn returns the sequences whose files are among these.
+func namesIn(files []string) (names []string) {
 	for _, f := range files {
 		if name, ok := nameOf(filepath.Base(f)); ok {
 			names = append(names, name)
@@ -335,11 +426,7 @@ func (s *Store) names(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("counter store: %w", err)
 		}
-		for _, f := range files {
-			if name, ok := nameOf(filepath.Base(f)); ok {
-				names = append(names, name)
-			}
-		}
+		names = namesIn(files)
 		slices.Sort(names)
 		return names, nil
 	})

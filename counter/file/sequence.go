@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -30,7 +31,8 @@ type sequence struct {
 
 func newSequence(c *Config, name string) *sequence {
 	q := &sequence{c: c, name: name, path: filepath.Join(c.Dir, fileName(name)), busy: make(chan struct{}, 1)}
-	q.copies = durable.Copies{Disk: c.Disk, Path: q.path, Log: c.Log.With("sequence", name), Locked: q.locked, MayOverwrite: mayOverwrite}
+	q.copies = durable.Copies{Disk: c.Disk, Path: q.path, Log: c.Log.With("sequence", name), Locked: q.locked,
+		MayOverwrite: mayOverwrite}
 	return q
 }
 
@@ -47,10 +49,43 @@ func (q *sequence) lockPath() string { return q.path[:len(q.path)-len(suffix)] +
 // deleted it.
 func (q *sequence) locked() bool { return q.lock != nil && q.lock.Is(q.lockPath()) }
 
+// An edit makes a record of the one that was found, or nil to write nothing.
+type edit = func(found *record, token string) (*record, error)
+
 // change reads the record under its lock, lets edit change it, and writes what that returned; nil =
 // nothing. edit gets nil if there is no record. An error of edit is returned as it is, and nothing was
 // written. After any other error the write may have happened or not.
-func (q *sequence) change(ctx context.Context, edit func(found *record, token string) (*record, error)) (err error) {
+func (q *sequence) change(ctx context.Context, edit edit) (err error) {
+	return q.whileLocked(ctx, func() error {
+		found, damaged, err := q.read()
+		if err != nil {
+			return err
+		}
+		for _, what := range damaged {
+			q.c.Log.Warn("file of a sequence: one copy is damaged, the other is used",
+				"sequence", q.name, "file", q.path, "damage", what)
+		}
+		return q.put(ctx, found, edit)
+	})
+}
+
+// revive writes what edit returns in place of a record that is damaged.
+func (q *sequence) revive(ctx context.Context, edit edit) error {
+	return q.whileLocked(ctx, func() error {
+		found, _, err := q.read()
+		switch {
+		case errors.Is(err, counter.ErrDamaged):
+			return q.put(ctx, nil, edit)
+		case err == nil && found == nil:
+			return q.missing()
+		case err == nil:
+			return counter.Whole(q.name)
+		}
+		return err
+	})
+}
+
+func (q *sequence) whileLocked(ctx context.Context, do func() error) (err error) {
 	if q.lock, err = q.takeLock(ctx); err != nil {
 		return err
 	}
@@ -58,13 +93,11 @@ func (q *sequence) change(ctx context.Context, edit func(found *record, token st
 		err = errors.Join(err, q.lock.Close())
 		q.lock = nil
 	}()
-	found, damaged, err := q.read()
-	if err != nil {
-		return err
-	}
-	for _, what := range damaged {
-		q.c.Log.Warn("file of a sequence: one copy is damaged, the other is used", "sequence", q.name, "file", q.path, "damage", what)
-	}
+	return do()
+}
+
+// put writes what edit makes of the record that was found.
+func (q *sequence) put(ctx context.Context, found *record, edit edit) error {
 	token := q.c.Token()
 	r, err := edit(found, token)
 	if err != nil || r == nil {
@@ -113,7 +146,7 @@ func (q *sequence) takeLock(ctx context.Context) (durable.File, error) {
 			return nil, q.missing()
 		}
 		if err != nil {
-			return nil, err
+			return nil, unusable(err)
 		}
 		if err = f.Lock(); err == nil {
 			return f, nil
@@ -160,27 +193,38 @@ func (q *sequence) read() (_ *record, damaged []string, err error) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, unusable(err)
 	}
 	r, damaged, err := recoverRecord(b)
-	if errors.Is(err, durable.ErrDamaged) {
-		return nil, nil, fmt.Errorf("sequence %s: %s: %w: move it away, define the sequence as it was with `katsubushi generator create`, "+
-			"and then raise it above every value that was issued with `katsubushi generator raise`", q.name, q.path, err)
+	if err == nil && r.Name != q.name {
+		err = fmt.Errorf("it belongs to sequence %s", r.Name)
+		if strings.EqualFold(r.Name, q.name) { // it may be right, on a file system that has one file for both
+			return nil, nil, fmt.Errorf("%w: %s: %w", counter.ErrUnusable, q.path, err)
+		}
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("sequence %s: %s: %w", q.name, q.path, err)
-	}
-	if r.Name != q.name {
-		return nil, nil, fmt.Errorf("sequence %s: %s belongs to sequence %s", q.name, q.path, r.Name)
+	switch {
+	case errors.Is(err, durable.ErrVersion):
+		return nil, nil, fmt.Errorf("%w: %s: %w", counter.ErrUnusable, q.path, err)
+	case err != nil:
+		return nil, nil, counter.Damaged(q.name, q.path, err)
 	}
 	q.seen = true
 	return &r, damaged, nil
 }
 
+// unusable makes an error of opening what is no plain file a counter.ErrUnusable.
+func unusable(err error) error {
+	if errors.Is(err, durable.ErrLink) || errors.Is(err, durable.ErrNoFile) {
+		return fmt.Errorf("%w: %w", counter.ErrUnusable, err)
+	}
+	return err
+}
+
 // missing is the error for a record that is not there.
 func (q *sequence) missing() error {
 	if q.seen {
-		return fmt.Errorf("%w: %s was deleted: put it back, or define the sequence again and raise it above %d", counter.ErrForeign, q.path, q.granted)
+		return fmt.Errorf("%w: %s was deleted: put it back, or define the sequence again and raise it above %d",
+			counter.ErrForeign, q.path, q.granted)
 	}
 	return fmt.Errorf("%w: no %s", counter.ErrUnknown, q.path)
 }
@@ -197,8 +241,9 @@ func (q *sequence) usable(found *record) error {
 func (q *sequence) foreign(r *record) error {
 	switch {
 	case r.Machine != "" && q.c.Machine != "" && r.Machine != q.c.Machine:
-		return fmt.Errorf("%w: %s was written on another machine (%s, this one is %s). Once nobody uses it there, take it over: "+
-			"`katsubushi generator raise %s %d`, or a larger value if it issued more since it was copied",
+		return fmt.Errorf(
+			"%w: %s was written on another machine (%s, this one is %s). Once nobody uses it there, take it over: "+
+				"`katsubushi generator raise %s %d`, or a larger value if it issued more since it was copied",
 			counter.ErrForeign, q.path, r.Machine, q.c.Machine, q.name, min(r.Next, r.Max))
 	case r.Next <= q.granted:
 		return fmt.Errorf("%w: %s was set back: it says that %d is free, and this daemon was granted up to %d. "+

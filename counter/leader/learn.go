@@ -15,6 +15,7 @@ func (m *Machine) Saw(now int64, written map[int]Leader) {
 			m.saw[g] = l
 		}
 	}
+	m.advance(now, atOnce)
 }
 
 // apply learns one key, if it is newer than what is known. It skips a leader whose renewals were never

@@ -19,8 +19,12 @@ const (
 	stale    = time.Minute            // after which a node key that does not change is deleted
 	retry    = 250 * time.Millisecond // after a call that failed
 	again    = 20 * time.Millisecond  // after a Change that came too late
-	gather   = 10 * time.Millisecond  // for all groups of one Demote to be sealed, so that one Change hands them over
+	gather   = 10 * time.Millisecond  // for groups that end together to be sealed, so that one Change hands them over
 )
+
+// atOnce is how many groups end at the same time, so that the others are served while the many blocks of these
+// are given back.
+const atOnce = 2
 
 // A Machine decides for one daemon which groups to claim, how long it leads them, and when it steps
 // down. It does no I/O and reads no clock: a Runner, or a simulation, drives it. Only one goroutine at
@@ -73,6 +77,7 @@ const (
 
 type group struct {
 	phase phase
+	asked bool // to be handed over, when it is its turn
 	term  Term
 	until int64
 	empty int64 // when an answer first showed that nobody leads, with the present revision
@@ -122,25 +127,46 @@ func (m *Machine) View() *View {
 
 // Demote begins to hand a group over. The errors are ErrNotLeader and ErrAlone.
 func (m *Machine) Demote(now int64, group int) error {
-	if m.groups[group].phase != leading {
+	if at := m.groups[group]; at.phase != leading || at.asked {
 		return ErrNotLeader
 	}
 	if len(m.alive(now)) == 0 {
 		return ErrAlone
 	}
-	m.end(group, false)
-	m.gather = now + int64(gather)
+	m.groups[group].asked = true
 	m.hinted = true // while the group ends, read who is there: an heir that has just stopped would delay all
+	m.advance(now, atOnce)
 	return nil
 }
 
 // Stop begins to hand all groups over, for good.
-func (m *Machine) Stop(now int64) {
+func (m *Machine) Stop(now int64) { m.stop(now, atOnce) }
+
+// Halt is a Stop that ends all groups at once, because no request comes any more.
+func (m *Machine) Halt(now int64) { m.stop(now, Groups) }
+
+func (m *Machine) stop(now int64, most int) {
 	m.stopping, m.hinted = true, true // as in Demote
-	m.gather = now + int64(gather)
 	for g := range m.groups {
-		if m.groups[g].phase == leading {
+		m.groups[g].asked = m.groups[g].phase == leading
+	}
+	m.advance(now, most)
+}
+
+// advance ends groups that are to be handed over, as long as fewer than most are under way. The others are
+// led as before.
+func (m *Machine) advance(now int64, most int) {
+	under := 0
+	for _, at := range m.groups {
+		if at.phase == ending || at.phase == sealed {
+			under++
+		}
+	}
+	for g := range m.groups {
+		if at := &m.groups[g]; under < most && at.asked && at.phase == leading {
 			m.end(g, false)
+			m.gather = now + int64(gather)
+			under++
 		}
 	}
 }
@@ -148,7 +174,7 @@ func (m *Machine) Stop(now int64) {
 // end stops issuing.
 func (m *Machine) end(g int, lost bool) {
 	at := &m.groups[g]
-	at.phase, at.until = ending, 0
+	at.phase, at.asked, at.until = ending, false, 0
 	m.events = append(m.events, Event{Term: at.term, Lost: lost})
 }
 
@@ -350,8 +376,10 @@ func (m *Machine) led() (n int) {
 // release hands over all groups that are sealed. A daemon that stops deletes its node key with the last of
 // them, so that none of the others takes it for an heir.
 func (m *Machine) release(now int64) *call {
-	waits := slices.ContainsFunc(m.groups[:], func(g group) bool { return g.phase == ending })
-	if waits && now < m.gather {
+	in := func(p phase) bool {
+		return slices.ContainsFunc(m.groups[:], func(g group) bool { return g.phase == p })
+	}
+	if in(ending) && now < m.gather {
 		return nil
 	}
 	c := &call{claims: -1, Change: Change{Leaders: map[int]int64{}, Lead: map[int]Leader{}}}
@@ -374,7 +402,7 @@ func (m *Machine) release(now int64) *call {
 	if len(c.Lead) == 0 {
 		return nil
 	}
-	if mine := m.known.Node(m.me.ID).Revision; m.stopping && !waits && mine != 0 {
+	if mine := m.known.Node(m.me.ID).Revision; m.stopping && !in(ending) && !in(leading) && mine != 0 {
 		c.Nodes, c.Drop = map[string]int64{m.me.ID: mine}, []string{m.me.ID}
 	}
 	return c
@@ -421,6 +449,7 @@ func (m *Machine) Answer(now int64, done bool, s State, err error) {
 			m.apply(now, g, l)
 		}
 		clear(m.saw)
+		m.advance(now, atOnce)
 	}()
 	if err != nil {
 		m.stats.Failures++

@@ -170,7 +170,8 @@ func TestOneDaemonLeadsAll(t *testing.T) {
 	w.want("groups", len(a.begun), Groups)
 	for g, term := range a.begun {
 		w.want("the term", term, Term{Group: g, Fence: w.b.leaders[g].Revision, Number: 1})
-		if left := a.Until(g) - w.now; left < int64(4400*time.Millisecond)-int64(Every) || left > int64(4500*time.Millisecond) {
+		if left := a.Until(g) - w.now; left < int64(4400*time.Millisecond)-int64(Every) ||
+			left > int64(4500*time.Millisecond) {
 			t.Errorf("group %d: for %v", g, time.Duration(left))
 		}
 	}
@@ -291,7 +292,8 @@ func TestTTLCountsFromTheAnswer(t *testing.T) {
 	done, s := w.b.commit(c)
 	w.now += int64(900 * time.Millisecond)
 	b.Answer(w.now, done, s, nil)
-	if b.nodes["a"].at != w.now && s.Node("a").Revision == b.nodes["a"].revision && b.nodes["a"].at > w.now-int64(800*time.Millisecond) {
+	if b.nodes["a"].at != w.now && s.Node("a").Revision == b.nodes["a"].revision &&
+		b.nodes["a"].at > w.now-int64(800*time.Millisecond) {
 		t.Errorf("seen %v ago", time.Duration(w.now-b.nodes["a"].at))
 	}
 	w.b.nodes["a"] = NodeKey{a.me, 9000}
@@ -463,7 +465,7 @@ func TestDemote(t *testing.T) {
 	b, c := rest[0], rest[1]
 	w.want("not its own", b.Demote(w.now, 1), ErrNotLeader)
 	a.busy = true
-	for _, g := range []int{1, 2, 3} {
+	for _, g := range []int{1, 2} {
 		if err := a.Demote(w.now, g); err != nil {
 			t.Fatal(err)
 		}
@@ -473,12 +475,12 @@ func TestDemote(t *testing.T) {
 	w.run(10 * time.Second)
 	w.want("groups", w.leads(a), Groups)
 	w.want("renewed meanwhile", a.Until(4) > w.now, true)
-	for _, g := range []int{1, 2, 3} {
+	for _, g := range []int{1, 2} {
 		a.Ended(g)
 	}
 	a.once()
 	heirs := map[string]int{}
-	for _, g := range []int{1, 2, 3} {
+	for _, g := range []int{1, 2} {
 		w.want("leader", w.b.leaders[g].ID, "")
 		w.want("number", w.b.leaders[g].Number, uint64(1))
 		heirs[w.b.leaders[g].Heir]++
@@ -494,7 +496,7 @@ func TestDemote(t *testing.T) {
 	c.Saw(w.now, nil)
 	w.run(20 * time.Millisecond)
 	w.want("what the other heir has", w.leads(c), heirs["c"])
-	w.want("begins", len(b.story)+len(c.story), 3)
+	w.want("begins", len(b.story)+len(c.story), 2)
 }
 
 func TestDemoteOfADaemonThatIsAlone(t *testing.T) {
@@ -758,6 +760,7 @@ func TestStopTakesTime(t *testing.T) {
 	}
 	w.want("groups", w.leads(a), Groups-1)
 	w.want("not claimed", w.b.leaders[4].ID, "")
+	a.busy = false
 	for g := range Groups {
 		a.Ended(g)
 	}
@@ -817,7 +820,8 @@ func TestAGroupThatIsFreeAgain(t *testing.T) {
 	led := w.b.leaders[1]
 	for i := range int64(2) {
 		w.now += int64(time.Second)
-		for _, l := range []Leader{{Number: 1, Heir: "x", Revision: 9000 + 2*i}, {Node: led.Node, Number: 2, Revision: 9001 + 2*i}} {
+		for _, l := range []Leader{{Number: 1, Heir: "x", Revision: 9000 + 2*i},
+			{Node: led.Node, Number: 2, Revision: 9001 + 2*i}} {
 			w.b.leaders[1] = l
 			b.Saw(w.now, nil)
 			b.once()

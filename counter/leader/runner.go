@@ -26,6 +26,9 @@ var (
 	ErrAlone = errors.New("no other daemon takes part")
 	// ErrNotLeader: this daemon does not lead the group. Nothing was done.
 	ErrNotLeader = errors.New("this daemon does not lead the group")
+	// ErrReplaced: another store answers than the one that the Board began with. Nothing was learnt from it.
+	// Retrying helps if the first one comes back; otherwise the daemon must be restarted.
+	ErrReplaced = errors.New("the store that says who leads was replaced")
 )
 
 // Config is what a Runner is made of. All but Changed is required.
@@ -64,6 +67,7 @@ type Runner struct {
 	saw   []map[int]Leader // what watch has seen, and Run has not
 	moved chan struct{}    // closed and replaced when anything has changed
 	deaf  bool             // the last call failed
+	other error            // the ErrReplaced that is so since a call succeeded; nil = there is none
 }
 
 // A cue is the Begins and Ends of a group that are still to be told, one after another.
@@ -111,7 +115,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		select {
 		case <-ctxDone:
 			ctxDone, giveUp = nil, time.After(stopTimeout)
-			r.step(func(now int64) { r.m.Stop(now) })
+			r.step(func(now int64) { r.m.Halt(now) })
 		case <-giveUp:
 			return errors.New("not all groups were handed over: nobody leads them until other daemons have noticed")
 		case <-r.rung:
@@ -216,13 +220,21 @@ func (r *Runner) tell(q *cue) {
 
 // take gives the Machine an answer.
 func (r *Runner) take(a *answer) {
-	switch was := r.deaf; {
-	case a.err != nil && !was:
+	was, replaced := r.Replaced(), errors.Is(a.err, ErrReplaced)
+	switch {
+	case replaced && was == nil:
+		r.c.Log.Error("sequences with order=strict are refused until this daemon is restarted", "error", a.err)
+	case a.err != nil && !replaced && !r.deaf:
 		r.c.Log.Warn("the store that says who leads does not answer", "error", a.err)
-	case a.err == nil && was:
+	case a.err == nil && r.deaf:
 		r.c.Log.Info("the store that says who leads answers again")
 	}
 	r.deaf = a.err != nil
+	if replaced || a.err == nil {
+		r.mu.Lock()
+		r.other = a.err
+		r.mu.Unlock()
+	}
 	r.step(func(now int64) { r.m.Answer(now, a.done, a.state, a.err) })
 	r.publish()
 }
@@ -281,6 +293,13 @@ func (r *Runner) Until(group int) int64 { return r.until[group].Load() }
 
 // View returns what is known of all. It is one atomic load; nobody may change what it points to.
 func (r *Runner) View() *View { return r.view.Load() }
+
+// Replaced returns an ErrReplaced from when another store answers until the first one does again, or nil.
+func (r *Runner) Replaced() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.other
+}
 
 // Demote hands groups over to other daemons, or All, and returns when that is done. For 2 s this daemon
 // does not claim them again, unless the other one hands them back. If none can be handed over it returns

@@ -65,18 +65,44 @@ func (s *Store) run(c script, args []string, replicas int) (reply any, have int,
 	return nil, 0, fmt.Errorf("redis: %s: %w", addr, err)
 }
 
-// read reads these fields of the hash, or all of them, names and values alternating. A field that is not
-// there is "". It returns ErrDiffers if this process needs other replicas than the namespace.
-func (s *Store) read(fields ...string) (server, []string, error) {
+// A value is what a field of the hash holds. One that is there may be empty: somebody else has written it.
+type value struct {
+	text  string // empty if it is not there
+	there bool
+}
+
+// read reads these fields of the hash, or all of them, names and values alternating. It returns ErrDiffers if
+// this process needs other replicas than the namespace.
+func (s *Store) read(fields ...string) (server, []value, error) {
 	on, values, err := s.readAny(fields...)
 	if err == nil {
 		on.needed, err = s.needed(on.recorded)
 	}
+	if err == nil && on.replicas < on.needed {
+		s.wire.Suspect()
+	}
 	return on, values, err
 }
 
+// enough returns ErrUnconfirmed if a write would not reach as many replicas as must have it.
+func (on server) enough() error {
+	if on.replicas >= on.needed {
+		return nil
+	}
+	return fmt.Errorf("redis: %w: %d of %d are connected", ErrUnconfirmed, on.replicas, on.needed)
+}
+
+// enoughToChange is enough, for what operators do.
+func (on server) enoughToChange() error {
+	if err := on.enough(); err != nil {
+		return fmt.Errorf("%w, and nothing was changed: bring the missing ones back, or record with "+
+			"`katsubushi generator replicas K` that there are fewer", err)
+	}
+	return nil
+}
+
 // readAny is read, whatever replicas are needed.
-func (s *Store) readAny(fields ...string) (server, []string, error) {
+func (s *Store) readAny(fields ...string) (server, []value, error) {
 	reply, _, err := s.run(readScript, fields, 0)
 	if err != nil {
 		return server{}, nil, err
@@ -96,13 +122,15 @@ func (s *Store) readAny(fields ...string) (server, []string, error) {
 	if err != nil || !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || len(fields) > 0 && len(list) != len(fields) {
 		return server{}, nil, bad
 	}
-	values := make([]string, len(list))
+	values := make([]value, len(list))
 	for i, v := range list {
-		if values[i], ok = v.(string); v != nil && !ok {
+		values[i].text, values[i].there = v.(string)
+		if v != nil && !values[i].there {
 			return server{}, nil, bad
 		}
 	}
-	return server{Moment: line.Moment{Now: now, History: history}, replicas: int(replicas), aof: aof == 1, recorded: recorded}, values, nil
+	return server{Moment: line.Moment{Now: now, History: history}, replicas: int(replicas), aof: aof == 1,
+		recorded: recorded}, values, nil
 }
 
 // skewed compares the server's clock, read between two moments, with this host's.
@@ -123,12 +151,14 @@ func (s *Store) write(on server, name, old, text string, announce bool, replicas
 	return s.writeField(on, field(name), old, text, announce, replicas)
 }
 
-func (s *Store) writeField(on server, field, old, text string, announce bool, replicas int) (ok bool, have int, err error) {
+func (s *Store) writeField(on server, field, old, text string, announce bool, replicas int) (ok bool, have int,
+	err error) {
 	changes := ""
 	if announce {
 		changes = rand.Text()
 	}
-	reply, have, err := s.run(writeScript, []string{on.History, strconv.Itoa(on.needed), field, old, text, changes}, replicas)
+	reply, have, err := s.run(writeScript, []string{on.History, strconv.Itoa(on.needed), field, old, text, changes},
+		replicas)
 	if err != nil {
 		return false, 0, err
 	}
@@ -144,7 +174,7 @@ func (s *Store) writeField(on server, field, old, text string, announce bool, re
 func (s *Store) safe(l *redislink.Link, on server, have int) error {
 	if needed := max(on.replicas, on.needed); needed > 0 {
 		if have < needed {
-			return fmt.Errorf("redis: %w: %d of %d replicas have it", line.ErrNotSafe, have, needed)
+			return fmt.Errorf("redis: %w: %w: %d of %d have it", line.ErrNotSafe, ErrUnconfirmed, have, needed)
 		}
 		return nil
 	}
@@ -154,7 +184,8 @@ func (s *Store) safe(l *redislink.Link, on server, have int) error {
 	synced, err := l.WaitAOF()
 	switch {
 	case errors.Is(err, redislink.ErrNoWaitAOF):
-		return fmt.Errorf("redis: %s: %w: before Redis 7.2 that can be told only with appendfsync always, or a replica (%w)", l.Addr, line.ErrNotSafe, redislink.ErrNoWaitAOF)
+		return fmt.Errorf("redis: %s: %w: before Redis 7.2 that can be told only with appendfsync always, or a replica (%w)",
+			l.Addr, line.ErrNotSafe, redislink.ErrNoWaitAOF)
 	case err != nil:
 		s.wire.Drop()
 		return fmt.Errorf("redis: %s: %w", l.Addr, err)

@@ -21,7 +21,8 @@ type Config struct {
 	// URL is the address of Redis, in the forms that worker ids have too, see docs/REDIS.md. Its query
 	// may have ns=NAME, the namespace, and replicas=K: how many replicas must have a grant before it
 	// counts, by default 0. K is the number of all replicas that may be promoted. The first record of a
-	// namespace fixes it for all daemons, until SetReplicas.
+	// namespace fixes it for all daemons, until SetReplicas. With Sentinels and in a cluster it is at
+	// least 1; an operator's URL need not say it.
 	URL string
 	// PasswordFile is a file with the password, read again for every connection; empty = the URL has it, if
 	// any.
@@ -47,6 +48,10 @@ func (c Config) parse() (t redislink.Target, k replicas, err error) {
 		if k.n, err = strconv.Atoi(text); err != nil || k.n < 0 || k.n > maxReplicas {
 			problems.Add("URL", "replicas=%.20s: 0 to %d allowed", text, maxReplicas)
 		}
+	}
+	if err == nil && k.n == 0 && t.Kind != redislink.Single && !c.Operator {
+		problems.Add("URL", "%w: %s. If sequences are recorded there already, "+
+			"first `katsubushi generator replicas K -counters URL`, with this URL", ErrNoReplicas, whyReplicas)
 	}
 	if c.PasswordFile != "" && t.Options.Password != "" {
 		problems.Add("PasswordFile", "there is a password in the URL too: one of the two is allowed")

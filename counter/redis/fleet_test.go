@@ -24,7 +24,10 @@ func TestReplicasAreRecorded(t *testing.T) {
 		t.Errorf("of an empty namespace: %v", err)
 	}
 	first := at("&replicas=1", true)
-	redistest.Until(t, "the definition is safe", func() bool { _, err := first.Define(bg, counter.Sequence("orders")); return err == nil })
+	redistest.Until(t, "the definition is safe", func() bool {
+		_, err := first.Define(bg, counter.Sequence("orders"))
+		return err == nil
+	})
 	one, none := at("&replicas=1", false), at("", false)
 	redistest.Until(t, "a grant is confirmed", func() bool { return reserve(one, 1) == nil })
 	differs := func(err error, says ...string) {
@@ -71,7 +74,7 @@ func TestReplicasAreRecorded(t *testing.T) {
 	differs(reserve(one, 1), "has replicas=0", "here replicas=1")
 	want(t, "with the new number", reserve(none, 1), nil)
 
-	if _, err = first.SetReplicas(bg, 2); !errors.Is(err, line.ErrNotSafe) { // two must have it, and there is one
+	if _, err = first.SetReplicas(bg, 2); !errors.Is(err, ErrUnconfirmed) { // two must have it, and there is one
 		t.Errorf("with too few replicas: %v", err)
 	}
 	if _, err = first.SetReplicas(bg, 1); err != nil {
@@ -162,7 +165,8 @@ func TestWAITAOF(t *testing.T) {
 	answer.Store("*2\r\n:0\r\n:0\r\n")
 	asked := &atomic.Bool{}
 	proxy.Rewrite(func(piece []byte) []byte {
-		if bytes.HasPrefix(piece, []byte("-ERR unknown command 'WAITAOF'")) || bytes.HasPrefix(piece, []byte("-ERR unknown command `WAITAOF`")) {
+		if bytes.HasPrefix(piece, []byte("-ERR unknown command 'WAITAOF'")) ||
+			bytes.HasPrefix(piece, []byte("-ERR unknown command `WAITAOF`")) {
 			asked.Store(true)
 			return []byte(answer.Load().(string))
 		}

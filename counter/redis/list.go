@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -19,23 +18,29 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 		if err != nil {
 			return counter.Record{}, err
 		}
-		if values[0] == "" {
+		if !values[0].there {
 			return counter.Record{}, s.missing(name)
 		}
-		r, err := line.Decode(values[0])
+		r, err := s.decode(name, values[0].text)
 		if err != nil {
 			return counter.Record{}, err
 		}
-		if err := r.Usable(on.Moment); errors.Is(err, counter.ErrForeign) {
-			return r.Record, err
-		}
-		return r.Record, nil
+		return r.Record, foreign(&r, on)
 	})
+}
+
+// foreign says why only an operator can make a record usable, or nil.
+func foreign(r *line.Record, on server) error {
+	if err := r.Usable(on.Moment); errors.Is(err, counter.ErrForeign) {
+		return err
+	}
+	return nil
 }
 
 // everything is what the hash holds.
 type everything struct {
-	records []line.Record // by name
+	records []line.Record    // that can be read
+	unread  []counter.Record // the others
 	changes string
 	daemons map[string]string // field -> what it has learnt
 }
@@ -44,48 +49,48 @@ func (e everything) plain() (list []counter.Record) {
 	for _, r := range e.records {
 		list = append(list, r.Record)
 	}
+	list = append(list, e.unread...)
+	slices.SortFunc(list, func(a, b counter.Record) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-// all needs the turn. With an error it returns what can be read.
+// all needs the turn.
 func (s *Store) all() (all everything, err error) {
-	_, values, err := s.read()
+	on, values, err := s.read()
 	if err != nil {
 		return all, err
 	}
 	all.daemons = map[string]string{}
-	var errs []error
 	for i := 0; i+1 < len(values); i += 2 {
-		name, isRecord := strings.CutPrefix(values[i], field(""))
+		key, text := values[i].text, values[i+1].text
+		name, isRecord := strings.CutPrefix(key, field(""))
 		switch {
-		case values[i] == "changes":
-			all.changes = values[i+1]
-		case strings.HasPrefix(values[i], daemonField):
-			all.daemons[values[i]] = values[i+1]
+		case key == "changes":
+			all.changes = text
+		case strings.HasPrefix(key, daemonField):
+			all.daemons[key] = text
 		}
 		if !isRecord {
 			continue
 		}
-		r, err := line.Decode(values[i+1])
-		if err == nil && r.Name == name {
-			all.records = append(all.records, r)
-		} else {
-			errs = append(errs, fmt.Errorf("sequence %s: %w", name, err))
+		r, err := s.decode(name, text)
+		if err != nil {
+			all.unread = append(all.unread, counter.Unread(name, err))
+			continue
 		}
+		r.Fault = foreign(&r, on)
+		all.records = append(all.records, r)
 	}
-	slices.SortFunc(all.records, func(a, b line.Record) int { return strings.Compare(a.Name, b.Name) })
-	return all, errors.Join(errs...)
+	return all, nil
 }
 
-// List implements counter.Admin. It returns the records that can be read, and an error that names the
-// others.
+// List implements counter.Admin.
 func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	all, err := withTurn(ctx, s, func(*redislink.Link) (everything, error) { return s.all() })
 	return all.plain(), err
 }
 
-// Changes implements counter.Store. A record that cannot be read is left out: Reserve says why. It tells
-// Redis that this process has learnt of since.
+// Changes implements counter.Store. It tells Redis that this process has learnt of since.
 func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
 	all, err := withTurn(ctx, s, func(*redislink.Link) (all everything, err error) {
 		_, values, err := s.read("changes")
@@ -93,13 +98,10 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 			return all, err
 		}
 		s.sign(since)
-		if all.changes = values[0]; all.changes == since && since != "" {
+		if all.changes = values[0].text; all.changes == since && since != "" {
 			return all, nil
 		}
-		if all, err = s.all(); len(all.records) > 0 {
-			err = nil
-		}
-		return all, err
+		return s.all()
 	})
 	if err != nil {
 		return since, nil, err

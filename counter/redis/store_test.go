@@ -29,10 +29,12 @@ func reserve(s *Store, n uint64) error {
 func TestWipedServer(t *testing.T) {
 	server := redistest.Start(t, durable...)
 	a := func() *Store { return open(t, Config{URL: server.URL()}) }
-	early, daemon, idle, told, fresh, operator := a(), a(), a(), a(), a(), open(t, Config{URL: server.URL(), Operator: true})
+	early, daemon, idle, told, fresh, operator := a(), a(), a(), a(), a(),
+		open(t, Config{URL: server.URL(), Operator: true})
 	d := counter.Sequence("orders")
 	for range 2 {
-		if _, err := early.Define(bg, d); !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "or all were lost") {
+		if _, err := early.Define(bg, d); !errors.Is(err, counter.ErrForeign) ||
+			!strings.Contains(err.Error(), "or all were lost") {
 			t.Errorf("a daemon in an empty namespace: %v", err)
 		}
 	}
@@ -117,7 +119,8 @@ func TestNewSequencesAfterARestart(t *testing.T) {
 func TestOnLossRefuse(t *testing.T) {
 	server := redistest.Start(t, durable...)
 	s := open(t, Config{URL: server.URL(), Operator: true})
-	if _, err := s.Define(bg, counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: 1e6, RefuseLoss: true}); err != nil {
+	if _, err := s.Define(bg,
+		counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: 1e6, RefuseLoss: true}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := s.Reserve(bg, "orders", 900_000) // there is no ceiling
@@ -150,14 +153,18 @@ func TestLostBeforeItWasSafe(t *testing.T) {
 	server.Do("FLUSHALL")
 	server.Do("CONFIG", "SET", "appendfsync", "always")
 	server.Do("CONFIG", "SET", "appendonly", "yes")
-	redistest.Until(t, "the definition is safe", func() bool { _, err := operator.Define(bg, counter.Sequence("orders")); return err == nil })
+	redistest.Until(t, "the definition is safe", func() bool {
+		_, err := operator.Define(bg, counter.Sequence("orders"))
+		return err == nil
+	})
 	want(t, "reserve", reserve(daemon, 1), nil)
 }
 
 // A definition that a restart would forget does not count, and nothing is granted from it.
 func TestADefinitionIsSafeOrNothing(t *testing.T) {
 	for name, args := range map[string][]string{
-		"no disk": nil, "a disk that is not used": {"--appendfsync", "always"}, "a disk that is behind": {"--appendonly", "yes", "--appendfsync", "everysec"},
+		"no disk": nil, "a disk that is not used": {"--appendfsync", "always"},
+		"a disk that is behind": {"--appendonly", "yes", "--appendfsync", "everysec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, args...)
@@ -191,7 +198,10 @@ func TestReplicasAndClocks(t *testing.T) {
 	c := Config{URL: server.URL() + "&replicas=1", Operator: true, now: func() int64 { return wallClock() + skew }}
 	s := open(t, c)
 	replica := server.Replica()
-	redistest.Until(t, "the definition is safe", func() bool { _, err := s.Define(bg, counter.Sequence("orders")); return err == nil })
+	redistest.Until(t, "the definition is safe", func() bool {
+		_, err := s.Define(bg, counter.Sequence("orders"))
+		return err == nil
+	})
 	redistest.Until(t, "a grant is confirmed", func() bool { return reserve(s, 1) == nil })
 	for _, skew = range []int64{-60_000, 60_000} {
 		want(t, "another clock", reserve(s, 1), ErrSkew)
@@ -236,11 +246,16 @@ func TestWriteComparesRecordAndHistory(t *testing.T) {
 	}
 	want(t, "reserve", reserve(s, 1), nil)
 	r.Do("HSET", redistest.Namespace(t)+":sequences", "=orders", values+" ")
-	if err := reserve(s, 1); err == nil || counter.Certain(err) || !strings.Contains(err.Error(), "is no record") {
+	if err := reserve(s, 1); !errors.Is(err, counter.ErrDamaged) || !strings.Contains(err.Error(), "is no record") {
 		t.Errorf("of a record that cannot be read: %v", err)
 	}
-	if _, err := s.List(bg); err == nil || !strings.Contains(err.Error(), "orders") {
-		t.Errorf("of a record that cannot be read: %v", err)
+	if list, err := s.List(bg); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, counter.ErrDamaged) {
+		t.Errorf("of a record that cannot be read: %+v, %v", list, err)
+	}
+	r.Do("HSET", redistest.Namespace(t)+":sequences", "=orders", "2"+values[1:])
+	_, err = s.Revive(bg, counter.Sequence("orders"), 50)
+	if err == nil || !strings.Contains(err.Error(), "another version: 2") {
+		t.Errorf("of a record of a later version: %v", err)
 	}
 }
 
@@ -248,5 +263,5 @@ func (s *Store) readOnce(t *testing.T) (server, string, error) {
 	s.wire.Turn <- struct{}{}
 	defer func() { <-s.wire.Turn }()
 	on, values, err := s.read("=orders")
-	return on, values[0], err
+	return on, values[0].text, err
 }

@@ -92,11 +92,14 @@ func (f fault) temporary() bool {
 // statements are those of one table on one server.
 type statements struct {
 	row, all, state, insert, update string
+
+	replace string // a row that is damaged; empty = there is none
 }
 
 const (
-	fields = "name, start_value, step_size, step_offset, max_value, block_size, next_value, floor_value, retired, token, history"
-	marks  = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+	fields = "name, start_value, step_size, step_offset, max_value, block_size, next_value, floor_value, retired, " +
+		"token, history"
+	marks = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 )
 
 // statements returns those for a target whose server names its history by an expression.
@@ -121,8 +124,12 @@ func (d *dialect) statements(t *target, history string) *statements {
 		all:    write("SELECT {HISTORY}, {CONDITION}, " + fields + " FROM {TABLE} ORDER BY name"),
 		state:  write("SELECT {HISTORY}, {CONDITION}, count(*), coalesce(sum(revision), 0) FROM {TABLE}"),
 		insert: write("INSERT INTO {TABLE} (" + fields + ", revision) VALUES (" + marks + ", 1)"),
-		update: write("UPDATE {TABLE} SET next_value = ?, floor_value = ?, retired = ?, token = ?, history = ?, revision = revision + ? " +
+		update: write("UPDATE {TABLE} SET next_value = ?, floor_value = ?, retired = ?, token = ?, history = ?, revision " +
+			"= revision + ? " +
 			"WHERE name = ? AND token = ? AND {HISTORY} = ?"),
+		replace: write("UPDATE {TABLE} SET start_value = ?, step_size = ?, step_offset = ?, max_value = ?, " +
+			"block_size = ?, next_value = ?, floor_value = ?, retired = ?, token = ?, history = ?, " +
+			"revision = revision + 1 WHERE name = ? AND coalesce(token, '') = ? AND {HISTORY} = ?"),
 	}
 }
 

@@ -108,7 +108,9 @@ func TestFaultsAreNamed(t *testing.T) {
 		if err := list(missing); !errors.Is(err, counter.ErrUnavailable) {
 			t.Error(err)
 		}
-		if _, err := s.Define(bg, counter.Definition{Name: "x", Start: 1, Step: 1, Offset: 1, Max: 9, Strict: true}); !errors.Is(err, counter.ErrOrder) {
+		if _, err := s.Define(bg,
+			counter.Definition{Name: "x", Start: 1, Step: 1, Offset: 1, Max: 9, Strict: true}); !errors.Is(err,
+			counter.ErrOrder) {
 			t.Error(err)
 		}
 		reserve(t, s, 1)
@@ -220,14 +222,14 @@ func TestSetBack(t *testing.T) {
 		reserve(t, s, 1)
 		db.Do(t, "UPDATE "+nameOf(url)+" SET next_value = 5")
 		foreign(t, s, "was set back", "`katsubushi generator raise orders 11`")
-		if _, err := s.List(bg); !errors.Is(err, counter.ErrForeign) {
-			t.Error(err)
+		if list, err := s.List(bg); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, counter.ErrForeign) {
+			t.Error(list, err)
 		}
 		if _, err := operator.Raise(bg, "orders", 50); err != nil {
 			t.Fatal(err)
 		}
 		reserve(t, s, 50)
-		forget(t, db, url, s, "above 59")
+		forget(t, db, url, s, "above 59: `katsubushi generator raise orders 60`")
 	})
 }
 
@@ -239,7 +241,8 @@ func TestRestoredDump(t *testing.T) {
 	define(t, s)
 	reserve(t, s, 1)
 	name := nameOf(url)
-	db.Do(t, fmt.Sprintf("ALTER TABLE %[1]s RENAME TO %[1]s_old; CREATE TABLE %[1]s (LIKE %[1]s_old INCLUDING ALL); INSERT INTO %[1]s SELECT * FROM %[1]s_old", name))
+	db.Do(t, fmt.Sprintf("ALTER TABLE %[1]s RENAME TO %[1]s_old; CREATE TABLE %[1]s (LIKE %[1]s_old INCLUDING ALL); "+
+		"INSERT INTO %[1]s SELECT * FROM %[1]s_old", name))
 	foreign(t, open(t, url), "was restored or replaced", "katsubushi generator raise orders 11")
 }
 
@@ -268,7 +271,9 @@ func TestPromotedReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	replica := primary.Replica(t)
-	sqltest.Until(t, "the replica has the first block", func() bool { return replica.Do(t, "SELECT next_value FROM "+nameOf(url)) == "11" })
+	sqltest.Until(t, "the replica has the first block", func() bool {
+		return replica.Do(t, "SELECT next_value FROM "+nameOf(url)) == "11"
+	})
 	_, err = open(t, strings.Replace(url, service, replica.Socket, 1)).Reserve(bg, "orders", 10)
 	says(t, err, "read-only replica")
 	if !errors.Is(err, counter.ErrUnavailable) {

@@ -3,17 +3,16 @@ package sql
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	databasesql "database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 
 	gomysql "github.com/go-sql-driver/mysql"
+
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 )
 
 var mysql = dialect{
@@ -28,9 +27,11 @@ var mysql = dialect{
   history varchar(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, revision bigint NOT NULL
 ) ENGINE=InnoDB;`,
 	condition: `CASE WHEN @@GLOBAL.read_only <> 0 THEN 'read-only' ` +
-		`WHEN (SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {SCHEMA} AND TABLE_NAME = '{NAME}') <> 'InnoDB' THEN 'unlogged' ` +
+		`WHEN (SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {SCHEMA} AND TABLE_NAME = '{NAME}') <> ` +
+		`'InnoDB' THEN 'unlogged' ` +
 		// with a binary log, recovery rolls back what that has lost
-		`WHEN @@GLOBAL.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@GLOBAL.log_bin = 1 AND @@GLOBAL.sync_binlog <> 1 THEN 'unsynced' ELSE '' END`,
+		`WHEN @@GLOBAL.innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@GLOBAL.log_bin = 1 AND @@GLOBAL.sync_binlog <> 1 ` +
+		`THEN 'unsynced' ELSE '' END`,
 	digest:    "crc32({TAG})",
 	connector: connectMySQL,
 	history:   historyOfMySQL,
@@ -40,7 +41,8 @@ var mysql = dialect{
 // historyOfMySQL finds out which variables the server has: MariaDB has no server_uuid, and server_uid
 // only from 10.5.26, 10.6.19 and 10.11.9 on. Replication demands different values of server_id.
 func historyOfMySQL(ctx context.Context, db *databasesql.DB, _ *target) (string, error) {
-	rows, err := db.QueryContext(ctx, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'server_id')")
+	rows, err := db.QueryContext(ctx,
+		"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'server_id')")
 	if err != nil {
 		return "", err
 	}
@@ -69,14 +71,9 @@ func connectMySQL(t *target, password string) (driver.Connector, error) {
 		c.Net, c.Addr = "tcp", net.JoinHostPort(t.host, strconv.Itoa(int(t.port)))
 		mode, ca := t.options["tls"], t.options["tls-ca"]
 		c.TLS = &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12, InsecureSkipVerify: mode != "true" && ca == ""}
-		if ca != "" {
-			pem, err := os.ReadFile(ca)
-			if err != nil {
-				return nil, err
-			}
-			if c.TLS.RootCAs = x509.NewCertPool(); !c.TLS.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("%s: no certificate in it", ca)
-			}
+		var err error
+		if c.TLS.RootCAs, err = endpoint.Roots(ca); err != nil {
+			return nil, err
 		}
 		if mode == "false" {
 			c.TLS = nil
@@ -85,7 +82,8 @@ func connectMySQL(t *target, password string) (driver.Connector, error) {
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = patience, patience, patience
 	c.InterpolateParams, c.Logger = true, &gomysql.NopLogger{}
 	// a server whose default is another one would not commit, or cut off what it stores
-	c.Params = map[string]string{"autocommit": "1", "sql_mode": "'STRICT_ALL_TABLES'", "innodb_lock_wait_timeout": lockWait}
+	c.Params = map[string]string{"autocommit": "1", "sql_mode": "'STRICT_ALL_TABLES'",
+		"innodb_lock_wait_timeout": lockWait}
 	return gomysql.NewConnector(c)
 }
 

@@ -35,11 +35,17 @@ type row struct {
 	was     int64  // of Leaf's table: max_id
 }
 
-// scanRow reads one row of statements.row or statements.all.
+// scanRow reads one row of statements.row or statements.all. Of one that is damaged it returns the name, the
+// token and the Fault.
 func (s *Store) scanRow(scan func(...any) error) (r row, err error) {
 	var condition string
-	if err := scan(&r.now, &condition, &r.Name, &r.Start, &r.Step, &r.Offset, &r.Max, &r.Batch, &r.Next, &r.Floor, &r.Retired,
-		&r.Token, &r.history); errors.Is(err, databasesql.ErrNoRows) {
+	var numbers [7]databasesql.NullString // a database has numbers that are no uint64
+	var retired, token, history databasesql.NullString
+	into := []any{&r.now, &condition, &r.Name}
+	for i := range numbers {
+		into = append(into, &numbers[i])
+	}
+	if err := scan(append(into, &retired, &token, &history)...); errors.Is(err, databasesql.ErrNoRows) {
 		return row{}, err
 	} else if err != nil {
 		return row{}, s.explain(err)
@@ -47,18 +53,35 @@ func (s *Store) scanRow(scan func(...any) error) (r row, err error) {
 	if err := s.check(condition); err != nil {
 		return row{}, err
 	}
-	if s.t.leaf {
-		if r.was, err = strconv.ParseInt(r.Token, 10, 64); err != nil {
-			return row{}, fmt.Errorf("%s: max_id of %s is no bigint: %w", s.t, r.Name, err)
-		}
-	}
-	if err := r.Check(); err != nil {
-		return row{}, fmt.Errorf("%s: sequence %s: %w", s.t, r.Name, err)
+	r.Token, r.history = token.String, history.String
+	if err := r.parse(numbers, retired.String, s.t.leaf); err != nil {
+		unread := counter.Unread(r.Name, counter.Damaged(r.Name, fmt.Sprintf("sequence %s in %s", r.Name, s.t), err))
+		unread.Token = r.Token
+		return row{Record: unread, now: r.now}, nil
 	}
 	return r, nil
 }
 
-// read returns the row, or nil if there is none.
+// parse reads the columns of a row. The error says what is wrong with them.
+func (r *row) parse(numbers [7]databasesql.NullString, retired string, leaf bool) (err error) {
+	into := []*uint64{&r.Start, &r.Step, &r.Offset, &r.Max, &r.Batch, &r.Next, &r.Floor}
+	for i, n := range numbers {
+		if *into[i], err = strconv.ParseUint(n.String, 10, 64); err != nil {
+			return fmt.Errorf("%q: no number of a sequence", n.String)
+		}
+	}
+	if r.Retired, err = strconv.ParseBool(retired); err != nil {
+		return fmt.Errorf("retired is %q", retired)
+	}
+	if leaf {
+		if r.was, err = strconv.ParseInt(r.Token, 10, 64); err != nil {
+			return fmt.Errorf("max_id is no bigint: %w", err)
+		}
+	}
+	return r.Check()
+}
+
+// read returns the row, or nil if there is none. With counter.ErrDamaged it returns what scanRow does.
 func (q *sequence) read(ctx context.Context, say *statements) (*row, error) {
 	r, err := q.s.scanRow(q.s.db.QueryRowContext(ctx, say.row, q.name).Scan)
 	if errors.Is(err, databasesql.ErrNoRows) {
@@ -73,14 +96,15 @@ func (q *sequence) read(ctx context.Context, say *statements) (*row, error) {
 	q.mu.Lock()
 	q.seen = true
 	q.mu.Unlock()
-	return &r, nil
+	return &r, r.Fault
 }
 
 // change reads the row, lets edit change it, and writes what that returned; nil = nothing. Whoever
 // writes in between makes it do that again. edit gets nil if there is no row. An error of edit is
 // returned as it is, and nothing was written. After any other one the write may have happened or not.
 // visible: Changes shall tell of it.
-func (q *sequence) change(ctx context.Context, say *statements, visible bool, edit func(found *row, token string) (*row, error)) error {
+func (q *sequence) change(ctx context.Context, say *statements, visible bool,
+	edit func(found *row, token string) (*row, error)) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 32*time.Millisecond) {
 		found, err := q.read(ctx, say)
 		if err != nil {
@@ -153,6 +177,21 @@ func (q *sequence) update(ctx context.Context, say *statements, token string, r 
 	return err
 }
 
+// replace writes r over a row that is damaged.
+func (q *sequence) replace(ctx context.Context, say *statements, found *row, r counter.Record) error {
+	result, err := q.s.db.ExecContext(ctx, say.replace,
+		text(r.Start), text(r.Step), text(r.Offset), text(r.Max), text(r.Batch), text(r.Next), text(r.Floor),
+		flag(r.Retired), r.Token, found.now, r.Name, found.Token, found.now)
+	if err != nil {
+		return q.written(err)
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = errAgain
+	}
+	return err
+}
+
 // written says what the error of a write means.
 func (q *sequence) written(err error) error {
 	fault := q.s.t.kind.explain(err)
@@ -195,7 +234,8 @@ func (q *sequence) was() bool {
 // missing is the error for a row that is not there.
 func (q *sequence) missing() error {
 	if q.was() {
-		return fmt.Errorf("%w: sequence %s was deleted from %s: put it back, or define it again and raise it above %d: `katsubushi generator raise %s %d`",
+		return fmt.Errorf("%w: sequence %s was deleted from %s: put it back, or define it again and raise it above %d: "+
+			"`katsubushi generator raise %s %d`",
 			counter.ErrForeign, q.name, q.s.t, q.granted, q.name, q.granted+1)
 	}
 	return fmt.Errorf("%w: no %s in %s", counter.ErrUnknown, q.name, q.s.t)
@@ -206,18 +246,28 @@ func (q *sequence) foreign(r *row) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	least := min(max(r.Next, q.granted+1), r.Max)
+	if err := q.strange(r, least); err != nil || r.Next > q.granted {
+		return err
+	}
+	return fmt.Errorf("%w: sequence %s in %s was set back: it says that %d is free, and this daemon was granted "+
+		"up to %d. `katsubushi generator raise %s %d`, or a larger value if other daemons issued more",
+		counter.ErrForeign, q.name, q.s.t, r.Next, q.granted, q.name, least)
+}
+
+// strange says why a row that another server may have written does not say which values are free. least is
+// what to raise it to.
+func (q *sequence) strange(r *row, least uint64) error {
 	switch {
 	case q.s.t.leaf && r.history == "":
-		return fmt.Errorf("%w: max_id of %s in %s is negative or NULL, and values are 1 or more: `katsubushi generator raise %s N`, with N above every value that was issued",
+		return fmt.Errorf("%w: max_id of %s in %s is negative or NULL, and values are 1 or more: `katsubushi generator "+
+			"raise %s N`, with N above every value that was issued",
 			counter.ErrForeign, q.name, q.s.t, q.name)
 	case r.history != r.now:
-		return fmt.Errorf("%w: sequence %s in %s was written under history %s, and the server's is %s: it was restored or replaced, or a replica was "+
-			"promoted, so the last blocks may be missing. Once it is known which values were issued: `katsubushi generator raise %s %d`, or a larger "+
+		return fmt.Errorf("%w: sequence %s in %s was written under history %s, and the server's is %s: it was restored or "+
+			"replaced, or a replica was "+
+			"promoted, so the last blocks may be missing. Once it is known which values were issued: `katsubushi generator "+
+			"raise %s %d`, or a larger "+
 			"value if other daemons issued more", counter.ErrForeign, q.name, q.s.t, r.history, r.now, q.name, least)
-	case r.Next <= q.granted:
-		return fmt.Errorf("%w: sequence %s in %s was set back: it says that %d is free, and this daemon was granted up to %d. "+
-			"`katsubushi generator raise %s %d`, or a larger value if other daemons issued more",
-			counter.ErrForeign, q.name, q.s.t, r.Next, q.granted, q.name, least)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,8 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 	if err := d.Check(); err != nil {
 		return counter.Record{}, err
 	}
-	if d.Strict {
-		return counter.Record{}, counter.ErrOrder
-	}
-	if d.Rate != 0 || d.RefuseLoss {
-		return counter.Record{}, errors.New("rate= and on-loss= are for stores that may lose what they have confirmed")
+	if err := checkKept(d); err != nil {
+		return counter.Record{}, err
 	}
 	return do(ctx, s, d.Name, func(q *sequence, say *statements) (r counter.Record, err error) {
 		err = q.change(ctx, say, true, func(found *row, token string) (*row, error) {
@@ -42,6 +40,17 @@ func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Recor
 		})
 		return r, err
 	})
+}
+
+// checkKept says what a row cannot keep of a definition.
+func checkKept(d counter.Definition) error {
+	switch {
+	case d.Strict:
+		return counter.ErrOrder
+	case d.Rate != 0 || d.RefuseLoss:
+		return errors.New("rate= and on-loss= are for stores that may lose what they have confirmed")
+	}
+	return nil
 }
 
 // Reserve implements counter.Store.
@@ -101,11 +110,38 @@ func (s *Store) Retire(ctx context.Context, name string) (counter.Record, error)
 	if s.t.leaf {
 		return counter.Record{}, ErrNoRetire
 	}
-	return s.edit(ctx, name, func(r *row, token string) error { r.Retire(token); return nil })
+	return s.edit(ctx, name, func(r *row, token string) error {
+		r.Retire(token)
+		return nil
+	})
+}
+
+// Revive implements counter.Admin. A row of Leaf's table has nothing but max_id, which Raise sets.
+func (s *Store) Revive(ctx context.Context, d counter.Definition, atLeast uint64) (counter.Record, error) {
+	if err := checkKept(d); err != nil {
+		return counter.Record{}, err
+	}
+	return do(ctx, s, d.Name, func(q *sequence, say *statements) (counter.Record, error) {
+		found, err := q.read(ctx, say)
+		switch {
+		case err == nil && found == nil:
+			return counter.Record{}, q.missing()
+		case err == nil || s.t.leaf:
+			return counter.Record{}, cmp.Or(err, counter.Whole(d.Name))
+		case !errors.Is(err, counter.ErrDamaged):
+			return counter.Record{}, err
+		}
+		r, err := counter.Revived(d, atLeast, s.c.Token())
+		if err != nil {
+			return r, err
+		}
+		return r, q.replace(ctx, say, found, r)
+	})
 }
 
 // edit changes a row on behalf of an operator, also one of another history.
-func (s *Store) edit(ctx context.Context, name string, change func(r *row, token string) error) (counter.Record, error) {
+func (s *Store) edit(ctx context.Context, name string, change func(r *row, token string) error) (counter.Record,
+	error) {
 	return do(ctx, s, name, func(q *sequence, say *statements) (counter.Record, error) {
 		var r row
 		err := q.change(ctx, say, true, func(found *row, token string) (*row, error) {
@@ -125,6 +161,9 @@ func (s *Store) edit(ctx context.Context, name string, change func(r *row, token
 	})
 }
 
+// Behind implements counter.Admin: no row names a daemon.
+func (s *Store) Behind(context.Context) ([]counter.Daemon, error) { return nil, counter.ErrNoRoll }
+
 // Show implements counter.Admin.
 func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 	return do(ctx, s, name, func(q *sequence, say *statements) (counter.Record, error) {
@@ -139,22 +178,24 @@ func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
 	})
 }
 
-// List implements counter.Admin. It returns all records, and an error that names those that are foreign.
+// List implements counter.Admin.
 func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
 	rows, err := ask(ctx, s, func() {}, func(say *statements) ([]row, error) { return s.rows(ctx, say) })
 	if err != nil {
 		return nil, err
 	}
 	var list []counter.Record
-	var errs []error
 	for _, r := range rows {
-		list = append(list, r.Record)
-		if !s.t.leaf || s.c.Operator { // a daemon may never be asked for a row of Leaf's
-			errs = append(errs, s.known(r.Name).foreign(&r))
+		if s.judged(&r) {
+			r.Fault = s.known(r.Name).foreign(&r)
 		}
+		list = append(list, r.Record)
 	}
-	return list, errors.Join(errs...)
+	return list, nil
 }
+
+// judged reports whether to look who wrote a row: a daemon may never be asked for one of Leaf's.
+func (s *Store) judged(r *row) bool { return r.Fault == nil && (!s.t.leaf || s.c.Operator) }
 
 // rows reads all rows, by name.
 func (s *Store) rows(ctx context.Context, say *statements) ([]row, error) {
@@ -218,6 +259,9 @@ func (s *Store) Changes(ctx context.Context, since string) (now string, records 
 		return since, nil, err
 	}
 	for _, row := range r.rows {
+		if s.judged(&row) { // whatever was granted since it was read
+			row.Fault = s.known(row.Name).strange(&row, row.Next)
+		}
 		records = append(records, s.fenced(row))
 	}
 	return r.now, records, nil

@@ -23,15 +23,19 @@ func TestURLs(t *testing.T) {
 		{"postgres://ids@db/app?layout=leaf&table=ids.leaf_alloc", nil},
 		{"postgres://ids@db/app?layout=tinyid", []string{"layout=tinyid: leaf allowed"}},
 		{"mysql://ids:hunter2@db/app", []string{"-counters-password-file"}},
-		{"mysql://ids:hunter2@db:99999?table=a-b&socket=x&nonsense=1&tls=maybe", []string{"-counters-password-file", "no database", "port 99999", "table=a-b", "socket=x",
-			"unknown option nonsense: table, layout, socket, tls, tls-ca", "tls=maybe: false, skip-verify, true allowed", "one of the two"}},
+		{"mysql://ids:hunter2@db:99999?table=a-b&socket=x&nonsense=1&tls=maybe",
+			[]string{"-counters-password-file", "no database", "port 99999", "table=a-b", "socket=x",
+				"unknown option nonsense: table, layout, socket, tls, tls-ca", "tls=maybe: false, skip-verify, true allowed",
+				"one of the two"}},
 		{"postgres://db/app", []string{"no user"}},
 		{"postgres://ids@/app", []string{"a host or ?socket=PATH"}},
 		{"postgres://ids@db/app/more", []string{"no database"}},
-		{"postgres://ids@db/app?sslmode=prefer", []string{"sslmode=prefer: disable, require, verify-ca, verify-full allowed"}},
+		{"postgres://ids@db/app?sslmode=prefer",
+			[]string{"sslmode=prefer: disable, require, verify-ca, verify-full allowed"}},
 		{"postgres://ids@db/app?synchronous_commit=off", []string{"unknown option synchronous_commit"}},
 		{"postgres://ids@db/app?table=a;drop", []string{"NAME=VALUE"}},
-		{"postgres://ids:hunter2@db:x/app", []string{"postgres://..., postgresql://..., mysql://USER@HOST:PORT/DATABASE allowed"}},
+		{"postgres://ids:hunter2@db:x/app",
+			[]string{"postgres://..., postgresql://..., mysql://USER@HOST:PORT/DATABASE allowed"}},
 		{"oracle://ids@db/app", []string{"mysql://USER@HOST:PORT/DATABASE allowed"}},
 	} {
 		err := Config{URL: c.url}.Validate()
@@ -71,7 +75,7 @@ func TestSecretsAreReadAtTheStart(t *testing.T) {
 		{"postgres://ids@db/app", file("none", "\n", 0o600), "no password"},
 		{"postgres://ids@db/app", filepath.Join(dir, "missing"), "no such file"},
 		{"mysql://ids@db/app?tls-ca=" + filepath.Join(dir, "missing"), "", "no such file"},
-		{"mysql://ids@db/app?tls-ca=" + file("empty.pem", "", 0o600), "", "no certificate in it"},
+		{"mysql://ids@db/app?tls-ca=" + file("empty.pem", "", 0o600), "", "no certificate is in it"},
 	} {
 		err := Config{URL: c.url, PasswordFile: c.file}.ReadSecrets()
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

@@ -23,6 +23,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 )
 
 const (
@@ -49,6 +50,9 @@ type Config struct {
 	// Create records a definition that Counters has parsed, as stores.Create does, and serves it. created
 	// is false if it was there.
 	Create func(ctx context.Context, def kinds.Definition) (r counter.Record, created bool, err error)
+
+	// Served returns what the daemon serves under a name; without a Kind it is nothing.
+	Served func(name string) kinds.Definition
 
 	// Elector returns where leaders are elected, or why that is nowhere.
 	Elector func() (stores.Elector, error)
@@ -133,7 +137,8 @@ func (a api) routeFor(mux *http.ServeMux, pattern string, do deed, may func(r re
 			status = statusOf(err)
 		}
 		if hr.Method != http.MethodGet && hr.Method != http.MethodHead {
-			a.Log.Info("administered", "user", r.who.Name, "peer", hr.RemoteAddr, "request", hr.Method+" "+hr.URL.Path, "status", status)
+			a.Log.Info("administered", "user", r.who.Name, "peer", hr.RemoteAddr, "request", hr.Method+" "+hr.URL.Path, "status",
+				status)
 		}
 		if err != nil {
 			fail(w, err, status)
@@ -179,7 +184,7 @@ func fail(w http.ResponseWriter, err error, status int) {
 		w.Header().Set("Retry-After", "1")
 	}
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	http.Error(w, text[:min(len(text), maxError)], status)
+	http.Error(w, string(visible.AppendLine(nil, text, maxError)), status)
 }
 
 // read reads a request's body: JSON into v, or plain text into text unless the type says that it is JSON

@@ -10,11 +10,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
@@ -50,11 +53,13 @@ type fixture struct {
 	store  memcounter.Store
 	users  *users.File
 	config Config
+	served map[string]kinds.Definition
 	log    bytes.Buffer
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, store: memcounter.Store{DB: memcounter.NewDatabase()}, users: users.NewFile(filepath.Join(t.TempDir(), "users"))}
+	f := &fixture{t: t, store: memcounter.Store{DB: memcounter.NewDatabase()},
+		users: users.NewFile(filepath.Join(t.TempDir(), "users"))}
 	f.config = Config{
 		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {
 			if r.Header["X-User"] == nil {
@@ -69,8 +74,9 @@ func newFixture(t *testing.T) *fixture {
 			r, err2 := stores.Create(ctx, f.store, def)
 			return r, errors.Is(err, counter.ErrUnknown), err2
 		},
-		Users: func() users.Store { return f.users },
-		Log:   slog.New(slog.NewTextHandler(&f.log, nil)),
+		Served: func(name string) kinds.Definition { return f.served[name] },
+		Users:  func() users.Store { return f.users },
+		Log:    slog.New(slog.NewTextHandler(&f.log, nil)),
 	}
 	return f
 }
@@ -93,7 +99,8 @@ func (f *fixture) ask(user, request, body string, header ...string) *httptest.Re
 
 func TestGenerators(t *testing.T) {
 	f := newFixture(t)
-	const orders = `{"name":"orders","definition":"orders sequence start=100 step=2 offset=1","next":"%s","floor":"%s","left":"%s","state":"%s"}` + "\n"
+	const orders = `{"name":"orders","definition":"orders sequence start=100 step=2 offset=1","next":"%s","floor":"%s",` +
+		`"left":"%s","state":"%s"}` + "\n"
 	fresh := fmt.Sprintf(orders, "101", "0", "4611686018427387854", "active")
 	raised := fmt.Sprintf(orders, "201", "200", "4611686018427387804", "active")
 	for _, c := range []struct {
@@ -105,30 +112,50 @@ func TestGenerators(t *testing.T) {
 		{"GET /generators/orders", "", 404, "no such sequence in the counter store\n"},
 		{"PUT /generators/orders", "orders sequence start=100 step=2 offset=1\n", 201, fresh},
 		{"PUT /generators/orders", "  orders sequence\tstep=2 start=100 offset=1 batch=7", 200, fresh},
-		{"PUT /generators/orders", "orders sequence start=100", 409, `the definition "orders sequence start=100" is not what is recorded, "orders sequence start=100 step=2 offset=1": a sequence never changes; give it another name, or the definition that is recorded` + "\n"},
-		{"PUT /generators/orders", "evens sequence", 400, `"evens sequence start=1" defines evens, and the path names "orders"` + "\n"},
+		{"PUT /generators/orders", "orders sequence start=100", 409,
+			`the definition "orders sequence start=100" is not what is recorded, "orders sequence start=100 step=2 ` +
+				`offset=1": a sequence never changes; give it another name, or the definition that is recorded` + "\n"},
+		{"PUT /generators/orders", "evens sequence", 400,
+			`"evens sequence start=1" defines evens, and the path names "orders"` + "\n"},
 		{"PUT /generators/orders", "", 400, "a name and a kind are needed, such as: orders sequence start=1\n"},
-		{"PUT /generators/orders", "orders sequence step=0 start=0", 400, `"step=0": 1 to 9223372036854775807 allowed; "start=0": 1 to 9223372036854775807 allowed` + "\n"},
-		{"PUT /generators/orders", "orders uuid7", 400, `orders is a uuid7, of which nothing is recorded: only sequences are created; give daemons -generator "orders uuid7"` + "\n"},
-		{"PUT /generators/orders", "orders sequence rate=5", 400, "rate= and on-loss= are for stores that may lose what they have confirmed, such as redis://; file does not\n"},
-		{"PUT /generators/id", "id sequence", 400, `the name "id": id, and names of digits alone, stand for the default kind` + "\n"},
+		{"PUT /generators/orders", "orders sequence step=0 start=0", 400,
+			`"step=0": 1 to 9223372036854775807 allowed; "start=0": 1 to 9223372036854775807 allowed` + "\n"},
+		{"PUT /generators/orders", "orders uuid7", 400,
+			`orders is a uuid7, of which nothing is recorded: only sequences are created; give daemons -generator ` +
+				`"orders uuid7"` + "\n"},
+		{"PUT /generators/orders", "orders sequence rate=5", 400,
+			"rate= and on-loss= are for stores that may lose what they have confirmed, such as redis://; file does not\n"},
+		{"PUT /generators/id", "id sequence", 400,
+			`the name "id": id, and names of digits alone, stand for the default kind` + "\n"},
 		{"GET /generators/orders", "", 200, fresh},
-		{"GET /generators/a*b", "", 400, `the name "a*b": 1 to 64 of the characters A-Z a-z 0-9 _ . : { } - are allowed` + "\n"},
-		{"POST /generators/orders/raise?at_least=101", "", 409, "sequence orders: 101 is not above what is there: already no value below 101 is issued. A sequence never goes down\n"},
+		{"GET /generators/a*b", "", 400,
+			`the name "a*b": 1 to 64 of the characters A-Z a-z 0-9 _ . : { } - are allowed` + "\n"},
+		{"POST /generators/orders/raise?at_least=101", "", 409,
+			"sequence orders: 101 is not above what is there: already no value below 101 is issued. A sequence never " +
+				"goes down\n"},
 		{"POST /generators/orders/raise?at_least=200", "", 200, raised},
-		{"POST /generators/orders/raise?at_least=150", "", 409, "sequence orders: 150 is not above what is there: already no value below 200 is issued. A sequence never goes down\n"},
+		{"POST /generators/orders/raise?at_least=150", "", 409,
+			"sequence orders: 150 is not above what is there: already no value below 200 is issued. A sequence never " +
+				"goes down\n"},
 		{"POST /generators/orders/raise?at_least=many", "", 400, "AT_LEAST=many: 1 to 9223372036854775807 allowed\n"},
 		{"POST /generators/orders/raise", "", 400, "AT_LEAST=: 1 to 9223372036854775807 allowed\n"},
 		{"POST /generators/none/raise?at_least=5", "", 404, "no such sequence in the counter store\n"},
 		{"POST /generators/orders/adopt", "", 409, "sequence orders is this machine's already\n"},
-		{"PUT /generators/a:%7Bb%7D", "a:{b} sequence max=7", 201, `{"name":"a:{b}","definition":"a:{b} sequence start=1 max=7","next":"1","floor":"0","left":"7","state":"active"}` + "\n"},
+		{"PUT /generators/a:%7Bb%7D", "a:{b} sequence max=7", 201,
+			`{"name":"a:{b}","definition":"a:{b} sequence start=1 max=7","next":"1","floor":"0","left":"7","state":"active"}` +
+				"\n"},
 		{"POST /generators/a:%7Bb%7D/raise?at_least=8", "", 409, "8: the values of sequence a:{b} are 1 to 7\n"},
-		{"GET /generators", "", 200, `{"generators":[{"name":"a:{b}","definition":"a:{b} sequence start=1 max=7","next":"1","floor":"0","left":"7","state":"active"},` + strings.TrimSpace(raised) + "]}\n"},
-		{"DELETE /generators/orders", "", 409, "sequence orders: daemons would refuse it for ever, and the name could not be used again: ?force=true does that\n"},
-		{"DELETE /generators/orders?force=yes", "", 409, "sequence orders: daemons would refuse it for ever, and the name could not be used again: ?force=true does that\n"},
+		{"GET /generators", "", 200,
+			`{"generators":[{"name":"a:{b}","definition":"a:{b} sequence start=1 max=7","next":"1","floor":"0","left":"7",` +
+				`"state":"active"},` + strings.TrimSpace(raised) + "]}\n"},
+		{"DELETE /generators/orders", "", 409,
+			"sequence orders: daemons would refuse it for ever, and the name could not be used again: ?force=true does that\n"},
+		{"DELETE /generators/orders?force=yes", "", 409,
+			"sequence orders: daemons would refuse it for ever, and the name could not be used again: ?force=true does that\n"},
 		{"DELETE /generators/none", "", 404, "no such sequence in the counter store\n"},
 		{"DELETE /generators/orders?force=true", "", 200, fmt.Sprintf(orders, "201", "200", "0", "retired")},
-		{"PUT /generators/orders", "orders sequence start=100 step=2 offset=1", 409, "sequence orders is retired: the name cannot be used again\n"},
+		{"PUT /generators/orders", "orders sequence start=100 step=2 offset=1", 409,
+			"sequence orders is retired: the name cannot be used again\n"},
 		{"POST /generators/orders/raise?at_least=900", "", 409, "the sequence is retired\n"},
 		{"POST /generators/orders", "", 405, "Method Not Allowed\n"},
 		{"GET /nothing", "", 404, "404 page not found\n"},
@@ -206,7 +233,8 @@ func TestRights(t *testing.T) {
 		{"orders*", "DELETE /generators/orders3?force=true", "", 200, `{"name":"orders3"`},
 		{"orders*", "GET /generators/evens", "", 403, "not permitted: evens\n"},
 		{"orders*", "PUT /generators/evens", "evens sequence", 403, "not permitted: evens\n"},
-		{"orders*", "PUT /generators/orders4", "evens sequence step=2", 400, `"evens sequence start=1 step=2 offset=1" defines evens`},
+		{"orders*", "PUT /generators/orders4", "evens sequence step=2", 400,
+			`"evens sequence start=1 step=2 offset=1" defines evens`},
 		{"orders*", "POST /generators/evens/raise?at_least=5", "", 403, "not permitted: evens\n"},
 		{"orders*", "POST /generators/evens/adopt", "", 403, "not permitted: evens\n"},
 		{"orders*", "DELETE /generators/evens?force=true", "", 403, "not permitted: evens\n"},
@@ -232,8 +260,10 @@ func TestRights(t *testing.T) {
 // Nobody who has not logged in learns anything, not even which paths there are, and no body is read.
 func TestEverythingNeedsALogin(t *testing.T) {
 	f := newFixture(t)
-	for _, request := range []string{"GET /generators", "GET /generators/a", "PUT /generators/a", "DELETE /generators/a", "POST /generators/a/raise",
-		"POST /generators/a/adopt", "GET /leaders", "POST /leaders/all/demote", "GET /users", "PUT /users/a", "GET /nothing", "POST /generators", "GET /"} {
+	for _, request := range []string{"GET /generators", "GET /generators/a", "PUT /generators/a", "DELETE /generators/a",
+		"POST /generators/a/raise",
+		"POST /generators/a/adopt", "GET /leaders", "POST /leaders/all/demote", "GET /users", "PUT /users/a", "GET /nothing",
+		"POST /generators", "GET /"} {
 		method, target, _ := strings.Cut(request, " ")
 		r := httptest.NewRequest(method, target, errReader{})
 		w := httptest.NewRecorder()
@@ -249,7 +279,8 @@ func TestWebPagesAreRefused(t *testing.T) {
 	f := newFixture(t)
 	for header, status := range map[string]int{
 		"Origin: https://evil.example": 403, "Origin: null": 403, "Origin: ": 403, "Origin: http://example.com": 403,
-		"Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: same-site": 403, "Sec-Fetch-Site: same-origin": 403, "Sec-Fetch-Site: none": 200, "User-Agent: curl/8": 200,
+		"Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: same-site": 403, "Sec-Fetch-Site: same-origin": 403,
+		"Sec-Fetch-Site: none": 200, "User-Agent: curl/8": 200,
 	} {
 		name, value, _ := strings.Cut(header, ": ")
 		for _, request := range []string{"GET /generators", "OPTIONS /generators", "PUT /generators/a"} {
@@ -307,7 +338,8 @@ func TestLeaders(t *testing.T) {
 	f := newFixture(t)
 	f.config.Elector = func() (stores.Elector, error) { return nil, stores.ErrNoElection }
 	for _, request := range []string{"GET /leaders", "POST /leaders/0/demote", "POST /leaders/all/demote"} {
-		if w := f.ask("*", request, ""); w.Code != 409 || w.Body.String() != "leaders are elected in etcd only: -counters etcd://...\n" {
+		if w := f.ask("*", request, ""); w.Code != 409 ||
+			w.Body.String() != "leaders are elected in etcd only: -counters etcd://...\n" {
 			t.Errorf("%s: %d %s", request, w.Code, w.Body)
 		}
 	}
@@ -371,7 +403,8 @@ func TestUsersThatCannotBeReached(t *testing.T) {
 		"PUT /users/ann":    "context deadline exceeded\n",
 		"DELETE /users/ann": "context deadline exceeded\n",
 	} {
-		if w := f.ask("*", request, `{"token":true,"rights":""}`); w.Code != 503 || w.Header().Get("Retry-After") != "1" || w.Body.String() != want {
+		if w := f.ask("*", request, `{"token":true,"rights":""}`); w.Code != 503 || w.Header().Get("Retry-After") != "1" ||
+			w.Body.String() != want {
 			t.Errorf("%s: %d %s", request, w.Code, w.Body)
 		}
 	}
@@ -384,20 +417,27 @@ func TestStoresThatFail(t *testing.T) {
 	}
 	down := broken{f.store, fmt.Errorf("etcd: %w", counter.ErrUnavailable)}
 	sequences(down, nil)
-	for _, request := range []string{"GET /generators", "GET /generators/a", "POST /generators/a/raise?at_least=7", "DELETE /generators/a", "POST /generators/a/adopt"} {
-		if w := f.ask("*", request, ""); w.Code != 503 || w.Header().Get("Retry-After") != "1" || w.Body.String() != "etcd: the counter store does not answer\n" {
+	for _, request := range []string{"GET /generators", "GET /generators/a", "POST /generators/a/raise?at_least=7",
+		"DELETE /generators/a", "POST /generators/a/adopt"} {
+		if w := f.ask("*", request, ""); w.Code != 503 || w.Header().Get("Retry-After") != "1" ||
+			w.Body.String() != "etcd: the counter store does not answer\n" {
 			t.Errorf("%s: %d %v %s", request, w.Code, w.Header(), w.Body)
 		}
 	}
 	f.store.Define(t.Context(), counter.Sequence("a"))
-	sequences(broken{f.store, errors.Join(fmt.Errorf("b: %w", counter.ErrForeign), errors.New("c is damaged"))}, nil)
-	if w := f.ask("*", "GET /generators", ""); w.Code != 200 || !strings.HasSuffix(w.Body.String(), `"state":"active"}],"problems":["b: the counter store is not the one that granted the last block","c is damaged"]}`+"\n") {
+	f.store.Define(t.Context(), counter.Sequence("b"))
+	f.store.DB.Damage("b")
+	sequences(f.store, nil)
+	problem := `"problems":["the record is damaged: sequence b: nonsense: `
+	if w := f.ask("*", "GET /generators", ""); w.Code != 200 || !strings.Contains(w.Body.String(), problem) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if w := f.ask("a", "GET /generators", ""); w.Code != 200 || strings.Contains(w.Body.String(), "damaged") {
 		t.Errorf("who administers a: %d %s", w.Code, w.Body)
 	}
-	if w := f.ask("*", "GET /generators/b", ""); w.Code != 409 || w.Body.String() != "b: the counter store is not the one that granted the last block; c is damaged\n" {
+	sequences(broken{f.store, errors.Join(fmt.Errorf("b: %w", counter.ErrForeign), errors.New("c too"))}, nil)
+	text := "b: the counter store is not the one that granted the last block; c too\n"
+	if w := f.ask("*", "GET /generators/b", ""); w.Code != 409 || w.Body.String() != text {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	sequences(nil, stores.Conflict{Err: stores.ErrNoPlace})
@@ -405,14 +445,16 @@ func TestStoresThatFail(t *testing.T) {
 		_, err = f.config.Sequences()
 		return r, false, err
 	}
-	for _, request := range []string{"GET /generators", "GET /generators/a", "PUT /generators/a", "DELETE /generators/a?force=true"} {
+	for _, request := range []string{"GET /generators", "GET /generators/a", "PUT /generators/a",
+		"DELETE /generators/a?force=true"} {
 		if w := f.ask("*", request, "a sequence"); w.Code != 409 || w.Body.String() != stores.ErrNoPlace.Error()+"\n" {
 			t.Errorf("%s: %d %s", request, w.Code, w.Body)
 		}
 	}
 	f.config.Counters.URL = "redis://h"
 	sequences(f.store, nil)
-	if w := f.ask("*", "POST /generators/a/adopt", ""); w.Code != 409 || !strings.Contains(w.Body.String(), "for files only") {
+	if w := f.ask("*", "POST /generators/a/adopt", ""); w.Code != 409 ||
+		!strings.Contains(w.Body.String(), "for files only") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -439,7 +481,8 @@ func TestChangesAreLogged(t *testing.T) {
 
 func TestUsers(t *testing.T) {
 	f := newFixture(t)
-	const ann, bob = `{"name":"ann","login":"password","rights":"*=get,incr"}`, `{"name":"bob","login":"token","rights":"orders*=get;*=admin"`
+	const ann, bob = `{"name":"ann","login":"password","rights":"*=get,incr"}`,
+		`{"name":"bob","login":"token","rights":"orders*=get;*=admin"`
 	for _, c := range []struct {
 		request, body string
 		status        int
@@ -454,12 +497,16 @@ func TestUsers(t *testing.T) {
 		{"PUT /users/ann", `{"password":"other"}`, 200, `{"name":"ann","login":"password","rights":"a*=get"}` + "\n"},
 		{"PUT /users/ann", `{"rights":""}`, 200, `{"name":"ann","login":"password","rights":""}` + "\n"},
 		{"PUT /users/ann", `{"rights":"*=fly"}`, 400, `right "fly": get, incr, admin allowed, with commas between` + "\n"},
-		{"PUT /users/ann", `{"password":"a","token":true,"rights":""}`, 400, "password and token: one of the two is allowed\n"},
+		{"PUT /users/ann", `{"password":"a","token":true,"rights":""}`, 400,
+			"password and token: one of the two is allowed\n"},
 		{"PUT /users/ann", `{}`, 400, "a user needs rights, such as orders*=get,incr;*=get, and a password or a token\n"},
-		{"PUT /users/eve", `{"password":"secret"}`, 400, "a user needs rights, such as orders*=get,incr;*=get, and a password or a token\n"},
+		{"PUT /users/eve", `{"password":"secret"}`, 400,
+			"a user needs rights, such as orders*=get,incr;*=get, and a password or a token\n"},
 		{"PUT /users/eve", `{"rights":"*=get"}`, 404, `there is no user "eve"` + "\n"},
-		{"PUT /users/e%20e", `{"token":true,"rights":"*=get"}`, 400, `user "e e": 1 to 64 letters, digits and "_.@-" allowed` + "\n"},
-		{"PUT /users/eve", `{"password":"` + strings.Repeat("x", 257) + `","rights":""}`, 400, "a password of 257 bytes: 1 to 256 allowed\n"},
+		{"PUT /users/e%20e", `{"token":true,"rights":"*=get"}`, 400,
+			`user "e e": 1 to 64 letters, digits and "_.@-" allowed` + "\n"},
+		{"PUT /users/eve", `{"password":"` + strings.Repeat("x", 257) + `","rights":""}`, 400,
+			"a password of 257 bytes: 1 to 256 allowed\n"},
 		{"PUT /users/eve", `{"password":"secret","rights":"","hash":"x"}`, 400, `json: unknown field "hash"` + "\n"},
 		{"PUT /users/eve", `password`, 400, "invalid character 'p' looking for beginning of value\n"},
 		{"GET /users/eve", "", 404, `there is no user "eve"` + "\n"},
@@ -478,7 +525,8 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%s by who administers generator bob: %d %s", request, w.Code, w.Body)
 		}
 	}
-	const lastAdmin = `user "bob" is the last one with the right admin on *: without one nobody can change users over the admin port. ` +
+	const lastAdmin = `user "bob" is the last one with the right admin on *: without one nobody can change users over ` +
+		`the admin port. ` +
 		"Grant another user *=admin first; ?force=true does it all the same\n"
 	for _, request := range []string{"PUT /users/bob", "DELETE /users/bob"} {
 		if w := f.ask("*", request, `{"rights":"orders*=admin"}`); w.Code != 409 || w.Body.String() != lastAdmin {
@@ -490,7 +538,8 @@ func TestUsers(t *testing.T) {
 			t.Errorf("with force: %d %s", w.Code, w.Body)
 		}
 	}
-	if w := f.ask("*", "DELETE /users/bob?force=true", ""); w.Code != 409 || !strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
+	if w := f.ask("*", "DELETE /users/bob?force=true", ""); w.Code != 409 ||
+		!strings.HasSuffix(w.Body.String(), ": no users: nobody could ask for ids\n") {
 		t.Errorf("the last user: %d %s", w.Code, w.Body)
 	}
 	// What was made opens the door.
@@ -509,7 +558,9 @@ func TestUsers(t *testing.T) {
 	if a := d.Bearer([]byte(made.Token)); a == nil || a.Name != "bob" || a.Rights().String() != "orders*=get;*=admin" {
 		t.Errorf("the token is %v's", a)
 	}
-	if a, err := users.NewVerifier(&d, func() {}).Login(t.Context(), []byte("ann"), []byte("secret")); err != nil || a == nil || a.Rights().String() != "*=incr" {
+	verifier := users.NewVerifier(&d, func() {})
+	a, err := verifier.Login(t.Context(), netip.Addr{}, []byte("ann"), []byte("secret"))
+	if err != nil || a == nil || a.Rights().String() != "*=incr" {
 		t.Errorf("the password lets in %v, %v", a, err)
 	}
 	if strings.Contains(f.log.String(), "secret") || strings.Contains(f.log.String(), "kts_") {
@@ -519,7 +570,8 @@ func TestUsers(t *testing.T) {
 
 // Whatever the body says, it is answered with one line, and what is recorded is what it says.
 func FuzzDefine(f *testing.F) {
-	for _, seed := range []string{"a sequence", `{"definition":"a sequence start=5"}`, "a sequence step=0", `{"definition":"\u0000"}`, "{", "a\nsequence\x00"} {
+	for _, seed := range []string{"a sequence", `{"definition":"a sequence start=5"}`, "a sequence step=0",
+		`{"definition":"\u0000"}`, "{", "a\nsequence\x00"} {
 		f.Add(seed, true)
 		f.Add(seed, false)
 	}
@@ -531,7 +583,8 @@ func FuzzDefine(f *testing.F) {
 		}
 		w := x.ask("*", "PUT /generators/a", body, "Content-Type", kind)
 		r, err := x.store.Show(t.Context(), "a")
-		if lines := strings.Count(w.Body.String(), "\n"); lines != 1 || (err == nil) != (w.Code == 201) || err != nil && w.Code != 400 && w.Code != 413 {
+		if lines := strings.Count(w.Body.String(), "\n"); lines != 1 || (err == nil) != (w.Code == 201) || err != nil &&
+			w.Code != 400 && w.Code != 413 {
 			t.Fatalf("%q: %d %q, recorded: %v", body, w.Code, w.Body, err)
 		}
 		if err == nil && !json {
@@ -540,4 +593,77 @@ func FuzzDefine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A change is answered with what may undo it.
+func TestChangesThatMayBeUndone(t *testing.T) {
+	f := newFixture(t)
+	f.store.DB.Undone = "a replica"
+	const want = `"not_promised":"a replica"`
+	for _, request := range []string{
+		"PUT /generators/orders", "POST /generators/orders/raise?at_least=200", "DELETE /generators/orders?force=true",
+	} {
+		if got := f.ask("*", request, "orders sequence").Body.String(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", request, got)
+		}
+	}
+	if got := f.ask("*", "GET /generators/orders", "").Body.String(); strings.Contains(got, want) {
+		t.Error(got)
+	}
+}
+
+// A change is answered with the daemons that have not confirmed it.
+func TestUnconfirmedChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.ask("*", "PUT /generators/orders", "orders sequence")
+		f.store.DB.Late = []counter.Daemon{{Name: "host/7", Silent: 3 * time.Second}}
+		want := `"unconfirmed":["daemon host/7 has not confirmed it, and was last heard of 3s ago: `
+		for _, request := range []string{
+			"POST /generators/orders/raise?at_least=200",
+			"DELETE /generators/orders?force=true",
+		} {
+			if got := f.ask("*", request, "").Body.String(); !strings.Contains(got, want) {
+				t.Errorf("%s: %s", request, got)
+			}
+		}
+		if got := f.ask("*", "GET /generators/orders", "").Body.String(); strings.Contains(got, "unconfirmed") {
+			t.Error(got)
+		}
+	})
+}
+
+// A record that is damaged is shown, refused, and made anew of what the daemon serves, or of the request.
+func TestADamagedRecord(t *testing.T) {
+	f := newFixture(t)
+	for _, name := range []string{"orders", "evens"} {
+		f.ask("*", "PUT /generators/"+name, name+" sequence step=2 offset=2")
+		f.store.DB.Damage(name)
+	}
+	for _, c := range []struct {
+		request, body string
+		status        int
+		answer        string
+	}{
+		{"GET /generators", "", 200, `"name":"orders","definition":"","next":"0","floor":"0","left":"0","state":"dam`},
+		{"GET /generators", "", 200, `"problems":["the record is damaged: sequence evens`},
+		{"GET /generators/orders", "", 409, "the record is damaged"},
+		{"PUT /generators/orders", "orders sequence step=2 offset=2", 409, "the record is damaged"},
+		{"DELETE /generators/orders?force=true", "", 409, "the record is damaged"},
+		{"POST /generators/orders/raise?at_least=70", "", 409, "-generator 'orders sequence start=1', or over HTTP"},
+		{"POST /generators/orders/raise?at_least=70&definition=evens+sequence", "", 400, "the path names \"orders\""},
+		{"POST /generators/orders/raise?at_least=70&definition=orders+sequence+step=2+offset=2", "", 200, `"next":"70"`},
+		{"POST /generators/evens/raise?at_least=70", "", 200, `"evens sequence start=1 step=2 offset=2","next":"70"`},
+	} {
+		if c.request == "POST /generators/evens/raise?at_least=70" {
+			def, err := kinds.Parse("evens sequence step=2 offset=2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.served = map[string]kinds.Definition{"evens": def}
+		}
+		if w := f.ask("*", c.request, c.body); w.Code != c.status || !strings.Contains(w.Body.String(), c.answer) {
+			t.Errorf("%s: %d %s", c.request, w.Code, w.Body)
+		}
+	}
 }

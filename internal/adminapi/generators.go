@@ -17,17 +17,23 @@ func (a api) routeGenerators(mux *http.ServeMux) {
 		return s.Show(r.Context(), r.name)
 	})
 	a.route(mux, "PUT /generators/{name}", a.define)
-	a.sequence(mux, "DELETE /generators/{name}", func(r request, s counter.Admin) (counter.Record, error) {
+	a.change(mux, "DELETE /generators/{name}", func(r request, s counter.Admin) (counter.Record, error) {
 		return stores.Retire(r.Context(), s, r.name, r.URL.Query().Get("force") == "true", "?force=true")
 	})
-	a.sequence(mux, "POST /generators/{name}/raise", func(r request, s counter.Admin) (counter.Record, error) {
+	a.change(mux, "POST /generators/{name}/raise", func(r request, s counter.Admin) (counter.Record, error) {
 		atLeast, err := stores.ParseFloor(r.URL.Query().Get("at_least"))
 		if err != nil {
 			return counter.Record{}, wrong{err}
 		}
-		return stores.Raise(r.Context(), s, r.name, atLeast)
+		def := a.Served(r.name)
+		if line := r.URL.Query().Get("definition"); line != "" {
+			if def, err = a.parse(r.name, line); err != nil {
+				return counter.Record{}, err
+			}
+		}
+		return stores.Raise(r.Context(), s, r.name, atLeast, func() kinds.Definition { return def })
 	})
-	a.sequence(mux, "POST /generators/{name}/adopt", func(r request, s counter.Admin) (counter.Record, error) {
+	a.change(mux, "POST /generators/{name}/adopt", func(r request, s counter.Admin) (counter.Record, error) {
 		if !a.Counters.Files() {
 			return counter.Record{}, stores.ErrNotFiles
 		}
@@ -35,8 +41,26 @@ func (a api) routeGenerators(mux *http.ServeMux) {
 	})
 }
 
+// A verb does something with one record.
+type verb = func(r request, s counter.Admin) (counter.Record, error)
+
+// change routes a change to one record. It is answered with the record, once all daemons have confirmed the
+// change, or with the names of those that have not.
+func (a api) change(mux *http.ServeMux, pattern string, do verb) {
+	a.record(mux, pattern, do, func(r request, s counter.Admin, shown *stores.Shown) {
+		shown.NotPromised = stores.NotPromised(r.Context(), s)
+		shown.Unconfirmed = stores.Confirm(r.Context(), s)
+	})
+}
+
 // sequence routes what is done with one record, and answered with it.
-func (a api) sequence(mux *http.ServeMux, pattern string, do func(r request, s counter.Admin) (counter.Record, error)) {
+func (a api) sequence(mux *http.ServeMux, pattern string, do verb) {
+	a.record(mux, pattern, do, func(request, counter.Admin, *stores.Shown) {})
+}
+
+func (a api) record(
+	mux *http.ServeMux, pattern string, do verb, confirm func(r request, s counter.Admin, shown *stores.Shown),
+) {
 	a.route(mux, pattern, func(r request) (any, int, error) {
 		if err := kinds.CheckName(r.name); err != nil {
 			return nil, 0, wrong{err}
@@ -49,7 +73,9 @@ func (a api) sequence(mux *http.ServeMux, pattern string, do func(r request, s c
 		if err != nil {
 			return nil, 0, err
 		}
-		return stores.Show(record), http.StatusOK, nil
+		shown := stores.Show(record)
+		confirm(r, s, &shown)
+		return shown, http.StatusOK, nil
 	})
 }
 
@@ -59,21 +85,34 @@ func (a api) define(r request) (any, int, error) {
 	if err := r.read(&body, &body.Definition); err != nil {
 		return nil, 0, err
 	}
-	def, err := a.Counters.ParseSequence(body.Definition)
-	if err == nil && def.Name != r.name {
-		err = fmt.Errorf("%q defines %s, and the path names %.70q", def, def.Name, r.name)
-	}
+	def, err := a.parse(r.name, body.Definition)
 	if err != nil {
-		return nil, 0, wrong{err}
+		return nil, 0, err
 	}
 	record, created, err := a.Create(r.Context(), def)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case created:
-		return stores.Show(record), http.StatusCreated, nil
+		shown := stores.Show(record)
+		if s, err := a.Sequences(); err == nil {
+			shown.NotPromised = stores.NotPromised(r.Context(), s)
+		}
+		return shown, http.StatusCreated, nil
 	}
 	return stores.Show(record), http.StatusOK, nil
+}
+
+// parse reads the definition of a sequence that the path names.
+func (a api) parse(name, line string) (kinds.Definition, error) {
+	def, err := a.Counters.ParseSequence(line)
+	if err == nil && def.Name != name {
+		err = fmt.Errorf("%q defines %s, and the path names %.70q", def, def.Name, name)
+	}
+	if err != nil {
+		return def, wrong{err}
+	}
+	return def, nil
 }
 
 // list shows all records that the user administers, and what is wrong with others.
@@ -83,6 +122,9 @@ func (a api) list(r request) (any, int, error) {
 		return nil, 0, err
 	}
 	records, err := s.List(r.Context())
+	if err != nil {
+		return nil, 0, err
+	}
 	answer := struct {
 		Generators []stores.Shown `json:"generators"`
 		Problems   []string       `json:"problems,omitempty"`
@@ -95,10 +137,8 @@ func (a api) list(r request) (any, int, error) {
 	switch all := r.administers(everything); {
 	case !all && len(answer.Generators) == 0:
 		return nil, 0, id.NotPermitted(everything)
-	case err != nil && len(records) == 0:
-		return nil, 0, err
-	case err != nil && all:
-		answer.Problems = strings.Split(err.Error(), "\n")
+	case all && stores.Faults(records) != nil:
+		answer.Problems = strings.Split(stores.Faults(records).Error(), "\n")
 	}
 	return answer, http.StatusOK, nil
 }

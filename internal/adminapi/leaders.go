@@ -6,9 +6,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-// all stands for every group in a path.
-const all = "all"
-
 // A shownLeader is who leads a group of names.
 type shownLeader struct {
 	stores.Led
@@ -26,11 +23,7 @@ func (a api) routeLeaders(mux *http.ServeMux) {
 		return map[string]any{"leaders": list}, err
 	})
 	a.election(mux, "POST /leaders/{which}/demote", func(r request, e stores.Elector) (any, error) {
-		which := r.PathValue("which")
-		if which == all {
-			which = ""
-		}
-		done, err := stores.HandOver(r.Context(), e, which)
+		done, err := stores.HandOver(r.Context(), e, r.PathValue("which"))
 		return map[string]any{"demoted": done}, err
 	})
 }

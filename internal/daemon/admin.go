@@ -30,7 +30,8 @@ func (d *Daemon) adminConfig() adminapi.Config {
 		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {
 			return httpapi.Login(d.logins.http).Admit(w, r, &d.administered)
 		},
-		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence, Elector: d.elector,
+		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
+		Served: func(name string) kinds.Definition { return d.served()[name] }, Elector: d.elector,
 		Users: func() users.Store { return d.logins.store }, Log: d.c.Log,
 	}
 }
@@ -61,7 +62,7 @@ func (d *Daemon) createSequence(ctx context.Context, def kinds.Definition) (r co
 	if err := hasRoom(served, def); err != nil {
 		return r, false, stores.Conflict{Err: err}
 	}
-	if other, ok := served[def.Name]; ok { // it may be one that is not recorded yet
+	if other, ok := served[def.Name]; ok && other.Step != 0 { // it may be one that is not recorded yet
 		if err := stores.Compare(def, counter.Record{Definition: stores.Recorded(other)}); err != nil {
 			return r, false, err
 		}

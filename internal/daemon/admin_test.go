@@ -42,7 +42,8 @@ func (d *Daemon) ask(t *testing.T, name, user, token, request, body string) (sta
 		if s.name != name {
 			continue
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.ln.Addr().String()+target, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.ln.Addr().String()+target,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +63,10 @@ func TestAdminPort(t *testing.T) {
 	dir, auth := t.TempDir(), authFile(t, "ann:top:*=get,admin", "bob:low:orders*=get", "eve:mid:orders*=admin;id=get")
 	start := func(worker uint64, port int) (*Daemon, func(key string) string) {
 		d, address := run(t, func(c *Config) {
-			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait = []uint64{worker}, stores.Counters{Dir: dir, AnyDisk: true}, true, patience
-			c.AuthFile, c.AdminPort, c.HTTPPort, c.Generators, c.RefuseUnknown = auth, port, redistest.FreePort(t), "u7 uuid7", true
+			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait = []uint64{worker}, stores.Counters{Dir: dir, AnyDisk: true}, true,
+				patience
+			c.AuthFile, c.AdminPort, c.HTTPPort, c.Generators, c.RefuseUnknown = auth, port, redistest.FreePort(t), "u7 uuid7",
+				true
 		})
 		conn := dial(t, address)
 		r := bufio.NewReader(conn)
@@ -115,7 +118,10 @@ func TestAdminPort(t *testing.T) {
 	do("top", "GET /leaders", "", 409, "leaders are elected in etcd only")
 	do("top", "POST /generators/orders/raise?at_least=5000000", "", 200, `"floor":"5000000"`)
 	for _, get := range []func(string) string{get, getOther} {
-		await(t, "smaller values are dropped", func() bool { v, _ := strconv.Atoi(get("orders")); return v >= 5_000_000 })
+		await(t, "smaller values are dropped", func() bool {
+			v, _ := strconv.Atoi(get("orders"))
+			return v >= 5_000_000
+		})
 	}
 	do("top", "DELETE /generators/orders?force=true", "", 200, "retired")
 	for _, get := range []func(string) string{get, getOther} {
@@ -129,10 +135,13 @@ func TestAdminPort(t *testing.T) {
 		answer              string
 	}{
 		{"", "top", "/id/u7", 200, ""}, {"ann", "top", "/ids/orders2?n=2", 200, "1\n2"}, {"", "low", "/id/orders2", 200, "3"},
-		{"bob", "low", "/id/u7", 403, "not permitted: u7\n"}, {"", "low", "/id", 403, "not permitted: id\n"}, {"", "mid", "/ids?n=5", 200, ""},
-		{"", "mid", "/id/orders2", 403, "not permitted: orders2\n"}, {"", "none", "/id", 401, ""}, {"bob", "top", "/id/orders2", 401, ""},
+		{"bob", "low", "/id/u7", 403, "not permitted: u7\n"}, {"", "low", "/id", 403, "not permitted: id\n"},
+		{"", "mid", "/ids?n=5", 200, ""},
+		{"", "mid", "/id/orders2", 403, "not permitted: orders2\n"}, {"", "none", "/id", 401, ""},
+		{"bob", "top", "/id/orders2", 401, ""},
 	} {
-		if status, text := d.ask(t, "HTTP", c.user, c.token, "GET "+c.target, ""); status != c.status || !strings.HasPrefix(text, c.answer) {
+		if status, text := d.ask(t, "HTTP", c.user, c.token, "GET "+c.target, ""); status != c.status ||
+			!strings.HasPrefix(text, c.answer) {
 			t.Errorf("%s as %s %s: %d %s", c.target, c.user, c.token, status, text)
 		}
 	}
@@ -147,7 +156,10 @@ func TestAdminPort(t *testing.T) {
 		})
 	}
 	do("top", "DELETE /users/eve", "", 200, "eve")
-	await(t, "she is gone", func() bool { s, _ := d.ask(t, "admin", "", "mid", "GET /generators", ""); return s == 401 })
+	await(t, "she is gone", func() bool {
+		s, _ := d.ask(t, "admin", "", "mid", "GET /generators", "")
+		return s == 401
+	})
 }
 
 // Wrong passwords are counted, and limited, on all ports together.
@@ -169,7 +181,7 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 	}
 	wrong := func(name string) (value uint64) {
 		for _, s := range d.generalStats() {
-			if s.Name == name {
+			if s.Stat == name {
 				value = s.Value.(uint64)
 			}
 		}
@@ -207,9 +219,10 @@ func TestAdminPortWithoutAStore(t *testing.T) {
 		c.Counters.URL, c.Generators = "etcd://127.0.0.1:1", "orders sequence start=5"
 	})
 	for request, want := range map[string]string{
-		"PUT /generators/orders orders sequence start=7": `409 the definition "orders sequence start=7" is not what is recorded, "orders sequence start=5"`,
-		"PUT /generators/evens evens sequence":           "503 etcd at http://127.0.0.1:1 does not answer",
-		"POST /generators/orders/adopt":                  "409 generator adopt: for files only",
+		"PUT /generators/orders orders sequence start=7": `409 the definition "orders sequence start=7" is not what is ` +
+			`recorded, "orders sequence start=5"`,
+		"PUT /generators/evens evens sequence": "503 etcd at http://127.0.0.1:1 does not answer",
+		"POST /generators/orders/adopt":        "409 generator adopt: for files only",
 	} {
 		f := strings.SplitN(request+" ", " ", 3)
 		status, text := d.ask(t, "admin", "", "top", f[0]+" "+f[1], f[2])
@@ -218,7 +231,8 @@ func TestAdminPortWithoutAStore(t *testing.T) {
 		}
 	}
 	none, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t) })
-	if status, text := none.ask(t, "admin", "", "top", "PUT /generators/a", "a sequence"); status != 409 || text != stores.ErrNoPlace.Error()+"\n" {
+	if status, text := none.ask(t, "admin", "", "top", "PUT /generators/a", "a sequence"); status != 409 ||
+		text != stores.ErrNoPlace.Error()+"\n" {
 		t.Errorf("without a directory: %d %s", status, text)
 	}
 }
@@ -228,7 +242,8 @@ func TestPasswordsInClearAreWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		name, address string
 		warn          bool
-	}{{"admin", "127.0.0.1:0", false}, {"admin", "0.0.0.0:0", true}, {"HTTP", "0.0.0.0:0", false}} { // the memcached port does not encrypt either
+	}{{"admin", "127.0.0.1:0", false}, {"admin", "0.0.0.0:0", true}, {"HTTP", "0.0.0.0:0", false}} {
+		// the memcached port does not encrypt either
 		ln, err := net.Listen("tcp", c.address)
 		if err != nil {
 			t.Fatal(err)
@@ -238,8 +253,54 @@ func TestPasswordsInClearAreWarnedOf(t *testing.T) {
 		d := &Daemon{c: testConfig(), logins: &logins{}, services: []listedService{{name: c.name, ln: ln}}}
 		d.c.Log = slog.New(slog.NewTextHandler(&log, nil))
 		d.checkPasswords()
-		if got := strings.Contains(log.String(), "the admin port takes passwords and does not encrypt: -admin-bind it"); got != c.warn || !c.warn && log.Len() > 0 {
+		if got := strings.Contains(log.String(),
+			"the admin port takes passwords and does not encrypt: -admin-bind it"); got != c.warn || !c.warn && log.Len() > 0 {
 			t.Errorf("%s on %s: %s", c.name, c.address, &log)
+		}
+	}
+}
+
+// Once the admin port has answered a raise, no daemon on the files issues a smaller value.
+func TestARaiseHoldsOnceItIsAnswered(t *testing.T) {
+	dir, auth := t.TempDir(), authFile(t, "ann:top:*=get,admin")
+	var ports []int
+	var daemons []*Daemon
+	for worker := range uint64(2) {
+		ports = append(ports, redistest.FreePort(t))
+		d, _ := run(t, func(c *Config) {
+			c.Counters, c.AnyDisk = stores.Counters{Dir: dir, AnyDisk: true}, true
+			c.WorkerIDs, c.MaxWait = []uint64{worker}, patience
+			c.AuthFile, c.AdminPort, c.Generators = auth, ports[worker], "orders sequence batch=1000"
+		})
+		daemons = append(daemons, d)
+	}
+	next := func(d *Daemon) uint64 {
+		runs, err := d.catalog.Batch(t.Context(), []byte("orders"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runs[0].First
+	}
+	for round := range uint64(3) {
+		floor := (round + 1) * 1_000_000
+		for _, d := range daemons {
+			next(d)
+		}
+		request := fmt.Sprint("POST /generators/orders/raise?at_least=", floor)
+		status, text := daemons[0].ask(t, "admin", "", "top", request, "")
+		if status != 200 || strings.Contains(text, "unconfirmed") {
+			t.Fatal(status, text)
+		}
+		for i, d := range daemons {
+			smaller := 0
+			for range 100 {
+				if next(d) < floor {
+					smaller++
+				}
+			}
+			if smaller > 0 {
+				t.Errorf("daemon %d issued %d values below %d after the answer", i, smaller, floor)
+			}
 		}
 	}
 }

@@ -27,9 +27,13 @@ var servedKinds = map[string]kind{
 	kinds.Snowflake: {(*Config).checkSnowflake, (*Daemon).openSnowflake},
 	kinds.Sequence:  {(*Config).checkSequence, (*Daemon).openSequence},
 	kinds.UUID4:     {nil, shared(func(*Daemon) (issuer.Kind, error) { return issuer.UUID4(), nil })},
-	kinds.UUID7:     {text(generator.UUID7), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.UUID7(d.issuer) })},
-	kinds.ULID:      {text(generator.ULID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ULID(d.issuer) })},
-	kinds.ObjectID:  {text(generator.ObjectID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ObjectID(d.issuer) })},
+	kinds.UUID7: {text(generator.UUID7), shared(func(d *Daemon) (issuer.Kind, error) {
+		return issuer.UUID7(d.issuer)
+	})},
+	kinds.ULID: {text(generator.ULID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ULID(d.issuer) })},
+	kinds.ObjectID: {text(generator.ObjectID), shared(func(d *Daemon) (issuer.Kind, error) {
+		return issuer.ObjectID(d.issuer)
+	})},
 }
 
 // shared makes an opener for definitions that say no more than their kind: all of them share one.
@@ -89,13 +93,16 @@ func (c *Config) checkDefinition(def kinds.Definition) error {
 		return fmt.Errorf("%q: not in this release; %v are", def.Kind, slices.Sorted(maps.Keys(servedKinds)))
 	case k.check == nil:
 		return nil
+	case c.Layout.Check() != nil: // told already; what fits into it is not known
+		return nil
 	}
 	return k.check(c, def)
 }
 
 // definitions returns the definitions of the flags, then those of the file's content, with all that is
 // wrong with each of the two. also checks what checkDefinition does not; nil = nothing.
-func (c *Config) definitions(file []byte, also func(kinds.Definition) error) (all []kinds.Definition, flags, inFile error) {
+func (c *Config) definitions(file []byte, also func(kinds.Definition) error) (all []kinds.Definition, flags,
+	inFile error) {
 	list := kinds.List{Check: func(def kinds.Definition) error {
 		err := c.checkDefinition(def)
 		if also != nil {
@@ -194,7 +201,10 @@ func (d *Daemon) reloadGenerators() error {
 	if err != nil {
 		return err
 	}
-	fresh := slices.DeleteFunc(slices.Clone(all), func(def kinds.Definition) bool { _, ok := served[def.Name]; return ok })
+	fresh := slices.DeleteFunc(slices.Clone(all), func(def kinds.Definition) bool {
+		_, ok := served[def.Name]
+		return ok
+	})
 	if n := len(served) + len(fresh); n > kinds.MaxNames {
 		return fmt.Errorf("%d names with those that are served already: %d allowed", n, kinds.MaxNames)
 	}

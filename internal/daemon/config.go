@@ -2,13 +2,16 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
@@ -52,8 +55,8 @@ type Config struct {
 	Claim       bool
 	MaxRunAhead time.Duration // how far ahead of the clock ids may be issued: 0 to 1 minute
 
-	// StateDirByDefault: the user has not named the StateDir. If no record can be kept there, the
-	// daemon runs without one and warns.
+	// StateDirByDefault: the user has neither named the StateDir nor said that there is to be none. If
+	// it is empty all the same, or no record can be kept there, New says so and names the flag.
 	StateDirByDefault bool
 
 	Ports
@@ -134,10 +137,17 @@ type secrets struct {
 	generators []byte // content of GeneratorsFile; nil = not read
 }
 
-// ReadSecrets reads the files that the fields name: secrets, and definitions. Its error describes
-// what is wrong with them, like Validate's. New does not read again what ReadSecrets could read.
+// ReadSecrets reads the files that the fields name: secrets, and definitions, and looks whether
+// directories are some. Its error describes what is wrong with them, like Validate's. New does not
+// read again what ReadSecrets could read.
 func (c *Config) ReadSecrets() error {
 	var problems problem.List
+	if err := notADirectory(c.StateDir); err != nil && !c.StateDirByDefault {
+		problems.Add("StateDir", "%w", err)
+	}
+	if err := notADirectory(c.Counters.FileDirectory()); err != nil {
+		problems.Add("Counters.URL", "%w", err)
+	}
 	if c.TLSCert != "" && c.TLSKey != "" && c.secrets.tls == nil {
 		t, err := server.NewTLS(c.TLSCert, c.TLSKey, c.TLSClientCA)
 		c.secrets.tls = t
@@ -158,6 +168,18 @@ func (c *Config) ReadSecrets() error {
 		c.validateLeader(problems.Add)
 	}
 	return problems.Err()
+}
+
+// notADirectory returns why a path can never be a directory: it, or what it lies in, is something else. A path that
+// does not exist is made at the start.
+func notADirectory(path string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, syscall.ENOTDIR):
+		return err
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return nil
 }
 
 // readUsers is what ReadSecrets has read of AuthFile.
@@ -279,7 +301,8 @@ func (c *Config) Validate() error {
 	case c.leased():
 		c.validateLeases(&problems)
 	case len(c.WorkerIDs) == 0:
-		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -store, to lease one", c.Layout.MaxWorker())
+		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -store, to lease one",
+			c.Layout.MaxWorker())
 	}
 	problems.Include("Counters.", c.Counters.Validate())
 	c.validateLimits(wrong)
@@ -305,14 +328,13 @@ func (c *Config) Validate() error {
 	host("HTTPBind", c.HTTPBind)
 	host("AdminBind", c.AdminBind)
 	if c.AdminPort != 0 && !c.hasLogins() {
-		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -users says where they are")
+		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -users says where "+
+			"they are")
 	}
 	c.validateSock(wrong)
-	if c.Layout.Check() == nil { // snowflakes need it
-		_, flags, _ := c.definitions(nil, nil)
-		for _, p := range problem.Of(flags) {
-			wrong("Generators", "%w", p)
-		}
+	_, flags, _ := c.definitions(nil, nil)
+	for _, p := range problem.Of(flags) {
+		wrong("Generators", "%w", p)
 	}
 	c.validatePorts(wrong)
 	return problems.Err()
@@ -340,7 +362,8 @@ func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
 	within("Loops", c.Loops, 1, 1024)
 	within("MaxConnections", c.MaxConnections, 1, 1<<30)
 	if c.MaxBufferMemory != 0 && (c.MaxBufferMemory < MinBufferMemory || c.MaxBufferMemory > maxBufferMemory) {
-		wrong("MaxBufferMemory", "%d bytes: %d MiB to %d GiB allowed, or 0 for no limit", c.MaxBufferMemory, MinBufferMemory>>20, maxBufferMemory>>30)
+		wrong("MaxBufferMemory", "%d bytes: %d MiB to %d GiB allowed, or 0 for no limit", c.MaxBufferMemory,
+			MinBufferMemory>>20, maxBufferMemory>>30)
 	}
 }
 

@@ -8,13 +8,11 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +29,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/protocol"
-	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
 // A Daemon is everything that one katsubushi process consists of. Run may be called once.
@@ -80,13 +77,16 @@ type Daemon struct {
 	stopping  atomic.Bool
 	opened    chan struct{} // closed once the engine's ports are open
 
-	floor     int64      // the process before this one issued nothing after it, Unix ms; 0 = unknown
-	kept      []Socket   // copies of the engine's listeners, for a successor
-	running   running    // set before opened is closed
-	upgrading sync.Mutex // held during an upgrade, and from when Run stops
-	freezing  sync.Mutex // held while the engine is frozen, and from when Run stops
-	child     atomic.Pointer[upgrade.Child]
-	succeeded atomic.Bool // another process serves now
+	outage      outage
+	notReloaded notReloaded
+	floor       int64          // the process before this one issued nothing after it, Unix ms; 0 = unknown
+	places      []issuer.Place // and came so far with ids of other layouts, for the worker ids that are handed over
+	kept        []Socket       // copies of the engine's listeners, for a successor
+	running     running        // set before opened is closed
+	upgrading   sync.Mutex     // held during an upgrade, and from when Run stops
+	freezing    sync.Mutex     // held while the engine is frozen, and from when Run stops
+	child       atomic.Pointer[upgrade.Child]
+	retired     atomic.Bool // another process serves now, or may: this one must not
 }
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
@@ -103,18 +103,21 @@ func New(c Config) (*Daemon, error) {
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
 	d := &Daemon{
-		c: c, events: kept, noise: noise, started: time.Now(), clock: clock.New(), tls: c.secrets.tls, binder: binder{log: c.Log},
+		c: c, events: kept, noise: noise, started: time.Now(), clock: clock.New(), tls: c.secrets.tls,
+		binder:   binder{log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
-		commands: make([]protocol.Counters, c.Loops+1), latency: make([]latency.Histogram, c.Loops), shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
+		commands: make([]protocol.Counters, c.Loops+1), latency: make([]latency.Histogram, c.Loops),
+		shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
 	}
 	d.logins = d.newLogins()
 	d.issuer = issuer.New(issuer.Config{
 		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
-		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word,
+		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word, Wake: d.wakeAll,
 	})
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
-		d.checkInherited, d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP, d.checkAddress, d.findAddress, d.openStore,
+		d.checkInherited, d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP,
+		d.checkAddress, d.findAddress, d.openStore,
 		d.joinPeers,
 		d.openCounters, d.openUsers, d.declareGenerators,
 	} {
@@ -131,6 +134,7 @@ func New(c Config) (*Daemon, error) {
 		}
 	}
 	d.keeper = d.newKeeper()
+	d.clock.EachSecond = d.eachSecond
 	switch {
 	case d.certified():
 		d.checkCertificate()
@@ -148,12 +152,14 @@ func (d *Daemon) configureSessions() error {
 	d.sessions = make([]protocol.Config, d.c.Loops+1)
 	for loop := range d.sessions {
 		s := &d.sessions[loop]
-		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version, Clients: &d.clients}
+		*s = protocol.Config{Handler: d.catalog.Handler(loop, d.stats), Counters: &d.commands[loop], Version: d.c.Version,
+			Clients: &d.clients}
 		if d.c.Counters.Elects() {
 			s.Topology = d.topology
 		}
 		if d.logins != nil {
-			s.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, nil } // each connection has its own: see opener
+			// each connection has its own: see opener
+			s.Auth = func(user, password []byte) (*protocol.Config, error) { return nil, nil }
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -187,7 +193,8 @@ func (d *Daemon) chooseEngine() error {
 func (d *Daemon) limits() server.Config {
 	return server.Config{
 		Now: d.clock.Now, MaxConnections: int64(d.c.MaxConnections), Budget: d.budget,
-		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Latency: d.latency, Log: d.noise,
+		IdleTimeout: d.c.IdleTimeout, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Latency: d.latency,
+		Log: d.noise,
 	}
 }
 
@@ -219,9 +226,16 @@ func (d *Daemon) checkAddress() error {
 		return nil
 	}
 	return d.binder.bind(context.Background(), func() error {
-		ports, err := d.listen(1)
-		server.Close(ports)
-		return err
+		for i := range d.ports {
+			p := &d.ports[i]
+			if d.c.sockets(p.socketName(&d.c)) != nil { // a supervisor listens
+				continue
+			}
+			if err := p.probe(&d.c); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -250,7 +264,7 @@ func (d *Daemon) Reload() {
 		for _, p := range problem.Of(err) {
 			d.c.Log.Error("not reloaded, the old one stays in force", "what", what, "error", p)
 		}
-		if err == nil {
+		if d.notReloaded.note(what, err); err == nil {
 			d.c.Log.Info("reloaded", "what", what)
 		}
 	}
@@ -278,53 +292,6 @@ func (d *Daemon) encrypted() bool {
 
 // allEncrypted reports whether every port of the engine uses TLS: a unix socket does not.
 func (d *Daemon) allEncrypted() bool { return d.tls != nil && d.c.Sock == "" }
-
-func (d *Daemon) listenUDP() error {
-	if d.c.UDPPort == 0 || d.c.origin() != nil { // takeOver opens it
-		return nil
-	}
-	return d.openUDP()
-}
-
-// openUDP opens the UDP port.
-func (d *Daemon) openUDP() (err error) {
-	if d.c.UDPPort == 0 {
-		return nil
-	}
-	if fds := d.c.sockets(udpFlag); fds != nil {
-		d.udp, err = server.PassedUDP(fds[0])
-		return err
-	}
-	return d.binder.bind(context.Background(), func() (err error) {
-		d.udp, err = server.ListenUDP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.UDPPort)))
-		return err
-	})
-}
-
-// startUDP answers datagrams until endUDP is called. It starts before ids can be issued: an error that
-// says why is better than silence.
-func (d *Daemon) startUDP(fail func(error)) {
-	var ctx context.Context
-	ctx, d.endUDP = context.WithCancelCause(context.Background())
-	served := make(chan struct{})
-	d.udpServed = served
-	if d.udp == nil {
-		close(served)
-		return
-	}
-	conn := d.udp
-	d.c.Log.Info("udp listening", "address", conn.LocalAddr().String())
-	c := server.Config{Now: d.clock.Now, DrainTimeout: d.c.DrainTimeout, Counters: &d.connections, Log: d.noise}
-	answer := func(now int64, in, out []byte) []byte {
-		return memcache.Datagram(&d.sessions[d.c.Loops], now, in, out)
-	}
-	go func() {
-		defer close(served)
-		if err := server.ServeUDP(ctx, c, conn, answer); err != nil {
-			fail(fmt.Errorf("udp port: %w", err))
-		}
-	}()
-}
 
 // Run serves until ctx ends, then stops in order; or until another process has taken over, see
 // Upgrade. The error is any other reason for stopping, such as a failed listener.
@@ -363,11 +330,20 @@ func (d *Daemon) Run(ctx context.Context) error {
 	<-ctx.Done()
 	d.upgrading.Lock() // one that is under way ends first
 	d.freezing.Lock()
-	giveBack := func() error { stopKeeping(); return d.end() }
-	if stopped := func() { <-served; <-d.udpServed }; d.succeeded.Load() {
+	giveBack := func() error {
+		stopKeeping()
+		return d.end()
+	}
+	if stopped := func() {
+		<-served
+		<-d.udpServed
+	}; d.retired.Load() {
 		d.retire(stopServing, stopped, giveBack)
 	} else {
-		d.stop(func() { stopServing(); d.endUDP(nil) }, stopped, giveBack)
+		d.stop(func() {
+			stopServing()
+			d.endUDP(nil)
+		}, stopped, giveBack)
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, errSucceeded) {
 		return err
@@ -461,7 +437,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	}
 }
 
-// retire is stop when another process serves. The engine is frozen and the services have ended.
+// retire is stop when another process serves, or may serve. The engine is frozen and the services have ended.
 func (d *Daemon) retire(stopServing, served func(), giveBack func() error) {
 	d.stopping.Store(true)
 	drop(d.kept)

@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"crypto/x509"
-	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
@@ -23,7 +21,8 @@ const forwardTimeout = time.Second
 // validateFleet checks what daemons need that lead sequences, and ask others that do.
 func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 	if !c.Counters.Elects() && !c.checksPeers() {
-		for _, f := range [][2]string{{"ForwardUser", c.ForwardUser}, {"ForwardPasswordFile", c.ForwardPasswordFile}, {"ForwardCA", c.ForwardCA}} {
+		for _, f := range [][2]string{{"ForwardUser", c.ForwardUser}, {"ForwardPasswordFile", c.ForwardPasswordFile},
+			{"ForwardCA", c.ForwardCA}} {
 			if f[1] != "" {
 				wrong(f[0], "belongs to -counters etcd://..., or to -peer-check: elsewhere no daemon asks another one")
 			}
@@ -88,25 +87,9 @@ func (c *Config) readForwarding(wrong func(field, format string, args ...any)) {
 			wrong("ForwardPasswordFile", "%w", err)
 		}
 	}
-	if _, err := c.forwardRoots(); err != nil {
+	if _, err := endpoint.Roots(c.ForwardCA); err != nil {
 		wrong("ForwardCA", "%w", err)
 	}
-}
-
-// forwardRoots returns whom to trust for the others' certificates; nil = the system's authorities.
-func (c *Config) forwardRoots() (*x509.CertPool, error) {
-	if c.ForwardCA == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(c.ForwardCA)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: no certificate in it", c.ForwardCA)
-	}
-	return roots, nil
 }
 
 // newForwarder makes the client of the other daemons. They encrypt if this one does.

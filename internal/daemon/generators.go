@@ -35,16 +35,20 @@ func (d *Daemon) generators(now int64) []metrics.Generator {
 	for _, g := range d.catalog.Generators() {
 		m := metrics.Generator{Name: g.Name, Kind: g.Kind, Issued: g.Issued(), Ready: g.From.Ready(now) == nil}
 		if r, ok := g.From.(issuer.Reporter); ok {
-			m.Facts = generatorFacts(r)
+			m.Facts = d.generatorFacts(r)
 		}
 		list = append(list, m)
 	}
 	return list
 }
 
-// generatorFacts returns the figures of a generator that are numbers.
-func generatorFacts(r issuer.Reporter) (list []metrics.GeneratorFact) {
+// generatorFacts returns the figures of a generator that are numbers, and that whoever reads /metrics may
+// know.
+func (d *Daemon) generatorFacts(r issuer.Reporter) (list []metrics.GeneratorFact) {
 	for _, f := range r.Facts() {
+		if d.logins != nil && issuer.TellsIDs(f.Name) {
+			continue
+		}
 		value, count, ok := numeric(f.Value)
 		if f.Name == "days_left" { // Prometheus has seconds
 			f.Name, value = "time_left_seconds", value*(24*time.Hour).Seconds()

@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"strings"
+
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
@@ -33,6 +36,17 @@ func (g *guard) Named(key []byte) id.Source {
 		return g.Handler.Named(key)
 	}
 	return deny(key)
+}
+
+// Stats implements protocol.Handler. Figures that tell ids of a name are for those who may get them.
+func (g *guard) Stats(group []byte, emit func(name, value string)) bool {
+	return g.Handler.Stats(group, func(name, value string) {
+		at := strings.LastIndexByte(name, ':') // see Daemon.generatorStats
+		if at >= 0 && issuer.TellsIDs(name[at+1:]) && !g.rights.Permit([]byte(name[:at]), users.Get) {
+			return
+		}
+		emit(name, value)
+	})
 }
 
 // Permit implements protocol.Guard.

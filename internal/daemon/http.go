@@ -23,6 +23,9 @@ func (d *Daemon) newHTTP() service {
 	return httpService{httpapi.NewServer(d.httpConfig())}
 }
 
+// debugDescriptors is the same for the debug port.
+func debugDescriptors(int) int { return httpapi.DebugConnections + httpapi.Reserve + httpapi.Refusing }
+
 // newDebug makes the service of the debug port.
 func (d *Daemon) newDebug() service {
 	return httpService{httpapi.NewDebugServer(d.c.EnablePprof, d.c.EnableStats, d.events, d.complaints())}
@@ -40,7 +43,8 @@ func (d *Daemon) checkPasswords() {
 		flag := map[string]string{"HTTP": "-http-bind", "admin": "-admin-bind"}[s.name]
 		at := s.ln.Addr().(*net.TCPAddr)
 		if flag != "" && d.logins != nil && (d.encrypted() || s.name == "admin") && !at.IP.IsLoopback() {
-			d.c.Log.Warn("the "+s.name+" port takes passwords and does not encrypt: "+flag+" it to where only those who may read them are", "address", at.String())
+			d.c.Log.Warn("the "+s.name+" port takes passwords and does not encrypt: "+flag+
+				" it to where only those who may read them are", "address", at.String())
 		}
 	}
 }

@@ -36,9 +36,20 @@ func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 // increments.
 func TestHTTPRequestsAreCountedWhereTheyAreShown(t *testing.T) {
 	d, _ := run(t, func(c *Config) { c.HTTPPort = redistest.FreePort(t) })
-	d.services[0].service.(httpService).server.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
+	d.services[0].service.(httpService).
+		server.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ids?n=3", nil))
 	if n := d.requests.IDs.Load(); n != 3 {
 		t.Errorf("%d ids are counted", n)
+	}
+}
+
+// TestHTTPHasItsLimitOfConnections: what follows from -max-connections reaches the server.
+func TestHTTPHasItsLimitOfConnections(t *testing.T) {
+	for limit, want := range map[int]int{100: 32, 1600: 200} {
+		d, _ := run(t, func(c *Config) { c.MaxConnections = limit })
+		if got := d.httpConfig().MaxConnections; got != want {
+			t.Errorf("beside %d: %d connections over HTTP, want %d", limit, got, want)
+		}
 	}
 }
 

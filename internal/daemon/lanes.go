@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
@@ -20,10 +19,12 @@ func (d *Daemon) openTheStore() (store workerid.Backend, err error) {
 		s := c.storeSettings()
 		s.Now, s.CAS.Addr = d.clock.Now, d.peers.address()
 		store, err = stores.Open(s)
-	case !d.recorded():
-		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run starts before it has passed the last id")
+	case c.StateDir == "":
+		c.Log.Warn(noRecord + "ids repeat if this host's clock goes back, in a run or between two, and the next run " +
+			"starts before it has passed the last id")
 		if c.Ordinal {
-			c.Log.Warn(noRecord + "with -worker-id ordinal the next run may be on another host, whose clock may be behind this one's: give each pod a volume for -state-dir")
+			c.Log.Warn(noRecord + "with -worker-id ordinal the next run may be on another host, whose clock may be behind " +
+				"this one's: give each pod a volume for -state-dir")
 		}
 		d.clock.StaysAhead = d.warnOfRestarts
 		store, err = static.NewEphemeral(static.EphemeralConfig{
@@ -35,7 +36,7 @@ func (d *Daemon) openTheStore() (store workerid.Backend, err error) {
 		store, err = static.Open(static.Config{
 			Dir: c.StateDir, Workers: c.WorkerIDs, Fingerprint: c.Layout.Fingerprint(),
 			Tick: c.tick(), RunAhead: c.MaxRunAhead, Now: d.clock.Now, Claim: c.Claim, AnyDisk: c.AnyDisk, Log: c.Log,
-			Memory: d.sharedMemory(), Issued: c.Layout.Issued,
+			Memory: d.sharedMemory(), Issued: c.Layout.Issued, First: c.Layout.First,
 		})
 	}
 	if err != nil && c.StateDirByDefault {
@@ -99,22 +100,16 @@ func (c *Config) lanes() int {
 // listenWhenServing opens the ports once the first lane serves. If ctx ends before that, it returns
 // ctx's error.
 func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, err error) {
-	late := time.NewTimer(2*time.Second + d.c.Store.Watch()) // the very first start takes one second
-	defer late.Stop()
-	for {
-		select {
-		case <-d.theKeeper().Serving():
-			again := binder{log: d.c.Log}
-			err := again.bind(ctx, func() (err error) {
-				ports, err = d.listen(d.c.Loops)
-				return err
-			})
-			d.keep(ports)
-			return ports, err
-		case <-late.C:
-			d.c.Log.Warn("the port stays closed until ids can be issued")
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	select {
+	case <-d.theKeeper().Serving():
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+	again := binder{log: d.c.Log}
+	err = again.bind(ctx, func() (err error) {
+		ports, err = d.listen(d.c.Loops)
+		return err
+	})
+	d.keep(ports)
+	return ports, err
 }

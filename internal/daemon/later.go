@@ -22,10 +22,11 @@ type laterStore struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
-	unlisted func([]counter.Record)      // called with the first list of records; nil = it is known
-	settled  func()                      // called once, when none of pending is left after that; nil = it was, or nobody waits
-	pending  map[string]kinds.Definition // not yet recorded, or compared with the record
-	refused  map[string]bool             // of those: it was logged that something is wrong
+	unlisted func([]counter.Record) // called with the first list of records; nil = it is known
+	// called once, when none of pending is left after that; nil = it was, or nobody waits
+	settled func()
+	pending map[string]kinds.Definition // not yet recorded, or compared with the record
+	refused map[string]bool             // of those: it was logged that something is wrong
 }
 
 func newLaterStore(s stores.CounterStore, log *slog.Logger) *laterStore {
@@ -64,6 +65,9 @@ func (l *laterStore) settle(ctx context.Context, name string) error {
 	return err
 }
 
+// Unwrap returns the store that takes back what is left.
+func (l *laterStore) Unwrap() counter.Store { return l.CounterStore }
+
 // Reserve implements counter.Store.
 func (l *laterStore) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
 	if err := l.settle(ctx, name); err != nil {
@@ -88,6 +92,9 @@ func (s termStore) Reserve(ctx context.Context, name string, n uint64) (counter.
 	}
 	return s.Store.Reserve(ctx, name, n)
 }
+
+// Unwrap returns the store that takes back what is left.
+func (s termStore) Unwrap() counter.Store { return s.Store }
 
 // settleTimeout is how long a poll may wait for each pending definition.
 const settleTimeout = time.Second
@@ -126,7 +133,8 @@ func (l *laterStore) Changes(ctx context.Context, since string) (now string, rec
 // nobody knows which names others have created: those must not stand for the default kind meanwhile. Nor
 // may they while the store refuses a sequence of this daemon, because it may have been wiped.
 func (d *Daemon) waitForCounters(why error) {
-	d.c.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it", "error", why)
+	d.c.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it",
+		"error", why)
 	d.catalog.RefuseUnknown(true)
 	learned := make(chan struct{})
 	l := d.sequences.later
@@ -147,10 +155,13 @@ func (d *Daemon) waitForCounters(why error) {
 
 // openLater makes what issues the values of a definition once that is recorded. Its size of a block is
 // the definition's, not that of the record.
-func (d *Daemon) openLater(def kinds.Definition) (issuer.Kind, error) {
+// why says what is wrong with its record; nil = nothing that is known.
+func (d *Daemon) openLater(def kinds.Definition, why error) (issuer.Kind, error) {
 	l := d.sequences.later
 	l.mu.Lock()
 	l.pending[def.Name] = def
 	l.mu.Unlock()
-	return d.keepSequence(counter.NewRecord(stores.Recorded(def), ""), def.Batch)
+	r := counter.NewRecord(stores.Recorded(def), "")
+	r.Fault = why
+	return d.keepSequence(r, def.Batch)
 }

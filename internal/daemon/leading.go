@@ -6,13 +6,13 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -70,8 +70,21 @@ func clusterMember(n leader.Node) protocol.Node {
 	return protocol.Node{ID: n.ID, Host: host, Port: number}
 }
 
-// watched is what an election finds out by asking the leaders. Each is asked once a second, which also
-// keeps a connection to it open.
+// forwarders ask leaders for values, those of each group over connections of its own: while a leader hands a
+// group over, requests wait there, and all that come behind them on the same connection.
+type forwarders [leader.Groups]*forward.Client
+
+// Figures returns the counts of all.
+func (all *forwarders) Figures() (sum forward.Figures) {
+	for _, c := range all {
+		f := c.Figures()
+		sum.Sent, sum.Failed, sum.Values = sum.Sent+f.Sent, sum.Failed+f.Failed, sum.Values+f.Values
+	}
+	return sum
+}
+
+// watched is what an election finds out by asking the leaders. Each is asked once a second for each of its
+// groups, which also keeps those connections open.
 type watched struct {
 	mu      sync.Mutex
 	failing map[string]failing // leaders that do not answer, by address
@@ -102,7 +115,7 @@ func (e *election) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		e.look(ctx)
-		e.compare()
+		e.compare(e.runner.Load().View().Nodes)
 		now := time.Now()
 		e.account(now.Sub(last))
 		last = now
@@ -123,10 +136,10 @@ func (e *election) leaders() map[int]string {
 }
 
 // compare logs another daemon that has this one's address, once it has renewed: one that is dead does not.
-func (e *election) compare() {
+func (e *election) compare(nodes []leader.NodeKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, n := range e.runner.Load().View().Nodes {
+	for _, n := range nodes {
 		before, seen := e.sharing[n.ID]
 		switch {
 		case n.ID == e.id || n.Redis != e.address || e.address == "" || before < 0: // it was logged
@@ -134,7 +147,8 @@ func (e *election) compare() {
 			e.sharing[n.ID] = n.Revision
 		default:
 			e.sharing[n.ID] = -1
-			e.d.c.Log.Error("another daemon has the address of this one, so neither can be asked for what the other one leads: correct -advertise", "address", n.Redis, "id", n.ID)
+			e.d.c.Log.Error("another daemon has the address of this one, so neither can be asked for what the other one "+
+				"leads: correct -advertise", "address", n.Redis, "id", n.ID)
 		}
 	}
 }
@@ -144,19 +158,17 @@ func (e *election) look(ctx context.Context) {
 	answers := map[string]error{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, address := range e.leaders() {
-		mu.Lock()
-		_, asked := answers[address]
-		answers[address] = nil
-		mu.Unlock()
-		if address == "" || asked {
+	for g, address := range e.leaders() {
+		if address == "" {
 			continue
 		}
 		all.Go(func() {
-			err := e.forwarder.Ping(ctx, address)
+			err := e.forward[g].Ping(ctx, address)
 			mu.Lock()
 			defer mu.Unlock()
-			answers[address] = err
+			if before, asked := answers[address]; !asked || before != nil { // one answer is enough
+				answers[address] = err
+			}
 		})
 	}
 	all.Wait()
@@ -191,6 +203,14 @@ func (e *election) account(passed time.Duration) {
 	}
 }
 
+// ready returns an error if this daemon must be restarted to serve strict order, or if a leader is out of reach.
+func (e *election) ready() error {
+	if err := e.replaced(); err != nil {
+		return fmt.Errorf("sequences with order=strict are refused: %w", err)
+	}
+	return e.watched.ready()
+}
+
 // ready returns an error if a leader has been out of reach for so long that other daemons would be better
 // for clients. Those who follow are ready; and if there is no leader, nobody else has one.
 func (w *watched) ready() error {
@@ -204,21 +224,13 @@ func (w *watched) ready() error {
 	return nil
 }
 
-// A leaderFigure is one for `stats` and /metrics.
-type leaderFigure struct {
-	name, help string
-	value      any // as in issuer.Fact
-	group      int // that it is about; -1 = none
-}
-
-// figures returns what operators see, or nothing while there is no election.
-func (e *election) figures() (list []leaderFigure) {
-	r := e.runner.Load()
-	if r == nil {
-		return nil
+// figures emits what operators see, or nothing while there is no election.
+func (e *election) figures(emit func(figure.Figure)) {
+	if e == nil || e.runner.Load() == nil {
+		return
 	}
-	add := func(group int, name, help string, v any) { list = append(list, leaderFigure{name, help, v, group}) }
-	s, f, now, view := r.Stats(), e.forwarder.Figures(), clock.Boot(), r.View()
+	r := e.runner.Load()
+	s, f, now, view := r.Stats(), e.forward.Figures(), clock.Boot(), r.View()
 	held, until := 0, int64(0)
 	for g := range leader.Groups {
 		if u := r.Until(g); u > 0 {
@@ -227,31 +239,53 @@ func (e *election) figures() (list []leaderFigure) {
 			}
 		}
 	}
-	left := 0.0
+	left := time.Duration(0)
 	if until > 0 {
-		left = float64(until-now) / 1e9
+		left = time.Duration(until - now)
 	}
-	add(-1, "leader_groups", "Groups of sequences that this daemon leads.", int64(held))
-	add(-1, "leader_until_seconds", "For how long it may issue without another renewal; negative when that is over, 0 while it leads nothing.", left)
-	add(-1, "leader_terms_total", "Times that it became the leader of a group.", s.Terms)
-	add(-1, "leader_lost_total", "Groups that another daemon took from it.", s.Lost)
-	add(-1, "leader_handed_over_total", "Groups that it handed over.", s.Handed)
-	add(-1, "leader_renewals_total", "Renewals of its leadership that the store confirmed.", s.Renewals)
-	add(-1, "leader_failures_total", "Calls of the store about leadership without an answer in time.", s.Failures)
-	add(-1, "forward_requests_total", "Requests to daemons that lead, each for all clients that waited.", f.Sent)
-	add(-1, "forward_failures_total", "Of those, the ones that brought no values.", f.Failed)
-	add(-1, "forward_values_total", "Values that they brought.", f.Values)
-	w := &e.watched
+	emit(figure.Figure{
+		Stat: "leader_groups", Metric: "leader_groups", Value: held,
+		Help:  "Groups of sequences that this daemon leads.",
+		Worry: "the sum over the job is below 16 for half a minute: a group has no leader",
+	})
+	emit(figure.Figure{
+		Stat: "leader_until_ms", Metric: "leader_until_seconds", Value: left,
+		Help: "For how long it may issue without another renewal; negative when that is over, " +
+			"0 while it leads nothing.",
+		Worry: "below 2 while it leads: renewals fail",
+	})
+	count := func(name string, v uint64, help, worry string) {
+		emit(figure.Figure{Stat: name, Metric: name, Value: v, Count: true, Help: help, Worry: worry})
+	}
+	count("leader_terms_total", s.Terms, "Times that it became the leader of a group.", "")
+	count("leader_lost_total", s.Lost, "Groups that another daemon took from it.",
+		"grows: another daemon took a group, because this one stood still or did not reach etcd")
+	count("leader_handed_over_total", s.Handed, "Groups that it handed over.", "")
+	count("leader_renewals_total", s.Renewals, "Renewals of its leadership that the store confirmed.", "")
+	count("leader_failures_total", s.Failures, "Calls of the store about leadership without an answer in time.",
+		"grows by more than three in five minutes: etcd does not answer in time")
+	count("forward_requests_total", f.Sent, "Requests to daemons that lead, each for all clients that waited.", "")
+	count("forward_failures_total", f.Failed, "Of those, the ones that brought no values.",
+		"grows for minutes, so beyond a fail-over: clients get errors, whose text says why")
+	count("forward_values_total", f.Values, "Values that they brought.", "")
 	for _, g := range sortedKeys(e.leaders()) {
-		w.mu.Lock()
-		without := w.without[g]
-		w.mu.Unlock()
+		e.watched.mu.Lock()
+		without := e.watched.without[g]
+		e.watched.mu.Unlock()
 		n, _ := view.Leader(g)
-		add(g, "leader", "", n.Redis)
-		add(g, "leader_term", "The newest term of a group.", int64(view.Leaders[g].Number))
-		add(g, "leader_missing_seconds", "Time in which no daemon issued the group's values, as far as this one knows, to a second.", without.Seconds())
+		group := fmt.Sprintf("group_%d_", g)
+		labels := []string{"group", strconv.Itoa(g)}
+		emit(figure.Figure{Stat: group + "leader", Value: n.Redis})
+		emit(figure.Figure{
+			Stat: group + "leader_term", Metric: "leader_term", Labels: labels,
+			Value: int64(view.Leaders[g].Number), Help: "The newest term of a group.",
+		})
+		emit(figure.Figure{
+			Stat: group + "leader_missing_ms", Metric: "leader_missing_seconds", Labels: labels, Value: without,
+			Help:  "Time in which no daemon issued the group's values, as far as this one knows, to a second.",
+			Worry: "grows by more than ten in two minutes: nobody issues the values of this group",
+		})
 	}
-	return list
 }
 
 func sortedKeys(m map[int]string) (keys []int) {
@@ -260,42 +294,4 @@ func sortedKeys(m map[int]string) (keys []int) {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// leaderStats adds the figures to a group of statistics.
-func (d *Daemon) leaderStats(add func(name string, value any)) {
-	e := d.sequences.election
-	if e == nil {
-		return
-	}
-	for _, f := range e.figures() {
-		name := f.name
-		if v, ok := f.value.(float64); ok { // as all times in statistics
-			name, f.value = strings.TrimSuffix(name, "_seconds")+"_ms", int64(v*1000)
-		}
-		if f.group >= 0 {
-			name = fmt.Sprintf("group_%d_%s", f.group, name)
-		}
-		add(name, f.value)
-	}
-}
-
-// leaderMetrics returns the figures that are numbers.
-func (d *Daemon) leaderMetrics() (list []metrics.Figure) {
-	e := d.sequences.election
-	if e == nil {
-		return nil
-	}
-	for _, f := range e.figures() {
-		value, count, ok := numeric(f.value)
-		if !ok {
-			continue
-		}
-		m := metrics.Figure{Name: f.name, Help: f.help, Value: value, Count: count}
-		if f.group >= 0 {
-			m.Labels = []string{"group", strconv.Itoa(f.group)}
-		}
-		list = append(list, m)
-	}
-	return list
 }

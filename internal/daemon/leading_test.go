@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/forward"
 )
 
@@ -53,12 +55,19 @@ func (b *onlyBoard) Watch(ctx context.Context, _ func(map[int]leader.Leader)) er
 	return ctx.Err()
 }
 
+func newForwarders() (all forwarders) {
+	for g := range all {
+		all[g] = forward.New(forward.Config{})
+	}
+	return all
+}
+
 // Failed calls and groups that were taken away are counted one by one.
 func TestFiguresOfAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &onlyBoard{failing: 3, stolen: -1}
 		began := time.Now()
-		e := &election{forwarder: forward.New(forward.Config{})}
+		e := &election{forward: newForwarders()}
 		r := leader.NewRunner(leader.Config{
 			Me: leader.Node{ID: "me", Redis: "h:1"}, Board: b, Clock: func() int64 { return int64(time.Since(began)) + 1 },
 			Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
@@ -67,15 +76,14 @@ func TestFiguresOfAnElection(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx) }()
-		want := func(failures, terms, lost uint64, groups int64) {
+		want := func(failures, terms, lost uint64, groups int) {
 			t.Helper()
 			synctest.Wait()
 			got := map[string]any{}
-			for _, f := range e.figures() {
-				got[f.name] = f.value
-			}
+			e.figures(func(f figure.Figure) { got[f.Metric] = f.Value })
 			for name, v := range map[string]any{
-				"leader_failures_total": failures, "leader_terms_total": terms, "leader_lost_total": lost, "leader_groups": groups, "leader_handed_over_total": uint64(0),
+				"leader_failures_total": failures, "leader_terms_total": terms, "leader_lost_total": lost, "leader_groups": groups,
+				"leader_handed_over_total": uint64(0),
 			} {
 				if got[name] != v {
 					t.Errorf("%s is %v, want %v", name, got[name], v)
@@ -94,4 +102,39 @@ func TestFiguresOfAnElection(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Another daemon with this one's address is told of once, after it has renewed: one that was killed does not.
+func TestAnotherDaemonWithThisAddress(t *testing.T) {
+	var log strings.Builder
+	d := &Daemon{c: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	e := &election{d: d, id: "me", address: "h:1", sharing: map[string]int64{}}
+	said := func(revision int64, want int) {
+		t.Helper()
+		e.compare([]leader.NodeKey{
+			{Node: leader.Node{ID: "me", Redis: "h:1"}, Revision: revision},
+			{Node: leader.Node{ID: "dead", Redis: "h:1"}, Revision: 3},
+			{Node: leader.Node{ID: "fine", Redis: "h:2"}, Revision: revision},
+			{Node: leader.Node{ID: "twin", Redis: "h:1"}, Revision: revision},
+		})
+		if n := strings.Count(log.String(), "level=ERROR"); n != want || n != strings.Count(log.String(), "id=twin") {
+			t.Errorf("at revision %d, want %d lines:\n%s", revision, want, log.String())
+		}
+	}
+	said(5, 0)
+	said(5, 0)
+	said(6, 1)
+	if !strings.Contains(log.String(), "address=h:1") || !strings.Contains(log.String(), "correct -advertise") {
+		t.Error(log.String())
+	}
+	said(7, 1)
+	said(8, 1)
+
+	e.address, e.sharing = "", map[string]int64{} // of those that can be reached nowhere
+	for revision := range int64(3) {
+		e.compare([]leader.NodeKey{{Node: leader.Node{ID: "too"}, Revision: revision}})
+	}
+	if strings.Contains(log.String(), "id=too") {
+		t.Error(log.String())
+	}
 }

@@ -24,7 +24,7 @@ func (d *Daemon) ready() error {
 		return err
 	}
 	if e := d.sequences.election; e != nil {
-		return e.watched.ready()
+		return e.ready()
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/resp"
@@ -67,9 +66,12 @@ func listeners() []listener {
 			name: "admin", inside: true, host: (*Config).adminBind, service: (*Daemon).newAdmin, descriptors: adminDescriptors,
 		},
 		{
-			PortSetting: PortSetting{Flag: "debug-port", Default: 8080, Kayac: true, Number: func(p *Ports) *int { return &p.DebugPort },
+			PortSetting: PortSetting{Flag: "debug-port", Default: 8080, Kayac: true, Number: func(p *Ports) *int {
+				return &p.DebugPort
+			},
 				Help: "`port`, on localhost, of what the next two enable"},
 			name: "debug", inside: true, on: (*Config).debugs, service: (*Daemon).newDebug,
+			descriptors: debugDescriptors,
 		},
 	}
 }
@@ -89,7 +91,8 @@ type listener struct {
 	resume      func(c *protocol.Config, state []byte) (conversation, error) // the same from a state, see server.Movable
 	refusal     string                                                       // see server.Port
 	outOfMemory string                                                       // see server.Port
-	sock        bool                                                         // Config.Sock takes the place of host and number
+	// Config.Sock takes the place of host and number
+	sock bool
 
 	// service makes a service.
 	service func(d *Daemon) service
@@ -127,17 +130,11 @@ func (c *Config) ServiceDescriptors(maxConnections int) (n int) {
 	return n
 }
 
-// SequenceDescriptors returns how many files the sequences will hold open. ReadSecrets must have read what
-// declares some.
-func (c *Config) SequenceDescriptors() int {
+// SequenceDescriptors returns how many of so many files the sequences may hold open: records, which
+// Counters.OpenRecords bounds, and locks. ReadSecrets must have read what declares some.
+func (c *Config) SequenceDescriptors(files int) (records, locks int) {
 	all, _, _ := c.definitions(c.secrets.generators, nil)
-	var names []string
-	for _, def := range all {
-		if def.Kind == kinds.Sequence {
-			names = append(names, def.Name)
-		}
-	}
-	return c.Counters.Descriptors(names)
+	return c.Counters.Descriptors(all, files)
 }
 
 func always(*Config) bool { return true }
@@ -183,16 +180,35 @@ func (l *listener) address(c *Config) string {
 func (l *listener) onTCP(c *Config) bool { return !l.sock || c.Sock == "" }
 
 // listen opens up to n listeners.
-func (l *listener) listen(c *Config, n int) ([]net.Listener, error) {
+func (l *listener) listen(c *Config, n int) (lns []net.Listener, err error) {
 	if !l.onTCP(c) {
 		return server.ListenUnix(c.Sock, c.SockMode, n)
 	}
-	number := strconv.Itoa(*l.Number(&c.Ports))
-	lns, err := server.ListenTCP(net.JoinHostPort(l.address(c), number), n)
-	if l.inside && l.address(c) == loopback && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
-		return server.ListenTCP(net.JoinHostPort("::1", number), n)
-	}
+	err = l.onAddress(c, func(addr string) (err error) {
+		lns, err = server.ListenTCP(addr, n)
+		return err
+	})
 	return lns, err
+}
+
+// probe returns the error that listen would return.
+func (l *listener) probe(c *Config) error {
+	if !l.onTCP(c) {
+		return server.ProbeUnix(c.Sock)
+	}
+	return l.onAddress(c, server.ProbeTCP)
+}
+
+// onAddress tries a thing with the address of the TCP port, and with that of the other family if it need not
+// be this one.
+func (l *listener) onAddress(c *Config, try func(addr string) error) error {
+	number := strconv.Itoa(*l.Number(&c.Ports))
+	err := try(net.JoinHostPort(l.address(c), number))
+	missing := errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
+	if missing && l.inside && l.address(c) == loopback {
+		return try(net.JoinHostPort("::1", number))
+	}
+	return err
 }
 
 // An enginePort is a port of the engine that is switched on.
@@ -230,7 +246,8 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 	for i := range d.ports {
 		p := &d.ports[i]
 		port := server.Port{
-			Name: strings.ToLower(p.name), Open: d.opener(p), Resume: d.resumer(p), Peers: d.logins != nil, Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
+			Name: strings.ToLower(p.name), Open: d.opener(p), Resume: d.resumer(p), Peers: d.logins != nil,
+			Refusal: []byte(p.refusal), OutOfMemory: []byte(p.outOfMemory),
 		}
 		if p.onTCP(&d.c) {
 			port.TLS = d.tls

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -156,14 +156,14 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 		w.until = time.Time{}
 		return nil, nil
 	case w.comparison != nil:
-		a, w.comparison, err = l.verifier.Result(w.comparison, user, password)
+		a, w.comparison, err = l.verifier.Result(w.comparison, from, user, password)
 	case w.full != nil && l.verifier.Full(w.full):
 		err = users.ErrBusy
 	case l.limit.Refuses(from):
 		w.until = time.Now().Add(loginlimit.Pause)
 		return nil, id.ErrWait
 	default:
-		a, w.comparison, err = l.verifier.Begin(user, password)
+		a, w.comparison, err = l.verifier.Begin(from, user, password)
 	}
 	if err == users.ErrBusy {
 		if w.comparison != nil {
@@ -188,17 +188,26 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 	return a, nil
 }
 
-// loginMetrics returns what /metrics shows of the comparisons of passwords with hashes.
-func (d *Daemon) loginMetrics() []metrics.Figure {
-	if d.logins == nil {
-		return nil
+// figures emits what is known of the comparisons of passwords with hashes.
+func (l *logins) figures(emit func(figure.Figure)) {
+	if l == nil {
+		return
 	}
-	v := d.logins.verifier
-	return []metrics.Figure{
-		{Name: "login_comparisons_total", Help: "Passwords compared with hashes.", Value: float64(v.Compared()), Count: true},
-		{Name: "logins_waiting", Help: "Comparisons that wait or run.", Value: float64(v.Waiting())},
-		{Name: "logins_busy_total", Help: "Logins refused because too many others waited.", Value: float64(d.logins.busy.Load()), Count: true},
-	}
+	emit(figure.Figure{
+		Stat: "login_comparisons", Metric: "login_comparisons_total", Value: l.verifier.Compared(), Count: true,
+		Help: "Passwords compared with hashes.",
+	})
+	emit(figure.Figure{
+		Stat: "logins_waiting", Metric: "logins_waiting", Value: l.verifier.Waiting(),
+		Help: "Comparisons that wait or run.",
+		Worry: "above 50 for two minutes: more logins than there is time to compare with hashes. " +
+			"Give programs tokens, or keep their connections open",
+	})
+	emit(figure.Figure{
+		Stat: "logins_busy", Metric: "logins_busy_total", Value: l.busy.Load(), Count: true,
+		Help:  "Logins refused because too many others waited.",
+		Worry: "grows: as above, and logins were refused",
+	})
 }
 
 // login decides a login of somebody who can wait. It returns nil if anything is wrong.
@@ -207,7 +216,7 @@ func (l *logins) login(ctx context.Context, from netip.Addr, user, password []by
 		if l.limit.Refuses(from) {
 			return nil, nil
 		}
-		a, err := l.verifier.Login(ctx, user, password)
+		a, err := l.verifier.Login(ctx, from, user, password)
 		switch {
 		case err == users.ErrBusy && w.patient(time.Now()):
 			select {

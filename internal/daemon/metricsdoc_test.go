@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
-	"github.com/katsubushi/katsubushi/v3/internal/forward"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // A family is a metric as /metrics shows it.
@@ -65,12 +65,16 @@ func expositions(t *testing.T) (all [][]string) {
 		d.sequences.election = leadingForDoc(t)
 		all = append(all, d.metricLines())
 	})
-	for _, url := range []string{"etcd://127.0.0.1:1/?ns=doc", "zookeeper://127.0.0.1:1/?ns=doc", ""} {
+	for _, url := range []string{"etcd://127.0.0.1:1/?ns=doc", "zookeeper://127.0.0.1:1/?ns=doc", "", "none"} {
 		c := testConfig()
 		c.StateDir, c.RuntimeDir = t.TempDir(), t.TempDir()
 		c.Counters.Dir, c.AnyDisk = filepath.Join(c.StateDir, "sequences"), true
 		c.Generators = "orders sequence; sessions uuid7"
-		if url != "" {
+		switch url {
+		case "":
+		case "none":
+			c.StateDir = ""
+		default:
 			c.Store.URL, c.WorkerIDs, c.Lanes, c.StateDir = url, nil, 1, ""
 			c.Store.Min, c.Store.Max, c.Store.Lease, c.Store.MaxSkew = 1, 9, time.Minute, 2*time.Second
 		}
@@ -90,9 +94,11 @@ func expositions(t *testing.T) (all [][]string) {
 // leadingForDoc makes an election that leads everything.
 func leadingForDoc(t *testing.T) *election {
 	began := time.Now()
-	e := &election{forwarder: forward.New(forward.Config{}), known: map[string]*strictSequence{"orders": {}}}
+	e := &election{forward: newForwarders(), known: map[string]*strictSequence{"orders": {}}}
 	r := leader.NewRunner(leader.Config{
-		Me: leader.Node{ID: "me", Redis: "h:1"}, Board: &onlyBoard{stolen: -1}, Clock: func() int64 { return int64(time.Since(began)) + 1 },
+		Me: leader.Node{ID: "me", Redis: "h:1"}, Board: &onlyBoard{stolen: -1}, Clock: func() int64 {
+			return int64(time.Since(began)) + 1
+		},
 		Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
 	})
 	e.runner.Store(r)
@@ -131,9 +137,10 @@ func everyMetric(t *testing.T) (all map[string]family, texts []string) {
 const metricsDoc = "../../docs/METRICS.md"
 
 // TestMetricsDoc: docs/METRICS.md lists every metric; -update writes it again. What this program says of
-// a metric comes from /metrics, and when to worry from worries.
+// a metric comes from /metrics, and when to worry from worriesOf.
 func TestMetricsDoc(t *testing.T) {
 	all, _ := everyMetric(t)
+	alerts, worries := alertsOf(t, all), worriesOf(t)
 	var b strings.Builder
 	b.WriteString(metricsIntro)
 	for _, part := range metricParts {
@@ -148,6 +155,9 @@ func TestMetricsDoc(t *testing.T) {
 				worry, ok := worries[strings.TrimPrefix(name, "katsubushi_")]
 				if !ok {
 					t.Errorf("%s: say in worries when to worry, or that nobody need", name)
+				}
+				if worry != "" {
+					worry = withAlerts(t, name, worry, alerts)
 				}
 				labels := "`" + strings.Join(f.labels, "` `") + "`"
 				if f.labels == nil {
@@ -168,8 +178,61 @@ func TestMetricsDoc(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(metricsDoc); err != nil || string(got) != b.String() {
-		t.Errorf("%s is not what the program says: go test ./internal/daemon -run TestMetricsDoc -update writes it (%v)", metricsDoc, err)
+		t.Errorf("%s is not what the program says: go test ./internal/daemon -run TestMetricsDoc -update writes it (%v)",
+			metricsDoc, err)
 	}
+}
+
+// worriesOf returns when to worry about each metric: what its figure says, or worries.
+func worriesOf(t *testing.T) map[string]string {
+	t.Helper()
+	all, dir := maps.Clone(worries), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, stop := figuresDaemon(t, dir)
+		defer stop()
+		d.sequences.election = leadingForDoc(t)
+		d.figures(func(f figure.Figure) {
+			if f.Metric != "" {
+				all[f.Metric] = f.Worry
+			}
+		})
+	})
+	return all
+}
+
+// alertsOf returns which alerts ask for each metric.
+func alertsOf(t *testing.T, all map[string]family) map[string][]string {
+	t.Helper()
+	list := map[string][]string{}
+	for _, r := range readRules(t) {
+		for _, m := range regexp.MustCompile(`katsubushi_[a-z_]+`).FindAllString(r.Expr, -1) {
+			name := metricOf(m, all)
+			if r.Alert != "" && !slices.Contains(list[name], r.Alert) {
+				list[name] = append(list[name], r.Alert)
+			}
+		}
+	}
+	return list
+}
+
+// withAlerts adds links to the alerts that ask for a metric to what is said of it. If there are none, that must
+// say so, and the dashboard must show it.
+func withAlerts(t *testing.T, name, worry string, alerts map[string][]string) string {
+	t.Helper()
+	if strings.HasPrefix(worry, dashboardOnly) {
+		dashboard, err := os.ReadFile(dashboardFile)
+		if err != nil || !strings.Contains(string(dashboard), name) || len(alerts[name]) > 0 {
+			t.Errorf("%s is %sit has alerts, %v, or is not there (%v)", name, dashboardOnly, alerts[name], err)
+		}
+		return worry
+	}
+	if len(alerts[name]) == 0 {
+		t.Errorf("no alert asks for %s: make one, or say that it is %q", name, dashboardOnly)
+	}
+	for _, a := range alerts[name] {
+		worry += fmt.Sprintf(" → [%s](RUNBOOK.md#%s)", a, strings.ToLower(a))
+	}
+	return worry
 }
 
 // unitOf returns the unit, by Prometheus's rules for names.
@@ -202,13 +265,11 @@ func partOf(name string) string {
 
 // TestMetricsPassPromtool checks every metric's name, type and help with promtool, if it is installed.
 func TestMetricsPassPromtool(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("there is no promtool (Debian's package prometheus)")
-	}
+	promtool := promtool(t)
 	_, texts := everyMetric(t)
 	for _, text := range texts {
-		for _, counter := range regexp.MustCompile(`(?m)^(# [A-Z]+ )?katsubushi_generator_rate.*\n`).FindAllString(text, -1) { // made up
+		// made up
+		for _, counter := range regexp.MustCompile(`(?m)^(# [A-Z]+ )?katsubushi_generator_rate.*\n`).FindAllString(text, -1) {
 			text = strings.Replace(text, counter, "", 1)
 		}
 		check := exec.Command(promtool, "check", "metrics")

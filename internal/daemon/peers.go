@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,7 +13,8 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -43,7 +43,8 @@ func (c *Config) validatePeers(wrong func(field, format string, args ...any)) {
 		if !able {
 			wrong("Announce", only)
 		} else if c.unreachable() {
-			wrong("Announce", "a unix socket has no address for others: -advertise says where clients reach it, or leave -sock out")
+			wrong("Announce", "a unix socket has no address for others: -advertise says where clients reach it, or leave "+
+				"-sock out")
 		}
 	default:
 		wrong("Announce", "%q: on or off allowed", c.Announce)
@@ -124,7 +125,6 @@ func (d *Daemon) joinPeers() error {
 		d.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{
 			Directory: dir, Name: name, State: d.announcement, Now: d.clock.Now, Log: d.c.Log,
 		})
-		d.clock.EachSecond = d.peers.announcer.Look
 	}
 	if d.c.checksPeers() {
 		asker := announce.Asker{Now: d.clock.Now, Secret: d.tls != nil, TLS: d.peerTLS}
@@ -144,7 +144,7 @@ func (d *Daemon) joinPeers() error {
 
 // peerTLS returns the settings of connections to other daemons.
 func (d *Daemon) peerTLS() (*tls.Config, error) {
-	roots, err := d.c.forwardRoots()
+	roots, err := endpoint.Roots(d.c.ForwardCA)
 	if err != nil {
 		return nil, err
 	}
@@ -218,48 +218,45 @@ func (d *Daemon) peerNotes() []string {
 	return d.peers.checker.Notes()
 }
 
-// peerStats adds what is known of the peers.
-func (d *Daemon) peerStats(add func(name string, value any)) {
+// peerFigures emits what is known of the peers.
+func (d *Daemon) peerFigures(emit func(figure.Figure)) {
 	if a := d.peers.announcer; a != nil {
 		written, failed := a.Counts()
-		add("announcements", written)
-		add("announcement_errors", failed)
+		emit(figure.Figure{
+			Stat: "announcements", Metric: "announcements_total", Value: written, Count: true,
+			Help: "Announcements of this daemon that the store took.",
+		})
+		emit(figure.Figure{
+			Stat: "announcement_errors", Metric: "announcement_errors_total", Value: failed, Count: true,
+			Help:  "Announcements that the store did not take.",
+			Worry: "grows: clients that find daemons in the store may not find this one",
+		})
 	}
 	if d.peers.checker == nil {
 		return
 	}
 	f := d.peers.checker.Figures()
-	add("peers", f.Peers)
-	add("peers_unreadable", f.Unreadable)
-	add("peers_asked", f.Asked)
-	add("peers_answered", f.Answered)
-	add("peers_clock_difference_ms", f.Difference.Milliseconds())
+	gauge := func(name string, v int, help, worry string) {
+		emit(figure.Figure{Stat: name, Metric: name, Value: v, Help: help, Worry: worry})
+	}
+	gauge("peers", f.Peers, "Other daemons that are announced.", "")
+	gauge("peers_unreadable", f.Unreadable, "Announcements that cannot be read.",
+		"more than 0 for five minutes: another version, or another program, writes there")
+	gauge("peers_asked", f.Asked, "Peers that the last check asked.", "")
+	gauge("peers_answered", f.Answered, "Peers that answered the last check.",
+		"less than were asked for ten minutes: this daemon cannot reach the others")
+	emit(figure.Figure{
+		Stat: "peers_clock_difference_ms", Metric: "peers_clock_difference_seconds", Value: f.Difference,
+		Help:  "Median of these peers' clocks, minus this daemon's.",
+		Worry: "more than half a second either way for two minutes",
+	})
 	for k, alarm := range f.Alarms {
-		add(fmt.Sprintf("peers_alarm_%v", announce.Kind(k)), alarm)
+		kind := announce.Kind(k).String()
+		emit(figure.Figure{
+			Stat: "peers_alarm_" + kind, Metric: "peers_alarm", Labels: []string{"kind", kind}, Value: alarm,
+			Help: "1 while the check of the peers has an alarm of this kind.",
+			Worry: "1 for more than a minute: another daemon's clock, worker id, settings or address do not fit " +
+				"this one's; [DISCOVERY.md](DISCOVERY.md#the-check-of-the-peers) says what to do for each kind",
+		})
 	}
-}
-
-// peerMetrics returns the same for Prometheus.
-func (d *Daemon) peerMetrics() (list []metrics.Figure) {
-	if a := d.peers.announcer; a != nil {
-		written, failed := a.Counts()
-		list = append(list,
-			metrics.Figure{Name: "announcements_total", Help: "Announcements of this daemon that the store took.", Value: float64(written), Count: true},
-			metrics.Figure{Name: "announcement_errors_total", Help: "Announcements that the store did not take.", Value: float64(failed), Count: true})
-	}
-	if d.peers.checker == nil {
-		return list
-	}
-	f := d.peers.checker.Figures()
-	list = append(list,
-		metrics.Figure{Name: "peers", Help: "Other daemons that are announced.", Value: float64(f.Peers)},
-		metrics.Figure{Name: "peers_unreadable", Help: "Announcements that cannot be read.", Value: float64(f.Unreadable)},
-		metrics.Figure{Name: "peers_asked", Help: "Peers that the last check asked.", Value: float64(f.Asked)},
-		metrics.Figure{Name: "peers_answered", Help: "Peers that answered the last check.", Value: float64(f.Answered)},
-		metrics.Figure{Name: "peers_clock_difference_seconds", Help: "Median of these peers' clocks, minus this daemon's.", Value: f.Difference.Seconds()})
-	for k, alarm := range f.Alarms {
-		list = append(list, metrics.Figure{Name: "peers_alarm", Help: "1 while the check of the peers has an alarm of this kind.",
-			Value: float64(count(alarm)), Labels: []string{"kind", announce.Kind(k).String()}})
-	}
-	return list
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/announcement"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -27,16 +28,11 @@ func TestAnAlarmHasItsOwnFigure(t *testing.T) {
 		alarms := at(reflect.ValueOf(d.peers.checker).Elem(), "alarms")
 		alarms.Index(int(kind)).SetString("a text")
 		var on []string
-		d.peerStats(func(name string, value any) {
-			if value == true {
-				on = append(on, name)
+		d.peerFigures(func(f figure.Figure) {
+			if f.Number() == 1 {
+				on = append(on, f.Stat, f.Metric+strings.Join(f.Labels, "="))
 			}
 		})
-		for _, f := range d.peerMetrics() {
-			if f.Value == 1 {
-				on = append(on, f.Name+strings.Join(f.Labels, "="))
-			}
-		}
 		if want := []string{"peers_alarm_" + kind.String(), "peers_alarmkind=" + kind.String()}; !slices.Equal(on, want) {
 			t.Errorf("%v: %v", kind, on)
 		}
@@ -44,9 +40,10 @@ func TestAnAlarmHasItsOwnFigure(t *testing.T) {
 			t.Errorf("%v: notes %q", kind, got)
 		}
 	}
-	if (&Daemon{}).peerNotes() != nil || len((&Daemon{}).peerMetrics()) != 0 {
-		t.Error("a daemon without peers has figures of them")
+	if (&Daemon{}).peerNotes() != nil {
+		t.Error("a daemon without peers has notes of them")
 	}
+	(&Daemon{}).peerFigures(func(f figure.Figure) { t.Errorf("a daemon without peers has %+v", f) })
 }
 
 // blames returns the fields that Validate finds fault with, of those about peers.
@@ -112,7 +109,8 @@ func TestWhatIsAnnounced(t *testing.T) {
 		if err := d.joinPeers(); err != nil || d.peers.announcer == nil {
 			t.Fatal(err)
 		}
-		if a := d.announcement(); a.Addr != "" || a.Ready || !a.TLS || a.Version != "3.4.5" || !slices.Equal(a.Workers, []uint64{5, 9}) ||
+		if a := d.announcement(); a.Addr != "" || a.Ready || !a.TLS || a.Version != "3.4.5" ||
+			!slices.Equal(a.Workers, []uint64{5, 9}) ||
 			a.Fingerprint != d.c.storeSettings().Fingerprint() {
 			t.Errorf("before the port is open: %+v", a)
 		}
@@ -180,7 +178,10 @@ func TestClientsLearnOfAStopBeforeThePortCloses(t *testing.T) {
 				t.Fatalf("not ready: %+v", a)
 			}
 			began := time.Now()
-			d.stop(func() { order = append(order, "the port closes") }, func() {}, func() error { order = append(order, "sealed"); return nil })
+			d.stop(func() { order = append(order, "the port closes") }, func() {}, func() error {
+				order = append(order, "sealed")
+				return nil
+			})
 			want := "not ready, the port closes, sealed, deleted, session ends"
 			if got := strings.Join(order, ", "); got != want {
 				t.Errorf("%s, want %s", got, want)
@@ -227,9 +228,13 @@ func TestAWrongClockAcquiresNothing(t *testing.T) {
 			d.c.Store.URL = "etcd://127.0.0.1:1" // of a kind that announces
 			old := d.store
 			defer func() { d.store = old }()
-			d.store = noted{granted: granted{d.clock.Now}, others: map[string]string{
-				"x": announcement.Announcement{Addr: "h:1", Ready: true, Fingerprint: d.c.storeSettings().Fingerprint()}.String(),
-			}}
+			others := map[string]string{} // a single one would refuse nothing
+			for _, host := range []string{"x", "y"} {
+				a := announcement.Announcement{Addr: host + ":1", Ready: true}
+				a.Fingerprint = d.c.storeSettings().Fingerprint()
+				others[host] = a.String()
+			}
+			d.store = noted{granted: granted{d.clock.Now}, others: others}
 			d.peers = peers{}
 			if err := d.joinPeers(); err != nil {
 				t.Fatal(err)
@@ -242,7 +247,10 @@ func TestAWrongClockAcquiresNothing(t *testing.T) {
 			d.keeper = d.newKeeper()
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { defer close(ended); d.keeper.Run(ctx) }()
+			go func() {
+				defer close(ended)
+				d.keeper.Run(ctx)
+			}()
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			refused, s := mode == "" || mode == "refuse", d.keeper.Status()[0]

@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
@@ -22,7 +26,11 @@ type sequences struct {
 	stop   context.CancelFunc // of the keeper; nil = it does not run
 	ended  chan error         // its result
 
+	faulty map[string]bool // names whose records cannot be used, as was logged last. With declaring held
+
 	election *election // nil = the store elects nobody
+
+	refused atomic.Uint64 // requests, of all of them
 }
 
 // defineTimeout is how long the daemon waits at the start until a sequence is recorded.
@@ -36,8 +44,8 @@ func (c *Config) checkSequence(def kinds.Definition) error {
 }
 
 // openCounters opens the store of sequences and declares what is recorded there: a name that somebody
-// has created must not stand for the default kind. If nobody has named the directory, an unusable one
-// is an error only for those who declare a sequence.
+// has created must not stand for the default kind. If nobody has named the directory and worker ids are
+// recorded elsewhere, an unusable one is an error only for those who declare a sequence.
 func (d *Daemon) openCounters() error {
 	q := &d.sequences
 	if q.whyNot = d.c.checkSequence(kinds.Definition{}); q.whyNot != nil {
@@ -48,8 +56,9 @@ func (d *Daemon) openCounters() error {
 		d.waitForCounters(err)
 		return nil
 	}
-	if err != nil && d.c.Counters.DirByDefault {
-		d.c.Log.Warn("sequences cannot be recorded in the state directory by default: name another one with -state-dir", "error", err)
+	if err != nil && d.c.Counters.DirByDefault && !d.c.StateDirByDefault { // worker ids are leased
+		d.c.Log.Warn("sequences cannot be recorded in the state directory by default: name another one with -state-dir",
+			"error", err)
 		q.whyNot = err
 		return nil
 	}
@@ -67,18 +76,45 @@ func (d *Daemon) openCounters() error {
 		switch def, ok := given[r.Name]; {
 		case !ok:
 			others = append(others, r)
+		case def.Kind != kinds.Sequence && !r.Readable():
+			errs = append(errs, fmt.Errorf("%q: a sequence of that name is recorded: %w", def, r.Fault))
 		case def.Kind != kinds.Sequence:
 			errs = append(errs, &stores.DifferentError{Recorded: r.Definition, Given: def})
 		default: // it is declared next, and compared with the record
 		}
 	}
+	d.sequences.judge(records, d.c.Log)
 	return errors.Join(append(errs, d.declareRecorded(others))...)
+}
+
+// judge says which records cannot be used, when that changes.
+func (q *sequences) judge(records []counter.Record, log *slog.Logger) {
+	faulty := map[string]bool{}
+	var names []string
+	var first error
+	for _, r := range records {
+		if r.Fault != nil {
+			faulty[r.Name] = true
+			names, first = append(names, r.Name), cmp.Or(first, r.Fault)
+		}
+	}
+	switch {
+	case maps.Equal(faulty, q.faulty):
+	case len(faulty) == 0:
+		log.Info("all records of sequences can be used again")
+	default:
+		const few = 10 // of many that a promotion has made foreign
+		log.Error("the records of sequences cannot be used: they are refused until an operator raises them",
+			"count", len(names), "sequences", names[:min(few, len(names))], "error", first)
+	}
+	q.faulty = faulty
 }
 
 // learnSequences declares sequences that somebody has created while the daemon runs.
 func (d *Daemon) learnSequences(records []counter.Record) {
 	d.declaring.Lock() // a reload may wait for the disk
 	defer d.declaring.Unlock()
+	d.sequences.judge(records, d.c.Log)
 	if err := d.declareRecorded(records); err != nil {
 		d.c.Log.Error("a sequence that was created is not served", "error", err)
 	}
@@ -95,13 +131,18 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 			continue
 		}
 		def := stores.Declared(r.Definition)
-		if other, ok := served[r.Name]; ok && other.Kind == kinds.Sequence {
+		other, ok := served[r.Name]
+		revived := ok && other.Kind == kinds.Sequence && other.Step == 0 && r.Readable()
+		if ok && other.Kind == kinds.Sequence && !revived {
+			if q := d.sequences.election; q != nil {
+				q.judge(r)
+			}
 			continue
 		}
 		err := hasRoom(served, def)
 		if err == nil {
 			var k issuer.Kind
-			if k, err = d.keepSequence(r, 0); err == nil {
+			if k, err = d.keepRecorded(r); err == nil {
 				opened = append(opened, issuer.Declared{Definition: def, From: k})
 				served[r.Name] = def
 				d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
@@ -133,22 +174,46 @@ func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
 		return nil, q.whyNot
 	}
 	if q.later.waits() {
-		return d.openLater(def)
+		return d.openLater(def, nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
 	r, err := q.store.Define(ctx, stores.Recorded(def))
-	if errors.Is(err, counter.ErrUnavailable) {
+	switch {
+	case errors.Is(err, counter.ErrUnavailable):
 		d.c.Log.Warn("a sequence is recorded once the counter store takes writes", "sequence", def.Name, "error", err)
-		return d.openLater(def)
-	}
-	if err != nil {
+		return d.openLater(def, nil)
+	case errors.Is(err, counter.ErrDamaged), errors.Is(err, counter.ErrUnusable):
+		return d.openLater(def, err)
+	case errors.Is(err, counter.ErrForeign) && r.Readable():
+		r.Fault = err
+	case err != nil && q.faulty[def.Name]: // a record is there that cannot be read, as that of another user
+		return d.openLater(def, fmt.Errorf("%w: %w", counter.ErrUnusable, err))
+	case err != nil:
 		return nil, err
 	}
 	if err := stores.Compare(def, r); err != nil {
 		return nil, err
 	}
 	return d.keepSequence(r, def.Batch)
+}
+
+// keepRecorded makes what issues the values of a record that only the store knows. Of one that cannot be read
+// it issues nothing: not even the definition is known, and the name must not stand for the default kind.
+func (d *Daemon) keepRecorded(r counter.Record) (issuer.Kind, error) {
+	if r.Readable() {
+		return d.keepSequence(r, 0)
+	}
+	why := r.Fault
+	if !counter.Certain(why) { // a file that another user owns, for example: to wait for a block is useless
+		why = fmt.Errorf("%w: %w", counter.ErrUnusable, why)
+	}
+	s := issuer.NewSequence(issuer.SequenceConfig{
+		Definition: counter.Sequence(r.Name), Wake: func() {}, Ring: func() {},
+		Status: func() counter.Status { return counter.Status{} }, Refused: &d.sequences.refused,
+	})
+	s.Refuse(why)
+	return s, nil
 }
 
 // keepSequence makes what issues the values of a record. batch, if it is not 0, replaces the record's.
@@ -159,8 +224,11 @@ func (d *Daemon) keepSequence(r counter.Record, batch uint64) (issuer.Kind, erro
 	}
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: r.Definition, MaxWait: d.c.MaxWait, Wake: d.wakeAll,
-		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
-		Ring:   func() { keeper.Ring(name) },
+		Status: func() counter.Status {
+			s, _ := keeper.Status(name)
+			return s
+		},
+		Ring: func() { keeper.Ring(name) }, Refused: &d.sequences.refused,
 	})
 	if err := keeper.Add(r, s, batch, nil); err != nil {
 		return nil, err
@@ -200,7 +268,9 @@ func (q *sequences) open(d *Daemon) ([]counter.Record, error) {
 	if elector, ok := store.(stores.Elector); ok {
 		q.election = d.newElection(elector)
 	}
-	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: d.c.Log, Changed: func(list []counter.Record) { go d.learnSequences(list) }})
+	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: d.c.Log, Changed: func(list []counter.Record) {
+		go d.learnSequences(list)
+	}})
 	return records, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
@@ -28,36 +29,37 @@ func (d *Daemon) counts() (sum protocol.Counts) {
 
 // stats emits a group of memcached's statistics, and reports whether the group exists.
 func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
-	var list []httpapi.Stat
-	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
+	var list []figure.Figure
+	add := func(name string, value any) { list = append(list, figure.Figure{Stat: name, Value: value}) }
 	switch string(group) {
 	case "":
 		list = slices.DeleteFunc(d.generalStats(), isText)
 	case "settings":
 		list = d.settingStats()
 	case "slabs":
-		list = []httpapi.Stat{{Name: "active_slabs", Value: 0}, {Name: "total_malloced", Value: 0}}
+		list = []figure.Figure{{Stat: "active_slabs", Value: 0}, {Stat: "total_malloced", Value: 0}}
 	case "lanes":
 		d.readyStats(add)
 		d.laneStats(d.clock.Now(), add)
 	case "leases":
 		d.leaseStats(add)
-		d.peerStats(add)
+		d.peerFigures(func(f figure.Figure) { list = append(list, f) })
 	case "generators":
 		d.generatorStats(d.clock.Now(), add)
-		d.leaderStats(add)
+		d.sequences.election.figures(func(f figure.Figure) { list = append(list, f) })
 	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
 	}
 	for _, s := range list {
-		switch v := s.Value.(type) {
+		value := s.Shown()
+		switch v := value.(type) {
 		case bool:
-			s.Value = count(v)
+			value = count(v)
 		case float64:
-			s.Value = strconv.FormatFloat(v, 'f', -1, 64) // not 1e+06
+			value = strconv.FormatFloat(v, 'f', -1, 64) // not 1e+06
 		}
-		emit(s.Name, fmt.Sprint(s.Value))
+		emit(s.Stat, fmt.Sprint(value))
 	}
 	return true
 }
@@ -65,9 +67,9 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 // isText reports whether a statistic must stay out of the general group. Monitors expect only
 // numbers there, except for the version, memcached's only text; some show nothing at all if they
 // find another text.
-func isText(s httpapi.Stat) bool {
+func isText(s figure.Figure) bool {
 	_, text := s.Value.(string)
-	return text && s.Name != "version"
+	return text && s.Stat != "version"
 }
 
 // count returns 1 for true, 0 for false.
@@ -83,9 +85,9 @@ func seconds(d time.Duration) json.Number { return json.Number(fmt.Sprintf("%.6f
 
 // generalStats returns what /stats shows, and `stats` without the texts: kayac's nine names first,
 // in its order, then those of memcached's that monitors read, then our own.
-func (d *Daemon) generalStats() []httpapi.Stat {
-	var list []httpapi.Stat
-	add := func(name string, value any) { list = append(list, httpapi.Stat{Name: name, Value: value}) }
+func (d *Daemon) generalStats() []figure.Figure {
+	var list []figure.Figure
+	add := func(name string, value any) { list = append(list, figure.Figure{Stat: name, Value: value}) }
 	n, nine := d.counts(), d.nineStats()
 	add("pid", nine.Pid)
 	add("uptime", nine.Uptime)
@@ -97,7 +99,11 @@ func (d *Daemon) generalStats() []httpapi.Stat {
 	add("get_hits", nine.GetHits)
 	add("get_misses", nine.GetMisses)
 	d.memcachedStats(&n, add)
-	d.ownStats(&n, add)
+	d.ownStats(&n, func(f figure.Figure) {
+		if f.Stat != "" {
+			list = append(list, f)
+		}
+	})
 	return list
 }
 
@@ -127,10 +133,12 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 	add("touch_hits", n[protocol.CmdGat])
 	add("touch_misses", n[protocol.CmdTouch])
 	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load()+d.administered.Logins.Load()+d.called.Logins.Load())
-	add("auth_errors", n[protocol.AuthErrors]+d.requests.LoginErrors.Load()+d.administered.LoginErrors.Load()+d.called.LoginErrors.Load())
+	add("auth_errors",
+		n[protocol.AuthErrors]+d.requests.LoginErrors.Load()+d.administered.LoginErrors.Load()+d.called.LoginErrors.Load())
 	add("bytes_read", d.connections.BytesRead.Load())
 	add("bytes_written", d.connections.BytesWritten.Load())
-	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed", "conn_yields"} {
+	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed",
+		"conn_yields"} {
 		add(name, 0) // nothing is stored
 	}
 	add("idle_kicks", d.connections.IdleClosed.Load())
@@ -140,22 +148,18 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 }
 
 // ownStats adds what no memcached has.
-func (d *Daemon) ownStats(n *protocol.Counts, add func(name string, value any)) {
+func (d *Daemon) ownStats(n *protocol.Counts, emit func(figure.Figure)) {
+	add := func(name string, value any) { emit(figure.Figure{Stat: name, Value: value}) }
 	now := d.clock.Now()
 	add("engine", d.engine.Name())
 	d.readyStats(add)
-	add("get_requests", n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+d.requests.Requests.Load()+d.called.Requests.Load())
+	add("get_requests",
+		n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+
+			d.requests.Requests.Load()+d.called.Requests.Load())
 	for r := range issuer.NumReasons {
 		add("refused_"+r.String(), d.issuer.Refused(r))
 	}
-	add("log_lines_dropped", d.logDropped())
-	add("idle_closed_connections", d.connections.IdleClosed.Load())
-	add("memory_closed_connections", d.budget.Closed())
-	add("buffer_memory_bytes", d.budget.Held())
-	add("buffer_memory_limit_bytes", d.budget.Limit())
-	add("udp_datagrams", d.connections.Datagrams.Load())
-	add("udp_dropped", d.connections.DatagramsDropped.Load())
-	add("clock_difference_ms", d.clock.Difference().Milliseconds())
+	d.trafficFigures(emit)
 	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
 	if d.certified() {
 		_, until := d.tls.Valid()
@@ -164,13 +168,13 @@ func (d *Daemon) ownStats(n *protocol.Counts, add func(name string, value any)) 
 	add("lanes", d.issuer.Lanes())
 	d.laneStats(now, add)
 	d.leaseStats(add)
-	d.peerStats(add)
-	if d.logins != nil {
-		add("login_comparisons", d.logins.verifier.Compared())
-		add("logins_waiting", d.logins.verifier.Waiting())
-		add("logins_busy", d.logins.busy.Load())
-	}
+	d.peerFigures(emit)
+	d.logins.figures(emit)
 	add("cmd_ids", n[protocol.CmdIDs])
+	// memcached's since 1.6.18; no slab is ever reassigned
+	add("slab_reassign_busy_nomem", 0)
+	add("slab_reassign_last_busy_status", "none")
+	add("ssl_proto_errors", d.connections.HandshakeErrors.Load())
 }
 
 // readyStats adds whether ids are issued.
@@ -182,7 +186,7 @@ func (d *Daemon) readyStats(add func(name string, value any)) {
 	}
 }
 
-func (d *Daemon) settingStats() []httpapi.Stat {
+func (d *Daemon) settingStats() []figure.Figure {
 	sock, port := d.c.Sock, d.c.Port
 	if sock != "" {
 		port = 0
@@ -199,44 +203,44 @@ func (d *Daemon) settingStats() []httpapi.Stat {
 		}
 		return "no"
 	}
-	list := []httpapi.Stat{
-		{Name: "maxbytes", Value: 0},
-		{Name: "maxconns", Value: d.c.MaxConnections},
-		{Name: "tcpport", Value: port},
-		{Name: "udpport", Value: d.c.UDPPort},
-		{Name: "inter", Value: text(d.c.Bind)},
-		{Name: "verbosity", Value: 0},
-		{Name: "oldest", Value: 0},
-		{Name: "evictions", Value: "off"},
-		{Name: "domain_socket", Value: text(sock)},
-		{Name: "umask", Value: strconv.FormatUint(uint64(d.c.SockMode), 8)},
-		{Name: "num_threads", Value: d.c.Loops},
-		{Name: "stat_key_prefix", Value: ":"},
-		{Name: "detail_enabled", Value: "no"},
-		{Name: "cas_enabled", Value: "yes"},
-		{Name: "binding_protocol", Value: "auto-negotiate"},
-		{Name: "auth_enabled_sasl", Value: yes(d.logins != nil)},
-		{Name: "auth_enabled_ascii", Value: yes(d.logins != nil)},
-		{Name: "item_size_max", Value: memcache.MaxBody},
-		{Name: "maxconns_fast", Value: "yes"},
-		{Name: "flush_enabled", Value: "yes"},
-		{Name: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},
-		{Name: "ssl_enabled", Value: yes(d.encrypted())},
-		{Name: "engine", Value: d.engine.Name()},
-		{Name: "lanes", Value: d.c.lanes()},
-		{Name: "layout", Value: d.c.Layout.Name},
-		{Name: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
+	list := []figure.Figure{
+		{Stat: "maxbytes", Value: 0},
+		{Stat: "maxconns", Value: d.c.MaxConnections},
+		{Stat: "tcpport", Value: port},
+		{Stat: "udpport", Value: d.c.UDPPort},
+		{Stat: "inter", Value: text(d.c.Bind)},
+		{Stat: "verbosity", Value: 0},
+		{Stat: "oldest", Value: 0},
+		{Stat: "evictions", Value: "off"},
+		{Stat: "domain_socket", Value: text(sock)},
+		{Stat: "umask", Value: strconv.FormatUint(uint64(d.c.SockMode), 8)},
+		{Stat: "num_threads", Value: d.c.Loops},
+		{Stat: "stat_key_prefix", Value: ":"},
+		{Stat: "detail_enabled", Value: "no"},
+		{Stat: "cas_enabled", Value: "yes"},
+		{Stat: "binding_protocol", Value: "auto-negotiate"},
+		{Stat: "auth_enabled_sasl", Value: yes(d.logins != nil)},
+		{Stat: "auth_enabled_ascii", Value: yes(d.logins != nil)},
+		{Stat: "item_size_max", Value: memcache.MaxBody},
+		{Stat: "maxconns_fast", Value: "yes"},
+		{Stat: "flush_enabled", Value: "yes"},
+		{Stat: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},
+		{Stat: "ssl_enabled", Value: yes(d.encrypted())},
+		{Stat: "engine", Value: d.engine.Name()},
+		{Stat: "lanes", Value: d.c.lanes()},
+		{Stat: "layout", Value: d.c.Layout.Name},
+		{Stat: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 	}
 	for _, l := range listeners() {
 		if l.on == nil {
-			list = append(list, httpapi.Stat{Name: strings.ReplaceAll(l.Flag, "-", "_"), Value: *l.Number(&d.c.Ports)})
+			list = append(list, figure.Figure{Stat: strings.ReplaceAll(l.Flag, "-", "_"), Value: *l.Number(&d.c.Ports)})
 		}
 	}
-	list = append(list, httpapi.Stat{Name: "advertise", Value: text(d.c.Advertise)})
+	list = append(list, figure.Figure{Stat: "advertise", Value: text(d.c.Advertise)})
 	if d.c.leased() {
-		list = append(list, httpapi.Stat{Name: "lease_fingerprint", Value: d.c.storeSettings().Fingerprint()})
+		list = append(list, figure.Figure{Stat: "lease_fingerprint", Value: d.c.storeSettings().Fingerprint()})
 	}
-	return list
+	return append(list, figure.Figure{Stat: "client_flags_size", Value: 4})
 }
 
 func (d *Daemon) logDropped() uint64 {
@@ -246,55 +250,50 @@ func (d *Daemon) logDropped() uint64 {
 	return d.c.LogDropped()
 }
 
+// figures emits what /metrics shows besides the snapshot.
+func (d *Daemon) figures(emit func(figure.Figure)) {
+	d.trafficFigures(emit)
+	d.logins.figures(emit)
+	d.sequences.election.figures(emit)
+	d.peerFigures(emit)
+}
+
 // snapshot returns what /metrics shows.
 func (d *Daemon) snapshot() metrics.Snapshot {
 	n, now := d.counts(), d.clock.Now()
 	s := metrics.Snapshot{
 		IDs: n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(),
 		Commands: []metrics.Count{
-			{Label: "get", Value: n[protocol.CmdGet]}, {Label: "gets", Value: n[protocol.CmdGets]}, {Label: "gat", Value: n[protocol.CmdGat]},
-			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]}, {Label: "ids", Value: n[protocol.CmdIDs]},
+			{Label: "get", Value: n[protocol.CmdGet]}, {Label: "gets", Value: n[protocol.CmdGets]},
+			{Label: "gat", Value: n[protocol.CmdGat]},
+			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]},
+			{Label: "ids", Value: n[protocol.CmdIDs]},
 			{Label: "set", Value: n[protocol.CmdSet]},
-			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]}, {Label: "incr", Value: n[protocol.CmdIncr]},
-			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]}, {Label: "version", Value: n[protocol.CmdVersion]},
-			{Label: "auth", Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load() + d.called.Logins.Load()},
+			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]},
+			{Label: "incr", Value: n[protocol.CmdIncr]},
+			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]},
+			{Label: "version", Value: n[protocol.CmdVersion]},
+			{Label: "auth",
+				Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load() + d.called.Logins.Load()},
 			{Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
 			{Label: "grpc", Value: d.called.Requests.Load()},
 		},
 		Errors: []metrics.Count{
 			{Label: "malformed", Value: n[protocol.Malformed]}, {Label: "too_long", Value: n[protocol.TooLong]},
 			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]},
-			{Label: "authentication", Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() + d.called.LoginErrors.Load()},
+			{Label: "authentication",
+				Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
+					d.called.LoginErrors.Load()},
 		},
-		Connections:         d.connections.Current.Load(),
-		ConnectionsLimit:    int64(d.c.MaxConnections),
-		ConnectionsAccepted: d.connections.Total.Load(),
-		ConnectionsRefused:  d.connections.Refused.Load(),
-		HTTPConnections:     d.requests.Connections.Load(),
-		HTTPLimit:           int64(HTTPConnections(d.c.MaxConnections)),
-		HTTPRefused:         d.requests.ConnectionsRefused.Load(),
-		HTTPEvicted:         d.requests.ConnectionsEvicted.Load(),
-		GRPCConnections:     d.called.Connections.Load(),
-		GRPCStalled:         d.called.Stalled.Load(),
-		ConnectionsIdle:     d.connections.IdleClosed.Load(),
-		ConnectionsMemory:   d.budget.Closed(),
-		BufferMemory:        d.budget.Held(),
-		BufferMemoryLimit:   d.budget.Limit(),
-		AcceptErrors:        d.connections.AcceptErrors.Load(),
-		LogLinesDropped:     d.logDropped(),
-		BytesRead:           d.connections.BytesRead.Load(),
-		BytesWritten:        d.connections.BytesWritten.Load(),
-		Datagrams:           d.connections.Datagrams.Load(),
-		DatagramsDropped:    d.connections.DatagramsDropped.Load(),
-		Ready:               d.ready() == nil,
-		Lanes:               d.lanes(now),
-		ClockDifference:     d.clock.Difference().Seconds(),
+		Ready: d.ready() == nil,
+		Lanes: d.lanes(now),
+		Pool:  d.c.Store.Pool(),
 
 		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
 
 		Leases:     d.leases(),
 		Generators: d.generators(now),
-		Figures:    slices.Concat(d.loginMetrics(), d.leaderMetrics(), d.peerMetrics()),
+		Figures:    d.figures,
 	}
 	for i := range d.latency {
 		s.Latency.Add(&d.latency[i])
@@ -315,11 +314,13 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 func (d *Daemon) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
-		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Notes: d.notes, Counters: &d.requests,
-		Page: page.Handler(page.Config{Read: d.view, History: &d.history}),
+		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Notes: d.notes,
+		Counters: &d.requests,
+		Page:     page.Handler(page.Config{Read: d.view, History: &d.history}),
 		Metrics: metrics.Handler(metrics.Build{
 			Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name(),
 			Layout: d.c.Layout.Name, Fingerprint: d.c.Layout.Fingerprint(), Started: d.started,
+			Record: d.c.record(),
 		}, d.snapshot),
 	}
 	if d.logins != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
-	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
@@ -27,24 +26,25 @@ import (
 // that reserves within this term only. At its end the keeper seals it and gives back what is left. While
 // another daemon leads, requests are redirected or forwarded there.
 type election struct {
-	d         *Daemon
-	id        string // of this daemon; random
-	store     stores.Elector
-	forwarder *forward.Client
-	runner    atomic.Pointer[leader.Runner] // nil = this daemon does not take part
-	watched   watched
+	d       *Daemon
+	id      string // of this daemon; random
+	store   stores.Elector
+	forward forwarders
+	runner  atomic.Pointer[leader.Runner] // nil = this daemon does not take part
+	watched watched
 
 	mu      sync.Mutex // held while the standing of a sequence changes
 	open    bool       // the ports are
 	address string     // where the others reach them; "" = nowhere, so this daemon leads nothing
 	over    bool       // it will not take part any more
 	known   map[string]*strictSequence
-	sharing map[string]int64           // revisions of the node keys of others with this address, by ID
-	terms   [leader.Groups]leader.Term // that have not ended; Number 0 = none
-	ending  [leader.Groups]bool        // of those
-	stop    context.CancelFunc         // of the runner
-	ended   chan error                 // its result
-	others  sync.WaitGroup             // goroutines beside it
+	sharing map[string]int64             // revisions of the node keys of others with this address, by ID
+	terms   [leader.Groups]leader.Term   // that have not ended; Number 0 = none
+	blocks  [leader.Groups]counter.Store // of those: one for all sequences of a group, so one call gives many back
+	ending  [leader.Groups]bool          // of those
+	stop    context.CancelFunc           // of the runner
+	ended   chan error                   // its result
+	others  sync.WaitGroup               // goroutines beside it
 }
 
 // A strictSequence is one that this daemon leads at times.
@@ -60,7 +60,14 @@ type strictSequence struct {
 func (d *Daemon) newElection(store stores.Elector) *election {
 	var id [20]byte // a node of a Redis cluster has as many
 	rand.Read(id[:])
-	return &election{d: d, id: hex.EncodeToString(id[:]), store: store, forwarder: d.newForwarder(), known: map[string]*strictSequence{}, sharing: map[string]int64{}}
+	e := &election{
+		d: d, id: hex.EncodeToString(id[:]), store: store,
+		known: map[string]*strictSequence{}, sharing: map[string]int64{},
+	}
+	for g := range e.forward {
+		e.forward[g] = d.newForwarder()
+	}
+	return e
 }
 
 // opened says that the ports are open.
@@ -91,20 +98,34 @@ func (e *election) takePart() {
 		if e.d.c.nowhere() { // it listens, so it was meant to lead
 			level = slog.LevelError
 		}
-		e.d.c.Log.Log(ctx, level, "this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
+		e.d.c.Log.Log(ctx, level,
+			"this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
 		e.others.Go(func() { r.Stop(ctx) })
 	}
 	e.others.Go(func() { e.meetDemands(ctx, r) })
 	e.others.Go(func() { e.watch(ctx) })
 }
 
+// replaced returns a leader.ErrReplaced while the election stands still because of it, or nil.
+func (e *election) replaced() error {
+	if r := e.runner.Load(); r != nil {
+		return r.Replaced()
+	}
+	return nil
+}
+
 // add makes what issues the values of a sequence.
 func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	keeper, name := e.d.sequences.keeper, r.Name
-	s := &strictSequence{e: e, record: r, batch: batch, group: leader.GroupOf(name), Strict: issuer.NewStrict(issuer.StrictConfig{
-		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Moment, Wake: e.d.wakeAll, Forward: e.forwarder,
-		Status: func() counter.Status { s, _ := keeper.Status(name); return s },
-		Ring:   func() { keeper.Ring(name) },
+	group := leader.GroupOf(name)
+	s := &strictSequence{e: e, record: r, batch: batch, group: group, Strict: issuer.NewStrict(issuer.StrictConfig{
+		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Moment, Wake: e.d.wakeAll, Forward: e.forward[group],
+		Status: func() counter.Status {
+			s, _ := keeper.Status(name)
+			return s
+		},
+		Ring: func() { keeper.Ring(name) }, Refused: &e.d.sequences.refused,
+		Why: e.replaced,
 	})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,6 +137,15 @@ func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	}
 	e.takePart()
 	return s
+}
+
+// judge notes whether the record of a sequence can be used, for terms to come.
+func (e *election) judge(r counter.Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.known[r.Name]; s != nil {
+		s.record.Fault = r.Fault
+	}
 }
 
 // Close takes the sequence away. Nobody asks it any more.
@@ -131,7 +161,7 @@ func (s *strictSequence) Close() error {
 func (e *election) lead(s *strictSequence, t leader.Term) {
 	r := e.runner.Load()
 	to := s.Lead(func() int64 { return r.Until(t.Group) })
-	if err := e.d.sequences.keeper.Add(s.record, to, s.batch, e.d.sequences.later.within(e.store.Within(t))); err != nil {
+	if err := e.d.sequences.keeper.Add(s.record, to, s.batch, e.blocks[t.Group]); err != nil {
 		e.d.c.Log.Error("a sequence is not led", "error", err)
 	}
 	e.d.sequences.keeper.Ring(s.record.Name) // somebody may have asked for a block before the keeper knew it
@@ -169,7 +199,7 @@ func (e *election) redirect() {
 func (e *election) begin(t leader.Term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.terms[t.Group] = t
+	e.terms[t.Group], e.blocks[t.Group] = t, e.d.sequences.later.within(e.store.Within(t))
 	for _, s := range e.known {
 		if s.group == t.Group {
 			e.lead(s, t)
@@ -236,7 +266,9 @@ func (e *election) leave() {
 		}
 		e.others.Wait()
 	}
-	e.forwarder.Close()
+	for _, f := range e.forward {
+		f.Close()
+	}
 }
 
 // demandsEvery is the time between two looks whether an operator wants a group handed over.
@@ -259,7 +291,8 @@ func (e *election) meetDemands(ctx context.Context, r *leader.Runner) {
 		var wanted []leader.Demand
 		e.mu.Lock()
 		for _, d := range left {
-			if d.Term == e.terms[d.Group].Number && d.Term != 0 && d.Answer == "" && meeting[d.Group].CompareAndSwap(false, true) {
+			if d.Term == e.terms[d.Group].Number && d.Term != 0 && d.Answer == "" &&
+				meeting[d.Group].CompareAndSwap(false, true) {
 				wanted = append(wanted, d)
 			}
 		}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,8 @@ func Introduce(o *upgrade.Origin) (*Inherited, error) {
 				in.Sockets = append(in.Sockets, Socket{name, fd, slices.Contains(m.Lent, name)})
 			}
 		case m.Kind == upgrade.Begin && m.Version != upgrade.Version:
-			return nil, fmt.Errorf("the process that runs, of version %s, speaks version %d of the upgrade, this one %d: restart instead", m.Program, m.Version, upgrade.Version)
+			return nil, fmt.Errorf("the process that runs, of version %s, speaks version %d of the upgrade, this one %d: "+
+				"restart instead", m.Program, m.Version, upgrade.Version)
 		case m.Kind == upgrade.Begin:
 			return in, nil
 		default:
@@ -114,7 +116,8 @@ func (t *taking) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	err := t.o.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Program: d.c.Version, Fingerprint: d.c.Layout.Fingerprint()})
+	err := t.o.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Program: d.c.Version,
+		Fingerprint: d.c.Layout.Fingerprint()})
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -147,6 +150,11 @@ func (t *taking) take(ctx context.Context) error {
 	if given.Kind != "" {
 		d.clock.SetAhead(time.Duration(given.Ahead))
 		d.floor = given.Floor
+		if len(given.Places) > 0 {
+			if err := json.Unmarshal(given.Places, &d.places); err != nil {
+				return fmt.Errorf("the places of other layouts: %w", err)
+			}
+		}
 		if err := d.issuer.Raise(given.Floor); err != nil {
 			return err
 		}

@@ -36,6 +36,9 @@ func (t *tenure) theKeeper() *workerid.Keeper {
 
 // openStore opens the store, unless another process still has it: takeOver does it then.
 func (d *Daemon) openStore() error {
+	if err := d.c.checkRecord(); err != nil {
+		return err
+	}
 	if d.c.origin() != nil && !d.c.leased() {
 		d.store = elsewhere{}
 		return nil
@@ -68,6 +71,7 @@ func (d *Daemon) another() error {
 	d.store = store
 	d.keeper = d.newKeeper()
 	d.mu.Unlock()
+	d.issuer.Carry(d.places)
 	d.begin()
 	return nil
 }

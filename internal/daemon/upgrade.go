@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -28,9 +30,10 @@ import (
 //     that it is ready. It has touched no connection.
 //  5. This process says Serve. It never touches the connections again.
 //
-// If anything goes wrong before 5, the new process is killed, and when it has ended, all is taken back:
-// nobody else can have issued an id or answered a connection. If the new process dies after 5, its
-// connections are lost, and this one serves new ones.
+// If anything goes wrong before 5, the new process is killed with all that it has started. When all of that
+// has ended, however long it takes, all is taken back: nobody else can have issued an id or answered a
+// connection. A signal to stop ends the wait, and this process, which serves nobody again. If the new process
+// dies after 5, its connections are lost, and this one serves new ones.
 //
 // Sequences stay as they are until the new process serves. What this process had reserved is given back
 // then, or is a gap if the new one has reserved meanwhile: values rise either way.
@@ -112,7 +115,7 @@ func (d *Daemon) Upgrade(u Upgrade) error {
 	switch {
 	case err == nil:
 		u.Succeeded(s)
-		d.succeeded.Store(true)
+		d.retired.Store(true)
 		d.running.fail(errSucceeded)
 	case d.running.ctx.Err() != nil:
 		err = fmt.Errorf("this daemon is being stopped: %w", err)
@@ -123,7 +126,7 @@ func (d *Daemon) Upgrade(u Upgrade) error {
 // Abandon kills a process that may become the successor, if there is one: this one is about to exit.
 func (d *Daemon) Abandon() {
 	if c := d.child.Load(); c != nil {
-		c.Signal(os.Kill)
+		c.Kill()
 	}
 }
 
@@ -138,7 +141,8 @@ func (d *Daemon) mayUpgrade() error {
 	case d.stopping.Load() || d.running.ctx.Err() != nil:
 		return errNotServing
 	case os.Getpid() == 1:
-		return errors.New("this process is number 1 of a container, which ends with it: start a container with the new image, " +
+		return errors.New("this process is number 1 of a container, which ends with it: start a container with the new " +
+			"image, " +
 			"and stop this one when that is ready")
 	}
 	for lane, s := range d.theKeeper().Status() {
@@ -162,13 +166,7 @@ func (d *Daemon) diskAnswers() error {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		// An error is an answer too: a full disk is overwritten in place.
-		if f, err := os.Create(filepath.Join(d.c.StateDir, "upgrade.tmp")); err == nil {
-			f.WriteString("written before an upgrade\n")
-			f.Sync()
-			f.Close()
-			os.Remove(f.Name())
-		}
+		writeToDisk(filepath.Join(d.c.StateDir, "upgrade.tmp"))
 	}()
 	select {
 	case <-answered:
@@ -176,6 +174,20 @@ func (d *Daemon) diskAnswers() error {
 	case <-time.After(diskPatience):
 		return fmt.Errorf("the disk of the state directory has not answered for %v", diskPatience)
 	}
+}
+
+// writeToDisk writes a file and removes it. An error is an answer too: a full disk is overwritten in place. What
+// has the name is replaced and not followed: it may be a link to another file.
+func writeToDisk(path string) {
+	os.Remove(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return
+	}
+	f.WriteString("written before an upgrade\n")
+	f.Sync()
+	f.Close()
+	os.Remove(path)
 }
 
 // A handover is one attempt.
@@ -190,6 +202,7 @@ type handover struct {
 	frozen bool            // if it did
 	given  bool            // the worker ids are given back
 	served bool            // the new process may have issued ids
+	places []issuer.Place  // of the worker ids that are given back
 	since  time.Time       // when the engine was to freeze
 	s      upgrade.Message // Hello
 }
@@ -204,9 +217,7 @@ func (h *handover) run(ctx context.Context) (Succession, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		h.child.Kill()
-		h.resume(h.moved)
-		return Succession{}, err
+		return Succession{}, errors.Join(err, h.takeBack(h.moved))
 	}
 	// No way back: from here on the connections are the new process's.
 	h.child.Deadline(time.Time{})
@@ -217,20 +228,22 @@ func (h *handover) run(ctx context.Context) (Succession, error) {
 		_, err = h.child.Await(last, upgrade.Serving)
 	}
 	pause := time.Since(h.since)
-	for _, m := range h.moved {
-		upgrade.CloseAll([]int{m.FD})
-	}
+	closeMoved(h.moved)
 	if err != nil {
-		h.child.Kill()
 		h.served = true
-		h.resume(nil)
-		return Succession{}, fmt.Errorf("%d connections are lost: %w", len(h.moved), err)
+		return Succession{}, errors.Join(fmt.Errorf("%d connections are lost: %w", len(h.moved), err), h.takeBack(nil))
 	}
 	h.child.Flushed()
 	if d.running.ctx.Err() != nil { // whoever stopped this process means both
 		h.child.Signal(os.Interrupt)
 	}
 	return Succession{PID: h.child.Pid(), Program: h.s.Program, Moved: len(h.moved), Pause: pause}, nil
+}
+
+func closeMoved(moved []server.Moved) {
+	for _, m := range moved {
+		upgrade.CloseAll([]int{m.FD})
+	}
 }
 
 // awake returns a context that ends when this process has run for so long. The time does not count in which
@@ -275,7 +288,8 @@ func (h *handover) introduce(ctx context.Context) (err error) {
 		}
 		rest = rest[n:]
 	}
-	err = h.child.Send(upgrade.Message{Kind: upgrade.Begin, Version: upgrade.Version, Program: d.c.Version, Fingerprint: d.c.Layout.Fingerprint()})
+	err = h.child.Send(upgrade.Message{Kind: upgrade.Begin, Version: upgrade.Version, Program: d.c.Version,
+		Fingerprint: d.c.Layout.Fingerprint()})
 	if err != nil {
 		return h.unsent(ctx, err)
 	}
@@ -284,7 +298,8 @@ func (h *handover) introduce(ctx context.Context) (err error) {
 	}
 	switch ours := d.c.Layout.Fingerprint(); {
 	case h.s.Version != upgrade.Version:
-		return fmt.Errorf("the new process speaks version %d of the upgrade, this one %d: restart instead", h.s.Version, upgrade.Version)
+		return fmt.Errorf("the new process speaks version %d of the upgrade, this one %d: restart instead", h.s.Version,
+			upgrade.Version)
 	case h.s.Fingerprint != ours:
 		return fmt.Errorf("the ids of the new process have %s, those of this one %s", h.s.Fingerprint, ours)
 	}
@@ -348,7 +363,15 @@ func (h *handover) give(ctx context.Context) (err error) {
 		}
 	}
 	h.child.Deadline(time.Now().Add(takeTimeout)) // clients wait: it may read nothing
-	m := upgrade.Message{Kind: upgrade.Take, Floor: d.issuer.Position(), Ahead: int64(d.clock.Ahead()), Connections: len(h.moved)}
+	m := upgrade.Message{
+		Kind: upgrade.Take, Floor: d.issuer.Position(), Ahead: int64(d.clock.Ahead()), Connections: len(h.moved),
+	}
+	if h.given { // leased worker ids are not handed over
+		h.places = d.issuer.Places()
+		if m.Places, err = json.Marshal(h.places); err != nil {
+			return err
+		}
+	}
 	if err := h.child.Send(m); err != nil {
 		return h.unsent(ctx, err)
 	}
@@ -381,87 +404,12 @@ func (d *Daemon) pauseServices() {
 		<-d.udpServed
 	}
 	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
+	go func() {
+		all.Wait()
+		close(done)
+	}()
 	select {
 	case <-done:
 	case <-time.After(servicePause): // for example a profile that is being taken: it goes on
 	}
-}
-
-// resume takes back what was given away. The new process has ended.
-func (h *handover) resume(moved []server.Moved) {
-	d := h.d
-	var fds []int
-	for _, s := range h.passed {
-		fds = append(fds, s.FD)
-	}
-	server.Unblock(fds)
-	if h.given {
-		if err := h.regain(); err != nil {
-			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
-			return
-		}
-	}
-	if h.paused {
-		if err := d.restartServices(h.passed); err != nil {
-			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
-			return
-		}
-	}
-	if h.frozen {
-		if err := d.engine.Thaw(moved); err != nil {
-			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
-		}
-	}
-}
-
-// regain opens the store again and waits until ids can be issued, at most for takeTimeout: then clients
-// are told why they cannot.
-func (h *handover) regain() error {
-	d := h.d
-	d.floor = d.issuer.Position()
-	if h.served {
-		d.floor = max(d.floor, d.clock.Now()+(d.c.MaxRunAhead+clocksApart).Milliseconds())
-	}
-	for until := time.Now().Add(bindPatience); ; time.Sleep(bindPause) {
-		err := d.another()
-		if err == nil {
-			break
-		}
-		if time.Now().After(until) {
-			return err
-		}
-	}
-	select {
-	case <-d.theKeeper().Serving():
-	case <-time.After(takeTimeout):
-	case <-d.running.ctx.Done():
-	}
-	return nil
-}
-
-// restartServices serves the services' sockets and the UDP port again.
-func (d *Daemon) restartServices(passed []Socket) error {
-	c := d.c
-	c.Inherited = &Inherited{Sockets: passed}
-	var again []listedService
-	for _, s := range d.services {
-		ln, err := s.line.inherit(&c)
-		if err != nil {
-			return err
-		}
-		again = append(again, listedService{service: s.line.service(d), name: s.name, ln: ln, drains: s.drains, line: s.line})
-	}
-	d.services = again
-	d.startServices(d.running.background, d.running.fail)
-	if d.udp == nil {
-		return nil
-	}
-	udp, err := server.PassedUDP(c.sockets(udpFlag)[0])
-	if err != nil {
-		return err
-	}
-	d.udp = udp
-	d.startUDP(d.running.fail)
-	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
 
 // connections keeps the connections of a server to a limit of their own, so that HTTP takes none
@@ -18,7 +20,9 @@ import (
 // more. If none is, health and readiness are answered all the same, everything else is refused, and
 // the connection is closed: that is what Reserve more connections are for.
 //
-// A newcomer that finds those taken as well waits in the listener's queue, since they are given
+// A newcomer that finds those taken as well gets the place of a connection that has yet to send a whole
+// header, if the peer of that has more of them than its own: half requests from one address do not keep the
+// health checks of another away. Otherwise it waits in the listener's queue, since they are given
 // back at once by whoever talks. If that fails, it is refused; so are all after it, unread, until a
 // connection ends: thousands that say nothing must not keep those behind them waiting.
 type connections struct {
@@ -31,7 +35,8 @@ type connections struct {
 	at        map[net.Conn]*connection
 	placed    int            // those of them that have a place
 	idle      list.List      // of *connection between two requests, the longest idle first
-	mute      list.List      // of *connection that have sent no whole header yet, the oldest first
+	mute      list.List      // of *connection whose next header is not complete, the oldest first
+	mutes     peers.Weights  // how many of each peer are in mute
 	stuck     bool           // a newcomer waited in vain, and no connection has ended since
 	silent    int            // connections none of whose requests has reached the handler
 	close     []func() error // the listeners
@@ -42,8 +47,10 @@ type connections struct {
 // A connection is one that was admitted. Its fields are guarded by connections.mu.
 type connection struct {
 	net.Conn
+	peer   peers.Peer
 	placed bool
 	asked  bool          // a request has reached the handler
+	mute   bool          // it is in mute
 	in     *list.Element // of idle or mute; an element of neither while it is at work
 	since  time.Time     // when it went there
 }
@@ -96,13 +103,14 @@ func (l listener) Accept() (net.Conn, error) {
 
 // admit takes a new connection in, if there is room for one. It may wait for that.
 func (c *connections) admit(conn net.Conn) bool {
-	if !c.hasRoom() && !c.waitForRoom() {
+	p := peers.At(conn.RemoteAddr())
+	if !c.hasRoom(p) && !c.waitForRoom(p) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := &connection{Conn: conn, since: time.Now()}
-	n.in = c.mute.PushBack(n)
+	n := &connection{Conn: conn, peer: p}
+	c.hush(n)
 	c.at[conn] = n
 	c.silent++
 	c.counters.Connections.Store(int64(len(c.at)))
@@ -145,14 +153,47 @@ func (c *connections) accepted() bool {
 	return c.closed
 }
 
-// hasRoom says whether one more connection may be open, and makes room if it can.
-func (c *connections) hasRoom() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.max == 0 || len(c.at) < c.max+Reserve || c.evict(&c.idle) || c.evict(&c.mute)
+// hush puts a connection into mute. c.mu is held.
+func (c *connections) hush(n *connection) {
+	n.in, n.since = c.mute.PushBack(n), time.Now()
+	n.mute = true
+	c.mutes.Add(n.peer, 1)
 }
 
-func (c *connections) waitForRoom() bool {
+// rouse takes a connection out of idle or mute. c.mu is held.
+func (c *connections) rouse(n *connection) {
+	c.idle.Remove(n.in) // does nothing to another list's
+	c.mute.Remove(n.in)
+	if n.mute {
+		n.mute = false
+		c.mutes.Add(n.peer, -1)
+	}
+}
+
+// hasRoom says whether one more connection of a peer may be open, and makes room if it can.
+func (c *connections) hasRoom(p peers.Peer) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.max == 0 || len(c.at) < c.max+Reserve || c.evict(&c.idle) || c.evictMute(p)
+}
+
+// evictMute closes the oldest mute connection of the peer that has most of them, for a newcomer of peer p:
+// if it has been mute for long enough, or if its peer then still has as many as p. c.mu is held.
+func (c *connections) evictMute(p peers.Peer) bool {
+	most, n := c.mutes.Heaviest()
+	for e := c.mute.Front(); e != nil; e = e.Next() {
+		if one := e.Value.(*connection); one.peer == most {
+			if n <= c.mutes.Of(p)+1 && time.Since(one.since) < minIdle {
+				return false
+			}
+			c.end(one)
+			return true
+		}
+	}
+	return false
+}
+
+func (c *connections) waitForRoom(p peers.Peer) bool {
 	c.mu.Lock()
 	stuck := c.stuck
 	c.mu.Unlock()
@@ -164,14 +205,14 @@ func (c *connections) waitForRoom() bool {
 	for {
 		select {
 		case <-c.ended:
-			if c.hasRoom() {
+			if c.hasRoom(p) {
 				return true
 			}
 		case <-late.C:
 			c.mu.Lock()
 			c.stuck = true
 			c.mu.Unlock()
-			return c.hasRoom()
+			return c.hasRoom(p)
 		}
 	}
 }
@@ -182,17 +223,20 @@ func (c *connections) evict(l *list.List) bool {
 	if first == nil || time.Since(first.Value.(*connection).since) < minIdle {
 		return false
 	}
-	n := first.Value.(*connection)
+	c.end(first.Value.(*connection))
+	return true
+}
+
+// end closes a connection to make room. c.mu is held.
+func (c *connections) end(n *connection) {
 	c.remove(n)
 	n.Close()
 	c.counters.ConnectionsEvicted.Add(1)
-	return true
 }
 
 // remove forgets a connection. c.mu is held.
 func (c *connections) remove(n *connection) {
-	c.idle.Remove(n.in) // does nothing to another list's
-	c.mute.Remove(n.in)
+	c.rouse(n)
 	if n.placed {
 		c.placed--
 	}
@@ -212,10 +256,13 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		return
 	}
 	switch state {
-	case http.StateActive:
-		c.idle.Remove(n.in)
-		c.mute.Remove(n.in)
+	case http.StateActive: // a byte has come, not a header
+		if !n.mute {
+			c.rouse(n)
+			c.hush(n)
+		}
 	case http.StateIdle:
+		c.rouse(n)
 		n.in, n.since = c.idle.PushBack(n), time.Now()
 	case http.StateClosed, http.StateHijacked:
 		c.remove(n)
@@ -232,6 +279,9 @@ func (c *connections) place(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.at[conn]
+	if n != nil {
+		c.rouse(n)
+	}
 	if n != nil && !n.asked {
 		n.asked = true
 		c.silent--
@@ -274,7 +324,8 @@ func (c *connections) limit(h http.Handler) http.Handler {
 }
 
 // refusal is what a connection is told that was not admitted.
-const refusal = "HTTP/1.1 503 Service Unavailable\r\nCache-Control: no-store\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+const refusal = "HTTP/1.1 503 Service Unavailable\r\nCache-Control: no-store\r\nRetry-After: 1\r\nConnection: " +
+	"close\r\nContent-Length: 0\r\n\r\n"
 
 // refuse tells a connection that it was not admitted, and closes it. It does not wait. Where too
 // many are being told already, it only closes.

@@ -14,26 +14,21 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
+	"github.com/katsubushi/katsubushi/v3/internal/visible"
 )
 
 // MaxIDs is the most ids that one /ids request gets, as in kayac/go-katsubushi.
 const MaxIDs = 1000
-
-// A Stat is one line of the statistics; Value is a string or a number.
-type Stat struct {
-	Name  string
-	Value any
-}
 
 // Config says where the answers come from. The functions are called from many goroutines.
 type Config struct {
@@ -41,7 +36,7 @@ type Config struct {
 	// stands for the default kind of id. It may wait, but not when ctx has ended.
 	Batch    func(ctx context.Context, key []byte, n int) ([]id.Run, error)
 	Declared func(name []byte) bool // tells names from keys that stand for the default kind
-	Stats    func() []Stat          // in the order they are shown in
+	Stats    func() []figure.Figure // in the order they are shown in
 	Ready    func() error           // nil while ids are issued
 	Notes    func() []string        // lines that /readyz adds; nil = none
 	Metrics  http.Handler           // /metrics
@@ -161,7 +156,7 @@ func (a api) leaf(w http.ResponseWriter, r *http.Request) {
 	if name := r.PathValue("name"); name != "" && !a.Declared([]byte(name)) {
 		a.Counters.Requests.Add(1)
 		a.Counters.Refused.Add(1)
-		http.Error(w, id.UnknownName(name).Error(), http.StatusNotFound)
+		http.Error(w, visible.Text(id.UnknownName(name).Error()), http.StatusNotFound)
 		return
 	}
 	ids, ok := a.mint(w, r, 1)
@@ -202,6 +197,10 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 // admits says whether a request for ids may be answered, and answers it otherwise.
 func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Vary", "Accept")
+	if fromAnotherSite(r) {
+		http.Error(w, "requests from pages of other sites are refused", http.StatusForbidden)
+		return false
+	}
 	if a.Login == nil {
 		return true
 	}
@@ -214,8 +213,26 @@ func (a api) admits(w http.ResponseWriter, r *http.Request) bool {
 		name = defaultName
 	}
 	if rights := who.Rights(); rights == nil || !rights.Permit([]byte(name), users.Get) {
-		http.Error(w, id.NotPermitted(name).Error(), http.StatusForbidden)
+		http.Error(w, visible.Text(id.NotPermitted(name).Error()), http.StatusForbidden)
 		return false
+	}
+	return true
+}
+
+// fromAnotherSite reports whether a browser sends the request on behalf of a page of another site, which
+// would use up ids that it cannot even read. Programs send neither header. For an address that was typed,
+// browsers send "none".
+func fromAnotherSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "":
+		origin, ok := r.Header["Origin"]
+		if !ok {
+			return false
+		}
+		page, err := url.Parse(origin[0])
+		return err != nil || page.Host != r.Host
 	}
 	return true
 }
@@ -231,7 +248,7 @@ func (a api) mint(w http.ResponseWriter, r *http.Request, n int) (ids []string, 
 	if err != nil {
 		a.Counters.Refused.Add(uint64(n))
 		if _, unknown := err.(id.UnknownName); unknown {
-			http.Error(w, err.Error(), http.StatusNotFound)
+			http.Error(w, visible.Text(err.Error()), http.StatusNotFound)
 		} else {
 			unavailable(w, err)
 		}
@@ -254,20 +271,9 @@ func (a api) readyz(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ready\n")
 	if a.Notes != nil {
 		for _, note := range a.Notes() {
-			io.WriteString(w, visible(note)+"\n")
+			io.WriteString(w, visible.Text(note)+"\n")
 		}
 	}
-}
-
-// visible returns a text as a terminal may show it. Whatever answers at the address of a store can put
-// its own text into an error.
-func visible(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\n' || unicode.IsPrint(c) {
-			return c
-		}
-		return utf8.RuneError
-	}, s)
 }
 
 func (a api) stats(w http.ResponseWriter, _ *http.Request) {
@@ -277,8 +283,8 @@ func (a api) stats(w http.ResponseWriter, _ *http.Request) {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		name, _ := json.Marshal(s.Name)
-		value, err := json.Marshal(s.Value)
+		name, _ := json.Marshal(s.Stat)
+		value, err := json.Marshal(s.Shown())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -301,5 +307,5 @@ func writeJSON(w http.ResponseWriter, v any) {
 
 func unavailable(w http.ResponseWriter, err error) {
 	w.Header().Set("Retry-After", "1")
-	http.Error(w, visible(err.Error()), http.StatusServiceUnavailable)
+	http.Error(w, visible.Text(err.Error()), http.StatusServiceUnavailable)
 }

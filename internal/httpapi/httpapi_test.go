@@ -17,6 +17,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
@@ -63,8 +64,10 @@ func (f *fixture) config() Config {
 			return runs, nil
 		},
 		Declared: func(name []byte) bool { return bytes.HasPrefix(name, []byte("ord")) },
-		Stats:    func() []Stat { return []Stat{{"pid", 7}, {"version", "1.2.3"}, {"aged", 0.5}} },
-		Notes:    func() []string { return f.notes },
+		Stats: func() []figure.Figure {
+			return []figure.Figure{{Stat: "pid", Value: 7}, {Stat: "version", Value: "1.2.3"}, {Stat: "aged", Value: 0.5}}
+		},
+		Notes: func() []string { return f.notes },
 		Ready: func() error {
 			if f.work != nil {
 				<-f.work
@@ -97,7 +100,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/id", "", 200, "text/plain", "4611686018427387904"},
 		{"GET", "/id", json, 200, json, `{"id":"4611686018427387904"}`},
 		{"GET", "/ids", "", 200, "text/plain", "4611686018427387904"},
-		{"GET", "/ids?n=3", "text/html, application/json", 200, json, `{"ids":["4611686018427387904","4611686018427387905","4611686018427387906"]}` + "\n"},
+		{"GET", "/ids?n=3", "text/html, application/json", 200, json,
+			`{"ids":["4611686018427387904","4611686018427387905","4611686018427387906"]}` + "\n"},
 		{"GET", "/ids?n=2", "", 200, "text/plain", "4611686018427387904\n4611686018427387905"},
 		{"GET", "/ids?n=0", "", 400, "text/plain; charset=utf-8", "n=\"0\": 1 to 1000 allowed\n"},
 		{"GET", "/ids?n=1001", "", 400, "text/plain; charset=utf-8", "n=\"1001\": 1 to 1000 allowed\n"},
@@ -133,7 +137,8 @@ func TestNamesInPaths(t *testing.T) {
 		{"/id/{a}:b.c_d-9", json, 200, `{"id":"4611686018427387904"}`, "{a}:b.c_d-9"},
 		{"/id/%7Ba%7D", "", 200, "4611686018427387904", "{a}"},
 		{"/ids/orders", "", 200, "4611686018427387904", "orders"},
-		{"/ids/orders?n=3", json, 200, `{"ids":["4611686018427387904","4611686018427387905","4611686018427387906"]}` + "\n", "orders"},
+		{"/ids/orders?n=3", json, 200, `{"ids":["4611686018427387904","4611686018427387905","4611686018427387906"]}` + "\n",
+			"orders"},
 		{"/ids/orders?n=0", "", 400, "n=\"0\": 1 to 1000 allowed\n", ""},
 		{"/api/segment/get/orders", "", 200, "4611686018427387904", "orders"},
 		{"/api/segment/get/orders", json, 200, "4611686018427387904", "orders"}, // it is JSON
@@ -167,6 +172,31 @@ func TestNamesInPaths(t *testing.T) {
 	<-ctx // a client that is gone is not waited for
 }
 
+// TestPagesOfOtherSitesUseUpNoIDs: a browser that a page of another site directs here gets none, and
+// everybody else does.
+func TestPagesOfOtherSitesUseUpNoIDs(t *testing.T) {
+	for headers, want := range map[string]int{
+		"": 200, "Origin: https://evil.example": 403, "Origin: null": 403, "Origin: ": 403, "Origin: %": 403,
+		"Origin: http://ids.example:8080": 403, "Origin: http://example.com.evil.example": 403,
+		"Origin: http://example.com": 200, "Sec-Fetch-Site: none": 200, "Sec-Fetch-Site: same-origin": 200,
+		"Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: same-site": 403, "Sec-Fetch-Site: anything": 403,
+	} {
+		const targets = "/id /ids?n=5 /id/orders /ids/orders /api/segment/get/orders /api/snowflake/get/x"
+		for target := range strings.FieldsSeq(targets) {
+			f := new(fixture)
+			r := httptest.NewRequest("GET", target, nil) // of example.com
+			if name, value, ok := strings.Cut(headers, ": "); ok {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			f.handler().ServeHTTP(w, r)
+			if w.Code != want || (len(f.keys) > 0) != (want == 200) {
+				t.Errorf("%s, %s: status %d, want %d; ids for %q", target, headers, w.Code, want, f.keys)
+			}
+		}
+	}
+}
+
 func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 	f := &fixture{refuse: errors.New("no worker id yet")}
 	for _, target := range []string{"/id", "/ids?n=5", "/readyz", "/api/segment/get/orders", "/api/snowflake/get/x"} {
@@ -179,13 +209,14 @@ func TestRefusalIsUnavailableWithTheReason(t *testing.T) {
 		t.Errorf("/healthz: %d", status)
 	}
 	if f.counts.Requests.Load() != 4 || f.counts.Refused.Load() != 8 || f.counts.IDs.Load() != 0 {
-		t.Errorf("counted %d requests, %d refused, %d ids", f.counts.Requests.Load(), f.counts.Refused.Load(), f.counts.IDs.Load())
+		t.Errorf("counted %d requests, %d refused, %d ids", f.counts.Requests.Load(), f.counts.Refused.Load(),
+			f.counts.IDs.Load())
 	}
 }
 
 // TestReadyzReachesNoTerminal: a reason may hold what whatever runs at the store's address has answered.
 func TestReadyzReachesNoTerminal(t *testing.T) {
-	const hostile, harmless = "lane 0: ERR \x1b]0;x\a\xff\u202e\r é", "lane 0: ERR \ufffd]0;x\ufffd\ufffd\ufffd\ufffd é"
+	const hostile, harmless = "lane 0: ERR \x1b]0;x\a\xff\u202e\r é", `lane 0: ERR \u001b]0;x\u0007\xff\u202e\u000d é`
 	f := &fixture{refuse: errors.New("none\n" + hostile)}
 	if _, _, body := f.get(t, "GET", "/readyz", ""); body != "none\n"+harmless+"\n" {
 		t.Errorf("not ready: %q", body)
@@ -202,7 +233,8 @@ func TestRequestsAndIDsAreCounted(t *testing.T) {
 		f.get(t, "GET", target, "")
 	}
 	if f.counts.Requests.Load() != 2 || f.counts.IDs.Load() != 4 || f.counts.Refused.Load() != 0 {
-		t.Errorf("counted %d requests, %d ids, %d refused", f.counts.Requests.Load(), f.counts.IDs.Load(), f.counts.Refused.Load())
+		t.Errorf("counted %d requests, %d ids, %d refused", f.counts.Requests.Load(), f.counts.IDs.Load(),
+			f.counts.Refused.Load())
 	}
 }
 
@@ -210,9 +242,12 @@ func TestRequestsAndIDsAreCounted(t *testing.T) {
 // asks.
 func TestNothingIsCached(t *testing.T) {
 	for _, refuse := range []error{nil, errors.New("no worker id yet")} {
-		for _, login := range []Login{nil, func(context.Context, netip.Addr, users.Credentials) (*users.Account, error) { return nil, nil }} {
+		for _, login := range []Login{nil, func(context.Context, netip.Addr, users.Credentials) (*users.Account, error) {
+			return nil, nil
+		}} {
 			f := &fixture{refuse: refuse, login: login}
-			for _, target := range []string{"/id", "/ids", "/id/a", "/ids/unknown", "/ids?n=0", "/stats", "/metrics", "/healthz", "/readyz", "/nowhere"} {
+			for _, target := range []string{"/id", "/ids", "/id/a", "/ids/unknown", "/ids?n=0", "/stats", "/metrics", "/healthz",
+				"/readyz", "/nowhere"} {
 				_, header, _ := f.get(t, "GET", target, "")
 				vary := ""
 				if strings.HasPrefix(target, "/id") {
@@ -267,18 +302,28 @@ func TestIDsNeedALogin(t *testing.T) {
 		body                  string // begins so
 		closes                bool
 	}{
-		{"/id/a", "", 401, "a user and a password, or a token, are needed\n", false}, {"/ids/a?n=3", "", 401, "a user", false}, {"/ids?n=0", "", 401, "a user", false},
+		{"/id/a", "", 401, "a user and a password, or a token, are needed\n", false},
+		{"/ids/a?n=3", "", 401, "a user", false}, {"/ids?n=0", "", 401, "a user", false},
 		{"/id/a", basic("ann", "guess"), 401, "a user", true}, {"/ids/a", basic("bob", "se:cret"), 401, "a user", true},
-		{"/id/a", "Bearer guess", 401, "a user", true}, {"/id/a", "Bearer ", 401, "a user", true}, {"/id/a", "Bearer", 401, "a user", false}, {"/id/a", "Digest x", 401, "a user", false},
-		{"/id/a", basic("ann", "se:cret"), 200, "4611686018427387904", false}, {"/ids/a?n=3", basic("ann", "se:cret"), 200, "4611686018427387905\n", false},
-		{"/id/ab", "Bearer " + token, 200, "4611686018427387908", false}, {"/id/ab", "bearer  " + token, 200, "4611686018427387909", false},
-		{"/id/b", "Bearer " + token, 403, "not permitted: b\n", false}, {"/ids/b?n=3", basic("ann", "se:cret"), 403, "not permitted: b\n", false},
+		{"/id/a", "Bearer guess", 401, "a user", true}, {"/id/a", "Bearer ", 401, "a user", true},
+		{"/id/a", "Bearer", 401, "a user", false}, {"/id/a", "Digest x", 401, "a user", false},
+		{"/id/a", basic("ann", "se:cret"), 200, "4611686018427387904", false},
+		{"/ids/a?n=3", basic("ann", "se:cret"), 200, "4611686018427387905\n", false},
+		{"/id/ab", "Bearer " + token, 200, "4611686018427387908", false},
+		{"/id/ab", "bearer  " + token, 200, "4611686018427387909", false},
+		{"/id/b", "Bearer " + token, 403, "not permitted: b\n", false},
+		{"/ids/b?n=3", basic("ann", "se:cret"), 403, "not permitted: b\n", false},
 		{"/id/z", "Bearer " + token, 403, "not permitted: z\n", false}, // it may incr that, and administer it
-		{"/id", "Bearer " + token, 403, "not permitted: id\n", false}, {"/ids?n=0", "Bearer " + token, 403, "not permitted: id\n", false},
+		{"/id", "Bearer " + token, 403, "not permitted: id\n", false},
+		{"/ids?n=0", "Bearer " + token, 403, "not permitted: id\n", false},
 		{"/id/a", basic("busy", ""), 503, "too many logins at this moment: try again\n", false},
-		{"/api/segment/get/a", "", 401, "a user", false}, {"/api/segment/get/ab", "Bearer " + token, 404, "no such generator", false}, {"/api/segment/get/orders", "Bearer " + token, 200, "46116860184273879", false}, {"/api/segment/get/b", "Bearer " + token, 403, "not permitted: b\n", false},
+		{"/api/segment/get/a", "", 401, "a user", false},
+		{"/api/segment/get/ab", "Bearer " + token, 404, "no such generator", false},
+		{"/api/segment/get/orders", "Bearer " + token, 200, "46116860184273879", false},
+		{"/api/segment/get/b", "Bearer " + token, 403, "not permitted: b\n", false},
 		{"/api/snowflake/get/a", "Bearer " + token, 403, "not permitted: id\n", false},
-		{"/stats", "", 200, "", false}, {"/metrics", "", 200, "", false}, {"/healthz", basic("ann", "guess"), 200, "", false}, {"/readyz", "", 200, "", false},
+		{"/stats", "", 200, "", false}, {"/metrics", "", 200, "", false}, {"/healthz", basic("ann", "guess"), 200, "", false},
+		{"/readyz", "", 200, "", false},
 	} {
 		r := httptest.NewRequest("GET", c.target, nil)
 		if c.authorization != "" {
@@ -291,20 +336,23 @@ func TestIDsNeedALogin(t *testing.T) {
 			challenge = `[Basic realm="katsubushi", charset="UTF-8" Bearer realm="katsubushi"]`
 		}
 		got := w.Header()
-		if w.Code != c.status || !strings.HasPrefix(w.Body.String(), c.body) || strings.Trim(fmt.Sprint(got["Www-Authenticate"]), "[]") != strings.Trim(challenge, "[]") ||
+		if w.Code != c.status || !strings.HasPrefix(w.Body.String(), c.body) ||
+			strings.Trim(fmt.Sprint(got["Www-Authenticate"]), "[]") != strings.Trim(challenge, "[]") ||
 			(got.Get("Connection") == "close") != c.closes || (got.Get("Retry-After") == "1") != (c.status == 503) {
 			t.Errorf("%s with %q: %d %v %s", c.target, c.authorization, w.Code, got, w.Body)
 		}
 	}
 	n := &f.counts
 	if n.Requests.Load() != 6 || n.IDs.Load() != 7 || n.Logins.Load() != 18 || n.LoginErrors.Load() != 4 {
-		t.Errorf("counted %d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(), n.LoginErrors.Load())
+		t.Errorf("counted %d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(),
+			n.LoginErrors.Load())
 	}
 }
 
 // TestABodyIsNotTakenIn: a form of any size would be, into memory and then into temporary files.
 func TestABodyIsNotTakenIn(t *testing.T) {
-	r := httptest.NewRequest("GET", "/ids", strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n2\r\n--x--\r\n"))
+	r := httptest.NewRequest("GET", "/ids",
+		strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n2\r\n--x--\r\n"))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	w := httptest.NewRecorder()
 	new(fixture).handler().ServeHTTP(w, r)

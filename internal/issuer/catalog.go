@@ -39,6 +39,10 @@ type Fact struct {
 	Value any
 }
 
+// TellsIDs reports whether somebody can tell an id by the figure of this name, alone or with others: the last
+// value of a sequence, or how many are left, of which values at hand are not a part.
+func TellsIDs(name string) bool { return name == "last" || name == "left" }
+
 // A Catalog maps keys to kinds of id. Every grammar on every port uses it, and HTTP. Names are only ever
 // added, and readers take no lock: they load a table that never changes.
 type Catalog struct {
@@ -91,14 +95,24 @@ type Declared struct {
 	From Kind
 }
 
-// Declare adds names; none of them may be declared already. Sessions see all of them at once.
+// Declare adds names. Sessions see all of them at once. One that is declared already is replaced, Reporter by
+// Reporter: that is for a name that has issued nothing, and has made no session wait.
 func (c *Catalog) Declare(list []Declared) {
 	c.declare.Lock()
 	defer c.declare.Unlock()
 	old := c.names.Load()
 	all := slices.Clone(old.list)
 	for _, d := range list {
-		all = append(all, &Generator{Definition: d.Definition, From: d.From, number: len(all)})
+		g := &Generator{Definition: d.Definition, From: d.From, number: len(all)}
+		if before := old.find([]byte(d.Name)); before != nil {
+			g.number = before.number
+			all[g.number] = g
+			for _, h := range c.handlers {
+				h.replace(g)
+			}
+			continue
+		}
+		all = append(all, g)
 	}
 	c.publish(all, len(old.list))
 }
@@ -199,6 +213,13 @@ func wait(ctx context.Context, rung <-chan struct{}) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// AwaitWhile waits until Wake is called, or for Patience, unless waiting() is false already. It returns
+// whether it waited.
+func (c *Catalog) AwaitWhile(waiting func() bool) bool {
+	rung := c.bell.next() // before it looks: no Wake may be missed
+	return waiting() && wait(context.Background(), rung) == nil
 }
 
 // Wake makes all waiting Batches ask their sources again. Any goroutine may call it.

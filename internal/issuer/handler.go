@@ -58,6 +58,13 @@ func (h *Handler) add(list []*Generator) {
 	h.sources.Store(&sources)
 }
 
+// replace makes the source of a generator that has taken the place of another one.
+func (h *Handler) replace(g *Generator) {
+	sources := append([]id.Source(nil), *h.sources.Load()...)
+	sources[g.number] = g.From.Source(h.loop)
+	h.sources.Store(&sources)
+}
+
 // Source returns the source that issues ids for a key.
 func (h *Handler) Source(key []byte) id.Source {
 	n := h.names.Load()

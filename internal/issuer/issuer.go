@@ -1,9 +1,9 @@
 // Package issuer decides which generator answers a request, and what the client is told if none can. A
 // Catalog maps keys to kinds of id. An Issuer is one of those kinds: the lanes.
 //
-// The guarantee: Mint returns ids that a Snowflake issued, or an error and no ids. It waits at most
-// MaxWait. Not promised: an order between ids of different lanes, except that no id lies further ahead
-// of the clock than the run-ahead.
+// The guarantee: Mint returns ids that a Snowflake issued, or an error and no ids. It sleeps at most
+// MaxWait, and lets a client wait for a late extension for MaxPark at most. Not promised: an order
+// between ids of different lanes, except that no id lies further ahead of the clock than the run-ahead.
 //
 // Bulk requests must not take the last ids from clients that ask for one, so bulk leaves a part of the
 // ids to single requests; see Issuer.takeBulk.
@@ -24,6 +24,11 @@ const never = time.Duration(math.MaxInt64)
 // MaxWait is how long a Mint may sleep for the next tick when no lane has an id. If the wait would be
 // longer, Mint refuses at once.
 const MaxWait = 2 * time.Millisecond
+
+// MaxPark is how long requests wait for an extension that is late, from when the first of them found
+// that the windows are over. A process that was stopped for longer than a window has requests before
+// it has the extension, though the store is well.
+const MaxPark = 250 * time.Millisecond
 
 // maxHold is the largest distance that bulk keeps from a window's end. Every store extends windows
 // before the run-ahead comes that close to the end, so it affects bulk only if an extension is late.
@@ -59,16 +64,20 @@ func (r *Refusal) NotYet() bool { return r.Reason == NoWorkerID }
 
 // Config holds the settings of an Issuer.
 type Config struct {
-	Lanes    int                 // slots for worker ids, at least 1
-	RunAhead time.Duration       // how far ahead of the clock ids may be issued
-	Layout   generator.Layout    // of every generator
-	Random   bool                // see generator.Options.RandomStart
-	Now      func() int64        // the id clock, Unix ms; Mint calls it only if it finds no id at the moment that it was given
-	Sleep    func(time.Duration) // time.Sleep, or a test's
+	Lanes    int              // slots for worker ids, at least 1
+	RunAhead time.Duration    // how far ahead of the clock ids may be issued
+	Layout   generator.Layout // of every generator
+	Random   bool             // see generator.Options.RandomStart
+	// the id clock, Unix ms; Mint calls it only if it finds no id at the moment that it was given
+	Now   func() int64
+	Sleep func(time.Duration) // time.Sleep, or a test's
 
 	// Word returns where the generator of this worker id keeps its position, for a window that starts at
 	// lo; see generator.Options. If Word is nil or returns nil, the generator has its own memory.
 	Word func(worker uint64, lo int64) *atomic.Uint64
+	// Wake tells all who got id.ErrWait to ask again. It must return at once. If Wake is nil, Mint never
+	// returns id.ErrWait.
+	Wake func()
 }
 
 // An Issuer holds the lanes. It implements Kind. All methods may be called while its sources mint, but
@@ -81,6 +90,7 @@ type Issuer struct {
 	refused [NumReasons]atomic.Uint64
 	before  atomic.Int64 // the latest position of all replaced generators, Unix ms
 	floor   atomic.Int64 // no id is issued at or before this Unix ms
+	dry     drought      // of windows that reach the present
 	others  others
 }
 
@@ -112,7 +122,17 @@ func (is *Issuer) Publish(lane int, worker uint64, lo, hi int64) error {
 	if old := is.lanes[lane].generator.Swap(g); old != nil && old.Used() {
 		is.before.Store(max(is.before.Load(), old.Position()))
 	}
+	is.others.resume(lane, g, lo)
+	is.supplied(hi)
 	return nil
+}
+
+// supplied wakes who waits for a window that reaches the present, if this one does.
+func (is *Issuer) supplied(hi int64) {
+	if is.c.Wake != nil && hi >= is.c.Now() {
+		is.dry.supplied()
+		is.c.Wake()
+	}
 }
 
 // Raise makes all ids from now on lie after floor, Unix ms, in whichever lane. Nobody may be minting. The
@@ -135,7 +155,11 @@ func (is *Issuer) Extend(lane int, lo, hi int64) error {
 	if g == nil {
 		return fmt.Errorf("issuer: lane %d is empty", lane)
 	}
-	return g.Extend(lo, hi)
+	if err := g.Extend(lo, hi); err != nil {
+		return err
+	}
+	is.supplied(hi)
+	return nil
 }
 
 // Seal stops a lane's generator for good: it issues no id after Seal has returned. last is the last Unix
@@ -203,7 +227,8 @@ func (is *Issuer) source(loop int) *source {
 	return &source{is: is, home: home, lane: &is.lanes[home]}
 }
 
-// Mint implements id.Source. Bulk is refused before single ids are. The error is a *Refusal.
+// Mint implements id.Source. Bulk is refused before single ids are. The error is a *Refusal or
+// id.ErrWait.
 func (s *source) Mint(now int64, n int, bulk bool) (id.Run, error) {
 	if g := s.lane.generator.Load(); g != nil { // what take tries first, without its loops
 		if run, err := g.TakeLeaving(now, now, n, s.is.leaves(bulk)); err == nil {
@@ -236,6 +261,7 @@ func (is *Issuer) insist(s taker, tireds *[2]atomic.Int64, turn int64, n int, bu
 		tired = &tireds[1]
 	}
 	for waited := time.Duration(0); ; {
+		supplies := is.dry.supplies()
 		now := is.c.Now()
 		if run, ok := s.take(now, n, bulk); ok {
 			return run, nil
@@ -248,12 +274,30 @@ func (is *Issuer) insist(s taker, tireds *[2]atomic.Int64, turn int64, n int, bu
 			if waited > 0 {
 				tired.Store(turn)
 			}
+			if refusal.Reason == LeaseExpired && is.await(supplies) {
+				return id.Run{}, id.ErrWait
+			}
 			is.refused[refusal.Reason].Add(1)
 			return id.Run{}, refusal
 		}
 		waited += wait
 		is.c.Sleep(wait)
 	}
+}
+
+// await reports whether a request that found the windows over may wait for an extension.
+func (is *Issuer) await(supplies uint64) bool {
+	if is.c.Wake == nil {
+		return false
+	}
+	lasted, _ := is.dry.lasts(supplies)
+	return lasted < MaxPark
+}
+
+// Late reports whether requests wait for an extension now.
+func (is *Issuer) Late() bool {
+	lasted, dry := is.dry.lasting()
+	return dry && lasted < MaxPark
 }
 
 // take tries the home lane at the present, then the other lanes at the present, then all of them ahead

@@ -2,6 +2,8 @@ package issuer
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +39,8 @@ func CheckSnowflake(own, l generator.Layout, runAhead time.Duration) error {
 	// The lanes go on in the first tick after the last one of the other layout's that half the
 	// run-ahead reaches.
 	if least := 2 * time.Duration(own.Unit+l.Unit) * time.Millisecond; runAhead < least {
-		return fmt.Errorf("issuer: ids of layout %s beside %s need a run-ahead of at least %v, not %v", l, own, least, runAhead)
+		return fmt.Errorf("issuer: ids of layout %s beside %s need a run-ahead of at least %v, not %v", l, own, least,
+			runAhead)
 	}
 	return nil
 }
@@ -45,8 +48,9 @@ func CheckSnowflake(own, l generator.Layout, runAhead time.Duration) error {
 // others are the kinds of other layouts, by Fingerprint. They stay for good, so that a name that goes
 // and comes back goes on in the same words.
 type others struct {
-	mu  sync.Mutex
-	all map[string]*other
+	mu   sync.Mutex
+	all  map[string]*other
+	left []Place // for the next windows of their worker ids
 }
 
 func (o *others) get(is *Issuer, l generator.Layout) *other {
@@ -61,6 +65,55 @@ func (o *others) get(is *Issuer, l generator.Layout) *other {
 		o.all[l.Fingerprint()] = k
 	}
 	return k
+}
+
+// A Place is how far the ids of another layout have come for a worker id.
+type Place struct {
+	Worker uint64 `json:"worker"`
+	Layout string `json:"layout"` // its Fingerprint
+	Next   uint64 `json:"next"`   // generator.Companion's Word
+	After  int64  `json:"after"`  // the window that may go on there begins right after this Unix ms
+}
+
+// Places returns how far the ids of other layouts have come in the lanes. Nobody may mint any more.
+func (is *Issuer) Places() (list []Place) {
+	o := &is.others
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for fingerprint, k := range o.all {
+		for lane := range k.lanes {
+			g, c := is.Generator(lane), k.lanes[lane].companion.Load()
+			if g != nil && c != nil && c.main == g && c.err == nil {
+				list = append(list, Place{g.Worker(), fingerprint, c.Word(), g.Position()})
+			}
+		}
+	}
+	return list
+}
+
+// Carry makes ids of other layouts go on at places that another Issuer has left, or this one, each in the next
+// window of its worker id if that begins right after Place.After: then nobody else had the worker id in
+// between. Otherwise they begin above the lane's word, as everywhere. Call it before that Publish.
+func (is *Issuer) Carry(places []Place) {
+	o := &is.others
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.left = slices.Clone(places)
+}
+
+// resume takes the places of the worker id of a generator that is new in a lane, with a window from lo.
+func (o *others) resume(lane int, g *generator.Snowflake, lo int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.left = slices.DeleteFunc(o.left, func(p Place) bool {
+		if p.Worker != g.Worker() {
+			return false
+		}
+		if k := o.all[p.Layout]; k != nil && lo == p.After+1 {
+			k.renew(lane, p.Next)
+		}
+		return true
+	})
 }
 
 // seal stops what issues beside the generator in a lane, which must be sealed.
@@ -104,12 +157,16 @@ func (k *other) at(lane int) *companion {
 	if c := k.lanes[lane].companion.Load(); c != nil && c.main == g {
 		return c
 	}
-	return k.renew(lane)
+	return k.renew(lane, aboveMain)
 }
 
+// aboveMain is where a companion begins that goes on nowhere.
+const aboveMain = math.MaxUint64
+
 // renew makes a companion, once for each generator: while mu is held, the generator in the lane is one
-// that has a companion there, or none yet, because a generator that was replaced never comes back.
-func (k *other) renew(lane int) *companion {
+// that has a companion there, or none yet, because a generator that was replaced never comes back. The companion
+// goes on at next.
+func (k *other) renew(lane int, next uint64) *companion {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	g := k.is.Generator(lane)
@@ -117,7 +174,7 @@ func (k *other) renew(lane int) *companion {
 		return c
 	}
 	c := &companion{main: g}
-	c.Companion, c.err = generator.NewCompanion(g, k.layout, k.is.c.Random)
+	c.Companion, c.err = generator.ResumeCompanion(g, k.layout, k.is.c.Random, next)
 	k.lanes[lane].companion.Store(c)
 	return c
 }

@@ -35,13 +35,16 @@ func TestAnotherLayoutNeedsRunAhead(t *testing.T) {
 		want     string
 	}{
 		{generator.Katsubushi(), generator.Instagram(), 4 * time.Millisecond, ""},
-		{generator.Katsubushi(), generator.Instagram(), 3 * time.Millisecond, "issuer: ids of layout instagram beside katsubushi need a run-ahead of at least 4ms, not 3ms"},
-		{generator.Sonyflake(), generator.JS53(), 0, "issuer: ids of layout js53 beside sonyflake need a run-ahead of at least 22ms, not 0s"},
+		{generator.Katsubushi(), generator.Instagram(), 3 * time.Millisecond,
+			"issuer: ids of layout instagram beside katsubushi need a run-ahead of at least 4ms, not 3ms"},
+		{generator.Sonyflake(), generator.JS53(), 0,
+			"issuer: ids of layout js53 beside sonyflake need a run-ahead of at least 22ms, not 0s"},
 		{generator.Sonyflake(), generator.Sonyflake(), 0, ""},
 	} {
 		b := newTestbed(1, c.runAhead, c.own)
 		k, err := Snowflake(b.Issuer, c.l)
-		if got := CheckSnowflake(c.own, c.l, c.runAhead); (got == nil) != (c.want == "") || got != nil && got.Error() != c.want || (err == nil) != (got == nil) || (k == nil) != (err != nil) {
+		if got := CheckSnowflake(c.own, c.l, c.runAhead); (got == nil) != (c.want == "") || got != nil &&
+			got.Error() != c.want || (err == nil) != (got == nil) || (k == nil) != (err != nil) {
 			t.Errorf("%v, %v, %v; want %q", k, err, got, c.want)
 		}
 	}
@@ -88,10 +91,19 @@ func TestOtherLayoutsAreRefusedAsIDsAre(t *testing.T) {
 		want Refusal
 	}{
 		{"no generator", func(*testing.T, *testbed) {}, Refusal{NoWorkerID, "no worker id yet"}},
-		{"sealed", func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start, start+1000); b.Seal(0) }, Refusal{NoWorkerID, "no worker id yet"}},
-		{"window over", func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start-60000, start-12000) }, Refusal{LeaseExpired, "lease expired 12s ago"}},
-		{"worker id", func(t *testing.T, b *testbed) { b.publish(t, 0, 32, start-60000, start+12000) }, Refusal{NoWorkerID, "layout js53: generator: worker id 32: 0 to 31 allowed"}},
-		{"clock behind", func(t *testing.T, b *testbed) { b.publish(t, 0, 1, start+3000, start+12000) }, Refusal{ClockBehind, "clock 3.0s behind the last id"}},
+		{"sealed", func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start, start+1000)
+			b.Seal(0)
+		}, Refusal{NoWorkerID, "no worker id yet"}},
+		{"window over", func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start-60000, start-12000)
+		}, Refusal{LeaseExpired, "lease expired 12s ago"}},
+		{"worker id", func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 32, start-60000, start+12000)
+		}, Refusal{NoWorkerID, "layout js53: generator: worker id 32: 0 to 31 allowed"}},
+		{"clock behind", func(t *testing.T, b *testbed) {
+			b.publish(t, 0, 1, start+3000, start+12000)
+		}, Refusal{ClockBehind, "clock 3.0s behind the last id"}},
 		{"rate", func(t *testing.T, b *testbed) {
 			b.publish(t, 0, 1, start-60000, start+2000)
 			for s := mustSnowflake(t, b, generator.JS53()).Source(0).(*otherSource); ; {
@@ -181,10 +193,58 @@ func TestAnotherLayoutFollowsItsLane(t *testing.T) {
 			}
 		}
 		k := mustSnowflake(t, b, l).(*other)
-		if first, again := k.renew(0), k.renew(0); first != k.at(0) || again != first {
+		if first, again := k.renew(0, aboveMain), k.renew(0, aboveMain); first != k.at(0) || again != first {
 			t.Error("a generator has two Companions, which issue the same ids")
 		}
 		b.now += 2000
+	}
+}
+
+// TestPlacesAreCarried: after a hand-over under load, ids of another layout go on at once in the window right
+// behind the one before, once. Everywhere else they begin above the lane's word.
+func TestPlacesAreCarried(t *testing.T) {
+	l := generator.Instagram()
+	for _, c := range []struct {
+		what    string
+		carried bool
+		change  func(*Place)
+	}{
+		{"handed over", true, func(*Place) {}},
+		{"another window", false, func(p *Place) { p.After-- }},
+		{"another worker id", false, func(p *Place) { p.Worker++ }},
+		{"another layout", false, func(p *Place) { p.Layout = generator.Sonyflake().Fingerprint() }},
+	} {
+		old := newTestbed(1, time.Second, generator.Katsubushi())
+		old.publish(t, 0, 1, start-5000, math.MaxInt64)
+		first, _ := old.mint(t, mustSnowflake(t, old, l).Source(0), 1)
+		for g := old.Generator(0); g.Next() <= start+1000; {
+			if _, err := g.Take(start, start+1000, 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := old.Seal(0)
+		places := old.Places()
+		if len(places) != 1 || places[0].Worker != 1 || places[0].Layout != l.Fingerprint() || places[0].After != last {
+			t.Fatalf("places %+v, and the lane's last is %d", places, last)
+		}
+		c.change(&places[0])
+		b := newTestbed(1, time.Second, generator.Katsubushi())
+		s := mustSnowflake(t, b, l).Source(0)
+		b.Carry(places)
+		b.publish(t, 0, 1, last+1, math.MaxInt64)
+		r, err := s.Mint(b.now, 1, false)
+		if c.carried && (err != nil || r.First <= first) {
+			t.Errorf("%s: %d after %d: %v", c.what, r.First, first, err)
+		}
+		if !c.carried && err == nil {
+			t.Errorf("%s: it goes on where another has ended", c.what)
+		}
+		// The next window of that worker id is another lease.
+		last = b.Seal(0)
+		b.publish(t, 0, 1, last+1, math.MaxInt64)
+		if _, err := s.Mint(b.now, 1, false); err == nil {
+			t.Errorf("%s: in the next window too", c.what)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type SequenceConfig struct {
 	// until one comes.
 	MaxWait time.Duration
 	Status  func() counter.Status // what the keeper knows, for Facts
+	Refused *atomic.Uint64        // counts refusals, with those of others; nil = it need not
 	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
 }
@@ -30,27 +31,33 @@ type Sequence struct {
 	c      SequenceConfig
 	values *generator.Sequence
 
-	short  atomic.Uint64         // values in a row that a client waits for; 0 = nobody waits
-	why    atomic.Pointer[error] // why there is no further block, or nil
-	blocks atomic.Uint64         // how many were added, plus 1
+	short atomic.Uint64         // values in a row that a client waits for; 0 = nobody waits
+	why   atomic.Pointer[error] // why there is no further block, or nil
+	dry   drought               // of blocks
 	*tally
 	term  bool   // it is that of one term of a Strict: if it is sealed, another one may follow
 	above uint64 // each value must be larger: this one was there before that term
 
 	mu     sync.Mutex
-	dry    uint64 // the number of blocks when the values last ran out,
-	since  time.Time
 	issued uint64 // what Issued returned last
 }
 
 // A tally is what a sequence counts besides its values.
-type tally struct{ waits, refused atomic.Uint64 }
+type tally struct {
+	waits, refused atomic.Uint64
+	all            *atomic.Uint64 // refusals of all sequences, or nil
+}
+
+// refuses counts a refusal.
+func (t *tally) refuses() {
+	if t.refused.Add(1); t.all != nil {
+		t.all.Add(1)
+	}
+}
 
 // NewSequence makes a Sequence without values.
 func NewSequence(c SequenceConfig) *Sequence {
-	s := &Sequence{c: c, values: generator.NewSequence(c.Definition.Step, c.Ring), tally: new(tally)}
-	s.blocks.Store(1)
-	return s
+	return &Sequence{c: c, values: generator.NewSequence(c.Definition.Step, c.Ring), tally: &tally{all: c.Refused}}
 }
 
 // Source implements Kind. All loops share one source.
@@ -77,7 +84,7 @@ func (s *Sequence) Reserve(_ int64, n int) (id.Run, error) {
 // insist asks for a block and tries again, because one may have come before it asked. Otherwise it
 // says whether to wait for one.
 func (s *Sequence) insist(n int, whole bool) (run id.Run, err error) {
-	blocks := s.blocks.Load()
+	blocks := s.dry.supplies()
 	if whole {
 		s.want(uint64(n))
 		run, err = s.values.Reserve(n)
@@ -96,7 +103,10 @@ func (s *Sequence) insist(n int, whole bool) (run id.Run, err error) {
 	} else if counter.Certain(why) {
 		return id.Run{}, s.refuse("sequence %s: %v", s.c.Definition.Name, why)
 	}
-	wait := s.waited(blocks)
+	wait, first := s.dry.lasts(blocks)
+	if first {
+		s.waits.Add(1)
+	}
 	if wait < s.c.MaxWait {
 		return id.Run{}, id.ErrWait
 	}
@@ -117,18 +127,6 @@ func (s *Sequence) want(n uint64) {
 	}
 }
 
-// waited returns for how long there has been no value. blocks was read before that was seen: if a
-// block was added since, the next one that finds no value begins anew.
-func (s *Sequence) waited(blocks uint64) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dry < blocks {
-		s.dry, s.since = blocks, time.Now()
-		s.waits.Add(1)
-	}
-	return time.Since(s.since)
-}
-
 // A sequenceRefusal is the text that a client gets.
 type sequenceRefusal string
 
@@ -141,12 +139,12 @@ type finalRefusal struct{ sequenceRefusal }
 func (finalRefusal) Final() bool { return true }
 
 func (t *tally) refuse(format string, args ...any) error {
-	t.refused.Add(1)
+	t.refuses()
 	return refusal(format, args...)
 }
 
 func (t *tally) refuseForGood(format string, args ...any) error {
-	t.refused.Add(1)
+	t.refuses()
 	return finalRefusal{refusal(format, args...)}
 }
 
@@ -189,17 +187,31 @@ func (s *Sequence) reason() error {
 	return nil
 }
 
-// Ready implements Kind. It is an error only if no block came for MaxWait. A sequence that has
-// ended or is retired does not make the daemon unready: no other daemon could serve it either.
+// Ready implements Kind. It is an error if no block came for MaxWait, or if the record cannot be used and no
+// value is at hand. A sequence that has ended or is retired is no error: no other daemon could serve it either.
 func (s *Sequence) Ready(int64) error {
-	s.mu.Lock()
-	dry, wait := s.dry == s.blocks.Load(), time.Since(s.since)
-	s.mu.Unlock()
+	wait, dry := s.dry.lasting()
 	why := s.reason()
+	unusable := errors.Is(why, counter.ErrDamaged) || errors.Is(why, counter.ErrUnusable)
+	if (unusable || errors.Is(why, counter.ErrForeign)) && s.values.Left() == 0 {
+		return refusal("sequence %s: %v", s.c.Definition.Name, why)
+	}
 	if !dry || wait < s.c.MaxWait || errors.Is(why, counter.ErrEnded) || errors.Is(why, counter.ErrRetired) {
 		return nil
 	}
 	return refusal("%s", s.missing(wait))
+}
+
+// Over returns why the sequence issues nothing any more, for good: it has ended, or an operator retired it. Ready
+// returns nil then, because no daemon could do better.
+func (s *Sequence) Over() error {
+	switch why := s.reason(); {
+	case errors.Is(why, counter.ErrRetired):
+		return refusal("sequence %s is retired", s.c.Definition.Name)
+	case errors.Is(why, counter.ErrEnded) && s.values.Left() == 0:
+		return refusal("sequence %s has ended at %d", s.c.Definition.Name, s.c.Definition.Last())
+	}
+	return nil
 }
 
 // Append implements counter.Issuer.
@@ -210,7 +222,7 @@ func (s *Sequence) Append(lo, hi uint64) error {
 	if err := s.values.Append(lo, hi); err != nil {
 		return err
 	}
-	s.blocks.Add(1)
+	s.dry.supplied()
 	s.c.Wake()
 	return nil
 }

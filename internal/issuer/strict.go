@@ -13,16 +13,19 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-// StrictConfig holds the settings of a Strict. All are required.
+// StrictConfig holds the settings of a Strict. All but Why are required.
 type StrictConfig struct {
 	Definition counter.Definition
 	// MaxWait is how long requests wait for a leader, or for its answer; at least leastWait counts.
 	MaxWait time.Duration
 	Moment  func() int64          // CLOCK_BOOTTIME in ns, above 0
 	Status  func() counter.Status // what the keeper knows, for Facts; asked only while this daemon leads
+	Refused *atomic.Uint64        // counts refusals, with those of others; nil = it need not
 	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
 	Forward Forwarder
+	// Why returns why leadership is not renewed, or nil if the counter store does not answer. nil = not called.
+	Why func() error
 }
 
 // A Forwarder asks other daemons for values.
@@ -72,6 +75,8 @@ type Strict struct {
 	cancel  context.CancelFunc // of the call under way; nil = there is none
 	pausing bool               // no call before retryPause is over
 	failure error              // of the last call; nil = it brought values
+	lacked  int64              // the newest end of authority that a request has come up against,
+	found   int64              // and when the first one did
 }
 
 // A standing says who issues: this daemon (term), another one (address), or nobody.
@@ -85,7 +90,9 @@ type standing struct {
 
 // NewStrict makes a Strict that has no leader yet.
 func NewStrict(c StrictConfig) *Strict {
-	s := &Strict{c: c, slot: id.Slot(c.Definition.Name), tally: new(tally), batches: NewBatches(c.Definition.Step)}
+	s := &Strict{
+		c: c, slot: id.Slot(c.Definition.Name), tally: &tally{all: c.Refused}, batches: NewBatches(c.Definition.Step),
+	}
 	s.standing.Store(&standing{since: c.Moment()})
 	return s
 }
@@ -94,7 +101,8 @@ func NewStrict(c StrictConfig) *Strict {
 // is the term's, for a counter.Keeper to fill with blocks that are reserved within the term. It is
 // sealed when the term ends, and never used in another one. until is called for every request.
 func (s *Strict) Lead(until func() int64) counter.Issuer {
-	term := NewSequence(SequenceConfig{Definition: s.c.Definition, MaxWait: s.c.MaxWait, Status: s.c.Status, Ring: s.c.Ring, Wake: s.c.Wake})
+	term := NewSequence(SequenceConfig{Definition: s.c.Definition, MaxWait: s.c.MaxWait, Status: s.c.Status,
+		Ring: s.c.Ring, Wake: s.c.Wake})
 	term.tally, term.term = s.tally, true
 	s.mu.Lock()
 	term.above = max(s.last, s.batches.last)
@@ -110,6 +118,9 @@ func (s *Strict) HandOver() { s.Follow("") }
 // Follow ends this daemon's term, if it leads, and makes another daemon the leader: that at address,
 // host:port of its Redis protocol; "" = nobody leads, and requests wait.
 func (s *Strict) Follow(address string) {
+	if st := s.standing.Load(); st.term == nil && st.address == address { // most of 10,000 at each change
+		return
+	}
 	s.stand(&standing{address: address})
 }
 
@@ -237,31 +248,59 @@ func (s *Strict) Where() (at id.Elsewhere, elsewhere bool) {
 // lapsed is the error while this daemon leads and may not issue, because it could not renew its
 // leadership. until is 0 if the term is ending.
 func (s *Strict) lapsed(until int64) error {
-	if wait := s.after(until); until > 0 && wait >= s.c.MaxWait {
-		return s.refuse("%s", s.notRenewed(wait))
+	if until > 0 && s.lacks(until) >= s.c.MaxWait {
+		return s.refuse("%s", s.notRenewed(s.after(until)))
 	}
 	return id.ErrWait
 }
 
+// lacks is called for a request that nobody may answer since the moment over. It returns for how long that has
+// been so for requests: a process that was stopped meanwhile, or that nobody asked, does not count that time. So
+// a request after a pause waits for the renewal under way. over is another moment after each renewal or change of
+// leader, and later than those before: a thread that still has an old one begins nothing anew.
+func (s *Strict) lacks(over int64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if over > s.lacked {
+		s.lacked, s.found = over, s.c.Moment()
+	}
+	return s.after(s.found)
+}
+
 func (s *Strict) notRenewed(wait time.Duration) string {
-	return fmt.Sprintf("sequence %s: this daemon has not renewed its leadership for %.1fs: the counter store does not answer", s.c.Definition.Name, wait.Seconds())
+	why := s.why()
+	if why == nil {
+		why = errors.New("the counter store does not answer")
+	}
+	return fmt.Sprintf("sequence %s: this daemon has not renewed its leadership for %.1fs: %v",
+		s.c.Definition.Name, wait.Seconds(), why)
 }
 
 // leaderless is the error while nobody leads.
 func (s *Strict) leaderless(st *standing, redirect bool) error {
-	wait := s.after(st.since)
 	switch {
-	case wait < s.c.MaxWait:
+	case s.lacks(st.since) < s.c.MaxWait:
 		return id.ErrWait
 	case redirect:
-		s.refused.Add(1)
+		s.refuses()
 		return id.Elsewhere{Slot: s.slot}
 	}
-	return s.refuse("%s", s.noLeader(wait))
+	return s.refuse("%s", s.noLeader(s.after(st.since)))
 }
 
 func (s *Strict) noLeader(wait time.Duration) string {
-	return fmt.Sprintf("sequence %s: no daemon has led it for %.1fs", s.c.Definition.Name, wait.Seconds())
+	text := fmt.Sprintf("sequence %s: no daemon has led it for %.1fs", s.c.Definition.Name, wait.Seconds())
+	if why := s.why(); why != nil {
+		text += ": " + why.Error()
+	}
+	return text
+}
+
+func (s *Strict) why() error {
+	if s.c.Why == nil {
+		return nil
+	}
+	return s.c.Why()
 }
 
 // after returns the time since a moment.
@@ -295,7 +334,7 @@ func (s *Strict) told(err error) error {
 	if fallen, ok := err.(setBack); ok {
 		return s.refuse("sequence %s: %v", s.c.Definition.Name, fallen)
 	}
-	s.refused.Add(1)
+	s.refuses()
 	return err
 }
 
@@ -304,7 +343,8 @@ func (s *Strict) noAnswer(address string, wait time.Duration) string {
 	if why == nil {
 		why = errors.New("it does not answer")
 	}
-	return fmt.Sprintf("sequence %s: no value from its leader %s for %.1fs: %v", s.c.Definition.Name, address, wait.Seconds(), why)
+	return fmt.Sprintf("sequence %s: no value from its leader %s for %.1fs: %v", s.c.Definition.Name, address,
+		wait.Seconds(), why)
 }
 
 // send starts a call to the leader unless one is under way. The caller holds mu.
@@ -369,6 +409,14 @@ func (s *Strict) resume() {
 	}
 }
 
+// Over returns why the sequence issues nothing any more, for good, as far as this daemon knows: if it leads it.
+func (s *Strict) Over() error {
+	if term := s.standing.Load().term; term != nil {
+		return term.Over()
+	}
+	return nil
+}
+
 // Ready implements Kind. While another daemon leads it is an error only if that one does not answer.
 func (s *Strict) Ready(now int64) error {
 	st := s.standing.Load()
@@ -418,5 +466,6 @@ func (s *Strict) Facts() []Fact {
 	return append(s.facts("strict", last, left, k),
 		Fact{"leader", "", leader},
 		Fact{"forwarded", "Values that another daemon, the leader, issued for clients of this one.", s.forwarded.Load()},
-		Fact{"set_back", "Values that were not passed on because larger ones were issued before: the counter store has forgotten something.", s.setBacks.Load()})
+		Fact{"set_back", "Values that were not passed on because larger ones were issued before: the counter store has " +
+			"forgotten something.", s.setBacks.Load()})
 }

@@ -159,13 +159,15 @@ func (d *Definition) completeSequence() (problems []error) {
 		problems = append(problems, fmt.Errorf("offset=%d: 1 to %d allowed, the step", d.Offset, d.Step))
 	}
 	if d.Rate != 0 && d.RefuseLoss {
-		problems = append(problems, errors.New("rate= and on-loss=refuse: a ceiling is for going on after a loss: one of the two is allowed"))
+		problems = append(problems,
+			errors.New("rate= and on-loss=refuse: a ceiling is for going on after a loss: one of the two is allowed"))
 	}
 	if d.Start > d.Max {
 		problems = append(problems, fmt.Errorf("start=%d: more than max, %d", d.Start, d.Max))
 	}
 	if len(problems) == 0 && d.first() > d.Max {
-		problems = append(problems, fmt.Errorf("no value from start=%d to max=%d fits step=%d offset=%d", d.Start, d.Max, d.Step, d.Offset))
+		problems = append(problems,
+			fmt.Errorf("no value from start=%d to max=%d fits step=%d offset=%d", d.Start, d.Max, d.Step, d.Offset))
 	}
 	return problems
 }
@@ -183,7 +185,7 @@ func (d Definition) String() string {
 	if d.Layout != "" {
 		b.WriteString(" layout=" + d.Layout)
 	}
-	if d.Kind != Sequence {
+	if d.Kind != Sequence || d.Step == 0 { // of a sequence whose record cannot be read
 		return b.String()
 	}
 	say("start", d.Start)

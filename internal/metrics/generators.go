@@ -28,8 +28,10 @@ const (
 func (w writer) generators(list []Generator) {
 	for _, g := range foldGenerators(list) {
 		labels := []string{"generator", g.Name, "kind", g.Kind}
-		w.write(prometheus.CounterValue, "generator_issued_total", "Ids issued under a declared name.", float64(g.Issued), labels...)
-		w.gauge("generator_ready", "1 while a declared name issues ids.", bit(g.Ready), labels...)
+		w.write(prometheus.CounterValue, "generator_issued_total", "Ids issued under a declared name.", float64(g.Issued),
+			labels...)
+		w.gauge("generator_ready", "1 while a declared name issues ids; a sequence that has ended keeps it.",
+			bit(g.Ready), labels...)
 		for _, f := range g.Facts {
 			if f.Count {
 				w.write(prometheus.CounterValue, "generator_"+f.Name+"_total", f.Help, f.Value, labels...)

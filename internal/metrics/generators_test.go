@@ -16,7 +16,8 @@ func TestGenerators(t *testing.T) {
 		return list
 	}
 	facts := func(waits, left float64) []GeneratorFact {
-		return []GeneratorFact{{Name: "waits", Help: "Waits.", Value: waits, Count: true}, {Name: "left", Help: "Left.", Value: left}}
+		return []GeneratorFact{{Name: "waits", Help: "Waits.", Value: waits, Count: true},
+			{Name: "left", Help: "Left.", Value: left}}
 	}
 	list := append(many(MaxGenerators-1), Generator{Name: "orders", Kind: "sequence", Issued: 5, Facts: facts(3, 70)})
 	c := &collector{read: func() Snapshot { return Snapshot{Generators: list} }}
@@ -31,7 +32,7 @@ katsubushi_generator_waits_total{generator="orders",kind="sequence"} 3
 # TYPE katsubushi_generator_waits_total counter
 # HELP katsubushi_generator_issued_total Ids issued under a declared name.
 # TYPE katsubushi_generator_issued_total counter
-# HELP katsubushi_generator_ready 1 while a declared name issues ids.
+# HELP katsubushi_generator_ready 1 while a declared name issues ids; a sequence that has ended keeps it.
 # TYPE katsubushi_generator_ready gauge
 `
 	for _, step := range []struct {
@@ -50,9 +51,12 @@ katsubushi_generator_waits_total{generator="_other",kind="_other"} 15
 		list = append(list, step.more...)
 		want := texts + names + step.others
 		for _, g := range list[:MaxGenerators-1] {
-			want += fmt.Sprintf("katsubushi_generator_issued_total{generator=%q,kind=\"uuid7\"} %d\nkatsubushi_generator_ready{generator=%q,kind=\"uuid7\"} 1\n", g.Name, g.Issued, g.Name)
+			want += fmt.Sprintf("katsubushi_generator_issued_total{generator=%q,kind=\"uuid7\"} "+
+				"%d\nkatsubushi_generator_ready{generator=%q,kind=\"uuid7\"} 1\n", g.Name, g.Issued, g.Name)
 		}
-		if err := testutil.CollectAndCompare(c, strings.NewReader(want), "katsubushi_generator_issued_total", "katsubushi_generator_left", "katsubushi_generator_left_total", "katsubushi_generator_ready", "katsubushi_generator_waits_total"); err != nil {
+		if err := testutil.CollectAndCompare(c, strings.NewReader(want), "katsubushi_generator_issued_total",
+			"katsubushi_generator_left", "katsubushi_generator_left_total", "katsubushi_generator_ready",
+			"katsubushi_generator_waits_total"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,34 +20,14 @@ type Snapshot struct {
 	Commands             []Count // by kind
 	Errors               []Count // by reason
 	Latency              latency.Snapshot
-	Connections          int64
-	ConnectionsLimit     int64 // 0 = none
-	ConnectionsAccepted  uint64
-	ConnectionsRefused   uint64
-	ConnectionsIdle      uint64 // closed by the idle time-out
-	HTTPConnections      int64  // open connections of the HTTP port, not included in Connections
-	HTTPLimit            int64  // of HTTPConnections
-	HTTPRefused          uint64 // HTTP connections closed because of their limit
-	HTTPEvicted          uint64 // silent HTTP connections closed to make room
-	GRPCConnections      int64  // those of Connections that are of the gRPC port
-	GRPCStalled          uint64 // gRPC connections closed because of calls that did not end
-	ConnectionsMemory    uint64 // closed because they held most of the buffer memory
-	BufferMemory         int64  // bytes of unfinished input and unsent output
-	BufferMemoryLimit    int64  // 0 = none
-	AcceptErrors         uint64
-	LogLinesDropped      uint64
-	BytesRead            uint64
-	BytesWritten         uint64
-	Datagrams            uint64 // requests over UDP
-	DatagramsDropped     uint64 // requests over UDP that got no reply
 	Ready                bool
 	Lanes                []Lane
-	ClockDifference      float64 // wall − id clock, seconds
+	Pool                 string  // that leases the lanes' worker ids; empty = they were given by hand
 	ClockAdjustments     []Count // by kind
 	TimeFieldSecondsLeft float64
 	Leases               Leases
-	Generators           []Generator // declared names
-	Figures              []Figure    // those that only some daemons have
+	Generators           []Generator                    // declared names
+	Figures              func(emit func(figure.Figure)) // emits all other figures; nil = none
 
 	Encrypted              bool // the memcached port speaks TLS
 	CertificateSecondsLeft float64
@@ -84,19 +65,12 @@ type Gauge struct {
 	Labels     []string // name, value, name, value
 }
 
-// A Figure is one number for Prometheus.
-type Figure struct {
-	Name, Help string // Name is without katsubushi_
-	Value      float64
-	Count      bool     // it only grows
-	Labels     []string // name, value, name, value
-}
-
 // Build says which program is running, since when, and of which kind its ids are: the layout's name, and
 // what all daemons that share worker ids must have in common.
 type Build struct {
 	Version, GoVersion, Engine string
 	Layout, Fingerprint        string
+	Record                     string // of the windows: "state_dir", "store" or "none"
 	Started                    time.Time
 }
 
@@ -104,7 +78,8 @@ type Build struct {
 // of read is under way.
 func Handler(b Build, read func() Snapshot) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(&collector{b, read}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(&collector{b, read}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return newShared(r, func(g prometheus.Gatherer) http.Handler { return promhttp.HandlerFor(g, promhttp.HandlerOpts{}) })
 }
 
@@ -120,32 +95,17 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.read()
 	w := writer{out}
-	w.gauge("build_info", "What is running; always 1.", 1, "version", c.build.Version, "goversion", c.build.GoVersion, "engine", c.build.Engine)
-	w.gauge("layout_info", "The layout of the ids; always 1.", 1, "layout", c.build.Layout, "fingerprint", c.build.Fingerprint)
+	w.gauge("build_info", "What is running; always 1.", 1, "version", c.build.Version, "goversion", c.build.GoVersion,
+		"engine", c.build.Engine)
+	w.gauge("record_info", "What records the windows of the worker ids; always 1.", 1, "record", c.build.Record)
+	w.gauge("layout_info", "The layout of the ids; always 1.", 1, "layout", c.build.Layout, "fingerprint",
+		c.build.Fingerprint)
 	w.count("ids_issued_total", "Ids handed out.", s.IDs)
 	w.counts("commands_total", "Commands by kind.", "command", s.Commands)
 	w.counts("errors_total", "Requests answered by an error, by reason.", "reason", s.Errors)
-	w.histogram("request_duration_seconds", "Time from a request's last byte read to its answer handed to the kernel; what one read brings is one request.", s.Latency, c.build.Started)
-	w.gauge("connections", "Open connections.", float64(s.Connections))
-	w.gauge("connections_limit", "The limit of open connections; 0: none.", float64(s.ConnectionsLimit))
-	w.count("connections_accepted_total", "Connections accepted.", s.ConnectionsAccepted)
-	w.count("connections_refused_total", "Connections closed at once for being over the limit.", s.ConnectionsRefused)
-	w.count("connections_idle_closed_total", "Connections closed by the idle time-out.", s.ConnectionsIdle)
-	w.gauge("http_connections", "Open connections of the HTTP port.", float64(s.HTTPConnections))
-	w.gauge("http_connections_limit", "The limit of open connections of the HTTP port.", float64(s.HTTPLimit))
-	w.count("http_connections_refused_total", "Connections of the HTTP port closed for being over its limit.", s.HTTPRefused)
-	w.count("http_connections_evicted_total", "Silent connections of the HTTP port closed at its limit to make room.", s.HTTPEvicted)
-	w.gauge("grpc_connections", "Open connections of the gRPC port, which are among the connections.", float64(s.GRPCConnections))
-	w.count("grpc_connections_stalled_total", "Connections of the gRPC port closed because of calls that did not end.", s.GRPCStalled)
-	w.count("connections_memory_closed_total", "Connections closed for holding most of the buffer memory when it was used up.", s.ConnectionsMemory)
-	w.gauge("buffer_memory_bytes", "Memory of unfinished input and unsent output.", float64(s.BufferMemory))
-	w.gauge("buffer_memory_limit_bytes", "The limit of the memory of unfinished input and unsent output; 0: none.", float64(s.BufferMemoryLimit))
-	w.count("accept_errors_total", "Failures to accept a connection.", s.AcceptErrors)
-	w.count("log_lines_dropped_total", "Log lines that could not be written.", s.LogLinesDropped)
-	w.count("read_bytes_total", "Bytes read from clients.", s.BytesRead)
-	w.count("written_bytes_total", "Bytes written to clients.", s.BytesWritten)
-	w.count("udp_datagrams_total", "Datagrams received by the UDP port.", s.Datagrams)
-	w.count("udp_dropped_total", "Datagrams that got no reply.", s.DatagramsDropped)
+	w.histogram("request_duration_seconds",
+		"Time from a request's last byte read to its answer handed to the kernel; what one read brings is one request.",
+		s.Latency, c.build.Started)
 	w.gauge("ready", "1 while ids are issued.", bit(s.Ready))
 	w.gauge("lanes", "Slots for worker ids.", float64(len(s.Lanes)))
 	for i, l := range s.Lanes {
@@ -154,25 +114,22 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			worker = strconv.FormatUint(l.Worker, 10)
 		}
 		labels := []string{"lane", strconv.Itoa(i), "worker_id", worker}
-		w.gauge("lane_state", "The state of a lane's lease; always 1.", 1, append(labels, "state", l.State)...)
+		w.gauge("lane_state", "The state of a lane's lease, and the pool that has its worker id; always 1.", 1,
+			append(labels, "state", l.State, "pool", s.Pool)...)
 		if !l.HasWorker {
 			continue
 		}
-		w.gauge("run_ahead_seconds", "How far the last id lies ahead of the clock; negative while idle.", l.RunAhead, labels...)
+		w.gauge("run_ahead_seconds", "How far the last id lies ahead of the clock; negative while idle.", l.RunAhead,
+			labels...)
 		if !l.WindowIsOpen {
 			w.gauge("window_left_seconds", "Time until the lane's window ends.", l.WindowLeft, labels...)
 		}
 	}
 	w.leases(s.Leases)
 	w.generators(s.Generators)
-	for _, f := range s.Figures {
-		kind := prometheus.GaugeValue
-		if f.Count {
-			kind = prometheus.CounterValue
-		}
-		w.write(kind, f.Name, f.Help, f.Value, f.Labels...)
+	if s.Figures != nil {
+		s.Figures(w.figure)
 	}
-	w.gauge("clock_difference_seconds", "Wall clock minus id clock.", s.ClockDifference)
 	w.counts("clock_adjustments_total", "Adjustments of the id clock, by kind.", "kind", s.ClockAdjustments)
 	w.gauge("time_field_left_seconds", "Time until the layout's time field is used up.", s.TimeFieldSecondsLeft)
 	if s.Encrypted {
@@ -181,6 +138,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 type writer struct{ out chan<- prometheus.Metric }
+
+// figure sends a figure that has a name here.
+func (w writer) figure(f figure.Figure) {
+	kind := prometheus.GaugeValue
+	if f.Count {
+		kind = prometheus.CounterValue
+	}
+	if f.Metric != "" {
+		w.write(kind, f.Metric, f.Help, f.Number(), f.Labels...)
+	}
+}
 
 func (w writer) count(name, help string, v uint64) {
 	w.write(prometheus.CounterValue, name, help, float64(v))
@@ -205,7 +173,8 @@ func (w writer) leases(l Leases) {
 	w.counts("lease_acquisitions_total", "Attempts to get a worker id, by outcome.", "outcome", l.Acquisitions)
 	w.summary("lease_call_duration_seconds", "Duration of the calls of what records the windows.", l.Calls, l.CallSeconds)
 	if l.LastExtension != 0 {
-		w.gauge("lease_last_extension_timestamp_seconds", "When an extension last succeeded, in Unix seconds.", l.LastExtension)
+		w.gauge("lease_last_extension_timestamp_seconds", "When an extension last succeeded, in Unix seconds.",
+			l.LastExtension)
 	}
 	for _, g := range l.Store {
 		w.gauge("lease_"+g.Name, g.Help, g.Value, g.Labels...)

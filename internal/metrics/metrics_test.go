@@ -12,7 +12,7 @@ import (
 func snapshot() Snapshot {
 	return Snapshot{
 		IDs: 12, Commands: []Count{{"get", 3}, {"version", 1}}, Errors: []Count{{"malformed", 2}},
-		Connections: 4, ConnectionsAccepted: 9, Ready: true,
+		Ready: true,
 		Lanes: []Lane{
 			{Worker: 0, HasWorker: true, State: "serving", RunAhead: 0.25, WindowIsOpen: true},
 			{Worker: 9, HasWorker: true, State: "degraded", RunAhead: -3, WindowLeft: 48.5},
@@ -23,13 +23,14 @@ func snapshot() Snapshot {
 			Calls: 28, CallSeconds: 1.5, LastExtension: 1732060802.5,
 			Store: []Gauge{
 				{Name: "redis_clock_ahead_seconds", Help: "Redis's clock minus the id clock.", Value: -0.25},
-				{Name: "redis_info", Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.", Value: 1,
+				{Name: "redis_info", Help: "Where leases come from; the history is another one when the server is, or has lost " +
+					"data. Always 1.", Value: 1,
 					Labels: []string{"address", "10.0.0.5:6379", "history", "aa:bb"}},
 				{Name: "redis_replicas", Help: "Connected replicas.", Value: 1},
 				{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.", Value: 2},
 			},
 		},
-		ClockDifference: -0.002, ClockAdjustments: []Count{{"slew", 8}},
+		ClockAdjustments: []Count{{"slew", 8}},
 	}
 }
 
@@ -49,11 +50,11 @@ katsubushi_errors_total{reason="malformed"} 2
 # HELP katsubushi_ids_issued_total Ids handed out.
 # TYPE katsubushi_ids_issued_total counter
 katsubushi_ids_issued_total 12
-# HELP katsubushi_lane_state The state of a lane's lease; always 1.
+# HELP katsubushi_lane_state The state of a lane's lease, and the pool that has its worker id; always 1.
 # TYPE katsubushi_lane_state gauge
-katsubushi_lane_state{lane="0",state="serving",worker_id="0"} 1
-katsubushi_lane_state{lane="1",state="degraded",worker_id="9"} 1
-katsubushi_lane_state{lane="2",state="acquiring",worker_id=""} 1
+katsubushi_lane_state{lane="0",pool="",state="serving",worker_id="0"} 1
+katsubushi_lane_state{lane="1",pool="",state="degraded",worker_id="9"} 1
+katsubushi_lane_state{lane="2",pool="",state="acquiring",worker_id=""} 1
 # HELP katsubushi_lease_acquisitions_total Attempts to get a worker id, by outcome.
 # TYPE katsubushi_lease_acquisitions_total counter
 katsubushi_lease_acquisitions_total{outcome="none_free"} 5

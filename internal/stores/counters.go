@@ -25,6 +25,7 @@ type Counters struct {
 	DirByDefault bool         // nobody has named Dir, nor given a URL
 	AnyDisk      bool         // accept a Dir on a file system, or a database, that may forget what it has synced
 	PasswordFile string       // has the password of the URL's user; for stores that want one
+	OpenRecords  int          // how many records in files may stay open, see Descriptors; a few in any case
 	Operator     bool         // a human asks, who may say that there never was a sequence
 	Log          *slog.Logger // default none
 }
@@ -37,13 +38,15 @@ type CounterStore interface {
 
 // A counterKind is a kind of store of sequences.
 type counterKind struct {
-	schemes []string                            // of its URLs
-	check   func(c Counters, rest string) error // of package problem, or about the URL; rest is what follows SCHEME://, or empty
-	secrets func(c Counters) error              // reads the files that hold secrets; nil = there are none
+	schemes []string // of its URLs
+	// of package problem, or about the URL; rest is what follows SCHEME://, or empty
+	check   func(c Counters, rest string) error
+	secrets func(c Counters) error // reads the files that hold secrets; nil = there are none
 	open    func(c Counters, rest string) (CounterStore, error)
-	strict  bool                           // it keeps order=strict
-	users   bool                           // it keeps users too, as users.Keys
-	lossy   func(counter.Definition) error // it may lose writes, and says why it cannot keep a sequence; nil = it loses none
+	strict  bool // it keeps order=strict
+	users   bool // it keeps users too, as users.Keys
+	// it may lose writes, and says why it cannot keep a sequence; nil = it loses none
+	lossy func(counter.Definition) error
 }
 
 // counterKinds is the table of stores of sequences. A new one is a folder in counter and a line here.
@@ -114,7 +117,8 @@ func openCounterRedis(c Counters, rest string) (CounterStore, error) {
 }
 
 // ErrNoPlace is the error of sequences without a place to record them.
-var ErrNoPlace = errors.New("there is no place to record it: -state-dir DIRECTORY gives one, or -counters file:///DIRECTORY")
+var ErrNoPlace = errors.New("there is no place to record it: -state-dir DIRECTORY gives one, or -counters " +
+	"file:///DIRECTORY")
 
 // counterDir returns the directory of the files of sequences, or "".
 func counterDir(c Counters, rest string) string {
@@ -127,10 +131,19 @@ func counterDir(c Counters, rest string) string {
 	return filepath.Join(c.Dir, "sequences")
 }
 
+// FileDirectory returns the directory that the URL names for the files of sequences; "" = it names none.
+func (c Counters) FileDirectory() string {
+	if i, rest, err := c.find(); err == nil && counterKinds[i].schemes[0] == "file" {
+		return rest
+	}
+	return ""
+}
+
 func checkCounterFile(c Counters, rest string) error {
 	if rest != "" && !filepath.IsAbs(rest) {
 		var problems problem.List
-		problems.Add("URL", "file:///DIRECTORY is allowed, with three slashes, or file for a directory in the state directory")
+		problems.Add("URL",
+			"file:///DIRECTORY is allowed, with three slashes, or file for a directory in the state directory")
 		return problems.Err()
 	}
 	return nil
@@ -141,7 +154,7 @@ func openCounterFile(c Counters, rest string) (CounterStore, error) {
 	if dir == "" {
 		return nil, ErrNoPlace
 	}
-	return file.Open(file.Config{Dir: dir, AnyDisk: c.AnyDisk, Log: c.Log})
+	return file.Open(file.Config{Dir: dir, AnyDisk: c.AnyDisk, Log: c.Log, Open: c.OpenRecords})
 }
 
 // find returns the line of the table, as its place, and what follows the scheme.
@@ -195,12 +208,14 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 	k := counterKinds[i]
 	var errs []error
 	if d.Strict && !k.strict {
-		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with -counters file or etcd://..., or leave order=free", k.schemes[0]))
+		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with "+
+			"-counters file or etcd://..., or leave order=free", k.schemes[0]))
 	}
 	if k.lossy != nil {
 		errs = append(errs, k.lossy(Recorded(d)))
 	} else if d.Rate != 0 || d.RefuseLoss {
-		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as redis://; %s does not", k.schemes[0]))
+		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as "+
+			"redis://; %s does not", k.schemes[0]))
 	}
 	if c.leaf() {
 		errs = append(errs, sql.CheckLeaf(Recorded(d)))
@@ -219,8 +234,8 @@ func (c Counters) CheckRetire() error {
 	return nil
 }
 
-// AfterRaise says what becomes of smaller values once Raise has returned.
-func (c Counters) AfterRaise() string {
+// AfterRaise says what becomes of smaller values after Raise. late is what Confirm returned.
+func (c Counters) AfterRaise(late []string) string {
 	scheme, _, _ := strings.Cut(c.URL, "://")
 	switch {
 	case c.leaf():
@@ -229,7 +244,14 @@ func (c Counters) AfterRaise() string {
 		return "is issued any more; daemons that reach the database drop theirs within a second and need no restart. " +
 			"The database does not know its daemons: restart each that is stopped, or cut off from it, before it serves again"
 	}
-	return "is issued any more; running daemons drop theirs within a second"
+	if len(late) > 0 {
+		return "is granted any more; the daemons that are named here may still issue smaller ones"
+	}
+	if c.Files() { // where an earlier version does not sign in
+		return "is issued any more; every daemon that runs and is of this version or later has confirmed it. " +
+			"One of an earlier version does not: while it runs it drops smaller ones within a second"
+	}
+	return "is issued any more; every daemon that runs has confirmed it"
 }
 
 // KeepsUsers reports whether the store keeps users too.
@@ -256,17 +278,32 @@ func (c Counters) Nowhere() bool {
 	return err == nil && c.Files() && counterDir(c, rest) == ""
 }
 
-// Descriptors returns how many files the store will hold open: one for each sequence, if it keeps them in
-// files. They are those in its directory, and those with the given names.
-func (c Counters) Descriptors(declared []string) int {
+// Descriptors returns how many of so many files the store may hold open, if it keeps sequences in files: those
+// in its directory, and those that are declared. The records share a part of the files; locks are those of
+// sequences with order=strict, each of which is held for life.
+func (c Counters) Descriptors(declared []kinds.Definition, files int) (records, locks int) {
 	_, rest, err := c.find()
 	if err != nil || !c.Files() || counterDir(c, rest) == "" {
-		return 0
+		return 0, 0
 	}
-	names := append(file.Recorded(counterDir(c, rest)), declared...)
-	slices.Sort(names)
-	return len(slices.Compact(names))
+	all := file.Recorded(counterDir(c, rest))
+	for _, d := range declared {
+		if d.Kind == kinds.Sequence {
+			all[d.Name] = all[d.Name] || d.Strict
+		}
+	}
+	for _, strict := range all {
+		if strict {
+			locks++
+		}
+	}
+	return min(len(all), max((files-locks)/recordShare, file.LeastOpen)), locks
 }
+
+// recordShare is the part of all files, one in so many, that may be records that stay open. A sequence beyond
+// that costs a rename and a sync of the directory more whenever a block of it is reserved. With a larger part, a
+// user who may create sequences could take most connections from the next start.
+const recordShare = 4
 
 // Open makes the store. Its directory need not exist.
 func (c Counters) Open() (CounterStore, error) {
@@ -279,12 +316,14 @@ func (c Counters) Open() (CounterStore, error) {
 
 // Recorded returns what is recorded of the definition of a sequence.
 func Recorded(d kinds.Definition) counter.Definition {
-	return counter.Definition{Name: d.Name, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
+	return counter.Definition{Name: d.Name, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch,
+		Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
 }
 
 // Declared returns the definition that Recorded made d of.
 func Declared(d counter.Definition) kinds.Definition {
-	return kinds.Definition{Name: d.Name, Kind: kinds.Sequence, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
+	return kinds.Definition{Name: d.Name, Kind: kinds.Sequence, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max,
+		Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
 }
 
 // A DifferentError is returned for a definition that is not the one in the store.
@@ -294,7 +333,8 @@ type DifferentError struct {
 }
 
 func (e *DifferentError) Error() string {
-	return fmt.Sprintf("the definition %q is not what is recorded, %q: a sequence never changes; give it another name, or the definition that is recorded",
+	return fmt.Sprintf("the definition %q is not what is recorded, %q: a sequence never changes; give it another name, "+
+		"or the definition that is recorded",
 		e.Given, Declared(e.Recorded))
 }
 

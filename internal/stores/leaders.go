@@ -47,23 +47,25 @@ func (g GroupError) Error() string {
 	return fmt.Sprintf("group %d: 0 to %d allowed", int(g), leader.Groups-1)
 }
 
-// GroupsOf returns the groups that somebody leads and that which stands for: all of them if it is empty, the one
-// with that number, or those of the daemon at that HOST:PORT. If there are none, the error is a Conflict or
-// a GroupError.
+// AllGroups stands for every group, see GroupsOf.
+const AllGroups = "all"
+
+// GroupsOf returns the groups that a daemon leads and that which stands for: AllGroups, the one with that number, or
+// those of the daemon at that HOST:PORT. If there are none, the error is a Conflict or a GroupError.
 func GroupsOf(now *leader.State, which string) (groups []int, err error) {
 	n, notNumber := strconv.Atoi(which)
 	if notNumber == nil && (n < 0 || n >= leader.Groups) {
 		return nil, GroupError(n)
 	}
 	for g, l := range now.Leaders {
-		if l.ID != "" && (which == "" || notNumber == nil && g == n || l.Redis == which) {
+		if l.ID != "" && (which == AllGroups || notNumber == nil && g == n || l.Redis == which) {
 			groups = append(groups, g)
 		}
 	}
 	switch {
 	case len(groups) > 0:
 		return groups, nil
-	case which == "":
+	case which == AllGroups:
 		return nil, conflict("nobody leads: there is no daemon, or none of the sequences has order=strict")
 	case notNumber == nil:
 		return nil, conflict("nobody leads group %d", n)
@@ -105,7 +107,9 @@ func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, 
 		case <-time.After(demandPoll):
 		case <-ctx.Done():
 			for _, d := range demands {
-				refused = append(refused, fmt.Errorf("group %d: %s has not handed it over yet. If that daemon does not run, another one takes the group over without being asked", d.Group, was.Leaders[d.Group].Redis))
+				refused = append(refused,
+					fmt.Errorf("group %d: %s has not handed it over yet. If that daemon does not run, another one takes the group "+
+						"over without being asked", d.Group, was.Leaders[d.Group].Redis))
 			}
 			return done, errors.Join(refused...)
 		}

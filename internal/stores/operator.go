@@ -25,7 +25,8 @@ func (c Conflict) Unwrap() error { return c.Err }
 func conflict(format string, args ...any) error { return Conflict{fmt.Errorf(format, args...)} }
 
 // ErrNotFiles is the error of Adopt for a store that is not files, see Counters.Files.
-var ErrNotFiles = conflict("generator adopt: for files only; generator raise says from which value on another store may go on")
+var ErrNotFiles = conflict("generator adopt: for files only; generator raise says from which value on another store " +
+	"may go on")
 
 // ErrNoElection is the error of those who ask for the leaders of a store that elects none.
 var ErrNoElection = conflict("leaders are elected in etcd only: -counters etcd://...")
@@ -35,7 +36,8 @@ var ErrNoElection = conflict("leaders are elected in etcd only: -counters etcd:/
 func (c Counters) ParseSequence(line string) (kinds.Definition, error) {
 	d, err := kinds.Parse(line)
 	if err == nil && d.Kind != kinds.Sequence {
-		err = fmt.Errorf("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -generator %q", d.Name, d.Kind, d)
+		err = fmt.Errorf("%s is a %s, of which nothing is recorded: only sequences are created; give daemons -generator %q",
+			d.Name, d.Kind, d)
 	}
 	if err == nil {
 		err = c.CheckDefinition(d)
@@ -66,15 +68,27 @@ func Create(ctx context.Context, s counter.Admin, d kinds.Definition) (counter.R
 }
 
 // Raise makes atLeast the floor of a sequence. It is a Conflict if that is not above the present one,
-// but for a record that is foreign.
-func Raise(ctx context.Context, s counter.Admin, name string, atLeast uint64) (counter.Record, error) {
+// but for a record that is foreign. One that is damaged is made anew, of what declared says the name is:
+// its own definition is lost. Declared by nobody, the name has no Kind.
+func Raise(
+	ctx context.Context, s counter.Admin, name string, atLeast uint64, declared func() kinds.Definition,
+) (counter.Record, error) {
 	r, err := s.Show(ctx, name)
+	if errors.Is(err, counter.ErrDamaged) {
+		d := declared()
+		if d.Kind != kinds.Sequence || d.Step == 0 {
+			return r, conflict("sequence %s: %w. Its definition is lost too: repeat this with the definition as it "+
+				"was, -generator '%s sequence start=1', or over HTTP ?definition=", name, err, name)
+		}
+		return s.Revive(ctx, Recorded(d), atLeast)
+	}
 	foreign := errors.Is(err, counter.ErrForeign)
 	if err != nil && !foreign {
 		return r, err
 	}
 	if lowest := max(r.Floor, r.First()); !foreign && atLeast <= lowest {
-		return r, conflict("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence never goes down", name, atLeast, lowest)
+		return r, conflict("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence "+
+			"never goes down", name, atLeast, lowest)
 	}
 	if trial := r; r.Name != "" {
 		if err := trial.Raise(atLeast, "trial"); err != nil {
@@ -82,6 +96,15 @@ func Raise(ctx context.Context, s counter.Admin, name string, atLeast uint64) (c
 		}
 	}
 	return s.Raise(ctx, name, atLeast)
+}
+
+// Faults returns what is wrong with records, or nil.
+func Faults(list []counter.Record) error {
+	var errs []error
+	for _, r := range list {
+		errs = append(errs, r.Fault)
+	}
+	return errors.Join(errs...)
 }
 
 // Adopt takes over a record that was written on another machine.
@@ -107,7 +130,8 @@ func Retire(ctx context.Context, s counter.Admin, name string, force bool, flag 
 	}
 	r, err := s.Show(ctx, name)
 	if err == nil {
-		err = conflict("sequence %s: daemons would refuse it for ever, and the name could not be used again: %s does that", name, flag)
+		err = conflict("sequence %s: daemons would refuse it for ever, and the name could not be used again: %s does that",
+			name, flag)
 	}
 	return r, err
 }
@@ -121,11 +145,32 @@ type Shown struct {
 	Left       uint64 `json:"left,string"`
 	State      string `json:"state"`
 	Led        *Led   `json:"led,omitempty"` // of a sequence that has a leader, if it is known
+
+	Unconfirmed []string `json:"unconfirmed,omitempty"`  // what Confirm returned after a change
+	NotPromised string   `json:"not_promised,omitempty"` // what NotPromised returned after a change
+}
+
+// NotPromised says what may undo a change that the store has just confirmed, and what the operator can do;
+// empty = nothing.
+func NotPromised(ctx context.Context, s counter.Admin) string {
+	l, ok := s.(counter.Lossy)
+	if !ok {
+		return ""
+	}
+	text, err := l.NotPromised(ctx)
+	if err != nil {
+		return fmt.Sprintf("what may undo this is not known: %v", err)
+	}
+	return text
 }
 
 // Show returns what operators see of a record.
 func Show(r counter.Record) Shown {
-	s := Shown{r.Name, Declared(r.Definition).String(), r.Next, r.Floor, r.Count(r.Next), "active", nil}
+	if !r.Readable() {
+		return Shown{Name: r.Name, State: "damaged"}
+	}
+	s := Shown{Name: r.Name, Next: r.Next, Floor: r.Floor, Left: r.Count(r.Next), State: "active"}
+	s.Definition = Declared(r.Definition).String()
 	switch {
 	case kinds.CheckName(r.Name) != nil: // a row of Leaf's
 		s.State = "not served: the name"

@@ -78,6 +78,7 @@ type config interface {
 	Validate() error    // returns everything that is wrong; reads no file
 	ReadSecrets() error // reads the files that hold secrets
 	BestHeartbeat() time.Duration
+	Pool() string // where the pool is inside its store, such as /katsubushi
 	Open() (workerid.Backend, error)
 	OpenAdmin() (workerid.Admin, error)
 }
@@ -206,6 +207,33 @@ func (s Settings) Kind() string {
 		return k.name
 	}
 	return ""
+}
+
+// Pool returns the name of the pool that the URL names: "redis:/0/yaraus". It is the same for all daemons of
+// the pool, by whichever address they reach the store, and another one for other pools in the store. It
+// is "" if there is none.
+func (s Settings) Pool() string {
+	if k, _ := s.find(); k != nil {
+		return strings.ToLower(k.name) + ":" + k.config(s).Pool()
+	}
+	return ""
+}
+
+// PublicURL returns the URL without what could be a secret: the user, the password, and all options but the
+// pool's name.
+func (s Settings) PublicURL() string {
+	scheme, rest, ok := strings.Cut(s.URL, "://")
+	if !ok {
+		return ""
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	public := scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+	for option := range strings.SplitSeq(query, "&") {
+		if strings.HasPrefix(option, "ns=") {
+			public += "?" + option
+		}
+	}
+	return public
 }
 
 // given returns the names of the fields that are not zero.

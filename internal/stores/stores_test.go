@@ -23,9 +23,11 @@ type inMemory struct{ s Settings }
 func (m inMemory) Validate() error            { return m.s.Terms.Validate() }
 func (inMemory) ReadSecrets() error           { return nil }
 func (inMemory) BestHeartbeat() time.Duration { return 7 * time.Second }
+func (inMemory) Pool() string                 { return "/here" }
 func (m inMemory) Open() (workerid.Backend, error) {
 	t := m.s.Terms
-	return backend{&memstore.Client{Pool: memstore.NewPool(memstore.Config{Min: t.Min, Max: t.Max, Lease: t.Lease.Milliseconds(), Now: t.Now})}}, nil
+	return backend{&memstore.Client{Pool: memstore.NewPool(memstore.Config{Min: t.Min, Max: t.Max,
+		Lease: t.Lease.Milliseconds(), Now: t.Now})}}, nil
 }
 func (inMemory) OpenAdmin() (workerid.Admin, error) { return nil, errors.New("nobody looks") }
 
@@ -45,7 +47,10 @@ func another(t *testing.T) {
 }
 
 func settings(url string) Settings {
-	return Settings{URL: url, Terms: workerid.Terms{Layout: "l", Min: 1, Max: 3, Lease: time.Minute, MaxSkew: time.Second, Now: func() int64 { return 1000 }}}
+	return Settings{URL: url,
+		Terms: workerid.Terms{Layout: "l", Min: 1, Max: 3, Lease: time.Minute, MaxSkew: time.Second, Now: func() int64 {
+			return 1000
+		}}}
 }
 
 // TestALineOfTheTableIsAStore: whoever asks by URL gets the kind whose scheme that is.
@@ -60,7 +65,8 @@ func TestALineOfTheTableIsAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if g, err := b.Acquire(context.Background(), workerid.Request{Owner: "o", Min: 2, Max: 3}); err != nil || g.Worker != 2 || g.Hi != 61_000 {
+	if g, err := b.Acquire(context.Background(), workerid.Request{Owner: "o", Min: 2, Max: 3}); err != nil ||
+		g.Worker != 2 || g.Hi != 61_000 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	if _, err := OpenAdmin(s); err == nil || err.Error() != "nobody looks" {
@@ -75,9 +81,29 @@ func TestALineOfTheTableIsAStore(t *testing.T) {
 	if s.Heartbeat = time.Second; s.Interval() != time.Second {
 		t.Errorf("%v", s.Interval())
 	}
-	for url, want := range map[string]time.Duration{"redis://h": 0, "mem://h": 0, "none": 0, "etcd://h": 4200 * time.Millisecond, "zookeepers://h": 4200 * time.Millisecond} {
+	for url, want := range map[string]time.Duration{"redis://h": 0, "mem://h": 0, "none": 0,
+		"etcd://h": 4200 * time.Millisecond, "zookeepers://h": 4200 * time.Millisecond} {
 		if got := settings(url).Watch(); got != want {
 			t.Errorf("%s: a newcomer watches for %v, want %v", url, got, want)
+		}
+	}
+	for url, want := range map[string]string{
+		"redis://h":                     "redis:/0/yaraus",
+		"rediss://u:p@other:1/2?ns=ids": "redis:/2/ids", "redis+sentinel://a,b/m?ns=ids": "redis:/0/ids",
+		"mem://h": "memory:/here", "none": "",
+		"etcd://h": "etcd:/katsubushi", "zookeepers://u:p@h,i/x/y?ns=ids": "zookeeper:/x/y/ids",
+	} {
+		if got := settings(url).Pool(); got != want {
+			t.Errorf("%s: the pool is %q, want %q", url, got, want)
+		}
+	}
+	for url, want := range map[string]string{
+		"redis://u:p@h:1/2?ns=ids&password=p": "redis://h:1/2?ns=ids", "rediss://:p%2Fw@h?x=p": "rediss://h",
+		"etcds://u:p@a:1,b:2/x?ns=n": "etcds://a:1,b:2/x?ns=n", "redis://u:p/w@h": "redis://h", "u:p@h": "",
+		"redis+sentinel://:p@a,b/m?sentinel_password=q": "redis+sentinel://a,b/m",
+	} {
+		if got := settings(url).PublicURL(); got != want {
+			t.Errorf("%s: %q is shown, want %q", url, got, want)
 		}
 	}
 	LogTo(slog.New(slog.DiscardHandler))
@@ -88,12 +114,17 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 	another(t)
 	s := settings("mem://here")
 	s.Redis = redis.Options{PasswordFile: "/none", HoldRaus: "raus", Replicas: 2, AllowEviction: true}
-	s.CAS = cas.Options{PasswordFile: "/none", CAFile: "/ca", CertFile: "/cert", KeyFile: "/key", Addr: "h:1", Boot: func() int64 { return 1 }}
-	ofRedis, ofCAS := []string{"PasswordFile", "HoldRaus", "Replicas", "AllowEviction"}, []string{"PasswordFile", "CAFile", "CertFile", "KeyFile"}
+	s.CAS = cas.Options{PasswordFile: "/none", CAFile: "/ca", CertFile: "/cert", KeyFile: "/key", Addr: "h:1",
+		Boot: func() int64 {
+			return 1
+		}}
+	ofRedis, ofCAS := []string{"PasswordFile", "HoldRaus", "Replicas", "AllowEviction"},
+		[]string{"PasswordFile", "CAFile", "CertFile", "KeyFile"}
 	for _, c := range []struct {
 		url, kind     string
 		redis, others []string
-	}{{"mem://here", "memory", ofRedis, ofCAS}, {"memcas://here", "memcas", ofRedis, nil}, {"redis://here", "Redis", nil, ofCAS}} {
+	}{{"mem://here", "memory", ofRedis, ofCAS}, {"memcas://here", "memcas", ofRedis, nil},
+		{"redis://here", "Redis", nil, ofCAS}} {
 		found := map[string][]string{}
 		s.URL = c.url
 		for _, p := range problem.Of(s.Validate()) {
@@ -103,7 +134,8 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 			}
 			found[owners] = append(found[owners], p.Field)
 		}
-		for owners, want := range map[string][]string{"belongs to Redis": c.redis, "belongs to ZooKeeper and etcd": c.others} {
+		for owners, want := range map[string][]string{"belongs to Redis": c.redis,
+			"belongs to ZooKeeper and etcd": c.others} {
 			if !slices.Equal(found[owners], want) {
 				t.Errorf("%s: %s: %q, want %q", c.url, owners, found[owners], want)
 			}
@@ -132,7 +164,8 @@ func TestSettingsOfOneKindAreRefusedByTheOthers(t *testing.T) {
 // TestWhereDaemonsAreAnnounced: the stores that say so are those that can, and their hosts are known.
 func TestWhereDaemonsAreAnnounced(t *testing.T) {
 	for url, want := range map[string]bool{
-		"redis://h/0": false, "rediss://h": false, "etcd://h": true, "etcds://h:1/p?ns=n": true, "zookeeper://h": true, "zookeepers://h/c": true, "foo://h": false, "": false,
+		"redis://h/0": false, "rediss://h": false, "etcd://h": true, "etcds://h:1/p?ns=n": true, "zookeeper://h": true,
+		"zookeepers://h/c": true, "foo://h": false, "": false,
 	} {
 		s := settings(url)
 		if s.Announces() != want {

@@ -14,18 +14,22 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// A Child is a process that may become the successor of this one.
+// A Child is a process that may become the successor of this one. It has a process group of its own, and
+// what its program starts is in that group too: a shell script that does not exec, for example.
 type Child struct {
 	*Link
 	cmd    *exec.Cmd
 	read   chan struct{} // closed when all that it wrote until Detach, or until its end, was read
-	exited chan struct{}
+	reaped chan struct{} // closed when the process has ended
+	exited chan struct{} // closed when its last line is known too
 
 	mu    sync.Mutex
 	last  string // line that it wrote to stderr
-	ended error  // valid once exited is closed
+	ended error  // valid once reaped is closed
 }
 
 // ours are variables that mean the process that they were set for.
@@ -39,14 +43,26 @@ func Start(program string, args []string, stderr *os.File) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the new program cannot be started: %w", err)
 	}
+	// What it starts becomes a child of this process, not of process 1, when it ends: so End can wait for it.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, os.NewSyscallError("prctl", err)
+	}
 	link, other, err := pair()
 	if err != nil {
 		return nil, err
 	}
 	defer other.Close()
+	lines, errors, err := os.Pipe()
+	if err != nil {
+		link.Close()
+		return nil, err
+	}
+	defer errors.Close()
 	cmd := exec.Command(path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Args = args
-	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = os.Stdin, os.Stdout, []*os.File{other, stderr}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, errors
+	cmd.ExtraFiles = []*os.File{other, stderr}
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
 		if !slices.Contains(ours, name) {
@@ -54,21 +70,25 @@ func Start(program string, args []string, stderr *os.File) (*Child, error) {
 		}
 	}
 	cmd.Env = append(cmd.Env, variable+"="+strconv.Itoa(3))
-	c := &Child{Link: link, cmd: cmd, read: make(chan struct{}), exited: make(chan struct{})}
-	lines, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
+	if err := cmd.Start(); err != nil {
+		lines.Close()
+		link.Close()
+		return nil, fmt.Errorf("the new program cannot be started: %w", err)
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the new program cannot be started: %w", err), link.Close())
+	link.from = cmd.Process.Pid
+	c := &Child{
+		Link: link, cmd: cmd,
+		read: make(chan struct{}), reaped: make(chan struct{}), exited: make(chan struct{}),
 	}
-	go c.watch(lines, stderr)
+	go c.pass(lines, stderr)
+	go c.wait()
 	return c, nil
 }
 
-// watch passes the child's errors on and waits for its end.
-func (c *Child) watch(lines io.Reader, to io.Writer) {
-	defer close(c.exited)
+// pass passes the child's errors on. Other processes may have them open after its end.
+func (c *Child) pass(lines io.ReadCloser, to io.Writer) {
+	defer close(c.read)
+	defer lines.Close()
 	for r := bufio.NewReader(lines); ; {
 		line, err := r.ReadString('\n')
 		if strings.TrimSpace(line) != "" {
@@ -78,26 +98,32 @@ func (c *Child) watch(lines io.Reader, to io.Writer) {
 			io.WriteString(to, line)
 		}
 		if err != nil {
-			break
+			return
 		}
 	}
-	close(c.read)
-	err := c.cmd.Wait()
-	if err == nil {
-		err = errors.New("exit status 0")
+}
+
+// wait waits for the child's end.
+func (c *Child) wait() {
+	c.ended = c.cmd.Wait()
+	if c.ended == nil {
+		c.ended = errors.New("exit status 0")
 	}
-	c.mu.Lock()
-	c.ended = err
-	c.mu.Unlock()
+	close(c.reaped)
+	c.Flushed()
+	close(c.exited)
 }
 
 // Pid returns the number of the process.
 func (c *Child) Pid() int { return c.cmd.Process.Pid }
 
-// Signal sends a signal.
+// Signal sends a signal to the process.
 func (c *Child) Signal(s os.Signal) { c.cmd.Process.Signal(s) }
 
-// Exited is closed when the process has ended and all that it wrote has been read.
+// Kill kills the process and all of its group, and does not wait.
+func (c *Child) Kill() { unix.Kill(-c.Pid(), unix.SIGKILL) }
+
+// Exited is closed when the process has ended and its last line has been passed on.
 func (c *Child) Exited() <-chan struct{} { return c.exited }
 
 // Flushed waits, for a second at most, until all is passed on that the process wrote before Detach.
@@ -108,11 +134,51 @@ func (c *Child) Flushed() {
 	}
 }
 
-// Kill ends the process, and returns when it has ended.
-func (c *Child) Kill() {
-	c.cmd.Process.Signal(syscall.SIGKILL)
-	<-c.exited
+// grace is how long End waits at least: a process that is killed has ended after some milliseconds.
+const grace = time.Second
+
+// End kills the process and what it has started, and waits until nothing of that is left and nothing can
+// take this process for dead and go on. The error means that ctx, and grace, ended before that. served
+// says that Serve was sent, so that a process which got it cannot be told any more that it must not go on.
+func (c *Child) End(ctx context.Context, served bool) error {
+	begun := time.Now()
+	over := func() bool {
+		time.Sleep(2 * time.Millisecond)
+		return ctx.Err() != nil && time.Since(begun) > grace
+	}
+	for !c.groupEnded() {
+		if over() {
+			return fmt.Errorf("process %d was killed and has not ended", c.Pid())
+		}
+	}
+	// What has left the group may have the other end of the link. It reads this before the end of the link.
+	told := false
+	if !c.alone() && !served {
+		c.conn.SetWriteDeadline(time.Now().Add(time.Second))
+		told = c.Send(Message{Kind: Refused, Why: "the process that started this one goes on"}) == nil
+	}
+	for !told && !c.alone() {
+		if over() {
+			return fmt.Errorf("a process that process %d started has its connection and has not ended", c.Pid())
+		}
+	}
 	c.Close()
+	return nil
+}
+
+// groupEnded kills the group. It reports whether nothing of it is left.
+func (c *Child) groupEnded() bool {
+	c.Kill()
+	select {
+	case <-c.reaped:
+	default:
+		return false
+	}
+	for { // children of the child have become this process's
+		if pid, err := unix.Wait4(-c.Pid(), nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
+			return unix.Kill(-c.Pid(), 0) == unix.ESRCH
+		}
+	}
 }
 
 // Await returns the next message that is not Waiting. The error says what went wrong instead: the
@@ -132,7 +198,10 @@ func (c *Child) Await(ctx context.Context, wanted Kind) (Message, error) {
 		}()
 		select {
 		case m := <-next:
+			stranger := (*strangerError)(nil)
 			switch {
+			case errors.As(m.err, &stranger):
+				return Message{}, m.err
 			case errors.Is(m.err, os.ErrDeadlineExceeded):
 				return Message{}, late(why)
 			case m.err != nil && !errors.Is(m.err, io.EOF):

@@ -16,14 +16,21 @@
 //	ends
 //
 // Until it sends Serve, the old process can take everything back. Before it does so it kills the new
-// one and waits for its end, so the two never both have anything. From Serve on it never touches
-// the connections again. The new one says Refused instead of any answer if it cannot go on, and ends.
+// one with all that it has started, and waits for the end of that, so the two never both have anything.
+// From Serve on it never touches the connections again. The new one says Refused instead of any answer
+// if it cannot go on, and ends. The old one says Refused to what is left of a new one that it has killed.
+//
+// The new process is the one that was started: the kernel says who sends a message. A shell script must
+// exec the program.
 //
 // If the old process dies, the new one reads the end of the stream: it goes on with what it has by
 // then. So after the death of either process at any moment, the other one serves.
 package upgrade
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // Version is the version of what the two say. A process refuses another one.
 const Version = 1
@@ -63,6 +70,9 @@ type Message struct {
 	Floor       int64 `json:"floor,omitempty"`
 	Ahead       int64 `json:"ahead,omitempty"`
 	Connections int   `json:"connections,omitempty"`
+	// Places is a JSON text of Take: how far the ids of other layouts have come. A process that does not get
+	// it, or does not know it, begins above all that it knows of the worker ids.
+	Places json.RawMessage `json:"places,omitempty"`
 
 	Moved []Connection `json:"moved,omitempty"` // of Moved: one for each descriptor
 }
@@ -84,7 +94,8 @@ const maxMessage = 1 << 30
 
 var (
 	// ErrUnsupported means that this system cannot pass sockets to another process. Never retry.
-	ErrUnsupported = errors.New("upgrade: a daemon can be upgraded while it runs on Linux only: stop it and start the new program")
+	ErrUnsupported = errors.New("upgrade: a daemon can be upgraded while it runs on Linux only: stop it and start the " +
+		"new program")
 	// ErrBroken means that the other process sent what is no message. Never retry.
 	ErrBroken = errors.New("upgrade: not a message")
 )

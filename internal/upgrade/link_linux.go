@@ -17,7 +17,18 @@ import (
 )
 
 // A Link is one end of the socket pair. One goroutine may send while another one receives.
-type Link struct{ conn *net.UnixConn }
+type Link struct {
+	conn *net.UnixConn
+	from int // messages of other processes are errors; 0 = of none
+}
+
+// A strangerError means that another process than Link.from has sent a message.
+type strangerError struct{ sender, from int }
+
+func (e *strangerError) Error() string {
+	return fmt.Sprintf("the new program is a wrapper: process %d answers, and not process %d that was started: "+
+		"a shell script must exec the program", e.sender, e.from)
+}
 
 const header = 8 // the length of the JSON text, then how many descriptors there are
 
@@ -32,7 +43,7 @@ func newLink(f *os.File) (*Link, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("upgrade: descriptor %d is not a unix socket", f.Fd()), c.Close())
 	}
-	return &Link{u}, nil
+	return &Link{conn: u}, nil
 }
 
 // pair returns a Link and the socket for the other process.
@@ -42,6 +53,11 @@ func pair() (*Link, *os.File, error) {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
 	other := os.NewFile(uintptr(fds[1]), "upgrade")
+	// before the other process has its end: messages from then on say who has sent them
+	if err := unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		unix.Close(fds[0])
+		return nil, nil, errors.Join(os.NewSyscallError("setsockopt", err), other.Close())
+	}
 	l, err := newLink(os.NewFile(uintptr(fds[0]), "upgrade"))
 	if err != nil {
 		return nil, nil, errors.Join(err, other.Close())
@@ -92,19 +108,22 @@ func (l *Link) Receive() (m Message, fds []int, err error) {
 		}
 	}()
 	var head [header]byte
-	oob := make([]byte, unix.CmsgSpace(4*MaxDescriptors))
+	oob := make([]byte, unix.CmsgSpace(4*MaxDescriptors)+unix.CmsgSpace(unix.SizeofUcred))
 	for got := 0; got < header; {
 		n, oobn, _, _, err := l.conn.ReadMsgUnix(head[got:], oob)
 		if err != nil {
 			return m, fds, err
 		}
-		more, err := descriptors(oob[:oobn])
+		more, sender, err := ancillary(oob[:oobn])
 		fds = append(fds, more...)
 		if err != nil {
 			return m, fds, err
 		}
 		if n == 0 {
 			return m, fds, io.EOF
+		}
+		if l.from != 0 && sender != l.from {
+			return m, fds, &strangerError{sender, l.from}
 		}
 		got += n
 	}
@@ -122,20 +141,43 @@ func (l *Link) Receive() (m Message, fds []int, err error) {
 	return m, fds, nil
 }
 
-// descriptors takes descriptors out of a control message.
-func descriptors(oob []byte) (fds []int, err error) {
+// ancillary takes descriptors and the number of the sending process out of a control message. That is 0 if
+// nobody asked for it.
+func ancillary(oob []byte) (fds []int, sender int, err error) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
-		return nil, os.NewSyscallError("recvmsg", err)
+		return nil, 0, os.NewSyscallError("recvmsg", err)
 	}
 	for i := range messages {
+		if messages[i].Header.Type == unix.SCM_CREDENTIALS {
+			cred, err := unix.ParseUnixCredentials(&messages[i])
+			if err != nil {
+				return fds, 0, err
+			}
+			sender = int(cred.Pid)
+			continue
+		}
 		got, err := unix.ParseUnixRights(&messages[i])
 		if err != nil {
-			return fds, err
+			return fds, 0, err
 		}
 		fds = append(fds, got...)
 	}
-	return fds, nil // package net asks for MSG_CMSG_CLOEXEC
+	return fds, sender, nil // package net asks for MSG_CMSG_CLOEXEC
+}
+
+// alone reports whether no process has the other end any more.
+func (l *Link) alone() bool {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	poll := []unix.PollFd{{}}
+	err = raw.Control(func(fd uintptr) {
+		poll[0].Fd = int32(fd)
+		unix.Poll(poll, 0)
+	})
+	return err != nil || poll[0].Revents&unix.POLLHUP != 0
 }
 
 // CloseAll closes descriptors.
@@ -170,7 +212,8 @@ func FromEnvironment() (*Origin, error) {
 	syscall.CloseOnExec(fd)
 	syscall.CloseOnExec(fd + 1)
 	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || kind != unix.AF_UNIX {
-		return nil, fmt.Errorf("%s=%s: no daemon has passed that: it is set by a daemon that is upgraded, and by nobody else", variable, value)
+		return nil, fmt.Errorf("%s=%s: no daemon has passed that: it is set by a daemon that is upgraded, and by nobody else",
+			variable, value)
 	}
 	l, err := newLink(os.NewFile(uintptr(fd), "upgrade"))
 	if err != nil {

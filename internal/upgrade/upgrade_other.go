@@ -56,23 +56,8 @@ func (*Child) Flushed() {}
 // Kill does nothing here.
 func (*Child) Kill() {}
 
+// End does nothing here.
+func (*Child) End(context.Context, bool) error { return nil }
+
 // Await always returns ErrUnsupported here.
 func (*Child) Await(context.Context, Kind) (Message, error) { return Message{}, ErrUnsupported }
-
-// A Control cannot be made on this system.
-type Control struct{}
-
-// Listen always returns ErrUnsupported here.
-func Listen() (*Control, error) { return nil, ErrUnsupported }
-
-// Close does nothing here.
-func (*Control) Close() error { return nil }
-
-// Serve does nothing here.
-func (*Control) Serve(func(time.Duration, func(string, error))) {}
-
-// Find always returns ErrUnsupported here.
-func Find() ([]int, error) { return nil, ErrUnsupported }
-
-// Ask always returns ErrUnsupported here.
-func Ask(int, time.Duration) (string, error) { return "", ErrUnsupported }

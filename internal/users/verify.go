@@ -6,20 +6,25 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"net/netip"
 	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
 
 // Comparing a password with an argon2id hash takes tens of milliseconds and as much memory as the hash
 // says. An event loop must not do that, and neither may clients make the daemon do it without limit. So
 // comparisons run in a few goroutines with a queue, and the sessions wait:
 //
-//   - at most two run at once, on hosts with four processors or more, and maxQueue wait behind them; a login
-//     beyond that is refused as ErrBusy;
+//   - at most two run at once, on hosts with four processors or more, and maxQueue wait behind them. Peers
+//     take turns, so that a first login waits for one of each other peer's, however many those have made. A
+//     login beyond maxQueue takes the place of the newest of the peer that has most, or is refused as
+//     ErrBusy if its own peer has as many;
 //   - they run in processes of low priority, if there is a way to start those, see beside.go; else their
 //     memory is collected at once: the runtime would let several times as much pile up;
 //   - one comparison serves all who ask the same at the same time, as the connections of a pool do;
@@ -72,11 +77,14 @@ type Verifier struct {
 
 	mu      sync.Mutex
 	running int
-	wait    time.Duration // for the answer of another process
-	keep    time.Duration // for which such a process waits for the next comparison
-	idle    []*beside     // processes that no goroutine uses, the one that was used last at the end
-	queue   []*Comparison
-	pending map[question]*Comparison // in the queue, or running
+	wait    time.Duration                // for the answer of another process
+	keep    time.Duration                // for which such a process waits for the next comparison
+	idle    []*beside                    // processes that no goroutine uses, the one that was used last at the end
+	queue   map[peers.Peer][]*Comparison // those that wait, the oldest first
+	turns   []peers.Peer                 // whose wait, the next one first
+	waiting peers.Weights                // how many of each peer wait
+	waits   int                          // all of them
+	pending map[question]*Comparison     // in the queue, or running
 	right   map[mac]answer
 	wrong   map[mac]answer
 
@@ -88,7 +96,8 @@ type Verifier struct {
 func NewVerifier(d *Directory, wake func()) *Verifier {
 	v := &Verifier{
 		of: d, wake: wake, began: time.Now(), wait: besidePatience, keep: besideIdle,
-		pending: map[question]*Comparison{}, right: map[mac]answer{}, wrong: map[mac]answer{},
+		queue: map[peers.Peer][]*Comparison{}, pending: map[question]*Comparison{},
+		right: map[mac]answer{}, wrong: map[mac]answer{},
 	}
 	rand.Read(v.key[:])
 	return v
@@ -112,11 +121,12 @@ type answer struct {
 // A Comparison of a password with a hash waits, runs or has ended.
 type Comparison struct {
 	question
+	peer     peers.Peer   // who asked first
 	password []byte       // cleared at the end
 	asked    atomic.Int64 // when somebody last asked, ns since the Verifier began; or always
 	ended    chan struct{}
 	is       bool // once it has ended
-	given    bool // up, because nobody asked any more
+	given    bool // up, because nobody asked any more, or another peer needed the place
 }
 
 // always is the time at which those have asked last who wait for the channel.
@@ -133,8 +143,8 @@ func (v *Verifier) macOf(user, password []byte) (m mac) {
 
 // Begin decides a login at once, if it can: then c is nil, and a is the user or nil if anything is
 // wrong. Otherwise the caller asks Result until that knows. The error is ErrUnknown or ErrBusy; beside
-// ErrBusy, c is what Full needs. Begin keeps neither slice.
-func (v *Verifier) Begin(user, password []byte) (a *Account, c *Comparison, err error) {
+// ErrBusy, c is what Full needs. Begin keeps neither slice. from is where the client is.
+func (v *Verifier) Begin(from netip.Addr, user, password []byte) (a *Account, c *Comparison, err error) {
 	s := v.of.set.Load()
 	if s == nil {
 		return nil, nil, ErrUnknown
@@ -156,12 +166,16 @@ func (v *Verifier) Begin(user, password []byte) (a *Account, c *Comparison, err 
 		return nil, nil, nil
 	}
 	if c = v.pending[q]; c == nil {
-		if v.full() {
-			return nil, &Comparison{question: q}, ErrBusy
+		p := peers.Of(from)
+		switch {
+		case v.full(p):
+			return nil, &Comparison{question: q, peer: p}, ErrBusy
+		case v.crowded():
+			v.giveUp(v.newest())
 		}
-		c = &Comparison{question: q, password: append([]byte(nil), password...), ended: make(chan struct{})}
+		c = &Comparison{question: q, peer: p, password: append([]byte(nil), password...), ended: make(chan struct{})}
 		v.pending[q] = c
-		v.queue = append(v.queue, c)
+		v.push(c)
 		if v.running < hashers {
 			v.running++
 			go v.work()
@@ -176,10 +190,76 @@ func (v *Verifier) Begin(user, password []byte) (a *Account, c *Comparison, err 
 func (v *Verifier) Full(c *Comparison) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.full() && v.pending[c.question] == nil && v.right[c.mac].hash != c.hash && v.wrong[c.mac].hash != c.hash
+	return v.full(c.peer) && v.pending[c.question] == nil &&
+		v.right[c.mac].hash != c.hash && v.wrong[c.mac].hash != c.hash
 }
 
-func (v *Verifier) full() bool { return v.running == hashers && len(v.queue) >= maxQueue }
+// crowded reports whether there is no free place.
+func (v *Verifier) crowded() bool { return v.running == hashers && v.waits >= maxQueue }
+
+// full reports whether there is no place for a peer, nor one that it may take from another: that must have
+// more than it then has.
+func (v *Verifier) full(p peers.Peer) bool {
+	_, most := v.waiting.Heaviest()
+	return v.crowded() && most <= v.waiting.Of(p)+1
+}
+
+// push puts c into the queue.
+func (v *Verifier) push(c *Comparison) {
+	line := v.queue[c.peer]
+	if len(line) == 0 {
+		v.turns = append(v.turns, c.peer)
+	}
+	v.queue[c.peer] = append(line, c)
+	v.waiting.Add(c.peer, 1)
+	v.waits++
+}
+
+// pop takes the oldest out of the queue, of the peer whose turn it is.
+func (v *Verifier) pop() *Comparison {
+	p := v.turns[0]
+	c := v.queue[p][0]
+	v.turns = v.turns[1:]
+	if v.left(p, v.queue[p][1:]) {
+		v.turns = append(v.turns, p)
+	}
+	return c
+}
+
+// newest takes the newest out of the queue, of the peer that has most, which has two at least.
+func (v *Verifier) newest() *Comparison {
+	p, _ := v.waiting.Heaviest()
+	line := v.queue[p]
+	last := len(line) - 1
+	c := line[last]
+	v.left(p, line[:last])
+	return c
+}
+
+// left says what is left of a peer's line after one was taken out of it, and returns whether anything is.
+func (v *Verifier) left(p peers.Peer, line []*Comparison) bool {
+	v.waiting.Add(p, -1)
+	v.waits--
+	if len(line) == 0 {
+		delete(v.queue, p)
+		return false
+	}
+	v.queue[p] = line
+	return true
+}
+
+// giveUp ends a comparison that is not carried out. Those who ask for it begin again.
+func (v *Verifier) giveUp(c *Comparison) {
+	c.given = true
+	v.end(c)
+}
+
+// end ends a comparison.
+func (v *Verifier) end(c *Comparison) {
+	clear(c.password)
+	delete(v.pending, c.question)
+	close(c.ended)
+}
 
 func holds(known map[mac]answer, q question, now time.Time) bool {
 	a, ok := known[q.mac]
@@ -193,9 +273,9 @@ func (v *Verifier) touch(c *Comparison) {
 	}
 }
 
-// Result returns what Begin would: c itself while it has not ended. user and password must be those that
+// Result returns what Begin would: c itself while it has not ended. from, user and password must be those that
 // Begin got; others get an error.
-func (v *Verifier) Result(c *Comparison, user, password []byte) (*Account, *Comparison, error) {
+func (v *Verifier) Result(c *Comparison, from netip.Addr, user, password []byte) (*Account, *Comparison, error) {
 	select {
 	case <-c.ended:
 	default:
@@ -206,7 +286,7 @@ func (v *Verifier) Result(c *Comparison, user, password []byte) (*Account, *Comp
 	case v.macOf(user, password) != c.mac:
 		return nil, nil, errors.New("another login is under way")
 	case c.given:
-		return v.Begin(user, password)
+		return v.Begin(from, user, password)
 	case !c.is:
 		return nil, nil, nil
 	}
@@ -219,8 +299,8 @@ func (v *Verifier) Result(c *Comparison, user, password []byte) (*Account, *Comp
 }
 
 // Login decides a login and waits for that as long as ctx lasts.
-func (v *Verifier) Login(ctx context.Context, user, password []byte) (*Account, error) {
-	a, c, err := v.Begin(user, password)
+func (v *Verifier) Login(ctx context.Context, from netip.Addr, user, password []byte) (*Account, error) {
+	a, c, err := v.Begin(from, user, password)
 	for err == nil && c != nil {
 		c.asked.Store(always)
 		select {
@@ -228,7 +308,7 @@ func (v *Verifier) Login(ctx context.Context, user, password []byte) (*Account, 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		a, c, err = v.Result(c, user, password)
+		a, c, err = v.Result(c, from, user, password)
 	}
 	return a, err
 }
@@ -237,26 +317,23 @@ func (v *Verifier) Login(ctx context.Context, user, password []byte) (*Account, 
 func (v *Verifier) work() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for len(v.queue) > 0 {
-		c := v.queue[0]
-		v.queue = v.queue[1:]
+	for v.waits > 0 {
+		c := v.pop()
 		if asked := c.asked.Load(); asked != always && time.Since(v.began)-time.Duration(asked) > patience {
-			c.given = true
+			v.giveUp(c)
 		} else {
 			v.mu.Unlock()
 			c.is = v.compare(c.hash, c.password)
 			v.compared.Add(1)
 			v.mu.Lock()
 			v.remember(c)
+			v.end(c)
 		}
-		clear(c.password)
-		delete(v.pending, c.question)
-		close(c.ended)
 		v.mu.Unlock()
 		v.wake()
 		v.mu.Lock()
 	}
-	v.queue = nil
+	v.turns = nil
 	v.running--
 }
 

@@ -4,10 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/peers"
 )
+
+// home is where logins come from.
+var home = netip.MustParseAddr("10.0.0.1")
 
 // cheap makes a user whose hash is so cheap that a file would refuse it.
 func cheap(t testing.TB, name, password, may string) User {
@@ -31,7 +38,7 @@ func verify(t *testing.T, list ...User) verifying {
 
 func (v verifying) login(user, password string) string {
 	v.t.Helper()
-	a, err := v.Login(context.Background(), []byte(user), []byte(password))
+	a, err := v.Login(context.Background(), home, []byte(user), []byte(password))
 	switch {
 	case err != nil:
 		return err.Error()
@@ -79,7 +86,8 @@ func TestUnknownUsersCostWhatWrongPasswordsDo(t *testing.T) {
 }
 
 func TestPlainPasswordsAreNotHashed(t *testing.T) {
-	v := verify(t, User{"ann", Everything(Issue), plain("one")}, User{"ann", Everything(Issue), plain("two")}, User{"bob", Everything(Issue), plain("three")})
+	v := verify(t, User{"ann", Everything(Issue), plain("one")}, User{"ann", Everything(Issue), plain("two")},
+		User{"bob", Everything(Issue), plain("three")})
 	for _, c := range []struct{ user, password, want string }{
 		{"ann", "one", "ann *=get,incr"}, {"ann", "two", "ann *=get,incr"}, {"bob", "three", "bob *=get,incr"},
 		{"ann", "three", "wrong"}, {"ann", "", "wrong"}, {"", "", "wrong"}, {"annone", "", "wrong"}, {"Ann", "one", "wrong"},
@@ -94,7 +102,7 @@ func TestChangesHoldAtOnce(t *testing.T) {
 	v := verify(t, ann, bob)
 	v.wants("ann", "right", "ann a*=get", 1)
 	v.wants("bob", "right", "bob b*=get", 1)
-	a, _ := v.Login(context.Background(), []byte("ann"), []byte("right"))
+	a, _ := v.Login(context.Background(), home, []byte("ann"), []byte("right"))
 	before := a.Rights()
 
 	again, err := parseRights(ann, "a*=get")
@@ -143,7 +151,7 @@ func parseRights(u User, text string) (User, error) {
 
 func TestNobodyLogsInBeforeTheUsersAreRead(t *testing.T) {
 	v := NewVerifier(new(Directory), func() {})
-	if _, _, err := v.Begin([]byte("ann"), []byte("x")); err != ErrUnknown {
+	if _, _, err := v.Begin(home, []byte("ann"), []byte("x")); err != ErrUnknown {
 		t.Error(err)
 	}
 	if early, ok := ErrUnknown.(interface{ NotYet() bool }); !ok || !early.NotYet() {
@@ -158,7 +166,7 @@ func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
 	v := NewVerifier(d, func() { woken.Add(1) })
 	v.running = hashers // as if both were busy
 	begin := func(password string) (*Comparison, error) {
-		_, c, err := v.Begin([]byte("ann"), []byte(password))
+		_, c, err := v.Begin(home, []byte("ann"), []byte(password))
 		return c, err
 	}
 	var all []*Comparison
@@ -174,10 +182,16 @@ func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
 		t.Fatalf("%v %v", full, err)
 	}
 	for what, change := range map[string][2]func(){
-		"a free place":             {func() { v.queue = v.queue[1:] }, func() { v.queue = append(v.queue, all[0]) }},
-		"the question is asked":    {func() { v.pending[full.question] = all[0] }, func() { delete(v.pending, full.question) }},
-		"the password was right":   {func() { v.right[full.mac] = answer{hash: full.hash} }, func() { delete(v.right, full.mac) }},
-		"the password was wrong":   {func() { v.wrong[full.mac] = answer{hash: full.hash} }, func() { delete(v.wrong, full.mac) }},
+		"a free place": {func() { v.waits-- }, func() { v.waits++ }},
+		"the question is asked": {func() {
+			v.pending[full.question] = all[0]
+		}, func() { delete(v.pending, full.question) }},
+		"the password was right": {func() {
+			v.right[full.mac] = answer{hash: full.hash}
+		}, func() { delete(v.right, full.mac) }},
+		"the password was wrong": {func() {
+			v.wrong[full.mac] = answer{hash: full.hash}
+		}, func() { delete(v.wrong, full.mac) }},
 		"somebody has no work now": {func() { v.running-- }, func() { v.running++ }},
 	} {
 		change[0]()
@@ -192,7 +206,7 @@ func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
 	if v.Waiting() != maxQueue || v.Compared() != 0 {
 		t.Errorf("waiting %d, compared %d", v.Waiting(), v.Compared())
 	}
-	if a, c, err := v.Result(all[3], []byte("ann"), []byte("guess3")); a != nil || c != all[3] || err != nil {
+	if a, c, err := v.Result(all[3], home, []byte("ann"), []byte("guess3")); a != nil || c != all[3] || err != nil {
 		t.Errorf("the result before the end: %v %v %v", a, c, err)
 	}
 	v.running = 1
@@ -201,8 +215,9 @@ func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
 		t.Errorf("compared %d, woken %d, waiting %d, running %d", v.Compared(), woken.Load(), v.Waiting(), v.running)
 	}
 	for i, c := range all {
-		if a, c, err := v.Result(c, []byte("ann"), fmt.Append(nil, "guess", i)); a != nil || c != nil || err != nil {
-			t.Fatalf("%d: %v %v %v", i, a, c, err)
+		a, again, err := v.Result(c, home, []byte("ann"), fmt.Append(nil, "guess", i))
+		if a != nil || again != nil || err != nil {
+			t.Fatalf("%d: %v %v %v", i, a, again, err)
 		}
 		for _, b := range c.password {
 			if b != 0 {
@@ -210,11 +225,69 @@ func TestTheQueueIsBoundedAndServesEachQuestionOnce(t *testing.T) {
 			}
 		}
 	}
-	if a, c, err := v.Result(all[0], []byte("ann"), []byte("right")); a != nil || c != nil || err == nil {
+	if a, c, err := v.Result(all[0], home, []byte("ann"), []byte("right")); a != nil || c != nil || err == nil {
 		t.Errorf("the result of another question: %v %v %v", a, c, err)
 	}
 	if _, err := begin("one more"); err != nil {
 		t.Errorf("with room in the queue: %v", err)
+	}
+}
+
+// Peers take turns, however many logins each has made; one that finds no place takes that of the peer that has
+// most, unless it has as many itself.
+func TestPeersShareTheQueue(t *testing.T) {
+	d := new(Directory)
+	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
+	v := NewVerifier(d, func() {})
+	v.running = hashers // as if both were busy
+	crowd, second := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.8")
+	third := netip.MustParseAddr("2001:db8::1")
+	begin := func(from netip.Addr, password string) (*Comparison, error) {
+		_, c, err := v.Begin(from, []byte("ann"), []byte(password))
+		return c, err
+	}
+	var all []*Comparison
+	for i := range maxQueue {
+		c, err := begin(crowd, fmt.Sprint("guess", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	if full, err := begin(crowd, "one more"); err != ErrBusy || !v.Full(full) {
+		t.Fatalf("%v; the peer takes a place of its own", err)
+	}
+	for i := range maxQueue / 2 {
+		if _, err := begin(second, fmt.Sprint("second", i)); err != nil {
+			t.Fatalf("login %d of another peer: %v", i, err)
+		}
+	}
+	if full, err := begin(second, "one more"); err != ErrBusy || !v.Full(full) {
+		t.Errorf("%v; a peer takes a place of one that has as many", err)
+	}
+	first, err := begin(third, "right")
+	if err != nil {
+		t.Fatal("the first login of a third peer:", err)
+	}
+	if v.Waiting() != maxQueue {
+		t.Errorf("%d wait, want %d", v.Waiting(), maxQueue)
+	}
+	a, again, err := v.Result(all[maxQueue-1], crowd, []byte("ann"), fmt.Append(nil, "guess", maxQueue-1))
+	if a != nil || err != ErrBusy || again == nil {
+		t.Errorf("one that lost its place: %v %v %v", a, again, err)
+	}
+	var order []peers.Peer
+	for range 4 {
+		order = append(order, v.pop().peer)
+	}
+	one, two := peers.Of(crowd), peers.Of(second)
+	if want := []peers.Peer{one, two, first.peer, one}; !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
+	}
+	v.running = 1
+	v.work()
+	if _, n := v.waiting.Heaviest(); n != 0 || v.waits != 0 || len(v.queue)+len(v.turns) != 0 {
+		t.Errorf("%d, %d, %d and %d wait in the end", n, v.waits, len(v.queue), len(v.turns))
 	}
 }
 
@@ -224,24 +297,24 @@ func TestWhatNobodyAsksForIsNotCompared(t *testing.T) {
 	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
 	v := NewVerifier(d, func() {})
 	v.running = hashers
-	_, gone, err := v.Begin([]byte("ann"), []byte("right"))
+	_, gone, err := v.Begin(home, []byte("ann"), []byte("right"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, other, _ := v.Begin([]byte("ann"), []byte("wrong"))
+	_, other, _ := v.Begin(home, []byte("ann"), []byte("wrong"))
 	v.began = v.began.Add(-patience - time.Second) // later
-	v.Result(other, []byte("ann"), []byte("wrong"))
+	v.Result(other, home, []byte("ann"), []byte("wrong"))
 	v.running = 1
 	v.work()
 	if v.Compared() != 1 {
 		t.Errorf("%d comparisons, want the one that is asked for", v.Compared())
 	}
-	a, c, err := v.Result(gone, []byte("ann"), []byte("right"))
+	a, c, err := v.Result(gone, home, []byte("ann"), []byte("right"))
 	if a != nil || c == nil || c == gone || err != nil {
 		t.Fatalf("%v %v %v", a, c, err)
 	}
 	<-c.ended
-	if a, _, err := v.Result(c, []byte("ann"), []byte("right")); a == nil || err != nil {
+	if a, _, err := v.Result(c, home, []byte("ann"), []byte("right")); a == nil || err != nil {
 		t.Errorf("%v %v", a, err)
 	}
 }
@@ -251,14 +324,14 @@ func TestRemovalDuringAComparison(t *testing.T) {
 	d := new(Directory)
 	d.Replace([]User{cheap(t, "ann", "right", "a*=get")})
 	v := NewVerifier(d, func() {})
-	_, c, err := v.Begin([]byte("ann"), []byte("right"))
+	_, c, err := v.Begin(home, []byte("ann"), []byte("right"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-c.ended
 	for _, list := range [][]User{{cheap(t, "ann", "new", "a*=get")}, {cheap(t, "bob", "x", "")}} {
 		d.Replace(list)
-		if a, c, err := v.Result(c, []byte("ann"), []byte("right")); a != nil || c != nil || err != nil {
+		if a, c, err := v.Result(c, home, []byte("ann"), []byte("right")); a != nil || c != nil || err != nil {
 			t.Errorf("%v: %v %v %v", list, a, c, err)
 		}
 	}
@@ -285,7 +358,7 @@ func TestLoginEndsWithItsContext(t *testing.T) {
 	v.running = hashers
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if a, err := v.Login(ctx, []byte("ann"), []byte("right")); a != nil || !errors.Is(err, context.Canceled) {
+	if a, err := v.Login(ctx, home, []byte("ann"), []byte("right")); a != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v %v", a, err)
 	}
 }

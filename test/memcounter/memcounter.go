@@ -7,6 +7,7 @@ package memcounter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,10 @@ type Database struct {
 	records map[string]counter.Record
 	writes  uint64 // makes the tokens
 	changes uint64 // by Define, Raise and Retire
+
+	Late    []counter.Daemon // what Behind returns,
+	LateErr error            // and its error
+	Undone  string           // what NotPromised returns
 }
 
 // NewDatabase makes an empty Database.
@@ -55,6 +60,8 @@ func (s Store) write(ctx context.Context, name string, change func(r *counter.Re
 		return ctx.Err()
 	case !ok:
 		return counter.ErrUnknown
+	case r.Fault != nil:
+		return r.Fault
 	}
 	if err := change(&r, strconv.FormatUint(s.DB.writes, 10)); err != nil {
 		return err
@@ -69,7 +76,7 @@ func (s Store) Define(ctx context.Context, d counter.Definition) (counter.Record
 	s.DB.mu.Lock()
 	defer s.DB.mu.Unlock()
 	if r, ok := s.DB.records[d.Name]; ok || ctx.Err() != nil {
-		return r, ctx.Err()
+		return r, cmp.Or(ctx.Err(), r.Fault)
 	}
 	if err := d.Check(); err != nil {
 		return counter.Record{}, err
@@ -100,13 +107,46 @@ func (s Store) Raise(ctx context.Context, name string, atLeast uint64) (counter.
 	return s.change(ctx, name, func(r *counter.Record, token string) error { return r.Raise(atLeast, token) })
 }
 
+// Damage makes a record one that cannot be read.
+func (d *Database) Damage(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.records[name] = counter.Unread(name, counter.Damaged(name, "sequence "+name, errors.New("nonsense")))
+	d.changes++
+}
+
+// Revive implements counter.Admin.
+func (s Store) Revive(ctx context.Context, def counter.Definition, atLeast uint64) (counter.Record, error) {
+	s.DB.mu.Lock()
+	defer s.DB.mu.Unlock()
+	switch old, ok := s.DB.records[def.Name]; {
+	case ctx.Err() != nil:
+		return old, ctx.Err()
+	case !ok:
+		return old, counter.ErrUnknown
+	case old.Readable():
+		return old, counter.Whole(def.Name)
+	}
+	s.DB.writes++
+	r, err := counter.Revived(def, atLeast, fmt.Sprint("token ", s.DB.writes))
+	if err == nil {
+		s.DB.records[def.Name] = r
+		s.DB.changes++
+	}
+	return r, err
+}
+
 // Retire implements counter.Admin.
 func (s Store) Retire(ctx context.Context, name string) (counter.Record, error) {
-	return s.change(ctx, name, func(r *counter.Record, token string) error { r.Retire(token); return nil })
+	return s.change(ctx, name, func(r *counter.Record, token string) error {
+		r.Retire(token)
+		return nil
+	})
 }
 
 // change is write for what Changes tells.
-func (s Store) change(ctx context.Context, name string, change func(r *counter.Record, token string) error) (after counter.Record, err error) {
+func (s Store) change(ctx context.Context, name string,
+	change func(r *counter.Record, token string) error) (after counter.Record, err error) {
 	err = s.write(ctx, name, func(r *counter.Record, token string) error {
 		err := change(r, token)
 		if after = *r; err == nil {
@@ -116,6 +156,12 @@ func (s Store) change(ctx context.Context, name string, change func(r *counter.R
 	})
 	return after, err
 }
+
+// Behind implements counter.Admin.
+func (s Store) Behind(context.Context) ([]counter.Daemon, error) { return s.DB.Late, s.DB.LateErr }
+
+// NotPromised implements counter.Lossy.
+func (s Store) NotPromised(context.Context) (string, error) { return s.DB.Undone, nil }
 
 // Changes implements counter.Store.
 func (s Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
@@ -146,7 +192,7 @@ func (s Store) Show(ctx context.Context, name string) (counter.Record, error) {
 	if !ok {
 		return r, counter.ErrUnknown
 	}
-	return r, ctx.Err()
+	return r, cmp.Or(ctx.Err(), r.Fault)
 }
 
 // Close implements counter.Store.

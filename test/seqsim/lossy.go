@@ -22,12 +22,14 @@ const (
 	BeforeSafe             // R4: values are issued before the definition is where a loss cannot take it
 	RaiseWithoutLine       // R5: what was raised is granted above the line
 	RaiseNotSafe           // R5: a raise counts although a loss can take it
+	TakeBackAnyway         // what was not confirmed is taken back whoever has written since
 	NumFaults
 )
 
 func (f Fault) String() string {
 	return [...]string{
 		"NoFault", "NoJump", "JumpWithoutEps", "NoCeiling", "IgnoreWait", "BeforeSafe", "RaiseWithoutLine", "RaiseNotSafe",
+		"TakeBackAnyway",
 	}[f]
 }
 
@@ -36,6 +38,7 @@ func (f Fault) String() string {
 type Lossy struct {
 	Values int // granted to daemons that heard of it
 	Losses int // of writes that had been confirmed
+	Taken  int // blocks that were not confirmed and did not become gaps
 
 	fault   Fault
 	mode    mode
@@ -48,6 +51,7 @@ type Lossy struct {
 	seen    map[uint64]bool
 	floor   uint64 // of a raise that was confirmed
 	defined bool   // a definition was confirmed
+	back    func() // takes back what was not confirmed; nil = nothing to take back
 	problem error
 }
 
@@ -94,8 +98,14 @@ func (w *Lossy) skew() int64 {
 	return w.rnd.Int64N(2*most+1) - most
 }
 
-func (w *Lossy) newHistory() string { w.names++; return fmt.Sprint("history", w.names) }
-func (w *Lossy) token() string      { w.tokens++; return fmt.Sprint("write", w.tokens) }
+func (w *Lossy) newHistory() string {
+	w.names++
+	return fmt.Sprint("history", w.names)
+}
+func (w *Lossy) token() string {
+	w.tokens++
+	return fmt.Sprint("write", w.tokens)
+}
 
 func copyOf(r *line.Record) *line.Record {
 	if r == nil {
@@ -140,6 +150,9 @@ func (w *Lossy) step() {
 		w.operate(s)
 	case k < 80:
 		w.lose()
+	case k < 82 && w.back != nil:
+		w.back()
+		w.back = nil
 	case k < 88: // what was master becomes a replica
 		if m := w.servers[w.master]; w.mode != restarts {
 			o := w.other(m)
@@ -254,10 +267,28 @@ func (w *Lossy) reserve(s *lossyServer) {
 	}
 	r.Epsilon = epsilon
 	s.record = r
-	if err != nil || w.mode == twoMasters && !w.wait(s) && w.fault != IgnoreWait || w.rnd.IntN(10) == 0 {
-		return // it does not count, or the answer is lost
+	switch {
+	case err != nil:
+	case w.mode == twoMasters && !w.wait(s) && w.fault != IgnoreWait: // it does not count
+		w.back = func() { w.takeBack(s, b) }
+	case w.rnd.IntN(10) > 0: // the answer is not lost
+		w.granted(b)
 	}
-	w.granted(b)
+}
+
+// takeBack does what Store.giveBack does with a block of which nobody was told.
+func (w *Lossy) takeBack(s *lossyServer, b counter.Block) {
+	if s.record == nil {
+		return
+	}
+	r := copyOf(s.record)
+	if w.fault == TakeBackAnyway {
+		r.Next, r.Token = b.Lo, w.token()
+	} else if r.Return(w.moment(s), b, b.Lo, w.token()) != nil {
+		return
+	}
+	s.record = r
+	w.Taken++
 }
 
 // granted checks a block that a daemon may issue.

@@ -5,18 +5,18 @@ import "testing"
 const lossySteps = 400
 
 func TestSequencesInAStoreThatLosesWrites(t *testing.T) {
-	values, losses := 0, 0
+	values, losses, taken := 0, 0, 0
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 		w, err := RunLossy(seed, lossySteps, NoFault)
 		if err != nil {
 			t.Fatalf("-seed %d -seeds 1: %v", seed, err)
 		}
-		values, losses = values+w.Values, losses+w.Losses
+		values, losses, taken = values+w.Values, losses+w.Losses, taken+w.Taken
 	}
-	if values < int(*seeds)*300 || losses < int(*seeds)*3 {
-		t.Errorf("only %d values and %d losses", values, losses)
+	if values < int(*seeds)*300 || losses < int(*seeds)*3 || taken < int(*seeds)/20 {
+		t.Errorf("only %d values, %d losses and %d blocks taken back", values, losses, taken)
 	}
-	t.Logf("%d values, %d losses", values, losses)
+	t.Logf("%d values, %d losses, %d blocks taken back", values, losses, taken)
 }
 
 // Each rule is needed: without it some seed fails.

@@ -1,16 +1,23 @@
 package line
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
-const fields = "1 name=%s start=%d step=%d offset=%d max=%d batch=%d strict=%t rate=%d refuse=%t next=%d floor=%d retired=%t token=%s " +
+const fields = "1 name=%s start=%d step=%d offset=%d max=%d batch=%d strict=%t rate=%d refuse=%t next=%d floor=%d " +
+	"retired=%t token=%s " +
 	"created=%d seen=%d lead=%d epsilon=%d base=%d history=%s safe=%t foreign=%t"
+
+// ErrVersion: another program wrote the record, so this one must not write over it.
+var ErrVersion = errors.New("a record of another version")
 
 // Encode returns the record as text, in one way only. Its first word is the version of the format.
 func (r *Record) Encode() string {
-	return fmt.Sprintf(fields, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, r.Strict, r.Rate, r.RefuseLoss, r.Next, r.Floor, r.Retired, r.Token,
+	return fmt.Sprintf(fields, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, r.Strict, r.Rate, r.RefuseLoss, r.Next,
+		r.Floor, r.Retired, r.Token,
 		r.Created, r.Seen, r.Lead, r.Epsilon, r.Base, r.History, r.Safe, r.Foreign)
 }
 
@@ -19,7 +26,13 @@ const maxTime = 1e14
 
 // Decode reads what Encode wrote. Anybody may have written something else.
 func Decode(s string) (r Record, err error) {
-	_, err = fmt.Sscanf(s, fields, &r.Name, &r.Start, &r.Step, &r.Offset, &r.Max, &r.Batch, &r.Strict, &r.Rate, &r.RefuseLoss, &r.Next, &r.Floor,
+	version, _, _ := strings.Cut(fields, " ")
+	first, _, _ := strings.Cut(s, " ")
+	if _, err := strconv.ParseUint(first, 10, 16); err == nil && first != version {
+		return Record{}, fmt.Errorf("%w: %s, and this program knows %s", ErrVersion, first, version)
+	}
+	_, err = fmt.Sscanf(s, fields, &r.Name, &r.Start, &r.Step, &r.Offset, &r.Max, &r.Batch, &r.Strict, &r.Rate,
+		&r.RefuseLoss, &r.Next, &r.Floor,
 		&r.Retired, &r.Token, &r.Created, &r.Seen, &r.Lead, &r.Epsilon, &r.Base, &r.History, &r.Safe, &r.Foreign)
 	if err == nil && r.Encode() != s {
 		err = fmt.Errorf("it is written in another way")

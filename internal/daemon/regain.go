@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+)
+
+// takeBack kills the new process and takes back what was given away. The error says that something of the
+// new process is left, which may have it all, when this daemon is to stop: it does not serve again.
+func (h *handover) takeBack(moved []server.Moved) error {
+	d := h.d
+	h.hold() // its deadline is not for what is said now
+	slow := time.AfterFunc(takeTimeout/10, func() {
+		if h.paused {
+			d.c.Log.Error("nobody is answered until the new process has ended, which was killed", "pid", h.child.Pid())
+		}
+	})
+	defer slow.Stop()
+	err := h.child.End(d.running.ctx, h.served)
+	switch {
+	case err == nil:
+		h.resume(moved)
+	case h.paused:
+		d.retired.Store(true)
+		closeMoved(moved)
+	}
+	return err
+}
+
+// resume takes back what was given away. The new process has ended.
+func (h *handover) resume(moved []server.Moved) {
+	d := h.d
+	var fds []int
+	for _, s := range h.passed {
+		fds = append(fds, s.FD)
+	}
+	server.Unblock(fds)
+	if h.given {
+		if err := h.regain(); err != nil {
+			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
+			return
+		}
+	}
+	if h.paused {
+		if err := d.restartServices(h.passed); err != nil {
+			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
+			return
+		}
+	}
+	if h.frozen {
+		if err := d.engine.Thaw(moved); err != nil {
+			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
+		}
+	}
+}
+
+// regain opens the store again and waits until ids can be issued, at most for takeTimeout: then clients
+// are told why they cannot.
+func (h *handover) regain() error {
+	d := h.d
+	d.floor, d.places = d.issuer.Position(), h.places
+	if h.served {
+		d.places = nil // the new process has gone on there
+		d.floor = max(d.floor, d.clock.Now()+(d.c.MaxRunAhead+clocksApart).Milliseconds())
+	}
+	for until := time.Now().Add(bindPatience); ; time.Sleep(bindPause) {
+		err := d.another()
+		if err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			return err
+		}
+	}
+	select {
+	case <-d.theKeeper().Serving():
+	case <-time.After(takeTimeout):
+	case <-d.running.ctx.Done():
+	}
+	return nil
+}
+
+// restartServices serves the services' sockets and the UDP port again.
+func (d *Daemon) restartServices(passed []Socket) error {
+	c := d.c
+	c.Inherited = &Inherited{Sockets: passed}
+	var again []listedService
+	for _, s := range d.services {
+		ln, err := s.line.inherit(&c)
+		if err != nil {
+			return err
+		}
+		again = append(again, listedService{service: s.line.service(d), name: s.name, ln: ln, drains: s.drains, line: s.line})
+	}
+	d.services = again
+	d.startServices(d.running.background, d.running.fail)
+	if d.udp == nil {
+		return nil
+	}
+	udp, err := server.PassedUDP(c.sockets(udpFlag)[0])
+	if err != nil {
+		return err
+	}
+	d.udp = udp
+	d.startUDP(d.running.fail)
+	return nil
+}
