@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -54,12 +57,13 @@ func (d *Daemon) sample() page.Sample {
 		page.MemoryClosed:       d.budget.Closed(),
 		page.AcceptErrors:       d.connections.AcceptErrors.Load(),
 		page.LogDropped:         d.logDropped(),
+		page.NamesRefused:       d.sequences.refused.Load(),
 		page.LoginErrors: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
 			d.called.LoginErrors.Load(),
 		page.StoreFailed: leases.Extensions[workerid.Failed] + leases.Extensions[workerid.Unanswered] +
 			leases.Acquisitions[workerid.Failed] + leases.Acquisitions[workerid.Unanswered],
 		page.StoreLost:    leases.Extensions[workerid.Lost],
-		page.ClockStepped: d.clock.Steps(clock.Suspend) + d.clock.Steps(clock.Forward) + d.clock.Steps(clock.Backward),
+		page.ClockStepped: d.clock.Stepped(),
 	} {
 		s.Troubles[t] = n
 	}
@@ -82,7 +86,13 @@ func (d *Daemon) view() page.View {
 	}
 	v.Names, v.Others = d.named.read(d, now)
 	v.Host, _ = os.Hostname()
-	if err := d.ready(); err != nil && !v.Stopping {
+	v.Closed = d.addresses.Load() == nil
+	v.NotReloaded = d.notReloaded.list()
+	switch err := d.ready(); {
+	case err == nil, v.Stopping:
+	case errors.Is(err, leader.ErrReplaced):
+		v.Restart = err.Error()
+	default:
 		v.NotReady = err.Error()
 	}
 	if d.certified() {
@@ -91,10 +101,86 @@ func (d *Daemon) view() page.View {
 	v.Store = d.pageStore(v.Lanes)
 	d.showLeaders(&v)
 	d.showPeers(&v)
-	for _, e := range d.events.Last(page.MaxEvents) {
-		v.Events = append(v.Events, pageEvent(e))
-	}
+	v.Events = pageEvents(d.events.Last(events.Size))
 	return v
+}
+
+// together is how far apart events of several lanes are that are shown as one.
+const together = 10 * time.Second
+
+// pageEvents returns the last lines of the log as they are shown, the newest first. What happened to many lanes at
+// one time is one line: that of 64 lanes would hide all else.
+func pageEvents(list []events.Event) (shown []page.Event) {
+	type lines struct {
+		about          string // without the lanes
+		first          events.Event
+		lanes, workers []uint64
+	}
+	var all []*lines
+	for _, e := range list {
+		var lane, worker []uint64
+		about := fmt.Sprint(e.Level, e.Text)
+		for _, a := range e.Attrs {
+			switch kind := a.Value.Kind(); {
+			case a.Key == "lane" && kind == slog.KindInt64:
+				lane = append(lane, uint64(a.Value.Int64()))
+			case a.Key == "worker_id" && kind == slog.KindUint64:
+				worker = append(worker, a.Value.Uint64())
+			default:
+				about += fmt.Sprint(" ", a)
+			}
+		}
+		same := func(o *lines) bool {
+			return len(lane) > 0 && o.about == about && len(o.workers) > 0 == (len(worker) > 0) &&
+				o.first.At.Sub(e.At) < together
+		}
+		at := slices.IndexFunc(all, same)
+		if at < 0 {
+			if len(all) == page.MaxEvents {
+				break
+			}
+			all, at = append(all, &lines{about: about, first: e}), len(all)
+		}
+		all[at].lanes, all[at].workers = append(all[at].lanes, lane...), append(all[at].workers, worker...)
+	}
+	for _, o := range all {
+		for i, a := range o.first.Attrs {
+			if of := map[string][]uint64{"lane": o.lanes, "worker_id": o.workers}[a.Key]; len(of) > 1 {
+				o.first.Attrs = slices.Clone(o.first.Attrs)
+				o.first.Attrs[i] = slog.String(a.Key, page.Ranges(of))
+			}
+		}
+		shown = append(shown, pageEvent(o.first))
+	}
+	return shown
+}
+
+// notReloaded is what the last reload could not read, and why. Any goroutine may use it.
+type notReloaded struct {
+	mu  sync.Mutex
+	why map[string]error
+}
+
+// note takes the result of a reload; nil = it is in force.
+func (n *notReloaded) note(what string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.why == nil {
+		n.why = map[string]error{}
+	}
+	n.why[what] = err
+}
+
+// list returns a line for each thing whose old content is in force.
+func (n *notReloaded) list() (lines []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, what := range slices.Sorted(maps.Keys(n.why)) {
+		if err := n.why[what]; err != nil {
+			lines = append(lines, what+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+	}
+	return lines
 }
 
 // pageEvent returns a line of the log as it is shown: without users and the addresses of clients.
@@ -157,16 +243,24 @@ func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
 	case c.StateDir == "":
 		return page.Store{Kind: "none"}
 	default:
-		s := page.Store{Kind: "state directory", Where: c.StateDir, Full: static.Reserve(c.MaxRunAhead, c.tick()), Short: static.Heartbeat}
+		s := page.Store{Kind: "state directory", Where: c.StateDir, Full: static.Reserve(c.MaxRunAhead, c.tick()),
+			Short: static.Heartbeat}
 		if slices.ContainsFunc(lanes, func(l page.Lane) bool { return !l.Open && l.Left > s.Full }) {
 			s.Full = recordedAhead
 		}
 		return s
 	}
-	s := page.Store{Kind: c.Store.Kind(), Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew}
+	s := page.Store{
+		Kind: c.Store.Kind(), URL: c.Store.PublicURL(),
+		Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew,
+	}
 	for _, f := range d.theStore().Facts() {
 		s.Facts = append(s.Facts, pageFacts(f)...)
 		switch v := f.Value.(type) {
+		case []workerid.Text:
+			if f.Name == "redis" && v[0].Name == "addr" {
+				s.Server = v[0].Value
+			}
 		case time.Duration:
 			switch {
 			case strings.HasSuffix(f.Name, "_clock_ahead"):
@@ -236,9 +330,12 @@ func (d *Daemon) pageNames(now int64) (list []page.Name) {
 		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
 		if err := g.From.Ready(now); err != nil {
 			n.Refusal = err.Error()
+		} else if over, ok := g.From.(interface{ Over() error }); ok && over.Over() != nil {
+			n.Refusal, n.Over = over.Over().Error(), true
 		}
 		if r, ok := g.From.(issuer.Reporter); ok {
 			n.Sequence = pageSequence(r)
+			n.Sequence.Hidden = d.logins != nil
 		}
 		list = append(list, n)
 	}
@@ -297,7 +394,8 @@ func (d *Daemon) showLeaders(v *page.View) {
 	}
 	for _, g := range sortedKeys(e.leaders()) {
 		n, _ := seen.Leader(g)
-		v.Groups = append(v.Groups, page.Group{Number: g, Leader: n.Redis, Mine: r.Until(g) > now, Term: uint64(seen.Leaders[g].Number)})
+		v.Groups = append(v.Groups,
+			page.Group{Number: g, Leader: n.Redis, Mine: r.Until(g) > now, Term: uint64(seen.Leaders[g].Number)})
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
+	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -23,10 +27,13 @@ import (
 
 // troubles are the names of page.Trouble, in its order, for testdata/page.golden.
 var troubles = [page.NumTroubles]string{
-	page.NoWorkerID: "NoWorkerID", page.LeaseExpired: "LeaseExpired", page.ClockBehind: "ClockBehind", page.RateExceeded: "RateExceeded",
-	page.TimeFieldEnd: "TimeFieldEnd", page.ConnectionsRefused: "ConnectionsRefused", page.HTTPRefused: "HTTPRefused", page.MemoryClosed: "MemoryClosed",
-	page.AcceptErrors: "AcceptErrors", page.LogDropped: "LogDropped", page.LoginErrors: "LoginErrors", page.StoreFailed: "StoreFailed",
-	page.StoreLost: "StoreLost", page.ClockStepped: "ClockStepped", page.AnnounceErrors: "AnnounceErrors",
+	page.NoWorkerID: "NoWorkerID", page.LeaseExpired: "LeaseExpired", page.ClockBehind: "ClockBehind",
+	page.RateExceeded: "RateExceeded",
+	page.TimeFieldEnd: "TimeFieldEnd", page.NamesRefused: "NamesRefused",
+	page.ConnectionsRefused: "ConnectionsRefused", page.HTTPRefused: "HTTPRefused", page.MemoryClosed: "MemoryClosed",
+	page.AcceptErrors: "AcceptErrors", page.LogDropped: "LogDropped", page.LoginErrors: "LoginErrors",
+	page.StoreFailed: "StoreFailed",
+	page.StoreLost:   "StoreLost", page.ClockStepped: "ClockStepped", page.AnnounceErrors: "AnnounceErrors",
 }
 
 // pageLines returns what the status page shows, each field of its view in a line. Durations are in ns.
@@ -34,7 +41,8 @@ func (d *Daemon) pageLines() (lines []string) {
 	var walk func(name string, v reflect.Value)
 	walk = func(name string, v reflect.Value) {
 		switch {
-		case slices.Contains([]string{".Host", ".Engine", ".Events"}, name) || name == ".Sample.Latency" || name == ".Sample.p99" || name == ".Store.Facts":
+		case slices.Contains([]string{".Host", ".Engine", ".Events"}, name) || name == ".Sample.Latency" ||
+			name == ".Sample.p99" || name == ".Store.Facts":
 		case v.Type() == reflect.TypeFor[time.Time]():
 			lines = append(lines, name+" "+v.Interface().(time.Time).UTC().Format(time.DateTime))
 		case v.Kind() == reflect.Struct:
@@ -70,7 +78,8 @@ func TestPageIsServed(t *testing.T) {
 	d, address := run(t, func(c *Config) {
 		c.HTTPPort, c.WorkerIDs, c.StateDir = port, []uint64{77}, t.TempDir()
 		c.Counters.Dir, c.AnyDisk, c.MaxWait = c.StateDir, true, patience
-		c.Generators = "orders sequence start=5; old snowflake layout=twitter; older snowflake layout=twitter; own snowflake layout=katsubushi"
+		c.Generators = "orders sequence start=5; old snowflake layout=twitter; older snowflake layout=twitter; own " +
+			"snowflake layout=katsubushi"
 	})
 	ask := func(target, accept string) (int, string) {
 		t.Helper()
@@ -95,20 +104,23 @@ func TestPageIsServed(t *testing.T) {
 	before, _ := ask("/stats", "")
 	await(t, "the page shows 8 ids", func() bool { return d.view().IDs == 8 })
 	status, body := ask("/", "text/html")
-	for _, want := range []string{"<!doctype html>", "8 since the start", ">77<", d.c.StateDir, address, fmt.Sprintf("127.0.0.1:%d", port), "orders", "sequence, free", "serving", "3.4.5"} {
+	for _, want := range []string{"<!doctype html>", "8 since the start", ">77<", d.c.StateDir, address,
+		fmt.Sprintf("127.0.0.1:%d", port), "orders", "sequence, free", "serving", "3.4.5"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("status %d: the page has no %s", status, want)
 		}
 	}
 	_, text := ask("/", "")
-	if !strings.Contains(text, fmt.Sprintf("\nmemcached port         %s\nHTTP port              127.0.0.1:%d\n", address, port)) {
+	if !strings.Contains(text,
+		fmt.Sprintf("\nmemcached port         %s\nHTTP port              127.0.0.1:%d\n", address, port)) {
 		t.Errorf("the ports are not there: %s", text)
 	}
 	if !strings.HasPrefix(text, "katsubushi 3.4.5: issuing ids\nworker id 77, ") {
 		t.Errorf("as text: %s", text)
 	}
 	_, apart := ask(fmt.Sprintf("/?id=%d", id), "")
-	if !strings.Contains(apart, "worker id  77 (this daemon has it now)") || !strings.Contains(apart, "layout twitter") || strings.Count(apart, "sequence ") != 2 {
+	if !strings.Contains(apart, "worker id  77 (this daemon has it now)") || !strings.Contains(apart, "layout twitter") ||
+		strings.Count(apart, "sequence ") != 2 {
 		t.Errorf("an id: %s", apart)
 	}
 	for range 3 {
@@ -154,7 +166,8 @@ func TestPageNamesTheStore(t *testing.T) {
 	for _, f := range facts {
 		got = append(got, pageFacts(f)...)
 	}
-	want := []page.Fact{{Name: "etcd addr", Value: "10.0.0.5:2379"}, {Name: "etcd floor wait", Value: "12ms"}, {Name: "etcd clocks", Value: "3"}}
+	want := []page.Fact{{Name: "etcd addr", Value: "10.0.0.5:2379"}, {Name: "etcd floor wait", Value: "12ms"},
+		{Name: "etcd clocks", Value: "3"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -163,7 +176,8 @@ func TestPageNamesTheStore(t *testing.T) {
 		t.Errorf("without a record: %+v", s)
 	}
 	d.c.StateDir = "/var/lib/k"
-	if s := d.pageStore(nil); s.Kind != "state directory" || s.Where != "/var/lib/k" || s.Full != 2*time.Second || s.Short != 500*time.Millisecond {
+	if s := d.pageStore(nil); s.Kind != "state directory" || s.Where != "/var/lib/k" || s.Full != 2*time.Second ||
+		s.Short != 500*time.Millisecond {
 		t.Errorf("a state directory: %+v", s)
 	}
 	if s := d.pageStore([]page.Lane{{Left: 27 * time.Second}}); s.Full != 30*time.Second {
@@ -173,9 +187,11 @@ func TestPageNamesTheStore(t *testing.T) {
 
 // TestPageOfASequence: each figure of a sequence, and none of other kinds.
 func TestPageOfASequence(t *testing.T) {
-	r := &reporter{[]issuer.Fact{{Name: "order", Value: "strict"}, {Name: "last", Value: int64(3)}, {Name: "at_hand", Value: int64(9)}, {Name: "left", Value: int64(4)},
+	r := &reporter{[]issuer.Fact{{Name: "order", Value: "strict"}, {Name: "last", Value: int64(3)},
+		{Name: "at_hand", Value: int64(9)}, {Name: "left", Value: int64(4)},
 		{Name: "days_left", Value: 5.5}, {Name: "waits", Value: uint64(9)}, {Name: "leader", Value: "10.0.0.9:1"}}}
-	if got, want := *pageSequence(r), (page.Sequence{Order: "strict", Last: 3, Left: 4, DaysLeft: 5.5, Leader: "10.0.0.9:1"}); got != want {
+	if got, want := *pageSequence(r),
+		(page.Sequence{Order: "strict", Last: 3, Left: 4, DaysLeft: 5.5, Leader: "10.0.0.9:1"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -201,7 +217,8 @@ func TestPageShowsAlarms(t *testing.T) {
 			t.Errorf("%v: %v", k, v.Alarms)
 		}
 	}
-	at(reflect.ValueOf(d.peers.checker).Elem(), "figures").Set(reflect.ValueOf(announce.Figures{Peers: 3, Asked: 2, Answered: 1}))
+	at(reflect.ValueOf(d.peers.checker).Elem(), "figures").
+		Set(reflect.ValueOf(announce.Figures{Peers: 3, Asked: 2, Answered: 1}))
 	if d.showPeers(&v); v.Peers != 3 || v.PeersAsked != 2 || v.Told != 1 {
 		t.Errorf("%+v", v)
 	}
@@ -214,7 +231,8 @@ func TestPageShowsLatencyAndEvents(t *testing.T) {
 	get(t, dial(t, address))
 	d.latency[0].Observe(3*time.Second, 40)
 	d.latency[1].Observe(3*time.Second, 60)
-	if got := d.sample().Latency.Since(*before.Latency); got.Count() < 100 || got.Quantile(0.9).Round(time.Second) != 3*time.Second {
+	if got := d.sample().Latency.Since(*before.Latency); got.Count() < 100 ||
+		got.Quantile(0.9).Round(time.Second) != 3*time.Second {
 		t.Errorf("%d answers, p90 %v", got.Count(), got.Quantile(0.9))
 	}
 	d.c.Log.Error("what happened", "lane", 7, "user", "ann", "peer", "10.9.8.7:6543", "error", errors.New("disk full"))
@@ -269,7 +287,8 @@ func TestManyNamesAreReadOnceASecond(t *testing.T) {
 // TestOtherLayouts: those of names, each once, and not the daemon's own.
 func TestOtherLayouts(t *testing.T) {
 	d, _ := run(t, func(c *Config) {
-		c.Generators = "a snowflake layout=twitter; b snowflake layout=twitter; c snowflake layout=katsubushi; d uuid7; e snowflake layout=sonyflake"
+		c.Generators = "a snowflake layout=twitter; b snowflake layout=twitter; c snowflake layout=katsubushi; d uuid7; e " +
+			"snowflake layout=sonyflake"
 	})
 	var names []string
 	for _, l := range d.otherLayouts() {
@@ -277,5 +296,84 @@ func TestOtherLayouts(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"twitter", "sonyflake"}) || d.c.Layout != generator.Katsubushi() {
 		t.Errorf("%v", names)
+	}
+}
+
+// TestManyLanesAreOneEvent: what happens to 64 lanes at once is a line, and hides nothing that was before.
+func TestManyLanesAreOneEvent(t *testing.T) {
+	var list []events.Event // the newest first
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	event := func(text string, ago time.Duration, attrs ...slog.Attr) {
+		list = append(list, events.Event{At: now.Add(-ago), Text: text, Attrs: attrs})
+	}
+	for lane := range 64 {
+		at := time.Duration(lane) * 10 * time.Millisecond
+		number, worker := slog.Int("lane", 63-lane), slog.Uint64("worker_id", uint64(100-lane))
+		event("lease", at, number, slog.String("state", "serving"), worker)
+		event("lease", at, number, slog.String("state", "acquiring"))
+	}
+	event("lease", time.Hour, slog.Int("lane", 7), slog.String("state", "serving"), slog.Uint64("worker_id", 44))
+	event("users", 2*time.Hour, slog.Int("count", 3), slog.String("lane", "x"))
+	event("users", 2*time.Hour, slog.Int("count", 3), slog.String("lane", "x"))
+	var got []string
+	for _, e := range pageEvents(list) {
+		got = append(got, e.Text)
+	}
+	want := []string{
+		"lease lane=0–63 state=serving worker_id=37–100", "lease lane=0–63 state=acquiring",
+		"lease lane=7 state=serving worker_id=44", "users count=3 lane=x", "users count=3 lane=x",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestAFailedReloadIsShown: until one succeeds.
+func TestAFailedReloadIsShown(t *testing.T) {
+	auth := filepath.Join(t.TempDir(), "auth")
+	write := func(text string) {
+		if err := os.WriteFile(auth, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("katsu:bushi\n")
+	d, _ := run(t, func(c *Config) { c.AuthFile = auth })
+	for _, c := range []struct {
+		text  string
+		wrong bool
+	}{{"no colon\n", true}, {"katsu:other\n", false}} {
+		write(c.text)
+		d.Reload()
+		if got := d.view().NotReloaded; (len(got) > 0) != c.wrong || c.wrong && !strings.HasPrefix(got[0], "users: ") {
+			t.Errorf("after a reload of %q the page shows %q", c.text, got)
+		}
+	}
+}
+
+// TestAnEndedSequenceIsShown: it issues nothing any more, and its refusals count.
+func TestAnEndedSequenceIsShown(t *testing.T) {
+	d, _ := run(t, func(c *Config) {
+		c.StateDir, c.AnyDisk, c.MaxWait = t.TempDir(), true, patience
+		c.Counters.Dir, c.Generators = c.StateDir, "few sequence max=3; many sequence"
+	})
+	for range 3 {
+		if _, err := d.catalog.Batch(t.Context(), []byte("few"), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := d.sample().Troubles[page.NamesRefused]
+	for range 16 {
+		if _, err := d.catalog.Batch(t.Context(), []byte("few"), 1); err == nil {
+			t.Fatal("a fourth value of three")
+		}
+	}
+	if n := d.sample().Troubles[page.NamesRefused] - before; n != 16 {
+		t.Errorf("%d refusals are shown of 16", n)
+	}
+	for _, n := range d.view().Names {
+		ended := n.Name == "few"
+		if n.Over != ended || ended != strings.Contains(n.Refusal, "has ended at 3") {
+			t.Errorf("%+v", n)
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // figure returns a number of `stats generators`.
@@ -132,12 +133,17 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 	errorf := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	await := func(what string, is func() bool) {
 		t.Helper()
-		await(t, what, func() bool { onTime(); return is() })
+		await(t, what, func() bool {
+			onTime()
+			return is()
+		})
 	}
 	// says waits until a figure has a value.
 	says := func(d *Daemon, name string, want int64) {
 		t.Helper()
-		await(name+" is "+strconv.FormatInt(want, 10), func() bool { return d.texts("generators")[name] == strconv.FormatInt(want, 10) })
+		await(name+" is "+strconv.FormatInt(want, 10), func() bool {
+			return d.texts("generators")[name] == strconv.FormatInt(want, 10)
+		})
 	}
 	says(first, "leader_groups", leader.Groups)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -185,7 +191,8 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 	}{{first, 0, false}, {second, leader.Groups, true}} {
 		await("the status page shows who leads", func() bool {
 			v := x.d.view()
-			return v.Leading == x.leading && len(v.Groups) == 1 && v.Groups[0] == page.Group{Number: g, Leader: there, Mine: x.mine, Term: 2}
+			return v.Leading == x.leading && len(v.Groups) == 1 &&
+				v.Groups[0] == page.Group{Number: g, Leader: there, Mine: x.mine, Term: 2}
 		})
 	}
 	moved := fmt.Sprintf("-MOVED %d %s\r\n", id.Slot("orders"), there)
@@ -199,16 +206,20 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 		name string
 		want int64
 	}{
-		{first, "leader_groups", 0}, {first, "leader_terms_total", 16}, {first, "leader_handed_over_total", 16}, {first, "leader_lost_total", 0},
-		{first, "leader_until_ms", 0}, {first, "forward_values_total", 3}, {second, "forward_requests_total", 0}, {second, "forward_values_total", 0},
-		{second, "leader_terms_total", 16}, {second, "leader_handed_over_total", 0}, {first, prefix + "leader_term", 2}, {second, prefix + "leader_term", 2},
+		{first, "leader_groups", 0}, {first, "leader_terms_total", 16}, {first, "leader_handed_over_total", 16},
+		{first, "leader_lost_total", 0},
+		{first, "leader_until_ms", 0}, {first, "forward_values_total", 3}, {second, "forward_requests_total", 0},
+		{second, "forward_values_total", 0},
+		{second, "leader_terms_total", 16}, {second, "leader_handed_over_total", 0}, {first, prefix + "leader_term", 2},
+		{second, prefix + "leader_term", 2},
 		{first, "orders:issued", 0}, {second, "orders:issued", 3},
 	} {
 		if got := f.d.figure(t, f.name); got != f.want {
 			errorf("%s is %d, want %d", f.name, got, f.want)
 		}
 	}
-	if sent, failed := first.figure(t, "forward_requests_total"), first.figure(t, "forward_failures_total"); sent-failed != 3 {
+	if sent, failed := first.figure(t, "forward_requests_total"),
+		first.figure(t, "forward_failures_total"); sent-failed != 3 {
 		errorf("%d requests forwarded, %d failed", sent, failed)
 	}
 	if left := second.figure(t, "leader_until_ms"); left < -60_000 || left > 4500 {
@@ -216,7 +227,8 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 	}
 	await("renewals go on", func() bool { return second.figure(t, "leader_renewals_total") >= 2 })
 	e := first.sequences.election
-	if topology := first.topology(); topology.Self != e.id || topology.Epoch != 32 || len(topology.Nodes) != 2 || len(topology.Nodes[0].Slots) != 0 ||
+	if topology := first.topology(); topology.Self != e.id || topology.Epoch != 32 || len(topology.Nodes) != 2 ||
+		len(topology.Nodes[0].Slots) != 0 ||
 		len(topology.Nodes[1].Slots) != 1 || topology.Nodes[1].Slots[0] != (protocol.Slots{First: 0, Last: 16383}) ||
 		there != topology.Nodes[1].Host+":"+strconv.Itoa(topology.Nodes[1].Port) {
 		errorf("%+v", topology)
@@ -226,8 +238,10 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 		errorf("%d %s", status, answer)
 	}
 	metrics := strings.Join(first.metricLines(), "\n")
-	for _, line := range []string{"katsubushi_leader_terms_total 16", "katsubushi_forward_values_total 3", "katsubushi_leader_groups 0",
-		`katsubushi_leader_term{group="` + strconv.Itoa(g) + `"} 2`, "# TYPE katsubushi_leader_terms_total counter", "# TYPE katsubushi_leader_groups gauge"} {
+	for _, line := range []string{"katsubushi_leader_terms_total 16", "katsubushi_forward_values_total 3",
+		"katsubushi_leader_groups 0",
+		`katsubushi_leader_term{group="` + strconv.Itoa(g) + `"} 2`, "# TYPE katsubushi_leader_terms_total counter",
+		"# TYPE katsubushi_leader_groups gauge"} {
 		if !strings.Contains(metrics, line+"\n") {
 			errorf("/metrics has no %s", line)
 		}
@@ -239,7 +253,8 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 	// An operator wants it back, from wherever he is.
 	moves++
 	want = fmt.Sprintf(`{"demoted":[{"group":%d,"from":"%s","to":"%s"}]}`, g, there, at)
-	if status, answer := first.administer(t, fmt.Sprintf("POST /leaders/%d/demote", g)); status != 200 || answer != want+"\n" {
+	if status, answer := first.administer(t, fmt.Sprintf("POST /leaders/%d/demote", g)); status != 200 ||
+		answer != want+"\n" {
 		errorf("%d %s", status, answer)
 	}
 	says(first, "leader_groups", 1)
@@ -372,7 +387,9 @@ func TestLeadersOutOfReach(t *testing.T) {
 		t.Errorf("at once: %v", err)
 	}
 	w.failing["10.0.0.5:11212"] = failing{time.Now().Add(-unreadyAfter), errors.New("no route")}
-	if err := w.ready(); err == nil || !strings.Contains(err.Error(), "led by 10.0.0.5:11212, which has not answered for 1") || !strings.Contains(err.Error(), "no route") {
+	if err := w.ready(); err == nil ||
+		!strings.Contains(err.Error(), "led by 10.0.0.5:11212, which has not answered for 1") ||
+		!strings.Contains(err.Error(), "no route") {
 		t.Errorf("after %v: %v", unreadyAfter, err)
 	}
 }
@@ -403,4 +420,48 @@ func TestTimeWithoutLeader(t *testing.T) {
 	if n := missing(idle); n != time.Hour {
 		t.Errorf("%v were missing in an hour", n)
 	}
+}
+
+// An etcd that was restored into a new cluster: readiness, the status page and the answers to clients say that the
+// daemon must be restarted. Ids, and sequences in free order once they are raised, are served.
+func TestRestoredIntoANewCluster(t *testing.T) {
+	t.Parallel()
+	m, other := etcdtest.Start(t), etcdtest.Start(t)
+	proxy := redistest.NewProxy(t, m.Addr())
+	d, at := run(t, func(c *Config) {
+		c.Counters.URL, c.MaxWait = "etcd://"+proxy.Addr()+"?ns=restored", 100*time.Millisecond
+		c.Generators = "orders sequence order=strict"
+	})
+	ask := func(key, want string) {
+		t.Helper()
+		await(t, fmt.Sprintf("the answer to get %s has %q", key, want), func() bool {
+			c := dial(t, at)
+			defer c.Close()
+			io.WriteString(c, "get "+key+"\r\nquit\r\n")
+			answer, _ := io.ReadAll(c)
+			return strings.Contains(string(answer), want)
+		})
+	}
+	ask("orders", "\r\n1\r\n")
+	if err := d.ready(); err != nil {
+		t.Error(err)
+	}
+	proxy.Retarget(other.Addr())
+	proxy.Cut()
+	const why = "this is cluster "
+	await(t, "it is not ready", func() bool { return d.ready() != nil && strings.Contains(d.ready().Error(), why) })
+	v := d.view()
+	for what, text := range map[string]string{"readiness": d.readiness().Error(), "page": v.Restart} {
+		if !strings.Contains(text, "order=strict are refused") || !strings.Contains(text, "restart it") {
+			t.Errorf("%s: %q", what, text)
+		}
+	}
+	if v.NotReady != "" {
+		t.Errorf("the page says that no ids are issued: %s", v.NotReady)
+	}
+	ask("id", "VALUE id 0 ")
+	ask("orders", why)
+	proxy.Retarget(m.Addr())
+	proxy.Cut()
+	await(t, "it is ready again", func() bool { return d.ready() == nil && d.view().Restart == "" })
 }

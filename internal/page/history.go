@@ -17,6 +17,7 @@ const (
 	ClockBehind                       // ids refused: the clock went back
 	RateExceeded                      // ids refused: the layout has no more
 	TimeFieldEnd                      // ids refused: the layout has ended
+	NamesRefused                      // values of sequences refused
 	ConnectionsRefused                // at the limit
 	HTTPRefused                       // at the limit of the HTTP port
 	MemoryClosed                      // connections closed for what they hold

@@ -20,12 +20,14 @@ func (d *document) html() {
 	if d.live {
 		d.raw("<!doctype html><title>katsubushi</title>")
 		d.top()
-		for _, part := range []func(){d.findingsSection, d.chartsSection, d.lanesSection, d.namesSection, d.detailsSection, d.eventsSection} {
+		for _, part := range []func(){d.findingsSection, d.chartsSection, d.lanesSection, d.namesSection, d.detailsSection,
+			d.eventsSection} {
 			part()
 		}
 		return
 	}
-	d.raw("<!doctype html>\n", `<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`,
+	d.raw("<!doctype html>\n",
+		`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`,
 		`<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex">`)
 	d.put(`<title>`, d.title(), `</title>`)
 	d.put(`<link rel="icon" href="data:image/svg+xml;base64,`, base64.StdEncoding.EncodeToString([]byte(icon)), `">`)
@@ -44,7 +46,9 @@ func (d *document) html() {
 	d.detailsSection()
 	d.raw(`</div>`)
 	d.eventsSection()
-	d.raw(`</main><footer><a href="metrics">Metrics</a><a href="stats">Statistics</a><a href="readyz">Readiness</a><span>katsubushi `)
+	d.raw(
+		`</main><footer><a href="metrics">Metrics</a><a href="stats">Statistics</a><a href="readyz">Readiness</a><span>` +
+			`katsubushi `)
 	d.put(``, d.v.Version, `</span></footer><script>`)
 	d.raw(script, `</script></body></html>`, "\n")
 }
@@ -58,7 +62,10 @@ func (d *document) title() string {
 func (d *document) top() {
 	text, class := d.state()
 	d.put(`<header id="top" data-live data-title="`, d.title(), `">`)
-	d.raw(`<div class="name"><svg viewBox="0 0 32 32" aria-hidden="true"><path class="flake" d="M4 22C6 12 14 5 28 4c-1 5-4 8-8 9 3 0 5 0 7-1-3 6-8 9-14 9 2 1 4 2 7 2-5 4-11 4-16-1z"/><path class="vein" d="M7 21c4-7 9-11 17-14-6 5-10 9-14 14z"/></svg><h1>katsubushi</h1></div>`)
+	d.raw(
+		`<div class="name"><svg viewBox="0 0 32 32" aria-hidden="true"><path class="flake" d="M4 22C6 12 14 5 28 4c-1 5-4 ` +
+			`8-8 9 3 0 5 0 7-1-3 6-8 9-14 9 2 1 4 2 7 2-5 4-11 4-16-1z"/><path class="vein" d="M7 21c4-7 9-11 17-14-6 5-10 ` +
+			`9-14 14z"/></svg><h1>katsubushi</h1></div>`)
 	d.raw(`<p class="pill `, class, `">`)
 	d.put(``, text, `</p><dl class="facts">`)
 	d.fact("worker id", d.v.workers())
@@ -66,7 +73,8 @@ func (d *document) top() {
 	d.fact("version", d.v.Version)
 	d.fact("engine", d.v.Engine+", "+loops(d.v.Loops))
 	d.fact("up", span(d.v.Now.Sub(d.v.Started).Truncate(time.Second)))
-	d.put(`</dl><p class="asof"><span>as of <time>`, d.v.Now.Format(clockTime), `</time></span><button type="button" id="pause" hidden>Pause</button></p></header>`)
+	d.put(`</dl><p class="asof"><span>as of <time>`, d.v.Now.Format(clockTime),
+		`</time></span><button type="button" id="pause" hidden>Pause</button></p></header>`)
 }
 
 func loops(n int) string {
@@ -134,7 +142,7 @@ func (d *document) charts() []chart {
 	}
 	refused := uint64(0)
 	for t, n := range growth(d.samples, &d.v.Sample, time.Minute) {
-		if Trouble(t) <= TimeFieldEnd {
+		if Trouble(t) <= NamesRefused {
 			refused += n
 		}
 	}
@@ -143,9 +151,12 @@ func (d *document) charts() []chart {
 		limit = "limit " + signed(d.v.ConnectionsLimit)
 	}
 	all := []chart{
-		{id: "ids", title: "ids a second", now: last(ids), detail: number(d.v.IDs) + " since the start", points: ids, show: figure},
-		{id: "requests", title: "requests a second", now: last(requests), detail: number(refused) + " refused in the last minute", points: requests, show: figure},
-		{id: "connections", title: "connections", now: signed(d.v.Connections), detail: limit, points: connections, show: whole},
+		{id: "ids", title: "ids a second", now: last(ids), detail: number(d.v.IDs) + " since the start", points: ids,
+			show: figure},
+		{id: "requests", title: "requests a second", now: last(requests),
+			detail: number(refused) + " refused in the last minute", points: requests, show: figure},
+		{id: "connections", title: "connections", now: signed(d.v.Connections), detail: limit, points: connections,
+			show: whole},
 	}
 	return append(all, d.latency())
 }
@@ -177,11 +188,14 @@ func seconds(v float64) string { return span(time.Duration(v * float64(time.Seco
 
 func (d *document) inspector() {
 	d.raw(`<section id="inspector" class="card"><h2>Inspector</h2><form method="get" action="?" role="search">`,
-		`<label for="id">What an id says</label><div class="row"><input id="id" name="id" type="text" inputmode="text" autocomplete="off" autocapitalize="off" spellcheck="false" maxlength="64" aria-describedby="hint" value="`)
+		`<label for="id">What an id says</label><div class="row"><input id="id" name="id" type="text" inputmode="text" `+
+			`autocomplete="off" autocapitalize="off" spellcheck="false" maxlength="64" aria-describedby="hint" value="`)
 	if d.asked != nil {
 		d.text(d.asked.Text)
 	}
-	d.raw(`"><button type="submit">Inspect</button></div><p id="hint" class="hint">A snowflake, UUID, ULID or ObjectID of this daemon.</p></form>`)
+	d.raw(
+		`"><button type="submit">Inspect</button></div><p id="hint" class="hint">A snowflake, UUID, ULID or ObjectID of ` +
+			`this daemon.</p></form>`)
 	if a := d.asked; a != nil {
 		d.raw(`<div id="answer" role="status">`)
 		if a.Problem != "" {
@@ -191,7 +205,8 @@ func (d *document) inspector() {
 			d.reading(a, &a.Readings[i])
 		}
 		for _, name := range a.Values {
-			d.put(`<p class="hint">The number may also be a value of the sequence <strong>`, name, `</strong>, which says no time.</p>`)
+			d.put(`<p class="hint">The number may also be a value of the sequence <strong>`, name,
+				`</strong>, which says no time.</p>`)
 		}
 		d.raw(`</div>`)
 	}
@@ -256,7 +271,9 @@ func (d *document) bits(r *reading) {
 		d.raw(`<span class="`, classes[i], `">`)
 		d.put(``, part, `</span>`)
 	}
-	d.raw(`</p><p class="legend" aria-hidden="true"><span class="tick">time</span><span class="worker">worker id</span><span class="sequence">sequence</span></p>`)
+	d.raw(
+		`</p><p class="legend" aria-hidden="true"><span class="tick">time</span><span class="worker">worker id</span>` +
+			`<span class="sequence">sequence</span></p>`)
 }
 
 func (d *document) detailsSection() {
@@ -276,7 +293,9 @@ func (d *document) details() []Fact {
 		{"wall clock − id clock", ms(v.ClockDifference)},
 		{"layout", l.String() + ": bits of " + bitsOf(l)},
 		{"epoch", time.UnixMilli(l.Epoch).UTC().Format(time.RFC3339)},
-		{"time field", number(uint64(max(0, left/(24*time.Hour)))) + " days left, until " + time.UnixMilli(l.End()).UTC().Format(time.DateOnly)},
+		{"time field",
+			number(uint64(max(0, left/(24*time.Hour)))) + " days left, until " +
+				time.UnixMilli(l.End()).UTC().Format(time.DateOnly)},
 		{"started", v.Started.In(v.Now.Location()).Format(fullTime)},
 		{"buffers", size(v.Buffers) + buffersLimit(v.BuffersLimit)},
 	}
@@ -287,7 +306,9 @@ func (d *document) details() []Fact {
 		list = append(list, Fact{"certificate", "valid until " + v.Certificate.UTC().Format(time.DateOnly)})
 	}
 	if v.Peers > 0 {
-		list = append(list, Fact{"other daemons", fmt.Sprintf("%d announced, %d of %d answered the check of clocks", v.Peers, v.Told, v.PeersAsked)})
+		list = append(list,
+			Fact{"other daemons",
+				fmt.Sprintf("%d announced, %d of %d answered the check of clocks", v.Peers, v.Told, v.PeersAsked)})
 	}
 	return list
 }

@@ -39,7 +39,8 @@ func inspectText(v *View, pasted string) *answer {
 	case text == "":
 		return nil
 	case n > maxID:
-		return &answer{Problem: fmt.Sprintf("This is not an id: it has %s characters, and an id has at most 36.", number(uint64(n)))}
+		return &answer{Problem: fmt.Sprintf("This is not an id: it has %s characters, and an id has at most 36.",
+			number(uint64(n)))}
 	}
 	a := &answer{Text: text}
 	x, err := inspect.TakeApart(text, v.Layout)
@@ -57,7 +58,8 @@ func inspectText(v *View, pasted string) *answer {
 	}
 	value, _ := strconv.ParseUint(text, 10, 64)
 	for _, n := range v.Names {
-		if n.Sequence != nil && value > 0 && n.Sequence.Last > 0 && value <= uint64(n.Sequence.Last) && len(a.Values) < maxValues {
+		q := n.Sequence
+		if q != nil && !q.Hidden && value > 0 && q.Last > 0 && value <= uint64(q.Last) && len(a.Values) < maxValues {
 			a.Values = append(a.Values, n.Name)
 		}
 	}

@@ -112,14 +112,14 @@ func (d *document) state() (text string, class markup) {
 
 // workers returns the worker ids that the daemon has: "1, 2".
 func (v *View) workers() string {
-	var list []string
+	var list []uint64
 	for _, l := range v.Lanes {
 		if l.HasWorker {
-			list = append(list, number(l.Worker))
+			list = append(list, l.Worker)
 		}
 	}
 	if len(list) == 0 {
 		return "none"
 	}
-	return strings.Join(list, ", ")
+	return Ranges(list)
 }

@@ -26,6 +26,8 @@
     if (silent.textContent !== text) silent.textContent = text;
     silent.hidden = text === "";
     document.body.classList.toggle("stale", text !== "");
+    const pill = document.querySelector(".pill");
+    if (text !== "" && pill) [pill.className, pill.textContent] = ["pill urgent", "no answer"]; // the next answer sets it again
   };
 
   const refresh = async () => {

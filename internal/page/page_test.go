@@ -26,27 +26,37 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("JST", 9*3600))
 // healthy returns a view with which nothing is wrong. No two of its figures are equal.
 func healthy() View {
 	v := View{
-		Now: noon, Started: noon.Add(-26*time.Hour - 3*time.Minute), Host: "tuna", Version: "3.4.5", Engine: "uring", Loops: 2,
+		Now: noon, Started: noon.Add(-26*time.Hour - 3*time.Minute), Host: "tuna", Version: "3.4.5", Engine: "uring",
+		Loops: 2,
 		Ports: []Port{{"memcached", "[::]:11212"}, {"HTTP", "[::]:8081"}},
 		Lanes: []Lane{
-			{Worker: 501, HasWorker: true, State: "serving", For: 61 * time.Minute, Left: 52 * time.Second, RunAhead: 110 * time.Millisecond},
+			{Worker: 501, HasWorker: true, State: "serving", For: 61 * time.Minute, Left: 52 * time.Second,
+				RunAhead: 110 * time.Millisecond},
 			{Worker: 502, HasWorker: true, State: "serving", For: 62 * time.Minute, Open: true, Left: 876000 * time.Hour},
 			{State: "acquiring", For: 7 * time.Second, Reason: "none is free"},
 		},
-		Store: Store{Kind: "Redis", Full: time.Minute, Short: 15 * time.Second, MaxSkew: 2 * time.Second, ClockOff: 21 * time.Millisecond, Replicas: 3, Needed: 1,
-			Facts: []Fact{{"redis addr", "10.0.0.5:6379"}}},
+		Store: Store{
+			Kind: "Redis", URL: "redis://10.0.0.5:6379/1?ns=ids",
+			Full: time.Minute, Short: 15 * time.Second, MaxSkew: 2 * time.Second,
+			ClockOff: 21 * time.Millisecond, Replicas: 3, Needed: 1,
+			Facts: []Fact{{"redis addr", "10.0.0.5:6379"}},
+		},
 		RunAhead: time.Second,
 		Names: []Name{
-			{Name: "orders", Kind: "sequence", Issued: 71, Sequence: &Sequence{Order: "free", Last: 1072, Left: 92000, DaysLeft: 1234}},
-			{Name: "bills", Kind: "sequence", Issued: 73, Sequence: &Sequence{Order: "strict", Last: 74, Left: 1 << 40, DaysLeft: farAway, Leader: "10.0.0.7:11212"}},
+			{Name: "orders", Kind: "sequence", Issued: 71,
+				Sequence: &Sequence{Order: "free", Last: 1072, Left: 92000, DaysLeft: 1234}},
+			{Name: "bills", Kind: "sequence", Issued: 73,
+				Sequence: &Sequence{Order: "strict", Last: 74, Left: 1 << 40, DaysLeft: farAway, Leader: "10.0.0.7:11212"}},
 			{Name: "sessions", Kind: "uuid7", Issued: 75},
 		},
-		Groups: []Group{{Number: 3, Leader: "10.0.0.7:11212", Term: 41}, {Number: 9, Mine: true, Leader: "10.0.0.8:11212", Term: 42}}, Leading: 6,
+		Groups: []Group{{Number: 3, Leader: "10.0.0.7:11212", Term: 41},
+			{Number: 9, Mine: true, Leader: "10.0.0.8:11212", Term: 42}}, Leading: 6,
 		Sample:           Sample{At: noon, IDs: 90000, Requests: 40000, Connections: 64},
 		ConnectionsLimit: 1024, Buffers: 3 << 20, BuffersLimit: 256 << 20, ClockDifference: -7 * time.Millisecond,
 		Layout: generator.Katsubushi(), Certificate: noon.Add(90 * 24 * time.Hour),
-		Events: []Event{{noon.Add(-time.Second), "ERROR", "a reload failed"}, {noon.Add(-time.Minute), "INFO", "lease state=serving"}, {noon.Add(-25 * time.Hour), "WARN", "clock was set"}},
-		Peers:  8, PeersAsked: 7, Told: 5,
+		Events: []Event{{noon.Add(-time.Second), "ERROR", "a reload failed"},
+			{noon.Add(-time.Minute), "INFO", "lease state=serving"}, {noon.Add(-25 * time.Hour), "WARN", "clock was set"}},
+		Peers: 8, PeersAsked: 7, Told: 5,
 	}
 	return v
 }
@@ -98,8 +108,9 @@ func TestEveryFigureIsShown(t *testing.T) {
 		target, accept string
 	}{
 		"page.html": {healthy(), "/", browser}, "page.txt": {healthy(), "/", "*/*"},
-		"live.html": {healthy(), "/?live=1", browser},
-		"id.html":   {layoutOfNames, "/?id=1573304824835870720", browser}, "id.txt": {layoutOfNames, "/?id=1573304824835870720", ""},
+		"live.html":  {healthy(), "/?live=1", browser},
+		"id.html":    {layoutOfNames, "/?id=1573304824835870720", browser},
+		"id.txt":     {layoutOfNames, "/?id=1573304824835870720", ""},
 		"empty.html": {none, "/", browser}, "empty.txt": {none, "/", ""},
 	} {
 		h := new(History)
@@ -107,7 +118,8 @@ func TestEveryFigureIsShown(t *testing.T) {
 			h = past(&c.v)
 		}
 		got := parts.ReplaceAllString(get(c.v, h, c.target, c.accept).Body.String(), "...")
-		got = regexp.MustCompile(`<(section|tr|li|div|figure|header|dl|p|h2|h3|form|footer|svg)\b`).ReplaceAllString(got, "\n$0")
+		got = regexp.MustCompile(`<(section|tr|li|div|figure|header|dl|p|h2|h3|form|footer|svg)\b`).
+			ReplaceAllString(got, "\n$0")
 		file := filepath.Join("testdata", name+".golden")
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -139,6 +151,7 @@ func TestEachFieldIsShown(t *testing.T) {
 	unseen := map[string]bool{
 		"RunAhead": true, "Store.MaxSkew": true, "Store.ClockOff": true, "Store.Replicas": true, "Store.Needed": true,
 		"Store.Wait": true, "Store.Short": true, "Store.Where": true, "Others": true, "NotReady": true,
+		"Restart": true, "Closed": true, "Store.Server": true, "Store.URL": true,
 	}
 	base := healthy()
 	h := past(&base)
@@ -192,7 +205,8 @@ func TestEachFieldIsShown(t *testing.T) {
 		if get(*changed, h, "/", browser).Body.String() == html {
 			t.Errorf("%s is not in the page", name)
 		}
-		if get(*changed, h, "/", "").Body.String() == text && name != "Lanes.RunAhead" && name != "Store.Full" && name != "Leading" {
+		if get(*changed, h, "/", "").Body.String() == text && name != "Lanes.RunAhead" && name != "Store.Full" &&
+			name != "Leading" {
 			t.Errorf("%s is not in the plain text", name)
 		}
 		v.Set(old)
@@ -246,9 +260,11 @@ func TestNothingShownIsMarkup(t *testing.T) {
 	if n < 30 {
 		t.Fatalf("%d texts", n)
 	}
-	for _, target := range []string{"/", "/?live=1", "/?id=1573304824835870720", "/?id=01a200c6-44c0-73c1-aa5f-edcba9876610", "/?id=%3Cscript%3Ealert(1)%3C/script%3E", `/?id="><b>&x=<b>&live=<b>`} {
+	for _, target := range []string{"/", "/?live=1", "/?id=1573304824835870720",
+		"/?id=01a200c6-44c0-73c1-aa5f-edcba9876610", "/?id=%3Cscript%3Ealert(1)%3C/script%3E", `/?id="><b>&x=<b>&live=<b>`} {
 		body := parts.ReplaceAllString(get(v, new(History), target, browser).Body.String(), "")
-		for _, bad := range []string{"<script", "<img", "<b>", "alert(1)</", `"><img`, "onerror='", "\x00", "\x1b", "\u202e"} {
+		for _, bad := range []string{"<script", "<img", "<b>", "alert(1)</", `"><img`, "onerror='", "\x00", "\x1b",
+			"\u202e"} {
 			if strings.Contains(body, bad) {
 				t.Errorf("%s: there is %q", target, bad)
 			}
@@ -266,8 +282,9 @@ func TestNothingShownIsMarkup(t *testing.T) {
 func TestEveryCharacterThatMeansSomethingIsEscaped(t *testing.T) {
 	for in, want := range map[string]string{
 		`a<b>&"'`: "a&lt;b&gt;&amp;&#34;&#39;", "né\n\t日": "né  日", "\xff\x7f\u2066": "\uFFFD\uFFFD\uFFFD",
-		"redis://ann:secret@host/0 fails": "redis://…@host/0 fails", "etcd://u@h,postgres://a:b@c": "etcd://…@h,postgres://…@c",
-		"mail a@b": "mail a@b", strings.Repeat("é", maxText+1): strings.Repeat("é", maxText) + "…",
+		"redis://ann:secret@host/0 fails": "redis://…@host/0 fails",
+		"etcd://u@h,postgres://a:b@c":     "etcd://…@h,postgres://…@c",
+		"mail a@b":                        "mail a@b", strings.Repeat("é", maxText+1): strings.Repeat("é", maxText) + "…",
 		strings.Repeat("<", 1e6): strings.Repeat("&lt;", maxText) + "…",
 	} {
 		var w writer
@@ -319,10 +336,12 @@ func TestPolicy(t *testing.T) {
 // TestWhoGetsWhat: a browser gets HTML, everybody else text; and nothing of a request comes back.
 func TestWhoGetsWhat(t *testing.T) {
 	for accept, kind := range map[string]string{
-		"": "text/plain; charset=utf-8", "*/*": "text/plain; charset=utf-8", "text/plain": "text/plain; charset=utf-8", browser: "text/html; charset=utf-8",
+		"": "text/plain; charset=utf-8", "*/*": "text/plain; charset=utf-8", "text/plain": "text/plain; charset=utf-8",
+		browser: "text/html; charset=utf-8",
 	} {
 		w := get(healthy(), new(History), "/", accept)
-		if got := w.Result().Header.Get("Content-Type"); got != kind || strings.Contains(w.Body.String(), "<") != strings.Contains(kind, "html") {
+		if got := w.Result().Header.Get("Content-Type"); got != kind ||
+			strings.Contains(w.Body.String(), "<") != strings.Contains(kind, "html") {
 			t.Errorf("Accept: %q gets %s", accept, got)
 		}
 		if w.Result().Header.Get("X-Content-Type-Options") != "nosniff" {
@@ -364,7 +383,8 @@ func TestWhatIsRefreshedIsThere(t *testing.T) {
 	if strings.Join(whole, " ") != strings.Join(live, " ") || len(live) != 7 {
 		t.Errorf("the page has %v, what is refreshed %v", whole, live)
 	}
-	if body := get(healthy(), new(History), "/?live=1", browser).Body.String(); strings.Contains(body, "<form") || strings.Contains(body, "<style") || strings.Contains(body, "<script") {
+	if body := get(healthy(), new(History), "/?live=1", browser).Body.String(); strings.Contains(body, "<form") ||
+		strings.Contains(body, "<style") || strings.Contains(body, "<script") {
 		t.Error("more than what changes is sent again")
 	}
 }
@@ -377,7 +397,8 @@ func TestRefusedRequestsAreAddedUp(t *testing.T) {
 		v.Troubles[i] += 1 << i
 	}
 	for _, accept := range []string{"", browser} {
-		if !strings.Contains(get(v, h, "/", accept).Body.String(), "31 refused in the last minute") { // of five reasons
+		// of five reasons, and of sequences
+		if !strings.Contains(get(v, h, "/", accept).Body.String(), "63 refused in the last minute") {
 			t.Errorf("Accept: %q: another number", accept)
 		}
 	}
@@ -393,6 +414,31 @@ func TestManyNames(t *testing.T) {
 		body := get(v, new(History), "/", accept).Body.String()
 		if len(body) > 100<<10 || !strings.Contains(body, "9,903 more") && !strings.Contains(body, "9903 more") {
 			t.Errorf("Accept: %q: %d bytes", accept, len(body))
+		}
+	}
+}
+
+// TestHiddenValues: where the page needs no login and ids do, no form of it shows the last value of a
+// sequence, or what is left of it.
+func TestHiddenValues(t *testing.T) {
+	v := healthy()
+	for i := range v.Names {
+		if v.Names[i].Sequence != nil {
+			days := []float64{1.5, 9}[i%2]
+			v.Names[i].Sequence = &Sequence{Order: "free", Last: 123_456, Left: 654_321, DaysLeft: days, Hidden: true}
+		}
+	}
+	for _, accept := range []string{browser, "*/*"} {
+		for _, target := range []string{"/", "/?id=123456"} {
+			body := get(v, past(&v), target, accept).Body.String()
+			for _, secret := range []string{"123,456", "654,321", "value of the sequence"} {
+				if strings.Contains(body, secret) {
+					t.Errorf("%s, Accept: %q: %q is shown\n%s", target, accept, secret, body)
+				}
+			}
+			if target == "/" && !strings.Contains(body, "After the last value, clients get errors.") {
+				t.Errorf("Accept: %q: nothing says that the sequence ends", accept)
+			}
 		}
 	}
 }

@@ -24,7 +24,8 @@ func (d *document) plain() []byte {
 	v := &d.v
 	text, _ := d.state()
 	line("katsubushi %s: %s", v.Version, text)
-	line("worker id %s, host %s, engine %s, %s, up %s", v.workers(), v.Host, v.Engine, loops(v.Loops), span(v.Now.Sub(v.Started).Truncate(time.Second)))
+	line("worker id %s, host %s, engine %s, %s, up %s", v.workers(), v.Host, v.Engine, loops(v.Loops),
+		span(v.Now.Sub(v.Started).Truncate(time.Second)))
 	line("")
 	if len(d.found) == 0 {
 		line("Nothing is wrong.")
@@ -89,7 +90,7 @@ func (d *document) plainNames(line func(format string, args ...any)) {
 		}
 		kind, last, rest := n.Kind, "-", ""
 		if q := n.Sequence; q != nil {
-			kind, last, rest = kind+", "+q.Order, signed(q.Last), strings.TrimSpace(lasts(q)+" "+q.Leader)
+			kind, last, rest = kind+", "+q.Order, q.last(), strings.TrimSpace(lasts(q)+" "+q.Leader)
 		}
 		line("%-24s %-18s %14s %20s %s", n.Name, kind, number(n.Issued), last, strings.TrimSpace(rest+" "+n.Refusal))
 	}

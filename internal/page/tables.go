@@ -7,9 +7,13 @@ import (
 )
 
 func (d *document) lanesSection() {
-	d.raw(`<section id="lanes" data-live class="card"><h2>Worker ids</h2><table role="table"><thead role="rowgroup"><tr role="row">`,
-		`<th role="columnheader" scope="col">worker id</th><th role="columnheader" scope="col">lease</th><th role="columnheader" scope="col">window left</th>`,
-		`<th role="columnheader" scope="col">ahead of clock</th><th role="columnheader" scope="col">for</th></tr></thead><tbody role="rowgroup">`)
+	d.raw(
+		`<section id="lanes" data-live class="card"><h2>Worker ids</h2><table role="table"><thead role="rowgroup"><tr `+
+			`role="row">`,
+		`<th role="columnheader" scope="col">worker id</th><th role="columnheader" scope="col">lease</th><th `+
+			`role="columnheader" scope="col">window left</th>`,
+		`<th role="columnheader" scope="col">ahead of clock</th><th role="columnheader" scope="col">for</th></tr></thead>`+
+			`<tbody role="rowgroup">`)
 	for i, l := range d.v.Lanes {
 		d.lane(i, l)
 	}
@@ -82,7 +86,9 @@ func (d *document) bar(l Lane) {
 		share = 100 * min(1, max(0, float64(l.Left)/float64(d.v.Store.Full)))
 	}
 	d.put(`<span class="left">`, span(l.Left.Truncate(100*time.Millisecond)), `</span> <svg class="bar `)
-	d.raw(l.class(), `" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="8"/><rect class="fill" height="8" width="`)
+	d.raw(l.class(),
+		`" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="8"/>`+
+			`<rect class="fill" height="8" width="`)
 	d.put(``, strconv.FormatFloat(share, 'f', 1, 64), `"/></svg>`)
 }
 
@@ -92,8 +98,12 @@ func (d *document) namesSection() {
 		d.raw(`<p class="hint">None is declared: every key gets an id of the default kind.</p></section>`)
 		return
 	}
-	d.raw(`<table role="table"><thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">name</th><th role="columnheader" scope="col">kind</th>`,
-		`<th role="columnheader" scope="col">issued</th><th role="columnheader" scope="col">last</th><th role="columnheader" scope="col">left</th><th role="columnheader" scope="col">leader</th></tr></thead><tbody role="rowgroup">`)
+	d.raw(
+		`<table role="table"><thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">name</th><th `+
+			`role="columnheader" scope="col">kind</th>`,
+		`<th role="columnheader" scope="col">issued</th><th role="columnheader" scope="col">last</th><th `+
+			`role="columnheader" scope="col">left</th><th role="columnheader" scope="col">leader</th></tr></thead><tbody `+
+			`role="rowgroup">`)
 	for i, n := range d.v.Names {
 		if i == maxNames {
 			break
@@ -119,7 +129,7 @@ func (d *document) name(n Name) {
 	d.put(``, n.Name, `</span></th>`)
 	kind, last, left, leader := n.Kind, "–", "–", "–"
 	if q := n.Sequence; q != nil {
-		kind, last, left = kind+", "+q.Order, signed(q.Last), lasts(q)
+		kind, last, left = kind+", "+q.Order, q.last(), lasts(q)
 		if q.Leader != "" {
 			leader = q.Leader
 		}
@@ -135,21 +145,34 @@ func (d *document) name(n Name) {
 	}
 }
 
+// last is the last value of a sequence, if it is shown.
+func (q *Sequence) last() string {
+	if q.Hidden {
+		return "–"
+	}
+	return signed(q.Last)
+}
+
 // lasts says how long a sequence lasts.
 func lasts(q *Sequence) string {
+	values := ", " + signed(q.Left) + " values"
+	if q.Hidden {
+		values = ""
+	}
 	switch {
 	case q.DaysLeft == 0:
 		return "–" // its leader knows
 	case q.DaysLeft >= farAway:
 		return "plenty"
 	case q.DaysLeft < 2:
-		return span(time.Duration(q.DaysLeft*24*float64(time.Hour)).Truncate(time.Minute)) + ", " + signed(q.Left) + " values"
+		return span(time.Duration(q.DaysLeft*24*float64(time.Hour)).Truncate(time.Minute)) + values
 	}
-	return figure(q.DaysLeft) + " d, " + signed(q.Left) + " values"
+	return figure(q.DaysLeft) + " d" + values
 }
 
 func (d *document) groups() {
-	d.put(`<h3>Leaders of sequences in strict order</h3><p class="hint">This daemon leads `, strconv.Itoa(d.v.Leading), ` of 16 groups. Those of its own names:</p><dl class="facts">`)
+	d.put(`<h3>Leaders of sequences in strict order</h3><p class="hint">This daemon leads `, strconv.Itoa(d.v.Leading),
+		` of 16 groups. Those of its own names:</p><dl class="facts">`)
 	for _, g := range d.v.Groups {
 		leader := g.Leader
 		switch {

@@ -20,6 +20,10 @@ type View struct {
 
 	Stopping bool
 	NotReady string // why the daemon issues no ids; empty = it does
+	Closed   bool   // the ports for ids are not open yet
+	Restart  string // why it must be restarted to serve sequences in strict order; empty = it need not
+
+	NotReloaded []string // what the last reload could not read, and why
 
 	Lanes    []Lane
 	Store    Store
@@ -63,6 +67,8 @@ type Lane struct {
 type Store struct {
 	Kind     string        // Redis, ZooKeeper, etcd, "state directory" or "none"
 	Where    string        // a directory; empty for other kinds
+	Server   string        // host:port that answered last; empty = not known
+	URL      string        // of a server, without secrets; empty for other kinds
 	Full     time.Duration // how long a window is after it was extended
 	Short    time.Duration // what a window must not get down to while it is extended
 	Facts    []Fact
@@ -81,6 +87,7 @@ type Name struct {
 	Name, Kind string
 	Issued     uint64
 	Refusal    string // why it issues nothing; empty = it does
+	Over       bool   // for good, on every daemon
 	Sequence   *Sequence
 }
 
@@ -88,6 +95,7 @@ type Name struct {
 type Sequence struct {
 	Order    string // free or strict
 	Last     int64
+	Hidden   bool // Last and Left are not shown: to get ids one must log in, and not to see the page
 	Left     int64
 	DaysLeft float64 // 0 = this daemon does not know; farAway or more = it lasts
 	Leader   string  // of strict order: an address, "this daemon" or "none"
