@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,12 +100,18 @@ func newRig(t *testing.T, db *memcounter.Database) *rig {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
 	t.Cleanup(func() { r.stop() })
 	return r
 }
 
-func (r *rig) add(d counter.Definition) *issuer.Sequence { r.t.Helper(); return r.addIn(d, nil) }
+func (r *rig) add(d counter.Definition) *issuer.Sequence {
+	r.t.Helper()
+	return r.addIn(d, nil)
+}
 
 // addIn adds a sequence whose blocks come from a store of its own.
 func (r *rig) addIn(d counter.Definition, store counter.Store) *issuer.Sequence {
@@ -115,8 +122,11 @@ func (r *rig) addIn(d counter.Definition, store counter.Store) *issuer.Sequence 
 	}
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: record.Definition, MaxWait: time.Second,
-		Status: func() counter.Status { st, _ := r.Status(d.Name); return st },
-		Ring:   func() { r.Ring(d.Name) }, Wake: func() { r.wakes.Add(1) },
+		Status: func() counter.Status {
+			st, _ := r.Status(d.Name)
+			return st
+		},
+		Ring: func() { r.Ring(d.Name) }, Wake: func() { r.wakes.Add(1) },
 	})
 	if err := r.Add(record, s, 0, store); err != nil {
 		r.t.Fatal(err)
@@ -159,11 +169,15 @@ func figure[T int64 | uint64 | float64](s *issuer.Sequence, name string) T {
 	panic(name)
 }
 
-func bubble(t *testing.T, test func(t *testing.T)) { t.Helper(); synctest.Test(t, test) }
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
 
 var orders = counter.Sequence("orders")
 
-// A sequence in use takes one write per ten seconds after the start, at most, or one for 5 million values, and never runs dry.
+// A sequence in use takes one write per ten seconds after the start, at most, or one for 5 million
+// values, and never runs dry.
 func TestReservationsAreRareAndInTime(t *testing.T) {
 	for _, rate := range []int{1, 10, 1000, 100_000, 5_000_000} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
@@ -403,7 +417,8 @@ func TestARaiseOfARecordThatWasSetBack(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(r.log.String(), `was set back: the values at hand are dropped" sequence=orders free=50 granted=100`); n != 1 {
+		if n := strings.Count(r.log.String(),
+			`was set back: the values at hand are dropped" sequence=orders free=50 granted=100`); n != 1 {
 			t.Errorf("%s\nwant that it was set back, once", &r.log)
 		}
 	})
@@ -422,7 +437,8 @@ func TestTheEndOfASequence(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(10 * time.Millisecond)
-		if _, err := s.Reserve(0, 6); err == nil || err.Error() != "sequence orders ends at 1000: fewer than 6 values are left" {
+		if _, err := s.Reserve(0, 6); err == nil ||
+			err.Error() != "sequence orders ends at 1000: fewer than 6 values are left" {
 			t.Error(err)
 		}
 		if run, err := s.Reserve(0, 5); err != nil || run.First != 992 {
@@ -435,7 +451,9 @@ func TestTheEndOfASequence(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.wantRefusal(s, "sequence orders has ended at 1000")
 		r.stop()
-		if n := strings.Count(r.log.String(), "it ends for good"); n != 2 || !strings.Contains(r.log.String(), `"80% of a sequence's values are granted; it ends for good" sequence=orders last=1000 left=100 days_left=`) {
+		if n := strings.Count(r.log.String(), "it ends for good"); n != 2 ||
+			!strings.Contains(r.log.String(),
+				`"80% of a sequence's values are granted; it ends for good" sequence=orders last=1000 left=100 days_left=`) {
 			t.Errorf("%d warnings:\n%s", n, r.log.String())
 		}
 	})
@@ -454,7 +472,8 @@ func TestARecordThatIsGone(t *testing.T) {
 		r.wantRefusal(s, "sequence orders: no such sequence in the counter store")
 		r.store.fail(fmt.Errorf("%w: it is that of host b", counter.ErrForeign), false)
 		time.Sleep(11 * time.Second)
-		r.wantRefusal(s, "sequence orders: the counter store is not the one that granted the last block: it is that of host b")
+		r.wantRefusal(s,
+			"sequence orders: the counter store is not the one that granted the last block: it is that of host b")
 		if list, _ := r.store.List(t.Context()); len(list) > 0 {
 			t.Errorf("%+v", list)
 		}
@@ -644,6 +663,80 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 		for text, want := range map[string]int{"does not say whether": 2, "answers again": 2} {
 			if n := strings.Count(r.log.String(), text); n != want {
 				t.Errorf("%q is logged %d times, want %d", text, n, want)
+			}
+		}
+	})
+}
+
+// A collecting store takes many rests in a call, and says which values are lost.
+type collecting struct {
+	*slowStore
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (c *collecting) ReturnAll(ctx context.Context, rests []counter.Rest) (errs []error) {
+	c.mu.Lock()
+	c.sizes = append(c.sizes, len(rests))
+	c.mu.Unlock()
+	time.Sleep(c.delay)
+	for _, r := range rests {
+		err := c.Store.Return(ctx, r.Name, r.Block, r.Next)
+		if r.Name == "s007" || r.Name == "s207" {
+			err = errors.New("no answer")
+		}
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// A wrapped store has what it wraps take the rests.
+type wrapped struct{ counter.Store }
+
+func (w wrapped) Unwrap() counter.Store { return w.Store }
+
+// What is left of many sequences goes back in few calls, when they are dropped and when the Keeper ends. What is
+// lost is named.
+func TestManyAreGivenBackInFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memcounter.NewDatabase()
+		r := newRig(t, db)
+		store := &collecting{slowStore: r.store}
+		const half = 3*counter.MaxRests + 20
+		var given []<-chan struct{}
+		for i := range 2 * half {
+			name := fmt.Sprintf("s%03d", i)
+			r.want(r.addIn(counter.Sequence(name), wrapped{store}), 1)
+		}
+		time.Sleep(time.Second)
+		for i := range half {
+			given = append(given, r.Drop(fmt.Sprintf("s%03d", i)))
+		}
+		for _, g := range given {
+			<-g
+		}
+		synctest.Wait()
+		if store.mu.Lock(); len(store.sizes) > 4+1 { // the first of them may go before the others are dropped
+			t.Errorf("calls for %d sequences that were dropped: %d", half, store.sizes)
+		}
+		store.sizes = nil
+		store.mu.Unlock()
+		text := r.log.String()
+		if strings.Count(text, "values are lost") != 1 || !strings.Contains(text, "s007, 2 to 100: no answer") {
+			t.Error(text)
+		}
+		err := r.stop()
+		if err == nil || err.Error() != "sequence s207, 2 to 100: no answer" {
+			t.Error(err)
+		}
+		slices.Sort(store.sizes)
+		if want := []int{20, counter.MaxRests, counter.MaxRests, counter.MaxRests}; !slices.Equal(store.sizes, want) {
+			t.Errorf("calls at the end: %d", store.sizes)
+		}
+		for i := range 2 * half {
+			record, err := r.store.Define(context.Background(), counter.Sequence(fmt.Sprintf("s%03d", i)))
+			if err != nil || record.Next != 2 {
+				t.Fatal(i, record, err)
 			}
 		}
 	})

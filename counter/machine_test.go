@@ -169,8 +169,23 @@ func TestAStoreThatFailsIsAskedLessOften(t *testing.T) {
 			t.Errorf("round %d: %v, %v", round, wait, b.why)
 		}
 	}
-	if n := strings.Count(b.log.String(), "WARN"); n != 2 {
-		t.Errorf("%d warnings of two outages", n)
+	for line, n := range map[string]int{
+		`level=WARN msg="a sequence got no block"`: 2, `level=ERROR msg="a sequence issues no values"`: 2,
+		`level=WARN msg="a sequence got a block again"`: 2, "level=": 6,
+	} {
+		if got := strings.Count(b.log.String(), line); got != n {
+			t.Errorf("%s is there %d times in two outages, want %d", line, got, n)
+		}
+	}
+	b.log.Reset()
+	b.short, b.left = 0, 3
+	b.Answer(b.now, Block{}, failed)
+	b.left = 0
+	b.Answer(b.now, Block{}, ErrDeposed) // another daemon issues them
+	b.Answer(b.now, mustReserve(t, &b.r, 100), nil)
+	again := `level=INFO msg="a sequence got a block again"`
+	if got := b.log.String(); strings.Contains(got, "ERROR") || !strings.Contains(got, again) {
+		t.Errorf("values were left: %s", got)
 	}
 	b.short, b.left = 1, 0
 	b.Need(b.now)
@@ -204,7 +219,8 @@ func TestWhatAMachineLearns(t *testing.T) {
 	b = newBench(Sequence("orders"), 0) // the store says so first
 	b.short = 1
 	b.Need(b.now)
-	if wait := b.Answer(b.now, Block{}, fmt.Errorf("x: %w", ErrRetired)); wait != 0 || b.why != ErrRetired || b.Need(b.now) != 0 {
+	if wait := b.Answer(b.now, Block{}, fmt.Errorf("x: %w", ErrRetired)); wait != 0 || b.why != ErrRetired ||
+		b.Need(b.now) != 0 {
 		t.Errorf("%v, %v", wait, b.why)
 	}
 }
@@ -234,11 +250,13 @@ func TestOnlyTheEndOfTheNewestBlockIsGivenBack(t *testing.T) {
 // A block that does not fit is not used, nor is it the one to give back.
 func TestBlocksThatDoNotFit(t *testing.T) {
 	d := Definition{Name: "orders", Start: 10, Step: 10, Offset: 10, Max: 1000}
-	for _, block := range []Block{{Lo: 20, Hi: 10}, {Lo: 0, Hi: 50}, {Lo: 11, Hi: 50}, {Lo: 20, Hi: 55}, {Lo: 20, Hi: 1010}} {
+	for _, block := range []Block{{Lo: 20, Hi: 10}, {Lo: 0, Hi: 50}, {Lo: 11, Hi: 50}, {Lo: 20, Hi: 55},
+		{Lo: 20, Hi: 1010}} {
 		b := newBench(d, 0)
 		b.short = 1
 		b.Need(b.now)
-		if wait := b.Answer(b.now, block, nil); wait == 0 || b.left > 0 || b.why == nil || !strings.Contains(b.why.Error(), "definition was changed") {
+		if wait := b.Answer(b.now, block, nil); wait == 0 || b.left > 0 || b.why == nil ||
+			!strings.Contains(b.why.Error(), "definition was changed") {
 			t.Errorf("%+v: %v, %v, %d values", block, wait, b.why, b.left)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,14 +40,19 @@ type member struct {
 }
 
 func join(t *testing.T, id, url string, names ...string) *member {
-	m := &member{t: t, Store: open(t, url, patient), terms: map[int]leader.Term{}, blocks: map[string]counter.Block{}, names: names}
+	m := &member{t: t, Store: open(t, url, patient), terms: map[int]leader.Term{}, blocks: map[string]counter.Block{},
+		names: names}
 	m.Runner = leader.NewRunner(leader.Config{
-		Me: leader.Node{ID: id, Redis: id + ":11212"}, Board: m, Clock: clock, Log: slog.New(slog.DiscardHandler), Begin: m.begin, End: m.end,
+		Me: leader.Node{ID: id, Redis: id + ":11212"}, Board: m, Clock: clock, Log: slog.New(slog.DiscardHandler),
+		Begin: m.begin, End: m.end,
 	})
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	m.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	m.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
 	t.Cleanup(func() { m.stop() })
 	return m
 }
@@ -96,7 +102,10 @@ func (m *member) term(name string) (leader.Term, bool) {
 	return t, ok && m.Until(t.Group) > clock()
 }
 
-func (m *member) leads(name string) bool { _, ok := m.term(name); return ok }
+func (m *member) leads(name string) bool {
+	_, ok := m.term(name)
+	return ok
+}
 
 func (m *member) held() int {
 	m.mu.Lock()
@@ -165,7 +174,10 @@ func TestLeadersOfSequences(t *testing.T) {
 	if err != nil || b2.Lo != 2 {
 		t.Fatalf("%+v, %v: a has returned what follows 1", b2, err)
 	}
-	server.Until("a knows who leads", func() bool { n, _ := a.View().Leader(group); return n == leader.Node{ID: "b", Redis: "b:11212"} })
+	server.Until("a knows who leads", func() bool {
+		n, _ := a.View().Leader(group)
+		return n == leader.Node{ID: "b", Redis: "b:11212"}
+	})
 
 	b.frozen.Lock()
 	server.Until("a has the group again", func() bool {
@@ -298,7 +310,8 @@ func TestWatchIsOnlyAHint(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=watch", patient), open(t, "etcd://"+server.Addr()+"?ns=watch", patient)
+	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=watch", patient),
+		open(t, "etcd://"+server.Addr()+"?ns=watch", patient)
 	var hints atomic.Int64
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(bg)
@@ -315,7 +328,8 @@ func TestWatchIsOnlyAHint(t *testing.T) {
 			t.Fatal(err)
 		}
 		done, now, err := direct.Commit(bg, leader.Change{
-			Leaders: map[int]int64{3: now.Leaders[3].Revision}, Lead: map[int]leader.Leader{3: {Node: me, Number: now.Leaders[3].Number + 1}}, Put: &me,
+			Leaders: map[int]int64{3: now.Leaders[3].Revision},
+			Lead:    map[int]leader.Leader{3: {Node: me, Number: now.Leaders[3].Number + 1}}, Put: &me,
 		})
 		if err != nil || !done || now.Leaders[3].ID != "x" || now.Leaders[3].Revision <= revision || len(now.Nodes) != 1 {
 			t.Fatalf("%+v, %v, %v", now, done, err)
@@ -347,7 +361,8 @@ func TestWatchIsOnlyAHint(t *testing.T) {
 	server.Until("it watches again", func() bool { return hints.Load() > before })
 	strict(t, direct, "orders")
 	before = hints.Load()
-	if _, err := s.Within(leader.Term{Group: leader.GroupOf("orders"), Fence: 5}).Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrDeposed) || hints.Load() == before {
+	if _, err := s.Within(leader.Term{Group: leader.GroupOf("orders"), Fence: 5}).
+		Reserve(bg, "orders", 1); !errors.Is(err, counter.ErrDeposed) || hints.Load() == before {
 		t.Errorf("%v: deposed, and it is not told to look", err)
 	}
 	cancel()
@@ -363,9 +378,12 @@ func TestKeysOfAnotherProgram(t *testing.T) {
 	s := open(t, etcdtest.URL(t, server), patient)
 	root := "/katsubushi/" + etcdtest.Namespace(t) + "/"
 	me := leader.Node{ID: "x", Redis: "h:1"}
-	claim := leader.Change{Leaders: map[int]int64{0: 0}, Nodes: map[string]int64{"x": 0}, Lead: map[int]leader.Leader{0: {Node: me, Number: 1}}, Put: &me}
+	claim := leader.Change{Leaders: map[int]int64{0: 0}, Nodes: map[string]int64{"x": 0},
+		Lead: map[int]leader.Leader{0: {Node: me, Number: 1}}, Put: &me}
 	for key, value := range map[string]string{
-		"leader/groups": "32", "leader/07": `{"version":2,"id":"y"}`, "leader/16": `{"version":1,"id":"","redis":"","term":1,"heir":""}`, "node/y": "17", "leader/01": `{"version":1,"more":1}`,
+		"leader/groups": "32", "leader/07": `{"version":2,"id":"y"}`,
+		"leader/16": `{"version":1,"id":"","redis":"","term":1,"heir":""}`, "node/y": "17",
+		"leader/01": `{"version":1,"more":1}`,
 	} {
 		server.Put(root+key, value)
 		_, _, err := s.Commit(bg, leader.Change{})
@@ -384,7 +402,8 @@ func TestKeysOfAnotherProgram(t *testing.T) {
 		}
 	}
 	done, now, err := s.Commit(bg, claim)
-	if want := (leader.NodeKey{Node: me, Revision: now.Leaders[0].Revision}); err != nil || !done || now.Node("x") != want {
+	if want := (leader.NodeKey{Node: me, Revision: now.Leaders[0].Revision}); err != nil || !done ||
+		now.Node("x") != want {
 		t.Fatalf("%+v, %v", now, err)
 	}
 	if text := server.Get(root + "leader/groups"); text != "16" {
@@ -395,8 +414,10 @@ func TestKeysOfAnotherProgram(t *testing.T) {
 		t.Errorf("claimed twice: %+v, %v", again, err)
 	}
 	for _, late := range []leader.Change{
-		{Leaders: map[int]int64{0: now.Leaders[0].Revision - 1}, Nodes: map[string]int64{"x": now.Node("x").Revision}, Put: &me},
-		{Leaders: map[int]int64{0: now.Leaders[0].Revision}, Nodes: map[string]int64{"x": now.Node("x").Revision - 1}, Put: &me},
+		{Leaders: map[int]int64{0: now.Leaders[0].Revision - 1}, Nodes: map[string]int64{"x": now.Node("x").Revision},
+			Put: &me},
+		{Leaders: map[int]int64{0: now.Leaders[0].Revision}, Nodes: map[string]int64{"x": now.Node("x").Revision - 1},
+			Put: &me},
 		{Leaders: map[int]int64{0: now.Leaders[0].Revision, 1: 5}, Put: &me},
 		{Nodes: map[string]int64{"x": now.Node("x").Revision, "y": 5}, Put: &me},
 	} {
@@ -412,5 +433,46 @@ func TestKeysOfAnotherProgram(t *testing.T) {
 	next := leader.Change{Leaders: map[int]int64{1: 0}, Lead: map[int]leader.Leader{1: {Node: me, Number: 1}}}
 	if done, _, err := s.Commit(bg, next); done || err == nil {
 		t.Errorf("%v, %v", done, err)
+	}
+}
+
+// An etcd is restored into a new cluster under a daemon. The daemon says that it must be restarted, and writes
+// nothing in its terms, also after an operator has raised the sequence. If the first cluster answers again, the
+// daemon goes on in the same terms.
+func TestRestoredIntoANewCluster(t *testing.T) {
+	t.Parallel()
+	server, copied := etcdtest.Start(t), etcdtest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	const name = "orders"
+	a := join(t, "a", "etcd://"+proxy.Addr()+"?ns=copied", name)
+	strict(t, a.Store, name)
+	server.Until("a leads all groups", func() bool { return a.held() == leader.Groups && a.leads(name) })
+	term, _ := a.term(name)
+	if _, err := a.Within(term).Reserve(bg, name, 10); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	server.Snapshot(file)
+	copied.Kill()
+	etcdtest.Replace([]*etcdtest.Member{copied}, file)
+	copied.Launch()
+	if a.Replaced() != nil {
+		t.Fatal(a.Replaced())
+	}
+
+	proxy.Retarget(copied.Addr())
+	proxy.Cut()
+	server.Until("a says that it is another cluster", func() bool { return a.Replaced() != nil })
+	refused(t, a.Replaced(), leader.ErrReplaced, "restart")
+	if _, err := open(t, "etcd://"+copied.Addr()+"?ns=copied", patient).Raise(bg, name, 1000); err != nil {
+		t.Fatal(err)
+	}
+	_, err := a.Within(term).Reserve(bg, name, 1) // the copy has the same fence
+	refused(t, err, counter.ErrForeign, "restart")
+	proxy.Retarget(server.Addr())
+	proxy.Cut()
+	server.Until("a leads on", func() bool { return a.Replaced() == nil && a.leads(name) })
+	if again, _ := a.term(name); again != term {
+		t.Errorf("%+v, and before that %+v", again, term)
 	}
 }

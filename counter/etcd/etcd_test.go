@@ -76,8 +76,8 @@ func TestForeignRecords(t *testing.T) {
 		if now := m.Get("/katsubushi/copy/seq/orders"); now != text {
 			t.Errorf("the copy was written: %s", now)
 		}
-		if _, err := s.List(bg); !errors.Is(err, counter.ErrForeign) {
-			t.Error(err)
+		if list, err := s.List(bg); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, counter.ErrForeign) {
+			t.Error(list, err)
 		}
 		if _, err := s.Raise(bg, "orders", 50); err != nil {
 			t.Fatal(err)
@@ -113,18 +113,20 @@ func TestForeignRecords(t *testing.T) {
 		for _, server := range []*etcdtest.Member{m, other} {
 			server.Put("/katsubushi/two/node/"+server.Addr(), `{"version":1,"redis":"h:1"}`)
 		}
-		nodes := map[leader.NodeKey]bool{}
+		nodes, refusals := map[leader.NodeKey]bool{}, 0
 		for range 20 {
 			_, now, err := s.Commit(bg, leader.Change{})
 			for _, n := range now.Nodes {
 				nodes[n] = true
 			}
-			if err != nil && !errors.Is(err, counter.ErrForeign) {
+			if errors.Is(err, leader.ErrReplaced) {
+				refusals++
+			} else if err != nil {
 				t.Error(err)
 			}
 		}
-		if len(nodes) != 1 {
-			t.Errorf("the election of two clusters: %v", nodes)
+		if len(nodes) != 1 || refusals == 0 {
+			t.Errorf("the election of two clusters: %v, and %d answers refused", nodes, refusals)
 		}
 	})
 	t.Run("of a strict sequence", func(t *testing.T) {
@@ -157,20 +159,31 @@ func TestForeignRecords(t *testing.T) {
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
-		for _, text := range []string{"", "17", strings.Replace(text, `"version":1`, `"version":2`, 1), strings.Replace(text, `"next":11`, `"next":5,"x":1`, 1),
+		for _, text := range []string{"", "17", strings.Replace(text, `"version":1`, `"version":2`, 1),
+			strings.Replace(text, `"next":11`, `"next":5,"x":1`, 1),
 			strings.Replace(text, `"name":"orders"`, `"name":"items"`, 1)} {
 			m.Put(key, text)
 			_, err := s.Reserve(bg, "orders", 1)
 			refused(t, err, nil, key)
 			if strings.Contains(text, `"version":2`) {
-				refused(t, err, nil, "of version 2, and this program knows 1")
+				refused(t, err, nil, "of another version: 2, and this program knows 1")
 			}
-			_, _, err = s.Changes(bg, "")
-			refused(t, err, nil, key)
+			_, list, err := s.Changes(bg, "")
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			refused(t, list[0].Fault, nil, key)
 			_, err = s.Define(bg, counter.Sequence("orders"))
 			refused(t, err, nil, key)
-			_, err = s.List(bg)
-			refused(t, err, nil, key)
+			list, err = s.List(bg)
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			refused(t, list[0].Fault, nil, key)
+			if strings.Contains(text, `"version":2`) { // nor does an operator who has an older program
+				_, err = s.Revive(bg, counter.Sequence("orders"), 50)
+				refused(t, err, nil, "of another version: 2, and this program knows 1")
+			}
 			if m.Get(key) != text {
 				t.Errorf("%q was overwritten", text)
 			}
@@ -178,7 +191,8 @@ func TestForeignRecords(t *testing.T) {
 		if _, err := s.Define(bg, counter.Sequence("items")); err != nil {
 			t.Fatal(err)
 		}
-		if _, records, err := s.Changes(bg, ""); err != nil || len(records) != 1 || records[0].Name != "items" {
+		_, records, err := s.Changes(bg, "")
+		if err != nil || len(records) != 2 || records[0].Name != "items" || records[0].Fault != nil {
 			t.Errorf("one of two can be read: %v, %v", records, err)
 		}
 	})
@@ -265,7 +279,8 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
 	proxy := redistest.NewProxy(t, m.Addr())
-	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=lost", 10*time.Second), open(t, "etcd://"+m.Addr()+"?ns=lost", patient)
+	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=lost", 10*time.Second),
+		open(t, "etcd://"+m.Addr()+"?ns=lost", patient)
 	define(t, s)
 	next := func() uint64 { // 0 = not known; the proxy may still ask when the test is over
 		r, _ := direct.Show(bg, "orders")
@@ -300,7 +315,10 @@ func TestLostAnswers(t *testing.T) {
 		t.Fatalf("the next value is %d", n)
 	}
 	refused(t, s.Return(bg, "orders", b, 5), counter.ErrStale) // as another daemon's write
-	m.Until("it answers through the proxy", func() bool { _, err := s.Show(bg, "orders"); return err == nil })
+	m.Until("it answers through the proxy", func() bool {
+		_, err := s.Show(bg, "orders")
+		return err == nil
+	})
 	b = wants(t, s, 10, 21) // 11 to 20 are a gap
 
 	lost = lose()
@@ -314,7 +332,10 @@ func TestLostAnswers(t *testing.T) {
 	refused(t, s.Return(bg, "orders", b, 25), counter.ErrStale)
 	wants(t, direct, 1, 25)
 
-	m.Until("it answers through the proxy", func() bool { _, err := s.Show(bg, "orders"); return err == nil })
+	m.Until("it answers through the proxy", func() bool {
+		_, err := s.Show(bg, "orders")
+		return err == nil
+	})
 	b = wants(t, s, 10, 26)
 	lost = lose()
 	go func() { returned <- s.Return(bg, "orders", b, 26) }()
@@ -334,7 +355,11 @@ func TestThreeMembers(t *testing.T) {
 	define(t, open(t, url, patient))
 	var mu sync.Mutex
 	granted := map[uint64]bool{}
-	blocks := func() int { mu.Lock(); defer mu.Unlock(); return len(granted) }
+	blocks := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(granted)
+	}
 	ctx, cancel := context.WithCancel(bg)
 	var wg sync.WaitGroup
 	for range 3 { // daemons
@@ -399,7 +424,10 @@ func TestNoSpace(t *testing.T) {
 	wants(t, s, 10, 1)
 	c := m.Client()
 	big := strings.Repeat("x", 50_000)
-	m.Until("it is full", func() bool { _, err := c.Put(bg, "big", big); return err != nil })
+	m.Until("it is full", func() bool {
+		_, err := c.Put(bg, "big", big)
+		return err != nil
+	})
 	_, err := s.Reserve(bg, "orders", 10)
 	refused(t, err, counter.ErrUnavailable, "NOSPACE", "/seq/orders", "alarm disarm")
 	if _, records, err := s.Changes(bg, ""); err != nil || len(records) != 1 {
@@ -436,7 +464,8 @@ func TestNoSpace(t *testing.T) {
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
-	for _, line := range []string{"user add root:hush", "user grant-role root root", "role add seq", "role grant-permission seq --prefix=true readwrite /katsubushi/mine/",
+	for _, line := range []string{"user add root:hush", "user grant-role root root", "role add seq",
+		"role grant-permission seq --prefix=true readwrite /katsubushi/mine/",
 		"user add kb:hush1", "user grant-role kb seq", "auth enable"} {
 		if strings.Contains(line, "grant-role root root") {
 			m.Control("role", "add", "root")
@@ -477,7 +506,8 @@ func TestUsers(t *testing.T) {
 	wants(t, s, 1, 1)
 
 	asRoot := func() *clientv3.Client {
-		root, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.Addr()}, Username: "root", Password: "hush", Logger: zap.NewNop()})
+		root, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.Addr()}, Username: "root",
+			Password: "hush", Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -498,14 +528,21 @@ func TestUsers(t *testing.T) {
 		done(s.Reserve(bg, "orders", 1))
 	}
 	grants(s)
-	hasty, err := etcd.Open(etcd.Config{URL: "etcd://kb@" + m.Addr() + "?ns=mine", Timeout: 3 * time.Second, PasswordFile: file})
+	hasty, err := etcd.Open(etcd.Config{URL: "etcd://kb@" + m.Addr() + "?ns=mine", Timeout: 3 * time.Second,
+		PasswordFile: file})
 	done(hasty, err)
 	defer hasty.Close()
-	m.Until("it grants", func() bool { _, err := hasty.Reserve(bg, "orders", 1); return err == nil })
+	m.Until("it grants", func() bool {
+		_, err := hasty.Reserve(bg, "orders", 1)
+		return err == nil
+	})
 	for range 3 {
 		m.Kill()
 		m.LaunchOnly() // which forgets all tokens
-		m.Until("it grants again", func() bool { _, err := hasty.Reserve(bg, "orders", 1); return err == nil })
+		m.Until("it grants again", func() bool {
+			_, err := hasty.Reserve(bg, "orders", 1)
+			return err == nil
+		})
 	}
 	s, root = as("kb@", "mine"), asRoot()
 	grants(s)
@@ -553,7 +590,10 @@ func TestEncrypted(t *testing.T) {
 	}
 	m := etcdtest.Start(t, "--cert-file", cert, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", cert)
 	s := open(t, "etcds://"+m.Addr()+"?ca="+cert+"&cert="+cert+"&key="+key, patient)
-	m.Until("it serves", func() bool { _, err := s.List(bg); return err == nil })
+	m.Until("it serves", func() bool {
+		_, err := s.List(bg)
+		return err == nil
+	})
 	define(t, s)
 	wants(t, s, 1, 1)
 	for _, url := range []string{"etcds://" + m.Addr(), "etcds://" + m.Addr() + "?ca=" + cert, "etcd://" + m.Addr()} {

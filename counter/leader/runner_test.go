@@ -55,12 +55,19 @@ func start(t *testing.T, b *board, id string) *rig {
 	began := time.Now()
 	r.Runner = NewRunner(Config{
 		Me: Node{ID: id, Redis: id + ":11212"}, Board: r.board, Clock: func() int64 { return int64(time.Since(began)) + 1 },
-		Log: slog.New(slog.NewTextHandler(&r.log, nil)), Begin: r.begin, End: r.end, Changed: func(*View) { r.mu.Lock(); r.changes++; r.mu.Unlock() },
+		Log: slog.New(slog.NewTextHandler(&r.log, nil)), Begin: r.begin, End: r.end, Changed: func(*View) {
+			r.mu.Lock()
+			r.changes++
+			r.mu.Unlock()
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
 	t.Cleanup(func() { r.stop() })
 	return r
 }
@@ -284,5 +291,55 @@ func TestEndAtTheBeginning(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		a.want("keys", len(board.nodes), 0)
+	})
+}
+
+// Another store answers than the one that the daemon began with. It says so once, and until the first one is back.
+func TestAnotherStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := newBoard()
+		a := start(t, board, "a")
+		time.Sleep(3 * time.Second)
+		down := func(err error) {
+			board.mu.Lock()
+			board.down = err
+			board.mu.Unlock()
+			time.Sleep(3 * time.Second)
+		}
+		replaced := fmt.Errorf("%w: cluster 17", ErrReplaced)
+		for _, err := range []error{errors.New("no etcd"), replaced, errors.New("no etcd"), replaced} {
+			down(err)
+		}
+		if err := a.Replaced(); !errors.Is(err, ErrReplaced) || !strings.Contains(err.Error(), "cluster 17") {
+			t.Error(err)
+		}
+		a.want("it is said", strings.Count(a.log.String(), "level=ERROR"), 1)
+		down(nil)
+		a.want("afterwards", a.Replaced(), nil)
+		a.want("what happened", len(a.story), Groups)
+	})
+}
+
+// A daemon that leads nothing ends while the store fails for a moment. It does not end before its key is deleted:
+// for some seconds others would take it for an heir.
+func TestEndWithoutGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := newBoard()
+		start(t, board, "a")
+		time.Sleep(3 * time.Second)
+		b := start(t, board, "b")
+		time.Sleep(3 * time.Second)
+		fail := func(err error) {
+			board.mu.Lock()
+			board.down = err
+			board.mu.Unlock()
+		}
+		fail(errors.New("no etcd"))
+		time.AfterFunc(100*time.Millisecond, func() { fail(nil) })
+		if err := b.stop(); err != nil {
+			t.Error(err)
+		}
+		b.want("its key", board.nodes["b"], NodeKey{})
+		b.want("keys", len(board.nodes), 1)
 	})
 }

@@ -32,7 +32,8 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	tlsPort := redistest.FreePort(t)
-	redistest.Start(t, "--port", "0", "--tls-port", strconv.Itoa(tlsPort), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	redistest.Start(t, "--port", "0", "--tls-port", strconv.Itoa(tlsPort), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-auth-clients", "no")
 	encrypted := "127.0.0.1:" + strconv.Itoa(tlsPort)
 	redistest.Until(t, "it listens", func() bool {
 		c, err := net.Dial("tcp", encrypted)
@@ -49,8 +50,14 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 	nobody := "127.0.0.1:" + strconv.Itoa(redistest.FreePort(t))
 	server.Do("ACL", "SETUSER", "weak", "on", ">weak", "~*", "+info", "+client|id", "+hello", "+select")
 
-	list := func(c Config) error { _, err := open(t, c).List(bg); return err }
-	define := func(s *Store) error { _, err := s.Define(bg, counter.Sequence("orders")); return err }
+	list := func(c Config) error {
+		_, err := open(t, c).List(bg)
+		return err
+	}
+	define := func(s *Store) error {
+		_, err := s.Define(bg, counter.Sequence("orders"))
+		return err
+	}
 	check := func(what string, err error, waits bool, contains string) {
 		t.Helper()
 		if err == nil || errors.Is(err, counter.ErrUnavailable) != waits || !strings.Contains(err.Error(), contains) {
@@ -74,7 +81,8 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 		{"a node without slots", "rediscluster://" + node.Addr(), true, "no node has the slot"},
 		{"no Sentinel", "redis+sentinel://" + nobody + "/main", true, "refused"},
 		{"Sentinels of others", "redis+sentinel://" + sentinel + "/other", false, `no master "other"`},
-		{"Sentinels of others, and some are away", "redis+sentinel://" + sentinel + "," + nobody + "/other", true, `no master "other"`},
+		{"Sentinels of others, and some are away", "redis+sentinel://" + sentinel + "," + nobody + "/other", true,
+			`no master "other"`},
 		{"a wrong password", "redis://u:p@" + server.Addr(), false, "WRONGPASS"},
 		{"no right", "redis://weak:weak@" + server.Addr(), false, "NOPERM"},
 		{"a certificate of others", "rediss://" + encrypted, false, "certificate"},
@@ -84,7 +92,11 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 		if strings.HasPrefix(c.url, "redis+") || strings.HasPrefix(c.url, "unix") {
 			db = ""
 		}
-		check(c.what, list(Config{URL: c.url + db + ns}), c.waits, c.contains)
+		query := ns
+		if strings.HasPrefix(c.url, "redis+") || strings.HasPrefix(c.url, "rediscluster") {
+			query += "&replicas=1"
+		}
+		check(c.what, list(Config{URL: c.url + db + query}), c.waits, c.contains)
 	}
 
 	skew := int64(0)
@@ -102,8 +114,14 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 
 	server.Do("CONFIG", "SET", "busy-reply-threshold", "1")
 	busy := make(chan bool)
-	go func() { defer close(busy); server.Client().Do(bg, "EVAL", "while true do end", 0) }()
-	server.Until("it is busy", func() bool { _, err := server.Ask("PING"); return err != nil })
+	go func() {
+		defer close(busy)
+		server.Client().Do(bg, "EVAL", "while true do end", 0)
+	}()
+	server.Until("it is busy", func() bool {
+		_, err := server.Ask("PING")
+		return err != nil
+	})
 	check("a script runs", list(Config{URL: server.URL()}), true, "BUSY")
 	server.Do("SCRIPT", "KILL")
 	<-busy
@@ -124,7 +142,8 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 	loading.Do("SAVE")
 	loading.Kill()
 	conf := filepath.Join(loading.Dir, "redis.conf")
-	if err := os.WriteFile(conf, []byte("key-load-delay 1000\nloading-process-events-interval-bytes 1024\n"), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte("key-load-delay 1000\nloading-process-events-interval-bytes 1024\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	loading.LaunchOnly()

@@ -27,7 +27,10 @@ func (p pipes) Accept() (net.Conn, error) {
 	}
 	return c, nil
 }
-func (p pipes) Close() error { close(p.conns); return nil }
+func (p pipes) Close() error {
+	close(p.conns)
+	return nil
+}
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 func (p pipes) dial() (net.Conn, error) {
@@ -47,7 +50,8 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 	}{
 		{"says nothing", "", "", 5 * time.Second},
 		{"does not finish a header", "GET /healthz HTTP/1.1\r\nHost: x", "", 5 * time.Second},
-		{"does not finish a body", "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 200 OK", 10 * time.Second},
+		{"does not finish a body", "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 200 OK",
+			10 * time.Second},
 		{"asks nothing more", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK", 2 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,7 +68,8 @@ func TestSlowClientsAreHungUpOn(t *testing.T) {
 			}
 			go io.WriteString(client, c.sends)
 			b, err := io.ReadAll(client)
-			if took := time.Since(began); took != c.after || err != nil || !strings.HasPrefix(string(b), c.answer) || c.answer == "" && len(b) > 0 {
+			if took := time.Since(began); took != c.after || err != nil || !strings.HasPrefix(string(b), c.answer) ||
+				c.answer == "" && len(b) > 0 {
 				t.Errorf("who %s: %q, %v after %v, want %v", c.name, b, err, took, c.after)
 			}
 			client.Close()
@@ -198,7 +203,8 @@ func TestBusyClientsAtTheLimit(t *testing.T) {
 		path    string
 		clients int
 		refused bool // some answers are 503
-	}{{"/healthz", 64, false}, {"/healthz", 1000, false}, {"/readyz", 64, false}, {"/id", 32, false}, {"/id", 100, true}, {"/metrics", 100, true}} {
+	}{{"/healthz", 64, false}, {"/healthz", 1000, false}, {"/readyz", 64, false}, {"/id", 32, false}, {"/id", 100, true},
+		{"/metrics", 100, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			l := new(fixture).listenInBubble(t, 32)
 			began := time.Now()
@@ -231,7 +237,10 @@ func TestBusyClientsAtTheLimit(t *testing.T) {
 			})
 			clients.Wait()
 			got := map[any]int64{}
-			answers.Range(func(k, v any) bool { got[k] = v.(*atomic.Int64).Load(); return true })
+			answers.Range(func(k, v any) bool {
+				got[k] = v.(*atomic.Int64).Load()
+				return true
+			})
 			ok, refused := got[c.path+" 200"], got[c.path+" 503"]
 			probes := got["/healthz 200"]
 			if c.path == "/healthz" {
@@ -294,7 +303,8 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 			}
 		}
 		n := &l.counts
-		if open, refused, evicted := n.Connections.Load(), n.ConnectionsRefused.Load(), n.ConnectionsEvicted.Load(); open > 4+Reserve || refused != 1000-4-Reserve+1 || evicted != 3 {
+		if open, refused, evicted := n.Connections.Load(), n.ConnectionsRefused.Load(),
+			n.ConnectionsEvicted.Load(); open > 4+Reserve || refused != 1000-4-Reserve+1 || evicted != 3 {
 			t.Errorf("%d connections are counted, %d refused, %d evicted", open, refused, evicted)
 		}
 		silent[10].Close()
@@ -302,6 +312,66 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 			t.Error("a connection has ended, and newcomers are still refused at once")
 		}
 	})
+}
+
+// from is a connection that comes from an address.
+type from struct {
+	net.Conn
+	address string
+}
+
+func (f from) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(f.address), Port: 1} }
+
+// TestHalfRequestsOfOneAddress: they take no health check of another address away, however many there are,
+// and the debug port bounds them too.
+func TestHalfRequestsOfOneAddress(t *testing.T) {
+	const limit = 32
+	for path, server := range map[string]func() Server{
+		"/healthz": func() Server {
+			c := new(fixture).config()
+			c.MaxConnections = limit
+			return NewServer(c)
+		},
+		"/debug/events": func() Server { return NewDebugServer(false, false, new(events.Log), nil) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPipes()
+			dial := func(address string) func() (net.Conn, error) {
+				return func() (net.Conn, error) {
+					client, conn := net.Pipe()
+					p.conns <- from{conn, address}
+					return client, nil
+				}
+			}
+			l := new(fixture).serveOn(t, server(), p, dial("10.0.0.1"))
+			halves := func(n int) {
+				for range n {
+					go io.WriteString(l.dial(), "GET "+path+" HTTP/1.1\r\nHost: x")
+				}
+				synctest.Wait()
+			}
+			halves(1300)
+			time.Sleep(patience)
+			synctest.Wait()
+			if n := len(l.conns.at); n > limit+Reserve {
+				t.Errorf("%s: %d half requests are open", path, n)
+			}
+			began := time.Now()
+			for i := range 95 {
+				conn, _ := dial("10.0.0.2")()
+				probe := client{conn, bufio.NewReader(conn)}
+				if got := probe.ask(path); got != 200 {
+					t.Fatalf("%s: probe %d: %d", path, i, got)
+				}
+				probe.Close()
+				synctest.Wait()
+				halves(2)
+			}
+			if took := time.Since(began); took > 95*patience {
+				t.Errorf("%s: the probes waited %v", path, took)
+			}
+		})
+	}
 }
 
 // TestIdleConnectionsMakeRoom: the longest idle first, and none that has been idle for less than a
@@ -362,7 +432,8 @@ func TestConnectionsAtWorkAreLeftAlone(t *testing.T) {
 		c := l.dial()
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		resp, err := http.ReadResponse(c.r, nil)
-		if err != nil || resp.StatusCode != want || !resp.Close || (want == 503) != (resp.Header.Get("Retry-After") == "1") || resp.Header.Get("Cache-Control") != "no-store" {
+		if err != nil || resp.StatusCode != want || !resp.Close || (want == 503) != (resp.Header.Get("Retry-After") == "1") ||
+			resp.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s on a fifth: %v %v", path, resp, err)
 		}
 	}
@@ -394,7 +465,8 @@ func TestARefusalIsReadToItsEnd(t *testing.T) {
 	c := l.dial()
 	fmt.Fprintf(c, "GET /id HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 6<<10))
 	resp, err := http.ReadResponse(c.r, nil)
-	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || resp.ContentLength != 0 || !resp.Close {
+	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || resp.ContentLength != 0 ||
+		!resp.Close {
 		t.Fatalf("%v %v", resp, err)
 	}
 	if _, err := c.r.ReadByte(); err != io.EOF {

@@ -161,7 +161,8 @@ func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		b.want(early, 1, 7) // it had arrived in time
-		refusal := errors.New("sequence orders: this daemon has not renewed its leadership for 5.0s: the counter store does not answer")
+		refusal := errors.New("sequence orders: this daemon has not renewed its leadership for 5.0s: the counter store " +
+			"does not answer")
 		b.wantError(b.Moment(), true, refusal)
 		if err := b.Ready(0); fmt.Sprint(err) != refusal.Error() {
 			t.Error(err)
@@ -171,7 +172,8 @@ func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 		b.want(b.until, 1, 0)
 		b.until = 0 // it is ending
 		b.wantError(b.Moment(), false, id.ErrWait)
-		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "at_hand": int64(12), "left": int64(70), "days_left": 7.0, "block": int64(10),
+		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "at_hand": int64(12), "left": int64(70),
+			"days_left": 7.0, "block": int64(10),
 			"waits": uint64(1), "refusals": uint64(2), "leader": "this daemon", "order": "strict", "forwarded": uint64(0)})
 		if b.Ready(0) != nil {
 			t.Error("not ready")
@@ -190,7 +192,8 @@ func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 			t.Error(next, rest)
 		}
 		b.want(early, 1, 0)
-		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "at_hand": int64(0), "left": int64(0), "leader": "none"})
+		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "at_hand": int64(0), "left": int64(0),
+			"leader": "none"})
 		two := b.lead(time.Second)
 		b.want(b.Moment(), 1, 0)
 		b.wantFacts(map[string]any{"issued": uint64(8), "last": int64(8), "leader": "this daemon"})
@@ -241,6 +244,41 @@ func TestASequenceThatNobodyLeads(t *testing.T) {
 	})
 }
 
+// A process that was stopped for longer than MaxWait, or that nobody asked, has lost its authority by then. Requests
+// wait for the renewal under way, and are refused MaxWait after the first of them.
+func TestRequestsWaitForAuthorityAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newStrictBed(t, strictOrders)
+		term := b.lead(time.Second)
+		term.Append(1, 20)
+		b.want(b.Moment(), 1, 1)
+		for first := uint64(2); first < 4; first++ { // the second pause is one of its own
+			time.Sleep(3 * time.Second)
+			late := b.Moment()
+			b.wantError(late, true, id.ErrWait)
+			time.Sleep(999 * time.Millisecond)
+			b.want(late, 1, 0)
+			b.until = b.Moment() + int64(time.Second) // renewed
+			b.want(late, 1, first)
+		}
+		time.Sleep(2 * time.Second)
+		b.want(b.Moment(), 1, 0)
+		time.Sleep(time.Second)
+		b.wantError(b.Moment(), false, errors.New(
+			"sequence orders: this daemon has not renewed its leadership for 2.0s: the counter store does not answer"))
+		b.HandOver()
+		time.Sleep(2 * time.Second)
+		b.wantError(b.Moment(), true, id.ErrWait)
+		time.Sleep(999 * time.Millisecond)
+		b.wantError(b.Moment(), false, id.ErrWait)
+		time.Sleep(time.Millisecond)
+		b.wantError(b.Moment(), false, errors.New("sequence orders: no daemon has led it for 3.0s"))
+		b.lacks(b.lacked - 1) // for a thread that was late
+		b.wantError(b.Moment(), true, id.Elsewhere{Slot: id.Slot("orders")})
+		b.wantFacts(map[string]any{"issued": uint64(3), "refusals": uint64(6)})
+	})
+}
+
 func TestARetiredSequenceSaysSo(t *testing.T) {
 	b := newStrictBed(t, strictOrders)
 	term := b.lead(time.Second)
@@ -249,7 +287,8 @@ func TestARetiredSequenceSaysSo(t *testing.T) {
 	b.wantError(1, false, errors.New("sequence orders is retired"))
 }
 
-// What waits is asked for together, one call after another; what a call brings goes to the requests that it was made for.
+// What waits is asked for together, one call after another; what a call brings goes to the requests
+// that it was made for.
 func TestAFollowerFetchesFromTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newStrictBed(t, strictOrders)
@@ -284,7 +323,8 @@ func TestAFollowerFetchesFromTheLeader(t *testing.T) {
 		}
 		b.want(b.Moment(), 70_000, 0)
 		b.call("h:1", id.MaxReserve).answer(counter.MaxValue, nil)
-		b.wantFacts(map[string]any{"issued": uint64(0), "forwarded": uint64(1 + 18 + 1 + 1000 + id.MaxReserve), "refusals": uint64(0), "leader": "h:1"})
+		b.wantFacts(map[string]any{"issued": uint64(0), "forwarded": uint64(1 + 18 + 1 + 1000 + id.MaxReserve),
+			"refusals": uint64(0), "leader": "h:1"})
 		if len(b.calls) > 0 {
 			t.Error("it goes on asking")
 		}
@@ -341,7 +381,8 @@ func TestALeaderThatDoesNotAnswer(t *testing.T) {
 		}
 		b.want(b.Moment(), 2, 0)
 		b.call("h:1", 2).answer(1, nil)
-		if err := b.Ready(0); fmt.Sprint(err) != "sequence orders: no value from its leader h:1: 0 to 1 are no values of this sequence" {
+		if err := b.Ready(0); fmt.Sprint(err) != "sequence orders: no value from its leader h:1: 0 to 1 are no values of "+
+			"this sequence" {
 			t.Error(err)
 		}
 	})
@@ -544,7 +585,11 @@ func TestAStrictSequenceAllocatesNothing(t *testing.T) {
 	b := newStrictBed(t, strictOrders)
 	b.lead(time.Hour).Append(1, 1<<40)
 	s := b.Source(1).(id.Punctual)
-	if n := testing.AllocsPerRun(1000, func() { s.MintAt(s.Moment(), 3, false); s.ReserveAt(5, 2, true); s.Mint(0, 1, false) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() {
+		s.MintAt(s.Moment(), 3, false)
+		s.ReserveAt(5, 2, true)
+		s.Mint(0, 1, false)
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	b.HandOver()
@@ -575,7 +620,8 @@ func TestValuesThatDoNotRise(t *testing.T) {
 				t.Errorf("%v, want %s", err, text)
 			}
 		}
-		const says = ", and 103 was issued before: the counter store was wiped or set back. `katsubushi generator raise` it above every value that was issued"
+		const says = ", and 103 was issued before: the counter store was wiped or set back. `katsubushi generator raise` " +
+			"it above every value that was issued"
 		b.Follow("h:1")
 		follow(103)
 		b.want(b.Moment(), 3, 101)

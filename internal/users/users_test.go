@@ -2,6 +2,7 @@ package users
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"path"
 	"strings"
@@ -23,8 +24,10 @@ func TestRightsAddUpAndTheRestIsDenied(t *testing.T) {
 		key  string
 		want Right
 	}{
-		{"orders", Get}, {"orders-us", Get}, {"orders-eu", Get | Incr}, {"order", 0}, {"-eu", Incr}, {"eu", 0}, {"", 0}, {"xorders", 0},
-		{"abc", Get | Incr | Admin}, {"a-b-bc-c", Get | Incr | Admin}, {"ab", 0}, {"ac", 0}, {"abcd", 0}, {"shop:x=y", Get}, {"shop:x", 0},
+		{"orders", Get}, {"orders-us", Get}, {"orders-eu", Get | Incr}, {"order", 0}, {"-eu", Incr}, {"eu", 0}, {"", 0},
+		{"xorders", 0},
+		{"abc", Get | Incr | Admin}, {"a-b-bc-c", Get | Incr | Admin}, {"ab", 0}, {"ac", 0}, {"abcd", 0}, {"shop:x=y", Get},
+		{"shop:x", 0},
 	} {
 		for _, one := range []Right{Get, Incr, Admin} {
 			if got := r.Permit([]byte(c.key), one); got != (c.want&one != 0) {
@@ -117,7 +120,8 @@ const (
 )
 
 func TestLines(t *testing.T) {
-	text := "ann:secret\r\n\nbob:with:colon\n# no:comment\ncat:" + someHash + ":orders:eu*=get,incr;*=get\ndan:" + someToken + ":\neve: no newline"
+	text := "ann:secret\r\n\nbob:with:colon\n# no:comment\ncat:" + someHash + ":orders:eu*=get,incr;*=get\ndan:" +
+		someToken + ":\neve: no newline"
 	list, err := parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +180,8 @@ func TestEverythingWrongIsToldWithItsLine(t *testing.T) {
 		"ann:$token-sha256$hushhush:x=get": "64 hexadecimal digits",
 	} {
 		_, err := parse([]byte("ok:ok\n\n" + line + "\n"))
-		if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%.60q: %v; want %s", line, err, want)
 		}
 	}
@@ -190,7 +195,8 @@ func TestEverythingWrongIsToldWithItsLine(t *testing.T) {
 			t.Errorf("%.60s: %v", ok, err)
 		}
 	}
-	_, err := parse([]byte("a:" + someHash + ":*=get\nb\na:" + someHash + ":*=get\na:plain\np:1\np:" + someToken + ":\nc:$1$x\n"))
+	_, err := parse([]byte("a:" + someHash + ":*=get\nb\na:" + someHash + ":*=get\na:plain\np:1\np:" + someToken +
+		":\nc:$1$x\n"))
 	want := `line 2: user:password expected
 line 3: user "a" is in line 1 already
 line 4: user "a" is in line 1 already
@@ -199,7 +205,8 @@ line 7: a hash of another kind: argon2id allowed, which ` + "`katsubushi user ad
 	if err == nil || err.Error() != want {
 		t.Errorf("all together:\n%v", err)
 	}
-	if _, err := parse([]byte(strings.Repeat("x\n", 300))); strings.Count(err.Error(), "\n") != 100 || !strings.HasSuffix(err.Error(), "and 200 more lines") {
+	if _, err := parse([]byte(strings.Repeat("x\n", 300))); strings.Count(err.Error(), "\n") != 100 ||
+		!strings.HasSuffix(err.Error(), "and 200 more lines") {
 		t.Errorf("300 problems:\n%v", err)
 	}
 }
@@ -268,6 +275,34 @@ func TestSecrets(t *testing.T) {
 	for _, bad := range [][]byte{nil, bytes.Repeat([]byte("x"), 257), []byte("a\x00b")} {
 		if _, err := (User{Name: "x"}).WithPassword(bad); err == nil {
 			t.Errorf("%.10q is a password", bad)
+		}
+	}
+}
+
+// TestExactLimits: of names, salts and hashes, one byte below the limit, at it, and above.
+func TestExactLimits(t *testing.T) {
+	name := func(n int) string { return strings.Repeat("n", n) }
+	hashOf := func(salt, sum int) string {
+		b64 := base64.RawStdEncoding
+		return "ann:$argon2id$v=19$m=19456,t=2,p=1$" + b64.EncodeToString(make([]byte, salt)) + "$" +
+			b64.EncodeToString(make([]byte, sum)) + ":*=get"
+	}
+	for line, ok := range map[string]bool{
+		name(63) + ":" + someHash + ":*=get": true, name(64) + ":" + someHash + ":*=get": true,
+		name(65) + ":" + someHash + ":*=get": false,
+		name(255) + ":secret":                true, name(256) + ":secret": true, name(257) + ":secret": false,
+		hashOf(7, 32): false, hashOf(8, 32): true, hashOf(9, 32): true,
+		hashOf(63, 32): true, hashOf(64, 32): true, hashOf(65, 32): false,
+		hashOf(16, 15): false, hashOf(16, 16): true, hashOf(16, 17): true,
+		hashOf(16, 63): true, hashOf(16, 64): true, hashOf(16, 65): false,
+	} {
+		if _, err := parse([]byte(line + "\n")); (err == nil) != ok {
+			t.Errorf("%.120s: %v", line, err)
+		}
+	}
+	for n, ok := range map[int]bool{0: false, 1: true, 63: true, 64: true, 65: false} {
+		if err := CheckName(name(n)); (err == nil) != ok {
+			t.Errorf("a name of %d bytes: %v", n, err)
 		}
 	}
 }
