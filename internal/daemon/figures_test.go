@@ -100,7 +100,8 @@ func (granted) Release(context.Context, workerid.Grant, int64) error            
 // figuresDaemon makes a daemon that has run for a few seconds, with lanes of all kinds. No two
 // settings are equal.
 func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
-	time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a synctest bubble starts before the layout's epoch
+	// a synctest bubble starts before the layout's epoch
+	time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
 	cert, auth := filepath.Join(dir, "cert"), filepath.Join(dir, "auth")
 	if _, err := selfsigned.Write(cert, cert+".key", 1); err != nil {
 		t.Fatal(err)
@@ -111,7 +112,8 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	d, err := New(Config{
 		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
 		Store: stores.Settings{
-			URL: "redis://127.0.0.1:1/?ns=figures", Terms: workerid.Terms{Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
+			URL:   "redis://127.0.0.1:1/?ns=figures",
+			Terms: workerid.Terms{Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
 		},
 		Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond,
 		Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
@@ -123,12 +125,16 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	}
 	d.c.Port, d.c.HTTPPort, d.c.UDPPort, d.c.GRPCPort = 11213, 8083, 11214, 11215 // they are not opened
 	d.keeper = workerid.NewKeeper(workerid.Config{
-		Store: granted{d.clock.Now}, Lanes: d.issuer, Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
-		Now: d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
+		Store: granted{d.clock.Now}, Lanes: d.issuer,
+		Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
+		Now:      d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); d.keeper.Run(ctx) }()
+	go func() {
+		defer close(ended)
+		d.keeper.Run(ctx)
+	}()
 	synctest.Wait()
 	time.Sleep(3500 * time.Millisecond)
 	synctest.Wait()
@@ -149,7 +155,11 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	d.peers.checker = new(announce.Checker)
 	waiting := at(reflect.ValueOf(d.logins.verifier).Elem(), "pending")
 	waiting.SetMapIndex(reflect.Zero(waiting.Type().Key()), reflect.Zero(waiting.Type().Elem()))
-	return d, func() { cancel(); <-ended; d.store.Close() }
+	return d, func() {
+		cancel()
+		<-ended
+		d.store.Close()
+	}
 }
 
 // reporting is a kind with figures of its own.
@@ -214,17 +224,24 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find("commands", at(reflect.ValueOf(&d.commands[len(d.commands)-1]).Elem(), "n"), func(i int) string {
 		return counterName(t, protocol.Counter(i))
 	})
-	find("refused", at(reflect.ValueOf(d.issuer).Elem(), "refused"), func(i int) string { return issuer.Reason(i).String() })
+	find("refused", at(reflect.ValueOf(d.issuer).Elem(), "refused"), func(i int) string {
+		return issuer.Reason(i).String()
+	})
 	find("clock.steps", at(reflect.ValueOf(d.clock).Elem(), "steps"), func(i int) string { return clock.Kind(i).String() })
+	find("clock.stepped", at(reflect.ValueOf(d.clock).Elem(), "stepped"), nil)
+	find("sequences.refused", reflect.ValueOf(&d.sequences.refused).Elem(), nil)
 	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
-	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string { return workerid.Outcome(i).String() })
+	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string {
+		return workerid.Outcome(i).String()
+	})
 	find("redis", at(reflect.ValueOf(d.store).Elem(), "status"), nil)
 	for _, field := range []string{"written", "failed"} {
 		find("announcer."+field, at(reflect.ValueOf(d.peers.announcer).Elem(), field), nil)
 	}
 	find("checker", at(reflect.ValueOf(d.peers.checker).Elem(), "figures"), strconv.Itoa)
 	orders := &reporting{rate: 250 * time.Millisecond}
-	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders", Kind: kinds.Sequence}, From: orders}})
+	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders", Kind: kinds.Sequence},
+		From: orders}})
 	find("orders", reflect.ValueOf(orders).Elem(), nil)
 	for _, g := range d.catalog.Generators()[:2] {
 		v := reflect.ValueOf(g).Elem()
@@ -275,8 +292,10 @@ func countersOf(name string, v reflect.Value, index func(i int) string) (list []
 func counterName(t *testing.T, c protocol.Counter) string {
 	name, ok := map[protocol.Counter]string{
 		protocol.CmdOther: "CmdOther", protocol.CmdGet: "CmdGet", protocol.CmdGets: "CmdGets", protocol.CmdGat: "CmdGat",
-		protocol.CmdMetaGet: "CmdMetaGet", protocol.CmdIDs: "CmdIDs", protocol.CmdMeta: "CmdMeta", protocol.CmdSet: "CmdSet", protocol.CmdTouch: "CmdTouch",
-		protocol.CmdDelete: "CmdDelete", protocol.CmdIncr: "CmdIncr", protocol.CmdFlush: "CmdFlush", protocol.CmdStats: "CmdStats",
+		protocol.CmdMetaGet: "CmdMetaGet", protocol.CmdIDs: "CmdIDs", protocol.CmdMeta: "CmdMeta", protocol.CmdSet: "CmdSet",
+		protocol.CmdTouch:  "CmdTouch",
+		protocol.CmdDelete: "CmdDelete", protocol.CmdIncr: "CmdIncr", protocol.CmdFlush: "CmdFlush",
+		protocol.CmdStats:   "CmdStats",
 		protocol.CmdVersion: "CmdVersion", protocol.CmdAuth: "CmdAuth", protocol.IDs: "IDs", protocol.Refused: "Refused",
 		protocol.Malformed: "Malformed", protocol.TooLong: "TooLong", protocol.Unauthenticated: "Unauthenticated",
 		protocol.AuthErrors: "AuthErrors", protocol.IncrHits: "IncrHits",
@@ -416,5 +435,6 @@ func compare(t *testing.T, name string, lines []string) {
 		}
 	}
 	maps.DeleteFunc(counts, func(_ string, n int) bool { return n <= 0 })
-	t.Errorf("%s is not what is shown now; -update rewrites it:\n%s", path, strings.Join(slices.Sorted(maps.Keys(counts)), ""))
+	t.Errorf("%s is not what is shown now; -update rewrites it:\n%s", path,
+		strings.Join(slices.Sorted(maps.Keys(counts)), ""))
 }

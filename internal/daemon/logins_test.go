@@ -26,10 +26,12 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))) // a synctest bubble starts before the layout's epoch
+		// a synctest bubble starts before the layout's epoch
+		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
 		d, err := New(Config{
-			Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
-			Bind: "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,
+			Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(),
+			MaxRunAhead: time.Second,
+			Bind:        "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +120,8 @@ func TestLoginsWaitForAPlace(t *testing.T) {
 			t.Errorf("%d logins were refused, want 1", n)
 		}
 		w, guess := waits()
-		if n := testing.AllocsPerRun(1000, func() { l.ask(w, peers, ann, guess) }); n != 0 { // comparisons allocate now and then
+		// comparisons allocate now and then
+		if n := testing.AllocsPerRun(1000, func() { l.ask(w, peers, ann, guess) }); n != 0 {
 			t.Errorf("to ask again allocates %v times", n)
 		}
 		over := make(chan error, 1)
@@ -140,4 +143,44 @@ func TestLoginsWaitForAPlace(t *testing.T) {
 			t.Errorf("over HTTP: %v; %d were refused", err, l.busy.Load())
 		}
 	})
+}
+
+// TestNothingIsChargedBeforeTheUsersAreKnown: whoever tries to log in while the users cannot be read has not
+// guessed, and gets in at once when they can.
+func TestNothingIsChargedBeforeTheUsersAreKnown(t *testing.T) {
+	auth := filepath.Join(t.TempDir(), "auth")
+	if err := os.WriteFile(auth, []byte("ann:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := users.Load(auth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logins{limit: loginlimit.New(slog.New(slog.DiscardHandler))}
+	l.verifier = users.NewVerifier(&l.directory, func() {})
+	from := netip.MustParseAddr("10.0.0.1")
+	for way, login := range map[string]func(password string) (*users.Account, error){
+		"on the memcached port": func(password string) (*users.Account, error) {
+			return l.ask(new(wait), from, []byte("ann"), []byte(password))
+		},
+		"over HTTP": func(password string) (*users.Account, error) {
+			return l.login(t.Context(), from, []byte("ann"), []byte(password))
+		},
+		"with a token": func(password string) (*users.Account, error) {
+			return l.bearer(from, []byte(password))
+		},
+	} {
+		for i := range 2 * loginlimit.Burst {
+			if a, err := login(fmt.Sprint("guess", i)); a != nil || err != users.ErrUnknown {
+				t.Errorf("%s: %v, %v; want %v", way, a, err, users.ErrUnknown)
+			}
+		}
+		if l.limit.Refuses(from) {
+			t.Errorf("%s: logins were charged before the users were known", way)
+		}
+	}
+	l.directory.Replace(list)
+	if a, err := l.ask(new(wait), from, []byte("ann"), []byte("secret")); a == nil || err != nil {
+		t.Errorf("once they are known: %v, %v", a, err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -20,7 +21,8 @@ func opened(t *testing.T, change func(*Config)) (*Daemon, string, error) {
 	t.Helper()
 	var log strings.Builder
 	d := &Daemon{clock: clock.New(), c: Config{
-		Log: slog.New(slog.NewTextHandler(&log, nil)), Layout: generator.Katsubushi(), WorkerIDs: []uint64{1}, MaxRunAhead: time.Second, AnyDisk: true,
+		Log: slog.New(slog.NewTextHandler(&log, nil)), Layout: generator.Katsubushi(), WorkerIDs: []uint64{1},
+		MaxRunAhead: time.Second, AnyDisk: true,
 	}}
 	change(&d.c)
 	err := d.openStore()
@@ -45,10 +47,11 @@ func TestAStoreWithoutFilesKnowsTheRunAhead(t *testing.T) {
 	}
 }
 
-// TestTheStateDirectoryByDefault: where no record can be kept, the daemon runs without one, but it
-// does not ignore an existing record.
+// TestTheStateDirectoryByDefault: where no record can be kept, the daemon does not start, and names the
+// flag for those who want none. It does not ignore an existing record.
 func TestTheStateDirectoryByDefault(t *testing.T) {
-	const ephemeral = "level=WARN msg=\"" + noRecord
+	const unusable = "the state directory by default cannot be used: "
+	const homeless = unusable + "neither XDG_STATE_HOME nor HOME is an absolute path: "
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -73,7 +76,9 @@ func TestTheStateDirectoryByDefault(t *testing.T) {
 		says      string // in the error, or in the log
 	}{
 		{"a new one", fresh, false, nil, "msg=\"windows are recorded\" state_dir=" + fresh},
-		{"a place that cannot be made", filepath.Join(file, "sub"), false, nil, ephemeral},
+		{"a place that cannot be made", filepath.Join(file, "sub"), false, errAny, unusable + file + "/sub: "},
+		{"none that could be the default", "", false, errAny, homeless},
+		{"none, as was said", "", true, nil, "level=WARN msg=\"" + noRecord},
 		{"the same, by name", filepath.Join(file, "sub"), true, errAny, "state directory: "},
 		{"a damaged record", damaged, false, static.ErrDamaged, "or none)"},
 		{"another layout's", layout, false, workerid.ErrForeignPool, "or none)"},
@@ -85,12 +90,25 @@ func TestTheStateDirectoryByDefault(t *testing.T) {
 			log = err.Error()
 		}
 		if (c.want == nil) != (err == nil) || c.want != errAny && !errors.Is(err, c.want) || !strings.Contains(log, c.says) ||
-			strings.Contains(log, "or none)") == (c.named || err == nil) {
+			strings.Contains(log, unusable) != strings.Contains(c.says, unusable) ||
+			strings.Contains(log, unusable) != strings.Contains(log, "; with -state-dir none ") ||
+			strings.Contains(log, "or none)") == (c.named || err == nil || strings.Contains(c.says, unusable)) {
 			t.Errorf("%s: %v, %s", c.name, err, log)
 		}
 	}
 	if left, err := os.ReadDir(fresh); err != nil || len(left) != 1 || left[0].Name() != "worker-1.lock" {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestASuccessorWithoutARecordIsRefused: an upgrade of a daemon that had none says so before anything is
+// taken over, and names the flag.
+func TestASuccessorWithoutARecordIsRefused(t *testing.T) {
+	_, _, err := opened(t, func(c *Config) {
+		c.StateDir, c.StateDirByDefault, c.Inherited = "/proc/none", true, &Inherited{From: new(upgrade.Origin)}
+	})
+	if err == nil || !strings.Contains(err.Error(), "; with -state-dir none ") {
+		t.Error(err)
 	}
 }
 

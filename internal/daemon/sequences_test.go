@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
@@ -136,7 +140,8 @@ func TestTwoDaemonsShareASequence(t *testing.T) {
 	var clients sync.WaitGroup
 	for worker := range 2 {
 		_, address := run(t, func(c *Config) {
-			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait, c.Generators = []uint64{uint64(worker)}, settings, true, patience, "orders sequence start=5 step=5"
+			c.WorkerIDs, c.Counters, c.AnyDisk, c.MaxWait, c.Generators = []uint64{uint64(worker)}, settings, true, patience,
+				"orders sequence start=5 step=5"
 		})
 		for range 4 {
 			conn := dial(t, address)
@@ -184,6 +189,35 @@ func TestSequencesThatCannotBeServed(t *testing.T) {
 	}
 }
 
+// A directory by default that cannot be used stops a daemon only if it declares a sequence: it is not served from
+// anywhere else, and nobody can create one there.
+func TestSequencesInAnUnusableDirectoryByDefault(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for generators, starts := range map[string]bool{"": true, "u7 uuid7": true, "orders sequence; u7 uuid7": false} {
+		c := testConfig()
+		c.Counters = stores.Counters{Dir: filepath.Join(file, "sub"), DirByDefault: true}
+		c.Generators, c.MaxWait = generators, time.Second
+		d, err := New(c)
+		if starts != (err == nil) || err != nil && !strings.Contains(err.Error(), "generator orders: counter store: ") {
+			t.Errorf("%q: %v", generators, err)
+		}
+		if err != nil {
+			continue
+		}
+		_, err = d.recordedSequences()
+		if !errors.As(err, new(stores.Conflict)) || !strings.Contains(err.Error(), c.Counters.Dir) {
+			t.Errorf("%q: to create one: %v", generators, err)
+		}
+		c.Counters.DirByDefault = false
+		if _, err := New(c); err == nil {
+			t.Errorf("%q: it starts although the directory was named", generators)
+		}
+	}
+}
+
 // A sequence that only an operator has created is served, from the start or within about a second; until
 // then its name stands for the default kind, as that of any other key.
 func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
@@ -199,7 +233,9 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 		}
 	}
 	create("before")
-	_, address := run(t, func(c *Config) { c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, patience, "u7 uuid7" })
+	_, address := run(t, func(c *Config) {
+		c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, patience, "u7 uuid7"
+	})
 	conn := dial(t, address)
 	r := bufio.NewReader(conn)
 	ask := func(key string) string {
@@ -216,9 +252,11 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 		t.Errorf("u7 has become a sequence: %s", got)
 	}
 	c := testConfig()
-	c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, time.Second, "u7 uuid7; before sequence step=2; after sequence"
+	c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, time.Second,
+		"u7 uuid7; before sequence step=2; after sequence"
 	var different *stores.DifferentError
-	if _, err := New(c); !errors.As(err, &different) || !strings.Contains(err.Error(), `"u7 uuid7" is not what is recorded, "u7 sequence start=1"`) {
+	if _, err := New(c); !errors.As(err, &different) ||
+		!strings.Contains(err.Error(), `"u7 uuid7" is not what is recorded, "u7 sequence start=1"`) {
 		t.Errorf("u7 is recorded as a sequence, and declared as another kind: %v", err)
 	}
 }
@@ -235,7 +273,14 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	d.store.Close()
 	d.dropServices()
 	c.Generators, c.secrets = "orders sequence", secrets{}
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") || !strings.Contains(err.Error(), "/proc/version") {
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") ||
+		!strings.Contains(err.Error(), "/proc/version") {
+		t.Error(err)
+	}
+	// Where worker ids are recorded in it too, so would be sequences that other daemons create.
+	c.Generators, c.StateDir, c.StateDirByDefault, c.AnyDisk = "", t.TempDir(), true, true
+	c.RuntimeDir, c.secrets = t.TempDir(), secrets{}
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
 	}
 }
@@ -273,22 +318,24 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.declaring.Lock()
-		defer d.declaring.Unlock()
 		return d.declare(all[1:])
 	}
+	d.declaring.Lock() // what the first attempt has recorded is not learnt of before the second
 	var lines, names []string
 	for i := range 100 {
 		names = append(names, fmt.Sprint("s", (i*37)%100))
 		lines = append(lines, names[i]+" sequence")
 	}
-	if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); err == nil || err.Error() != "generator broken: no room" {
-		t.Fatal(err)
+	if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); err == nil ||
+		err.Error() != "generator broken: no room" {
+		t.Error(err)
 	}
 	if n := len(d.served()); n != 1 {
 		t.Errorf("%d names are served", n)
 	}
-	if err := declare(strings.Join(append(lines, "u uuid7"), "\n")); err != nil {
+	err := declare(strings.Join(append(lines, "u uuid7"), "\n"))
+	d.declaring.Unlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	var served []string
@@ -305,4 +352,135 @@ func TestSequencesAreRecordedSideBySide(t *testing.T) {
 			t.Errorf("%s: %s", names[i], v)
 		}
 	}
+}
+
+// What must not be written over, in the place of a record that this daemon declares: all else is served.
+func TestDeclaredRecordsThatCannotBeUsed(t *testing.T) {
+	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
+	dir := filepath.Join(settings.Dir, "sequences")
+	later := durable.Format{Kind: "sequence", Version: "2"}
+	text := later.Append(later.Append(nil, "name later\n"), "name later\n")
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "directory.sequence"), 0o700),
+		os.WriteFile(filepath.Join(dir, "later.sequence"), text, 0o600),
+		os.Symlink("elsewhere", filepath.Join(dir, "lock.lock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := run(t, func(c *Config) {
+		c.Counters, c.AnyDisk, c.MaxWait = settings, true, patience
+		c.Generators = "directory sequence; later sequence; lock sequence; healthy sequence"
+	})
+	for name, why := range map[string]string{
+		"directory": "no plain file", "later": "another version", "lock": "a symbolic link", "healthy": "", "id": "",
+	} {
+		runs, err := d.catalog.Batch(t.Context(), []byte(name), 1)
+		if got := fmt.Sprint(err); why == "" && (err != nil || len(runs) == 0) || !strings.Contains(got, why) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, "later.sequence")); err != nil || string(now) != string(text) {
+		t.Errorf("the record of a later version was written over: %v", err)
+	}
+}
+
+// A record that is damaged, and one of another machine: both names are refused, also if only the store knows
+// them, and all else is served. Only a raise makes them usable, while the daemon runs.
+func TestRecordsThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	settings := stores.Counters{Dir: dir, AnyDisk: true}
+	admin, err := settings.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	evens := counter.Definition{Name: "evens", Start: 1, Step: 2, Offset: 2, Max: counter.MaxValue}
+	for _, def := range []counter.Definition{counter.Sequence("damaged"), evens, counter.Sequence("healthy")} {
+		if _, err := admin.Define(t.Context(), def); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "sequences", name+".sequence"), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied, err := os.ReadFile("../../counter/file/testdata/golden.sequence") // of another machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("damaged", make([]byte, 8192))
+	write("evens", []byte("nonsense"))
+	write("shop.orders%3A{eu}", copied)
+	const foreign = "shop.orders:{eu}"
+	d, _ := run(t, func(c *Config) {
+		c.Counters, c.AnyDisk, c.MaxWait = settings, true, patience
+		c.Generators = "damaged sequence"
+	})
+	next := func(name string) (uint64, string) {
+		runs, err := d.catalog.Batch(t.Context(), []byte(name), 1)
+		if err != nil {
+			return 0, err.Error()
+		}
+		return runs[0].First, ""
+	}
+	for name, why := range map[string]string{
+		"damaged": "the record is damaged", "evens": "the record is damaged", foreign: "written on another machine",
+		"healthy": "", "id": "", "other": "",
+	} {
+		if v, got := next(name); !strings.Contains(got, why) || why == "" && (got != "" || v == 0) {
+			t.Errorf("%s: %d, %q", name, v, got)
+		}
+	}
+	log := func() string { return fmt.Sprint(d.view().Events) }
+	text := log()
+	if strings.Count(text, "the records of sequences cannot be used") != 1 || !strings.Contains(text, "count=3") {
+		t.Error(text)
+	}
+	ready := func() (names string) {
+		for _, g := range d.generators(d.clock.Now()) {
+			if g.Ready {
+				names += g.Name + " "
+			}
+		}
+		return names
+	}
+	if got := ready(); got != "healthy " {
+		t.Errorf("metrics have ready: %s", got)
+	}
+	shown := 0
+	for _, n := range d.view().Names {
+		if n.Refusal != "" {
+			shown++
+		}
+	}
+	if shown != 3 {
+		t.Errorf("the page has %d names that issue nothing", shown)
+	}
+
+	raise := func(name string, def kinds.Definition) error {
+		_, err := stores.Raise(t.Context(), admin, name, 20001, func() kinds.Definition { return def })
+		return err
+	}
+	err = raise("evens", kinds.Definition{})
+	if err == nil || !strings.Contains(err.Error(), "-generator 'evens sequence start=1'") {
+		t.Errorf("without a definition: %v", err)
+	}
+	for name, def := range map[string]kinds.Definition{
+		"damaged": stores.Declared(counter.Sequence("damaged")), "evens": stores.Declared(evens), foreign: {},
+	} {
+		if err := raise(name, def); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	await(t, "all are ready", func() bool { return len(strings.Fields(ready())) == 4 })
+	for name, want := range map[string]uint64{"damaged": 20001, "evens": 20002, foreign: 20001} {
+		if v, why := next(name); v != want {
+			t.Errorf("%s: %d, %s; want %d", name, v, why, want)
+		}
+	}
+	if len(d.catalog.Generators()) != 4 {
+		t.Error("a name is there twice")
+	}
+	await(t, "the log says so", func() bool { return strings.Contains(log(), "can be used again") })
 }

@@ -12,6 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -40,7 +44,8 @@ func TestIDsOverUDP(t *testing.T) {
 		}
 		lines := strings.Split(string(b[:n]), "\r\n")
 		id, err := strconv.ParseUint(lines[1], 10, 64)
-		if err != nil || lines[0] != fmt.Sprintf("\x00%c\x00\x00\x00\x01\x00\x00VALUE id 0 %d", rune(i+1), len(lines[1])) || lines[2] != "END" {
+		if err != nil || lines[0] != fmt.Sprintf("\x00%c\x00\x00\x00\x01\x00\x00VALUE id 0 %d", rune(i+1), len(lines[1])) ||
+			lines[2] != "END" {
 			t.Fatalf("%q", lines)
 		}
 		if id <= last || d.c.Layout.Decompose(id).Worker != 8 { // the loop's home lane is the first, the port's the next
@@ -50,7 +55,8 @@ func TestIDsOverUDP(t *testing.T) {
 	}
 	shown := map[string]string{}
 	d.stats(nil, func(name, value string) { shown[name] = value })
-	for name, want := range map[string]string{"udp_datagrams": "20", "udp_dropped": "10", "cmd_get": "10", "get_hits": "10", "get_requests": "10"} {
+	for name, want := range map[string]string{"udp_datagrams": "20", "udp_dropped": "10", "cmd_get": "10",
+		"get_hits": "10", "get_requests": "10"} {
 		if shown[name] != want {
 			t.Errorf("%s: %s, want %s", name, shown[name], want)
 		}
@@ -66,10 +72,52 @@ func TestUDPGetsRoundNothing(t *testing.T) {
 	} {
 		c := Config{UDPPort: 11212}
 		change(&c)
-		if err := c.Validate(); !strings.Contains(err.Error(), "UDPPort: ") || !strings.Contains(err.Error(), "not together with "+what) {
+		if err := c.Validate(); !strings.Contains(err.Error(), "UDPPort: ") ||
+			!strings.Contains(err.Error(), "not together with "+what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// What arrives over UDP while an extension is late waits for it as sessions do, and for no longer.
+func TestADatagramWaitsForALateExtension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+		d := &Daemon{clock: clock.New()}
+		d.issuer = issuer.New(issuer.Config{
+			Lanes: 1, RunAhead: time.Second, Layout: generator.Katsubushi(), Now: d.clock.Now, Sleep: time.Sleep,
+			Wake: func() { d.catalog.Wake() },
+		})
+		d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, false)
+		d.sessions = []protocol.Config{{Handler: d.catalog.Handler(0, nil), Counters: new(protocol.Counters)}}
+		began := d.clock.Now()
+		if err := d.issuer.Publish(0, 7, began, began+1000); err != nil {
+			t.Fatal(err)
+		}
+		ask := func(want string, after time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			got := d.answerDatagram(d.clock.Now(), []byte("\x00\x01\x00\x00\x00\x01\x00\x00get id\r\n"), nil)
+			if took := time.Since(begun); !strings.Contains(string(got), want) || took != after {
+				t.Errorf("%q after %v; want %q after %v", got, took, want, after)
+			}
+		}
+		ask("VALUE id", 0)
+		time.Sleep(3 * time.Second)
+		time.AfterFunc(20*time.Millisecond, func() {
+			if err := d.issuer.Extend(0, began+1001, d.clock.Now()+1000); err != nil {
+				t.Error(err)
+			}
+		})
+		ask("VALUE id", 20*time.Millisecond)
+		time.Sleep(3 * time.Second)
+		ask("SERVER_ERROR lease expired 2.2s ago", issuer.MaxPark)
+		ask("SERVER_ERROR lease expired 2.2s ago", 0)
+		var n protocol.Counts
+		if d.sessions[0].Counters.AddTo(&n); n[protocol.IDs] != 2 || n[protocol.Refused] != 2 {
+			t.Errorf("%d ids, %d refused", n[protocol.IDs], n[protocol.Refused])
+		}
+	})
 }
 
 func TestAUDPPortInUseIsAnError(t *testing.T) {
