@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,25 +25,31 @@ func configured(t *testing.T, text string, env variables, args ...string) (*pars
 
 func TestAFileOfSettings(t *testing.T) {
 	p, _ := configured(t, "# ours\n\nworker-id 7\n  port=1234\nbind = 127.0.0.1\nenable-stats\r\n"+
-		"generator orders sequence start=1\ngenerator sessions uuid7\nlog-level\tdebug\nmargin 2s\n", variables{"KATSUBUSHI_PORT": "1235", "LOG_LEVEL": "warn"}, "-log-level", "error", "-state-dir", t.TempDir(), "-state-any-disk")
+		"generator orders sequence start=1\ngenerator sessions uuid7\nlog-level\tdebug\nmargin 2s\n",
+		variables{"KATSUBUSHI_PORT": "1235", "LOG_LEVEL": "warn"}, "-log-level", "error", "-state-dir", t.TempDir(),
+		"-state-any-disk")
 	if err := p.validate(); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.WorkerIDs) != 1 || p.WorkerIDs[0] != 7 || p.Bind != "127.0.0.1" || !p.EnableStats || p.Generators != "orders sequence start=1\nsessions uuid7" {
+	if len(p.WorkerIDs) != 1 || p.WorkerIDs[0] != 7 || p.Bind != "127.0.0.1" || !p.EnableStats ||
+		p.Generators != "orders sequence start=1\nsessions uuid7" {
 		t.Errorf("from the file: %v %q %v %q", p.WorkerIDs, p.Bind, p.EnableStats, p.Generators)
 	}
 	if p.Port != 1235 || p.logLevel.String() != "ERROR" {
 		t.Errorf("port %d, level %v: the environment beats the file, a flag both", p.Port, p.logLevel)
 	}
-	if p, _, _ := parse(settings(), nil, variables{"KATSUBUSHI_CONFIG": filepath.Join(t.TempDir(), "none")}, nil); len(p.problems) != 1 || !strings.HasPrefix(p.problems[0].Error(), "-config: stat ") {
+	if p, _, _ := parse(settings(), nil, variables{"KATSUBUSHI_CONFIG": filepath.Join(t.TempDir(), "none")},
+		nil); len(p.problems) != 1 || !strings.HasPrefix(p.problems[0].Error(), "-config: stat ") {
 		t.Errorf("a file that is not there: %v", p.problems)
 	}
 }
 
 func TestWhatIsWrongInAFileOfSettings(t *testing.T) {
-	p, path := configured(t, "worker-id 9999\nnosuch 3\n-port 5\nport 1\nport 2\nconfig other\nlog-level\nloops many\n", nil)
+	p, path := configured(t, "worker-id 9999\nnosuch 3\n-port 5\nport 1\nport 2\nconfig other\nlog-level\nloops many\n",
+		nil)
 	want := []string{
-		"line 2: \"nosuch\" is not a flag; it stands without a dash", "line 3: \"-port\" is not a flag; it stands without a dash",
+		"line 2: \"nosuch\" is not a flag; it stands without a dash",
+		"line 3: \"-port\" is not a flag; it stands without a dash",
 		"line 5: port was set above", "line 6: a file cannot name another one", "line 7: log-level has no value",
 		"line 8: loops=many: a whole number is allowed", "line 1: worker-id: 9999: 0 to 1023 allowed",
 	}
@@ -51,6 +58,16 @@ func TestWhatIsWrongInAFileOfSettings(t *testing.T) {
 		if i >= len(got) || i >= len(want) || got[i] != path+" "+want[i] {
 			t.Fatalf("got\n%s\nwant, with the path,\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// What was probably meant as a comment stays a part of the value, and the daemon says so.
+func TestACommentBehindAValueInAFileOfSettings(t *testing.T) {
+	p, path := configured(t, "# ours # all\nworker-id 7\nstate-dir /var/lib/ids\t# of ssd 1\nadvertise a#b\n", nil)
+	const what = "the # behind its value is a part of the value: a comment stands on a line of its own"
+	want := []string{path + " line 3: state-dir: " + what}
+	if !slices.Equal(p.unknown, want) || p.StateDir != "/var/lib/ids\t# of ssd 1" {
+		t.Errorf("%q, want %q; %q", p.unknown, want, p.StateDir)
 	}
 }
 
@@ -85,12 +102,21 @@ func TestCheckConfig(t *testing.T) {
 		stderr string
 	}{
 		{"-worker-id 7 -state-dir none", exitOK, "nothing is wrong with these settings\n", ""},
+		{"-worker-id 7 -state-dir none -counters etcd://u:hush@h", exitOK, "nothing is wrong with these settings\n",
+			"warning: -counters: others may see the password in the URL: -counters-password-file FILE"},
+		{"-store etcd://u:hush@h -state-dir none", exitOK, "nothing is wrong with these settings\n",
+			"-store-password-file FILE"},
+		{"-redis redis://:hush@h -state-dir none", exitOK, "nothing is wrong with these settings\n",
+			"-redis-password-file FILE"},
+		{"-store etcds://h?ca=/nosuch", exitUsage, "", "-store: open /nosuch"},
+		{"-worker-id 7 -state-dir none -counters etcds://h?ca=/nosuch", exitUsage, "", "-counters: open /nosuch"},
 		{"-worker-id 7 -port x -loops 0", exitUsage, "", "-port=x"},
 		{"-worker-id 7 -tls-cert /nosuch -tls-key /nosuch", exitUsage, "", "/nosuch"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(append([]string{"check-config"}, strings.Fields(c.args)...), variables{}, &stdout, &stderr)
-		if code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
+		if code != c.code || stdout.String() != c.stdout ||
+			!strings.Contains(stderr.String(), c.stderr) || strings.Contains(stderr.String(), "hush") {
 			t.Errorf("%s: exit code %d, %q, %q", c.args, code, stdout.String(), stderr.String())
 		}
 	}

@@ -38,18 +38,22 @@ type coordinator struct {
 var coordinators = map[string]func(t *testing.T) *coordinator{
 	"etcd": func(t *testing.T) *coordinator {
 		m := etcdtest.Start(t)
-		return &coordinator{"etcd", "etcd", m.Addr(), m.Dir, m.Pause, m.Resume, m.Kill, m.Launch, func(name, password string) {
-			for _, args := range []string{
-				"user add root:root", "user grant-role root root", "role add ids", "role grant-permission ids readwrite --prefix=true /secret/",
-				"user add " + name + ":" + password, "user grant-role " + name + " ids", "auth enable",
-			} {
-				m.Control(strings.Fields(args)...)
-			}
-		}}
+		return &coordinator{"etcd", "etcd", m.Addr(), m.Dir, m.Pause, m.Resume, m.Kill, m.Launch,
+			func(name, password string) {
+				for _, args := range []string{
+					"user add root:root", "user grant-role root root", "role add ids",
+					"role grant-permission ids readwrite --prefix=true /secret/",
+					"user add " + name + ":" + password, "user grant-role " + name + " ids", "auth enable",
+				} {
+					m.Control(strings.Fields(args)...)
+				}
+			}}
 	},
 	"zookeeper": func(t *testing.T) *coordinator {
 		s := zktest.Start(t)
-		return &coordinator{"ZooKeeper", "zookeeper", s.Addr(), s.Dir, s.Pause, s.Resume, s.Kill, s.Launch, func(string, string) {}} // whoever comes first
+		// whoever comes first
+		return &coordinator{"ZooKeeper", "zookeeper", s.Addr(), s.Dir, s.Pause, s.Resume, s.Kill, s.Launch,
+			func(string, string) {}}
 	},
 }
 
@@ -98,7 +102,8 @@ func (s *coordinator) restore(t *testing.T, backup string) {
 }
 
 // A shortPool is one whose leases end soon.
-var shortPool = []string{"-lease", "6s", "-heartbeat", "500ms", "-max-skew", "200ms", "-min-worker-id", "1", "-max-worker-id", "5"}
+var shortPool = []string{"-lease", "6s", "-heartbeat", "500ms", "-max-skew", "200ms", "-min-worker-id", "1",
+	"-max-worker-id", "5"}
 
 const (
 	shortPoolLease = 6 * time.Second
@@ -176,7 +181,9 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		pool, port := s.pool("p", shortPool...), freePort(t)
 		c := census{lanes: 1}
 		first := pool.launch(t, "-http-port", port, "-advertise", "127.0.0.9:4711")
-		redistest.Until(t, "it says how to make the pool", func() bool { return strings.Contains(first.logged(), "lease init") })
+		redistest.Until(t, "it says how to make the pool", func() bool {
+			return strings.Contains(first.logged(), "lease init")
+		})
 		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "lease init")
 		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "\nstore: "+s.scheme+"_addr "+s.addr+", ")
 		pool.init(t)
@@ -187,7 +194,8 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 
 		second := pool.start(t, "-lanes", "2")
 		var held []uint64
-		redistest.Until(t, "both lanes of the second have worker ids", func() bool { // a lane may serve twice: after a slow answer
+		redistest.Until(t, "both lanes of the second have worker ids", func() bool {
+			// a lane may serve twice: after a slow answer
 			held = nil
 			for _, l := range pool.list(t) {
 				if l.Using {
@@ -200,13 +208,16 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		pool.says(t, "at 127.0.0.9:4711\n", "list")
 		pool.says(t, fmt.Sprintf("\n%d free: -all lists them\n", len(pool.list(t))-len(held)), "list")
 		pool.says(t, "\nheld         3\n", "stats")
-		if code, _, stderr := pool.lease("replicas"); code != exitFailure || !strings.Contains(stderr, "lease replicas: "+s.kind+" has no replicas to wait for") {
+		if code, _, stderr := pool.lease("replicas"); code != exitFailure ||
+			!strings.Contains(stderr, "lease replicas: "+s.kind+" has no replicas to wait for") {
 			t.Errorf("lease replicas: exit code %d: %s", code, stderr)
 		}
-		if code, _, stderr := pool.lease("init", "-how", "migrated"); code != exitFailure || !strings.Contains(stderr, "-how=migrated") {
+		if code, _, stderr := pool.lease("init", "-how", "migrated"); code != exitFailure ||
+			!strings.Contains(stderr, "-how=migrated") {
 			t.Errorf("lease init -how migrated: exit code %d: %s", code, stderr)
 		}
-		if code, _, stderr := pool.lease("reset-clock"); code != exitFailure || !strings.Contains(stderr, "nothing to reset") {
+		if code, _, stderr := pool.lease("reset-clock"); code != exitFailure ||
+			!strings.Contains(stderr, "nothing to reset") {
 			t.Errorf("lease reset-clock: exit code %d: %s", code, stderr)
 		}
 		s.checkFigures(t, port)
@@ -234,7 +245,9 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		if len(free) < 2 {
 			t.Errorf("without an owner: %v; lease list: %+v", free, pool.list(t))
 		}
-		out, err := exec.Command(binary, slices.Concat([]string{"run"}, pool.flags, []string{"-log-level", "error", "--", "echo", "it is {}"})...).CombinedOutput()
+		out, err := exec.Command(binary,
+			slices.Concat([]string{"run"}, pool.flags, []string{"-log-level", "error", "--", "echo", "it is {}"})...).
+			CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "it is ") {
 			t.Errorf("run: %v: %s", err, out)
 		}
@@ -246,21 +259,25 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 func (s *coordinator) checkFigures(t *testing.T, port string) {
 	t.Helper()
 	stats, at := leaseStats(t, port), "lease_"+s.scheme
-	if stats[at+"_addr"] != s.addr || stats[at+"_member_addr"] != s.addr || stats[at+"_floor_wait_ms"] != 0.0 || stats[at+"_watch_left_ms"] != 0.0 ||
+	if stats[at+"_addr"] != s.addr || stats[at+"_member_addr"] != s.addr || stats[at+"_floor_wait_ms"] != 0.0 ||
+		stats[at+"_watch_left_ms"] != 0.0 ||
 		stats[at+"_error_last"] != "" || stats[at+"_epoch"] == "" {
 		t.Errorf("%v", stats)
 	}
 	session := map[string]string{"etcd": "lease", "zookeeper": "session"}[s.scheme]
 	ttl := map[string]string{"etcd": "lease_ttl", "zookeeper": "session_timeout"}[s.scheme]
 	history := map[string]string{"etcd": "revision", "zookeeper": "zxid"}[s.scheme]
-	if n, _ := stats[at+"_"+history].(float64); n < 3 || stats[at+"_member_"+session] == "" || stats[at+"_"+ttl+"_ms"] != 6000.0 {
+	if n, _ := stats[at+"_"+history].(float64); n < 3 || stats[at+"_member_"+session] == "" ||
+		stats[at+"_"+ttl+"_ms"] != 6000.0 {
 		t.Errorf("%v", stats)
 	}
 	_, _, exposed := httpGet(port, "/metrics")
 	at = "\nkatsubushi_" + at
 	for _, line := range []string{
-		at + `_info{address="` + s.addr + `",epoch="`, at + "_floor_wait_seconds 0\n", at + "_watch_left_seconds 0\n", at + "_clock_ahead_seconds ",
-		at + "_clocks ", at + `_member_info{address="` + s.addr + `",`, at + "_" + ttl + "_seconds 6\n", at + "_" + history + " ",
+		at + `_info{address="` + s.addr + `",epoch="`, at + "_floor_wait_seconds 0\n", at + "_watch_left_seconds 0\n",
+		at + "_clock_ahead_seconds ",
+		at + "_clocks ", at + `_member_info{address="` + s.addr + `",`, at + "_" + ttl + "_seconds 6\n",
+		at + "_" + history + " ",
 	} {
 		if !strings.Contains(exposed, line) {
 			t.Errorf("/metrics does not say %s", line)
@@ -291,7 +308,8 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		largest, serving, back := refusing.newRun(), hurt.came("serving"), time.Now()
 		s.resume()
 		redistest.Until(t, "it serves again", func() bool { return hurt.came("serving") > serving })
-		t.Logf("away for longer than a lease of %v; serving again %v after it came back", shortPoolLease, time.Since(back).Round(time.Millisecond))
+		t.Logf("away for longer than a lease of %v; serving again %v after it came back", shortPoolLease,
+			time.Since(back).Round(time.Millisecond))
 		redistest.Until(t, "all lanes of the other one are extended again", func() bool { return settled(unhurt) })
 
 		degraded := unhurt.came("degraded")
@@ -352,13 +370,17 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		taken := time.Now()
 		second := pool.start(t) // of which the backup knows nothing
 		l2 := c.load(t, second.addr, 2, 20)
-		redistest.Until(t, "both go on for longer than W", func() bool { return settled(first) && settled(second) && time.Since(taken) > 5*time.Second })
+		redistest.Until(t, "both go on for longer than W", func() bool {
+			return settled(first) && settled(second) && time.Since(taken) > 5*time.Second
+		})
 
-		draining := []int{first.came("draining"), second.came("draining")}
+		// On a busy machine the window is over before the server is back: then there is nothing to drain.
+		losses := func(d *process) int { return d.came("draining") + d.came("acquiring") }
+		before := []int{losses(first), losses(second)}
 		s.restore(t, backup)
 		var third *process
 		for i, d := range []*process{first, second} {
-			redistest.Until(t, "the loss is noticed", func() bool { return d.came("draining") > draining[i] })
+			redistest.Until(t, "the loss is noticed", func() bool { return losses(d) > before[i] })
 			if i == 0 {
 				third = pool.launch(t) // which shall not get what the second has
 			}
@@ -388,9 +410,13 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 
 		s.wipe(t)
 		s.launch()
-		redistest.Until(t, "it says what to do", func() bool { return strings.Contains(last.logged(), "`katsubushi lease init` does it") })
+		redistest.Until(t, "it says what to do", func() bool {
+			return strings.Contains(last.logged(), "`katsubushi lease init` does it")
+		})
 		pool.says(t, "one lease from now", "init")
-		redistest.Until(t, "the loss is noticed", func() bool { return strings.Contains(last.logged(), "the store has forgotten it") })
+		redistest.Until(t, "the loss is noticed", func() bool {
+			return strings.Contains(last.logged(), "the store has forgotten it")
+		})
 		redistest.Until(t, "it serves again", func() bool { return settled(last) })
 		c.add(hurry(t, last, 50_000))
 		c.verdict(t)

@@ -13,34 +13,38 @@ import (
 // limited returns what starts a process that may have so many descriptors.
 func limited(files int) func(*exec.Cmd) error {
 	return func(c *exec.Cmd) error {
-		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files), c.Path}, c.Args[1:]...)
+		c.Path, c.Args = "/bin/sh",
+			append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files), c.Path}, c.Args[1:]...)
 		return c.Start()
 	}
 }
 
-// TestProcessDescriptorsForSequences: by default as many connections are allowed as leave a descriptor for
-// each sequence, declared or found in the directory. With too few for all, the daemon says how many it needs.
+// TestProcessDescriptorsForSequences: by default as many connections are allowed as leave a quarter of the
+// descriptors for the sequences in files, declared or found in the directory, and these share them, so that a
+// daemon starts with any number of them. Each with order=strict holds one, and with too few for those the daemon
+// says how many it needs.
 func TestProcessDescriptorsForSequences(t *testing.T) {
 	t.Parallel()
-	const files, sequences = 300, 150
+	const files, sequences = 300, 290
 	file := filepath.Join(t.TempDir(), "names")
-	declare := func(n int) {
+	declare := func(n int, format string) {
 		t.Helper()
 		var text strings.Builder
 		for i := range n {
-			fmt.Fprintf(&text, "s%d sequence\n", i)
+			fmt.Fprintf(&text, format+"\n", i)
 		}
 		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	args := append([]string{"-bind", "127.0.0.1", "-port", "0", "-claim", "off", "-log-format", "json", "-worker-id", "40", "-generators", file},
+	args := append([]string{"-bind", "127.0.0.1", "-port", "0", "-claim", "off", "-log-format", "json", "-worker-id", "40",
+		"-generators", file},
 		inMemory(t)...)
 	for _, declared := range []int{sequences, 1} { // the rest is found
-		declare(declared)
+		declare(declared, "s%d sequence")
 		p := launchWith(t, limited(files), args...)
 		p.waitListening(t)
-		limit := files - otherFiles - sequences
+		limit := files - otherFiles - (files-otherFiles-fewConnections)/4
 		for i := range limit {
 			conn := dial(t, "tcp", p.addr)
 			r := bufio.NewReader(conn)
@@ -51,6 +55,15 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 			if got := settingOf(t, conn, r, "maxconns"); got != fmt.Sprint(limit) {
 				t.Fatalf("%s connections are allowed, want %d", got, limit)
 			}
+			for i := range sequences {
+				var a answer
+				if _, err := fmt.Fprintf(conn, "get s%d\r\n", i); err != nil {
+					t.Fatal(err)
+				}
+				if err := a.read(r); err != nil || len(a.ids) != 1 {
+					t.Fatalf("s%d: %+v, %v", i, a, err)
+				}
+			}
 		}
 		conn := dial(t, "tcp", p.addr)
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "ERROR Too many open connections\r\n" {
@@ -60,10 +73,13 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 		<-p.exited
 	}
 
-	needed := sequences + otherFiles + fewConnections
+	const strict = 220
+	declare(strict, "t%d sequence order=strict")
+	needed := strict + 16 + otherFiles + fewConnections
 	p := launchWith(t, limited(needed-1), args...)
 	<-p.exited
-	want := fmt.Sprintf("%d sequences in files need a descriptor each, and this process may have %d in all: raise that limit to %d", sequences, needed-1, needed)
+	want := fmt.Sprintf("%d sequences in files with order=strict hold a descriptor each, "+
+		"and this process may have %d in all: raise that limit to %d", strict, needed-1, needed)
 	if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.logged(), want) {
 		t.Errorf("exit code %d, %q, which lacks %q", code, p.logged(), want)
 	}

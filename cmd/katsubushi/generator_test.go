@@ -11,7 +11,8 @@ import (
 // runGenerator runs `katsubushi generator` with a state directory.
 func runGenerator(dir string, args ...string) (code int, stdout, stderr string) {
 	var o, e bytes.Buffer
-	code = run(append([]string{"generator"}, args...), environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true"), &o, &e)
+	code = run(append([]string{"generator"}, args...),
+		environment("KATSUBUSHI_STATE_DIR", dir, "KATSUBUSHI_STATE_ANY_DISK", "true"), &o, &e)
 	return code, o.String(), e.String()
 }
 
@@ -26,24 +27,30 @@ func TestGeneratorCommands(t *testing.T) {
 		{"list", exitFailure, "", "no sequence is recorded there"},
 		{"show orders", exitFailure, "", "no such sequence"},
 		{"raise orders 5", exitFailure, "", "no such sequence"},
-		{"create orders sequence start=100 step=2 offset=1 order=strict", exitOK, "orders  101         0", ""},
+		{"create orders sequence start=100 step=2 offset=1 order=strict", exitOK, "orders  101         0",
+			"recorded in " + dir},
 		// it is there
-		{"create orders sequence step=2 offset=1 start=100 order=strict batch=7", exitOK, "orders sequence start=100 step=2 offset=1 order=strict\n", ""},
-		{"create orders sequence start=100", exitUsage, "", `"orders sequence start=100" is not what is recorded, "orders sequence start=100 step=2 offset=1 order=strict"`},
+		{"create orders sequence step=2 offset=1 start=100 order=strict batch=7", exitOK,
+			"orders sequence start=100 step=2 offset=1 order=strict\n", "recorded in"},
+		{"create orders sequence start=100", exitUsage, "",
+			`"orders sequence start=100" is not what is recorded, "orders sequence start=100 step=2 offset=1 order=strict"`},
 		{"raise orders 101", exitFailure, "", "101 is not above what is there: already no value below 101 is issued"},
 		{"raise orders 200", exitOK, "orders  201         200", "no value below 200 is issued any more"},
 		{"raise orders 150", exitFailure, "", "150 is not above what is there: already no value below 200 is issued"},
-		{"create a:{b} sequence", exitOK, "a:{b}  1", ""},
-		{"list -json", exitOK, `{"name":"orders","definition":"orders sequence start=100 step=2 offset=1 order=strict","next":"201","floor":"200","left":"4611686018427387804","state":"active"}`, ""},
+		{"create a:{b} sequence", exitOK, "a:{b}  1", "recorded in"},
+		{"list -json", exitOK,
+			`{"name":"orders","definition":"orders sequence start=100 step=2 offset=1 order=strict","next":"201",` +
+				`"floor":"200","left":"4611686018427387804","state":"active"}`, ""},
 		{"retire orders", exitFailure, "", "-force does that"},
 		{"show orders", exitOK, "active", ""},
-		{"retire orders -force", exitOK, "retired", ""},
-		{"create orders sequence start=100 step=2 offset=1 order=strict", exitFailure, "", "orders is retired: the name cannot be used again"},
+		{"retire orders -force", exitOK, "retired", "recorded in"},
+		{"create orders sequence start=100 step=2 offset=1 order=strict", exitFailure, "",
+			"orders is retired: the name cannot be used again"},
 		{"raise orders 300", exitFailure, "", "the sequence is retired"},
 		{"retire none -force", exitFailure, "", "no such sequence"},
 		{"adopt", exitFailure, "", "no record was written on another machine"},
 		{"adopt a:{b}", exitFailure, "", "is this machine's already"},
-		{"create once sequence max=1", exitOK, "once  1", ""},
+		{"create once sequence max=1", exitOK, "once  1", "recorded in"},
 		{"-json show once", exitUsage, "", "\"show\""},
 	} {
 		args := strings.Fields(c.args)
@@ -51,7 +58,8 @@ func TestGeneratorCommands(t *testing.T) {
 			c.code, c.stdout, c.stderr = exitOK, `"left":"1"`, ""
 		}
 		code, o, e := runGenerator(dir, args...)
-		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) || (c.stderr == "") != (e == "") || (c.stdout == "") != (o == "") {
+		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) ||
+			(c.stderr == "") != (e == "") || (c.stdout == "") != (o == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.args, code, c.code, o, e)
 		}
 	}
@@ -81,22 +89,25 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"create orders sequence max=9 order=strict -counters redis://h": "order=strict: in redis nothing elects",
 		"create orders sequence max=9 -counters redis://h":              "for 10 years it must be 3153600000001",
 		"adopt -counters redis://h":                                     "for files only",
-		"list -counters redis://u:hush@h -counters-password-file /none": "-counters-password-file: there is a password in the URL too",
-		"list -counters-password-file /none":                            "wants a password, and file wants none",
-		"list -counters file://a":                                       "with three slashes",
-		"list -state-dir none":                                          "-state-dir DIRECTORY gives one, or -counters file:///DIRECTORY",
-		"list -counters file -max-wait 2m5":                             "-max-wait=2m5: a duration",
-		"list -counters etcd://u:hush@a":                                "-counters: a password in the URL",
-		"list -counters etcd://u@a":                                     "-counters: user u has no password",
-		"create orders sequence order=strict -counters postgres://u@a":  "order=strict: in postgres nothing elects",
-		"list -counters etcd://u@a -counters-password-file /none/one":   "-counters-password-file: stat /none/one",
+		"list -counters redis://u:hush@h -counters-password-file /none": "-counters-password-file: there is a password in " +
+			"the URL too",
+		"list -counters-password-file /none": "wants a password, and file wants none",
+		"list -counters file://a":            "with three slashes",
+		"list -state-dir none": "-state-dir DIRECTORY gives one, or -counters " +
+			"file:///DIRECTORY",
+		"list -counters file -max-wait 2m5":                            "-max-wait=2m5: a duration",
+		"list -counters etcd://u:hush@":                                "-counters: the URL names no host",
+		"list -counters etcd://u@a":                                    "-counters: user u has no password",
+		"create orders sequence order=strict -counters postgres://u@a": "order=strict: in postgres nothing elects",
+		"list -counters etcd://u@a -counters-password-file /none/one":  "-counters-password-file: stat /none/one",
 	} {
 		code, _, stderr := runGenerator(t.TempDir(), strings.Fields(args)...)
 		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
-	if code, out, _ := runGenerator("", "-help"); code != exitOK || !strings.Contains(out, "generator raise NAME AT_LEAST") {
+	if code, out, _ := runGenerator("", "-help"); code != exitOK ||
+		!strings.Contains(out, "generator raise NAME AT_LEAST") {
 		t.Error(code, out)
 	}
 }
@@ -114,13 +125,49 @@ func TestGeneratorAdopt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sequences", "shop.orders%3A{eu}.sequence"), golden, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, stderr := runGenerator(dir, "list"); code != exitFailure || !strings.Contains(out, "shop.orders:{eu}  10001") || !strings.Contains(stderr, "`katsubushi generator raise shop.orders:{eu} 10001`") {
+	if code, out, stderr := runGenerator(dir, "list"); code != exitFailure ||
+		!strings.Contains(out, "shop.orders:{eu}  10001") ||
+		!strings.Contains(stderr, "`katsubushi generator raise shop.orders:{eu} 10001`") {
 		t.Error(code, out, stderr)
 	}
-	if code, out, stderr := runGenerator(dir, "adopt"); code != exitOK || !strings.Contains(out, "shop.orders:{eu}  10001       10001") {
+	if code, out, stderr := runGenerator(dir, "adopt"); code != exitOK ||
+		!strings.Contains(out, "shop.orders:{eu}  10001       10001") {
 		t.Error(code, out, stderr)
 	}
 	if code, _, stderr := runGenerator(dir, "list"); code != exitOK {
 		t.Error(code, stderr)
+	}
+}
+
+// A record that is damaged is listed, is not made anew by create, and is by raise, which needs to be told the
+// definition.
+func TestGeneratorRaiseOfADamagedRecord(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sequences", "evens.sequence")
+	runGenerator(dir, "create", "evens", "sequence", "step=2", "offset=2")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "names")
+	if err := os.WriteFile(file, []byte("# names\nevens sequence step=2 offset=2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args           string
+		code           int
+		stdout, stderr string
+	}{
+		{"list", exitFailure, "evens  0           0      0     damaged", path + ": no copy of the record is whole"},
+		{"create evens sequence step=2 offset=2", exitFailure, "", "the record is damaged"},
+		{"retire evens -force", exitFailure, "", "the record is damaged"},
+		{"adopt", exitFailure, "", "no record was written on another machine"},
+		{"raise evens 1001", exitFailure, "", "-generator 'evens sequence start=1'"},
+		{"raise evens 1001 -generators " + file, exitOK, "evens  1002        1001", "no value below 1001 is issued"},
+		{"list", exitOK, "evens sequence start=1 step=2 offset=2", ""},
+	} {
+		code, o, e := runGenerator(dir, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(o, c.stdout) || !strings.Contains(e, c.stderr) {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.args, code, c.code, o, e)
+		}
 	}
 }

@@ -78,7 +78,8 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want int
-	}{{[]string{"-http-port", httpPort}, exitOK}, {[]string{"-http-port", httpPort, "-ready"}, exitFailure}, {nil, exitFailure}} {
+	}{{[]string{"-http-port", httpPort}, exitOK}, {[]string{"-http-port", httpPort, "-ready"}, exitFailure},
+		{nil, exitFailure}} {
 		checkHealth(t, c.want, append([]string{"-bind", "127.0.0.1", "-port", "1"}, c.args...)...) // the port is closed
 	}
 	initPool(t, url)
@@ -88,7 +89,9 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	}
 	second := launchLeasing(t, url, "-lanes", "2")
 	second.waitListening(t)
-	await(t, "both lanes of the second serve", func() bool { return strings.Count(second.logged(), `"state":"serving"`) == 2 })
+	await(t, "both lanes of the second serve", func() bool {
+		return strings.Count(second.logged(), `"state":"serving"`) == 2
+	})
 
 	var list []workerid.Lease
 	runLease(t, url, &list, "list", "-all")
@@ -114,7 +117,9 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	<-first.exited
 	third := launchLeasing(t, url, "-lanes", "3")
 	third.waitListening(t)
-	await(t, "all lanes of the third serve", func() bool { return strings.Count(third.logged(), `"state":"serving"`) == 3 })
+	await(t, "all lanes of the third serve", func() bool {
+		return strings.Count(third.logged(), `"state":"serving"`) == 3
+	})
 	var stats redis.Stats
 	if runLease(t, url, &stats, "stats"); stats.Held != 5 || stats.GetIDSuccess != 6 {
 		t.Errorf("lease stats: %+v", stats)
@@ -161,16 +166,21 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
 		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only `lease init` has it"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only `lease list` has it"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-worker-id", "7"}, "-worker-id: a pool has those from -min-worker-id to -max-worker-id"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-worker-id", "7"},
+			"-worker-id: a pool has those from -min-worker-id to -max-worker-id"},
 	} {
 		var stderr bytes.Buffer
-		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage || !strings.Contains(stderr.String(), c.want) {
+		if code := run(append([]string{"lease"}, c.args...), environment(), nil, &stderr); code != exitUsage ||
+			!strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
 		}
 	}
-	var stderr bytes.Buffer // the flags behind a wrong word are read
-	if run([]string{"lease", "release", "seven", "-redis", "redis://127.0.0.1:1/0"}, environment(), nil, &stderr); !strings.HasPrefix(stderr.String(), "lease release: one worker id is needed\n") {
-		t.Errorf("%s", &stderr)
+	for _, words := range []string{"seven", "1 2"} { // the flags behind a wrong word are read
+		var stderr bytes.Buffer
+		run(strings.Fields("lease release "+words+" -redis redis://127.0.0.1:1/0"), environment(), nil, &stderr)
+		if !strings.HasPrefix(stderr.String(), "lease release: one worker id is needed\n") {
+			t.Errorf("%s: %s", words, &stderr)
+		}
 	}
 }
 
@@ -185,12 +195,15 @@ func TestLeaseWithNumbers(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"lease", "release", "-redis", url, "5"}, environment(), &stdout, &stderr); code != exitOK || stdout.String() != "free already: nobody has it\n" {
+	if code := run([]string{"lease", "release", "-redis", url, "5"}, environment(), &stdout, &stderr); code != exitOK ||
+		stdout.String() != "free already: nobody has it\n" {
 		t.Errorf("exit code %d: %s%s", code, &stdout, &stderr)
 	}
-	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"}, {"lease", "release", "1024", "-redis", url}} {
+	for _, args := range [][]string{{"lease", "release", "-redis", url, "1024"},
+		{"lease", "release", "1024", "-redis", url}} {
 		var stderr bytes.Buffer
-		if code := run(args, environment(), nil, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "the pool has no worker id 1024") {
+		if code := run(args, environment(), nil, &stderr); code != exitFailure ||
+			!strings.Contains(stderr.String(), "the pool has no worker id 1024") {
 			t.Errorf("%q: exit code %d: %s", args, code, &stderr)
 		}
 	}
@@ -205,7 +218,8 @@ func TestLeaseListTellsWhatIsHeldBackFromWhatIsHeld(t *testing.T) {
 		{Worker: 3, Note: "at h:1"},
 	}, true))
 	want := "WORKER ID\tSTATE\tUNTIL\tWINDOW FROM\tOWNER\n" +
-		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\tat h:1\n"
+		"1\theld\t2024-11-20T00:01:00.000Z\t2024-11-20T00:00:00.000Z\thost/7/ABC\n2\theld " +
+		"back\t2024-11-20T00:01:00.000Z\t-\t\n3\tfree\t-\t-\t\tat h:1\n"
 	if got.String() != want {
 		t.Errorf("%s\n, not\n%s", &got, want)
 	}

@@ -51,7 +51,9 @@ func waitsForItsMark(t *testing.T, dir string, by time.Duration) bool {
 	t.Helper()
 	const waits = "the clock has yet to reach the window: ids in "
 	ahead := time.Now().Add(by)
-	if code, out, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", ahead.UTC().Format(time.RFC3339Nano)); code != exitOK || !strings.HasPrefix(out, "WORKER ID") {
+	if code, out,
+		stderr := runState(dir, "reset", "-worker-id", "7", "-mark", ahead.UTC().Format(time.RFC3339Nano)); code != exitOK ||
+		!strings.HasPrefix(out, "WORKER ID") {
 		t.Fatalf("exit code %d: %s %s", code, out, stderr)
 	}
 	p := launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
@@ -79,10 +81,12 @@ func TestProcessADamagedStateFileIsRefused(t *testing.T) {
 	}
 	p := launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
 	<-p.exited
-	if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(p.logged(), "no copy of the record is whole") {
+	if code := p.ProcessState.ExitCode(); code != exitFailure ||
+		!strings.Contains(p.logged(), "no copy of the record is whole") {
 		t.Errorf("exit code %d: %s", code, p.logged())
 	}
-	if code, out, _ := runState(dir, "show"); code != exitFailure || !strings.Contains(out, "no copy of the record is whole") {
+	if code, out, _ := runState(dir, "show"); code != exitFailure ||
+		!strings.Contains(out, "no copy of the record is whole") {
 		t.Errorf("show: exit code %d: %s", code, out)
 	}
 	if code, _, stderr := runState(dir, "reset", "-worker-id", "7", "-mark", "now"); code != exitOK {
@@ -101,6 +105,9 @@ func TestStateIsUsedRightly(t *testing.T) {
 		{[]string{"adopt"}, "-worker-id: one is needed"},
 		{[]string{"reset", "-worker-id", "1,2", "-mark", "now"}, "-worker-id: one is needed"},
 		{[]string{"reset", "-worker-id", "1"}, "-mark=: now, Unix milliseconds"},
+		{[]string{"reset", "-worker-id", "1", "-mark", "1420070400"}, "2015-01-01T00:00:00Z was probably meant"},
+		{[]string{"reset", "-worker-id", "1024", "-mark", "now"}, "-worker-id: 1024: 0 to 1023 allowed in this layout"},
+		{[]string{"reset", "-worker-id", "32", "-mark", "now", "-worker-bits", "5"}, "-worker-id: 32: 0 to 31 allowed"},
 		{[]string{"show", "all"}, `"all": not a flag`},
 		{[]string{"adopt", "-worker-id", "1", "-force"}, "-force: only reset has it"},
 	} {
@@ -108,10 +115,12 @@ func TestStateIsUsedRightly(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)
 		}
 	}
-	if code, _, stderr := runState(t.TempDir(), "show"); code != exitFailure || !strings.Contains(stderr, "no state file") {
+	if code, _, stderr := runState(t.TempDir(), "show"); code != exitFailure ||
+		!strings.Contains(stderr, "no state file") {
 		t.Errorf("an empty directory: exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := runState(t.TempDir(), "adopt", "-worker-id", "7"); code != exitFailure || !strings.Contains(stderr, "no state file") {
+	if code, _, stderr := runState(t.TempDir(), "adopt", "-worker-id", "7"); code != exitFailure ||
+		!strings.Contains(stderr, "no state file") {
 		t.Errorf("adopting nothing: exit code %d: %s", code, stderr)
 	}
 }
@@ -135,7 +144,8 @@ func TestStateResetLowersAMarkWithForceOnly(t *testing.T) {
 		t.Fatal(code, stderr)
 	}
 	const why = "ids may have been issued up to " + later + ", 3s after " + earlier + ": they would come again"
-	if code, stderr := reset(earlier); code != exitFailure || !strings.Contains(stderr, why) || !strings.Contains(stderr, "with -force it is set back by 3s") {
+	if code, stderr := reset(earlier); code != exitFailure || !strings.Contains(stderr, why) ||
+		!strings.Contains(stderr, "with -force it is set back by 3s") {
 		t.Error(code, stderr)
 	}
 	if m := marked(); m != later {
@@ -144,11 +154,27 @@ func TestStateResetLowersAMarkWithForceOnly(t *testing.T) {
 	if code, stderr := reset("now"); code != exitFailure || !strings.Contains(stderr, "up to "+later) {
 		t.Error("now:", code, stderr)
 	}
-	if code, stderr := reset(earlier, "-force"); code != exitOK || !strings.Contains(stderr, "-force: the file says that "+why) {
+	if code, stderr := reset(earlier, "-force"); code != exitOK ||
+		!strings.Contains(stderr, "-force: the file says that "+why) {
 		t.Error(code, stderr)
 	}
 	if m := marked(); m != earlier {
 		t.Errorf("the mark is %s", m)
+	}
+}
+
+// The daemon that runs is asked for its directory, wherever its sequences are recorded.
+func TestStateOfADaemonWithCounters(t *testing.T) {
+	for _, given := range [][]string{nil, {"-counters", "redis://127.0.0.1:1/0?ns=a"}} {
+		p, _, err := parse(settings(), given, environment("HOME", t.TempDir()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := place{StateDir: "/var/lib/ids", SequencesIn: "/var/lib/ids", Counters: "file"}
+		p.locateFiles(true, func() []neighbour { return []neighbour{{pid: 7, place: there}} }, func() string { return "" })
+		if p.StateDir != there.StateDir || len(p.problems) > 0 {
+			t.Errorf("%q: %s, %v", given, p.StateDir, p.problems)
+		}
 	}
 }
 
@@ -166,7 +192,8 @@ func TestStateOfTheDirectoryByDefault(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s %s", args, code, &o, &e)
 		}
 	}
-	if code, _, stderr := runState("none", "show"); code != exitUsage || !strings.Contains(stderr, "-state-dir: one is needed") {
+	if code, _, stderr := runState("none", "show"); code != exitUsage ||
+		!strings.Contains(stderr, "-state-dir: one is needed") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -16,29 +16,42 @@ import (
 func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 	both := "both say where worker ids are leased: one of the two is allowed"
 	for _, c := range []struct{ args, env, want []string }{
-		{[]string{"-store=redis://h/0", "-redis=redis://h/0", "-loops=0"}, nil, []string{"-store and -redis: " + both, "-loops: 0: 1 to 1024 allowed"}},
-		{[]string{"-store=redis://h/0", "-lease=5s"}, []string{"REDIS", "redis://h/1"}, []string{"-store and REDIS: " + both, "-lease: 5s is too short"}},
-		{[]string{"lease", "list", "-redis=redis://h/0"}, []string{"KATSUBUSHI_STORE", "redis://h/1"}, []string{"KATSUBUSHI_STORE and -redis: " + both}},
+		{[]string{"-store=redis://h/0", "-redis=redis://h/0", "-loops=0"}, nil,
+			[]string{"-store and -redis: " + both, "-loops: 0: 1 to 1024 allowed"}},
+		{[]string{"-store=redis://h/0", "-lease=5s"}, []string{"REDIS", "redis://h/1"},
+			[]string{"-store and REDIS: " + both, "-lease: 5s is too short"}},
+		{[]string{"lease", "list", "-redis=redis://h/0"}, []string{"KATSUBUSHI_STORE", "redis://h/1"},
+			[]string{"KATSUBUSHI_STORE and -redis: " + both}},
 		{[]string{"run", "-server=redis://h/0", "-store=redis://h/0", "-interval=1h"}, nil,
 			[]string{"-store and -server: " + both, "-interval: 1h0m0s: at most half", "no command"}},
-		{[]string{"-store=etcdd://u:hush@h", "-lease=5s", "-min-worker-id=9", "-max-worker-id=8", "-heartbeat=1h", "-loops=0"}, nil,
-			[]string{"-store: a URL begins with redis, rediss, ", "-lease: 5s is too short", "-max-worker-id: 8: not below", "-heartbeat: 1h0m0s: at most", "-loops: 0: "}},
-		{[]string{"lease", "list"}, []string{"KATSUBUSHI_STORE", "h:6379"}, []string{"KATSUBUSHI_STORE: a URL begins with redis, "}},
+		{[]string{"-store=etcdd://u:hush@h", "-lease=5s", "-min-worker-id=9", "-max-worker-id=8", "-heartbeat=1h",
+			"-loops=0"}, nil,
+			[]string{"-store: a URL begins with redis, rediss, ", "-lease: 5s is too short", "-max-worker-id: 8: not below",
+				"-heartbeat: 1h0m0s: at most", "-loops: 0: "}},
+		{[]string{"lease", "list"}, []string{"KATSUBUSHI_STORE", "h:6379"},
+			[]string{"KATSUBUSHI_STORE: a URL begins with redis, "}},
 		{[]string{"run", "-store=redis://", "-lease=5s"}, nil, []string{"-store: the URL names no host", "no command"}},
 		{[]string{"-store=redis://u:hush@/0", "-loops=0"}, nil, []string{"-store: the URL names no host", "-loops: 0: "}},
 		{[]string{"-store=rediss://:6379"}, nil, []string{"-store: the URL names no host"}},
 		{[]string{"-store=rediscluster://a,,b"}, nil, []string{"-store: the URL names no host"}},
 		{[]string{"-store=unix://?db=1"}, nil, []string{"-store: redis: the URL names no socket"}},
-		{[]string{"-store=redis://h/0", "-worker-id=3"}, nil, []string{"-worker-id: with -store worker ids are leased, not given"}},
+		{[]string{"-store=redis://h/0", "-worker-id=3"}, nil,
+			[]string{"-worker-id: with -store worker ids are leased, not given"}},
 		{[]string{"-store=redis://h/0", "-redis-replicas=-1", "-redis-password-file=/none"}, nil,
 			[]string{"-redis-replicas: -1: ", "-redis-password-file: stat /none"}},
 		{[]string{"-store=redis://h/0", "-store-ca=/ca"}, []string{"KATSUBUSHI_STORE_KEY", "/key"},
-			[]string{"-store-ca: belongs to ZooKeeper and etcd, and the store is of another kind: Redis", "KATSUBUSHI_STORE_KEY: belongs to ZooKeeper and etcd"}},
+			[]string{"-store-ca: belongs to ZooKeeper and etcd, and the store is of another kind: Redis",
+				"KATSUBUSHI_STORE_KEY: belongs to ZooKeeper and etcd"}},
 		{[]string{"-store=redis://u@h/0", "-store-password-file=/none/1", "-redis-password-file=/none/2"}, nil,
-			[]string{"-store-password-file and -redis-password-file: both say where the password is: one of the two is allowed"}},
-		{[]string{"run", "-store=redis://u@h/0"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE", "/none/1"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE: stat /none/1"}},
-		{[]string{"-worker-id=1", "-store-cert=/cert"}, nil, []string{"-store-cert: belongs to -redis or -store, and neither is given"}},
-		{[]string{"-redis=etcd://h"}, nil, []string{"-redis: redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, rediss+sentinel or unix, and ://"}},
+			[]string{
+				"-store-password-file and -redis-password-file: both say where the password is: one of the two is allowed"}},
+		{[]string{"run", "-store=redis://u@h/0"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE", "/none/1"},
+			[]string{"KATSUBUSHI_STORE_PASSWORD_FILE: stat /none/1"}},
+		{[]string{"-worker-id=1", "-store-cert=/cert"}, nil,
+			[]string{"-store-cert: belongs to -redis or -store, and neither is given"}},
+		{[]string{"-redis=etcd://h"}, nil,
+			[]string{"-redis: redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, " +
+				"rediss+sentinel or unix, and ://"}},
 		{[]string{"lease", "list"}, nil, []string{"-store or -redis: none given"}},
 	} {
 		got := complaints(t, c.args, c.env...)
@@ -52,7 +65,8 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{ // -redis goes on meaning what it meant
-		{"-redis=redis:///0"}, {"-redis=unix:///run/redis.sock"}, {"-store=unix:///run/redis.sock"}, {"-store=redis://u:p@[::1]:7/0?ns=x"},
+		{"-redis=redis:///0"}, {"-redis=unix:///run/redis.sock"}, {"-store=unix:///run/redis.sock"},
+		{"-store=redis://u:p@[::1]:7/0?ns=x"},
 		{"-store=redis+sentinel://a,b:7/main", "-redis-replicas=1"},
 	} {
 		if p, _, err := parse(settings(), args, environment(), nil); err != nil || p.validate() != nil {
@@ -66,28 +80,37 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 	for _, scheme := range []string{"etcd", "zookeeper"} {
 		for _, c := range []struct{ args, env, want []string }{
-			{[]string{"-store=SCHEMEs://u:hush@h:99999,,[::1]:x/a//b/../c?ns=a%2Fb&what=1", "-loops=0", "-lease=5s"}, nil, []string{
-				"-store: h: a port is a number from 1 to 65535", "-store: the URL names no host where one is wanted", "-store: [::1]: a port is a number",
-				`-store: the path /a//b/../c: "" is empty`, `".." is relative`, `-store: ns=a/b: "a/b" has a character`, "-store: ?what: only ns is allowed",
-				"-lease: 5s is too short", "-loops: 0: 1 to 1024 allowed",
-			}},
+			{[]string{"-store=SCHEMEs://u:hush@h:99999,,[::1]:x/a//b/../c?ns=a%2Fb&what=1", "-loops=0", "-lease=5s"}, nil,
+				[]string{
+					"-store: h: a port is a number from 1 to 65535", "-store: the URL names no host where one is wanted",
+					"-store: [::1]: a port is a number",
+					`-store: the path /a//b/../c: "" is empty`, `".." is relative`, `-store: ns=a/b: "a/b" has a character`,
+					"-store: ?what: ns, ca, cert and key are allowed",
+					"-lease: 5s is too short", "-loops: 0: 1 to 1024 allowed",
+				}},
 			{[]string{"-store=SCHEME://", "-store-ca=/none/ca"}, []string{"KATSUBUSHI_STORE_CERT", "/none/cert"},
 				[]string{"-store: the URL names no host", "KATSUBUSHI_STORE_CERT: a certificate and its key belong together"}},
 			{[]string{"-store=SCHEMEs://h", "-store-ca=/none/ca", "-store-cert=/none/cert", "-store-key=/none/key"}, nil,
 				[]string{"-store-ca: open /none/ca: no such file", "-store-cert: open /none/key: no such file"}},
-			{[]string{"-store=SCHEME://h", "-store-ca=/none/ca"}, nil, []string{"-store-ca: belongs to connections with TLS, and the URL begins with SCHEME://"}},
+			{[]string{"-store=SCHEME://h", "-store-ca=/none/ca"}, nil,
+				[]string{"-store-ca: belongs to connections with TLS, and the URL begins with SCHEME://"}},
 			{[]string{"lease", "list", "-store=SCHEME://u@h"}, nil, []string{"-store: user u has no password"}},
 			{[]string{"run", "-store=SCHEME://h"}, []string{"KATSUBUSHI_STORE_PASSWORD_FILE", "/none/password"},
 				[]string{"KATSUBUSHI_STORE_PASSWORD_FILE: a password of nobody", "no command"}},
-			{[]string{"-store=SCHEME://u@h", "-store-password-file=/none/password"}, nil, []string{"-store-password-file: stat /none/password: no such file"}},
-			{[]string{"-store=SCHEME://u:hush@h", "-store-password-file=/none/password"}, nil, []string{"-store-password-file: there is a password in the URL too"}},
+			{[]string{"-store=SCHEME://u@h", "-store-password-file=/none/password"}, nil,
+				[]string{"-store-password-file: stat /none/password: no such file"}},
+			{[]string{"-store=SCHEME://u:hush@h", "-store-password-file=/none/password"}, nil,
+				[]string{"-store-password-file: there is a password in the URL too"}},
 			{[]string{"-store=SCHEME://h", "-redis-replicas=1", "-hold-raus=raus", "-redis=redis://h"}, nil, []string{
 				"-store and -redis: both say where worker ids are leased",
 			}},
-			{[]string{"-store=SCHEME://h", "-redis-replicas=1", "-redis-password-file=/none/p"}, []string{"KATSUBUSHI_HOLD_RAUS", "raus"}, []string{
-				"-redis-replicas: belongs to Redis, and the store is of another kind: ", "KATSUBUSHI_HOLD_RAUS: belongs to Redis", "-redis-password-file: belongs to Redis",
-			}},
-			{[]string{"-store=SCHEME://h", "-worker-id=3", "-max-worker-id=2000"}, nil, []string{"-worker-id: with -store worker ids are leased", "-max-worker-id: 2000: at most 1023"}},
+			{[]string{"-store=SCHEME://h", "-redis-replicas=1", "-redis-password-file=/none/p"},
+				[]string{"KATSUBUSHI_HOLD_RAUS", "raus"}, []string{
+					"-redis-replicas: belongs to Redis, and the store is of another kind: ", "KATSUBUSHI_HOLD_RAUS: belongs to Redis",
+					"-redis-password-file: belongs to Redis",
+				}},
+			{[]string{"-store=SCHEME://h", "-worker-id=3", "-max-worker-id=2000"}, nil,
+				[]string{"-worker-id: with -store worker ids are leased", "-max-worker-id: 2000: at most 1023"}},
 			{[]string{"-store=SCHEME://h", "-lease=20s", "-heartbeat=9s"}, nil, []string{"-heartbeat: 9s: at most "}},
 		} {
 			args := strings.Split(strings.ReplaceAll(strings.Join(c.args, "\n"), "SCHEME", scheme), "\n")
@@ -102,7 +125,8 @@ func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 			}
 		}
 		for _, url := range []string{"SCHEME://h", "SCHEME://h:1,[::1]:2,i/a/b?ns=c", "SCHEMEs://u:hush@h"} {
-			args := []string{"-store=" + strings.ReplaceAll(url, "SCHEME", scheme), "-lanes=2", "-max-skew=1s", "-lease-auto-init", "-lease=20s"}
+			args := []string{"-store=" + strings.ReplaceAll(url, "SCHEME", scheme), "-lanes=2", "-max-skew=1s",
+				"-lease-auto-init", "-lease=20s"}
 			if p, _, err := parse(settings(), args, environment(), nil); err != nil || p.validate() != nil {
 				t.Errorf("%q: %v, %v", args, err, p.validate())
 			}
@@ -122,16 +146,19 @@ func TestProcessStore(t *testing.T) {
 		}
 		return string(out)
 	}
-	if got := command(append([]string{"lease", "init", "-how", "new"}, flags...)...); got != "made: its worker ids can be had\n" {
+	got := command(append([]string{"lease", "init", "-how", "new"}, flags...)...)
+	if !strings.HasPrefix(got, "recorded in redis://") || !strings.HasSuffix(got, "\nmade: its worker ids can be had\n") {
 		t.Errorf("lease init: %s", got)
 	}
 	if w := workerOf(t, start(t, flags...)); w != 1 {
 		t.Errorf("the daemon has worker id %d", w)
 	}
-	if got := command(append(append([]string{"run"}, flags...), "-log-level", "error", "--", "echo", "it is {}")...); got != "it is 2\n" {
+	if got := command(append(append([]string{"run"}, flags...), "-log-level", "error", "--", "echo",
+		"it is {}")...); got != "it is 2\n" {
 		t.Errorf("run: %s", got)
 	}
-	if got := command(append([]string{"lease", "stats"}, flags...)...); !strings.Contains(got, "\nclient_get_id_success       2\n") {
+	if got := command(append([]string{"lease", "stats"}, flags...)...); !strings.Contains(got,
+		"\nclient_get_id_success       2\n") {
 		t.Errorf("lease stats: %s", got)
 	}
 }
@@ -142,10 +169,12 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 	p := &parsed{}
 	p.Store.URL = "redis://h"
 	for verb, want := range map[string]string{
-		"stats":       "lease stats: Redis keeps no such counts; `lease list` shows its worker ids",
-		"replicas":    "lease replicas: Redis has no replicas to wait for: a majority of its servers has what it acknowledged",
+		"stats": "lease stats: Redis keeps no such counts; `lease list` shows its worker ids",
+		"replicas": "lease replicas: Redis has no replicas to wait for: a majority of its servers has what it " +
+			"acknowledged",
 		"reset-clock": "lease reset-clock: Redis has no clock of its own",
-		"restored":    "lease restored: Redis need not be told: daemons notice if it was started with older data, and wait. If old keys were put back while it ran, restart it",
+		"restored": "lease restored: Redis need not be told: daemons notice if it was started with older data, and " +
+			"wait. If old keys were put back while it ran, restart it",
 	} {
 		do, err := p.leaseVerb(verb, leaseOptions{})
 		if err != nil {
@@ -162,7 +191,8 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 	}
 	defer pool.Close()
 	if do, _ := p.leaseVerb("restored", leaseOptions{}); do != nil {
-		if _, err := do(t.Context(), pool); err == nil || !strings.HasPrefix(err.Error(), "lease restored: Redis need not be told") {
+		if _, err := do(t.Context(), pool); err == nil ||
+			!strings.HasPrefix(err.Error(), "lease restored: Redis need not be told") {
 			t.Error(err)
 		}
 	}
@@ -171,18 +201,23 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 // TestProblemsOfAnnouncementsAreToldByTheirFlags: only some stores have a place for them.
 func TestProblemsOfAnnouncementsAreToldByTheirFlags(t *testing.T) {
 	got := complaints(t, []string{"-worker-id=1", "-announce=on", "-peer-check=warn", "-forward-user=ann", "-loops=0"})
-	for _, want := range []string{"-announce: only ZooKeeper and etcd", "-peer-check: only ZooKeeper and etcd", "-forward-user: belongs to", "-loops: 0"} {
+	for _, want := range []string{"-announce: only ZooKeeper and etcd", "-peer-check: only ZooKeeper and etcd",
+		"-forward-user: belongs to", "-loops: 0"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("nothing says %q: %s", want, got)
 		}
 	}
-	got = complaints(t, []string{"-store=etcd://h", "-announce=on", "-sock=/s", "-peer-check=perhaps", "-forward-user=ann"})
-	for _, want := range []string{"-announce: a unix socket has no address", `-peer-check: "perhaps": refuse, warn or off allowed`, "-forward-user: ann has no password"} {
+	got = complaints(t,
+		[]string{"-store=etcd://h", "-announce=on", "-sock=/s", "-peer-check=perhaps", "-forward-user=ann"})
+	for _, want := range []string{"-announce: a unix socket has no address",
+		`-peer-check: "perhaps": refuse, warn or off allowed`, "-forward-user: ann has no password"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("nothing says %q: %s", want, got)
 		}
 	}
-	p, _, err := parse(settings(), []string{"-store=etcd://h", "-forward-user=ann", "-forward-password-file=/dev/null", "-forward-ca=/f", "-advertise=h:1", "-sock=/s", "-announce=on"}, environment(), nil)
+	p, _, err := parse(settings(),
+		[]string{"-store=etcd://h", "-forward-user=ann", "-forward-password-file=/dev/null", "-forward-ca=/f",
+			"-advertise=h:1", "-sock=/s", "-announce=on"}, environment(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

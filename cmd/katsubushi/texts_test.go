@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+)
+
+var update = flag.Bool("update", false, "write the files of testdata anew")
+
+// TestTexts compares everything that the program says of itself with the files of testdata: help, the manual page,
+// completion, and the answers to wrong words. With -update it writes the files.
+func TestTexts(t *testing.T) {
+	t.Setenv("HOME", t.TempDir()) // commands look for records there
+	files := map[string][]string{
+		"help": {"-h"}, "man": {"man"}, "completion.bash": {"completion bash"},
+		"completion.zsh": {"completion zsh"}, "completion.fish": {"completion fish"},
+	}
+	for _, c := range commands() {
+		if c.name == "completion" || c.name == "man" {
+			files["wrong"] = append(files["wrong"], c.name+" nosuchword")
+			continue
+		}
+		files["commands"] = append(files["commands"], c.name+" -h")
+		for _, verb := range c.verbs {
+			files["commands"] = append(files["commands"], c.name+" "+verb+" -h")
+			files["wrong"] = append(files["wrong"], c.name+" "+verb+" -state-dir none -nosuchflag=1 a b")
+		}
+		if len(c.verbs) > 0 {
+			files["wrong"] = append(files["wrong"], c.name+" -state-dir none",
+				c.name+" nosuchword -state-dir none", c.name+" nosuchword -json -force -state-dir none")
+		}
+	}
+	files["wrong"] = append(files["wrong"],
+		"nosuchword", "-nosuchflag", "-worker-id 1 nosuchword", "upgrade x", "upgrade -timeout 1", "upgrade -pid -1",
+		"demote", "demote a b", "inspect", "inspect -nosuchflag", "healthcheck x", "healthcheck -ready=x",
+		"run", "run -nosuchflag", "completion", "completion ksh", "check-config x -nosuchflag",
+		"lease init -store etcd://h -how x", "lease list -store etcd://h -how new", "lease list -store etcd://h -worker-id 1",
+		"lease release -store etcd://h", "lease release x -store etcd://h", "lease replicas x -store etcd://h",
+		"lease list 1 -store etcd://h", "lease nosuchword -store etcd://h",
+		"user add a=b -auth-file f", "user add a x=y -auth-file f",
+		"user list -generate -force -password-file p -auth-file f",
+		"user add a -json -generate -password-file p -auth-file f", "user grant a -auth-file f",
+		"generator create a b -state-dir none", "generator raise a b -state-dir none", "generator replicas x -state-dir none",
+		"generator show a -force -state-dir none", "generator raise a 1 -json -state-dir none",
+		"state show x -state-dir d", "state reset -state-dir d -worker-id 1", "state adopt -force -state-dir d",
+		"-engine x -layout x -log-format x -claim x -lanes x -unknown-keys x",
+	)
+	usages := strings.NewReplacer(leaseUsage, "<usage>", stateUsage, "<usage>", generatorUsage, "<usage>",
+		userUsage, "<usage>", demoteUsage, "<usage>", upgradeUsage, "<usage>\n")
+	for name, list := range files {
+		var b bytes.Buffer
+		before := ""
+		for _, args := range list {
+			var stdout, stderr bytes.Buffer
+			code := run(strings.Fields(args), variables{}, &stdout, &stderr)
+			if len(list) > 1 {
+				fmt.Fprintf(&b, "\n$ katsubushi %s\n", args)
+			}
+			if got := ofHost(stdout.String()); got != "" && got == before {
+				b.WriteString("as before\n")
+			} else {
+				b.WriteString(got)
+				before = got
+			}
+			if said := usages.Replace(ofHost(stderr.String())); said != "" || code != exitOK {
+				fmt.Fprintf(&b, "stderr:\n%sexit code %d\n", said, code)
+			}
+		}
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); got != string(want) {
+			t.Errorf("%s differs: run the test with -update and read the difference\n%s",
+				path, firstDifference(got, string(want)))
+		}
+	}
+}
+
+var hostsOwn = regexp.MustCompile(`\(default (\d+|` + regexp.QuoteMeta(sizeText(daemon.DefaultBufferMemory())) + `)\)`)
+
+// ofHost replaces the defaults that are another machine's on another machine.
+func ofHost(text string) string {
+	own := map[string]bool{sizeText(daemon.DefaultBufferMemory()): true}
+	for _, s := range clientSettings() {
+		if s.name == "loops" || s.name == "max-connections" {
+			own[s.def] = true
+		}
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		host := strings.Contains(line, "KATSUBUSHI_LOOPS") || strings.Contains(line, "KATSUBUSHI_MAX_CONNECTIONS") ||
+			strings.Contains(line, "KATSUBUSHI_MAX_BUFFER_MEMORY")
+		if host {
+			lines[i] = hostsOwn.ReplaceAllStringFunc(line, func(m string) string {
+				if own[m[len("(default "):len(m)-1]] {
+					return "(default <host>)"
+				}
+				return m
+			})
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// firstDifference returns the first line that differs.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "line " + strconv.Itoa(i+1) + "\ngot  " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "one is longer"
+}
