@@ -1,0 +1,82 @@
+package explore
+
+import (
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// old is how far back times are told apart, ms. No rule compares the present with an earlier time than a
+// lease and the margin for clocks ago, so all older ones count as one. Whether two times that are both
+// older are in order is not told: what is called complete is so modulo that.
+const old = 25_000
+
+// A digest makes 64 bits of a state. Times count from now, names by their first appearance.
+type digest struct {
+	h     uint64
+	now   int64
+	boot  int64
+	names []string
+	about func(d *digest, name string) // what there is to say of a name, at its first appearance
+}
+
+func (d *digest) add(v uint64) {
+	hi, lo := bits.Mul64(d.h^v^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
+	d.h = hi ^ lo ^ bits.RotateLeft64(v, 29)
+}
+
+// Number implements cas.Visitor.
+func (d *digest) Number(n int64) { d.add(uint64(n)) }
+
+// Time implements cas.Visitor.
+func (d *digest) Time(ms int64) { d.add(uint64(max(ms-d.now, -old))) }
+
+// Boot implements cas.Visitor.
+func (d *digest) Boot(t time.Duration) { d.add(uint64(max(t.Milliseconds()-d.boot, -old)) ^ 1<<62) }
+
+// Name implements cas.Visitor.
+func (d *digest) Name(name string) {
+	if name == "" {
+		d.add(1 << 61)
+		return
+	}
+	for i, n := range d.names {
+		if n == name {
+			d.add(uint64(i) | 1<<60)
+			return
+		}
+	}
+	d.add(uint64(len(d.names)) | 1<<60)
+	d.names = append(d.names, name)
+	d.about(d, name)
+}
+
+// Text implements cas.Visitor. Of the words of a record, those of 13 digits are times, and those with a dot
+// are request ids.
+func (d *digest) Text(text string) {
+	for more := text != ""; more; {
+		var word string
+		word, text, more = strings.Cut(text, " ")
+		n, digits := int64(0), len(word) == 13
+		for i := 0; i < len(word); i++ {
+			if word[i] == '.' {
+				d.Name(word)
+				word = ""
+				break
+			}
+			n = n*10 + int64(word[i]-'0')
+			digits = digits && word[i] >= '0' && word[i] <= '9'
+		}
+		switch {
+		case digits && word != "":
+			d.Time(n)
+		default:
+			var v uint64
+			for i := 0; i < len(word); i++ {
+				v = v*131 + uint64(word[i])
+			}
+			d.add(v | 1<<58)
+		}
+	}
+	d.add(1 << 59)
+}
