@@ -62,7 +62,7 @@ func TestEveryExampleIsRun(t *testing.T) {
 	}
 	n := 0
 	for _, f := range folders {
-		if !f.IsDir() {
+		if !f.IsDir() || f.Name() == "orm" { // test/orm runs that one
 			continue
 		}
 		n++

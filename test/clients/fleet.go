@@ -56,7 +56,8 @@ func (r *runner) startFleet() (*fleet, error) {
 		d := &daemon{kind: fmt.Sprint("fleet", i+1), port: ports[2+i]}
 		d.log = filepath.Join(r.work, "daemon"+d.kind+".log")
 		os.Remove(d.log)
-		args := append([]string{"-worker-id", strconv.Itoa(i + 1), "-claim", "off", "-state-dir", "none", "-bind", host, "-port", strconv.Itoa(d.port),
+		args := append([]string{"-worker-id", strconv.Itoa(i + 1), "-claim", "off", "-state-dir", "none", "-bind", host,
+			"-port", strconv.Itoa(d.port),
 			"-http-port", strconv.Itoa(ports[5+i]), "-counters", f.counters, "-generator", names}, r.launcher.extra...)
 		if err := r.launcher.launch(d, args); err != nil {
 			f.stop()
@@ -73,7 +74,8 @@ func (f *fleet) startEtcd(dir string, port, peer int) error {
 	}
 	url, peers := fmt.Sprintf("http://%s:%d", host, port), fmt.Sprintf("http://%s:%d", host, peer)
 	f.etcd = exec.Command("etcd", "--data-dir", dir, "--listen-client-urls", url, "--advertise-client-urls", url,
-		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers, "--logger", "zap", "--log-level", "error")
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers,
+		"--logger", "zap", "--log-level", "error")
 	if err := f.etcd.Start(); err != nil {
 		f.etcd = nil
 		return fmt.Errorf("%w: %w", errNoEtcd, err)
@@ -141,9 +143,9 @@ func (f *fleet) leader(name string) int {
 	return -1
 }
 
-// demote has all groups handed over, or those of one daemon.
-func (f *fleet) demote(ctx context.Context, which ...string) error {
-	out, err := exec.CommandContext(ctx, f.launcher.program, append([]string{"demote", "-counters", f.counters}, which...)...).CombinedOutput()
+// demote has all groups handed over.
+func (f *fleet) demote(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, f.launcher.program, "demote", "-counters", f.counters, "all").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("demote: %w: %s", err, out)
 	}

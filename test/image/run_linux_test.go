@@ -52,7 +52,8 @@ type container struct {
 
 // options are those of "podman run" for every container.
 func options(netw string) []string {
-	return append([]string{"--network=ns:/run/netns/" + netw, "--no-hosts", "--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL", "--security-opt=no-new-privileges"}, limits...)
+	return append([]string{"--network=ns:/run/netns/" + netw, "--no-hosts", "--read-only", "--read-only-tmpfs=false",
+		"--cap-drop=ALL", "--security-opt=no-new-privileges"}, limits...)
 }
 
 func start(t *testing.T, netw string, more []string, args ...string) *container {
@@ -141,7 +142,8 @@ func TestAContainerKeepsItsStateInTheVolume(t *testing.T) {
 	first := c.ask()
 	pid := c.state("Pid")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil || !strings.Contains(string(status), "\nUid:\t65532\t65532\t65532\t65532\n") || !strings.Contains(string(status), "\nCapEff:\t0000000000000000\n") {
+	if err != nil || !strings.Contains(string(status), "\nUid:\t65532\t65532\t65532\t65532\n") ||
+		!strings.Contains(string(status), "\nCapEff:\t0000000000000000\n") {
 		t.Errorf("%v: %s", err, status)
 	}
 	if !strings.Contains(c.logs(), `msg="windows are recorded" state_dir=/var/lib/katsubushi`) {
@@ -160,7 +162,8 @@ func TestAContainerKeepsItsStateInTheVolume(t *testing.T) {
 	}
 
 	must(t, podman("stop", "-t", "120", c.id)) // SIGTERM
-	if code, log := c.state("ExitCode"), c.logs(); code != 0 || !strings.Contains(log, "msg=stopping signal=terminated") || !strings.HasSuffix(log, "msg=stopped\n") {
+	if code, log := c.state("ExitCode"), c.logs(); code != 0 || !strings.Contains(log, "msg=stopping signal=terminated") ||
+		!strings.HasSuffix(log, "msg=stopped\n") {
 		t.Errorf("exit code %d:\n%s", code, log)
 	}
 	run := append(append([]string{"run", "--rm"}, options(netw)...), volume, images.local, "state", "show")
@@ -184,7 +187,8 @@ func TestHealthWhileThereIsNoWorkerID(t *testing.T) {
 	netw := network(t)
 	c := start(t, netw, []string{"--env=HTTP_PORT=8081"}, "-redis=redis://127.0.0.1:6399/0")
 	await(t, "the container is healthy", c.healthy)
-	if out, err := podman("exec", c.id, "/katsubushi", "healthcheck", "-ready").CombinedOutput(); err == nil || !strings.Contains(string(out), "unhealthy:") {
+	if out, err := podman("exec", c.id, "/katsubushi", "healthcheck", "-ready").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "unhealthy:") {
 		t.Errorf("%v: %s", err, out)
 	}
 	alone := start(t, network(t), nil, "-redis=redis://127.0.0.1:6399/0")
@@ -206,13 +210,17 @@ func TestVolumesThatTheUserMayNotWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	mounted := []string{"--volume=" + dir + ":/var/lib/katsubushi"}
-	advice := "/var/lib/katsubushi belongs to user 0, group 0 (drwxr-xr-x), and this process is user 65532, group 65532: chown 65532:65532 /var/lib/katsubushi"
+	advice := "/var/lib/katsubushi belongs to user 0, group 0 (drwxr-xr-x), and this process is user 65532, group " +
+		"65532: chown 65532:65532 /var/lib/katsubushi"
 
 	c := start(t, network(t), mounted, "-worker-id=2")
-	c.awaitLog("msg=listening") // a directory by default that cannot be used is a warning
-	if log := c.logs(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, advice) {
-		t.Error("it should say who owns the directory")
+	must(t, podman("wait", c.id))
+	if code := c.state("ExitCode"); code != 1 ||
+		!strings.Contains(c.logs(), advice) || !strings.Contains(c.logs(), "-state-dir none") {
+		t.Errorf("exit code %d: it should say who owns the directory:\n%s", code, c.logs())
 	}
+	c = start(t, network(t), mounted, "-worker-id=2", "-state-dir=none")
+	c.awaitLog("msg=listening")
 	c = start(t, network(t), mounted, "-worker-id=2", "-state-dir=/var/lib/katsubushi")
 	must(t, podman("wait", c.id))
 	if code := c.state("ExitCode"); code != 1 || !strings.Contains(c.logs(), advice) {
@@ -228,9 +236,9 @@ func TestVolumesThatTheUserMayNotWrite(t *testing.T) {
 		t.Error(err)
 	}
 	c = start(t, network(t), []string{"--tmpfs=/var/lib/katsubushi"}, "-worker-id=2")
-	c.awaitLog("msg=listening")
-	if log := c.logs(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "it is on tmpfs") {
-		t.Error("a tmpfs forgets")
+	must(t, podman("wait", c.id))
+	if code := c.state("ExitCode"); code != 1 || !strings.Contains(c.logs(), "it is on tmpfs") {
+		t.Errorf("exit code %d: a tmpfs forgets", code)
 	}
 }
 
@@ -241,15 +249,20 @@ func TestRedisWithACertificateOfAnAuthority(t *testing.T) {
 	netw := network(t)
 	dir := t.TempDir()
 	authority := certify(t, dir)
-	redis := exec.Command("ip", "netns", "exec", netw, "redis-server", "--port", "0", "--tls-port", "6390", "--bind", "127.0.0.1", "--save", "", "--dir", dir,
-		"--tls-cert-file", dir+"/cert.pem", "--tls-key-file", dir+"/key.pem", "--tls-ca-cert-file", dir+"/ca.pem", "--tls-auth-clients", "no")
+	redis := exec.Command("ip", "netns", "exec", netw, "redis-server", "--port", "0", "--tls-port", "6390", "--bind",
+		"127.0.0.1", "--save", "", "--dir", dir,
+		"--tls-cert-file", dir+"/cert.pem", "--tls-key-file", dir+"/key.pem", "--tls-ca-cert-file", dir+"/ca.pem",
+		"--tls-auth-clients", "no")
 	redis.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when the thread ends
 	defer runtime.UnlockOSThread()
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { redis.Process.Kill(); redis.Wait() }()
+	defer func() {
+		redis.Process.Kill()
+		redis.Wait()
+	}()
 
 	known, err := os.ReadFile(takeOut(t, images.local, "/etc/ssl/certs/ca-certificates.crt"))
 	if err != nil {
@@ -261,7 +274,8 @@ func TestRedisWithACertificateOfAnAuthority(t *testing.T) {
 	const url = "-store=rediss://127.0.0.1:6390/0"
 	trusted := "--volume=" + dir + "/ca.pem:/etc/ssl/certs/ours.pem:ro"
 	await(t, "Redis answers", func() bool {
-		run := append(append([]string{"run", "--rm"}, options(netw)...), trusted, images.local, "lease", "init", "-how", "new", url)
+		run := append(append([]string{"run", "--rm"}, options(netw)...), trusted, images.local, "lease", "init", "-how",
+			"new", url)
 		out, err := podman(run...).CombinedOutput()
 		if err != nil && !strings.Contains(string(out), "connection refused") {
 			t.Fatalf("%v: %s", err, out)

@@ -29,7 +29,9 @@ func busy(t *testing.T) *daemon {
 		}
 		time.Sleep(load)
 	}
-	await(t, "the charts have points", func() bool { return regexp.MustCompile(`ids a second +[1-9]`).MatchString(d.text(t)) })
+	await(t, "the charts have points", func() bool {
+		return regexp.MustCompile(`ids a second +[1-9]`).MatchString(d.text(t))
+	})
 	return d
 }
 
@@ -50,7 +52,8 @@ func looks(t *testing.T, d *daemon) {
 		name, scheme, query string
 		width               int
 	}{
-		{"light", "light", "", 1240}, {"dark", "dark", "", 1240}, {"narrow", "light", "?id=" + d.id(t, "a"), 320}, {"narrow-dark", "dark", "", 320},
+		{"light", "light", "", 1240}, {"dark", "dark", "", 1240}, {"narrow", "light", "?id=" + d.id(t, "a"), 320},
+		{"narrow-dark", "dark", "", 320},
 		{"inspector", "light", "?id=" + d.id(t, "sessions"), 800}, {"problem", "dark", "?id=hello", 800},
 	} {
 		b.look(c.width, c.scheme)
@@ -62,7 +65,8 @@ func looks(t *testing.T, d *daemon) {
 	}
 	names := b.named()
 	for role, want := range map[string][]string{
-		"button": {"Pause", "Inspect"}, "textbox": {"What an id says"}, "link": {"Skip to the inspector", "Metrics", "Statistics", "Readiness"},
+		"button": {"Pause", "Inspect"}, "textbox": {"What an id says"},
+		"link": {"Skip to the inspector", "Metrics", "Statistics", "Readiness"},
 	} {
 		if !slices.Equal(names[role], want) {
 			t.Errorf("%s: %q, want %q", role, names[role], want)
@@ -96,7 +100,8 @@ func keyboard(t *testing.T, d *daemon) {
 	id := d.id(t, "a")
 	b.run(chromedp.KeyEvent(id), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("#answer", chromedp.ByQuery))
 	answer := eval[string](b, `document.getElementById("answer").textContent`)
-	if !strings.Contains(answer, "this daemon has it now") || eval[string](b, `document.getElementById("id").value`) != id {
+	if !strings.Contains(answer, "this daemon has it now") ||
+		eval[string](b, `document.getElementById("id").value`) != id {
 		t.Errorf("the answer to %s: %s", id, answer)
 	}
 	if local := eval[string](b, `document.querySelector(".local dd").textContent`); !strings.Contains(local, "20") {
@@ -113,7 +118,8 @@ func withoutScript(t *testing.T, d *daemon) {
 	b.open(d.url + "?id=" + d.id(t, "a"))
 	var text, pause string
 	b.run(chromedp.OuterHTML("html", &text, chromedp.ByQuery), chromedp.OuterHTML("#pause", &pause, chromedp.ByQuery))
-	for _, want := range []string{"issuing ids", ">901 <", ">902 <", "Nothing is wrong.", "orders", `class="line" d="M`, "this daemon has it now", "days left"} {
+	for _, want := range []string{"issuing ids", ">901 <", ">902 <", "Nothing is wrong.", "orders", `class="line" d="M`,
+		"this daemon has it now", "days left"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %s", want)
 		}
@@ -141,7 +147,9 @@ func refreshes(t *testing.T, d *daemon) {
 	b.run(chromedp.Focus("#id", chromedp.ByQuery), chromedp.KeyEvent("157330"))
 	b.run(chromedp.Evaluate(`window.old = document.querySelector("#lanes tbody tr"); 0`, nil))
 	changed("the page refreshes itself")
-	if !eval[bool](b, `document.activeElement.id === "id" && document.activeElement.value === "157330" && window.old === document.querySelector("#lanes tbody tr")`) {
+	if !eval[bool](b,
+		`document.activeElement.id === "id" && document.activeElement.value === "157330" && window.old === `+
+			`document.querySelector("#lanes tbody tr")`) {
 		t.Error("a refresh takes what somebody typed, or the elements that are there")
 	}
 	b.clean()
@@ -153,7 +161,10 @@ func refreshes(t *testing.T, d *daemon) {
 	b.run(chromedp.Click("#pause", chromedp.ByQuery))
 	changed("it goes on after a pause")
 
-	b.run(chromedp.Evaluate(`Object.defineProperty(document, "hidden", {value: true, configurable: true}); document.dispatchEvent(new Event("visibilitychange")); 0`, nil))
+	b.run(
+		chromedp.Evaluate(
+			`Object.defineProperty(document, "hidden", {value: true, configurable: true}); document.dispatchEvent(new `+
+				`Event("visibilitychange")); 0`, nil))
 	await(t, "nothing is under way", func() bool { // a request that had begun may still end
 		before := eval[string](b, asOf)
 		time.Sleep(3 * time.Second)
@@ -165,12 +176,19 @@ func refreshes(t *testing.T, d *daemon) {
 
 	d.cmd.Process.Signal(syscall.SIGSTOP)
 	await(t, "it is said that the daemon does not answer", func() bool {
-		return strings.Contains(eval[string](b, `document.getElementById("silent").innerText`), "The daemon has not answered since")
+		return strings.Contains(eval[string](b, `document.getElementById("silent").innerText`),
+			"The daemon has not answered since")
 	})
 	b.readable(40)
 	b.shot("no-answer")
+	if pill := eval[string](b, `document.querySelector(".pill").className`); strings.Contains(pill, "good") {
+		t.Errorf("a daemon that does not answer has a pill of the class %q", pill)
+	}
 	d.cmd.Process.Signal(syscall.SIGCONT)
 	await(t, "it answers again", func() bool { return eval[bool](b, `document.getElementById("silent").hidden`) })
+	await(t, "the pill says so", func() bool {
+		return strings.Contains(eval[string](b, `document.querySelector(".pill").className`), "good")
+	})
 	for _, p := range b.taken() { // of the browser itself, about requests that were given up
 		if !strings.Contains(p, "network") {
 			t.Error(p)
@@ -185,14 +203,18 @@ func policy(t *testing.T, d *daemon) {
 		`const s = document.createElement("script"); s.textContent = "window.evil = 1"; document.body.append(s)`,
 		`document.body.insertAdjacentHTML("beforeend", "<img src='http://127.0.0.1:1/x.png'>")`,
 		`document.body.insertAdjacentHTML("beforeend", "<p style='color: red'>x</p>")`,
-		`document.body.insertAdjacentHTML("beforeend", "<p onclick='window.evil = 1'>x</p>"); document.body.lastChild.click()`,
+		`document.body.insertAdjacentHTML("beforeend", "<p onclick='window.evil = 1'>x</p>"); ` +
+			`document.body.lastChild.click()`,
 		`console.error("x")`,
 	} {
 		b.open(d.url)
 		b.clean()
 		b.run(chromedp.Evaluate(hostile+"; 0", nil))
 		var found []string
-		await(t, "a problem is noticed", func() bool { found = append(found, b.taken()...); return len(found) > 0 })
+		await(t, "a problem is noticed", func() bool {
+			found = append(found, b.taken()...)
+			return len(found) > 0
+		})
 		if eval[bool](b, "window.evil === 1") {
 			t.Errorf("the browser lets this be: %s", hostile)
 		}
@@ -202,10 +224,12 @@ func policy(t *testing.T, d *daemon) {
 // TestDegraded: a lease in a Redis that stands still.
 func TestDegraded(t *testing.T) {
 	port := freePort(t)
-	redis := process(t, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	redis := process(t, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
+		t.TempDir())
 	store := "redis://127.0.0.1:" + port + "/?ns=page"
 	await(t, "the pool is made", func() bool {
-		return exec.Command(binary(t), "lease", "init", "-how", "new", "-store", store, "-min-worker-id", "910", "-max-worker-id", "919").Run() == nil
+		return exec.Command(binary(t), "lease", "init", "-how", "new", "-store", store, "-min-worker-id", "910",
+			"-max-worker-id", "919").Run() == nil
 	})
 	d := start(t, "-store", store, "-lanes", "2", "-min-worker-id", "910", "-max-worker-id", "919")
 	b := newTab(t, d.url)
@@ -219,7 +243,8 @@ func TestDegraded(t *testing.T) {
 		return strings.Contains(eval[string](b, `document.getElementById("findings").innerText`), "is not extended")
 	})
 	found := eval[string](b, `document.getElementById("findings").innerText`)
-	if !strings.Contains(found, "redis-cli -u URL ping") || strings.Contains(found, "Nothing is wrong") || strings.Contains(found, store) {
+	ping := "redis-cli -u redis://127.0.0.1:" + port + "/ ping"
+	if !strings.Contains(found, ping) || strings.Contains(found, "Nothing is wrong") || strings.Contains(found, store) {
 		t.Errorf("it says: %s", found)
 	}
 	for _, scheme := range []string{"light", "dark"} {

@@ -25,7 +25,8 @@ type machine struct {
 }
 
 // off are services of this host's files that would only take time.
-const off = "haproxy nginx redis-server mariadb postgresql podman-auto-update podman-restart etcd zookeeper memcached cron ssh exim4 apt-daily.timer apt-daily-upgrade.timer"
+const off = "haproxy nginx redis-server mariadb postgresql podman-auto-update podman-restart etcd zookeeper " +
+	"memcached cron ssh exim4 apt-daily.timer apt-daily-upgrade.timer"
 
 // boot starts a container. before may write files of it.
 func boot(t *testing.T, before func(*machine)) *machine {
@@ -45,7 +46,8 @@ func boot(t *testing.T, before func(*machine)) *machine {
 	t.Cleanup(func() { syscall.Unmount(layer, syscall.MNT_DETACH) })
 	must(os.Mkdir(layer+"/up", 0o755))
 	must(os.Mkdir(layer+"/work", 0o755))
-	must(syscall.Mount("overlay", m.root, "overlay", 0, fmt.Sprintf("lowerdir=/,upperdir=%[1]s/up,workdir=%[1]s/work", layer)))
+	must(syscall.Mount("overlay", m.root, "overlay", 0,
+		fmt.Sprintf("lowerdir=/,upperdir=%[1]s/up,workdir=%[1]s/work", layer)))
 	t.Cleanup(func() { syscall.Unmount(m.root, syscall.MNT_DETACH) })
 
 	for name := range strings.FieldsSeq(off) {
@@ -55,16 +57,21 @@ func boot(t *testing.T, before func(*machine)) *machine {
 		os.Remove(m.root + "/etc/systemd/system/" + name)
 		must(os.Symlink("/dev/null", m.root+"/etc/systemd/system/"+name))
 	}
-	for _, path := range []string{"/var/lib/katsubushi", "/var/lib/private/katsubushi", "/etc/katsubushi", "/etc/default/katsubushi"} {
+	for _, path := range []string{"/var/lib/katsubushi", "/var/lib/private/katsubushi", "/etc/katsubushi",
+		"/etc/default/katsubushi"} {
 		must(os.RemoveAll(m.root + path)) // this host's own
 	}
 	before(m)
-	c := exec.Command("systemd-nspawn", "--register=no", "--keep-unit", "-q", "-D", m.root, "-b", "--machine=katsubushi-test", "--private-network")
+	c := exec.Command("systemd-nspawn", "--register=no", "--keep-unit", "-q", "-D", m.root, "-b",
+		"--machine=katsubushi-test", "--private-network")
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	must(c.Start())
 	exited := make(chan struct{})
-	go func() { c.Wait(); close(exited) }()
+	go func() {
+		c.Wait()
+		close(exited)
+	}()
 	t.Cleanup(func() {
 		c.Process.Signal(syscall.SIGTERM) // it ends the container
 		select {
@@ -168,8 +175,19 @@ func TestTheUnit(t *testing.T) {
 	if text := m.show("StatusText"); text != "serving, worker id 7" {
 		t.Errorf("the status is %q", text)
 	}
-	if engine := m.run("journalctl", "-u", "katsubushi", "--no-pager", "-g", "engine=uring"); !strings.Contains(engine, "listening") && ioUring() {
+	if engine := m.run("journalctl", "-u", "katsubushi", "--no-pager", "-g", "engine=uring"); !strings.Contains(engine,
+		"listening") && ioUring() {
 		t.Errorf("the unit forbids io_uring: %s", m.run("journalctl", "-u", "katsubushi", "--no-pager"))
+	}
+	lines := func(priority string) string {
+		return m.run("journalctl", "-u", "katsubushi", "--no-pager", "-o", "cat", "-p", priority)
+	}
+	if all := lines("info"); !strings.Contains(all, "\ntime=") || !strings.Contains(all, "msg=listening") ||
+		strings.Contains(all, "<6>") {
+		t.Errorf("in the journal: %s", all)
+	}
+	if wrong := lines("warning"); strings.Contains(wrong, "msg=listening") {
+		t.Errorf("with the priority of warnings, and all is well: %s", wrong)
 	}
 	if said := m.run("systemctl", "reload", "katsubushi"); said != "" || m.show("ActiveState") != "active" {
 		t.Errorf("reload: %s %s", said, m.show("ActiveState"))
@@ -198,8 +216,12 @@ func TestTheUnit(t *testing.T) {
 
 	m.write("/etc/default/katsubushi", "WORKER_ID=99999\n")
 	m.run("systemctl", "start", "katsubushi")
-	if state, status, n := m.show("ActiveState"), m.show("ExecMainStatus"), m.show("NRestarts"); state != "failed" || status != "2" || n != "0" {
+	if state, status, n := m.show("ActiveState"), m.show("ExecMainStatus"), m.show("NRestarts"); state != "failed" ||
+		status != "2" || n != "0" {
 		t.Errorf("with a wrong setting: %s, exit code %s, %s restarts", state, status, n)
+	}
+	if wrong := lines("err"); !strings.Contains(wrong, "WORKER_ID: 99999") {
+		t.Errorf("the journal's errors do not say which setting is wrong: %s", wrong)
 	}
 }
 
