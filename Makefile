@@ -14,7 +14,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -31,10 +31,21 @@ deps: ## install what the tests need, if it is missing
 	test -z "$$missing" && exit 0; \
 	missing=$$(echo $$missing); echo "installing $$missing"; \
 	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
-	{ $$sudo apt-get update -qq && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+	for n in $$(seq 60); do \
+	  out=$$($$sudo apt-get update -qq 2>&1) && break; \
+	  case "$$out" in *"get lock"*) test $$n -gt 1 || echo "waiting until another apt ends"; sleep 5;; *) echo "$$out"; break;; esac; \
+	done; \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $$missing >/dev/null || \
 	{ echo "The tests need Debian's packages that are missing here."; \
 	  echo "As root: apt-get install -y --no-install-recommends $$missing"; exit 1; }
+	@command -v promtool >/dev/null || test -x bin/promtool || { echo "fetching promtool"; $(PROMTOOL); } || \
+	{ echo "The tests need promtool, of Debian's package prometheus or of prometheus.io: put it into bin/."; exit 1; }
+
+# Debian has promtool in the package prometheus, which starts a server that listens on every address: it is not installed, the tool is taken out.
+PROMTOOL = rm -rf bin/_promtool && mkdir -p bin/_promtool && cd bin/_promtool && \
+	get="apt-get -o APT::Sandbox::User=root -qq download prometheus"; sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
+	{ $$get 2>/dev/null || { $$sudo apt-get update -qq && $$get; }; } && \
+	dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool && mv usr/bin/promtool .. && cd .. && rm -r _promtool
 
 lint:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change: $$bad"; exit 1; }
@@ -42,6 +53,7 @@ lint:
 	$(GO) vet -tags chaos ./test/chaos
 	cd bench/client && $(GO) vet ./... && $(GO) test -vet=off ./...
 	$(GO) run $(STATICCHECK) ./...
+	@$(GO) run ./test/house
 
 # What protoc 3.21 of Debian's protobuf-compiler makes of the .proto files: its version is in the files.
 PROTO = mkdir -p $(1) && GOBIN=$(CURDIR)/bin $(GO) install $(PROTOC_GEN_GO) && GOBIN=$(CURDIR)/bin $(GO) install $(PROTOC_GEN_GRPC) && \
@@ -66,12 +78,17 @@ WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windo
 # so three packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
 LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd ./counter/etcd ./internal/daemon ./workerid/redis ./workerid/static
 
+# What was skipped although everything should have been there is said at the end.
+export TESTRUN_SKIPPED = $(CURDIR)/bin/skipped
+
 unit: ## every test under the race detector; without it the simulation, the bars for memory and allocations, and the daemon with each engine
+	@mkdir -p bin && rm -f $(TESTRUN_SKIPPED)
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 $(LONGEST) ./...
 	$(MAKE) --no-print-directory -j2 unit-sim unit-bars unit-net unit-epoll
+	@test ! -e $(TESTRUN_SKIPPED) || { echo "skipped, because something is missing here:"; sort -u $(TESTRUN_SKIPPED); }
 
 unit-sim:
-	$(TEST) -count=1 ./test/sim ./test/strictsim
+	$(TEST) -count=1 ./test/sim ./test/strictsim ./test/explore
 
 unit-bars:
 	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server/engines
@@ -82,8 +99,15 @@ unit-net unit-epoll:
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients
 
-test-examples: ## the programs of examples/ in seven languages, their libraries installed first: one PASS or FAIL line for each
-	KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) run ./test/clients -examples
+# What the recipes of examples/orm need. The test names what is missing all the same.
+ORM_PACKAGES = $(shell sed -n 's/.*needs: "\([^"]*\)".*/\1/p' test/orm/*_test.go | tr ' ' '\n' | sort -u)
+
+test-examples: ## the programs of examples/ in seven languages, and its recipes for ORMs, their libraries installed first: one PASS or FAIL line for each
+	-@$(MAKE) --no-print-directory deps PACKAGES='postgresql $(ORM_PACKAGES)'
+	-@rm -rf bin/_orm && mkdir -p bin/_orm && cp examples/orm/node/package.json bin/_orm && \
+	cd bin/_orm && npm install --no-audit --no-fund --ignore-scripts --silent
+	@failed=; KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) run ./test/clients -examples || failed=1; \
+	KATSUBUSHI_REQUIRE=1 KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) test -count=1 -v ./test/orm || failed=1; test -z "$$failed"
 
 test-docs: deps ## every command of README.md and docs/ that can be run, those that need ZooKeeper or a database included
 	KATSUBUSHI_DOCS=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v ./test/docs
@@ -148,6 +172,10 @@ soak: ## simulated weeks, 25,000 worlds of strict order, ten minutes of clients 
 SEEDS ?= 1-6000
 soak-pool: ## 1,000 simulated hours of each profile of a pool that compares and sets. SEEDS=1-300 is a slice of 50; slices add up
 	KATSUBUSHI_SEED=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run 'TestPool$$' ./test/sim
+
+explore: ## every schedule of two holders and a newcomer with two faults; it goes on from bin/explore if that exists
+	@mkdir -p bin
+	KATSUBUSHI_EXPLORE=$(CURDIR)/bin/explore $(GO) test -count=1 -timeout 90m -v -run 'TestLong$$' ./test/explore
 
 faults: ## worker ids from ZooKeeper and etcd: everything that may happen to one server and to three, which make test does for the most part
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 30m -v ./workerid/zookeeper ./workerid/etcd
