@@ -85,7 +85,7 @@ unit: ## every test under the race detector; without it the simulation, the bars
 	@mkdir -p bin && rm -f $(TESTRUN_SKIPPED)
 	GORACE=atexit_sleep_ms=0 KATSUBUSHI_REQUIRE=1 $(TEST) -race -p 3 $(LONGEST) ./...
 	$(MAKE) --no-print-directory -j2 unit-sim unit-bars unit-net unit-epoll
-	@test ! -e $(TESTRUN_SKIPPED) || { echo "skipped, because something is missing here:"; sort -u $(TESTRUN_SKIPPED); }
+	@test ! -e $(TESTRUN_SKIPPED) || { echo "tests that were skipped because something is missing here:"; sort -u $(TESTRUN_SKIPPED) | cut -f1 | uniq -c; }
 
 unit-sim:
 	$(TEST) -count=1 ./test/sim ./test/strictsim ./test/explore

@@ -61,7 +61,7 @@ func TestRunTakesYarausNames(t *testing.T) {
 // TestProcessRunsAnotherProgram: the rest is in internal/leaserun.
 func TestProcessRunsAnotherProgram(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("on Unix systems only")
+		t.Skip("does not apply: on Unix systems only")
 	}
 	t.Parallel()
 	url := redistest.Start(t).URL()

@@ -169,7 +169,7 @@ func TestADefinitionIsSafeOrNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, args...)
 			if strings.Contains(name, "behind") && server.Info("redis_version") >= "7.2" {
-				t.Skip("WAITAOF tells")
+				t.Skip("does not apply: WAITAOF tells")
 			}
 			s := open(t, Config{URL: server.URL(), Operator: true})
 			_, err := s.Define(bg, counter.Sequence("orders"))

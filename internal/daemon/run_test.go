@@ -131,7 +131,7 @@ func await(t *testing.T, what string, is func() bool) {
 // the loop of a connection: with 64 connections, both loops get some.
 func TestEveryLoopHasItsHomeLane(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("one loop only")
+		t.Skip("does not apply: there is one loop only")
 	}
 	for _, engine := range enginesHere() {
 		t.Run(engine, func(t *testing.T) {

@@ -36,7 +36,7 @@ func explore(t *testing.T, m sim.Mutant, e Explorer) Report {
 // No schedule with one fault of any kind and one preemption lets two daemons issue from one window.
 func TestEveryScheduleOfLeases(t *testing.T) {
 	if testing.Short() || underRace {
-		t.Skip("it is one goroutine, and has half a million states")
+		t.Skip("run without the race detector: it is one goroutine, and has half a million states")
 	}
 	if r := explore(t, sim.None, Explorer{Bound: once}); r.Err != nil || !r.Complete {
 		t.Errorf("%+v", r)

@@ -7,7 +7,8 @@
 // Of a package that fails it shows all but the tests that passed. It exits as `go test` does.
 //
 // If TESTRUN_SKIPPED names a file, it adds a line there for each test that was skipped because
-// something is missing here; a test is left out that says which command runs it.
+// something is missing here: the reason, a tab and the test. A test is left out that says which
+// command runs it, or "does not apply".
 package main
 
 import (
@@ -108,20 +109,31 @@ func (r *report) follow(lines <-chan []byte) {
 	}
 }
 
-// elsewhere matches the reasons of tests that another command runs, and of those that are only helpers of others.
-var elsewhere = regexp.MustCompile(`make [a-z]|KATSUBUSHI_|race detector|for (an)?other tests?|runs it`)
+// elsewhere matches the reasons of tests that another command runs, of those that are only helpers of others, and of
+// those that say nothing about this engine or system.
+var elsewhere = regexp.MustCompile(`make [a-z]|KATSUBUSHI_|race detector|for (an)?other tests?|runs it|does not apply`)
+
+// place matches where in a test's file a reason stands.
+var place = regexp.MustCompile(`^\S+\.go:\d+: `)
+
+const maxReason = 200 // bytes of a reason that are kept
 
 // skip notes a test that was skipped, if something was missing for it.
 func (r *report) skip(name, test string, output []event) {
 	var reason []string
 	for _, o := range output {
 		text := strings.TrimSpace(o.Output)
-		if o.Test == test && !strings.HasPrefix(text, "=== ") && !strings.HasPrefix(text, "--- ") {
-			reason = append(reason, text)
+		if o.Test != test || strings.HasPrefix(text, "=== ") || strings.HasPrefix(text, "--- ") {
+			continue
 		}
+		why := place.ReplaceAllString(text, "")
+		if why != text {
+			reason = nil // the last one is why; a line below it is its own
+		}
+		reason = append(reason, why)
 	}
-	if line := fmt.Sprintf("%s %s: %s", short(name), test, strings.Join(reason, " ")); !elsewhere.MatchString(line) {
-		r.skipped = append(r.skipped, line)
+	if why := strings.Join(reason, " "); !elsewhere.MatchString(why) {
+		r.skipped = append(r.skipped, fmt.Sprintf("%.*s\t%s %s", maxReason, why, short(name), test))
 	}
 }
 

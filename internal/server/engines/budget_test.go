@@ -97,7 +97,7 @@ func TestBiggestHolderIsClosed(t *testing.T) {
 func TestManySmallHoldersAreOnePeer(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if p.network != "tcp" {
-			t.Skip("all clients of a unix socket are one peer")
+			t.Skip("does not apply: all clients of a unix socket are one peer")
 		}
 		const limit, small, big = 1 << 20, 15_000, 60_000
 		r := start(t, m, p, limited(limit))

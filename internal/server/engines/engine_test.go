@@ -206,7 +206,7 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 func TestReplyFallsShortAnywhere(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if p.network != "unix" {
-			t.Skip("the buffers of TCP grow")
+			t.Skip("does not apply: the buffers of TCP grow")
 		}
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()
@@ -510,7 +510,7 @@ func TestConnectStorm(t *testing.T) {
 func TestConnectionsAreSpread(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if m.name == "net" || p.loops == 1 {
-			t.Skip("nothing to spread over")
+			t.Skip("does not apply: there is nothing to spread over")
 		}
 		r := start(t, m, p, nil)
 		defer r.checkLeaks()

@@ -62,7 +62,7 @@ func TestWaitingClientGoes(t *testing.T) {
 func TestWaitingClientGoesUnasked(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if m.name == "net" {
-			t.Skip("it looks only when it asks the session")
+			t.Skip("does not apply: it looks only when it asks the session")
 		}
 		r := start(t, m, p, unpolled)
 		defer r.checkLeaks()
@@ -196,7 +196,7 @@ func TestParkedConnectionIsNotIdle(t *testing.T) {
 func TestParkedDeafClientIsIdle(t *testing.T) {
 	everywhere(t, func(t *testing.T, m candidate, p place) {
 		if p.network != "unix" {
-			t.Skip("the buffers of TCP grow")
+			t.Skip("does not apply: the buffers of TCP grow")
 		}
 		r := start(t, m, p, func(c *server.Config) {
 			unpolled(c)
