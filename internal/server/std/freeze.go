@@ -28,7 +28,7 @@ type freezer struct {
 	frozen    atomic.Bool    // set under mu
 	acceptors []*sleeper     // one per listener; not changed while the group serves
 	thawed    chan struct{}  // closed when the sleepers may look again
-	number    uint32         // of the present or last Freeze
+	number    uint32         // of the present Freeze
 	missing   int            // sleepers that it waits for
 	settled   chan struct{}  // closed when missing is 0 again
 	moved     []server.Moved // what was given away
@@ -201,7 +201,8 @@ func (g *group) freeze(ctx context.Context) (moved []server.Moved, err error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.missing, moved, g.moved = 0, g.moved, nil
+	g.missing, g.settled, moved, g.moved = 0, nil, g.moved, nil
+	g.number++ // if it gave up, those that come now are awaited no longer
 	return moved, err
 }
 
