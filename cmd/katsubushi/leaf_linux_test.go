@@ -94,9 +94,8 @@ func TestProcessLeaf(t *testing.T) {
 		t.Error(code, e.String())
 	}
 	p := start(t, append(common, "-http-port", freePort(t), "-generator", "orders sequence start=300 batch=40")...)
-	if logged := p.logged(); !strings.Contains(logged, "is not served") || !strings.Contains(logged, long[:20]) {
-		t.Error(logged)
-	}
+	p.says(t, "is not served")
+	p.says(t, long[:20])
 	c := countFrom(t, p)
 	for want := uint64(600); want < 700; want++ { // more than a block
 		if v := c.must(t, "orders"); v != want {

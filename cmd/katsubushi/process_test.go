@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -147,17 +148,23 @@ func (p *process) entry(msg string) map[string]any {
 func (p *process) waitListening(t *testing.T) {
 	t.Helper()
 	await(t, "the daemon listens", func() bool {
-		if e := p.entry("http listening"); e != nil {
-			p.http = e["address"].(string)
-		}
 		if e := p.entry("listening"); e != nil {
 			p.addr = e["address"].(string)
+		}
+		if e := p.entry("http listening"); e != nil { // logged before the above, so it is looked for afterwards
+			p.http = e["address"].(string)
 		}
 		return p.addr != "" || p.hasExited()
 	})
 	if p.addr == "" {
 		t.Fatal("the daemon exited")
 	}
+}
+
+// says waits until the daemon has logged a text: what it did may be seen before its line arrives.
+func (p *process) says(t *testing.T, text string) {
+	t.Helper()
+	await(t, "it logs "+text, func() bool { return strings.Contains(p.logged(), text) })
 }
 
 func (p *process) hasExited() bool {

@@ -70,10 +70,8 @@ func TestProcessTLS(t *testing.T) {
 		// 86,400 s, less what has passed
 		t.Errorf("%s", b)
 	}
-	if !strings.Contains(p.logged(), "the certificate expires soon") ||
-		!strings.Contains(p.logged(), "it is the one that encrypts") {
-		t.Error(p.logged())
-	}
+	p.says(t, "the certificate expires soon")
+	p.says(t, "it is the one that encrypts")
 	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {
 		io.WriteString(c, "get id\r\n")
 		if b, _ := io.ReadAll(c); len(b) != 0 {

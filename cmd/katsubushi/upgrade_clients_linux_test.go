@@ -39,6 +39,7 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 	conn := dial(t, "unix", sock)
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
+	u.says(t, "redis listening")
 	address, _ := u.entry("redis listening")["address"].(string)
 	encrypted, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -159,6 +160,7 @@ func upgradeUnderLoad(t *testing.T, pool []string) {
 		streams[i] = s
 		clients.Go(func() { s.run(t, &all, &stop) })
 	}
+	u.says(t, "redis listening")
 	address, _ := u.entry("redis listening")["address"].(string)
 	callers := make([]caller, 8)
 	encrypted, remote := callers[:4], callers[4:]
