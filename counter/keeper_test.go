@@ -716,7 +716,9 @@ func TestManyAreGivenBackInFewCalls(t *testing.T) {
 			<-g
 		}
 		synctest.Wait()
-		if store.mu.Lock(); len(store.sizes) > 4+1 { // the first of them may go before the others are dropped
+		// Eight calls may have gone before the others were dropped. They take their time, so the rest goes in full ones.
+		store.mu.Lock()
+		if len(store.sizes) > 8+4 {
 			t.Errorf("calls for %d sequences that were dropped: %d", half, store.sizes)
 		}
 		store.sizes = nil

@@ -60,8 +60,10 @@ func TestBiggestHolderIsClosed(t *testing.T) {
 			if len(rest) > 10+limit/medium {
 				t.Fatalf("nobody is closed; %d bytes held", r.budget.Held())
 			}
+			before := r.budget.Held()
 			rest = append(rest, hold(medium))
-			if held := r.budget.Held(); held > limit { // another loop handles it
+			// Another loop handles it, or the connection that holds the most is yet to notice that it was chosen.
+			if held := r.budget.Held(); held > limit || held < before {
 				eventually(t, func() string {
 					if r.budget.Closed() == 0 {
 						return fmt.Sprintf("%d bytes held, and nobody is closed", held)
