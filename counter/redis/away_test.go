@@ -96,7 +96,11 @@ func TestWhatMayBeWaitedFor(t *testing.T) {
 		if strings.HasPrefix(c.url, "redis+") || strings.HasPrefix(c.url, "rediscluster") {
 			query += "&replicas=1"
 		}
-		check(c.what, list(Config{URL: c.url + db + query}), c.waits, c.contains)
+		err := list(Config{URL: c.url + db + query})
+		for late := 0; !c.waits && errors.Is(err, context.DeadlineExceeded) && late < 30; late++ { // a busy machine
+			err = list(Config{URL: c.url + db + query})
+		}
+		check(c.what, err, c.waits, c.contains)
 	}
 
 	skew := int64(0)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,16 +159,18 @@ func TestAskOneThatTakesItsTime(t *testing.T) {
 // TestNameTaken: another process that has taken the name of this one's control socket, and more that look
 // like it, keeps no command from finding this one. Nor is it taken for a daemon.
 func TestNameTaken(t *testing.T) {
-	own := fmt.Sprintf("%s%d", prefix, os.Getpid())
-	occupy(t, own, own+"/AAAAAAAAAAAAAAAAAAAAAAAAAA", own+"/Z", prefix+"1", prefix+"1/A")
+	name := fmt.Sprintf("%s%d", prefix, os.Getpid())
+	occupy(t, name, name+"/AAAAAAAAAAAAAAAAAAAAAAAAAA", name+"/Z", prefix+"1", prefix+"1/A")
 	serve(t, Commands{"say": echo})
 	if text, err := Ask(os.Getpid(), "say it", time.Minute, time.Minute); text != "you said it" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
-	if found, err := Find(); len(found) != 1 || found[0] != (Daemon{os.Getpid(), os.Geteuid()}) || err != nil {
+	found, err := Find()
+	own := slices.DeleteFunc(slices.Clone(found), func(d Daemon) bool { return d.PID != os.Getpid() && d.PID != 1 })
+	if !slices.Equal(own, []Daemon{{os.Getpid(), os.Geteuid()}}) || err != nil { // tests of other packages have daemons, too
 		t.Errorf("found %+v, %v", found, err)
 	}
-	_, err := Ask(1, "say it", time.Minute, time.Minute)
+	_, err = Ask(1, "say it", time.Minute, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "process 1 does not answer for itself: process ") {
 		t.Errorf("a name that another process has: %v", err)
 	}
