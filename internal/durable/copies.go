@@ -101,6 +101,14 @@ func (c *Copies) overwrite(temporary string, data []byte, full error) error {
 	}
 	c.file = f
 	c.Log.Warn("the disk is full: the state file is overwritten in place", "file", c.Path, "error", full)
+	// After a write that failed, or a kill, one of the copies may be in the page cache only. Written again
+	// as they are, the other one stays whole on the disk even if this fails too.
+	if _, err = f.WriteAt(content, 0); err == nil {
+		err = f.Datasync()
+	}
+	if err != nil {
+		return err
+	}
 	return c.writeCopies(data)
 }
 

@@ -1,0 +1,102 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/test/crashdisk"
+)
+
+var (
+	format   = durable.Format{Kind: "test", Version: "1"}
+	errPower = errors.New("power cut")
+)
+
+// encode makes a copy of a record that is longer than a sector of the disk.
+func encode(generation int) []byte {
+	return format.Append(nil, strings.Repeat(fmt.Sprintf("generation %d\n", generation), 20))
+}
+
+func decode(b []byte) (n int, generation uint64, err error) {
+	body, err := format.Body(b)
+	if err == nil {
+		_, err = fmt.Sscanf(body, "generation %d\n", &generation)
+	}
+	return int(generation), generation, err
+}
+
+func mayOverwrite(content []byte) error {
+	if _, damaged, err := durable.Recover(content, decode); err != nil || len(damaged) > 0 {
+		return durable.ErrNotWhole
+	}
+	return nil
+}
+
+// updates writes one generation after the other until the power is cut, by one process or by a new one
+// each time, and returns the last one that was written without an error.
+func updates(disk *crashdisk.Disk, restarts bool) (written int) {
+	written = 1
+	begin := func() *durable.Copies {
+		return &durable.Copies{Disk: disk, Path: "record", Log: slog.New(slog.DiscardHandler),
+			Locked: func() bool { return true }, MayOverwrite: mayOverwrite}
+	}
+	c := begin()
+	for generation := 2; generation < 5; generation++ {
+		write := c.Create
+		if c.File() != nil {
+			write = c.Update
+		}
+		if write(encode(generation)) == nil {
+			written = generation
+		}
+		if restarts {
+			c.Close()
+			c = begin()
+		}
+	}
+	return written
+}
+
+// On a full disk the file is overwritten in place. Two operations fail; what a failed fsync was for is read
+// back although it may not be on the disk. Then the power is cut.
+func TestTwoErrorsOnAFullDisk(t *testing.T) {
+	whole := []byte(strings.Repeat(string(encode(1)), 2))
+	for _, restarts := range []bool{false, true} {
+		runs := 0
+		for two, reached := 0, true; reached; two++ {
+			reached = false
+			for one := range two + 1 {
+				disk, at := &crashdisk.Disk{}, -1
+				disk.Write("record", whole)
+				disk.Fault = func(op string) error {
+					switch at++; {
+					case at > two:
+						return errPower
+					case at == one || at == two:
+						return syscall.EIO
+					case strings.HasPrefix(op, "write record.tmp"):
+						return syscall.ENOSPC
+					}
+					return nil
+				}
+				written := updates(disk, restarts)
+				reached = reached || at > two
+				runs++
+				for seed := range uint64(4) {
+					found := disk.Cut(rand.New(rand.NewPCG(seed, uint64(two)))).Read("record")
+					if got, damaged, err := durable.Recover(found, decode); err != nil || got < written {
+						t.Fatalf("restarts %v, errors at operations %d and %d, seed %d: generation %d, %v, %v; %d was written\n%s",
+							restarts, one, two, seed, got, damaged, err, written, strings.Join(disk.Trace[:two+1], "\n"))
+					}
+				}
+			}
+		}
+		t.Logf("restarts %v: %d runs", restarts, runs)
+	}
+}
