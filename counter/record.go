@@ -110,5 +110,8 @@ func (r *Record) Check() error {
 	if r.Next < r.First() || r.Next <= r.Max && r.Next != r.Ceil(r.Next) {
 		return fmt.Errorf("the next value, %d, is none of the sequence", r.Next)
 	}
+	if r.Floor > r.Next { // Raise and Return never leave it so
+		return fmt.Errorf("the next value, %d, is below %d, the least that may be issued", r.Next, r.Floor)
+	}
 	return nil
 }

@@ -131,6 +131,9 @@ func TestNoValueIsGrantedTwice(t *testing.T) {
 			if err != nil && l.r != before {
 				t.Fatalf("seed %d: %v, and the record changed from %+v to %+v", seed, err, before, l.r)
 			}
+			if err := l.r.Check(); err != nil { // no change leaves what a Store takes for damage
+				t.Fatalf("seed %d: %v, from %+v to %+v", seed, err, before, l.r)
+			}
 			if err == nil && l.r.Next < before.Next && l.had[l.r.Next] {
 				t.Fatalf("seed %d: the next value went from %d down to %d", seed, before.Next, l.r.Next)
 			}
@@ -223,6 +226,10 @@ func TestABlockIsGivenBackOnceAndOnlyByItsHolder(t *testing.T) {
 	e, _ := r.Reserve(10, "e") // 27..45
 	if err := r.Raise(32, "raise 2"); err != nil || r.Next != 47 {
 		t.Errorf("%v, next %d", err, r.Next)
+	}
+	below := r
+	if below.Next = 31; below.Check() == nil || r.Check() != nil {
+		t.Errorf("%+v: %v; next 31: %v", r, r.Check(), below.Check())
 	}
 	f, _ := r.Reserve(1, "f")                                                       // 47
 	if err := r.Return(f, e.Lo, "g"); err != nil || r.Next != 33 || r.Floor != 32 { // not below the floor

@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,10 @@ func TestADamagedRecord(t *testing.T) {
 		{"garbage", countertest.RunDamaged, func(*testing.T) string { return `{"version":1,"next":5}` }},
 		{"of another sequence", countertest.RunDamaged, func(t *testing.T) string {
 			return m.Get("/katsubushi/" + etcdtest.Namespace(t) + "/seq/items")
+		}},
+		{"floor above next", countertest.RunDamaged, func(t *testing.T) string {
+			text := m.Get("/katsubushi/" + etcdtest.Namespace(t) + "/seq/orders")
+			return strings.Replace(text, `"floor":0`, `"floor":99`, 1)
 		}},
 		{"later version", countertest.RunUnusable, func(*testing.T) string { return `{"version":2}` }},
 	} {

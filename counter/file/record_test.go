@@ -71,6 +71,7 @@ func TestImpossibleRecords(t *testing.T) {
 	for _, change := range []func(*record){
 		func(r *record) { r.Next++ },
 		func(r *record) { r.Next = 1 },
+		func(r *record) { r.Floor = r.Next + 1 },
 		func(r *record) { r.Step = 0 },
 		func(r *record) { r.Offset = 3 },
 		func(r *record) { r.Max = 1 << 63 },
