@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -452,6 +453,56 @@ func TestChangesThatWereNotAnnounced(t *testing.T) {
 	if _, list, err := file.Later(s, time.Minute).Changes(ctx, since); err != nil || len(list) != 1 ||
 		list[0].Floor != 500 {
 		t.Errorf("a minute later: %+v, %v", list, err)
+	}
+}
+
+// A bad block: the record is there and cannot be read. Nothing is made in its place, and the others go on.
+func TestARecordThatCannotBeRead(t *testing.T) {
+	w, disk := newWorld(), &crashdisk.Disk{}
+	w.disk = disk
+	s := w.open(t)
+	define(t, s)
+	items := odd
+	items.Name = "items"
+	if _, err := s.Define(ctx, items); err != nil {
+		t.Fatal(err)
+	}
+	reserved, err := s.Reserve(ctx, odd.Name, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := disk.Read("orders.sequence")
+	disk.Fault = func(op string) error {
+		if op == "read orders.sequence" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	for who, s := range map[string]*file.Store{"who ran": s, "a newcomer": w.open(t)} {
+		_, defined := s.Define(ctx, odd)
+		_, granted := s.Reserve(ctx, odd.Name, 1)
+		_, raised := s.Raise(ctx, odd.Name, 900)
+		_, revived := s.Revive(ctx, odd, 900)
+		for _, err := range []error{defined, granted, raised, revived} {
+			if !errors.Is(err, syscall.EIO) || counter.Certain(err) { // it may be read the next time
+				t.Errorf("%s: %v", who, err)
+			}
+		}
+		_, list, err := s.Changes(ctx, "")
+		if err != nil || len(list) != 2 || list[0].Fault != nil || list[1].Name != odd.Name ||
+			!errors.Is(list[1].Fault, syscall.EIO) {
+			t.Errorf("%s: %+v, %v", who, list, err)
+		}
+		if _, err := s.Reserve(ctx, items.Name, 1); err != nil {
+			t.Errorf("%s, of another sequence: %v", who, err)
+		}
+	}
+	disk.Fault = nil
+	if !bytes.Equal(disk.Read("orders.sequence"), before) {
+		t.Error("the record was written over")
+	}
+	if b, err := s.Reserve(ctx, odd.Name, 1); err != nil || b.Lo != reserved.Hi+odd.Step {
+		t.Errorf("when it can be read again: %+v, %v after %+v", b, err, reserved)
 	}
 }
 
