@@ -74,8 +74,7 @@ func TestALateExtensionIsNotAwaitedForLong(t *testing.T) {
 				t.Errorf("%v, %v", r, err)
 			}
 		}
-		waits()
-		time.Sleep(MaxPark - time.Millisecond)
+		askFor(MaxPark-time.Millisecond, waits)
 		waits()
 		time.Sleep(time.Millisecond)
 		refused()

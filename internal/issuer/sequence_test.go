@@ -37,22 +37,27 @@ func (b *sequenceBed) wantError(t *testing.T, text string) {
 
 var allOrders = counter.Sequence("orders")
 
+// askFor lets time pass beside a request that waits, which asks as often as engines do.
+func askFor(d time.Duration, ask func()) {
+	for ; d > 0; d -= Patience {
+		ask()
+		time.Sleep(min(d, Patience))
+	}
+}
+
 // The keeper is asked once, however many clients wait; whoever waits is woken, and the time that
 // they waited counts for the next block no more.
 func TestASequenceAsksItsCallersToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSequenceBed(allOrders)
 		wait := id.ErrWait.Error()
-		for range 3 {
-			b.wantError(t, wait)
-			time.Sleep(400 * time.Millisecond)
-		}
-		b.wantError(t, "sequence orders: no block for 1.2s: the counter store does not answer")
+		askFor(time.Second, func() { b.wantError(t, wait) })
+		b.wantError(t, "sequence orders: no block for 1.0s: the counter store does not answer")
 		if left, short := b.Left(); left != 0 || short != 1 || b.rung != 1 || b.woken != 0 {
 			t.Errorf("%d left, %d asked for, rang %d times, woke %d times", left, short, b.rung, b.woken)
 		}
 		b.Refuse(errors.New("disk full"))
-		b.wantError(t, "sequence orders: no block for 1.2s: disk full")
+		b.wantError(t, "sequence orders: no block for 1.0s: disk full")
 		if b.woken != 0 {
 			t.Error("woken although there is nothing new")
 		}
@@ -103,8 +108,7 @@ func TestABlockThatIsUsedUpAtOnceEndsTheWait(t *testing.T) {
 			s.Mint(0, 10, false)
 			_, err = s.Mint(0, 1, false)
 		}})
-		s.Mint(0, 1, false)
-		time.Sleep(2 * time.Second)
+		askFor(2*time.Second, func() { s.Mint(0, 1, false) })
 		if _, err := s.Mint(0, 1, false); err == nil || err == id.ErrWait {
 			t.Fatal(err)
 		}

@@ -77,6 +77,7 @@ type Strict struct {
 	failure error              // of the last call; nil = it brought values
 	lacked  int64              // the newest end of authority that a request has come up against,
 	found   int64              // and when the first one did
+	still   standstill
 }
 
 // A standing says who issues: this daemon (term), another one (address), or nobody.
@@ -261,10 +262,19 @@ func (s *Strict) lapsed(until int64) error {
 func (s *Strict) lacks(over int64) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	wait := s.waits(s.found)
 	if over > s.lacked {
-		s.lacked, s.found = over, s.c.Moment()
+		s.lacked, s.found, wait = over, s.still.asked, 0
 	}
-	return s.after(s.found)
+	return wait
+}
+
+// waits is called for a request that must wait. It returns for how long one has that has waited since a moment. The
+// caller holds mu.
+func (s *Strict) waits(since int64) time.Duration {
+	now := s.c.Moment()
+	s.still.ask(now)
+	return s.still.waited(now, since)
 }
 
 func (s *Strict) notRenewed(wait time.Duration) string {
@@ -321,7 +331,7 @@ func (s *Strict) fetch(moment int64, n int) (id.Run, error) {
 	case ok:
 		return run, nil
 	}
-	if wait := s.after(moment); wait >= max(s.c.MaxWait, leastWait) {
+	if wait := s.waits(moment); wait >= s.longest() {
 		s.batches.Forget(moment, n)
 		return run, s.refuse("%s", s.noAnswer(st.address, wait))
 	}
@@ -356,13 +366,32 @@ func (s *Strict) send(address string) {
 	if n == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(s.c.MaxWait, leastWait))
+	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
+	limit := s.giveUp(s.c.Moment(), cancel)
 	go func() {
 		last, err := s.c.Forward.Last(ctx, address, s.c.Definition.Name, n)
+		limit.Stop()
 		cancel()
 		s.answered(address, n, last, err)
 	}()
+}
+
+// longest is how long a request waits for an answer of the leader.
+func (s *Strict) longest() time.Duration { return max(s.c.MaxWait, leastWait) }
+
+// giveUp ends a call when those that wait for it have waited for too long since it was sent.
+func (s *Strict) giveUp(sent int64, cancel func()) (limit *time.Timer) {
+	return time.AfterFunc(s.longest(), func() {
+		s.mu.Lock()
+		left := s.longest() - s.waits(sent)
+		s.mu.Unlock()
+		if left > 0 { // the process stood still, and the answer may be here
+			limit.Reset(left)
+			return
+		}
+		cancel()
+	})
 }
 
 // answered takes the result of a call to the leader at address, for n values.

@@ -159,9 +159,10 @@ func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 		if run, err := b.ReserveAt(b.until, 1, true); err != id.ErrWait {
 			t.Error(run, err)
 		}
-		time.Sleep(5 * time.Second)
+		askFor(time.Second, func() { b.want(b.until, 1, 0) })
+		time.Sleep(time.Millisecond)
 		b.want(early, 1, 7) // it had arrived in time
-		refusal := errors.New("sequence orders: this daemon has not renewed its leadership for 5.0s: the counter store " +
+		refusal := errors.New("sequence orders: this daemon has not renewed its leadership for 1.0s: the counter store " +
 			"does not answer")
 		b.wantError(b.Moment(), true, refusal)
 		if err := b.Ready(0); fmt.Sprint(err) != refusal.Error() {
@@ -214,11 +215,14 @@ func TestALeaderIssuesUntilItsTermIsOver(t *testing.T) {
 func TestASequenceThatNobodyLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newStrictBed(t, strictOrders)
-		b.wantError(b.Moment(), false, id.ErrWait)
-		time.Sleep(600 * time.Millisecond)
+		waits := func() {
+			t.Helper()
+			b.wantError(b.Moment(), true, id.ErrWait)
+		}
+		askFor(600*time.Millisecond, waits)
 		b.Follow("")
-		time.Sleep(399 * time.Millisecond)
-		b.wantError(b.Moment(), true, id.ErrWait)
+		askFor(399*time.Millisecond, waits)
+		waits()
 		time.Sleep(time.Millisecond)
 		refusal := errors.New("sequence orders: no daemon has led it for 1.0s")
 		b.wantError(b.Moment(), false, refusal)
@@ -255,21 +259,18 @@ func TestRequestsWaitForAuthorityAfterAPause(t *testing.T) {
 		for first := uint64(2); first < 4; first++ { // the second pause is one of its own
 			time.Sleep(3 * time.Second)
 			late := b.Moment()
-			b.wantError(late, true, id.ErrWait)
-			time.Sleep(999 * time.Millisecond)
+			askFor(999*time.Millisecond, func() { b.wantError(late, true, id.ErrWait) })
 			b.want(late, 1, 0)
 			b.until = b.Moment() + int64(time.Second) // renewed
 			b.want(late, 1, first)
 		}
 		time.Sleep(2 * time.Second)
-		b.want(b.Moment(), 1, 0)
-		time.Sleep(time.Second)
+		askFor(time.Second, func() { b.want(b.Moment(), 1, 0) })
 		b.wantError(b.Moment(), false, errors.New(
 			"sequence orders: this daemon has not renewed its leadership for 2.0s: the counter store does not answer"))
 		b.HandOver()
 		time.Sleep(2 * time.Second)
-		b.wantError(b.Moment(), true, id.ErrWait)
-		time.Sleep(999 * time.Millisecond)
+		askFor(999*time.Millisecond, func() { b.wantError(b.Moment(), true, id.ErrWait) })
 		b.wantError(b.Moment(), false, id.ErrWait)
 		time.Sleep(time.Millisecond)
 		b.wantError(b.Moment(), false, errors.New("sequence orders: no daemon has led it for 3.0s"))
@@ -277,6 +278,77 @@ func TestRequestsWaitForAuthorityAfterAPause(t *testing.T) {
 		b.wantError(b.Moment(), true, id.Elsewhere{Slot: id.Slot("orders")})
 		b.wantFacts(map[string]any{"issued": uint64(3), "refusals": uint64(6)})
 	})
+}
+
+// What waited when the process was stopped goes on waiting, whatever it waits for.
+func TestAStandstillIsNoWait(t *testing.T) {
+	for what, begin := range map[string]func(*strictBed) (end func()){
+		"an answer of the leader": func(b *strictBed) func() {
+			b.Follow("h:1")
+			b.want(1, 1, 0)
+			c := b.call("h:1", 1)
+			return func() {
+				if c.ctx.Err() != nil {
+					t.Error("the call has ended")
+				}
+				c.answer(7, nil)
+			}
+		},
+		"a leader": func(b *strictBed) func() {
+			return func() { b.lead(time.Hour).Append(7, 9) }
+		},
+		"a renewal": func(b *strictBed) func() {
+			b.lead(time.Nanosecond).Append(7, 9)
+			time.Sleep(time.Second)
+			return func() { b.until = b.Moment() }
+		},
+		"a block": func(b *strictBed) func() {
+			term := b.lead(time.Hour)
+			return func() { term.Append(7, 9) }
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newStrictBed(t, strictOrders)
+				end := begin(b)
+				moment := b.Moment()
+				if what == "an answer of the leader" {
+					moment = 1
+				}
+				waits := func() {
+					t.Helper()
+					b.want(moment, 1, 0)
+				}
+				askFor(300*time.Millisecond, waits)
+				waits()
+				time.Sleep(900 * time.Millisecond)
+				askFor(400*time.Millisecond, waits)
+				end()
+				b.want(moment, 1, 7)
+			})
+		})
+	}
+}
+
+// Of the times in which the process stood still the last one is forgiven, as far as a request waited then.
+func TestTheLastStandstillCountsForNobody(t *testing.T) {
+	var s standstill
+	ms := int64(time.Millisecond)
+	waited := func(now, moment, want int64) {
+		t.Helper()
+		s.ask(now * ms)
+		if got := s.waited(now*ms, moment*ms); got != time.Duration(want*ms) {
+			t.Errorf("at %d: has waited %v since %d, want %d ms", now, got, moment, want)
+		}
+	}
+	waited(10_000, 9_990, 0)
+	waited(10_200, 10_000, 200) // a busy process
+	waited(12_300, 10_000, 200)
+	waited(12_350, 10_000, 250)
+	waited(12_350, 11_000, 50) // it came meanwhile
+	waited(12_350, 12_310, 40)
+	waited(14_350, 10_000, 2_350)
+	waited(14_350, 12_350, 0)
 }
 
 func TestARetiredSequenceSaysSo(t *testing.T) {
@@ -351,11 +423,11 @@ func TestALeaderThatDoesNotAnswer(t *testing.T) {
 		time.Sleep(retryPause)
 		c := b.call("h:1", 1)
 		b.want(gone, 7, 0) // for the next call
-		time.Sleep(500 * time.Millisecond)
+		askFor(500*time.Millisecond, func() { b.want(early, 1, 0) })
 		b.want(early, 1, 0)
 		late := b.Moment()
 		b.want(late, 1, 0)
-		time.Sleep(474 * time.Millisecond)
+		askFor(474*time.Millisecond, func() { b.want(early, 1, 0) })
 		b.want(early, 1, 0)
 		time.Sleep(time.Millisecond)
 		b.wantError(early, false, errors.New("sequence orders: no value from its leader h:1 for 1.0s: connection refused"))
