@@ -28,8 +28,9 @@ import (
 //     hold the most are closed, at once. Later would be too late: a client can begin 250 calls in a
 //     millisecond, and connect again.
 //   - What a connection held when it ended is still in memory until grpc-go has let go of it, and Go has
-//     collected it: the handlers of 250 calls may not even have begun. Above a part of the budget, the
-//     peers whose connections these were get no new ones.
+//     collected it: the handlers of 250 calls may not even have begun. Above a part of the budget, what
+//     was read of new calls waits until enough of that is freed. By peer it would have no bound: a client
+//     may have many addresses.
 //   - A connection whose client takes back more calls than resetBurst at once, or one each resetPause, is
 //     not read for a while.
 //   - A sweep closes a connection that has calls that are older than stallTime and no handler is at work on:
@@ -42,13 +43,14 @@ type connections struct {
 	asked    uint64        // Counters.Requests at the last sweep; used by the sweep alone
 
 	mu   sync.Mutex
-	open map[*conn]struct{} // closed ones too, until the next sweep
+	open map[*conn]struct{}
 
-	sharing sync.Mutex // guards what follows, and each conn's holding; taken after mu and a conn's mu
-	share   *server.Share
-	remains peers.Weights // bytes of connections that have ended, by peer
-	left    int64         // all of them together
-	refused bool          // a peer for them, since the last sweep
+	sharing    sync.Mutex // guards what follows, and each conn's holding; taken after a conn's mu
+	share      *server.Share
+	remains    int64      // bytes of connections that have ended
+	waiting    int        // connections whose calls wait for remains
+	freed      *sync.Cond // some of them, or a connection has ended
+	collecting bool
 }
 
 const (
@@ -58,11 +60,15 @@ const (
 	busyCalls  = 200                         // requests between two sweeps
 	callSize   = 16 << 10                    // bytes: what grpc-go keeps for a call; a stack, or 1,000 ids
 	frameSize  = 48                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
-	leftShare  = 4                           // one part in so many of the budget's limit is for remains
+	leftShare  = 2                           // one part in so many of the budget's limit is for remains
+	sendBuffer = 64 << 10                    // bytes: what the kernel takes of answers for a client that does not
 	resetBurst = MaxStreams                  // calls that a client may take back at once on a connection,
 	resetPause = 10 * time.Millisecond       // and each time once more
 	mostBytes  = (1 + frameSize) * 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
 )
+
+// collectPause is between two collections of remains. They take a part of the processor.
+const collectPause = 50 * time.Millisecond
 
 // longestPause is for how long a connection is not read because of the calls that its client took back.
 const longestPause = 10 * time.Second
@@ -110,9 +116,6 @@ func (l listener) Accept() (net.Conn, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case l.conns.litters(c):
-			l.conns.limits.Counters.Total.Add(1)
-			l.conns.limits.Counters.Refused.Add(1)
 		case l.conns.limits.Admit():
 			return l.conns.add(c), nil
 		}
@@ -124,6 +127,9 @@ func (cs *connections) add(c net.Conn) *conn {
 	cs.counters.Connections.Add(1)
 	n := &conn{Conn: c, conns: cs, calls: make(map[uint32]call), left: make(chan struct{})}
 	n.holding.Owner, n.holding.Peer = n, peers.Of(server.PeerOf(c.RemoteAddr()))
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetWriteBuffer(sendBuffer) // the kernel would take some megabytes, and a container pays for them
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.open[n] = struct{}{}
@@ -136,6 +142,9 @@ func (c *conn) Close() error {
 		c.conns.counters.Connections.Add(-1)
 		c.conns.limits.Counters.Current.Add(-1)
 		close(c.left)
+		c.conns.mu.Lock()
+		delete(c.conns.open, c)
+		c.conns.mu.Unlock()
 		c.leave()
 	}
 	return c.Conn.Close()
@@ -148,45 +157,55 @@ func (c *conn) leave() {
 	cs.sharing.Lock()
 	defer cs.sharing.Unlock()
 	c.gone = true
+	cs.freed.Broadcast()
 	if bytes := c.holding.Size; bytes > 0 {
 		cs.share.Set(&c.holding, 0)
-		cs.remain(c.holding.Peer, bytes)
-		runtime.AddCleanup(c, func(p peers.Peer) {
-			cs.sharing.Lock()
-			defer cs.sharing.Unlock()
-			cs.remain(p, -bytes)
-		}, c.holding.Peer)
+		cs.remains += bytes
+		runtime.AddCleanup(c, cs.free, bytes)
 	}
 }
 
-// remain changes the remains of a peer. sharing is held.
-func (cs *connections) remain(p peers.Peer, bytes int64) {
-	cs.remains.Add(p, bytes)
-	cs.left += bytes
-}
-
-// litters reports whether a new connection must be closed, because too much remains of others, and some of
-// that is its peer's.
-func (cs *connections) litters(c net.Conn) bool {
+// free is called when bytes of the remains have been collected.
+func (cs *connections) free(bytes int64) {
 	cs.sharing.Lock()
 	defer cs.sharing.Unlock()
-	limit := cs.share.Limit()
-	if limit == 0 || cs.left <= limit/leftShare || cs.remains.Of(peers.Of(server.PeerOf(c.RemoteAddr()))) == 0 {
-		return false
-	}
-	cs.refused = true
-	return true
+	cs.remains -= bytes
+	cs.freed.Broadcast()
 }
 
-// collect has Go collect what remains, if a connection was refused for it. Without new connections there
-// may be little other garbage, and no collection for minutes.
-func (cs *connections) collect() {
+// full reports whether too much remains of connections for new calls. sharing is held.
+func (cs *connections) full() bool {
+	limit := cs.share.Limit()
+	return limit > 0 && cs.remains > limit/leftShare
+}
+
+// room waits until there is room for what c holds beside the remains. It returns false if c has ended.
+func (c *conn) room() bool {
+	cs := c.conns
 	cs.sharing.Lock()
-	refused := cs.refused
-	cs.refused = false
-	cs.sharing.Unlock()
-	if refused {
+	defer cs.sharing.Unlock()
+	for cs.full() && !c.gone {
+		if !cs.collecting {
+			cs.collecting = true
+			go cs.collect()
+		}
+		cs.waiting++
+		cs.freed.Wait()
+		cs.waiting--
+	}
+	return !c.gone
+}
+
+// collect has Go collect what remains, while calls wait for that. Without new ones there may be little
+// other garbage, and no collection for minutes.
+func (cs *connections) collect() {
+	for more := true; more; {
 		runtime.GC()
+		time.Sleep(collectPause)
+		cs.sharing.Lock()
+		more = cs.waiting > 0 && cs.full()
+		cs.collecting = more
+		cs.sharing.Unlock()
 	}
 }
 
@@ -232,7 +251,11 @@ func (f *framed) Read(b []byte) (int, error) {
 			resets++
 		}
 	}
+	more := f.bytes > before
 	f.holds(before)
+	if more && !f.room() {
+		return 0, net.ErrClosed // the calls have not begun, and take no memory
+	}
 	if resets > 0 {
 		f.pause(resets)
 	}
@@ -379,21 +402,22 @@ func (cs *connections) look(tick uint32) {
 		cs.busy()
 	}
 	cs.asked = asked
+	var stalled []*conn
 	cs.mu.Lock()
 	for c := range cs.open {
-		if c.closed.Load() {
-			delete(cs.open, c)
-		} else if c.stalled(tick) > c.working.Load() {
-			cs.counters.Stalled.Add(1)
-			c.Close()
+		if c.stalled(tick) > c.working.Load() {
+			stalled = append(stalled, c)
 		}
 	}
 	cs.mu.Unlock()
+	for _, c := range stalled {
+		cs.counters.Stalled.Add(1)
+		c.Close()
+	}
 	cs.sharing.Lock()
 	cs.share.Flush()
 	cs.sharing.Unlock()
 	cs.close()
-	cs.collect()
 }
 
 // close closes the connections that hold the most, while the budget is used up.

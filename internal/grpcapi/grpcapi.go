@@ -47,6 +47,8 @@ const (
 	// a fifth of a Fetch's cost. Calls beyond that get new ones.
 	workers = 64
 
+	readBuffer = 8 << 10 // bytes, for each connection, idle or not; 100 calls may come in one read
+
 	handshakeTime = 10 * time.Second // for TLS and the first frames
 	// A connection on which nothing was received for pingAfter is pinged. If that is not answered
 	// within pingTimeout, the connection is closed.
@@ -85,11 +87,13 @@ type Server struct {
 // New makes the server; the caller gives it a listener and stops it.
 func New(c Config) Server {
 	conns := &connections{limits: c.Limits, counters: c.Counters, busy: c.Busy, open: make(map[*conn]struct{})}
+	conns.freed = sync.NewCond(&conns.sharing)
 	stopping, reflecting := make(chan struct{}), make(chan struct{}, maxReflecting)
 	s := grpc.NewServer(
 		grpc.Creds(conns.credentials(c.TLS)),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxHeaderListSize(MaxHeaders), grpc.MaxConcurrentStreams(MaxStreams),
-		grpc.ConnectionTimeout(handshakeTime), grpc.NumStreamWorkers(workers),
+		grpc.ConnectionTimeout(handshakeTime), grpc.ReadBufferSize(readBuffer), grpc.SharedWriteBuffer(true),
+		grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: c.Limits.IdleTimeout, Time: pingAfter,
 			Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
