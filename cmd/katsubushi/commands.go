@@ -1,42 +1,120 @@
 package main
 
 import (
-	"io"
-	"os"
 	"slices"
 	"strings"
 )
 
-// A subcommand is what the first argument may name. The table is the one place that knows them all:
-// dispatch, -help, the manual page and shell completion read it.
+// A subcommand is what the first argument may name. The table is the one place that knows them all: dispatch, what is
+// said of wrong words, help, the manual page and shell completion read it.
 type subcommand struct {
 	name     string
 	synopsis string // what may follow the name
-	help     string
-	verbs    []string
-	run      func(args []string, env variables, stdout, stderr io.Writer) int
+	summary  string
+	verbs    []verb // one of them is the second word
+	least    int    // words that follow, if there are no verbs
+	most     int
+	own      []ownFlag
+	settings func() []setting // that it reads, beside its own flags; nil = none
+	topics   []string         // of the settings that help lists
+	others   []string         // settings that matter as well; without any, and without topics, all do
+	lists    bool             // help lists all flags, in alphabetical order
+	run      func(*call) int  // of a subcommand without verbs
+
+	intro, outro string // of help, before and behind what it says of the verbs
+	lead         string // before the synopsis of a verb
+	column       int    // in which the texts of the verbs begin
+}
+
+// Numbers of words without an end. Behind those that are foreign, nothing is a flag of ours.
+const (
+	endless = 1 << 16
+	foreign = endless + 1
+)
+
+// A verb is what the second argument may name.
+type verb struct {
+	synopsis    string // its name, and what may follow; more lines as they stand
+	text        string
+	least, most int      // words that follow
+	reads       bool     // it changes nothing
+	settings    []string // that it reads, for its own help; of a subcommand that has such
+	run         func(*call) int
+}
+
+func (v verb) called() string {
+	name, _, _ := strings.Cut(v.synopsis, " ")
+	return name
+}
+
+func (c subcommand) called() string { return c.name }
+
+var ofDaemon = []ownFlag{{name: "version", value: func(o *ownValues) any { return &o.version },
+	help: "print the version, the commit and its date, and the version of Go that it was built with, and exit"}}
+
+// theDaemon is what runs if no subcommand is named.
+func theDaemon() *subcommand {
+	return &subcommand{most: foreign, settings: settings, own: ofDaemon, run: serve}
 }
 
 // commands returns the subcommands, those that people need first at the beginning.
 func commands() []subcommand {
 	return []subcommand{
-		{"check-config", "[flags]", "say everything that is wrong with the settings, and do not serve", nil, checkConfig},
-		{"inspect", "[-json] ID...", "take ids apart", nil, inspect},
-		{"healthcheck", "[-ready]", "ask the daemon on this host whether it lives (or issues ids)", nil, healthcheck},
-		{"state", "VERB", "inspect and repair the files that record windows", []string{"show", "adopt", "reset"}, state},
-		{"lease", "VERB -store URL", "inspect and repair a pool of worker ids in a store", leaseVerbs, lease},
-		{"generator", "VERB ...", "sequences", generatorVerbNames(), generators},
-		{"user", "VERB ...", "who may log in", userVerbNames(), manageUsersHere},
-		{"demote", "all|GROUP|HOST:PORT", "sequences in strict order: have them led by another daemon", nil, demote},
-		{"upgrade", "[-pid N] [-timeout 1m]", "replace a running daemon by the program that is installed now, without a gap",
-			nil, upgradeDaemon},
-		{"run", "-store URL -- COMMAND", "lease a worker id for another program, and run it", nil, runProgram},
-		{"completion", "bash|zsh|fish", "print the shell's completion of this program", shellNames(), completion},
-		{"man", "", "print the manual page", nil, manual},
+		{name: "check-config", synopsis: "[flags]", most: foreign, settings: settings, own: ofDaemon,
+			summary: "say everything that is wrong with the settings, and do not serve", run: checkConfig},
+		{name: "inspect", synopsis: "[-json] ID...", least: 1, most: endless, settings: layoutSettings, lists: true,
+			own:     []ownFlag{jsonFlag("print one JSON object for each id")},
+			summary: "take ids apart", intro: "usage: katsubushi inspect [-json] [-layout NAME] ID...\n", run: inspect},
+		{name: "healthcheck", synopsis: "[-ready]", settings: settings,
+			own:     []ownFlag{{name: "ready", value: func(o *ownValues) any { return &o.ready }}},
+			summary: "ask the daemon on this host whether it lives (or issues ids)",
+			intro:   "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was started with\n",
+			run:     healthcheck},
+		{name: "state", synopsis: "VERB", verbs: stateVerbs(), settings: settings,
+			topics: []string{topicDaemon, topicRecords}, own: []ownFlag{jsonFlag(""), forceFlag("reset"),
+				{name: "mark", value: func(o *ownValues) any { return &o.mark }}},
+			summary: "inspect and repair the files that record windows",
+			intro:   stateIntro, lead: "katsubushi state ", column: 66},
+		{name: "lease", synopsis: "VERB -store URL", verbs: leaseVerbs(), settings: settings,
+			own: []ownFlag{jsonFlag("print JSON"),
+				{"all", "also list the worker ids that nobody has", func(o *ownValues) any { return &o.all }, []string{"list"}},
+				{"how", "what is known of the `past` of the pool: wait, new, replace, repair or migrated",
+					func(o *ownValues) any { return &o.how }, []string{"init"}}},
+			summary: "inspect and repair a pool of worker ids in a store",
+			intro:   "usage: katsubushi lease VERB -store URL [-json] [the daemons' flags]\n", column: 42,
+			outro: "\n`katsubushi lease VERB -help` lists the flags of a verb.\n"},
+		{name: "generator", synopsis: "VERB ...", verbs: generatorVerbs(), settings: settings, topics: []string{topicNames},
+			others: []string{"state-dir"}, own: []ownFlag{jsonFlag("", "list", "show"), forceFlag("retire")},
+			summary: "sequences", intro: generatorIntro, lead: "katsubushi generator ", column: 44},
+		{name: "user", synopsis: "VERB ...", verbs: userVerbs(), settings: settings, topics: []string{topicUsers},
+			others: []string{"counters", "counters-password-file"},
+			own: []ownFlag{jsonFlag("", "list"), forceFlag("revoke", "remove"),
+				{"password-file", "", func(o *ownValues) any { return &o.passwordFile }, []string{"add", "password"}},
+				{"generate", "", func(o *ownValues) any { return &o.generate }, []string{"add", "password"}}},
+			summary: "who may log in", intro: userIntro, outro: userOutro, lead: "katsubushi user ", column: 44},
+		{name: "demote", synopsis: "all|GROUP|HOST:PORT", most: 1, settings: settings,
+			others:  []string{"counters", "counters-password-file"},
+			summary: "sequences in strict order: have them led by another daemon", intro: demoteIntro, run: demote},
+		{name: "upgrade", synopsis: "[-pid N] [-timeout 1m]", lists: true,
+			own: []ownFlag{
+				{name: "pid", value: func(o *ownValues) any { return &o.pid },
+					help: "`number` of the daemon's process; 0 = the only one of this host"},
+				{name: "timeout", value: func(o *ownValues) any { return &o.timeout },
+					help: "how long the new process may take to get ready, for example to wait for a worker id"}},
+			summary: "replace a running daemon by the program that is installed now, without a gap",
+			intro:   upgradeIntro, run: upgradeDaemon},
+		{name: "run", synopsis: "-store URL -- COMMAND", most: foreign, settings: runSettings, lists: true,
+			own: []ownFlag{{name: "replacement", value: func(o *ownValues) any { return &o.replacement },
+				help: "`text` in the arguments that stands for the worker id"}},
+			summary: "lease a worker id for another program, and run it", intro: runIntro, run: runProgram},
+		{name: "completion", synopsis: "bash|zsh|fish", verbs: shells(),
+			summary: "print the shell's completion of this program", lead: "katsubushi completion ", column: 30},
+		{name: "man", summary: "print the manual page", run: manual},
+		{name: "version", summary: "print what -version prints", run: printVersion},
+		{name: "help", synopsis: "[VERB]...", most: 2, summary: "print this, or what a verb does", run: help,
+			own: []ownFlag{{"list", "all verbs, one on each line", func(o *ownValues) any { return &o.list }, nil}}},
 	}
 }
-
-func (c subcommand) called() string { return c.name }
 
 // subcommandNamed returns a subcommand, or nil.
 func subcommandNamed(name string) *subcommand {
@@ -45,14 +123,4 @@ func subcommandNamed(name string) *subcommand {
 		return &all[i]
 	}
 	return nil
-}
-
-func manageUsersHere(args []string, env variables, stdout, stderr io.Writer) int {
-	return manageUsers(args, env, os.Stdin, stdout, stderr)
-}
-
-// spoken lists words as a sentence does.
-func spoken(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

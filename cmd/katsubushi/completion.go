@@ -1,23 +1,11 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 )
-
-var errNoShell = errors.New("completion: one of bash, zsh and fish is needed")
-
-// completions are the scripts of the shells. Each is given the daemon's flags, and the commands.
-var completions = map[string]func(flags []string, all []completed) string{
-	"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion,
-}
-
-func shellNames() []string { return []string{"bash", "zsh", "fish"} }
 
 // A completed command is a subcommand with its flags.
 type completed struct {
@@ -25,48 +13,54 @@ type completed struct {
 	flags []string // with "-", in order
 }
 
-// completion prints a script that makes a shell complete commands, verbs and flags.
-func completion(args []string, _ variables, stdout, stderr io.Writer) int {
-	if len(args) != 1 || completions[args[0]] == nil {
-		fmt.Fprintln(stderr, errNoShell)
-		return exitUsage
+// shells are the verbs of completion. Each script is given the daemon's flags, and the commands.
+func shells() (verbs []verb) {
+	for _, v := range []struct {
+		shell  string
+		script func(flags []string, all []completed) string
+	}{{"bash", bashCompletion}, {"zsh", zshCompletion}, {"fish", fishCompletion}} {
+		verbs = append(verbs, verb{synopsis: v.shell, run: func(c *call) int {
+			if c.refused() {
+				return exitUsage
+			}
+			var all []completed
+			for _, s := range commands() {
+				all = append(all, completed{s, s.flags()})
+			}
+			io.WriteString(c.stdout, v.script(theDaemon().flags(), all))
+			return exitOK
+		}})
 	}
-	var flags []string
-	newFlags().VisitAll(func(f *flag.Flag) { flags = append(flags, "-"+f.Name) })
-	var all []completed
-	for _, c := range commands() {
-		own := flagsOfCommand(c)
-		if c.name == "healthcheck" { // it finds the daemon by all that it was started with
-			own = append(own, flags...)
-		}
-		all = append(all, completed{c, own})
-	}
-	io.WriteString(stdout, completions[args[0]](flags, all))
-	return exitOK
+	return verbs
 }
 
-var flagInHelp = regexp.MustCompile(`(?m)(?:^ +|[ \[])(-[a-z][a-z-]+)`)
-
-// flagsOfCommand returns the flags that the help of a subcommand names, or of one of its verbs.
-func flagsOfCommand(c subcommand) (flags []string) {
-	if c.name == "completion" || c.name == "man" { // they have none
-		return nil
+// flags returns the flags that matter for a subcommand, with "-", in order.
+func (s *subcommand) flags() (flags []string) {
+	for _, f := range s.own {
+		flags = append(flags, "-"+f.name)
 	}
-	for _, verb := range append([]string{""}, c.verbs...) {
-		args := []string{verb, "-help"}
-		if verb == "" {
-			args = args[1:]
-		}
-		var help strings.Builder
-		c.run(args, variables{}, &help, io.Discard)
-		for _, m := range flagInHelp.FindAllStringSubmatch(help.String(), -1) {
-			if m[1] != "-help" {
-				flags = append(flags, m[1])
+	if s.settings != nil {
+		some := s.some()
+		for _, set := range s.settings() {
+			if len(some) == 0 || slices.Contains(some, set.name) {
+				flags = append(flags, "-"+set.name)
 			}
 		}
 	}
 	slices.Sort(flags)
-	return slices.Compact(flags)
+	return flags
+}
+
+// some returns the names of the settings that matter for a subcommand; none = all do.
+func (s *subcommand) some() []string {
+	some := slices.Clone(s.others)
+	for _, t := range s.topics {
+		some = append(some, flagsOfTopic(t)...)
+	}
+	for _, v := range s.verbs {
+		some = append(some, v.settings...)
+	}
+	return some
 }
 
 func bashCompletion(flags []string, all []completed) string {
@@ -80,7 +74,7 @@ _katsubushi() {
 	for _, c := range all {
 		fmt.Fprintf(&b, "    %s) words='%s' ;;\n", c.name, strings.Join(c.flags, " "))
 		if len(c.verbs) > 0 {
-			fmt.Fprintf(&verbs, "    %s) words='%s' ;;\n", c.name, strings.Join(c.verbs, " "))
+			fmt.Fprintf(&verbs, "    %s) words='%s' ;;\n", c.name, strings.Join(names(c.verbs), " "))
 		}
 	}
 	fmt.Fprintf(&b, `    *) words='%s' ;;
@@ -109,7 +103,7 @@ _katsubushi() {
 	for _, c := range all {
 		fmt.Fprintf(&b, "    %s) compadd -- %s ;;\n", c.name, strings.Join(c.flags, " "))
 		if len(c.verbs) > 0 {
-			fmt.Fprintf(&verbs, "    %s) compadd -- %s ;;\n", c.name, strings.Join(c.verbs, " "))
+			fmt.Fprintf(&verbs, "    %s) compadd -- %s ;;\n", c.name, strings.Join(names(c.verbs), " "))
 		}
 	}
 	fmt.Fprintf(&b, `    *) compadd -- %s ;;
@@ -134,10 +128,10 @@ func fishCompletion(flags []string, all []completed) string {
 	b.WriteString("# fish completion of katsubushi; put it into ~/.config/fish/completions/katsubushi.fish\n")
 	for _, c := range all {
 		fmt.Fprintf(&b, "complete -c katsubushi -n __fish_use_subcommand -a %s -d '%s'\n", c.name,
-			strings.ReplaceAll(c.help, "'", `\'`))
+			strings.ReplaceAll(c.summary, "'", `\'`))
 		seen := "-n '__fish_seen_subcommand_from " + c.name + "'"
 		if len(c.verbs) > 0 {
-			fmt.Fprintf(&b, "complete -c katsubushi %s -a '%s'\n", seen, strings.Join(c.verbs, " "))
+			fmt.Fprintf(&b, "complete -c katsubushi %s -a '%s'\n", seen, strings.Join(names(c.verbs), " "))
 		}
 		for _, f := range c.flags {
 			fmt.Fprintf(&b, "complete -c katsubushi %s -o %s\n", seen, f[1:])

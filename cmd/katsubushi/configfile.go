@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
 // maxConfigFile is the most bytes that a -config file may have.
@@ -35,7 +33,7 @@ func readConfig(path string) (values map[string]fileValue, problems []error) {
 	if err != nil {
 		return nil, []error{fmt.Errorf("-config: %w", err)}
 	}
-	known := slices.Concat(settings(), runSettings(&leaserun.Config{}))
+	known := slices.Concat(settings(), runSettings())
 	values = map[string]fileValue{}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -92,14 +90,13 @@ func readSmall(path string) (string, error) {
 
 // checkConfig says what serve would say of the same flags, environment and file. It opens no port and
 // asks no store.
-func checkConfig(args []string, env variables, stdout, stderr io.Writer) int {
-	p, code := parseServe(args, env, stdout, stderr)
-	if p == nil {
+func checkConfig(c *call) int {
+	if code, ok := c.settled(c.stderr); !ok {
 		return code
 	}
-	for _, note := range slices.Concat(p.notes, p.unknown) {
-		fmt.Fprintln(stderr, "warning:", note)
+	for _, note := range slices.Concat(c.notes, c.unknown) {
+		fmt.Fprintln(c.stderr, "warning:", note)
 	}
-	fmt.Fprintln(stdout, "nothing is wrong with these settings")
+	fmt.Fprintln(c.stdout, "nothing is wrong with these settings")
 	return exitOK
 }

@@ -24,7 +24,7 @@ func TestDemote(t *testing.T) {
 	with := func(words ...string) []string { return append(words, counters...) }
 	says(exitOK, "katsubushi demote HOST:PORT", "-help")
 	says(exitUsage, "leaders are elected in etcd only", "3")
-	says(exitUsage, "one word follows it", append(counters, "3", "4")...)
+	says(exitUsage, "0 to 1 words follow it", append(counters, "3", "4")...)
 	says(exitUsage, "says demote all\n", with()...) // a slip of the finger would act on the whole fleet
 	says(exitUsage, "says demote all\n", append(counters, "")...)
 	says(exitFailure, "nobody leads: there is no daemon", with("all")...)

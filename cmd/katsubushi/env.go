@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
 // variables holds the environment's variables by name.
@@ -85,7 +83,7 @@ func unknownVariables(env variables) (notes []string) {
 	for _, name := range notOurs {
 		known[prefix+name] = true
 	}
-	for _, s := range slices.Concat(settings(), runSettings(&leaserun.Config{})) {
+	for _, s := range slices.Concat(settings(), runSettings()) {
 		for _, name := range s.variables() {
 			known[name] = true
 		}

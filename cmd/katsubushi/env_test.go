@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 )
 
 // kayac are the flags of kayac/go-katsubushi v2, which has their environment variables without a
@@ -18,7 +16,7 @@ var kayac = strings.Fields(`worker-id port sock idle-timeout http-port grpc-port
 // TestEverySettingCanBeGivenByTheEnvironment: by a name of the same form for all, so that a new
 // setting has one by itself.
 func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
-	for _, list := range [][]setting{settings(), runSettings(&leaserun.Config{})} {
+	for _, list := range [][]setting{settings(), runSettings()} {
 		for _, s := range list {
 			upper := strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 			names := []string{"KATSUBUSHI_" + upper}
@@ -103,7 +101,7 @@ func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
 }
 
 func TestAFlagBeatsTheEnvironmentOfItsOtherName(t *testing.T) {
-	p, _, err := parse(runSettings(&leaserun.Config{}), []string{"-redis", "redis://flag/0"},
+	p, _, err := parse(runSettings(), []string{"-redis", "redis://flag/0"},
 		environment("KATSUBUSHI_SERVER", "redis://variable/0"), nil)
 	if err != nil || p.Store.URL != "redis://flag/0" || p.names["Store.URL"] != "-redis" {
 		t.Errorf("%v %s of %s", err, p.Store.URL, p.names["Store.URL"])

@@ -16,6 +16,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
+	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
@@ -26,6 +27,7 @@ type options struct {
 	notes     []string // what is to be logged about the settings, though it is no problem
 	logLevel  slog.Level
 	logFormat string
+	run       leaserun.Config // of `katsubushi run`
 }
 
 // A setting is one flag and its environment variable. This is the one place where their names,
@@ -240,8 +242,8 @@ func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet
 		extra(fs)
 	}
 	var err error
-	if p.args, p.problems, err = parseFlags(fs, args); err != nil {
-		return nil, fs, err
+	if p.args, p.problems, err = parseFlags(fs, args); err != nil || len(all) == 0 {
+		return p, fs, err
 	}
 	file := p.readConfig(all, given, env)
 	for _, byFlag := range []bool{false, true} { // flags last, since two settings may have one field

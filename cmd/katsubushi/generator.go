@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,173 +18,133 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
-const generatorUsage = `-state-dir, -counters and -counters-password-file are the daemon's. Without them the daemon
+const generatorIntro = `-state-dir, -counters and -counters-password-file are the daemon's. Without them the daemon
 that runs on this host is asked where it records; if there is none, root takes the directory of the systemd unit.
 Daemons may run meanwhile. usage:
-  katsubushi generator create LINE          record a sequence, such as 'orders sequence start=1'
-  katsubushi generator list [-json]         what is recorded
-  katsubushi generator show NAME [-json]
-  katsubushi generator raise NAME AT_LEAST  no value below AT_LEAST is issued any more; it never goes down. This also takes over a
-                                            record that was written on another machine, or was set back.
-                                            One that is damaged is made anew: add -generator LINE, its definition
-  katsubushi generator adopt [NAME]...      take over records that were written on another machine, which has stopped for good and
-                                            from which they were copied after that; without a name, all of them
-  katsubushi generator replicas K           in Redis: from now on K replicas must have a grant; daemons with another replicas=K in
-                                            their URL are granted nothing
-  katsubushi generator retire NAME -force   refuse it for ever`
+`
 
-// generatorVerbs has how many words follow each verb.
-var generatorVerbs = map[string]struct{ least, most int }{
-	"create": {1, 16}, "list": {0, 0}, "show": {1, 1}, "raise": {2, 2}, "adopt": {0, kinds.MaxNames}, "retire": {1, 1},
-	"replicas": {1, 1},
-}
-
-func generatorVerbNames() []string {
-	return []string{"create", "list", "show", "raise", "adopt", "replicas", "retire"}
+func generatorVerbs() []verb {
+	return []verb{
+		{synopsis: "create LINE", text: "record a sequence, such as 'orders sequence start=1'", least: 1, most: 16,
+			run: inCounters((*generatorCommand).parseLine, (*generatorCommand).create)},
+		{synopsis: "list [-json]", text: "what is recorded", reads: true,
+			run: inCounters((*generatorCommand).checkNames, (*generatorCommand).list)},
+		{synopsis: "show NAME [-json]", least: 1, most: 1, reads: true,
+			run: inCounters((*generatorCommand).checkNames, (*generatorCommand).show)},
+		{synopsis: "raise NAME AT_LEAST", least: 2, most: 2,
+			text: "no value below AT_LEAST is issued any more; it never goes down. This also takes over a\n" +
+				"record that was written on another machine, or was set back.\n" +
+				"One that is damaged is made anew: add -generator LINE, its definition",
+			run: inCounters((*generatorCommand).parseFloor, (*generatorCommand).raise)},
+		{synopsis: "adopt [NAME]...", most: kinds.MaxNames,
+			text: "take over records that were written on another machine, which has stopped for good and\n" +
+				"from which they were copied after that; without a name, all of them",
+			run: inCounters((*generatorCommand).checkAdopt, (*generatorCommand).adopt)},
+		{synopsis: "replicas K", least: 1, most: 1,
+			text: "in Redis: from now on K replicas must have a grant; daemons with another replicas=K in\n" +
+				"their URL are granted nothing",
+			run: inCounters((*generatorCommand).parseReplicas, (*generatorCommand).setReplicas)},
+		{synopsis: "retire NAME -force", text: "refuse it for ever", least: 1, most: 1,
+			run: inCounters((*generatorCommand).checkRetire, (*generatorCommand).retire)},
+	}
 }
 
 const generatorTimeout = 10 * time.Second
 
 // A generatorCommand is a call of `katsubushi generator`.
 type generatorCommand struct {
-	verb       string
-	words      []string
+	*call
 	definition kinds.Definition // of create
 	atLeast    uint64           // of raise
 	replicas   int
-	json       bool
-	force      bool
-
-	lines, file    string // definitions of names
-	counters       stores.Counters
-	store          stores.CounterStore
-	stdout, stderr io.Writer
+	store      stores.CounterStore
 }
 
-// generators looks at and changes the records of sequences.
-func generators(args []string, env variables, stdout, stderr io.Writer) int {
-	c := &generatorCommand{stdout: stdout, stderr: stderr}
-	for len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags may stand behind the words
-		c.words, args = append(c.words, args[0]), args[1:]
-	}
-	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.BoolVar(&c.json, "json", false, "")
-		fs.BoolVar(&c.force, "force", false, "")
-	})
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stdout, generatorUsage)
-		flagsOf(fs, stdout, topicNames)
-		return exitOK
-	}
-	if c.words = append(c.words, p.args...); len(c.words) > 0 {
-		c.verb, c.words = c.words[0], c.words[1:]
-	}
-	p.locateHere(!c.reads())
-	p.warn(stderr)
-	p.problems = append(p.problems, c.check(p.Counters)...)
-	p.Counters.AnyDisk, p.Counters.Operator = p.AnyDisk, true
-	if p.report("Counters.", p.Counters.Validate(), p.Counters.ReadSecrets()); p.Counters.Nowhere() {
-		p.problems = append(p.problems, stores.ErrNoPlace)
-	}
-	if err := errors.Join(p.problems...); err != nil {
-		fmt.Fprintf(stderr, "%v\n%s\n", err, generatorUsage)
-		return exitUsage
-	}
-	if c.store, err = p.Counters.Open(); err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitFailure
-	}
-	defer c.store.Close()
-	c.counters, c.lines, c.file = p.Counters, p.Generators, p.GeneratorsFile
-	return c.run()
-}
-
-// reads reports whether the command changes nothing.
-func (c *generatorCommand) reads() bool { return c.verb == "list" || c.verb == "show" }
-
-// check returns everything that is wrong with the words.
-func (c *generatorCommand) check(counters stores.Counters) (problems []error) {
-	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	verbs := spoken(generatorVerbNames()) + " are there"
-	n, ok := generatorVerbs[c.verb]
-	switch {
-	case c.verb == "":
-		problem("generator: the verb comes first: %s", verbs)
-	case !ok:
-		problem("generator %s: %s", c.verb, verbs)
-	case len(c.words) < n.least || len(c.words) > n.most:
-		problem("generator %s: %d words follow it, not %d", c.verb, n.least, len(c.words))
-	case c.verb == "create":
+// inCounters makes a verb that looks at or changes the records of sequences. check notes what is wrong with its words.
+func inCounters(check func(*generatorCommand), do func(*generatorCommand, context.Context) int) func(*call) int {
+	return func(a *call) int {
+		c := &generatorCommand{call: a}
+		c.locateHere(!c.verb.reads)
+		if c.counted() {
+			check(c)
+		}
+		c.Counters.AnyDisk, c.Counters.Operator = c.AnyDisk, true
+		if c.report("Counters.", c.Counters.Validate(), c.Counters.ReadSecrets()); c.Counters.Nowhere() {
+			c.problem("%w", stores.ErrNoPlace)
+		}
+		if c.refused() {
+			return exitUsage
+		}
+		c.warn(c.stderr)
 		var err error
-		if c.definition, err = counters.ParseSequence(strings.Join(c.words, " ")); err != nil {
-			problem("%w", err)
+		if c.store, err = c.Counters.Open(); err != nil {
+			return c.fail(err)
 		}
-	default:
-		names := c.words
-		if c.verb == "replicas" {
-			names = nil
-			var err error
-			if c.replicas, err = strconv.Atoi(c.words[0]); err != nil {
-				problem("K=%.20s: a number of replicas", c.words[0])
-			}
-		}
-		if c.verb == "raise" {
-			var err error
-			if c.atLeast, err = stores.ParseFloor(c.words[1]); err != nil {
-				problem("%w", err)
-			}
-			names = names[:1]
-		}
-		for _, name := range names {
-			if err := kinds.CheckName(name); err != nil {
-				problem("%w", err)
-			}
-		}
-	}
-	if err := counters.CheckRetire(); c.verb == "retire" && err != nil {
-		problem("generator retire: %w", err)
-	}
-	if c.verb == "adopt" && !counters.Files() {
-		problem("%w", stores.ErrNotFiles)
-	}
-	if c.json && !c.reads() {
-		problem("-json: only list and show have it")
-	}
-	if c.force && c.verb != "retire" {
-		problem("-force: only retire has it")
-	}
-	return problems
-}
-
-func (c *generatorCommand) run() int {
-	ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
-	defer cancel()
-	switch c.verb {
-	case "create":
-		return c.create(ctx)
-	case "raise":
-		return c.raise(ctx)
-	case "adopt":
-		return c.adopt(ctx)
-	case "retire":
-		return c.retire(ctx)
-	case "replicas":
-		return c.setReplicas(ctx)
-	case "show":
-		r, err := c.store.Show(ctx, c.words[0])
-		if err == nil || errors.Is(err, counter.ErrForeign) && r.Name != "" {
-			return c.print([]counter.Record{r}, err)
-		}
-		return c.fail(err)
-	default:
-		list, err := c.store.List(ctx)
-		return c.print(list, errors.Join(err, stores.Faults(list)))
+		defer c.store.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+		defer cancel()
+		return do(c, ctx)
 	}
 }
 
-func (c *generatorCommand) fail(err error) int {
-	fmt.Fprintln(c.stderr, err)
-	return exitFailure
+// note adds an error, if it is one, to what is wrong with the words.
+func (c *generatorCommand) note(err error) {
+	if err != nil {
+		c.problems = append(c.problems, err)
+	}
+}
+
+func (c *generatorCommand) parseLine() {
+	var err error
+	c.definition, err = c.Counters.ParseSequence(strings.Join(c.words, " "))
+	c.note(err)
+}
+
+func (c *generatorCommand) checkNames() {
+	for _, name := range c.words {
+		c.note(kinds.CheckName(name))
+	}
+}
+
+func (c *generatorCommand) parseFloor() {
+	var err error
+	c.atLeast, err = stores.ParseFloor(c.words[1])
+	c.note(err)
+	c.note(kinds.CheckName(c.words[0]))
+}
+
+func (c *generatorCommand) checkAdopt() {
+	c.checkNames()
+	if !c.Counters.Files() {
+		c.note(stores.ErrNotFiles)
+	}
+}
+
+func (c *generatorCommand) parseReplicas() {
+	var err error
+	if c.replicas, err = strconv.Atoi(c.words[0]); err != nil {
+		c.problem("K=%.20s: a number of replicas", c.words[0])
+	}
+}
+
+func (c *generatorCommand) checkRetire() {
+	c.checkNames()
+	if err := c.Counters.CheckRetire(); err != nil {
+		c.problem("generator retire: %w", err)
+	}
+}
+
+func (c *generatorCommand) show(ctx context.Context) int {
+	r, err := c.store.Show(ctx, c.words[0])
+	if err == nil || errors.Is(err, counter.ErrForeign) && r.Name != "" {
+		return c.print([]counter.Record{r}, err)
+	}
+	return c.fail(err)
+}
+
+func (c *generatorCommand) list(ctx context.Context) int {
+	list, err := c.store.List(ctx)
+	return c.print(list, errors.Join(err, stores.Faults(list)))
 }
 
 // leaders returns who leads, if one of the sequences has a leader; nil = none has.
@@ -215,7 +173,7 @@ func (c *generatorCommand) create(ctx context.Context) int {
 		return c.fail(err)
 	}
 	c.hedge(ctx)
-	recorded(c.stderr, c.counters.Where())
+	recorded(c.stderr, c.Counters.Where())
 	return c.print([]counter.Record{r}, nil)
 }
 
@@ -233,10 +191,10 @@ func (c *generatorCommand) raise(ctx context.Context) int {
 		return c.fail(err)
 	}
 	late := stores.Confirm(ctx, c.store)
-	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.counters.AfterRaise(late))
+	fmt.Fprintf(c.stderr, "sequence %s: no value below %d %s\n", r.Name, r.Floor, c.Counters.AfterRaise(late))
 	c.name(late)
 	c.hedge(ctx)
-	recorded(c.stderr, c.counters.Where())
+	recorded(c.stderr, c.Counters.Where())
 	return c.print([]counter.Record{r}, nil)
 }
 
@@ -250,8 +208,8 @@ func (c *generatorCommand) name(late []string) {
 // declared returns what the settings say of a name; without a Kind it is nothing.
 func (c *generatorCommand) declared(name string) kinds.Definition {
 	var list kinds.List
-	_ = list.Add(c.lines)
-	if text, err := kinds.ReadFile(c.file); err == nil {
+	_ = list.Add(c.Generators)
+	if text, err := kinds.ReadFile(c.GeneratorsFile); err == nil {
 		_ = list.AddFile(text)
 	}
 	for _, d := range list.All() {
@@ -278,7 +236,7 @@ func (c *generatorCommand) setReplicas(ctx context.Context) int {
 	fmt.Fprintf(c.stdout, "replicas=%d, before %d: daemons with another number in their URL are granted nothing. "+
 		"Restart all daemons with replicas=%d in theirs\n", c.replicas, before, c.replicas)
 	c.hedge(ctx)
-	recorded(c.stderr, c.counters.Where())
+	recorded(c.stderr, c.Counters.Where())
 	return exitOK
 }
 
@@ -307,7 +265,7 @@ func (c *generatorCommand) adopt(ctx context.Context) int {
 	}
 	if len(adopted) > 0 {
 		c.name(stores.Confirm(ctx, c.store))
-		recorded(c.stderr, c.counters.Where())
+		recorded(c.stderr, c.Counters.Where())
 	}
 	if err := errors.Join(errs...); err != nil || len(adopted) > 0 {
 		return c.print(adopted, err)
@@ -322,7 +280,7 @@ func (c *generatorCommand) retire(ctx context.Context) int {
 	}
 	c.name(stores.Confirm(ctx, c.store))
 	c.hedge(ctx)
-	recorded(c.stderr, c.counters.Where())
+	recorded(c.stderr, c.Counters.Where())
 	return c.print([]counter.Record{r}, nil)
 }
 

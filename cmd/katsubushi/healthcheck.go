@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -22,27 +21,12 @@ import (
 const healthcheckTimeout = 3 * time.Second
 
 // healthcheck exits with 0 if the daemon that the same flags and environment would start is alive.
-func healthcheck(args []string, env variables, stdout, stderr io.Writer) int {
-	var ready bool
-	p, _, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.BoolVar(&ready, "ready", false, "ask for an id, not only for the version")
-	})
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stdout, "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was "+
-			"started with")
-		return exitOK
-	}
-	if len(p.args) > 0 {
-		p.problems = append(p.problems, fmt.Errorf("healthcheck: %q: only flags may follow", p.args[0]))
-	}
-	if err := errors.Join(p.problems...); err != nil {
-		fmt.Fprintln(stderr, err)
-		p.warn(stderr)
+func healthcheck(c *call) int {
+	if c.refused() {
 		return exitUsage
 	}
-	if err := p.ask(ready); err != nil {
-		fmt.Fprintln(stderr, "unhealthy:", err)
-		return exitFailure
+	if err := c.ask(c.ready); err != nil {
+		return c.fail(fmt.Errorf("unhealthy: %w", err))
 	}
 	return exitOK
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -86,11 +87,11 @@ func usage(fs *flag.FlagSet, w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "  katsubushi -worker-id N [flags]\tserve\n")
 	for _, c := range commands() {
-		help := c.help
+		text := c.summary
 		if len(c.verbs) > 0 {
-			help += ": " + strings.Join(c.verbs, " ")
+			text += ": " + strings.Join(names(c.verbs), " ")
 		}
-		fmt.Fprintf(table, "  katsubushi %s\t%s\n", strings.TrimSpace(c.name+" "+c.synopsis), help)
+		fmt.Fprintf(table, "  katsubushi %s\t%s\n", strings.TrimSpace(c.name+" "+c.synopsis), text)
 	}
 	table.Flush()
 	fmt.Fprint(w, `
@@ -111,4 +112,99 @@ func flagsOf(fs *flag.FlagSet, w io.Writer, only ...string) {
 		set.SetOutput(w)
 		set.PrintDefaults()
 	}
+}
+
+// help prints the help of the subcommand, or of its verb if verbs have help of their own.
+func (c *call) help() {
+	s, w := c.command, c.stdout
+	switch {
+	case s.intro != "" && c.verb.settings != nil:
+		fmt.Fprintf(w, "usage: katsubushi %s %s [flags]\n%s\nFlags:\n\n", s.name, s.synopsis, s.about(c.verb))
+		c.flagsOfVerb()
+	case s.intro != "":
+		io.WriteString(w, s.usage())
+		if len(s.topics) > 0 {
+			flagsOf(c.flags, w, s.topics...)
+		}
+		if s.lists {
+			c.flags.SetOutput(w)
+			c.flags.PrintDefaults()
+		}
+	case s.settings != nil:
+		usage(c.flags, w)
+	default:
+		fmt.Fprintf(w, "usage: katsubushi %s\n%s\n", strings.TrimSpace(s.name+" "+s.synopsis), s.summary)
+	}
+}
+
+// usage returns what the help of a subcommand says before its flags.
+func (s *subcommand) usage() string {
+	text := s.intro
+	for _, v := range s.verbs {
+		text += s.about(v)
+	}
+	return text + s.outro
+}
+
+// about returns the lines about a verb, in two columns.
+func (s *subcommand) about(v verb) string {
+	left, right := strings.Split(s.lead+v.synopsis, "\n"), strings.Split(v.text, "\n")
+	var b strings.Builder
+	for len(left)+len(right) > 0 {
+		line := fmt.Sprintf("  %-*s", s.column-2, strings.Join(left[:min(len(left), 1)], ""))
+		line += strings.Join(right[:min(len(right), 1)], "")
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		left, right = left[min(len(left), 1):], right[min(len(right), 1):]
+	}
+	return b.String()
+}
+
+// flagsOfVerb prints the flags that one verb reads.
+func (c *call) flagsOfVerb() {
+	own, daemons := flag.NewFlagSet("", flag.ContinueOnError), flag.NewFlagSet("", flag.ContinueOnError)
+	c.flags.VisitAll(func(f *flag.Flag) {
+		i := slices.IndexFunc(c.command.own, func(o ownFlag) bool { return o.name == f.Name })
+		switch {
+		case i >= 0 && c.command.own[i].of(c.verb):
+			describe(own, f)
+		case i < 0 && slices.Contains(c.verb.settings, f.Name):
+			describe(daemons, f)
+		}
+	})
+	own.SetOutput(c.stdout)
+	own.PrintDefaults()
+	flagsOf(daemons, c.stdout)
+}
+
+// help is the subcommand.
+func help(c *call) int {
+	if c.list {
+		for _, s := range commands() {
+			fmt.Fprintln(c.stdout, s.name)
+			for _, v := range s.verbs {
+				fmt.Fprintln(c.stdout, s.name, v.called())
+			}
+		}
+		return exitOK
+	}
+	of := theDaemon()
+	if len(c.words) > 0 {
+		if of = subcommandNamed(c.words[0]); of == nil {
+			c.problem("help %s: %s are there", c.words[0], spoken(names(commands())))
+		}
+	}
+	if c.refused() {
+		return exitUsage
+	}
+	return of.start(append(c.words[min(len(c.words), 1):], "-help"), c.env, c.stdin, c.stdout, c.stderr)
+}
+
+// printVersion is the subcommand, and what -version does.
+func printVersion(c *call) int {
+	if c.refused() {
+		return exitUsage
+	}
+	info, _ := debug.ReadBuildInfo()
+	io.WriteString(c.stdout, describeVersion(info, commit))
+	return exitOK
 }

@@ -108,7 +108,7 @@ func TestTheManualPage(t *testing.T) {
 // TestCompletion asks the shells themselves. A shell that is not installed is not asked.
 func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
-	for _, shell := range shellNames() {
+	for _, shell := range names(shells()) {
 		if err := os.WriteFile(filepath.Join(dir, shell), []byte(output(t, "completion", shell)), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestCompletion(t *testing.T) {
 		t.Error("fish: a verb or a flag is missing")
 	}
 	for command, flags := range map[string]string{"upgrade": "-pid -timeout", "man": "",
-		"healthcheck": "-ready -admin-bind"} {
+		"healthcheck": "-admin-bind -admin-port"} {
 		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) compadd -- ` + flags + `[ ;]`).
 			MatchString(zsh) {
 			t.Errorf("zsh: the flags of %s are not %q", command, flags)
@@ -172,18 +172,15 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The verbs that completion offers are those that the subcommands know.
-func TestVerbsAreKnown(t *testing.T) {
-	for _, c := range commands() {
-		for _, verb := range c.verbs {
-			var stderr bytes.Buffer
-			c.run([]string{verb, "-nosuchflag"}, variables{}, &bytes.Buffer{}, &stderr)
-			if said := stderr.String(); strings.Contains(said, c.name+" "+verb+":") && strings.Contains(said, "are there") {
-				t.Errorf("%s does not know %s: %s", c.name, verb, said)
-			}
+// TestHelpAndVersionAreVerbs: they say what the flags say.
+func TestHelpAndVersionAreVerbs(t *testing.T) {
+	for verb, flag := range map[string]string{"help": "-help", "version": "-version", "help lease init": "lease init -h",
+		"help version": "version -h"} {
+		if got, want := output(t, strings.Fields(verb)...), output(t, strings.Fields(flag)...); got != want || got == "" {
+			t.Errorf("%s prints\n%s\nand %s\n%s", verb, got, flag, want)
 		}
 	}
-	if len(generatorVerbNames()) != len(generatorVerbs) {
-		t.Error("generator has verbs that its help does not name")
+	if list := output(t, "help", "-list"); !strings.Contains(list, "\nlease\nlease init\n") {
+		t.Error(list)
 	}
 }

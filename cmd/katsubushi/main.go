@@ -4,13 +4,11 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,93 +35,65 @@ func main() {
 // go to a terminal.
 func run(args []string, env variables, stdout, stderr io.Writer) int {
 	stdout, stderr = visible.Writer{To: stdout}, visible.Writer{To: stderr}
+	c := theDaemon()
 	if len(args) > 0 {
-		if c := subcommandNamed(args[0]); c != nil {
-			return c.run(args[1:], env, stdout, stderr)
+		if named := subcommandNamed(args[0]); named != nil {
+			c, args = named, args[1:]
 		}
 	}
-	return serve(args, env, stdout, stderr)
+	return c.start(args, env, os.Stdin, stdout, stderr)
 }
 
-func versionFlag(show *bool) func(*flag.FlagSet) {
-	return func(fs *flag.FlagSet) {
-		fs.BoolVar(show, "version", false,
-			"print the version, the commit and its date, and the version of Go that it was built with, and exit")
+// settled tells whether there are settings to serve with. If not, because something is wrong or only the version is
+// wanted, it has printed that, and returns the exit code.
+func (c *call) settled(said io.Writer) (code int, ok bool) {
+	if c.version {
+		return printVersion(c), false
 	}
+	if len(c.words) > 0 {
+		c.problem("%q: not a flag, nor a subcommand (%s)", c.words[0], strings.Join(names(commands()), ", "))
+	}
+	if err := c.validate(); err != nil {
+		fmt.Fprintln(said, "katsubushi cannot start with these settings:")
+		fmt.Fprintln(said, err)
+		fmt.Fprintln(said, "katsubushi -help lists every setting.")
+		c.warn(said)
+		return exitUsage, false
+	}
+	return exitOK, true
 }
 
-// parseServe reads the settings of a daemon. If there is nothing to serve, because something is wrong
-// or only -help or -version is wanted, it has printed that, and returns the exit code and no settings.
-func parseServe(args []string, env variables, stdout, stderr io.Writer) (*parsed, int) {
-	var showVersion bool
-	p, fs, err := parse(settings(), args, env, versionFlag(&showVersion))
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		usage(fs, stdout)
-		return nil, exitOK
-	case showVersion:
-		info, _ := debug.ReadBuildInfo()
-		io.WriteString(stdout, describeVersion(info, commit))
-		return nil, exitOK
-	case len(p.args) > 0:
-		p.problems = append(p.problems,
-			fmt.Errorf("%q: not a flag, nor a subcommand (%s)", p.args[0], strings.Join(names(commands()), ", ")))
-	}
-	if err := p.validate(); err != nil {
-		fmt.Fprintln(stderr, "katsubushi cannot start with these settings:")
-		fmt.Fprintln(stderr, err)
-		fmt.Fprintln(stderr, "katsubushi -help lists every setting.")
-		p.warn(stderr)
-		return nil, exitUsage
-	}
-	return p, exitOK
-}
-
-func serve(args []string, env variables, stdout, stderr io.Writer) int {
+func serve(c *call) int {
 	origin, err := upgrade.FromEnvironment()
 	if err != nil {
-		fmt.Fprintln(errorsTo(stderr), err)
+		fmt.Fprintln(errorsTo(c.stderr), err)
 		return exitUsage
 	}
-	said := errorsTo(stderr)
+	said := errorsTo(c.stderr)
 	var problems strings.Builder
 	if origin != nil { // whoever asked for the upgrade reads them
 		said = io.MultiWriter(said, &problems)
 	}
-	p, code := parseServe(args, env, stdout, said)
-	if p == nil {
+	if code, ok := c.settled(said); !ok {
 		if origin != nil {
 			daemon.Refuse(origin, errors.New(strings.TrimSpace(problems.String())))
 		}
 		return code
 	}
-	if err := inherit(p, origin); err != nil {
-		fmt.Fprintln(errorsTo(stderr), err)
+	if err := inherit(c.parsed, origin); err != nil {
+		fmt.Fprintln(errorsTo(c.stderr), err)
 		if origin != nil {
 			daemon.Refuse(origin, err)
 		}
 		return exitUsage
 	}
-	p.Version = version
-	p.ComparePasswords = passwordComparer()
-	// systemd's RuntimeDirectory=, of which there may be several
-	p.RuntimeDir, _, _ = strings.Cut(env["RUNTIME_DIRECTORY"], ":")
-	log, queue := openLog(stderr, p.options)
+	log, queue := openLog(c.stderr, c.options)
 	last := ending{queue, make(chan struct{}, 1)}
 	defer last.inOrder()
-	p.Log, p.LogDropped = log, queue.Dropped
-	for _, note := range slices.Concat(p.notes, p.unknown) {
-		p.Log.Warn(note)
-	}
-
-	if p.GRPCPort != 0 {
-		growHeap()
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	d, err := daemon.New(p.Config)
+	c.Log, c.LogDropped = log, queue.Dropped
+	d, err := c.newDaemon()
 	if err != nil {
-		p.Log.Log(ctx, levelFatal, "cannot start", "error", err)
+		log.Log(context.Background(), levelFatal, "cannot start", "error", err)
 		if origin != nil {
 			daemon.Refuse(origin, err)
 		}
@@ -132,10 +102,32 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		}
 		return exitFailure
 	}
+	return c.runUntilSignal(d, last)
+}
+
+// newDaemon returns a daemon that listens.
+func (c *call) newDaemon() (*daemon.Daemon, error) {
+	c.Version = version
+	c.ComparePasswords = passwordComparer()
+	// systemd's RuntimeDirectory=, of which there may be several
+	c.RuntimeDir, _, _ = strings.Cut(c.env["RUNTIME_DIRECTORY"], ":")
+	for _, note := range slices.Concat(c.notes, c.unknown) {
+		c.Log.Warn(note)
+	}
+	if c.GRPCPort != 0 {
+		growHeap()
+	}
+	return daemon.New(c.Config)
+}
+
+// runUntilSignal serves until a signal or an error ends the daemon.
+func (c *call) runUntilSignal(d *daemon.Daemon, last ending) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	signals := make(chan os.Signal, 4)
 	// before the log can say that the daemon listens
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	manager := newSupervisor(p.Log)
+	manager := newSupervisor(c.Log)
 	reload := func() {
 		defer manager.reloading()()
 		d.Reload()
@@ -144,18 +136,18 @@ func serve(args []string, env variables, stdout, stderr io.Writer) int {
 		manager.stopping()
 		cancel()
 	}
-	go handleSignals(signals, reload, p.Log, stop, func() {
+	go handleSignals(signals, reload, c.Log, stop, func() {
 		d.Abandon()
 		last.atOnce(os.Exit)
 	})
-	u := upgrader{d: d, log: p.Log, manager: manager, where: p.sayWhere}
+	u := upgrader{d: d, log: c.Log, manager: manager, where: c.sayWhere}
 	defer u.serve()()
-	go manager.report(ctx, d.Serving(), d.Status, func() error { return p.ask(false) })
+	go manager.report(ctx, d.Serving(), d.Status, func() error { return c.ask(false) })
 	if err := d.Run(ctx); err != nil {
-		p.Log.Log(ctx, levelFatal, "stopped", "error", err)
+		c.Log.Log(ctx, levelFatal, "stopped", "error", err)
 		return exitFailure
 	}
-	p.Log.Info("stopped")
+	c.Log.Info("stopped")
 	return exitOK
 }
 

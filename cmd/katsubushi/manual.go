@@ -10,26 +10,16 @@ import (
 
 // newFlags returns the daemon's flags with their defaults, to be described.
 func newFlags() *flag.FlagSet {
-	_, fs, err := parse(settings(), nil, nil, versionFlag(new(bool)))
-	if err != nil {
+	c := &call{command: theDaemon()}
+	if err := c.read(nil); err != nil {
 		panic(err) // there are no arguments
 	}
-	return fs
-}
-
-// takesNothing refuses words behind a command.
-func takesNothing(name string, args []string, stderr io.Writer) error {
-	if len(args) == 0 {
-		return nil
-	}
-	err := fmt.Errorf("%s: %q: nothing may follow", name, args[0])
-	fmt.Fprintln(stderr, err)
-	return err
+	return c.flags
 }
 
 // manual prints the manual page, made from the tables of commands and flags, in the man(7) language.
-func manual(args []string, _ variables, stdout, stderr io.Writer) int {
-	if takesNothing("man", args, stderr) != nil {
+func manual(c *call) int {
+	if c.refused() {
 		return exitUsage
 	}
 	var b strings.Builder
@@ -50,9 +40,9 @@ and gets a unique, roughly time-ordered 64-bit number.
 .SH COMMANDS
 `)
 	for _, c := range commands() {
-		fmt.Fprintf(&b, ".TP\n.B %s\n%s", roff(c.name), roff(c.help))
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s", roff(c.name), roff(c.summary))
 		if len(c.verbs) > 0 {
-			fmt.Fprintf(&b, ": %s", roff(strings.Join(c.verbs, ", ")))
+			fmt.Fprintf(&b, ": %s", roff(strings.Join(names(c.verbs), ", ")))
 		}
 		b.WriteByte('\n')
 	}
@@ -93,7 +83,7 @@ a setting is wrong; all of them are printed
 .SH SEE ALSO
 https://github.com/katsubushi/katsubushi
 `)
-	io.WriteString(stdout, b.String())
+	io.WriteString(c.stdout, b.String())
 	return exitOK
 }
 

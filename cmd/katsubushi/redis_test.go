@@ -160,12 +160,12 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 	}{
 		{nil, "init, list, stats, release, replicas, restored and reset-clock are there"},
 		{[]string{"list"}, "-redis: none given"},
-		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "one worker id is needed"},
+		{[]string{"release", "-redis", "redis://127.0.0.1:1/0"}, "lease release: one word follows it, not []"},
 		{[]string{"replicas", "-redis", "redis://127.0.0.1:1/0", "many"}, "a number of replicas"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-how", "gently"}, "wait, new, replace, repair or migrated"},
 		{[]string{"list", "-redis", "gopher://127.0.0.1"}, "a URL begins with redis"},
-		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only `lease init` has it"},
-		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only `lease list` has it"},
+		{[]string{"list", "-redis", "redis://127.0.0.1:1/0", "-how", "new"}, "-how: only init has it"},
+		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-all"}, "-all: only list has it"},
 		{[]string{"init", "-redis", "redis://127.0.0.1:1/0", "-worker-id", "7"},
 			"-worker-id: a pool has those from -min-worker-id to -max-worker-id"},
 	} {
@@ -175,10 +175,11 @@ func TestLeaseIsUsedRightly(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, &stderr)
 		}
 	}
-	for _, words := range []string{"seven", "1 2"} { // the flags behind a wrong word are read
+	for words, want := range map[string]string{"seven": "one worker id is needed, not \"seven\"",
+		"1 2": `one word follows it, not ["1" "2"]`} { // the flags behind a wrong word are read
 		var stderr bytes.Buffer
 		run(strings.Fields("lease release "+words+" -redis redis://127.0.0.1:1/0"), environment(), nil, &stderr)
-		if !strings.HasPrefix(stderr.String(), "lease release: one worker id is needed\n") {
+		if !strings.HasPrefix(stderr.String(), "lease release: "+want+"\n") {
 			t.Errorf("%s: %s", words, &stderr)
 		}
 	}

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -17,7 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-const runUsage = `usage: katsubushi run -store URL [flags] -- COMMAND [ARGUMENT...]
+const runIntro = `usage: katsubushi run -store URL [flags] -- COMMAND [ARGUMENT...]
 
 Leases a worker id for another program and runs it: {} in its arguments stands for the worker id, which is in the environment as
 ` + leaserun.WorkerIDVariable + ` too. ` + "`katsubushi lease init`" + ` makes the pool, with the same settings; give programs of another kind another pool
@@ -44,33 +40,27 @@ Not promised, since the program does not look at its window by itself:
 `
 
 // runProgram is `katsubushi run`: it leases a worker id for another program, as `yaraus run` does.
-func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
-	var c leaserun.Config
-	replacement := "{}" // not a setting of the table: an empty one means something
-	p, fs, err := parse(runSettings(&c), args, env, func(fs *flag.FlagSet) {
-		fs.StringVar(&replacement, "replacement", replacement, "`text` in the arguments that stands for the worker id")
-	})
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, runUsage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
-		return exitOK
-	}
-	log, queue := openLog(stderr, p.options)
+func runProgram(p *call) int {
+	log, queue := openLog(p.stderr, p.options)
 	defer queue.Close(flushLimit)
 	pool := p.Store
 	pool.Layout, pool.Log = p.Layout.Fingerprint(), log
-	c.Replacement, c.Command, c.Log, c.Hidden = replacement, p.args, pool.Log, loginVariables(env)
+	c := p.run
+	c.Replacement, c.Command, c.Log, c.Hidden = p.replacement, p.words, pool.Log, loginVariables(p.env)
 	c.Request = workerid.Request{Min: pool.Min, Max: pool.Max}
 	c.Lease, c.Heartbeat = pool.Lease, pool.Interval()
 	c.Now = func() int64 { return time.Now().UnixMilli() } // what the program sees
 	c.Clock = clock.New()
 	pool.Now = c.Clock.Now // what the pool is told
-	store, err := p.openForProgram(pool, &c)
+	p.leaseProblems(pool)
+	p.report("Run.", c.Validate())
+	if p.refused() {
+		return exitUsage
+	}
+	store, err := stores.Open(pool)
 	if err != nil {
-		said := errorsTo(stderr)
-		fmt.Fprintf(said, "%v\nkatsubushi run -help says more.\n", err)
-		p.warn(said)
+		p.problem("%w", err)
+		p.refused()
 		return exitUsage
 	}
 	defer store.Close()
@@ -95,7 +85,7 @@ func runProgram(args []string, env variables, stdout, stderr io.Writer) int {
 // loginVariables returns the names of our variables that tell how to log in to a store: the program must
 // not know.
 func loginVariables(env variables) (names []string) {
-	for _, s := range slices.Concat(settings(), runSettings(new(leaserun.Config))) {
+	for _, s := range slices.Concat(settings(), runSettings()) {
 		for _, name := range s.variables() {
 			url, login := env[name], false
 			switch s.name {
@@ -112,28 +102,15 @@ func loginVariables(env variables) (names []string) {
 	return names
 }
 
-// openForProgram opens the pool if all the settings are right.
-func (p *parsed) openForProgram(pool stores.Settings, c *leaserun.Config) (workerid.Backend, error) {
-	p.leaseProblems(pool)
-	p.report("Run.", c.Validate())
-	if err := errors.Join(p.problems...); err != nil {
-		return nil, err
-	}
-	return stores.Open(pool)
-}
-
 // runSettings returns the daemon's settings about leases, run's own settings, and yaraus's names for
 // them.
-func runSettings(c *leaserun.Config) []setting {
+func runSettings() []setting {
 	list := slices.DeleteFunc(settings(), func(s setting) bool {
 		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }
 		return !slices.ContainsFunc(storeSettings(), same) && !slices.ContainsFunc(redisSettings(), same) &&
 			!slices.ContainsFunc(layoutSettings(), same) &&
 			s.name != "log-level" && s.name != "log-format" && s.name != "config"
 	})
-	own := func(field *time.Duration) func(*options, string) error {
-		return duration(func(*options) *time.Duration { return field })
-	}
 	for yaraus, ours := range map[string]string{
 		"server": "redis", "min": "min-worker-id", "max": "max-worker-id", "interval": "heartbeat", "expire": "lease",
 	} {
@@ -141,10 +118,12 @@ func runSettings(c *leaserun.Config) []setting {
 		list = append(list, setting{name: yaraus, field: list[i].field, set: list[i].set, help: "yaraus's name of -" + ours})
 	}
 	return append(list,
-		setting{name: "margin", field: "Run.Margin", def: "1s", set: own(&c.Margin),
+		setting{name: "margin", field: "Run.Margin", def: "1s",
+			set: duration(func(o *options) *time.Duration { return &o.run.Margin }),
 			help: "how far the program's clock may be off, or its ids ahead of the clock: it lives only that far " +
 				"inside its window"},
-		setting{name: "stop-timeout", field: "Run.StopTimeout", def: "10s", set: own(&c.StopTimeout),
+		setting{name: "stop-timeout", field: "Run.StopTimeout", def: "10s",
+			set: duration(func(o *options) *time.Duration { return &o.run.StopTimeout }),
 			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before " +
 				"it is killed"},
 		setting{name: "delay", help: "of yaraus, not needed: -margin is waited for where somebody else had the worker id",

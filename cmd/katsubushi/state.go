@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -13,83 +12,67 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
 
-const stateUsage = `-state-dir is the daemon's. Without it the daemon that runs on this host is asked for its own;
+const stateIntro = `-state-dir is the daemon's. Without it the daemon that runs on this host is asked for its own;
 if there is none, root takes that of the systemd unit. usage:
-  katsubushi state show  -state-dir DIR [-json]                   what the state files say
-  katsubushi state adopt -state-dir DIR -worker-id N              take over a file that was written on another machine, which has
-                                                                  stopped for good
-  katsubushi state reset -state-dir DIR -worker-id N -mark TIME   make a new file: ids are issued above TIME only. They repeat if any
-                         [-force]                                 were issued above it, so a file that can be read and says that there
-                                                                  may be some is replaced with -force only. TIME is now, Unix ms or
-                                                                  2015-01-01T00:00:00Z`
+`
+
+func stateVerbs() []verb {
+	return []verb{
+		{synopsis: "show  -state-dir DIR [-json]", text: "what the state files say", reads: true, run: state},
+		{synopsis: "adopt -state-dir DIR -worker-id N", run: state,
+			text: "take over a file that was written on another machine, which has\nstopped for good"},
+		{synopsis: "reset -state-dir DIR -worker-id N -mark TIME\n                       [-force]", run: state,
+			text: "make a new file: ids are issued above TIME only. They repeat if any\n" +
+				"were issued above it, so a file that can be read and says that there\n" +
+				"may be some is replaced with -force only. TIME is now, Unix ms or\n2015-01-01T00:00:00Z"},
+	}
+}
 
 // state inspects and repairs the files that record the windows of worker ids given by hand.
-func state(args []string, env variables, stdout, stderr io.Writer) int {
-	var verb, mark string
-	var asJSON, force bool
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		verb, args = args[0], args[1:]
-	}
-	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.BoolVar(&asJSON, "json", false, "")
-		fs.StringVar(&mark, "mark", "", "")
-		fs.BoolVar(&force, "force", false, "")
-	})
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stdout, stateUsage)
-		flagsOf(fs, stdout, topicDaemon, topicRecords)
-		return exitOK
-	}
-	p.locateFiles(verb != "show", neighbours, unitHere)
-	p.warn(stderr)
-	problem := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
-	if p.StateDir == "" {
-		problem("-state-dir: one is needed")
-	}
-	if len(p.args) > 0 {
-		problem("%q: not a flag", p.args[0])
-	}
-	if verb != "show" && len(p.WorkerIDs) != 1 {
-		problem("-worker-id: one is needed")
-	}
-	var at time.Time
-	switch verb {
-	case "show", "adopt":
-	case "reset":
-		if at, err = parseMark(mark); err != nil {
-			problem("-mark=%s: %w", mark, err)
-		}
-		if most := p.Layout.MaxWorker(); len(p.WorkerIDs) == 1 && p.WorkerIDs[0] > most && !p.failed["Layout"] {
-			problem("-worker-id: %d: 0 to %d allowed in this layout; -layout and -worker-bits are the daemon's",
-				p.WorkerIDs[0], most)
-		}
-	case "":
-		problem("state: the verb comes first: show, adopt and reset are there")
-	default:
-		problem("state %s: show, adopt and reset are there", verb)
-	}
-	if force && verb != "reset" {
-		problem("-force: only reset has it")
-	}
-	if err := errors.Join(p.problems...); err != nil {
-		fmt.Fprintf(stderr, "%v\n%s\n", err, stateUsage)
+func state(c *call) int {
+	c.locateFiles(!c.verb.reads, neighbours, unitHere)
+	at := c.checkState()
+	if c.refused() {
 		return exitUsage
 	}
-	infos, err := p.changeState(verb, at, false)
+	c.warn(c.stderr)
+	infos, err := c.changeState(c.verb.called(), at, false)
 	var lowered *static.LoweredError
 	switch {
 	case !errors.As(err, &lowered):
-	case force:
-		fmt.Fprintf(stderr, "-force: %v\n", lowered)
-		infos, err = p.changeState(verb, at, true)
+	case c.force:
+		fmt.Fprintf(c.stderr, "-force: %v\n", lowered)
+		infos, err = c.changeState(c.verb.called(), at, true)
 	default:
 		err = fmt.Errorf("%w. Take a later -mark; with -force it is set back by %v", err, lowered.By())
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitFailure
+		return c.fail(err)
 	}
-	return printStates(infos, asJSON, stdout)
+	return printStates(infos, c.json, c.stdout)
+}
+
+// checkState notes what is missing, and returns the time of -mark.
+func (c *call) checkState() (at time.Time) {
+	if c.StateDir == "" {
+		c.problem("-state-dir: one is needed")
+	}
+	one := len(c.WorkerIDs) == 1
+	if !c.verb.reads && !one {
+		c.problem("-worker-id: one is needed")
+	}
+	if c.verb.called() != "reset" {
+		return at
+	}
+	at, err := parseMark(c.mark)
+	if err != nil {
+		c.problem("-mark=%s: %w", c.mark, err)
+	}
+	if most := c.Layout.MaxWorker(); one && c.WorkerIDs[0] > most && !c.failed["Layout"] {
+		c.problem("-worker-id: %d: 0 to %d allowed in this layout; -layout and -worker-bits are the daemon's",
+			c.WorkerIDs[0], most)
+	}
+	return at
 }
 
 func (p *parsed) changeState(verb string, mark time.Time, force bool) ([]static.Info, error) {

@@ -108,7 +108,7 @@ func TestStateIsUsedRightly(t *testing.T) {
 		{[]string{"reset", "-worker-id", "1", "-mark", "1420070400"}, "2015-01-01T00:00:00Z was probably meant"},
 		{[]string{"reset", "-worker-id", "1024", "-mark", "now"}, "-worker-id: 1024: 0 to 1023 allowed in this layout"},
 		{[]string{"reset", "-worker-id", "32", "-mark", "now", "-worker-bits", "5"}, "-worker-id: 32: 0 to 31 allowed"},
-		{[]string{"show", "all"}, `"all": not a flag`},
+		{[]string{"show", "all"}, `state show: no word follows it, not ["all"]`},
 		{[]string{"adopt", "-worker-id", "1", "-force"}, "-force: only reset has it"},
 	} {
 		if code, _, stderr := runState(t.TempDir(), c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {

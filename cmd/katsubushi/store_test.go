@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -166,33 +165,33 @@ func TestProcessStore(t *testing.T) {
 type plainAdmin struct{ workerid.Admin }
 
 func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
-	p := &parsed{}
-	p.Store.URL = "redis://h"
-	for verb, want := range map[string]string{
-		"stats": "lease stats: Redis keeps no such counts; `lease list` shows its worker ids",
-		"replicas": "lease replicas: Redis has no replicas to wait for: a majority of its servers has what it " +
-			"acknowledged",
-		"reset-clock": "lease reset-clock: Redis has no clock of its own",
-		"restored": "lease restored: Redis need not be told: daemons notice if it was started with older data, and " +
-			"wait. If old keys were put back while it ran, restart it",
+	for verb, test := range map[string]struct {
+		prepare func(*call) work
+		want    string
+	}{
+		"stats": {leaseCounts, "lease stats: Redis keeps no such counts; `lease list` shows its worker ids"},
+		"replicas": {leaseReplicas,
+			"lease replicas: Redis has no replicas to wait for: a majority of its servers has what it acknowledged"},
+		"reset-clock": {leaseResetClock, "lease reset-clock: Redis has no clock of its own"},
+		"restored": {leaseRestored, "lease restored: Redis need not be told: daemons notice if it was started with " +
+			"older data, and wait. If old keys were put back while it ran, restart it"},
 	} {
-		do, err := p.leaseVerb(verb, leaseOptions{})
+		c := &call{command: subcommandNamed("lease")}
+		if err := c.read([]string{verb, "-store", "redis://127.0.0.1:1"}); err != nil || len(c.problems) > 0 {
+			t.Fatal(err, c.problems)
+		}
+		if _, err := test.prepare(c)(t.Context(), plainAdmin{}); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v", verb, err)
+		}
+		if verb != "restored" { // which Redis really has not
+			continue
+		}
+		pool, err := stores.OpenAdmin(c.Store)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := do(context.Background(), plainAdmin{}); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", verb, err)
-		}
-	}
-	p.Store.URL = "redis://127.0.0.1:1" // which really has no such thing
-	pool, err := stores.OpenAdmin(p.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if do, _ := p.leaseVerb("restored", leaseOptions{}); do != nil {
-		if _, err := do(t.Context(), pool); err == nil ||
-			!strings.HasPrefix(err.Error(), "lease restored: Redis need not be told") {
+		defer pool.Close()
+		if _, err := test.prepare(c)(t.Context(), pool); err == nil || err.Error() != test.want {
 			t.Error(err)
 		}
 	}

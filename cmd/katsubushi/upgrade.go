@@ -2,9 +2,7 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -20,53 +18,43 @@ import (
 // upgradeTimeout is how long a new process may take to get ready, if nobody says otherwise.
 const upgradeTimeout = time.Minute
 
-const upgradeUsage = `replaces a daemon of this host by a process of the program that is installed now, without a gap. usage:
+const upgradeIntro = `replaces a daemon of this host by a process of the program that is installed now, without a gap. usage:
   katsubushi upgrade [-pid N] [-timeout 1m]
 The new process has the arguments and the environment of the old one, and takes its ports and connections over. If it does not come
 up, the old one goes on. Only root and the user of the daemon may ask. SIGUSR2 does the same, and only the log says how it went.
 `
 
 // upgradeDaemon asks a daemon for an upgrade, and says how it went.
-func upgradeDaemon(args []string, _ variables, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("upgrade", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	pid := fs.Int("pid", 0, "`number` of the daemon's process; 0 = the only one of this host")
-	timeout := fs.Duration("timeout", upgradeTimeout,
-		"how long the new process may take to get ready, for example to wait for a worker id")
-	err := fs.Parse(args)
+func upgradeDaemon(c *call) int {
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, upgradeUsage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
-		return exitOK
-	case err == nil && fs.NArg() > 0:
-		err = fmt.Errorf("%q: nothing but flags may follow", fs.Arg(0))
-	case err == nil && *pid < 0:
-		err = fmt.Errorf("-pid %d: not a process", *pid)
-	case err == nil && (*timeout < time.Second || *timeout > time.Hour):
-		err = fmt.Errorf("-timeout %v: 1s to 1h allowed", *timeout)
+	case len(c.problems) > 0: // a value that cannot be read is 0 here
+	case c.pid < 0:
+		c.problem("-pid %d: not a process", c.pid)
+	case c.timeout < time.Second || c.timeout > time.Hour:
+		c.problem("-timeout %v: 1s to 1h allowed", c.timeout)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "upgrade: %v\n%s", err, upgradeUsage)
+	if c.refused() {
 		return exitUsage
 	}
-	if *pid == 0 {
-		if *pid, err = onlyDaemon(); err != nil {
-			fmt.Fprintln(stderr, "upgrade:", err)
-			return exitFailure
+	text, err := c.upgrade()
+	if err != nil {
+		return c.fail(fmt.Errorf("upgrade: %w", err))
+	}
+	fmt.Fprintln(c.stdout, text)
+	return exitOK
+}
+
+func (c *call) upgrade() (text string, err error) {
+	if c.pid == 0 {
+		if c.pid, err = onlyDaemon(); err != nil {
+			return "", err
 		}
 	}
-	text, err := control.Ask(*pid, fmt.Sprintf("upgrade %v", *timeout), *timeout, *timeout+time.Minute)
+	text, err = control.Ask(c.pid, fmt.Sprintf("upgrade %v", c.timeout), c.timeout, c.timeout+time.Minute)
 	if refusal := (*control.Refusal)(nil); errors.As(err, &refusal) {
-		err = fmt.Errorf("refused, and process %d goes on: %w", *pid, err)
+		err = fmt.Errorf("refused, and process %d goes on: %w", c.pid, err)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "upgrade:", err)
-		return exitFailure
-	}
-	fmt.Fprintln(stdout, text)
-	return exitOK
+	return text, err
 }
 
 // onlyDaemon returns the process of the daemon of this host. Other users' are none to a user who has one.

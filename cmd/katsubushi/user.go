@@ -6,12 +6,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"maps"
-	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -21,130 +17,86 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
-const userUsage = `-auth-file FILE, or -counters etcd://... and -counters-password-file, are the daemon's; daemons follow within a second. usage:
-  katsubushi user add NAME [RIGHTS]...      a user who logs in with a password
-  katsubushi user password NAME             another password; open connections stay
-  katsubushi user token NAME [RIGHTS]...    a user who logs in with a token, or another token; it is printed once
-  katsubushi user grant NAME RIGHTS...      more rights
-  katsubushi user revoke NAME RIGHTS...     fewer: each PATTERN as it was granted
-  katsubushi user remove NAME               open connections are closed
-                                            revoke and remove leave a user with admin on *, unless -force is given
-  katsubushi user list [-json]
-RIGHTS is PATTERN=RIGHT,RIGHT such as 'orders*=get,incr': keys with * for any text, and get, incr or admin. What nothing permits is denied.
-The password is asked for on the terminal, or read from -password-file FILE or standard input; -generate makes one and prints it.`
+const (
+	userIntro = "-auth-file FILE, or -counters etcd://... and -counters-password-file, are the daemon's; daemons follow " +
+		"within a second. usage:\n"
+	userOutro = "RIGHTS is PATTERN=RIGHT,RIGHT such as 'orders*=get,incr': keys with * for any text, and get, incr or " +
+		"admin. What nothing permits is denied.\nThe password is asked for on the terminal, or read from " +
+		"-password-file FILE or standard input; -generate makes one and prints it.\n"
+)
 
-// userVerbs has how many words follow each verb, and whether it reads a password.
-var userVerbs = map[string]struct {
-	least, most int
-	password    bool
-}{
-	"add": {1, 1 + users.MaxGrants, true}, "password": {1, 1, true}, "token": {1, 1 + users.MaxGrants, false},
-	"grant": {2, 1 + users.MaxGrants, false}, "revoke": {2, 1 + users.MaxGrants, false}, "remove": {1, 1, false},
-	"list": {0, 0, false},
+func userVerbs() []verb {
+	const most = 1 + users.MaxGrants
+	return []verb{
+		{synopsis: "add NAME [RIGHTS]...", text: "a user who logs in with a password", least: 1, most: most,
+			run: inUsers((*userCommand).add)},
+		{synopsis: "password NAME", text: "another password; open connections stay", least: 1, most: 1,
+			run: inUsers((*userCommand).changePassword)},
+		{synopsis: "token NAME [RIGHTS]...", least: 1, most: most, run: inUsers((*userCommand).token),
+			text: "a user who logs in with a token, or another token; it is printed once"},
+		{synopsis: "grant NAME RIGHTS...", text: "more rights", least: 2, most: most, run: inUsers((*userCommand).grant)},
+		{synopsis: "revoke NAME RIGHTS...", text: "fewer: each PATTERN as it was granted", least: 2, most: most,
+			run: inUsers((*userCommand).revoke)},
+		{synopsis: "remove NAME", least: 1, most: 1, run: inUsers((*userCommand).remove),
+			text: "open connections are closed\nrevoke and remove leave a user with admin on *, unless -force is given"},
+		{synopsis: "list [-json]", reads: true, run: inUsers((*userCommand).list)},
+	}
 }
 
 // A userCommand is a call of `katsubushi user`.
 type userCommand struct {
-	verb, name   string
-	rights       users.Rights
-	passwordFile string
-	generate     bool
-	json         bool
-	force        bool
-
-	store          users.Store
-	stdin          *os.File
-	stdout, stderr io.Writer
+	*call
+	name   string
+	rights users.Rights
+	store  users.Store
 }
 
-// manageUsers looks at and changes who may log in.
-func manageUsers(args []string, env variables, stdin *os.File, stdout, stderr io.Writer) int {
-	c := &userCommand{stdin: stdin, stdout: stdout, stderr: stderr}
-	var words []string
-	for len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags may stand behind the words
-		words, args = append(words, args[0]), args[1:]
-	}
-	p, fs, err := parse(settings(), args, env, func(fs *flag.FlagSet) {
-		fs.StringVar(&c.passwordFile, "password-file", "", "")
-		fs.BoolVar(&c.generate, "generate", false, "")
-		fs.BoolVar(&c.json, "json", false, "")
-		fs.BoolVar(&c.force, "force", false, "")
-	})
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(stdout, userUsage)
-		flagsOf(fs, stdout, topicUsers)
-		return exitOK
-	}
-	p.warn(stderr)
-	p.problems = append(p.problems, c.take(append(words, p.args...))...)
-	p.usersProblems()
-	if err := errors.Join(p.problems...); err != nil {
-		fmt.Fprintf(stderr, "%v\n%s\n", err, userUsage)
-		return exitUsage
-	}
-	store, closeStore, err := p.openUsers()
-	if err == nil {
+// inUsers makes a verb that looks at or changes who may log in.
+func inUsers(do func(*userCommand, context.Context) error) func(*call) int {
+	return func(a *call) int {
+		c := &userCommand{call: a}
+		c.parseWords()
+		c.usersProblems()
+		if c.refused() {
+			return exitUsage
+		}
+		c.warn(c.stderr)
+		store, closeStore, err := c.openUsers()
+		if err != nil {
+			return c.fail(err)
+		}
 		defer closeStore()
 		if c.store = store; !c.force {
 			c.store = users.KeepAdmin(store, "-force")
 		}
-		err = c.run()
+		ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
+		defer cancel()
+		if err := do(c, ctx); err != nil {
+			return c.fail(err)
+		}
+		if !c.verb.reads {
+			recorded(c.stderr, c.usersIn())
+		}
+		return exitOK
 	}
-	if err == nil && c.verb != "list" {
-		recorded(stderr, p.usersIn())
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitFailure
-	}
-	return exitOK
 }
 
-// take parses the words, and returns everything that is wrong with them and the flags.
-func (c *userCommand) take(words []string) (problems []error) {
-	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if len(words) == 0 {
-		problem("user: the verb comes first: %s", verbList())
-		return problems
-	}
-	c.verb, words = words[0], words[1:]
-	v, ok := userVerbs[c.verb]
-	switch {
-	case !ok:
-		problem("user %s: %s are there", c.verb, verbList())
-	case len(words) < v.least || len(words) > v.most:
-		problem("user %s: %d to %d words follow it, not %d", c.verb, v.least, v.most, len(words))
-	case len(words) > 0:
-		c.name = words[0]
-		if creates := c.verb == "add" || c.verb == "token"; creates && users.CheckName(c.name) != nil {
-			problem("%w", users.CheckName(c.name))
+// parseWords parses the name and the rights, and notes what is wrong with them and the flags.
+func (c *userCommand) parseWords() {
+	if c.counted() && len(c.words) > 0 {
+		c.name = c.words[0]
+		if creates := c.verb.called() == "add" || c.verb.called() == "token"; creates && users.CheckName(c.name) != nil {
+			c.problem("%w", users.CheckName(c.name))
 		}
 		var err error
-		if c.rights, err = users.ParseRights(strings.Join(words[1:], ";")); err != nil {
-			problem("%w", err)
+		if c.rights, err = users.ParseRights(strings.Join(c.words[1:], ";")); err != nil {
+			c.problem("%w", err)
 		}
 	}
-	if c.passwordFile != "" && !v.password {
-		problem("-password-file: only add and password have it")
-	}
-	if c.generate && !v.password {
-		problem("-generate: only add and password have it")
-	}
 	if c.generate && c.passwordFile != "" {
-		problem("-generate and -password-file: one of the two is allowed")
+		c.problem("-generate and -password-file: one of the two is allowed")
 	}
-	if c.json && c.verb != "list" {
-		problem("-json: only list has it")
-	}
-	if c.force && c.verb != "revoke" && c.verb != "remove" {
-		problem("-force: only revoke and remove have it")
-	}
-	return problems
 }
-
-func userVerbNames() []string { return slices.Sorted(maps.Keys(userVerbs)) }
-
-func verbList() string { return strings.Join(userVerbNames(), ", ") }
 
 // shared reports whether the daemon with these settings has its users in the counter store.
 func (p *parsed) shared() bool { return p.Users != "" || p.AuthFile == "" }
@@ -183,74 +135,78 @@ func (p *parsed) openUsers() (s users.Store, close func() error, err error) {
 	return users.NewShared(store.(users.Keys)), store.Close, nil
 }
 
-func (c *userCommand) run() error {
-	ctx, cancel := context.WithTimeout(context.Background(), generatorTimeout)
-	defer cancel()
-	switch c.verb {
-	case "add", "password":
-		u := users.User{Name: c.name, Rights: c.rights}
-		if err := c.checkName(ctx); err != nil { // before a password is asked for
-			return err
+func (c *userCommand) add(ctx context.Context) error {
+	return c.withPassword(ctx, func(old *users.User) error {
+		if old != nil {
+			return users.ExistsError(c.name)
 		}
-		password, err := c.password()
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil { // the terminal took its time
-			ctx, cancel = context.WithTimeout(context.Background(), generatorTimeout)
-			defer cancel()
-		}
-		if u, err = u.WithPassword(password); err != nil {
-			return err
-		}
-		if c.verb == "password" {
-			err = c.replace(ctx, u)
-		} else {
-			err = users.Add(ctx, c.store, u)
-		}
-		if err == nil && c.generate {
-			fmt.Fprintf(c.stdout, "%s\n", password)
-		}
-		return err
-	case "token":
-		u, token, err := users.User{Name: c.name, Rights: c.rights}.WithToken()
-		if err != nil {
-			return err
-		}
-		if err := c.put(ctx, u); err != nil {
-			return err
-		}
-		fmt.Fprintln(c.stdout, token)
 		return nil
-	case "grant":
-		return users.Change(ctx, c.store, c.name, func(r users.Rights) (users.Rights, error) { return r.Plus(c.rights) })
-	case "revoke":
-		return users.Change(ctx, c.store, c.name, func(r users.Rights) (users.Rights, error) { return r.Minus(c.rights) })
-	case "remove":
-		return users.Remove(ctx, c.store, c.name)
-	default:
-		return c.list(ctx)
-	}
+	}, users.Add)
 }
 
-// checkName returns an error if there is a user of the name and should not be, or the other way round.
-func (c *userCommand) checkName(ctx context.Context) error {
-	return c.store.Update(ctx, c.name, func(old *users.User) (*users.User, error) {
-		switch {
-		case c.verb == "add" && old != nil:
-			return old, users.ExistsError(c.name)
-		case c.verb == "password" && old == nil:
-			return nil, users.MissingError(c.name)
+func (c *userCommand) changePassword(ctx context.Context) error {
+	return c.withPassword(ctx, func(old *users.User) error {
+		if old == nil {
+			return users.MissingError(c.name)
 		}
-		return old, nil
-	})
+		return nil
+	}, replace)
 }
+
+// withPassword asks for a password and puts the user with it into the store, if check finds nothing wrong with the one
+// of this name, or with none.
+func (c *userCommand) withPassword(ctx context.Context, check func(old *users.User) error,
+	put func(context.Context, users.Store, users.User) error) error {
+	err := c.store.Update(ctx, c.name, func(old *users.User) (*users.User, error) { return old, check(old) })
+	if err != nil { // before a password is asked for
+		return err
+	}
+	password, err := c.password()
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // the terminal took its time
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.Background(), generatorTimeout)
+		defer cancel()
+	}
+	u, err := users.User{Name: c.name, Rights: c.rights}.WithPassword(password)
+	if err != nil {
+		return err
+	}
+	if err = put(ctx, c.store, u); err == nil && c.generate {
+		fmt.Fprintf(c.stdout, "%s\n", password)
+	}
+	return err
+}
+
+func (c *userCommand) token(ctx context.Context) error {
+	u, token, err := users.User{Name: c.name, Rights: c.rights}.WithToken()
+	if err != nil {
+		return err
+	}
+	if err := c.put(ctx, u); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.stdout, token)
+	return nil
+}
+
+func (c *userCommand) grant(ctx context.Context) error {
+	return users.Change(ctx, c.store, c.name, func(r users.Rights) (users.Rights, error) { return r.Plus(c.rights) })
+}
+
+func (c *userCommand) revoke(ctx context.Context) error {
+	return users.Change(ctx, c.store, c.name, func(r users.Rights) (users.Rights, error) { return r.Minus(c.rights) })
+}
+
+func (c *userCommand) remove(ctx context.Context) error { return users.Remove(ctx, c.store, c.name) }
 
 // replace gives the user another secret, and leaves the rights.
-func (c *userCommand) replace(ctx context.Context, u users.User) error {
-	return c.store.Update(ctx, c.name, func(old *users.User) (*users.User, error) {
+func replace(ctx context.Context, store users.Store, u users.User) error {
+	return store.Update(ctx, u.Name, func(old *users.User) (*users.User, error) {
 		if old == nil {
-			return nil, users.MissingError(c.name)
+			return nil, users.MissingError(u.Name)
 		}
 		u.Rights = old.Rights
 		return &u, nil

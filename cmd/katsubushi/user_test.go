@@ -22,7 +22,7 @@ func user(t *testing.T, stdin string, args ...string) (code int, stdout, stderr 
 	w.WriteString(stdin)
 	w.Close()
 	var out, errs bytes.Buffer
-	code = manageUsers(args, variables{}, in, &out, &errs)
+	code = subcommandNamed("user").start(args, variables{}, in, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -43,9 +43,9 @@ func TestUserCommandsThatAreWrong(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{nil, []string{"the verb comes first", "-auth-file FILE says where"}},
-		{[]string{"ad", "-auth-file", file}, []string{"user ad: add, grant"}},
-		{[]string{"add", "-auth-file", file}, []string{"user add: 1 to 65 words follow it, not 0"}},
+		{nil, []string{"the verb comes first"}},
+		{[]string{"ad", "-auth-file", file}, []string{"user ad: add, password"}},
+		{[]string{"add", "-auth-file", file}, []string{"user add: 1 to 65 words follow it, not []"}},
 		{[]string{"grant", "ann", "-auth-file", file}, []string{"user grant: 2 to 65 words"}},
 		{[]string{"add", "a b", "x=put", "-json", "-generate", "-password-file", "f", "-auth-file", file},
 			[]string{`user "a b"`, `right "put"`, "-json: only list", "-generate and -password-file"}},
@@ -61,7 +61,7 @@ func TestUserCommandsThatAreWrong(t *testing.T) {
 		if code != exitUsage || stdout != "" {
 			t.Errorf("%v: exit code %d, %s", c.args, code, stdout)
 		}
-		for _, want := range append(c.want, "katsubushi user add NAME") {
+		for _, want := range append(c.want, "katsubushi user -help says more") {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%v: %q is not in %s", c.args, want, stderr)
 			}

@@ -3,28 +3,30 @@ _katsubushi() {
   local word=${COMP_WORDS[COMP_CWORD]} words=
   if [[ $word == -* ]]; then
     case ${COMP_WORDS[1]} in
-    check-config) words='-admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -json -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -pid -port -ready -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -timeout -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -version -worker-bits -worker-id' ;;
+    check-config) words='-admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -port -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -version -worker-bits -worker-id' ;;
     inspect) words='-epoch -json -layout -sequence-bits -time-unit -worker-bits' ;;
-    healthcheck) words='-ready -admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -port -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -version -worker-bits -worker-id' ;;
+    healthcheck) words='-admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -port -ready -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -worker-bits -worker-id' ;;
     state) words='-bind -claim -config -force -http-port -json -mark -port -redis -state-any-disk -state-dir -store -worker-id' ;;
     lease) words='-all -config -datacenter-id -epoch -how -json -layout -lease -max-run-ahead -max-skew -max-worker-id -min-worker-id -redis -redis-password-file -sequence-bits -sequence-start -store -store-ca -store-cert -store-key -store-password-file -time-unit -worker-bits' ;;
-    generator) words='-advertise -announce -bind -counters -counters-password-file -force -forward-ca -forward-password-file -forward-user -generator -generators -json -layout -max-wait -peer-check -port -redis -state-dir -tls-cert -unknown-keys' ;;
+    generator) words='-advertise -counters -counters-password-file -force -forward-ca -forward-password-file -forward-user -generator -generators -json -max-wait -state-dir -unknown-keys' ;;
     user) words='-auth-file -counters -counters-password-file -force -generate -json -password-file -tls-cert -tls-client-ca -tls-key -users' ;;
     demote) words='-counters -counters-password-file' ;;
     upgrade) words='-pid -timeout' ;;
     run) words='-config -delay -epoch -expire -heartbeat -hold-raus -interval -layout -lease -lease-auto-init -log-format -log-level -margin -max -max-skew -max-worker-id -min -min-worker-id -redis -redis-allow-eviction -redis-password-file -redis-replicas -replacement -sequence-bits -server -stop-timeout -store -store-ca -store-cert -store-key -store-password-file -time-unit -worker-bits' ;;
     completion) words='' ;;
     man) words='' ;;
+    version) words='' ;;
+    help) words='-list' ;;
     *) words='-admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -port -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -version -worker-bits -worker-id' ;;
     esac
   elif [[ $COMP_CWORD == 1 ]]; then
-    words='check-config inspect healthcheck state lease generator user demote upgrade run completion man'
+    words='check-config inspect healthcheck state lease generator user demote upgrade run completion man version help'
   elif [[ $COMP_CWORD == 2 ]]; then
     case ${COMP_WORDS[1]} in
     state) words='show adopt reset' ;;
     lease) words='init list stats release replicas restored reset-clock' ;;
     generator) words='create list show raise adopt replicas retire' ;;
-    user) words='add grant list password remove revoke token' ;;
+    user) words='add password token grant revoke remove list' ;;
     completion) words='bash zsh fish' ;;
     esac
   fi

@@ -28,7 +28,6 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o hold-rau
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o http-bind
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o http-port
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o idle-timeout
-complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o json
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o lanes
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o layout
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o lease
@@ -44,9 +43,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o max-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o max-worker-id
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o min-worker-id
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o peer-check
-complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o pid
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o port
-complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o ready
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o redis
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o redis-allow-eviction
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o redis-password-file
@@ -65,7 +62,6 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o store-ce
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o store-key
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o store-password-file
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o time-unit
-complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o timeout
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o tls-cert
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o tls-client-ca
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o tls-key
@@ -83,7 +79,6 @@ complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o sequence-bits
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o time-unit
 complete -c katsubushi -n '__fish_seen_subcommand_from inspect' -o worker-bits
 complete -c katsubushi -n __fish_use_subcommand -a healthcheck -d 'ask the daemon on this host whether it lives (or issues ids)'
-complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o ready
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o admin-bind
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o admin-port
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o advertise
@@ -128,6 +123,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o max-worke
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o min-worker-id
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o peer-check
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o port
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o ready
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o redis
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o redis-allow-eviction
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o redis-password-file
@@ -152,7 +148,6 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o tls-key
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o udp-port
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o unknown-keys
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o users
-complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o version
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o worker-bits
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o worker-id
 complete -c katsubushi -n __fish_use_subcommand -a state -d 'inspect and repair the files that record windows'
@@ -198,8 +193,6 @@ complete -c katsubushi -n '__fish_seen_subcommand_from lease' -o worker-bits
 complete -c katsubushi -n __fish_use_subcommand -a generator -d 'sequences'
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -a 'create list show raise adopt replicas retire'
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o advertise
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o announce
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o bind
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o counters
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o counters-password-file
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o force
@@ -209,16 +202,11 @@ complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o forward-use
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o generator
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o generators
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o json
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o layout
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o max-wait
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o peer-check
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o port
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o redis
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o state-dir
-complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o tls-cert
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o unknown-keys
 complete -c katsubushi -n __fish_use_subcommand -a user -d 'who may log in'
-complete -c katsubushi -n '__fish_seen_subcommand_from user' -a 'add grant list password remove revoke token'
+complete -c katsubushi -n '__fish_seen_subcommand_from user' -a 'add password token grant revoke remove list'
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o auth-file
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o counters
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o counters-password-file
@@ -273,74 +261,77 @@ complete -c katsubushi -n '__fish_seen_subcommand_from run' -o worker-bits
 complete -c katsubushi -n __fish_use_subcommand -a completion -d 'print the shell\'s completion of this program'
 complete -c katsubushi -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 complete -c katsubushi -n __fish_use_subcommand -a man -d 'print the manual page'
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o admin-bind
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o admin-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o advertise
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o announce
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o auth-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o bind
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o claim
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o config
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o counters
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o counters-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o datacenter-id
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o debug-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o drain-timeout
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o enable-pprof
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o enable-stats
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o engine
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o epoch
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o forward-ca
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o forward-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o forward-user
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o generator
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o generators
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o grpc-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o heartbeat
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o hold-raus
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o http-bind
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o http-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o idle-timeout
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o lanes
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o layout
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o lease
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o lease-auto-init
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o log-format
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o log-level
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o loops
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o max-buffer-memory
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o max-connections
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o max-run-ahead
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o max-skew
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o max-wait
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o max-worker-id
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o min-worker-id
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o peer-check
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o redis
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o redis-allow-eviction
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o redis-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o redis-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o redis-replicas
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o sequence-bits
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o sequence-start
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o shutdown-delay
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o sock
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o sock-mode
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o state-any-disk
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o state-dir
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o store
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o store-ca
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o store-cert
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o store-key
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o store-password-file
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o time-unit
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o tls-cert
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o tls-client-ca
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o tls-key
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o udp-port
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o unknown-keys
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o users
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o version
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o worker-bits
-complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man' -o worker-id
+complete -c katsubushi -n __fish_use_subcommand -a version -d 'print what -version prints'
+complete -c katsubushi -n __fish_use_subcommand -a help -d 'print this, or what a verb does'
+complete -c katsubushi -n '__fish_seen_subcommand_from help' -o list
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o admin-bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o admin-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o advertise
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o announce
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o auth-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o claim
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o config
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o counters
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o counters-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o datacenter-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o debug-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o drain-timeout
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o enable-pprof
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o enable-stats
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o engine
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o epoch
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o forward-ca
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o forward-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o forward-user
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o generator
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o generators
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o grpc-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o heartbeat
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o hold-raus
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o idle-timeout
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lanes
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o layout
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lease
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lease-auto-init
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o log-format
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o log-level
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o loops
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-buffer-memory
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-connections
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-run-ahead
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-skew
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-wait
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o max-worker-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o min-worker-id
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o peer-check
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-allow-eviction
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-replicas
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-bits
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-start
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o shutdown-delay
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sock
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sock-mode
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o state-any-disk
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o state-dir
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-ca
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-cert
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-key
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o store-password-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o time-unit
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o tls-cert
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o tls-client-ca
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o tls-key
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o udp-port
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o unknown-keys
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o users
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o version
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o worker-bits
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o worker-id
