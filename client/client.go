@@ -234,8 +234,7 @@ func (c *Client) busy(now time.Duration) bool {
 func (c *Client) place(b *batch, now time.Duration) (best *conn, until time.Duration, hope bool) {
 	hope = len(c.servers) == 0 // as long as the resolver looks for some
 	tier := 0
-	stay := b.stock != nil && b.server != nil && !b.server.gone && !b.failedAt(b.server) && b.server.until <= now &&
-		len(b.server.conns) > 0
+	stay := b.stays(now)
 	from := 0
 	if len(c.servers) > 1 {
 		from = rand.IntN(len(c.servers))
@@ -262,14 +261,27 @@ func (c *Client) place(b *batch, now time.Duration) (best *conn, until time.Dura
 		if s.Priority > tier {
 			continue
 		}
-		for len(s.conns)+s.dialing < c.config.Connections {
-			c.dial(s)
-		}
-		for _, k := range s.conns {
-			if k.hasRoom(b) && (best == nil || len(k.flight) < len(best.flight)) {
-				best = k
-			}
-		}
+		best = c.lessBusy(s, b, best)
 	}
 	return best, until, hope
+}
+
+// lessBusy returns the connection of a server that has room for a batch and less to do than best, or best. It dials
+// those that are missing. c.mu is held.
+func (c *Client) lessBusy(s *server, b *batch, best *conn) *conn {
+	for len(s.conns)+s.dialing < c.config.Connections {
+		c.dial(s)
+	}
+	for _, k := range s.conns {
+		if k.hasRoom(b) && (best == nil || len(k.flight) < len(best.flight)) {
+			best = k
+		}
+	}
+	return best
+}
+
+// stays reports whether a batch for a stock goes to the server that the last one went to.
+func (b *batch) stays(now time.Duration) bool {
+	s := b.server
+	return b.stock != nil && s != nil && !s.gone && !b.failedAt(s) && s.until <= now && len(s.conns) > 0
 }

@@ -86,6 +86,35 @@ func (c Config) settle(r Resolver) (Config, error) {
 	case interface{ check() []error }:
 		wrong = append(wrong, r.check()...)
 	}
+	c.settleTimes(say)
+	if c.Connections < 0 || c.Connections > maxConnections {
+		say("Connections must be 1 to %d: %d", maxConnections, c.Connections)
+	}
+	if c.Prefetch < 0 || c.Prefetch > MaxPrefetch {
+		say("Prefetch must be 0 to %d: %d", MaxPrefetch, c.Prefetch)
+	}
+	c.checkLogin(say)
+	if c.Name == "" {
+		c.Name = "id"
+	}
+	if err := checkName(c.Name); err != nil {
+		say("Name: %w", err)
+	}
+	c.Connections = max(c.Connections, 1)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+	if c.now == nil {
+		c.now = newAgeClock(time.Now(), bootNanos).now
+	}
+	return c, wrong.or()
+}
+
+// settleTimes checks the durations and fills in their defaults.
+func (c *Config) settleTimes(say func(format string, args ...any)) {
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -109,35 +138,15 @@ func (c Config) settle(r Resolver) (Config, error) {
 	if c.MinBackoff > c.MaxBackoff && c.MaxBackoff > 0 {
 		say("MinBackoff %v is longer than MaxBackoff %v", c.MinBackoff, c.MaxBackoff)
 	}
-	if c.Connections < 0 || c.Connections > maxConnections {
-		say("Connections must be 1 to %d: %d", maxConnections, c.Connections)
-	}
-	if c.Prefetch < 0 || c.Prefetch > MaxPrefetch {
-		say("Prefetch must be 0 to %d: %d", MaxPrefetch, c.Prefetch)
-	}
+}
+
+func (c *Config) checkLogin(say func(format string, args ...any)) {
 	if (c.User == "") != (c.Password == "") {
 		say("User and Password: one without the other")
 	}
 	if strings.ContainsAny(c.User, " \r\n") || strings.ContainsAny(c.Password, "\r\n") {
 		say("User has a space or line break, or Password a line break")
 	}
-	if c.Name == "" {
-		c.Name = "id"
-	}
-	if err := checkName(c.Name); err != nil {
-		say("Name: %w", err)
-	}
-	c.Connections = max(c.Connections, 1)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
-	}
-	if c.now == nil {
-		c.now = newAgeClock(time.Now(), bootNanos).now
-	}
-	return c, wrong.or()
 }
 
 // checkName says why name cannot be a key of memcached's text protocol, if so.

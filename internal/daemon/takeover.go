@@ -126,36 +126,12 @@ func (t *taking) prepare(ctx context.Context) error {
 
 // take receives what the old process gives, and takes what it has let go.
 func (t *taking) take(ctx context.Context) error {
-	d := t.d
-	var given upgrade.Message
-	for missing := 1; missing > 0; {
-		m, err := t.next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			t.alone, missing = true, 0
-		case err != nil:
-			return err
-		case m.Kind == upgrade.Take && given.Kind == "":
-			given, missing = m.Message, m.Connections
-		case m.Kind == upgrade.Moved && given.Kind != "" && len(m.fds) == len(m.Moved):
-			for i, c := range m.Moved {
-				t.moved = append(t.moved, server.Moved{Port: c.Port, FD: m.fds[i], In: c.In, Out: c.Out, State: c.State})
-			}
-			missing -= len(m.Moved)
-		default:
-			upgrade.CloseAll(m.fds)
-			return fmt.Errorf("the process that is to be succeeded said %.40q, which is not understood", m.Kind)
-		}
+	given, err := t.receive(ctx)
+	if err != nil {
+		return err
 	}
 	if given.Kind != "" {
-		d.clock.SetAhead(time.Duration(given.Ahead))
-		d.floor = given.Floor
-		if len(given.Places) > 0 {
-			if err := json.Unmarshal(given.Places, &d.places); err != nil {
-				return fmt.Errorf("the places of other layouts: %w", err)
-			}
-		}
-		if err := d.issuer.Raise(given.Floor); err != nil {
+		if err := t.goOn(given); err != nil {
 			return err
 		}
 	}
@@ -174,10 +150,51 @@ func (t *taking) take(ctx context.Context) error {
 	case err != nil:
 		return err
 	case m.Kind != upgrade.Serve:
-		upgrade.CloseAll(m.fds)
-		return fmt.Errorf("the process that is to be succeeded said %.40q, which is not understood", m.Kind)
+		return m.refused()
 	}
 	return nil
+}
+
+// receive returns what the old process gives, without a Kind if it has ended before, and takes its connections.
+func (t *taking) receive(ctx context.Context) (given upgrade.Message, err error) {
+	for missing := 1; missing > 0; {
+		m, err := t.next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			t.alone, missing = true, 0
+		case err != nil:
+			return given, err
+		case m.Kind == upgrade.Take && given.Kind == "":
+			given, missing = m.Message, m.Connections
+		case m.Kind == upgrade.Moved && given.Kind != "" && len(m.fds) == len(m.Moved):
+			for i, c := range m.Moved {
+				t.moved = append(t.moved, server.Moved{Port: c.Port, FD: m.fds[i], In: c.In, Out: c.Out, State: c.State})
+			}
+			missing -= len(m.Moved)
+		default:
+			return given, m.refused()
+		}
+	}
+	return given, nil
+}
+
+// goOn makes the daemon go on where the old process was.
+func (t *taking) goOn(given upgrade.Message) error {
+	d := t.d
+	d.clock.SetAhead(time.Duration(given.Ahead))
+	d.floor = given.Floor
+	if len(given.Places) > 0 {
+		if err := json.Unmarshal(given.Places, &d.places); err != nil {
+			return fmt.Errorf("the places of other layouts: %w", err)
+		}
+	}
+	return d.issuer.Raise(given.Floor)
+}
+
+// refused closes what came with a message that is not understood.
+func (m heard) refused() error {
+	upgrade.CloseAll(m.fds)
+	return fmt.Errorf("the process that is to be succeeded said %.40q, which is not understood", m.Kind)
 }
 
 // next returns what the old process says next.

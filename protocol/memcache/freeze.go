@@ -82,22 +82,22 @@ func (s *Session) makesSense() bool {
 	if s.guesses >= protocol.MaxGuesses {
 		return false
 	}
-	text, allowed := !s.binary, !s.locked()
+	asks, logsIn := !s.binary && !s.locked(), !s.binary && s.locked()
 	switch s.state {
 	case start:
 		return true
 	case line:
-		return text && allowed
+		return asks
 	case keys:
-		return text && allowed && 0 < s.left && s.left <= MaxGetLine
+		return asks && 0 < s.left && s.left <= MaxGetLine
 	case runs:
-		return text && allowed && 0 < s.left && s.left <= MaxIDs
+		return asks && 0 < s.left && s.left <= MaxIDs
 	case body:
-		return s.answer == sayNothing && s.left > 0 || s.answer != sayNothing && text && allowed && s.left <= MaxBody
+		return s.answer == sayNothing && s.left > 0 || s.answer != sayNothing && asks && s.left <= MaxBody
 	case handshake:
-		return text && !allowed
+		return logsIn
 	case credentials:
-		return text && !allowed && s.left <= maxCredentials
+		return logsIn && s.left <= maxCredentials
 	default:
 		return s.binary
 	}

@@ -17,6 +17,12 @@ import (
 // redisBulk is the longest string that Redis takes, in bytes.
 const redisBulk = 512 << 20
 
+// What a client may send before it has logged in, as in Redis: arguments, and bytes of one.
+const (
+	strangersArgs = 10
+	strangersBulk = 16 << 10
+)
+
 // maxNumber is how many bytes a line with a length may have. The longest number is shorter.
 const maxNumber = 32
 
@@ -76,35 +82,28 @@ func (s *Session) next(t *turn, in []byte) (a arguments, n int, err error) {
 			return s.nextLine(t, in)
 		}
 		count, k, ok := parseLength(in)
-		switch {
-		case k == 0:
-			return a, 0, nil
-		case ok && 10 < count && count <= math.MaxInt32 && s.locked():
-			return s.malformed(t, in, "unauthenticated multibulk length")
-		case !ok || count > MaxKeys+1:
-			return s.malformed(t, in, "invalid multibulk length")
-		case count <= 0:
-			return a, k, nil
-		case count > MaxArgs:
-			s.is |= long
+		if ok && 0 < count && count <= strangersArgs {
+			s.state = command
+		} else if a, n, err = s.begin(t, in, count, k, ok); s.state != command {
+			return a, n, err
 		}
-		s.state, s.args, s.scanned = command, uint16(count), uint32(k)
+		s.args, s.scanned = uint16(count), uint32(k)
 	}
 	for s.args > 0 {
 		rest := in[s.scanned:]
 		size, k, ok := parseLength(rest)
-		switch {
-		case k == 0 && (len(rest) < 2 || rest[0] != '\r'): // an empty line ends where a '$' should be
-			return a, 0, nil
-		case rest[0] != '$':
-			return s.malformed(t, in, "expected '$', got '"+string(rest[:1])+"'")
-		case ok && 16<<10 < size && size <= redisBulk && s.locked():
-			return s.malformed(t, in, "unauthenticated bulk length")
-		case !ok || size < 0 || size > MaxCommand:
-			return s.malformed(t, in, "invalid bulk length")
-		case int(s.scanned)+k+int(size)+2 > MaxCommand:
+		if !ok || rest[0] != '$' || uint64(size) > strangersBulk {
+			if k == 0 && (len(rest) < 2 || rest[0] != '\r') { // an empty line ends where a '$' should be
+				return a, 0, nil
+			}
+			if wrong := s.wrongBulk(rest, size, ok); wrong != "" {
+				return s.malformed(t, in, wrong)
+			}
+		}
+		switch end := k + int(size) + 2; {
+		case int(s.scanned)+end > MaxCommand:
 			return s.tooLong(t, in, "too big command")
-		case len(rest) < k+int(size)+2:
+		case len(rest) < end:
 			return a, 0, nil
 		case s.is&long != 0 && !isWord(rest[k:k+int(size)], "mget"):
 			return s.malformed(t, in, "invalid multibulk length")
@@ -117,6 +116,38 @@ func (s *Session) next(t *turn, in []byte) (a arguments, n int, err error) {
 	s.state, s.scanned = start, 0
 	count, k, _ := parseLength(in)
 	return arguments{rest: in[k:n], n: int(count)}, n, nil
+}
+
+// begin is for a command that has not arrived, is none, or has many arguments. s.state is command behind it if next
+// goes on.
+func (s *Session) begin(t *turn, in []byte, count int64, k int, ok bool) (a arguments, n int, err error) {
+	switch {
+	case k == 0:
+		return a, 0, nil
+	case ok && count > strangersArgs && count <= math.MaxInt32 && s.locked():
+		return s.malformed(t, in, "unauthenticated multibulk length")
+	case !ok || count > MaxKeys+1:
+		return s.malformed(t, in, "invalid multibulk length")
+	case count <= 0:
+		return a, k, nil
+	case count > MaxArgs:
+		s.is |= long
+	}
+	s.state = command
+	return a, 0, nil
+}
+
+// wrongBulk says what is wrong with the length of an argument at the start of rest, if anything is.
+func (s *Session) wrongBulk(rest []byte, size int64, ok bool) string {
+	switch {
+	case rest[0] != '$':
+		return "expected '$', got '" + string(rest[:1]) + "'"
+	case ok && strangersBulk < size && size <= redisBulk && s.locked():
+		return "unauthenticated bulk length"
+	case !ok || size < 0 || size > MaxCommand:
+		return "invalid bulk length"
+	}
+	return ""
 }
 
 // nextLine is next for an inline command: words in a line, as in a shell.

@@ -113,23 +113,30 @@ func (s *Session) thaw(words []string) (ok bool) {
 
 // makesSense reports whether a session can be in such a state, with this Config.
 func (s *Session) makesSense() bool {
-	queues, runs := s.is&multi != 0, s.is&executing != 0
+	inMGet := s.state == keys
 	switch {
 	case s.guesses >= protocol.MaxGuesses || len(s.name()) > MaxName || !isClean([]byte(s.name())) ||
 		len(s.user()) > longestUser:
 		return false
-	case s.locked() && (queues || runs || s.state == keys):
+	case s.locked() && (s.is&(multi|executing) != 0 || inMGet):
 		return false
-	case queues && (runs || s.state == keys) || s.is&broken != 0 && !queues || s.is&inlineKeys != 0 && s.is&inline == 0:
+	case s.is&multi != 0 && inMGet || s.is&inlineKeys != 0 && s.is&inline == 0:
 		return false
-	case !queues && !runs:
-		if s.queued > 0 || s.commands > 0 {
-			return false
-		}
-	case s.queued > 2*MaxCommand+MaxCommand || s.commands > MaxTransaction || runs && s.queued == 0:
+	case inMGet && (s.scanned == 0 || s.scanned > MaxCommand || s.args == 0 || s.args > MaxKeys):
 		return false
 	}
-	return s.state != keys || 0 < s.scanned && s.scanned <= MaxCommand && 0 < s.args && s.args <= MaxKeys
+	return s.transactionMakesSense()
+}
+
+func (s *Session) transactionMakesSense() bool {
+	queues, runs := s.is&multi != 0, s.is&executing != 0
+	switch {
+	case queues && runs || s.is&broken != 0 && !queues:
+		return false
+	case !queues && !runs:
+		return s.queued == 0 && s.commands == 0
+	}
+	return s.queued <= 2*MaxCommand+MaxCommand && s.commands <= MaxTransaction && (queues || s.queued > 0)
 }
 
 // proven reports whether the keys of an MGET that was frozen half-way are what the state said.

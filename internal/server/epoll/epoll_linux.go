@@ -262,17 +262,16 @@ func (e *epollLoop) serve(c *loop.Conn) {
 	if c.Session == nil || c.Unsent() && !e.flush(c) {
 		return // closed in this turn, or its client must first take the replies it asked for
 	}
-	if c.Held && !c.Ending {
+	switch {
+	case c.Held && !c.Ending:
 		if e.Draining {
 			e.drop(c)
 		}
 		return
-	}
-	if c.Ending && !c.Lingering {
+	case c.Ending && !c.Lingering:
 		e.finish(c)
 		return
-	}
-	if c.Parked {
+	case c.Parked:
 		e.stay(c)
 		return
 	}
@@ -295,6 +294,11 @@ func (e *epollLoop) serve(c *loop.Conn) {
 			return
 		}
 	}
+	e.proceed(c)
+}
+
+// proceed says what becomes of a connection behind its turn.
+func (e *epollLoop) proceed(c *loop.Conn) {
 	switch {
 	case c.Ending:
 		e.finish(c)

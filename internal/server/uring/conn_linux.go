@@ -27,12 +27,8 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 		if u.Draining {
 			u.drop(c)
 		}
-	case c.Parked && c.Gone:
-		u.drop(c)
 	case c.Parked:
-		if !c.Watching && !c.HungUp {
-			u.watch(c)
-		}
+		u.stay(c)
 	case c.More:
 		if c.Waiting != nil && c.Waiting.In.Len() >= inputAhead {
 			u.stopReceiving(c)
@@ -42,6 +38,24 @@ func (u *ringLoop) proceed(c *loop.Conn) {
 		u.drop(c)
 	case u.Draining:
 		u.receiveLast(c)
+	default:
+		u.listen(c)
+	}
+}
+
+// stay watches whether the client of a parked connection goes.
+func (u *ringLoop) stay(c *loop.Conn) {
+	switch {
+	case c.Gone:
+		u.drop(c)
+	case !c.Watching && !c.HungUp:
+		u.watch(c)
+	}
+}
+
+// listen waits for what an idle connection's client sends.
+func (u *ringLoop) listen(c *loop.Conn) {
+	switch {
 	case !c.Receiving && c.Spoke == u.round:
 		u.Queue(c) // there are too few buffers and c has had one: let others go first
 	case !c.Receiving:
