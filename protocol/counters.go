@@ -15,13 +15,13 @@ const (
 	CmdIDs                    // ids
 	CmdMeta                   // mn, me
 	CmdSet                    // every command that sends a value: set, add, ..., cas, ms
-	CmdTouch
-	CmdDelete // delete, md
-	CmdIncr   // incr, decr, ma
-	CmdFlush
-	CmdStats
-	CmdVersion
-	CmdAuth // completed attempts to authenticate: not malformed ones, nor the first of two steps
+	CmdTouch                  // touch
+	CmdDelete                 // delete, md
+	CmdIncr                   // incr, decr, ma
+	CmdFlush                  // flush_all
+	CmdStats                  // stats
+	CmdVersion                // version
+	CmdAuth                   // completed attempts to authenticate: not malformed ones, nor the first of two steps
 
 	IDs             // ids sent: memcached's get_hits
 	Refused         // keys answered by an error instead of an id: memcached's get_misses
@@ -31,7 +31,7 @@ const (
 	AuthErrors      // CmdAuth attempts that failed
 	IncrHits        // CmdIncr commands that issued numbers
 
-	NumCounters
+	NumCounters // how many counters there are
 )
 
 // Counters counts what the sessions of one event loop did. Sessions add to it once per Feed; any

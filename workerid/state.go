@@ -8,6 +8,7 @@ import (
 // A State is the state of a lane; see the package comment.
 type State int
 
+// The states. String gives their names in statistics and logs.
 const (
 	Acquiring State = iota
 	Waiting

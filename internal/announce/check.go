@@ -36,7 +36,7 @@ const (
 	WorkerID                // a peer holds one of this daemon's worker ids
 	Fingerprint             // a peer has other settings
 	Address                 // another daemon answers at the address that a peer announces
-	NumKinds
+	NumKinds                // how many kinds there are
 )
 
 func (k Kind) String() string {

@@ -27,8 +27,10 @@ type Copies struct {
 }
 
 var (
+	// ErrNotLocked: the caller has lost the lock, since somebody deleted its file. It is final.
 	ErrNotLocked = errors.New("the lock file was deleted")
-	ErrMoved     = errors.New("it was deleted or replaced")
+	// ErrMoved: the file that is open is no longer the one at its path. It is final.
+	ErrMoved = errors.New("it was deleted or replaced")
 	// ErrNotWhole is for MayOverwrite to return.
 	ErrNotWhole = errors.New("not both of its copies are whole")
 )

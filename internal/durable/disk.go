@@ -68,6 +68,7 @@ type OS struct{}
 
 type osFile struct{ *os.File }
 
+// Prepare implements Disk.
 func (OS) Prepare(dir string) (string, error) {
 	if err := makeDir(filepath.Clean(dir), OS{}.SyncDir); err != nil {
 		return "", err
@@ -138,8 +139,10 @@ func (OS) Open(path string, create bool) (File, error) {
 	return osFile{f}, nil
 }
 
+// Rename implements Disk.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
+// Remove implements Disk.
 func (OS) Remove(path string) error { return os.Remove(path) }
 
 // Names implements Disk.

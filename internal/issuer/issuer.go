@@ -43,7 +43,7 @@ const (
 	ClockBehind                // the clock is further behind the last id than the run-ahead
 	RateExceeded               // the layout has no more ids for this time
 	TimeFieldEnd               // the layout's time field is used up
-	NumReasons
+	NumReasons                 // how many reasons there are
 )
 
 func (r Reason) String() string {

@@ -24,7 +24,7 @@ import (
 const (
 	// Burst is how many failures a peer may have at once; each Pause gives it one back.
 	Burst = 10
-	Pause = time.Second
+	Pause = time.Second // see Burst
 	// MaxPeers is how many peers with failures are remembered. Each takes about 100 bytes, and 50 for each
 	// user.
 	MaxPeers = 4096

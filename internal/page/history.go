@@ -21,14 +21,14 @@ const (
 	ConnectionsRefused                // at the limit
 	HTTPRefused                       // at the limit of the HTTP port
 	MemoryClosed                      // connections closed for what they hold
-	AcceptErrors
-	LogDropped
-	LoginErrors
-	StoreFailed // calls of the store that ended with an error or without an answer
-	StoreLost   // leases that somebody else has
-	ClockStepped
-	AnnounceErrors
-	NumTroubles
+	AcceptErrors                      // connections that could not be accepted
+	LogDropped                        // log lines that could not be written in time
+	LoginErrors                       // logins that failed
+	StoreFailed                       // calls of the store that ended with an error or without an answer
+	StoreLost                         // leases that somebody else has
+	ClockStepped                      // steps of the host's clock
+	AnnounceErrors                    // writes of announcements that failed
+	NumTroubles                       // how many kinds there are
 )
 
 // A Sample is what the daemon has counted up to one moment. Counts only grow.

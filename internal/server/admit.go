@@ -78,6 +78,7 @@ func (b *Backoff) Failed(c *Config, err error) time.Duration {
 	return b.wait
 }
 
+// Succeeded notes that a connection was accepted. The next failure waits for the shortest time again.
 func (b *Backoff) Succeeded(c *Config) {
 	if b.wait != 0 {
 		c.Log.Info("accepting connections again")
@@ -89,6 +90,7 @@ func (b *Backoff) Succeeded(c *Config) {
 // it and no system call. It does not use the daemon's clock, which may be stepped.
 const idleSweeps = 8
 
+// SweepPeriod returns the time between two sweeps for an idle time-out, at least 1 ms.
 func SweepPeriod(timeout time.Duration) time.Duration {
 	return max(timeout/idleSweeps, time.Millisecond)
 }

@@ -96,6 +96,8 @@ func (b *Budget) Trim() {
 	debug.FreeOSMemory()
 }
 
+// TellClosed counts a connection that was closed for what it held, and logs from time to time how many were. Any
+// goroutine may call it.
 func (b *Budget) TellClosed(log *slog.Logger) {
 	closed := b.closed.Add(1)
 	if since, due := dueLine(&b.told, closed); due {
@@ -258,6 +260,7 @@ func (s *Share) Flush() {
 // tooManyHolders is the size of a heap that is not kept.
 const tooManyHolders = 64
 
+// Over reports whether the connections hold more than the limit, with what this share has not yet reported.
 func (s *Share) Over() bool { return s.limit > 0 && s.held.Load()+s.own-s.told > s.limit }
 
 // Biggest returns the holding to close next. It returns nil if the budget has room, or if another

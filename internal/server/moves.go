@@ -53,8 +53,11 @@ type Mover interface {
 }
 
 var (
-	ErrIdle   = errors.New("server: the engine is not serving")
+	// ErrIdle: Serve has not begun, where the call may be repeated, or it has ended, which is final.
+	ErrIdle = errors.New("server: the engine is not serving")
+	// ErrFrozen: after Freeze, until Thaw.
 	ErrFrozen = errors.New("server: the engine is frozen")
+	// ErrThawed: there was no Freeze, or Thaw has undone it.
 	ErrThawed = errors.New("server: the engine is not frozen")
 )
 

@@ -49,6 +49,7 @@ type Waiting struct {
 	Left int   // how much of server.LingerBytes is left
 }
 
+// Unsent reports whether the socket has yet to take some output.
 func (c *Conn) Unsent() bool { return c.Waiting != nil && c.Waiting.Out.Len() > 0 }
 
 // A queue holds bytes that are appended at the end and removed from the front.

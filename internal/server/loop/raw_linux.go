@@ -36,12 +36,14 @@ func RawReceive(fd int32, b []byte) (int, unix.Errno) {
 	return int(n), e
 }
 
+// RawSend is RawReceive for writing. It may send less than all of b, and raises no SIGPIPE.
 func RawSend(fd int32, b []byte) (int, unix.Errno) {
 	n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
 		uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), e
 }
 
+// RawAccept is RawReceive for accepting: the descriptor does not block and is closed by exec.
 func RawAccept(fd int) (int32, unix.Errno) {
 	n, _, e := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd), 0, 0, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
 	return int32(n), e
