@@ -74,28 +74,60 @@ const everyKind = `	for range 3 {
 	}
 `
 
+func TestComments(t *testing.T) {
+	for src, want := range map[string]string{
+		"func F() {}":                   "a.go:3: F has no comment",
+		"// F does.\nfunc F() {}":       "",
+		"func f() {}":                   "",
+		"type t int\n\nfunc (t) F() {}": "",
+		"// T is.\ntype T[K any] int\n\nfunc (*T[K]) F() {}": "a.go:6: F has no comment",
+		"// T is.\ntype T int\n\nfunc (T) String() {}":       "",
+		"// Many are.\ntype (\n\tT int\n)":                   "a.go:5: T has no comment",
+		"// Both are.\nconst (\n\tA = 1\n\tB = 2\n)":         "",
+		"var (\n\tA = 1 // one\n\tB = 2\n)":                  "a.go:5: B has no comment",
+	} {
+		f, err := look("a.go", []byte("package a\n\n"+src+"\n"))
+		if got := strings.Join(f.silent, "; "); err != nil || got != want {
+			t.Errorf("%s: %q (%v), want %q", src, got, err, want)
+		}
+	}
+	for name, pkg := range map[string]string{"a_test.go": "a", "test/a.go": "a", "cmd/a.go": "main"} {
+		if f, err := look(name, []byte("package "+pkg+"\n\nfunc F() {}\n")); err != nil || f.silent != nil {
+			t.Errorf("%s: %q (%v)", name, f.silent, err)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	files := []file{
 		{name: "internal/page/html.go", tokens: 3, large: []string{"one"}},
 		{name: "internal/page/x_test.go", tokens: 5, large: []string{"none"}},
 		{name: "internal/page/sub/y.go", tokens: 7},
-		{name: "bench/b.go", tokens: 11},
+		{name: "bench/b.go", tokens: 11, large: []string{"none"}},
 		{name: "client/c.go", tokens: 13},
 	}
 	var out bytes.Buffer
-	if !report(&out, files) {
-		t.Error("no rule is broken")
+	if report(&out, files) {
+		t.Error("a function is too large")
 	}
 	want := "      23 tokens of the product\n      16 of tests and tools\n" +
 		"      13   client\n      10   internal/page\n" +
 		"       1 functions of the product have over 70 lines, or a cyclomatic number over 20\n" +
-		"           one\n       0 lines break a rule\n"
+		"           one\n       0 exported names of the product have no comment\n       0 lines break a rule\n"
 	if out.String() != want {
 		t.Errorf("printed\n%swant\n%s", &out, want)
+	}
+	files[0].large = nil
+	if out.Reset(); !report(&out, files) {
+		t.Errorf("printed\n%sand a rule is broken", &out)
 	}
 	files[3].broken = []string{"bench/b.go:1: two"}
 	out.Reset()
 	if report(&out, files) || !strings.HasSuffix(out.String(), "       1 lines break a rule\nbench/b.go:1: two\n") {
+		t.Errorf("printed\n%sand no rule is broken", &out)
+	}
+	files[3].broken, files[0].silent = nil, []string{"a.go:3: F"}
+	if out.Reset(); report(&out, files) || !strings.HasSuffix(out.String(), "       0 lines break a rule\na.go:3: F\n") {
 		t.Errorf("printed\n%sand no rule is broken", &out)
 	}
 }
