@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+)
+
+// BenchmarkFigures is what operators read, of a daemon with 1,000 sequences.
+func BenchmarkFigures(b *testing.B) {
+	c := testConfig()
+	c.StateDir, c.AnyDisk, c.Counters.Dir = b.TempDir(), true, filepath.Join(b.TempDir(), "counters")
+	d, err := New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.store.Close()
+	defer d.giveBackSequences()
+	for i := range 1000 {
+		def := counter.Sequence(fmt.Sprint("name", i))
+		k := issuer.NewSequence(issuer.SequenceConfig{
+			Definition: def, MaxWait: time.Second, Ring: func() {}, Wake: func() {},
+			Status: func() counter.Status { return counter.Status{Left: 1000, Block: 10, DaysLeft: 50} },
+		})
+		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: def.Name, Kind: kinds.Sequence},
+			From: k}})
+	}
+	for name, read := range map[string]func(){
+		"metrics": func() {
+			d.httpConfig().Metrics.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+		},
+		"stats":            func() { d.stats(nil, func(string, string) {}) },
+		"stats generators": func() { d.stats([]byte("generators"), func(string, string) {}) },
+		"page":             func() { d.view() },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				read()
+			}
+		})
+	}
+}
