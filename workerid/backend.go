@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
@@ -81,9 +82,9 @@ func HeartbeatOf(lease time.Duration) time.Duration { return max(time.Second, le
 // has ended.
 type Backend interface {
 	Store
-	// Facts returns what is known of the store now, always in the same order; it may be empty. Any
-	// goroutine may call it.
-	Facts() []Fact
+	// Figures emits what is known of the store now, always in the same order; it may be nothing. The
+	// names begin with lease_ and the store's kind. Any goroutine may call it.
+	Figures(emit func(figure.Figure)) Condition
 	// Close closes connections and files. It does not give leases back.
 	Close() error
 }
@@ -99,20 +100,10 @@ type Directory interface {
 	Peers(ctx context.Context) (map[string]string, error)
 }
 
-// A Fact is a line about a store for operators, in the statistics and the metrics. Value is one of
-//
-//	int            a number                              NAME             NAME
-//	time.Duration  a duration                            NAME_ms          NAME_seconds
-//	[]Text         texts that belong together            NAME_ of each    labels of NAME_info
-type Fact struct {
-	Name  string // begins with the store's kind
-	Help  string // one sentence, for the metrics
-	Value any
-}
-
-// A Text is one text of a Fact.
-type Text struct {
-	Name  string // in the statistics
-	Label string // in the metrics; empty: not there, as it changes too often
-	Value string
+// A Condition is what the status page judges a store by.
+type Condition struct {
+	Server           string        // host:port that answered last; empty = not known
+	ClockAhead       time.Duration // its clock, or the other daemons', minus the id clock
+	FloorWait        time.Duration // until newcomers get ids; 0 = at once
+	Replicas, Needed int           // of the replicas, how many must have a lease before it counts
 }

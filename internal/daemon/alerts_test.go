@@ -107,7 +107,7 @@ func metricOf(series string, all map[string]family) string {
 // values that it selects. It returns how many it found.
 func asksForMetrics(t *testing.T, text string) (found int) {
 	t.Helper()
-	all, expositions := everyMetric(t)
+	all, expositions, _ := everyMetric(t)
 	exported := strings.Join(expositions, "")
 	for _, m := range regexp.MustCompile(`(katsubushi_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(text, -1) {
 		found++

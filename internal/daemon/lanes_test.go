@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -83,7 +84,7 @@ type beating struct {
 	beats []time.Time
 }
 
-func (*beating) Facts() []workerid.Fact { return nil }
+func (*beating) Figures(func(figure.Figure)) (c workerid.Condition) { return c }
 
 func (b *beating) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {
 	now := time.Now().UnixMilli()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -71,15 +72,11 @@ func (d *Daemon) notes() (list []string) {
 
 // storeFacts returns what is known of the store, by the names of the statistics.
 func (d *Daemon) storeFacts() (lines []string) {
-	for _, f := range d.theStore().Facts() {
-		texts, ok := f.Value.([]workerid.Text)
-		if !ok {
-			lines = append(lines, fmt.Sprintf("%s %v", f.Name, f.Value))
+	d.theStore().Figures(func(f figure.Figure) {
+		if f.Stat != "" {
+			lines = append(lines, fmt.Sprintf("%s %v", strings.TrimPrefix(f.Name(), "lease_"), f.Value))
 		}
-		for _, t := range texts {
-			lines = append(lines, f.Name+"_"+t.Name+" "+t.Value)
-		}
-	}
+	})
 	return lines
 }
 
@@ -129,8 +126,9 @@ func (d *Daemon) laneStats(now int64, add func(name string, value any)) {
 	}
 }
 
-// leaseStats adds statistics about the calls to the store, their outcomes, and the store itself.
-func (d *Daemon) leaseStats(add func(name string, value any)) {
+// leaseFigures emits what is known of the calls to the store, their outcomes, and the store itself.
+func (d *Daemon) leaseFigures(emit func(figure.Figure)) {
+	add := func(name string, value any) { emit(figure.Figure{Stat: name, Value: value}) }
 	l := d.leases()
 	for _, c := range l.Acquisitions {
 		add("lease_acquisitions_"+c.Label, c.Value)
@@ -143,48 +141,7 @@ func (d *Daemon) leaseStats(add func(name string, value any)) {
 	}
 	add("lease_calls", l.Calls)
 	add("lease_calls_ms", int64(l.CallSeconds*1000))
-	for _, f := range d.theStore().Facts() {
-		name := "lease_" + f.Name
-		switch v := f.Value.(type) {
-		case time.Duration:
-			add(name+"_ms", v.Milliseconds())
-		case []workerid.Text:
-			for _, t := range v {
-				add(name+"_"+t.Name, t.Value)
-			}
-		default:
-			add(name, v)
-		}
-	}
-}
-
-// gauges converts facts about the store to metrics, except those whose texts change too often.
-func gauges(facts []workerid.Fact) (all []metrics.Gauge) {
-	for _, f := range facts {
-		if g := gauge(f); g.Labels != nil || !strings.HasSuffix(g.Name, "_info") {
-			all = append(all, g)
-		}
-	}
-	return all
-}
-
-// gauge converts a fact about the store to a metric.
-func gauge(f workerid.Fact) metrics.Gauge {
-	g := metrics.Gauge{Name: f.Name, Help: f.Help}
-	switch v := f.Value.(type) {
-	case time.Duration:
-		g.Name, g.Value = g.Name+"_seconds", v.Seconds()
-	case []workerid.Text:
-		g.Name, g.Value = g.Name+"_info", 1
-		for _, t := range v {
-			if t.Label != "" {
-				g.Labels = append(g.Labels, t.Label, t.Value)
-			}
-		}
-	case int:
-		g.Value = float64(v)
-	}
-	return g
+	d.theStore().Figures(emit)
 }
 
 // lanes describes the lanes at now, Unix ms.
@@ -203,7 +160,7 @@ func (d *Daemon) lanes(now int64) []metrics.Lane {
 	return list
 }
 
-// leases describes the calls to the store of the windows, and the store itself.
+// leases describes the calls to the store of the windows.
 func (d *Daemon) leases() metrics.Leases {
 	c := d.theKeeper().Counts()
 	l := metrics.Leases{Calls: c.Calls, CallSeconds: c.Took.Seconds()}
@@ -218,6 +175,5 @@ func (d *Daemon) leases() metrics.Leases {
 			l.Extensions = append(l.Extensions, metrics.Count{Label: o.String(), Value: c.Extensions[o]})
 		}
 	}
-	l.Store = gauges(d.theStore().Facts())
 	return l
 }

@@ -2,52 +2,35 @@ package daemon
 
 import (
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // factual is a store of which something is known.
 type factual struct {
 	workerid.Backend
-	facts []workerid.Fact
+	figures func(emit func(figure.Figure)) workerid.Condition
 }
 
-func (f factual) Facts() []workerid.Fact { return f.facts }
+func (f factual) Figures(emit func(figure.Figure)) workerid.Condition { return f.figures(emit) }
 
-// Of a store's facts, /readyz and the statistics show all, the metrics all but texts that change too
-// often.
-func TestWhatIsKnownOfAStoreIsShown(t *testing.T) {
-	facts := []workerid.Fact{
-		{Name: "etcd", Help: "Where.",
-			Value: []workerid.Text{{Name: "servers", Label: "address", Value: "h:1"}, {Name: "error", Value: "no answer"}}},
-		{Name: "etcd_floor", Help: "Floor.", Value: 1500 * time.Millisecond},
-		{Name: "etcd_epoch", Help: "Epoch.", Value: 7},
-		{Name: "etcd_error", Value: []workerid.Text{{Name: "last", Value: "no answer"}}},
-	}
-	d := &Daemon{tenure: tenure{store: factual{facts: facts}}}
-	if got, want := d.storeFacts(),
-		[]string{"etcd_servers h:1", "etcd_error no answer", "etcd_floor 1.5s", "etcd_epoch 7",
-			"etcd_error_last no answer"}; !slices.Equal(got, want) {
+// TestReadyzShowsTheStore: all that is known of it, as people read it.
+func TestReadyzShowsTheStore(t *testing.T) {
+	d := &Daemon{tenure: tenure{store: factual{figures: func(emit func(figure.Figure)) (c workerid.Condition) {
+		figure.Info(emit, "lease_etcd", "Where.", "", "servers", "address", "h:1", "error", "error", "")
+		emit(figure.Figure{Stat: "lease_etcd_floor_ms", Value: 1500 * time.Millisecond})
+		emit(figure.Figure{Stat: "lease_etcd_epoch", Value: 7})
+		return c
+	}}}}
+	want := []string{"etcd_servers h:1", "etcd_error ", "etcd_floor 1.5s", "etcd_epoch 7"}
+	if got := d.storeFacts(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
-	}
-	d.store = factual{}
-	if got := d.storeFacts(); got != nil {
-		t.Errorf("%q of nothing", got)
-	}
-	want := []metrics.Gauge{
-		{Name: "etcd_info", Help: "Where.", Value: 1, Labels: []string{"address", "h:1"}},
-		{Name: "etcd_floor_seconds", Help: "Floor.", Value: 1.5},
-		{Name: "etcd_epoch", Help: "Epoch.", Value: 7},
-	}
-	if got := gauges(facts); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -87,36 +87,6 @@ var worries = map[string]string{
 		"worker ids for this fleet. `failed`: the store is away or refuses",
 	"lease_call_duration_seconds": "the rate of `_sum` by that of `_count` over 0.2: the store (or the disk) is " +
 		"slow; at 1 s it counts as unanswered",
-	"lease_redis_clock_ahead_seconds": "more than a second either way, half of the default `-max-skew`: " +
-		"set it right before extensions are refused",
-	"lease_redis_info": "`count(count by (history) (katsubushi_lease_redis_info)) > 1` for a minute: " +
-		"daemons of one pool talk to two masters",
-	"lease_redis_replicas": "below the number needed, if that is not 0: leases are not extended. Bring " +
-		"the replica back, or `lease replicas`",
-	"lease_redis_replicas_needed": "",
-	"lease_etcd_info": "`count(count by (epoch) (katsubushi_lease_etcd_info)) > 1` for a minute: " +
-		"daemons of one pool talk to two stores. The epoch changes when a restore or a wipe was noticed",
-	"lease_etcd_floor_wait_seconds": "more than 0, unless after a restore: grants may have been forgotten, and " +
-		"newcomers get ids when it is 0",
-	"lease_etcd_watch_left_seconds": "",
-	"lease_etcd_clock_ahead_seconds": "more than a second either way, half of the default `-max-skew`: " +
-		"set this clock right, or theirs",
-	"lease_etcd_clocks":            "",
-	"lease_etcd_member_info":       "`cluster` differs within a job: two clusters",
-	"lease_etcd_lease_ttl_seconds": "",
-	"lease_etcd_revision":          "falls: an older state was restored; see [ETCD.md](ETCD.md)",
-	"lease_etcd_term": "changes more than three times in half an hour: etcd elects leaders " +
-		"all the time",
-	"lease_zookeeper_info": "`count(count by (epoch) (katsubushi_lease_zookeeper_info)) > 1` for a " +
-		"minute, as with etcd",
-	"lease_zookeeper_floor_wait_seconds":      "as with etcd",
-	"lease_zookeeper_watch_left_seconds":      "",
-	"lease_zookeeper_clock_ahead_seconds":     "as with etcd",
-	"lease_zookeeper_clocks":                  "",
-	"lease_zookeeper_member_info":             "",
-	"lease_zookeeper_servers":                 "",
-	"lease_zookeeper_session_timeout_seconds": "",
-	"lease_zookeeper_zxid":                    "falls: an older state was restored; see [ZOOKEEPER.md](ZOOKEEPER.md)",
 
 	"generator_issued_total": "",
 	"generator_ready": "0 for more than a minute: clients of this name get errors, although " +

@@ -55,15 +55,24 @@ func families(t *testing.T, lines []string) map[string]family {
 }
 
 // expositions returns /metrics of daemons that have everything together: every kind of store of worker ids,
-// all kinds of names, users, certificates, peers, leaders.
-func expositions(t *testing.T) (all [][]string) {
+// all kinds of names, users, certificates, peers, leaders; and when to worry about each metric.
+func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
+	worry = maps.Clone(worries)
+	show := func(d *Daemon) {
+		all = append(all, d.metricLines())
+		d.figures(func(f figure.Figure) {
+			if f.Metric != "" {
+				worry[f.Metric] = f.Worry
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		d, stop := figuresDaemon(t, dir)
 		defer stop()
 		d.sequences.election = leadingForDoc(t)
-		all = append(all, d.metricLines())
+		show(d)
 	})
 	for _, url := range []string{"etcd://127.0.0.1:1/?ns=doc", "zookeeper://127.0.0.1:1/?ns=doc", "", "none"} {
 		c := testConfig()
@@ -82,13 +91,13 @@ func expositions(t *testing.T) (all [][]string) {
 		if err != nil {
 			t.Fatal(url, err)
 		}
-		all = append(all, d.metricLines())
+		show(d)
 		d.giveBackSequences()
 		if err := d.store.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	return all
+	return all, worry
 }
 
 // leadingForDoc makes an election that leads everything.
@@ -112,11 +121,12 @@ func leadingForDoc(t *testing.T) *election {
 	return e
 }
 
-// everyMetric returns all metrics that there are, and the text that shows them.
-func everyMetric(t *testing.T) (all map[string]family, texts []string) {
+// everyMetric returns all metrics that there are, the text that shows them, and when to worry about each.
+func everyMetric(t *testing.T) (all map[string]family, texts []string, worry map[string]string) {
 	t.Helper()
+	shown, worry := expositions(t)
 	all = map[string]family{}
-	for _, lines := range expositions(t) {
+	for _, lines := range shown {
 		for name, f := range families(t, lines) {
 			if old, ok := all[name]; ok && (old.kind != f.kind || old.help != f.help) {
 				if !strings.HasPrefix(name, "katsubushi_generator_") { // figuresDaemon makes some up
@@ -131,16 +141,16 @@ func everyMetric(t *testing.T) (all map[string]family, texts []string) {
 		texts = append(texts, strings.Join(lines, "\n")+"\n")
 	}
 	delete(all, "katsubushi_generator_rate") // made up
-	return all, texts
+	return all, texts, worry
 }
 
 const metricsDoc = "../../docs/METRICS.md"
 
 // TestMetricsDoc: docs/METRICS.md lists every metric; -update writes it again. What this program says of
-// a metric comes from /metrics, and when to worry from worriesOf.
+// a metric comes from /metrics, and when to worry from the figures, and worries.
 func TestMetricsDoc(t *testing.T) {
-	all, _ := everyMetric(t)
-	alerts, worries := alertsOf(t, all), worriesOf(t)
+	all, _, worries := everyMetric(t)
+	alerts := alertsOf(t, all)
 	var b strings.Builder
 	b.WriteString(metricsIntro)
 	for _, part := range metricParts {
@@ -181,23 +191,6 @@ func TestMetricsDoc(t *testing.T) {
 		t.Errorf("%s is not what the program says: go test ./internal/daemon -run TestMetricsDoc -update writes it (%v)",
 			metricsDoc, err)
 	}
-}
-
-// worriesOf returns when to worry about each metric: what its figure says, or worries.
-func worriesOf(t *testing.T) map[string]string {
-	t.Helper()
-	all, dir := maps.Clone(worries), t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		d, stop := figuresDaemon(t, dir)
-		defer stop()
-		d.sequences.election = leadingForDoc(t)
-		d.figures(func(f figure.Figure) {
-			if f.Metric != "" {
-				all[f.Metric] = f.Worry
-			}
-		})
-	})
-	return all
 }
 
 // alertsOf returns which alerts ask for each metric.
@@ -266,7 +259,7 @@ func partOf(name string) string {
 // TestMetricsPassPromtool checks every metric's name, type and help with promtool, if it is installed.
 func TestMetricsPassPromtool(t *testing.T) {
 	promtool := promtool(t)
-	_, texts := everyMetric(t)
+	_, texts, _ := everyMetric(t)
 	for _, text := range texts {
 		// made up
 		for _, counter := range regexp.MustCompile(`(?m)^(# [A-Z]+ )?katsubushi_generator_rate.*\n`).FindAllString(text, -1) {

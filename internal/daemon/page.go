@@ -16,6 +16,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
@@ -254,48 +255,9 @@ func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
 		Kind: c.Store.Kind(), URL: c.Store.PublicURL(),
 		Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew,
 	}
-	for _, f := range d.theStore().Facts() {
-		s.Facts = append(s.Facts, pageFacts(f)...)
-		switch v := f.Value.(type) {
-		case []workerid.Text:
-			if f.Name == "redis" && v[0].Name == "addr" {
-				s.Server = v[0].Value
-			}
-		case time.Duration:
-			switch {
-			case strings.HasSuffix(f.Name, "_clock_ahead"):
-				s.ClockOff = v
-			case strings.HasSuffix(f.Name, "_floor_wait"):
-				s.Wait = v
-			}
-		case int:
-			switch f.Name {
-			case "redis_replicas":
-				s.Replicas = v
-			case "redis_replicas_needed":
-				s.Needed = v
-			}
-		}
-	}
+	k := d.theStore().Figures(func(f figure.Figure) { s.Facts = append(s.Facts, f) })
+	s.Server, s.ClockOff, s.Wait, s.Replicas, s.Needed = k.Server, k.ClockAhead, k.FloorWait, k.Replicas, k.Needed
 	return s
-}
-
-// pageFacts returns what a store says of itself, as people read it; nothing where it says nothing.
-func pageFacts(f workerid.Fact) (list []page.Fact) {
-	name := strings.ReplaceAll(f.Name, "_", " ")
-	switch v := f.Value.(type) {
-	case []workerid.Text:
-		for _, t := range v {
-			if t.Value != "" {
-				list = append(list, page.Fact{Name: name + " " + t.Name, Value: t.Value})
-			}
-		}
-	case time.Duration:
-		list = append(list, page.Fact{Name: name, Value: v.Round(time.Millisecond).String()})
-	default:
-		list = append(list, page.Fact{Name: name, Value: fmt.Sprint(v)})
-	}
-	return list
 }
 
 // shownNames is what the page shows of the declared names. More than fewNames are read once a second at most,

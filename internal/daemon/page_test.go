@@ -19,6 +19,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -158,19 +159,6 @@ func TestPageOfADaemonThatStops(t *testing.T) {
 
 // TestPageNamesTheStore: its kind, what it says of itself, and what findings need.
 func TestPageNamesTheStore(t *testing.T) {
-	facts := []workerid.Fact{
-		{Name: "etcd", Value: []workerid.Text{{Name: "addr", Value: "10.0.0.5:2379"}, {Name: "epoch", Value: ""}}},
-		{Name: "etcd_floor_wait", Value: 12345 * time.Microsecond}, {Name: "etcd_clocks", Value: 3},
-	}
-	var got []page.Fact
-	for _, f := range facts {
-		got = append(got, pageFacts(f)...)
-	}
-	want := []page.Fact{{Name: "etcd addr", Value: "10.0.0.5:2379"}, {Name: "etcd floor wait", Value: "12ms"},
-		{Name: "etcd clocks", Value: "3"}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
 	d := &Daemon{c: testConfig()}
 	if s := d.pageStore(nil); s.Kind != "none" || s.Full != 0 {
 		t.Errorf("without a record: %+v", s)
@@ -182,6 +170,12 @@ func TestPageNamesTheStore(t *testing.T) {
 	}
 	if s := d.pageStore([]page.Lane{{Left: 27 * time.Second}}); s.Full != 30*time.Second {
 		t.Errorf("a state directory with memory: %+v", s)
+	}
+	d.c.Store.URL, d.store = "redis://h/", factual{figures: func(func(figure.Figure)) workerid.Condition {
+		return workerid.Condition{Server: "h:1", ClockAhead: 2, FloorWait: 3, Replicas: 4, Needed: 5}
+	}}
+	if s := d.pageStore(nil); s.Server != "h:1" || s.ClockOff != 2 || s.Wait != 3 || s.Replicas != 4 || s.Needed != 5 {
+		t.Errorf("a server: %+v", s)
 	}
 }
 

@@ -91,7 +91,7 @@ func (n noted) Announce(_ context.Context, _, text string) error {
 	return nil
 }
 func (n noted) Peers(context.Context) (map[string]string, error) { return n.others, nil }
-func (noted) Facts() []workerid.Fact                             { return nil }
+func (noted) Figures(func(figure.Figure)) (c workerid.Condition) { return c }
 func (noted) Close() error                                       { return nil }
 
 // TestWhatIsAnnounced: with the store's answer and the open port a daemon is ready, and when it is told

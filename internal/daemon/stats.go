@@ -30,7 +30,12 @@ func (d *Daemon) counts() (sum protocol.Counts) {
 // stats emits a group of memcached's statistics, and reports whether the group exists.
 func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	var list []figure.Figure
-	add := func(name string, value any) { list = append(list, figure.Figure{Stat: name, Value: value}) }
+	shown := func(f figure.Figure) {
+		if f.Stat != "" {
+			list = append(list, f)
+		}
+	}
+	add := func(name string, value any) { shown(figure.Figure{Stat: name, Value: value}) }
 	switch string(group) {
 	case "":
 		list = slices.DeleteFunc(d.generalStats(), isText)
@@ -42,11 +47,11 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		d.readyStats(add)
 		d.laneStats(d.clock.Now(), add)
 	case "leases":
-		d.leaseStats(add)
-		d.peerFigures(func(f figure.Figure) { list = append(list, f) })
+		d.leaseFigures(shown)
+		d.peerFigures(shown)
 	case "generators":
 		d.generatorStats(d.clock.Now(), add)
-		d.sequences.election.figures(func(f figure.Figure) { list = append(list, f) })
+		d.sequences.election.figures(shown)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
@@ -167,7 +172,7 @@ func (d *Daemon) ownStats(n *protocol.Counts, emit func(figure.Figure)) {
 	}
 	add("lanes", d.issuer.Lanes())
 	d.laneStats(now, add)
-	d.leaseStats(add)
+	d.leaseFigures(emit)
 	d.peerFigures(emit)
 	d.logins.figures(emit)
 	add("cmd_ids", n[protocol.CmdIDs])
@@ -256,6 +261,7 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 	d.logins.figures(emit)
 	d.sequences.election.figures(emit)
 	d.peerFigures(emit)
+	d.theStore().Figures(emit)
 }
 
 // snapshot returns what /metrics shows.

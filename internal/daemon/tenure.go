@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -106,5 +107,5 @@ func (elsewhere) Extend(context.Context, []workerid.Grant) ([]workerid.Result, e
 }
 
 func (elsewhere) Release(context.Context, workerid.Grant, int64) error { return workerid.ErrLost }
-func (elsewhere) Facts() []workerid.Fact                               { return nil }
+func (elsewhere) Figures(func(figure.Figure)) workerid.Condition       { return workerid.Condition{} }
 func (elsewhere) Close() error                                         { return nil }

@@ -2,7 +2,11 @@
 // the statistics, /metrics and docs/METRICS.md are renderings.
 package figure
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // A Figure is one value at one moment, with all that operators are told of it.
 type Figure struct {
@@ -16,6 +20,25 @@ type Figure struct {
 	// Value is a bool, a string, a time.Duration or a number. A Duration is in ms in the statistics and in
 	// seconds on /metrics. A string has no Metric.
 	Value any
+}
+
+// Info emits texts that belong together: each alone in the statistics, and all as labels of one metric.
+// A text is its name, its label and its value.
+func Info(emit func(Figure), name, help, worry string, texts ...string) {
+	var labels []string
+	for text := range slices.Chunk(texts, 3) {
+		emit(Figure{Stat: name + "_" + text[0], Value: text[2]})
+		labels = append(labels, text[1:]...)
+	}
+	emit(Figure{Metric: name + "_info", Value: 1, Labels: labels, Help: help, Worry: worry})
+}
+
+// Name returns the name in the statistics as people read it: without the unit of a Duration.
+func (f Figure) Name() string {
+	if _, ok := f.Value.(time.Duration); ok {
+		return strings.TrimSuffix(f.Stat, "_ms")
+	}
+	return f.Stat
 }
 
 // Shown returns the value as the statistics have it.

@@ -55,14 +55,6 @@ type Leases struct {
 	Calls                    uint64
 	CallSeconds              float64 // total time of all Calls
 	LastExtension            float64 // Unix seconds; 0 = there was none
-	Store                    []Gauge // figures of the store itself
-}
-
-// A Gauge is a figure that only some stores have.
-type Gauge struct {
-	Name, Help string // Name is without katsubushi_lease_
-	Value      float64
-	Labels     []string // name, value, name, value
 }
 
 // Build says which program is running, since when, and of which kind its ids are: the layout's name, and
@@ -175,9 +167,6 @@ func (w writer) leases(l Leases) {
 	if l.LastExtension != 0 {
 		w.gauge("lease_last_extension_timestamp_seconds", "When an extension last succeeded, in Unix seconds.",
 			l.LastExtension)
-	}
-	for _, g := range l.Store {
-		w.gauge("lease_"+g.Name, g.Help, g.Value, g.Labels...)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestRates(t *testing.T) {
 func TestChart(t *testing.T) {
 	var w writer
 	w.chart(chart{id: "ids", title: "ids a second", now: "50", points: []point{{Span, 100}, {Span / 2, 0}, {0, 50}},
-		show: figure})
+		show: amount})
 	for _, want := range []string{
 		`class="line" d="M0.0 8.0L300.0 100.0L600.0 54.0"`,
 		`class="area" d="M0.0 100L0.0 8.0L300.0 100.0L600.0 54.0L600.0 100Z"`,
@@ -95,12 +95,12 @@ func TestChart(t *testing.T) {
 		}
 	}
 	w.b = nil
-	w.chart(chart{id: "ids", title: "ids a second", points: []point{{time.Minute, 0}}, show: figure})
+	w.chart(chart{id: "ids", title: "ids a second", points: []point{{time.Minute, 0}}, show: amount})
 	if !strings.Contains(string(w.b), "M540.0 100.0") || strings.Contains(string(w.b), "NaN") {
 		t.Errorf("of nothing but 0: %s", w.b)
 	}
 	w.b = nil
-	if w.chart(chart{id: "ids", title: "ids a second", show: figure}); !strings.Contains(string(w.b), "not measured yet") {
+	if w.chart(chart{id: "ids", title: "ids a second", show: amount}); !strings.Contains(string(w.b), "not measured yet") {
 		t.Errorf("of nothing: %s", w.b)
 	}
 }
@@ -109,8 +109,8 @@ func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
 		number(0): "0", number(999): "999", number(1000): "1,000", number(1234567): "1,234,567",
 		number(1<<64 - 1): "18,446,744,073,709,551,615",
-		signed(-1234):     "−1,234", figure(0): "0", figure(0.24): "0.2", figure(99.94): "99.9", figure(99.95): "100",
-		figure(1234.5): "1,235",
+		signed(-1234):     "−1,234", amount(0): "0", amount(0.24): "0.2", amount(99.94): "99.9", amount(99.95): "100",
+		amount(1234.5): "1,235",
 		size(0):        "0 B", size(1536): "1.5 KiB", size(256 << 20): "256 MiB", size(1 << 50): "1024 TiB",
 		span(0): "0 s", span(7): "7 ns", span(7300): "7 µs", span(1234567): "1.2 ms", span(350 * time.Millisecond): "350 ms",
 		span(-1234 * time.Millisecond): "−1.2 s",

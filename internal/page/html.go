@@ -138,7 +138,7 @@ func (d *document) charts() []chart {
 		if len(p) == 0 {
 			return "–"
 		}
-		return figure(p[len(p)-1].value)
+		return amount(p[len(p)-1].value)
 	}
 	refused := uint64(0)
 	for t, n := range growth(d.samples, &d.v.Sample, time.Minute) {
@@ -152,9 +152,9 @@ func (d *document) charts() []chart {
 	}
 	all := []chart{
 		{id: "ids", title: "ids a second", now: last(ids), detail: number(d.v.IDs) + " since the start", points: ids,
-			show: figure},
+			show: amount},
 		{id: "requests", title: "requests a second", now: last(requests),
-			detail: number(refused) + " refused in the last minute", points: requests, show: figure},
+			detail: number(refused) + " refused in the last minute", points: requests, show: amount},
 		{id: "connections", title: "connections", now: signed(d.v.Connections), detail: limit, points: connections,
 			show: whole},
 	}
@@ -279,17 +279,17 @@ func (d *document) bits(r *reading) {
 func (d *document) detailsSection() {
 	d.raw(`<section id="details" data-live class="card"><h2>Clock, layout, process</h2><dl class="facts wide">`)
 	for _, f := range d.details() {
-		d.fact(f.Name, f.Value)
+		d.fact(f.name, f.value)
 	}
 	d.raw(`</dl></section>`)
 }
 
 // details are the figures without a table of their own.
-func (d *document) details() []Fact {
+func (d *document) details() []fact {
 	v := &d.v
 	l := v.Layout
 	left := time.UnixMilli(l.End()).Sub(v.Now)
-	list := []Fact{
+	list := []fact{
 		{"wall clock − id clock", ms(v.ClockDifference)},
 		{"layout", l.String() + ": bits of " + bitsOf(l)},
 		{"epoch", time.UnixMilli(l.Epoch).UTC().Format(time.RFC3339)},
@@ -300,14 +300,14 @@ func (d *document) details() []Fact {
 		{"buffers", size(v.Buffers) + buffersLimit(v.BuffersLimit)},
 	}
 	for _, p := range v.Ports {
-		list = append(list, Fact{p.Name + " port", p.Address})
+		list = append(list, fact{p.Name + " port", p.Address})
 	}
 	if !v.Certificate.IsZero() {
-		list = append(list, Fact{"certificate", "valid until " + v.Certificate.UTC().Format(time.DateOnly)})
+		list = append(list, fact{"certificate", "valid until " + v.Certificate.UTC().Format(time.DateOnly)})
 	}
 	if v.Peers > 0 {
 		list = append(list,
-			Fact{"other daemons",
+			fact{"other daemons",
 				fmt.Sprintf("%d announced, %d of %d answered the check of clocks", v.Peers, v.Told, v.PeersAsked)})
 	}
 	return list

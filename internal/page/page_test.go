@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
 
@@ -39,7 +41,7 @@ func healthy() View {
 			Kind: "Redis", URL: "redis://10.0.0.5:6379/1?ns=ids",
 			Full: time.Minute, Short: 15 * time.Second, MaxSkew: 2 * time.Second,
 			ClockOff: 21 * time.Millisecond, Replicas: 3, Needed: 1,
-			Facts: []Fact{{"redis addr", "10.0.0.5:6379"}},
+			Facts: []figure.Figure{{Stat: "lease_redis_addr", Value: "10.0.0.5:6379"}},
 		},
 		RunAhead: time.Second,
 		Names: []Name{
@@ -187,6 +189,9 @@ func TestEachFieldIsShown(t *testing.T) {
 			v.SetUint(old.Uint() + 5)
 		case v.CanFloat():
 			v.SetFloat(old.Float()/2 + 1)
+		case v.Type() == reflect.TypeFor[figure.Figure](): // and its value: TestStoreSays
+			walk(name+".Stat", v.FieldByName("Stat"), changed)
+			return
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
 				walk(strings.TrimPrefix(name+"."+v.Type().Field(i).Name, "."), v.Field(i), changed)
@@ -440,5 +445,18 @@ func TestHiddenValues(t *testing.T) {
 				t.Errorf("Accept: %q: nothing says that the sequence ends", accept)
 			}
 		}
+	}
+}
+
+// TestStoreSays: what a store says of itself, as people read it; not what is for metrics only, or empty.
+func TestStoreSays(t *testing.T) {
+	s := Store{Facts: []figure.Figure{
+		{Stat: "lease_etcd_addr", Value: "10.0.0.5:2379"}, {Stat: "lease_etcd_epoch", Value: ""},
+		{Stat: "lease_etcd_floor_wait_ms", Value: 12345 * time.Microsecond}, {Stat: "lease_etcd_clocks", Value: 3},
+		{Metric: "lease_etcd_info", Value: 1},
+	}}
+	want := []fact{{"etcd addr", "10.0.0.5:2379"}, {"etcd floor wait", "12ms"}, {"etcd clocks", "3"}}
+	if got := s.says(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -57,13 +57,13 @@ func (d *document) plain() []byte {
 		line("%-6d %-10s %-10s %-12s %-10s %s", i, worker, l.State, left, span(l.For.Truncate(time.Second)), l.Reason)
 	}
 	line("windows are recorded in %s", v.Store.said())
-	for _, f := range v.Store.Facts {
-		line("  %s %s", f.Name, f.Value)
+	for _, f := range v.Store.says() {
+		line("  %s %s", f.name, f.value)
 	}
 	d.plainNames(line)
 	line("")
 	for _, f := range d.details() {
-		line("%-22s %s", f.Name, f.Value)
+		line("%-22s %s", f.name, f.value)
 	}
 	if len(v.Events) > 0 {
 		line("")

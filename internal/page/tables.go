@@ -19,8 +19,8 @@ func (d *document) lanesSection() {
 	}
 	d.raw(`</tbody></table>`)
 	d.put(`<h3>Store</h3><dl class="facts"><div><dt>windows are recorded in</dt><dd>`, d.v.Store.said(), `</dd></div>`)
-	for _, f := range d.v.Store.Facts {
-		d.fact(f.Name, f.Value)
+	for _, f := range d.v.Store.says() {
+		d.fact(f.name, f.value)
 	}
 	d.raw(`</dl></section>`)
 }
@@ -167,7 +167,7 @@ func lasts(q *Sequence) string {
 	case q.DaysLeft < 2:
 		return span(time.Duration(q.DaysLeft*24*float64(time.Hour)).Truncate(time.Minute)) + values
 	}
-	return figure(q.DaysLeft) + " d" + values
+	return amount(q.DaysLeft) + " d" + values
 }
 
 func (d *document) groups() {

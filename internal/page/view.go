@@ -1,9 +1,12 @@
 package page
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // A View is the daemon at one moment, as the page shows it. Nothing in it may be a secret: no
@@ -71,7 +74,7 @@ type Store struct {
 	URL      string        // of a server, without secrets; empty for other kinds
 	Full     time.Duration // how long a window is after it was extended
 	Short    time.Duration // what a window must not get down to while it is extended
-	Facts    []Fact
+	Facts    []figure.Figure
 	ClockOff time.Duration // the store's clock, or the other daemons', minus this one's
 	MaxSkew  time.Duration // how large that may get; 0 = it does not matter
 	Replicas int
@@ -79,8 +82,23 @@ type Store struct {
 	Wait     time.Duration // until newcomers get worker ids; 0 = at once
 }
 
-// A Fact is a figure with its name.
-type Fact struct{ Name, Value string }
+// says returns what a store says of itself, as people read it; nothing where it says nothing.
+func (s *Store) says() (list []fact) {
+	for _, f := range s.Facts {
+		value := f.Value
+		if d, ok := value.(time.Duration); ok {
+			value = d.Round(time.Millisecond)
+		}
+		if f.Stat != "" && value != "" {
+			name := strings.TrimPrefix(f.Name(), "lease_")
+			list = append(list, fact{strings.ReplaceAll(name, "_", " "), fmt.Sprint(value)})
+		}
+	}
+	return list
+}
+
+// A fact is what is said of something, with its name.
+type fact struct{ name, value string }
 
 // A Name is a declared name.
 type Name struct {

@@ -100,8 +100,8 @@ func signed(n int64) string {
 	return number(uint64(n))
 }
 
-// figure writes a value with as many digits as people read: 0, 0.2, 12.4, 1,234.
-func figure(v float64) string {
+// amount writes a value with as many digits as people read: 0, 0.2, 12.4, 1,234.
+func amount(v float64) string {
 	switch {
 	case v == 0:
 		return "0"

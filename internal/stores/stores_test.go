@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/test/memstore"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -33,8 +34,8 @@ func (inMemory) OpenAdmin() (workerid.Admin, error) { return nil, errors.New("no
 
 type backend struct{ *memstore.Client }
 
-func (backend) Facts() []workerid.Fact { return nil }
-func (backend) Close() error           { return nil }
+func (backend) Figures(func(figure.Figure)) (c workerid.Condition) { return c }
+func (backend) Close() error                                       { return nil }
 
 // another puts more kinds into the table: one without settings of its own, and one with those of a
 // compare-and-set.

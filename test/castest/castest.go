@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -170,11 +171,11 @@ func testEmpty(t *testing.T, p Place) {
 	if a := s.commit(pool.Change{}); !a.Done || a.Session == "" {
 		t.Errorf("a change of nothing: %+v", a)
 	}
-	for _, f := range s.Facts() {
-		if f.Name == "" || f.Help == "" || f.Value == nil {
+	s.Figures(func(f figure.Figure) {
+		if f.Stat == "" && f.Metric == "" || f.Metric != "" && f.Help == "" || f.Value == nil {
 			t.Errorf("%+v", f)
 		}
-	}
+	})
 }
 
 func testNames(t *testing.T, p Place) {
@@ -426,7 +427,7 @@ func testClosed(t *testing.T, p Place) {
 	if _, err := s.Commit(ctx, s.conn, pool.Change{Fresh: true, SetMeta: "x"}); !errors.Is(err, cas.ErrConnection) {
 		t.Errorf("a closed driver writes: %v", err)
 	}
-	s.Facts()
+	s.Figures(func(figure.Figure) {})
 	if v := p.open(t).load(); v.Meta != "" {
 		t.Errorf("%+v", v)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
@@ -154,8 +155,8 @@ func (x *wire) Publish(context.Context, string, string, string) error { return e
 // Peers implements cas.Driver.
 func (x *wire) Peers(context.Context, string) (map[string]string, error) { return nil, errWaits }
 
-// Facts implements cas.Driver.
-func (x *wire) Facts() []workerid.Fact { return nil }
+// Figures implements cas.Driver.
+func (x *wire) Figures(func(figure.Figure)) {}
 
 // Close implements cas.Driver.
 func (x *wire) Close() error { return nil }

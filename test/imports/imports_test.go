@@ -1,4 +1,3 @@
-// Package imports holds the test of who may import whom. The drawing is in docs/ARCHITECTURE.md.
 package imports
 
 import (
@@ -50,20 +49,25 @@ var rules = []rule{
 		"a store of sequences knows its records and nothing of who issues the values"},
 	{"counter", []string{"internal/problem"},
 		"sequences and their stores, beside worker ids: values are issued elsewhere"},
-	{"workerid", []string{"internal/problem"}, "the lease machine decides; generators are published through a callback"},
-	{"workerid/redis", []string{"internal/redislink", "internal/problem", "internal/secretfile", "workerid", "workerid/*"},
+	{"workerid", []string{"internal/figure", "internal/problem"},
+		"the lease machine decides; generators are published through a callback"},
+	{"workerid/redis", []string{
+		"internal/figure", "internal/problem", "internal/redislink", "internal/secretfile", "workerid",
+		"workerid/*"},
 		"a store knows the lease's terms and nothing of who uses the ids; this one logs in"},
 	{"workerid/redis/script", []string{"workerid"}, "what is said to Redis, without I/O"},
 	{"workerid/pool", []string{"workerid"}, "rules, without I/O and without a clock"},
 	{"workerid/cas", []string{
-		"internal/endpoint", "internal/problem", "internal/secretfile", "internal/turns", "workerid",
-		"workerid/pool"},
+		"internal/endpoint", "internal/figure", "internal/problem", "internal/secretfile",
+		"internal/turns", "workerid", "workerid/pool"},
 		"it carries the rules out over any driver"},
-	{"workerid/zookeeper", []string{"workerid", "workerid/cas", "workerid/pool"},
+	{"workerid/zookeeper", []string{
+		"internal/figure", "workerid", "workerid/cas", "workerid/pool"},
 		"a driver carries calls to a store, and decides nothing"},
-	{"workerid/etcd", []string{"internal/etcdlink", "workerid", "workerid/cas", "workerid/pool"},
+	{"workerid/etcd", []string{
+		"internal/etcdlink", "internal/figure", "workerid", "workerid/cas", "workerid/pool"},
 		"a driver carries calls to a store, and decides nothing"},
-	{"workerid/*", []string{"internal/durable", "workerid"},
+	{"workerid/*", []string{"internal/durable", "internal/figure", "workerid"},
 		"a store knows the lease's terms and nothing of who uses the ids"},
 	{"internal/durable", nil, "files that survive crashes, whatever their records say"},
 	{"internal/turns", nil, "calls one after another, whatever is called"},
@@ -107,7 +111,8 @@ var rules = []rule{
 	{"internal/metrics", []string{"internal/figure", "internal/latency"}, "it reads snapshots that it defines itself"},
 	{"internal/latency", nil, "it counts durations, whoever measures them"},
 	{"internal/events", nil, "it keeps what is logged, whoever logs"},
-	{"internal/page", []string{"generator", "internal/inspect", "internal/latency"},
+	{"internal/page", []string{
+		"generator", "internal/figure", "internal/inspect", "internal/latency"},
 		"it shows a view that it defines itself"},
 	{"internal/logqueue", nil, "bytes in, bytes out: whoever logs decides what a line is"},
 	{"internal/users", []string{"internal/peers", "internal/secretfile"},
@@ -150,9 +155,10 @@ var rules = []rule{
 	// What only tests use. No package above may import any of it.
 	{"test/copied", nil, "a tool for tests"},
 	{"test/memstore", []string{"workerid"}, "a store in memory, for simulations"},
-	{"test/memcas", []string{"workerid", "workerid/cas", "workerid/pool"},
+	{"test/memcas", []string{"internal/figure", "workerid/cas", "workerid/pool"},
 		"a store with a compare-and-set in memory, for simulations"},
-	{"test/castest", []string{"test/memcas", "test/storetest", "workerid", "workerid/cas", "workerid/pool"},
+	{"test/castest", []string{
+		"internal/figure", "test/memcas", "test/storetest", "workerid", "workerid/cas", "workerid/pool"},
 		"the suite of tests for drivers compares them with the one in memory"},
 	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
 	{"test/storefaults", []string{"test/copied", "test/redistest", "workerid", "workerid/cas", "workerid/pool"},
@@ -181,9 +187,11 @@ var rules = []rule{
 	{"test/portable", nil, "a tool of the Makefile: it reads the sources"},
 	{"test/house", nil, "a tool of the Makefile: it reads the sources"},
 	{"test/testrun", nil, "a tool of the Makefile: it runs the tests of all others"},
-	{"test/sim", []string{"generator", "id", "internal/issuer", "test/*", "workerid", "workerid/*"},
+	{"test/sim", []string{
+		"generator", "id", "internal/figure", "internal/issuer", "test/*", "workerid", "workerid/*"},
 		"the real decisions over a model of the world"},
-	{"test/explore", []string{"test/memcas", "test/sim", "workerid", "workerid/*"},
+	{"test/explore", []string{
+		"internal/figure", "test/memcas", "test/sim", "workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"},
 		"the real sequences over a model of the world"},

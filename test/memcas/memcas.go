@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -365,9 +365,11 @@ func (d *Driver) Peers(_ context.Context, conn string) (map[string]string, error
 	return d.Server.Peers(&d.client, conn)
 }
 
-// Facts implements cas.Driver.
-func (d *Driver) Facts() []workerid.Fact {
-	return []workerid.Fact{{Name: "memcas_servers", Help: "Servers of the store.", Value: 1}}
+// Figures implements cas.Driver.
+func (d *Driver) Figures(emit func(figure.Figure)) {
+	emit(figure.Figure{
+		Stat: "lease_memcas_servers", Metric: "lease_memcas_servers", Value: 1, Help: "Servers of the store.",
+	})
 }
 
 // Close implements cas.Driver.

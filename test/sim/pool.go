@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/test/copied"
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -293,7 +294,7 @@ func (x *poolWire) Peers(_ context.Context, conn string) (map[string]string, err
 	return ask(x, func() (map[string]string, error) { return x.c.p.server.Peers(&x.client, conn) })
 }
 
-func (x *poolWire) Facts() []workerid.Fact { return nil }
+func (x *poolWire) Figures(func(figure.Figure)) {}
 
 func (x *poolWire) Close() error { return nil }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
@@ -23,7 +23,7 @@ const (
 const Blank = "\x00"
 
 // A Driver carries the calls of one daemon to a store. All reads and writes are linearizable. Calls
-// come one at a time, except Facts. A Driver never repeats a call that may have been carried out.
+// come one at a time, except Figures. A Driver never repeats a call that may have been carried out.
 //
 // A connection has a name. Each call says over which connection it must be carried out; once that is
 // gone, the call is refused with ErrConnection, even if a library has made another one since. Any
@@ -47,10 +47,10 @@ type Driver interface {
 	Publish(ctx context.Context, conn, name, text string) error
 	// Peers reads all announcements.
 	Peers(ctx context.Context, conn string) (map[string]string, error)
-	// Facts returns what the driver knows now, always in the same order: servers, session or lease
+	// Figures emits what the driver knows now, always in the same order: servers, session or lease
 	// and its TTL, what the store says of its history, the last error. Any goroutine may call it, also
 	// during another call.
-	Facts() []workerid.Fact
+	Figures(emit func(figure.Figure))
 	// Close ends the session, and with it presences and announcements.
 	Close() error
 }

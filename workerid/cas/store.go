@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/turns"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -19,8 +20,8 @@ const DefaultTimeout = time.Second
 type Config struct {
 	workerid.Terms
 	Driver  Driver
-	Kind    string        // of store, for errors and facts: "etcd"
-	Where   string        // its servers, for errors and facts, without secrets
+	Kind    string        // of store, for errors and figures: "etcd"
+	Where   string        // its servers, for errors and figures, without secrets
 	Path    string        // of the pool in the store, for errors: "/chroot/katsubushi/"
 	Addr    string        // this daemon's host:port, for its presences
 	Boot    func() int64  // see Options
@@ -127,7 +128,7 @@ func take[T any](ctx context.Context, s *Store, f func() (T, func(), error)) (T,
 	})
 }
 
-// note keeps what Facts tells. err is that of a call.
+// note keeps what Figures emits. err is that of a call.
 func (s *Store) note(err error) {
 	status, until := s.session.Status(), time.Duration(0)
 	if w := (Watching{}); errors.As(err, &w) {
@@ -138,26 +139,41 @@ func (s *Store) note(err error) {
 	s.status, s.watched = status, max(s.watched, until)
 }
 
-// Facts implements workerid.Backend.
-func (s *Store) Facts() []workerid.Fact {
+// Figures implements workerid.Backend.
+func (s *Store) Figures(emit func(figure.Figure)) workerid.Condition {
 	s.mu.Lock()
 	status, watched := s.status, s.watched
 	s.mu.Unlock()
-	name := func(of string) string { return s.c.Kind + of }
-	at := time.Duration(s.c.Boot())
-	return append([]workerid.Fact{
-		{Name: name(""), Help: "Where leases come from; the epoch is another one when the store may have forgotten some. " +
-			"Always 1.",
-			Value: []workerid.Text{{Name: "addr", Label: "address", Value: s.c.Where},
-				{Name: "epoch", Label: "epoch", Value: status.Epoch}}},
-		{Name: name("_floor_wait"), Help: "Time until newcomers get ids, after the store may have forgotten leases.",
-			Value: time.Duration(max(0, status.Floor-s.c.Now())) * time.Millisecond},
-		{Name: name("_watch_left"), Help: "Time that this daemon still watches the pool before it writes.",
-			Value: max(0, watched-at)},
-		{Name: name("_clock_ahead"), Help: "The median of the other daemons' clocks minus the id clock, at the last watch.",
-			Value: status.Ahead},
-		{Name: name("_clocks"), Help: "Other daemons whose clocks were compared at the last watch.", Value: status.Holders},
-	}, s.c.Driver.Facts()...)
+	name := "lease_" + s.c.Kind
+	wait := time.Duration(max(0, status.Floor-s.c.Now())) * time.Millisecond
+	figure.Info(emit, name,
+		"Where leases come from; the epoch is another one when the store may have forgotten some. Always 1.",
+		"`count(count by (epoch) (katsubushi_"+name+"_info)) > 1` for a minute: daemons of one pool talk to two "+
+			"stores. The epoch changes when a restore or a wipe was noticed",
+		"addr", "address", s.c.Where, "epoch", "epoch", status.Epoch)
+	emit(figure.Figure{
+		Stat: name + "_floor_wait_ms", Metric: name + "_floor_wait_seconds", Value: wait,
+		Help: "Time until newcomers get ids, after the store may have forgotten leases.",
+		Worry: "more than 0, unless after a restore: grants may have been forgotten, and newcomers get ids when " +
+			"it is 0",
+	})
+	emit(figure.Figure{
+		Stat: name + "_watch_left_ms", Metric: name + "_watch_left_seconds",
+		Value: max(0, watched-time.Duration(s.c.Boot())),
+		Help:  "Time that this daemon still watches the pool before it writes.",
+	})
+	emit(figure.Figure{
+		Stat: name + "_clock_ahead_ms", Metric: name + "_clock_ahead_seconds", Value: status.Ahead,
+		Help: "The median of the other daemons' clocks minus the id clock, at the last watch.",
+		Worry: "more than a second either way, half of the default `-max-skew`: set this clock right, or " +
+			"theirs",
+	})
+	emit(figure.Figure{
+		Stat: name + "_clocks", Metric: name + "_clocks", Value: status.Holders,
+		Help: "Other daemons whose clocks were compared at the last watch.",
+	})
+	s.c.Driver.Figures(emit)
+	return workerid.Condition{ClockAhead: status.Ahead, FloorWait: wait}
 }
 
 // Acquire grants a worker id. The first calls say that the pool is watched, and for how long.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/test/memcas"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
@@ -260,21 +261,24 @@ func TestAStoreDescribesItself(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	fact := func(name string) any {
 		t.Helper()
-		for _, f := range s.Facts() {
-			if f.Name == name && f.Help != "" {
-				return f.Value
+		var value any
+		s.Figures(func(f figure.Figure) {
+			if f.Name() == "lease_"+name {
+				value = f.Value
 			}
+		})
+		if value == nil {
+			t.Fatalf("no %s", name)
 		}
-		t.Fatalf("no %s in %+v", name, s.Facts())
-		return nil
+		return value
 	}
 	request := workerid.Request{Owner: "a", Min: 0, Max: 5}
 	if _, err := s.Acquire(ctx, request); !errors.Is(err, cas.ErrNotInitialised) ||
 		!strings.Contains(err.Error(), "/pool/meta") {
 		t.Errorf("%v", err)
 	}
-	if texts := fact("memcas").([]workerid.Text); texts[0].Value != "memory" || texts[1].Value != "" {
-		t.Errorf("%+v", texts)
+	if fact("memcas_addr") != "memory" || fact("memcas_epoch") != "" {
+		t.Error(fact("memcas_addr"), fact("memcas_epoch"))
 	}
 	w.init(0, 5)
 	m := w.server.Meta()
@@ -283,13 +287,15 @@ func TestAStoreDescribesItself(t *testing.T) {
 	if _, err := s.Acquire(ctx, request); !errors.As(err, &cas.Watching{}) {
 		t.Errorf("%v", err)
 	}
-	texts := fact("memcas").([]workerid.Text)
-	if left := fact("memcas_watch_left").(time.Duration); left <= 0 || left > 5*time.Second || texts[1].Value != m.Epoch ||
-		fact("memcas_floor_wait") != 7*time.Second {
-		t.Errorf("%v, %+v, %v", left, texts, fact("memcas_floor_wait"))
+	if left := fact("memcas_watch_left").(time.Duration); left <= 0 || left > 5*time.Second ||
+		fact("memcas_epoch") != m.Epoch || fact("memcas_floor_wait") != 7*time.Second {
+		t.Errorf("%v, %v, %v", left, fact("memcas_epoch"), fact("memcas_floor_wait"))
 	}
 	if fact("memcas_clocks") != 0 || fact("memcas_clock_ahead") != time.Duration(0) || fact("memcas_servers") != 1 {
-		t.Errorf("%+v", s.Facts())
+		t.Error("clocks, or servers")
+	}
+	if c := s.Figures(func(figure.Figure) {}); c != (workerid.Condition{FloorWait: 7 * time.Second}) {
+		t.Errorf("%+v", c)
 	}
 }
 

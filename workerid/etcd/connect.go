@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
-	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // logInTimes is how many times the time of a call may be taken to log in: etcd makes its hashes slow on
@@ -185,8 +185,8 @@ func (d *driver) gone(lease int64) {
 	}
 }
 
-// Facts implements cas.Driver.
-func (d *driver) Facts() []workerid.Fact {
+// Figures implements cas.Driver.
+func (d *driver) Figures(emit func(figure.Figure)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	connected, lease, last := "", "", ""
@@ -199,17 +199,23 @@ func (d *driver) Facts() []workerid.Fact {
 	if d.last != nil {
 		last = d.last.Error()
 	}
-	return []workerid.Fact{
-		{Name: "etcd_member", Help: "The member that is connected, and the lease that says that this daemon lives. Always 1.",
-			Value: []workerid.Text{
-				{Name: "addr", Label: "address", Value: connected}, {Name: "id", Label: "id", Value: d.member},
-				{Name: "cluster", Label: "cluster", Value: d.cluster}, {Name: "lease", Label: "lease", Value: lease},
-			}},
-		{Name: "etcd_lease_ttl", Help: "How long etcd remembers a daemon that it does not hear of.", Value: d.ttl},
-		{Name: "etcd_revision", Help: "etcd's revision; it goes back when an older state is restored.",
-			Value: int(d.history.Revision)},
-		{Name: "etcd_term", Help: "The term of etcd's leader.", Value: int(d.history.Term)},
-		{Name: "etcd_error", Help: "The last error; empty if etcd answers.",
-			Value: []workerid.Text{{Name: "last", Value: last}}},
-	}
+	figure.Info(emit, "lease_etcd_member",
+		"The member that is connected, and the lease that says that this daemon lives. Always 1.",
+		"`cluster` differs within a job: two clusters",
+		"addr", "address", connected, "id", "id", d.member, "cluster", "cluster", d.cluster, "lease", "lease", lease)
+	emit(figure.Figure{
+		Stat: "lease_etcd_lease_ttl_ms", Metric: "lease_etcd_lease_ttl_seconds", Value: d.ttl,
+		Help: "How long etcd remembers a daemon that it does not hear of.",
+	})
+	emit(figure.Figure{
+		Stat: "lease_etcd_revision", Metric: "lease_etcd_revision", Value: d.history.Revision,
+		Help:  "etcd's revision; it goes back when an older state is restored.",
+		Worry: "falls: an older state was restored; see [ETCD.md](ETCD.md)",
+	})
+	emit(figure.Figure{
+		Stat: "lease_etcd_term", Metric: "lease_etcd_term", Value: d.history.Term,
+		Help:  "The term of etcd's leader.",
+		Worry: "changes more than three times in half an hour: etcd elects leaders all the time",
+	})
+	emit(figure.Figure{Stat: "lease_etcd_error_last", Value: last}) // empty if etcd answers
 }

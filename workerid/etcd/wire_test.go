@@ -10,9 +10,9 @@ import (
 
 	"go.etcd.io/etcd/client/v3"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -406,14 +406,7 @@ func TestFacts(t *testing.T) {
 	d := driverOf(t, settings(t, m), lasting)
 	texts := func() map[string]any {
 		all := map[string]any{}
-		for _, f := range d.Facts() {
-			all[f.Name] = f.Value
-			if list, ok := f.Value.([]workerid.Text); ok {
-				for _, x := range list {
-					all[f.Name+"_"+x.Name] = x.Value
-				}
-			}
-		}
+		d.Figures(func(f figure.Figure) { all[strings.TrimPrefix(f.Name(), "lease_")] = f.Value })
 		return all
 	}
 	f := texts()
@@ -433,7 +426,7 @@ func TestFacts(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"etcd_member_addr": m.Addr(), "etcd_member_lease": d.session(), "etcd_error_last": "",
-		"etcd_revision": int(r.Header.Revision), "etcd_term": int(r.Header.RaftTerm),
+		"etcd_revision": r.Header.Revision, "etcd_term": int64(r.Header.RaftTerm),
 		"etcd_member_cluster": strconv.FormatUint(r.Header.ClusterId, 16),
 		"etcd_member_id":      strconv.FormatUint(r.Header.MemberId, 16),
 	} {

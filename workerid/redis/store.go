@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
@@ -72,25 +73,39 @@ func (s *Store) Status() Status {
 	return s.status
 }
 
-// Facts implements workerid.Backend.
-func (s *Store) Facts() []workerid.Fact {
+// Figures implements workerid.Backend.
+func (s *Store) Figures(emit func(figure.Figure)) workerid.Condition {
 	server := s.Status()
 	if server == (Status{}) {
-		return nil
+		return workerid.Condition{}
 	}
-	facts := []workerid.Fact{{Name: "redis_clock_ahead", Help: "Redis's clock minus the id clock.", Value: server.Ahead}}
+	emit(figure.Figure{
+		Stat: "lease_redis_clock_ahead_ms", Metric: "lease_redis_clock_ahead_seconds", Value: server.Ahead,
+		Help: "Redis's clock minus the id clock.",
+		Worry: "more than a second either way, half of the default `-max-skew`: set it right before extensions " +
+			"are refused",
+	})
 	if server.Incarnation == "" {
-		return facts
+		return workerid.Condition{ClockAhead: server.Ahead}
 	}
-	return append(facts,
-		workerid.Fact{Name: "redis",
-			Help: "Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
-			Value: []workerid.Text{{Name: "addr", Label: "address", Value: server.Addr},
-				{Name: "history", Label: "history", Value: server.Incarnation}}},
-		workerid.Fact{Name: "redis_replicas", Help: "Connected replicas.", Value: server.Replicas},
-		workerid.Fact{Name: "redis_replicas_needed", Help: "Replicas that must have a lease before it counts.",
-			Value: server.Needed},
-	)
+	figure.Info(emit, "lease_redis",
+		"Where leases come from; the history is another one when the server is, or has lost data. Always 1.",
+		"`count(count by (history) (katsubushi_lease_redis_info)) > 1` for a minute: daemons of one pool talk to "+
+			"two masters",
+		"addr", "address", server.Addr, "history", "history", server.Incarnation)
+	emit(figure.Figure{
+		Stat: "lease_redis_replicas", Metric: "lease_redis_replicas", Value: server.Replicas,
+		Help: "Connected replicas.",
+		Worry: "below the number needed, if that is not 0: leases are not extended. Bring the replica back, or " +
+			"`lease replicas`",
+	})
+	emit(figure.Figure{
+		Stat: "lease_redis_replicas_needed", Metric: "lease_redis_replicas_needed", Value: server.Needed,
+		Help: "Replicas that must have a lease before it counts.",
+	})
+	return workerid.Condition{
+		Server: server.Addr, ClockAhead: server.Ahead, Replicas: server.Replicas, Needed: server.Needed,
+	}
 }
 
 // Acquire grants a worker id. After workerid.ErrNoID, ErrSkew, ErrForeignPool and the errors of

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -67,8 +68,8 @@ func (s *Ephemeral) Close() error {
 	return errors.Join(errs...)
 }
 
-// Facts implements workerid.Backend. There are none.
-func (s *Ephemeral) Facts() []workerid.Fact { return nil }
+// Figures implements workerid.Backend. There are none.
+func (s *Ephemeral) Figures(func(figure.Figure)) workerid.Condition { return workerid.Condition{} }
 
 // Acquire implements workerid.Store.
 func (s *Ephemeral) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -149,8 +150,8 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Facts implements workerid.Backend. There are none: the log and the lanes' states say everything.
-func (s *Store) Facts() []workerid.Fact { return nil }
+// Figures implements workerid.Backend. There are none: the log and the lanes' states say everything.
+func (s *Store) Figures(func(figure.Figure)) workerid.Condition { return workerid.Condition{} }
 
 // Word returns where the generator of the window that begins at lo must keep its position, also if the
 // lease was lost meanwhile, or nil if the generator may keep it itself.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
 
@@ -38,7 +38,7 @@ type driver struct {
 	round  time.Time // when all servers were tried last, in vain
 	warned bool      // of an open meta
 
-	mu    sync.Mutex // of what Facts says
+	mu    sync.Mutex // of what Figures says
 	facts facts
 }
 
@@ -182,25 +182,29 @@ func (d *driver) over(name string) (*link, error) {
 	return nil, fmt.Errorf("%w: it was %s", cas.ErrConnection, name)
 }
 
-// Facts implements cas.Driver.
-func (d *driver) Facts() []workerid.Fact {
+// Figures implements cas.Driver.
+func (d *driver) Figures(emit func(figure.Figure)) {
 	d.mu.Lock()
 	f := d.facts
 	d.mu.Unlock()
-	return []workerid.Fact{
-		{Name: "zookeeper_member", Help: "The server that is connected, and this daemon's session. Always 1.",
-			Value: []workerid.Text{
-				{Name: "addr", Label: "address", Value: f.server}, {Name: "session", Label: "session", Value: f.session},
-			}},
-		{Name: "zookeeper_servers", Help: "Servers that the URL names.", Value: len(d.target.Hosts)},
-		{Name: "zookeeper_session_timeout", Help: "After this time without a connection the servers end the session.",
-			Value: f.timeout},
-		{Name: "zookeeper_zxid",
-			Help: "The newest change of the servers that this daemon has seen; a lower one than before means that an earlier " +
-				"state was restored.", Value: int(f.zxid)},
-		{Name: "zookeeper_error", Help: "The last error of a connection or a call, if there was no other call since.",
-			Value: []workerid.Text{{Name: "last", Value: f.failure}}},
-	}
+	figure.Info(emit, "lease_zookeeper_member",
+		"The server that is connected, and this daemon's session. Always 1.", "",
+		"addr", "address", f.server, "session", "session", f.session)
+	emit(figure.Figure{
+		Stat: "lease_zookeeper_servers", Metric: "lease_zookeeper_servers", Value: len(d.target.Hosts),
+		Help: "Servers that the URL names.",
+	})
+	emit(figure.Figure{
+		Stat: "lease_zookeeper_session_timeout_ms", Metric: "lease_zookeeper_session_timeout_seconds", Value: f.timeout,
+		Help: "After this time without a connection the servers end the session.",
+	})
+	emit(figure.Figure{
+		Stat: "lease_zookeeper_zxid", Metric: "lease_zookeeper_zxid", Value: f.zxid,
+		Help: "The newest change of the servers that this daemon has seen; a lower one than before means that an " +
+			"earlier state was restored.",
+		Worry: "falls: an older state was restored; see [ZOOKEEPER.md](ZOOKEEPER.md)",
+	})
+	emit(figure.Figure{Stat: "lease_zookeeper_error_last", Value: f.failure}) // empty after a call without one
 }
 
 func (d *driver) note(f func(*facts)) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/test/storefaults"
@@ -95,8 +96,13 @@ func (c *client) session() string {
 	return a.Session
 }
 
-func (c *client) server() string {
-	return c.Facts()[0].Value.([]workerid.Text)[0].Value
+func (c *client) server() (address string) {
+	c.Figures(func(f figure.Figure) {
+		if f.Stat == "lease_zookeeper_member_addr" {
+			address = f.Value.(string)
+		}
+	})
+	return address
 }
 
 // insist repeats a call of the library's client, whose connection may break on a busy machine, after the
@@ -396,14 +402,7 @@ func TestFacts(t *testing.T) {
 	c := at(t, "zookeeper://"+p.Addr()+","+p.Addr()+"/facts?ns="+zktest.Namespace(t))
 	facts := func() map[string]any {
 		all := map[string]any{}
-		for _, f := range c.Facts() {
-			all[f.Name] = f.Value
-			if texts, ok := f.Value.([]workerid.Text); ok {
-				for _, x := range texts {
-					all[f.Name+"_"+x.Name] = x.Value
-				}
-			}
-		}
+		c.Figures(func(f figure.Figure) { all[strings.TrimPrefix(f.Name(), "lease_")] = f.Value })
 		return all
 	}
 	check := func(want map[string]any) {
@@ -421,10 +420,10 @@ func TestFacts(t *testing.T) {
 		"zookeeper_member_addr": p.Addr(), "zookeeper_member_session": "0x" + c.session(), "zookeeper_error_last": "",
 		"zookeeper_session_timeout": 40 * time.Second, // the most that this server gives
 	})
-	newest := func(key string) int {
+	newest := func(key string) int64 {
 		_, stat, err := c.link.client.Get(c.target.Key("id", key))
 		c.must(err)
-		return int(stat.Mzxid)
+		return stat.Mzxid
 	}
 	c.must(c.commit("", "0"))
 	c.must(c.commit("0", "1"))
