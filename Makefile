@@ -99,15 +99,16 @@ unit-net unit-epoll:
 test-clients: ## real clients in nine languages: one PASS or FAIL line for each
 	KATSUBUSHI_REQUIRE=1 $(GO) run ./test/clients
 
-# What the recipes of examples/orm need. The test names what is missing all the same.
-ORM_PACKAGES = $(shell sed -n 's/.*needs: "\([^"]*\)".*/\1/p' test/orm/*_test.go | tr ' ' '\n' | sort -u)
+# What the recipes of examples/orm need. The test names what is missing all the same. They mostly wait, so five run at a time.
+ORM_PACKAGES = $(shell sed -n 's/.*needs: *"\([^"]*\)".*/\1/p' test/orm/*_test.go | tr ' ' '\n' | sort -u)
 
 test-examples: ## the programs of examples/ in seven languages, and its recipes for ORMs, their libraries installed first: one PASS or FAIL line for each
-	-@$(MAKE) --no-print-directory deps PACKAGES='postgresql $(ORM_PACKAGES)'
-	-@rm -rf bin/_orm && mkdir -p bin/_orm && cp examples/orm/node/package.json bin/_orm && \
-	cd bin/_orm && npm install --no-audit --no-fund --ignore-scripts --silent
+	-@$(MAKE) --no-print-directory deps PACKAGES='postgresql mariadb-server $(ORM_PACKAGES)'
+	-@cmp -s examples/orm/node/package.json bin/_orm/installed.json || { \
+	rm -rf bin/_orm && mkdir -p bin/_orm && cp examples/orm/node/package.json bin/_orm && cd bin/_orm && \
+	npm install --no-audit --no-fund --ignore-scripts --loglevel=error && cp package.json installed.json; }
 	@failed=; KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) run ./test/clients -examples || failed=1; \
-	KATSUBUSHI_REQUIRE=1 KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) test -count=1 -v ./test/orm || failed=1; test -z "$$failed"
+	KATSUBUSHI_REQUIRE=1 KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) test -count=1 -parallel 5 -v ./test/orm || failed=1; test -z "$$failed"
 
 test-docs: deps ## every command of README.md and docs/ that can be run, those that need ZooKeeper or a database included
 	KATSUBUSHI_DOCS=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v ./test/docs

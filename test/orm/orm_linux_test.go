@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -30,60 +31,120 @@ type recipe struct {
 	needs string // Debian's packages
 	build string // shell command, in examples/orm; $WORK is a directory of the recipe's own
 	run   string // the same; the program reads lines of "insert N" and "bulk N"
+	stock bool   // the program keeps up to 1,000 ids
+
+	// What the framework calls a driver, or the URL, for each database that the recipe is run with.
+	postgres, mariadb string
 }
 
 const (
 	python = "/usr/bin/python3 $DRIVERS/driver.py $PWD/python "
 	ruby   = "/usr/bin/ruby $DRIVERS/driver.rb $PWD/ruby/"
-	npm    = "test -d ../../bin/_orm/node_modules || " +
+	npm    = "test -e ../../bin/_orm/installed.json || " +
 		"{ echo it was not run: npm has not installed its packages; exit 1; }\n" +
-		"cp node/*.mjs $WORK && ln -s $PWD/../../bin/_orm/node_modules $WORK/node_modules"
+		"cp node/* $WORK && ln -s $PWD/../../bin/_orm/node_modules $WORK/node_modules"
+	// The engine, which generate would download, is for migrations.
+	prisma = npm + "\ncd $WORK && CHECKPOINT_DISABLE=1 PRISMA_SCHEMA_ENGINE_BINARY=/bin/true " +
+		"node node_modules/prisma/build/index.js generate --schema schema.prisma --no-hints"
 	node = "node $DRIVERS/driver.mjs $WORK/"
 	php  = "/usr/bin/php $DRIVERS/driver.php $PWD/php/"
+	// A copy, because ent writes its code beside the schema; no paths in what is compiled, so that it is
+	// compiled once.
+	goBuild = "cp -r go $WORK/go && root=$PWD/../.. && cd $WORK/go && " +
+		"go mod edit -replace=github.com/katsubushi/katsubushi/v3=$root && "
+	goProgram = goBuild + "go build -trimpath -o $WORK/program ./program"
+	entgo     = goBuild + "go generate ./ent && go build -trimpath -tags generated -o $WORK/program ./program"
+	jars      = "CLASSPATH=$WORK; for jar in hibernate3 hibernate-c3p0 hibernate-commons-annotations " +
+		"geronimo-jpa_2.0_spec geronimo-jta-1.2-spec dom4j commons-collections3 antlr slf4j-api slf4j-nop " +
+		"javassist c3p0 mariadb-java-client; do CLASSPATH=$CLASSPATH:/usr/share/java/$jar.jar; done\n" +
+		"export CLASSPATH\n"
+	javac = jars + "javac -d $WORK java/*.java $DRIVERS/Driver.java"
+	java  = "java -XX:TieredStopAtLevel=1 Driver"
 )
 
 var recipes = []recipe{
 	{
-		file:  "python/django_orders.py",
-		needs: "python3-django python3-psycopg2 python3-redis",
-		run:   python + "django_orders",
+		file:    "java/HibernateOrders.java",
+		needs:   "libhibernate3-java libjavassist-java libc3p0-java libmariadb-java default-jdk-headless",
+		build:   javac,
+		run:     jars + "exec " + java,
+		mariadb: "jdbc:mariadb://$DB_HOST:$DB_PORT/$DB_NAME?user=$DB_USER",
+		stock:   true,
+	},
+	{file: "go/entshop/orders.go", build: entgo, run: "exec $WORK/program ent", postgres: "pgx"},
+	{
+		file:     "node/prisma_orders.mjs",
+		build:    prisma,
+		run:      "exec " + node + "prisma_orders.mjs",
+		postgres: "postgresql",
+	},
+	{
+		file:     "node/typeorm_orders.mjs",
+		build:    npm,
+		run:      "exec " + node + "typeorm_orders.mjs",
+		postgres: "postgres",
+		mariadb:  "mysql",
+	},
+	{
+		file:     "node/sequelize_orders.mjs",
+		build:    npm,
+		run:      "exec " + node + "sequelize_orders.mjs",
+		postgres: "postgres",
+		mariadb:  "mysql",
+	},
+	{file: "node/drizzle_orders.mjs", build: npm, run: "exec " + node + "drizzle_orders.mjs", postgres: "pg"},
+	{
+		file:     "python/django_orders.py",
+		needs:    "python3-django python3-psycopg2 python3-mysqldb python3-redis",
+		run:      "exec " + python + "django_orders",
+		postgres: "django.db.backends.postgresql",
+		mariadb:  "django.db.backends.mysql",
 	},
 	{
 		file:  "python/sqlalchemy_orders.py",
-		needs: "python3-sqlalchemy python3-psycopg2 python3-redis",
-		run:   python + "sqlalchemy_orders",
+		needs: "python3-sqlalchemy python3-psycopg2 python3-mysqldb python3-redis",
+		// What SQLAlchemy 2 no longer has is an error.
+		run: "export SQLALCHEMY_WARN_20=1 PYTHONWARNINGS=error::DeprecationWarning\nexec " + python +
+			"sqlalchemy_orders",
+		postgres: "postgresql+psycopg2://",
+		mariadb:  "mysql+mysqldb://$DB_USER@$DB_HOST:$DB_PORT/$DB_NAME",
 	},
 	{
-		file:  "ruby/activerecord_orders.rb",
-		needs: "ruby-activerecord ruby-pg ruby-redis ruby-connection-pool",
-		run:   ruby + "activerecord_orders.rb",
+		file:     "ruby/activerecord_orders.rb",
+		needs:    "ruby-activerecord ruby-pg ruby-mysql2 ruby-redis ruby-connection-pool",
+		run:      "exec " + ruby + "activerecord_orders.rb",
+		postgres: "postgresql",
+		mariadb:  "mysql2",
 	},
 	{
-		file:  "ruby/sequel_orders.rb",
-		needs: "ruby-sequel ruby-pg ruby-redis ruby-connection-pool",
-		run:   ruby + "sequel_orders.rb",
+		file:     "ruby/sequel_orders.rb",
+		needs:    "ruby-sequel ruby-pg ruby-redis ruby-connection-pool",
+		run:      "exec " + ruby + "sequel_orders.rb",
+		postgres: "postgres",
 	},
 	{
-		file:  "php/doctrine_orders.php",
-		needs: "php-doctrine-orm php-symfony-cache php-pgsql php-redis php-cli",
-		run:   php + "doctrine_orders.php",
+		file:     "php/doctrine_orders.php",
+		needs:    "php-doctrine-orm php-symfony-cache php-pgsql php-redis php-cli",
+		run:      "exec " + php + "doctrine_orders.php",
+		postgres: "pdo_pgsql",
 	},
 	{
-		file:  "php/eloquent_orders.php",
-		needs: "php-illuminate-database php-illuminate-events php-pgsql php-redis php-cli",
-		run:   php + "eloquent_orders.php",
+		file:     "php/eloquent_orders.php",
+		needs:    "php-illuminate-database php-illuminate-events php-pgsql php-mysql php-redis php-cli",
+		run:      "exec " + php + "eloquent_orders.php",
+		postgres: "pgsql",
+		mariadb:  "mysql",
 	},
-	{file: "go/gorm/orders.go", build: "cd go && go build -o $WORK/program ./gorm", run: "$WORK/program"},
-	{file: "go/pgx/orders.go", build: "cd go && go build -o $WORK/program ./pgx", run: "$WORK/program"},
-	{file: "node/sequelize_orders.mjs", build: npm, run: node + "sequelize_orders.mjs"},
-	{file: "node/drizzle_orders.mjs", build: npm, run: node + "drizzle_orders.mjs"},
+	{file: "go/gormshop/orders.go", build: goProgram, run: "exec $WORK/program gorm", postgres: "postgres"},
+	{file: "go/pgxshop/orders.go", build: goProgram, run: "exec $WORK/program pgx", postgres: "pgx"},
 }
 
-// shared are the files that several recipes use.
-var shared = []string{"python/ids.py", "ruby/ids.rb", "php/ids.php", "go/ids.go", "node/ids.mjs"}
+// shared are the files that recipes need beside their own.
+var shared = []string{"python/ids.py", "ruby/ids.rb", "php/ids.php", "go/ids.go", "node/ids.mjs", "java/Ids.java",
+	"go/ent/schema/order.go", "node/schema.prisma"}
 
 // drivers are the parts of the tests that only a module of the recipes' own can have.
-var drivers = []string{"go/gorm/main.go", "go/pgx/main.go", "go/program/program.go"}
+var drivers = []string{"go/program/main.go", "go/program/ent.go", "go/ent/generate.go"}
 
 // withReason matches the error that a user must see without a daemon. Of a connection that it had,
 // phpredis says "Connection lost".
@@ -105,21 +166,71 @@ func TestRecipes(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	database := sqltest.Postgres(t)
-	t.Run("all", func(t *testing.T) { // ends before the database does
+	port := strconv.Itoa(redistest.FreePort(t))
+	databases := []*database{
+		{Server: sqltest.Postgres(t), name: "PostgreSQL", port: "5432", use: `\connect `,
+			of: func(r *recipe) string { return r.postgres }},
+		{Server: sqltest.MariaDB(t, "--skip-networking=0", "--bind-address=127.0.0.1", "--port="+port),
+			name: "MariaDB", port: port, use: "USE ", of: func(r *recipe) string { return r.mariadb }},
+	}
+	var worlds []*world
+	t.Run("all", func(t *testing.T) { // ends before the databases do
 		for i := range recipes {
 			r := &recipes[i]
-			t.Run(r.file, func(t *testing.T) {
-				t.Parallel()
-				for _, name := range strings.Fields(r.needs) {
-					if exec.Command("dpkg", "-s", name).Run() != nil {
-						t.Fatalf("it was not run: Debian's package %s is not installed", name)
-					}
+			for _, d := range databases {
+				if d.of(r) == "" {
+					continue
 				}
-				newWorld(t, r, program, database).exercise()
-			})
+				w := &world{recipe: r, program: program, database: d}
+				worlds = append(worlds, w)
+				t.Run(r.file+"/"+d.name, func(t *testing.T) {
+					t.Parallel()
+					defer func(start time.Time) { w.took = time.Since(start) }(time.Now())
+					w.T = t
+					for _, name := range strings.Fields(r.needs) {
+						if exec.Command("dpkg", "-s", name).Run() != nil {
+							w.notRun = true
+							t.Fatalf("it was not run: Debian's package %s is not installed", name)
+						}
+					}
+					w.prepare()
+					w.exercise()
+				})
+			}
 		}
 	})
+	t.Log(table(worlds))
+}
+
+// table says how the recipes fared.
+func table(worlds []*world) string {
+	var b strings.Builder
+	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tab, "\n\trecipe\tdatabase\ts\tsingle\tbulk\trequests for the last 10,000\tduplicates")
+	for _, w := range worlds {
+		verdict := "PASS"
+		switch {
+		case w.T == nil: // -run chose others
+			continue
+		case w.notRun:
+			verdict = "NOT RUN"
+		case w.Failed():
+			verdict = "FAIL"
+		}
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%.1f\t%d\t%d\t%d\t%d\n", verdict, w.recipe.file, w.database.name,
+			w.took.Seconds(), w.single, w.rows-w.single, w.asked, w.duplicates)
+	}
+	tab.Flush()
+	return b.String()
+}
+
+// A database is a server that recipes are run with.
+type database struct {
+	*sqltest.Server
+	name string
+	port string
+	use  string                 // begins the statement that chooses a database
+	of   func(r *recipe) string // what the recipe calls it, "" if it is not run with it
 }
 
 // A world is one recipe's: a program, its database and its two daemons.
@@ -128,32 +239,38 @@ type world struct {
 	recipe   *recipe
 	program  string // the daemon's executable
 	dir      string
-	database *sqltest.Server
+	database *database
 	name     string // of the recipe's database
 	daemons  [2]*daemon
 	rows     int // that the table must have
 	input    io.Writer
 	output   chan string
 	errors   *bytes.Buffer
+
+	// For the table.
+	notRun                    bool // something is not installed
+	took                      time.Duration
+	single, asked, duplicates int
 }
 
 type daemon struct {
 	port  int
+	http  int
 	args  []string
 	cmd   *exec.Cmd
 	child *redistest.Child
 }
 
-func newWorld(t *testing.T, r *recipe, program string, database *sqltest.Server) *world {
-	name := strings.NewReplacer("/", "_", ".", "_").Replace(r.file)
-	w := &world{T: t, recipe: r, program: program, dir: t.TempDir(), database: database, name: name}
-	database.Do(t, "CREATE DATABASE "+name)
+func (w *world) prepare() {
+	t := w.T
+	w.dir, w.name = t.TempDir(), strings.NewReplacer("/", "_", ".", "_").Replace(w.recipe.file)
+	w.database.Do(t, "CREATE DATABASE "+w.name)
 	w.sql("CREATE TABLE orders (id bigint PRIMARY KEY, item text NOT NULL)")
 	for i := range w.daemons {
-		d := &daemon{port: redistest.FreePort(t)}
+		d := &daemon{port: redistest.FreePort(t), http: redistest.FreePort(t)}
 		d.args = []string{"-worker-id", strconv.Itoa(i + 1), "-claim", "off", "-state-any-disk",
 			"-state-dir", filepath.Join(w.dir, "state"+strconv.Itoa(i)),
-			"-bind", "127.0.0.1", "-port", strconv.Itoa(d.port)}
+			"-bind", "127.0.0.1", "-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(d.http)}
 		w.daemons[i] = d
 	}
 	t.Cleanup(func() {
@@ -163,7 +280,6 @@ func newWorld(t *testing.T, r *recipe, program string, database *sqltest.Server)
 			}
 		}
 	})
-	return w
 }
 
 // exercise is the whole life of a program.
@@ -176,8 +292,8 @@ func (w *world) exercise() {
 	w.startProgram()
 	w.insert(100)
 	w.bulk(2000)
-	if largest := w.sql("SELECT max(id) FROM orders"); len(largest) > 6 {
-		w.Fatal("an id of the sequence orders is ", largest)
+	if id := w.largest(); id > 999_999 {
+		w.Fatal("an id of the sequence orders is ", id)
 	}
 	for _, d := range w.daemons { // one after the other: the name is plain then, and ids need 61 bits and more
 		w.stopDaemon(d)
@@ -190,27 +306,67 @@ func (w *world) exercise() {
 	w.startDaemon(first)
 	w.stopDaemon(second)
 	w.insert(200)
+	if id := w.largest(); id < 1<<53 {
+		w.Error("the largest id needs no 64 bits: ", id)
+	}
 	w.startDaemon(second)
 	w.send("insert 200") // while a daemon stops and starts
 	w.stopDaemon(first)
 	w.startDaemon(first)
 	w.done(200)
+	w.single += 200
 	before := w.requests()
 	w.bulk(10_000)
-	if asked := w.requests() - before; asked < 10 || asked > 12 { // a broken connection may cost one more
-		w.Errorf("%d requests for 10,000 ids", asked)
+	w.asked = w.requests() - before
+	if w.asked < 10 || w.asked > 12 { // a broken connection may cost one more
+		w.Errorf("%d requests for 10,000 ids", w.asked)
 	}
 	w.stopDaemon(first)
 	w.stopDaemon(second)
-	w.send("insert 1")
-	if line := w.line(); !withReason.MatchString(line) {
-		w.Errorf("without a daemon: %q", line)
+	line := w.withoutDaemon()
+	for n := 0; w.recipe.stock && n < 1000 && strings.HasPrefix(line, "done "); n++ {
+		w.rows++
+		w.single++
+		line = w.withoutDaemon()
+	}
+	w.Logf("without a daemon: %s", line)
+	if !withReason.MatchString(line) {
+		w.Error("this text has no reason")
 	}
 	w.startDaemon(second)
 	w.insert(10)
-	if got := w.sql("SELECT count(*), count(DISTINCT id) FROM orders"); got != fmt.Sprintf("%d|%[1]d", w.rows) {
-		w.Errorf("rows and ids are %s, and not %d", got, w.rows)
+	rows, ids := w.count("*"), w.count("DISTINCT id")
+	w.duplicates = rows - ids
+	if rows != w.rows || ids != w.rows {
+		w.Errorf("%d rows and %d ids, and not %d", rows, ids, w.rows)
 	}
+}
+
+// withoutDaemon inserts a row and returns what the program says of it.
+func (w *world) withoutDaemon() string {
+	w.Helper()
+	w.send("insert 1")
+	return w.line()
+}
+
+// count is how many rows or different values the table has.
+func (w *world) count(what string) int {
+	w.Helper()
+	n, err := strconv.Atoi(w.sql("SELECT count(" + what + ") FROM orders"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+// largest is the largest id in the table.
+func (w *world) largest() int64 {
+	w.Helper()
+	id, err := strconv.ParseInt(w.sql("SELECT max(id) FROM orders"), 10, 64)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
 }
 
 func (w *world) startDaemon(d *daemon, more ...string) {
@@ -281,12 +437,23 @@ func (w *world) startProgram() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	var addresses []string
+	var addresses, overHTTP []string
 	for _, d := range w.daemons {
 		addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)))
+		overHTTP = append(overHTTP, net.JoinHostPort("127.0.0.1", strconv.Itoa(d.http)))
 	}
+	settings := map[string]string{"DB_HOST": "127.0.0.1", "DB_PORT": w.database.port, "DB_USER": "root",
+		"DB_NAME": w.name}
+	if w.database.name == "PostgreSQL" {
+		settings["DB_HOST"], settings["DB_USER"] = w.database.Socket, "postgres"
+	}
+	driver := os.Expand(w.database.of(w.recipe), func(key string) string { return settings[key] })
 	env := append(os.Environ(), "DRIVERS="+drivers, "WORK="+w.dir, "IDS="+strings.Join(addresses, ","),
+		"IDS_HTTP="+strings.Join(overHTTP, ","), "DB_DRIVER="+driver, "DATABASE_URL="+driver,
 		"PGHOST="+w.database.Socket, "PGUSER=postgres", "PGDATABASE="+w.name)
+	for key, value := range settings {
+		env = append(env, key+"="+value)
+	}
 	shell := func(command string) *exec.Cmd {
 		cmd := exec.Command("sh", "-ec", command)
 		cmd.Dir, cmd.Env = filepath.Join(root, "examples", "orm"), env
@@ -294,10 +461,11 @@ func (w *world) startProgram() {
 	}
 	if w.recipe.build != "" {
 		if out, err := shell(w.recipe.build).CombinedOutput(); err != nil {
+			w.notRun = bytes.Contains(out, []byte("it was not run"))
 			w.Fatalf("%v: %s", err, out)
 		}
 	}
-	cmd := shell("exec " + w.recipe.run)
+	cmd := shell(w.recipe.run)
 	w.errors, w.output = &bytes.Buffer{}, make(chan string)
 	cmd.Stderr = w.errors
 	input, err := cmd.StdinPipe()
@@ -365,6 +533,7 @@ func (w *world) insert(n int) {
 	w.Helper()
 	w.send("insert " + strconv.Itoa(n))
 	w.done(n)
+	w.single += n
 }
 
 func (w *world) bulk(n int) {
@@ -376,7 +545,7 @@ func (w *world) bulk(n int) {
 // sql runs SQL in the recipe's database.
 func (w *world) sql(text string) string {
 	w.Helper()
-	return w.database.Do(w.T, `\connect `+w.name+"\n"+text)
+	return w.database.Do(w.T, w.database.use+w.name+"\n"+text)
 }
 
 // maxLines is how many lines of code a user copies with one file: neither empty, nor a comment.

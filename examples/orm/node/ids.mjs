@@ -1,4 +1,4 @@
-// Ids from katsubushi for models: nextId() for one, nextIds(n) for a bulk insert. They are BigInts: send them as strings in JSON.
+// Ids from katsubushi for models: nextId() for one, nextIds(n) for a bulk insert. They are BigInts: JSON.stringify(order, idsAsText) makes them text.
 import Redis from "ioredis";
 
 /** No daemon has an id now: try again later. */
@@ -34,3 +34,6 @@ export async function nextIds(n, name = "id") {
 }
 
 export const nextId = async (name = "id") => (await nextIds(1, name))[0];
+
+/** JSON has no BigInt, and its readers keep 53 bits of a number. */
+export const idsAsText = (key, value) => (typeof value === "bigint" ? String(value) : value);

@@ -2,8 +2,8 @@
 import { DataTypes, Model, Sequelize } from "sequelize";
 import { nextId, nextIds } from "./ids.mjs";
 
-const { PGHOST, PGUSER, PGDATABASE } = process.env;
-const sequelize = new Sequelize(PGDATABASE, PGUSER, "", { host: PGHOST, dialect: "postgres", logging: false, pool: { max: 5 } });
+const { DB_DRIVER, DB_HOST, DB_PORT, DB_USER, DB_NAME } = process.env; // DB_DRIVER: postgres, mysql
+const sequelize = new Sequelize(DB_NAME, DB_USER, "", { dialect: DB_DRIVER, host: DB_HOST, port: DB_PORT, logging: false, pool: { max: 5 } });
 
 class Order extends Model {}
 Order.init(

@@ -9,7 +9,10 @@ use Illuminate\Database\Eloquent\Model;
 use Illuminate\Events\Dispatcher;
 
 $capsule = new Manager();
-$capsule->addConnection(['driver' => 'pgsql', 'host' => getenv('PGHOST'), 'username' => getenv('PGUSER'), 'database' => getenv('PGDATABASE')]);
+$capsule->addConnection([
+    'driver' => getenv('DB_DRIVER'), // pgsql, mysql
+    'host' => getenv('DB_HOST'), 'port' => getenv('DB_PORT'), 'username' => getenv('DB_USER'), 'database' => getenv('DB_NAME'),
+]);
 $capsule->setEventDispatcher(new Dispatcher());
 $capsule->setAsGlobal();
 $capsule->bootEloquent();

@@ -8,7 +8,8 @@ from django.db import models
 from ids import next_id, next_ids
 
 if not settings.configured:  # what settings.py has
-    settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": os.environ["PGDATABASE"]}})
+    keys = {"ENGINE": "DB_DRIVER", "HOST": "DB_HOST", "PORT": "DB_PORT", "USER": "DB_USER", "NAME": "DB_NAME"}
+    settings.configure(DATABASES={"default": {k: os.environ[v] for k, v in keys.items()}})
     django.setup()
 
 

@@ -1,10 +1,12 @@
 """SQLAlchemy 1.4 and 2: the default of the column asks for an id."""
+import os
+
 from sqlalchemy import BigInteger, Column, Text, create_engine, insert
 from sqlalchemy.orm import declarative_base, sessionmaker
 
 from ids import next_id, next_ids
 
-engine = create_engine("postgresql+psycopg2://", pool_pre_ping=True, future=True)  # libpq reads PGHOST and PGDATABASE
+engine = create_engine(os.environ["DATABASE_URL"], pool_size=5, pool_pre_ping=True, future=True)
 Session = sessionmaker(engine, future=True)
 Base = declarative_base()
 

@@ -2,7 +2,9 @@
 require "active_record"
 require_relative "ids"
 
-ActiveRecord::Base.establish_connection(adapter: "postgresql", pool: 5) # what config/database.yml has; libpq reads PGHOST and PGDATABASE
+ActiveRecord::Base.establish_connection( # what config/database.yml has; the adapter is postgresql or mysql2
+  adapter: ENV["DB_DRIVER"], host: ENV["DB_HOST"], port: ENV["DB_PORT"], username: ENV["DB_USER"], database: ENV["DB_NAME"], pool: 5
+)
 
 class Order < ActiveRecord::Base
   before_create { self.id ||= Ids.next("orders") }

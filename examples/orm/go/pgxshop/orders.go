@@ -1,5 +1,5 @@
-// Command pgx: the queries as sqlc writes them take the id as a parameter; what calls them asks for it.
-package main
+// Package pgxshop: the queries as sqlc writes them take the id as a parameter; what calls them asks for it.
+package pgxshop
 
 import (
 	"context"
@@ -17,17 +17,18 @@ type CreateOrderParams struct {
 
 const createOrder = `INSERT INTO orders (id, item) VALUES ($1, $2)`
 
-func create(ctx context.Context, pool *pgxpool.Pool, item string) (int64, error) {
+func Create(ctx context.Context, pool *pgxpool.Pool, item string) (CreateOrderParams, error) {
 	id, err := orders.Next(ctx)
 	if err != nil {
-		return 0, err
+		return CreateOrderParams{}, err
 	}
 	arg := CreateOrderParams{id, item}
 	_, err = pool.Exec(ctx, createOrder, arg.ID, arg.Item)
-	return id, err
+	return arg, err
 }
 
-func createMany(ctx context.Context, pool *pgxpool.Pool, items []string) error {
+// CreateMany asks for all ids at once.
+func CreateMany(ctx context.Context, pool *pgxpool.Pool, items []string) error {
 	ids, err := orders.Take(ctx, len(items))
 	if err != nil {
 		return err
@@ -37,4 +38,4 @@ func createMany(ctx context.Context, pool *pgxpool.Pool, items []string) error {
 	return err
 }
 
-func open() (*pgxpool.Pool, error) { return pgxpool.New(context.Background(), "") } // PGHOST, PGUSER, PGDATABASE
+func Open() (*pgxpool.Pool, error) { return pgxpool.New(context.Background(), "") } // PGHOST, PGUSER, PGDATABASE

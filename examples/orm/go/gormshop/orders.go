@@ -1,5 +1,5 @@
-// Command gorm: GORM's hook BeforeCreate asks for an id.
-package main
+// Package gormshop: GORM's hook BeforeCreate asks for an id.
+package gormshop
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 // An Order says its id as a string in JSON: JavaScript's numbers have 53 bits.
 type Order struct {
-	ID   int64 `gorm:"primaryKey;autoIncrement:false" json:"id,string"`
-	Item string
+	ID   int64  `gorm:"primaryKey;autoIncrement:false" json:"id,string"`
+	Item string `json:"item"`
 }
 
 // BeforeCreate runs for each row, also in CreateInBatches: it leaves ids that are there.
@@ -23,13 +23,14 @@ func (o *Order) BeforeCreate(tx *gorm.DB) (err error) {
 	return err
 }
 
-func create(ctx context.Context, db *gorm.DB, item string) (int64, error) {
+func Create(ctx context.Context, db *gorm.DB, item string) (Order, error) {
 	order := Order{Item: item}
 	err := db.WithContext(ctx).Create(&order).Error
-	return order.ID, err
+	return order, err
 }
 
-func createMany(ctx context.Context, db *gorm.DB, items []string) error {
+// CreateMany asks for all ids at once.
+func CreateMany(ctx context.Context, db *gorm.DB, items []string) error {
 	ids, err := orders.Take(ctx, len(items))
 	if err != nil {
 		return err
@@ -41,4 +42,4 @@ func createMany(ctx context.Context, db *gorm.DB, items []string) error {
 	return db.WithContext(ctx).CreateInBatches(rows, 1000).Error
 }
 
-func open() (*gorm.DB, error) { return gorm.Open(postgres.Open("")) } // PGHOST, PGUSER, PGDATABASE
+func Open() (*gorm.DB, error) { return gorm.Open(postgres.Open("")) } // PGHOST, PGUSER, PGDATABASE
