@@ -22,6 +22,10 @@ var (
 	ErrFloorSteady = errors.New("the floor is not further ahead than after a restore: there is nothing to reset")
 )
 
+// connectTimes is how many times the time of a call an Admin may take to connect: a busy server needs seconds to check
+// a password, and unlike a Store the Admin does not try again.
+const connectTimes = 10
+
 // An Admin is the operator's interface to a pool. Its times are from this host's clock: the store has
 // none. Any goroutine may call it; calls are carried out one after another.
 type Admin struct {
@@ -45,7 +49,9 @@ func OpenAdmin(c Config) (*Admin, error) {
 	if c.Driver == nil || c.Boot == nil {
 		return nil, errors.New("a driver and a clock are required")
 	}
-	return &Admin{c: c, session: c.session()}, nil
+	a := &Admin{c: c, session: c.session()}
+	a.session.Driver = limited{c.Driver, c.Timeout, connectTimes * c.Timeout}
+	return a, nil
 }
 
 // Close closes the Driver.
