@@ -77,7 +77,8 @@ func TestStore(t *testing.T) {
 func TestADamagedRecord(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
 		for _, set := range []string{
-			"next_value = 4", "next_value = -5", "max_value = 20000000000000000000", "token = ''", "floor_value = next_value + 1",
+			"next_value = 4", "next_value = -5", "max_value = 20000000000000000000", "token = ''",
+			"floor_value = next_value + 1",
 		} {
 			t.Run(set, func(t *testing.T) {
 				url := db.table(t)

@@ -167,7 +167,8 @@ func TestNameTaken(t *testing.T) {
 	}
 	found, err := Find()
 	own := slices.DeleteFunc(slices.Clone(found), func(d Daemon) bool { return d.PID != os.Getpid() && d.PID != 1 })
-	if !slices.Equal(own, []Daemon{{os.Getpid(), os.Geteuid()}}) || err != nil { // tests of other packages have daemons, too
+	// Tests of other packages have daemons, too.
+	if !slices.Equal(own, []Daemon{{os.Getpid(), os.Geteuid()}}) || err != nil {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	_, err = Ask(1, "say it", time.Minute, time.Minute)
