@@ -20,7 +20,8 @@ const patience = 2 * time.Second
 var ids = open()
 
 func open() *client.Generator {
-	c, err := client.New(client.Static(strings.Split(cmp.Or(os.Getenv("IDS"), "127.0.0.1:11212"), ",")...), client.Config{MaxBackoff: patience / 4})
+	daemons := strings.Split(cmp.Or(os.Getenv("IDS"), "127.0.0.1:11212"), ",")
+	c, err := client.New(client.Static(daemons...), client.Config{MaxBackoff: patience / 4})
 	if err != nil {
 		panic(err) // an address is wrong
 	}

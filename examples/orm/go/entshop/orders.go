@@ -22,7 +22,8 @@ func CreateMany(ctx context.Context, db *ent.Client, items []string) error {
 	ids, err := orders.Take(ctx, len(items))
 	for err == nil && len(items) > 0 {
 		n := min(len(items), 1000)
-		err = db.Order.MapCreateBulk(items[:n], func(c *ent.OrderCreate, i int) { c.SetID(ids[i]).SetItem(items[i]) }).Exec(ctx)
+		set := func(c *ent.OrderCreate, i int) { c.SetID(ids[i]).SetItem(items[i]) }
+		err = db.Order.MapCreateBulk(items[:n], set).Exec(ctx)
 		ids, items = ids[n:], items[n:]
 	}
 	return err

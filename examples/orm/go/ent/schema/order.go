@@ -16,7 +16,8 @@ func (Order) Mixin() []ent.Mixin { return []ent.Mixin{ID{}} }
 
 func (Order) Fields() []ent.Field { return []ent.Field{field.Text("item")} }
 
-// ID is a mixin for each schema whose ids come from katsubushi. In JSON they are strings: JavaScript's numbers have 53 bits.
+// ID is a mixin for each schema whose ids come from katsubushi. In JSON they are strings: JavaScript's numbers
+// have 53 bits.
 type ID struct{ mixin.Schema }
 
 func (ID) Fields() []ent.Field {
