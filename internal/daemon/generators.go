@@ -16,7 +16,7 @@ func (d *Daemon) generatorStats(now int64, add func(name string, value any)) {
 		prefix := g.Name + ":"
 		add(prefix+"kind", g.Kind)
 		add(prefix+"issued", g.Issued())
-		refusal := g.From.Ready(now)
+		refusal, _ := refuses(g.From, now)
 		add(prefix+"ready", refusal == nil)
 		if refusal != nil {
 			add(prefix+"not_ready_reason", refusal.Error())
@@ -29,11 +29,24 @@ func (d *Daemon) generatorStats(now int64, add func(name string, value any)) {
 	}
 }
 
+// refuses returns why a name issues nothing at now, Unix ms, and whether that is for good: then no daemon could do
+// better, and this one is ready without it.
+func refuses(k issuer.Kind, now int64) (why error, forGood bool) {
+	if err := k.Ready(now); err != nil {
+		return err, false
+	}
+	if over, ok := k.(interface{ Over() error }); ok {
+		why = over.Over()
+	}
+	return why, why != nil
+}
+
 // generators describes the declared names at now, Unix ms.
 func (d *Daemon) generators(now int64) []metrics.Generator {
 	var list []metrics.Generator
 	for _, g := range d.catalog.Generators() {
-		m := metrics.Generator{Name: g.Name, Kind: g.Kind, Issued: g.Issued(), Ready: g.From.Ready(now) == nil}
+		refusal, _ := refuses(g.From, now)
+		m := metrics.Generator{Name: g.Name, Kind: g.Kind, Issued: g.Issued(), Ready: refusal == nil}
 		if r, ok := g.From.(issuer.Reporter); ok {
 			m.Facts = d.generatorFacts(r)
 		}

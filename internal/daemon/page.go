@@ -290,10 +290,8 @@ func (s *shownNames) read(d *Daemon, now int64) ([]page.Name, []generator.Layout
 func (d *Daemon) pageNames(now int64) (list []page.Name) {
 	for _, g := range d.catalog.Generators() {
 		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
-		if err := g.From.Ready(now); err != nil {
-			n.Refusal = err.Error()
-		} else if over, ok := g.From.(interface{ Over() error }); ok && over.Over() != nil {
-			n.Refusal, n.Over = over.Over().Error(), true
+		if why, forGood := refuses(g.From, now); why != nil {
+			n.Refusal, n.Over = why.Error(), forGood
 		}
 		if r, ok := g.From.(issuer.Reporter); ok {
 			n.Sequence = pageSequence(r)

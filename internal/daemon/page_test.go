@@ -370,4 +370,18 @@ func TestAnEndedSequenceIsShown(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
+	for _, g := range d.generators(d.clock.Now()) {
+		if g.Ready != (g.Name == "many") {
+			t.Errorf("/metrics says of %s: ready %v", g.Name, g.Ready)
+		}
+	}
+	stats := map[string]any{}
+	d.generatorStats(d.clock.Now(), func(name string, value any) { stats[name] = value })
+	if stats["few:ready"] != false || stats["few:not_ready_reason"] != "sequence few has ended at 3" ||
+		stats["many:ready"] != true {
+		t.Errorf("stats: %v", stats)
+	}
+	if err := d.ready(); err != nil {
+		t.Error("an ended sequence is no reason to use another daemon:", err)
+	}
 }

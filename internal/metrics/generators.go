@@ -30,7 +30,7 @@ func (w writer) generators(list []Generator) {
 		labels := []string{"generator", g.Name, "kind", g.Kind}
 		w.write(prometheus.CounterValue, "generator_issued_total", "Ids issued under a declared name.", float64(g.Issued),
 			labels...)
-		w.gauge("generator_ready", "1 while a declared name issues ids; a sequence that has ended keeps it.",
+		w.gauge("generator_ready", "1 while a declared name issues ids; 0 also for a sequence that has ended.",
 			bit(g.Ready), labels...)
 		for _, f := range g.Facts {
 			if f.Count {

@@ -32,7 +32,7 @@ katsubushi_generator_waits_total{generator="orders",kind="sequence"} 3
 # TYPE katsubushi_generator_waits_total counter
 # HELP katsubushi_generator_issued_total Ids issued under a declared name.
 # TYPE katsubushi_generator_issued_total counter
-# HELP katsubushi_generator_ready 1 while a declared name issues ids; a sequence that has ended keeps it.
+# HELP katsubushi_generator_ready 1 while a declared name issues ids; 0 also for a sequence that has ended.
 # TYPE katsubushi_generator_ready gauge
 `
 	for _, step := range []struct {
