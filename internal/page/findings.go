@@ -265,7 +265,7 @@ func (s *situation) hosts() string {
 	if end := strings.IndexAny(rest, "/?"); end >= 0 {
 		rest = rest[:end]
 	}
-	return rest
+	return rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 // reach says what to do when the store does not answer.
@@ -282,11 +282,7 @@ func (s *situation) reach() string {
 func (s *situation) probe() string {
 	switch s.Store.Kind {
 	case "Redis":
-		url, _, _ := strings.Cut(s.Store.URL, "?")
-		if scheme, _, _ := strings.Cut(url, "://"); scheme != "redis" && scheme != "rediss" {
-			url = "redis://" + cmp.Or(s.Store.Server, "HOST:6379")
-		}
-		return "redis-cli -u " + url + " ping"
+		return s.redis()
 	case "etcd":
 		return "etcdctl --endpoints " + cmp.Or(s.hosts(), "HOST:2379") + " endpoint status"
 	case "ZooKeeper":
@@ -300,6 +296,34 @@ func (s *situation) probe() string {
 		return "df -h " + s.Store.Where + "; journalctl -k -p err -n 20"
 	}
 	return "journalctl -u katsubushi -n 50"
+}
+
+// redis asks the server in the URL, the one that the daemon uses, or who can say which that is.
+func (s *situation) redis() string {
+	url, _, _ := strings.Cut(s.Store.URL, "?")
+	scheme, rest, _ := strings.Cut(url, "://")
+	first, _, _ := strings.Cut(s.hosts(), ",")
+	at := func(server, port string) string {
+		protocol := "redis://"
+		if strings.HasPrefix(scheme, "rediss") || scheme == "redisclusters" {
+			protocol = "rediss://"
+		}
+		if strings.LastIndexByte(server, ':') <= strings.LastIndexByte(server, ']') { // [::1]
+			server += ":" + port
+		}
+		return "redis-cli -u " + protocol + server
+	}
+	switch sentinels := strings.HasSuffix(scheme, "+sentinel"); {
+	case scheme == "unix":
+		return "redis-cli -s " + quoted(rest) + " ping"
+	case sentinels && s.Store.Server == "":
+		_, path, _ := strings.Cut(rest, "/")
+		master, _, _ := strings.Cut(path, "/")
+		return at(first, "26379") + " sentinel get-master-addr-by-name " + quoted(master)
+	case sentinels || strings.HasPrefix(scheme, "rediscluster"):
+		return at(cmp.Or(s.Store.Server, first), "6379") + " ping"
+	}
+	return "redis-cli -u " + url + " ping"
 }
 
 // Kinds of Store that are no servers.

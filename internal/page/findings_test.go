@@ -22,6 +22,11 @@ func grown(t Trouble, n uint64) func(*View) { return func(v *View) { v.Troubles[
 // lane changes the first lane.
 func lane(change func(l *Lane)) func(*View) { return func(v *View) { change(&v.Lanes[0]) } }
 
+// redis is a lease that is not extended, with the store's URL and the server that the daemon uses.
+func redis(url, server string) func(*View) {
+	return func(v *View) { v.Store.URL, v.Store.Server, v.Lanes[0].State = url, server, "degraded" }
+}
+
 func rows() []row {
 	const day = 24 * time.Hour
 	end := healthy().Layout.End()
@@ -100,9 +105,19 @@ func rows() []row {
 		{"lanes", func(v *View) {
 			v.Store.Kind, v.Store.URL, v.Lanes[0].State = "ZooKeeper", "zookeeper://a", "degraded"
 		}, Soon, "The lease of worker id 501 is not extended.", "nc a 2181"},
-		{"lanes", func(v *View) {
-			v.Store.Server, v.Store.URL, v.Lanes[0].State = "10.0.0.6:6379", "redis+sentinel://a,b/m?ns=n", "degraded"
-		}, Soon, "The lease of worker id 501 is not extended.", "redis-cli -u redis://10.0.0.6:6379 ping"},
+		{"lanes", redis("redis+sentinel://a,b/m?ns=n", "10.0.0.6:6379"), Soon,
+			"The lease of worker id 501 is not extended.", "redis-cli -u redis://10.0.0.6:6379 ping"},
+		{"lanes", redis("redis+sentinel://u:xxxxx@a,b:26380/m/2?ns=n", ""), Soon,
+			"The lease of worker id 501 is not extended.",
+			"redis-cli -u redis://a:26379 sentinel get-master-addr-by-name m"},
+		{"lanes", redis("rediss+sentinel://b:26380,a/m", ""), Soon, "The lease of worker id 501 is not extended.",
+			"redis-cli -u rediss://b:26380 sentinel get-master-addr-by-name m"},
+		{"lanes", redis("rediss+sentinel://b/m", "10.0.0.6:6379"), Soon, "The lease of worker id 501 is not extended.",
+			"redis-cli -u rediss://10.0.0.6:6379 ping"},
+		{"lanes", redis("redisclusters://[::1],b", ""), Soon, "The lease of worker id 501 is not extended.",
+			"redis-cli -u rediss://[::1]:6379 ping"},
+		{"lanes", redis("unix:///run/redis.sock?db=1", ""), Soon, "The lease of worker id 501 is not extended.",
+			"redis-cli -s /run/redis.sock ping"},
 		{"lanes", lane(func(l *Lane) { l.State = "draining" }), Urgent, "The lease of worker id 501 is lost.",
 			"katsubushi lease list -store 'redis://10.0.0.5:6379/1?ns=ids'"},
 		{"lanes", func(v *View) {
