@@ -356,7 +356,7 @@ func TestProblemsOfFilesAreToldWithTheOthers(t *testing.T) {
 			"-tls-cert: ABSENT\n-tls-key: ABSENT\n-tls-client-ca: ABSENT\n-auth-file: ABSENT\n"},
 		{[]string{"-tls-cert", nonsense, "-tls-key", key, "-tls-client-ca", nonsense, "-auth-file", nonsense},
 			"-tls-cert: NONSENSE: with the key DIR/key: tls: failed to find any PEM data in certificate input\n" +
-				"-tls-client-ca: NONSENSE: no certificate in it\n-auth-file: NONSENSE: line 1: user:password expected\n"},
+				"-tls-client-ca: NONSENSE: no certificate is in it\n-auth-file: NONSENSE: line 1: user:password expected\n"},
 		{[]string{"-state-dir", nonsense, "-counters", "file://" + filepath.Join(nonsense, "below"), "-auth-file", dir},
 			"-state-dir: NONSENSE is not a directory\n" +
 				"-counters: stat NONSENSE/below: not a directory\n-auth-file: DIR: a directory, not a file\n"},

@@ -85,7 +85,7 @@ func TestGeneratorIsUsedRightly(t *testing.T) {
 		"create orders uuid7":              `give daemons -generator "orders uuid7"`,
 		"create orders sequence -force":    "-force: only retire has it",
 		"retire orders -json":              "-json: only list and show have it",
-		"list -counters mongo://a":         "-counters: file, or file://..., etcd://..., etcds://..., redis://..., ",
+		"list -counters mongo://a":         "-counters: a URL begins with file, redis, ",
 		"create orders sequence rate=0":    `"rate=0": 1 to 10000000 allowed`,
 		"create orders sequence rate=5":    "rate= and on-loss= are for stores that may lose",
 		"create orders sequence max=9 order=strict -counters redis://h": "order=strict: in redis nothing elects",

@@ -136,7 +136,8 @@ func TestSQLCountersBadInput(t *testing.T) {
 	code := run([]string{"-worker-id", "1", "-counters", "postgres://ids:hunter2@db?table=a-b", "-counters-password-file",
 		open, "-generator", "orders sequence order=strict"},
 		variables{}, &o, &e)
-	for _, want := range []string{"-counters: it contains a password", "-counters: it names no database",
+	for _, want := range []string{"-counters-password-file: there is a password in the URL too",
+		"-counters: it names no database",
 		"-counters: table=a-b", "order=strict", "-counters file"} {
 		if code != exitUsage || !strings.Contains(e.String(), want) {
 			t.Errorf("%d, %s; want %s", code, &e, want)

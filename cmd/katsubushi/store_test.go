@@ -33,7 +33,7 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 		{[]string{"-store=redis://u:hush@/0", "-loops=0"}, nil, []string{"-store: the URL names no host", "-loops: 0: "}},
 		{[]string{"-store=rediss://:6379"}, nil, []string{"-store: the URL names no host"}},
 		{[]string{"-store=rediscluster://a,,b"}, nil, []string{"-store: the URL names no host"}},
-		{[]string{"-store=unix://?db=1"}, nil, []string{"-store: redis: the URL names no socket"}},
+		{[]string{"-store=unix://?db=1"}, nil, []string{"-store: the URL names no socket"}},
 		{[]string{"-store=redis://h/0", "-worker-id=3"}, nil,
 			[]string{"-worker-id: with -store worker ids are leased, not given"}},
 		{[]string{"-store=redis://h/0", "-redis-replicas=-1", "-redis-password-file=/none"}, nil,
@@ -49,8 +49,8 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 		{[]string{"-worker-id=1", "-store-cert=/cert"}, nil,
 			[]string{"-store-cert: belongs to -redis or -store, and neither is given"}},
 		{[]string{"-redis=etcd://h"}, nil,
-			[]string{"-redis: redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, " +
-				"rediss+sentinel or unix, and ://"}},
+			[]string{"-redis: a URL begins with redis, rediss, rediscluster, redisclusters, redis+sentinel, " +
+				"rediss+sentinel, unix, and ://"}},
 		{[]string{"lease", "list"}, nil, []string{"-store or -redis: none given"}},
 	} {
 		got := complaints(t, c.args, c.env...)
@@ -90,7 +90,8 @@ func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 			{[]string{"-store=SCHEME://", "-store-ca=/none/ca"}, []string{"KATSUBUSHI_STORE_CERT", "/none/cert"},
 				[]string{"-store: the URL names no host", "KATSUBUSHI_STORE_CERT: a certificate and its key belong together"}},
 			{[]string{"-store=SCHEMEs://h", "-store-ca=/none/ca", "-store-cert=/none/cert", "-store-key=/none/key"}, nil,
-				[]string{"-store-ca: open /none/ca: no such file", "-store-cert: open /none/key: no such file"}},
+				[]string{"-store-ca: open /none/ca: no such file", "-store-cert: open /none/cert: no such file",
+					"-store-key: open /none/key: no such file"}},
 			{[]string{"-store=SCHEME://h", "-store-ca=/none/ca"}, nil,
 				[]string{"-store-ca: belongs to connections with TLS, and the URL begins with SCHEME://"}},
 			{[]string{"lease", "list", "-store=SCHEME://u@h"}, nil, []string{"-store: user u has no password"}},

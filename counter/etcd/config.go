@@ -1,14 +1,10 @@
 package etcd
 
 import (
-	"crypto/tls"
 	"log/slog"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
-	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
-	"github.com/katsubushi/katsubushi/v3/internal/problem"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // Config is what a Store is made of. Only URL is required.
@@ -38,53 +34,24 @@ var protocol = endpoint.Protocol{
 	Scheme: "etcd", Port: 2379, Path: "katsubushi", Namespace: DefaultNamespace, Plain: true,
 }
 
-// link returns how to connect.
-func (c Config) link(t endpoint.Target) etcdlink.Target {
-	before := "http://"
-	if t.TLS {
-		before = "https://"
-	}
-	l := etcdlink.Target{User: t.User, Root: t.Key() + "/"}
-	for _, host := range t.Hosts {
-		l.Endpoints = append(l.Endpoints, before+host)
-	}
-	l.Password = func() (string, error) {
-		if c.PasswordFile == "" {
-			return t.Password, nil
-		}
-		return secretfile.Password(c.PasswordFile)
-	}
-	l.TLS = func() (*tls.Config, error) {
-		if !t.TLS {
-			return nil, nil
-		}
-		return t.Files.Config()
-	}
-	return l
+// target returns what the URL and the file of the password say.
+func (c Config) target() (endpoint.Target, error) {
+	t, problems := protocol.Target(c.URL)
+	t.PasswordFile = c.PasswordFile
+	protocol.CheckPassword(t, &problems)
+	return t, problems.Err()
 }
 
 // Validate returns everything that is wrong with the settings, as an error of package problem. It
 // reads no file.
 func (c Config) Validate() error {
-	t, problems := protocol.Target(c.URL)
-	protocol.CheckPassword(t, c.PasswordFile, &problems)
-	return problems.Err()
+	_, err := c.target()
+	return err
 }
 
 // ReadSecrets reads the files that the settings name, and returns what is wrong with them, in the same
 // form as Validate.
 func (c Config) ReadSecrets() error {
-	var problems problem.List
-	t, wrong := protocol.Target(c.URL)
-	if wrong != nil {
-		return nil // Validate says so
-	}
-	l := c.link(t)
-	if _, err := l.Password(); err != nil {
-		problems.Add("PasswordFile", "%w", err)
-	}
-	if _, err := l.TLS(); err != nil {
-		problems.Add("URL", "%w", err)
-	}
-	return problems.Err()
+	t, _ := c.target()
+	return t.ReadSecrets(nil)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
 
@@ -22,13 +23,13 @@ func TestURLs(t *testing.T) {
 		"etcd://a,,b":                            "names no host",
 		"etcd://a:0":                             "a port is",
 		"etcd://a:70000":                         "a port is",
-		"etcd://::1":                             "names no host",
+		"etcd://::1":                             "http://[::1]:2379 /katsubushi/default/",
 		"etcd://a/p//q":                          `"" is empty`,
 		"etcd://a?ns=a%20b":                      "has other characters than",
 		"etcd://a?ns=" + strings.Repeat("n", 65): "is longer than",
 		"etcd://a?namespace=x":                   "ns, ca, cert and key are allowed",
 		"etcd://a?ns=x&ns=y":                     "once each",
-		"etcd://a?ns":                            "ns, ca, cert and key are allowed",
+		"etcd://a?ns":                            "?ns= is empty",
 		"etcd://a?ca=/c":                         "belong to etcds",
 		"etcds://a?cert=/c":                      "belong together",
 		"etcd://u@a":                             "user u has no password",
@@ -38,8 +39,8 @@ func TestURLs(t *testing.T) {
 	} {
 		c := Config{URL: url}
 		err := c.Validate()
-		x, _ := protocol.Target(url)
-		l := c.link(x)
+		x, _ := c.target()
+		l := etcdlink.TargetOf(x)
 		got := strings.Join(l.Endpoints, ",") + " " + l.Root
 		if l.User != "" {
 			got += " of " + l.User
@@ -80,7 +81,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"etcd://u@a", dir + "/none", "PasswordFile: stat"},
 		{"etcds://a?ca=" + good, "", "URL: " + good + ": no certificate"},
 		{"etcds://a?cert=" + good + "&key=" + open, "", "URL: " + open + ": mode"},
-		{"etcds://a?cert=" + good + "&key=" + good, "", "URL: " + good + " and "},
+		{"etcds://a?cert=" + good + "&key=" + good, "", "URL: " + good + ": with the key "},
 	} {
 		config := Config{URL: c.url, PasswordFile: c.password}
 		got := ""

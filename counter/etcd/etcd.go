@@ -41,10 +41,10 @@ var (
 
 // Open makes a Store. It does not connect; the error is that of Config.Validate.
 func Open(c Config) (*Store, error) {
-	if err := c.Validate(); err != nil {
+	t, err := c.target()
+	if err != nil {
 		return nil, err
 	}
-	t, _ := protocol.Target(c.URL)
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
@@ -52,7 +52,7 @@ func Open(c Config) (*Store, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Store{
-		link:      link{etcdlink.NewLink(c.link(t), c.Timeout)},
+		link:      link{etcdlink.NewLink(etcdlink.TargetOf(t), c.Timeout)},
 		log:       c.Log,
 		sequences: map[string]*sequence{},
 		me:        rand.Text(),

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // DefaultNamespace is that of a URL without ns.
@@ -34,14 +34,10 @@ type Config struct {
 	anyMax bool         // for tests: sequences may be short
 }
 
-// Schemes returns the schemes of Config's URLs.
-func Schemes() []string { return redislink.Schemes() }
-
 func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	var problems problem.List
-	if t, err = redislink.Parse(c.URL, DefaultNamespace, "replicas"); err != nil {
-		problems.Add("URL", "%w", err)
-		return t, k, problems.Err()
+	if t, err = redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace, "replicas"); err != nil {
+		return t, k, err
 	}
 	k.named = t.Query.Has("replicas")
 	if text := t.Query.Get("replicas"); k.named {
@@ -52,11 +48,6 @@ func (c Config) parse() (t redislink.Target, k replicas, err error) {
 	if err == nil && k.n == 0 && t.Kind != redislink.Single && !c.Operator {
 		problems.Add("URL", "%w: %s. If sequences are recorded there already, "+
 			"first `katsubushi generator replicas K -counters URL`, with this URL", ErrNoReplicas, whyReplicas)
-	}
-	if c.PasswordFile != "" && t.Options.Password != "" {
-		problems.Add("PasswordFile", "there is a password in the URL too: one of the two is allowed")
-	} else if err := t.LogIn(c.PasswordFile); err != nil {
-		problems.Add("PasswordFile", "%w", err)
 	}
 	return t, k, problems.Err()
 }
@@ -71,13 +62,7 @@ func (c Config) Validate() error {
 // ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
 // the same form as Validate.
 func (c Config) ReadSecrets() error {
-	var problems problem.List
-	if c.PasswordFile != "" {
-		if _, err := secretfile.Password(c.PasswordFile); err != nil {
-			problems.Add("PasswordFile", "%w", err)
-		}
-	}
-	return problems.Err()
+	return endpoint.Target{PasswordFile: c.PasswordFile}.ReadSecrets(nil)
 }
 
 func wallClock() int64 { return time.Now().UnixMilli() }

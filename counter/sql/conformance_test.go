@@ -41,7 +41,7 @@ var tables atomic.Int64
 func (db database) table(t testing.TB) string {
 	t.Helper()
 	url := fmt.Sprintf("%s?socket=%s&table=t%d", db.url, db.Socket, tables.Add(1))
-	target, err := parse(url)
+	target, err := Config{URL: url}.parse()
 	if err != nil {
 		t.Fatal(err)
 	}

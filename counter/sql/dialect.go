@@ -23,7 +23,7 @@ const (
 type dialect struct {
 	name     string
 	schemes  []string
-	port     uint16
+	port     int
 	options  map[string][]string // what may follow ? in a URL, with the values allowed; nil = any
 	create   string              // the statement that makes a table; {TABLE} stands for its name
 	numbered bool                // parameters are $1, $2, ..., not ?

@@ -7,7 +7,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
-	"strconv"
 	"strings"
 
 	gomysql "github.com/go-sql-driver/mysql"
@@ -68,7 +67,7 @@ func connectMySQL(t *target, password string) (driver.Connector, error) {
 	c := gomysql.NewConfig()
 	c.User, c.Passwd, c.DBName = t.user, password, t.database
 	if c.Net, c.Addr = "unix", t.socket; t.host != "" {
-		c.Net, c.Addr = "tcp", net.JoinHostPort(t.host, strconv.Itoa(int(t.port)))
+		c.Net, c.Addr = "tcp", net.JoinHostPort(t.host, t.port)
 		mode, ca := t.options["tls"], t.options["tls-ca"]
 		c.TLS = &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12, InsecureSkipVerify: mode != "true" && ca == ""}
 		var err error

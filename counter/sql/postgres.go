@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/lib/pq"
@@ -37,8 +38,9 @@ var postgres = dialect{
 
 func connectPostgres(t *target, password string) (driver.Connector, error) {
 	// as a struct, so that no PG... variable of the environment changes it
+	port, _ := strconv.ParseUint(t.port, 10, 16)
 	c := pq.Config{
-		Host: t.host, Port: t.port, User: t.user, Password: password, Database: t.database, ConnectTimeout: patience,
+		Host: t.host, Port: uint16(port), User: t.user, Password: password, Database: t.database, ConnectTimeout: patience,
 		ApplicationName: "katsubushi", ClientEncoding: "UTF8", Datestyle: "ISO, MDY", SSLSNI: true,
 		MinProtocolVersion: "3.0", MaxProtocolVersion: "3.0",
 		SSLMode: pq.SSLMode(t.options["sslmode"]), SSLRootCert: t.options["sslrootcert"], SSLCert: t.options["sslcert"],

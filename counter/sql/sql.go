@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 )
 
 // Config is what a Store is made of. Only URL is required.
 type Config struct {
-	// postgres:// or mysql://USER@HOST:PORT/DATABASE?table=NAME&layout=leaf; docs/SEQUENCES.md has all
+	// postgres:// or mysql://USER:PASSWORD@HOST:PORT/DATABASE?table=NAME&layout=leaf; docs/SEQUENCES.md has all
 	// options
 	URL          string
-	PasswordFile string // read for every connection; empty = no password
+	PasswordFile string // read for every connection; empty = that of the URL, or none
 	// accept a server that may lose what it has committed: fsync=off,
 	// innodb_flush_log_at_trx_commit=2, sync_binlog=0
 	Lax      bool
@@ -57,7 +57,7 @@ var (
 
 // Open makes a Store. It does not connect: the server need not run. Its errors are Validate's.
 func Open(c Config) (*Store, error) {
-	t, err := parse(c.URL)
+	t, err := c.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +97,9 @@ var errPassword = errors.New("-counters-password-file")
 
 // Connect implements driver.Connector.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	password := ""
-	if c.passwordFile != "" {
-		var err error
-		if password, err = secretfile.Password(c.passwordFile); err != nil {
-			return nil, fmt.Errorf("%w: %w", errPassword, err)
-		}
+	password, err := endpoint.Secret(c.t.password, c.passwordFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errPassword, err)
 	}
 	real, err := c.t.kind.connector(c.t, password)
 	if err != nil {

@@ -22,9 +22,10 @@ func TestURLs(t *testing.T) {
 		{"mysql://ids@db/app?layout=leaf", nil},
 		{"postgres://ids@db/app?layout=leaf&table=ids.leaf_alloc", nil},
 		{"postgres://ids@db/app?layout=tinyid", []string{"layout=tinyid: leaf allowed"}},
-		{"mysql://ids:hunter2@db/app", []string{"-counters-password-file"}},
+		{"mysql://ids:hunter2@db/app", nil},
+		{"postgres://ids@:5433/app?socket=/run/postgresql", nil},
 		{"mysql://ids:hunter2@db:99999?table=a-b&socket=x&nonsense=1&tls=maybe",
-			[]string{"-counters-password-file", "no database", "port 99999", "table=a-b", "socket=x",
+			[]string{"no database", "db: a port is", "table=a-b", "socket=x",
 				"unknown option nonsense: table, layout, socket, tls, tls-ca", "tls=maybe: false, skip-verify, true allowed",
 				"one of the two"}},
 		{"postgres://db/app", []string{"no user"}},
@@ -33,9 +34,13 @@ func TestURLs(t *testing.T) {
 		{"postgres://ids@db/app?sslmode=prefer",
 			[]string{"sslmode=prefer: disable, require, verify-ca, verify-full allowed"}},
 		{"postgres://ids@db/app?synchronous_commit=off", []string{"unknown option synchronous_commit"}},
-		{"postgres://ids@db/app?table=a;drop", []string{"NAME=VALUE"}},
+		{"postgres://ids@db/app?table=a;drop", []string{"cannot be read"}},
 		{"postgres://ids:hunter2@db:x/app",
-			[]string{"postgres://..., postgresql://..., mysql://USER@HOST:PORT/DATABASE allowed"}},
+			[]string{"db: a port is"}},
+		{"mysql://ids@a,b/app", []string{"several hosts"}},
+		{"mysql://ids:1/hunter2@db/app", []string{"an @ stands behind"}},
+		{"mysql://ids:1?hunter2@db/app", []string{"an @ stands behind"}},
+		{"mysql://ids:%zz@db/app", []string{"no USER:PASSWORD"}},
 		{"oracle://ids@db/app", []string{"mysql://USER@HOST:PORT/DATABASE allowed"}},
 	} {
 		err := Config{URL: c.url}.Validate()
@@ -91,7 +96,7 @@ func TestTablesOfTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, url := range []string{"postgres://ids@db/app", "mysql://ids@db/app"} {
-		target, err := parse(url)
+		target, err := Config{URL: url}.parse()
 		if err != nil {
 			t.Fatal(err)
 		}

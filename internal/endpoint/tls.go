@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // Files are the PEM files of connections with TLS.
 type Files struct {
-	CA        string // the authorities of the server's certificate; empty = the system's
-	Cert, Key string // this client's, both or none
+	CA        string // the authorities of the peer's certificate; empty = the system's
+	Cert, Key string // one's own, both or none
 }
 
 // Roots reads the authorities in a PEM file; nil = the system's, for the path "".
@@ -31,27 +32,27 @@ func Roots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-const maxKey = 1 << 20 // bytes of a private key's file
+// maxKey limits the size of a private key's file, in bytes: a key of 16,384 bits takes 13 KB.
+const maxKey = 1 << 20
 
-// Certificate reads this client's certificate; none without files. Package secretfile says which
-// permissions the key's file needs.
-func (f Files) Certificate() (tls.Certificate, error) {
-	if f.Cert == "" || f.Key == "" {
-		return tls.Certificate{}, nil
+// Certificate reads a certificate chain and its key. Package secretfile says which permissions the key's
+// file needs. The error is of package problem, with the fields Cert and Key.
+func (f Files) Certificate() (pair tls.Certificate, err error) {
+	var wrong problem.List
+	cert, err := os.ReadFile(f.Cert)
+	if err != nil {
+		wrong.Add("Cert", "%w", err)
 	}
 	key, err := secretfile.Read(f.Key, maxKey)
 	if err != nil {
-		return tls.Certificate{}, err
+		wrong.Add("Key", "%w", err)
 	}
-	cert, err := os.ReadFile(f.Cert)
-	if err != nil {
-		return tls.Certificate{}, err
+	if wrong == nil {
+		if pair, err = tls.X509KeyPair(cert, key); err != nil {
+			wrong.Add("Cert", "%s: with the key %s: %w", f.Cert, f.Key, err)
+		}
 	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return pair, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, err)
-	}
-	return pair, nil
+	return pair, wrong.Err()
 }
 
 // Config reads the files, and returns the settings of new connections. Each of these reads the client's
@@ -67,8 +68,8 @@ func (f Files) Config() (*tls.Config, error) {
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := f.Certificate()
-		return &pair, err
+		return &pair, problem.Plain(err)
 	}
 	_, err = f.Certificate()
-	return c, err
+	return c, problem.Plain(err)
 }

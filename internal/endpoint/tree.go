@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ func (p Protocol) Schemes() []string { return []string{p.Scheme, p.Scheme + "s"}
 type Target struct {
 	Hosts          []string // HOST:PORT
 	User, Password string   // empty = none
+	PasswordFile   string   // read instead for each connection; no URL says it
 	Path           []string // its parts
 	Namespace      string
 	TLS            bool
@@ -58,8 +60,8 @@ func (p Protocol) Target(text string) (t Target, problems problem.List) {
 		wrong("a URL begins with %s:// or %ss://", p.Scheme, p.Scheme)
 		return t, problems
 	}
-	if strings.Contains(u.Path, "@") || strays(u.Query) { // it may be a password that goes on
-		wrong("an @ stands behind a / or a ?: write those of a password as %%2F and %%3F, others as %%40")
+	if err := u.Stray(options...); err != nil {
+		wrong("%w", err)
 		return t, problems
 	}
 	if err != nil || u.Login && (u.User == "" || strings.ContainsAny(u.User, ":\x00")) {
@@ -80,17 +82,6 @@ func (p Protocol) Target(text string) (t Target, problems problem.List) {
 }
 
 var options = []string{"ns", "ca", "cert", "key"}
-
-// strays says whether an @ stands outside of the values of options.
-func strays(query string) bool {
-	for option := range strings.SplitSeq(query, "&") {
-		name, _, _ := strings.Cut(option, "=")
-		if strings.Contains(option, "@") && !slices.Contains(options, name) {
-			return true
-		}
-	}
-	return false
-}
 
 func (p Protocol) readPath(t *Target, path string, wrong func(string, ...any)) {
 	short := strings.TrimSuffix(path, "/")
@@ -119,12 +110,15 @@ func (p Protocol) readQuery(t *Target, query string, wrong func(string, ...any))
 		wrong("what follows ? cannot be read")
 	}
 	known := map[string]*string{"ns": &t.Namespace, "ca": &t.Files.CA, "cert": &t.Files.Cert, "key": &t.Files.Key}
-	for name, v := range values {
-		if known[name] == nil || len(v) > 1 || v[0] == "" {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch v := values[name]; {
+		case known[name] == nil || len(v) > 1:
 			wrong("?%s: ns, ca, cert and key are allowed, once each", name)
-			continue
+		case v[0] == "":
+			wrong("?%s= is empty", name)
+		default:
+			*known[name] = v[0]
 		}
-		*known[name] = v[0]
 	}
 	parts := []string{t.Namespace}
 	if p.Plain {
@@ -165,15 +159,14 @@ func (p Protocol) badName(name string) string {
 	return ""
 }
 
-// CheckPassword says what is wrong with the passwords of a target and a file, and adds it to problems.
-func (p Protocol) CheckPassword(t Target, file string, problems *problem.List) {
+// CheckPassword adds to problems what is wrong with the user and the passwords of a target.
+func (p Protocol) CheckPassword(t Target, problems *problem.List) {
 	readable := len(*problems) == 0
-	switch {
-	case file != "" && t.Password != "":
-		problems.Add("PasswordFile", "there is a password in the URL too: one of the two is allowed")
-	case file != "" && t.User == "" && readable:
+	CheckPassword(t.Password, t.PasswordFile, problems)
+	switch hasFile := t.PasswordFile != ""; {
+	case hasFile && t.Password == "" && t.User == "" && readable:
 		problems.Add("PasswordFile", "a password of nobody: the URL names no user, as %s://USER@HOST does", p.Scheme)
-	case file == "" && t.User != "" && t.Password == "":
+	case !hasFile && t.User != "" && t.Password == "":
 		problems.Add("URL", "user %s has no password: write USER:PASSWORD@, or name a file that has it", t.User)
 	}
 }

@@ -10,8 +10,10 @@ package endpoint
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -51,8 +53,26 @@ func Split(text string) (u URL, err error) {
 	return u, err
 }
 
-var errNoLogin = errors.New(
-	"what stands before @ is no USER:PASSWORD; write other characters than letters and digits as %XX")
+var (
+	errNoLogin = errors.New(
+		"what stands before @ is no USER:PASSWORD; write other characters than letters and digits as %XX")
+	errStray = errors.New(
+		"an @ stands behind a / or a ?: write those of a password as %2F and %3F, others as %40")
+)
+
+// Stray returns an error if an @ stands in the path, or in the query outside of the values of options: what is
+// before it may be the rest of a password.
+func (u URL) Stray(options ...string) error {
+	stray := strings.Contains(u.Path, "@")
+	for option := range strings.SplitSeq(u.Query, "&") {
+		name, _, _ := strings.Cut(option, "=")
+		stray = stray || strings.Contains(option, "@") && !slices.Contains(options, name)
+	}
+	if stray {
+		return errStray
+	}
+	return nil
+}
 
 // String writes the URL. Split reads it to the same parts.
 func (u URL) String() string {
@@ -96,6 +116,15 @@ func Safe(text string) string {
 
 var sentinels = regexp.MustCompile(`(^|&)(sentinel_password=)[^&]*`)
 
+// DefaultHost puts a name where the URL names no host, perhaps but a port, and reports whether it did.
+func (u *URL) DefaultHost(name string) bool {
+	none := u.Hosts[0] == "" || strings.LastIndexByte(u.Hosts[0], ':') == 0
+	if none {
+		u.Hosts[0] = name + u.Hosts[0]
+	}
+	return none
+}
+
 // Addresses returns the hosts as HOST:PORT. port is that of hosts without one.
 func (u URL) Addresses(port int) (list []string, errs []error) {
 	for _, host := range u.Hosts {
@@ -109,6 +138,12 @@ func (u URL) Addresses(port int) (list []string, errs []error) {
 }
 
 func address(host string, port int) (string, error) {
+	if plain, err := url.PathUnescape(host); err == nil { // such as the %25 of a zone
+		host = plain
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		host = "[" + host + "]"
+	}
 	colon := strings.LastIndexByte(host, ':')
 	if colon <= strings.LastIndexByte(host, ']') {
 		colon, host = len(host), host+":"

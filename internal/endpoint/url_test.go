@@ -32,7 +32,10 @@ func TestAddresses(t *testing.T) {
 		"a:":                "[a:7] []", // a colon without a port is as none
 		"[::1],[fe80::1]:2": "[[::1]:7 [fe80::1]:2] []",
 		"é":                 "[é:7] []", // a resolver may know it
-		"::1":               "[] [the URL names no host where one is wanted: HOST:PORT,HOST:PORT]",
+		"::1":               "[[::1]:7] []",
+		"fe80::1%e":         "[[fe80::1%e]:7] []",
+		"[fe80::1%25e]":     "[[fe80::1%e]:7] []",
+		"::1,::g":           "[[::1]:7] [the URL names no host where one is wanted: HOST:PORT,HOST:PORT]",
 		"a,":                "[a:7] [the URL names no host where one is wanted: HOST:PORT,HOST:PORT]",
 		"a b":               "[] [the URL names no host where one is wanted: HOST:PORT,HOST:PORT]",
 		"a\u2028b":          "[] [the URL names no host where one is wanted: HOST:PORT,HOST:PORT]",

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/grpclog"
+
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 )
 
 // A Target says where etcd is, and who wants to connect. Its functions are called for each connection.
@@ -24,6 +26,19 @@ type Target struct {
 	Password  func() (string, error)
 	TLS       func() (*tls.Config, error) // nil = not encrypted
 	Root      string                      // begins the keys of the caller
+}
+
+// TargetOf returns how to connect to what a URL names.
+func TargetOf(e endpoint.Target) Target {
+	before := "http://"
+	if e.TLS {
+		before = "https://"
+	}
+	t := Target{User: e.User, Password: e.Secret, TLS: e.Encryption, Root: e.Key() + "/"}
+	for _, host := range e.Hosts {
+		t.Endpoints = append(t.Endpoints, before+strings.Replace(host, "%", "%25", 1))
+	}
+	return t
 }
 
 func (t *Target) hosts() string { return strings.Join(t.Endpoints, ",") }

@@ -20,6 +20,10 @@ const (
 	WaitTimeout = 500 * time.Millisecond // for replicas to have what was written
 )
 
+// ErrEvicts is returned for a server that may evict keys when it is short of memory. Retry;
+// somebody must set maxmemory-policy to noeviction.
+var ErrEvicts = errors.New("redis: maxmemory-policy is not noeviction, so that keys could be evicted")
+
 // A Link is a connection to the master. It is used for one call at a time.
 type Link struct {
 	Conn *goredis.Conn

@@ -1,6 +1,7 @@
 package redislink
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,10 @@ import (
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // A Target is a parsed URL. The zero Target is none.
@@ -18,7 +23,7 @@ type Target struct {
 	Namespace string
 	Kind      Kind
 	Options   goredis.Options // for data servers; Addr only where there is one
-	named     []string        // Sentinels or cluster nodes, host:port
+	named     []string        // the URL's servers, Sentinels or cluster nodes, host:port
 	seeds     []string        // the servers to ask for the master, in order
 	Query     url.Values      // what the query has of own names, see Parse
 	master    string          // the Sentinels' name for it
@@ -38,14 +43,14 @@ const (
 type scheme struct {
 	name string
 	kind Kind
-	tls  bool
+	base string // the client library's scheme for a server
 }
 
 var schemes = []scheme{
-	{"redis", Single, false}, {"rediss", Single, true},
-	{"rediscluster", Cluster, false}, {"redisclusters", Cluster, true},
-	{"redis+sentinel", Sentinels, false}, {"rediss+sentinel", Sentinels, true},
-	{"unix", Single, false},
+	{"redis", Single, "redis"}, {"rediss", Single, "rediss"},
+	{"rediscluster", Cluster, "redis"}, {"redisclusters", Cluster, "rediss"},
+	{"redis+sentinel", Sentinels, "redis"}, {"rediss+sentinel", Sentinels, "rediss"},
+	{"unix", Single, "unix"},
 }
 
 // Schemes returns the schemes of URLs.
@@ -56,94 +61,95 @@ func Schemes() (names []string) {
 	return names
 }
 
-// Parse parses a URL. namespace is that of one without ns. own are names that the query may have
-// besides, which Query returns. The errors do not repeat the URL, which may contain a password.
-func Parse(s, namespace string, own ...string) (Target, error) {
-	name, rest, ok := strings.Cut(s, "://")
-	i := slices.IndexFunc(schemes, func(s scheme) bool { return s.name == name })
-	if !ok || i < 0 {
-		names := Schemes()
-		last := len(names) - 1
-		return Target{},
-			fmt.Errorf("redis: a URL begins with %s or %s, and ://", strings.Join(names[:last], ", "), names[last])
+// Parse parses a URL. file has the password instead, and is read for each connection; "" = none. namespace
+// is that of a URL without ns. own are names that the query may have besides, which Query returns. The
+// error is of package problem, with the fields URL and PasswordFile. It does not repeat what may be a password.
+func Parse(text, file, namespace string, own ...string) (t Target, err error) {
+	var problems problem.List
+	u, err := endpoint.Split(text)
+	if err := cmp.Or(t.read(&u, namespace, own), err); err != nil {
+		problems.Add("URL", "%w", err)
 	}
-	form := schemes[i]
-	rest, query, _ := strings.Cut(rest, "?")
-	values, err := url.ParseQuery(query)
+	endpoint.CheckPassword(u.Password, file, &problems)
+	if t.Options.Username, t.Options.Password = u.User, u.Password; file != "" {
+		t.Options.CredentialsProviderContext = func(context.Context) (string, string, error) {
+			password, err := secretfile.Password(file)
+			return u.User, password, err
+		}
+	}
+	return t, problems.Err()
+}
+
+func (t *Target) read(u *endpoint.URL, namespace string, own []string) error {
+	i := slices.IndexFunc(schemes, func(s scheme) bool { return s.name == u.Scheme })
+	if i < 0 {
+		return fmt.Errorf("a URL begins with %s, and ://", strings.Join(Schemes(), ", "))
+	}
+	values, err := url.ParseQuery(u.Query)
 	if err != nil {
-		return Target{}, errors.New("redis: the URL's query is malformed")
+		return errors.New("what follows ? cannot be read")
 	}
-	t := Target{Kind: form.kind, Namespace: values.Get("ns")}
-	if t.Namespace == "" {
-		t.Namespace = namespace
+	ours := append([]string{"ns", "sentinel_username", "sentinel_password"}, own...)
+	mayStray := *u
+	if t.Kind = schemes[i].kind; schemes[i].base == "unix" {
+		mayStray.Path = ""
 	}
+	t.Namespace, t.Query = cmp.Or(values.Get("ns"), namespace), url.Values{}
 	if strings.ContainsAny(t.Namespace, "{}") {
-		return Target{}, errors.New("redis: a namespace has no braces")
+		return errors.New("a namespace has no braces")
 	}
-	user, password := values.Get("sentinel_username"), values.Get("sentinel_password")
-	t.Query = url.Values{}
-	for _, name := range append([]string{"ns", "sentinel_username", "sentinel_password"}, own...) {
+	if err := cmp.Or(mayStray.Stray(ours...), t.readServers(u)); err != nil {
+		return err
+	}
+	t.sentinel = goredis.Options{Network: "tcp", Username: values.Get(ours[1]), Password: values.Get(ours[2])}
+	for _, name := range ours {
 		if slices.Contains(own, name) && values.Has(name) {
 			t.Query[name] = values[name]
 		}
 		values.Del(name)
 	}
-
-	authority, path, _ := strings.Cut(rest, "/")
-	if name == "unix" && path == "" {
-		return Target{}, errors.New("redis: the URL names no socket: unix:///PATH")
-	}
-	userinfo, hosts := "", authority
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		userinfo, hosts = authority[:i+1], authority[i+1:]
-	}
-	list := strings.Split(hosts, ",")
-	if len(list) > 1 && t.Kind == Single {
-		return Target{}, errors.New("redis: several hosts are for rediscluster and redis+sentinel")
-	}
-	switch t.Kind {
-	case Sentinels:
-		t.master, path, _ = strings.Cut(path, "/")
-		if t.master == "" {
-			return Target{}, errors.New("redis: the master's name is missing: redis+sentinel://HOSTS/NAME")
-		}
-		t.named, err = addresses(list, "26379")
-	case Cluster:
-		if path != "" && path != "0" {
-			return Target{}, errors.New("redis: a cluster has no databases")
-		}
-		t.named, err = addresses(list, "6379")
-	}
-	if err != nil {
-		return Target{}, err
-	}
-
-	base := "redis"
-	if form.tls {
-		base = "rediss"
-	}
-	if name == "unix" {
-		base = name
-	}
-	options, err := goredis.ParseURL(base + "://" + userinfo + list[0] + "/" + path + "?" + values.Encode())
+	options, err := goredis.ParseURL(schemes[i].base + ":///" + u.Path + "?" + values.Encode())
 	var malformed *url.Error
-	if errors.As(err, &malformed) {
-		err = malformed.Err
+	switch {
+	case errors.As(err, &malformed):
+		return fmt.Errorf("the URL: %w", malformed.Err)
+	case err != nil:
+		return fmt.Errorf("the URL: %s", strings.TrimPrefix(err.Error(), "redis: "))
 	}
-	if err != nil {
-		return Target{}, fmt.Errorf("redis: the URL: %w", err)
+	t.Options, t.sentinel.TLSConfig = *options, options.TLSConfig
+	if t.Kind == Single && len(t.named) > 0 {
+		t.Options.Addr = t.named[0]
 	}
-	t.Options, t.seeds = *options, t.named
-	t.sentinel = goredis.Options{Network: "tcp", Username: user, Password: password, TLSConfig: options.TLSConfig}
-	return t, nil
+	return nil
+}
+
+// readServers reads the hosts, and removes the master's name from the path.
+func (t *Target) readServers(u *endpoint.URL) error {
+	port := 6379
+	switch {
+	case u.Scheme == "unix" && u.Path == "":
+		return errors.New("the URL names no socket: unix:///PATH")
+	case u.Scheme == "unix":
+		return nil
+	case t.Kind == Single && len(u.Hosts) > 1:
+		return errors.New("several hosts are for rediscluster and redis+sentinel")
+	case t.Kind == Cluster && u.Path != "" && u.Path != "0":
+		return errors.New("a cluster has no databases")
+	case t.Kind == Sentinels:
+		port = 26379
+		if t.master, u.Path, _ = strings.Cut(u.Path, "/"); t.master == "" {
+			return errors.New("the master's name is missing: redis+sentinel://HOSTS/NAME")
+		}
+	}
+	var errs []error
+	t.named, errs = u.Addresses(port)
+	t.seeds = t.named
+	return cmp.Or(errs...)
 }
 
 // Where lists the servers in the URL.
 func (t *Target) Where() string {
-	servers := t.Options.Addr
-	if t.Kind != Single {
-		servers = strings.Join(t.named, ",")
-	}
+	servers := cmp.Or(strings.Join(t.named, ","), t.Options.Addr)
 	if t.Kind == Sentinels {
 		servers = t.master + " of " + servers
 	}
@@ -151,21 +157,6 @@ func (t *Target) Where() string {
 		servers += " with TLS"
 	}
 	return servers
-}
-
-// addresses adds the default port to hosts without one.
-func addresses(hosts []string, port string) ([]string, error) {
-	var all []string
-	for _, h := range hosts {
-		if h == "" {
-			return nil, errors.New("redis: the URL names no host")
-		}
-		if _, _, err := net.SplitHostPort(h); err != nil {
-			h = net.JoinHostPort(strings.Trim(h, "[]"), port)
-		}
-		all = append(all, h)
-	}
-	return all, nil
 }
 
 // At makes the options for one of the URL's servers.

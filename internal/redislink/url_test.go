@@ -29,11 +29,15 @@ func TestURLs(t *testing.T) {
 		{url: "redis+sentinel://a/main", ns: "yaraus", seeds: []string{"a:26379"}, master: "main"},
 		{url: "redis+sentinel://[::1],[::2]:7/main", ns: "yaraus", seeds: []string{"[::1]:26379", "[::2]:7"}, master: "main"},
 	} {
-		got, err := Parse(c.url, "yaraus")
+		got, err := Parse(c.url, "", "yaraus")
 		o := got.Options
+		if got.Kind == Single && !strings.HasPrefix(c.url, "unix") {
+			c.seeds = []string{c.addr}
+		}
 		if err != nil || got.Namespace != c.ns || o.DB != c.db || o.Username != c.user || o.Password != c.password ||
 			got.master != c.master ||
-			!slices.Equal(got.seeds, c.seeds) || (o.TLSConfig != nil) != c.tls || c.seeds == nil && o.Addr != c.addr {
+			!slices.Equal(got.seeds, c.seeds) || (o.TLSConfig != nil) != c.tls ||
+			got.Kind == Single && o.Addr != c.addr {
 			t.Errorf("%s: %+v, %v", c.url, got, err)
 		}
 	}
@@ -42,7 +46,7 @@ func TestURLs(t *testing.T) {
 		"redis://h?ns={x}", "redis+sentinel://a",
 		"redis+sentinel:///main", "rediscluster://a/3", "rediscluster://", "redis://user:secret@h:port", "unix://?db=1",
 	} {
-		if got, err := Parse(bad, "yaraus"); err == nil {
+		if got, err := Parse(bad, "", "yaraus"); err == nil {
 			t.Errorf("%q was accepted: %+v", bad, got)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: the error tells the password: %v", bad, err)
@@ -58,7 +62,7 @@ func TestErrorsNameTheServersWithoutSecrets(t *testing.T) {
 		"rediss+sentinel://u:secret@a,b:7/main/2":  "main of a:26379,b:7 with TLS",
 		"unix://u:secret@/run/redis.sock?ns=other": "/run/redis.sock",
 	} {
-		if got, err := Parse(url, "yaraus"); err != nil || got.Where() != want {
+		if got, err := Parse(url, "", "yaraus"); err != nil || got.Where() != want {
 			t.Errorf("%s: %q, %v", url, got.Where(), err)
 		}
 	}
@@ -70,14 +74,15 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, err := Parse(s, "yaraus"); err == nil && (got.Namespace == "" || got.Kind != Single && len(got.seeds) == 0) {
+		got, err := Parse(s, "", "yaraus")
+		if err == nil && (got.Namespace == "" || got.Kind != Single && len(got.seeds) == 0) {
 			t.Errorf("%q: %+v", s, got)
 		}
 	})
 }
 
 func TestTLSNamesTheServerItTalksTo(t *testing.T) {
-	target, err := Parse("rediss+sentinel://s1,s2/main", "yaraus")
+	target, err := Parse("rediss+sentinel://s1,s2/main", "", "yaraus")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +103,7 @@ func TestTLSNamesTheServerItTalksTo(t *testing.T) {
 // A cluster whose nodes come and go for years: what is asked are those of the last answer, and
 // those that the URL names.
 func TestNodesThatAreGoneAreForgotten(t *testing.T) {
-	c, err := Parse("rediscluster://a,b/", "yaraus")
+	c, err := Parse("rediscluster://a,b/", "", "yaraus")
 	if err != nil {
 		t.Fatal(err)
 	}

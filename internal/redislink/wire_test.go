@@ -12,7 +12,7 @@ import (
 func TestASuspectMasterIsLookedForAgain(t *testing.T) {
 	server := redistest.Start(t)
 	sentinels := redistest.Sentinels(t, 2, 0, server.Addr())
-	target, err := Parse("redis+sentinel://"+sentinels[0].Addr()+","+sentinels[1].Addr()+"/main", "ns")
+	target, err := Parse("redis+sentinel://"+sentinels[0].Addr()+","+sentinels[1].Addr()+"/main", "", "ns")
 	if err != nil {
 		t.Fatal(err)
 	}

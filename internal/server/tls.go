@@ -4,21 +4,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
 // TLS encrypts the connections of ports. Its files may be replaced while it serves: new connections
 // get the new certificate, open ones keep the old one. Only the portable engine does handshakes, so
 // a slow one delays nobody else.
 type TLS struct {
-	cert, key, clientCA string
-	current             atomic.Pointer[tls.Config]
-	base                *tls.Config // makes new connections use current
+	files   endpoint.Files
+	current atomic.Pointer[tls.Config]
+	base    *tls.Config // makes new connections use current
 }
 
 // authenticated are the cipher suites of TLS 1.2 that encrypt and authenticate at once, with a key that no
@@ -30,15 +29,12 @@ var authenticated = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// maxKey limits the size of the key file, in bytes: a key of 16,384 bits takes 13 KB.
-const maxKey = 1 << 20
-
 // NewTLS loads a certificate chain and its key from PEM files. If clientCA names a PEM file of
 // certificate authorities, clients must present a certificate signed by one of them; "" accepts
 // every client. NewTLS refuses a key file that users other than its owner may read, see
 // secretfile.Read. The error is of package problem, with the fields Cert, Key and ClientCA.
 func NewTLS(cert, key, clientCA string) (*TLS, error) {
-	t := &TLS{cert: cert, key: key, clientCA: clientCA}
+	t := &TLS{files: endpoint.Files{CA: clientCA, Cert: cert, Key: key}}
 	t.base = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return t.current.Load(), nil
 	}}
@@ -53,32 +49,13 @@ func NewTLS(cert, key, clientCA string) (*TLS, error) {
 func (t *TLS) Reload() error { return problem.Plain(t.load()) }
 
 func (t *TLS) load() error {
-	var wrong problem.List
-	read := func(which, path string) (b []byte) {
-		var err error
-		if which == "Key" {
-			b, err = secretfile.Read(path, maxKey)
-		} else {
-			b, err = os.ReadFile(path)
-		}
-		if err != nil {
-			wrong.Add(which, "%w", err)
-		}
-		return b
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: authenticated}
-	cert, key := read("Cert", t.cert), read("Key", t.key)
-	if wrong == nil {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			wrong.Add("Cert", "%s: with the key %s: %w", t.cert, t.key, err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	if t.clientCA != "" {
-		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if pem := read("ClientCA", t.clientCA); pem != nil && !c.ClientCAs.AppendCertsFromPEM(pem) {
-			wrong.Add("ClientCA", "%s: no certificate in it", t.clientCA)
+	pair, err := t.files.Certificate()
+	wrong := problem.Of(err)
+	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: authenticated, Certificates: []tls.Certificate{pair}}
+	if t.files.CA != "" {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+		if c.ClientCAs, err = endpoint.Roots(t.files.CA); err != nil {
+			wrong.Add("ClientCA", "%w", err)
 		}
 	}
 	if wrong == nil {

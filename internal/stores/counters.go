@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/etcd"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
-	counterredis "github.com/katsubushi/katsubushi/v3/counter/redis"
-	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
+	"github.com/katsubushi/katsubushi/v3/counter/redis"
 	"github.com/katsubushi/katsubushi/v3/counter/sql"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -36,176 +34,129 @@ type CounterStore interface {
 	counter.Admin
 }
 
-// A counterKind is a kind of store of sequences.
-type counterKind struct {
-	schemes []string // of its URLs
-	// of package problem, or about the URL; rest is what follows SCHEME://, or empty
-	check   func(c Counters, rest string) error
-	secrets func(c Counters) error // reads the files that hold secrets; nil = there are none
-	open    func(c Counters, rest string) (CounterStore, error)
-	strict  bool // it keeps order=strict
-	users   bool // it keeps users too, as users.Keys
-	// it may lose writes, and says why it cannot keep a sequence; nil = it loses none
-	lossy func(counter.Definition) error
+// A ledger is how to use one kind of store of sequences.
+type ledger struct {
+	ledgerConfig
+	open func() (CounterStore, error)
 }
 
-// counterKinds is the table of stores of sequences. A new one is a folder in counter and a line here.
-var counterKinds = []counterKind{
-	{[]string{"file"}, checkCounterFile, nil, openCounterFile, true, false, nil},
-	{[]string{"etcd", "etcds"}, checkCounterEtcd, readEtcdSecrets, openCounterEtcd, true, true, nil},
-	{counterredis.Schemes(), checkCounterRedis, readRedisSecrets, openCounterRedis, false, false, line.Check},
-	{sql.Schemes(), checkCounterSQL, readSQLSecrets, openCounterSQL, false, false, nil},
+// A ledgerConfig is the settings of one kind of store. Its errors are of package problem, and name the fields of
+// Counters.
+type ledgerConfig interface {
+	Validate() error    // returns everything that is wrong; reads no file
+	ReadSecrets() error // reads the files that hold secrets
 }
 
-func ofEtcd(c Counters) etcd.Config {
-	return etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile, Log: c.Log}
+func ledgerOf[C ledgerConfig, S CounterStore](c C, open func(C) (S, error)) ledger {
+	return ledger{c, func() (CounterStore, error) {
+		s, err := open(c)
+		if err != nil {
+			return nil, err // not a nil *Store in an interface
+		}
+		return s, nil
+	}}
 }
 
-func checkCounterEtcd(c Counters, _ string) error { return ofEtcd(c).Validate() }
-
-func readEtcdSecrets(c Counters) error { return ofEtcd(c).ReadSecrets() }
-
-func openCounterEtcd(c Counters, _ string) (CounterStore, error) {
-	s, err := etcd.Open(ofEtcd(c))
-	if err != nil {
-		return nil, err // not a nil *Store in an interface
-	}
-	return s, nil
+func inEtcd(c Counters) ledger {
+	return ledgerOf(etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile, Log: c.Log}, etcd.Open)
 }
 
 func ofSQL(c Counters) sql.Config {
 	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Operator: c.Operator, Log: c.Log}
 }
 
-func checkCounterSQL(c Counters, _ string) error { return ofSQL(c).Validate() }
+func inSQL(c Counters) ledger { return ledgerOf(ofSQL(c), sql.Open) }
 
-func readSQLSecrets(c Counters) error { return ofSQL(c).ReadSecrets() }
-
-func openCounterSQL(c Counters, _ string) (CounterStore, error) {
-	s, err := sql.Open(ofSQL(c))
-	if err != nil {
-		return nil, err // not a nil *Store in an interface
-	}
-	return s, nil
+func inRedis(c Counters) ledger {
+	return ledgerOf(redis.Config{URL: c.URL, PasswordFile: c.PasswordFile, Operator: c.Operator}, redis.Open)
 }
 
-func ofRedisCounters(c Counters) counterredis.Config {
-	return counterredis.Config{URL: c.URL, PasswordFile: c.PasswordFile, Operator: c.Operator}
-}
-
-func checkCounterRedis(c Counters, rest string) error {
-	scheme, _, _ := strings.Cut(c.URL, "://")
-	var problems problem.List
-	if err := checkHosts(scheme, rest); err != nil {
-		problems.Add("URL", "%w", err)
-		return problems.Err()
-	}
-	return ofRedisCounters(c).Validate()
-}
-
-func readRedisSecrets(c Counters) error { return ofRedisCounters(c).ReadSecrets() }
-
-func openCounterRedis(c Counters, rest string) (CounterStore, error) {
-	if err := checkCounterRedis(c, rest); err != nil {
-		return nil, err
-	}
-	s, err := counterredis.Open(ofRedisCounters(c))
-	if err != nil {
-		return nil, err // not a nil *Store in an interface
-	}
-	return s, nil
-}
+func inFiles(c Counters) ledger { return ledgerOf(fileCounters{c}, fileCounters.open) }
 
 // ErrNoPlace is the error of sequences without a place to record them.
 var ErrNoPlace = errors.New("there is no place to record it: -state-dir DIRECTORY gives one, or -counters " +
 	"file:///DIRECTORY")
 
-// counterDir returns the directory of the files of sequences, or "".
-func counterDir(c Counters, rest string) string {
-	if rest != "" {
-		return rest
+// fileCounters are the settings of sequences in files.
+type fileCounters struct{ Counters }
+
+// directory returns that of the files, or "".
+func (f fileCounters) directory() string {
+	if dir, ok := strings.CutPrefix(f.URL, "file://"); ok {
+		return dir
 	}
-	if c.Dir == "" {
+	if f.Dir == "" {
 		return ""
 	}
-	return filepath.Join(c.Dir, "sequences")
+	return filepath.Join(f.Dir, "sequences")
 }
 
-// FileDirectory returns the directory that the URL names for the files of sequences; "" = it names none.
-func (c Counters) FileDirectory() string {
-	if i, rest, err := c.find(); err == nil && counterKinds[i].schemes[0] == "file" {
-		return rest
-	}
-	return ""
-}
-
-func checkCounterFile(c Counters, rest string) error {
-	if rest != "" && !filepath.IsAbs(rest) {
-		var problems problem.List
+func (f fileCounters) Validate() error {
+	var problems problem.List
+	if f.URL != "" && f.URL != "file" && !filepath.IsAbs(f.directory()) {
 		problems.Add("URL",
 			"file:///DIRECTORY is allowed, with three slashes, or file for a directory in the state directory")
-		return problems.Err()
 	}
-	return nil
-}
-
-func openCounterFile(c Counters, rest string) (CounterStore, error) {
-	dir := counterDir(c, rest)
-	if dir == "" {
-		return nil, ErrNoPlace
-	}
-	return file.Open(file.Config{Dir: dir, AnyDisk: c.AnyDisk, Log: c.Log, Open: c.OpenRecords})
-}
-
-// find returns the line of the table, as its place, and what follows the scheme.
-func (c Counters) find() (i int, rest string, err error) {
-	if c.URL == "" {
-		return 0, "", nil
-	}
-	scheme, rest, ok := strings.Cut(c.URL, "://")
-	var names []string
-	for i, k := range counterKinds {
-		if slices.Contains(k.schemes, scheme) && (ok && rest != "" || c.URL == "file") {
-			return i, rest, nil
-		}
-		for _, name := range k.schemes {
-			names = append(names, name+"://...")
-		}
-	}
-	return 0, "", fmt.Errorf("file, or %s, allowed", strings.Join(names, ", "))
-}
-
-// Validate returns what is wrong with the settings, as an error of package problem. It does no I/O.
-func (c Counters) Validate() error {
-	var problems problem.List
-	i, rest, err := c.find()
-	if err != nil {
-		problems.Add("URL", "%w", err)
-		return problems.Err()
-	}
-	k := counterKinds[i]
-	problems.Include("", k.check(c, rest))
-	if c.PasswordFile != "" && k.secrets == nil {
-		problems.Add("PasswordFile", "belongs to a store that wants a password, and %s wants none", k.schemes[0])
+	if f.PasswordFile != "" {
+		problems.Add("PasswordFile", "belongs to a store that wants a password, and file wants none")
 	}
 	return problems.Err()
 }
 
+func (fileCounters) ReadSecrets() error { return nil }
+
+func (f fileCounters) open() (*file.Store, error) {
+	dir := f.directory()
+	if dir == "" {
+		return nil, ErrNoPlace
+	}
+	return file.Open(file.Config{Dir: dir, AnyDisk: f.AnyDisk, Log: f.Log, Open: f.OpenRecords})
+}
+
+// FileDirectory returns the directory that the URL names for the files of sequences; "" = it names none.
+func (c Counters) FileDirectory() string {
+	if !c.Files() || c.URL == "" || c.URL == "file" {
+		return ""
+	}
+	return fileCounters{c}.directory()
+}
+
+func (c Counters) find() (*kind, error) {
+	if c.URL == "" || c.URL == "file" {
+		return &kindsOfStores[0], nil
+	}
+	k, err := find(c.URL, func(k *kind) bool { return k.sequences != nil })
+	if err != nil {
+		return nil, fmt.Errorf("%w; file alone is allowed too", err)
+	}
+	return k, nil
+}
+
+// Validate returns what is wrong with the settings, as an error of package problem. It does no I/O.
+func (c Counters) Validate() error {
+	k, err := c.find()
+	if err != nil {
+		var problems problem.List
+		problems.Add("URL", "%w", err)
+		return problems.Err()
+	}
+	return k.sequences(c).Validate()
+}
+
 // ReadSecrets reads the files that hold secrets. Its error has the same form as Validate's.
 func (c Counters) ReadSecrets() error {
-	if i, _, err := c.find(); err == nil && counterKinds[i].secrets != nil {
-		return counterKinds[i].secrets(c)
+	if k, err := c.find(); err == nil {
+		return k.sequences(c).ReadSecrets()
 	}
 	return nil
 }
 
 // CheckDefinition returns why the store cannot keep a sequence as it is defined, or nil.
 func (c Counters) CheckDefinition(d kinds.Definition) error {
-	i, _, err := c.find()
+	k, err := c.find()
 	if err != nil || d.Kind != kinds.Sequence {
 		return nil // Validate reports it
 	}
-	k := counterKinds[i]
 	var errs []error
 	if d.Strict && !k.strict {
 		errs = append(errs, fmt.Errorf("order=strict: in %s nothing elects the one daemon that issues: record it with "+
@@ -236,11 +187,11 @@ func (c Counters) CheckRetire() error {
 
 // AfterRaise says what becomes of smaller values after Raise. late is what Confirm returned.
 func (c Counters) AfterRaise(late []string) string {
-	scheme, _, _ := strings.Cut(c.URL, "://")
+	k, err := c.find()
 	switch {
 	case c.leaf():
 		return "is granted any more; running daemons and Leaf servers first issue what they hold, so restart them"
-	case slices.Contains(sql.Schemes(), scheme): // no row names the daemons
+	case err == nil && k.name == database: // no row names the daemons
 		return "is issued any more; daemons that reach the database drop theirs within a second and need no restart. " +
 			"The database does not know its daemons: restart each that is stopped, or cut off from it, before it serves again"
 	}
@@ -256,37 +207,35 @@ func (c Counters) AfterRaise(late []string) string {
 
 // KeepsUsers reports whether the store keeps users too.
 func (c Counters) KeepsUsers() bool {
-	i, _, err := c.find()
-	return err == nil && counterKinds[i].users
+	k, err := c.find()
+	return err == nil && k.users
 }
 
 // Files reports whether sequences are files, which may be copied from another machine and adopted.
 func (c Counters) Files() bool {
-	i, _, err := c.find()
-	return err == nil && i == 0
+	k, err := c.find()
+	return err == nil && k == &kindsOfStores[0]
 }
 
 // Elects reports whether daemons agree in the store on who leads the sequences with order=strict.
 func (c Counters) Elects() bool {
-	i, _, err := c.find()
-	return err == nil && slices.Contains(counterKinds[i].schemes, "etcd")
+	k, err := c.find()
+	return err == nil && k.strict && !c.Files()
 }
 
 // Nowhere reports whether there is no place to record sequences: then there can be none.
 func (c Counters) Nowhere() bool {
-	_, rest, err := c.find()
-	return err == nil && c.Files() && counterDir(c, rest) == ""
+	return c.Files() && fileCounters{c}.directory() == ""
 }
 
 // Descriptors returns how many of so many files the store may hold open, if it keeps sequences in files: those
 // in its directory, and those that are declared. The records share a part of the files; locks are those of
 // sequences with order=strict, each of which is held for life.
 func (c Counters) Descriptors(declared []kinds.Definition, files int) (records, locks int) {
-	_, rest, err := c.find()
-	if err != nil || !c.Files() || counterDir(c, rest) == "" {
+	if !c.Files() || c.Nowhere() {
 		return 0, 0
 	}
-	all := file.Recorded(counterDir(c, rest))
+	all := file.Recorded(fileCounters{c}.directory())
 	for _, d := range declared {
 		if d.Kind == kinds.Sequence {
 			all[d.Name] = all[d.Name] || d.Strict
@@ -307,11 +256,11 @@ const recordShare = 4
 
 // Open makes the store. Its directory need not exist.
 func (c Counters) Open() (CounterStore, error) {
-	i, rest, err := c.find()
+	k, err := c.find()
 	if err != nil {
 		return nil, err
 	}
-	return counterKinds[i].open(c, rest)
+	return k.sequences(c).open()
 }
 
 // Recorded returns what is recorded of the definition of a sequence.

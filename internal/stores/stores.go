@@ -1,17 +1,20 @@
-// Package stores is the only place that knows the kinds of leasing stores. The daemon, `katsubushi
-// lease` and `katsubushi run` open the store that a URL names and need not know its kind.
+// Package stores is the only place that knows the kinds of stores, of worker ids and of sequences. The daemon,
+// `katsubushi lease`, `run` and `generator` open the store that a URL names and need not know its kind.
 package stores
 
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
+	"github.com/katsubushi/katsubushi/v3/counter/sql"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
@@ -41,20 +44,37 @@ func (s *Settings) Flag() string {
 	return "-store"
 }
 
-// A kind is a kind of store.
+// A kind is a kind of store: its URLs, and what it keeps.
 type kind struct {
 	name    string
-	schemes []string              // of its URLs
-	config  func(Settings) config // makes the settings of its package
-	options *options              // of its kind, perhaps shared with others; nil = none
-	logTo   func(*slog.Logger)    // sets where its client library logs, for the whole process; nil = it has none
+	schemes []string           // of its URLs
+	logTo   func(*slog.Logger) // sets where its client library logs, for the whole process; nil = it has none
+
+	leases    func(Settings) config // of worker ids; nil = it keeps none
+	options   *options              // of leases, perhaps shared with other kinds; nil = none
+	announces bool                  // its leases are a workerid.Directory
+
+	sequences func(Counters) ledger // nil = it keeps none
+	strict    bool                  // those with order=strict too
+	users     bool                  // and users, as users.Keys
+	// it may lose writes, and says why it cannot keep a sequence; nil = it loses none
+	lossy func(counter.Definition) error
 }
 
-// leaseKinds is the table of stores of worker ids. A new store is a folder in workerid and a line here.
-var leaseKinds = []kind{
-	{"Redis", redis.Schemes(), ofRedis, redisOptions, redis.LogTo},
-	{"ZooKeeper", zookeeper.Schemes(), ofZooKeeper, casOptions, zookeeper.LogTo},
-	{"etcd", etcd.Schemes(), ofEtcdLeases, casOptions, nil},
+// database is the name of the kind of stores that speak SQL.
+const database = "SQL"
+
+// kindsOfStores is the table of stores. A new one is a folder in workerid or counter, and a line here. The first is
+// files.
+var kindsOfStores = []kind{
+	{name: "files", schemes: []string{"file"}, sequences: inFiles, strict: true},
+	{name: "Redis", schemes: redis.Schemes(), logTo: redis.LogTo, leases: ofRedis, options: redisOptions,
+		sequences: inRedis, lossy: line.Check},
+	{name: "ZooKeeper", schemes: zookeeper.Schemes(), logTo: zookeeper.LogTo, leases: ofZooKeeper,
+		options: casOptions, announces: true},
+	{name: "etcd", schemes: etcd.Schemes(), leases: ofEtcd, options: casOptions, announces: true,
+		sequences: inEtcd, strict: true, users: true},
+	{name: database, schemes: sql.Schemes(), sequences: inSQL},
 }
 
 // Options are settings that only some kinds have.
@@ -85,6 +105,11 @@ type config interface {
 
 func ofRedis(s Settings) config {
 	s.giveRedisPassword()
+	u, err := endpoint.Split(s.URL)
+	// what -redis has always meant; with other flags, another store may run here
+	if s.Only != "" && err == nil && slices.Contains(redis.Schemes()[:2], u.Scheme) && u.DefaultHost("localhost") {
+		s.URL = u.String()
+	}
 	return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis}
 }
 
@@ -92,7 +117,7 @@ func ofZooKeeper(s Settings) config {
 	return zookeeper.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
 }
 
-func ofEtcdLeases(s Settings) config {
+func ofEtcd(s Settings) config {
 	return etcd.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
 }
 
@@ -112,20 +137,17 @@ func (s Settings) forCAS() cas.Options {
 	return o
 }
 
-// find returns the URL's kind. The error lists the schemes; it does not repeat the URL, which may
-// contain a password.
-func (s *Settings) find() (*kind, error) {
-	scheme, rest, ok := strings.Cut(s.URL, "://")
+// find returns the kind of a URL, of those that keep what is asked for. The error lists the schemes; it does not
+// repeat the URL, which may contain a password.
+func find(text string, keeps func(*kind) bool) (*kind, error) {
+	scheme, _, ok := strings.Cut(text, "://")
 	var names []string
-	for i := range leaseKinds {
-		k := &leaseKinds[i]
-		if s.Only == k.name { // its package reports what is wrong with the URL
-			return k, nil
+	for i := range kindsOfStores {
+		k := &kindsOfStores[i]
+		if !keeps(k) {
+			continue
 		}
 		if ok && slices.Contains(k.schemes, scheme) {
-			if k.options == redisOptions { // the others look themselves
-				return k, checkHosts(scheme, rest)
-			}
 			return k, nil
 		}
 		names = append(names, k.schemes...)
@@ -133,44 +155,24 @@ func (s *Settings) find() (*kind, error) {
 	return nil, fmt.Errorf("a URL begins with %s, and ://", strings.Join(names, ", "))
 }
 
-// checkHosts refuses a URL without a host. Some client libraries would use localhost, where another
-// store may run.
-func checkHosts(scheme, rest string) error {
-	if scheme == "unix" { // a path instead
-		return nil
+func (s *Settings) find() (*kind, error) {
+	if i := slices.IndexFunc(kindsOfStores, func(k kind) bool { return k.name == s.Only }); i >= 0 {
+		return &kindsOfStores[i], nil // its package reports what is wrong with the URL
 	}
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	hosts := rest[:end]
-	for host := range strings.SplitSeq(hosts[strings.LastIndexByte(hosts, '@')+1:], ",") {
-		if host == "" || strings.HasPrefix(host, ":") {
-			return fmt.Errorf("the URL names no host: %s://HOST", scheme)
-		}
-	}
-	return nil
+	return find(s.URL, func(k *kind) bool { return k.leases != nil })
 }
 
 // Announces reports whether the store is a workerid.Directory.
 func (s Settings) Announces() bool {
 	k, err := s.find()
-	return err == nil && k.options == casOptions
+	return err == nil && k.announces
 }
 
 // Hosts returns the host:port of a URL of a store that Announces. A host without a port gets any: it
 // is for finding out from which address this host reaches the other.
 func (s Settings) Hosts() (list []string) {
-	_, rest, _ := strings.Cut(s.URL, "://")
-	if end := strings.IndexAny(rest, "/?"); end >= 0 {
-		rest = rest[:end]
-	}
-	for host := range strings.SplitSeq(rest[strings.LastIndexByte(rest, '@')+1:], ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "9")
-		}
-		list = append(list, host)
-	}
+	u, _ := endpoint.Split(s.URL)
+	list, _ = u.Addresses(9)
 	return list
 }
 
@@ -183,7 +185,7 @@ func (s Settings) Validate() error {
 		problems.Add("URL", "%w", err)
 		problems.Include("", s.Terms.Validate())
 	} else {
-		problems.Include("", mine.config(s).Validate())
+		problems.Include("", mine.leases(s).Validate())
 	}
 	if mine == nil {
 		return problems.Err()
@@ -214,7 +216,7 @@ func (s Settings) Kind() string {
 // is "" if there is none.
 func (s Settings) Pool() string {
 	if k, _ := s.find(); k != nil {
-		return strings.ToLower(k.name) + ":" + k.config(s).Pool()
+		return strings.ToLower(k.name) + ":" + k.leases(s).Pool()
 	}
 	return ""
 }
@@ -222,18 +224,17 @@ func (s Settings) Pool() string {
 // PublicURL returns the URL without what could be a secret: the user, the password, and all options but the
 // pool's name.
 func (s Settings) PublicURL() string {
-	scheme, rest, ok := strings.Cut(s.URL, "://")
-	if !ok {
+	u, err := endpoint.Split(s.URL)
+	if err != nil || strings.Contains(u.Path, "@") { // it may be a password that goes on
 		return ""
 	}
-	rest, query, _ := strings.Cut(rest, "?")
-	public := scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
-	for option := range strings.SplitSeq(query, "&") {
+	public := endpoint.URL{Scheme: u.Scheme, Hosts: u.Hosts, Path: u.Path}
+	for option := range strings.SplitSeq(u.Query, "&") {
 		if strings.HasPrefix(option, "ns=") {
-			public += "?" + option
+			public.Query = option
 		}
 	}
-	return public
+	return public.String()
 }
 
 // given returns the names of the fields that are not zero.
@@ -253,7 +254,7 @@ func (s Settings) ReadSecrets() error {
 	if err != nil {
 		return nil // Validate reports it
 	}
-	return k.config(s).ReadSecrets()
+	return k.leases(s).ReadSecrets()
 }
 
 // Interval returns the mean time between two extensions of a lease: Heartbeat, or else the store's
@@ -263,14 +264,14 @@ func (s Settings) Interval() time.Duration {
 		return s.Heartbeat
 	}
 	if k, err := s.find(); err == nil {
-		return k.config(s).BestHeartbeat()
+		return k.leases(s).BestHeartbeat()
 	}
 	return workerid.HeartbeatOf(s.Lease)
 }
 
 // Watch is how long a newcomer watches the pool before it gets a worker id.
 func (s Settings) Watch() time.Duration {
-	if k, err := s.find(); err == nil && k.options == casOptions {
+	if k, err := s.find(); err == nil && k.announces {
 		return pool.WatchOf(cas.BestHeartbeat(s.WithDefaults().Lease), cas.DefaultTimeout)
 	}
 	return 0
@@ -283,7 +284,7 @@ func Open(s Settings) (workerid.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.config(s).Open()
+	return k.leases(s).Open()
 }
 
 // OpenAdmin makes the operator's interface to the store. It does not connect yet either.
@@ -292,12 +293,12 @@ func OpenAdmin(s Settings) (workerid.Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.config(s).OpenAdmin()
+	return k.leases(s).OpenAdmin()
 }
 
 // LogTo sends the logs of client libraries to l, for the whole process.
 func LogTo(l *slog.Logger) {
-	for _, k := range leaseKinds {
+	for _, k := range kindsOfStores {
 		if k.logTo != nil {
 			k.logTo(l)
 		}

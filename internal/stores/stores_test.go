@@ -40,11 +40,11 @@ func (backend) Close() error                                       { return nil 
 // another puts more kinds into the table: one without settings of its own, and one with those of a
 // compare-and-set.
 func another(t *testing.T) {
-	before := leaseKinds
+	before := kindsOfStores
 	config := func(s Settings) config { return inMemory{s} }
-	leaseKinds = append(slices.Clip(leaseKinds), kind{name: "memory", schemes: []string{"mem"}, config: config},
-		kind{name: "memcas", schemes: []string{"memcas"}, config: config, options: casOptions})
-	t.Cleanup(func() { leaseKinds = before })
+	kindsOfStores = append(slices.Clip(kindsOfStores), kind{name: "memory", schemes: []string{"mem"}, leases: config},
+		kind{name: "memcas", schemes: []string{"memcas"}, leases: config, options: casOptions})
+	t.Cleanup(func() { kindsOfStores = before })
 }
 
 func settings(url string) Settings {
@@ -100,7 +100,7 @@ func TestALineOfTheTableIsAStore(t *testing.T) {
 	}
 	for url, want := range map[string]string{
 		"redis://u:p@h:1/2?ns=ids&password=p": "redis://h:1/2?ns=ids", "rediss://:p%2Fw@h?x=p": "rediss://h",
-		"etcds://u:p@a:1,b:2/x?ns=n": "etcds://a:1,b:2/x?ns=n", "redis://u:p/w@h": "redis://h", "u:p@h": "",
+		"etcds://u:p@a:1,b:2/x?ns=n": "etcds://a:1,b:2/x?ns=n", "redis://u:p/w@h": "", "u:p@h": "",
 		"redis+sentinel://:p@a,b/m?sentinel_password=q": "redis+sentinel://a,b/m",
 	} {
 		if got := settings(url).PublicURL(); got != want {

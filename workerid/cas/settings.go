@@ -1,13 +1,12 @@
 package cas
 
 import (
-	"crypto/tls"
+	"cmp"
 	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
@@ -34,48 +33,40 @@ const DefaultNamespace = "katsubushi"
 // A Target is what a URL says.
 type Target = endpoint.Target
 
-// Target reads the URL. The problems do not repeat what may be a password.
+// Target reads the URL, and adds the files that flags name. The problems do not repeat what may be a password.
 func (s Settings) Target(p Protocol) (Target, problem.List) {
 	if p.Namespace == "" {
 		p.Namespace = DefaultNamespace
 	}
-	return p.Target(s.URL)
-}
-
-// files returns the files of TLS: those of flags, or else of the URL.
-func (s Settings) files(t Target) endpoint.Files {
-	f := t.Files
-	if s.CAFile != "" {
-		f.CA = s.CAFile
+	t, problems := p.Target(s.URL)
+	readable := problems == nil
+	for _, f := range []struct{ field, flag, file, inURL string }{
+		{"CAFile", s.CAFile, "ca", t.Files.CA}, {"CertFile", s.CertFile, "cert", t.Files.Cert},
+		{"KeyFile", s.KeyFile, "", ""},
+	} {
+		switch {
+		case f.flag == "":
+		case f.inURL != "":
+			problems.Add(f.field, "there is a %s in the URL too: one of the two is allowed", f.file)
+		case readable && !t.TLS:
+			problems.Add(f.field, "belongs to connections with TLS, and the URL begins with %s://", p.Scheme)
+		}
 	}
+	t.PasswordFile, t.Files.CA = s.PasswordFile, cmp.Or(s.CAFile, t.Files.CA)
 	if s.CertFile != "" {
-		f.Cert, f.Key = s.CertFile, s.KeyFile
+		t.Files.Cert, t.Files.Key = s.CertFile, s.KeyFile
 	}
-	return f
+	p.CheckPassword(t, &problems)
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		problems.Add("CertFile", "a certificate and its key belong together")
+	}
+	return t, problems
 }
 
 // Check returns everything that is wrong with the settings, as an error of package problem. It reads
 // no file.
 func (s Settings) Check(p Protocol) error {
-	t, problems := s.Target(p)
-	readable := len(problems) == 0
-	p.CheckPassword(t, s.PasswordFile, &problems)
-	if s.CAFile != "" && t.Files.CA != "" {
-		problems.Add("CAFile", "there is a ca in the URL too: one of the two is allowed")
-	}
-	if s.CertFile != "" && t.Files.Cert != "" {
-		problems.Add("CertFile", "there is a cert in the URL too: one of the two is allowed")
-	}
-	if readable && !t.TLS {
-		for field, file := range map[string]string{"CAFile": s.CAFile, "CertFile": s.CertFile, "KeyFile": s.KeyFile} {
-			if file != "" {
-				problems.Add(field, "belongs to connections with TLS, and the URL begins with %s://", p.Scheme)
-			}
-		}
-	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		problems.Add("CertFile", "a certificate and its key belong together")
-	}
+	_, problems := s.Target(p)
 	problems.Include("", s.Terms.Validate())
 	s.checkTimes(p, &problems)
 	if s.Min <= s.Max && s.Max-s.Min >= MaxWorkers {
@@ -120,44 +111,14 @@ func (s Settings) checkTimes(p Protocol, problems *problem.List) {
 // ReadSecrets reads the files as every connection will, and returns what is wrong with them, in the
 // same form as Check.
 func (s Settings) ReadSecrets() error {
-	var problems problem.List
-	if s.PasswordFile != "" {
-		if _, err := secretfile.Password(s.PasswordFile); err != nil {
-			problems.Add("PasswordFile", "%w", err)
-		}
-	}
 	scheme, _, _ := strings.Cut(s.URL, "://")
-	t, _ := Protocol{Scheme: strings.TrimSuffix(scheme, "s")}.Target(s.URL)
-	f := s.files(t)
-	if _, err := endpoint.Roots(f.CA); err != nil {
-		problems.Add(fieldOf("CAFile", s.CAFile), "%w", err)
+	t, _ := s.Target(Protocol{Scheme: strings.TrimSuffix(scheme, "s")})
+	flags := map[string]string{}
+	if s.CAFile != "" {
+		flags["CA"] = "CAFile"
 	}
-	if _, err := f.Certificate(); err != nil {
-		problems.Add(fieldOf("CertFile", s.CertFile), "%w", err)
+	if s.CertFile != "" {
+		flags["Cert"], flags["Key"] = "CertFile", "KeyFile"
 	}
-	return problems.Err()
-}
-
-// fieldOf returns the field that named a file: the URL does unless there is a value.
-func fieldOf(field, value string) string {
-	if value == "" {
-		return "URL"
-	}
-	return field
-}
-
-// Secret returns the password for a new connection.
-func (s Settings) Secret(t Target) (string, error) {
-	if s.PasswordFile == "" {
-		return t.Password, nil
-	}
-	return secretfile.Password(s.PasswordFile)
-}
-
-// Encryption returns the settings of a new connection; nil = it is not encrypted. It reads the files.
-func (s Settings) Encryption(t Target) (*tls.Config, error) {
-	if !t.TLS {
-		return nil, nil
-	}
-	return s.files(t).Config()
+	return t.ReadSecrets(flags)
 }

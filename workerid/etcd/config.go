@@ -1,10 +1,8 @@
 package etcd
 
 import (
-	"crypto/tls"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -42,20 +40,3 @@ func (c Config) Open() (workerid.Backend, error) { return stores.Backend(c.Setti
 // OpenAdmin makes the operator's interface to the pool. It needs the URL, and all other settings only
 // for Init.
 func (c Config) OpenAdmin() (workerid.Admin, error) { return stores.Admin(c.Settings, c.Timeout) }
-
-// link returns how to connect.
-func (c Config) link(t cas.Target) etcdlink.Target {
-	before := "http://"
-	if t.TLS {
-		before = "https://"
-	}
-	l := etcdlink.Target{
-		User: t.User, Root: t.Key() + "/",
-		Password: func() (string, error) { return c.Secret(t) },
-		TLS:      func() (*tls.Config, error) { return c.Encryption(t) },
-	}
-	for _, host := range t.Hosts {
-		l.Endpoints = append(l.Endpoints, before+host)
-	}
-	return l
-}

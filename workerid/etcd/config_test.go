@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
@@ -31,7 +32,7 @@ func TestSettings(t *testing.T) {
 		{"redis://h", cas.Options{}, "URL: a URL begins with etcd:// or etcds://"},
 		{"etcd://h:0/..?ns=a/b", cas.Options{}, "URL: h: a port|URL: the path|URL: ns="},
 		{"etcd://h/a%00b", cas.Options{}, "URL: the path"},
-		{"etcd://u@h", cas.Options{CAFile: good}, "URL: user u|CAFile: belongs to"},
+		{"etcd://u@h", cas.Options{CAFile: good}, "CAFile: belongs to|URL: user u"},
 		{"etcd://u:hush@h", cas.Options{PasswordFile: good}, "PasswordFile: there is a password"},
 		{"etcd://u@h", cas.Options{PasswordFile: open}, "PasswordFile: " + open},
 		{"etcds://h", cas.Options{CAFile: good}, "CAFile: " + good + ": no certificate"},
@@ -63,13 +64,13 @@ func TestSettings(t *testing.T) {
 	}
 	c := Config{Settings: cas.Settings{URL: "etcds://h/a/b?ns=shop", Terms: workerid.Terms{Lease: 18 * time.Second}}}
 	target, _ := c.Target(stores.Protocol)
-	link := c.link(target)
+	link := etcdlink.TargetOf(target)
 	if link.Root != "/a/b/shop/" || link.Endpoints[0] != "https://h:2379" || c.BestHeartbeat() != 1500*time.Millisecond {
 		t.Errorf("%+v, %v", link, c.BestHeartbeat())
 	}
 	if c.URL = "etcd://h"; true {
 		target, _ = c.Target(stores.Protocol)
-		if link := c.link(target); link.Root != "/katsubushi/" || link.Endpoints[0] != "http://h:2379" {
+		if link := etcdlink.TargetOf(target); link.Root != "/katsubushi/" || link.Endpoints[0] != "http://h:2379" {
 			t.Errorf("%+v", link)
 		}
 	}

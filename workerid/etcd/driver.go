@@ -54,7 +54,7 @@ const minTTL = 6 * time.Second
 
 // newDriver makes a driver. An operator's is not lasting: it has no lease, and makes no presences.
 func newDriver(c Config, t cas.Target, lasting bool) *driver {
-	d := &driver{link: c.link(t), timeout: c.Timeout, log: c.Log, renew: make(chan struct{}, 1)}
+	d := &driver{link: etcdlink.TargetOf(t), timeout: c.Timeout, log: c.Log, renew: make(chan struct{}, 1)}
 	d.life, d.end = context.WithCancel(context.Background())
 	if lasting {
 		d.ttl = max(c.Lease/2, minTTL).Round(time.Second)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/redislink"
-	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis/script"
 )
@@ -71,17 +71,13 @@ func (c Config) BestHeartbeat() time.Duration {
 
 // Pool returns the number of the database and the pool's name: /0/yaraus.
 func (c Config) Pool() string {
-	t, _ := redislink.Parse(c.URL, DefaultNamespace)
+	t, _ := c.target()
 	return fmt.Sprintf("/%d/%s", t.Options.DB, t.Namespace)
 }
 
 // target says where the pool is and how to log in.
 func (c Config) target() (redislink.Target, error) {
-	t, err := redislink.Parse(c.URL, DefaultNamespace)
-	if err != nil {
-		return t, err
-	}
-	return t, t.LogIn(c.PasswordFile)
+	return redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace)
 }
 
 // Validate returns everything that is wrong with the settings, as an error of package problem. Open
@@ -90,13 +86,8 @@ func (c Config) Validate() error {
 	c.Terms = c.WithDefaults()
 	var problems problem.List
 	wrong := problems.Add
-	t, err := redislink.Parse(c.URL, DefaultNamespace)
-	if err != nil {
-		wrong("URL", "%w", err)
-	}
-	if c.PasswordFile != "" && t.Options.Password != "" {
-		wrong("PasswordFile", "there is a password in the URL too: one of the two is allowed")
-	}
+	_, err := c.target()
+	problems.Include("", err)
 	problems.Include("", c.Terms.Validate())
 	if c.Min <= c.Max && c.Max-c.Min >= maxWorkers {
 		wrong("Max", "a pool has at most %d worker ids, not those from %d to %d", maxWorkers, c.Min, c.Max)
@@ -113,13 +104,7 @@ func (c Config) Validate() error {
 // ReadSecrets reads the password as every connection will, and returns what is wrong with the file, in
 // the same form as Validate.
 func (c Config) ReadSecrets() error {
-	var problems problem.List
-	if c.PasswordFile != "" {
-		if _, err := secretfile.Password(c.PasswordFile); err != nil {
-			problems.Add("PasswordFile", "%w", err)
-		}
-	}
-	return problems.Err()
+	return endpoint.Target{PasswordFile: c.PasswordFile}.ReadSecrets(nil)
 }
 
 // check is done by Open and Init.

@@ -109,7 +109,7 @@ func (d *driver) drop() {
 // connect goes on making the connection until ctx ends.
 func (d *driver) connect(ctx context.Context) error {
 	if d.link == nil {
-		encrypted, err := d.c.Encryption(d.target)
+		encrypted, err := d.target.Encryption()
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (d *driver) logIn(ctx context.Context, l *link) error {
 	if d.target.User == "" {
 		return nil
 	}
-	password, err := d.c.Secret(d.target)
+	password, err := d.target.Secret()
 	if err != nil {
 		return err
 	}
