@@ -126,7 +126,23 @@ func parentDeath(p *place) {
 	p.Logf("dead after %v", time.Since(killed).Round(time.Millisecond))
 }
 
+// outage: a process that the machine does not run for longer than its margin is late, which is not its fault. It is if
+// that happens every time.
 func outage(p *place) {
+	const tries = 5
+	url := p.url
+	var late string
+	for range tries {
+		p.url, p.dir = url, p.T.TempDir()
+		if late = outageOnce(p); late == "" {
+			return
+		}
+		p.Log(late)
+	}
+	p.Errorf("%d times in a row: %s", tries, late)
+}
+
+func outageOnce(p *place) (late string) {
 	between := redistest.NewProxy(p, p.server.Addr())
 	p.url = strings.Replace(p.url, p.server.Addr(), between.Addr(), 1)
 	// One that ends when it is asked to, and one that does not.
@@ -140,7 +156,7 @@ func outage(p *place) {
 		dead := l.endedAt()
 		for _, held := range p.leases() {
 			if l.holds(held) && !dead.Before(held.Until) {
-				p.Errorf("worker id %d: the window ended at %v, the program at %v", held.Worker, held.Until, dead)
+				late = fmt.Sprintf("worker id %d: the window ended at %v, the program at %v", held.Worker, held.Until, dead)
 			} else if l.holds(held) {
 				p.Logf("dead %v before the end of the window", held.Until.Sub(dead).Round(time.Millisecond))
 			}
@@ -150,6 +166,7 @@ func outage(p *place) {
 	if !polite.said("could not be extended in time") || !polite.said("code=143") || !rude.said("code=137") {
 		p.Error("they do not say why they ended, or ended in another way")
 	}
+	return late
 }
 
 var endedLine = regexp.MustCompile(`(?m)^time=(\S+) level=\S+ msg=ended\b`)
