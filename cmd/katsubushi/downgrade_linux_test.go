@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -71,7 +72,11 @@ func TestDowngrade(t *testing.T) {
 	})
 	t.Run("Upgrade", func(t *testing.T) {
 		t.Parallel()
-		upgradeAndBack(t, old)
+		if exec.Command(old, "upgrade", "-help").Run() == nil {
+			upgradeThereAndBack(t, old)
+		} else {
+			upgradeRefused(t, old)
+		}
 	})
 }
 
@@ -185,9 +190,61 @@ func shareStores(t *testing.T, old string, flags [2][]string, counters string) {
 	all.verdict(t)
 }
 
-// upgradeAndBack: the version before knows no upgrade without a gap. Whoever asks for one reads that, and
-// what runs goes on.
-func upgradeAndBack(t *testing.T, old string) {
+// upgradeThereAndBack replaces the daemon by the other version again and again, under clients of ids, of a
+// sequence and of a name with another layout, none of whose connections may be cut.
+func upgradeThereAndBack(t *testing.T, old string) {
+	const upgrades = 6
+	u := startUpgradable(t, append(inMemory(t), "-worker-id", "53", "-max-wait", "20s",
+		"-generator", "orders sequence batch=50", "-generator", "other snowflake layout=instagram")...)
+	c := census{lanes: 1}
+	l := c.load(t, u.addr, 4, 20)
+	var taken [2]atomic.Int64
+	var refused atomic.Int64
+	for i, name := range []string{"orders", "other"} {
+		conn := countFrom(t, u.process)
+		l.clients.Go(func() {
+			for last := uint64(0); !l.stopped.Load(); {
+				switch v, says := conn.get(t, name); {
+				case says != "" && name == "other" && strings.HasPrefix(says, "SERVER_ERROR"): // for a part of a second
+					refused.Add(1)
+				case says != "" || v <= last:
+					t.Errorf("%s: %d after %d, %q", name, v, last, says)
+					return
+				default:
+					last = v
+					taken[i].Add(1)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { l.stopped.Store(true) })
+	served := func() {
+		before := [2]int64{taken[0].Load(), taken[1].Load()}
+		l.awaitMore(t, 20_000)
+		await(t, "names are served", func() bool {
+			return t.Failed() || taken[0].Load() > before[0] && taken[1].Load() > before[1]
+		})
+	}
+	served()
+	for n := range upgrades {
+		program := [2]string{old, binary}[n%2]
+		t.Log(u.succeedTo(t, program))
+		want, err1 := os.Stat(program)
+		is, err2 := os.Stat(fmt.Sprintf("/proc/%d/exe", u.now))
+		if err := errors.Join(err1, err2); err != nil || !os.SameFile(want, is) {
+			t.Fatalf("upgrade %d: another program serves than %s: %v", n, program, err)
+		}
+		served()
+	}
+	l.finish(t)
+	c.verdict(t)
+	t.Logf("%d upgrades, %d values of a sequence, %d ids of another layout (refused %d times)", upgrades, taken[0].Load(),
+		taken[1].Load(), refused.Load())
+}
+
+// upgradeRefused: the version before knows no upgrade without a gap. Whoever asks for one reads that, and what
+// runs goes on.
+func upgradeRefused(t *testing.T, old string) {
 	pages := inMemory(t)[1]
 	args := append(onDisk(t), "-worker-id", "53")
 	c := census{lanes: 1}

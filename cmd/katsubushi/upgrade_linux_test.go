@@ -124,7 +124,13 @@ func (u *upgradable) upgrade(t *testing.T, args ...string) (code int, said strin
 // when a step takes too long. Nothing else is a reason to try again.
 func (u *upgradable) succeed(t *testing.T) (said string) {
 	t.Helper()
-	u.install(t, binary)
+	return u.succeedTo(t, binary)
+}
+
+// succeedTo is succeed with another version of the program.
+func (u *upgradable) succeedTo(t *testing.T, program string) (said string) {
+	t.Helper()
+	u.install(t, program)
 	code, said := u.upgrade(t)
 	late := regexp.MustCompile("goes on: .*(in time|has not answered for|" + context.DeadlineExceeded.Error() + ")")
 	for tries := 1; tries < 3 && late.MatchString(said); tries++ {
