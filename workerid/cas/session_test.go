@@ -442,3 +442,70 @@ func TestSkew(t *testing.T) {
 		}
 	}
 }
+
+// C6: a wrong clock that came first keeps others out, and says what helps. Once its daemon has stopped, they come in.
+func TestOneWrongClockThatCameFirst(t *testing.T) {
+	for _, wrong := range []int64{3_600_000, -10_000} {
+		w := newWorld(t)
+		w.init(0, 9)
+		w.boot += 60_000 // a clock that is behind has a window too
+		first := w.daemon("first", 0, 9)
+		first.wrong = wrong
+		g := first.mustAcquire()
+		d := w.daemon("newcomer", 0, 9)
+		d.wantWatching(errOf(d.Acquire(ctx, d.want())))
+		g = first.pass(watch+1000, g)
+		_, err := d.Acquire(ctx, d.want())
+		if !errors.Is(err, workerid.ErrSkew) || !strings.Contains(err.Error(), "the median of 1 holders") ||
+			!strings.Contains(err.Error(), "restart that daemon too") {
+			t.Errorf("%d ms off: %v", wrong, err)
+		}
+		if err := first.Release(ctx, g, g.Lo); err != nil {
+			t.Fatal(err)
+		}
+		if late := d.mustAcquire(); late.Lo > w.now()+epsilon {
+			t.Errorf("%d ms off: granted %+v at %d", wrong, late, w.now())
+		}
+	}
+}
+
+// Why C6 refuses for a single holder: were the newcomer let in beside a clock that is ahead, its raise after a
+// restore would not cover the other one's window, whose worker id is then granted once more from below its end.
+func TestTwoClocksInOnePoolCannotBearWitness(t *testing.T) {
+	w := newWorld(t)
+	w.init(0, 9)
+	empty := w.server.Save()
+	ahead, relaxed, next := w.daemon("ahead", 3, 3), w.daemon("relaxed", 0, 9), w.daemon("next", 3, 3)
+	for _, d := range []*daemon{ahead, next} {
+		d.Pool.Min, d.Pool.Max = 0, 9
+	}
+	ahead.wrong = 3_600_000
+	relaxed.Rules = pool.Rules{W: time.Duration(watch) * time.Millisecond, MaxSkew: 1e15}
+	only := func(d *daemon) workerid.Grant {
+		t.Helper()
+		want := workerid.Request{Owner: d.owner, Min: 3, Max: 3}
+		g, err := d.Acquire(ctx, want)
+		for n := 0; n < 100 && err != nil; n++ {
+			w.boot += watch
+			g, err = d.Acquire(ctx, want)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", d.owner, err)
+		}
+		d.Heard(g)
+		return g
+	}
+	lost := only(ahead)
+	witness := relaxed.mustAcquire()
+	w.server.Restore(empty)
+	w.boot += 1000
+	if _, err := relaxed.extend(witness); err == nil {
+		t.Fatal("the restore was not noticed")
+	}
+	relaxed.Upkeep(ctx)
+	if again := only(next); again.Lo > lost.Hi {
+		t.Errorf("granted %+v after %+v: one clock is not enough to refuse any more, and C6 may be relaxed", again, lost)
+	}
+}
+
+func errOf(_ workerid.Grant, err error) error { return err }

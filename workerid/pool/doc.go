@@ -47,7 +47,9 @@
 //   - C5 Release. After sealing, within W of the last acknowledged write: mark = what was last
 //     issued, and no owner.
 //   - C6 Skew. A record that moved during the watch was written at its mark − L by its holder's
-//     clock. A newcomer whose clock differs from the median of these gets nothing.
+//     clock. A newcomer whose clock differs from the median of these gets nothing. One is enough: it
+//     does not matter which clock is wrong, but that a floor that one holder raises after a restore
+//     (present + L + epsilon) covers the windows of all others.
 //
 // # Holes that were found, and mended here
 //

@@ -181,7 +181,8 @@ func (r Rules) Order(workers []uint64, records map[uint64]string, m Meta, owner 
 }
 
 // Skew compares this host's clock with those of the holders whose records moved between two readings
-// that were this far apart (C6). It returns how far the median of these is ahead, if there are any.
+// that were this far apart (C6). It returns how far the median of these is ahead, if there are any. One holder is
+// enough to refuse, whichever clock is wrong: a raise by the one does not cover windows by the other.
 func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration, now Moment) (ahead time.Duration,
 	holders int, err error) {
 	var clocks []int64
@@ -199,8 +200,9 @@ func (r Rules) Skew(before, after map[uint64]string, m Meta, apart time.Duration
 	theirs := clocks[len(clocks)/2] // at some moment between the readings
 	behind := now.ID - theirs
 	if behind < -r.MaxSkew || behind > r.MaxSkew+apart.Milliseconds() {
-		err = fmt.Errorf("%w: this host's is %s, the median of %d holders %s", workerid.ErrSkew, stamp(now.ID), len(clocks),
-			stamp(theirs))
+		err = fmt.Errorf("%w: this host's is %s, the median of %d holders %s. Set the wrong one right; "+
+			"if it is a holder's (`katsubushi lease list`), restart that daemon too", workerid.ErrSkew, stamp(now.ID),
+			len(clocks), stamp(theirs))
 	}
 	return time.Duration(-behind) * time.Millisecond, len(clocks), err
 }
