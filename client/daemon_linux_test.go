@@ -305,13 +305,11 @@ func TestRestartOfTheOnlyDaemon(t *testing.T) {
 			seen.Add(must(t)(c.ID(t.Context())))
 		}
 		d.kill()
-		await(t, "connections are refused", func() bool { // before, the one that was there may be reset
-			id, err := c.ID(t.Context())
-			if id != 0 || err == nil {
+		for range 3 { // reset, refused, or too late on a busy machine
+			if id, err := c.ID(t.Context()); id != 0 || err == nil {
 				t.Errorf("id %d, error %v of a daemon that does not run", id, err)
 			}
-			return errors.Is(err, syscall.ECONNREFUSED)
-		})
+		}
 		d.start()
 		await(t, "the daemon serves again", func() bool {
 			id, err := c.ID(t.Context())

@@ -273,3 +273,13 @@ func TestAnAnswerHasALimit(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 }
+
+// TestTheLongestLine: one of exactly maxLine bytes is read, and none that is longer.
+func TestTheLongestLine(t *testing.T) {
+	for length, want := range map[int]error{maxLine - 1: nil, maxLine: nil, maxLine + 1: errTooLong} {
+		line, err := readLine(input(strings.NewReader(strings.Repeat("x", length-2) + "\r\nEND\r\n")))
+		if err != want || err == nil && len(line) != length-2 {
+			t.Errorf("%d bytes: %d read, %v", length, len(line), err)
+		}
+	}
+}

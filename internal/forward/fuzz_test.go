@@ -45,3 +45,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestTheLongestLine: one of exactly maxLine bytes is read, and one that is longer is not waited for.
+func TestTheLongestLine(t *testing.T) {
+	for length, want := range map[int]error{maxLine - 1: nil, maxLine: nil, maxLine + 1: errAnswer} {
+		line := []byte("-" + strings.Repeat("x", length-3) + "\r\n")
+		a, n, err := parse(line)
+		if err != want || err == nil && (n != length || len(a.text) != length-3) {
+			t.Errorf("%d bytes: %d read, %v", length, n, err)
+		}
+		if _, n, err := parse(line[:length-1]); n != 0 || err != want { // its end has not come
+			t.Errorf("%d of %d bytes: %d read, %v", length-1, length, n, err)
+		}
+	}
+}
