@@ -16,6 +16,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/test/memcounter"
 )
@@ -159,14 +160,14 @@ func (r *rig) wantRefusal(s *issuer.Sequence, text string) {
 	}
 }
 
-// figure returns one of a sequence's Facts.
-func figure[T int64 | uint64 | float64](s *issuer.Sequence, name string) T {
-	for _, f := range s.Facts() {
-		if f.Name == name {
-			return f.Value.(T)
+// figureOf returns one of a sequence's figures.
+func figureOf[T int64 | uint64 | float64](s *issuer.Sequence, name string) (v T) {
+	s.Figures(func(f figure.Figure) {
+		if f.Stat == name {
+			v = f.Value.(T)
 		}
-	}
-	panic(name)
+	})
+	return v
 }
 
 func bubble(t *testing.T, test func(t *testing.T)) {
@@ -200,7 +201,7 @@ func TestReservationsAreRareAndInTime(t *testing.T) {
 						}
 					}
 					if second == 30 {
-						calls, waits = r.store.calls.Load(), figure[uint64](s, "waits")
+						calls, waits = r.store.calls.Load(), figureOf[uint64](s, "waits")
 					}
 				}
 				elapsed := time.Since(begin).Seconds() - 31
@@ -208,7 +209,7 @@ func TestReservationsAreRareAndInTime(t *testing.T) {
 				if most := max(elapsed/10, float64(rate)*elapsed/10e6) * 1.2; float64(writes) > most+2 {
 					t.Errorf("%d reservations in %.0f s, want %.0f", writes, elapsed, most)
 				}
-				if w := figure[uint64](s, "waits") - waits; w > 0 {
+				if w := figureOf[uint64](s, "waits") - waits; w > 0 {
 					t.Errorf("ran dry %d times after the start", w)
 				}
 			})
@@ -275,7 +276,7 @@ func TestAStoreThatFails(t *testing.T) {
 			next uint64
 		}{{false, 101}, {true, 0}} {
 			r.store.fail(errors.New("disk\r\nfull"), c.lost)
-			for figure[int64](s, "at_hand") > 0 {
+			for figureOf[int64](s, "at_hand") > 0 {
 				take(s, 10)
 			}
 			begin := time.Now()
@@ -300,8 +301,8 @@ func TestAStoreThatFails(t *testing.T) {
 			} else if run, err := take(s, 1); err != nil || run.First <= 101 {
 				t.Errorf("%d, %v after blocks were lost", run.First, err)
 			}
-			if f := s.Facts(); figure[uint64](s, "waits") == 0 || figure[uint64](s, "refusals") == 0 {
-				t.Errorf("%+v", f)
+			if figureOf[uint64](s, "waits") == 0 || figureOf[uint64](s, "refusals") == 0 {
+				t.Error("nobody waited, or was refused")
 			}
 		}
 		if n := r.store.calls.Load(); n > 60 { // 2 outages of 11 s, once a second after the first few
@@ -466,7 +467,7 @@ func TestARecordThatIsGone(t *testing.T) {
 		s := r.add(orders)
 		r.want(s, 1)
 		r.store.Store.DB = memcounter.NewDatabase()
-		for figure[int64](s, "at_hand") > 0 {
+		for figureOf[int64](s, "at_hand") > 0 {
 			take(s, 50)
 		}
 		r.wantRefusal(s, "sequence orders: no such sequence in the counter store")
@@ -499,7 +500,7 @@ func TestADefinitionThatWasChangedInTheStore(t *testing.T) {
 		if _, err := r.store.Define(t.Context(), orders); err != nil {
 			t.Fatal(err)
 		}
-		for figure[int64](s, "at_hand") > 0 {
+		for figureOf[int64](s, "at_hand") > 0 {
 			take(s, 50)
 		}
 		_, err := take(s, 1)

@@ -25,7 +25,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
@@ -489,8 +488,8 @@ func TestADaemonHasOneSourceForEachTextKindAndLoop(t *testing.T) {
 
 // TestNoNameIsThatOfAllOthers: two series of one name would cost the whole answer of /metrics.
 func TestNoNameIsThatOfAllOthers(t *testing.T) {
-	if err := kinds.CheckName(metrics.Others); err == nil {
-		t.Errorf("a generator may be called %s", metrics.Others)
+	if err := kinds.CheckName(others); err == nil {
+		t.Errorf("a generator may be called %s", others)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
@@ -173,14 +174,19 @@ func (*reporting) Source(int) id.Source { return nil }
 func (*reporting) Ready(int64) error    { return errors.New("no block for 1.0s: disk full") }
 func (r *reporting) Issued() uint64     { return r.issued.Load() }
 
-func (r *reporting) Facts() []issuer.Fact {
-	return []issuer.Fact{
-		{Name: "order", Value: "strict"},
-		{Name: "left", Help: "Values left.", Value: r.left.Load()},
-		{Name: "waits", Help: "Requests that waited.", Value: r.waits.Load()},
-		{Name: "days_left", Help: "Days left.", Value: 1e6},
-		{Name: "rate", Help: "Values a second.", Value: r.rate.Seconds()},
+func (r *reporting) Figures(emit func(figure.Figure)) issuer.Condition {
+	c := issuer.Condition{Order: "strict", Left: r.left.Load(), DaysLeft: 1e6}
+	for _, f := range []figure.Figure{
+		{Stat: "order", Value: c.Order},
+		{Stat: "left", Metric: "generator_left", Help: "Values left.", Value: c.Left},
+		{Stat: "waits", Metric: "generator_waits_total", Help: "Requests that waited.", Value: r.waits.Load(), Count: true},
+		{Stat: "days_left", Value: c.DaysLeft},
+		{Metric: "generator_time_left_seconds", Help: "Days left.", Value: c.DaysLeft * 86400},
+		{Stat: "rate", Metric: "generator_rate", Help: "Values a second.", Value: r.rate.Seconds()},
+	} {
+		emit(f)
 	}
+	return c
 }
 
 // at returns a nested field, even one that another package does not export.

@@ -1,31 +1,33 @@
 package daemon
 
 import (
-	"time"
+	"slices"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 )
 
 // What operators see of the declared names: in `stats generators` and on /metrics.
 
-// generatorStats adds the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
-// figure's name has no colon.
-func (d *Daemon) generatorStats(now int64, add func(name string, value any)) {
-	for _, g := range d.catalog.Generators() {
-		prefix := g.Name + ":"
-		add(prefix+"kind", g.Kind)
-		add(prefix+"issued", g.Issued())
-		refusal, _ := refuses(g.From, now)
-		add(prefix+"ready", refusal == nil)
-		if refusal != nil {
-			add(prefix+"not_ready_reason", refusal.Error())
-		}
-		if r, ok := g.From.(issuer.Reporter); ok {
-			for _, f := range r.Facts() {
-				add(prefix+f.Name, f.Value)
-			}
-		}
+// nameFigures emits the figures of a name at now, Unix ms.
+func nameFigures(g *issuer.Generator, now int64, emit func(figure.Figure)) {
+	refusal, _ := refuses(g.From, now)
+	emit(figure.Figure{Stat: "kind", Value: g.Kind})
+	emit(figure.Figure{
+		Stat: "issued", Metric: "generator_issued_total", Value: g.Issued(), Count: true,
+		Help: "Ids issued under a declared name.",
+	})
+	emit(figure.Figure{
+		Stat: "ready", Metric: "generator_ready", Value: refusal == nil,
+		Help: "1 while a declared name issues ids; 0 also for a sequence that has ended.",
+		Worry: "0 for more than a minute: clients of this name get errors, although `katsubushi_ready` may be 1; " +
+			"`stats generators` says why",
+	})
+	if refusal != nil {
+		emit(figure.Figure{Stat: "not_ready_reason", Value: refusal.Error()})
+	}
+	if r, ok := g.From.(issuer.Reporter); ok {
+		r.Figures(emit)
 	}
 }
 
@@ -41,48 +43,59 @@ func refuses(k issuer.Kind, now int64) (why error, forGood bool) {
 	return why, why != nil
 }
 
-// generators describes the declared names at now, Unix ms.
-func (d *Daemon) generators(now int64) []metrics.Generator {
-	var list []metrics.Generator
+// generatorStats emits the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
+// figure's name has no colon.
+func (d *Daemon) generatorStats(now int64, emit func(figure.Figure)) {
 	for _, g := range d.catalog.Generators() {
-		refusal, _ := refuses(g.From, now)
-		m := metrics.Generator{Name: g.Name, Kind: g.Kind, Issued: g.Issued(), Ready: refusal == nil}
-		if r, ok := g.From.(issuer.Reporter); ok {
-			m.Facts = d.generatorFacts(r)
-		}
-		list = append(list, m)
+		nameFigures(g, now, func(f figure.Figure) {
+			if f.Stat != "" {
+				f.Stat = g.Name + ":" + f.Stat
+				emit(f)
+			}
+		})
 	}
-	return list
 }
 
-// generatorFacts returns the figures of a generator that are numbers, and that whoever reads /metrics may
-// know.
-func (d *Daemon) generatorFacts(r issuer.Reporter) (list []metrics.GeneratorFact) {
-	for _, f := range r.Facts() {
-		if d.logins != nil && issuer.TellsIDs(f.Name) {
-			continue
-		}
-		value, count, ok := numeric(f.Value)
-		if f.Name == "days_left" { // Prometheus has seconds
-			f.Name, value = "time_left_seconds", value*(24*time.Hour).Seconds()
-		}
-		if ok {
-			list = append(list, metrics.GeneratorFact{Name: f.Name, Help: f.Help, Value: value, Count: count})
-		}
-	}
-	return list
-}
+// maxGenerators is how many names have series of their own. Prometheus keeps every series that it ever
+// saw, so the rest share those of the name others: their counts added up, and whether all are ready. Gauges of
+// several names have no meaning together.
+const (
+	maxGenerators = 1000
+	others        = "_other" // no generator has this name
+)
 
-// numeric returns a figure as metrics have it. A uint64 is a count, which only grows; texts are no
-// numbers.
-func numeric(figure any) (value float64, count, ok bool) {
-	switch v := figure.(type) {
-	case uint64:
-		return float64(v), true, true
-	case int64:
-		return float64(v), false, true
-	case float64:
-		return v, false, true
+// generatorMetrics emits the metrics of each name at now, Unix ms, that whoever reads them may know.
+func (d *Daemon) generatorMetrics(now int64, emit func(figure.Figure)) {
+	var sums []figure.Figure
+	labels := []string{"generator", others, "kind", others}
+	add := func(f figure.Figure) {
+		at := slices.IndexFunc(sums, func(s figure.Figure) bool { return s.Metric == f.Metric })
+		switch n, counts := f.Value.(uint64); {
+		case !counts && f.Stat != "ready":
+		case at < 0:
+			f.Labels = labels
+			sums = append(sums, f)
+		case counts:
+			sums[at].Value = sums[at].Value.(uint64) + n
+		case f.Value == false:
+			sums[at].Value = false
+		}
 	}
-	return 0, false, false
+	for i, g := range d.catalog.Generators() {
+		show, own := add, []string{"generator", g.Name, "kind", g.Kind}
+		if i < maxGenerators {
+			show = func(f figure.Figure) {
+				f.Labels = own
+				emit(f)
+			}
+		}
+		nameFigures(g, now, func(f figure.Figure) {
+			if f.Metric != "" && (d.logins == nil || !issuer.TellsIDs(f.Stat)) {
+				show(f)
+			}
+		})
+	}
+	for _, f := range sums {
+		emit(f)
+	}
 }

@@ -88,18 +88,6 @@ var worries = map[string]string{
 	"lease_call_duration_seconds": "the rate of `_sum` by that of `_count` over 0.2: the store (or the disk) is " +
 		"slow; at 1 s it counts as unanswered",
 
-	"generator_issued_total": "",
-	"generator_ready": "0 for more than a minute: clients of this name get errors, although " +
-		"`katsubushi_ready` may be 1; `stats generators` says why",
-	"generator_last":              "",
-	"generator_at_hand":           "",
-	"generator_left":              "",
-	"generator_block":             "",
-	"generator_time_left_seconds": "less than a month: the `max` of the sequence is near",
-	"generator_waits_total": "grows by more than five in ten minutes: its blocks come too slowly; the disk " +
-		"of the state directory stalls, or the counter store is slow",
-	"generator_refusals_total": "grows: clients got errors",
-
 	"tls_certificate_left_seconds": "less than two weeks: renew the certificate, then SIGHUP. The log warns of it at a " +
 		"start and a reload only",
 }

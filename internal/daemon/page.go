@@ -294,32 +294,13 @@ func (d *Daemon) pageNames(now int64) (list []page.Name) {
 			n.Refusal, n.Over = why.Error(), forGood
 		}
 		if r, ok := g.From.(issuer.Reporter); ok {
-			n.Sequence = pageSequence(r)
-			n.Sequence.Hidden = d.logins != nil
+			c := r.Figures(func(figure.Figure) {})
+			n.Sequence = &page.Sequence{Order: c.Order, Leader: c.Leader, Last: c.Last, Left: c.Left,
+				DaysLeft: c.DaysLeft, Hidden: d.logins != nil}
 		}
 		list = append(list, n)
 	}
 	return list
-}
-
-// pageSequence reads what the page shows out of the figures of a sequence.
-func pageSequence(r interface{ Facts() []issuer.Fact }) *page.Sequence {
-	q := new(page.Sequence)
-	for _, f := range r.Facts() {
-		switch f.Name {
-		case "order":
-			q.Order, _ = f.Value.(string)
-		case "leader":
-			q.Leader, _ = f.Value.(string)
-		case "last":
-			q.Last, _ = f.Value.(int64)
-		case "left":
-			q.Left, _ = f.Value.(int64)
-		case "days_left":
-			q.DaysLeft, _ = f.Value.(float64)
-		}
-	}
-	return q
 }
 
 // otherLayouts returns the layouts that names have instead of the daemon's own, each once.

@@ -21,6 +21,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -179,20 +180,26 @@ func TestPageNamesTheStore(t *testing.T) {
 	}
 }
 
-// TestPageOfASequence: each figure of a sequence, and none of other kinds.
+// TestPageOfASequence: what it shows of a sequence, and of a sequence alone.
 func TestPageOfASequence(t *testing.T) {
-	r := &reporter{[]issuer.Fact{{Name: "order", Value: "strict"}, {Name: "last", Value: int64(3)},
-		{Name: "at_hand", Value: int64(9)}, {Name: "left", Value: int64(4)},
-		{Name: "days_left", Value: 5.5}, {Name: "waits", Value: uint64(9)}, {Name: "leader", Value: "10.0.0.9:1"}}}
-	if got, want := *pageSequence(r),
-		(page.Sequence{Order: "strict", Last: 3, Left: 4, DaysLeft: 5.5, Leader: "10.0.0.9:1"}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+	d, _ := run(t, func(c *Config) { c.Generators = "random uuid4" })
+	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders"}, From: &judged{}}})
+	got := map[string]*page.Sequence{}
+	for _, n := range d.pageNames(d.clock.Now()) {
+		got[n.Name] = n.Sequence
+	}
+	want := page.Sequence{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
+	if len(got) != 2 || got["orders"] == nil || *got["orders"] != want || got["random"] != nil {
+		t.Errorf("%+v", got)
 	}
 }
 
-type reporter struct{ facts []issuer.Fact }
+// judged is a kind with a condition.
+type judged struct{ reporting }
 
-func (r *reporter) Facts() []issuer.Fact { return r.facts }
+func (*judged) Figures(func(figure.Figure)) issuer.Condition {
+	return issuer.Condition{Order: "strict", Leader: "10.0.0.9:1", Last: 3, Left: 4, DaysLeft: 5.5}
+}
 
 // TestPageShowsAlarms: each by its kind.
 func TestPageShowsAlarms(t *testing.T) {
@@ -370,13 +377,13 @@ func TestAnEndedSequenceIsShown(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	for _, g := range d.generators(d.clock.Now()) {
-		if g.Ready != (g.Name == "many") {
-			t.Errorf("/metrics says of %s: ready %v", g.Name, g.Ready)
+	d.generatorMetrics(d.clock.Now(), func(f figure.Figure) {
+		if f.Metric == "generator_ready" && f.Value != (f.Labels[1] == "many") {
+			t.Errorf("/metrics says of %s: ready %v", f.Labels[1], f.Value)
 		}
-	}
+	})
 	stats := map[string]any{}
-	d.generatorStats(d.clock.Now(), func(name string, value any) { stats[name] = value })
+	d.generatorStats(d.clock.Now(), func(f figure.Figure) { stats[f.Stat] = f.Value })
 	if stats["few:ready"] != false || stats["few:not_ready_reason"] != "sequence few has ended at 3" ||
 		stats["many:ready"] != true {
 		t.Errorf("stats: %v", stats)

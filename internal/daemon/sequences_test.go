@@ -16,6 +16,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -438,11 +439,11 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		t.Error(text)
 	}
 	ready := func() (names string) {
-		for _, g := range d.generators(d.clock.Now()) {
-			if g.Ready {
-				names += g.Name + " "
+		d.generatorMetrics(d.clock.Now(), func(f figure.Figure) {
+			if f.Stat == "ready" && f.Value == true {
+				names += f.Labels[1] + " "
 			}
-		}
+		})
 		return names
 	}
 	if got := ready(); got != "healthy " {

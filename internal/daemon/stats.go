@@ -50,7 +50,7 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		d.leaseFigures(shown)
 		d.peerFigures(shown)
 	case "generators":
-		d.generatorStats(d.clock.Now(), add)
+		d.generatorStats(d.clock.Now(), shown)
 		d.sequences.election.figures(shown)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
@@ -262,6 +262,7 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 	d.sequences.election.figures(emit)
 	d.peerFigures(emit)
 	d.theStore().Figures(emit)
+	d.generatorMetrics(d.clock.Now(), emit)
 }
 
 // snapshot returns what /metrics shows.
@@ -297,9 +298,8 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 
 		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
 
-		Leases:     d.leases(),
-		Generators: d.generators(now),
-		Figures:    d.figures,
+		Leases:  d.leases(),
+		Figures: d.figures,
 	}
 	for i := range d.latency {
 		s.Latency.Add(&d.latency[i])

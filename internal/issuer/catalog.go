@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
@@ -28,20 +29,24 @@ type Kind interface {
 type Reporter interface {
 	Kind
 	Issued() uint64 // since the start; only grows
-	Facts() []Fact  // always the same names in the same order
+	// Figures emits its figures, always the same in the same order, and returns what the status page
+	// judges it by. They are of one name: their metrics need labels.
+	Figures(emit func(figure.Figure)) Condition
 }
 
-// A Fact is a figure of a Reporter. The value's type says what it is: a string is a text, for the
-// statistics only; an int64 or float64 is a gauge; a uint64 is a count, which only grows.
-type Fact struct {
-	Name  string // lower-case words with _ between them
-	Help  string // one sentence, for the metrics
-	Value any
+// A Condition is what the status page shows of a sequence.
+type Condition struct {
+	Order      string // free or strict
+	Leader     string // of strict order: an address, "this daemon" or "none"
+	Last, Left int64
+	DaysLeft   float64 // 0 = this daemon does not know
 }
+
+const lastStat, leftStat = "last", "left"
 
 // TellsIDs reports whether somebody can tell an id by the figure of this name, alone or with others: the last
 // value of a sequence, or how many are left, of which values at hand are not a part.
-func TellsIDs(name string) bool { return name == "last" || name == "left" }
+func TellsIDs(stat string) bool { return stat == lastStat || stat == leftStat }
 
 // A Catalog maps keys to kinds of id. Every grammar on every port uses it, and HTTP. Names are only ever
 // added, and readers take no lock: they load a table that never changes.

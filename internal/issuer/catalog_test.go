@@ -14,6 +14,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
@@ -321,14 +322,14 @@ type (
 	reporting struct{ orders }
 )
 
-func (r *ranged) Source(int) id.Source                        { return r }
-func (r *ranged) Reserve(now int64, n int) (id.Run, error)    { return id.Run{N: n}, r.refuse }
-func (r *texted) Source(int) id.Source                        { return r }
-func (r *texted) Form() id.Form                               { return id.ULID }
-func (r *reporting) Source(int) id.Source                     { return r }
-func (r *reporting) Issued() uint64                           { return 77 }
-func (r *reporting) Facts() []Fact                            { return nil }
-func (r *reporting) Reserve(now int64, n int) (id.Run, error) { return id.Run{N: n}, nil }
+func (r *ranged) Source(int) id.Source                         { return r }
+func (r *ranged) Reserve(now int64, n int) (id.Run, error)     { return id.Run{N: n}, r.refuse }
+func (r *texted) Source(int) id.Source                         { return r }
+func (r *texted) Form() id.Form                                { return id.ULID }
+func (r *reporting) Source(int) id.Source                      { return r }
+func (r *reporting) Issued() uint64                            { return 77 }
+func (r *reporting) Figures(func(figure.Figure)) (c Condition) { return c }
+func (r *reporting) Reserve(now int64, n int) (id.Run, error)  { return id.Run{N: n}, nil }
 
 func TestEveryIDIsCountedByItsName(t *testing.T) {
 	_, _, c := newCatalog(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // SequenceConfig holds the settings of a Sequence.
@@ -19,7 +20,7 @@ type SequenceConfig struct {
 	// MaxWait is how long clients wait for a block from when the values ran out; then they are refused
 	// until one comes.
 	MaxWait time.Duration
-	Status  func() counter.Status // what the keeper knows, for Facts
+	Status  func() counter.Status // what the keeper knows, for Figures
 	Refused *atomic.Uint64        // counts refusals, with those of others; nil = it need not
 	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
@@ -269,24 +270,41 @@ func (s *Sequence) Issued() uint64 {
 // farAway is what a sequence reports that lasts longer, or whose rate is not known, in days.
 const farAway = 1e6
 
-// Facts implements Reporter.
-func (s *Sequence) Facts() []Fact {
-	order := "free"
+// Figures implements Reporter.
+func (s *Sequence) Figures(emit func(figure.Figure)) Condition {
+	c := Condition{Order: "free"}
 	if s.c.Definition.Strict {
-		order = "strict"
+		c.Order = "strict"
 	}
-	return s.facts(order, s.values.Last(), s.values.Left(), s.c.Status())
+	s.figures(emit, &c, s.values.Last(), s.values.Left(), s.c.Status())
+	return c
 }
 
-func (t *tally) facts(order string, last, left uint64, k counter.Status) []Fact {
-	return []Fact{
-		{"order", "", order},
-		{"last", "Largest value that was issued or passed over.", int64(last)},
-		{"at_hand", "Values that can be issued without another block.", int64(left)},
-		{"left", "Values that were granted to no daemon, as far as this one knows.", int64(k.Left)},
-		{"days_left", "Time until the sequence ends at its present rate, at most a million days.", min(k.DaysLeft, farAway)},
-		{"block", "Values in the newest block.", int64(k.Block)},
-		{"waits", "How often the values ran out before the next block came.", t.waits.Load()},
-		{"refusals", "Requests that were refused.", t.refused.Load()},
+// figures emits what free and strict sequences have, and notes it in c.
+func (t *tally) figures(emit func(figure.Figure), c *Condition, last, atHand uint64, k counter.Status) {
+	c.Last, c.Left, c.DaysLeft = int64(last), int64(k.Left), min(k.DaysLeft, farAway)
+	gauge := func(name, metric string, v any, help, worry string) {
+		emit(figure.Figure{Stat: name, Metric: metric, Value: v, Help: help, Worry: worry})
 	}
+	gauge("order", "", c.Order, "", "")
+	gauge(lastStat, "generator_last", c.Last, "Largest value that was issued or passed over.", "")
+	gauge("at_hand", "generator_at_hand", int64(atHand), "Values that can be issued without another block.", "")
+	gauge(leftStat, "generator_left", c.Left,
+		"Values that were granted to no daemon, as far as this one knows.", "")
+	gauge("days_left", "", c.DaysLeft, "", "")
+	gauge("", "generator_time_left_seconds", c.DaysLeft*(24*time.Hour).Seconds(),
+		"Time until the sequence ends at its present rate, at most a million days.",
+		"less than a month: the `max` of the sequence is near")
+	gauge("block", "generator_block", int64(k.Block), "Values in the newest block.", "")
+	emit(figure.Figure{
+		Stat: "waits", Metric: "generator_waits_total", Value: t.waits.Load(), Count: true,
+		Help: "How often the values ran out before the next block came.",
+		Worry: "grows by more than five in ten minutes: its blocks come too slowly; the disk of the state " +
+			"directory stalls, or the counter store is slow",
+	})
+	emit(figure.Figure{
+		Stat: "refusals", Metric: "generator_refusals_total", Value: t.refused.Load(), Count: true,
+		Help:  "Requests that were refused.",
+		Worry: "grows: clients got errors",
+	})
 }

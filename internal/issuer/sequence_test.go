@@ -9,6 +9,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // A sequenceBed is a Sequence whose keeper is the test.
@@ -85,14 +86,15 @@ func TestASequenceAsksItsCallersToWait(t *testing.T) {
 		if run, err := b.Reserve(0, 7); err != nil || run.First != 11 || run.N != 7 {
 			t.Errorf("%+v, %v", run, err)
 		}
-		facts := map[string]any{"order": "free", "last": int64(17), "at_hand": int64(0), "left": int64(70), "days_left": 1e6,
+		facts := map[string]any{"": 1e6 * 86400, "order": "free",
+			"last": int64(17), "at_hand": int64(0), "left": int64(70), "days_left": 1e6,
 			"block": int64(10), "waits": uint64(2), "refusals": uint64(4)}
-		for _, f := range b.Facts() {
-			if facts[f.Name] != f.Value || (f.Help == "") != (f.Name == "order") {
-				t.Errorf("%+v, want %v", f, facts[f.Name])
+		b.Figures(func(f figure.Figure) {
+			if facts[f.Stat] != f.Value || (f.Help == "") != (f.Metric == "") {
+				t.Errorf("%+v, want %v", f, facts[f.Stat])
 			}
-			delete(facts, f.Name)
-		}
+			delete(facts, f.Stat)
+		})
 		if len(facts) > 0 || b.Issued() != 17 {
 			t.Errorf("missing: %v; issued %d", facts, b.Issued())
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // StrictConfig holds the settings of a Strict. All but Why are required.
@@ -19,7 +20,7 @@ type StrictConfig struct {
 	// MaxWait is how long requests wait for a leader, or for its answer; at least leastWait counts.
 	MaxWait time.Duration
 	Moment  func() int64          // CLOCK_BOOTTIME in ns, above 0
-	Status  func() counter.Status // what the keeper knows, for Facts; asked only while this daemon leads
+	Status  func() counter.Status // what the keeper knows, for Figures; asked only while this daemon leads
 	Refused *atomic.Uint64        // counts refusals, with those of others; nil = it need not
 	Ring    func()                // asks for a block; see counter.Keeper.Ring. It must return at once
 	Wake    func()                // tells all who got id.ErrWait to ask again. It must return at once
@@ -478,23 +479,30 @@ func (s *Strict) Issued() uint64 {
 	return s.issued
 }
 
-// Facts implements Reporter.
-func (s *Strict) Facts() []Fact {
+// Figures implements Reporter.
+func (s *Strict) Figures(emit func(figure.Figure)) Condition {
 	s.mu.Lock()
 	st, last := s.standing.Load(), s.last
 	s.mu.Unlock()
-	leader, left := st.address, uint64(0)
+	c, left := Condition{Order: "strict", Leader: st.address}, uint64(0)
 	var k counter.Status
 	switch {
 	case st.term != nil:
-		leader, left, k = "this daemon", st.term.values.Left(), s.c.Status()
+		c.Leader, left, k = "this daemon", st.term.values.Left(), s.c.Status()
 		last = max(last, st.term.values.Last())
-	case leader == "":
-		leader = "none"
+	case c.Leader == "":
+		c.Leader = "none"
 	}
-	return append(s.facts("strict", last, left, k),
-		Fact{"leader", "", leader},
-		Fact{"forwarded", "Values that another daemon, the leader, issued for clients of this one.", s.forwarded.Load()},
-		Fact{"set_back", "Values that were not passed on because larger ones were issued before: the counter store has " +
-			"forgotten something.", s.setBacks.Load()})
+	s.figures(emit, &c, last, left, k)
+	emit(figure.Figure{Stat: "leader", Value: c.Leader})
+	emit(figure.Figure{
+		Stat: "forwarded", Metric: "generator_forwarded_total", Value: s.forwarded.Load(), Count: true,
+		Help: "Values that another daemon, the leader, issued for clients of this one.",
+	})
+	emit(figure.Figure{
+		Stat: "set_back", Metric: "generator_set_back_total", Value: s.setBacks.Load(), Count: true,
+		Help: "Values that were not passed on because larger ones were issued before: the counter store has " +
+			"forgotten something.",
+	})
+	return c
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // A strictBed is a Strict of orders whose keeper, store and other daemons are the test.
@@ -117,9 +118,7 @@ func (b *strictBed) wantError(moment int64, redirect bool, want error) {
 
 func (b *strictBed) facts() map[string]any {
 	m := map[string]any{"issued": b.Issued()}
-	for _, f := range b.Facts() {
-		m[f.Name] = f.Value
-	}
+	b.Figures(func(f figure.Figure) { m[f.Stat] = f.Value })
 	return m
 }
 

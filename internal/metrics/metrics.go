@@ -26,7 +26,6 @@ type Snapshot struct {
 	ClockAdjustments     []Count // by kind
 	TimeFieldSecondsLeft float64
 	Leases               Leases
-	Generators           []Generator                    // declared names
 	Figures              func(emit func(figure.Figure)) // emits all other figures; nil = none
 
 	Encrypted              bool // the memcached port speaks TLS
@@ -118,7 +117,6 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	w.leases(s.Leases)
-	w.generators(s.Generators)
 	if s.Figures != nil {
 		s.Figures(w.figure)
 	}
