@@ -27,9 +27,11 @@ func TestDemote(t *testing.T) {
 	says(exitUsage, "0 to 1 words follow it", append(counters, "3", "4")...)
 	says(exitUsage, "says demote all\n", with()...) // a slip of the finger would act on the whole fleet
 	says(exitUsage, "says demote all\n", append(counters, "")...)
+	nowhere := []string{"-counters", "etcd://127.0.0.1:1"} // it is not asked
+	says(exitFailure, `"foo" is no group: all, 0 to 15 or HOST:PORT allowed`, append(nowhere, "foo")...)
+	says(exitFailure, "group 16: 0 to 15 allowed", append(nowhere, "16")...)
 	says(exitFailure, "nobody leads: there is no daemon", with("all")...)
 	says(exitFailure, "nobody leads group 3", with("3")...)
-	says(exitFailure, "group 16: 0 to 15 allowed", with("16")...)
 	says(exitFailure, "10.0.0.5:11212 leads no group", with("10.0.0.5:11212")...)
 
 	first := start(t, append([]string{"-worker-id", "1", "-generator", "orders sequence order=strict"}, counters...)...)

@@ -40,12 +40,10 @@ func ShowLeader(now *leader.State, name string) *Led {
 	return &Led{g, now.Leaders[g].Redis}
 }
 
-// A GroupError is the error for a group that there cannot be.
-type GroupError int
+// A GroupError is the error for what can stand for no group, whoever leads.
+type GroupError string
 
-func (g GroupError) Error() string {
-	return fmt.Sprintf("group %d: 0 to %d allowed", int(g), leader.Groups-1)
-}
+func (g GroupError) Error() string { return string(g) }
 
 // AllGroups stands for every group, see GroupsOf.
 const AllGroups = "all"
@@ -53,10 +51,10 @@ const AllGroups = "all"
 // GroupsOf returns the groups that a daemon leads and that which stands for: AllGroups, the one with that number, or
 // those of the daemon at that HOST:PORT. If there are none, the error is a Conflict or a GroupError.
 func GroupsOf(now *leader.State, which string) (groups []int, err error) {
-	n, notNumber := strconv.Atoi(which)
-	if notNumber == nil && (n < 0 || n >= leader.Groups) {
-		return nil, GroupError(n)
+	if err := checkGroups(which); err != nil {
+		return nil, err
 	}
+	n, notNumber := strconv.Atoi(which)
 	for g, l := range now.Leaders {
 		if l.ID != "" && (which == AllGroups || notNumber == nil && g == n || l.Redis == which) {
 			groups = append(groups, g)
@@ -73,6 +71,19 @@ func GroupsOf(now *leader.State, which string) (groups []int, err error) {
 	return nil, conflict("%.300s leads no group", strings.ToValidUTF8(which, "?"))
 }
 
+// checkGroups returns a GroupError for what GroupsOf will refuse, before anybody is asked who leads.
+func checkGroups(which string) error {
+	n, notNumber := strconv.Atoi(which)
+	switch {
+	case notNumber == nil && (n < 0 || n >= leader.Groups):
+		return GroupError(fmt.Sprintf("group %d: 0 to %d allowed", n, leader.Groups-1))
+	case notNumber != nil && which != AllGroups && !strings.Contains(which, ":"):
+		return GroupError(fmt.Sprintf("%.300q is no group: %s, 0 to %d or HOST:PORT allowed; generator show NAME has that "+
+			"of a name", which, AllGroups, leader.Groups-1))
+	}
+	return nil
+}
+
 // A HandedOver is a group that another daemon leads since a HandOver.
 type HandedOver struct {
 	Group int    `json:"group"`
@@ -86,6 +97,9 @@ const demandPoll = 50 * time.Millisecond
 // HandOver asks the leaders that which stands for, see GroupsOf, to hand over, and waits until others lead, or
 // until ctx ends. It returns those groups that were handed over beside the error of others.
 func HandOver(ctx context.Context, e Elector, which string) (done []HandedOver, err error) {
+	if err := checkGroups(which); err != nil {
+		return nil, err
+	}
 	was, err := Leaders(ctx, e)
 	if err != nil {
 		return nil, err
