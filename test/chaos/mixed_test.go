@@ -5,6 +5,7 @@ package chaos
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -96,10 +97,12 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 			_, ok := d.seen.servesSince(started)
 			return ok
 		})
-		if name := d.version().name; figures[name] == nil {
-			figures[name] = numbers(t, d.at.Load().address)
-		}
 		time.Sleep(w.between(0, 3*time.Second)) // the load of this life
+		name := d.version().name
+		if figures[name] == nil {
+			figures[name] = map[string]bool{}
+		}
+		maps.Copy(figures[name], numbers(t, d.at.Load().address)) // some come later than the first id
 		w.replace(d)
 	}
 	close(w.done)
