@@ -14,7 +14,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test static test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -24,7 +24,10 @@ run: build ## a daemon on 127.0.0.1:11212, and HTTP on 8081
 	./bin/katsubushi -worker-id 1 -bind 127.0.0.1 -http-port 8081
 
 # The seeds of the fuzz targets are among the tests; make fuzz looks for more.
-test: deps lint proto-check cross unit vuln ## everything that CI runs
+test: deps ## everything that CI runs; while the tests wait for servers, a second processor looks at the source
+	@$(MAKE) --no-print-directory -j2 unit static
+
+static: lint proto-check cross vuln # one after another: unit has the other job
 
 deps: ## install what the tests need, if it is missing
 	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
@@ -76,7 +79,7 @@ WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windo
 
 # A program under the race detector waits for a second before it ends, and the tests start a hundred of those. Many tests wait for servers,
 # so three packages keep two processors busy. The longest ones come first, so that none of them is left over at the end.
-LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd ./counter/etcd ./internal/daemon ./workerid/redis ./workerid/static
+LONGEST = ./cmd/katsubushi ./internal/server/engines ./workerid/zookeeper ./workerid/etcd ./counter/etcd ./internal/daemon ./workerid/redis ./workerid/static ./test/docs ./test/clients ./test/seqsim
 
 # What was skipped although everything should have been there is said at the end.
 export TESTRUN_SKIPPED = $(CURDIR)/bin/skipped
