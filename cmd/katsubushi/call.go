@@ -76,11 +76,7 @@ func (c *call) read(args []string) (err error) {
 	if c.command.most != foreign {
 		c.words, args = c.command.wordsFirst(args)
 	}
-	var all []setting
-	if c.command.settings != nil {
-		all = c.command.settings()
-	}
-	c.parsed, c.flags, err = parse(all, args, c.env, func(fs *flag.FlagSet) {
+	c.parsed, c.flags, err = parse(c.command.settings, args, c.env, func(fs *flag.FlagSet) {
 		for _, f := range c.command.own {
 			f.define(fs, &c.ownValues)
 		}

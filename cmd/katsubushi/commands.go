@@ -15,11 +15,11 @@ type subcommand struct {
 	least    int    // words that follow, if there are no verbs
 	most     int
 	own      []ownFlag
-	settings func() []setting // that it reads, beside its own flags; nil = none
-	topics   []string         // of the settings that help lists
-	others   []string         // settings that matter as well; without any, and without topics, all do
-	lists    bool             // help lists all flags, in alphabetical order
-	run      func(*call) int  // of a subcommand without verbs
+	settings func(*options) []setting // that it reads, beside its own flags; nil = none
+	topics   []string                 // of the settings that help lists
+	others   []string                 // settings that matter as well; without any, and without topics, all do
+	lists    bool                     // help lists all flags, in alphabetical order
+	run      func(*call) int          // of a subcommand without verbs
 
 	intro, outro string // of help, before and behind what it says of the verbs
 	lead         string // before the synopsis of a verb
@@ -95,7 +95,7 @@ func commands() []subcommand {
 		{name: "demote", synopsis: "all|GROUP|HOST:PORT", most: 1, settings: settings,
 			others:  []string{"counters", "counters-password-file"},
 			summary: "sequences in strict order: have them led by another daemon", intro: demoteIntro, run: demote},
-		{name: "upgrade", synopsis: "[-pid N] [-timeout 1m]", lists: true,
+		{name: "upgrade", synopsis: "[-pid N] [-timeout " + brief(upgradeTimeout) + "]", lists: true,
 			own: []ownFlag{
 				{name: "pid", value: func(o *ownValues) any { return &o.pid },
 					help: "`number` of the daemon's process; 0 = the only one of this host"},

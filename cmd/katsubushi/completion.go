@@ -41,7 +41,7 @@ func (s *subcommand) flags() (flags []string) {
 	}
 	if s.settings != nil {
 		some := s.some()
-		for _, set := range s.settings() {
+		for _, set := range s.settings(new(options)) {
 			if len(some) == 0 || slices.Contains(some, set.name) {
 				flags = append(flags, "-"+set.name)
 			}

@@ -22,7 +22,7 @@ type fileValue struct {
 }
 
 func configSetting() setting {
-	return setting{name: "config", set: func(*options, string) error { return nil }, // parse has read it
+	return setting{name: "config", topic: topicDaemon, set: ignored, // parse has read it
 		help: "`file` of flags, one on each line, without the dash: worker-id 7; " +
 			"a line that begins with # is a comment; a flag or the environment beats it"}
 }
@@ -33,7 +33,7 @@ func readConfig(path string) (values map[string]fileValue, problems []error) {
 	if err != nil {
 		return nil, []error{fmt.Errorf("-config: %w", err)}
 	}
-	known := slices.Concat(settings(), runSettings())
+	known := everySetting()
 	values = map[string]fileValue{}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)

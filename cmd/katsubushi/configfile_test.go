@@ -16,7 +16,7 @@ func configured(t *testing.T, text string, env variables, args ...string) (*pars
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := parse(settings(), append([]string{"-config", path}, args...), env, nil)
+	p, _, err := parse(settings, append([]string{"-config", path}, args...), env, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestAFileOfSettings(t *testing.T) {
 	if p.Port != 1235 || p.logLevel.String() != "ERROR" {
 		t.Errorf("port %d, level %v: the environment beats the file, a flag both", p.Port, p.logLevel)
 	}
-	if p, _, _ := parse(settings(), nil, variables{"KATSUBUSHI_CONFIG": filepath.Join(t.TempDir(), "none")},
+	if p, _, _ := parse(settings, nil, variables{"KATSUBUSHI_CONFIG": filepath.Join(t.TempDir(), "none")},
 		nil); len(p.problems) != 1 || !strings.HasPrefix(p.problems[0].Error(), "-config: stat ") {
 		t.Errorf("a file that is not there: %v", p.problems)
 	}

@@ -83,7 +83,7 @@ func unknownVariables(env variables) (notes []string) {
 	for _, name := range notOurs {
 		known[prefix+name] = true
 	}
-	for _, s := range slices.Concat(settings(), runSettings()) {
+	for _, s := range everySetting() {
 		for _, name := range s.variables() {
 			known[name] = true
 		}

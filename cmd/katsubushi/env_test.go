@@ -16,8 +16,8 @@ var kayac = strings.Fields(`worker-id port sock idle-timeout http-port grpc-port
 // TestEverySettingCanBeGivenByTheEnvironment: by a name of the same form for all, so that a new
 // setting has one by itself.
 func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
-	for _, list := range [][]setting{settings(), runSettings()} {
-		for _, s := range list {
+	for _, list := range []func(*options) []setting{settings, runSettings} {
+		for _, s := range list(new(options)) {
 			upper := strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 			names := []string{"KATSUBUSHI_" + upper}
 			if bare := slices.Contains(kayac, s.name) || s.name == "bind"; bare {
@@ -72,7 +72,7 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	for _, name := range unknown {
 		env[name] = "1"
 	}
-	p, _, _ := parse(settings(), nil, env, nil)
+	p, _, _ := parse(settings, nil, env, nil)
 	var want []string
 	for _, name := range unknown {
 		want = append(want, name+" is not a setting: katsubushi -help lists their names")
@@ -101,7 +101,7 @@ func TestEverySubcommandReadsTheSameEnvironment(t *testing.T) {
 }
 
 func TestAFlagBeatsTheEnvironmentOfItsOtherName(t *testing.T) {
-	p, _, err := parse(runSettings(), []string{"-redis", "redis://flag/0"},
+	p, _, err := parse(runSettings, []string{"-redis", "redis://flag/0"},
 		environment("KATSUBUSHI_SERVER", "redis://variable/0"), nil)
 	if err != nil || p.Store.URL != "redis://flag/0" || p.names["Store.URL"] != "-redis" {
 		t.Errorf("%v %s of %s", err, p.Store.URL, p.names["Store.URL"])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
@@ -34,6 +34,7 @@ type options struct {
 // defaults and texts stand.
 type setting struct {
 	name  string
+	topic string
 	def   string
 	help  string
 	field string // of daemon.Config, so that Validate's findings are told in the words that the user used
@@ -43,172 +44,155 @@ type setting struct {
 	// its name in the environment may lack KATSUBUSHI_, in either case: all that kayac/go-katsubushi
 	// has, and BIND, which stands beside PORT
 	bare bool
-	set  func(o *options, v string) error
+	set  value
 }
 
-func settings() []setting {
-	list := slices.Concat(workerSettings(), placeSettings(), clientSettings(), nameSettings())
+func settings(o *options) []setting {
+	list := slices.Concat(workerSettings(o), placeSettings(o), clientSettings(o), nameSettings(o))
+	elsewhere := map[string]string{"port": topicDaemon, "http-port": topicDaemon, "debug-port": topicLogs}
 	for _, p := range daemon.PortSettings() {
-		list = append(list, setting{name: p.Flag, bare: p.Kayac, def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help,
-			set: number(func(o *options) *int { return p.Number(&o.Ports) })})
+		list = append(list, setting{name: p.Flag, topic: cmp.Or(elsewhere[p.Flag], topicPorts), bare: p.Kayac,
+			def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help, set: number(p.Number(&o.Ports))})
 	}
 	list = append(list, configSetting())
-	return slices.Concat(list, redisSettings()[:1], storeSettings(), redisSettings()[1:], layoutSettings())
+	return slices.Concat(list, redisSettings(o)[:1], storeSettings(o), redisSettings(o)[1:], layoutSettings(o))
 }
 
 // workerSettings returns those settings that are about worker ids and the ids made with them.
-func workerSettings() []setting {
+func workerSettings(o *options) []setting {
 	return []setting{
-		{name: "worker-id", bare: true, once: true, field: "WorkerIDs", set: setWorkerIDs,
+		{name: "worker-id", topic: topicDaemon, bare: true, once: true, field: "WorkerIDs", set: value{o.setWorkerIDs, nil},
 			help: "worker `id`, different for every daemon of the fleet; several lanes as 1-4 or 1,5,9; ordinal, or " +
 				"ordinal+OFFSET, takes the digits at the end of the host name, for StatefulSets with a volume for -state-dir"},
-		{name: "state-dir", field: "StateDir", set: text(func(o *options) *string { return &o.StateDir }),
+		{name: "state-dir", topic: topicDaemon, field: "StateDir", set: text(&o.StateDir),
 			help: "`directory`, on a local disk, where the windows of the worker ids are recorded, and sequences; default " +
 				"$STATE_DIRECTORY, which systemd sets, else $XDG_STATE_HOME/katsubushi or ~/.local/state/katsubushi; " +
 				"none = nowhere"},
-		{name: "state-any-disk", bool: true, def: "false", field: "AnyDisk", set: boolean(func(o *options) *bool {
-			return &o.AnyDisk
-		}),
+		{name: "state-any-disk", topic: topicRecords, bool: true, def: "false", field: "AnyDisk", set: boolean(&o.AnyDisk),
 			help: "accept a state directory on a file system that may forget what it has synced"},
-		{name: "claim", def: "on", field: "Claim", set: either(func(o *options) *bool { return &o.Claim }, "on", "off"),
+		{name: "claim", topic: topicRecords, def: "on", field: "Claim", set: either(&o.Claim, "on", "off"),
 			help: "on: refuse to start beside another daemon of this host that has the worker id; off"},
-		{name: "max-run-ahead", def: "1s", field: "MaxRunAhead", set: duration(func(o *options) *time.Duration {
-			return &o.MaxRunAhead
-		}),
+		{name: "max-run-ahead", topic: topicLayout, def: "1s", field: "MaxRunAhead", set: duration(&o.MaxRunAhead),
 			help: "how far ahead of the clock ids may be issued"},
 
-		{name: "datacenter-id", set: setDatacenter,
+		{name: "datacenter-id", topic: topicLayout, set: value{o.setDatacenter, nil},
 			help: "datacenter `id` of the twitter layout, 0 to 31; worker ids are then 0 to 31 too"},
-		{name: "sequence-start", def: "zero", set: either(func(o *options) *bool { return &o.RandomStart }, "random", "zero"),
+		{name: "sequence-start", topic: topicLayout, def: "zero", set: either(&o.RandomStart, "random", "zero"),
 			help: "where a tick's sequence starts when ids are rare: zero, or random, so that ids spread evenly over shards"},
 	}
 }
 
 // placeSettings returns those settings that say where the daemon listens, and what other daemons know of it.
-func placeSettings() []setting {
+func placeSettings(o *options) []setting {
 	return []setting{
-		{name: "bind", bare: true, field: "Bind", set: text(func(o *options) *string { return &o.Bind }),
+		{name: "bind", topic: topicDaemon, bare: true, field: "Bind", set: text(&o.Bind),
 			help: "`address` to listen on; default all, IPv6 and IPv4"},
-		{name: "sock", bare: true, field: "Sock", set: text(func(o *options) *string { return &o.Sock }),
+		{name: "sock", topic: topicPorts, bare: true, field: "Sock", set: text(&o.Sock),
 			help: "`path` of a unix socket to listen on instead of TCP"},
-		{name: "sock-mode", def: "0700", field: "SockMode", set: setSockMode,
+		{name: "sock-mode", topic: topicPorts, def: "0700", field: "SockMode", set: value{o.setSockMode, nil},
 			help: "octal permissions of the unix socket"},
 
-		{name: "udp-port", def: "0", field: "UDPPort", set: number(func(o *options) *int { return &o.UDPPort }),
+		{name: "udp-port", topic: topicPorts, def: "0", field: "UDPPort", set: number(&o.UDPPort),
 			help: "`port` of memcached's UDP protocol, for gets that fit into one datagram; 0 = off"},
-		{name: "advertise", field: "Advertise", set: text(func(o *options) *string { return &o.Advertise }),
+		{name: "advertise", topic: topicNames, field: "Advertise", set: text(&o.Advertise),
 			help: "`host:port` at which clients reach this daemon, told to those that ask with config get cluster, to those " +
 				"of Redis and to other daemons where -counters is etcd://, and with -announce; default -bind, or this host's " +
 				"address, and -port"},
-		{name: "announce", field: "Announce", set: text(func(o *options) *string { return &o.Announce }),
+		{name: "announce", topic: topicStore, field: "Announce", set: text(&o.Announce, "on", "off"),
 			help: "on: clients find this daemon in the ZooKeeper or etcd of -store; off; default on there"},
-		{name: "peer-check", field: "PeerCheck", set: text(func(o *options) *string { return &o.PeerCheck }),
+		{name: "peer-check", topic: topicStore, field: "PeerCheck", set: text(&o.PeerCheck, "refuse", "warn", "off"),
 			help: "what to do if the median of the clocks of the other daemons in -store is more than 10s off: refuse to " +
 				"start, warn, or off, not to ask them; default refuse with ZooKeeper and etcd"},
-		{name: "forward-user", field: "ForwardUser", set: text(func(o *options) *string { return &o.ForwardUser }),
+		{name: "forward-user", topic: topicNames, field: "ForwardUser", set: text(&o.ForwardUser),
 			help: "`user` who logs in to the other daemons of the fleet, for values of the sequences that they lead, with " +
 				"-counters etcd://, and for -peer-check"},
-		{name: "forward-password-file", field: "ForwardPasswordFile", set: text(func(o *options) *string {
-			return &o.ForwardPasswordFile
-		}),
+		{name: "forward-password-file", topic: topicNames, field: "ForwardPasswordFile", set: text(&o.ForwardPasswordFile),
 			help: "`file` with that user's password: readable by its owner only, and read again for every connection"},
-		{name: "forward-ca", field: "ForwardCA", set: text(func(o *options) *string { return &o.ForwardCA }),
+		{name: "forward-ca", topic: topicNames, field: "ForwardCA", set: text(&o.ForwardCA),
 			help: "PEM `file` of the authorities of the other daemons' certificates, asked over TLS if this one has " +
 				"-tls-cert; default the system's"},
 	}
 }
 
 // clientSettings returns those settings that say who may connect, and how connections are served.
-func clientSettings() []setting {
+func clientSettings(o *options) []setting {
 	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
 	return []setting{
-		{name: "tls-cert", field: "TLSCert", set: text(func(o *options) *string { return &o.TLSCert }),
+		{name: "tls-cert", topic: topicUsers, field: "TLSCert", set: text(&o.TLSCert),
 			help: "PEM `file` of the certificate chain: the TCP port then speaks TLS and nothing else; reloaded on SIGHUP"},
-		{name: "tls-key", field: "TLSKey", set: text(func(o *options) *string { return &o.TLSKey }),
+		{name: "tls-key", topic: topicUsers, field: "TLSKey", set: text(&o.TLSKey),
 			help: "PEM `file` of the certificate's key"},
-		{name: "tls-client-ca", field: "TLSClientCA", set: text(func(o *options) *string { return &o.TLSClientCA }),
+		{name: "tls-client-ca", topic: topicUsers, field: "TLSClientCA", set: text(&o.TLSClientCA),
 			help: "PEM `file` of the authorities that must have signed a client's certificate"},
-		{name: "auth-file", field: "AuthFile", set: text(func(o *options) *string { return &o.AuthFile }),
+		{name: "auth-file", topic: topicUsers, field: "AuthFile", set: text(&o.AuthFile),
 			help: "`file` of users, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, " +
 				"Redis's AUTH, or over HTTP); lines user:password, or those that katsubushi user writes"},
-		{name: "users", field: "Users", set: text(func(o *options) *string { return &o.Users }),
+		{name: "users", topic: topicUsers, field: "Users", set: text(&o.Users, "counters"),
 			help: "counters: the users that may log in are kept in the etcd of -counters, for all daemons there"},
 
-		{name: "engine", def: "auto", field: "Engine", set: text(func(o *options) *string { return &o.Engine }),
+		{name: "engine", topic: topicPorts, def: "auto", field: "Engine",
+			set:  text(&o.Engine, "auto", "uring", "epoll", "net"),
 			help: "how connections are served: auto, uring, epoll (both Linux only) or net"},
-		{name: "loops", def: cpus, field: "Loops", set: number(func(o *options) *int { return &o.Loops }),
+		{name: "loops", topic: topicPorts, def: cpus, field: "Loops", set: number(&o.Loops),
 			help: "event loops, each with a listener of its own; default one for each CPU allowed"},
-		{name: "max-connections", def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)), field: "MaxConnections",
-			set: number(func(o *options) *int {
-				return &o.MaxConnections
-			}),
+		{name: "max-connections", topic: topicLimits, field: "MaxConnections",
+			def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)),
+			set: number(&o.MaxConnections),
 			help: "connections over this limit get an error and are closed; default the limit of open files − 64, " +
 				"and less with -http-port and for sequences in -state-dir: " +
 				"one for each up to a quarter of that limit, and one for each with order=strict"},
-		{name: "max-buffer-memory", def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory",
-			set: size(func(o *options) *int64 {
-				return &o.MaxBufferMemory
-			}),
+		{name: "max-buffer-memory", topic: topicLimits, def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory",
+			set: size(&o.MaxBufferMemory),
 			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above " +
 				"it the one that holds most is closed; default an eighth of the control group's memory limit, or " +
 				"256MiB; 0 = no limit"},
-		{name: "idle-timeout", bare: true, def: "600s", field: "IdleTimeout", set: duration(func(o *options) *time.Duration {
-			return &o.IdleTimeout
-		}),
+		{name: "idle-timeout", topic: topicLimits, bare: true, def: "600s", field: "IdleTimeout",
+			set:  duration(&o.IdleTimeout),
 			help: "close connections that are silent this long; 0 = never"},
-		{name: "shutdown-delay", def: "0s", field: "ShutdownDelay", set: duration(func(o *options) *time.Duration {
-			return &o.ShutdownDelay
-		}),
+		{name: "shutdown-delay", topic: topicLimits, def: "0s", field: "ShutdownDelay", set: duration(&o.ShutdownDelay),
 			help: "how long to go on serving, un-ready, after the signal to stop"},
-		{name: "drain-timeout", def: "5s", field: "DrainTimeout", set: duration(func(o *options) *time.Duration {
-			return &o.DrainTimeout
-		}),
+		{name: "drain-timeout", topic: topicLimits, def: "5s", field: "DrainTimeout", set: duration(&o.DrainTimeout),
 			help: "how long clients may take to accept their last answers"},
 
-		{name: "http-bind", field: "HTTPBind", set: text(func(o *options) *string { return &o.HTTPBind }),
+		{name: "http-bind", topic: topicPorts, field: "HTTPBind", set: text(&o.HTTPBind),
 			help: "`address` of the HTTP port; default that of -bind"},
-		{name: "admin-bind", field: "AdminBind", set: text(func(o *options) *string { return &o.AdminBind }),
+		{name: "admin-bind", topic: topicPorts, field: "AdminBind", set: text(&o.AdminBind),
 			help: "`address` of the admin port; default loopback"},
-		{name: "enable-pprof", bare: true, bool: true, def: "false", field: "EnablePprof",
-			set: boolean(func(o *options) *bool {
-				return &o.EnablePprof
-			}),
+		{name: "enable-pprof", topic: topicLogs, bare: true, bool: true, def: "false", field: "EnablePprof",
+			set:  boolean(&o.EnablePprof),
 			help: "/debug/pprof/ and /debug/events on the debug port"},
-		{name: "enable-stats", bare: true, bool: true, def: "false", field: "EnableStats",
-			set: boolean(func(o *options) *bool {
-				return &o.EnableStats
-			}),
+		{name: "enable-stats", topic: topicLogs, bare: true, bool: true, def: "false", field: "EnableStats",
+			set:  boolean(&o.EnableStats),
 			help: "/debug/stats and /debug/events on the debug port"},
 	}
 }
 
 // nameSettings returns those settings that are about declared names, and the log.
-func nameSettings() []setting {
+func nameSettings(o *options) []setting {
 	return []setting{
-		{name: "generator", list: true, field: "Generators", set: text(func(o *options) *string { return &o.Generators }),
+		{name: "generator", topic: topicNames, list: true, field: "Generators", set: text(&o.Generators),
 			help: "`line` such as \"orders sequence start=1\" or \"sessions uuid7\": which kind of id a key stands for; may " +
 				"be given several times, with semicolons between in the environment"},
-		{name: "generators", field: "GeneratorsFile", set: text(func(o *options) *string { return &o.GeneratorsFile }),
+		{name: "generators", topic: topicNames, field: "GeneratorsFile", set: text(&o.GeneratorsFile),
 			help: "`file` of such lines, # begins a comment; names that are added to it are served after SIGHUP"},
-		{name: "counters", def: "file", field: "Counters.URL", set: text(func(o *options) *string { return &o.Counters.URL }),
+		{name: "counters", topic: topicNames, def: "file", field: "Counters.URL", set: text(&o.Counters.URL),
 			help: "where sequences are recorded: file, a directory in -state-dir; file:///DIRECTORY; a Redis, the `URL`s of " +
 				"-redis with ?ns=NAME&replicas=K; etcd://[USER@]HOST:PORT,...[/PREFIX][?ns=NAME], etcds:// with TLS; or " +
 				"postgres:// or mysql://USER@HOST:PORT/DATABASE[?table=NAME], with ?layout=leaf for Leaf's table"},
-		{name: "counters-password-file", field: "Counters.PasswordFile", set: text(func(o *options) *string {
-			return &o.Counters.PasswordFile
-		}),
+		{name: "counters-password-file", topic: topicNames, field: "Counters.PasswordFile",
+			set:  text(&o.Counters.PasswordFile),
 			help: "`file` with the password of the user in -counters: readable by its owner only"},
-		{name: "max-wait", def: "1s", field: "MaxWait", set: duration(func(o *options) *time.Duration { return &o.MaxWait }),
+		{name: "max-wait", topic: topicNames, def: "1s", field: "MaxWait", set: duration(&o.MaxWait),
 			help: "how long a client waits for a value of a sequence whose record cannot be written"},
-		{name: "unknown-keys", def: "issue", field: "RefuseUnknown", set: either(func(o *options) *bool {
-			return &o.RefuseUnknown
-		}, "refuse", "issue"),
+		{name: "unknown-keys", topic: topicNames, def: "issue", field: "RefuseUnknown",
+			set: either(&o.RefuseUnknown, "refuse", "issue"),
 			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is " +
 				"id or a number"},
 
-		{name: "log-level", bare: true, def: "info", set: setLogLevel,
+		{name: "log-level", topic: topicLogs, bare: true, def: "info",
+			set:  value{o.setLogLevel, []string{"debug", "info", "warn", "error", "fatal", "panic"}},
 			help: "debug, info, warn, error, fatal or panic"},
-		{name: "log-format", def: "text", set: oneOf(func(o *options) *string { return &o.logFormat }, "text", "json"),
+		{name: "log-format", topic: topicLogs, def: "text", set: oneOf(&o.logFormat, "text", "json"),
 			help: "text or json"},
 	}
 }
@@ -226,11 +210,16 @@ type parsed struct {
 	failed   map[string]bool // fields that have a problem already
 }
 
-// parse reads the flags of a list of settings and, for those not given, the environment. Problems
-// are collected, not returned one by one; extra adds a subcommand's own flags. The only error is
-// flag.ErrHelp.
-func parse(all []setting, args []string, env variables, extra func(*flag.FlagSet)) (*parsed, *flag.FlagSet, error) {
+// parse reads the flags of a table of settings (nil: there are none) and, for those not given, the
+// environment. Problems are collected, not returned one by one; extra adds a subcommand's own flags.
+// The only error is flag.ErrHelp.
+func parse(table func(*options) []setting, args []string, env variables, extra func(*flag.FlagSet)) (*parsed,
+	*flag.FlagSet, error) {
 	p := &parsed{given: map[string]string{}, names: map[string]string{}, failed: map[string]bool{}}
+	var all []setting
+	if table != nil {
+		all = table(&p.options)
+	}
 	fs := flag.NewFlagSet("katsubushi", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	given := make([]raw, len(all))
@@ -307,7 +296,7 @@ func (p *parsed) take(s *setting, flag *raw, env variables, file map[string]file
 	if value == "" {
 		return
 	}
-	if err := s.set(&p.options, value); err != nil {
+	if err := s.set.set(value); err != nil {
 		p.problems = append(p.problems, fmt.Errorf("%s=%s: %w", name, value, err))
 		p.failed[s.field] = true
 	}

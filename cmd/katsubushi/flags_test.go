@@ -194,7 +194,7 @@ func TestSettings(t *testing.T) {
 		}, true},
 		{"VERSION is not a setting", nil, []string{"VERSION", "true"}, func(p *parsed) any { return p.Version }, ""},
 	} {
-		p, _, err := parse(settings(), c.args, environment(c.env...), nil)
+		p, _, err := parse(settings, c.args, environment(c.env...), nil)
 		if err != nil || len(p.problems) > 0 {
 			t.Errorf("%s: %v %v", c.name, err, p.problems)
 		} else if got := c.got(p); !reflect.DeepEqual(got, c.want) {
@@ -206,8 +206,8 @@ func TestSettings(t *testing.T) {
 // TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing
 // complains of a value that nobody gave.
 func TestAnEmptyFlagIsNotSet(t *testing.T) {
-	for _, list := range [][]setting{settings(), runSettings()} {
-		for _, s := range list {
+	for _, list := range []func(*options) []setting{settings, runSettings} {
+		for _, s := range list(new(options)) {
 			for _, env := range []variables{environment(),
 				environment("KATSUBUSHI_"+strings.ToUpper(strings.ReplaceAll(s.name, "-", "_")), "17")} {
 				want, _, _ := parse(list, []string{}, env, nil)
@@ -225,7 +225,7 @@ func TestAnEmptyFlagIsNotSet(t *testing.T) {
 func TestBytesThatAreNone(t *testing.T) {
 	for _, value := range []string{"much", "-1", "64MB", "64ib", "64mm", "64kib4", "1.5g", "9223372036854775808",
 		"8388608t", "m", "64 m", "0x10"} {
-		p, _, err := parse(settings(), []string{"-max-buffer-memory", value}, environment(), nil)
+		p, _, err := parse(settings, []string{"-max-buffer-memory", value}, environment(), nil)
 		if err != nil || len(p.problems) != 1 ||
 			!strings.Contains(p.problems[0].Error(), "such as 67108864, 64MiB or 256m is allowed") {
 			t.Errorf("%s: %v %v, %d bytes", value, err, p.problems, p.MaxBufferMemory)
@@ -488,7 +488,7 @@ func TestAStateDirectoryBesideRedisIsNoted(t *testing.T) {
 		want bool
 	}{{nil, false}, {[]string{"STATE_DIRECTORY", "/s"}, false}, {[]string{"KATSUBUSHI_STATE_DIR", "/s"}, true},
 		{[]string{"KATSUBUSHI_STATE_DIR", "none"}, false}} {
-		p, _, err := parse(settings(), []string{"-redis=redis://h/0"}, environment(c.env...), nil)
+		p, _, err := parse(settings, []string{"-redis=redis://h/0"}, environment(c.env...), nil)
 		if err != nil || slices.Contains(p.notes, "KATSUBUSHI_STATE_DIR is for sequences only: with -redis the windows "+
 			"are recorded there") != c.want {
 			t.Errorf("%q: %v, %q", c.env, err, p.notes)
@@ -549,7 +549,7 @@ func TestProblemsOfAFleetAreToldByTheirFlags(t *testing.T) {
 		{append(free, "-bind=::1", "-auth-file="+empty, "-generator=orders sequence"), nil},
 		{append(etcd, "-bind=::1", "-auth-file="+empty), []string{"-forward-user: none given: with -auth-file"}},
 	} {
-		p, _, _ := parse(settings(), c.args, environment(), nil)
+		p, _, _ := parse(settings, c.args, environment(), nil)
 		var lines []string
 		if err := p.validate(); err != nil {
 			for line := range strings.Lines(err.Error()) {
@@ -644,7 +644,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, s := range settings() {
+	for _, s := range settings(new(options)) {
 		if !regexp.MustCompile("`-" + s.name + "[ `]").Match(docs) {
 			t.Errorf("docs/FLAGS.md does not have `-%s`", s.name)
 		}
@@ -767,7 +767,7 @@ func TestDescriptorsForSequences(t *testing.T) {
 	}
 	connections := func(args ...string) int {
 		t.Helper()
-		p, _, err := parse(settings(), append([]string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk"}, args...),
+		p, _, err := parse(settings, append([]string{"-worker-id", "1", "-state-dir", dir, "-state-any-disk"}, args...),
 			variables{}, nil)
 		if err == nil {
 			err = p.validate()

@@ -10,64 +10,44 @@ import (
 	"text/tabwriter"
 )
 
-// A topic is a group of flags in -help and in the manual page. A test asks for each flag in one topic.
-type topic struct {
-	title string
-	names []string
-}
-
-// The topics that subcommands have to do with.
+// The topics, which are groups of flags in -help, in the manual page and in docs/FLAGS.md.
 const (
 	topicDaemon  = "The daemon"
 	topicNames   = "Names for other kinds of id, and sequences"
 	topicStore   = "Worker ids from a store"
+	topicPorts   = "Ports"
 	topicUsers   = "Encryption and users"
+	topicLimits  = "Limits, and how it stops"
 	topicLayout  = "What the bits of an id say"
 	topicRecords = "Records and claims"
+	topicLogs    = "Logs and debugging"
 )
 
-var topics = []topic{
-	{topicDaemon, []string{"worker-id", "store", "redis", "state-dir", "bind", "port", "http-port", "config", "version"}},
-	{topicNames, []string{"generator", "generators", "unknown-keys", "counters",
-		"counters-password-file", "max-wait", "advertise", "forward-user", "forward-password-file", "forward-ca"}},
-	{topicStore, []string{"min-worker-id", "max-worker-id", "lanes", "lease", "heartbeat", "max-skew", "lease-auto-init",
-		"announce", "peer-check", "store-password-file", "store-ca", "store-cert", "store-key", "redis-password-file",
-		"redis-replicas", "redis-allow-eviction",
-		"hold-raus"}},
-	{"Ports", []string{"sock", "sock-mode", "redis-port", "udp-port", "grpc-port", "http-bind", "admin-port", "admin-bind",
-		"engine", "loops"}},
-	{topicUsers, []string{"tls-cert", "tls-key", "tls-client-ca", "auth-file", "users"}},
-	{"Limits, and how it stops",
-		[]string{"max-connections", "max-buffer-memory", "idle-timeout", "shutdown-delay", "drain-timeout"}},
-	{topicLayout, []string{"layout", "epoch", "time-unit", "worker-bits", "sequence-bits", "datacenter-id",
-		"sequence-start", "max-run-ahead"}},
-	{topicRecords, []string{"state-any-disk", "claim"}},
-	{"Logs and debugging", []string{"log-level", "log-format", "debug-port", "enable-pprof", "enable-stats"}},
-}
+var topics = []string{topicDaemon, topicNames, topicStore, topicPorts, topicUsers, topicLimits, topicLayout,
+	topicRecords, topicLogs}
 
-// byTopic returns the flags of a set, as flag.PrintDefaults shows them, for each topic that has some.
-func byTopic(fs *flag.FlagSet) (titles []string, sets []*flag.FlagSet) {
-	rest := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.VisitAll(func(f *flag.Flag) {
-		if !slices.ContainsFunc(topics, func(t topic) bool { return slices.Contains(t.names, f.Name) }) {
-			describe(rest, f)
-		}
-	})
+// byTopic returns the flags of a set, as flag.PrintDefaults shows them, for each topic. -version is with the daemon.
+func byTopic(fs *flag.FlagSet) map[string]*flag.FlagSet {
+	sets := map[string]*flag.FlagSet{}
 	for _, t := range topics {
-		set := flag.NewFlagSet("", flag.ContinueOnError)
-		for _, name := range t.names {
-			if f := fs.Lookup(name); f != nil {
-				describe(set, f)
-			}
-		}
-		titles, sets = append(titles, t.title), append(sets, set)
+		sets[t] = flag.NewFlagSet("", flag.ContinueOnError)
 	}
-	return append(titles, "Other"), append(sets, rest)
+	for _, s := range append(settings(new(options)), setting{name: ofDaemon[0].name, topic: topicDaemon}) {
+		if f := fs.Lookup(s.name); f != nil {
+			describe(sets[s.topic], f)
+		}
+	}
+	return sets
 }
 
 // flagsOfTopic returns the names of a topic's flags.
-func flagsOfTopic(title string) []string {
-	return topics[slices.IndexFunc(topics, func(t topic) bool { return t.title == title })].names
+func flagsOfTopic(topic string) (names []string) {
+	for _, s := range settings(new(options)) {
+		if s.topic == topic {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }
 
 func describe(fs *flag.FlagSet, f *flag.Flag) {
@@ -103,14 +83,14 @@ Every flag can be given by the environment, under the names in brackets; those w
 
 // flagsOf prints the flags of a set by topic; of these topics only, if any are given.
 func flagsOf(fs *flag.FlagSet, w io.Writer, only ...string) {
-	titles, sets := byTopic(fs)
-	for i, set := range sets {
-		if empty(set) || len(only) > 0 && !slices.Contains(only, titles[i]) {
+	sets := byTopic(fs)
+	for _, topic := range topics {
+		if empty(sets[topic]) || len(only) > 0 && !slices.Contains(only, topic) {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s:\n\n", titles[i])
-		set.SetOutput(w)
-		set.PrintDefaults()
+		fmt.Fprintf(w, "\n%s:\n\n", topic)
+		sets[topic].SetOutput(w)
+		sets[topic].PrintDefaults()
 	}
 }
 

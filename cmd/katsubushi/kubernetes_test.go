@@ -46,7 +46,7 @@ func TestTheOrdinalIsASetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, bad := ordinalOf(host, "+3")
-	p, _, err := parse(settings(), []string{"-worker-id=ordinal+3"}, environment("HOME", "/h"), nil)
+	p, _, err := parse(settings, []string{"-worker-id=ordinal+3"}, environment("HOME", "/h"), nil)
 	switch {
 	case err != nil:
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestTheIndexOfAPod(t *testing.T) {
 		// what Kubernetes makes of -worker-id=$(POD_INDEX)
 		{[]string{"-worker-id=0"}, environment("POD_INDEX", "0", "HOME", "/h")},
 	} {
-		if p, _, err := parse(settings(), c.args, c.env, nil); err != nil || !slices.Equal(p.WorkerIDs, []uint64{0}) ||
+		if p, _, err := parse(settings, c.args, c.env, nil); err != nil || !slices.Equal(p.WorkerIDs, []uint64{0}) ||
 			len(p.problems) > 0 || len(p.unknown) > 0 {
 			t.Errorf("%v %v: %v, %v", c.args, c.env, p, err)
 		}
@@ -102,7 +102,7 @@ func TestTheIndexOfAPod(t *testing.T) {
 
 // TestAnOrdinalOfZeroIsAnID: kayac's 0 beside -redis means "not set", an ordinal does not.
 func TestAnOrdinalOfZeroIsAnID(t *testing.T) {
-	p, _, err := parse(settings(), []string{"-redis=redis://h/0"}, environment(), nil)
+	p, _, err := parse(settings, []string{"-redis=redis://h/0"}, environment(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

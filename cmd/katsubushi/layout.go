@@ -21,32 +21,33 @@ type layoutChoice struct {
 
 // layoutSettings are the settings that say how an id is put together: the daemon's, and those of
 // `inspect`.
-func layoutSettings() []setting {
+func layoutSettings(o *options) []setting {
 	var names []string
 	for _, l := range generator.Layouts() {
 		names = append(names, l.Name)
 	}
 	return []setting{
-		{name: "layout", def: names[0], field: "Layout", help: "`name` of the id layout: " + strings.Join(names, ", "),
-			set: func(o *options, v string) (err error) {
+		{name: "layout", topic: topicLayout, def: names[0], field: "Layout",
+			help: "`name` of the id layout: " + strings.Join(names, ", "),
+			set: value{func(v string) (err error) {
 				o.layout.base, err = generator.LayoutByName(v)
 				if err != nil {
 					err = errors.New(strings.Join(names, ", ") + " allowed")
 				}
 				return err
-			}},
-		{name: "epoch", field: "Layout",
+			}, names}},
+		{name: "epoch", topic: topicLayout, field: "Layout",
 			help: "`time` at which the time field is 0, Unix ms or 2015-01-01T00:00:00Z; default the layout's",
-			set: func(o *options, v string) error {
+			set: value{set: func(v string) error {
 				t, err := parseTime(v, "a time such as 2015-01-01T00:00:00Z, or Unix milliseconds, allowed")
 				if err == nil {
 					ms := t.UnixMilli()
 					o.layout.epoch = &ms
 				}
 				return err
-			}},
-		{name: "time-unit", field: "Layout", help: "`length` of a tick; default the layout's",
-			set: func(o *options, v string) error {
+			}}},
+		{name: "time-unit", topic: topicLayout, field: "Layout", help: "`length` of a tick; default the layout's",
+			set: value{set: func(v string) error {
 				d, err := time.ParseDuration(v)
 				if err != nil || d%time.Millisecond != 0 {
 					return errors.New("whole milliseconds such as 1ms, 10ms, 1s allowed")
@@ -54,12 +55,12 @@ func layoutSettings() []setting {
 				ms := d.Milliseconds()
 				o.layout.unit = &ms
 				return nil
-			}},
-		{name: "worker-bits", field: "Layout",
+			}}},
+		{name: "worker-bits", topic: topicLayout, field: "Layout",
 			help: "`bits` of the worker id; the time field gets what is left; default the layout's",
-			set:  bits(func(o *options) **uint8 { return &o.layout.workerBits })},
-		{name: "sequence-bits", field: "Layout", help: "`bits` of the sequence; default the layout's",
-			set: bits(func(o *options) **uint8 { return &o.layout.sequenceBits })},
+			set:  bits(&o.layout.workerBits)},
+		{name: "sequence-bits", topic: topicLayout, field: "Layout", help: "`bits` of the sequence; default the layout's",
+			set: bits(&o.layout.sequenceBits)},
 	}
 }
 
@@ -92,22 +93,22 @@ func parseTime(s string, instead string) (time.Time, error) {
 		time.UnixMilli(ms).UTC().Format(time.RFC3339), meant.UTC().Format(time.RFC3339))
 }
 
-func bits(field func(*options) **uint8) func(*options, string) error {
-	return func(o *options, v string) error {
+func bits(field **uint8) value {
+	return value{set: func(v string) error {
 		n, err := strconv.ParseUint(v, 10, 8)
 		if err != nil || n > 63 {
 			return errors.New("0 to 63 allowed")
 		}
 		b := uint8(n)
-		*field(o) = &b
+		*field = &b
 		return nil
-	}
+	}}
 }
 
 // Twitter's worker id is in two parts of this many bits.
 const twitterMachineBits = 5
 
-func setDatacenter(o *options, v string) error {
+func (o *options) setDatacenter(v string) error {
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil || n >= 1<<twitterMachineBits {
 		return fmt.Errorf("0 to %d allowed", 1<<twitterMachineBits-1)

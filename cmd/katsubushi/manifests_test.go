@@ -173,7 +173,7 @@ func fits(t *testing.T, found map[string]*manifest, workload *manifest, args []s
 		t.Errorf("%d pods, %d may be missing; the service is %+v", workload.Spec.Replicas, budget.Spec.MaxUnavailable,
 			service.Spec)
 	}
-	p, _, err := parse(settings(), args, env, nil)
+	p, _, err := parse(settings, args, env, nil)
 	if err != nil || p.validate() != nil || len(p.args) > 0 || len(p.notes) > 0 || len(p.unknown) > 0 {
 		t.Fatalf("%v: %v %v, %v, %v, %v", args, err, p.problems, p.args, p.notes, p.unknown)
 	}
@@ -322,7 +322,7 @@ func TestTheComposeFileFitsTheDaemon(t *testing.T) {
 		for k, v := range s.Environment {
 			env = append(env, k, v)
 		}
-		p, _, err := parse(settings(), s.Command, environment(env...), nil)
+		p, _, err := parse(settings, s.Command, environment(env...), nil)
 		if err != nil || p.validate() != nil || len(p.args) > 0 || len(p.notes) > 0 || len(p.unknown) > 0 {
 			t.Fatalf("%v: %v %v, %v, %v, %v", s.Command, err, p.problems, p.args, p.notes, p.unknown)
 		}

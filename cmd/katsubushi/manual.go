@@ -46,14 +46,11 @@ and gets a unique, roughly time-ordered 64-bit number.
 		}
 		b.WriteByte('\n')
 	}
-	titles, sets := byTopic(newFlags())
+	sets := byTopic(newFlags())
 	b.WriteString(".SH FLAGS\nThe environment's names are in brackets.\n")
-	for i, set := range sets {
-		if empty(set) {
-			continue
-		}
-		fmt.Fprintf(&b, ".SS %s\n", roff(titles[i]))
-		set.VisitAll(func(f *flag.Flag) {
+	for _, topic := range topics {
+		fmt.Fprintf(&b, ".SS %s\n", roff(topic))
+		sets[topic].VisitAll(func(f *flag.Flag) {
 			value, help := flag.UnquoteUsage(f)
 			fmt.Fprintf(&b, ".TP\n.B \\-%s\n", roff(strings.TrimSpace(f.Name+" "+value)))
 			if f.DefValue != "" && f.DefValue != "false" {

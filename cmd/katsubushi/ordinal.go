@@ -13,7 +13,7 @@ const ordinalPrefix = "ordinal"
 
 // setOrdinal takes ordinal, or ordinal+OFFSET: the worker id is the digits at the end of the host name,
 // and the offset.
-func setOrdinal(o *options, v string) error {
+func (o *options) setOrdinal(v string) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func runProgram(p *call) int {
 // loginVariables returns the names of our variables that tell how to log in to a store: the program must
 // not know.
 func loginVariables(env variables) (names []string) {
-	for _, s := range slices.Concat(settings(), runSettings()) {
+	for _, s := range everySetting() {
 		for _, name := range s.variables() {
 			url, login := env[name], false
 			switch s.name {
@@ -102,31 +102,37 @@ func loginVariables(env variables) (names []string) {
 	return names
 }
 
+// everySetting returns the settings of all subcommands.
+func everySetting() []setting {
+	o := new(options)
+	return slices.Concat(settings(o), runSettings(o))
+}
+
 // runSettings returns the daemon's settings about leases, run's own settings, and yaraus's names for
 // them.
-func runSettings() []setting {
-	list := slices.DeleteFunc(settings(), func(s setting) bool {
-		same := func(o setting) bool { return o.name == s.name && o.name != "lanes" }
-		return !slices.ContainsFunc(storeSettings(), same) && !slices.ContainsFunc(redisSettings(), same) &&
-			!slices.ContainsFunc(layoutSettings(), same) &&
+func runSettings(o *options) []setting {
+	list := slices.DeleteFunc(settings(o), func(s setting) bool {
+		same := func(of setting) bool { return of.name == s.name && of.name != "lanes" }
+		return !slices.ContainsFunc(slices.Concat(storeSettings(o), redisSettings(o), layoutSettings(o)), same) &&
 			s.name != "log-level" && s.name != "log-format" && s.name != "config"
 	})
 	for yaraus, ours := range map[string]string{
 		"server": "redis", "min": "min-worker-id", "max": "max-worker-id", "interval": "heartbeat", "expire": "lease",
 	} {
 		i := slices.IndexFunc(list, func(s setting) bool { return s.name == ours })
-		list = append(list, setting{name: yaraus, field: list[i].field, set: list[i].set, help: "yaraus's name of -" + ours})
+		list = append(list, setting{name: yaraus, field: list[i].field,
+			set: list[i].set, help: "yaraus's name of -" + ours})
 	}
 	return append(list,
 		setting{name: "margin", field: "Run.Margin", def: "1s",
-			set: duration(func(o *options) *time.Duration { return &o.run.Margin }),
+			set: duration(&o.run.Margin),
 			help: "how far the program's clock may be off, or its ids ahead of the clock: it lives only that far " +
 				"inside its window"},
 		setting{name: "stop-timeout", field: "Run.StopTimeout", def: "10s",
-			set: duration(func(o *options) *time.Duration { return &o.run.StopTimeout }),
+			set: duration(&o.run.StopTimeout),
 			help: "how long the program may take to end after a TERM, passed on or sent because of the lease, before " +
 				"it is killed"},
 		setting{name: "delay", help: "of yaraus, not needed: -margin is waited for where somebody else had the worker id",
-			set: func(*options, string) error { return nil }},
+			set: ignored},
 	)
 }

@@ -46,7 +46,7 @@ func TestRunTakesYarausNames(t *testing.T) {
 		{"-redis", "redis://h/3", "-min-worker-id", "3", "-max-worker-id", "4", "-lease", "70s", "-heartbeat", "7s"},
 		{"-server", "redis://h/3", "-min", "3", "-max", "4", "-expire", "70s", "-interval", "7s"},
 	} {
-		p, _, err := parse(runSettings(), args, environment(), nil)
+		p, _, err := parse(runSettings, args, environment(), nil)
 		if err != nil || len(p.problems) > 0 {
 			t.Fatalf("%q: %v %q", args, err, p.problems)
 		}

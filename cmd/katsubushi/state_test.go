@@ -166,7 +166,7 @@ func TestStateResetLowersAMarkWithForceOnly(t *testing.T) {
 // The daemon that runs is asked for its directory, wherever its sequences are recorded.
 func TestStateOfADaemonWithCounters(t *testing.T) {
 	for _, given := range [][]string{nil, {"-counters", "redis://127.0.0.1:1/0?ns=a"}} {
-		p, _, err := parse(settings(), given, environment("HOME", t.TempDir()), nil)
+		p, _, err := parse(settings, given, environment("HOME", t.TempDir()), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

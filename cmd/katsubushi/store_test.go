@@ -68,7 +68,7 @@ func TestStoreProblemsAreToldWithAllOthers(t *testing.T) {
 		{"-store=redis://u:p@[::1]:7/0?ns=x"},
 		{"-store=redis+sentinel://a,b:7/main", "-redis-replicas=1"},
 	} {
-		if p, _, err := parse(settings(), args, environment(), nil); err != nil || p.validate() != nil {
+		if p, _, err := parse(settings, args, environment(), nil); err != nil || p.validate() != nil {
 			t.Errorf("%q: %v, %v", args, err, p.validate())
 		}
 	}
@@ -127,7 +127,7 @@ func TestCoordinatorProblemsAreToldTogether(t *testing.T) {
 		for _, url := range []string{"SCHEME://h", "SCHEME://h:1,[::1]:2,i/a/b?ns=c", "SCHEMEs://u:hush@h"} {
 			args := []string{"-store=" + strings.ReplaceAll(url, "SCHEME", scheme), "-lanes=2", "-max-skew=1s",
 				"-lease-auto-init", "-lease=20s"}
-			if p, _, err := parse(settings(), args, environment(), nil); err != nil || p.validate() != nil {
+			if p, _, err := parse(settings, args, environment(), nil); err != nil || p.validate() != nil {
 				t.Errorf("%q: %v, %v", args, err, p.validate())
 			}
 		}
@@ -215,7 +215,7 @@ func TestProblemsOfAnnouncementsAreToldByTheirFlags(t *testing.T) {
 			t.Errorf("nothing says %q: %s", want, got)
 		}
 	}
-	p, _, err := parse(settings(),
+	p, _, err := parse(settings,
 		[]string{"-store=etcd://h", "-forward-user=ann", "-forward-password-file=/dev/null", "-forward-ca=/f",
 			"-advertise=h:1", "-sock=/s", "-announce=on"}, environment(), nil)
 	if err != nil {

@@ -96,7 +96,7 @@ var hostsOwn = regexp.MustCompile(`\(default (\d+|` + regexp.QuoteMeta(sizeText(
 // ofHost replaces the defaults that are another machine's on another machine.
 func ofHost(text string) string {
 	own := map[string]bool{sizeText(daemon.DefaultBufferMemory()): true}
-	for _, s := range clientSettings() {
+	for _, s := range clientSettings(new(options)) {
 		if s.name == "loops" || s.name == "max-connections" {
 			own[s.def] = true
 		}

@@ -18,8 +18,8 @@ import (
 // upgradeTimeout is how long a new process may take to get ready, if nobody says otherwise.
 const upgradeTimeout = time.Minute
 
-const upgradeIntro = `replaces a daemon of this host by a process of the program that is installed now, without a gap. usage:
-  katsubushi upgrade [-pid N] [-timeout 1m]
+var upgradeIntro = `replaces a daemon of this host by a process of the program that is installed now, without a gap. usage:
+  katsubushi upgrade [-pid N] [-timeout ` + brief(upgradeTimeout) + `]
 The new process has the arguments and the environment of the old one, and takes its ports and connections over. If it does not come
 up, the old one goes on. Only root and the user of the daemon may ask. SIGUSR2 does the same, and only the log says how it went.
 `

@@ -37,38 +37,47 @@ func (r *raw) Set(v string) error {
 	return nil
 }
 
-func text(field func(*options) *string) func(*options, string) error {
-	return func(o *options, v string) error {
-		*field(o) = v
-		return nil
-	}
+// A value is where the text of a setting goes.
+type value struct {
+	set   func(v string) error
+	words []string // that shells offer; others may be right
 }
 
-func number(field func(*options) *int) func(*options, string) error {
-	return func(o *options, v string) error {
+// ignored is the value of a setting that says nothing here.
+var ignored = value{set: func(string) error { return nil }}
+
+func text(field *string, words ...string) value {
+	return value{func(v string) error {
+		*field = v
+		return nil
+	}, words}
+}
+
+func number(field *int) value {
+	return value{set: func(v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil {
 			return errors.New("a whole number is allowed")
 		}
-		*field(o) = n
+		*field = n
 		return nil
-	}
+	}}
 }
 
-func boolean(field func(*options) *bool) func(*options, string) error {
-	return func(o *options, v string) error {
+func boolean(field *bool) value {
+	return value{set: func(v string) error {
 		b, err := strconv.ParseBool(v)
 		if err != nil {
 			return errors.New("true or false allowed")
 		}
-		*field(o) = b
+		*field = b
 		return nil
-	}
+	}}
 }
 
 // size also takes a unit: k, m, g, t or KiB, MiB, GiB, TiB, all powers of 1,024, in either case.
-func size(field func(*options) *int64) func(*options, string) error {
-	return func(o *options, v string) error {
+func size(field *int64) value {
+	return value{set: func(v string) error {
 		lower := strings.ToLower(v)
 		digits := strings.TrimRight(lower, "kmgtib")
 		shift, ok := map[string]int{"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[strings.TrimSuffix(lower[len(digits):], "ib")]
@@ -76,9 +85,9 @@ func size(field func(*options) *int64) func(*options, string) error {
 		if err != nil || !ok || lower == digits+"ib" || n < 0 || n > math.MaxInt64>>shift {
 			return errors.New("a number of bytes such as 67108864, 64MiB or 256m is allowed")
 		}
-		*field(o) = n << shift
+		*field = n << shift
 		return nil
-	}
+	}}
 }
 
 // sizeText writes bytes such that size reads them.
@@ -90,19 +99,22 @@ func sizeText(n int64) string {
 }
 
 // positive is a duration of which 0 would be taken for "not set".
-func positive(field func(*options) *time.Duration) func(*options, string) error {
-	return func(o *options, v string) error {
-		err := duration(field)(o, v)
-		if err == nil && *field(o) <= 0 {
+func positive(field *time.Duration) value {
+	return value{set: func(v string) error {
+		err := duration(field).set(v)
+		if err == nil && *field <= 0 {
 			return errors.New("more than 0 is allowed")
 		}
 		return err
-	}
+	}}
 }
 
+// brief writes a duration without seconds that are 0.
+func brief(d time.Duration) string { return strings.Replace(d.String(), "m0s", "m", 1) }
+
 // duration also takes a plain number: seconds.
-func duration(field func(*options) *time.Duration) func(*options, string) error {
-	return func(o *options, v string) error {
+func duration(field *time.Duration) value {
+	return value{set: func(v string) error {
 		d, err := time.ParseDuration(v)
 		if s, e := strconv.ParseUint(v, 10, 31); e == nil {
 			d, err = time.Duration(s)*time.Second, nil
@@ -110,38 +122,38 @@ func duration(field func(*options) *time.Duration) func(*options, string) error 
 		if err != nil {
 			return errors.New("a duration such as 500ms, 10s, 5m or a number of seconds is allowed")
 		}
-		*field(o) = d
+		*field = d
 		return nil
-	}
+	}}
 }
 
-func oneOf(field func(*options) *string, names ...string) func(*options, string) error {
-	return func(o *options, v string) error {
+func oneOf(field *string, names ...string) value {
+	return value{func(v string) error {
 		if !slices.Contains(names, v) {
 			return errors.New(strings.Join(names, ", ") + " allowed")
 		}
-		*field(o) = v
+		*field = v
 		return nil
-	}
+	}, names}
 }
 
 // either is a choice of two words that mean true and false.
-func either(field func(*options) *bool, yes, no string) func(*options, string) error {
-	return func(o *options, v string) error {
+func either(field *bool, yes, no string) value {
+	return value{func(v string) error {
 		if v != yes && v != no {
 			return fmt.Errorf("%s or %s allowed", yes, no)
 		}
-		*field(o) = v == yes
+		*field = v == yes
 		return nil
-	}
+	}, []string{yes, no}}
 }
 
 // maxLanes bounds a range of worker ids: a slip of the finger should not make millions of lanes.
 const maxLanes = 1024
 
-func setWorkerIDs(o *options, v string) error {
+func (o *options) setWorkerIDs(v string) error {
 	if strings.HasPrefix(v, ordinalPrefix) {
-		return setOrdinal(o, v)
+		return o.setOrdinal(v)
 	}
 	for part := range strings.SplitSeq(v, ",") {
 		from, to, isRange := strings.Cut(part, "-")
@@ -163,7 +175,7 @@ func setWorkerIDs(o *options, v string) error {
 	return nil
 }
 
-func setSockMode(o *options, v string) error {
+func (o *options) setSockMode(v string) error {
 	mode, err := strconv.ParseUint(v, 8, 32)
 	if err != nil || mode > 0o777 {
 		return errors.New("octal permissions, 0 to 0777, allowed")
@@ -172,7 +184,7 @@ func setSockMode(o *options, v string) error {
 	return nil
 }
 
-func setLogLevel(o *options, v string) error {
+func (o *options) setLogLevel(v string) error {
 	level, ok := map[string]slog.Level{
 		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
 		"error": slog.LevelError, "panic": levelPanic, "fatal": levelFatal,

@@ -16,7 +16,7 @@ import (
 // parsedBy returns the settings of a command of a user whose home is /root.
 func parsedBy(t *testing.T, args ...string) *parsed {
 	t.Helper()
-	p, _, err := parse(settings(), args, environment("HOME", "/root"), nil)
+	p, _, err := parse(settings, args, environment("HOME", "/root"), nil)
 	if err = errors.Join(append(p.problems, err)...); err != nil {
 		t.Fatal(err)
 	}
