@@ -19,6 +19,7 @@ type ownFlag struct {
 	name, help string
 	value      func(*ownValues) any // where it goes: what is there before is the default
 	verbs      []string             // that have it; nil = all
+	words      []string             // that shells offer
 }
 
 // ownValues are the values of the own flags of all subcommands.
@@ -30,11 +31,11 @@ type ownValues struct {
 }
 
 func jsonFlag(help string, verbs ...string) ownFlag {
-	return ownFlag{"json", help, func(o *ownValues) any { return &o.json }, verbs}
+	return ownFlag{name: "json", help: help, value: func(o *ownValues) any { return &o.json }, verbs: verbs}
 }
 
 func forceFlag(verbs ...string) ownFlag {
-	return ownFlag{"force", "", func(o *ownValues) any { return &o.force }, verbs}
+	return ownFlag{name: "force", value: func(o *ownValues) any { return &o.force }, verbs: verbs}
 }
 
 // A call is a subcommand, and what was said behind it.

@@ -38,6 +38,7 @@ type verb struct {
 	text        string
 	least, most int      // words that follow
 	reads       bool     // it changes nothing
+	kinds       []string // what its second word may be
 	settings    []string // that it reads, for its own help; of a subcommand that has such
 	run         func(*call) int
 }
@@ -77,9 +78,10 @@ func commands() []subcommand {
 			intro:   stateIntro, lead: "katsubushi state ", column: 66},
 		{name: "lease", synopsis: "VERB -store URL", verbs: leaseVerbs(), settings: settings,
 			own: []ownFlag{jsonFlag("print JSON"),
-				{"all", "also list the worker ids that nobody has", func(o *ownValues) any { return &o.all }, []string{"list"}},
-				{"how", "what is known of the `past` of the pool: wait, new, replace, repair or migrated",
-					func(o *ownValues) any { return &o.how }, []string{"init"}}},
+				{name: "all", help: "also list the worker ids that nobody has", verbs: []string{"list"},
+					value: func(o *ownValues) any { return &o.all }},
+				{name: "how", help: "what is known of the `past` of the pool: wait, new, replace, repair or migrated",
+					value: func(o *ownValues) any { return &o.how }, verbs: []string{"init"}, words: hows}},
 			summary: "inspect and repair a pool of worker ids in a store",
 			intro:   "usage: katsubushi lease VERB -store URL [-json] [the daemons' flags]\n", column: 42,
 			outro: "\n`katsubushi lease VERB -help` lists the flags of a verb.\n"},
@@ -89,8 +91,10 @@ func commands() []subcommand {
 		{name: "user", synopsis: "VERB ...", verbs: userVerbs(), settings: settings, topics: []string{topicUsers},
 			others: []string{"counters", "counters-password-file"},
 			own: []ownFlag{jsonFlag("", "list"), forceFlag("revoke", "remove"),
-				{"password-file", "", func(o *ownValues) any { return &o.passwordFile }, []string{"add", "password"}},
-				{"generate", "", func(o *ownValues) any { return &o.generate }, []string{"add", "password"}}},
+				{name: "password-file", verbs: []string{"add", "password"},
+					value: func(o *ownValues) any { return &o.passwordFile }},
+				{name: "generate", verbs: []string{"add", "password"},
+					value: func(o *ownValues) any { return &o.generate }}},
 			summary: "who may log in", intro: userIntro, outro: userOutro, lead: "katsubushi user ", column: 44},
 		{name: "demote", synopsis: "all|GROUP|HOST:PORT", most: 1, settings: settings,
 			others:  []string{"counters", "counters-password-file"},
@@ -112,7 +116,7 @@ func commands() []subcommand {
 		{name: "man", summary: "print the manual page", run: manual},
 		{name: "version", summary: "print what -version prints", run: printVersion},
 		{name: "help", synopsis: "[VERB]...", most: 2, summary: "print this, or what a verb does", run: help,
-			own: []ownFlag{{"list", "all verbs, one on each line", func(o *ownValues) any { return &o.list }, nil}}},
+			own: []ownFlag{{name: "list", value: func(o *ownValues) any { return &o.list }}}},
 	}
 }
 

@@ -639,15 +639,8 @@ func TestHelpListsEverySetting(t *testing.T) {
 	if lines := strings.Count(stdout.String(), "\n  katsubushi "); len(columns) != 1 || lines != len(commands())+1 {
 		t.Errorf("%d subcommands; how many of their texts begin in which columns: %v", lines, columns)
 	}
-	docs, err := os.ReadFile("../../docs/FLAGS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
 	for _, s := range settings(new(options)) {
-		if !regexp.MustCompile("`-" + s.name + "[ `]").Match(docs) {
-			t.Errorf("docs/FLAGS.md does not have `-%s`", s.name)
-		}
 		if slices.Contains(names, s.name) {
 			t.Errorf("-%s stands twice in the table", s.name)
 		}

@@ -26,7 +26,7 @@ Daemons may run meanwhile. usage:
 func generatorVerbs() []verb {
 	return []verb{
 		{synopsis: "create LINE", text: "record a sequence, such as 'orders sequence start=1'", least: 1, most: 16,
-			run: inCounters((*generatorCommand).parseLine, (*generatorCommand).create)},
+			kinds: []string{"sequence"}, run: inCounters((*generatorCommand).parseLine, (*generatorCommand).create)},
 		{synopsis: "list [-json]", text: "what is recorded", reads: true,
 			run: inCounters((*generatorCommand).checkNames, (*generatorCommand).list)},
 		{synopsis: "show NAME [-json]", least: 1, most: 1, reads: true,

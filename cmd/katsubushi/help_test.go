@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
 )
 
 // output runs a subcommand that must succeed.
@@ -98,6 +100,10 @@ func TestCompletion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var layouts []string
+	for _, l := range generator.Layouts() {
+		layouts = append(layouts, l.Name)
+	}
 	for _, c := range []struct{ words, want string }{
 		{"katsubushi che", "check-config"},
 		{"katsubushi lease re", "release replicas restored reset-clock"},
@@ -108,6 +114,16 @@ func TestCompletion(t *testing.T) {
 		{"katsubushi upgrade -", "-pid -timeout"},
 		{"katsubushi inspect -js", "-json"},
 		{"katsubushi man -", ""},
+		{"katsubushi --redis-p", "--redis-password-file --redis-port"},
+		{"katsubushi upgrade --", "--pid --timeout"},
+		{"katsubushi -engine ", "auto uring epoll net"},
+		{"katsubushi --engine u", "uring"},
+		{"katsubushi -engine = e", "epoll"},
+		{"katsubushi -layout =", strings.Join(layouts, " ")},
+		{"katsubushi inspect -layout s", "sonyflake"},
+		{"katsubushi lease init --how re", "replace repair"},
+		{"katsubushi completion ", "bash zsh fish"},
+		{"katsubushi generator create orders ", "sequence"},
 		{"katsubushi inspect ", ""},
 	} {
 		words := strings.Split(c.words, " ")
@@ -126,18 +142,18 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	if fish := output(t, "completion", "fish"); !strings.Contains(fish,
-		"__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id\n") {
+		"__fish_seen_subcommand_from lease' -a 'init list ") || !strings.Contains(fish, "-o worker-id -l worker-id\n") {
 		t.Error("fish: a verb or a flag is missing")
 	}
 	for command, flags := range map[string]string{"upgrade": "-pid -timeout", "man": "",
 		"healthcheck": "-admin-bind -admin-port"} {
-		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) compadd -- ` + flags + `[ ;]`).
+		if zsh := output(t, "completion", "zsh"); !regexp.MustCompile(`\n    ` + command + `\) offered=\(` + flags + `[ )]`).
 			MatchString(zsh) {
 			t.Errorf("zsh: the flags of %s are not %q", command, flags)
 		}
 		fish := output(t, "completion", "fish")
 		for _, f := range []string{"-pid", "-timeout"} {
-			line := "-n '__fish_seen_subcommand_from " + command + "' -o " + f[1:] + "\n"
+			line := "-n '__fish_seen_subcommand_from " + command + "' -o " + f[1:] + " -l " + f[1:] + "\n"
 			if offered := strings.Contains(fish, line); offered != slices.Contains(strings.Fields(flags), f) {
 				t.Errorf("fish: %s is offered behind %s: %v", f, command, offered)
 			}
@@ -146,7 +162,7 @@ func TestCompletion(t *testing.T) {
 			t.Error("fish: the daemon's flags are offered behind subcommands")
 		}
 	}
-	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) compadd -- init list ") ||
+	if zsh := output(t, "completion", "zsh"); !strings.Contains(zsh, "lease) offered=(init list ") ||
 		!strings.Contains(zsh, " -worker-id") {
 		t.Error("zsh: a verb or a flag is missing")
 	}

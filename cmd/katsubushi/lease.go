@@ -49,6 +49,10 @@ func leaseVerbs() []verb {
 	}
 }
 
+// hows are what -how may be.
+var hows = []string{string(workerid.InitWait), string(workerid.InitNew), string(workerid.InitReplace),
+	string(workerid.InitRepair), string(workerid.InitMigrated)}
+
 // leaseTimeout limits a command. init -how new listens for three heartbeats first.
 const leaseTimeout = 30 * time.Second
 
@@ -102,14 +106,11 @@ func (c *call) carryOut(do work) int {
 }
 
 func leaseInit(c *call) work {
-	how := workerid.How(c.how)
-	switch how {
-	case workerid.InitWait, workerid.InitNew, workerid.InitReplace, workerid.InitRepair, workerid.InitMigrated:
-	default:
+	if !slices.Contains(hows, c.how) {
 		c.problem("-how=%s: wait, new, replace, repair or migrated allowed", c.how)
 	}
 	return func(ctx context.Context, pool workerid.Admin) (any, error) {
-		result, err := pool.Init(ctx, how)
+		result, err := pool.Init(ctx, workerid.How(c.how))
 		return initialised{result}, err
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,6 +91,48 @@ func TestTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestFlagsInTheDocs compares the tables of docs/FLAGS.md with the program's. With -update it writes them.
+func TestFlagsInTheDocs(t *testing.T) {
+	const path, begin, end = "../../docs/FLAGS.md", "<!-- flags -->\n", "<!-- end of flags -->\n"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the tables", path)
+	}
+	var b strings.Builder
+	words, sets := flagWords(), byTopic(newFlags())
+	for _, topic := range topics {
+		fmt.Fprintf(&b, "\n### %s\n\n| flag | default | |\n|---|---|---|\n", topic)
+		sets[topic].VisitAll(func(f *flag.Flag) {
+			value, help := flag.UnquoteUsage(f)
+			value = strings.TrimRight(" "+value, " ")
+			if choice := words["-"+f.Name]; choice != nil {
+				value = "=" + strings.Join(choice, ",")
+			}
+			help, _, _ = strings.Cut(help, " [KATSUBUSHI_")
+			def := f.DefValue
+			if slices.Contains([]string{"loops", "max-connections", "max-buffer-memory"}, f.Name) || def == "false" {
+				def = "" // it is another on another host, or says nothing
+			}
+			fmt.Fprintf(&b, "| `-%s%s` | %s | %s |\n", f.Name, value, def, markdown.Replace(help))
+		})
+	}
+	text := before + begin + b.String() + "\n" + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != string(page) {
+		t.Errorf("%s differs: run the test with -update\n%s", path, firstDifference(text, string(page)))
+	}
+}
+
+var markdown = strings.NewReplacer("|", "\\|", "[", "\\[", "*", "\\*", "<", "\\<")
 
 var hostsOwn = regexp.MustCompile(`\(default (\d+|` + regexp.QuoteMeta(sizeText(daemon.DefaultBufferMemory())) + `)\)`)
 

@@ -1,7 +1,27 @@
 # bash completion of katsubushi; put it into /usr/share/bash-completion/completions/katsubushi
 _katsubushi() {
-  local word=${COMP_WORDS[COMP_CWORD]} words=
-  if [[ $word == -* ]]; then
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=
+  if [[ $word == = ]]; then
+    word=
+  elif [[ $before == = ]]; then
+    before=${COMP_WORDS[COMP_CWORD-2]}
+  fi
+  case ${before/#--/-} in
+    -announce) words='on off' ;;
+    -claim) words='on off' ;;
+    -engine) words='auto uring epoll net' ;;
+    -how) words='wait new replace repair migrated' ;;
+    -layout) words='katsubushi twitter instagram sonyflake js53' ;;
+    -log-format) words='text json' ;;
+    -log-level) words='debug info warn error fatal panic' ;;
+    -peer-check) words='refuse warn off' ;;
+    -sequence-start) words='random zero' ;;
+    -unknown-keys) words='refuse issue' ;;
+    -users) words='counters' ;;
+  esac
+  if [[ -n $words ]]; then
+    :
+  elif [[ $word == -* ]]; then
     case ${COMP_WORDS[1]} in
     check-config) words='-admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -port -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -version -worker-bits -worker-id' ;;
     inspect) words='-epoch -json -layout -sequence-bits -time-unit -worker-bits' ;;
@@ -19,6 +39,7 @@ _katsubushi() {
     help) words='-list' ;;
     *) words='-admin-bind -admin-port -advertise -announce -auth-file -bind -claim -config -counters -counters-password-file -datacenter-id -debug-port -drain-timeout -enable-pprof -enable-stats -engine -epoch -forward-ca -forward-password-file -forward-user -generator -generators -grpc-port -heartbeat -hold-raus -http-bind -http-port -idle-timeout -lanes -layout -lease -lease-auto-init -log-format -log-level -loops -max-buffer-memory -max-connections -max-run-ahead -max-skew -max-wait -max-worker-id -min-worker-id -peer-check -port -redis -redis-allow-eviction -redis-password-file -redis-port -redis-replicas -sequence-bits -sequence-start -shutdown-delay -sock -sock-mode -state-any-disk -state-dir -store -store-ca -store-cert -store-key -store-password-file -time-unit -tls-cert -tls-client-ca -tls-key -udp-port -unknown-keys -users -version -worker-bits -worker-id' ;;
     esac
+    [[ $word != --* || -z $words ]] || words=-${words// -/ --}
   elif [[ $COMP_CWORD == 1 ]]; then
     words='check-config inspect healthcheck state lease generator user demote upgrade run completion man version help'
   elif [[ $COMP_CWORD == 2 ]]; then
@@ -28,6 +49,10 @@ _katsubushi() {
     generator) words='create list show raise adopt replicas retire' ;;
     user) words='add password token grant revoke remove list' ;;
     completion) words='bash zsh fish' ;;
+    esac
+  elif [[ $COMP_CWORD == 4 ]]; then
+    case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
+    'generator create') words='sequence' ;;
     esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))
