@@ -10,16 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // An ownFlag is a flag of a subcommand that is no setting.
 type ownFlag struct {
 	name, help string
-	value      func(*ownValues) any // where it goes: what is there before is the default
-	verbs      []string             // that have it; nil = all
-	words      []string             // that shells offer
+	value      any      // a pointer: what is there before is the default
+	verbs      []string // that have it; nil = all
+	words      []string // that shells offer
 }
 
 // ownValues are the values of the own flags of all subcommands.
@@ -30,18 +28,18 @@ type ownValues struct {
 	timeout                                          time.Duration
 }
 
-func jsonFlag(help string, verbs ...string) ownFlag {
-	return ownFlag{name: "json", help: help, value: func(o *ownValues) any { return &o.json }, verbs: verbs}
+func (o *ownValues) jsonFlag(help string, verbs ...string) ownFlag {
+	return ownFlag{name: "json", help: help, value: &o.json, verbs: verbs}
 }
 
-func forceFlag(verbs ...string) ownFlag {
-	return ownFlag{name: "force", value: func(o *ownValues) any { return &o.force }, verbs: verbs}
+func (o *ownValues) forceFlag(verbs ...string) ownFlag {
+	return ownFlag{name: "force", value: &o.force, verbs: verbs}
 }
 
 // A call is a subcommand, and what was said behind it.
 type call struct {
 	*parsed
-	ownValues
+	*ownValues
 	command *subcommand
 	verb    verb
 	words   []string // behind the verb, without flags
@@ -56,7 +54,7 @@ type call struct {
 
 // start reads what was said, and runs the subcommand. One whose verb is wrong is not run.
 func (c *subcommand) start(args []string, env variables, stdin *os.File, stdout, stderr io.Writer) int {
-	a := &call{command: c, env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &call{command: c, ownValues: c.values, env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	err := a.read(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -73,13 +71,12 @@ func (c *subcommand) start(args []string, env variables, stdin *os.File, stdout,
 
 // read takes args apart, and notes what is wrong with the words. The only error is flag.ErrHelp.
 func (c *call) read(args []string) (err error) {
-	c.ownValues = ownValues{how: string(workerid.InitWait), replacement: "{}", timeout: upgradeTimeout}
 	if c.command.most != foreign {
 		c.words, args = c.command.wordsFirst(args)
 	}
 	c.parsed, c.flags, err = parse(c.command.settings, args, c.env, func(fs *flag.FlagSet) {
 		for _, f := range c.command.own {
-			f.define(fs, &c.ownValues)
+			f.define(fs)
 		}
 	})
 	c.words = append(c.words, c.args...)
@@ -192,8 +189,8 @@ func (c *call) fail(err error) int {
 func (f *ownFlag) of(v verb) bool { return f.verbs == nil || slices.Contains(f.verbs, v.called()) }
 
 // define adds the flag to a set.
-func (f *ownFlag) define(fs *flag.FlagSet, own *ownValues) {
-	switch v := f.value(own).(type) {
+func (f *ownFlag) define(fs *flag.FlagSet) {
+	switch v := f.value.(type) {
 	case *bool:
 		fs.BoolVar(v, f.name, *v, f.help)
 	case *string:

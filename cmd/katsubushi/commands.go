@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
 // A subcommand is what the first argument may name. The table is the one place that knows them all: dispatch, what is
@@ -15,6 +17,7 @@ type subcommand struct {
 	least    int    // words that follow, if there are no verbs
 	most     int
 	own      []ownFlag
+	values   *ownValues               // of the own flags
 	settings func(*options) []setting // that it reads, beside its own flags; nil = none
 	topics   []string                 // of the settings that help lists
 	others   []string                 // settings that matter as well; without any, and without topics, all do
@@ -50,65 +53,67 @@ func (v verb) called() string {
 
 func (c subcommand) called() string { return c.name }
 
-var ofDaemon = []ownFlag{{name: "version", value: func(o *ownValues) any { return &o.version },
-	help: "print the version, the commit and its date, and the version of Go that it was built with, and exit"}}
-
 // theDaemon is what runs if no subcommand is named.
 func theDaemon() *subcommand {
-	return &subcommand{most: foreign, settings: settings, own: ofDaemon, run: serve}
+	c := *subcommandNamed("check-config")
+	c.name, c.run = "", serve
+	return &c
 }
 
 // commands returns the subcommands, those that people need first at the beginning.
 func commands() []subcommand {
-	return []subcommand{
-		{name: "check-config", synopsis: "[flags]", most: foreign, settings: settings, own: ofDaemon,
+	o := &ownValues{how: string(workerid.InitWait), replacement: "{}", timeout: upgradeTimeout}
+	all := []subcommand{
+		{name: "check-config", synopsis: "[flags]", most: foreign, settings: settings,
+			own: []ownFlag{{name: "version", value: &o.version,
+				help: "print the version, the commit and its date, and the version of Go that it was built with, and exit"}},
 			summary: "say everything that is wrong with the settings, and do not serve", run: checkConfig},
 		{name: "inspect", synopsis: "[-json] ID...", least: 1, most: endless, settings: layoutSettings, lists: true,
-			own:     []ownFlag{jsonFlag("print one JSON object for each id")},
+			own:     []ownFlag{o.jsonFlag("print one JSON object for each id")},
 			summary: "take ids apart", intro: "usage: katsubushi inspect [-json] [-layout NAME] ID...\n", run: inspect},
 		{name: "healthcheck", synopsis: "[-ready]", settings: settings,
-			own:     []ownFlag{{name: "ready", value: func(o *ownValues) any { return &o.ready }}},
+			own:     []ownFlag{{name: "ready", value: &o.ready}},
 			summary: "ask the daemon on this host whether it lives (or issues ids)",
 			intro:   "usage: katsubushi healthcheck [-ready], and the flags or environment that the daemon was started with\n",
 			run:     healthcheck},
 		{name: "state", synopsis: "VERB", verbs: stateVerbs(), settings: settings,
-			topics: []string{topicDaemon, topicRecords}, own: []ownFlag{jsonFlag(""), forceFlag("reset"),
-				{name: "mark", value: func(o *ownValues) any { return &o.mark }}},
+			topics: []string{topicDaemon, topicRecords}, own: []ownFlag{o.jsonFlag(""), o.forceFlag("reset"),
+				{name: "mark", value: &o.mark}},
 			summary: "inspect and repair the files that record windows",
 			intro:   stateIntro, lead: "katsubushi state ", column: 66},
 		{name: "lease", synopsis: "VERB -store URL", verbs: leaseVerbs(), settings: settings,
-			own: []ownFlag{jsonFlag("print JSON"),
+			own: []ownFlag{o.jsonFlag("print JSON"),
 				{name: "all", help: "also list the worker ids that nobody has", verbs: []string{"list"},
-					value: func(o *ownValues) any { return &o.all }},
+					value: &o.all},
 				{name: "how", help: "what is known of the `past` of the pool: wait, new, replace, repair or migrated",
-					value: func(o *ownValues) any { return &o.how }, verbs: []string{"init"}, words: hows}},
+					value: &o.how, verbs: []string{"init"}, words: hows}},
 			summary: "inspect and repair a pool of worker ids in a store",
 			intro:   "usage: katsubushi lease VERB -store URL [-json] [the daemons' flags]\n", column: 42,
 			outro: "\n`katsubushi lease VERB -help` lists the flags of a verb.\n"},
 		{name: "generator", synopsis: "VERB ...", verbs: generatorVerbs(), settings: settings, topics: []string{topicNames},
-			others: []string{"state-dir"}, own: []ownFlag{jsonFlag("", "list", "show"), forceFlag("retire")},
+			others: []string{"state-dir"}, own: []ownFlag{o.jsonFlag("", "list", "show"), o.forceFlag("retire")},
 			summary: "sequences", intro: generatorIntro, lead: "katsubushi generator ", column: 44},
 		{name: "user", synopsis: "VERB ...", verbs: userVerbs(), settings: settings, topics: []string{topicUsers},
 			others: []string{"counters", "counters-password-file"},
-			own: []ownFlag{jsonFlag("", "list"), forceFlag("revoke", "remove"),
+			own: []ownFlag{o.jsonFlag("", "list"), o.forceFlag("revoke", "remove"),
 				{name: "password-file", verbs: []string{"add", "password"},
-					value: func(o *ownValues) any { return &o.passwordFile }},
+					value: &o.passwordFile},
 				{name: "generate", verbs: []string{"add", "password"},
-					value: func(o *ownValues) any { return &o.generate }}},
+					value: &o.generate}},
 			summary: "who may log in", intro: userIntro, outro: userOutro, lead: "katsubushi user ", column: 44},
 		{name: "demote", synopsis: "all|GROUP|HOST:PORT", most: 1, settings: settings,
 			others:  []string{"counters", "counters-password-file"},
 			summary: "sequences in strict order: have them led by another daemon", intro: demoteIntro, run: demote},
 		{name: "upgrade", synopsis: "[-pid N] [-timeout " + brief(upgradeTimeout) + "]", lists: true,
 			own: []ownFlag{
-				{name: "pid", value: func(o *ownValues) any { return &o.pid },
+				{name: "pid", value: &o.pid,
 					help: "`number` of the daemon's process; 0 = the only one of this host"},
-				{name: "timeout", value: func(o *ownValues) any { return &o.timeout },
+				{name: "timeout", value: &o.timeout,
 					help: "how long the new process may take to get ready, for example to wait for a worker id"}},
 			summary: "replace a running daemon by the program that is installed now, without a gap",
 			intro:   upgradeIntro, run: upgradeDaemon},
 		{name: "run", synopsis: "-store URL -- COMMAND", most: foreign, settings: runSettings, lists: true,
-			own: []ownFlag{{name: "replacement", value: func(o *ownValues) any { return &o.replacement },
+			own: []ownFlag{{name: "replacement", value: &o.replacement,
 				help: "`text` in the arguments that stands for the worker id"}},
 			summary: "lease a worker id for another program, and run it", intro: runIntro, run: runProgram},
 		{name: "completion", synopsis: "bash|zsh|fish", verbs: shells(),
@@ -116,8 +121,12 @@ func commands() []subcommand {
 		{name: "man", summary: "print the manual page", run: manual},
 		{name: "version", summary: "print what -version prints", run: printVersion},
 		{name: "help", synopsis: "[VERB]...", most: 2, summary: "print this, or what a verb does", run: help,
-			own: []ownFlag{{name: "list", value: func(o *ownValues) any { return &o.list }}}},
+			own: []ownFlag{{name: "list", value: &o.list}}},
 	}
+	for i := range all {
+		all[i].values = o
+	}
+	return all
 }
 
 // subcommandNamed returns a subcommand, or nil.

@@ -24,28 +24,29 @@ Daemons may run meanwhile. usage:
 `
 
 func generatorVerbs() []verb {
+	type c = *generatorCommand
 	return []verb{
 		{synopsis: "create LINE", text: "record a sequence, such as 'orders sequence start=1'", least: 1, most: 16,
-			kinds: []string{"sequence"}, run: inCounters((*generatorCommand).parseLine, (*generatorCommand).create)},
+			kinds: []string{"sequence"}, run: inCounters(c.parseLine, c.create)},
 		{synopsis: "list [-json]", text: "what is recorded", reads: true,
-			run: inCounters((*generatorCommand).checkNames, (*generatorCommand).list)},
+			run: inCounters(c.checkNames, c.list)},
 		{synopsis: "show NAME [-json]", least: 1, most: 1, reads: true,
-			run: inCounters((*generatorCommand).checkNames, (*generatorCommand).show)},
+			run: inCounters(c.checkNames, c.show)},
 		{synopsis: "raise NAME AT_LEAST", least: 2, most: 2,
 			text: "no value below AT_LEAST is issued any more; it never goes down. This also takes over a\n" +
 				"record that was written on another machine, or was set back.\n" +
 				"One that is damaged is made anew: add -generator LINE, its definition",
-			run: inCounters((*generatorCommand).parseFloor, (*generatorCommand).raise)},
+			run: inCounters(c.parseFloor, c.raise)},
 		{synopsis: "adopt [NAME]...", most: kinds.MaxNames,
 			text: "take over records that were written on another machine, which has stopped for good and\n" +
 				"from which they were copied after that; without a name, all of them",
-			run: inCounters((*generatorCommand).checkAdopt, (*generatorCommand).adopt)},
+			run: inCounters(c.checkAdopt, c.adopt)},
 		{synopsis: "replicas K", least: 1, most: 1,
 			text: "in Redis: from now on K replicas must have a grant; daemons with another replicas=K in\n" +
 				"their URL are granted nothing",
-			run: inCounters((*generatorCommand).parseReplicas, (*generatorCommand).setReplicas)},
+			run: inCounters(c.parseReplicas, c.setReplicas)},
 		{synopsis: "retire NAME -force", text: "refuse it for ever", least: 1, most: 1,
-			run: inCounters((*generatorCommand).checkRetire, (*generatorCommand).retire)},
+			run: inCounters(c.checkRetire, c.retire)},
 	}
 }
 

@@ -32,7 +32,7 @@ func byTopic(fs *flag.FlagSet) map[string]*flag.FlagSet {
 	for _, t := range topics {
 		sets[t] = flag.NewFlagSet("", flag.ContinueOnError)
 	}
-	for _, s := range append(settings(new(options)), setting{name: ofDaemon[0].name, topic: topicDaemon}) {
+	for _, s := range append(settings(new(options)), setting{name: "version", topic: topicDaemon}) {
 		if f := fs.Lookup(s.name); f != nil {
 			describe(sets[s.topic], f)
 		}

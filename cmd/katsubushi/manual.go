@@ -10,7 +10,8 @@ import (
 
 // newFlags returns the daemon's flags with their defaults, to be described.
 func newFlags() *flag.FlagSet {
-	c := &call{command: theDaemon()}
+	daemon := theDaemon()
+	c := &call{command: daemon, ownValues: daemon.values}
 	if err := c.read(nil); err != nil {
 		panic(err) // there are no arguments
 	}

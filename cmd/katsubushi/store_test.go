@@ -177,7 +177,8 @@ func TestAVerbThatAStoreHasNotIsRefused(t *testing.T) {
 		"restored": {leaseRestored, "lease restored: Redis need not be told: daemons notice if it was started with " +
 			"older data, and wait. If old keys were put back while it ran, restart it"},
 	} {
-		c := &call{command: subcommandNamed("lease")}
+		lease := subcommandNamed("lease")
+		c := &call{command: lease, ownValues: lease.values}
 		if err := c.read([]string{verb, "-store", "redis://127.0.0.1:1"}); err != nil || len(c.problems) > 0 {
 			t.Fatal(err, c.problems)
 		}

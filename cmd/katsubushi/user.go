@@ -26,20 +26,21 @@ const (
 )
 
 func userVerbs() []verb {
+	type c = *userCommand
 	const most = 1 + users.MaxGrants
 	return []verb{
 		{synopsis: "add NAME [RIGHTS]...", text: "a user who logs in with a password", least: 1, most: most,
-			run: inUsers((*userCommand).add)},
+			run: inUsers(c.add)},
 		{synopsis: "password NAME", text: "another password; open connections stay", least: 1, most: 1,
-			run: inUsers((*userCommand).changePassword)},
-		{synopsis: "token NAME [RIGHTS]...", least: 1, most: most, run: inUsers((*userCommand).token),
+			run: inUsers(c.changePassword)},
+		{synopsis: "token NAME [RIGHTS]...", least: 1, most: most, run: inUsers(c.token),
 			text: "a user who logs in with a token, or another token; it is printed once"},
-		{synopsis: "grant NAME RIGHTS...", text: "more rights", least: 2, most: most, run: inUsers((*userCommand).grant)},
+		{synopsis: "grant NAME RIGHTS...", text: "more rights", least: 2, most: most, run: inUsers(c.grant)},
 		{synopsis: "revoke NAME RIGHTS...", text: "fewer: each PATTERN as it was granted", least: 2, most: most,
-			run: inUsers((*userCommand).revoke)},
-		{synopsis: "remove NAME", least: 1, most: 1, run: inUsers((*userCommand).remove),
+			run: inUsers(c.revoke)},
+		{synopsis: "remove NAME", least: 1, most: 1, run: inUsers(c.remove),
 			text: "open connections are closed\nrevoke and remove leave a user with admin on *, unless -force is given"},
-		{synopsis: "list [-json]", reads: true, run: inUsers((*userCommand).list)},
+		{synopsis: "list [-json]", reads: true, run: inUsers(c.list)},
 	}
 }
 
