@@ -228,13 +228,15 @@ func (s Settings) PublicURL() string {
 	if err != nil || strings.Contains(u.Path, "@") { // it may be a password that goes on
 		return ""
 	}
-	public := endpoint.URL{Scheme: u.Scheme, Hosts: u.Hosts, Path: u.Path}
-	for option := range strings.SplitSeq(u.Query, "&") {
+	_, rest, _ := strings.Cut(s.URL, "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	public := u.Scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+	for option := range strings.SplitSeq(query, "&") {
 		if strings.HasPrefix(option, "ns=") {
-			public.Query = option
+			public += "?" + option
 		}
 	}
-	return public.String()
+	return public
 }
 
 // given returns the names of the fields that are not zero.

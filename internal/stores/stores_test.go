@@ -100,7 +100,8 @@ func TestALineOfTheTableIsAStore(t *testing.T) {
 	}
 	for url, want := range map[string]string{
 		"redis://u:p@h:1/2?ns=ids&password=p": "redis://h:1/2?ns=ids", "rediss://:p%2Fw@h?x=p": "rediss://h",
-		"etcds://u:p@a:1,b:2/x?ns=n": "etcds://a:1,b:2/x?ns=n", "redis://u:p/w@h": "", "u:p@h": "",
+		"etcds://u:p@a:1,b:2/x?ns=n": "etcds://a:1,b:2/x?ns=n", "redis://u:p/w@h": "", "redis://h/?ns=n": "redis://h/?ns=n",
+		"u:p@h": "",
 		"redis+sentinel://:p@a,b/m?sentinel_password=q": "redis+sentinel://a,b/m",
 	} {
 		if got := settings(url).PublicURL(); got != want {
