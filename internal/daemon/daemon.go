@@ -242,14 +242,13 @@ func (d *Daemon) checkAddress() error {
 // checkCertificate warns if clients refuse the certificate, or will soon. The daemon uses it
 // anyway, because clients may be configured not to check.
 func (d *Daemon) checkCertificate() {
-	const soon = 14 * 24 * time.Hour
 	from, until := d.tls.Valid()
 	switch now := time.Now(); {
 	case now.After(until):
 		d.c.Log.Warn("the certificate has expired", "at", until)
 	case now.Before(from):
 		d.c.Log.Warn("the certificate is not valid yet", "from", from)
-	case until.Sub(now) < soon:
+	case until.Sub(now) < page.CertificateShort:
 		d.c.Log.Warn("the certificate expires soon", "at", until)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -102,78 +101,96 @@ func (d *Daemon) Status() string {
 // the window is not over yet.
 func hasWorker(s workerid.LaneStatus) bool { return s.Held || s.State == workerid.Draining }
 
-// laneStats adds the statistics of each lane at now, Unix ms.
-func (d *Daemon) laneStats(now int64, add func(name string, value any)) {
+// laneFigures emits the figures of each lane at now, Unix ms.
+func (d *Daemon) laneFigures(now int64, emit func(figure.Figure)) {
 	for lane, s := range d.theKeeper().Status() {
-		prefix := "lane_" + strconv.Itoa(lane) + "_"
-		if hasWorker(s) {
-			add(prefix+"worker_id", s.Worker)
-		}
-		add(prefix+"state", s.State.String())
-		add(prefix+"state_seconds", int64(s.For.Seconds()))
-		if s.Reason != "" {
-			add(prefix+"reason", s.Reason)
-		}
-		if !hasWorker(s) {
-			continue
-		}
-		if g := d.issuer.Generator(lane); g != nil {
-			add(prefix+"run_ahead_ms", g.Position()-now)
-		}
-		if s.Hi != workerid.Forever {
-			add(prefix+"window_left_ms", s.Left.Milliseconds())
-		}
+		d.laneFigure(lane, s, now, emit)
+	}
+}
+
+func (d *Daemon) laneFigure(lane int, s workerid.LaneStatus, now int64, emit func(figure.Figure)) {
+	number, worker := strconv.Itoa(lane), ""
+	prefix := "lane_" + number + "_"
+	if hasWorker(s) {
+		worker = strconv.FormatUint(s.Worker, 10)
+		emit(figure.Figure{Stat: prefix + "worker_id", Value: s.Worker})
+	}
+	labels := []string{"lane", number, "worker_id", worker}
+	emit(figure.Figure{Stat: prefix + "state", Value: s.State.String()})
+	emit(figure.Figure{
+		Metric: "lane_state", Value: 1, Labels: append(labels, "state", s.State.String(), "pool", d.c.Store.Pool()),
+		Help: "The state of a lane's lease, and the pool that has its worker id; always 1.",
+		Worry: "not `serving` or `degraded` for five minutes: no worker id is available, or its window is over. " +
+			"Two daemons of one job and `pool`, or without a pool, with one `worker_id`: they issue equal ids",
+	})
+	emit(figure.Figure{Stat: prefix + "state_seconds", Value: int64(s.For.Seconds())})
+	if s.Reason != "" {
+		emit(figure.Figure{Stat: prefix + "reason", Value: s.Reason})
+	}
+	if !hasWorker(s) {
+		return
+	}
+	if g := d.issuer.Generator(lane); g != nil {
+		emit(figure.Figure{
+			Stat: prefix + "run_ahead_ms", Metric: "run_ahead_seconds", Labels: labels,
+			Value: time.Duration(g.Position()-now) * time.Millisecond,
+			Help:  "How far the last id lies ahead of the clock; negative while idle.",
+			Worry: "dashboard only: near `-max-run-ahead`: more ids are asked for than the worker id has; when they " +
+				"are used up, `katsubushi_errors_total` grows",
+		})
+	}
+	if s.Hi != workerid.Forever {
+		emit(figure.Figure{
+			Stat: prefix + "window_left_ms", Metric: "window_left_seconds", Labels: labels, Value: s.Left,
+			Help: "Time until the lane's window ends.",
+			Worry: "falls towards 0, where the lane stops: the window is not being extended. With a lease of a " +
+				"minute, below 15; with a state file, below 0.5",
+		})
 	}
 }
 
 // leaseFigures emits what is known of the calls to the store, their outcomes, and the store itself.
 func (d *Daemon) leaseFigures(emit func(figure.Figure)) {
-	add := func(name string, value any) { emit(figure.Figure{Stat: name, Value: value}) }
-	l := d.leases()
-	for _, c := range l.Acquisitions {
-		add("lease_acquisitions_"+c.Label, c.Value)
-	}
-	for _, c := range l.Extensions {
-		add("lease_extensions_"+c.Label, c.Value)
-	}
-	if l.LastExtension != 0 {
-		add("lease_last_extension", int64(l.LastExtension))
-	}
-	add("lease_calls", l.Calls)
-	add("lease_calls_ms", int64(l.CallSeconds*1000))
-	d.theStore().Figures(emit)
-}
-
-// lanes describes the lanes at now, Unix ms.
-func (d *Daemon) lanes(now int64) []metrics.Lane {
-	status := d.theKeeper().Status()
-	list := make([]metrics.Lane, len(status))
-	for lane, s := range status {
-		list[lane] = metrics.Lane{
-			Worker: s.Worker, HasWorker: hasWorker(s), State: s.State.String(),
-			WindowLeft: s.Left.Seconds(), WindowIsOpen: s.Hi == workerid.Forever,
-		}
-		if g := d.issuer.Generator(lane); g != nil {
-			list[lane].RunAhead = float64(g.Position()-now) / 1000
-		}
-	}
-	return list
-}
-
-// leases describes the calls to the store of the windows.
-func (d *Daemon) leases() metrics.Leases {
 	c := d.theKeeper().Counts()
-	l := metrics.Leases{Calls: c.Calls, CallSeconds: c.Took.Seconds()}
-	if !c.LastExtended.IsZero() {
-		l.LastExtension = float64(c.LastExtended.UnixMilli()) / 1000
-	}
 	for o := range workerid.NumOutcomes {
 		if o != workerid.Lost {
-			l.Acquisitions = append(l.Acquisitions, metrics.Count{Label: o.String(), Value: c.Acquisitions[o]})
-		}
-		if o != workerid.NoneFree {
-			l.Extensions = append(l.Extensions, metrics.Count{Label: o.String(), Value: c.Extensions[o]})
+			emit(figure.Figure{
+				Stat: "lease_acquisitions_" + o.String(), Metric: "lease_acquisitions_total",
+				Labels: []string{"outcome", o.String()}, Value: c.Acquisitions[o], Count: true,
+				Help: "Attempts to get a worker id, by outcome.",
+				Worry: "`none_free` grows for longer than a lease: the pool has too few worker ids for this fleet. " +
+					"`failed`: the store is away or refuses",
+			})
 		}
 	}
-	return l
+	for o := range workerid.NumOutcomes {
+		if o != workerid.NoneFree {
+			emit(figure.Figure{
+				Stat: "lease_extensions_" + o.String(), Metric: "lease_extensions_total",
+				Labels: []string{"outcome", o.String()}, Value: c.Extensions[o], Count: true,
+				Help: "Extensions of windows, each lane's counted, by outcome.",
+				Worry: "`lost` grows: the store lost data, `lease release` was used, or somebody deletes keys. " +
+					"`failed` (an error) and `unanswered` (none in 1 s) grow by more than five in a quarter of an " +
+					"hour: the log and `lane_0_reason` in `stats lanes` say why",
+			})
+		}
+	}
+	if at := c.LastExtended; !at.IsZero() {
+		emit(figure.Figure{Stat: "lease_last_extension", Value: at.Unix()})
+		emit(figure.Figure{
+			Metric: "lease_last_extension_timestamp_seconds", Value: float64(at.UnixMilli()) / 1000,
+			Help: "When an extension last succeeded, in Unix seconds.",
+			Worry: "`time()` minus it over 30, or half of your lease: nothing is extended. It appears after the " +
+				"first extension",
+		})
+	}
+	emit(figure.Figure{Stat: "lease_calls", Value: c.Calls})
+	emit(figure.Figure{Stat: "lease_calls_ms", Value: c.Took})
+	emit(figure.Figure{
+		Metric: "lease_call_duration_seconds", Value: figure.Sum{N: c.Calls, Took: c.Took},
+		Help: "Duration of the calls of what records the windows.",
+		Worry: "the rate of `_sum` by that of `_count` over 0.2: the store (or the disk) is slow; at 1 s it " +
+			"counts as unanswered",
+	})
+	d.theStore().Figures(emit)
 }

@@ -59,7 +59,7 @@ func families(t *testing.T, lines []string) map[string]family {
 func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
-	worry = maps.Clone(worries)
+	worry = map[string]string{}
 	show := func(d *Daemon) {
 		all = append(all, d.metricLines())
 		d.figures(func(f figure.Figure) {
@@ -147,7 +147,7 @@ func everyMetric(t *testing.T) (all map[string]family, texts []string, worry map
 const metricsDoc = "../../docs/METRICS.md"
 
 // TestMetricsDoc: docs/METRICS.md lists every metric; -update writes it again. What this program says of
-// a metric comes from /metrics, and when to worry from the figures, and worries.
+// a metric comes from /metrics, and when to worry from the figures.
 func TestMetricsDoc(t *testing.T) {
 	all, _, worries := everyMetric(t)
 	alerts := alertsOf(t, all)
@@ -162,10 +162,7 @@ func TestMetricsDoc(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if partOf(name) == part.title {
 				f := all[name]
-				worry, ok := worries[strings.TrimPrefix(name, "katsubushi_")]
-				if !ok {
-					t.Errorf("%s: say in worries when to worry, or that nobody need", name)
-				}
+				worry := worries[strings.TrimPrefix(name, "katsubushi_")]
 				if worry != "" {
 					worry = withAlerts(t, name, worry, alerts)
 				}
@@ -175,11 +172,6 @@ func TestMetricsDoc(t *testing.T) {
 				}
 				fmt.Fprintf(&b, "| `%s` | %s, %s | %s | %s | %s |\n", name, f.kind, unitOf(f), labels, f.help, worry)
 			}
-		}
-	}
-	for name := range worries {
-		if _, ok := all["katsubushi_"+name]; !ok {
-			t.Errorf("worries has %s, and no daemon has", name)
 		}
 	}
 	if *update {

@@ -52,6 +52,7 @@ func (d *Daemon) sample() page.Sample {
 		s.Troubles[t] = d.issuer.Refused(r)
 	}
 	leases := d.theKeeper().Counts()
+	_, failed := d.loginCounts(&n)
 	for t, n := range map[page.Trouble]uint64{
 		page.ConnectionsRefused: d.connections.Refused.Load(),
 		page.HTTPRefused:        d.requests.ConnectionsRefused.Load(),
@@ -59,8 +60,7 @@ func (d *Daemon) sample() page.Sample {
 		page.AcceptErrors:       d.connections.AcceptErrors.Load(),
 		page.LogDropped:         d.logDropped(),
 		page.NamesRefused:       d.sequences.refused.Load(),
-		page.LoginErrors: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
-			d.called.LoginErrors.Load(),
+		page.LoginErrors:        failed,
 		page.StoreFailed: leases.Extensions[workerid.Failed] + leases.Extensions[workerid.Unanswered] +
 			leases.Acquisitions[workerid.Failed] + leases.Acquisitions[workerid.Unanswered],
 		page.StoreLost:    leases.Extensions[workerid.Lost],

@@ -13,6 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -27,15 +28,19 @@ func (d *Daemon) counts() (sum protocol.Counts) {
 	return sum
 }
 
+// collected appends what the statistics show to a list.
+func collected(list *[]figure.Figure) func(figure.Figure) {
+	return func(f figure.Figure) {
+		if f.Stat != "" {
+			*list = append(*list, f)
+		}
+	}
+}
+
 // stats emits a group of memcached's statistics, and reports whether the group exists.
 func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	var list []figure.Figure
-	shown := func(f figure.Figure) {
-		if f.Stat != "" {
-			list = append(list, f)
-		}
-	}
-	add := func(name string, value any) { shown(figure.Figure{Stat: name, Value: value}) }
+	add := collected(&list)
 	switch string(group) {
 	case "":
 		list = slices.DeleteFunc(d.generalStats(), isText)
@@ -44,14 +49,14 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	case "slabs":
 		list = []figure.Figure{{Stat: "active_slabs", Value: 0}, {Stat: "total_malloced", Value: 0}}
 	case "lanes":
-		d.readyStats(add)
-		d.laneStats(d.clock.Now(), add)
+		d.readyFigures(add)
+		d.laneFigures(d.clock.Now(), add)
 	case "leases":
-		d.leaseFigures(shown)
-		d.peerFigures(shown)
+		d.leaseFigures(add)
+		d.peerFigures(add)
 	case "generators":
-		d.generatorStats(d.clock.Now(), shown)
-		d.sequences.election.figures(shown)
+		d.generatorStats(d.clock.Now(), add)
+		d.sequences.election.figures(add)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
@@ -104,11 +109,7 @@ func (d *Daemon) generalStats() []figure.Figure {
 	add("get_hits", nine.GetHits)
 	add("get_misses", nine.GetMisses)
 	d.memcachedStats(&n, add)
-	d.ownStats(&n, func(f figure.Figure) {
-		if f.Stat != "" {
-			list = append(list, f)
-		}
-	})
+	d.ownFigures(&n, collected(&list))
 	return list
 }
 
@@ -137,9 +138,9 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 	}
 	add("touch_hits", n[protocol.CmdGat])
 	add("touch_misses", n[protocol.CmdTouch])
-	add("auth_cmds", n[protocol.CmdAuth]+d.requests.Logins.Load()+d.administered.Logins.Load()+d.called.Logins.Load())
-	add("auth_errors",
-		n[protocol.AuthErrors]+d.requests.LoginErrors.Load()+d.administered.LoginErrors.Load()+d.called.LoginErrors.Load())
+	logins, failed := d.loginCounts(n)
+	add("auth_cmds", logins)
+	add("auth_errors", failed)
 	add("bytes_read", d.connections.BytesRead.Load())
 	add("bytes_written", d.connections.BytesWritten.Load())
 	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed",
@@ -152,42 +153,76 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 	add("threads", d.c.Loops)
 }
 
-// ownStats adds what no memcached has.
-func (d *Daemon) ownStats(n *protocol.Counts, emit func(figure.Figure)) {
-	add := func(name string, value any) { emit(figure.Figure{Stat: name, Value: value}) }
+// certificateWorry has the threshold of the status page and the log.
+var certificateWorry = fmt.Sprintf("less than %d days: renew the certificate, then SIGHUP. The log warns of it at a "+
+	"start and a reload only", page.CertificateShort/(24*time.Hour))
+
+// ownFigures emits what the general group has that no memcached has, and what belongs to that on /metrics.
+func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 	now := d.clock.Now()
-	add("engine", d.engine.Name())
-	d.readyStats(add)
-	add("get_requests",
-		n[protocol.CmdGet]+n[protocol.CmdGets]+n[protocol.CmdGat]+n[protocol.CmdMetaGet]+n[protocol.CmdIDs]+
-			d.requests.Requests.Load()+d.called.Requests.Load())
+	emit(figure.Figure{Stat: "engine", Value: d.engine.Name()})
+	d.readyFigures(emit)
+	emit(figure.Figure{
+		Stat: "get_requests",
+		Value: n[protocol.CmdGet] + n[protocol.CmdGets] + n[protocol.CmdGat] + n[protocol.CmdMetaGet] +
+			n[protocol.CmdIDs] + d.requests.Requests.Load() + d.called.Requests.Load(),
+	})
 	for r := range issuer.NumReasons {
-		add("refused_"+r.String(), d.issuer.Refused(r))
+		emit(errorsFor(r.String(), "refused_"+r.String(), d.issuer.Refused(r)))
 	}
 	d.trafficFigures(emit)
-	add("time_field_days_left", (d.c.Layout.End()-now)/(24*time.Hour).Milliseconds())
+	left := d.c.Layout.End() - now
+	emit(figure.Figure{Stat: "time_field_days_left", Value: left / (24 * time.Hour).Milliseconds()})
+	emit(figure.Figure{
+		Metric: "time_field_left_seconds", Value: float64(left) / 1000,
+		Help:  "Time until the layout's time field is used up.",
+		Worry: "less than a year: plan another layout",
+	})
 	if d.certified() {
 		_, until := d.tls.Valid()
-		add("tls_certificate_days_left", int64(time.Until(until)/(24*time.Hour)))
+		emit(figure.Figure{Stat: "tls_certificate_days_left", Value: int64(time.Until(until) / (24 * time.Hour))})
+		emit(figure.Figure{
+			Metric: "tls_certificate_left_seconds", Value: time.Until(until), Worry: certificateWorry,
+			Help: "Time until the certificate in force expires.",
+		})
 	}
-	add("lanes", d.issuer.Lanes())
-	d.laneStats(now, add)
+	emit(figure.Figure{Stat: "lanes", Metric: "lanes", Value: d.issuer.Lanes(), Help: "Slots for worker ids."})
+	d.laneFigures(now, emit)
 	d.leaseFigures(emit)
 	d.peerFigures(emit)
 	d.logins.figures(emit)
-	add("cmd_ids", n[protocol.CmdIDs])
-	// memcached's since 1.6.18; no slab is ever reassigned
-	add("slab_reassign_busy_nomem", 0)
-	add("slab_reassign_last_busy_status", "none")
-	add("ssl_proto_errors", d.connections.HandshakeErrors.Load())
+	for _, f := range []figure.Figure{
+		{Stat: "cmd_ids", Value: n[protocol.CmdIDs]},
+		// memcached's since 1.6.18; no slab is ever reassigned
+		{Stat: "slab_reassign_busy_nomem", Value: 0},
+		{Stat: "slab_reassign_last_busy_status", Value: "none"},
+		{Stat: "ssl_proto_errors", Value: d.connections.HandshakeErrors.Load()},
+	} {
+		emit(f)
+	}
 }
 
-// readyStats adds whether ids are issued.
-func (d *Daemon) readyStats(add func(name string, value any)) {
+// errorsFor is a count of errors; stat is empty if the statistics have it under another name.
+func errorsFor(reason, stat string, n uint64) figure.Figure {
+	return figure.Figure{
+		Stat: stat, Metric: "errors_total", Labels: []string{"reason", reason}, Value: n, Count: true,
+		Help: "Requests answered by an error, by reason.",
+		Worry: "`clock_behind` grows: this host's clock went back; the log says by how much. `rate_exceeded`: more " +
+			"ids are asked for than its worker ids have; add lanes. `authentication` grows by more than ten in five " +
+			"minutes: wrong passwords; the log names the peer that sent most. `lease_expired`, `no_worker_id`: see " +
+			"the leases",
+	}
+}
+
+// readyFigures emits whether ids are issued.
+func (d *Daemon) readyFigures(emit func(figure.Figure)) {
 	refusal := d.ready()
-	add("ready", refusal == nil)
+	emit(figure.Figure{
+		Stat: "ready", Metric: "ready", Value: refusal == nil, Help: "1 while ids are issued.",
+		Worry: "0 for more than a minute: its clients get errors; `/readyz` says why",
+	})
 	if refusal != nil {
-		add("not_ready_reason", refusal.Error())
+		emit(figure.Figure{Stat: "not_ready_reason", Value: refusal.Error()})
 	}
 }
 
@@ -255,66 +290,75 @@ func (d *Daemon) logDropped() uint64 {
 	return d.c.LogDropped()
 }
 
-// figures emits what /metrics shows besides the snapshot.
+// loginCounts returns how often somebody logged in, and how often that failed.
+func (d *Daemon) loginCounts(n *protocol.Counts) (all, failed uint64) {
+	return n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load() + d.called.Logins.Load(),
+		n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
+			d.called.LoginErrors.Load()
+}
+
+// figures emits what /metrics shows.
 func (d *Daemon) figures(emit func(figure.Figure)) {
-	d.trafficFigures(emit)
-	d.logins.figures(emit)
+	n := d.counts()
+	info := func(metric, help, worry string, labels ...string) {
+		emit(figure.Figure{Metric: metric, Value: 1, Help: help, Worry: worry, Labels: labels})
+	}
+	info("build_info", "What is running; always 1.", "",
+		"version", d.c.Version, "goversion", runtime.Version(), "engine", d.engine.Name())
+	info("record_info", "What records the windows of the worker ids; always 1.",
+		"`record` is `none`: ids repeat if this host's clock goes back before a restart", "record", d.c.record())
+	info("layout_info", "The layout of the ids; always 1.",
+		"daemons of one job differ in `fingerprint`: their ids may be equal",
+		"layout", d.c.Layout.Name, "fingerprint", d.c.Layout.Fingerprint())
+	emit(figure.Figure{
+		Metric: "ids_issued_total", Value: n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(), Count: true,
+		Help: "Ids handed out.",
+	})
+	d.commandFigures(&n, emit)
+	latencies := new(latency.Snapshot)
+	for i := range d.latency {
+		latencies.Add(&d.latency[i])
+	}
+	emit(figure.Figure{
+		Metric: "request_duration_seconds", Value: latencies,
+		Help: "Time from a request's last byte read to its answer handed to the kernel; what one read brings is " +
+			"one request.",
+		Worry: "the 99th percentile is above 5 ms for ten minutes: the CPU is short, or a store that requests wait " +
+			"for is slow",
+	})
+	for k := range clock.NumKinds {
+		emit(figure.Figure{
+			Metric: "clock_adjustments_total", Labels: []string{"kind", k.String()}, Value: d.clock.Steps(k), Count: true,
+			Help:  "Adjustments of the id clock, by kind.",
+			Worry: "`forward`, `backward`, `suspend` grow: who sets this clock?",
+		})
+	}
+	d.ownFigures(&n, emit)
 	d.sequences.election.figures(emit)
-	d.peerFigures(emit)
-	d.theStore().Figures(emit)
 	d.generatorMetrics(d.clock.Now(), emit)
 }
 
-// snapshot returns what /metrics shows.
-func (d *Daemon) snapshot() metrics.Snapshot {
-	n, now := d.counts(), d.clock.Now()
-	s := metrics.Snapshot{
-		IDs: n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(),
-		Commands: []metrics.Count{
-			{Label: "get", Value: n[protocol.CmdGet]}, {Label: "gets", Value: n[protocol.CmdGets]},
-			{Label: "gat", Value: n[protocol.CmdGat]},
-			{Label: "mg", Value: n[protocol.CmdMetaGet]}, {Label: "meta", Value: n[protocol.CmdMeta]},
-			{Label: "ids", Value: n[protocol.CmdIDs]},
-			{Label: "set", Value: n[protocol.CmdSet]},
-			{Label: "touch", Value: n[protocol.CmdTouch]}, {Label: "delete", Value: n[protocol.CmdDelete]},
-			{Label: "incr", Value: n[protocol.CmdIncr]},
-			{Label: "flush", Value: n[protocol.CmdFlush]}, {Label: "stats", Value: n[protocol.CmdStats]},
-			{Label: "version", Value: n[protocol.CmdVersion]},
-			{Label: "auth",
-				Value: n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load() + d.called.Logins.Load()},
-			{Label: "other", Value: n[protocol.CmdOther]}, {Label: "http", Value: d.requests.Requests.Load()},
-			{Label: "grpc", Value: d.called.Requests.Load()},
-		},
-		Errors: []metrics.Count{
-			{Label: "malformed", Value: n[protocol.Malformed]}, {Label: "too_long", Value: n[protocol.TooLong]},
-			{Label: "unauthenticated", Value: n[protocol.Unauthenticated]},
-			{Label: "authentication",
-				Value: n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
-					d.called.LoginErrors.Load()},
-		},
-		Ready: d.ready() == nil,
-		Lanes: d.lanes(now),
-		Pool:  d.c.Store.Pool(),
-
-		TimeFieldSecondsLeft: float64(d.c.Layout.End()-now) / 1000,
-
-		Leases:  d.leases(),
-		Figures: d.figures,
+// commandFigures emits the counts of commands, and of errors that no issuer counts.
+func (d *Daemon) commandFigures(n *protocol.Counts, emit func(figure.Figure)) {
+	logins, failed := d.loginCounts(n)
+	for command, v := range map[string]uint64{
+		"get": n[protocol.CmdGet], "gets": n[protocol.CmdGets], "gat": n[protocol.CmdGat], "mg": n[protocol.CmdMetaGet],
+		"meta": n[protocol.CmdMeta], "ids": n[protocol.CmdIDs], "set": n[protocol.CmdSet], "touch": n[protocol.CmdTouch],
+		"delete": n[protocol.CmdDelete], "incr": n[protocol.CmdIncr], "flush": n[protocol.CmdFlush],
+		"stats": n[protocol.CmdStats], "version": n[protocol.CmdVersion], "auth": logins, "other": n[protocol.CmdOther],
+		"http": d.requests.Requests.Load(), "grpc": d.called.Requests.Load(),
+	} {
+		emit(figure.Figure{
+			Metric: "commands_total", Labels: []string{"command", command}, Value: v, Count: true,
+			Help: "Commands by kind.",
+		})
 	}
-	for i := range d.latency {
-		s.Latency.Add(&d.latency[i])
+	for reason, v := range map[string]uint64{
+		"malformed": n[protocol.Malformed], "too_long": n[protocol.TooLong],
+		"unauthenticated": n[protocol.Unauthenticated], "authentication": failed,
+	} {
+		emit(errorsFor(reason, "", v))
 	}
-	if d.certified() {
-		_, until := d.tls.Valid()
-		s.Encrypted, s.CertificateSecondsLeft = true, time.Until(until).Seconds()
-	}
-	for r := range issuer.NumReasons {
-		s.Errors = append(s.Errors, metrics.Count{Label: r.String(), Value: d.issuer.Refused(r)})
-	}
-	for k := range clock.NumKinds {
-		s.ClockAdjustments = append(s.ClockAdjustments, metrics.Count{Label: k.String(), Value: d.clock.Steps(k)})
-	}
-	return s
 }
 
 func (d *Daemon) httpConfig() httpapi.Config {
@@ -323,11 +367,7 @@ func (d *Daemon) httpConfig() httpapi.Config {
 		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Notes: d.notes,
 		Counters: &d.requests,
 		Page:     page.Handler(page.Config{Read: d.view, History: &d.history}),
-		Metrics: metrics.Handler(metrics.Build{
-			Version: d.c.Version, GoVersion: runtime.Version(), Engine: d.engine.Name(),
-			Layout: d.c.Layout.Name, Fingerprint: d.c.Layout.Fingerprint(), Started: d.started,
-			Record: d.c.record(),
-		}, d.snapshot),
+		Metrics:  metrics.Handler(d.started, d.figures),
 	}
 	if d.logins != nil {
 		c.Login = d.logins.http

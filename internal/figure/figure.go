@@ -18,8 +18,14 @@ type Figure struct {
 	Labels []string // on /metrics: name, value, name, value
 
 	// Value is a bool, a string, a time.Duration or a number. A Duration is in ms in the statistics and in
-	// seconds on /metrics. A string has no Metric.
+	// seconds on /metrics. A string has no Metric. Only /metrics has a Sum, or a *latency.Snapshot.
 	Value any
+}
+
+// A Sum is how long several things took together.
+type Sum struct {
+	N    uint64
+	Took time.Duration
 }
 
 // Info emits texts that belong together: each alone in the statistics, and all as labels of one metric.

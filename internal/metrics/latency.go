@@ -27,14 +27,13 @@ func (h bothWays) Write(out *dto.Metric) error {
 	return nil
 }
 
-// histogram sends s. started is when counting began.
-func (w writer) histogram(name, help string, s latency.Snapshot, started time.Time) {
-	d := prometheus.NewDesc("katsubushi_"+name, help, nil, nil)
+// histogram shows s. started is when counting began.
+func histogram(d *prometheus.Desc, s *latency.Snapshot, started time.Time) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	for i, n := range s.Classic() {
 		buckets[latency.Bounds[i].Seconds()] = n
 	}
-	w.out <- bothWays{
+	return bothWays{
 		prometheus.MustNewConstNativeHistogram(d, s.Count(), s.Sum(), s.Native(), nil, 0, latency.Schema, 0, started),
 		prometheus.MustNewConstHistogram(d, s.Count(), s.Sum(), buckets),
 	}

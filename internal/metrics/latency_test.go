@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -10,15 +11,23 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 )
+
+// handlerOf shows durations that were counted since 5 s after 1970.
+func handlerOf(s latency.Snapshot) http.Handler {
+	return Handler(time.Unix(5, 0), func(emit func(figure.Figure)) {
+		emit(figure.Figure{Metric: "request_duration_seconds", Value: &s, Help: "Time."})
+	})
+}
 
 // scrapeLatency asks as a Prometheus that takes native histograms does.
 func scrapeLatency(t *testing.T, s latency.Snapshot) *dto.Histogram {
 	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)
 	r.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
-	Handler(Build{Started: time.Unix(5, 0)}, func() Snapshot { return Snapshot{Latency: s} }).ServeHTTP(w, r)
+	handlerOf(s).ServeHTTP(w, r)
 	d := expfmt.NewDecoder(w.Body, expfmt.ResponseFormat(w.Result().Header))
 	for {
 		var f dto.MetricFamily
@@ -81,9 +90,7 @@ func TestLatencyIsNativeAndClassic(t *testing.T) {
 		t.Error("without answers it is no native histogram")
 	}
 	w := httptest.NewRecorder()
-	Handler(Build{}, func() Snapshot {
-		return Snapshot{Latency: s}
-	}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	handlerOf(s).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{`_bucket{le="2e-06"} 0`, `_bucket{le="5e-06"} 17`, `_bucket{le="+Inf"} 21`,
 		`_count 21`} {
 		if !strings.Contains(w.Body.String(), "\nkatsubushi_request_duration_seconds"+line+"\n") {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
 )
 
 // TestScrapesShareAnExposition: however many ask, and in whatever form, the figures are read once a second,
@@ -19,10 +21,10 @@ import (
 func TestScrapesShareAnExposition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := uint64(0) // written without a lock: the race detector sees two at a time
-		h := Handler(Build{}, func() Snapshot {
+		h := Handler(time.Time{}, func(emit func(figure.Figure)) {
 			reads++
 			time.Sleep(100 * time.Millisecond)
-			return Snapshot{IDs: reads}
+			emit(figure.Figure{Metric: "ids_issued_total", Value: reads, Count: true, Help: "Ids."})
 		})
 		writes := new(countingHandler)
 		writes.Handler, h.(*shared).Handler = h.(*shared).Handler, writes
@@ -88,10 +90,7 @@ func (c *countingHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // waits for its turn waits no more.
 func TestScrapesWaitForNoClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := Handler(Build{}, func() Snapshot {
-			time.Sleep(time.Minute)
-			return Snapshot{}
-		})
+		h := Handler(time.Time{}, func(func(figure.Figure)) { time.Sleep(time.Minute) })
 		ask := func(w http.ResponseWriter, ctx context.Context) <-chan struct{} {
 			answered := make(chan struct{})
 			go func() {

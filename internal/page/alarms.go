@@ -67,7 +67,7 @@ func certificate(s *situation, add func(Finding)) {
 	case left <= 0:
 		f.Level, f.What, f.Means = Urgent, "The TLS certificate expired "+span(-left)+" ago.",
 			"Clients that check it cannot connect."
-	case left < certificateShort:
+	case left < CertificateShort:
 		f.What = "The TLS certificate expires in " + span(left) + "."
 	default:
 		return

@@ -29,15 +29,17 @@ type Finding struct {
 	rule            string // that found it
 }
 
+// CertificateShort is how long a certificate should still be valid.
+const CertificateShort = 14 * 24 * time.Hour
+
 const (
-	shortTimeField   = 2 * 365 * 24 * time.Hour
-	farAway          = 1e6 // days that a sequence lasts at least that does not end, as issuer has it
-	slowAcquisition  = 15 * time.Second
-	settled          = 10 * time.Second // a lane that serves for less may be as far ahead as it can be
-	maxFindings      = 20
-	maxNameFindings  = 3 // that issue nothing, and as many that end: a store that is away must not hide the rest
-	clockApart       = 500 * time.Millisecond
-	certificateShort = 14 * 24 * time.Hour
+	shortTimeField  = 2 * 365 * 24 * time.Hour
+	farAway         = 1e6 // days that a sequence lasts at least that does not end, as issuer has it
+	slowAcquisition = 15 * time.Second
+	settled         = 10 * time.Second // a lane that serves for less may be as far ahead as it can be
+	maxFindings     = 20
+	maxNameFindings = 3 // that issue nothing, and as many that end: a store that is away must not hide the rest
+	clockApart      = 500 * time.Millisecond
 )
 
 // A situation is what rules look at.
