@@ -95,6 +95,7 @@ unit-sim:
 
 unit-bars:
 	$(TEST) -count=1 -run 'TenThousand|NothingIsAllocated' ./internal/server/engines
+	KATSUBUSHI_NAMES=1000 KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run ManyNamesAreHandedOver ./internal/daemon
 
 unit-net unit-epoll:
 	KATSUBUSHI_ENGINE=$(@:unit-%=%) KATSUBUSHI_REQUIRE=1 $(TEST) -count=1 -run TestProcess -skip '$(WITH_ANY_ENGINE)' ./cmd/katsubushi
