@@ -78,7 +78,8 @@ type handsOver struct {
 }
 
 func (h *handsOver) Handle(ctx context.Context, r slog.Record) error {
-	if d := h.d.Load(); d != nil && d.stopping.Load() && r.Message == "a group of sequences is handed over" {
+	if d := h.d.Load(); d != nil && d.stopping.Load() && r.Message == "a group of sequences is handed over" &&
+		h.groups.Add(1) == 1 { // a busy machine may close the ports before the last one
 		for range 20 { // the stop waits for this, and ports that are about to close do not
 			c, err := net.Dial("tcp", *h.address.Load())
 			if err != nil {
@@ -88,7 +89,6 @@ func (h *handsOver) Handle(ctx context.Context, r slog.Record) error {
 			c.Close()
 			time.Sleep(5 * time.Millisecond)
 		}
-		h.groups.Add(1)
 	}
 	return h.Handler.Handle(ctx, r)
 }
