@@ -125,6 +125,12 @@ func TestStateIsUsedRightly(t *testing.T) {
 	}
 }
 
+func TestStateResetTakesTheLastWorkerID(t *testing.T) {
+	if code, _, stderr := runState(t.TempDir(), "reset", "-worker-id", "1023", "-mark", "now"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 func TestStateResetLowersAMarkWithForceOnly(t *testing.T) {
 	dir := t.TempDir()
 	reset := func(mark string, more ...string) (int, string) {

@@ -92,8 +92,7 @@ func New(c Config) Server {
 	s := grpc.NewServer(
 		grpc.Creds(conns.credentials(c.TLS)),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxHeaderListSize(MaxHeaders), grpc.MaxConcurrentStreams(MaxStreams),
-		grpc.ConnectionTimeout(handshakeTime), grpc.ReadBufferSize(readBuffer), grpc.SharedWriteBuffer(true),
-		grpc.NumStreamWorkers(workers),
+		grpc.ConnectionTimeout(handshakeTime), grpc.ReadBufferSize(readBuffer), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: c.Limits.IdleTimeout, Time: pingAfter,
 			Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
