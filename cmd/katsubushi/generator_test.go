@@ -132,6 +132,10 @@ func TestGeneratorAdopt(t *testing.T) {
 		!strings.Contains(stderr, "`katsubushi generator raise shop.orders:{eu} 10001`") {
 		t.Error(code, out, stderr)
 	}
+	if code, _, stderr := runGenerator(dir, "raise", "shop.orders:{eu}", "10000"); code != exitFailure ||
+		!strings.Contains(stderr, "10000 is too low: the record says that values below 10001 were granted") {
+		t.Error(code, stderr)
+	}
 	if code, out, stderr := runGenerator(dir, "adopt"); code != exitOK ||
 		!strings.Contains(out, "shop.orders:{eu}  10001       10001") {
 		t.Error(code, out, stderr)
@@ -163,7 +167,7 @@ func TestGeneratorRaiseOfADamagedRecord(t *testing.T) {
 		{"create evens sequence step=2 offset=2", exitFailure, "", "the record is damaged"},
 		{"retire evens -force", exitFailure, "", "the record is damaged"},
 		{"adopt", exitFailure, "", "no record was written on another machine"},
-		{"raise evens 1001", exitFailure, "", "-generator 'evens sequence start=1'"},
+		{"raise evens 1001", exitFailure, "", "-generator 'evens sequence ...'"},
 		{"raise evens 1001 -generators " + file, exitOK, "evens  1002        1001", "no value below 1001 is issued"},
 		{"list", exitOK, "evens sequence start=1 step=2 offset=2", ""},
 	} {

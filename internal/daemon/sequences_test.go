@@ -464,7 +464,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		return err
 	}
 	err = raise("evens", kinds.Definition{})
-	if err == nil || !strings.Contains(err.Error(), "-generator 'evens sequence start=1'") {
+	if err == nil || !strings.Contains(err.Error(), "-generator 'evens sequence ...'") {
 		t.Errorf("without a definition: %v", err)
 	}
 	for name, def := range map[string]kinds.Definition{

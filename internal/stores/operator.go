@@ -67,9 +67,9 @@ func Create(ctx context.Context, s counter.Admin, d kinds.Definition) (counter.R
 	return r, err
 }
 
-// Raise makes atLeast the floor of a sequence. It is a Conflict if that is not above the present one,
-// but for a record that is foreign. One that is damaged is made anew, of what declared says the name is:
-// its own definition is lost. Declared by nobody, the name has no Kind.
+// Raise makes atLeast the floor of a sequence. It is a Conflict if that is not above the present one, or
+// below the next value of a record that is foreign. One that is damaged is made anew, of what declared says
+// the name is: its own definition is lost. Declared by nobody, the name has no Kind.
 func Raise(
 	ctx context.Context, s counter.Admin, name string, atLeast uint64, declared func() kinds.Definition,
 ) (counter.Record, error) {
@@ -77,8 +77,9 @@ func Raise(
 	if errors.Is(err, counter.ErrDamaged) {
 		d := declared()
 		if d.Kind != kinds.Sequence || d.Step == 0 {
-			return r, conflict("sequence %s: %w. Its definition is lost too: repeat this with the definition as it "+
-				"was, -generator '%s sequence start=1', or over HTTP ?definition=", name, err, name)
+			return r, conflict("sequence %s: %w. Its definition is lost too: repeat this with the whole definition as it "+
+				"was, with its step=, offset=, max= and order=: -generator '%s sequence ...', or over HTTP ?definition=. "+
+				"Daemons that declare another one refuse the name, and do not start", name, err, name)
 		}
 		return s.Revive(ctx, Recorded(d), atLeast)
 	}
@@ -89,6 +90,10 @@ func Raise(
 	if lowest := max(r.Floor, r.First()); !foreign && atLeast <= lowest {
 		return r, conflict("sequence %s: %d is not above what is there: already no value below %d is issued. A sequence "+
 			"never goes down", name, atLeast, lowest)
+	}
+	if least := min(r.Next, r.Max); foreign && atLeast < least { // r.Max is 0 if nothing is known of it
+		return r, conflict("sequence %s: %d is too low: the record says that values below %d were granted, and they would "+
+			"come again", name, atLeast, least)
 	}
 	if trial := r; r.Name != "" {
 		if err := trial.Raise(atLeast, "trial"); err != nil {
