@@ -6,17 +6,21 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/katsubushi/katsubushi/v3/internal/control"
 )
 
 // TestMain builds the program once; the tests in this package that begin with TestProcess talk to
@@ -27,6 +31,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
+	daemonsHere = ownDaemons
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		flag.Set(f.Name, "4")
 	}
@@ -52,6 +57,15 @@ func TestMain(m *testing.M) {
 	os.RemoveAll(pages)
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// ownDaemons leaves out the daemons of other packages' tests: a command that runs in this process is not to ask them.
+func ownDaemons() ([]control.Daemon, error) {
+	found, err := control.Find()
+	return slices.DeleteFunc(found, func(d control.Daemon) bool {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.PID))
+		return d.PID != os.Getpid() && !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
+	}), err
 }
 
 var binary string

@@ -59,7 +59,7 @@ func (c *call) upgrade() (text string, err error) {
 
 // onlyDaemon returns the process of the daemon of this host. Other users' are none to a user who has one.
 func onlyDaemon() (int, error) {
-	found, err := control.Find()
+	found, err := daemonsHere()
 	if err != nil {
 		return 0, err
 	}

@@ -68,9 +68,12 @@ func (n neighbour) mute() string {
 	return fmt.Sprintf("process %d runs and did not say where it records: %v", n.pid, n.err)
 }
 
+// daemonsHere finds the daemons of this host. It is a variable because tests of other packages run daemons, too.
+var daemonsHere = control.Find
+
 // neighbours asks the daemons of this user, and root asks all.
 func neighbours() (list []neighbour) {
-	found, err := control.Find()
+	found, err := daemonsHere()
 	if err != nil { // it is not Linux, for example: then no daemon can be asked
 		return nil
 	}
