@@ -25,7 +25,7 @@ type batch struct {
 	failed   []failure
 	failedBy map[*server]bool // the servers of failed
 
-	done  chan struct{} // closed when err, runs and texts are final
+	done  chan struct{} // closed when err, runs and texts are final; or, if one caller waits, it gets a value
 	over  atomic.Bool   // done is closed
 	woken sync.Cond     // done, for those who wait for nothing else; see waiter
 	err   error
@@ -97,8 +97,7 @@ func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err erro
 	}
 	lead := false
 	if *open == nil || (*open).n+n > (*open).limit {
-		*open = &batch{gen: g, text: text, limit: min(g.most, c.share), done: make(chan struct{})}
-		(*open).woken.L = (*waiter)(*open)
+		*open = c.newBatch(g, text)
 		c.queue = append(c.queue, *open)
 		lead, c.attended = !c.attended, true
 	}
@@ -113,6 +112,31 @@ func (c *Client) join(g *Generator, text bool, n int) (b *batch, i int, err erro
 	return b, i, nil
 }
 
+// newBatch returns an empty batch, a spent one if there is one. c.mu is held.
+func (c *Client) newBatch(g *Generator, text bool) *batch {
+	b, _ := c.spent.Get().(*batch)
+	if b == nil {
+		b = &batch{done: make(chan struct{}, 1)}
+		b.woken.L = (*waiter)(b)
+	}
+	b.gen, b.text, b.limit = g, text, min(g.most, c.share)
+	return b
+}
+
+// release makes a batch that had one caller, who has read all of it, ready for another: so a program with
+// one goroutine, or with few, allocates nothing for a call. Nobody else knows the batch any more: finish
+// was the last to touch it, and the caller has waited for that.
+func (b *batch) release() {
+	if b.joined != 1 || b.err != nil || b.failed != nil {
+		return
+	}
+	c := b.gen.c
+	b.gen, b.server, b.runs, b.texts, b.ends = nil, nil, nil, "", nil
+	b.n, b.joined, b.sent, b.again = 0, 0, 0, false
+	b.over.Store(false)
+	c.spent.Put(b)
+}
+
 // A waiter is a batch as a sync.Locker for those who have joined it: Unlock ends the joining, and Lock
 // does nothing, because whoever was woken only reads what is final. So a call locks Client.mu once. A
 // Cond wakes a thousand goroutines for 10 % less than a channel does.
@@ -121,11 +145,16 @@ type waiter batch
 func (w *waiter) Lock()   { w.over.Load() } // for the race detector, which does not know that Broadcast synchronizes
 func (w *waiter) Unlock() { w.gen.c.mu.Unlock() }
 
-// finish tells all callers that err, runs and texts are final.
+// finish tells all callers that err, runs and texts are final. A caller who is alone may give the batch
+// back at once, so waking it comes last.
 func (b *batch) finish() {
 	b.over.Store(true)
-	close(b.done)
 	b.woken.Broadcast()
+	if b.joined == 1 {
+		b.done <- struct{}{} // there is room, also if the caller has gone
+		return
+	}
+	close(b.done)
 }
 
 // attend lets all runnable goroutines join batches, and sends these. It yields as long as more come. Go's

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -415,7 +416,7 @@ func TestOrderOfOneCaller(t *testing.T) {
 	}
 }
 
-// TestNoAllocationPerID: 0 for an id, and at most 3 for a batch.
+// TestNoAllocationPerID: 0 for an id, and at most 3 for a batch that fills the stock.
 func TestNoAllocationPerID(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -446,6 +447,9 @@ func TestNoAllocationPerID(t *testing.T) {
 		after := c.Stats()
 		batches := float64(after.Requests - before.Requests)
 		t.Logf("prefetch %d: %.4f allocations a call, %.0f batches of %d calls", prefetch, perCall, batches, runs)
+		if prefetch == 0 {
+			batches = 0
+		}
 		if limit := (3*batches + 100) / runs; perCall > limit && !raceEnabled { // the whole process is counted
 			t.Errorf("prefetch %d: %.4f allocations a call, more than %.4f", prefetch, perCall, limit)
 		}
@@ -474,7 +478,9 @@ func cannedServer(c net.Conn) {
 				}
 				k = k*10 + uint64(b-'0')
 			}
-			out = fmt.Appendf(out, "IDS %d 1 %d\r\nEND\r\n", last, k)
+			out = strconv.AppendUint(append(out, "IDS "...), last, 10)
+			out = strconv.AppendUint(append(out, " 1 "...), k, 10)
+			out = append(out, "\r\nEND\r\n"...)
 			last += k
 		}
 		if _, err := c.Write(out); err != nil {

@@ -19,6 +19,7 @@ type Client struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // the client's goroutines
 	yield  func()
+	spent  sync.Pool // batches for newBatch
 
 	expired atomic.Uint64 // Stats.Expired
 

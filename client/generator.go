@@ -77,7 +77,9 @@ func (g *Generator) one(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.at(i), nil
+	id := b.at(i)
+	b.release()
+	return id, nil
 }
 
 // IDs returns n different numbers, 1 to MaxIDs, in increasing order, or an error and none. The numbers
@@ -131,6 +133,7 @@ func (g *Generator) many(ctx context.Context, ids []uint64) error {
 				return err
 			}
 			before.b.copyTo(before.ids, before.i)
+			before.b.release()
 		}
 		before = next
 	}
@@ -150,7 +153,9 @@ func (g *Generator) Text(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.Clone(textAt(b.texts, b.ends, i)), nil // not the whole batch's texts
+	text := strings.Clone(textAt(b.texts, b.ends, i)) // not the whole batch's texts
+	b.release()
+	return text, nil
 }
 
 // usable is an error if a call makes no sense.
