@@ -10,6 +10,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
 
 // firstPassed is the first descriptor that a supervisor passes: see sd_listen_fds(3).
@@ -54,16 +55,16 @@ func (p *parsed) activate() error {
 			wrong = append(wrong, fmt.Errorf("passed socket %d, %.40q: %w", i+1, name, err))
 			continue
 		}
-		in.Sockets = append(in.Sockets, daemon.Socket{Name: name, FD: fd, Lent: true})
+		in.Sockets = append(in.Sockets, sockets.Socket{Name: name, FD: fd, Lent: true})
 	}
 	p.Inherited = in
 	return errors.Join(wrong...)
 }
 
 // follow makes settings fit the sockets of a supervisor that a daemon passes on to its successor.
-func (p *parsed) follow(sockets []daemon.Socket) error {
+func (p *parsed) follow(passed sockets.Passed) error {
 	var wrong []error
-	for _, s := range sockets {
+	for _, s := range passed {
 		if !s.Lent {
 			continue
 		}

@@ -2,15 +2,11 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 )
@@ -79,46 +75,4 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAddressThatStaysInUse(t *testing.T) {
-	taken := &net.OpError{Op: "listen", Err: syscall.EADDRINUSE}
-	// attempt calls bind, and returns how long that took, in fake time, and how often bind called
-	// listen.
-	attempt := func(b *binder, ctx context.Context, listen error) (took time.Duration, calls int) {
-		began := time.Now()
-		if err := b.bind(ctx, func() error {
-			calls++
-			return listen
-		}); !errors.Is(err, listen) {
-			t.Errorf("error %v, want %v", err, listen)
-		}
-		return time.Since(began), calls
-	}
-	synctest.Test(t, func(t *testing.T) {
-		var lines []string
-		log := slog.New(watcher{slog.DiscardHandler, func(message string) { lines = append(lines, message) }})
-		b := &binder{log: log}
-		if took, calls := attempt(b, t.Context(), nil); took != 0 || calls != 1 || lines != nil {
-			t.Errorf("a free address: %d attempts in %v, logged %q", calls, took, lines)
-		}
-		if took, calls := attempt(b, t.Context(), syscall.EACCES); took != 0 || calls != 1 || lines != nil {
-			t.Errorf("an address that is not allowed: %d attempts in %v, logged %q", calls, took, lines)
-		}
-		if took, calls := attempt(b, t.Context(), taken); took != bindPatience || calls < 100 {
-			t.Errorf("%d attempts in %v, want many in %v", calls, took, bindPatience)
-		}
-		if want := busyLine + "3s more"; len(lines) != 1 || lines[0] != want {
-			t.Errorf("logged %q, want %q once", lines, want)
-		}
-		if took, _ := attempt(b, t.Context(), taken); took != 0 {
-			t.Errorf("another address of the same start was tried for %v more", took)
-		}
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if took, _ := attempt(&binder{log: log}, ctx, taken); took != time.Second {
-			t.Errorf("went on for %v after a second, when the daemon was told to stop", took)
-		}
-	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
@@ -331,7 +332,9 @@ func (c *Config) Validate() error {
 		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -users says where "+
 			"they are")
 	}
-	c.validateSock(wrong)
+	if err := sockets.CheckPath(c.Sock); err != nil {
+		wrong("Sock", "%w", err)
+	}
 	_, flags, _ := c.definitions(nil, nil)
 	for _, p := range problem.Of(flags) {
 		wrong("Generators", "%w", p)

@@ -27,6 +27,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
@@ -63,8 +64,8 @@ type Daemon struct {
 	named     shownNames                  // what it shows of names
 	addresses atomic.Pointer[[]page.Port] // of the engine's ports; nil = not open yet
 
-	binder    binder       // used by New
-	ports     []enginePort // the memcached port first
+	binder    sockets.Binder // used by New
+	ports     []enginePort   // the memcached port first
 	sequences sequences
 	peers     peers
 	declaring sync.Mutex // taken by those who declare names while the daemon runs
@@ -81,7 +82,7 @@ type Daemon struct {
 	notReloaded notReloaded
 	floor       int64          // the process before this one issued nothing after it, Unix ms; 0 = unknown
 	places      []issuer.Place // and came so far with ids of other layouts, for the worker ids that are handed over
-	kept        []Socket       // copies of the engine's listeners, for a successor
+	kept        sockets.Passed // copies of the engine's listeners, for a successor
 	running     running        // set before opened is closed
 	upgrading   sync.Mutex     // held during an upgrade, and from when Run stops
 	freezing    sync.Mutex     // held while the engine is frozen, and from when Run stops
@@ -91,20 +92,20 @@ type Daemon struct {
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
 // serves nothing before Run. An error means that the daemon cannot start: an invalid setting (see
-// Config.Validate), an address still in use after bindPatience, or a state file that must not be
+// Config.Validate), an address still in use after sockets.Patience, or a state file that must not be
 // used.
 func New(c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
 	}
-	if n := max(len(c.sockets(sockFlag)), len(c.sockets(PortSettings()[0].Flag))); n > 0 && c.origin() != nil {
+	if n := len(c.passed().Named(c.places()[0].Name())); n > 0 && c.origin() != nil {
 		c.Loops = n // as many as listeners
 	}
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
 	d := &Daemon{
 		c: c, events: kept, noise: noise, started: time.Now(), clock: clock.New(), tls: c.secrets.tls,
-		binder:   binder{log: c.Log},
+		binder:   sockets.Binder{Log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
 		commands: make([]protocol.Counters, c.Loops+1), latency: make([]latency.Histogram, c.Loops),
 		shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
@@ -225,13 +226,14 @@ func (d *Daemon) checkAddress() error {
 	if d.c.origin() != nil { // it is, and rightly
 		return nil
 	}
-	return d.binder.bind(context.Background(), func() error {
+	return d.binder.Bind(context.Background(), func() error {
 		for i := range d.ports {
 			p := &d.ports[i]
-			if d.c.sockets(p.socketName(&d.c)) != nil { // a supervisor listens
+			at := p.place(&d.c)
+			if d.c.passed().Named(at.Name()) != nil { // a supervisor listens
 				continue
 			}
-			if err := p.probe(&d.c); err != nil {
+			if err := at.Probe(); err != nil {
 				return err
 			}
 		}
@@ -323,7 +325,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 	}
 	if d.c.Inherited != nil { // what was needed was copied
-		drop(d.c.Inherited.Sockets)
+		d.c.Inherited.Sockets.Close()
 	}
 
 	<-ctx.Done()
@@ -418,7 +420,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	<-left
-	drop(d.kept)         // the engine's listeners are then the last ones
+	d.kept.Close()       // the engine's listeners are then the last ones
 	stopServing()        // accept what has already arrived, then nothing more; answer what was sent
 	d.stopServices(true) // meanwhile
 	served()             // every connection has taken its replies or run out of time
@@ -439,7 +441,7 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 // retire is stop when another process serves, or may serve. The engine is frozen and the services have ended.
 func (d *Daemon) retire(stopServing, served func(), giveBack func() error) {
 	d.stopping.Store(true)
-	drop(d.kept)
+	d.kept.Close()
 	d.sequences.handOver() // at once: the new process waits for it
 	stopServing()          // close what could not move
 	served()

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -13,8 +14,8 @@ import (
 func TestSidePortsAreWhereTheyBelong(t *testing.T) {
 	auth := authFile(t, "ann:top:*=admin")
 	for _, c := range []struct{ bind, httpBind, adminBind, want, admin string }{
-		{"127.0.0.2", "", "", "127.0.0.2", loopback}, {"127.0.0.2", "127.0.0.3", "", "127.0.0.3", loopback},
-		{"", "127.0.0.3", "127.0.0.4", "127.0.0.3", "127.0.0.4"}, {"", "0.0.0.0", "", "0.0.0.0", loopback},
+		{"127.0.0.2", "", "", "127.0.0.2", sockets.Loopback}, {"127.0.0.2", "127.0.0.3", "", "127.0.0.3", sockets.Loopback},
+		{"", "127.0.0.3", "127.0.0.4", "127.0.0.3", "127.0.0.4"}, {"", "0.0.0.0", "", "0.0.0.0", sockets.Loopback},
 	} {
 		d, _ := run(t, func(cfg *Config) {
 			cfg.Bind, cfg.HTTPBind, cfg.HTTPPort, cfg.EnableStats = c.bind, c.httpBind, redistest.FreePort(t), true

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -105,8 +106,8 @@ func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	again := binder{log: d.c.Log}
-	err = again.bind(ctx, func() (err error) {
+	again := sockets.Binder{Log: d.c.Log}
+	err = again.Bind(ctx, func() (err error) {
 		ports, err = d.listen(d.c.Loops)
 		return err
 	})

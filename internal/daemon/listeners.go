@@ -1,14 +1,11 @@
 package daemon
 
 import (
-	"errors"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/resp"
 )
@@ -154,9 +151,6 @@ func (c *Config) httpBind() string {
 
 func (c *Config) adminBind() string { return c.AdminBind }
 
-// loopback is the address of lines inside; listen takes ::1 where there is no IPv4.
-const loopback = "127.0.0.1"
-
 // listens reports whether c switches the listener on.
 func (l *listener) listens(c *Config) bool {
 	if l.on != nil {
@@ -165,50 +159,51 @@ func (l *listener) listens(c *Config) bool {
 	return *l.Number(&c.Ports) != 0
 }
 
-// address returns the host that it listens on; empty = all.
-func (l *listener) address(c *Config) string {
-	switch {
-	case l.host != nil && l.host(c) != "":
-		return l.host(c)
-	case l.inside:
-		return loopback
-	}
-	return ""
-}
-
 // onTCP reports whether it listens on a TCP port, given that it listens.
 func (l *listener) onTCP(c *Config) bool { return !l.sock || c.Sock == "" }
 
-// listen opens up to n listeners.
-func (l *listener) listen(c *Config, n int) (lns []net.Listener, err error) {
-	if !l.onTCP(c) {
-		return server.ListenUnix(c.Sock, c.SockMode, n)
+// place returns where it listens.
+func (l *listener) place(c *Config) sockets.Place {
+	p := sockets.Place{Flag: l.Flag, Title: l.name, Port: *l.Number(&c.Ports)}
+	if l.host != nil {
+		p.Host = l.host(c)
 	}
-	err = l.onAddress(c, func(addr string) (err error) {
-		lns, err = server.ListenTCP(addr, n)
-		return err
-	})
-	return lns, err
+	if p.Host == "" && l.inside {
+		p.Host = sockets.Loopback
+	}
+	p.Local = l.inside && p.Host == sockets.Loopback
+	if !l.onTCP(c) {
+		p.Path, p.Mode = c.Sock, c.SockMode
+	}
+	return p
 }
 
-// probe returns the error that listen would return.
-func (l *listener) probe(c *Config) error {
-	if !l.onTCP(c) {
-		return server.ProbeUnix(c.Sock)
-	}
-	return l.onAddress(c, server.ProbeTCP)
+// udpPlace returns where the UDP port listens.
+func (c *Config) udpPlace() sockets.Place {
+	return sockets.Place{Flag: udpFlag, UDP: true, Host: c.Bind, Port: c.UDPPort}
 }
 
-// onAddress tries a thing with the address of the TCP port, and with that of the other family if it need not
-// be this one.
-func (l *listener) onAddress(c *Config, try func(addr string) error) error {
-	number := strconv.Itoa(*l.Number(&c.Ports))
-	err := try(net.JoinHostPort(l.address(c), number))
-	missing := errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
-	if missing && l.inside && l.address(c) == loopback {
-		return try(net.JoinHostPort("::1", number))
+// places returns where the ports listen that are on, the UDP port last.
+func (c *Config) places() (list []sockets.Place) {
+	for _, l := range listeners() {
+		if l.listens(c) {
+			list = append(list, l.place(c))
+		}
 	}
-	return err
+	if c.UDPPort != 0 {
+		list = append(list, c.udpPlace())
+	}
+	return list
+}
+
+// validatePorts refuses numbers that no port can have, and one number for two ports.
+func (c *Config) validatePorts(wrong func(field, format string, args ...any)) {
+	for _, l := range listeners() {
+		if err := sockets.CheckNumber(*l.Number(&c.Ports)); err != nil {
+			wrong(l.Flag, "%w", err)
+		}
+	}
+	sockets.Clashes(c.places(), wrong)
 }
 
 // An enginePort is a port of the engine that is switched on.
@@ -252,13 +247,9 @@ func (d *Daemon) listen(n int) (ports []server.Port, err error) {
 		if p.onTCP(&d.c) {
 			port.TLS = d.tls
 		}
-		if name := p.socketName(&d.c); d.c.sockets(name) != nil {
-			port.Lent, port.Shared = d.c.lent(name), true
-			port.Listeners, err = server.PassedListeners(d.c.sockets(name), n)
-		} else {
-			port.Listeners, err = p.listen(&d.c, n)
-		}
-		if err != nil {
+		passed, at := d.c.passed(), p.place(&d.c)
+		port.Lent, port.Shared = passed.Lent(at.Name()), passed.Named(at.Name()) != nil
+		if port.Listeners, err = passed.Listeners(at, n); err != nil {
 			server.Close(ports)
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
 
 // takeBack kills the new process and takes back what was given away. The error says that something of the
@@ -32,11 +33,7 @@ func (h *handover) takeBack(moved []server.Moved) error {
 // resume takes back what was given away. The new process has ended.
 func (h *handover) resume(moved []server.Moved) {
 	d := h.d
-	var fds []int
-	for _, s := range h.passed {
-		fds = append(fds, s.FD)
-	}
-	server.Unblock(fds)
+	server.Unblock(h.passed.Descriptors())
 	if h.given {
 		if err := h.regain(); err != nil {
 			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
@@ -65,7 +62,7 @@ func (h *handover) regain() error {
 		d.places = nil // the new process has gone on there
 		d.floor = max(d.floor, d.clock.Now()+(d.c.MaxRunAhead+clocksApart).Milliseconds())
 	}
-	for until := time.Now().Add(bindPatience); ; time.Sleep(bindPause) {
+	for until := time.Now().Add(sockets.Patience); ; time.Sleep(sockets.Pause) {
 		err := d.another()
 		if err == nil {
 			break
@@ -83,12 +80,10 @@ func (h *handover) regain() error {
 }
 
 // restartServices serves the services' sockets and the UDP port again.
-func (d *Daemon) restartServices(passed []Socket) error {
-	c := d.c
-	c.Inherited = &Inherited{Sockets: passed}
+func (d *Daemon) restartServices(passed sockets.Passed) error {
 	var again []listedService
 	for _, s := range d.services {
-		ln, err := s.line.inherit(&c)
+		ln, err := passed.Listener(s.line.place(&d.c))
 		if err != nil {
 			return err
 		}
@@ -99,7 +94,7 @@ func (d *Daemon) restartServices(passed []Socket) error {
 	if d.udp == nil {
 		return nil
 	}
-	udp, err := server.PassedUDP(c.sockets(udpFlag)[0])
+	udp, err := passed.UDP(d.c.udpPlace())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 )
 
@@ -36,7 +37,7 @@ func Introduce(o *upgrade.Origin) (*Inherited, error) {
 		case m.Kind == upgrade.Sockets && len(fds) == len(m.Sockets):
 			for i, fd := range fds {
 				name := m.Sockets[i]
-				in.Sockets = append(in.Sockets, Socket{name, fd, slices.Contains(m.Lent, name)})
+				in.Sockets = append(in.Sockets, sockets.Socket{Name: name, FD: fd, Lent: slices.Contains(m.Lent, name)})
 			}
 		case m.Kind == upgrade.Begin && m.Version != upgrade.Version:
 			return nil, fmt.Errorf("the process that runs, of version %s, speaks version %d of the upgrade, this one %d: "+
@@ -214,7 +215,7 @@ func (t *taking) openStore(ctx context.Context) error {
 	if d.c.leased() {
 		return nil
 	}
-	for until := time.Now().Add(bindPatience); ; time.Sleep(bindPause) {
+	for until := time.Now().Add(sockets.Patience); ; time.Sleep(sockets.Pause) {
 		err := d.another()
 		if err == nil {
 			break

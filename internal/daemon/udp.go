@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
@@ -22,12 +20,8 @@ func (d *Daemon) openUDP() (err error) {
 	if d.c.UDPPort == 0 {
 		return nil
 	}
-	if fds := d.c.sockets(udpFlag); fds != nil {
-		d.udp, err = server.PassedUDP(fds[0])
-		return err
-	}
-	return d.binder.bind(context.Background(), func() (err error) {
-		d.udp, err = server.ListenUDP(net.JoinHostPort(d.c.Bind, strconv.Itoa(d.c.UDPPort)))
+	return d.binder.Bind(context.Background(), func() (err error) {
+		d.udp, err = d.c.passed().UDP(d.c.udpPlace())
 		return err
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -106,7 +107,7 @@ func (d *Daemon) Upgrade(u Upgrade) error {
 	h.hold = context.AfterFunc(ctx, func() { child.Deadline(time.Unix(1, 0)) })
 	defer h.hold()
 	defer func() {
-		drop(h.passed)
+		h.passed.Close()
 		if h.locked {
 			d.freezing.Unlock()
 		}
@@ -195,7 +196,7 @@ type handover struct {
 	d      *Daemon
 	child  *upgrade.Child
 	hold   func() bool     // from now on the end of the context changes nothing; false = it has ended
-	passed []Socket        // copies of all sockets
+	passed sockets.Passed  // copies of all sockets
 	locked bool            // freezing is
 	paused bool            // the services have stopped
 	moved  []server.Moved  // what the engine gave away,
@@ -315,26 +316,16 @@ func (h *handover) unsent(ctx context.Context, err error) error {
 }
 
 // allSockets returns copies of all sockets that this process listens on.
-func (d *Daemon) allSockets() (all []Socket, err error) {
-	add := func(s Socket, e error) {
-		if e == nil {
-			all = append(all, s)
-		}
-		err = errors.Join(err, e)
-	}
-	for _, s := range d.kept {
-		fd, err := server.CopyDescriptor(s.FD)
-		add(Socket{s.Name, fd, s.Lent}, err)
-	}
-	opened := func(name string, socket any) {
-		fd, err := server.Descriptor(socket)
-		add(Socket{name, fd, d.c.Inherited != nil && d.c.lent(name)}, err)
+func (d *Daemon) allSockets() (sockets.Passed, error) {
+	all, err := d.kept.Copies()
+	add := func(at sockets.Place, socket any) {
+		err = errors.Join(err, all.Add(at.Name(), socket, d.c.passed().Lent(at.Name())))
 	}
 	for _, s := range d.services {
-		opened(s.line.socketName(&d.c), s.ln)
+		add(s.line.place(&d.c), s.ln)
 	}
 	if d.udp != nil {
-		opened(udpFlag, d.udp)
+		add(d.c.udpPlace(), d.udp)
 	}
 	return all, err
 }

@@ -129,6 +129,7 @@ var rules = []rule{
 	{"internal/leaserun", []string{"internal/clock", "internal/problem", "workerid"},
 		"it keeps a lease for another program, whatever the store"},
 	{"internal/control", nil, "how a daemon is found and asked; what it is asked for is its caller's"},
+	{"internal/sockets", []string{"internal/problem", "internal/server"}, "where to listen, whoever answers there"},
 	{"internal/upgrade", nil, "what two processes say to each other; sockets and ids are the daemon's"},
 	{"internal/daemon", []string{
 		"internal/upgrade", "announcement", "internal/announce", "counter", "counter/leader", "generator",
@@ -137,7 +138,7 @@ var rules = []rule{
 		"internal/httpapi", "internal/issuer", "internal/events", "internal/figure", "internal/kinds",
 		"internal/latency", "internal/loginlimit", "internal/metrics", "internal/page",
 		"internal/secretfile", "internal/server", "internal/server/engines", "internal/problem",
-		"internal/stores", "internal/users", "proto/*", "protocol", "protocol/*", "workerid",
+		"internal/sockets", "internal/stores", "internal/users", "proto/*", "protocol", "protocol/*", "workerid",
 		"workerid/static",
 	},
 		"it alone puts the parts together"},
@@ -145,7 +146,7 @@ var rules = []rule{
 		"counter", "counter/leader", "generator", "internal/clock", "internal/control", "internal/daemon",
 		"internal/endpoint", "internal/inspect", "internal/kinds", "internal/leaserun",
 		"internal/logqueue", "internal/problem",
-		"internal/secretfile", "internal/server", "internal/stores", "internal/upgrade", "internal/users",
+		"internal/secretfile", "internal/server", "internal/sockets", "internal/stores", "internal/upgrade", "internal/users",
 		"internal/visible", "workerid", "workerid/*",
 	}, "flags and exit codes; what happens is the daemon's"},
 	{"bench", nil, "it measures any server; an import of ours could flatter us"},
@@ -225,8 +226,8 @@ var exclusive = []rule{
 		"announcement", "internal/announce", "internal/control", "bench", "client",
 		"cmd/katsubushi", "counter/sql", "examples/*", "internal/daemon", "internal/etcdlink",
 		"internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server",
-		"internal/server/loop", "internal/server/std", "internal/upgrade", "test/clients", "test/etcdtest",
-		"test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*",
+		"internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade", "test/clients",
+		"test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*",
 	}, "grammars, generators and leases do no I/O"},
 }
 

@@ -1,0 +1,138 @@
+package sockets
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestFits: a passed socket must be of the kind, the number and the path of its place.
+func TestFits(t *testing.T) {
+	tcp, udp := &net.TCPAddr{Port: 7}, &net.UDPAddr{Port: 7}
+	unix := &net.UnixAddr{Name: "/s", Net: "unix"}
+	for _, c := range []struct {
+		at   Place
+		addr net.Addr
+		want string
+	}{
+		{Place{Port: 7}, tcp, ""},
+		{Place{}, tcp, ""},
+		{Place{Port: 8}, tcp, "its port is 7, that of these settings is 8"},
+		{Place{Port: 7}, unix, "it is a unix socket, not a TCP one"},
+		{Place{Port: 7}, udp, "it is a socket of udp"},
+		{Place{Path: "/s"}, unix, ""},
+		{Place{Path: "/s", Port: 9}, unix, ""},
+		{Place{Path: "/t"}, unix, "its path is /s, that of these settings is /t"},
+		{Place{Path: "/s"}, tcp, "it is a TCP socket, not a unix one"},
+		{Place{Path: "/s"}, udp, "it is a socket of udp"},
+		{Place{UDP: true, Port: 7}, udp, ""},
+		{Place{UDP: true, Port: 8}, udp, "its port is 7, that of these settings is 8"},
+		{Place{UDP: true, Port: 7}, tcp, "it is a socket of tcp, not of UDP"},
+		{Place{UDP: true}, unix, "it is a socket of unix, not of UDP"},
+	} {
+		got := ""
+		if err := c.at.fits(c.addr); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v, %v: %q, want %q", c.at, c.addr, got, c.want)
+		}
+	}
+}
+
+// TestClashes: two TCP ports cannot have one number where they have an address in common. The later one is wrong.
+func TestClashes(t *testing.T) {
+	for _, c := range []struct {
+		a, b Place
+		want string
+	}{
+		{Place{Port: 7}, Place{Port: 8}, ""},
+		{Place{}, Place{}, ""},
+		{Place{Port: 7}, Place{Port: 7}, "b: 7 is the A port too"},
+		{Place{Port: 7, Host: "127.0.0.1"}, Place{Port: 7, Host: "127.0.0.2"}, ""},
+		{Place{Port: 7, Host: "127.0.0.1"}, Place{Port: 7, Host: "LocalHost"}, "b: 7 is the A port too"},
+		{Place{Port: 7, Host: "::"}, Place{Port: 7, Host: "127.0.0.2"}, "b: 7 is the A port too"},
+		{Place{Port: 7, Host: "127.0.0.1"}, Place{Port: 7, Host: "0.0.0.0"}, "b: 7 is the A port too"},
+		{Place{Port: 7, Path: "/s"}, Place{Port: 7}, ""},
+		{Place{Port: 7}, Place{Port: 7, Path: "/s"}, ""},
+		{Place{Port: 7}, Place{Port: 7, UDP: true}, ""},
+		{Place{Port: 7, UDP: true}, Place{Port: 7}, ""},
+	} {
+		c.a.Flag, c.a.Title, c.b.Flag, c.b.Title = "a", "A", "b", "B"
+		var got []string
+		Clashes([]Place{c.a, c.b}, func(field, format string, args ...any) {
+			got = append(got, field+": "+fmt.Sprintf(format, args...))
+		})
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%+v, %+v: %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestLimits of numbers and paths.
+func TestLimits(t *testing.T) {
+	for n, ok := range map[int]bool{-1: false, 0: true, 1: true, 65535: true, 65536: false} {
+		if err := CheckNumber(n); (err == nil) != ok {
+			t.Errorf("port %d: %v", n, err)
+		}
+	}
+	for n, ok := range map[int]bool{0: true, maxPath: true, maxPath + 1: false} {
+		if err := CheckPath(strings.Repeat("x", n)); (err == nil) != ok {
+			t.Errorf("a path of %d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestListen: as many listeners as asked for, on TCP and on a unix socket with its permissions.
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for _, at := range []Place{{Host: Loopback}, {Path: path, Mode: 0o640, Host: Loopback}} {
+		lns, err := at.Listen(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ln := range lns {
+			if got := ln.Addr().String(); got != lns[0].Addr().String() {
+				t.Errorf("one of them is at %s, the first at %v", got, lns[0].Addr())
+			}
+			defer ln.Close()
+		}
+		network := lns[0].Addr().Network()
+		if want := map[bool]string{true: "unix", false: "tcp"}[at.Path != ""]; network != want || len(lns) > 3 {
+			t.Errorf("%d listeners on %s, want %s", len(lns), network, want)
+		}
+		if tcp, ok := lns[0].Addr().(*net.TCPAddr); ok {
+			at.Port = tcp.Port
+		}
+		if err := at.Probe(); err == nil {
+			t.Errorf("%v: it is in use, and a probe finds nothing", lns[0].Addr())
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode()&fs.ModePerm != 0o640 {
+		t.Errorf("the unix socket: %v, %v", info, err)
+	}
+}
+
+// TestLocalPlacesTakeTheOtherFamily: but only places that may be at any loopback address.
+func TestLocalPlacesTakeTheOtherFamily(t *testing.T) {
+	for _, local := range []bool{true, false} {
+		var tried []string
+		Place{Host: "127.0.0.9", Port: 7, Local: local}.onAddress(func(addr string) error {
+			tried = append(tried, addr)
+			return syscall.EAFNOSUPPORT
+		})
+		want := []string{"127.0.0.9:7", "[::1]:7"}
+		if !local {
+			want = want[:1]
+		}
+		if !slices.Equal(tried, want) {
+			t.Errorf("local=%v: tried %v, want %v", local, tried, want)
+		}
+	}
+}
