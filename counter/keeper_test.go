@@ -61,12 +61,14 @@ func (s *slowStore) Reserve(ctx context.Context, name string, n uint64) (b count
 	return b, err
 }
 
-func (s *slowStore) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
+func (s *slowStore) ReturnAll(ctx context.Context, rests []counter.Rest) (errs []error) {
 	do, err := s.call()
-	if do {
-		err = errors.Join(err, s.Store.Return(context.Background(), name, b, next))
+	for _, r := range rests {
+		if errs = append(errs, err); do {
+			errs[len(errs)-1] = errors.Join(err, s.Store.Return(context.Background(), r.Name, r.Block, r.Next))
+		}
 	}
-	return err
+	return errs
 }
 
 func (s *slowStore) Changes(ctx context.Context, since string) (string, []counter.Record, error) {
@@ -90,7 +92,7 @@ type rig struct {
 
 // newRig starts a Keeper. Call it inside a synctest bubble.
 func newRig(t *testing.T, db *memcounter.Database) *rig {
-	r := &rig{t: t, store: &slowStore{Store: memcounter.Store{DB: db}, delay: 2 * time.Millisecond}}
+	r := &rig{t: t, store: &slowStore{Store: db.Open(), delay: 2 * time.Millisecond}}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -361,7 +363,7 @@ func TestAStopSaysWhatItCouldNotGiveBack(t *testing.T) {
 func TestRaiseAndRetireReachADaemon(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		db := memcounter.NewDatabase()
-		admin := memcounter.Store{DB: db}
+		admin := db.Open()
 		r := newRig(t, db)
 		s, idle := r.add(orders), r.add(counter.Sequence("idle"))
 		r.want(s, 1)
@@ -401,7 +403,7 @@ func TestRaiseAndRetireReachADaemon(t *testing.T) {
 func TestARaiseOfARecordThatWasSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		db := memcounter.NewDatabase()
-		admin := memcounter.Store{DB: db}
+		admin := db.Open()
 		r := newRig(t, db)
 		s := r.add(orders)
 		old, err := admin.Show(t.Context(), "orders")
@@ -410,11 +412,12 @@ func TestARaiseOfARecordThatWasSetBack(t *testing.T) {
 		}
 		r.want(s, 1) // of 1 to 100
 		db.SetBack(old)
+		r.store.Store = db.Open() // one that remembers nothing
 		if _, err := admin.Raise(t.Context(), "orders", 50); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		r.want(s, 450) // the issuer refuses 50 to 449, which memcounter grants; other stores refuse themselves
+		r.want(s, 450) // the issuer refuses 50 to 449, which that store grants; one that remembers refuses
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
@@ -466,7 +469,7 @@ func TestARecordThatIsGone(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())
 		s := r.add(orders)
 		r.want(s, 1)
-		r.store.Store.DB = memcounter.NewDatabase()
+		r.store.Store = memcounter.NewDatabase().Open()
 		for figureOf[int64](s, "at_hand") > 0 {
 			take(s, 50)
 		}
@@ -496,7 +499,7 @@ func TestADefinitionThatWasChangedInTheStore(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())
 		s := r.add(tens)
 		r.want(s, 1)
-		r.store.Store.DB = memcounter.NewDatabase()
+		r.store.Store = memcounter.NewDatabase().Open()
 		if _, err := r.store.Define(t.Context(), orders); err != nil {
 			t.Fatal(err)
 		}

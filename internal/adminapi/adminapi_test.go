@@ -58,7 +58,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, store: memcounter.Store{DB: memcounter.NewDatabase()},
+	f := &fixture{t: t, store: memcounter.NewDatabase().Open(),
 		users: users.NewFile(filepath.Join(t.TempDir(), "users"))}
 	f.config = Config{
 		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {

@@ -18,10 +18,10 @@ func TestNothingIsReservedOfWhatIsNotRecorded(t *testing.T) {
 	ctx := context.Background()
 	recorded := counter.Sequence("orders")
 	recorded.Step, recorded.Offset = 2, 2
-	if _, err := (memcounter.Store{DB: db}).Define(ctx, recorded); err != nil {
+	if _, err := db.Open().Define(ctx, recorded); err != nil {
 		t.Fatal(err)
 	}
-	l := newLaterStore(memcounter.Store{DB: db}, slog.New(slog.DiscardHandler))
+	l := newLaterStore(db.Open(), slog.New(slog.DiscardHandler))
 	def, err := kinds.Parse("orders sequence step=2 offset=1")
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestNothingIsReservedOfWhatIsNotRecorded(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	before := db.Writes()
-	for what, s := range map[string]counter.Store{"the store": l, "a term's": l.within(memcounter.Store{DB: db})} {
+	for what, s := range map[string]counter.Store{"the store": l, "a term's": l.within(db.Open())} {
 		if b, err := s.Reserve(ended, "orders", 10); !errors.Is(err, context.Canceled) || b != (counter.Block{}) {
 			t.Errorf("%s, when the store does not answer: %+v, %v", what, b, err)
 		}

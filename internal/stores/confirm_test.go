@@ -55,7 +55,7 @@ func TestConfirm(t *testing.T) {
 	db := memcounter.NewDatabase()
 	for err, want := range map[error]int{nil: 0, counter.ErrNoRoll: 0, errors.New("no disk"): 1} {
 		db.LateErr = err
-		if lines := Confirm(t.Context(), memcounter.Store{DB: db}); len(lines) != want {
+		if lines := Confirm(t.Context(), db.Open()); len(lines) != want {
 			t.Errorf("%v: %q", err, lines)
 		}
 	}

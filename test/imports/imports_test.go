@@ -44,6 +44,7 @@ var rules = []rule{
 	{"counter/sql", []string{
 		"counter", "internal/endpoint", "internal/problem"},
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
+	{"counter/ledger", []string{"counter"}, "the rules of sequences, over drivers that it does not know"},
 	{"counter/*", []string{"counter", "internal/durable"},
 		"a store of sequences knows its records and nothing of who issues the values"},
 	{"counter", []string{"internal/problem"},
@@ -160,7 +161,7 @@ var rules = []rule{
 	{"test/castest", []string{
 		"internal/figure", "test/memcas", "test/storetest", "workerid", "workerid/cas", "workerid/pool"},
 		"the suite of tests for drivers compares them with the one in memory"},
-	{"test/memcounter", []string{"counter"}, "a store of sequences in memory, for simulations"},
+	{"test/memcounter", []string{"counter", "counter/ledger"}, "a store of sequences in memory, for simulations"},
 	{"test/storefaults", []string{"test/copied", "test/redistest", "workerid", "workerid/cas", "workerid/pool"},
 		"the faults that stores with a compare-and-set have in common"},
 	{"test/zktest", []string{"test/redistest"}, "a tool for tests, with the same free ports and processes"},

@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// Show implements counter.Admin.
+func (l *Ledger) Show(ctx context.Context, name string) (counter.Record, error) {
+	return ask(ctx, l, func() (counter.Record, error) { return l.show(ctx, name) })
+}
+
+// show reads one record. With a Locker, one that seems damaged may be one that is being written.
+func (l *Ledger) show(ctx context.Context, name string) (r counter.Record, err error) {
+	m, err := l.enter(ctx, nil, name)
+	if err != nil {
+		return r, err
+	}
+	defer m.leave()
+	j := &job{name: name}
+	load := func() error {
+		found, err := l.d.Load(ctx, []string{name})
+		if err == nil {
+			j.found, err = found[0], found[0].Fault
+		}
+		return err
+	}
+	err = load()
+	if _, ok := l.d.(Locker); ok && errors.Is(err, counter.ErrDamaged) {
+		err = l.locked(ctx, name, load)
+	}
+	switch {
+	case err != nil:
+		return r, err
+	case j.found.Entry == nil:
+		return r, l.missing(name)
+	}
+	return *j.found.Entry.Plain(), l.judge(m, j.found, j.found.Entry)
+}
+
+// List implements counter.Admin.
+func (l *Ledger) List(ctx context.Context) ([]counter.Record, error) {
+	return ask(ctx, l, func() ([]counter.Record, error) { return l.list(ctx) })
+}
+
+// list reads all records. Others may reserve and give back meanwhile: what was granted both before and after
+// must be granted in a record.
+func (l *Ledger) list(ctx context.Context) (list []counter.Record, err error) {
+	before := map[string]uint64{}
+	l.mu.Lock()
+	for name, m := range l.known {
+		before[name] = m.granted
+	}
+	l.mu.Unlock()
+	all, err := l.d.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, found := range all {
+		var r counter.Record
+		switch {
+		case found.Unread:
+			if r, err = l.show(ctx, found.Name); ctx.Err() != nil {
+				return nil, cmp.Or(err, ctx.Err())
+			}
+		case found.Entry != nil:
+			r, err = l.judgeListed(found, before[found.Name])
+		default:
+			err = found.Fault
+		}
+		if r.Name == "" {
+			r = counter.Unread(found.Name, err)
+		}
+		r.Fault = err
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// judgeListed judges a record of a list. If its server may have lost what this process was granted, that is not
+// used any more.
+func (l *Ledger) judgeListed(found Found, before uint64) (r counter.Record, err error) {
+	m := l.of(found.Name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r = *found.Entry.Plain()
+	if m.history != "" && m.history != found.History {
+		r.Floor = max(r.Floor, m.granted+1)
+	}
+	return r, l.weigh(m, found, found.Entry, min(before, m.granted))
+}
+
+// told is what the last Changes has said.
+type told struct {
+	now    string
+	digest [sha256.Size]byte
+}
+
+// Changes implements counter.Store. It notes what this process has learnt of.
+func (l *Ledger) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
+	type answer struct {
+		now     string
+		records []counter.Record
+	}
+	a, err := ask(ctx, l, func() (a answer, err error) {
+		if a.now, err = l.d.Changes(ctx); err != nil {
+			return a, err
+		}
+		l.sign(ctx, since)
+		if a.now == since {
+			return a, nil
+		}
+		a.records, err = l.list(ctx) // after the text: what is written in between is told twice
+		return a, err
+	})
+	if err != nil {
+		return since, nil, err
+	}
+	if a.now == since || l.same(since, a.now, a.records) {
+		return a.now, nil, nil
+	}
+	return a.now, a.records, nil
+}
+
+// same reports whether since is what was told last, and nothing but blocks have come and gone since.
+func (l *Ledger) same(since, now string, records []counter.Record) bool {
+	sum := sha256.New()
+	for _, r := range records {
+		fmt.Fprintln(sum, r.Definition, r.Floor, r.Retired, r.Fault)
+	}
+	next := told{now: now, digest: [sha256.Size]byte(sum.Sum(nil))}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := since == l.told.now && next.digest == l.told.digest
+	l.told = next
+	return same
+}
+
+// sign notes that this process has learnt of all changes up to since, if it is time.
+func (l *Ledger) sign(ctx context.Context, since string) {
+	n, ok := l.d.(Noter)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	text := l.note.Next(n.Learnt(since), time.Now())
+	l.mu.Unlock()
+	if text != "" && n.Sign(ctx, text) != nil {
+		l.mu.Lock()
+		l.note = counter.Note{} // to be tried again
+		l.mu.Unlock()
+	}
+}
+
+// Signed reports whether there is a note to take away when the daemon ends.
+func (l *Ledger) Signed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.note.Written()
+}
+
+// forgetAfter is how long a daemon has not said anything that is no longer waited for.
+const forgetAfter = 24 * time.Hour
+
+// Behind implements counter.Admin. A daemon that was killed within the last day may be among them: it cannot say
+// that it has ended.
+func (l *Ledger) Behind(ctx context.Context) ([]counter.Daemon, error) {
+	n, ok := l.d.(Noter)
+	if !ok {
+		return nil, counter.ErrNoRoll
+	}
+	return ask(ctx, l, func() (behind []counter.Daemon, err error) {
+		notes, changes, err := n.Notes(ctx)
+		for key, text := range notes {
+			d, since := counter.ReadNote(text, time.Now())
+			gone := false
+			if d.Silent > forgetAfter {
+				if gone, err = n.Forget(ctx, key); err != nil {
+					return behind, err
+				}
+			}
+			if since == changes && d.Name != "" || gone {
+				continue
+			}
+			if d.Name == "" {
+				d = counter.Daemon{Name: "with the file " + key}
+			}
+			behind = append(behind, d)
+		}
+		return behind, err
+	})
+}
