@@ -80,6 +80,8 @@ func modes() []mode {
 		{name: "multiget", title: "get of 100 keys x 16 connections", conns: 16, keys: multiKeys},
 		{name: "binary", title: "binary GET, 64 connections", dialect: "binary"},
 		{name: "meta", title: "meta get (mg), 64 connections", dialect: "meta"},
+		{name: "meta-pipelined", title: "meta get (mg), 16 pipelined x 16 connections", dialect: "meta", conns: 16,
+			depth: 16},
 		{name: "unix", title: "get, unix socket, 64 connections", via: overUnix},
 		{name: "plain", title: "get, plain, crypto/tls client, 64 connections", client: goClient},
 		{name: "tls", title: "get, TLS, crypto/tls client, 64 connections", client: goClient, via: overTLS},

@@ -89,7 +89,8 @@ func (r *results) writeCPU(b *strings.Builder) {
 		}
 		row(b, cells...)
 	}
-	b.WriteString("\nA redis is asked for INCR, but in the row of GET over RESP.\n\n")
+	b.WriteString("\nA redis is asked for INCR, but in the row of GET over RESP. Each katsubushi has four lanes. " +
+		"memcached answers each `get` of a pipeline by itself, and all its `mg` at once.\n\n")
 }
 
 func (r *results) writeIdle(b *strings.Builder) {
