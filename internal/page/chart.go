@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // The chart's own coordinates. It is stretched to the width of its place.
@@ -14,75 +15,63 @@ const (
 
 // A chart shows one figure over the last Span.
 type chart struct {
-	id     markup
-	title  string
-	now    string // the figure at present
-	unit   string
-	detail string // a line below the figure
-	points []point
-	show   func(float64) string // writes a value
+	id, title string
+	now       string // the figure at present
+	detail    string // a line below the figure
+	points    []point
+	show      func(float64) string // writes a value
 }
 
 // peak returns the largest value.
-func (c *chart) peak() (peak float64) {
+func (c chart) peak() (peak float64) {
 	for _, p := range c.points {
 		peak = max(peak, p.value)
 	}
 	return peak
 }
 
+func (c chart) fields() fields {
+	f := fields{"id": c.id, "title": c.title, "now": c.now, "detail": c.detail, "said": c.said(), "line": "",
+		"peak": "measuring"}
+	if len(c.points) > 0 {
+		f["line"], f["area"], f["peak"] = c.line(), c.area(), "peak "+c.show(c.peak())
+	}
+	return f
+}
+
 // said is the chart in words.
-func (c *chart) said() string {
+func (c chart) said() string {
 	if len(c.points) == 0 {
 		return c.title + ": not measured yet"
 	}
-	return fmt.Sprintf("%s over the last 10 minutes: now %s%s, at most %s%s", c.title, c.now, c.unit, c.show(c.peak()),
-		c.unit)
+	return fmt.Sprintf("%s over the last 10 minutes: now %s, at most %s", c.title, c.now, c.show(c.peak()))
 }
 
-// chart draws one figure.
-func (w *writer) chart(c chart) {
-	w.raw(`<figure class="card chart" id="`, c.id, `"><figcaption>`)
-	w.put(`<span class="label">`, c.title, `</span>`)
-	w.put(`<span class="figure">`, c.now, ``)
-	w.put(`<small>`, c.unit, `</small></span>`)
-	w.put(`<span class="detail">`, c.detail, `</span></figcaption>`)
-	w.put(`<svg viewBox="0 0 600 100" preserveAspectRatio="none" role="img" aria-label="`, c.said(), `">`)
-	w.raw(`<path class="grid" d="M0 50H600M0 100H600"/>`)
-	if n := len(c.points); n > 0 {
-		w.raw(`<path class="area" d="`)
-		w.text("M" + x(c.points[0]) + " 100")
-		w.line(c.points, c.peak(), "L")
-		w.text("L" + x(c.points[n-1]) + " 100Z")
-		w.raw(`"/><path class="line" d="`)
-		w.line(c.points, c.peak(), "M")
-		w.raw(`"/>`)
+// line is the path through the points, for SVG.
+func (c chart) line() string { return "M" + c.path()[1:] }
+
+// area is the path around what is below the line.
+func (c chart) area() string {
+	first, last := c.points[0], c.points[len(c.points)-1]
+	return "M" + x(first) + " 100" + c.path() + "L" + x(last) + " 100Z"
+}
+
+// path leads to each point.
+func (c chart) path() string {
+	var b strings.Builder
+	peak := c.peak()
+	for _, p := range c.points {
+		y := float64(chartHeight)
+		if peak > 0 {
+			y -= (chartHeight - headroom) * p.value / peak
+		}
+		fmt.Fprintf(&b, "L%s %.1f", x(p), y)
 	}
-	w.raw(`</svg><p class="axis" aria-hidden="true"><span>−10 min</span>`)
-	peak := "measuring"
-	if len(c.points) > 0 {
-		peak = "peak " + c.show(c.peak())
-	}
-	w.put(`<span>`, peak, `</span><span>now</span></p></figure>`)
+	return b.String()
 }
 
 // x is where a point is: the right edge is now.
 func x(p point) string {
 	share := max(0, min(1, 1-float64(p.ago)/float64(Span)))
 	return strconv.FormatFloat(chartWidth*share, 'f', 1, 64)
-}
-
-// line writes the path through points; begin is the letter of the first one.
-func (w *writer) line(points []point, peak float64, begin string) {
-	for i, p := range points {
-		y := float64(chartHeight)
-		if peak > 0 {
-			y -= (chartHeight - headroom) * p.value / peak
-		}
-		letter := "L"
-		if i == 0 {
-			letter = begin
-		}
-		w.text(letter + x(p) + " " + strconv.FormatFloat(y, 'f', 1, 64))
-	}
 }

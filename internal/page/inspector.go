@@ -24,7 +24,7 @@ type reading struct {
 	inspect.ID
 	Layout string
 	Doubt  string // why it can hardly be an id of this layout; empty = it can
-	Bits   [4]string
+	Bits   []fact // of a snowflake: the name of each part, and its bits
 }
 
 const (
@@ -74,15 +74,21 @@ func (v *View) read(x inspect.ID, l generator.Layout) reading {
 	}
 	if x.Kind == "snowflake" {
 		value, _ := strconv.ParseUint(x.Text, 10, 64)
-		bits := fmt.Sprintf("%064b", value)
-		rest := 64 - int(l.TimeBits) - int(l.WorkerBits) - int(l.SequenceBits)
-		second := int(l.WorkerBits)
-		if l.WorkerLow {
-			second = int(l.SequenceBits)
+		digits := fmt.Sprintf("%064b", value)
+		part := func(name string, n uint8) {
+			r.Bits = append(r.Bits, fact{name, digits[:n]})
+			digits = digits[n:]
 		}
-		at := rest + int(l.TimeBits)
-		r.Bits = [4]string{bits[:rest], bits[rest:at], bits[at : at+second], bits[at+second:]}
-		if strings.Contains(r.Bits[0], "1") {
+		part("rest", 64-l.TimeBits-l.WorkerBits-l.SequenceBits)
+		part("tick", l.TimeBits)
+		if !l.WorkerLow {
+			part("worker", l.WorkerBits)
+		}
+		part("sequence", l.SequenceBits)
+		if l.WorkerLow {
+			part("worker", l.WorkerBits)
+		}
+		if strings.Contains(r.Bits[0].value, "1") {
 			r.Doubt = "It has more bits than ids of this layout."
 		}
 	}
@@ -94,11 +100,11 @@ func (v *View) read(x inspect.ID, l generator.Layout) reading {
 
 // age says how long ago the id was made.
 func (r *reading) age(now time.Time) string {
-	if d := now.Sub(*r.Time); d >= 0 {
-		return span(d) + " ago"
-	} else {
+	d := now.Sub(*r.Time)
+	if d < 0 {
 		return "in " + span(-d)
 	}
+	return span(d) + " ago"
 }
 
 // utc is how the inspector shows times, in UTC; zoned is the same with a zone.

@@ -1,7 +1,9 @@
 package page
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,17 +96,19 @@ func TestBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := inspectText(&v, strings.ReplaceAll(number(id), ",", ""))
-		bits, second, third := a.Readings[0].Bits, int(l.WorkerBits), int(l.SequenceBits)
-		ends := [2]string{"101", "11"}
-		classes := `class="worker">` + bits[2]
+		digits := fmt.Sprintf("%064b", id)
+		worker, sequence := fact{"worker", strings.Repeat("0", int(l.WorkerBits)-3) + "101"},
+			fact{"sequence", strings.Repeat("0", int(l.SequenceBits)-2) + "11"}
+		first := 64 - len(worker.value) - len(sequence.value)
+		rest := first - int(l.TimeBits)
+		want := []fact{{"rest", digits[:rest]}, {"tick", digits[rest:first]}, worker, sequence}
 		if l.WorkerLow {
-			second, third, ends, classes = third, second, [2]string{"11", "101"}, `class="sequence">`+bits[2]
+			want[2], want[3] = sequence, worker
 		}
-		if len(bits[1]) != int(l.TimeBits) || len(bits[2]) != second || len(bits[3]) != third ||
-			len(strings.Join(bits[:], "")) != 64 ||
-			strings.TrimLeft(bits[2], "0") != ends[0] || strings.TrimLeft(bits[3], "0") != ends[1] {
-			t.Errorf("%s: %q", name, bits)
+		if got := a.Readings[0].Bits; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+		classes := `class="` + want[2].name + `">` + want[2].value
 		if body := get(v, new(History), "/?id="+a.Text, browser).Body.String(); !strings.Contains(body, classes) {
 			t.Errorf("%s: the parts have other colours", name)
 		}

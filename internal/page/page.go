@@ -9,20 +9,10 @@ package page
 
 import (
 	"crypto/sha256"
-	_ "embed" // the files beside this one
 	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
-)
-
-var (
-	//go:embed page.css
-	css markup
-	//go:embed page.js
-	script markup
-	//go:embed icon.svg
-	icon string
 )
 
 // Config says what is shown. Any goroutine calls Read, once for each request.
@@ -42,19 +32,17 @@ func Handler(c Config) http.Handler {
 		h.Set("Vary", "Accept")
 		h.Set("X-Content-Type-Options", "nosniff")
 		d := newDocument(c.Read(), c.History, r.URL.RawQuery)
-		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-			h.Set("Content-Type", "text/plain; charset=utf-8")
-			w.Write(d.plain())
-			return
+		kind, render := "text/plain", d.plain
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			kind, render = "text/html", d.html
+			h.Set("Content-Security-Policy", policy)
+			h.Set("X-Frame-Options", "DENY") // what frame-ancestors says, for old browsers
+			h.Set("Referrer-Policy", "no-referrer")
+			h.Set("Cross-Origin-Opener-Policy", "same-origin")
+			h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		}
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Frame-Options", "DENY") // what frame-ancestors says, for old browsers
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		d.html()
-		w.Write(d.b)
+		h.Set("Content-Type", kind+"; charset=utf-8")
+		w.Write(render())
 	})
 }
 
@@ -72,20 +60,9 @@ func Policy() string {
 // maxQuery is how many bytes of a query are read. No id with everything escaped is that long.
 const maxQuery = 1024
 
-// A document is the answer to one request.
-type document struct {
-	writer
-	v       View
-	samples []Sample
-	found   []Finding
-	more    int // findings that are left out
-	live    bool
-	asked   *answer // nil = no id was asked for
-}
-
 func newDocument(v View, h *History, query string) *document {
-	d := &document{v: v, samples: h.all(v.Now)}
-	d.found, d.more = findings(&d.v, d.samples)
+	d := &document{View: v, samples: h.all(v.Now)}
+	d.found, d.more = findings(&d.View, d.samples)
 	switch {
 	case len(query) > maxQuery:
 		d.asked = &answer{Problem: "This is not an id: it is too long."}
@@ -93,21 +70,10 @@ func newDocument(v View, h *History, query string) *document {
 		q, _ := url.ParseQuery(query) // what cannot be read is left out
 		d.live = q.Get("live") != ""
 		if q.Has("id") {
-			d.asked = inspectText(&d.v, q.Get("id"))
+			d.asked = inspectText(&d.View, q.Get("id"))
 		}
 	}
 	return d
-}
-
-// state says in two or three words what the daemon does, and how a reader should take it.
-func (d *document) state() (text string, class markup) {
-	switch {
-	case d.v.Stopping:
-		return "shutting down", "note"
-	case d.v.NotReady != "":
-		return "not issuing ids", "urgent"
-	}
-	return "issuing ids", "good"
 }
 
 // workers returns the worker ids that the daemon has: "1, 2".

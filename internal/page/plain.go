@@ -21,11 +21,9 @@ func (d *document) plain() []byte {
 		d.plainAnswer(line)
 		return []byte(b.String())
 	}
-	v := &d.v
 	text, _ := d.state()
-	line("katsubushi %s: %s", v.Version, text)
-	line("worker id %s, host %s, engine %s, %s, up %s", v.workers(), v.Host, v.Engine, loops(v.Loops),
-		span(v.Now.Sub(v.Started).Truncate(time.Second)))
+	line("katsubushi %s: %s", d.Version, text)
+	line("worker id %s, host %s, engine %s, %s, up %s", d.workers(), d.Host, d.Engine, d.loops(), d.up())
 	line("")
 	if len(d.found) == 0 {
 		line("Nothing is wrong.")
@@ -46,18 +44,15 @@ func (d *document) plain() []byte {
 	}
 	line("")
 	line("%-6s %-10s %-10s %-12s %-10s %s", "LANE", "WORKER ID", "LEASE", "WINDOW LEFT", "FOR", "REASON")
-	for i, l := range v.Lanes {
+	for i, l := range d.Lanes {
 		worker, left := "-", "-"
 		if l.HasWorker {
-			worker, left = number(l.Worker), span(l.Left.Truncate(100*time.Millisecond))
-		}
-		if l.HasWorker && l.Open {
-			left = "no end"
+			worker, left = number(l.Worker), l.left()
 		}
 		line("%-6d %-10s %-10s %-12s %-10s %s", i, worker, l.State, left, span(l.For.Truncate(time.Second)), l.Reason)
 	}
-	line("windows are recorded in %s", v.Store.said())
-	for _, f := range v.Store.says() {
+	line("windows are recorded in %s", d.Store.name())
+	for _, f := range d.Store.says() {
 		line("  %s %s", f.name, f.value)
 	}
 	d.plainNames(line)
@@ -65,44 +60,34 @@ func (d *document) plain() []byte {
 	for _, f := range d.details() {
 		line("%-22s %s", f.name, f.value)
 	}
-	if len(v.Events) > 0 {
+	if len(d.Events) > 0 {
 		line("")
 	}
-	for i, e := range v.Events {
-		if i == MaxEvents {
-			break
-		}
-		line("%s %-5s %s", eventTime(e.At.In(v.Now.Location()), v.Now), e.Level, e.Text)
+	for _, e := range d.lastEvents() {
+		line("%s %-5s %s", d.when(e), e.Level, e.Text)
 	}
 	return []byte(b.String())
 }
 
 func (d *document) plainNames(line func(format string, args ...any)) {
-	if len(d.v.Names) == 0 {
+	if len(d.Names) == 0 {
 		return
 	}
 	line("")
 	line("%-24s %-18s %14s %20s %s", "NAME", "KIND", "ISSUED", "LAST", "LEFT, LEADER")
-	for i, n := range d.v.Names {
-		if i == maxNames {
-			line("and %d more", len(d.v.Names)-maxNames)
-			break
-		}
-		kind, last, rest := n.Kind, "-", ""
+	for _, n := range d.firstNames() {
+		last, rest := "-", ""
 		if q := n.Sequence; q != nil {
-			kind, last, rest = kind+", "+q.Order, q.last(), strings.TrimSpace(lasts(q)+" "+q.Leader)
+			last, rest = q.last(), strings.TrimSpace(q.lasts()+" "+q.Leader)
 		}
-		line("%-24s %-18s %14s %20s %s", n.Name, kind, number(n.Issued), last, strings.TrimSpace(rest+" "+n.Refusal))
+		line("%-24s %-18s %14s %20s %s", n.Name, n.described(), number(n.Issued), last,
+			strings.TrimSpace(rest+" "+n.Refusal))
 	}
-	for _, g := range d.v.Groups {
-		leader := g.Leader
-		switch {
-		case g.Mine:
-			leader = "this daemon"
-		case leader == "":
-			leader = "none"
-		}
-		line("group %d, term %d: leader %s", g.Number, g.Term, leader)
+	if more := len(d.Names) - maxNames; more > 0 {
+		line("and %d more", more)
+	}
+	for _, g := range d.Groups {
+		line("group %d, term %d: leader %s", g.Number, g.Term, g.led())
 	}
 }
 
@@ -120,9 +105,9 @@ func (d *document) plainAnswer(line func(format string, args ...any)) {
 		}
 		line("%s: %s, layout %s", r.Text, r.Kind, r.Layout)
 		line("  time       %s", r.Time.Format(utc))
-		line("  here       %s", r.Time.In(d.v.Now.Location()).Format(zoned))
-		line("  age        %s", r.age(d.v.Now))
-		line("  worker id  %d%s", *r.WorkerID, d.v.owner(*r.WorkerID))
+		line("  here       %s", r.Time.In(d.Now.Location()).Format(zoned))
+		line("  age        %s", r.age(d.Now))
+		line("  worker id  %d%s", *r.WorkerID, d.owner(*r.WorkerID))
 		line("  sequence   %d", *r.Sequence)
 		if r.Doubt != "" {
 			line("  %s", r.Doubt)

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -82,6 +83,17 @@ type Store struct {
 	Wait     time.Duration // until newcomers get worker ids; 0 = at once
 }
 
+// name says where windows are recorded.
+func (s *Store) name() string {
+	switch s.Kind {
+	case stateDirectory:
+		return s.Where
+	case noStore:
+		return "nothing"
+	}
+	return s.Kind
+}
+
 // says returns what a store says of itself, as people read it; nothing where it says nothing.
 func (s *Store) says() (list []fact) {
 	for _, f := range s.Facts {
@@ -109,6 +121,14 @@ type Name struct {
 	Sequence   *Sequence
 }
 
+// described is the kind, and the order of a sequence.
+func (n Name) described() string {
+	if n.Sequence == nil {
+		return n.Kind
+	}
+	return n.Kind + ", " + n.Sequence.Order
+}
+
 // A Sequence is what only a sequence has.
 type Sequence struct {
 	Order    string // free or strict
@@ -119,12 +139,45 @@ type Sequence struct {
 	Leader   string  // of strict order: an address, "this daemon" or "none"
 }
 
+// last is the last value of a sequence, if it is shown.
+func (q *Sequence) last() string {
+	if q.Hidden {
+		return "–"
+	}
+	return signed(q.Last)
+}
+
+// lasts says how long a sequence lasts.
+func (q *Sequence) lasts() string {
+	values := ", " + signed(q.Left) + " values"
+	if q.Hidden {
+		values = ""
+	}
+	switch {
+	case q.DaysLeft == 0:
+		return "–" // its leader knows
+	case q.DaysLeft >= farAway:
+		return "plenty"
+	case q.DaysLeft < 2:
+		return span(time.Duration(q.DaysLeft*24*float64(time.Hour)).Truncate(time.Minute)) + values
+	}
+	return amount(q.DaysLeft) + " d" + values
+}
+
 // A Group is 1,024 slots of Redis Cluster, whose sequences in strict order have one leader.
 type Group struct {
 	Number int
 	Leader string // its address; empty = nobody leads it
 	Mine   bool
 	Term   uint64
+}
+
+// led says who leads the group.
+func (g Group) led() string {
+	if g.Mine {
+		return "this daemon"
+	}
+	return cmp.Or(g.Leader, "none")
 }
 
 // An Alarm is what the check of the peers has found. Kind is as announce.Kind has it.

@@ -9,18 +9,77 @@ import (
 	"unicode/utf8"
 )
 
-// Markup is HTML of our own. Only constants become markup without a conversion, and nothing here
-// converts: so every text that comes from elsewhere has to go through writer.text.
+// Markup is HTML of our own. Only files of this package become markup, and nothing here converts: so every
+// text that comes from elsewhere goes through writer.text.
 type markup string
 
 // A writer collects HTML.
 type writer struct{ b []byte }
 
-// raw appends markup as it is.
-func (w *writer) raw(parts ...markup) {
-	for _, m := range parts {
-		w.b = append(w.b, m...)
+// fields are what a template shows, by name: a string, which is escaped; markup; a bool; or []fields.
+type fields map[string]any
+
+// fill appends a template. {{name}} stands for a field, {{#name}}..{{/#name}} for each element of a list,
+// {{?name}}..{{/?name}} if the field is not empty, {{^name}}..{{/^name}} if it is. A list's element knows only its
+// own fields. A name that is not there is our mistake, and panics. The library's templates can do more, and make the
+// program 9 MB larger: they call methods by name, so the linker keeps all.
+func (w *writer) fill(template string, f fields) {
+	for {
+		before, rest, found := strings.Cut(template, "{{")
+		w.b = append(w.b, before...)
+		if !found {
+			return
+		}
+		tag, rest, _ := strings.Cut(rest, "}}")
+		name := strings.TrimLeft(tag, "#?^")
+		if name == tag {
+			w.show(f, name)
+			template = rest
+			continue
+		}
+		inside, behind, _ := strings.Cut(rest, "{{/"+tag+"}}")
+		template = behind
+		list := f.list(name)
+		switch mark := tag[0]; {
+		case mark == '#':
+			for _, one := range list {
+				w.fill(inside, one)
+			}
+		case (mark == '?') == (len(list) > 0):
+			w.fill(inside, f)
+		}
 	}
+}
+
+// show appends one field.
+func (w *writer) show(f fields, name string) {
+	switch v := f[name].(type) {
+	case string:
+		w.text(v)
+	case markup:
+		w.b = append(w.b, v...)
+	default:
+		panic("page: no field " + name)
+	}
+}
+
+// list returns the elements of a field; of one that is no list, one element if it is not empty.
+func (f fields) list(name string) []fields {
+	there := false
+	switch v := f[name].(type) {
+	case []fields:
+		return v
+	case string:
+		there = v != ""
+	case bool:
+		there = v
+	default:
+		panic("page: no field " + name)
+	}
+	if there {
+		return []fields{f}
+	}
+	return nil
 }
 
 // maxText is how many characters of one text are shown.
@@ -50,13 +109,6 @@ func (w *writer) text(s string) {
 			w.b = utf8.AppendRune(w.b, c)
 		}
 	}
-}
-
-// put appends a text inside markup.
-func (w *writer) put(before markup, s string, after markup) {
-	w.raw(before)
-	w.text(s)
-	w.raw(after)
 }
 
 // credentials are a user and a password in a URL.
@@ -159,8 +211,5 @@ func size(n int64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") + " " + units[i]
 }
 
-// seconds is how events and lanes show times, in the host's zone.
-const (
-	clockTime = "15:04:05"
-	fullTime  = "2006-01-02 15:04:05 MST"
-)
+// clockTime is how times are shown, in the host's zone.
+const clockTime = "15:04:05"
