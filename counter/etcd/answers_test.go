@@ -1,0 +1,121 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/etcd"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+)
+
+// A term is a daemon that leads, and an operator.
+type term struct {
+	counter.Store
+	counter.Admin
+	all *etcd.Store
+}
+
+func (s term) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
+	return s.all.Define(ctx, d)
+}
+func (s term) Close() error { return s.all.Close() }
+
+func TestAnswers(t *testing.T) {
+	for _, kind := range []string{"etcd", "etcd-strict"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			answers(t, kind)
+		})
+	}
+}
+
+func answers(t *testing.T, kind string) {
+	m := etcdtest.Start(t)
+	root := "/katsubushi/answers/"
+	key, url := root+"seq/orders", "etcd://"+m.Addr()+"?ns=answers"
+	d := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: 10_001, Batch: 7,
+		Strict: kind == "etcd-strict"}
+	me := leader.Node{ID: "x"}
+	group := leader.GroupOf("orders")
+	_, now, err := open(t, url, patient).Commit(bg,
+		leader.Change{Lead: map[int]leader.Leader{group: {Node: me, Number: 1}}, Put: &me})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fence := leader.Term{Group: group, Fence: now.Leaders[group].Revision, Number: 1}
+	put := func(text string) {
+		if text == "" {
+			m.Control("del", key)
+			return
+		}
+		m.Put(key, text)
+	}
+	record := func() string { return m.Get(key) }
+	status, err := m.Client().Status(bg, m.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := fmt.Sprintf("%x", status.Header.ClusterId)
+	words := map[string]string{m.Addr(): "ADDRESS", cluster: "CLUSTER"}
+	calls := map[string]int{}
+	countertest.Answers(t, countertest.Subject{
+		Kind: kind, Definition: d, Record: record, Put: put, Words: words,
+		Open: func(bool) any {
+			s := open(t, url, patient)
+			if d.Strict {
+				return term{s.Within(fence), s, s}
+			}
+			return s
+		},
+		Damage: func() { put(`{"version":1,"next":5}`) },
+		Spoil:  func() { put(`{"version":2}`) },
+		Copy:   func() { put(strings.Replace(record(), cluster, "1234567890abcdef", 1)) },
+		Calls: func() string {
+			all := m.Calls()
+			var list []string
+			for _, call := range slices.Sorted(maps.Keys(all)) {
+				if n := all[call] - calls[call]; n > 0 {
+					list = append(list, fmt.Sprint(call, " ", n))
+				}
+			}
+			calls = all
+			return strings.Join(list, ", ")
+		},
+		More: func(say func(string, any, error)) {
+			s := open(t, url, patient)
+			if !d.Strict {
+				_, err := s.Within(fence).Reserve(bg, "orders", 1)
+				say("within a term", "", err)
+				return
+			}
+			put("")
+			if _, err := s.Define(bg, d); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Reserve(bg, "orders", 1)
+			say("outside of a term", "", err)
+			_, err = s.Within(fence).Reserve(bg, "items", 1)
+			say("of another group", "", err)
+			over := fence
+			over.Fence--
+			within := s.Within(over)
+			for i := range 2 {
+				_, err = within.Reserve(bg, "orders", 1)
+				say(fmt.Sprint("deposed: reserve ", i), "", err)
+				say(fmt.Sprint("deposed: return ", i), "", within.Return(bg, "orders", counter.Block{Lo: 1, Hi: 1}, 1))
+			}
+		},
+		Down: func() any {
+			m.Kill()
+			return open(t, url, time.Second)
+		},
+	})
+}

@@ -1,0 +1,153 @@
+//go:build linux
+
+package sql
+
+import (
+	"context"
+	databasesql "database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/test/countertest"
+)
+
+// statementCount counts statements of all connections that it makes.
+type statementCount struct {
+	driver.Connector
+	n *atomic.Int64
+}
+
+func (c statementCount) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return countedConn{conn, c.n}, nil
+}
+
+type countedConn struct {
+	driver.Conn
+	n *atomic.Int64
+}
+
+func (c countedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.n.Add(1)
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+func (c countedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.n.Add(1)
+	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+}
+
+func (c countedConn) CheckNamedValue(v *driver.NamedValue) error {
+	if checker, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}
+
+func TestAnswers(t *testing.T) {
+	both(t, func(t *testing.T, db database) {
+		kind := map[byte]string{'p': "postgresql", 'm': "mariadb"}[db.url[0]]
+		t.Run("ours", func(t *testing.T) { answers(t, db, kind, db.table(t)) })
+		t.Run("Leaf's", func(t *testing.T) { answers(t, db, kind+"-leaf", db.leafTable(t, "")) })
+	})
+}
+
+func answers(t *testing.T, db database, kind, url string) {
+	var n atomic.Int64
+	leaf := strings.HasSuffix(kind, "leaf")
+	opened := func(url string, operator bool) *Store {
+		s, err := Open(Config{URL: url, Lax: true, Operator: operator})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.db.Close()
+		s.db = databasesql.OpenDB(statementCount{connector{s.t, ""}, &n})
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	d := counter.Definition{Name: "orders", Start: 1, Step: 2, Offset: 1, Max: 10_001, Batch: 7}
+	columns := strings.Split(fields+", revision", ", ")
+	if leaf {
+		d = counter.Sequence("orders")
+		d.Batch = 7
+		columns = []string{"biz_tag", "max_id", "step"}
+	}
+	strict, rate, refuse := d, d, d
+	strict.Strict, rate.Rate, refuse.RefuseLoss = true, 5, true
+	wrong := []counter.Definition{strict, rate, refuse}
+	if leaf {
+		odd, short := d, d
+		odd.Step, short.Max = 2, 1000
+		wrong = append(wrong, odd, short)
+	}
+	table := nameOf(url)
+	record := func() string {
+		return db.Do(t, fmt.Sprintf("SELECT concat_ws(',', %s) FROM %s WHERE %s = 'orders'", strings.Join(columns, ", "),
+			table, columns[0]))
+	}
+	put := func(text string) {
+		db.Do(t, fmt.Sprintf("DELETE FROM %s WHERE %s = 'orders'", table, columns[0]))
+		if text != "" {
+			values := strings.ReplaceAll(text, ",", "','")
+			db.Do(t, fmt.Sprintf("INSERT INTO %s (%s) VALUES ('%s')", table, strings.Join(columns, ", "), values))
+		}
+	}
+	set := func(what string) func() {
+		return func() { db.Do(t, "UPDATE "+table+" SET "+what) }
+	}
+	subject := countertest.Subject{
+		Kind: kind, Definition: d, Wrong: wrong, Record: record, Put: put,
+		Words: map[string]string{table: "TABLE", db.Socket: "SOCKET"},
+		Open:  func(operator bool) any { return opened(url, operator) },
+		Calls: func() string { return fmt.Sprint("statements ", n.Swap(0)) },
+		More:  func(say func(string, any, error)) { more(say, url, opened, leaf) },
+		Down: func() any {
+			return opened(strings.Replace(url, db.Socket, "/nowhere"+strings.TrimPrefix(db.Socket, db.Dir), 1), true)
+		},
+	}
+	if leaf {
+		subject.Copy = set("max_id = -1")
+	} else {
+		subject.Damage, subject.Copy = set("next_value = 4"), set("history = 'another'")
+		s := opened(url, true)
+		say, err := s.statements(bg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var history, condition string
+		var rows, sum uint64
+		if err := s.db.QueryRow(say.state).Scan(&history, &condition, &rows, &sum); err != nil {
+			t.Fatal(err)
+		}
+		subject.Words[history] = "HISTORY"
+	}
+	countertest.Answers(t, subject)
+}
+
+// more is what only databases have: tables and servers that cannot be used.
+func more(say func(string, any, error), url string, opened func(string, bool) *Store, leaf bool) {
+	if leaf {
+		_, err := opened(url, false).Define(bg, counter.Sequence("items"))
+		say("Leaf's table: define by a daemon", "", err)
+		_, err = opened(strings.Replace(url, "layout=leaf&", "", 1), true).List(bg)
+		say("Leaf's table taken for ours", "", err)
+		return
+	}
+	_, err := opened(strings.Replace(url, "table=", "table=no_", 1), true).List(bg)
+	say("no table", "", err)
+	_, err = opened(strings.Replace(url, "?", "?layout=leaf&", 1), true).List(bg)
+	say("our table taken for Leaf's", "", err)
+	s, err := Open(Config{URL: url})
+	if err == nil {
+		defer s.Close()
+		_, err = s.List(bg)
+	}
+	say("a server that does not sync", "", err)
+}
