@@ -2,8 +2,6 @@ package file
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/katsubushi/katsubushi/v3/counter"
 )
 
 // rescan is how often Changes reads all records although the file of changes says nothing: a process
@@ -23,9 +19,9 @@ const rescan = 30 * time.Second
 // changes is what a Store knows of what operators did.
 type changes struct {
 	mu     sync.Mutex
-	text   string    // of the file of changes, before all records were read
-	at     time.Time // when they were; zero = never
-	digest string    // of what they said
+	text   string    // of the file of changes, when Changes last told of a change
+	at     time.Time // when that was
+	times  int       // how often it did
 	untold error     // why this process could not announce the last change that it made
 }
 
@@ -75,45 +71,18 @@ func announced(c *Config) (string, error) {
 	return strings.TrimSpace(string(b[:n])), nil
 }
 
-// Changes implements counter.Store. It notes what this process has learnt of.
-func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
-	c := &s.changes
-	c.mu.Lock()
-	learnt := nothingYet
-	if !c.at.IsZero() && since == c.digest {
-		learnt = c.text
-	}
-	c.mu.Unlock()
-	text, err := atDisk(ctx, s, func() {}, func() (string, error) {
-		s.roll.sign(&s.c, learnt)
-		return announced(&s.c)
-	})
+// Changes implements ledger.Driver: the text of the file of changes, and a number that rises with each rescan.
+func (d *driver) Changes(context.Context) (string, error) {
+	text, err := announced(&d.c)
 	if err != nil {
-		return since, nil, err
+		return "", err
 	}
-	c.mu.Lock()
-	fresh := !c.at.IsZero() && text == c.text && time.Since(c.at) < rescan && since == c.digest
-	c.mu.Unlock()
-	if fresh {
-		return since, nil, nil
+	h := &d.changes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if text != h.text || time.Since(h.at) >= rescan {
+		h.text, h.at = text, time.Now()
+		h.times++
 	}
-	names, err := s.names(ctx)
-	if err != nil {
-		return since, nil, err
-	}
-	if records, err = s.records(ctx, names); err != nil {
-		return since, nil, err
-	}
-	sum := sha256.New()
-	for _, r := range records {
-		fmt.Fprintln(sum, r.Definition, r.Floor, r.Retired, r.Fault)
-	}
-	digest := hex.EncodeToString(sum.Sum(nil)[:16])
-	c.mu.Lock()
-	c.text, c.at, c.digest = text, time.Now(), digest
-	c.mu.Unlock()
-	if digest == since {
-		return digest, nil, nil
-	}
-	return digest, records, nil
+	return fmt.Sprint(text, "/", h.times), nil
 }

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
@@ -20,7 +18,6 @@ import (
 // has learnt of: a counter.Note, and a newline.
 type roll struct {
 	mu   sync.Mutex
-	note counter.Note
 	path string
 	file durable.File // its lock is held; nil = there is none
 	left bool         // for good
@@ -34,35 +31,31 @@ const (
 	nothingYet = "-"
 )
 
-// sign notes that this process has learnt of all changes up to a text, if it is time. Whether it succeeds
-// does not matter to a daemon: one whose file has no text is one that has not confirmed anything.
-func (r *roll) sign(c *Config, since string) {
+// Learnt implements ledger.Noter.
+func (d *driver) Learnt(since string) string {
+	if i := strings.LastIndexByte(since, '/'); i >= 0 {
+		return since[:i]
+	}
+	return nothingYet
+}
+
+// Sign implements ledger.Noter. Whether it succeeds does not matter to a daemon: one whose file has no text is one
+// that has not confirmed anything.
+func (d *driver) Sign(_ context.Context, text string) error {
+	r := &d.roll
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := r.note.Next(since, time.Now())
-	if text == "" || r.left {
-		return
+	if r.left {
+		return nil
 	}
-	err := r.enter(c)
+	err := r.enter(&d.c)
 	if err == nil {
 		_, err = r.file.WriteAt([]byte(text+"\n"), noteAt)
 	}
-	if err != nil {
-		r.note = counter.Note{} // to be tried again
-	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // no directory: no sequence was ever defined there
-		c.Log.Warn("this daemon cannot confirm changes to sequences", "error", err)
+		d.c.Log.Warn("this daemon cannot confirm changes to sequences", "error", err)
 	}
-}
-
-// begin enters a process that is about to be granted its first block.
-func (r *roll) begin(c *Config) {
-	r.mu.Lock()
-	there := r.file != nil
-	r.mu.Unlock()
-	if !there {
-		r.sign(c, nothingYet)
-	}
+	return err
 }
 
 // enter makes the file of this process, if there is none. It removes those of others that were killed.
@@ -140,25 +133,16 @@ func running(c *Config) (notes map[string]string, err error) {
 	return notes, nil
 }
 
-// Behind implements counter.Admin. It names only daemons that run. Daemons of releases before this one do
+// Notes implements ledger.Noter. It names only daemons that run. Daemons of releases before this one do
 // not say which changes they have learnt of, and are not named.
-func (s *Store) Behind(ctx context.Context) ([]counter.Daemon, error) {
-	return atDisk(ctx, s, func() {}, func() (behind []counter.Daemon, err error) {
-		changes, err := announced(&s.c)
-		if err = errors.Join(err, s.changes.failed()); err != nil {
-			return nil, err
-		}
-		notes, err := running(&s.c)
-		for name, text := range notes {
-			d, since := counter.ReadNote(text, time.Now())
-			if since == changes && d.Name != "" {
-				continue
-			}
-			if d.Name == "" {
-				d = counter.Daemon{Name: "with the file " + name}
-			}
-			behind = append(behind, d)
-		}
-		return behind, err
-	})
+func (d *driver) Notes(context.Context) (notes map[string]string, changes string, err error) {
+	changes, err = announced(&d.c)
+	if err = errors.Join(err, d.changes.failed()); err != nil {
+		return nil, "", err
+	}
+	notes, err = running(&d.c)
+	return notes, changes, err
 }
+
+// Forget implements ledger.Noter: running has done that.
+func (d *driver) Forget(context.Context, string) (bool, error) { return false, nil }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
@@ -34,24 +35,34 @@ type Config struct {
 // each blocks a thread.
 const atOnce = 16
 
+// LeastOpen is how many files of records a Store keeps open in any case.
+const LeastOpen = 16
+
 // A Store keeps sequences in files. It implements counter.Store and counter.Admin.
 type Store struct {
-	c     Config
-	slots chan struct{} // one token for each goroutine that is at the disk
+	*ledger.Ledger
+	d *driver
+}
 
-	mu     sync.Mutex
-	files  map[string]*sequence // by name: all that this process has asked for
-	open   []*sequence          // those whose file is open, the one that was used last at the end; c.Open at most
-	closed bool
+// A driver is a Store's ledger.Driver.
+type driver struct {
+	*ledger.Gate
+	c Config
+
+	mu    sync.Mutex
+	files map[string]*sequence // by name: all that this process has asked for
+	open  []*sequence          // those whose file is open, the one that was used last at the end; c.Open at most
 
 	changes changes
 	roll    roll
 }
 
-var (
-	_ counter.Store = (*Store)(nil)
-	_ counter.Admin = (*Store)(nil)
-)
+var words = ledger.Words{
+	Unknown: "no {AT}",
+	Lost:    "{AT} was deleted: put it back, or define the sequence again and raise it above {GRANTED}",
+	SetBack: "{AT} was set back: it says that {NEXT} is free, and this daemon was granted up to {GRANTED}. " +
+		"`katsubushi generator raise {NAME} {LEAST}`, or a larger value if other daemons issued more",
+}
 
 // Open makes a Store. It reads and writes nothing, but checks the file system of a directory that is
 // there already: the error is then durable.ErrFileSystem.
@@ -69,7 +80,9 @@ func Open(c Config) (*Store, error) {
 		c.Token = rand.Text
 	}
 	c.Open = max(c.Open, LeastOpen)
-	s := &Store{c: c, slots: make(chan struct{}, atOnce), files: map[string]*sequence{}}
+	d := &driver{c: c, files: map[string]*sequence{}}
+	d.Gate = ledger.NewGate(atOnce, func(cause error) error { return d.NoAnswer("", cause) })
+	s := &Store{ledger.New(d, ledger.Traits{Words: words, Signs: true}, c.Token), d}
 	_, err := c.Disk.Names(c.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -77,318 +90,164 @@ func Open(c Config) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("counter store: %w", err)
 	}
-	return s, s.prepare()
+	return s, d.Prepare()
 }
 
-// LeastOpen is how many files of records a Store keeps open in any case.
-const LeastOpen = 16
-
-// used notes that the file of a sequence may be open, and closes those that were not used for longest beyond
-// Config.Open: the daemon has descriptors for so many. The next write to one of these makes its file anew, as
-// after a restart. s.mu and q.busy are held.
-func (s *Store) used(q *sequence) {
-	s.open = slices.DeleteFunc(s.open, func(one *sequence) bool { return one == q })
-	if q.copies.File() == nil {
-		return
-	}
-	for len(s.open) >= s.c.Open {
-		oldest := s.open[0]
-		select {
-		case oldest.busy <- struct{}{}:
-		default: // it is in use again, and comes back here
-			s.open = append(s.open[1:], q)
-			return
-		}
-		if err := oldest.copies.Close(); err != nil {
-			s.c.Log.Warn("cannot close the file of a sequence", "sequence", oldest.name, "error", err)
-		}
-		<-oldest.busy
-		s.open = s.open[1:]
-	}
-	s.open = append(s.open, q)
+// NoAnswer implements ledger.Driver.
+func (d *driver) NoAnswer(_ string, cause error) error {
+	return fmt.Errorf("the disk of %s does not answer: %w", d.c.Dir, cause)
 }
 
-// prepare makes the directory and refuses one whose file system may forget.
-func (s *Store) prepare() error {
-	kind, err := s.c.Disk.Prepare(s.c.Dir)
+// At implements ledger.Driver.
+func (d *driver) At(name string) string { return filepath.Join(d.c.Dir, fileName(name)) }
+
+// Prepare implements ledger.Preparer: it makes the directory and refuses one whose file system may forget.
+func (d *driver) Prepare() error {
+	kind, err := d.c.Disk.Prepare(d.c.Dir)
 	if err != nil {
 		return fmt.Errorf("counter store: %w", err)
 	}
-	if kind != "" && !s.c.AnyDisk {
-		return fmt.Errorf("counter store: %s is on %s: %w, so that values could repeat", s.c.Dir, kind, durable.ErrFileSystem)
+	if kind != "" && !d.c.AnyDisk {
+		return fmt.Errorf("counter store: %s is on %s: %w, so that values could repeat", d.c.Dir, kind, durable.ErrFileSystem)
 	}
 	return nil
 }
 
-// Close gives up the locks of sequences with order=strict, and closes the files. It does not wait for a
-// disk that does not answer; whatever is still under way there then closes its own.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	var errs []error
-	for _, q := range s.files {
-		select {
-		case q.busy <- struct{}{}:
-			errs = append(errs, q.close())
-			<-q.busy
-		default: // do sees closed when it is done
-		}
+// Check implements ledger.Driver.
+func (d *driver) Check(def counter.Definition) error {
+	if err := def.Check(); err != nil {
+		return err
 	}
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err := atDisk(ctx, s, func() {}, func() (none struct{}, err error) { return none, s.roll.leave(&s.c) })
-	return errors.Join(append(errs, err)...)
-}
-
-// sequence returns the state of a sequence's file, which is made on first use.
-func (s *Store) sequence(name string) (*sequence, error) {
-	if name == "" || len(name) > 64 {
-		return nil, fmt.Errorf("%w: %q", counter.ErrUnknown, name)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errors.New("the counter store is closed")
-	}
-	q := s.files[name]
-	if q == nil {
-		q = newSequence(&s.c, name)
-		s.files[name] = q
-	}
-	return q, nil
-}
-
-// do lets f work at the disk with the files of one sequence, and nobody else meanwhile. It returns when
-// ctx has ended; then f may still be under way, or not begin.
-func do[T any](ctx context.Context, s *Store, name string, f func(q *sequence) (T, error)) (none T, err error) {
-	q, err := s.sequence(name)
-	if err != nil {
-		return none, err
-	}
-	select {
-	case q.busy <- struct{}{}:
-	case <-ctx.Done():
-		return none, s.noAnswer(ctx)
-	}
-	leave := func() {
-		s.mu.Lock()
-		if s.closed {
-			_ = q.close()
-		} else {
-			s.used(q)
-		}
-		<-q.busy
-		s.mu.Unlock()
-	}
-	return atDisk(ctx, s, leave, func() (T, error) { return f(q) })
-}
-
-// atDisk runs f in a goroutine, as the disk may block it, and then leave. At most atOnce run.
-func atDisk[T any](ctx context.Context, s *Store, leave func(), f func() (T, error)) (none T, err error) {
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		leave()
-		return none, s.noAnswer(ctx)
-	}
-	type result struct {
-		v   T
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		<-s.slots
-		leave()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.v, r.err
-	case <-ctx.Done():
-		return none, s.noAnswer(ctx)
-	}
-}
-
-func (s *Store) noAnswer(ctx context.Context) error {
-	return fmt.Errorf("the disk of %s does not answer: %w", s.c.Dir, ctx.Err())
-}
-
-// Define implements counter.Store. With counter.ErrForeign it returns the record as it was found.
-func (s *Store) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
-	if err := d.Check(); err != nil {
-		return counter.Record{}, err
-	}
-	if err := checkLossless(d); err != nil {
-		return counter.Record{}, err
-	}
-	return do(ctx, s, d.Name, func(q *sequence) (r counter.Record, err error) {
-		if err := s.prepare(); err != nil {
-			return r, err
-		}
-		made := false
-		err = q.change(ctx, func(found *record, token string) (*record, error) {
-			if found != nil {
-				r = found.Record
-				return nil, q.foreign(found)
-			}
-			made, r = true, counter.NewRecord(d, token)
-			return &record{Record: r}, nil
-		})
-		if err == nil && made {
-			s.changes.announce(&s.c)
-		}
-		return r, err
-	})
-}
-
-func checkLossless(d counter.Definition) error {
-	if d.Rate != 0 || d.RefuseLoss {
+	if def.Rate != 0 || def.RefuseLoss {
 		return errors.New("rate= and on-loss= are for stores that may lose what they have confirmed; files do not")
 	}
 	return nil
 }
 
-// Reserve implements counter.Store. It takes the lock of a strict sequence for the life of the Store;
-// durable.ErrInUse means that another process has it, and may let go of it.
-func (s *Store) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
-	return do(ctx, s, name, func(q *sequence) (b counter.Block, err error) {
-		s.roll.begin(&s.c)
-		err = q.change(ctx, func(found *record, token string) (*record, error) {
-			if err := q.usable(found); err != nil {
-				return nil, err
-			}
-			if found.Strict {
-				if err := q.holdStrict(); err != nil {
-					return nil, err
-				}
-			}
-			r := *found
-			var err error
-			b, err = r.Reserve(n, token)
-			return &r, err
-		})
-		if err != nil {
-			return counter.Block{}, err
-		}
-		q.granted = b.Hi
-		return b, nil
-	})
+// New implements ledger.Driver.
+func (d *driver) New(_ ledger.Found, def counter.Definition, token string) (ledger.Entry, error) {
+	return &ledger.Plain{Record: counter.NewRecord(def, token)}, nil
 }
 
-// Return implements counter.Store.
-func (s *Store) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
-	_, err := do(ctx, s, name, func(q *sequence) (none struct{}, err error) {
-		return none, q.change(ctx, func(found *record, token string) (*record, error) {
-			if err := q.usable(found); err != nil {
-				return nil, err
-			}
-			r := *found
-			if err := r.Return(b, next, token); err != nil {
-				return nil, err
-			}
-			q.granted = next - 1 // whether the write succeeds or not: the caller does not use them again
-			return &r, nil
-		})
-	})
-	return err
-}
-
-// Show implements counter.Admin.
-func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
-	return do(ctx, s, name, func(q *sequence) (counter.Record, error) {
-		found, _, err := q.read()
-		if errors.Is(err, durable.ErrDamaged) { // or somebody is writing it
-			err = q.change(ctx, func(again *record, _ string) (*record, error) {
-				found = again
-				return nil, nil
-			})
-		}
-		if err == nil && found == nil {
-			err = q.missing()
-		}
-		if err != nil {
-			return counter.Record{}, err
-		}
-		return found.Record, q.foreign(found)
-	})
-}
-
-// Raise implements counter.Admin.
-func (s *Store) Raise(ctx context.Context, name string, atLeast uint64) (counter.Record, error) {
-	return s.edit(ctx, name, func(r *record, token string) error { return r.Raise(atLeast, token) })
-}
-
-// Revive implements counter.Admin.
-func (s *Store) Revive(ctx context.Context, d counter.Definition, atLeast uint64) (counter.Record, error) {
-	if err := checkLossless(d); err != nil {
-		return counter.Record{}, err
-	}
-	return do(ctx, s, d.Name, func(q *sequence) (r counter.Record, err error) {
-		err = q.revive(ctx, func(_ *record, token string) (*record, error) {
-			var err error
-			r, err = counter.Revived(d, atLeast, token)
-			return &record{Record: r}, err
-		})
-		if err == nil {
-			s.changes.announce(&s.c)
-		}
-		return r, err
-	})
-}
-
-// Retire implements counter.Admin.
-func (s *Store) Retire(ctx context.Context, name string) (counter.Record, error) {
-	return s.edit(ctx, name, func(r *record, token string) error {
-		r.Retire(token)
-		return nil
-	})
-}
-
-// edit changes a record on behalf of an operator, also one of another machine, and tells the daemons.
-func (s *Store) edit(ctx context.Context, name string, change func(r *record, token string) error) (counter.Record,
-	error) {
-	return do(ctx, s, name, func(q *sequence) (counter.Record, error) {
-		var r record
-		err := q.change(ctx, func(found *record, token string) (*record, error) {
-			if found == nil {
-				return nil, q.missing()
-			}
-			r = *found
-			return &r, change(&r, token)
-		})
-		if err != nil {
-			return counter.Record{}, err
-		}
-		s.changes.announce(&s.c)
-		return r.Record, nil
-	})
-}
-
-// List implements counter.Admin.
-func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
-	names, err := s.names(ctx)
-	if err != nil {
+// Load implements ledger.Driver. The Version of what it finds is a *record.
+func (d *driver) Load(_ context.Context, names []string) ([]ledger.Found, error) {
+	q := d.sequence(names[0])
+	r, damaged, err := q.read()
+	found := ledger.Found{Name: q.name, Version: r}
+	switch {
+	case counter.Certain(err):
+		found.Fault = err
+	case err != nil:
 		return nil, err
+	case r != nil:
+		found.Entry, found.Foreign = &ledger.Plain{Record: r.Record}, d.c.foreign(r)
 	}
-	return s.records(ctx, names)
+	if q.lock != nil { // or else somebody may be writing it
+		for _, what := range damaged {
+			d.c.Log.Warn("file of a sequence: one copy is damaged, the other is used",
+				"sequence", q.name, "file", q.path, "damage", what)
+		}
+	}
+	return []ledger.Found{found}, nil
 }
 
-// records reads the records of these sequences. The error is that of the context.
-func (s *Store) records(ctx context.Context, names []string) (list []counter.Record, err error) {
-	for _, name := range names {
-		r, err := s.Show(ctx, name)
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		if r.Name == "" {
-			r = counter.Unread(name, err)
-		}
-		r.Fault = err
-		list = append(list, r)
+// Swap implements ledger.Driver. The lock is held, so nobody else has written.
+func (d *driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) ([]ledger.Found, error) {
+	w := writes[0]
+	r := record{Record: *w.Next.Plain(), Generation: 1, Machine: d.c.Machine}
+	found := w.Found.Version.(*record)
+	if found != nil {
+		r.Generation = found.Generation + 1
 	}
-	return list, nil
+	q := d.sequence(r.Name)
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("sequence %s: %w", q.name, err)
+	}
+	if err := q.write(&r, found); err != nil {
+		return nil, fmt.Errorf("%s: %w", q.path, err)
+	}
+	if q.last = r; w.Announce {
+		d.changes.announce(&d.c)
+	}
+	return nil, nil
+}
+
+// Admit implements ledger.Admitter: it takes the lock of a strict sequence for the life of the Store.
+// durable.ErrInUse means that another process has it, and may let go of it.
+func (d *driver) Admit(_ ledger.Fence, found ledger.Found) error {
+	if !found.Entry.Plain().Strict {
+		return nil
+	}
+	return d.sequence(found.Name).holdStrict()
+}
+
+// All implements ledger.Driver.
+func (d *driver) All(context.Context) (all []ledger.Found, err error) {
+	files, err := d.c.Disk.Names(d.c.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("counter store: %w", err)
+	}
+	names := namesIn(files)
+	slices.Sort(names)
+	for _, name := range names {
+		all = append(all, ledger.Found{Name: name, Unread: true})
+	}
+	return all, nil
+}
+
+// Close gives up the locks of sequences with order=strict, and closes the files. It does not wait for a
+// disk that does not answer; whatever is still under way there then closes its own.
+func (d *driver) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if d.Closed() {
+		return nil
+	}
+	errs := []error{d.Do(ctx, func() error { return d.roll.leave(&d.c) })}
+	d.Gate.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.files {
+		if q.turn.TryLock() { // or else Lock's unlock closes it
+			errs = append(errs, q.close())
+			q.turn.Unlock()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sequence returns the state of a sequence's file, which is made on first use.
+func (d *driver) sequence(name string) *sequence {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.files[name]
+	if q == nil {
+		q = newSequence(&d.c, name)
+		d.files[name] = q
+	}
+	return q
+}
+
+// used notes that the file of a sequence may be open, and closes those that were not used for longest beyond
+// Config.Open: the daemon has descriptors for so many. The next write to one of these makes its file anew, as
+// after a restart. d.mu and q.turn are held.
+func (d *driver) used(q *sequence) {
+	d.open = slices.DeleteFunc(d.open, func(one *sequence) bool { return one == q })
+	if q.copies.File() == nil {
+		return
+	}
+	for len(d.open) >= d.c.Open {
+		oldest := d.open[0]
+		d.open = d.open[1:]
+		if !oldest.turn.TryLock() { // it is in use again, and comes back here
+			break
+		}
+		if err := oldest.copies.Close(); err != nil {
+			d.c.Log.Warn("cannot close the file of a sequence", "sequence", oldest.name, "error", err)
+		}
+		oldest.turn.Unlock()
+	}
+	d.open = append(d.open, q)
 }
 
 // Recorded returns the sequences in a directory that Open may be given, as far as it can be read, and whether a
@@ -415,23 +274,3 @@ func namesIn(files []string) (names []string) {
 	}
 	return names
 }
-
-// names returns the sequences of the directory, in order.
-func (s *Store) names(ctx context.Context) ([]string, error) {
-	return atDisk(ctx, s, func() {}, func() (names []string, err error) {
-		files, err := s.c.Disk.Names(s.c.Dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("counter store: %w", err)
-		}
-		names = namesIn(files)
-		slices.Sort(names)
-		return names, nil
-	})
-}
-
-// lockPause is how long a call waits before it tries a lock again that another process has. That one
-// holds it for two writes.
-const lockPause = 2 * time.Millisecond

@@ -7,30 +7,32 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/internal/durable"
 )
 
-// A sequence is what a Store knows of one sequence's files. Its methods are for the goroutine that has
-// put a token into busy.
+// lockPause is how long a call waits before it tries a lock again that another process has. That one
+// holds it for two writes.
+const lockPause = 2 * time.Millisecond
+
+// A sequence is one sequence's files. The goroutine that has the turn uses the fields after it.
 type sequence struct {
 	c    *Config
 	name string
 	path string
-	busy chan struct{}
 
-	lock    durable.File   // held during a change; nil otherwise
-	copies  durable.Copies // its file is one that this process made, or nil
-	last    record         // what this process wrote to that file last without an error
-	seen    bool           // there was a record
-	granted uint64         // the largest value that this process was granted and has not given back
-	strict  durable.File   // the lock of order=strict, held for life; nil = not held
+	turn   sync.Mutex     // held during a change
+	lock   durable.File   // the same; nil otherwise
+	copies durable.Copies // its file is one that this process made, or nil
+	last   record         // what this process wrote to that file last without an error
+	strict durable.File   // the lock of order=strict, held for life; nil = not held
 }
 
 func newSequence(c *Config, name string) *sequence {
-	q := &sequence{c: c, name: name, path: filepath.Join(c.Dir, fileName(name)), busy: make(chan struct{}, 1)}
+	q := &sequence{c: c, name: name, path: filepath.Join(c.Dir, fileName(name))}
 	q.copies = durable.Copies{Disk: c.Disk, Path: q.path, Log: c.Log.With("sequence", name), Locked: q.locked,
 		MayOverwrite: mayOverwrite}
 	return q
@@ -49,75 +51,27 @@ func (q *sequence) lockPath() string { return q.path[:len(q.path)-len(suffix)] +
 // deleted it.
 func (q *sequence) locked() bool { return q.lock != nil && q.lock.Is(q.lockPath()) }
 
-// An edit makes a record of the one that was found, or nil to write nothing.
-type edit = func(found *record, token string) (*record, error)
-
-// change reads the record under its lock, lets edit change it, and writes what that returned; nil =
-// nothing. edit gets nil if there is no record. An error of edit is returned as it is, and nothing was
-// written. After any other error the write may have happened or not.
-func (q *sequence) change(ctx context.Context, edit edit) (err error) {
-	return q.whileLocked(ctx, func() error {
-		found, damaged, err := q.read()
-		if err != nil {
-			return err
-		}
-		for _, what := range damaged {
-			q.c.Log.Warn("file of a sequence: one copy is damaged, the other is used",
-				"sequence", q.name, "file", q.path, "damage", what)
-		}
-		return q.put(ctx, found, edit)
-	})
-}
-
-// revive writes what edit returns in place of a record that is damaged.
-func (q *sequence) revive(ctx context.Context, edit edit) error {
-	return q.whileLocked(ctx, func() error {
-		found, _, err := q.read()
-		switch {
-		case errors.Is(err, counter.ErrDamaged):
-			return q.put(ctx, nil, edit)
-		case err == nil && found == nil:
-			return q.missing()
-		case err == nil:
-			return counter.Whole(q.name)
-		}
-		return err
-	})
-}
-
-func (q *sequence) whileLocked(ctx context.Context, do func() error) (err error) {
+// Lock implements ledger.Locker: it takes the lock of the sequence's file, which all processes take.
+func (d *driver) Lock(ctx context.Context, name string) (unlock func() error, err error) {
+	q := d.sequence(name)
+	q.turn.Lock()
 	if q.lock, err = q.takeLock(ctx); err != nil {
-		return err
+		q.turn.Unlock()
+		return nil, err
 	}
-	defer func() {
-		err = errors.Join(err, q.lock.Close())
+	return func() error {
+		err := q.lock.Close()
 		q.lock = nil
-	}()
-	return do()
-}
-
-// put writes what edit makes of the record that was found.
-func (q *sequence) put(ctx context.Context, found *record, edit edit) error {
-	token := q.c.Token()
-	r, err := edit(found, token)
-	if err != nil || r == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.Closed() {
+			_ = q.close()
+		} else {
+			d.used(q)
+		}
+		q.turn.Unlock()
 		return err
-	}
-	if err := ctx.Err(); err != nil { // the disk took so long that a grant would be a gap
-		return err
-	}
-	r.Generation, r.Machine = 1, q.c.Machine
-	if found != nil {
-		r.Generation = found.Generation + 1
-	}
-	if err := r.check(); err != nil {
-		return fmt.Errorf("sequence %s: %w", q.name, err)
-	}
-	if err := q.write(r, found); err != nil {
-		return fmt.Errorf("%s: %w", q.path, err)
-	}
-	q.last, q.seen = *r, true
-	return nil
+	}, nil
 }
 
 // write records r in place of found. Only who made the file, and wrote to it last, may overwrite it.
@@ -143,7 +97,7 @@ func (q *sequence) takeLock(ctx context.Context) (durable.File, error) {
 	for {
 		f, err := q.c.Disk.Open(q.lockPath(), true)
 		if errors.Is(err, fs.ErrNotExist) { // no directory
-			return nil, q.missing()
+			return nil, counter.ErrUnknown
 		}
 		if err != nil {
 			return nil, unusable(err)
@@ -187,9 +141,6 @@ func (q *sequence) holdStrict() error {
 func (q *sequence) read() (_ *record, damaged []string, err error) {
 	b, err := durable.Read(q.c.Disk, q.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if q.seen { // it must not be made again
-			return nil, nil, q.missing()
-		}
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -208,7 +159,6 @@ func (q *sequence) read() (_ *record, damaged []string, err error) {
 	case err != nil:
 		return nil, nil, counter.Damaged(q.name, q.path, err)
 	}
-	q.seen = true
 	return &r, damaged, nil
 }
 
@@ -220,37 +170,14 @@ func unusable(err error) error {
 	return err
 }
 
-// missing is the error for a record that is not there.
-func (q *sequence) missing() error {
-	if q.seen {
-		return fmt.Errorf("%w: %s was deleted: put it back, or define the sequence again and raise it above %d",
-			counter.ErrForeign, q.path, q.granted)
+// foreign says why a record does not say which values are free, in ledger.Words, or nothing.
+func (c *Config) foreign(r *record) string {
+	if r.Machine == "" || c.Machine == "" || r.Machine == c.Machine {
+		return ""
 	}
-	return fmt.Errorf("%w: no %s", counter.ErrUnknown, q.path)
-}
-
-// usable says why a record must not be gone on from.
-func (q *sequence) usable(found *record) error {
-	if found == nil {
-		return q.missing()
-	}
-	return q.foreign(found)
-}
-
-// foreign says why a record does not say which values are free.
-func (q *sequence) foreign(r *record) error {
-	switch {
-	case r.Machine != "" && q.c.Machine != "" && r.Machine != q.c.Machine:
-		return fmt.Errorf(
-			"%w: %s was written on another machine (%s, this one is %s). Once nobody uses it there, take it over: "+
-				"`katsubushi generator raise %s %d`, or a larger value if it issued more since it was copied",
-			counter.ErrForeign, q.path, r.Machine, q.c.Machine, q.name, min(r.Next, r.Max))
-	case r.Next <= q.granted:
-		return fmt.Errorf("%w: %s was set back: it says that %d is free, and this daemon was granted up to %d. "+
-			"`katsubushi generator raise %s %d`, or a larger value if other daemons issued more",
-			counter.ErrForeign, q.path, r.Next, q.granted, q.name, min(q.granted+1, r.Max))
-	}
-	return nil
+	return "{AT} was written on another machine (" + r.Machine + ", this one is " + c.Machine + "). Once nobody uses " +
+		"it there, take it over: `katsubushi generator raise {NAME} {LEAST}`, or a larger value if it issued more since " +
+		"it was copied"
 }
 
 // close gives up what is held.

@@ -21,6 +21,7 @@
 //
 // A Driver may implement one of these, and each is called at one place:
 //
+//   - Preparer: the place for records has to be made.
 //   - Locker: a store in which reading and writing are not one step without a lock.
 //   - Admitter: whoever reserves or gives back must lead the sequence.
 //   - Settler: a store that may lose what it has confirmed, so that what an operator said counts only later.

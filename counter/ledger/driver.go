@@ -40,6 +40,7 @@ type Traits struct {
 	Words
 	Together int  // records in one Swap
 	Patient  bool // a call but Define and Reserve tries again until ctx ends while the store does not answer
+	Signs    bool // a daemon signs before it is granted its first block
 	Anew     bool // Define may make a record again that this process knows to be lost: a human says so
 }
 
@@ -112,8 +113,14 @@ type Fence interface {
 	Check(name string) error
 }
 
+// A Preparer is a Driver that makes the place for records before it is asked to Define one.
+type Preparer interface {
+	Prepare() error
+}
+
 // A Locker is a Driver whose Load and Swap are one step only while a lock is held.
 type Locker interface {
+	// Lock returns counter.ErrUnknown if there cannot be a record.
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 }
 

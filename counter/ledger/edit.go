@@ -92,6 +92,9 @@ func (l *Ledger) locked(ctx context.Context, name string, f func() error) error 
 		return f()
 	}
 	unlock, err := locker.Lock(ctx, name)
+	if errors.Is(err, counter.ErrUnknown) {
+		return l.missing(name)
+	}
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,11 @@ func (l *Ledger) Define(ctx context.Context, d counter.Definition) (counter.Reco
 		return unless(cmp.Or(err, j.found.Fixed), next)
 	}
 	return ask(ctx, l, func() (r counter.Record, err error) {
+		if p, ok := l.d.(Preparer); ok {
+			if err := p.Prepare(); err != nil {
+				return r, err
+			}
+		}
 		j := job{name: d.Name, announce: true, change: define}
 		if err = l.carryOut(ctx, nil, &j); err == nil && j.found.Entry.Birth() == "" {
 			err = l.settle(ctx, &j)
@@ -141,6 +146,9 @@ func (l *Ledger) reserve(ctx context.Context, fence Fence, name string, n uint64
 			return next, err
 		}
 		j.done = func(m *memory) { m.granted, m.history = b.Hi, j.found.History }
+		if l.Signs && !l.Signed() {
+			l.sign(ctx, "")
+		}
 		err = l.carryOut(ctx, fence, &j)
 		if s, ok := l.d.(Settler); ok && errors.Is(err, ErrUnsettled) {
 			if _, err = s.Settle(ctx, name, false); err == nil {

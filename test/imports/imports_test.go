@@ -45,7 +45,7 @@ var rules = []rule{
 		"counter", "internal/endpoint", "internal/problem"},
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/ledger", []string{"counter"}, "the rules of sequences, over drivers that it does not know"},
-	{"counter/*", []string{"counter", "internal/durable"},
+	{"counter/*", []string{"counter", "counter/ledger", "internal/durable"},
 		"a store of sequences knows its records and nothing of who issues the values"},
 	{"counter", []string{"internal/problem"},
 		"sequences and their stores, beside worker ids: values are issued elsewhere"},
