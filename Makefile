@@ -178,9 +178,9 @@ SEEDS ?= 1-6000
 soak-pool: ## 1,000 simulated hours of each profile of a pool that compares and sets. SEEDS=1-300 is a slice of 50; slices add up
 	KATSUBUSHI_SEED=$(SEEDS) $(GO) test -count=1 -timeout 60m -v -run 'TestPool$$' ./test/sim
 
-explore: ## every schedule of two holders and a newcomer with two faults; it goes on from bin/explore if that exists
-	@mkdir -p bin
-	KATSUBUSHI_EXPLORE=$(CURDIR)/bin/explore $(GO) test -count=1 -timeout 90m -v -run 'TestLong$$' ./test/explore
+explore: ## every schedule of small worlds with raised bounds; it goes on from bin/explored if that has files. KATSUBUSHI_WORLD=leases is one of them
+	@mkdir -p bin/explored
+	KATSUBUSHI_EXPLORE=$(CURDIR)/bin/explored $(GO) test -count=1 -timeout 90m -v -run 'TestLong$$' ./test/explore
 
 faults: ## worker ids from ZooKeeper and etcd: everything that may happen to one server and to three, which make test does for the most part
 	KATSUBUSHI_SOAK=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -timeout 30m -v ./workerid/zookeeper ./workerid/etcd

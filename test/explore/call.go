@@ -212,7 +212,7 @@ func (w *leases) acquire(i int, s *cas.Session) func() {
 		if err == nil {
 			s.Heard(g)
 			d.grant = g
-			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, d.life})
+			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, d.life, 0, 0})
 		}
 	}
 }
@@ -241,11 +241,7 @@ func (w *leases) extend(i int, s *cas.Session) func() {
 			d.due = w.now + min(left.RetryAfter().Milliseconds(), heartbeat)
 		case r.Err == nil:
 			d.grant.Hi = r.Grant.Hi
-			for n := range w.windows {
-				if x := &w.windows[n]; x.daemon == i && x.worker == d.grant.Worker && x.lo == d.grant.Lo {
-					x.hi = max(x.hi, r.Grant.Hi)
-				}
-			}
+			lengthen(w.windows, i, d.grant.Worker, d.grant.Lo, r.Grant.Hi)
 		}
 	}
 }

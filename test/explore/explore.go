@@ -248,3 +248,21 @@ func ParseSchedule(text string) (s Schedule, err error) {
 	}
 	return s, nil
 }
+
+// A since is a world whose time counts from a start.
+type since struct {
+	World
+	start int64
+}
+
+// Now implements World.
+func (s *since) Now() int64 { return s.World.Now() - s.start }
+
+// Do implements World.
+func (s *since) Do(c Choice) World {
+	next := s.World.Do(c)
+	if next == nil {
+		return nil
+	}
+	return &since{next, s.start}
+}

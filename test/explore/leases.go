@@ -2,7 +2,6 @@ package explore
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -24,26 +23,6 @@ const (
 	epsilon   = 2*skew + 1000
 	watch     = heartbeat + heartbeat/10 + 2*timeout
 	began     = 1_800_000_000_000
-)
-
-// The kinds of choice in the world of leases.
-const (
-	Put        Kind = 1 + iota // off: a daemon's call comes after the next event
-	LateSend                   // a request is sent after the next event
-	LateAnswer                 // an answer comes after the next event
-	NoRequest                  // a request is lost
-	NoAnswer                   // an answer is lost
-	Breaks                     // all connections break before a request
-	Pause                      // of a daemon, before its call
-	StopSend                   // a daemon is stopped when it is about to send a request
-	Kill                       // and start again
-	Expire                     // all sessions
-	Backup                     // of the store, and Restore of it later
-	Restore
-	Raise // the floor, by an operator
-	Wipe  // the pool, and make it again
-	Free  // a worker id, by an operator
-	Jump  // of a daemon's clock, within the maximum skew
 )
 
 // pauses are how long daemons stand still, ms: just longer than a watch, and than a lease.
@@ -99,13 +78,6 @@ type answer struct {
 	at, offset int64
 }
 
-// A window is what a daemon was granted, and up to where it may have issued ids of it.
-type window struct {
-	worker       uint64
-	lo, hi, used int64
-	daemon, life int // -1 if that has ended
-}
-
 type backup struct {
 	at    int64
 	state memcas.State
@@ -125,7 +97,7 @@ func Leases(m sim.Mutant) World {
 		w = w.Do(Choice{}).(*leases)
 	}
 	w.wrong = ""
-	return &rooted{w, w.now}
+	return &since{w, w.now}
 }
 
 func settings(epoch string, floor int64) pool.Meta {
@@ -345,13 +317,8 @@ func (w *leases) use() {
 			x.used = max(x.used, min(x.hi, began+w.now+w.daemons[x.daemon].offset+runAhead))
 		}
 	}
-	for i, x := range w.windows {
-		for _, y := range w.windows[:i] {
-			if x.worker == y.worker && max(x.lo, y.lo) <= min(x.used, y.used) {
-				w.wrong = fmt.Sprintf("worker id %d: windows %d..%d and %d..%d were both used, up to %d and %d (ms)",
-					x.worker, x.lo-began, x.hi-began, y.lo-began, y.hi-began, x.used-began, y.used-began)
-			}
-		}
+	if wrong := overlap(w.windows); wrong != "" {
+		w.wrong = wrong
 	}
 }
 
@@ -385,13 +352,7 @@ func (w *leases) Digest() uint64 {
 	for _, x := range w.daemons {
 		x.visit(&d, w.now)
 	}
-	for _, x := range w.windows {
-		d.Number(int64(x.worker))
-		d.Time(x.lo)
-		d.Time(x.hi)
-		d.Time(x.used)
-		d.Number(int64(x.daemon))
-	}
+	visitWindows(w.windows, &d)
 	if w.backup != nil {
 		d.Number(w.now - w.backup.at)
 		w.backup.state.Visit(&d)
@@ -446,15 +407,3 @@ func (a answer) visit(d *digest, now int64) {
 		}
 	}
 }
-
-// A rooted world counts its time from a start.
-type rooted struct {
-	*leases
-	start int64
-}
-
-// Now implements World.
-func (r *rooted) Now() int64 { return r.now - r.start }
-
-// Do implements World.
-func (r *rooted) Do(c Choice) World { return &rooted{r.leases.Do(c).(*leases), r.start} }

@@ -1,0 +1,636 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/sim"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
+)
+
+// The figures of the world of files, ms.
+const (
+	beat     = 500  // static.Heartbeat
+	life     = 3200 // of a process that nothing happens to; then it is stopped, as for an upgrade
+	rest     = 2400 // before it starts again
+	lookIn   = 1500 // between two attempts while the other one has the worker id
+	restart  = 50   // after a kill
+	rebooted = 1100 // after a power cut: longer than the run-ahead, see LEASES.md on directories that are put back
+)
+
+var fileLayout = generator.Layout{Epoch: began - 1_000_000_000, Unit: 1, TimeBits: 42, WorkerBits: 8, SequenceBits: 6}
+
+// files is the world of windows in a file: two processes of one host that take turns with one worker id, with the
+// real Store over a disk that loses what was not synced and a memory that outlives processes. It does not change.
+type files struct {
+	mutant  sim.Mutant
+	port    *port
+	now     int64
+	wall    int64 // − now
+	booted  int64
+	boots   int
+	nonces  int
+	disk    disk
+	pages   []page
+	daemons [2]*process
+	windows []window
+	past    [3][]page // what was in the memory before each of the last runs
+	kept    *kept
+	wrong   string
+
+	next    *files // after the default, if that is known
+	asked   int    // requests within it
+	before  *files // a request of the next call, if that is known
+	request int8   // which one
+}
+
+// A process is what one has between its calls. It does not change.
+type process struct {
+	name   string
+	store  *static.Store // nil = it does not run
+	grant  workerid.Grant
+	due    int64
+	stop   int64
+	clock  int64 // its id clock − now
+	during *visit
+}
+
+// A visit is a call that waits: in the middle of the disk.
+type visit struct {
+	told  []answered
+	until int64
+	ends  bool // it is a clean stop,
+	last  int64
+	grant workerid.Grant // as the call began
+}
+
+// kept is a backup of the state file.
+type kept struct {
+	at     int64
+	copies [2]*slot
+}
+
+// Files returns the world of two processes once the first one has a window.
+func Files(m sim.Mutant) World {
+	w := &files{mutant: m, port: &port{}}
+	for i := range w.daemons {
+		w.daemons[i] = &process{name: string(rune('a' + i)), due: int64(50 + i*lookIn)}
+	}
+	for w.now < 2*old+1000 {
+		w = w.step(Choice{})
+	}
+	w.wrong = ""
+	return &since{w, w.now}
+}
+
+func (w *files) clone() *files {
+	c := *w
+	c.next, c.before = nil, nil
+	c.windows, c.pages = slices.Clone(w.windows), slices.Clone(w.pages)
+	return &c
+}
+
+func (w *files) own(i int) *process {
+	p := *w.daemons[i]
+	w.daemons[i] = &p
+	return &p
+}
+
+func (p *process) at() int64 {
+	switch {
+	case p.during != nil:
+		return p.during.until
+	case p.store != nil:
+		return min(p.due, p.stop)
+	}
+	return p.due
+}
+
+// first is the process whose call is the next.
+func (w *files) first() int {
+	if w.daemons[1].at() < w.daemons[0].at() {
+		return 1
+	}
+	return 0
+}
+
+// after is just after the next event of the other process.
+func (w *files) after(i int) int64 { return max(w.daemons[1-i].at(), w.now) + 1 }
+
+func (w *files) clock(p *process) int64 { return began + w.now + p.clock }
+
+func (w *files) clocks() static.Clocks {
+	c := static.Clocks{Wall: began + w.now + w.wall, Boot: w.now - w.booted, BootID: bootNames[w.boots]}
+	if w.mutant == sim.AnyBoot {
+		c.Boot, c.BootID = w.now, "boot"
+	}
+	return c
+}
+
+// Choices implements World.
+func (w *files) Choices(to []Choice, extra bool) []Choice {
+	to = append(to, Choice{})
+	if !extra {
+		return to
+	}
+	if w.next == nil {
+		w.next = w.step(Choice{})
+	}
+	i := w.first()
+	who, p := int8(i), w.daemons[i]
+	to = append(to, Choice{Kind: Put, Preemption: 1, Who: who})
+	for at := range int8(w.next.asked) {
+		to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: who, At: at},
+			Choice{Kind: StopSend, Faults: 1, Who: who, At: at}, Choice{Kind: StopSend, Faults: 1, Who: who, At: at, Arg: 1},
+			Choice{Kind: Kill, Faults: 1, Who: who, At: at},
+			Choice{Kind: Fails, Faults: 1, Who: who, At: at}, Choice{Kind: Fails, Faults: 1, Who: who, At: at, Arg: 1})
+		for how := range int8(cuts) {
+			to = append(to, Choice{Kind: Power, Faults: 1, Who: who, At: at, Arg: how})
+		}
+	}
+	for how := range int8(4) {
+		to = append(to, Choice{Kind: Delete, Faults: 1, Arg: how})
+	}
+	if w.disk.away != 0 {
+		to = append(to, Choice{Kind: Restore, Arg: 2})
+	}
+	to = append(to, Choice{Kind: Lose, Faults: 1}, Choice{Kind: Copied, Faults: 1},
+		Choice{Kind: Copied, Faults: 1, Arg: 1}, Choice{Kind: Overwrite, Faults: 1})
+	for jump := range int8(len(jumps)) {
+		to = append(to, Choice{Kind: Jump, Faults: 1, Arg: jump})
+	}
+	switch idle := w.daemons[0].store == nil && w.daemons[1].store == nil; {
+	case w.kept == nil && w.disk.names != w.next.disk.names || w.kept == nil && w.disk.inodes != w.next.disk.inodes:
+		to = append(to, Choice{Kind: Backup, Faults: 1})
+	case w.kept != nil && idle && p.during == nil:
+		to = append(to, Choice{Kind: Restore}, Choice{Kind: Restore, Arg: 1})
+	}
+	return to
+}
+
+// jumps are how far the wall clock is set, ms.
+var jumps = [...]int64{-3000, 5000, 3_600_000}
+
+// Do implements World.
+func (w *files) Do(c Choice) World {
+	if c.Kind == Default && w.next != nil {
+		return w.next
+	}
+	return w.step(c)
+}
+
+func (w *files) step(c Choice) *files {
+	switch c.Kind {
+	case LateSend, StopSend, Kill, Power:
+		return w.interrupt(c)
+	}
+	n := w.clone()
+	switch c.Kind {
+	case Default, Fails:
+		n.call(c)
+	case Put:
+		i := int(c.Who)
+		until := n.after(i)
+		if n.daemons[i].during != nil {
+			n.wait(i, until)
+		}
+		p := n.own(i)
+		p.due, p.stop = max(p.due, until), max(p.stop, until)
+	case Delete:
+		if c.Arg >= 2 {
+			n.disk.away = n.disk.names[lockName]
+		}
+		n.disk.names[lockName] = 0
+		if c.Arg%2 == 1 {
+			n.disk.names[stateName] = 0
+		}
+	case Lose, Copied:
+		n.loseMemory(c)
+	case Overwrite:
+		n.overwrite()
+	case Jump:
+		n.wall += jumps[c.Arg]
+	case Backup:
+		n.kept = &kept{n.now, n.disk.inodes[n.disk.names[stateName]].cached}
+	case Restore:
+		if c.Arg == 2 {
+			n.disk.names[lockName], n.disk.away = n.disk.away, 0
+			break
+		}
+		at := n.disk.make(stateName)
+		n.disk.inodes[at] = inode{cached: n.kept.copies, durable: n.kept.copies}
+		if c.Arg == 1 {
+			n.disk.names[lockName] = 0
+			n.disk.make(lockName)
+		}
+		n.disk.synced, n.kept = n.disk.names, nil
+	}
+	return n
+}
+
+// interrupt lets something happen in the middle of the next call: before a request.
+func (w *files) interrupt(c Choice) *files {
+	if w.before == nil || w.request != c.At {
+		w.before, w.request = w.clone(), c.At
+		w.before.call(Choice{Kind: StopSend, At: c.At})
+	}
+	n := w.before.clone()
+	switch i := int(c.Who); c.Kind {
+	case LateSend:
+		n.wait(i, n.after(i))
+	case StopSend:
+		n.wait(i, n.now+pauses[c.Arg])
+	case Kill:
+		n.kill(i, restart)
+	case Power:
+		n.powerCut(c.Arg)
+	}
+	return n
+}
+
+// wait lets a call go on later.
+func (w *files) wait(i int, until int64) {
+	later := *w.daemons[i].during
+	later.until = max(later.until, until)
+	w.own(i).during = &later
+}
+
+// loseMemory loses all pages. Copies of them may take their place, or what there was before an earlier run.
+func (w *files) loseMemory(c Choice) {
+	var before []page
+	for i := range w.pages {
+		if x := &w.pages[i]; !x.gone {
+			before, x.gone = append(before, *x), true
+		}
+	}
+	switch {
+	case c.Kind == Copied && c.Arg == 0:
+		for _, x := range before {
+			x.id, x.daemon = "copy", -1
+			w.pages = append(w.pages, x)
+		}
+	case c.Kind == Copied:
+		w.pages = append(w.pages, w.past[0]...)
+	}
+}
+
+// overwrite sets the words of pages back to what they were when they were made. What was issued until the next
+// extension may then be issued again: the windows of such a page count only up to here.
+func (w *files) overwrite() {
+	for i := range w.pages {
+		if x := &w.pages[i]; !x.gone && x.daemon >= 0 {
+			x.changed = true
+			x.word = fileLayout.First(x.issued + 1)
+		}
+	}
+}
+
+// call lets the next event happen: a call of a process, or the rest of one.
+func (w *files) call(c Choice) {
+	i := w.first()
+	p := w.own(i)
+	w.now = max(w.now, p.at())
+	w.use()
+	u := p.during
+	if u == nil {
+		u = &visit{grant: p.grant, ends: p.store != nil && p.stop <= w.now}
+		if p.store == nil {
+			w.startProcess(p)
+		} else if u.ends {
+			u.last = w.seal(i)
+		}
+	}
+	p.during = nil
+	x := w.port
+	x.begin(w, i, c, u.told)
+	s, publish := w.carryOut(p, u)
+	if publish != nil {
+		publish()
+	}
+	for n := 0; n < len(x.later); n++ { // what goes on behind the caller's back
+		x.later[n]()
+	}
+	x.end()
+	w.asked = int(x.asked)
+	switch {
+	case x.over == errWaits:
+		p.during = &visit{slices.Clone(x.told), w.now, u.ends, u.last, u.grant}
+	case u.ends || s == nil:
+		w.disk.close(-1, i)
+		p.store, p.grant = nil, workerid.Grant{}
+		p.due = w.now + map[bool]int64{true: rest, false: lookIn}[u.ends]
+	default:
+		p.store = s
+	}
+	w.use()
+	w.port.w = nil
+}
+
+func (w *files) startProcess(p *process) {
+	p.clock, p.stop = w.wall, w.now+life
+	if w.mutant == sim.Forgotten && w.daemons[0].store == nil && w.daemons[1].store == nil {
+		w.disk.names[stateName] = 0
+	}
+}
+
+// carryOut is one call to the Store of a process, as it is after that. publish is what its result means.
+func (w *files) carryOut(p *process, u *visit) (s *static.Store, publish func()) {
+	ctx, i := &impatient{Context: context.Background()}, w.port.i
+	if p.store == nil {
+		opened, err := static.Open(w.port.config())
+		if errors.Is(err, static.ErrDamaged) {
+			w.wrong = err.Error()
+		}
+		if err != nil {
+			return nil, nil
+		}
+		s = opened
+	} else {
+		s = p.store.Clone()
+	}
+	switch {
+	case u.ends:
+		_ = s.Release(ctx, u.grant, u.last)
+		return s, nil
+	case u.grant.Owner == "":
+		g, err := s.Acquire(ctx, workerid.Request{Owner: p.name, Min: 1, Max: 1})
+		p.due = w.now + beat
+		if err != nil || w.port.over != nil {
+			return s, nil
+		}
+		return s, func() {
+			p.grant = g
+			w.windows = append(w.windows, window{g.Worker, g.Lo, g.Hi, g.Lo - 1, i, 0, w.page(i), w.clock(p)})
+		}
+	}
+	results, err := s.Extend(ctx, []workerid.Grant{u.grant})
+	p.due = w.now + beat
+	if err != nil || w.port.over != nil {
+		return s, nil
+	}
+	return s, func() {
+		r := results[0]
+		switch {
+		case errors.Is(r.Err, workerid.ErrShared):
+			w.seal(i)
+			p.grant, p.due = workerid.Grant{}, w.now+restart
+		case errors.Is(r.Err, workerid.ErrLost):
+			p.grant, p.due = workerid.Grant{}, w.now+restart
+		case r.Err == nil:
+			p.grant.Hi = r.Grant.Hi
+			lengthen(w.windows, i, u.grant.Worker, u.grant.Lo, r.Grant.Hi)
+		}
+	}
+}
+
+// page is the newest page of a process.
+func (w *files) page(i int) int {
+	for n := len(w.pages) - 1; n >= 0; n-- {
+		if w.pages[n].daemon == i {
+			return n
+		}
+	}
+	return -1
+}
+
+// seal ends the windows of a process, and returns up to where it has issued.
+func (w *files) seal(i int) (last int64) {
+	for n := range w.windows {
+		if x := &w.windows[n]; x.daemon == i {
+			if last = x.used; w.mutant == sim.Early {
+				last = x.lo - 1
+			}
+			if w.mutant != sim.Unsealed {
+				x.daemon = -1
+			}
+		}
+	}
+	return last
+}
+
+// kill ends a process: the kernel closes its files, and its pages stay.
+func (w *files) kill(i int, pause int64) {
+	w.use()
+	for n := range w.windows {
+		if w.windows[n].daemon == i {
+			w.windows[n].daemon = -1
+		}
+	}
+	for n := range w.pages {
+		if w.pages[n].daemon == i {
+			w.pages[n].daemon = -1
+		}
+	}
+	w.disk.close(-1, i)
+	w.daemons[i] = &process{name: w.daemons[i].name, due: w.now + pause}
+}
+
+func (w *files) powerCut(how int8) {
+	for i := range w.daemons {
+		w.kill(i, rebooted+int64(i)*lookIn)
+	}
+	if w.mutant != sim.AnyBoot {
+		w.pages = nil
+	}
+	for i := range w.pages { // they come back from somewhere, as old as can be
+		w.pages[i].word = fileLayout.First(w.pages[i].issued + 1)
+	}
+	w.disk.cut(how)
+	w.booted, w.boots = w.now, w.boots+1
+}
+
+// use notes up to where processes may have issued ids by now, and moves their words.
+func (w *files) use() {
+	for n := range w.windows {
+		x := &w.windows[n]
+		if x.daemon < 0 {
+			continue
+		}
+		hi := x.hi
+		if w.mutant == sim.Unfenced {
+			hi = x.lo + 3_600_000
+		}
+		x.used = max(x.used, min(hi, w.clock(w.daemons[x.daemon])+runAhead))
+		if x.page >= 0 && w.mutant != sim.Wordless && !w.pages[x.page].changed {
+			w.pages[x.page].word = fileLayout.First(x.used + 1)
+		}
+	}
+	if wrong := overlap(w.windows); wrong != "" {
+		w.wrong = wrong
+	}
+}
+
+// Now implements World.
+func (w *files) Now() int64 { return w.now }
+
+// Err implements World.
+func (w *files) Err() error {
+	if w.wrong == "" {
+		return nil
+	}
+	return errors.New(w.wrong)
+}
+
+// Digest implements World.
+func (w *files) Digest() uint64 {
+	v := fileDigest{digest{now: began + w.now, boot: w.now - w.booted, names: make([]string, 0, 32)}, w}
+	v.about = func(*digest, string) {}
+	d := &v.digest
+	d.Number(w.wall)
+	d.Name(bootNames[w.boots])
+	w.disk.visit(d)
+	for _, all := range append(w.past[:], w.pages) {
+		for _, x := range all {
+			x.visit(d)
+		}
+	}
+	visitWindows(w.windows, d)
+	if w.kept != nil {
+		w.kept.copies[0].visit(d)
+		w.kept.copies[1].visit(d)
+	}
+	for _, p := range w.daemons {
+		p.visit(&v)
+	}
+	return d.h
+}
+
+func (x *page) visit(d *digest) {
+	if x.gone && x.daemon < 0 {
+		return
+	}
+	d.Name(x.id)
+	d.Name(x.nonce)
+	d.Time(fileLayout.Issued(x.word))
+	d.Time(x.issued)
+	d.Number(int64(x.daemon))
+	if x.gone || x.changed {
+		d.Number(-5)
+	}
+}
+
+func (p *process) visit(v *fileDigest) {
+	d, now := &v.digest, v.w.now
+	d.Number(p.at() - now)
+	if p.store == nil && p.during == nil {
+		return
+	}
+	d.Number(p.due - now)
+	d.Number(p.stop - now)
+	d.Number(p.clock)
+	d.Time(p.grant.Lo)
+	d.Time(p.grant.Hi)
+	if p.store != nil {
+		p.store.Visit(v)
+	}
+	if u := p.during; u != nil {
+		d.Number(int64(len(u.told)))
+		for _, a := range u.told {
+			a.visit(v)
+		}
+		if u.ends {
+			d.Time(u.last)
+		}
+		d.Time(u.grant.Hi)
+	}
+}
+
+func (a *answered) visit(v *fileDigest) {
+	d := &v.digest
+	switch {
+	case a.err != nil:
+		d.Number(-6)
+	case a.yes:
+		d.Number(-7)
+	}
+	if a.fd != 0 {
+		v.File(handle{nil, a.fd})
+	}
+	a.slots[0].visit(d)
+	a.slots[1].visit(d)
+	d.Name(a.page.id)
+	d.Name(a.text)
+	if a.now != 0 {
+		d.Time(a.now)
+	}
+	if a.clocks.Wall != 0 {
+		d.Time(a.clocks.Wall)
+		d.Boot(time.Duration(a.clocks.Boot) * time.Millisecond)
+	}
+}
+
+// A fileDigest is a digest that knows files.
+type fileDigest struct {
+	digest
+	w *files
+}
+
+// File implements static.Visitor.
+func (v *fileDigest) File(f static.File) {
+	h, ok := f.(handle)
+	if !ok {
+		v.Number(-8)
+		return
+	}
+	n, x := v.w.disk.inode(h.fd)
+	v.Number(int64(n))
+	if x != nil && x.holder == h.fd {
+		v.Number(-9)
+	}
+}
+
+// Say implements World.
+func (w *files) Say(c Choice) string {
+	i := w.first()
+	p := w.daemons[i]
+	what := "extends its window"
+	switch {
+	case p.during != nil && p.during.ends || p.store != nil && p.stop <= max(w.now, p.at()):
+		what = "is stopped cleanly"
+	case p.store == nil:
+		what = "starts"
+	case p.grant.Owner == "":
+		what = "asks for a window"
+	}
+	call := "process " + p.name + " " + what
+	if p.during != nil {
+		call += ", the rest of it"
+	}
+	at := fmt.Sprintf(", and before step %d at the disk or in memory ", c.At+1)
+	switch c.Kind {
+	case Put:
+		return call + ", but only after the next event of the other one"
+	case LateSend:
+		return call + at + "it waits until after the next event of the other one"
+	case StopSend:
+		return call + at + fmt.Sprintf("it is stopped for %d ms", pauses[c.Arg])
+	case Kill:
+		return call + at + "it is killed"
+	case Fails:
+		return call + at + []string{"there is an error instead", "the disk is full instead"}[c.Arg]
+	case Power:
+		return call + at + "the power is cut; " + [...]string{"nothing is left that was not synced", "everything is left",
+			"new names are left, and torn data", "new data are left, under old names"}[c.Arg]
+	case Delete:
+		return []string{"somebody deletes the lock", "somebody deletes the lock and the state file",
+			"somebody moves the lock away", "somebody moves the lock away, and deletes the state file"}[c.Arg]
+	case Lose:
+		return "the memory that outlives processes is lost"
+	case Copied:
+		return "that memory is replaced by " + []string{"a copy", "what there was before an earlier run"}[c.Arg]
+	case Overwrite:
+		return "somebody writes to that memory: words go back"
+	case Jump:
+		return fmt.Sprintf("the wall clock is set by %d ms", jumps[c.Arg])
+	case Backup:
+		return "a copy of the state file is made"
+	case Restore:
+		return []string{"the copy is put back", "the copy is put back, with a new lock", "the lock comes back"}[c.Arg]
+	}
+	return call
+}

@@ -1,0 +1,156 @@
+package explore
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/sim"
+)
+
+// A setting is a world, and the bounds within which it is explored.
+type setting struct {
+	name  string
+	start func(mutant string) World
+	time  int64 // ms
+	once  Bound // in make test: one fault of every kind, and one preemption,
+	twice Bound // and two of restricted kinds
+	long  Bound // in make explore
+}
+
+var explored = []setting{
+	{
+		name: "files", start: func(m string) World { return Files(sim.Mutant(m)) }, time: 9000,
+		once:  Bound{Faults: 1, Preemptions: 1},
+		twice: Bound{Faults: 2, Kinds: []Kind{Kill, Power, Fails, StopSend, Jump}},
+		long: Bound{Faults: 2, Preemptions: 1,
+			Kinds: []Kind{Kill, Power, Fails, StopSend, Delete, Lose, Copied, Overwrite, Backup}},
+	},
+	{
+		name: "leases", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
+		once: Bound{Faults: 1, Preemptions: 1},
+		long: Bound{Faults: 2},
+	},
+}
+
+// explore explores a world, and tells of a failing schedule in plain sentences.
+func (s *setting) explore(t *testing.T, mutant string, e Explorer) Report {
+	t.Helper()
+	e.Bound.Time = s.time
+	began := time.Now()
+	r := e.Run(s.start(mutant))
+	took := time.Since(began)
+	t.Logf("%d points, %d states, %v, %.0f points a second", r.Points, r.States, took, float64(r.Points)/took.Seconds())
+	if r.Err == nil {
+		return r
+	}
+	short := Shorten(s.start(mutant), r.Schedule, e.Bound.Time)
+	told, err := Replay(s.start(mutant), short, e.Bound.Time)
+	t.Logf("%s\n%q: %v", strings.Join(told, "\n"), short, err)
+	r.Schedule = short
+	return r
+}
+
+// No schedule with one fault of any kind and one preemption, or with two of some kinds, breaks a promise.
+func TestEverySchedule(t *testing.T) {
+	if testing.Short() || underRace {
+		t.Skip("run without the race detector: it is one goroutine, and has half a million states")
+	}
+	for _, s := range explored {
+		for n, b := range []Bound{s.once, s.twice} {
+			if b.Faults == 0 {
+				continue
+			}
+			t.Run(s.name+[]string{"/once", "/twice"}[n], func(t *testing.T) {
+				if r := s.explore(t, "", Explorer{Bound: b}); r.Err != nil || !r.Complete {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	}
+}
+
+// A mutant is a rule that is missing, and where that is found: in a world, within a bound.
+type mutant struct {
+	world, name string
+	bound       Bound
+	schedule    string // the shortest that is known
+}
+
+// Each mutant is found by its schedule, which does no harm without it. With KATSUBUSHI_SOAK=1 they are searched for.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.world+"/"+m.name, func(t *testing.T) {
+			s := explored[0]
+			for _, x := range explored {
+				if x.name == m.world {
+					s = x
+				}
+			}
+			schedule, err := ParseSchedule(m.schedule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, found := Replay(s.start(m.name), schedule, s.time)
+			if _, err := Replay(s.start(""), schedule, s.time); err != nil && err != ErrOther {
+				t.Errorf("without the mutant: %v", err)
+			}
+			if found != nil && found != ErrOther && !soak {
+				return
+			}
+			if underRace {
+				t.Skip("it is searched for without the race detector")
+			}
+			if r := s.explore(t, m.name, Explorer{Bound: m.bound}); r.Err == nil {
+				t.Error("not found")
+			} else if r.Schedule.String() != m.schedule {
+				t.Errorf("list this schedule: %q", r.Schedule)
+			}
+		})
+	}
+}
+
+var soak = os.Getenv("KATSUBUSHI_SOAK") == "1"
+
+// make explore: raised bounds. KATSUBUSHI_EXPLORE is the directory of what it goes on from, KATSUBUSHI_WORLD the world.
+func TestLong(t *testing.T) {
+	dir := os.Getenv("KATSUBUSHI_EXPLORE")
+	if dir == "" {
+		t.Skip("make explore does it")
+	}
+	for _, s := range explored {
+		if only := os.Getenv("KATSUBUSHI_WORLD"); only == "" || only == s.name {
+			t.Run(s.name, func(t *testing.T) { long(t, &s, dir+"/"+s.name) })
+		}
+	}
+}
+
+func long(t *testing.T, s *setting, file string) {
+	e := Explorer{Bound: s.long, Every: 5_000_000, Most: 1 << 26}
+	text, _ := os.ReadFile(file)
+	for word := range strings.FieldsSeq(string(text)) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Resume = append(e.Resume, n)
+	}
+	e.Tell = func(r Report) {
+		t.Logf("%d points, %d states", r.Points, r.States)
+		var b strings.Builder
+		for _, n := range e.Path() {
+			b.WriteString(strconv.Itoa(n) + " ")
+		}
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := s.explore(t, "", e); r.Err != nil {
+		t.Error("a promise is broken")
+	}
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
