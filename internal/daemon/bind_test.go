@@ -47,8 +47,9 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 			defer owner.Close()
 			said := 0
 			c := Config{
-				Version: "3.0.0", WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), Bind: "127.0.0.1", Engine: "net",
-				Loops: 1, MaxConnections: 10,
+				Version: "3.0.0", Bind: "127.0.0.1", Engine: "net",
+				Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi()},
+				Loops:   1, MaxConnections: 10,
 				Log: slog.New(watcher{slog.DiscardHandler, func(message string) {
 					if strings.HasPrefix(message, busyLine) {
 						said++

@@ -17,7 +17,7 @@ func feeder(tb testing.TB, change func(*Config)) (*Daemon, *memcache.Session) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { d.store.Close() })
+	tb.Cleanup(func() { d.windows.Stop(true) })
 	now := time.Now().UnixMilli()
 	if err := d.issuer.Publish(0, 1, now, math.MaxInt64); err != nil {
 		tb.Fatal(err)

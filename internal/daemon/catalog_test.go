@@ -409,7 +409,7 @@ func TestReloadsAddUpToTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.store.Close()
+	defer d.windows.Stop(true)
 	write("b", kinds.MaxNames-1)
 	if err := d.reloadGenerators(); err == nil ||
 		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(d.catalog.Generators()) != 2 {
@@ -450,7 +450,7 @@ func TestEverybodyIsWoken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.store.Close()
+		defer d.windows.Stop(true)
 		w, e := new(waiting), &wakened{Engine: d.engine}
 		d.engine = e
 		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "w", Kind: kinds.Sequence}, From: w}})
@@ -476,7 +476,7 @@ func TestADaemonHasOneSourceForEachTextKindAndLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.store.Close()
+	defer d.windows.Stop(true)
 	by := map[string]issuer.Kind{}
 	for _, g := range d.catalog.Generators() {
 		by[g.Name] = g.From

@@ -9,19 +9,22 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
+	"github.com/katsubushi/katsubushi/v3/workerid"
 )
+
+// Windows are the settings of the room that holds the right to issue.
+type Windows = windows.Config
 
 // Config holds all settings of a Daemon. A zero field means zero, not a default, unless its comment
 // says otherwise.
@@ -32,33 +35,13 @@ type Config struct {
 	// call it.
 	LogDropped func() uint64
 
-	// WorkerIDs are fixed worker ids, one lane each, all within the layout and without duplicates.
-	// Empty with a Store.
-	WorkerIDs []uint64
-	// Ordinal: the worker id comes from this host's name, so another host may be the next to have it.
-	Ordinal bool
+	// Windows are the lanes and what records their windows. New fills in its Store, Peers and callbacks.
+	Windows
 	// Store is where worker ids are leased if its URL is set. New fills in its Layout, Now and Log.
-	Store       stores.Settings
-	Lanes       int              // number of leased worker ids: 1 to 64
-	Layout      generator.Layout // must pass Check
-	RandomStart bool             // see generator.Options
-	// StateDir is where windows are recorded. Empty = nowhere; the README says what is then not
-	// promised.
-	StateDir string
-	AnyDisk  bool // accept a StateDir on a file system that may lose synced data
+	Store stores.Settings
 	// ComparePasswords returns what starts a process that calls users.CompareBeside; nil = passwords are
 	// compared in this process.
 	ComparePasswords func() *exec.Cmd
-	// RuntimeDir is on tmpfs and kept between runs. It holds the last positions issued in
-	// StateDir's windows. Empty = /dev/shm.
-	RuntimeDir string
-	// Claim: refuse to start if another daemon on this host has one of the worker ids. Linux only.
-	Claim       bool
-	MaxRunAhead time.Duration // how far ahead of the clock ids may be issued: 0 to 1 minute
-
-	// StateDirByDefault: the user has neither named the StateDir nor said that there is to be none. If
-	// it is empty all the same, or no record can be kept there, New says so and names the flag.
-	StateDirByDefault bool
 
 	Ports
 	Bind     string      // address of the TCP ports; empty = all, IPv6 and IPv4
@@ -70,14 +53,6 @@ type Config struct {
 	// protocol where the Counters elect leaders, see fleet.go. Empty = Bind (or this host's address) and
 	// Port.
 	Advertise string
-
-	// Announce: on or off, whether the store's other users find this daemon there, see peers.go; empty =
-	// on where the store can.
-	Announce string
-	// PeerCheck compares this daemon's clock with those of the daemons that are announced: refuse, which
-	// means to acquire no worker id at the start until it fits; warn; off. Empty = refuse where the store
-	// can.
-	PeerCheck string
 
 	// How this daemon logs in to the others, for values of sequences that they lead (see fleet.go) and for
 	// their clocks.
@@ -227,28 +202,27 @@ func (c *Config) storeSettings() stores.Settings {
 	return s
 }
 
-// tick returns the length of the layout's tick.
-func (c *Config) tick() time.Duration { return time.Duration(c.Layout.Unit) * time.Millisecond }
-
-func (c *Config) validateLeases(problems *problem.List) {
-	wrong := problems.Add
-	if len(c.WorkerIDs) > 0 {
-		wrong("WorkerIDs", "with %s worker ids are leased, not given", c.Store.Flag())
+// windows returns the settings of the right to issue.
+func (c *Config) windows() windows.Config {
+	w := c.Windows
+	w.Log = c.Log
+	if c.leased() {
+		s := c.storeSettings()
+		w.Store = windows.Store{
+			Open: func(now func() int64, address string) (workerid.Backend, error) {
+				s := s
+				s.Now, s.CAS.Addr = now, address
+				return stores.Open(s)
+			},
+			Flag: s.Flag(), Min: s.Min, Max: s.Max, Lease: s.Lease, Heartbeat: s.Interval(), Watch: s.Watch(),
+			Announces: s.Announces(), Fingerprint: s.Fingerprint(), Pool: s.Pool,
+		}
 	}
-	if c.Store.Max > c.Layout.MaxWorker() {
-		wrong("Store.Max", "%d: at most %d in this layout", c.Store.Max, c.Layout.MaxWorker())
+	if !c.unreachable() {
+		w.Peers.Address = c.ownAddress
 	}
-	if c.Lanes < 1 || c.Lanes > 64 {
-		wrong("Lanes", "%d: 1 to 64 allowed", c.Lanes)
-	} else if c.Store.Min <= c.Store.Max && uint64(c.Lanes) > c.Store.Max-c.Store.Min+1 {
-		wrong("Lanes", "%d: more than there are worker ids from %d to %d", c.Lanes, c.Store.Min, c.Store.Max)
-	}
-	// A window holds only whole ticks: it must contain the next tick to be issued from until the
-	// next two extensions.
-	if least := c.tick() + c.MaxRunAhead + 2*c.Store.Interval(); c.Layout.Unit > 1 && c.Store.Lease < least {
-		wrong("Store.Lease", "%v: with ticks of %v it must be at least %v", c.Store.Lease, c.tick(), least)
-	}
-	problems.Include("Store.", c.storeSettings().Validate())
+	w.Peers.TLS, w.Peers.Version = c.TLSCert != "" && c.Sock == "", c.Version
+	return w
 }
 
 // validateUDP refuses settings that datagrams would bypass.
@@ -266,27 +240,6 @@ func (c *Config) validateUDP(wrong func(field, format string, args ...any)) {
 	}
 }
 
-// validateTimeField refuses a layout in which no id can hold the present time. It does not trust
-// this host's clock: after a boot it may be years behind until it is set. But the present is later
-// than the day this was written, by at most a lifetime.
-func (c *Config) validateTimeField(wrong func(field, format string, args ...any)) {
-	const written, lifetime = 1767225600000, 100 * 365 * 24 * 3600 * 1000 // 2026; ms
-	date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
-	if end := c.Layout.End(); end <= written {
-		wrong("Layout", "no id can be issued: the time field ended at %s", date(end))
-	} else if c.Layout.Epoch > written+lifetime {
-		wrong("Layout", "no id can be issued: the time field begins at %s", date(c.Layout.Epoch))
-	}
-}
-
-// checkTime says why no id can hold this Unix ms, and the likely cause.
-func (c *Config) checkTime(ms int64) error {
-	if err := c.Layout.CheckTime(ms); err != nil {
-		return fmt.Errorf("%w: this host's clock is wrong, or -epoch", err)
-	}
-	return nil
-}
-
 // Validate finds everything that is wrong with the fields, alone and together. The error is of
 // package problem. It reads no files; see ReadSecrets.
 func (c *Config) Validate() error {
@@ -297,13 +250,10 @@ func (c *Config) Validate() error {
 			wrong(field, "%q: an address or a name without a port is allowed", v)
 		}
 	}
-	c.validateLayout(wrong)
-	switch {
-	case c.leased():
-		c.validateLeases(&problems)
-	case len(c.WorkerIDs) == 0:
-		wrong("WorkerIDs", "none given: 0 to %d, a different one for every daemon of the fleet; or -store, to lease one",
-			c.Layout.MaxWorker())
+	w := c.windows()
+	problems.Include("", w.Validate())
+	if c.leased() {
+		problems.Include("Store.", c.storeSettings().Validate())
 	}
 	problems.Include("Counters.", c.Counters.Validate())
 	c.validateLimits(wrong)
@@ -317,7 +267,6 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.validateFleet(wrong)
-	c.validatePeers(wrong)
 	c.validateTLS(wrong)
 	if _, _, err := engines.Choose(c.Engine); err != nil {
 		wrong("Engine", "%w", err)
@@ -356,7 +305,6 @@ func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
 		}
 	}
 	const year = 365 * 24 * time.Hour
-	duration("MaxRunAhead", c.MaxRunAhead, time.Minute)
 	duration("MaxWait", c.MaxWait, time.Minute)
 	duration("IdleTimeout", c.IdleTimeout, year)
 	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
@@ -367,23 +315,6 @@ func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
 	if c.MaxBufferMemory != 0 && (c.MaxBufferMemory < MinBufferMemory || c.MaxBufferMemory > maxBufferMemory) {
 		wrong("MaxBufferMemory", "%d bytes: %d MiB to %d GiB allowed, or 0 for no limit", c.MaxBufferMemory,
 			MinBufferMemory>>20, maxBufferMemory>>30)
-	}
-}
-
-// validateLayout checks the layout, and the worker ids that it has room for.
-func (c *Config) validateLayout(wrong func(field, format string, args ...any)) {
-	if err := c.Layout.Check(); err != nil {
-		wrong("Layout", "%w", err)
-		return
-	}
-	c.validateTimeField(wrong)
-	for i, id := range c.WorkerIDs {
-		if id > c.Layout.MaxWorker() {
-			wrong("WorkerIDs", "%d: 0 to %d allowed", id, c.Layout.MaxWorker())
-		}
-		if slices.Contains(c.WorkerIDs[:i], id) {
-			wrong("WorkerIDs", "%d is there twice", id)
-		}
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
@@ -38,15 +39,15 @@ type Daemon struct {
 	started time.Time
 	events  *events.Log  // the last changes of state; what Config.Log logs is kept there
 	noise   *slog.Logger // the log without that: for what connections and requests can cause
-	clock   *clock.Clock
-	issuer  *issuer.Issuer
+	windows *windows.Holder
+	clock   *clock.Clock   // its
+	issuer  *issuer.Issuer // its
 	catalog *issuer.Catalog
 	shared  map[string]issuer.Kind // by the name of the kind; see servedKinds
-	tenure
-	engine server.Engine
-	spared bool        // the Go runtime has a P more than it would have by itself
-	tls    *server.TLS // nil = plain
-	logins *logins     // nil = no login needed
+	engine  server.Engine
+	spared  bool        // the Go runtime has a P more than it would have by itself
+	tls     *server.TLS // nil = plain
+	logins  *logins     // nil = no login needed
 
 	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
 
@@ -67,7 +68,6 @@ type Daemon struct {
 	binder    sockets.Binder // used by New
 	ports     []enginePort   // the memcached port first
 	sequences sequences
-	peers     peers
 	declaring sync.Mutex // taken by those who declare names while the daemon runs
 
 	services []listedService // beside the engine
@@ -78,14 +78,10 @@ type Daemon struct {
 	stopping  atomic.Bool
 	opened    chan struct{} // closed once the engine's ports are open
 
-	outage      outage
 	notReloaded notReloaded
-	floor       int64          // the process before this one issued nothing after it, Unix ms; 0 = unknown
-	places      []issuer.Place // and came so far with ids of other layouts, for the worker ids that are handed over
 	kept        sockets.Passed // copies of the engine's listeners, for a successor
 	running     running        // set before opened is closed
 	upgrading   sync.Mutex     // held during an upgrade, and from when Run stops
-	freezing    sync.Mutex     // held while the engine is frozen, and from when Run stops
 	child       atomic.Pointer[upgrade.Child]
 	retired     atomic.Bool // another process serves now, or may: this one must not
 }
@@ -104,38 +100,32 @@ func New(c Config) (*Daemon, error) {
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
 	d := &Daemon{
-		c: c, events: kept, noise: noise, started: time.Now(), clock: clock.New(), tls: c.secrets.tls,
+		c: c, events: kept, noise: noise, started: time.Now(), tls: c.secrets.tls,
 		binder:   sockets.Binder{Log: c.Log},
 		budget:   server.NewBudget(c.MaxBufferMemory),
 		commands: make([]protocol.Counters, c.Loops+1), latency: make([]latency.Histogram, c.Loops),
 		shared: map[string]issuer.Kind{}, opened: make(chan struct{}),
 	}
 	d.logins = d.newLogins()
-	d.issuer = issuer.New(issuer.Config{
-		Lanes: c.lanes(), RunAhead: c.MaxRunAhead, Layout: c.Layout, Random: c.RandomStart,
-		Now: d.clock.Now, Sleep: time.Sleep, Word: d.word, Wake: d.wakeAll,
-	})
+	w := c.windows()
+	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wakeAll, c.origin() != nil, d.peerAsker()
+	d.windows = windows.New(w)
+	d.clock, d.issuer = d.windows.Clock, d.windows.Issuer
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
 		d.checkInherited, d.configureSessions, d.resolveAdvertised, d.addPorts, d.chooseEngine, d.addServices, d.listenUDP,
-		d.checkAddress, d.findAddress, d.openStore,
-		d.joinPeers,
-		d.openCounters, d.openUsers, d.declareGenerators,
+		d.checkAddress, d.windows.Open, d.openCounters, d.openUsers, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
 			d.dropServices()
 			d.giveBackSequences()
-			if d.store != nil {
-				d.store.Close()
-			}
+			d.windows.Stop(true)
 			if d.udp != nil {
 				d.udp.Close()
 			}
 			return nil, err
 		}
 	}
-	d.keeper = d.newKeeper()
-	d.clock.EachSecond = d.eachSecond
 	switch {
 	case d.certified():
 		d.checkCertificate()
@@ -330,21 +320,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	d.upgrading.Lock() // one that is under way ends first
-	d.freezing.Lock()
-	giveBack := func() error {
-		stopKeeping()
-		return d.end()
-	}
 	if stopped := func() {
 		<-served
 		<-d.udpServed
 	}; d.retired.Load() {
-		d.retire(stopServing, stopped, giveBack)
+		d.retire(stopServing, stopped, stopKeeping)
 	} else {
 		d.stop(func() {
 			stopServing()
 			d.endUDP(nil)
-		}, stopped, giveBack)
+		}, stopped, stopKeeping)
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, errSucceeded) {
 		return err
@@ -357,10 +342,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) start(ctx, keeping context.Context) (taken *taking, err error) {
 	background, fail := d.running.background, d.running.fail
 	if d.c.origin() != nil {
-		if d.c.leased() {
-			d.begin()
-		}
-		d.peers.run(keeping, background) // it may keep leases from being taken
+		d.windows.Start()
 		if taken, err = d.takeOver(ctx); err != nil {
 			return nil, err
 		}
@@ -369,11 +351,9 @@ func (d *Daemon) start(ctx, keeping context.Context) (taken *taking, err error) 
 		}
 		d.checkPasswords()
 	}
-	background.Go(func() { d.clock.Run(keeping, d.issuer.Position, d.c.Log) })
 	d.startServices(background, fail)
 	if taken == nil {
-		d.begin()
-		d.peers.run(keeping, background)
+		d.windows.Start()
 	}
 	if d.c.HTTPPort != 0 {
 		background.Go(func() { d.history.Run(keeping, d.sample) })
@@ -391,10 +371,7 @@ func (d *Daemon) withdraw() {
 	if d.udp != nil {
 		d.udp.Close()
 	}
-	d.vanish()
-	if err := d.giveBack(); err != nil {
-		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
-	}
+	d.windows.Stop(true)
 	d.giveBackSequences()
 	d.closeGenerators()
 }
@@ -414,9 +391,9 @@ func (d *Daemon) serve(ctx context.Context, ports []server.Port, served chan<- s
 }
 
 // stop shows the order in which a daemon stops.
-func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
+func (d *Daemon) stop(stopServing, served, stopKeeping func()) {
 	d.stopping.Store(true)        // not ready: load balancers send clients elsewhere
-	left := d.leave()             // the same for clients that watch the store
+	left := d.windows.Leave()     // the same for clients that watch the store
 	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	<-left
@@ -424,13 +401,9 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 	stopServing()        // accept what has already arrived, then nothing more; answer what was sent
 	d.stopServices(true) // meanwhile
 	served()             // every connection has taken its replies or run out of time
-	err := giveBack()    // from here on no id is issued and the worker ids are free
-	d.vanish()
-	if err = errors.Join(err, d.store.Close()); err != nil {
-		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
-	}
+	stopKeeping()
+	d.windows.Stop(false) // from here on no id is issued and the worker ids are free
 	d.giveBackSequences()
-	d.warnOfRestart()
 	d.closeGenerators()
 	d.stopServices(false) // last: until now they reported that the daemon is not ready
 	if d.logins != nil {
@@ -439,17 +412,14 @@ func (d *Daemon) stop(stopServing, served func(), giveBack func() error) {
 }
 
 // retire is stop when another process serves, or may serve. The engine is frozen and the services have ended.
-func (d *Daemon) retire(stopServing, served func(), giveBack func() error) {
+func (d *Daemon) retire(stopServing, served, stopKeeping func()) {
 	d.stopping.Store(true)
 	d.kept.Close()
 	d.sequences.handOver() // at once: the new process waits for it
 	stopServing()          // close what could not move
 	served()
-	err := giveBack() // leased worker ids come free; others are the new process's already
-	d.vanish()
-	if err = errors.Join(err, d.store.Close()); err != nil {
-		d.c.Log.Warn("worker ids are not given back: they come free when their windows end", "error", err)
-	}
+	stopKeeping()
+	d.windows.Stop(true) // leased worker ids come free; others are the new process's already
 	d.giveBackSequences()
 	d.closeGenerators()
 }

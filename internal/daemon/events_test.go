@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,11 +73,11 @@ func TestEventsSurviveBadClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.keeper = workerid.NewKeeper(workerid.Config{
+	d.held("keeper").Set(reflect.ValueOf(workerid.NewKeeper(workerid.Config{
 		Store: losing{granted{d.clock.Now}, new(atomic.Bool)}, Lanes: d.issuer,
 		Requests: []workerid.Request{{Min: 5, Max: 5}},
 		Now:      d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 10 * time.Millisecond, Log: d.c.Log,
-	})
+	})))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()

@@ -20,7 +20,7 @@ func BenchmarkFigures(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.store.Close()
+	defer d.windows.Stop(true)
 	defer d.giveBackSequences()
 	for i := range 1000 {
 		def := counter.Sequence(fmt.Sprint("name", i))

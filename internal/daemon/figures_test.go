@@ -116,8 +116,8 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 			URL:   "redis://127.0.0.1:1/?ns=figures",
 			Terms: workerid.Terms{Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
 		},
-		Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond,
-		Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
+		Windows: Windows{Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond},
+		Bind:    "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
 		Generators: "{u}:7 uuid7; random uuid4",
 		Engine:     "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
 	})
@@ -125,16 +125,16 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 		t.Fatal(err)
 	}
 	d.c.Port, d.c.HTTPPort, d.c.UDPPort, d.c.GRPCPort = 11213, 8083, 11214, 11215 // they are not opened
-	d.keeper = workerid.NewKeeper(workerid.Config{
+	d.held("keeper").Set(reflect.ValueOf(workerid.NewKeeper(workerid.Config{
 		Store: granted{d.clock.Now}, Lanes: d.issuer,
 		Requests: []workerid.Request{{Min: 5, Max: 5}, {Min: 9, Max: 9}, {Min: 3, Max: 3}},
 		Now:      d.clock.Now, RunAhead: d.c.MaxRunAhead, Heartbeat: 30 * time.Minute, Log: d.c.Log,
-	})
+	})))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		d.keeper.Run(ctx)
+		d.held("keeper").Interface().(*workerid.Keeper).Run(ctx)
 	}()
 	synctest.Wait()
 	time.Sleep(3500 * time.Millisecond)
@@ -144,22 +144,22 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	}
 	time.Sleep(1700 * time.Millisecond)
 	synctest.Wait()
-	at(reflect.ValueOf(d.store).Elem(), "status").Set(reflect.ValueOf(redis.Status{
+	at(d.held("store").Elem().Elem(), "status").Set(reflect.ValueOf(redis.Status{
 		Addr: "10.0.0.5:6379", Incarnation: "aa:bb", Ahead: 21 * time.Millisecond, Needed: 8, Replicas: 6,
 	}))
-	keeper := reflect.ValueOf(d.keeper).Elem()
+	keeper := d.held("keeper").Elem()
 	mu := at(keeper, "mu").Addr().Interface().(sync.Locker) // the keeper goes on: callers let time pass
 	mu.Lock()
 	at(keeper, "counts").Set(reflect.ValueOf(workerid.Counts{LastExtended: time.Now().Add(-1300 * time.Millisecond)}))
 	mu.Unlock()
-	d.peers.announcer = announce.NewAnnouncer(announce.AnnouncerConfig{})
-	d.peers.checker = new(announce.Checker)
+	d.held("peers", "announcer").Set(reflect.ValueOf(announce.NewAnnouncer(announce.AnnouncerConfig{})))
+	d.held("peers", "checker").Set(reflect.ValueOf(new(announce.Checker)))
 	waiting := at(reflect.ValueOf(d.logins.verifier).Elem(), "pending")
 	waiting.SetMapIndex(reflect.Zero(waiting.Type().Key()), reflect.Zero(waiting.Type().Elem()))
 	return d, func() {
 		cancel()
 		<-ended
-		d.store.Close()
+		d.windows.Stop(true)
 	}
 }
 
@@ -187,6 +187,11 @@ func (r *reporting) Figures(emit func(figure.Figure)) issuer.Condition {
 		emit(f)
 	}
 	return c
+}
+
+// held returns a nested field of what has the worker ids.
+func (d *Daemon) held(path ...string) reflect.Value {
+	return at(reflect.ValueOf(d.windows).Elem(), path...)
 }
 
 // at returns a nested field, even one that another package does not export.
@@ -237,14 +242,14 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find("clock.stepped", at(reflect.ValueOf(d.clock).Elem(), "stepped"), nil)
 	find("sequences.refused", reflect.ValueOf(&d.sequences.refused).Elem(), nil)
 	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
-	find("keeper", at(reflect.ValueOf(d.keeper).Elem(), "counts"), func(i int) string {
+	find("keeper", at(d.held("keeper").Elem(), "counts"), func(i int) string {
 		return workerid.Outcome(i).String()
 	})
-	find("redis", at(reflect.ValueOf(d.store).Elem(), "status"), nil)
+	find("redis", at(d.held("store").Elem().Elem(), "status"), nil)
 	for _, field := range []string{"written", "failed"} {
-		find("announcer."+field, at(reflect.ValueOf(d.peers.announcer).Elem(), field), nil)
+		find("announcer."+field, at(reflect.ValueOf(d.windows.Announcer()).Elem(), field), nil)
 	}
-	find("checker", at(reflect.ValueOf(d.peers.checker).Elem(), "figures"), strconv.Itoa)
+	find("checker", at(reflect.ValueOf(d.windows.Checker()).Elem(), "figures"), strconv.Itoa)
 	orders := &reporting{rate: 250 * time.Millisecond}
 	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders", Kind: kinds.Sequence},
 		From: orders}})

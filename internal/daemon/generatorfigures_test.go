@@ -34,7 +34,7 @@ func TestNamesBeyondAThousandShareSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.store.Close()
+	defer d.windows.Stop(true)
 	declare := func(name string, k countedKind) {
 		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: name, Kind: "uuid7"}, From: k}})
 	}

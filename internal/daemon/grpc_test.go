@@ -123,7 +123,7 @@ func TestBusyGRPCHoldsTheEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.store.Close()
+		defer d.windows.Stop(true)
 		spared := c.procs == 1 && d.engine.Name() != "net"
 		h := &holding{Engine: d.engine}
 		d.engine = h

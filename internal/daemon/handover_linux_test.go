@@ -3,7 +3,6 @@ package daemon
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -239,24 +238,5 @@ func TestNoThawBesideAnother(t *testing.T) {
 				t.Errorf("id %d after %d", id, last)
 			}
 		})
-	}
-}
-
-// TestTheDiskIsAskedBesideOtherFiles: a link of the name that an upgrade writes to leads nowhere.
-func TestTheDiskIsAskedBesideOtherFiles(t *testing.T) {
-	dir := t.TempDir()
-	path, victim := filepath.Join(dir, "upgrade.tmp"), filepath.Join(dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink("victim", path)); err != nil {
-		t.Fatal(err)
-	}
-	d := &Daemon{c: Config{StateDir: dir}}
-	if err := d.diskAnswers(); err != nil {
-		t.Error(err)
-	}
-	if text, err := os.ReadFile(victim); string(text) != "precious" {
-		t.Errorf("the other file says %q, %v", text, err)
-	}
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("upgrade.tmp is left: %v", err)
 	}
 }

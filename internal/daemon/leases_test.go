@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -20,14 +22,18 @@ type factual struct {
 
 func (f factual) Figures(emit func(figure.Figure)) workerid.Condition { return f.figures(emit) }
 
+// lease makes a store the daemon's.
+func (d *Daemon) lease(store workerid.Backend) { d.held("store").Set(reflect.ValueOf(store)) }
+
 // TestReadyzShowsTheStore: all that is known of it, as people read it.
 func TestReadyzShowsTheStore(t *testing.T) {
-	d := &Daemon{tenure: tenure{store: factual{figures: func(emit func(figure.Figure)) (c workerid.Condition) {
+	d := &Daemon{windows: windows.New(windows.Config{})}
+	d.lease(factual{figures: func(emit func(figure.Figure)) (c workerid.Condition) {
 		figure.Info(emit, "lease_etcd", "Where.", "", "servers", "address", "h:1", "error", "error", "")
 		emit(figure.Figure{Stat: "lease_etcd_floor_ms", Value: 1500 * time.Millisecond})
 		emit(figure.Figure{Stat: "lease_etcd_epoch", Value: 7})
 		return c
-	}}}}
+	}})
 	want := []string{"etcd_servers h:1", "etcd_error ", "etcd_floor 1.5s", "etcd_epoch 7"}
 	if got := d.storeFacts(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

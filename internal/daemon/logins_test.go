@@ -29,14 +29,14 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 		// a synctest bubble starts before the layout's epoch
 		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
 		d, err := New(Config{
-			Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(),
-			MaxRunAhead: time.Second,
-			Bind:        "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,
+			Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
+			Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second},
+			Bind:    "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.store.Close()
+		defer d.windows.Stop(true)
 		guesser, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 		login := func(from netip.Addr, loop int, password string) string {
 			s := d.opener(&d.ports[0])(loop)

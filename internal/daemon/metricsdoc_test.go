@@ -93,9 +93,7 @@ func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 		}
 		show(d)
 		d.giveBackSequences()
-		if err := d.store.Close(); err != nil {
-			t.Error(err)
-		}
+		d.windows.Stop(true)
 	}
 	return all, worry
 }

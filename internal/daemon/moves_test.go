@@ -31,7 +31,7 @@ func withLogins(t testing.TB, users string) (d *Daemon, replace func(users strin
 	}
 	t.Cleanup(func() {
 		d.dropServices()
-		d.store.Close()
+		d.windows.Stop(true)
 	})
 	return d, func(users string) {
 		t.Helper()

@@ -21,6 +21,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
@@ -51,7 +52,7 @@ func (d *Daemon) sample() page.Sample {
 	} {
 		s.Troubles[t] = d.issuer.Refused(r)
 	}
-	leases := d.theKeeper().Counts()
+	leases := d.windows.Counts()
 	_, failed := d.loginCounts(&n)
 	for t, n := range map[page.Trouble]uint64{
 		page.ConnectionsRefused: d.connections.Refused.Load(),
@@ -68,7 +69,7 @@ func (d *Daemon) sample() page.Sample {
 	} {
 		s.Troubles[t] = n
 	}
-	if a := d.peers.announcer; a != nil {
+	if a := d.windows.Announcer(); a != nil {
 		_, s.Troubles[page.AnnounceErrors] = a.Counts()
 	}
 	return s
@@ -219,9 +220,9 @@ func (d *Daemon) pagePorts() (list []page.Port) {
 }
 
 func (d *Daemon) pageLanes(now int64) (list []page.Lane) {
-	for lane, s := range d.theKeeper().Status() {
+	for lane, s := range d.windows.Lanes() {
 		l := page.Lane{
-			Worker: s.Worker, HasWorker: hasWorker(s), State: s.State.String(), Reason: s.Reason,
+			Worker: s.Worker, HasWorker: windows.HasWorker(s), State: s.State.String(), Reason: s.Reason,
 			For: s.For, Left: s.Left, Open: s.Hi == workerid.Forever,
 		}
 		if g := d.issuer.Generator(lane); g != nil {
@@ -244,7 +245,7 @@ func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
 	case c.StateDir == "":
 		return page.Store{Kind: "none"}
 	default:
-		s := page.Store{Kind: "state directory", Where: c.StateDir, Full: static.Reserve(c.MaxRunAhead, c.tick()),
+		s := page.Store{Kind: "state directory", Where: c.StateDir, Full: c.Reserve(),
 			Short: static.Heartbeat}
 		if slices.ContainsFunc(lanes, func(l page.Lane) bool { return !l.Open && l.Left > s.Full }) {
 			s.Full = recordedAhead
@@ -255,7 +256,7 @@ func (d *Daemon) pageStore(lanes []page.Lane) page.Store {
 		Kind: c.Store.Kind(), URL: c.Store.PublicURL(),
 		Full: c.Store.Lease, Short: c.Store.Lease / 4, MaxSkew: c.Store.MaxSkew,
 	}
-	k := d.theStore().Figures(func(f figure.Figure) { s.Facts = append(s.Facts, f) })
+	k := d.windows.StoreFigures(func(f figure.Figure) { s.Facts = append(s.Facts, f) })
 	s.Server, s.ClockOff, s.Wait, s.Replicas, s.Needed = k.Server, k.ClockAhead, k.FloorWait, k.Replicas, k.Needed
 	return s
 }
@@ -342,12 +343,13 @@ func (d *Daemon) showLeaders(v *page.View) {
 
 // showPeers adds what is known of other daemons.
 func (d *Daemon) showPeers(v *page.View) {
-	if d.peers.checker == nil {
+	checker := d.windows.Checker()
+	if checker == nil {
 		return
 	}
-	f := d.peers.checker.Figures()
+	f := checker.Figures()
 	v.Peers, v.PeersAsked, v.Told = f.Peers, f.Asked, f.Answered
-	for k, text := range d.peers.checker.Alarms() {
+	for k, text := range checker.Alarms() {
 		if text != "" {
 			v.Alarms = append(v.Alarms, page.Alarm{Kind: announce.Kind(k).String(), Text: text})
 		}

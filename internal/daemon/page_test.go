@@ -23,6 +23,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -160,7 +161,7 @@ func TestPageOfADaemonThatStops(t *testing.T) {
 
 // TestPageNamesTheStore: its kind, what it says of itself, and what findings need.
 func TestPageNamesTheStore(t *testing.T) {
-	d := &Daemon{c: testConfig()}
+	d := &Daemon{windows: windows.New(windows.Config{}), c: testConfig()}
 	if s := d.pageStore(nil); s.Kind != "none" || s.Full != 0 {
 		t.Errorf("without a record: %+v", s)
 	}
@@ -172,9 +173,10 @@ func TestPageNamesTheStore(t *testing.T) {
 	if s := d.pageStore([]page.Lane{{Left: 27 * time.Second}}); s.Full != 30*time.Second {
 		t.Errorf("a state directory with memory: %+v", s)
 	}
-	d.c.Store.URL, d.store = "redis://h/", factual{figures: func(func(figure.Figure)) workerid.Condition {
+	d.c.Store.URL = "redis://h/"
+	d.lease(factual{figures: func(func(figure.Figure)) workerid.Condition {
 		return workerid.Condition{Server: "h:1", ClockAhead: 2, FloorWait: 3, Replicas: 4, Needed: 5}
-	}}
+	}})
 	if s := d.pageStore(nil); s.Server != "h:1" || s.ClockOff != 2 || s.Wait != 3 || s.Replicas != 4 || s.Needed != 5 {
 		t.Errorf("a server: %+v", s)
 	}
@@ -203,13 +205,13 @@ func (*judged) Figures(func(figure.Figure)) issuer.Condition {
 
 // TestPageShowsAlarms: each by its kind.
 func TestPageShowsAlarms(t *testing.T) {
-	d := &Daemon{}
+	d := &Daemon{windows: windows.New(windows.Config{})}
 	var v page.View
 	if d.showPeers(&v); v.Alarms != nil {
 		t.Errorf("%v", v.Alarms)
 	}
-	d.peers.checker = new(announce.Checker)
-	alarms := at(reflect.ValueOf(d.peers.checker).Elem(), "alarms")
+	d.held("peers", "checker").Set(reflect.ValueOf(new(announce.Checker)))
+	alarms := at(reflect.ValueOf(d.windows.Checker()).Elem(), "alarms")
 	for k := range announce.NumKinds {
 		alarms.Set(reflect.Zero(alarms.Type()))
 		alarms.Index(int(k)).SetString("a text")
@@ -218,7 +220,7 @@ func TestPageShowsAlarms(t *testing.T) {
 			t.Errorf("%v: %v", k, v.Alarms)
 		}
 	}
-	at(reflect.ValueOf(d.peers.checker).Elem(), "figures").
+	at(reflect.ValueOf(d.windows.Checker()).Elem(), "figures").
 		Set(reflect.ValueOf(announce.Figures{Peers: 3, Asked: 2, Answered: 1}))
 	if d.showPeers(&v); v.Peers != 3 || v.PeersAsked != 2 || v.Told != 1 {
 		t.Errorf("%+v", v)

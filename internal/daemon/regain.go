@@ -35,7 +35,7 @@ func (h *handover) resume(moved []server.Moved) {
 	d := h.d
 	server.Unblock(h.passed.Descriptors())
 	if h.given {
-		if err := h.regain(); err != nil {
+		if err := d.windows.TakeBack(d.running.ctx, h.served); err != nil {
 			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
 			return
 		}
@@ -51,32 +51,6 @@ func (h *handover) resume(moved []server.Moved) {
 			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
 		}
 	}
-}
-
-// regain opens the store again and waits until ids can be issued, at most for takeTimeout: then clients
-// are told why they cannot.
-func (h *handover) regain() error {
-	d := h.d
-	d.floor, d.places = d.issuer.Position(), h.places
-	if h.served {
-		d.places = nil // the new process has gone on there
-		d.floor = max(d.floor, d.clock.Now()+(d.c.MaxRunAhead+clocksApart).Milliseconds())
-	}
-	for until := time.Now().Add(sockets.Patience); ; time.Sleep(sockets.Pause) {
-		err := d.another()
-		if err == nil {
-			break
-		}
-		if time.Now().After(until) {
-			return err
-		}
-	}
-	select {
-	case <-d.theKeeper().Serving():
-	case <-time.After(takeTimeout):
-	case <-d.running.ctx.Done():
-	}
-	return nil
 }
 
 // restartServices serves the services' sockets and the UDP port again.

@@ -43,9 +43,9 @@ func (listening) Enabled(context.Context, slog.Level) bool { return true }
 // testConfig configures a daemon on any free port of the loopback address, without files.
 func testConfig() Config {
 	return Config{
-		Version: "3.4.5", Log: slog.New(slog.DiscardHandler), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(),
-		MaxRunAhead: time.Second,
-		Bind:        "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
+		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
+		Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second},
+		Bind:    "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
 	}
 }
 
@@ -137,7 +137,7 @@ func TestEveryLoopHasItsHomeLane(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			d, address := run(t, func(c *Config) { c.Engine, c.Loops, c.WorkerIDs = engine, 2, []uint64{11, 22} })
 			await(t, "both lanes serve", func() bool {
-				s := d.keeper.Status()
+				s := d.windows.Lanes()
 				return s[0].State == workerid.Serving && s[1].State == workerid.Serving
 			})
 			seen := map[uint64]bool{}

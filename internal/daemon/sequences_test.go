@@ -271,7 +271,7 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.store.Close()
+	d.windows.Stop(true)
 	d.dropServices()
 	c.Generators, c.secrets = "orders sequence", secrets{}
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") ||

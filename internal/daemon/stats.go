@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -50,10 +49,9 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 		list = []figure.Figure{{Stat: "active_slabs", Value: 0}, {Stat: "total_malloced", Value: 0}}
 	case "lanes":
 		d.readyFigures(add)
-		d.laneFigures(d.clock.Now(), add)
+		d.windows.LaneFigures(add)
 	case "leases":
-		d.leaseFigures(add)
-		d.peerFigures(add)
+		d.windows.LeaseFigures(add)
 	case "generators":
 		d.generatorStats(d.clock.Now(), add)
 		d.sequences.election.figures(add)
@@ -186,10 +184,7 @@ func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 			Help: "Time until the certificate in force expires.",
 		})
 	}
-	emit(figure.Figure{Stat: "lanes", Metric: "lanes", Value: d.issuer.Lanes(), Help: "Slots for worker ids."})
-	d.laneFigures(now, emit)
-	d.leaseFigures(emit)
-	d.peerFigures(emit)
+	d.windows.Figures(emit)
 	d.logins.figures(emit)
 	for _, f := range []figure.Figure{
 		{Stat: "cmd_ids", Value: n[protocol.CmdIDs]},
@@ -267,7 +262,7 @@ func (d *Daemon) settingStats() []figure.Figure {
 		{Stat: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},
 		{Stat: "ssl_enabled", Value: yes(d.encrypted())},
 		{Stat: "engine", Value: d.engine.Name()},
-		{Stat: "lanes", Value: d.c.lanes()},
+		{Stat: "lanes", Value: d.issuer.Lanes()},
 		{Stat: "layout", Value: d.c.Layout.Name},
 		{Stat: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 	}
@@ -306,7 +301,7 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 	info("build_info", "What is running; always 1.", "",
 		"version", d.c.Version, "goversion", runtime.Version(), "engine", d.engine.Name())
 	info("record_info", "What records the windows of the worker ids; always 1.",
-		"`record` is `none`: ids repeat if this host's clock goes back before a restart", "record", d.c.record())
+		"`record` is `none`: ids repeat if this host's clock goes back before a restart", "record", d.windows.Record())
 	info("layout_info", "The layout of the ids; always 1.",
 		"daemons of one job differ in `fingerprint`: their ids may be equal",
 		"layout", d.c.Layout.Name, "fingerprint", d.c.Layout.Fingerprint())
@@ -326,13 +321,6 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 		Worry: "the 99th percentile is above 5 ms for ten minutes: the CPU is short, or a store that requests wait " +
 			"for is slow",
 	})
-	for k := range clock.NumKinds {
-		emit(figure.Figure{
-			Metric: "clock_adjustments_total", Labels: []string{"kind", k.String()}, Value: d.clock.Steps(k), Count: true,
-			Help:  "Adjustments of the id clock, by kind.",
-			Worry: "`forward`, `backward`, `suspend` grow: who sets this clock?",
-		})
-	}
 	d.ownFigures(&n, emit)
 	d.sequences.election.figures(emit)
 	d.generatorMetrics(d.clock.Now(), emit)
@@ -364,10 +352,10 @@ func (d *Daemon) commandFigures(n *protocol.Counts, emit func(figure.Figure)) {
 func (d *Daemon) httpConfig() httpapi.Config {
 	c := httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
-		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness, Notes: d.notes,
-		Counters: &d.requests,
-		Page:     page.Handler(page.Config{Read: d.view, History: &d.history}),
-		Metrics:  metrics.Handler(d.started, d.figures),
+		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
+		Notes: d.windows.Notes, Counters: &d.requests,
+		Page:    page.Handler(page.Config{Read: d.view, History: &d.history}),
+		Metrics: metrics.Handler(d.started, d.figures),
 	}
 	if d.logins != nil {
 		c.Login = d.logins.http

@@ -84,12 +84,10 @@ func TestStoreFigures(t *testing.T) {
 			}
 			defer func() {
 				d.giveBackSequences()
-				if err := d.store.Close(); err != nil {
-					t.Error(err)
-				}
+				d.windows.Stop(true)
 			}()
 			compare(t, "store-"+s.name+"-unknown", d.everything(t, dir))
-			defer s.know(reflect.ValueOf(d.store).Elem())()
+			defer s.know(d.held("store").Elem().Elem())()
 			declareSequences(t, d)
 			compare(t, "store-"+s.name, d.everything(t, dir))
 		})

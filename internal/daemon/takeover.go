@@ -13,6 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 )
 
 // Refuse tells the process that was to be succeeded why that cannot be.
@@ -108,7 +109,7 @@ func (t *taking) prepare(ctx context.Context) error {
 		defer alive.Stop()
 		for waits := true; waits; {
 			select {
-			case <-d.theKeeper().Serving():
+			case <-d.windows.Serving():
 				waits = false
 			case <-alive.C:
 				t.o.Send(upgrade.Message{Kind: upgrade.Waiting, Why: d.Status()})
@@ -131,12 +132,11 @@ func (t *taking) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if given.Kind != "" {
-		if err := t.goOn(given); err != nil {
-			return err
-		}
+	handed, err := given.handed()
+	if err != nil {
+		return err
 	}
-	if err := t.openStore(ctx); err != nil {
+	if err := t.d.windows.TakeOver(ctx, handed, t.alone); err != nil {
 		return err
 	}
 	if t.alone {
@@ -157,7 +157,7 @@ func (t *taking) take(ctx context.Context) error {
 }
 
 // receive returns what the old process gives, without a Kind if it has ended before, and takes its connections.
-func (t *taking) receive(ctx context.Context) (given upgrade.Message, err error) {
+func (t *taking) receive(ctx context.Context) (given heard, err error) {
 	for missing := 1; missing > 0; {
 		m, err := t.next(ctx)
 		switch {
@@ -166,7 +166,7 @@ func (t *taking) receive(ctx context.Context) (given upgrade.Message, err error)
 		case err != nil:
 			return given, err
 		case m.Kind == upgrade.Take && given.Kind == "":
-			given, missing = m.Message, m.Connections
+			given, missing = m, m.Connections
 		case m.Kind == upgrade.Moved && given.Kind != "" && len(m.fds) == len(m.Moved):
 			for i, c := range m.Moved {
 				t.moved = append(t.moved, server.Moved{Port: c.Port, FD: m.fds[i], In: c.In, Out: c.Out, State: c.State})
@@ -179,17 +179,18 @@ func (t *taking) receive(ctx context.Context) (given upgrade.Message, err error)
 	return given, nil
 }
 
-// goOn makes the daemon go on where the old process was.
-func (t *taking) goOn(given upgrade.Message) error {
-	d := t.d
-	d.clock.SetAhead(time.Duration(given.Ahead))
-	d.floor = given.Floor
-	if len(given.Places) > 0 {
-		if err := json.Unmarshal(given.Places, &d.places); err != nil {
-			return fmt.Errorf("the places of other layouts: %w", err)
+// handed returns where the old process was, or nil if it has not said that.
+func (m heard) handed() (*windows.Handed, error) {
+	if m.Kind == "" {
+		return nil, nil
+	}
+	h := &windows.Handed{Floor: m.Floor, Ahead: time.Duration(m.Ahead)}
+	if len(m.Places) > 0 {
+		if err := json.Unmarshal(m.Places, &h.Places); err != nil {
+			return nil, fmt.Errorf("the places of other layouts: %w", err)
 		}
 	}
-	return d.issuer.Raise(given.Floor)
+	return h, nil
 }
 
 // refused closes what came with a message that is not understood.
@@ -205,36 +206,6 @@ func (t *taking) next(ctx context.Context) (heard, error) {
 		return m, m.err
 	case <-ctx.Done():
 		return heard{}, ctx.Err()
-	}
-}
-
-// openStore opens the store of worker ids given by hand, and waits until ids can be issued. The kernel
-// may take a while to let go of what a killed process had.
-func (t *taking) openStore(ctx context.Context) error {
-	d := t.d
-	if d.c.leased() {
-		return nil
-	}
-	for until := time.Now().Add(sockets.Patience); ; time.Sleep(sockets.Pause) {
-		err := d.another()
-		if err == nil {
-			break
-		}
-		if !t.alone || time.Now().After(until) || ctx.Err() != nil {
-			return err
-		}
-	}
-	wait := takeTimeout
-	if t.alone {
-		wait = time.Hour // as at a start
-	}
-	select {
-	case <-d.theKeeper().Serving():
-		return nil
-	case <-time.After(wait):
-		return fmt.Errorf("no id can be issued: %s", d.Status())
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

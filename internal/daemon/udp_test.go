@@ -24,7 +24,7 @@ func TestIDsOverUDP(t *testing.T) {
 	port := redistest.FreePort(t)
 	d, _ := run(t, func(c *Config) { c.UDPPort, c.WorkerIDs = port, []uint64{7, 8} })
 	await(t, "both lanes serve", func() bool {
-		s := d.keeper.Status()
+		s := d.windows.Lanes()
 		return s[0].State == workerid.Serving && s[1].State == workerid.Serving
 	})
 	c, err := net.Dial("udp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

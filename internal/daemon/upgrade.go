@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
@@ -60,12 +58,6 @@ type Succession struct {
 // takeTimeout is how long the new process may take for each of the last steps, and to take what it is sent.
 const takeTimeout = 10 * time.Second
 
-// diskPatience is how long the disk of the state directory may take to write a file.
-const diskPatience = 2 * time.Second
-
-// clocksApart is more than the id clocks of the two processes differ.
-const clocksApart = 10 * time.Millisecond
-
 // servicePause is how long the services may take for the requests that are under way.
 const servicePause = 300 * time.Millisecond
 
@@ -108,8 +100,8 @@ func (d *Daemon) Upgrade(u Upgrade) error {
 	defer h.hold()
 	defer func() {
 		h.passed.Close()
-		if h.locked {
-			d.freezing.Unlock()
+		if !d.retired.Load() {
+			d.windows.Quiet(false)
 		}
 	}()
 	s, err := h.run(ctx)
@@ -146,7 +138,7 @@ func (d *Daemon) mayUpgrade() error {
 			"image, " +
 			"and stop this one when that is ready")
 	}
-	for lane, s := range d.theKeeper().Status() {
+	for lane, s := range d.windows.Lanes() {
 		if s.State != workerid.Serving {
 			why := s.Reason
 			if why != "" {
@@ -158,52 +150,17 @@ func (d *Daemon) mayUpgrade() error {
 	return nil
 }
 
-// diskAnswers returns an error if the disk of the state directory does not answer within diskPatience.
-// State files could not be given back then, nor taken again, because the write that hangs keeps the lock.
-func (d *Daemon) diskAnswers() error {
-	if d.c.leased() || d.c.StateDir == "" {
-		return nil
-	}
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		writeToDisk(filepath.Join(d.c.StateDir, "upgrade.tmp"))
-	}()
-	select {
-	case <-answered:
-		return nil
-	case <-time.After(diskPatience):
-		return fmt.Errorf("the disk of the state directory has not answered for %v", diskPatience)
-	}
-}
-
-// writeToDisk writes a file and removes it. An error is an answer too: a full disk is overwritten in place. What
-// has the name is replaced and not followed: it may be a link to another file.
-func writeToDisk(path string) {
-	os.Remove(path)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return
-	}
-	f.WriteString("written before an upgrade\n")
-	f.Sync()
-	f.Close()
-	os.Remove(path)
-}
-
 // A handover is one attempt.
 type handover struct {
 	d      *Daemon
 	child  *upgrade.Child
 	hold   func() bool     // from now on the end of the context changes nothing; false = it has ended
 	passed sockets.Passed  // copies of all sockets
-	locked bool            // freezing is
 	paused bool            // the services have stopped
 	moved  []server.Moved  // what the engine gave away,
 	frozen bool            // if it did
-	given  bool            // the worker ids are given back
+	given  bool            // so are the windows
 	served bool            // the new process may have issued ids
-	places []issuer.Place  // of the worker ids that are given back
 	since  time.Time       // when the engine was to freeze
 	s      upgrade.Message // Hello
 }
@@ -333,11 +290,10 @@ func (d *Daemon) allSockets() (sockets.Passed, error) {
 // give gives away what only one process can have, and waits until the new one has it.
 func (h *handover) give(ctx context.Context) (err error) {
 	d := h.d
-	if err := d.diskAnswers(); err != nil {
+	if err := d.windows.DiskAnswers(); err != nil {
 		return err
 	}
-	d.freezing.Lock()
-	h.locked = true
+	d.windows.Quiet(true)
 	h.paused = true
 	d.pauseServices()
 	freezing, cancel := context.WithTimeout(ctx, takeTimeout)
@@ -347,19 +303,17 @@ func (h *handover) give(ctx context.Context) (err error) {
 		return fmt.Errorf("connections cannot be moved: %w", err)
 	}
 	h.frozen = true
-	if !d.c.leased() {
-		h.given = true
-		if err := d.giveBack(); err != nil {
-			return fmt.Errorf("worker ids cannot be given back: %w", err)
-		}
+	h.given = true
+	given, err := d.windows.GiveAway()
+	if err != nil {
+		return err
 	}
 	h.child.Deadline(time.Now().Add(takeTimeout)) // clients wait: it may read nothing
 	m := upgrade.Message{
-		Kind: upgrade.Take, Floor: d.issuer.Position(), Ahead: int64(d.clock.Ahead()), Connections: len(h.moved),
+		Kind: upgrade.Take, Floor: given.Floor, Ahead: int64(given.Ahead), Connections: len(h.moved),
 	}
-	if h.given { // leased worker ids are not handed over
-		h.places = d.issuer.Places()
-		if m.Places, err = json.Marshal(h.places); err != nil {
+	if !d.windows.Leased() { // leased worker ids are not handed over
+		if m.Places, err = json.Marshal(given.Places); err != nil {
 			return err
 		}
 	}

@@ -56,10 +56,12 @@ func start(t *testing.T, change func(*daemon.Config)) string {
 	l := listening{slog.DiscardHandler, make(chan string, 1)}
 	dir := t.TempDir()
 	c := daemon.Config{
-		Version: "3.4.5", Log: slog.New(l), WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
+		Version: "3.4.5", Log: slog.New(l),
+		Windows: daemon.Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
+			AnyDisk: true},
 		Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience, MaxWait: patience,
 		Generators: "orders sequence; odd sequence step=2; short sequence max=3",
-		Counters:   stores.Counters{URL: "file://" + dir, AnyDisk: true}, AnyDisk: true,
+		Counters:   stores.Counters{URL: "file://" + dir, AnyDisk: true},
 	}
 	if change != nil {
 		change(&c)

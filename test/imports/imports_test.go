@@ -132,8 +132,12 @@ var rules = []rule{
 	{"internal/control", nil, "how a daemon is found and asked; what it is asked for is its caller's"},
 	{"internal/sockets", []string{"internal/problem", "internal/server"}, "where to listen, whoever answers there"},
 	{"internal/upgrade", nil, "what two processes say to each other; sockets and ids are the daemon's"},
+	{"internal/windows", []string{
+		"announcement", "generator", "internal/announce", "internal/clock", "internal/figure", "internal/issuer",
+		"internal/problem", "workerid", "workerid/static"},
+		"the right to issue: it is given what opens a store, and knows neither ports nor names"},
 	{"internal/daemon", []string{
-		"internal/upgrade", "announcement", "internal/announce", "counter", "counter/leader", "generator",
+		"internal/upgrade", "internal/windows", "internal/announce", "counter", "counter/leader", "generator",
 		"internal/adminapi", "id", "internal/clock", "internal/endpoint", "internal/forward",
 		"internal/grpcapi",
 		"internal/httpapi", "internal/issuer", "internal/events", "internal/figure", "internal/kinds",
@@ -227,8 +231,9 @@ var exclusive = []rule{
 		"announcement", "internal/announce", "internal/control", "bench", "client",
 		"cmd/katsubushi", "counter/sql", "examples/*", "internal/daemon", "internal/etcdlink",
 		"internal/forward", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server",
-		"internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade", "test/clients",
-		"test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest", "workerid/*",
+		"internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade", "internal/windows",
+		"test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned", "test/zktest",
+		"workerid/*",
 	}, "grammars, generators and leases do no I/O"},
 }
 
@@ -319,6 +324,20 @@ func TestClientImportsTheStandardLibraryAlone(t *testing.T) {
 		Output()
 	if got := strings.TrimSpace(string(out)); err != nil || got != module+"client" {
 		t.Errorf("error %v, packages outside of the standard library:\n%s", err, got)
+	}
+}
+
+// TestWindowsLinkNoStore: a program that leases worker ids links the client of its own store alone.
+func TestWindowsLinkNoStore(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
+		module+"internal/windows").Output()
+	for _, name := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(name, module) && !strings.HasPrefix(name, "golang.org/x/sys/") {
+			t.Errorf("internal/windows links %s", name)
+		}
+	}
+	if err != nil || len(out) == 0 {
+		t.Error(err)
 	}
 }
 
