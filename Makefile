@@ -229,10 +229,11 @@ image: ## the container image, katsubushi:VERSION; CONTAINER=podman, IMAGE=name:
 	BUILDAH_FORMAT=docker $(CONTAINER) build -t $(IMAGE) --build-arg VERSION=$(THIS) --build-arg COMMIT=$(or $(COMMIT),$(HEAD)) \
 		--build-arg CREATED=$(shell date -u +%Y-%m-%dT%H:%M:%SZ) .
 
-# A module of its own with Kubernetes' types. Kubeconform asks for the schemas of an API server, which are elsewhere.
-test-kubernetes: ## deploy/kubernetes and deploy/compose.yaml, read by kustomize, Kubernetes' types, compose-go, and kubeconform where its schemas can be reached
-	cd test/deploy && $(GO) vet ./... && $(GO) test -count=1 -v ./...
-	@files=$$(find deploy/kubernetes -name '*.yaml' ! -name kustomization.yaml); out=$$($(GO) run $(KUBECONFORM) -strict -summary -skip ServiceMonitor $$files 2>&1); code=$$?; \
+# A module of its own with helm, kustomize and Kubernetes' types. Kubeconform asks for the schemas of an API server, which are elsewhere.
+test-kubernetes: ## deploy/kubernetes, deploy/helm and deploy/compose.yaml, read by kustomize, helm, Kubernetes' types, compose-go, and kubeconform where its schemas can be reached
+	@rm -rf bin/rendered
+	cd test/deploy && $(GO) vet ./... && KATSUBUSHI_RENDERED=$(CURDIR)/bin/rendered $(GO) test -count=1 -v ./...
+	@out=$$($(GO) run $(KUBECONFORM) -strict -summary -skip ServiceMonitor,PrometheusRule bin/rendered 2>&1); code=$$?; \
 	if echo "$$out" | grep -q -e 'no such host' -e 'dial tcp' -e 'giving up after'; then echo "kubeconform: skipped, its schemas cannot be reached"; \
 	else echo "$$out"; exit $$code; fi
 

@@ -1,5 +1,5 @@
-// Package deploy reads deploy/ with the libraries of those who will: kustomize, Kubernetes' own types, and
-// Docker's reader of compose files. It is a module of its own: make test-kubernetes.
+// Package deploy reads deploy/ with the libraries of those who will: kustomize, helm, Kubernetes' own types,
+// and Docker's reader of compose files. It is a module of its own: make test-kubernetes.
 package deploy
 
 import (
@@ -73,17 +73,34 @@ func decode(t *testing.T, text []byte) ([]runtime.Object, error) {
 type parts struct {
 	set        *apps.StatefulSet
 	deployment *apps.Deployment
+	nodes      *apps.DaemonSet
 	service    *core.Service
 	budget     *policy.PodDisruptionBudget
 	monitor    *monitoring.ServiceMonitor
+	rule       *monitoring.PrometheusRule
+	configs    []*core.ConfigMap
 	policies   []*networking.NetworkPolicy
 }
 
-func read(t *testing.T, variant string) (p parts, pod core.PodTemplateSpec) {
+// outputs are what users apply: each kustomization of testdata, and the chart in each mode.
+func outputs(t *testing.T) map[string][]byte {
 	t.Helper()
-	list, err := decode(t, build(t, variant))
+	all := map[string][]byte{}
+	for _, variant := range variants {
+		all["kustomize "+variant] = build(t, variant)
+	}
+	for _, mode := range []string{"statefulset", "deployment", "daemonset"} {
+		all["helm "+mode] = render(t, "mode="+mode, "image.repository=registry.example/katsubushi", "image.tag=3.1.4",
+			"serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true")
+	}
+	return all
+}
+
+func read(t *testing.T, variant string, text []byte) (p parts, pod core.PodTemplateSpec) {
+	t.Helper()
+	list, err := decode(t, text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", variant, err)
 	}
 	for _, o := range list {
 		if m, ok := o.(meta.Object); !ok || m.GetNamespace() != "ids" {
@@ -94,8 +111,14 @@ func read(t *testing.T, variant string) (p parts, pod core.PodTemplateSpec) {
 			p.set, pod = o, o.Spec.Template
 		case *apps.Deployment:
 			p.deployment, pod = o, o.Spec.Template
+		case *apps.DaemonSet:
+			p.nodes, pod = o, o.Spec.Template
 		case *core.Service:
 			p.service = o
+		case *core.ConfigMap:
+			p.configs = append(p.configs, o)
+		case *monitoring.PrometheusRule:
+			p.rule = o
 		case *policy.PodDisruptionBudget:
 			p.budget = o
 		case *monitoring.ServiceMonitor:
@@ -106,18 +129,21 @@ func read(t *testing.T, variant string) (p parts, pod core.PodTemplateSpec) {
 			t.Errorf("%T", o)
 		}
 	}
-	if p.service == nil || p.budget == nil || p.monitor == nil || len(p.policies) == 0 ||
-		(p.set == nil) == (p.deployment == nil) {
-		t.Fatalf("%+v", p)
+	if p.service == nil || p.monitor == nil || len(p.policies) == 0 || len(pod.Labels) == 0 ||
+		(p.budget == nil) != (p.nodes != nil) { // a drain leaves the pods of a DaemonSet alone
+		t.Fatalf("%s: %+v", variant, p)
 	}
 	return p, pod
 }
 
 func TestKubernetesTakesTheVariants(t *testing.T) {
-	for _, variant := range variants {
-		p, pod := read(t, variant)
+	for variant, text := range outputs(t) {
+		p, pod := read(t, variant, text)
 		set := labels.Set(pod.Labels)
-		selectors := []*meta.LabelSelector{p.budget.Spec.Selector, &p.monitor.Spec.Selector}
+		selectors := []*meta.LabelSelector{&p.monitor.Spec.Selector}
+		if p.budget != nil {
+			selectors = append(selectors, p.budget.Spec.Selector)
+		}
 		for _, n := range p.policies {
 			selectors = append(selectors, &n.Spec.PodSelector)
 		}
@@ -136,6 +162,11 @@ func TestKubernetesTakesTheVariants(t *testing.T) {
 					[]core.PersistentVolumeAccessMode{core.ReadWriteOnce}) {
 				t.Errorf("%+v", p.set.Spec)
 			}
+		case p.nodes != nil:
+			selectors = append(selectors, p.nodes.Spec.Selector)
+			if u := p.nodes.Spec.UpdateStrategy.RollingUpdate; u.MaxSurge.IntValue() != 0 {
+				t.Errorf("two daemons cannot have one socket: %+v", u)
+			}
 		default:
 			selectors = append(selectors, p.deployment.Spec.Selector)
 			if u := p.deployment.Spec.Strategy; u.Type != apps.RollingUpdateDeploymentStrategyType ||
@@ -152,7 +183,7 @@ func TestKubernetesTakesTheVariants(t *testing.T) {
 			t.Errorf("%s: %+v", variant, p.service.Spec)
 		}
 		// They compare clocks, and ask the one that leads a sequence.
-		if !mayReach(p.policies, set, 11212) || mayReach(p.policies, set, 22) {
+		if mayReach(p.policies, set, 11212) == (p.nodes != nil) || mayReach(p.policies, set, 22) {
 			t.Errorf("%s: the daemons do not reach each other, or more than each other", variant)
 		}
 		container(t, variant, p, pod.Spec)
@@ -209,8 +240,8 @@ func container(t *testing.T, variant string, p parts, pod core.PodSpec) {
 		c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) > 0 {
 		t.Errorf("%+v", pod)
 	}
-	if b := p.budget.Spec.UnhealthyPodEvictionPolicy; *b != policy.AlwaysAllow {
-		t.Error(*b)
+	if p.budget != nil && *p.budget.Spec.UnhealthyPodEvictionPolicy != policy.AlwaysAllow {
+		t.Errorf("%+v", p.budget.Spec)
 	}
 }
 
