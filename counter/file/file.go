@@ -126,7 +126,7 @@ func (d *driver) Check(def counter.Definition) error {
 
 // New implements ledger.Driver.
 func (d *driver) New(_ ledger.Found, def counter.Definition, token string) (ledger.Entry, error) {
-	return &ledger.Plain{Record: counter.NewRecord(def, token)}, nil
+	return &ledger.Basic{Record: counter.NewRecord(def, token)}, nil
 }
 
 // Load implements ledger.Driver. The Version of what it finds is a *record.
@@ -140,7 +140,7 @@ func (d *driver) Load(_ context.Context, names []string) ([]ledger.Found, error)
 	case err != nil:
 		return nil, err
 	case r != nil:
-		found.Entry, found.Foreign = &ledger.Plain{Record: r.Record}, d.c.foreign(r)
+		found.Entry, found.Foreign = &ledger.Basic{Record: r.Record}, d.c.foreign(r)
 	}
 	if q.lock != nil { // or else somebody may be writing it
 		for _, what := range damaged {

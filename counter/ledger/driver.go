@@ -70,20 +70,20 @@ type Entry interface {
 	Retire(token string)
 }
 
-// Plain is an Entry with nothing but what every store keeps, for others to embed.
-type Plain struct{ counter.Record }
+// Basic is an Entry with nothing but what every store keeps, for others to embed.
+type Basic struct{ counter.Record }
 
 // Plain implements Entry.
-func (p *Plain) Plain() *counter.Record { return &p.Record }
+func (b *Basic) Plain() *counter.Record { return &b.Record }
 
 // Copy implements Entry.
-func (p *Plain) Copy() Entry { return &Plain{p.Record} }
+func (b *Basic) Copy() Entry { return &Basic{b.Record} }
 
 // Birth implements Entry: of a store that does not tell, all records are one.
-func (*Plain) Birth() string { return "-" }
+func (*Basic) Birth() string { return "-" }
 
 // Adopt implements Entry: the store loses nothing.
-func (*Plain) Adopt(string) bool { return false }
+func (*Basic) Adopt(string) bool { return false }
 
 // A Found is what is there in the place of a record.
 type Found struct {

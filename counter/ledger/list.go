@@ -46,12 +46,12 @@ func (l *Ledger) show(ctx context.Context, name string) (r counter.Record, err e
 
 // List implements counter.Admin.
 func (l *Ledger) List(ctx context.Context) ([]counter.Record, error) {
-	return ask(ctx, l, func() ([]counter.Record, error) { return l.list(ctx) })
+	return ask(ctx, l, func() ([]counter.Record, error) { return l.list(ctx, false) })
 }
 
-// list reads all records. Others may reserve and give back meanwhile: what was granted both before and after
-// must be granted in a record.
-func (l *Ledger) list(ctx context.Context) (list []counter.Record, err error) {
+// list reads all records, and remembers them or only looks. Others may reserve and give back meanwhile: what was
+// granted both before and after must be granted in a record.
+func (l *Ledger) list(ctx context.Context, remember bool) (list []counter.Record, err error) {
 	before := map[string]uint64{}
 	l.mu.Lock()
 	for name, m := range l.known {
@@ -70,7 +70,7 @@ func (l *Ledger) list(ctx context.Context) (list []counter.Record, err error) {
 				return nil, cmp.Or(err, ctx.Err())
 			}
 		case found.Entry != nil:
-			r, err = l.judgeListed(found, before[found.Name])
+			r, err = l.judgeListed(found, before[found.Name], remember)
 		default:
 			err = found.Fault
 		}
@@ -85,7 +85,7 @@ func (l *Ledger) list(ctx context.Context) (list []counter.Record, err error) {
 
 // judgeListed judges a record of a list. If its server may have lost what this process was granted, that is not
 // used any more.
-func (l *Ledger) judgeListed(found Found, before uint64) (r counter.Record, err error) {
+func (l *Ledger) judgeListed(found Found, before uint64, remember bool) (r counter.Record, err error) {
 	m := l.of(found.Name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *Ledger) judgeListed(found Found, before uint64) (r counter.Record, err 
 	if m.history != "" && m.history != found.History {
 		r.Floor = max(r.Floor, m.granted+1)
 	}
-	return r, l.weigh(m, found, found.Entry, min(before, m.granted))
+	return r, l.weigh(m, found, found.Entry, min(before, m.granted), remember)
 }
 
 // told is what the last Changes has said.
@@ -116,7 +116,7 @@ func (l *Ledger) Changes(ctx context.Context, since string) (now string, records
 		if a.now == since {
 			return a, nil
 		}
-		a.records, err = l.list(ctx) // after the text: what is written in between is told twice
+		a.records, err = l.list(ctx, true) // after the text: what is written in between is told twice
 		return a, err
 	})
 	if err != nil {

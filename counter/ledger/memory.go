@@ -94,11 +94,11 @@ func (l *Ledger) words(words, name string, r *counter.Record, granted, least uin
 func (l *Ledger) judge(m *memory, found Found, e Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.weigh(m, found, e, m.granted)
+	return l.weigh(m, found, e, m.granted, true)
 }
 
-// weigh is judge for a process that was granted so much. The caller holds mu.
-func (l *Ledger) weigh(m *memory, found Found, e Entry, granted uint64) error {
+// weigh is judge for a process that was granted so much, and may only look. The caller holds mu.
+func (l *Ledger) weigh(m *memory, found Found, e Entry, granted uint64, remember bool) error {
 	e = e.Copy()
 	e.Adopt("") // what a loss has set back is no matter of an operator's
 	r, birth := e.Plain(), e.Birth()
@@ -111,7 +111,7 @@ func (l *Ledger) weigh(m *memory, found Found, e Entry, granted uint64) error {
 		return l.say(counter.ErrForeign, l.Again, found.Name, r, granted, least)
 	case r.Next <= granted:
 		return l.say(counter.ErrForeign, l.SetBack, found.Name, r, granted, least)
-	case birth != "": // or else a loss may take it before anybody was granted anything
+	case birth != "" && remember: // or else a loss may take it before anybody was granted anything
 		m.birth, m.doubt = birth, false
 	}
 	return nil

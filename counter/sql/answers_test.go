@@ -67,8 +67,8 @@ func answers(t *testing.T, db database, kind, url string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.db.Close()
-		s.db = databasesql.OpenDB(statementCount{connector{s.t, ""}, &n})
+		s.d.db.Close()
+		s.d.db = databasesql.OpenDB(statementCount{connector{s.d.t, ""}, &n})
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
@@ -117,13 +117,11 @@ func answers(t *testing.T, db database, kind, url string) {
 	} else {
 		subject.Damage, subject.Copy = set("next_value = 4"), set("history = 'another'")
 		s := opened(url, true)
-		say, err := s.statements(bg)
-		if err != nil {
+		if _, err := s.List(bg); err != nil {
 			t.Fatal(err)
 		}
-		var history, condition string
-		var rows, sum uint64
-		if err := s.db.QueryRow(say.state).Scan(&history, &condition, &rows, &sum); err != nil {
+		history, _, err := s.d.state(bg)
+		if err != nil {
 			t.Fatal(err)
 		}
 		subject.Words[history] = "HISTORY"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
@@ -92,7 +93,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		says(t, list(other), "not one that this version made")
 		volatile := map[string]string{"PostgreSQL": "SET UNLOGGED", "MySQL": "ENGINE=MyISAM"}
 		db.Do(t, "ALTER TABLE "+nameOf(other)+" ADD token varchar(64)")
-		db.Do(t, "ALTER TABLE "+nameOf(other)+" "+volatile[s.t.kind.name])
+		db.Do(t, "ALTER TABLE "+nameOf(other)+" "+volatile[s.d.t.kind.name])
 		_, err = open(t, other).Define(bg, counter.Sequence("orders"))
 		says(t, err, "does not survive a crash")
 
@@ -168,7 +169,7 @@ func TestLockWait(t *testing.T) {
 		if _, err := other.List(bg); err != nil {
 			t.Fatal(err)
 		}
-		tx, err := other.db.Begin()
+		tx, err := other.d.db.Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +197,7 @@ func TestCommitsAreCommits(t *testing.T) {
 		db.Do(t, "ALTER ROLE postgres SET synchronous_commit = off")
 		defer db.Do(t, "ALTER ROLE postgres RESET synchronous_commit")
 		var setting string
-		if err := open(t, url).db.QueryRow("SHOW synchronous_commit").Scan(&setting); err != nil || setting != "on" {
+		if err := open(t, url).d.db.QueryRow("SHOW synchronous_commit").Scan(&setting); err != nil || setting != "on" {
 			t.Errorf("synchronous_commit is %s, %v", setting, err)
 		}
 	})
@@ -208,7 +209,7 @@ func TestCommitsAreCommits(t *testing.T) {
 		s := open(t, url)
 		define(t, s)
 		reserve(t, s, 1)
-		s.db.Close() // as if killed
+		s.d.db.Close() // as if killed
 		reserve(t, open(t, url), 11)
 	})
 }
@@ -432,7 +433,7 @@ func TestServerPaused(t *testing.T) {
 			if !errors.Is(err, counter.ErrUnavailable) {
 				t.Error(err)
 			}
-			says(t, err, s.t.String())
+			says(t, err, s.d.t.String())
 		}
 		db.Resume()
 		paused = false
@@ -455,23 +456,25 @@ func TestHistoryIsComparedByTheWrite(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
 		s := open(t, db.table(t))
 		define(t, s)
-		b := reserve(t, s, 1)
-		say, err := s.statements(bg)
+		reserve(t, s, 1)
+		found, err := s.d.Load(bg, []string{"orders"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := s.known("orders")
-		r, err := q.read(bg, say)
-		if err != nil {
+		next := found[0].Entry.Copy()
+		if _, err := next.Reserve(1, "new"); err != nil {
 			t.Fatal(err)
 		}
-		other := *r
-		other.now, other.Token = "another", "new"
-		if err := q.update(bg, say, b.Token, &other, false); !errors.Is(err, errAgain) {
-			t.Errorf("written under another history: %v", err)
-		}
-		if err := q.update(bg, say, "another", r, false); !errors.Is(err, errAgain) {
-			t.Errorf("written over another token: %v", err)
+		for what, change := range map[string]func(r *row){
+			"under another history": func(r *row) { r.now = "another" },
+			"over another token":    func(r *row) { r.Token = "another" },
+		} {
+			other := *found[0].Version.(*row)
+			change(&other)
+			write := ledger.Write{Found: ledger.Found{Version: &other}, Next: next}
+			if _, err := s.d.Swap(bg, nil, []ledger.Write{write}); !errors.Is(err, ledger.ErrAgain) {
+				t.Errorf("written %s: %v", what, err)
+			}
 		}
 		reserve(t, s, 11)
 	})

@@ -1,10 +1,13 @@
 package sql
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 )
 
 // LeafTable is the table of ?layout=leaf without ?table=NAME.
@@ -46,18 +49,47 @@ func leafStatements(write func(string) string) *statements {
 // leafStep is what Leaf servers reserve at once, if the definition has no Batch.
 const leafStep = 1000
 
-// leafInsert returns the arguments of leafStatements' insert.
-func leafInsert(r *row) []any {
-	step := r.Batch
-	if step == 0 {
-		step = leafStep
-	}
-	return []any{r.Name, int64(r.Next), int64(step)}
+// A leafEntry is a row of Leaf's table.
+type leafEntry struct{ ledger.Basic }
+
+// Copy implements ledger.Entry.
+func (e *leafEntry) Copy() ledger.Entry { return &leafEntry{e.Basic} }
+
+// Reserve implements ledger.Entry: the next value is a bigint too.
+func (e *leafEntry) Reserve(n uint64, token string) (counter.Block, error) {
+	e.Max--
+	defer func() { e.Max++ }()
+	return e.Record.Reserve(n, token)
 }
 
-// leafUpdate returns those of its update. was is a number: MySQL may compare an expression with a text as
+// swapLeaf is Swap. The row's number is compared as one: MySQL may compare an expression with a text as
 // floating-point numbers, which cannot tell large values apart. (MariaDB 10.11 does not.)
-func leafUpdate(r *row) []any { return []any{int64(r.Next), r.Name, r.was, r.now} }
+func (d *table) swapLeaf(ctx context.Context, found *row, r *counter.Record, raised bool) (err error) {
+	r.Token = text(r.Next)
+	switch {
+	case found == nil:
+		if _, _, err := d.state(ctx); err != nil {
+			return err
+		}
+		return d.insert(ctx, r.Name, int64(r.Next), int64(cmp.Or(r.Batch, leafStep)))
+	case r.Token != found.Token:
+		err = d.update(ctx, d.say().update, int64(r.Next), r.Name, found.was, found.now)
+	}
+	if err == nil && raised { // the table has no floor: this process's own daemon drops what it holds, and no other
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.floors[r.Name] = max(d.floors[r.Name], r.Floor)
+		d.raised++
+	}
+	return err
+}
+
+// floorOf returns what this process has raised a row of Leaf's table to.
+func (d *table) floorOf(name string) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.floors[name]
+}
 
 // ErrNoRetire is the error of Retire for Leaf's table.
 var ErrNoRetire = errors.New("the table of Leaf has no column that says that a sequence is retired, and Leaf " +
@@ -73,24 +105,12 @@ func CheckLeaf(d counter.Definition) error {
 	return nil
 }
 
-// mayInsert returns why there is no row made for a definition. A row that is missing may have been
-// deleted, so a daemon makes none.
-func (s *Store) mayInsert(d counter.Definition) error {
-	if !s.c.Operator {
-		return fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi generator create '%s sequence "+
+// newLeaf returns the first entry of a row. A row that is missing may have been deleted, so a daemon makes none.
+func (d *table) newLeaf(def counter.Definition) (ledger.Entry, error) {
+	if !d.c.Operator {
+		return nil, fmt.Errorf("%w: no %s in %s, where daemons make no rows: `katsubushi generator create '%s sequence "+
 			"start=N'`, with N above every value that was issued",
-			counter.ErrUnknown, d.Name, s.t, d.Name)
+			counter.ErrUnknown, def.Name, d.t, def.Name)
 	}
-	return CheckLeaf(d)
-}
-
-// raisedTo remembers the floor, which Leaf's table does not, so that this process's own daemon drops
-// what it holds. Others do not learn of it.
-func (q *sequence) raisedTo(floor uint64) {
-	q.mu.Lock()
-	q.floor = max(q.floor, floor)
-	q.mu.Unlock()
-	q.s.mu.Lock()
-	q.s.raised++
-	q.s.mu.Unlock()
+	return &leafEntry{ledger.Basic{Record: counter.NewRecord(def, "-")}}, CheckLeaf(def)
 }

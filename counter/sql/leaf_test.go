@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/test/countertest"
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
@@ -87,7 +88,7 @@ func TestSharedWithLeaf(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
 		url := db.leafTable(t, "")
 		db.leafRow(t, url, "orders", "1")
-		leaf := open(t, url).db // another pool of connections
+		leaf := open(t, url).d.db // another pool of connections
 		var mu sync.Mutex
 		var blocks []counter.Block
 		grant := func(b counter.Block, err error) {
@@ -205,21 +206,21 @@ func TestLeafValues(t *testing.T) {
 			v := uint64(1)<<53 + i
 			set(fmt.Sprint(v))
 			reserve(t, s, v)
-			say, err := s.statements(bg)
+			found, err := s.d.Load(bg, []string{"orders"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := s.known("orders")
-			r, err := q.read(bg, say)
-			if err != nil {
+			next := found[0].Entry.Copy()
+			if _, err := next.Reserve(10, "new"); err != nil {
 				t.Fatal(err)
 			}
-			r.Next += 10
-			behind, elsewhere := *r, *r
-			behind.was--
-			elsewhere.now = "another"
-			for what, r := range map[string]*row{"over another max_id": &behind, "under another history": &elsewhere} {
-				if err := q.update(bg, say, "", r, false); !errors.Is(err, errAgain) {
+			for what, change := range map[string]func(r *row){
+				"over another max_id": func(r *row) { r.was-- }, "under another history": func(r *row) { r.now = "another" },
+			} {
+				other := *found[0].Version.(*row)
+				change(&other)
+				write := ledger.Write{Found: ledger.Found{Version: &other}, Next: next}
+				if _, err := s.d.Swap(bg, nil, []ledger.Write{write}); !errors.Is(err, ledger.ErrAgain) {
 					t.Errorf("written %s: %v", what, err)
 				}
 			}

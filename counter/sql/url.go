@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"errors"
 	"maps"
 	"net"
 	"net/url"
@@ -152,5 +151,3 @@ func (c Config) ReadSecrets() error {
 	}
 	return problems.Err()
 }
-
-var errClosed = errors.New("the counter store is closed")

@@ -62,7 +62,7 @@ func inEtcd(c Counters) ledger {
 }
 
 func ofSQL(c Counters) sql.Config {
-	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Operator: c.Operator, Log: c.Log}
+	return sql.Config{URL: c.URL, PasswordFile: c.PasswordFile, Lax: c.AnyDisk, Operator: c.Operator}
 }
 
 func inSQL(c Counters) ledger { return ledgerOf(ofSQL(c), sql.Open) }

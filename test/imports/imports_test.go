@@ -42,7 +42,7 @@ var rules = []rule{
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis/line", []string{"counter"}, "rules and arithmetic, without I/O"},
 	{"counter/sql", []string{
-		"counter", "internal/endpoint", "internal/problem"},
+		"counter", "counter/ledger", "internal/endpoint", "internal/problem"},
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/ledger", []string{"counter"}, "the rules of sequences, over drivers that it does not know"},
 	{"counter/*", []string{"counter", "counter/ledger", "internal/durable"},

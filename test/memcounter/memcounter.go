@@ -42,7 +42,7 @@ func (d *Database) Writes() uint64 {
 func (d *Database) SetBack(r counter.Record) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.records[r.Name] = ledger.Found{Name: r.Name, Entry: &ledger.Plain{Record: r}, Version: r.Token}
+	d.records[r.Name] = ledger.Found{Name: r.Name, Entry: &ledger.Basic{Record: r}, Version: r.Token}
 }
 
 // Damage makes a record one that cannot be read.
@@ -85,7 +85,7 @@ func (d driver) Check(definition counter.Definition) error { return definition.C
 func (d driver) Close() error                              { return nil }
 
 func (d driver) New(_ ledger.Found, def counter.Definition, token string) (ledger.Entry, error) {
-	return &ledger.Plain{Record: counter.NewRecord(def, token)}, nil
+	return &ledger.Basic{Record: counter.NewRecord(def, token)}, nil
 }
 
 func (d driver) Load(_ context.Context, names []string) (found []ledger.Found, err error) {
