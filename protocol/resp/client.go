@@ -60,35 +60,35 @@ func (s *Session) reset() {
 }
 
 // clientCommand answers the subcommands of CLIENT.
-func (s *Session) clientCommand(t *turn, e *entry, a arguments) {
-	switch e.does {
-	case clientID:
+func (s *Session) clientCommand(t *turn, e *entry, sub string, a arguments) {
+	switch sub {
+	case "id":
 		t.integer(s.id())
-	case clientGetName:
+	case "getname":
 		if s.name() == "" {
 			s.null(t)
 		} else {
 			t.text(s.name())
 		}
-	case clientSetName:
+	case "setname":
 		if s.setName(t, a.next()) {
 			t.ok()
 		}
-	case clientSetInfo:
+	case "setinfo":
 		t.setInfo(a)
-	case clientInfo:
+	case "info":
 		s.verbatim(t, s.info1(e))
-	case clientList:
+	case "list":
 		s.listClients(t, e, a)
-	case clientSwitch:
+	case "no-evict", "no-touch":
 		if on := a.next(); isWord(on, "on") || isWord(on, "off") {
 			t.ok()
 		} else {
 			t.blame(errSyntax)
 		}
-	case clientTracking:
+	case "tracking":
 		t.tracking(a)
-	case clientReply:
+	case "reply":
 		s.switchReplies(t, a.next())
 	}
 }

@@ -18,38 +18,38 @@ import (
 // Without a protocol.Topology the cluster is this server, which serves all slots.
 
 // cluster answers the subcommands of CLUSTER. It allocates.
-func (s *Session) cluster(t *turn, e *entry, a arguments) {
-	switch e.does {
-	case clusterKeySlot:
+func (s *Session) cluster(t *turn, sub string, a arguments) {
+	switch sub {
+	case "keyslot":
 		t.integer(int64(id.Slot(a.next())))
 		return
-	case clusterCountKeys:
+	case "countkeysinslot":
 		if _, ok := t.slot(a.next()); ok {
 			t.integer(0)
 		}
 		return
-	case clusterGetKeys:
+	case "getkeysinslot":
 		t.keysInSlot(a)
 		return
 	}
 	c, ip := s.topology()
-	switch e.does {
-	case clusterSlots:
+	switch sub {
+	case "slots":
 		t.slots(c.Nodes)
-	case clusterShards:
+	case "shards":
 		t.array(len(c.Nodes))
 		for _, n := range c.Nodes {
 			s.shard(t, n, cmp.Or(ip, n.Host))
 		}
-	case clusterNodes:
+	case "nodes":
 		var b []byte
 		for _, n := range c.Nodes {
 			b = appendNode(b, c, n, cmp.Or(ip, n.Host))
 		}
 		s.verbatim(t, string(b))
-	case clusterInfo:
+	case "info":
 		s.clusterInfo(t, c)
-	case clusterMyID:
+	case "myid":
 		t.text(c.Self)
 	}
 }
@@ -89,13 +89,13 @@ func (s *Session) remote() protocol.Remote {
 // follows the command's name.
 func (s *Session) turnsAway(t *turn, e *entry, a arguments) bool {
 	switch {
-	case s.config.Topology == nil, e.does != get && e.does != mget && e.does != incr && e.does != incrBy:
+	case s.config.Topology == nil, e.kind != protocol.CmdGet && e.kind != protocol.CmdIncr || e.refused:
 		return false
-	case s.is&reads != 0 && (e.does == get || e.does == mget):
+	case s.is&reads != 0 && e.kind == protocol.CmdGet:
 		return false
 	}
 	keys := a.n
-	if e.does == incrBy {
+	if e.name == "incrby" {
 		keys = 1
 	}
 	var away id.Elsewhere

@@ -448,7 +448,7 @@ func TestCommandsAgainstRedis(t *testing.T) {
 		}
 		flags := []string{}
 		for _, f := range theirs[2].([]any) {
-			if f := fmt.Sprint(f); f != "movablekeys" && (e.does != store || f == "write") {
+			if f := fmt.Sprint(f); f != "movablekeys" && (!e.refused || f == "write") {
 				flags = append(flags, f)
 			}
 		}

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -32,7 +33,7 @@ func (s *Session) execute(t *turn, a arguments, n int) (k int, err error) {
 	}
 	a.next()
 	k, err = s.act(t, e, a, n)
-	if e.does != hello && e.does != auth { // they count themselves
+	if e.name != "hello" && e.name != "auth" { // they count themselves
 		t.count(e.kind, k)
 	}
 	return k, err
@@ -74,7 +75,7 @@ func (s *Session) admit(t *turn, a arguments) (e *entry, ok bool) {
 		return e, true
 	}
 	t.Say("-")
-	if e.does == execQueued {
+	if e.name == "exec" {
 		t.Say(errAbortedBy)
 	} else if !fits {
 		t.Say("ERR ")
@@ -154,14 +155,14 @@ func (t *turn) echo(b []byte) {
 
 // act answers a command that is admitted; a is what follows its name. It returns what execute does.
 func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
-	switch e.does {
-	case get:
+	switch e.name {
+	case "get":
 		return s.get(t, a.next(), n)
-	case mget:
+	case "mget":
 		return s.getMany(t, e, a, n)
-	case incr:
+	case "incr":
 		return s.increment(t, a.next(), 1, n)
-	case incrBy:
+	case "incrby":
 		key := a.next()
 		by, ok := parseInt(a.next())
 		if !ok || by < 1 || by > id.MaxReserve {
@@ -169,24 +170,24 @@ func (s *Session) act(t *turn, e *entry, a arguments, n int) (int, error) {
 			return n, nil
 		}
 		return s.increment(t, key, int(by), n)
-	case begin:
+	case "multi":
 		s.is |= multi
 		t.ok()
-	case execQueued:
+	case "exec":
 		t.blame("ERR EXEC without MULTI")
-	case discard:
+	case "discard":
 		t.blame("ERR DISCARD without MULTI")
-	case quit:
+	case "quit":
 		t.ok()
 		return n, s.hangUp()
-	case hello:
+	case "hello":
 		return unlessWaiting(n, s.hello(t, a))
-	case auth:
+	case "auth":
 		return unlessWaiting(n, s.auth(t, a))
 	default:
 		begin := len(t.Out)
 		s.reply(t, e, a)
-		if len(t.Out)-begin > protocol.ReplyChunk && e.does != info {
+		if len(t.Out)-begin > protocol.ReplyChunk && e.name != "info" {
 			t.Out = t.Out[:begin]
 			t.blame(errReply)
 		}
@@ -204,45 +205,47 @@ func unlessWaiting(n int, err error) (int, error) {
 
 // reply answers a command that has no other effect than on this session, and never waits.
 func (s *Session) reply(t *turn, e *entry, a arguments) {
-	switch e.does {
-	case store:
+	if e.refused {
 		t.fail(errReadOnly, "")
-	case doNothing, watch:
+		return
+	}
+	switch e.name {
+	case "asking", "watch", "unwatch":
 		t.ok()
-	case ping, echo:
+	case "ping", "echo":
 		t.ping(e, a)
-	case selectDB:
+	case "select":
 		t.selectDB(a.next())
-	case dbSize:
+	case "dbsize":
 		t.integer(0)
-	case typeOf:
+	case "type":
 		t.Say("+string\r\n")
-	case exists:
+	case "exists":
 		t.integer(int64(a.n))
-	case ttl:
+	case "ttl", "pttl":
 		t.integer(-1)
-	case tellTime:
+	case "time":
 		t.tellTime()
-	case role:
+	case "role":
 		t.array(3)
 		t.text("master")
 		t.integer(0)
 		t.array(0)
-	case readOnly:
+	case "readonly":
 		s.is |= reads
 		t.Remote = s.remote()
 		t.ok()
-	case readWrite:
+	case "readwrite":
 		s.is &^= reads
 		t.Remote = s.remote()
 		t.ok()
-	case reset:
+	case "reset":
 		s.reset()
 		t.Remote = s.remote()
 		t.Say("+RESET\r\n")
-	case info:
+	case "info":
 		s.info(t, a)
-	case commandAll:
+	case "command":
 		t.array(len(entries))
 		for _, e := range entries {
 			s.describe(t, e)
@@ -255,26 +258,25 @@ func (s *Session) reply(t *turn, e *entry, a arguments) {
 
 // subcommand is reply for the commands of containers; a is what follows both names.
 func (s *Session) subcommand(t *turn, e *entry, a arguments) {
-	switch e.does {
-	case help:
+	switch container, sub, _ := strings.Cut(e.name, "|"); {
+	case sub == "help":
 		t.help(e)
-	case configGet:
+	case container == "cluster":
+		s.cluster(t, sub, a)
+	case container == "client":
+		s.clientCommand(t, e, sub, a)
+	case container == "config":
 		s.configGet(t, a)
-	case whoAmI:
+	case container == "acl":
 		t.text(s.user())
-	case commandCount:
+	case sub == "count":
 		t.integer(int64(len(entries)))
-	case commandDocs:
+	case sub == "docs":
 		s.documentMany(t, a)
-	case commandInfo:
+	case sub == "info":
 		s.describeMany(t, a)
-	case commandGetKeys:
+	case sub == "getkeys":
 		t.keysOf(a)
-	case clusterSlots, clusterShards, clusterNodes, clusterInfo, clusterKeySlot, clusterMyID, clusterCountKeys,
-		clusterGetKeys:
-		s.cluster(t, e, a)
-	default:
-		s.clientCommand(t, e, a)
 	}
 }
 

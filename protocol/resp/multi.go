@@ -27,22 +27,22 @@ func (s *Session) enqueue(t *turn, in []byte) (int, error) {
 		return len(in), s.hangUp()
 	}
 	switch {
-	case !ok && e.does == execQueued:
+	case !ok && e.name == "exec":
 		return s.endTransaction(n), nil
 	case !ok:
 		return s.spoil(n), nil
 	}
-	switch e.does {
-	case begin:
+	switch e.name {
+	case "multi":
 		t.blame("ERR MULTI calls can not be nested")
-	case watch:
+	case "watch":
 		t.blame("ERR WATCH inside MULTI is not allowed")
-	case execQueued:
+	case "exec":
 		return s.exec(t, n), nil
-	case discard:
+	case "discard":
 		t.ok()
 		return s.endTransaction(n), nil
-	case quit, reset:
+	case "quit", "reset":
 		n = s.endTransaction(n)
 		t.Add(e.kind, 1)
 		a.next()
@@ -135,7 +135,7 @@ func (s *Session) run(t *turn, in []byte) (n int, err error) {
 		return n, err
 	}
 	name := a
-	if e := find(name.next()); e != nil && (e.does == begin || e.does == watch) {
+	if e := find(name.next()); e != nil && (e.name == "multi" || e.name == "watch") {
 		return n, nil
 	}
 	n, err = s.execute(t, a, n)

@@ -1,78 +1,21 @@
 package resp
 
 import (
+	_ "embed" // commands.txt
 	"strconv"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
-// A deed is what a command does.
-type deed uint8
-
-const (
-	store deed = iota // refuse to change anything
-	container
-	help
-	doNothing // what it asks for is already the case
-	get
-	mget
-	incr
-	incrBy
-	ping
-	echo
-	hello
-	auth
-	selectDB
-	quit
-	reset
-	info
-	configGet
-	dbSize
-	typeOf
-	exists
-	ttl
-	tellTime
-	role
-	whoAmI
-	begin
-	execQueued
-	discard
-	watch
-	clientID
-	clientGetName
-	clientSetName
-	clientSetInfo
-	clientInfo
-	clientList
-	clientSwitch
-	clientTracking
-	clientReply
-	commandAll
-	commandCount
-	commandDocs
-	commandInfo
-	commandGetKeys
-	clusterSlots
-	clusterShards
-	clusterNodes
-	clusterInfo
-	clusterKeySlot
-	clusterMyID
-	readOnly
-	readWrite
-	clusterCountKeys
-	clusterGetKeys
-)
-
-// An entry is a command: what it does, and what COMMAND says about it.
+// An entry is a command, and what COMMAND says about it; see commands.txt.
 type entry struct {
-	name  string // in lower case; of a subcommand: container|name
-	does  deed
-	arity int // arguments, the name and the container's included; negative: at least so many
-	kind  protocol.Counter
-	open  bool // allowed before the client has authenticated
-	flags string
+	name    string // in lower case; of a subcommand: container|name
+	refused bool   // it would change something
+	arity   int
+	kind    protocol.Counter
+	open    bool // allowed before the client has authenticated
+	flags   string
 	// Its keys are arguments first, first+step, ..., last; negative: counted from the end; 0 = none.
 	first, last, step int
 	group             string
@@ -83,117 +26,11 @@ type entry struct {
 // fits reports whether a command may have n arguments, the name included.
 func (e *entry) fits(n int) bool { return n == e.arity || e.arity < 0 && n >= -e.arity }
 
-const (
-	fast  = "loading stale fast"
-	admin = "noscript loading stale"
-)
+//go:embed commands.txt
+var answered string
 
-// entries holds every command but those of written.
-var entries = []*entry{
-	{name: "get", does: get, arity: 2, kind: protocol.CmdGet, flags: "readonly fast", first: 1, last: 1, step: 1,
-		group: "string", summary: "Returns a new id."},
-	{name: "mget", does: mget, arity: -2, kind: protocol.CmdGet, flags: "readonly fast", first: 1, last: -1, step: 1,
-		group: "string", summary: "Returns a new id for each key."},
-	{name: "incr", does: incr, arity: 2, kind: protocol.CmdIncr, flags: "write denyoom fast", first: 1, last: 1, step: 1,
-		group: "string", summary: "Returns a new id as an integer."},
-	{name: "incrby", does: incrBy, arity: 3, kind: protocol.CmdIncr, flags: "write denyoom fast", first: 1, last: 1,
-		step: 1, group: "string", summary: "Reserves values of a sequence and returns the last."},
-	{name: "dbsize", does: dbSize, arity: 1, flags: "readonly fast", group: "server",
-		summary: "Returns 0: nothing is stored."},
-	{name: "type", does: typeOf, arity: 2, flags: "readonly fast", first: 1, last: 1, step: 1, group: "generic",
-		summary: "Returns string."},
-	{name: "exists", does: exists, arity: -2, flags: "readonly fast", first: 1, last: -1, step: 1, group: "generic",
-		summary: "Returns the number of keys: every key exists."},
-	{name: "ttl", does: ttl, arity: 2, flags: "readonly fast", first: 1, last: 1, step: 1, group: "generic",
-		summary: "Returns -1: keys do not expire."},
-	{name: "pttl", does: ttl, arity: 2, flags: "readonly fast", first: 1, last: 1, step: 1, group: "generic",
-		summary: "Returns -1: keys do not expire."},
-
-	{name: "ping", does: ping, arity: -1, flags: "fast", group: "connection", summary: "Returns PONG, or the message."},
-	{name: "echo", does: echo, arity: 2, flags: fast, group: "connection", summary: "Returns the message."},
-	{name: "hello", does: hello, arity: -1, open: true, flags: "noscript " + fast + " no_auth allow_busy",
-		group: "connection", summary: "Chooses the protocol's version, logs in, names the connection."},
-	{name: "auth", does: auth, arity: -2, open: true, flags: "noscript " + fast + " no_auth allow_busy",
-		group: "connection", summary: "Logs in."},
-	{name: "select", does: selectDB, arity: 2, flags: fast, group: "connection",
-		summary: "Accepts database 0, the only one."},
-	{name: "quit", does: quit, arity: -1, open: true, flags: "noscript " + fast + " no_auth allow_busy",
-		group: "connection", summary: "Closes the connection."},
-	{name: "reset", does: reset, arity: 1, open: true, flags: "noscript " + fast + " no_auth allow_busy",
-		group: "connection", summary: "Makes the connection as it was at first."},
-	{name: "readonly", does: readOnly, arity: 1, flags: fast, group: "cluster",
-		summary: "Lets GET and MGET have ids that another server issues."},
-	{name: "readwrite", does: readWrite, arity: 1, flags: fast, group: "cluster", summary: "Ends READONLY."},
-	{name: "asking", does: doNothing, arity: 1, flags: "fast", group: "cluster", summary: "Has no effect."},
-	{name: "time", does: tellTime, arity: 1, flags: fast, group: "server", summary: "Returns the id clock's time."},
-	{name: "role", does: role, arity: 1, flags: admin + " fast", group: "server",
-		summary: "Returns master, without replicas."},
-	{name: "info", does: info, arity: -1, kind: protocol.CmdStats, flags: "loading stale", group: "server",
-		summary: "Returns statistics."},
-
-	{name: "multi", does: begin, arity: 1, flags: "noscript " + fast + " allow_busy", group: "transactions",
-		summary: "Begins a transaction: commands are queued."},
-	{name: "exec", does: execQueued, arity: 1, flags: admin + " skip_slowlog", group: "transactions",
-		summary: "Runs the queued commands in order."},
-	{name: "discard", does: discard, arity: 1, flags: "noscript " + fast + " allow_busy", group: "transactions",
-		summary: "Forgets the queued commands."},
-	{name: "watch", does: watch, arity: -2, flags: "noscript " + fast + " allow_busy", first: 1, last: -1, step: 1,
-		group: "transactions", summary: "Has no effect: no key ever changes."},
-	{name: "unwatch", does: doNothing, arity: 1, flags: "noscript " + fast + " allow_busy", group: "transactions",
-		summary: "Has no effect."},
-
-	{name: "client", does: container, arity: -2, group: "connection",
-		summary: "A container for commands about the connection.", sub: []*entry{
-			{name: "client|id", does: clientID, arity: 2, flags: admin, summary: "Returns the connection's number."},
-			{name: "client|getname", does: clientGetName, arity: 2, flags: admin, summary: "Returns the connection's name."},
-			{name: "client|setname", does: clientSetName, arity: 3, flags: admin, summary: "Names the connection."},
-			{name: "client|setinfo", does: clientSetInfo, arity: 4, flags: admin,
-				summary: "Accepts the client library's name and version, and forgets them."},
-			{name: "client|info", does: clientInfo, arity: 2, flags: admin, summary: "Describes the connection."},
-			{name: "client|list", does: clientList, arity: -2, flags: "admin " + admin,
-				summary: "Describes this connection; others are not listed."},
-			{name: "client|no-evict", does: clientSwitch, arity: 3, flags: "admin " + admin, summary: "Has no effect."},
-			{name: "client|no-touch", does: clientSwitch, arity: 3, flags: admin, summary: "Has no effect."},
-			{name: "client|tracking", does: clientTracking, arity: -3, flags: admin,
-				summary: "Refuses to let the client cache ids."},
-			{name: "client|reply", does: clientReply, arity: 3, flags: admin, summary: "Switches replies on and off."},
-		}},
-	{name: "command", does: commandAll, arity: -1, flags: "loading stale", group: "server",
-		summary: "Describes all commands.", sub: []*entry{
-			{name: "command|count", does: commandCount, arity: 2, flags: "loading stale",
-				summary: "Returns the number of commands."},
-			{name: "command|docs", does: commandDocs, arity: -2, flags: "loading stale", summary: "Says what commands do."},
-			{name: "command|info", does: commandInfo, arity: -2, flags: "loading stale", summary: "Describes commands."},
-			{name: "command|getkeys", does: commandGetKeys, arity: -4, flags: "loading stale",
-				summary: "Returns the keys of a command."},
-		}},
-	{name: "config", does: container, arity: -2, group: "server", summary: "A container for commands about settings.",
-		sub: []*entry{
-			{name: "config|get", does: configGet, arity: -3, flags: "admin " + admin,
-				summary: "Returns settings that clients ask for."},
-		}},
-	{name: "cluster", does: container, arity: -2, group: "cluster", summary: "A container for commands about the cluster.",
-		sub: []*entry{
-			{name: "cluster|slots", does: clusterSlots, arity: 2, flags: "stale", summary: "Returns the slots of each server."},
-			{name: "cluster|shards", does: clusterShards, arity: 2, flags: "stale",
-				summary: "Returns the slots of each server."},
-			{name: "cluster|nodes", does: clusterNodes, arity: 2, flags: "stale", summary: "Describes the servers."},
-			{name: "cluster|info", does: clusterInfo, arity: 2, flags: "stale", summary: "Describes the cluster."},
-			{name: "cluster|keyslot", does: clusterKeySlot, arity: 3, flags: "stale", summary: "Returns the slot of a key."},
-			{name: "cluster|myid", does: clusterMyID, arity: 2, flags: "stale", summary: "Returns this server's node id."},
-			{name: "cluster|countkeysinslot", does: clusterCountKeys, arity: 3, flags: "stale",
-				summary: "Returns 0: nothing is stored."},
-			{name: "cluster|getkeysinslot", does: clusterGetKeys, arity: 4, flags: "stale",
-				summary: "Returns nothing: nothing is stored."},
-		}},
-	{name: "acl", does: container, arity: -2, group: "server", summary: "A container for commands about users.",
-		sub: []*entry{
-			{name: "acl|whoami", does: whoAmI, arity: 2, flags: admin, summary: "Returns the user's name."},
-		}},
-}
-
-// written lists Redis's other commands that write, each with its arity and, unless they are 1, 1 and
-// 1, where its keys are. They are refused.
+// written lists Redis's other commands that write, as commands.txt does; their keys are at 1:1:1 unless it says
+// otherwise. They are refused.
 const written = `
 append:3 bitfield:-2 bitop:-4:2:-1:1 blmove:6:1:2:1 blmpop:-5:0:0:0 blpop:-3:1:-2:1
 brpop:-3:1:-2:1 brpoplpush:4:1:2:1 bzmpop:-5:0:0:0 bzpopmax:-3:1:-2:1 bzpopmin:-3:1:-2:1
@@ -211,51 +48,70 @@ zinterstore:-4 zmpop:-4:0:0:0 zpopmax:-2 zpopmin:-2 zrangestore:-5:1:2:1 zrem:-3
 zremrangebylex:4 zremrangebyrank:4 zremrangebyscore:4 zunionstore:-4
 `
 
-// commands holds every command by its name.
-var commands = func() map[string]*entry {
-	for word := range strings.FieldsSeq(written) {
-		e := &entry{kind: kindOf(word), flags: "write", first: 1, last: 1, step: 1,
-			summary: "Is refused: ids are not stored."}
-		for i, field := range strings.Split(word, ":") {
-			if i == 0 {
-				e.name = field
-				continue
-			}
+// entries holds every command in the order in which COMMAND lists them, and commands by its name.
+var entries, commands = readTables()
+
+func readTables() (list []*entry, all map[string]*entry) {
+	all = map[string]*entry{}
+	add := func(head string, e *entry) {
+		fields := strings.Split(head, ":")
+		e.name = fields[0]
+		for i, field := range fields[1:] {
 			n, err := strconv.Atoi(field)
 			if err != nil {
-				panic(word)
+				panic(head)
 			}
-			*[]*int{&e.arity, &e.first, &e.last, &e.step}[i-1] = n
+			*[]*int{&e.arity, &e.first, &e.last, &e.step}[i] = n
 		}
-		entries = append(entries, e)
+		if container, _, is := strings.Cut(e.name, "|"); is {
+			all[container].sub = append(all[container].sub, e)
+			return
+		}
+		e.kind = kindOf(e)
+		list, all[e.name] = append(list, e), e
 	}
-	m := make(map[string]*entry, len(entries))
-	for _, e := range entries {
-		m[e.name] = e
+	for line := range strings.Lines(answered) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		flags := strings.ReplaceAll(strings.Trim(f[2], "-"), ",", " ")
+		add(f[0], &entry{group: f[1], flags: flags, open: strings.Contains(flags, "no_auth"),
+			summary: strings.Join(f[3:], " ")})
+	}
+	for head := range strings.FieldsSeq(written) {
+		add(head, &entry{refused: true, flags: "write", first: 1, last: 1, step: 1,
+			summary: "Is refused: ids are not stored."})
+	}
+	for _, e := range list {
 		if len(e.sub) > 0 {
-			e.sub = append(e.sub,
-				&entry{name: e.name + "|help", does: help, arity: 2, flags: "loading stale", summary: "Lists the subcommands."})
-		}
-		for _, sub := range e.sub {
-			sub.group = e.group
+			e.sub = append(e.sub, &entry{name: e.name + "|help", arity: 2, flags: "loading stale", group: e.group,
+				summary: "Lists the subcommands."})
 		}
 	}
-	return m
-}()
+	return list, all
+}
 
-// kindOf says how a refused command is counted.
-func kindOf(word string) protocol.Counter {
-	switch name, _, _ := strings.Cut(word, ":"); name {
+// kindOf says how a command is counted.
+func kindOf(e *entry) protocol.Counter {
+	switch e.name {
+	case "get", "mget":
+		return protocol.CmdGet
+	case "incr", "incrby", "decr", "decrby", "incrbyfloat":
+		return protocol.CmdIncr
+	case "info":
+		return protocol.CmdStats
 	case "del", "unlink", "getdel":
 		return protocol.CmdDelete
 	case "expire", "expireat", "pexpire", "pexpireat", "persist", "touch":
 		return protocol.CmdTouch
-	case "decr", "decrby", "incrbyfloat":
-		return protocol.CmdIncr
 	case "flushall", "flushdb":
 		return protocol.CmdFlush
 	}
-	return protocol.CmdSet
+	if e.refused {
+		return protocol.CmdSet
+	}
+	return protocol.CmdOther
 }
 
 // longestName limits the name of a command, in bytes.
