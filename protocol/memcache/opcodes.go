@@ -46,45 +46,59 @@ const (
 	maybe
 )
 
+// What several opcodes do: those with a Q differ only where there is a success to report.
+var (
+	opGet         = opcode{does: giveID, kind: protocol.CmdGet, key: with}
+	opGetKey      = opcode{does: giveID, kind: protocol.CmdGet, key: with, echo: true}
+	opGetTouch    = opcode{does: giveID, kind: protocol.CmdGat, extras: 4, key: with}
+	opGetTouchKey = opcode{does: giveID, kind: protocol.CmdGat, extras: 4, key: with, echo: true}
+	opSet         = opcode{does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}
+	opAdd         = opcode{does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}
+	opJoin        = opcode{does: joinNothing, kind: protocol.CmdSet, key: with, value: true}
+	opDelete      = opcode{does: findNothing, kind: protocol.CmdDelete, key: with}
+	opDecrement   = opcode{does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with}
+	opLogIn       = opcode{does: logIn, key: with, value: true, open: true}
+)
+
 // opcodes holds every opcode that memcached has. The Q commands do not reply on success or, for a
 // get, on a miss, which never happens.
 var opcodes = [256]opcode{
-	0x00: {does: giveID, kind: protocol.CmdGet, key: with},                              // GET
-	0x01: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // SET
-	0x02: {does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true},  // ADD
-	0x03: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // REPLACE
-	0x04: {does: findNothing, kind: protocol.CmdDelete, key: with},                      // DELETE
-	0x05: {does: giveRange, kind: protocol.CmdIncr, extras: 20, key: with},              // INCREMENT
-	0x06: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENT
-	0x07: {does: partWays},                                                              // QUIT
+	0x00: opGet,                                                            // GET
+	0x01: opSet,                                                            // SET
+	0x02: opAdd,                                                            // ADD
+	0x03: opSet,                                                            // REPLACE
+	0x04: opDelete,                                                         // DELETE
+	0x05: {does: giveRange, kind: protocol.CmdIncr, extras: 20, key: with}, // INCREMENT
+	0x06: opDecrement,                                                      // DECREMENT
+	0x07: {does: partWays},                                                 // QUIT
 	// FLUSH; its extras may be missing
 	0x08: {does: doNothing, kind: protocol.CmdFlush, extras: 4},
-	0x09: {does: giveID, kind: protocol.CmdGet, key: with},                              // GETQ
+	0x09: opGet,                                                                         // GETQ
 	0x0a: {does: doNothing},                                                             // NOOP
 	0x0b: {does: giveVersion, kind: protocol.CmdVersion, open: true},                    // VERSION
-	0x0c: {does: giveID, kind: protocol.CmdGet, key: with, echo: true},                  // GETK
-	0x0d: {does: giveID, kind: protocol.CmdGet, key: with, echo: true},                  // GETKQ
-	0x0e: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // APPEND
-	0x0f: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // PREPEND
+	0x0c: opGetKey,                                                                      // GETK
+	0x0d: opGetKey,                                                                      // GETKQ
+	0x0e: opJoin,                                                                        // APPEND
+	0x0f: opJoin,                                                                        // PREPEND
 	0x10: {does: giveStats, kind: protocol.CmdStats, key: maybe},                        // STAT
-	0x11: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // SETQ
-	0x12: {does: addNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true},  // ADDQ
-	0x13: {does: keepNothing, kind: protocol.CmdSet, extras: 8, key: with, value: true}, // REPLACEQ
-	0x14: {does: findNothing, kind: protocol.CmdDelete, key: with},                      // DELETEQ
+	0x11: opSet,                                                                         // SETQ
+	0x12: opAdd,                                                                         // ADDQ
+	0x13: opSet,                                                                         // REPLACEQ
+	0x14: opDelete,                                                                      // DELETEQ
 	0x15: {does: giveRange, kind: protocol.CmdIncr, extras: 20, key: with, quiet: true}, // INCREMENTQ
-	0x16: {does: findNothing, kind: protocol.CmdIncr, extras: 20, key: with},            // DECREMENTQ
+	0x16: opDecrement,                                                                   // DECREMENTQ
 	0x17: {does: partWays, quiet: true},                                                 // QUITQ
 	0x18: {does: doNothing, kind: protocol.CmdFlush, extras: 4, quiet: true},            // FLUSHQ
-	0x19: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // APPENDQ
-	0x1a: {does: joinNothing, kind: protocol.CmdSet, key: with, value: true},            // PREPENDQ
+	0x19: opJoin,                                                                        // APPENDQ
+	0x1a: opJoin,                                                                        // PREPENDQ
 	0x1c: {does: findNothing, kind: protocol.CmdTouch, extras: 4, key: with},            // TOUCH
-	0x1d: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with},                   // GAT
-	0x1e: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with},                   // GATQ
+	0x1d: opGetTouch,                                                                    // GAT
+	0x1e: opGetTouch,                                                                    // GATQ
 	0x20: {does: listMechanisms, open: true},                                            // SASL_LIST_MECHS
-	0x21: {does: logIn, key: with, value: true, open: true},                             // SASL_AUTH
-	0x22: {does: logIn, key: with, value: true, open: true},                             // SASL_STEP
-	0x23: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with, echo: true},       // GATK
-	0x24: {does: giveID, kind: protocol.CmdGat, extras: 4, key: with, echo: true},       // GATKQ
+	0x21: opLogIn,                                                                       // SASL_AUTH
+	0x22: opLogIn,                                                                       // SASL_STEP
+	0x23: opGetTouchKey,                                                                 // GATK
+	0x24: opGetTouchKey,                                                                 // GATKQ
 	0x60: {does: giveCluster, key: with},                                                // CONFIG_GET, Amazon's
 }
 
