@@ -7,7 +7,6 @@
 package peers
 
 import (
-	"container/heap"
 	"hash/maphash"
 	"net/netip"
 )
@@ -46,15 +45,18 @@ func At(remote any) Peer {
 // one goroutine at a time may use it.
 type Weights struct {
 	of    map[Peer]*weight
-	order order
+	order Heap[*weight]
 	spare []*weight // so that a peer that comes and goes costs no allocation
 }
 
 type weight struct {
 	peer Peer
 	size int64
-	at   int // index in order
+	Place
 }
+
+// Weight implements Weighted.
+func (w *weight) Weight() int64 { return w.size }
 
 const spareWeights = 64
 
@@ -74,16 +76,16 @@ func (w *Weights) Add(p Peer, n int64) {
 		}
 		*one = weight{peer: p, size: n}
 		w.of[p] = one
-		heap.Push(&w.order, one)
+		w.order.Add(one)
 	case one.size+n == 0:
 		delete(w.of, p)
-		heap.Remove(&w.order, one.at)
+		w.order.Remove(one)
 		if len(w.spare) < spareWeights {
 			w.spare = append(w.spare, one)
 		}
 	default:
 		one.size += n
-		heap.Fix(&w.order, one.at)
+		w.order.Fix(one)
 	}
 }
 
@@ -101,30 +103,4 @@ func (w *Weights) Heaviest() (Peer, int64) {
 		return 0, 0
 	}
 	return w.order[0].peer, w.order[0].size
-}
-
-// order is a heap with the heaviest on top.
-type order []*weight
-
-func (o order) Len() int           { return len(o) }
-func (o order) Less(i, j int) bool { return o[i].size > o[j].size }
-func (o order) Swap(i, j int) {
-	o[i], o[j] = o[j], o[i]
-	o[i].at, o[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (o *order) Push(x any) {
-	one := x.(*weight)
-	one.at = len(*o)
-	*o = append(*o, one)
-}
-
-// Pop implements heap.Interface.
-func (o *order) Pop() any {
-	last := len(*o) - 1
-	one := (*o)[last]
-	(*o)[last] = nil
-	*o = (*o)[:last]
-	return one
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"container/heap"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
@@ -121,9 +120,9 @@ type Share struct {
 // A crowd is the connections of one peer in a share.
 type crowd struct {
 	peer      peers.Peer
-	holders   holders
-	own, told int64 // as the share's
-	top       int64 // as Share.tops says
+	holders   peers.Heap[*Holding] // with the biggest on top
+	own, told int64                // as the share's
+	top       int64                // as Share.tops says
 	changed   bool
 }
 
@@ -158,13 +157,16 @@ func (s *Share) Leave() {
 
 // A Holding is the part of a share that one connection holds.
 type Holding struct {
-	Size  int64
-	Peer  peers.Peer // of the connection; it is set while Size is 0, later by Move. 0 = not known: it weighs alone
-	in    *crowd     // while Size is not 0
-	at    int        // index in in.holders
-	Slot  int32      // event loops: the connection's slot
-	Owner any        // portable engine: the connection
+	Size        int64
+	Peer        peers.Peer // of the connection; it is set while Size is 0, later by Move. 0 = not known: it weighs alone
+	in          *crowd     // while Size is not 0
+	peers.Place            // in in.holders
+	Slot        int32      // event loops: the connection's slot
+	Owner       any        // portable engine: the connection
 }
+
+// Weight implements peers.Weighted.
+func (h *Holding) Weight() int64 { return h.Size }
 
 // Set records that h now holds size bytes.
 func (s *Share) Set(h *Holding, size int64) {
@@ -175,11 +177,11 @@ func (s *Share) Set(h *Holding, size int64) {
 		return
 	case before == 0:
 		h.in = s.crowd(h.Peer)
-		heap.Push(&h.in.holders, h)
+		h.in.holders.Add(h)
 	case size == 0:
-		heap.Remove(&h.in.holders, h.at)
+		h.in.holders.Remove(h)
 	default:
-		heap.Fix(&h.in.holders, h.at)
+		h.in.holders.Fix(h)
 	}
 	c := h.in
 	if size == 0 {
@@ -294,30 +296,4 @@ func (s *Share) heaviest() (p peers.Peer, other *Share) {
 		}
 	}
 	return p, other
-}
-
-// holders is a heap with the biggest holding on top.
-type holders []*Holding
-
-func (h holders) Len() int           { return len(h) }
-func (h holders) Less(i, j int) bool { return h[i].Size > h[j].Size }
-func (h holders) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (h *holders) Push(x any) {
-	one := x.(*Holding)
-	one.at = len(*h)
-	*h = append(*h, one)
-}
-
-// Pop implements heap.Interface.
-func (h *holders) Pop() any {
-	last := len(*h) - 1
-	one := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return one
 }
