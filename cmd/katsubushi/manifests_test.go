@@ -350,3 +350,16 @@ func TestTheComposeFileFitsTheDaemon(t *testing.T) {
 		t.Errorf("ports %v", published)
 	}
 }
+
+// TestEveryRecipeNamesTheSameImage, and the chart its tag.
+func TestEveryRecipeNamesTheSameImage(t *testing.T) {
+	for path, want := range map[string]string{
+		"kubernetes/daemonset/daemonset.yaml": "image: katsubushi:" + untagged + " ",
+		"kubernetes/sidecar/sidecar.yaml":     "image: katsubushi:" + untagged + " ",
+		"helm/katsubushi/Chart.yaml":          "\nappVersion: " + untagged + "\n",
+	} {
+		if text, err := os.ReadFile("../../deploy/" + path); err != nil || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s has no %q: %v", path, want, err)
+		}
+	}
+}

@@ -87,7 +87,7 @@ func write(t *testing.T, path, text string) {
 func TestTheDaemonTakesTheArguments(t *testing.T) {
 	katsubushi := program(t)
 	all := outputs(t)
-	for _, mode := range []string{"statefulset", "deployment", "daemonset"} {
+	for _, mode := range variants {
 		all["everything in helm "+mode] = render(t, "mode="+mode, "image.repository=registry.example/katsubushi",
 			"image.tag=3.1.4", "serviceMonitor.enabled=true", "generators=orders", "tls.secret=tls",
 			"auth.secret=users", "auth.forwardUser=fleet", "counters.secret.name=etcd", "ports.redis=6379",

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-var variants = []string{"statefulset", "deployment"}
+var variants = []string{"statefulset", "deployment", "daemonset"}
 
 // build does what kubectl kustomize does with testdata's folder, which stands for a user's.
 func build(t *testing.T, variant string) []byte {
@@ -89,7 +89,7 @@ func outputs(t *testing.T) map[string][]byte {
 	for _, variant := range variants {
 		all["kustomize "+variant] = build(t, variant)
 	}
-	for _, mode := range []string{"statefulset", "deployment", "daemonset"} {
+	for _, mode := range variants {
 		all["helm "+mode] = render(t, "mode="+mode, "image.repository=registry.example/katsubushi", "image.tag=3.1.4",
 			"serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true")
 	}
@@ -219,11 +219,7 @@ func container(t *testing.T, variant string, p parts, pod core.PodSpec) {
 			}
 		}
 	}
-	for _, probe := range []*core.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
-		if probe == nil || probe.HTTPGet == nil || !named(probe.HTTPGet.Port) || probe.TimeoutSeconds < 1 {
-			t.Errorf("%s: %+v", variant, probe)
-		}
-	}
+	hardened(t, variant, c)
 	for _, s := range pod.TopologySpreadConstraints {
 		if s.WhenUnsatisfiable != core.ScheduleAnyway || s.MaxSkew < 1 {
 			t.Errorf("%+v", s)
@@ -232,16 +228,31 @@ func container(t *testing.T, variant string, p parts, pod core.PodSpec) {
 	if s := pod.SecurityContext; !*s.RunAsNonRoot || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("%+v", s)
 	}
-	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem ||
-		!slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-		t.Errorf("%+v", s)
-	}
-	if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks ||
-		c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) > 0 {
+	if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks {
 		t.Errorf("%+v", pod)
 	}
 	if p.budget != nil && *p.budget.Spec.UnhealthyPodEvictionPolicy != policy.AlwaysAllow {
 		t.Errorf("%+v", p.budget.Spec)
+	}
+}
+
+// hardened checks the daemon's container in any pod.
+func hardened(t *testing.T, variant string, c core.Container) {
+	t.Helper()
+	named := func(port intstr.IntOrString) bool {
+		return slices.ContainsFunc(c.Ports, func(p core.ContainerPort) bool { return p.Name == port.StrVal })
+	}
+	for _, probe := range []*core.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+		if probe == nil || probe.HTTPGet == nil || !named(probe.HTTPGet.Port) || probe.TimeoutSeconds < 1 {
+			t.Errorf("%s: %+v", variant, probe)
+		}
+	}
+	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem ||
+		!slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+		t.Errorf("%+v", s)
+	}
+	if c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) > 0 {
+		t.Errorf("%+v", c.Resources)
 	}
 }
 

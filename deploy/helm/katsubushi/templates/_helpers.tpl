@@ -50,7 +50,8 @@ labels:
 
 {{- define "katsubushi.container" -}}
 {{- $v := .Values }}
-{{- $socket := include "katsubushi.onSocket" . -}}
+{{- $socket := include "katsubushi.onSocket" . }}
+{{- $http := eq $v.mode "sidecar" | ternary "ids-http" "http" -}}
 name: katsubushi
 image: {{ printf "%s:%s" $v.image.repository (default .Chart.AppVersion $v.image.tag) }}
 imagePullPolicy: {{ $v.image.pullPolicy }}
@@ -90,7 +91,9 @@ args:
   - -forward-password-file=/etc/katsubushi-auth/forward-password
   {{- end }}
   {{- end }}
+  {{- if not $socket }}
   - -shutdown-delay={{ $v.shutdownDelaySeconds }}s
+  {{- end }}
   - -drain-timeout={{ $v.drainTimeoutSeconds }}s
   - -log-format=json
   {{- range $v.args }}
@@ -113,22 +116,22 @@ env:
   {{- end }}
 ports:
   {{- range $name, $port := include "katsubushi.ports" . | fromYaml }}
-  - {name: {{ $name }}, containerPort: {{ $port }}}
+  - {name: {{ eq $name "http" | ternary $http $name }}, containerPort: {{ $port }}}
   {{- end }}
 # Alive is a daemon that answers, also one that waits for its clock or its lease: a restart would not help it, so only
-# readiness asks for ids.
+# readiness asks for ids. The containers beside a sidecar start when it issues ids.
 startupProbe:
-  httpGet: {path: /healthz, port: http}
+  httpGet: {path: {{ eq $v.mode "sidecar" | ternary "/readyz" "/healthz" }}, port: {{ $http }}}
   periodSeconds: 1
   timeoutSeconds: 3
-  failureThreshold: 60
+  failureThreshold: {{ eq $v.mode "sidecar" | ternary 600 60 }}
 readinessProbe:
-  httpGet: {path: /readyz, port: http}
+  httpGet: {path: /readyz, port: {{ $http }}}
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 1
 livenessProbe:
-  httpGet: {path: /healthz, port: http}
+  httpGet: {path: /healthz, port: {{ $http }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
