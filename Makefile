@@ -191,7 +191,7 @@ chaos: ## real daemons and Redis, etcd or ZooKeeper under random real faults: KA
 chaos-sequences: ## real daemons that lead strict sequences in turns, on a real etcd of three members, under random real faults: KATSUBUSHI_CHAOS_MINUTES (10), KATSUBUSHI_SEED
 	KATSUBUSHI_CHAOS_MINUTES=$${KATSUBUSHI_CHAOS_MINUTES:-10} KATSUBUSHI_REQUIRE=1 $(GO) test -timeout 120m -count=1 -v -run TestStrictChaos ./cmd/katsubushi
 
-mixed: ## make chaos with a fleet of two versions, OLD (a revision) and this tree, that also swap each other's state files
+mixed: ## make chaos with a fleet of two versions, OLD (a revision) and this tree, that also swap each other's state files, and share sequences in every kind of counter store
 	KATSUBUSHI_CHAOS_OLD=$(or $(OLD),$(error OLD=revision)) KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 60m -parallel 6 -count=1 -v -run 'Chaos|TwoVersions' ./test/chaos
 
 test-downgrade: deps ## this version and OLD (a revision, by default the last one without upgrades in place) use each other's state files, sequences and pools, in turn and at once

@@ -14,5 +14,6 @@
 //
 // With KATSUBUSHI_CHAOS_OLD, a revision, half of the fleet begins with that revision's build, and
 // every restart of a daemon swaps it for this tree's or back: `make mixed`. There,
-// TestStateFilesOfTwoVersions swaps builds on one state directory.
+// TestStateFilesOfTwoVersions swaps builds on one state directory, and TestSequencesOfTwoVersions has
+// daemons of both share the sequences of every kind of counter store.
 package chaos

@@ -1,0 +1,251 @@
+//go:build chaos && linux
+
+package chaos
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/sqltest"
+)
+
+// counterStores start a store of sequences each, and return its URL. strict: it also keeps order=strict.
+var counterStores = []struct {
+	name   string
+	strict bool
+	start  func(t *testing.T) string
+}{
+	{"file", true, func(t *testing.T) string { return "file://" + t.TempDir() }},
+	{"etcd", true, func(t *testing.T) string { return etcdtest.URL(t, etcdtest.Start(t)) }},
+	{"Redis", false, func(t *testing.T) string {
+		return redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always").URL()
+	}},
+	{"PostgreSQL", false, func(t *testing.T) string {
+		return "postgres://postgres@/postgres?socket=" + sqltest.Postgres(t).Socket
+	}},
+	{"MariaDB", false, func(t *testing.T) string { return "mysql://root@/test?socket=" + sqltest.MariaDB(t).Socket }},
+	{"Leaf", false, func(t *testing.T) string {
+		s := sqltest.MariaDB(t)
+		s.Do(t, "CREATE TABLE leaf_alloc (biz_tag varchar(128) NOT NULL DEFAULT '', max_id bigint NOT NULL DEFAULT '1', "+
+			"step int NOT NULL, description varchar(256) DEFAULT NULL, update_time timestamp NOT NULL DEFAULT "+
+			"CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (biz_tag)) ENGINE=InnoDB")
+		return "mysql://root@/test?layout=leaf&socket=" + s.Socket
+	}},
+}
+
+// A tally is what clients got of one sequence.
+type tally struct {
+	mu     sync.Mutex
+	values map[uint64]string // the daemon that issued it
+	most   uint64
+	twice  int
+}
+
+// TestSequencesOfTwoVersions: daemons of two builds share the sequences of each kind of store, and are replaced by
+// the other build again and again, after a clean stop or kill -9. No value comes twice. Each kind gets a sixth of
+// the time.
+func TestSequencesOfTwoVersions(t *testing.T) {
+	builds := versions(t)
+	if len(builds) == 1 {
+		t.Skip("KATSUBUSHI_CHAOS_OLD names no revision: make mixed OLD=...")
+	}
+	length, seed := settingsOf(t)
+	for _, store := range counterStores {
+		t.Run(store.name, func(t *testing.T) {
+			url := store.start(t)
+			names := []string{"orders"}
+			createSequence(t, builds[0], url, "orders sequence batch=20")
+			if store.strict {
+				names = append(names, "strict")
+				createSequence(t, builds[0], url, "strict sequence batch=20 order=strict")
+			}
+			shareSequences(t, builds, url, names, length/time.Duration(len(counterStores)), seed)
+		})
+	}
+}
+
+// createSequence defines a sequence, and the table if there is none.
+func createSequence(t *testing.T, v version, url, definition string) {
+	t.Helper()
+	create := func() (string, error) {
+		out, err := exec.Command(v.path, "generator", "create", definition, "-counters", url,
+			"-state-any-disk").CombinedOutput()
+		return string(out), err
+	}
+	out, err := create()
+	if _, statement, ok := strings.Cut(out, "This makes it:\n"); ok {
+		kind, program := "mariadb", []string{"mariadb", "--no-defaults", "-u", "root", "test", "--socket="}
+		_, socket, _ := strings.Cut(url, "socket=")
+		if strings.HasPrefix(url, "postgres") {
+			kind, program = "psql", []string{"psql", "-q", "-U", "postgres", "-h", ""}
+		}
+		program[len(program)-1] += socket
+		c := exec.Command(program[0], program[1:]...)
+		c.Stdin = strings.NewReader(statement)
+		if made, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", kind, err, made)
+		}
+		out, err = create()
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func shareSequences(t *testing.T, builds []version, url string, names []string, length time.Duration, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	tallies := map[string]*tally{}
+	for _, name := range names {
+		tallies[name] = &tally{values: map[uint64]string{}}
+	}
+	done := make(chan struct{})
+	var clients sync.WaitGroup
+	var daemons []*daemon
+	for i := range 3 {
+		address := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+		_, port, _ := strings.Cut(address, ":")
+		d := &daemon{t: t, name: fmt.Sprint("daemon ", i), versions: builds, first: i, args: []string{
+			"-bind", "127.0.0.1", "-port", port, "-log-format", "json", "-worker-id", fmt.Sprint(i + 1),
+			"-state-dir", filepath.Join(t.TempDir()), "-state-any-disk", "-counters", url, "-max-wait", "3s",
+		}}
+		t.Cleanup(func() {
+			if d.cmd != nil {
+				d.end(syscall.SIGKILL)
+			}
+			if t.Failed() {
+				t.Logf("%s logged last:\n%s", d.name, d.tail(20))
+			}
+		})
+		d.start()
+		daemons = append(daemons, d)
+		for range clientsEach {
+			clients.Go(func() { countFrom(t, d, names, tallies, done) })
+		}
+	}
+	began, swaps := time.Now(), map[string]int{}
+	for time.Since(began) < length {
+		time.Sleep(time.Second + time.Duration(rnd.Int64N(int64(2*time.Second)))) // the load of this life
+		d := daemons[rnd.IntN(len(daemons))]
+		signal := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[rnd.IntN(2)]
+		d.end(signal)
+		swaps[signal.String()]++
+		d.start()
+	}
+	before := map[string]int{}
+	for name, tally := range tallies { // whoever runs now goes on
+		tally.mu.Lock()
+		before[name] = len(tally.values)
+		tally.mu.Unlock()
+	}
+	for name, tally := range tallies {
+		redistest.Until(t, name+" goes on", func() bool {
+			tally.mu.Lock()
+			defer tally.mu.Unlock()
+			return len(tally.values) > before[name]+100
+		})
+	}
+	close(done)
+	clients.Wait()
+	for name, tally := range tallies {
+		by := map[string]int{}
+		for _, who := range tally.values {
+			by[who]++
+		}
+		t.Logf("%s: %d values, %d twice; of %v; daemons replaced: %v", name, len(tally.values), tally.twice, by, swaps)
+		if len(by) != len(builds) || len(tally.values) == 0 {
+			t.Errorf("%s: values only of %v", name, by)
+		}
+	}
+}
+
+// countFrom is a client that asks one daemon for the next values of all names.
+func countFrom(t *testing.T, d *daemon, names []string, tallies map[string]*tally, done chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond): // or it is starting
+		}
+		place := d.at.Load()
+		if place == nil {
+			continue
+		}
+		conn, err := net.Dial("tcp", place.address)
+		if err != nil {
+			continue
+		}
+		askInTurn(t, conn, place, names, tallies, done)
+		conn.Close()
+	}
+}
+
+func askInTurn(t *testing.T, conn net.Conn, place *place, names []string, tallies map[string]*tally,
+	done chan struct{}) {
+	r, last := bufio.NewReader(conn), map[string]uint64{}
+	for n := 0; ; n++ {
+		select {
+		case <-done:
+			return
+		case <-time.After(pace):
+		}
+		name := names[n%len(names)]
+		all := tallies[name]
+		all.mu.Lock()
+		most := all.most
+		all.mu.Unlock()
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := fmt.Fprintf(conn, "get %s\r\n", name); err != nil {
+			return
+		}
+		v, err := answerOf(r)
+		if err != nil {
+			return
+		}
+		if v == 0 { // it was refused
+			continue
+		}
+		all.mu.Lock()
+		if who, ok := all.values[v]; ok {
+			all.twice++
+			t.Errorf("%s: %d of %s, which %s has issued", name, v, place.name, who)
+		}
+		if v <= last[name] || name == "strict" && v <= most {
+			t.Errorf("%s: %d of %s, after %d, and after %d that others had got", name, v, place.name, last[name], most)
+		}
+		all.values[v] = place.name[strings.Index(place.name, ", ")+2 : strings.LastIndex(place.name, ", ")]
+		all.most = max(all.most, v)
+		all.mu.Unlock()
+		last[name] = v
+	}
+}
+
+// answerOf reads the answer to a get; 0 = it was refused.
+func answerOf(r *bufio.Reader) (v uint64, err error) {
+	for {
+		line, err := r.ReadString('\n')
+		line = strings.TrimSpace(line)
+		switch {
+		case err != nil:
+			return 0, err
+		case line == "END":
+			return v, nil
+		case strings.HasPrefix(line, "SERVER_ERROR"), strings.HasPrefix(line, "CLIENT_ERROR"), line == "ERROR":
+			return 0, nil
+		case !strings.HasPrefix(line, "VALUE"):
+			if _, err := fmt.Sscan(line, &v); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
