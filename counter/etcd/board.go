@@ -48,10 +48,10 @@ func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now lea
 		compare = append(compare, revisionIs(s.nodePrefix()+id, r))
 	}
 	for g, l := range c.Lead {
-		then = append(then, put(s.leaderKey(g), leaderForm{version, l.ID, l.Redis, l.Number, l.Heir}))
+		then = append(then, put(s.leaderKey(g), leaderForm{formVersion, l.ID, l.Redis, l.Number, l.Heir}))
 	}
 	if c.Put != nil {
-		then = append(then, put(s.nodePrefix()+c.Put.ID, nodeForm{version, c.Put.Redis}))
+		then = append(then, put(s.nodePrefix()+c.Put.ID, nodeForm{formVersion, c.Put.Redis}))
 	}
 	for _, id := range c.Drop {
 		then = append(then, etcdlink.Delete(s.nodePrefix()+id))
@@ -140,7 +140,7 @@ func decodeForm(kv etcdlink.Pair, form any) error {
 	d := json.NewDecoder(strings.NewReader(kv.Text))
 	d.DisallowUnknownFields()
 	v := struct{ Version int }{}
-	if err := json.Unmarshal([]byte(kv.Text), &v); err != nil || v.Version != version || d.Decode(form) != nil {
+	if err := json.Unmarshal([]byte(kv.Text), &v); err != nil || v.Version != formVersion || d.Decode(form) != nil {
 		return fmt.Errorf("%s: not what katsubushi wrote: delete the key, and it is written again", kv.Key)
 	}
 	return nil

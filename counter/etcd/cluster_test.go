@@ -7,6 +7,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
@@ -45,12 +46,15 @@ func TestAnotherClusterElectsNobody(t *testing.T) {
 			t.Errorf("a watch of another cluster: %+v", written)
 		}
 	}
-	r := &record{Record: counter.Record{Definition: counter.Definition{Name: "orders", Strict: true}}}
+	strict := &ledger.Basic{Record: counter.Record{Definition: counter.Definition{Name: "orders", Strict: true}}}
 	fence := &within{Store: s, term: leader.Term{Group: 3, Fence: 9}}
-	if err := order(state{record: r, cluster: "aa"}, fence); err != nil {
+	in := func(cluster string) ledger.Found {
+		return ledger.Found{Entry: strict, Version: version{cluster: cluster}}
+	}
+	if err := (driver{s}).Admit(fence, in("aa")); err != nil {
 		t.Error(err)
 	}
-	if err := order(state{record: r, cluster: "bb"}, fence); !errors.Is(err, counter.ErrForeign) {
+	if err := (driver{s}).Admit(fence, in("bb")); !errors.Is(err, counter.ErrForeign) {
 		t.Errorf("a write within a term in another cluster: %v", err)
 	}
 }

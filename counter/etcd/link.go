@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
@@ -38,10 +39,5 @@ func mark(err error) error {
 	case kind == etcdlink.Full:
 		return fmt.Errorf("%w: %w", counter.ErrUnavailable, err)
 	}
-	return unavailable{err}
+	return ledger.As(counter.ErrUnavailable, err)
 }
-
-// unavailable is a counter.ErrUnavailable in etcd's words.
-type unavailable struct{ error }
-
-func (u unavailable) Unwrap() []error { return []error{counter.ErrUnavailable, u.error} }

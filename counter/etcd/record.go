@@ -9,8 +9,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 )
 
-// version is that of the record's form.
-const version = 1
+// formVersion is that of the record's form.
+const formVersion = 1
 
 // A record is what the key of a sequence holds, as JSON:
 //
@@ -48,7 +48,7 @@ var errVersion = errors.New("a record of another version")
 
 func (r *record) encode() []byte {
 	b, err := json.Marshal(form{
-		version, r.Key, r.Cluster, r.Birth, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, r.Strict, r.Next, r.Floor,
+		formVersion, r.Key, r.Cluster, r.Birth, r.Name, r.Start, r.Step, r.Offset, r.Max, r.Batch, r.Strict, r.Next, r.Floor,
 		r.Retired, r.Token,
 	})
 	if err != nil {
@@ -64,8 +64,8 @@ func decode(b []byte) (record, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return record{}, fmt.Errorf("no record of a sequence: %w", err)
 	}
-	if f.Version != version {
-		return record{}, fmt.Errorf("%w: %d, and this program knows %d", errVersion, f.Version, version)
+	if f.Version != formVersion {
+		return record{}, fmt.Errorf("%w: %d, and this program knows %d", errVersion, f.Version, formVersion)
 	}
 	d := counter.Definition{Name: f.Name, Start: f.Start, Step: f.Step, Offset: f.Offset, Max: f.Max, Batch: f.Batch,
 		Strict: f.Strict}

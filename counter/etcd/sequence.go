@@ -2,137 +2,180 @@ package etcd
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
-// A sequence is what a Store remembers of one. Its fields but the first are for the goroutine that has
-// put a token into busy: calls for one sequence come one after another, so that what one of them has
-// read is not older than what the one before was granted.
-type sequence struct {
-	busy    chan struct{}
-	name    string
-	key     string
-	birth   string  // of the record that was used; empty = none yet
-	granted uint64  // the largest value that this process was granted and has not given back
-	wrote   state   // what the last write has left there,
-	within  *within // if that was in a term: mostly nobody else writes until it ends. nil = it was not, or has failed
+// An entry is a record, but for its key and its cluster.
+type entry struct {
+	ledger.Basic
+	birth string
 }
 
-func (s *Store) keyOf(name string) string { return s.link.Root + "seq/" + name }
-func (s *Store) changesKey() string       { return s.link.Root + "changes" }
+// Copy implements ledger.Entry.
+func (e *entry) Copy() ledger.Entry { return &entry{e.Basic, e.birth} }
 
-// enter waits for the sequence until ctx ends.
-func (s *Store) enter(ctx context.Context, name string) (*sequence, error) {
-	if name == "" || len(name) > 64 {
-		return nil, fmt.Errorf("%w: %q", counter.ErrUnknown, name)
-	}
-	s.mu.Lock()
-	q := s.sequences[name]
-	if q == nil {
-		q = &sequence{busy: make(chan struct{}, 1), name: name, key: s.keyOf(name)}
-		s.sequences[name] = q
-	}
-	s.mu.Unlock()
-	select {
-	case q.busy <- struct{}{}:
-		return q, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %s: %w", counter.ErrUnavailable, q.key, ctx.Err())
-	}
-}
+// Birth implements ledger.Entry.
+func (e *entry) Birth() string { return e.birth }
 
-func (q *sequence) leave() { <-q.busy }
-
-// A state is what was read from a key.
-type state struct {
-	*record         // nil = nothing is there, or it is damaged
+// A version is what was read from a key.
+type version struct {
 	text     string // that is there
 	revision int64  // that wrote it; 0 = nothing is there
 	cluster  string // that has answered
 }
 
-// stateOf reads an answer about one key. With counter.ErrDamaged it returns the text that is there.
-func (s *Store) stateOf(key string, answer etcdlink.Answer) (state, error) {
-	kvs := answer.Found[0].Pairs
-	found := state{cluster: answer.Cluster}
-	_ = s.began(found.cluster) // from here on that is known; an operator may go on with another one
-	if len(kvs) == 0 {
-		return found, nil
+// New implements ledger.Driver. The first record of a name is made in the cluster that the daemon began with.
+func (d driver) New(found ledger.Found, def counter.Definition, token string) (ledger.Entry, error) {
+	if found.Fault == nil {
+		if err := d.began(found.Version.(version).cluster); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", counter.ErrForeign, d.keyOf(def.Name), err)
+		}
 	}
-	name := strings.TrimPrefix(key, s.keyOf(""))
+	return &entry{ledger.Basic{Record: counter.NewRecord(def, token)}, rand.Text()}, nil
+}
+
+// Load implements ledger.Driver.
+func (d driver) Load(ctx context.Context, names []string) ([]ledger.Found, error) {
+	if len(names) == 1 {
+		got, err := d.link.get(ctx, d.keyOf(names[0]))
+		return d.found(names, got), err
+	}
+	var ops []etcdlink.Op
+	for _, name := range names {
+		ops = append(ops, etcdlink.Get(d.keyOf(name)))
+	}
+	got, err := d.link.commit(ctx, d.keyOf(names[0]), nil, ops, nil)
+	return d.found(names, got), err
+}
+
+// found reads an answer that has a record for each of some names.
+func (d driver) found(names []string, got etcdlink.Answer) (all []ledger.Found) {
+	_ = d.began(got.Cluster) // from here on that is known; an operator may go on with another one
+	for i := range min(len(names), len(got.Found)) {
+		all = append(all, d.read(names[i], got.Cluster, got.Found[i].Pairs))
+	}
+	return all
+}
+
+// read reads what is there in the place of a record.
+func (d driver) read(name, cluster string, kvs []etcdlink.Pair) ledger.Found {
+	found := ledger.Found{Name: name, Version: version{cluster: cluster}}
+	if len(kvs) == 0 {
+		return found
+	}
+	found.Version = version{kvs[0].Text, kvs[0].Revision, cluster}
+	key := d.keyOf(name)
 	r, err := decode([]byte(kvs[0].Text))
 	if err == nil && r.Name != name {
 		err = fmt.Errorf("the record is that of sequence %s", r.Name)
 	}
-	found.text, found.revision = kvs[0].Text, kvs[0].Revision
-	if errors.Is(err, errVersion) {
-		return state{}, fmt.Errorf("%w: %s: %w", counter.ErrUnusable, key, err)
-	} else if err != nil {
-		return found, counter.Damaged(name, key, err)
+	switch {
+	case errors.Is(err, errVersion):
+		found.Fault = fmt.Errorf("%w: %s: %w", counter.ErrUnusable, key, err)
+	case err != nil:
+		found.Fault = counter.Damaged(name, key, err)
+	default:
+		found.Entry = &entry{ledger.Basic{Record: r.Record}, r.Birth}
+		found.Foreign = r.copied(key, cluster)
 	}
-	found.record = &r
-	return found, nil
+	return found
 }
 
-// began returns nil for the cluster that answered first, and an error for any other one. Two may be there at
-// once, a cluster and its restored copy.
-func (s *Store) began(cluster string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cluster == "" {
-		s.cluster = cluster
-	}
-	if cluster == s.cluster {
-		return nil
-	}
-	return fmt.Errorf("this is cluster %s, and the daemon began with %s: restart it", cluster, s.cluster)
-}
-
-// missing is the error for a record that is not there.
-func (q *sequence) missing() error {
-	if q.birth != "" {
-		return fmt.Errorf("%w: %s was deleted, or etcd was wiped: define the sequence again with `katsubushi generator "+
-			"create`, and raise it above every value that was issued; this daemon was granted up to %d",
-			counter.ErrForeign, q.key, q.granted)
-	}
-	return fmt.Errorf("%w: no %s in etcd", counter.ErrUnknown, q.key)
-}
-
-// copied says why a record does not belong to its key, whoever reads it.
-func (found state) copied(key string) error {
+// copied says in ledger.Words why a record does not belong to its key, whoever reads it.
+func (r *record) copied(key, cluster string) string {
 	from := ""
 	switch {
-	case found.Key != key:
-		from = found.Key
-	case found.Cluster != found.cluster:
-		from = fmt.Sprintf("cluster %s, and this is %s", found.Cluster, found.cluster)
+	case r.Key != key:
+		from = r.Key
+	case r.Cluster != cluster:
+		from = fmt.Sprintf("cluster %s, and this is %s", r.Cluster, cluster)
 	default:
-		return nil
+		return ""
 	}
-	return fmt.Errorf("%w: %s was copied from %s. Once nobody issues from there, take it over: `katsubushi generator "+
-		"raise %s %d`, or a larger value if more was issued since it was copied",
-		counter.ErrForeign, key, from, key[strings.LastIndexByte(key, '/')+1:], min(found.Next, found.Max))
+	return "{AT} was copied from " + from + ". Once nobody issues from there, take it over: `katsubushi generator " +
+		"raise {NAME} {LEAST}`, or a larger value if more was issued since it was copied"
 }
 
-// usable says why a record must not be gone on from. Otherwise it is the one to remember.
-func (q *sequence) usable(found state) error {
-	if found.record == nil {
-		return q.missing()
+// Swap implements ledger.Driver. The texts are compared too: among members of two clusters a revision says little.
+func (d driver) Swap(ctx context.Context, fence ledger.Fence, writes []ledger.Write) ([]ledger.Found, error) {
+	var compare []etcdlink.Cmp
+	var then, otherwise []etcdlink.Op
+	var names, texts []string
+	for _, w := range writes {
+		name, found := w.Next.Plain().Name, w.Found.Version.(version)
+		key := d.keyOf(name)
+		r := record{*w.Next.Plain(), key, found.cluster, w.Next.Birth()}
+		names, texts = append(names, name), append(texts, string(r.encode()))
+		compare = append(compare, etcdlink.RevisionIs(key, found.revision))
+		if found.revision != 0 {
+			compare = append(compare, etcdlink.TextIs(key, found.text))
+		}
+		then = append(then, etcdlink.Put(key, string(r.encode())))
+		if w.Announce {
+			then = append(then, etcdlink.Put(d.changesKey(), r.Token))
+		}
+		otherwise = append(otherwise, etcdlink.Get(key))
 	}
-	if err := found.copied(q.key); err != nil {
-		return err
+	term, _ := fence.(*within)
+	if term != nil {
+		compare, otherwise = append(compare, term.compare()), append(otherwise, term.read())
 	}
-	made := q.birth != "" && found.Birth != q.birth && found.Floor <= q.granted
-	if made || found.Next <= q.granted {
-		return fmt.Errorf("%w: %s was made again or set back: it says that %d is free, and this daemon was granted up to "+
-			"%d. `katsubushi generator raise %s %d`, or a larger value if other daemons were granted more",
-			counter.ErrForeign, q.key, found.Next, q.granted, q.name, min(q.granted+1, found.Max))
+	answer, err := d.link.commit(ctx, d.keyOf(names[0]), compare, then, otherwise)
+	if err != nil {
+		return nil, err
 	}
-	q.birth = found.Birth
-	return nil
+	for i, w := range writes {
+		if was := w.Found.Version.(version).cluster; was != answer.Cluster {
+			return nil, fmt.Errorf("%w: %s: the hosts of the URL belong to two clusters, %s and %s",
+				counter.ErrForeign, d.keyOf(names[i]), was, answer.Cluster)
+		}
+	}
+	if !answer.Done && term != nil {
+		if err := term.judge(answer.Found[len(writes)].Pairs); err != nil {
+			return nil, err
+		}
+	}
+	if !answer.Done {
+		return d.found(names, answer), ledger.ErrAgain
+	}
+	var now []ledger.Found
+	for i, w := range writes {
+		written := version{texts[i], answer.History.Revision, answer.Cluster}
+		now = append(now, ledger.Found{Name: names[i], Entry: w.Next, Version: written})
+	}
+	return now, nil
+}
+
+// All implements ledger.Driver.
+func (d driver) All(ctx context.Context) (all []ledger.Found, err error) {
+	root := d.keyOf("")
+	got, err := d.link.all(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	_ = d.began(got.Cluster)
+	for _, kv := range got.Found[0].Pairs { // by key, and so by name
+		all = append(all, d.read(strings.TrimPrefix(kv.Key, root), got.Cluster, []etcdlink.Pair{kv}))
+	}
+	return all, nil
+}
+
+// Changes implements ledger.Driver: it reads one key.
+func (d driver) Changes(ctx context.Context) (string, error) {
+	got, err := d.link.get(ctx, d.changesKey())
+	if err != nil {
+		return "", err
+	}
+	now := got.Cluster + " "
+	for _, kv := range got.Found[0].Pairs {
+		now += kv.Text // random
+	}
+	return now, nil
 }

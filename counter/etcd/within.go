@@ -1,19 +1,21 @@
 package etcd
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/internal/etcdlink"
 )
 
 // Within returns the Store for sequences with order=strict of the Term's group: each write compares the
 // group's key, so nothing is granted or given back once the Term is over. That is
 // counter.ErrDeposed, and the Runner reads the keys again. Close does nothing.
-func (s *Store) Within(t leader.Term) counter.Store { return &within{Store: s, term: t} }
+func (s *Store) Within(t leader.Term) counter.Store {
+	return s.Ledger.Within(&within{Store: s, term: t})
+}
 
 type within struct {
 	*Store
@@ -21,28 +23,8 @@ type within struct {
 	over atomic.Bool // etcd has said so
 }
 
-// Reserve implements counter.Store.
-func (w *within) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
-	if err := w.check(name); err != nil {
-		return counter.Block{}, err
-	}
-	return w.reserve(ctx, name, n, w)
-}
-
-// Return implements counter.Store.
-func (w *within) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
-	return w.ReturnAll(ctx, []counter.Rest{{Name: name, Block: b, Next: next}})[0]
-}
-
-// ReturnAll implements counter.Collector.
-func (w *within) ReturnAll(ctx context.Context, rests []counter.Rest) []error {
-	return w.giveBack(ctx, rests, w)
-}
-
-// Close implements counter.Store.
-func (w *within) Close() error { return nil }
-
-func (w *within) check(name string) error {
+// Check implements ledger.Fence.
+func (w *within) Check(name string) error {
 	switch g := leader.GroupOf(name); {
 	case g != w.term.Group:
 		return fmt.Errorf("%w: sequence %s is of group %d, and the term of group %d", counter.ErrDeposed, name, g,
@@ -75,18 +57,18 @@ func (w *within) judge(found []etcdlink.Pair) error {
 	return w.deposed()
 }
 
-// order says why a sequence cannot be written this way: those with order=strict only within a Term, and in
-// the cluster that it began in, because a restored copy has the same fence. fence nil = without one.
-func order(found state, fence *within) error {
+// Admit implements ledger.Admitter: sequences with order=strict are written only within a Term, and in the cluster
+// that the daemon began with, because a restored copy has the same fence.
+func (d driver) Admit(fence ledger.Fence, found ledger.Found) error {
 	if fence != nil {
-		if err := fence.began(found.cluster); err != nil {
+		if err := d.began(found.Version.(version).cluster); err != nil {
 			return fmt.Errorf("%w: %w", counter.ErrForeign, err)
 		}
 	}
-	switch {
-	case found.Strict && fence == nil:
+	switch strict := found.Entry.Plain().Strict; {
+	case strict && fence == nil:
 		return fmt.Errorf("%w outside of a term of leadership", counter.ErrOrder)
-	case !found.Strict && fence != nil:
+	case !strict && fence != nil:
 		return fmt.Errorf("sequence %s has order=free, and is not written within a term of leadership", found.Name)
 	}
 	return nil

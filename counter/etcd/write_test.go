@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 )
 
@@ -22,48 +23,47 @@ func TestWriteCompares(t *testing.T) {
 	}
 	defer s.Close()
 	ctx := context.Background()
-	q, err := s.enter(ctx, "orders")
+	d, key := driver{s}, s.keyOf("orders")
+	read := func() ledger.Found {
+		t.Helper()
+		found, err := d.Load(ctx, []string{"orders"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found[0]
+	}
+	write := func(found ledger.Found, e ledger.Entry) ([]ledger.Found, error) {
+		return d.Swap(ctx, nil, []ledger.Write{{Found: found, Next: e, Announce: true}})
+	}
+	nothing := read()
+	e, err := d.New(nothing, counter.Sequence("orders"), "first")
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func() state {
-		t.Helper()
-		j := &job{q: q}
-		if err := errors.Join(s.read(ctx, []*job{j}), j.err); err != nil {
-			t.Fatal(err)
-		}
-		return j.found
-	}
-	write := func(found state, r *record) (*job, error) {
-		j := &job{q: q, edit: edit{announce: true}, found: found, next: r}
-		return j, errors.Join(s.write(ctx, []*job{j}), j.err)
-	}
-	nothing := read()
-	r := &record{Record: counter.NewRecord(counter.Sequence("orders"), "first"), Key: q.key, Cluster: nothing.cluster,
-		Birth: "b"}
-	if j, err := write(nothing, r); err != nil || !j.over {
-		t.Fatalf("%+v, %v", j.found, err)
+	if _, err := write(nothing, e); err != nil {
+		t.Fatal(err)
 	}
 	there := read()
-	next := *r
-	next.Token = "next"
-	for what, change := range map[string]func(*state){
-		"nothing was there":    func(f *state) { *f = nothing },
-		"another revision":     func(f *state) { f.revision-- },
-		"another text":         func(f *state) { f.text = strings.Replace(f.text, "first", "other", 1) },
-		"no revision was read": func(f *state) { f.revision = 0 },
+	next := e.Copy()
+	next.Plain().Token = "next"
+	for what, change := range map[string]func(*version){
+		"nothing was there":    func(v *version) { *v = nothing.Version.(version) },
+		"another revision":     func(v *version) { v.revision-- },
+		"another text":         func(v *version) { v.text = strings.Replace(v.text, "first", "other", 1) },
+		"no revision was read": func(v *version) { v.revision = 0 },
 	} {
-		found := there
-		change(&found)
-		j, err := write(found, &next)
-		if err != nil || j.over || j.found.record == nil || j.found.text != there.text {
-			t.Errorf("%s: %+v, %v, %v", what, j.found, j.over, err)
+		v := there.Version.(version)
+		change(&v)
+		now, err := write(ledger.Found{Version: v}, next)
+		if !errors.Is(err, ledger.ErrAgain) || len(now) != 1 || now[0].Version != there.Version {
+			t.Errorf("%s: %+v, %v", what, now, err)
 		}
 	}
-	found := there
-	found.cluster = "17"
-	_, err = write(found, &next)
-	if !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), "two clusters, 17 and "+there.cluster) {
+	v := there.Version.(version)
+	v.cluster = "17"
+	_, err = write(ledger.Found{Version: v}, next)
+	if !errors.Is(err, counter.ErrForeign) ||
+		!strings.Contains(err.Error(), key+": the hosts of the URL belong to two clusters, 17 and "+s.cluster) {
 		t.Errorf("another cluster: %v", err)
 	}
 }

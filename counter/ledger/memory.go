@@ -44,13 +44,13 @@ func (l *Ledger) update(m *memory, f func(m *memory)) {
 
 // enter waits for the turn of a sequence until ctx ends.
 func (l *Ledger) enter(ctx context.Context, fence Fence, name string) (*memory, error) {
-	if name == "" || len(name) > 64 {
-		return nil, fmt.Errorf("%w: %q", counter.ErrUnknown, name)
-	}
 	if fence != nil {
 		if err := fence.Check(name); err != nil {
 			return nil, err
 		}
+	}
+	if name == "" || len(name) > 64 {
+		return nil, fmt.Errorf("%w: %q", counter.ErrUnknown, name)
 	}
 	m := l.of(name)
 	select {

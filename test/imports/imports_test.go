@@ -34,7 +34,7 @@ var rules = []rule{
 	{"client", nil, "whoever imports it gets the standard library and nothing else"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"counter/etcd", []string{
-		"counter", "counter/leader", "internal/endpoint", "internal/etcdlink"},
+		"counter", "counter/leader", "counter/ledger", "internal/endpoint", "internal/etcdlink"},
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/leader", []string{"id"}, "it decides who leads, whatever the store is that records it"},
 	{"counter/redis",
