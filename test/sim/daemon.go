@@ -112,6 +112,7 @@ func (d *daemon) do(e event) {
 	switch {
 	case e.life != d.life:
 	case d.paused:
+		e.at = d.w.now
 		d.backlog = append(d.backlog, e)
 	default:
 		e.do()

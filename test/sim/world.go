@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/eventqueue"
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
@@ -113,8 +114,7 @@ type world struct {
 	Report
 	rand   *rand.Rand
 	now    int64
-	events events
-	seq    int // breaks ties between events of one ms
+	events eventqueue.Queue[event]
 	layout generator.Layout
 
 	store       store
@@ -179,9 +179,12 @@ func (w *world) notReady() (all []string) {
 }
 
 func (w *world) runUntil(end int64) {
-	for len(w.events) > 0 && w.events[0].at <= end {
-		e := w.events.pop()
-		w.now = e.at
+	for {
+		at, e, ok := w.events.Next(end)
+		if !ok {
+			break
+		}
+		w.now = at
 		w.Events++
 		if e.of != nil {
 			e.of.do(e)
@@ -196,12 +199,11 @@ func (w *world) runUntil(end int64) {
 func (w *world) after(ms int64, do func()) { w.push(ms, nil, do) }
 
 func (w *world) push(ms int64, of *daemon, do func()) {
-	w.seq++
-	e := event{at: w.now + max(ms, 0), seq: w.seq, of: of, do: do}
+	e := event{of: of, do: do}
 	if of != nil {
 		e.life = of.life
 	}
-	w.events.push(e)
+	w.events.Add(w.now+max(ms, 0), e)
 }
 
 // upTo is a random number of ms, 0 to n.
@@ -217,51 +219,8 @@ func (w *world) requestID() string {
 
 // An event is something that is due: in this life of a daemon, or anyway.
 type event struct {
-	at   int64
-	seq  int
 	of   *daemon
 	life int
+	at   int64 // when it came to a daemon that was paused
 	do   func()
-}
-
-// events is a heap. Package container/heap would allocate for each event.
-type events []event
-
-func (e event) before(x event) bool { return e.at < x.at || e.at == x.at && e.seq < x.seq }
-
-func (e *events) push(x event) {
-	all := append(*e, x)
-	*e = all
-	i := len(all) - 1
-	for up := (i - 1) / 2; i > 0 && x.before(all[up]); i, up = up, (up-1)/2 {
-		all[i] = all[up]
-	}
-	all[i] = x
-}
-
-func (e *events) pop() event {
-	all := *e
-	first, n := all[0], len(all)-1
-	x := all[n]
-	all[n] = event{}
-	*e = all[:n]
-	if n == 0 {
-		return first
-	}
-	i := 0
-	for {
-		down := 2*i + 1
-		if down >= n {
-			break
-		}
-		if down+1 < n && all[down+1].before(all[down]) {
-			down++
-		}
-		if !all[down].before(x) {
-			break
-		}
-		all[i], i = all[down], down
-	}
-	all[i] = x
-	return first
 }

@@ -1,7 +1,6 @@
 package strictsim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/test/eventqueue"
 	"github.com/katsubushi/katsubushi/v3/test/order"
 )
 
@@ -20,27 +20,9 @@ const (
 
 // An event is one thing that happens, to a process or to the world.
 type event struct {
-	at   int64
-	n    int // among events of one time
 	p    *process
 	busy *bool // the thread of p that it needs; nil = a thread of its own
 	f    func()
-}
-
-type queue []*event
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].n < q[j].n
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(*event)) }
-func (q *queue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	return e
 }
 
 // A World is all there is: hosts, an etcd, the network between them, and clients.
@@ -52,8 +34,7 @@ type World struct {
 	rnd    *rand.Rand
 	now    int64
 	hands  atomic.Int64 // now, for all goroutines
-	queue  queue
-	events int // made
+	queue  eventqueue.Queue[event]
 	depth  int // of pauses inside of pauses
 
 	board    *board
@@ -91,13 +72,7 @@ func (w *World) chance(of int) bool { return !w.calm && w.rnd.IntN(of) == 0 }
 func (w *World) between(lo, hi int64) int64 { return lo + w.rnd.Int64N(hi-lo+1) }
 
 // after lets something happen to the world.
-func (w *World) after(d int64, f func()) { w.push(&event{at: w.now + d, f: f}) }
-
-func (w *World) push(e *event) {
-	w.events++
-	e.n = w.events
-	heap.Push(&w.queue, e)
-}
+func (w *World) after(d int64, f func()) { w.queue.Add(w.now+d, event{f: f}) }
 
 // set lets time pass.
 func (w *World) set(now int64) {
@@ -107,20 +82,21 @@ func (w *World) set(now int64) {
 
 // run lets everything happen up to a time.
 func (w *World) run(until int64) {
-	for len(w.queue) > 0 && w.queue[0].at <= until && w.err == nil {
-		e := heap.Pop(&w.queue).(*event)
-		w.set(max(w.now, e.at))
+	for w.err == nil {
+		at, e, ok := w.queue.Next(until)
+		if !ok {
+			break
+		}
+		w.set(max(w.now, at))
 		switch p := e.p; {
 		case p == nil:
 		case !p.alive:
 			continue
 		case p.frozen > w.now: // all that has come meanwhile happens then, in any order
-			e.at = p.frozen + w.rnd.Int64N(ms)
-			w.push(e)
+			w.queue.Add(p.frozen+w.rnd.Int64N(ms), e)
 			continue
 		case e.busy != nil && *e.busy:
-			e.at = w.now + 10*ms
-			w.push(e)
+			w.queue.Add(w.now+10*ms, e)
 			continue
 		}
 		if w.Events++; w.Events > 1_000_000 {
@@ -140,12 +116,12 @@ func (p *process) afterOn(busy *bool, d int64, f func()) {
 	if d > 0 {
 		d = int64(float64(d)/p.host.rate) + 1
 	}
-	p.w.push(&event{at: p.w.now + max(d, 0), p: p, busy: busy, f: f})
+	p.w.queue.Add(p.w.now+max(d, 0), event{p, busy, f})
 }
 
 // push is the same in true time.
 func (p *process) push(d int64, busy *bool, f func()) {
-	p.w.push(&event{at: p.w.now + d, p: p, busy: busy, f: f})
+	p.w.queue.Add(p.w.now+d, event{p, busy, f})
 }
 
 // pause may stop what calls it for a while, at this very place: alone, or with the whole process. It
