@@ -33,4 +33,4 @@ func Replace(all []*Member, file string) {
 }
 
 // Running says whether the member was started and not killed.
-func (m *Member) Running() bool { return m.cmd != nil }
+func (m *Member) Running() bool { return m.child != nil }

@@ -2,7 +2,6 @@ package etcdtest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -18,7 +17,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // patience is how long a condition may take to come true before a test fails.
@@ -34,9 +33,8 @@ type Member struct {
 	peer    int    // port for the other members
 	cluster string // NAME=URL,...
 	args    []string
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	log     *bytes.Buffer
+	child   *childprocess.Child // nil while it is killed
+	log     *childprocess.Log
 }
 
 // Start starts an etcd of one member. args are added to its command line: "--quota-backend-bytes",
@@ -49,16 +47,11 @@ func Start(t testing.TB, args ...string) *Member {
 // Cluster starts an etcd of n members and waits until each of them answers.
 func Cluster(t testing.TB, n int, args ...string) []*Member {
 	t.Helper()
-	if _, err := exec.LookPath("etcd"); err != nil {
-		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
-			t.Fatalf("etcd is needed: %v", err)
-		}
-		t.Skip("no etcd")
-	}
+	childprocess.Need(t, "etcd")
 	var all []*Member
 	var urls []string
 	for i := range n {
-		m := &Member{t: t, name: fmt.Sprint("m", i), Port: redistest.FreePort(t), peer: redistest.FreePort(t),
+		m := &Member{t: t, name: fmt.Sprint("m", i), Port: childprocess.FreePort(t), peer: childprocess.FreePort(t),
 			Dir: filepath.Join(t.TempDir(), "data"), args: args}
 		urls = append(urls, m.name+"="+m.peerURL())
 		all = append(all, m)
@@ -90,19 +83,17 @@ func (m *Member) encrypted() bool { return strings.Contains(strings.Join(m.args,
 // LaunchOnly starts the member again after Kill, and does not wait.
 func (m *Member) LaunchOnly() {
 	m.t.Helper()
-	m.log = &bytes.Buffer{}
 	args := append([]string{
 		"--name", m.name, "--data-dir", m.Dir, "--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
 		"--listen-peer-urls", m.peerURL(), "--initial-advertise-peer-urls", m.peerURL(), "--initial-cluster", m.cluster,
 		"--initial-cluster-token", m.t.Name(), "--logger", "zap", "--log-level", "error",
 		"--unsafe-no-fsync", // a test's process is killed, not its host
 	}, m.args...)
-	m.cmd = exec.Command("etcd", args...)
-	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
 	var err error
-	if m.ended, err = startChild(m.cmd); err != nil {
+	if m.child, err = childprocess.Start(exec.Command("etcd", args...)); err != nil {
 		m.t.Fatal(err)
 	}
+	m.log = m.child.Log
 	m.t.Cleanup(m.Kill)
 }
 
@@ -138,12 +129,22 @@ func (m *Member) Ready() {
 
 // Kill ends the process at once, as a crash does.
 func (m *Member) Kill() {
-	if m.cmd == nil {
-		return
+	if m.child != nil {
+		m.child.Kill()
+		m.child = nil
 	}
-	m.cmd.Process.Kill()
-	<-m.ended
-	m.cmd = nil
+}
+
+// Pause stops the process, as an overloaded host does; Resume lets it go on.
+func (m *Member) Pause() {
+	m.t.Helper()
+	m.child.Pause(m.t)
+}
+
+// Resume ends a Pause.
+func (m *Member) Resume() {
+	m.t.Helper()
+	m.child.Resume(m.t)
 }
 
 // Until waits until a condition is true.
@@ -151,7 +152,6 @@ func (m *Member) Until(what string, condition func() bool) {
 	m.t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			m.Kill()
 			m.t.Fatalf("etcd member %s: it did not come true that %s; it logged:\n%s", m.name, what, m.log)
 		}
 	}

@@ -1,11 +1,12 @@
 package redistest
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 const ownNetwork = "KATSUBUSHI_OWN_NETWORK"
@@ -28,12 +29,7 @@ func InOwnNetwork(t *testing.T) bool {
 		t.Skip("a network namespace takes root")
 	}
 	for _, program := range []string{"unshare", "ip", "nft"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
+		childprocess.Need(t, program)
 	}
 	if out, err := exec.Command("unshare", "-n", "nft", "add", "table", "inet", "test").CombinedOutput(); err != nil {
 		t.Skipf("no network namespace, or no packet filter: %v: %s", err, out)
@@ -42,14 +38,14 @@ func InOwnNetwork(t *testing.T) bool {
 	cmd := exec.Command("unshare", "-n", "sh", "-c", `ip link set lo up && exec "$@"`, "sh", os.Args[0],
 		"-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), ownNetwork+"="+t.Name())
-	var out bytes.Buffer
+	var out childprocess.Log
 	cmd.Stdout, cmd.Stderr = &out, &out
-	p, err := startProcess(cmd, false)
+	p, err := childprocess.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
-	<-p.ended
+	t.Cleanup(p.Kill)
+	<-p.Ended()
 	if t.Log("in a network of its own:\n" + out.String()); !cmd.ProcessState.Success() {
 		t.Fail()
 	}

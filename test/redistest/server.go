@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +17,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/faketime"
 )
-
-// patience is how long a condition may take to come true before a test fails.
-const patience = 3 * time.Minute
 
 // A Server is a redis-server process, or none while it is killed. Its port stays the same.
 type Server struct {
@@ -32,8 +29,7 @@ type Server struct {
 	t       testing.TB
 	args    []string
 	clocked bool
-	proc    *process
-	log     *bytes.Buffer
+	proc    *childprocess.Child
 }
 
 // Start starts a redis-server without persistence. args are added to its command line:
@@ -52,12 +48,7 @@ func StartClocked(t testing.TB, args ...string) *Server {
 
 func start(t testing.TB, clocked bool, args []string) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
-			t.Fatalf("redis-server is needed: %v", err)
-		}
-		t.Skip("no redis-server")
-	}
+	childprocess.Need(t, "redis-server")
 	s := &Server{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args, clocked: clocked}
 	t.Cleanup(s.Kill)
 	s.Launch()
@@ -93,15 +84,17 @@ func (s *Server) LaunchOnly() {
 
 func (s *Server) run(args []string) {
 	s.t.Helper()
-	s.log = &bytes.Buffer{}
 	command := func() *exec.Cmd {
 		cmd := exec.Command("redis-server", args...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.log, s.log
+		cmd.Dir = s.Dir
 		return cmd
 	}
-	var err error
-	if s.proc, err = startProcess(command(), s.clocked); errors.Is(err, errors.ErrUnsupported) {
-		s.proc, err = startProcess(command(), false)
+	err := errors.ErrUnsupported
+	if s.clocked {
+		s.proc, err = childprocess.StartShifted(command(), 0)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		s.proc, err = childprocess.Start(command())
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -120,16 +113,16 @@ func hasFlag(args []string, flag string) bool {
 // Kill ends the process at once, as a crash does.
 func (s *Server) Kill() {
 	if s.proc != nil {
-		s.proc.kill()
+		s.proc.Kill()
 		s.proc = nil
 	}
 }
 
 // Pause stops the process, as an overloaded host does; Resume lets it go on.
-func (s *Server) Pause() { s.proc.pause(s.t) }
+func (s *Server) Pause() { s.proc.Pause(s.t) }
 
 // Resume ends a Pause.
-func (s *Server) Resume() { s.proc.resume(s.t) }
+func (s *Server) Resume() { s.proc.Resume(s.t) }
 
 // Clock is the wall clock of the process that runs now; a restart has the machine's again. It is
 // nil where clocks cannot be moved, while the server is dead, and for one that was not started by
@@ -138,7 +131,7 @@ func (s *Server) Clock() *faketime.Process {
 	if s.proc == nil {
 		return nil
 	}
-	return s.proc.clock
+	return s.proc.Clock
 }
 
 // Addr is 127.0.0.1 and the port.
@@ -173,7 +166,7 @@ func (s *Server) client(timeout time.Duration) *redis.Client {
 // Do sends one command over a connection of its own and returns the answer. An error fails the test.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
-	c := s.client(patience) // the default of 3 s is short on a busy machine
+	c := s.client(3 * time.Minute) // the default of 3 s is short on a busy machine
 	defer c.Close()
 	v, err := c.Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
@@ -256,14 +249,16 @@ func (s *Server) Until(what string, ok func() bool) {
 	Until(s.t, what, ok)
 }
 
-// Until waits for a condition, and fails the test when it does not come true.
+// Until is childprocess.Until.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v not yet: %s", patience, what)
-		}
-	}
+	childprocess.Until(t, what, ok)
+}
+
+// FreePort is childprocess.FreePort.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	return childprocess.FreePort(t)
 }
 
 // Replica starts a replica of s and waits until it is in sync.

@@ -1,19 +1,19 @@
 package sqltest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // patience is how long a condition may take to come true before a test fails.
@@ -27,10 +27,8 @@ type Server struct {
 	kind  *kind
 	as    *syscall.SysProcAttr
 	args  []string
-	cmd   *exec.Cmd
-	ended chan struct{}
-	log   *bytes.Buffer
-	bin   string // where its programs are
+	child *childprocess.Child // nil while it is killed
+	bin   string              // where its programs are
 }
 
 // A kind is a kind of server.
@@ -160,27 +158,20 @@ func prepared(t testing.TB, k *kind, args []string) *Server {
 // newServer makes the directory of a server.
 func newServer(t testing.TB, k *kind, args []string) *Server {
 	t.Helper()
-	missing := func(why ...any) {
-		t.Helper()
-		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
-			t.Fatal(why...)
-		}
-		t.Skip(why...)
-	}
 	found, _ := filepath.Glob(k.programs)
 	if len(found) == 0 {
-		missing(k.name, "is not installed")
+		childprocess.Missing(t, k.name, " is not installed")
 	}
 	dir, err := os.MkdirTemp("", "sql") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{Dir: dir, Socket: k.socket(dir), kind: k, args: args, bin: filepath.Dir(found[len(found)-1]),
-		as: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
+		as: new(syscall.SysProcAttr)}
 	if os.Getuid() == 0 { // which the servers refuse
 		u, err := user.Lookup(k.user)
 		if err != nil {
-			missing(err)
+			childprocess.Missing(t, err)
 		}
 		uid, _ := strconv.Atoi(u.Uid)
 		gid, _ := strconv.Atoi(u.Gid)
@@ -214,34 +205,19 @@ func (s *Server) Launch(t testing.TB, args ...string) {
 }
 
 func (s *Server) launch() error {
-	s.log, s.cmd, s.ended = &bytes.Buffer{}, s.kind.command(s), make(chan struct{})
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the signal comes when the thread ends that started the child
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			s.cmd.Wait()
-		}
-		close(s.ended)
-	}()
-	if err := <-started; err != nil {
+	var err error
+	if s.child, err = childprocess.Start(s.kind.command(s)); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := s.query("SELECT 1"); err == nil {
 			break
 		}
-		select {
-		case <-s.ended:
-			return fmt.Errorf("%s has ended: %s", s.kind.name, s.log)
-		default:
+		if s.child.HasEnded() {
+			return fmt.Errorf("%s has ended: %s", s.kind.name, s.child.Log)
 		}
 		if time.Now().After(deadline) {
-			s.Kill()
-			return fmt.Errorf("%s does not answer: %s", s.kind.name, s.log)
+			return fmt.Errorf("%s does not answer: %s", s.kind.name, s.child.Log)
 		}
 	}
 	return nil
@@ -274,7 +250,7 @@ func (s *Server) Do(t testing.TB, sql string) string {
 
 // processes returns the server's process and its children's.
 func (s *Server) processes() []int {
-	main := s.cmd.Process.Pid
+	main := s.child.Process.Pid
 	list := []int{main}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -291,13 +267,13 @@ func (s *Server) processes() []int {
 
 // Kill ends the server at once, as a crash does.
 func (s *Server) Kill() {
-	if s.cmd == nil || s.cmd.Process == nil {
+	if s.child == nil {
 		return
 	}
 	s.Pause() // so that it starts no more children
 	s.signal(syscall.SIGKILL)
-	<-s.ended
-	s.cmd = nil
+	<-s.child.Ended()
+	s.child = nil
 }
 
 // Pause stops all processes of the server, as an overloaded host does, and returns when all their threads stand
@@ -369,12 +345,8 @@ func (s *Server) Promote(t testing.TB) {
 	}
 }
 
-// Until waits for a condition, and fails the test when it does not come true.
+// Until is childprocess.Until.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v not yet: %s", patience, what)
-		}
-	}
+	childprocess.Until(t, what, ok)
 }

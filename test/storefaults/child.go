@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -28,7 +28,7 @@ type config struct {
 
 // A child is a daemon in a process of its own.
 type child struct {
-	*redistest.Child
+	*childprocess.Child
 	stdin io.Writer
 	ended chan struct{} // when all that it said was heard
 }
@@ -58,7 +58,7 @@ func (w *World) Spawn(hosts ...string) *Daemon {
 		w.Fatal(err)
 	}
 	cmd.Stdout = in
-	p, err := redistest.StartChild(cmd)
+	p, err := childprocess.Start(cmd)
 	in.Close()
 	if err != nil {
 		w.Fatal(err)

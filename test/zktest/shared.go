@@ -9,7 +9,7 @@ import (
 // A place is servers that the tests of a package share, so that few have to be started.
 type place struct {
 	mu   sync.Mutex // of whoever uses it alone, and while it is started
-	all  []*process
+	all  []*instance
 	dir  string
 	kept []func() // what ends with the process: names that nobody refers to would be closed
 }
@@ -85,7 +85,7 @@ func (p *place) of(t testing.TB, n int) (all Servers) {
 			t.Fatal(err)
 		}
 		for _, s := range build(lasting{t, p}, n, p.dir) {
-			p.all = append(p.all, s.process)
+			p.all = append(p.all, s.instance)
 		}
 	}
 	for _, s := range p.all {

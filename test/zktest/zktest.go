@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -28,19 +28,19 @@ const jars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:" +
 // A Server is a ZooKeeper process, or none while it is killed. Its ports stay the same.
 type Server struct {
 	t testing.TB
-	*process
+	*instance
 }
 
-type process struct {
+type instance struct {
 	Port int
 	Dir  string // of its data
 
 	id     int // 0 = it is alone
 	peers  [2]int
 	conf   []string // lines of its configuration
-	child  *redistest.Child
+	child  *childprocess.Child
 	paused bool
-	log    *bytes.Buffer
+	log    *childprocess.Log
 }
 
 // Start starts a server that is alone. lines are added to its configuration. The test is skipped where
@@ -59,7 +59,7 @@ func build(t testing.TB, n int, dir string, lines ...string) (all Servers) {
 	for i := range n {
 		s := prepare(t, filepath.Join(dir, strconv.Itoa(i+1)), lines)
 		if n > 1 {
-			s.id, s.peers = i+1, [2]int{redistest.FreePort(t), redistest.FreePort(t)}
+			s.id, s.peers = i+1, [2]int{childprocess.FreePort(t), childprocess.FreePort(t)}
 			list = append(list, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", s.id, s.peers[0], s.peers[1]))
 		}
 		all = append(all, s)
@@ -79,12 +79,9 @@ func prepare(t testing.TB, dir string, lines []string) *Server {
 		err = errors.Join(err, missing)
 	}
 	if err != nil {
-		if os.Getenv("KATSUBUSHI_REQUIRE") == "1" {
-			t.Fatalf("ZooKeeper is needed (Debian's default-jre-headless and libzookeeper-java): %v", err)
-		}
-		t.Skip("no ZooKeeper: ", err)
+		childprocess.Missing(t, "ZooKeeper (Debian's default-jre-headless and libzookeeper-java): ", err)
 	}
-	s := &Server{t, &process{Port: redistest.FreePort(t), Dir: filepath.Join(dir, "data")}}
+	s := &Server{t, &instance{Port: childprocess.FreePort(t), Dir: filepath.Join(dir, "data")}}
 	s.conf = append([]string{
 		"tickTime=500", "maxSessionTimeout=40000", "initLimit=60", "syncLimit=10", "admin.enableServer=false",
 		"maxClientCnxns=0", "4lw.commands.whitelist=*",
@@ -94,7 +91,7 @@ func prepare(t testing.TB, dir string, lines []string) *Server {
 }
 
 // Addr is 127.0.0.1 and the port.
-func (p *process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port)) }
+func (p *instance) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port)) }
 
 // LaunchOnly starts the server again after Kill, and does not wait.
 func (s *Server) LaunchOnly() {
@@ -117,12 +114,12 @@ func (s *Server) LaunchOnly() {
 	if !strings.Contains(strings.Join(s.conf, "\n"), "secureClientPort") { // the default starts quicker
 		cmd.Args = append(cmd.Args[:9:9], cmd.Args[10:]...)
 	}
-	s.log = &bytes.Buffer{}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(s.Dir), s.log, s.log
+	cmd.Dir = filepath.Dir(s.Dir)
 	var err error
-	if s.child, err = redistest.StartChild(cmd); err != nil {
+	if s.child, err = childprocess.Start(cmd); err != nil {
 		s.t.Fatal(err)
 	}
+	s.log = s.child.Log
 }
 
 // Launch starts the server again, and waits until it is ready. One of several needs others for that.
@@ -143,7 +140,7 @@ func (s *Server) Ready() {
 }
 
 // Kill ends the process at once, as a crash does.
-func (p *process) Kill() {
+func (p *instance) Kill() {
 	if p.child != nil {
 		p.child.Kill()
 		p.child, p.paused = nil, false

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package redistest
+package childprocess
 
 // reserve does nothing: other systems have no names that end with their process.
 func reserve(int) (release func(), ok bool) { return func() {}, true }
