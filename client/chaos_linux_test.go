@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
@@ -37,7 +38,7 @@ func TestChaos(t *testing.T) {
 	var addrs []string
 	for i := range 3 {
 		v := &victim{daemon: startDaemon(t, "-worker-id", strconv.Itoa(10+i))}
-		v.proxy = redistest.NewProxy(t, v.addr)
+		v.proxy = redistest.NewProxy(t, v.Addr())
 		fleet = append(fleet, v)
 		addrs = append(addrs, v.proxy.Addr())
 	}
@@ -81,7 +82,7 @@ func TestChaos(t *testing.T) {
 	close(chunks)
 	seen := <-checked
 	for _, c := range clients {
-		await(t, "every client gets ids at the end", func() bool {
+		childprocess.Until(t, "every client gets ids at the end", func() bool {
 			id, err := c.ID(t.Context())
 			if err == nil {
 				seen.Add(id)
@@ -151,20 +152,20 @@ func (v *victim) suffer(r *rand.Rand) string {
 	while := time.Duration(r.IntN(1500)) * time.Millisecond
 	switch r.IntN(8) {
 	case 0:
-		v.kill()
+		v.Kill()
 		time.Sleep(while)
 		v.start()
 		return "killed"
 	case 1:
-		v.signal(syscall.SIGTERM)
-		<-v.done
+		v.Signal(v.t, syscall.SIGTERM)
+		<-v.Ended()
 		time.Sleep(while)
 		v.start()
 		return "restarted"
 	case 2:
-		v.signal(syscall.SIGSTOP)
+		v.Pause(v.t)
 		time.Sleep(2 * while)
-		v.signal(syscall.SIGCONT)
+		v.Resume(v.t)
 		return "frozen"
 	case 3:
 		v.proxy.Cut()

@@ -1,10 +1,8 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,127 +15,40 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 	"github.com/katsubushi/katsubushi/v3/test/unique"
 )
 
-// program builds the daemon once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "katsubushi-client-test")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "katsubushi")
-	out, err := exec.Command("go", "build", "-o", path, "../cmd/katsubushi").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, out)
-	}
-	return path, err
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := built(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
-var wasBuilt atomic.Bool
-
-// built is the program if a test has built it.
-func built() (string, error) {
-	if !wasBuilt.Load() {
-		return "", errors.ErrUnsupported
-	}
-	return program()
-}
-
-// A daemon is a real one, that can be killed and started again.
+// A daemon is a real one, that can be killed and started again at its port.
 type daemon struct {
+	*daemonrun.Daemon
 	t    testing.TB
 	args []string
-	addr string
-	cmd  *exec.Cmd
-	done chan struct{}
 }
 
-// startDaemon starts a daemon on loopback and waits until it issues ids.
+// startDaemon starts a daemon on loopback and waits until it listens.
 func startDaemon(t testing.TB, args ...string) *daemon {
 	t.Helper()
-	wasBuilt.Store(true)
-	d := &daemon{t: t,
-		args: append([]string{"-bind", "127.0.0.1", "-claim", "off", "-log-format", "json", "-state-dir", t.TempDir()},
-			args...)}
+	port := strconv.Itoa(childprocess.FreePort(t)) // which nobody else gets while the daemon is restarted
+	d := &daemon{t: t, args: append([]string{"-port", port, "-log-level", "info", "-state-dir", t.TempDir()}, args...)}
 	d.start()
-	t.Cleanup(d.kill)
 	return d
 }
 
 func (d *daemon) start() {
 	d.t.Helper()
-	path, err := program()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if d.addr == "" { // a port that the system gives to nobody else while the daemon is restarted
-		d.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(redistest.FreePort(d.t)))
-	}
-	_, port, _ := net.SplitHostPort(d.addr)
-	d.cmd = exec.Command(path, append([]string{"-port", port}, d.args...)...)
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := d.cmd.StderrPipe()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	listening := make(chan string, 1)
-	started := make(chan error)
-	var logged string
-	done := make(chan struct{})
-	d.done = done
-	go func() { // the signal comes when the thread ends that started the child
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		started <- d.cmd.Start()
-		lines := bufio.NewScanner(log)
-		var last []string
-		for lines.Scan() {
-			var e struct{ Msg, Address string }
-			if json.Unmarshal(lines.Bytes(), &e) == nil && e.Msg == "listening" {
-				listening <- e.Address
-			}
-			last = append(last, lines.Text())
-		}
-		d.cmd.Wait()
-		logged = strings.Join(last, "\n")
-		close(listening)
-		close(done)
-	}()
-	if err := <-started; err != nil {
-		d.t.Fatal(err)
-	}
-	if addr := <-listening; addr == "" {
-		d.t.Fatalf("the daemon has ended:\n%s", logged)
-	}
+	d.Daemon = daemonrun.Start(d.t, d.args...)
 }
-
-func (d *daemon) kill() {
-	d.cmd.Process.Kill()
-	<-d.done
-}
-
-func (d *daemon) signal(s syscall.Signal) { d.cmd.Process.Signal(s) }
 
 // figure is a number of the daemon's stats.
 func (d *daemon) figure(name string) (n int) {
 	d.t.Helper()
-	conn, err := net.Dial("tcp", d.addr)
+	conn, err := net.Dial("tcp", d.Addr())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -150,16 +61,6 @@ func (d *daemon) figure(name string) (n int) {
 		d.t.Fatalf("stats have no %s: %s", name, all)
 	}
 	return n
-}
-
-// await waits for a condition that others bring about.
-func await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }
 
 func newReal(t testing.TB, config Config, addrs ...string) *Client {
@@ -187,7 +88,7 @@ func TestDaemon(t *testing.T) {
 	asked := 0
 	for _, config := range []Config{{}, {GetOnly: true}, {Prefetch: 500, MaxAge: time.Hour},
 		{Prefetch: 500, MaxAge: time.Hour, GetOnly: true}, {Connections: 3}} {
-		for _, addr := range []string{d.addr, sock} {
+		for _, addr := range []string{d.Addr(), sock} {
 			c := newReal(t, config, addr)
 			var all sync.WaitGroup
 			for g := range 50 {
@@ -217,7 +118,7 @@ func TestDaemon(t *testing.T) {
 			}
 			all.Wait()
 			s := c.Stats()
-			if addr == d.addr {
+			if addr == d.Addr() {
 				asked += int(s.Requests)
 			}
 			if s.Failed > 0 || s.Received < 50*(96+4*30) || s.Servers[0].Err != nil {
@@ -229,7 +130,7 @@ func TestDaemon(t *testing.T) {
 	if seen.Duplicates() > 0 || seen.Plant() != nil || seen.Len() != 10*50*(96+4*30) {
 		t.Errorf("%s", seen.String())
 	}
-	c := newReal(t, Config{}, d.addr)
+	c := newReal(t, Config{}, d.Addr())
 	orders, sessions := c.Generator("orders"), c.Generator("sessions")
 	for want := uint64(1); want <= 5; want++ {
 		if v := must(t)(orders.ID(t.Context())); v != want {
@@ -272,7 +173,7 @@ func TestDaemonWithTLSAndUsers(t *testing.T) {
 	d := startDaemon(t, "-worker-id", "1-4", "-tls-cert", cert, "-tls-key", key, "-auth-file", users, "-unknown-keys",
 		"refuse")
 	good := Config{User: "app", Password: "two words", TLS: &tls.Config{RootCAs: pool}}
-	c := newReal(t, good, d.addr)
+	c := newReal(t, good, d.Addr())
 	ids, err := c.IDs(t.Context(), 20_000)
 	if err != nil || !slices.IsSorted(ids) || len(slices.Compact(ids)) != 20_000 {
 		t.Errorf("%d ids, %v", len(ids), err)
@@ -286,8 +187,8 @@ func TestDaemonWithTLSAndUsers(t *testing.T) {
 		&tls.Config{RootCAs: pool, ServerName: "elsewhere.example"}
 	plain := Config{DialTimeout: time.Second, Timeout: time.Second}
 	for what, config := range map[string]Config{"authentication failure": wrong, "unknown authority": unknown,
-		"not elsewhere.example": other, d.addr: plain} {
-		if id, err := newReal(t, config, d.addr).ID(t.Context()); id != 0 || err == nil ||
+		"not elsewhere.example": other, d.Addr(): plain} {
+		if id, err := newReal(t, config, d.Addr()).ID(t.Context()); id != 0 || err == nil ||
 			!strings.Contains(err.Error(), what) {
 			t.Errorf("%s: id %d, %v", what, id, err)
 		}
@@ -298,20 +199,20 @@ func TestDaemonWithTLSAndUsers(t *testing.T) {
 func TestRestartOfTheOnlyDaemon(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "-worker-id", "1")
-	c := newReal(t, Config{MaxBackoff: 100 * time.Millisecond}, d.addr)
+	c := newReal(t, Config{MaxBackoff: 100 * time.Millisecond}, d.Addr())
 	var seen unique.Set
 	for range 3 {
 		for range 1000 {
 			seen.Add(must(t)(c.ID(t.Context())))
 		}
-		d.kill()
+		d.Kill()
 		for range 3 { // reset, refused, or too late on a busy machine
 			if id, err := c.ID(t.Context()); id != 0 || err == nil {
 				t.Errorf("id %d, error %v of a daemon that does not run", id, err)
 			}
 		}
 		d.start()
-		await(t, "the daemon serves again", func() bool {
+		childprocess.Until(t, "the daemon serves again", func() bool {
 			id, err := c.ID(t.Context())
 			return err == nil && seen.Add(id)
 		})
@@ -326,7 +227,7 @@ func TestNothingOutlivesCloseOverTCP(t *testing.T) {
 	d := startDaemon(t, "-worker-id", "1")
 	goroutines, connections := runtime.NumGoroutine(), d.figure("curr_connections")
 	for i := range 20 {
-		c := newReal(t, Config{Prefetch: 100 * (i % 2), Connections: 1 + i%3}, d.addr, "127.0.0.1:1")
+		c := newReal(t, Config{Prefetch: 100 * (i % 2), Connections: 1 + i%3}, d.Addr(), "127.0.0.1:1")
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -337,12 +238,12 @@ func TestNothingOutlivesCloseOverTCP(t *testing.T) {
 				}
 			})
 		}
-		await(t, "ids come", func() bool { return c.Stats().Received > 1000 })
+		childprocess.Until(t, "ids come", func() bool { return c.Stats().Received > 1000 })
 		c.Close()
 		all.Wait()
 	}
-	await(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines })
-	await(t, "connections end", func() bool { return d.figure("curr_connections") <= connections })
+	childprocess.Until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines })
+	childprocess.Until(t, "connections end", func() bool { return d.figure("curr_connections") <= connections })
 }
 
 // TestServerThatDoesNotRead: over TCP too, nobody waits for a server that does not read; when it does,
@@ -378,7 +279,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 	c := newReal(t, Config{Dial: small, GetOnly: true, Timeout: time.Hour, DialTimeout: time.Minute}, l.Addr().String())
 	g := c.Generator(strings.Repeat("n", 250))
-	await(t, "a request is stuck", func() bool {
+	childprocess.Until(t, "a request is stuck", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if ids, err := g.IDs(ctx, 200); ids != nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -406,24 +307,10 @@ func TestServerThatDoesNotRead(t *testing.T) {
 // two.
 func TestMemcached(t *testing.T) {
 	t.Parallel()
-	path, err := exec.LookPath("memcached")
-	if err != nil {
-		if os.Getenv("KATSUBUSHI_REQUIRE") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	path := childprocess.Need(t, "memcached")
 	sock := filepath.Join(t.TempDir(), "m")
-	cmd := exec.Command(path, "-u", "root", "-s", sock, "-m", "8", "-t", "1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	defer runtime.UnlockOSThread()
-	runtime.LockOSThread()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	await(t, "memcached stores", func() bool {
+	daemonrun.Run(t, exec.Command(path, "-u", "root", "-s", sock, "-m", "8", "-t", "1"))
+	childprocess.Until(t, "memcached stores", func() bool {
 		conn, err := net.Dial("unix", sock)
 		if err != nil {
 			return false
@@ -465,15 +352,10 @@ func TestKayac(t *testing.T) {
 	if path == "" {
 		t.Skip("KATSUBUSHI_KAYAC names kayac's daemon; make test-migration builds it")
 	}
-	port := strconv.Itoa(redistest.FreePort(t))
+	port := strconv.Itoa(childprocess.FreePort(t))
 	addr := net.JoinHostPort("127.0.0.1", port)
-	cmd := exec.Command(path, "-worker-id", "1", "-port", port)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	await(t, "kayac's daemon listens", func() bool {
+	daemonrun.Run(t, exec.Command(path, "-worker-id", "1", "-port", port))
+	childprocess.Until(t, "kayac's daemon listens", func() bool {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()

@@ -15,23 +15,22 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
-// passing returns what starts a daemon as systemd does: with sockets, from descriptor 3 on, and their
-// names. The shell knows the number of the process before it becomes the daemon.
-func passing(t *testing.T, names string, sockets ...any) func(*exec.Cmd) error {
-	return func(c *exec.Cmd) error {
-		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, c.Path}, c.Args[1:]...)
-		c.Env = append(os.Environ(), "LISTEN_FDS="+string(rune('0'+len(sockets))), "LISTEN_FDNAMES="+names)
-		for _, s := range sockets {
-			fd, err := server.Descriptor(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f := os.NewFile(uintptr(fd), "socket")
-			defer f.Close()
-			c.ExtraFiles = append(c.ExtraFiles, f)
+// passing returns what starts a program as systemd does: with sockets, from descriptor 3 on, and their
+// names. The shell knows the number of the process before it becomes the program.
+func passing(t *testing.T, program, names string, sockets ...any) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program)
+	c.Env = append(os.Environ(), "LISTEN_FDS="+string(rune('0'+len(sockets))), "LISTEN_FDNAMES="+names)
+	for _, s := range sockets {
+		fd, err := server.Descriptor(s)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return c.Start()
+		f := os.NewFile(uintptr(fd), "socket")
+		t.Cleanup(func() { f.Close() })
+		c.ExtraFiles = append(c.ExtraFiles, f)
 	}
+	return c
 }
 
 // TestProcessSocketsOfASupervisor: the daemon serves the sockets that it gets, with the numbers that they
@@ -49,17 +48,16 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 	}
 	port, other := listen("tcp", "127.0.0.1:0"), listen("tcp", "127.0.0.1:0")
 	args := append(onDisk(t), "-worker-id", "36", "-log-format", "json", "-claim", "off", "-port", "11212")
-	p := launchWith(t, passing(t, "port:http-port", port, other), args...)
-	p.waitListening(t)
-	if p.addr != port.Addr().String() || p.http != other.Addr().String() {
-		t.Errorf("it listens on %s and %s, not on %s and %s", p.addr, p.http, port.Addr(), other.Addr())
+	p := runs(t, passing(t, binary, "port:http-port", port, other), args...)
+	p.WaitListening(t)
+	if p.Addr() != port.Addr().String() || p.HTTP() != other.Addr().String() {
+		t.Errorf("it listens on %s and %s, not on %s and %s", p.Addr(), p.HTTP(), port.Addr(), other.Addr())
 	}
-	conn := dial(t, "tcp", p.addr)
+	conn := dial(t, "tcp", p.Addr())
 	last := get(t, conn, bufio.NewReader(conn))
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
-	waiting := dial(t, "tcp", p.addr) // into the backlog
-	p = launchWith(t, passing(t, "port", port), args...)
+	p.end(t, syscall.SIGTERM)
+	waiting := dial(t, "tcp", p.Addr()) // into the backlog
+	p = runs(t, passing(t, binary, "port", port), args...)
 	if id := get(t, waiting, bufio.NewReader(waiting)); id <= last {
 		t.Errorf("id %d after %d", id, last)
 	}
@@ -67,14 +65,12 @@ func TestProcessSocketsOfASupervisor(t *testing.T) {
 	// A unix socket's file is the supervisor's.
 	path := filepath.Join(t.TempDir(), "s")
 	sock := listen("unix", path)
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
-	p = launchWith(t, passing(t, "sock", sock), args...)
-	p.waitListening(t)
+	p.end(t, syscall.SIGTERM)
+	p = runs(t, passing(t, binary, "sock", sock), args...)
+	p.WaitListening(t)
 	conn = dial(t, "unix", path)
 	get(t, conn, bufio.NewReader(conn))
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
+	p.end(t, syscall.SIGTERM)
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the daemon removed a socket that is not its own: %v", err)
 	}
@@ -95,7 +91,9 @@ func TestProcessSocketsOfASupervisorStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer web.Close()
-	u := startUpgradableBy(t, passing(t, "sock:http-port", sock, web), append(inMemory(t), "-worker-id", "39")...)
+	u := startUpgradableBy(t, func(program string) *exec.Cmd {
+		return passing(t, program, "sock:http-port", sock, web)
+	}, append(inMemory(t), "-worker-id", "39")...)
 	u.awaitControl(t)
 	conn := dial(t, "unix", path)
 	r := bufio.NewReader(conn)
@@ -151,10 +149,10 @@ func TestProcessSocketsRefused(t *testing.T) {
 		{"", "FileDescriptorName= must be one of", tcp},
 		{"port:http-port", "1 sockets were passed with 2 names", tcp},
 	} {
-		p := launchWith(t, passing(t, c.names, c.socket), "-worker-id", "36", "-state-dir", "none", "-claim", "off")
-		<-p.exited
-		if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.logged(), c.says) {
-			t.Errorf("names %q: exit code %d, %q, which lacks %q", c.names, code, p.logged(), c.says)
+		p := runs(t, passing(t, binary, c.names, c.socket), "-worker-id", "36", "-state-dir", "none", "-claim", "off")
+		<-p.Ended()
+		if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.Logged(), c.says) {
+			t.Errorf("names %q: exit code %d, %q, which lacks %q", c.names, code, p.Logged(), c.says)
 		}
 	}
 }

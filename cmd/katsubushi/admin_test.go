@@ -27,7 +27,7 @@ func startAdmin(t *testing.T, args ...string) (address, dir string) {
 	p := start(t,
 		append([]string{"-worker-id", "1", "-auth-file", file, "-admin-port", freePort(t), "-state-dir", dir,
 			"-state-any-disk"}, args...)...)
-	return p.entry("admin listening")["address"].(string), dir
+	return p.Entry("admin listening")["address"].(string), dir
 }
 
 // TestProcessAdminPortSaysWhatTheCommandSays: for one request and one command each, beside a running

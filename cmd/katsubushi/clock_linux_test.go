@@ -1,14 +1,11 @@
 package main
 
 import (
-	"errors"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/test/faketime"
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
 // The tests in this file move the wall clock of the daemon, and of nothing else, while clients are
@@ -17,57 +14,43 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// A shifted is a daemon with a wall clock of its own.
-type shifted struct {
-	*process
-	clock *faketime.Process
-}
-
 // launchShifted launches the daemon with its wall clock off the machine's, or skips the test where
 // that cannot be done.
-func launchShifted(t *testing.T, offset time.Duration, args ...string) *shifted {
+func launchShifted(t *testing.T, offset time.Duration, args ...string) *process {
 	t.Helper()
-	s := &shifted{}
-	s.process = launchBy(t, func(cmd *exec.Cmd) (err error) {
-		s.clock, err = faketime.Start(cmd, offset)
-		if errors.Is(err, errors.ErrUnsupported) && os.Getenv("KATSUBUSHI_REQUIRE") != "1" {
-			t.Skip(err)
-		}
-		return err
-	}, args...)
-	return s
+	return &process{daemonrun.RunShifted(t, daemonrun.Command(t, args...), offset)}
 }
 
-func startShifted(t *testing.T, offset time.Duration, args ...string) *shifted {
+func startShifted(t *testing.T, offset time.Duration, args ...string) *process {
 	t.Helper()
 	s := launchShifted(t, offset, args...)
-	s.waitListening(t)
+	s.WaitListening(t)
 	return s
 }
 
-func (s *shifted) step(t *testing.T, d time.Duration) {
+func (s *process) step(t *testing.T, d time.Duration) {
 	t.Helper()
-	if err := s.clock.Step(d); err != nil {
+	if err := s.Clock.Step(d); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // awaitDifference waits until the daemon has compared its clocks and found the wall clock this far
 // from the id clock.
-func (s *shifted) awaitDifference(t *testing.T, want, tolerance time.Duration) {
+func (s *process) awaitDifference(t *testing.T, want, tolerance time.Duration) {
 	t.Helper()
 	await(t, "the daemon finds its clocks "+want.String()+" apart", func() bool {
-		found := time.Duration(statistic(t, s.addr, "clock_difference_ms")) * time.Millisecond
+		found := time.Duration(statistic(t, s.Addr(), "clock_difference_ms")) * time.Millisecond
 		return (found - want).Abs() <= tolerance
 	})
 }
 
 // awaitHeartbeats waits until the daemon has compared its clocks at least once more and recorded
 // new windows.
-func (s *shifted) awaitHeartbeats(t *testing.T) {
+func (s *process) awaitHeartbeats(t *testing.T) {
 	t.Helper()
-	up := statistic(t, s.addr, "uptime")
-	await(t, "a second passes", func() bool { return statistic(t, s.addr, "uptime") > up+1 })
+	up := statistic(t, s.Addr(), "uptime")
+	await(t, "a second passes", func() bool { return statistic(t, s.Addr(), "uptime") > up+1 })
 }
 
 // issuedBetween checks the times in all ids against the machine's clock: the daemon's excursions
@@ -84,7 +67,7 @@ func TestProcessClockStepsBackAnHour(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
 	d := startShifted(t, 0, "-worker-id", "11")
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
 	d.step(t, -time.Hour)
 	d.awaitDifference(t, -time.Hour, time.Minute)
@@ -102,13 +85,13 @@ func TestProcessIdleClockComesBack(t *testing.T) {
 	t.Parallel()
 	c := census{lanes: 1}
 	d := startShifted(t, 0, "-worker-id", "12", "-max-run-ahead", "0")
-	l := c.load(t, d.addr, 1, 1)
+	l := c.load(t, d.Addr(), 1, 1)
 	l.awaitMore(t, 1)
 	l.finish(t)
 	d.step(t, -time.Hour)
 	// So the difference is the step less the age of the last id, which cannot be older than this test.
 	d.awaitDifference(t, -time.Hour+15*time.Second, 15*time.Second-100*time.Millisecond)
-	l = c.load(t, d.addr, 4, 20)
+	l = c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 50_000)
 	l.finish(t)
 	c.noneRefused(t)
@@ -119,7 +102,7 @@ func TestProcessClockStepsHalfASecond(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
 	d := startShifted(t, 0, "-worker-id", "14")
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	const half = 500 * time.Millisecond
 	for _, step := range []time.Duration{-half, half, half, -half, 999 * half / 1000, -half, -half} {
 		d.step(t, step)
@@ -141,9 +124,9 @@ func TestProcessPlantedDuplicates(t *testing.T) {
 	c := census{lanes: 1}
 	began := time.Now()
 	first := startShifted(t, 0, "-worker-id", "15")
-	l := c.load(t, first.addr, 4, 100)
+	l := c.load(t, first.Addr(), 4, 100)
 	l.awaitMore(t, 100_000)
-	l.kill(first.process)
+	l.kill(first)
 	if c.ids.Duplicates() != 0 {
 		t.Fatalf("%v of one daemon", &c.ids)
 	}
@@ -151,13 +134,13 @@ func TestProcessPlantedDuplicates(t *testing.T) {
 	for early := 200 * time.Millisecond; c.ids.Duplicates() == 0 && early < time.Minute; early *= 4 {
 		last := c.newRun()
 		second := startShifted(t, -time.Since(began)-early, "-worker-id", "15")
-		l = c.load(t, second.addr, 4, 100)
+		l = c.load(t, second.Addr(), 4, 100)
 		await(t, "a duplicate is found, or cannot be any more", func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.ids.Duplicates() > 0 || c.max > last
 		})
-		l.kill(second.process)
+		l.kill(second)
 	}
 	if c.ids.Duplicates() == 0 {
 		t.Errorf("none was found: %v", &c.ids)

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // beat is the heartbeat of what TestProcessCoordinatorIdle compares.
@@ -33,7 +33,7 @@ func startBare(t *testing.T, kind, addr string) (pid int) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), bare+"="+kind+" "+addr, fmt.Sprint("GOMAXPROCS=", runtime.NumCPU()+1)) // the daemon's
 	c.Stderr = os.Stderr
-	p, err := redistest.StartChild(c)
+	p, err := childprocess.Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,8 +168,8 @@ func (p poolOf) launch(t *testing.T, more ...string) *process {
 func (p poolOf) start(t *testing.T, more ...string) *process {
 	t.Helper()
 	d := p.launch(t, more...)
-	redistest.Until(t, "the daemon listens", func() bool { return d.entry("listening") != nil || d.hasExited() })
-	d.waitListening(t)
+	redistest.Until(t, "the daemon listens", func() bool { return d.Entry("listening") != nil || d.HasEnded() })
+	d.WaitListening(t)
 	return d
 }
 
@@ -182,13 +182,13 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		c := census{lanes: 1}
 		first := pool.launch(t, "-http-port", port, "-advertise", "127.0.0.9:4711")
 		redistest.Until(t, "it says how to make the pool", func() bool {
-			return strings.Contains(first.logged(), "lease init")
+			return strings.Contains(first.Logged(), "lease init")
 		})
 		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "lease init")
 		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "\nstore: "+s.scheme+"_addr "+s.addr+", ")
 		pool.init(t)
 		pool.says(t, "there already", "init", "-how", "new")
-		first.waitListening(t)
+		first.WaitListening(t)
 		awaitReadyz(t, port, http.StatusOK, "ready", "")
 		c.add(hurry(t, first, 50_000))
 
@@ -296,7 +296,7 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		hurt, unhurt := short.start(t), long.start(t, "-lanes", "2")
 		redistest.Until(t, "all lanes serve", func() bool { return unhurt.came("serving") == 2 })
 		refusing, steady := census{lanes: 1, pace: time.Millisecond}, census{lanes: 2, pace: time.Millisecond}
-		loads := []*load{refusing.load(t, hurt.addr, 2, 3), steady.load(t, unhurt.addr, 2, 3)}
+		loads := []*load{refusing.load(t, hurt.Addr(), 2, 3), steady.load(t, unhurt.Addr(), 2, 3)}
 		worker := workerOf(t, hurt)
 
 		s.pause()
@@ -339,7 +339,7 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 // settled reports whether the last change of every lane of a daemon was to serving.
 func settled(p *process) bool {
 	last := map[float64]string{}
-	for line := range strings.Lines(p.logged()) {
+	for line := range strings.Lines(p.Logged()) {
 		var e struct {
 			Msg, State string
 			Lane       float64
@@ -365,11 +365,11 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		pool.init(t)
 		c := census{lanes: 1, pace: time.Millisecond}
 		first := pool.start(t)
-		l := c.load(t, first.addr, 2, 20)
+		l := c.load(t, first.Addr(), 2, 20)
 		backup := s.backup(t)
 		taken := time.Now()
 		second := pool.start(t) // of which the backup knows nothing
-		l2 := c.load(t, second.addr, 2, 20)
+		l2 := c.load(t, second.Addr(), 2, 20)
 		redistest.Until(t, "both go on for longer than W", func() bool {
 			return settled(first) && settled(second) && time.Since(taken) > 5*time.Second
 		})
@@ -388,8 +388,8 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		for _, d := range []*process{first, second} {
 			redistest.Until(t, "it serves again", func() bool { return settled(d) })
 		}
-		redistest.Until(t, "the newcomer serves", func() bool { return third.entry("listening") != nil })
-		third.waitListening(t)
+		redistest.Until(t, "the newcomer serves", func() bool { return third.Entry("listening") != nil })
+		third.WaitListening(t)
 		c.add(hurry(t, third, 50_000))
 		for _, l := range []*load{l, l2} {
 			l.awaitMore(t, 1000)
@@ -411,11 +411,11 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		s.wipe(t)
 		s.launch()
 		redistest.Until(t, "it says what to do", func() bool {
-			return strings.Contains(last.logged(), "`katsubushi lease init` does it")
+			return strings.Contains(last.Logged(), "`katsubushi lease init` does it")
 		})
 		pool.says(t, "one lease from now", "init")
 		redistest.Until(t, "the loss is noticed", func() bool {
-			return strings.Contains(last.logged(), "the store has forgotten it")
+			return strings.Contains(last.Logged(), "the store has forgotten it")
 		})
 		redistest.Until(t, "it serves again", func() bool { return settled(last) })
 		c.add(hurry(t, last, 50_000))
@@ -445,12 +445,12 @@ func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 		}
 		command(slices.Concat([]string{"lease", "init", "-how", "new"}, pool.flags)...)
 		p := pool.start(t, "-http-port", freePort(t))
-		c := dial(t, "tcp", p.addr)
+		c := dial(t, "tcp", p.Addr())
 		fmt.Fprint(c, "stats leases\r\nstats settings\r\nquit\r\n")
 		stats, _ := io.ReadAll(c)
 		told["stats"] = string(stats)
 		for _, path := range []string{"/stats", "/metrics", "/readyz"} {
-			_, _, told[path] = httpGet(p.http[strings.LastIndexByte(p.http, ':')+1:], path)
+			_, _, told[path] = httpGet(p.HTTP()[strings.LastIndexByte(p.HTTP(), ':')+1:], path)
 		}
 		command(slices.Concat([]string{"run"}, pool.flags, []string{"-log-level", "debug", "--", "true"})...)
 		command(slices.Concat([]string{"lease", "list"}, pool.flags)...)
@@ -461,7 +461,7 @@ func TestProcessCoordinatorsPasswordFile(t *testing.T) {
 		if told["refused"] = stdout + stderr; code != exitFailure {
 			t.Errorf("lease list with a wrong password: exit code %d: %s%s", code, stdout, stderr)
 		}
-		told["log"] = p.logged()
+		told["log"] = p.Logged()
 		for _, of := range []string{"cmdline", "environ"} {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Process.Pid, of))
 			told[of] = string(b)

@@ -44,12 +44,12 @@ func TestDemote(t *testing.T) {
 		run(append([]string{"demote", "3"}, counters...), environment(), &out, &out)
 		return !strings.Contains(out.String(), "nobody leads")
 	})
-	says(exitFailure, first.addr+": no other daemon takes part", with("3")...)
+	says(exitFailure, first.Addr()+": no other daemon takes part", with("3")...)
 	second := start(t, append([]string{"-worker-id", "2"}, counters...)...)
 	await(t, "the second daemon takes part", func() bool {
 		var out bytes.Buffer
 		return run(append([]string{"demote", "3"}, counters...), environment(), &out, &out) == exitOK
 	})
-	says(exitOK, "from "+first.addr+" to "+second.addr, append(counters, first.addr)...)
-	await(t, "generator show says who leads", func() bool { return strings.Contains(shown(), second.addr) })
+	says(exitOK, "from "+first.Addr()+" to "+second.Addr(), append(counters, first.Addr())...)
+	await(t, "generator show says who leads", func() bool { return strings.Contains(shown(), second.Addr()) })
 }

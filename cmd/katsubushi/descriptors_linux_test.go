@@ -10,13 +10,11 @@ import (
 	"testing"
 )
 
-// limited returns what starts a process that may have so many descriptors.
-func limited(files int) func(*exec.Cmd) error {
-	return func(c *exec.Cmd) error {
-		c.Path, c.Args = "/bin/sh",
-			append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files), c.Path}, c.Args[1:]...)
-		return c.Start()
-	}
+// launchLimited starts a daemon that may have so many descriptors.
+func launchLimited(t *testing.T, files int, args ...string) *process {
+	t.Helper()
+	limited := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files)
+	return runs(t, exec.Command("/bin/sh", "-c", limited, binary), args...)
 }
 
 // TestProcessDescriptorsForSequences: by default as many connections are allowed as leave a quarter of the
@@ -42,11 +40,11 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 		inMemory(t)...)
 	for _, declared := range []int{sequences, 1} { // the rest is found
 		declare(declared, "s%d sequence")
-		p := launchWith(t, limited(files), args...)
-		p.waitListening(t)
+		p := launchLimited(t, files, args...)
+		p.WaitListening(t)
 		limit := files - otherFiles - (files-otherFiles-fewConnections)/4
 		for i := range limit {
-			conn := dial(t, "tcp", p.addr)
+			conn := dial(t, "tcp", p.Addr())
 			r := bufio.NewReader(conn)
 			if i > 0 {
 				get(t, conn, r)
@@ -65,23 +63,23 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 				}
 			}
 		}
-		conn := dial(t, "tcp", p.addr)
+		conn := dial(t, "tcp", p.Addr())
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "ERROR Too many open connections\r\n" {
 			t.Errorf("one more connection is told %q, %v", line, err)
 		}
 		p.Process.Signal(os.Interrupt)
-		<-p.exited
+		<-p.Ended()
 	}
 
 	const strict = 220
 	declare(strict, "t%d sequence order=strict")
 	needed := strict + 16 + otherFiles + fewConnections
-	p := launchWith(t, limited(needed-1), args...)
-	<-p.exited
+	p := launchLimited(t, needed-1, args...)
+	<-p.Ended()
 	want := fmt.Sprintf("%d sequences in files with order=strict hold a descriptor each, "+
 		"and this process may have %d in all: raise that limit to %d", strict, needed-1, needed)
-	if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.logged(), want) {
-		t.Errorf("exit code %d, %q, which lacks %q", code, p.logged(), want)
+	if code := p.ProcessState.ExitCode(); code != exitUsage || !strings.Contains(p.Logged(), want) {
+		t.Errorf("exit code %d, %q, which lacks %q", code, p.Logged(), want)
 	}
 }
 

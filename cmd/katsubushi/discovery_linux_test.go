@@ -67,7 +67,7 @@ func (w *watcher) saw(addr string) (states []string, last announcement.Announcem
 
 // readyz returns the status and the text of /readyz.
 func readyz(p *process) (int, string) {
-	r, err := http.Get("http://" + p.http + "/readyz")
+	r, err := http.Get("http://" + p.HTTP() + "/readyz")
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -94,60 +94,57 @@ func TestProcessDiscoveryInEtcd(t *testing.T) {
 
 	a := start(t, append(pool, "-port", freePort(t), "-http-port", freePort(t), "-shutdown-delay=5s")...)
 	await(t, "the first daemon is announced as ready", func() bool {
-		states, _ := w.saw(a.addr)
+		states, _ := w.saw(a.Addr())
 		return slices.Equal(states, []string{"not ready", "ready"})
 	})
-	_, last := w.saw(a.addr)
+	_, last := w.saw(a.Addr())
 	if len(last.Workers) != 1 || last.TLS || !strings.Contains(last.Fingerprint, "ids=41-43") {
 		t.Errorf("announced as %+v", last)
 	}
 	m.Put("/"+ns+"/peers/by-hand", announcement.Announcement{
-		Addr: stranger.addr, Workers: []uint64{41, 42, 43}, Ready: true, Fingerprint: last.Fingerprint,
+		Addr: stranger.Addr(), Workers: []uint64{41, 42, 43}, Ready: true, Fingerprint: last.Fingerprint,
 	}.String())
 	b := start(t, append(pool, "-http-port", freePort(t))...)
 	await(t, "the second daemon is announced as ready", func() bool {
-		states, _ := w.saw(b.addr) // before, its port was not known
+		states, _ := w.saw(b.Addr()) // before, its port was not known
 		return slices.Equal(states, []string{"ready"})
 	})
 	await(t, "it sees the others, and that one has its worker id", func() bool {
 		code, text := readyz(b)
-		return statistic(t, b.addr, "peers") == 2 && statistic(t, b.addr, "peers_alarm_worker_id") == 1 &&
+		return statistic(t, b.Addr(), "peers") == 2 && statistic(t, b.Addr(), "peers_alarm_worker_id") == 1 &&
 			code == http.StatusOK && strings.HasPrefix(text, "ready\nworker ids: ") &&
-			strings.Contains(text, stranger.addr+" has 4")
+			strings.Contains(text, stranger.Addr()+" has 4")
 	})
-	b.says(t, "alarm about peers")
-	if statistic(t, b.addr, "peers_alarm_clock") != 0 {
+	b.Says(t, "alarm about peers")
+	if statistic(t, b.Addr(), "peers_alarm_clock") != 0 {
 		t.Error("a wrong alarm")
 	}
 
 	late := launchShifted(t, -time.Minute, append(pool, "-http-port", freePort(t))...)
 	await(t, "a daemon whose clock is wrong says so", func() bool {
-		if e := late.entry("http listening"); e != nil {
-			late.http = e["address"].(string)
-		}
-		code, text := readyz(late.process)
-		asked := strings.Contains(text, "clocks: ") && strings.Contains(text, a.addr+" by ")
+		code, text := readyz(late)
+		asked := strings.Contains(text, "clocks: ") && strings.Contains(text, a.Addr()+" by ")
 		// where nobody answered within a second, the pool says it
 		return code == http.StatusServiceUnavailable && (asked || strings.Contains(text, workerid.ErrSkew.Error()))
 	})
-	if late.entry("listening") != nil {
+	if late.Entry("listening") != nil {
 		t.Error("it listens")
 	}
 	late.step(t, time.Minute)
-	late.waitListening(t)
+	late.WaitListening(t)
 	await(t, "it is announced as ready", func() bool {
-		states, _ := w.saw(late.addr)
+		states, _ := w.saw(late.Addr())
 		return slices.Contains(states, "ready")
 	})
 
 	b.end(t, syscall.SIGKILL)
 	a.end(t, syscall.SIGTERM)
 	await(t, "the stopped daemon was not ready first, then gone", func() bool {
-		states, _ := w.saw(a.addr)
+		states, _ := w.saw(a.Addr())
 		return slices.Equal(states, []string{"not ready", "ready", "not ready", "gone"})
 	})
 	await(t, "the killed daemon is gone when its session is", func() bool {
-		states, _ := w.saw(b.addr)
+		states, _ := w.saw(b.Addr())
 		return states[len(states)-1] == "gone"
 	})
 }
@@ -185,11 +182,11 @@ func TestProcessDiscoveryInZooKeeper(t *testing.T) {
 		return found
 	}
 	a, b := launch(t, pool...), launch(t, append(pool, "-peer-check=off")...)
-	a.waitListening(t)
-	b.waitListening(t)
+	a.WaitListening(t)
+	b.WaitListening(t)
 	await(t, "both are announced as ready", func() bool {
 		p := peers()
-		return p[a.addr].Ready && p[b.addr].Ready && len(p) == 2
+		return p[a.Addr()].Ready && p[b.Addr()].Ready && len(p) == 2
 	})
 	b.end(t, syscall.SIGKILL)
 	a.end(t, syscall.SIGTERM)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
 	"github.com/katsubushi/katsubushi/v3/test/former"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -93,11 +94,10 @@ func must(t *testing.T, program string, args ...string) string {
 // startProgram starts a version of the daemon; its memory pages go into a directory of their own.
 func startProgram(t *testing.T, program, pages string, args ...string) *process {
 	t.Helper()
-	p := launchProgram(t, func(c *exec.Cmd) error {
-		c.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+pages)
-		return c.Start()
-	}, program, append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-claim", "off"}, args...)...)
-	p.waitListening(t)
+	c := exec.Command(program)
+	c.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+pages)
+	p := runs(t, c, daemonrun.Loopback(args...)...)
+	p.WaitListening(t)
 	return p
 }
 
@@ -114,7 +114,7 @@ func swapStateFiles(t *testing.T, old string, end func(*testing.T, *swapped)) {
 	for life, program := range []string{binary, old, binary, old, binary} {
 		largest := c.newRun()
 		s.p = startProgram(t, program, s.pages, args...)
-		l := c.load(t, s.p.addr, 4, 20)
+		l := c.load(t, s.p.Addr(), 4, 20)
 		for conn, n := countFrom(t, s.p), 0; n < 80; n++ {
 			v := conn.must(t, "orders")
 			if v <= value {
@@ -197,7 +197,7 @@ func upgradeThereAndBack(t *testing.T, old string) {
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "53", "-max-wait", "20s",
 		"-generator", "orders sequence batch=50", "-generator", "other snowflake layout=instagram")...)
 	c := census{lanes: 1}
-	l := c.load(t, u.addr, 4, 20)
+	l := c.load(t, u.Addr(), 4, 20)
 	var taken [2]atomic.Int64
 	var refused atomic.Int64
 	for i, name := range []string{"orders", "other"} {
@@ -256,13 +256,13 @@ func upgradeRefused(t *testing.T, old string) {
 	}
 	before.Process.Signal(syscall.SIGUSR2) // Go's runtime takes no notice of it
 	c.add(hurry(t, before, 1000))
-	if before.hasExited() {
+	if before.HasEnded() {
 		t.Error("USR2 ends the version before")
 	}
 	before.end(t, syscall.SIGTERM)
 
 	u = startUpgradable(t, append(args, "-port", freePort(t))...)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	r, largest := bufio.NewReader(conn), c.newRun()
 	c.add([]uint64{get(t, conn, r)})
 	c.above(t, largest)

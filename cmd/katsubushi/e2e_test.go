@@ -58,7 +58,7 @@ func TestProcessMillionIDs(t *testing.T) {
 	var wg sync.WaitGroup
 	for c := range clients {
 		wg.Go(func() {
-			mc := gomemcache(p.addr)
+			mc := gomemcache(p.Addr())
 			mc.MaxIdleConns = 1
 			defer mc.Close()
 			keys := make([]string, batch)
@@ -136,7 +136,7 @@ func TestProcessHostileInput(t *testing.T) {
 		{"HTTP", "POST /id HTTP/1.1\r\nHost: x\r\n\r\n", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn := dial(t, "tcp", p.addr)
+			conn := dial(t, "tcp", p.Addr())
 			go io.WriteString(conn, c.send)
 			got := make([]byte, len(c.want))
 			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.want {
@@ -154,7 +154,7 @@ func TestProcessHostileInput(t *testing.T) {
 		send := func() {
 			var wg sync.WaitGroup
 			for range 8 {
-				conn := dial(t, "tcp", p.addr)
+				conn := dial(t, "tcp", p.Addr())
 				wg.Go(func() {
 					fmt.Fprintf(conn, "set k 0 0 2000000000\r\n")
 					for range 32 << 20 / len(block) {
@@ -173,7 +173,7 @@ func TestProcessHostileInput(t *testing.T) {
 			t.Errorf("256 MB of unfinished bodies made the daemon %d MB larger", grown>>20)
 		}
 	})
-	if p.hasExited() {
+	if p.HasEnded() {
 		t.Fatal("the daemon is gone")
 	}
 }
@@ -181,7 +181,7 @@ func TestProcessHostileInput(t *testing.T) {
 func TestProcessLibmemcachedTools(t *testing.T) {
 	p := start(t, "-worker-id", "1")
 	out := func(program string, args ...string) string {
-		b, err := exec.Command(need(t, program), append([]string{"--servers=" + p.addr}, args...)...).CombinedOutput()
+		b, err := exec.Command(need(t, program), append([]string{"--servers=" + p.Addr()}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", program, err, b)
 		}
@@ -212,8 +212,7 @@ func TestProcessUnixSocket(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	checkHealth(t, exitOK, "-ready", "-sock", sock)
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
+	p.end(t, syscall.SIGTERM)
 	if _, err := os.Lstat(sock); err == nil {
 		t.Error("the socket is still there")
 	}
@@ -221,19 +220,18 @@ func TestProcessUnixSocket(t *testing.T) {
 
 func TestProcessHealthcheck(t *testing.T) {
 	p := start(t, "-worker-id", "1")
-	_, port, _ := net.SplitHostPort(p.addr)
+	_, port, _ := net.SplitHostPort(p.Addr())
 	for _, args := range [][]string{{}, {"-ready"}} {
 		checkHealthIn(t, environment("PORT", port), exitOK, append(args, "-bind", "127.0.0.1")...)
 	}
-	p.Process.Kill()
-	<-p.exited
+	p.Kill()
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port) // it is dead
 }
 
 func TestProcessStopsInGoodOrder(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
 		p := start(t, "-worker-id", "1")
-		busy, idle := dial(t, "tcp", p.addr), dial(t, "tcp", p.addr)
+		busy, idle := dial(t, "tcp", p.Addr()), dial(t, "tcp", p.Addr())
 		io.WriteString(idle, "get i")
 		r := bufio.NewReader(busy)
 		for i := range 100 {
@@ -253,7 +251,7 @@ func TestProcessStopsInGoodOrder(t *testing.T) {
 				t.Fatalf("%v cut an answer: %q %q %q %v %v", signal, line, value, end, err1, err2)
 			}
 		}
-		<-p.exited
+		<-p.Ended()
 		if p.ProcessState.ExitCode() != exitOK {
 			t.Errorf("%v: exit code %d", signal, p.ProcessState.ExitCode())
 		}
@@ -264,9 +262,9 @@ func TestProcessHangupDoesNotStopIt(t *testing.T) {
 	p := start(t, "-worker-id", "1")
 	p.Process.Signal(syscall.SIGHUP)
 	await(t, "the signal is logged", func() bool {
-		return p.entry("nothing to reload: no certificate, no users and no file of generators configured") != nil
+		return p.Entry("nothing to reload: no certificate, no users and no file of generators configured") != nil
 	})
-	if _, err := gomemcache(p.addr).Get("id"); err != nil {
+	if _, err := gomemcache(p.Addr()).Get("id"); err != nil {
 		t.Error(err)
 	}
 }
@@ -285,7 +283,7 @@ func unreadyDuring(t *testing.T, delay time.Duration) bool {
 	t.Helper()
 	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-shutdown-delay", delay.String())
 	status := func() int {
-		resp, err := http.Get("http://" + p.http + "/readyz")
+		resp, err := http.Get("http://" + p.HTTP() + "/readyz")
 		if err != nil {
 			return 0
 		}
@@ -300,41 +298,41 @@ func unreadyDuring(t *testing.T, delay time.Duration) bool {
 	seen := 0
 	await(t, "un-ready", func() bool {
 		seen = status()
-		return seen == 503 || p.hasExited()
+		return seen == 503 || p.HasEnded()
 	})
-	_, err := gomemcache(p.addr).Get("id")
+	_, err := gomemcache(p.Addr()).Get("id")
 	if took := time.Since(signalled); (seen != 503 || err != nil) && took > delay/2 {
 		t.Logf("%v of a delay of %v had passed: once more", took, delay)
-		<-p.exited
+		<-p.Ended()
 		return false
 	}
 	if seen != 503 || err != nil {
 		t.Errorf("/readyz: %d, and for a client %v, before the delay of %v is over", seen, err, delay)
 	}
-	<-p.exited
+	<-p.Ended()
 	return true
 }
 
 func TestProcessASecondDaemonOnThePortIsRefused(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-loops", "2")
-	_, port, _ := net.SplitHostPort(p.addr)
+	_, port, _ := net.SplitHostPort(p.Addr())
 	second := launch(t, "-worker-id", "2", "-loops", "2", "-port", port)
-	<-second.exited
+	<-second.Ended()
 	if code := second.ProcessState.ExitCode(); code != exitFailure ||
-		second.entry("address in use, trying for 3s more") == nil ||
-		!strings.Contains(second.logged(), "address already in use") {
-		t.Errorf("exit code %d, %s", code, second.logged())
+		second.Entry("address in use, trying for 3s more") == nil ||
+		!strings.Contains(second.Logged(), "address already in use") {
+		t.Errorf("exit code %d, %s", code, second.Logged())
 	}
 }
 
 func TestProcessConnectionLimit(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-max-connections", "2", "-loops", "1")
 	for range 2 {
-		c := dial(t, "tcp", p.addr)
+		c := dial(t, "tcp", p.Addr())
 		io.WriteString(c, "version\r\n")
 		bufio.NewReader(c).ReadString('\n')
 	}
-	b, _ := io.ReadAll(dial(t, "tcp", p.addr))
+	b, _ := io.ReadAll(dial(t, "tcp", p.Addr()))
 	if string(b) != "ERROR Too many open connections\r\n" {
 		t.Errorf("%q", b)
 	}
@@ -351,8 +349,7 @@ func TestProcessRestartAfterKill(t *testing.T) {
 			for range 5 {
 				p := start(t, append([]string{"-worker-id", "1"}, args...)...)
 				ids := hurry(t, p, 400_000)
-				p.Process.Kill()
-				<-p.exited
+				p.Kill()
 				if ids[0] <= last {
 					t.Fatalf("the first id is %d after %d", ids[0], last)
 				}
@@ -365,7 +362,7 @@ func TestProcessRestartAfterKill(t *testing.T) {
 // hurry fetches at least n ids so fast that they run ahead of the clock.
 func hurry(t *testing.T, p *process, n int) []uint64 {
 	t.Helper()
-	conn := dial(t, "tcp", p.addr)
+	conn := dial(t, "tcp", p.Addr())
 	go func() {
 		for line := []byte("get" + strings.Repeat(" id", 500) + "\r\n"); ; { // until the connection is closed
 			if _, err := conn.Write(line); err != nil {
@@ -397,12 +394,10 @@ func TestProcessCleanRestart(t *testing.T) {
 			t.Fatalf("the first id is %d after %d", ids[0], last)
 		}
 		last = ids[len(ids)-1]
-		p.Process.Signal(syscall.SIGTERM)
-		<-p.exited
-		if code := p.ProcessState.ExitCode(); code != exitOK {
+		if code := p.end(t, syscall.SIGTERM); code != exitOK {
 			t.Fatalf("exit code %d", code)
 		}
-		if p.entry("worker ids are not given back: they come free when their windows end") != nil {
+		if p.Entry("worker ids are not given back: they come free when their windows end") != nil {
 			t.Error("not given back")
 		}
 	}
@@ -418,9 +413,9 @@ func TestProcessTheSameWorkerIDTwice(t *testing.T) {
 		{"-worker-id", "1001", "-state-dir", dir, "-state-any-disk"},
 	} {
 		p := launch(t, args...)
-		<-p.exited
-		if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(p.logged(), "worker id 1001: in use") {
-			t.Errorf("%q: exit code %d, %s", args, code, p.logged())
+		<-p.Ended()
+		if code := p.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(p.Logged(), "worker id 1001: in use") {
+			t.Errorf("%q: exit code %d, %s", args, code, p.Logged())
 		}
 	}
 }
@@ -437,7 +432,7 @@ func TestProcessHTTP(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return string(b)
 	}
-	get := func(path string) string { return getFrom(p.http, path) }
+	get := func(path string) string { return getFrom(p.HTTP(), path) }
 	id, err := strconv.ParseUint(get("/id"), 10, 64)
 	if err != nil || generator.Katsubushi().Decompose(id).Worker != 5 {
 		t.Errorf("/id: %d %v", id, err)
@@ -445,7 +440,7 @@ func TestProcessHTTP(t *testing.T) {
 	if ids := strings.Split(get("/ids?n=1000"), "\n"); len(ids) != 1000 {
 		t.Errorf("/ids: %d", len(ids))
 	}
-	if _, err := gomemcache(p.addr).Get("id"); err != nil {
+	if _, err := gomemcache(p.Addr()).Get("id"); err != nil {
 		t.Error(err)
 	}
 	if m := get("/metrics"); !strings.Contains(m, "\nkatsubushi_ids_issued_total 1002\n") ||
@@ -454,7 +449,7 @@ func TestProcessHTTP(t *testing.T) {
 	} else if !strings.Contains(m, "\nkatsubushi_request_duration_seconds_count 1\n") { // HTTP is not measured
 		t.Errorf("one get over the memcached port was answered:\n%s", m)
 	}
-	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.addr) ||
+	if e := getFrom("localhost:"+debug, "/debug/events"); !strings.Contains(e, " INFO  listening address="+p.Addr()) ||
 		!strings.Contains(e, " state=serving ") {
 		t.Errorf("/debug/events: %s", e)
 	}
@@ -471,11 +466,11 @@ func TestProcessAnEpochAheadOfTheClockIsWaitedFor(t *testing.T) {
 	port := freePort(t)
 	p := launch(t, "-worker-id", "1", "-epoch", "2060-01-01T00:00:00Z", "-http-port", port)
 	awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", why)
-	await(t, "the log says so too", func() bool { return p.entry("lease") != nil }) // it has a way of its own
-	if e := p.entry("lease"); e["level"] != "WARN" || !strings.HasSuffix(fmt.Sprint(e["reason"]), why) {
+	await(t, "the log says so too", func() bool { return p.Entry("lease") != nil }) // it has a way of its own
+	if e := p.Entry("lease"); e["level"] != "WARN" || !strings.HasSuffix(fmt.Sprint(e["reason"]), why) {
 		t.Errorf("logged %v", e)
 	}
-	if p.hasExited() {
+	if p.HasEnded() {
 		t.Error("it exited")
 	}
 }
@@ -485,12 +480,12 @@ func TestProcessHasAProcessorBesideItsLoops(t *testing.T) {
 	for engine, want := range map[string]string{"net": `"gomaxprocs":1,`, "auto": `"gomaxprocs":3,`} {
 		debug := freePort(t)
 		p := start(t, "-worker-id", "6", "-engine", engine, "-loops", "2", "-enable-stats", "-debug-port", debug)
-		if strings.Contains(p.logged(), `"name":"net"`) {
+		if strings.Contains(p.Logged(), `"name":"net"`) {
 			want = `"gomaxprocs":1,` // there is no other engine here
 		}
 		resp, err := http.Get("http://localhost:" + debug + "/debug/stats")
 		if err != nil {
-			t.Fatal(err, p.logged())
+			t.Fatal(err, p.Logged())
 		}
 		defer resp.Body.Close()
 		if b, _ := io.ReadAll(resp.Body); !strings.Contains(string(b), want) {

@@ -116,10 +116,10 @@ func TestProcessEnvironment(t *testing.T) {
 	t.Setenv("KATSUBUSHI_CLAIM", "off")
 	t.Setenv("KATSUBUSHI_LOG_FORMAT", "json")
 	t.Setenv("KATSUBUSHI_LOGFORMAT", "json")
-	p := launchWith(t, (*exec.Cmd).Start)
-	p.waitListening(t)
-	if !strings.HasPrefix(p.addr, "127.0.0.1:") || statistic(t, p.addr, "lane_0_worker_id") != 9 ||
-		p.entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -help lists their names") == nil {
-		t.Errorf("it listens on %s:\n%s", p.addr, p.logged())
+	p := runs(t, exec.Command(binary))
+	p.WaitListening(t)
+	if !strings.HasPrefix(p.Addr(), "127.0.0.1:") || statistic(t, p.Addr(), "lane_0_worker_id") != 9 ||
+		p.Entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -help lists their names") == nil {
+		t.Errorf("it listens on %s:\n%s", p.Addr(), p.Logged())
 	}
 }

@@ -88,7 +88,7 @@ func startFleet(t *testing.T, members, daemons int, args ...string) *fleet {
 		d.launch(t)
 	}
 	for _, d := range f.daemons {
-		d.p.waitListening(t)
+		d.p.WaitListening(t)
 	}
 	return f
 }
@@ -108,12 +108,7 @@ func (d *fleetDaemon) address() string {
 	if d.p == nil {
 		return ""
 	}
-	if d.p.addr == "" {
-		if e := d.p.entry("listening"); e != nil {
-			d.p.addr = e["address"].(string)
-		}
-	}
-	return d.p.addr
+	return d.p.Addr()
 }
 
 // end ends the process by a signal.

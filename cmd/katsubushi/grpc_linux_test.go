@@ -84,7 +84,7 @@ func TestProcessGRPC(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	c := dial(t, "tcp", first.addr)
+	c := dial(t, "tcp", first.Addr())
 	io.WriteString(c, "stats\r\nquit\r\n")
 	stats, _ := io.ReadAll(c)
 	for _, want := range []string{"cmd_get 2005", "get_hits 2005", "get_misses 0", "get_requests 7", "curr_connections 2",
@@ -148,7 +148,7 @@ func TestProcessGRPC(t *testing.T) {
 		t.Error("nobody said that the connection ends:", err)
 	}
 	await(t, "calls to the other daemon", func() bool { return calls[2].Load() > 100 || t.Failed() })
-	<-first.exited
+	<-first.Ended()
 	if code := first.ProcessState.ExitCode(); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}

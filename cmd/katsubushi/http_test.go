@@ -53,10 +53,10 @@ func TestProcessLimitsApart(t *testing.T) {
 	}
 	httpPort := freePort(t)
 	p := start(t, "-worker-id", "1", "-max-connections", strconv.Itoa(limit), "-loops", "1", "-http-port", httpPort)
-	_, port, _ := net.SplitHostPort(p.addr)
+	_, port, _ := net.SplitHostPort(p.Addr())
 	healthy := func() {
 		t.Helper()
-		resp, err := http.Get("http://" + p.http + "/healthz")
+		resp, err := http.Get("http://" + p.HTTP() + "/healthz")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestProcessLimitsApart(t *testing.T) {
 	}
 	var first net.Conn
 	for range 116 {
-		c := dial(t, "tcp", p.http)
+		c := dial(t, "tcp", p.HTTP())
 		if first == nil {
 			first = c
 		}
@@ -83,13 +83,13 @@ func TestProcessLimitsApart(t *testing.T) {
 		t.Errorf("the longest idle has not made room: %v", err)
 	}
 	for n := range limit {
-		c := dial(t, "tcp", p.addr)
+		c := dial(t, "tcp", p.Addr())
 		io.WriteString(c, "version\r\n")
 		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "VERSION") {
 			t.Fatalf("client %d of %d: %q %v", n, limit, line, err)
 		}
 	}
-	if b, _ := io.ReadAll(dial(t, "tcp", p.addr)); string(b) != "ERROR Too many open connections\r\n" {
+	if b, _ := io.ReadAll(dial(t, "tcp", p.Addr())); string(b) != "ERROR Too many open connections\r\n" {
 		t.Errorf("one client more: %q", b)
 	}
 	healthy()
@@ -131,11 +131,11 @@ func TestProcessHealthcheckWhereItListens(t *testing.T) {
 			}
 			p := start(t,
 				append([]string{"-worker-id", "1", "-loops", "1", "-max-connections", "1", "-bind", c.bind}, c.args...)...)
-			_, port, _ := net.SplitHostPort(p.addr)
+			_, port, _ := net.SplitHostPort(p.Addr())
 			args := append([]string{"-bind", c.ask, "-port", port}, c.args...)
 			checkHealth(t, exitOK, append(args, "-ready")...)
 			await(t, "the only connection is taken", func() bool { // healthcheck's may be there for a moment
-				hold := dial(t, "tcp", p.addr)
+				hold := dial(t, "tcp", p.Addr())
 				if c.args != nil {
 					hold = tls.Client(hold, &tls.Config{InsecureSkipVerify: true})
 				}
@@ -145,8 +145,7 @@ func TestProcessHealthcheckWhereItListens(t *testing.T) {
 			})
 			checkHealth(t, exitFailure, append(args, "-ready")...)
 			checkHealth(t, exitOK, args...)
-			p.Process.Kill()
-			<-p.exited
+			p.Kill()
 			checkHealth(t, exitFailure, args...)
 		})
 	}
@@ -157,16 +156,15 @@ func TestProcessHealthcheckWhereItListens(t *testing.T) {
 func TestProcessHTTPBind(t *testing.T) {
 	port := freePort(t)
 	p := start(t, "-worker-id", "1", "-port", port, "-http-port", port, "-http-bind", "127.0.0.2")
-	if p.addr != "127.0.0.1:"+port || p.http != "127.0.0.2:"+port {
-		t.Errorf("it listens on %s and %s", p.addr, p.http)
+	if p.Addr() != "127.0.0.1:"+port || p.HTTP() != "127.0.0.2:"+port {
+		t.Errorf("it listens on %s and %s", p.Addr(), p.HTTP())
 	}
-	p.Process.Kill()
-	<-p.exited
+	p.Kill()
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", port, "-http-port", port, "-http-bind", "127.0.0.2")
 
 	// its clock has yet to come
 	closed := launch(t, "-worker-id", "1", "-epoch", "2090-01-01T00:00:00Z", "-http-port", port, "-http-bind", "127.0.0.2")
-	await(t, "HTTP is served", func() bool { return closed.entry("http listening") != nil })
+	await(t, "HTTP is served", func() bool { return closed.Entry("http listening") != nil })
 	checkHealth(t, exitOK, "-bind", "127.0.0.1", "-port", freePort(t), "-http-port", port, "-http-bind", "127.0.0.2")
 	checkHealth(t, exitFailure, "-bind", "127.0.0.1", "-port", freePort(t), "-http-port", port)
 }
@@ -180,7 +178,7 @@ func TestProcessHTTPLogin(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-auth-file", file)
 	status := func(path, password string) int {
 		t.Helper()
-		r, _ := http.NewRequest("GET", "http://"+p.http+path, nil)
+		r, _ := http.NewRequest("GET", "http://"+p.HTTP()+path, nil)
 		if password != "" {
 			r.SetBasicAuth("ann", password)
 		}
@@ -200,14 +198,14 @@ func TestProcessHTTPLogin(t *testing.T) {
 	if got := status("/id", "secret"); got != 200 {
 		t.Errorf("with the password: %d", got)
 	}
-	c := dial(t, "tcp", p.addr)
+	c := dial(t, "tcp", p.Addr())
 	for i := range 5 {
 		fmt.Fprintf(c, "set x 0 0 6\r\nann x%d\r\n", i)
 	}
 	if b, err := io.ReadAll(c); string(b) != strings.Repeat("CLIENT_ERROR authentication failure\r\n", 3) {
 		t.Errorf("five guesses at once: %q %v", b, err)
 	}
-	await(t, "the log says whose logins failed", func() bool { return p.entry("logins failed")["peer"] == "127.0.0.1" })
+	await(t, "the log says whose logins failed", func() bool { return p.Entry("logins failed")["peer"] == "127.0.0.1" })
 	if got := status("/ids", "guess"); got != 401 {
 		t.Errorf("with another password: %d", got)
 	}

@@ -25,16 +25,16 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 		ahead     time.Duration // of the daemon's clock
 		more      []string
 		why       []string                     // what it says
-		mend      func(*testing.T, *shifted)   // nil: it is never right
+		mend      func(*testing.T, *process)   // nil: it is never right
 		check     func(s map[string]any) error // of the statistics while it waits
 	}{
 		{name: "wrong password", url: as("ids:new"), why: []string{server.Addr() + ": WRONGPASS "},
-			mend: func(*testing.T, *shifted) { server.Do("ACL", "SETUSER", "ids", ">new") }},
+			mend: func(*testing.T, *process) { server.Do("ACL", "SETUSER", "ids", ">new") }},
 		{name: "other settings", url: url, more: []string{"-lease", "7s"},
 			why: []string{"the worker ids belong to daemons with other settings", fingerprint("6000"), fingerprint("7000")}},
 		{name: "wrong clock", url: url, ahead: time.Minute,
 			why:  []string{"this host's clock and the store's differ too much: Redis's is ", " behind"},
-			mend: func(t *testing.T, p *shifted) { p.step(t, -time.Minute) },
+			mend: func(t *testing.T, p *process) { p.step(t, -time.Minute) },
 			check: func(s map[string]any) error {
 				if ms, _ := s["lease_redis_clock_ahead_ms"].(float64); ms > -59_000 || ms < -61_000 {
 					return fmt.Errorf("Redis's clock is %v ms ahead", s["lease_redis_clock_ahead_ms"])
@@ -60,7 +60,7 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if _, _, stats := httpGet(port, "/stats"); strings.Contains(stats+p.logged(), "ids:new") ||
+			if _, _, stats := httpGet(port, "/stats"); strings.Contains(stats+p.Logged(), "ids:new") ||
 				bytes.Contains([]byte(stats), []byte(":new@")) {
 				t.Error("the password is shown")
 			}
@@ -68,7 +68,7 @@ func TestProcessWaitsUntilItMayLease(t *testing.T) {
 				return
 			}
 			c.mend(t, p)
-			p.waitListening(t)
+			p.WaitListening(t)
 			awaitReadyz(t, port, 200, "ready", "")
 		})
 	}

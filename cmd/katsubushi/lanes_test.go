@@ -36,7 +36,7 @@ func (p *process) changes(t *testing.T) []change {
 	t.Helper()
 	var list []change
 	state, told := "acquiring", map[string]bool{}
-	for s := bufio.NewScanner(strings.NewReader(p.logged())); s.Scan(); {
+	for s := bufio.NewScanner(strings.NewReader(p.Logged())); s.Scan(); {
 		line := struct {
 			Msg  string `json:"msg"`
 			Lane *int   `json:"lane"`
@@ -138,7 +138,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 		t.Errorf("stats before there is a worker id: %v", s)
 	}
 	runLease(t, url, &initialised{}, append([]string{"init", "-how", "new"}, longer...)...)
-	p.waitListening(t)
+	p.WaitListening(t)
 	awaitReadyz(t, port, 200, "ready", "")
 	c := census{lanes: 1}
 	c.add(hurry(t, p, 1000))
@@ -162,7 +162,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	awaitReadyz(t, port, 200, "ready", "lane 0: degraded for ")
 	c.add(hurry(t, p, 1000)) // not refused: the window is still its own
 	awaitReadyz(t, port, 503, "lease expired ", "lane 0: exhausted for ")
-	conn := dial(t, "tcp", p.addr)
+	conn := dial(t, "tcp", p.Addr())
 	fmt.Fprintf(conn, "get id\r\n")
 	if answer, _ := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(answer, "SERVER_ERROR lease expired ") {
 		t.Errorf("after the end of the window: %q", answer)
@@ -181,11 +181,10 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 	server.Resume()
 	awaitReadyz(t, port, 200, "ready", "")
 	awaitReadyz(t, port2, 200, "ready", "")
-	q.waitListening(t)
+	q.WaitListening(t)
 	c.add(hurry(t, p, 1000))
 	c.add(hurry(t, q, 1000))
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
+	p.end(t, syscall.SIGTERM)
 	c.verdict(t)
 	// "* ": some reason, but which depends on what the daemon waits for: a connection, this answer or an earlier one
 	p.went(t, "acquiring < , worker -, *connection refused", "acquiring < , worker -, *lease init",
@@ -194,7 +193,7 @@ func TestProcessWalksThroughTheStates(t *testing.T) {
 		"degraded < serving, worker 2, * ",
 		"exhausted < degraded, worker 2, * ", "serving < exhausted, worker 2,", "sealed < serving, worker 2,")
 	q.went(t, "acquiring < , worker -, *no worker id is free", "serving < acquiring, worker 1,")
-	if p.entry("the port stays closed until ids can be issued") == nil {
+	if p.Entry("the port stays closed until ids can be issued") == nil {
 		t.Error("the log does not say that the port is closed")
 	}
 }

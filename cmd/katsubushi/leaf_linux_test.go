@@ -94,8 +94,8 @@ func TestProcessLeaf(t *testing.T) {
 		t.Error(code, e.String())
 	}
 	p := start(t, append(common, "-http-port", freePort(t), "-generator", "orders sequence start=300 batch=40")...)
-	p.says(t, "is not served")
-	p.says(t, long[:20])
+	p.Says(t, "is not served")
+	p.Says(t, long[:20])
 	c := countFrom(t, p)
 	for want := uint64(600); want < 700; want++ { // more than a block
 		if v := c.must(t, "orders"); v != want {
@@ -104,7 +104,7 @@ func TestProcessLeaf(t *testing.T) {
 	}
 	get := func(path string) (int, string) {
 		t.Helper()
-		resp, err := http.Get("http://" + p.http + path)
+		resp, err := http.Get("http://" + p.HTTP() + path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,14 +32,7 @@ func initAlone(t *testing.T, url string) {
 
 // came returns how often a daemon's lanes have entered a state.
 func (p *process) came(state string) int {
-	return strings.Count(p.logged(), `"state":"`+state+`"`)
-}
-
-func (p *process) signal(t *testing.T, s syscall.Signal) {
-	t.Helper()
-	if err := p.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	return strings.Count(p.Logged(), `"state":"`+state+`"`)
 }
 
 // TestProcessStoppedForThreeLeases: a daemon with unanswered requests is paused while another one gets
@@ -51,26 +44,26 @@ func TestProcessStoppedForThreeLeases(t *testing.T) {
 	initAlone(t, url)
 	c := census{lanes: 1}
 	sleeper := launchLeasing(t, url, alone...)
-	sleeper.waitListening(t)
-	asked := c.load(t, sleeper.addr, 4, 20)
+	sleeper.WaitListening(t)
+	asked := c.load(t, sleeper.Addr(), 4, 20)
 	asked.awaitMore(t, 20_000)
-	sleeper.signal(t, syscall.SIGSTOP)
+	sleeper.Pause(t)
 	stopped := time.Now()
 
 	other := launchLeasing(t, url, alone...)
-	other.waitListening(t) // when the sleeper's lease is over
+	other.WaitListening(t) // when the sleeper's lease is over
 	c.add(hurry(t, other, 20_000))
 	await(t, "three leases pass", func() bool { return time.Since(stopped) > 3*aloneLease })
-	l := c.load(t, other.addr, 2, 20)
+	l := c.load(t, other.Addr(), 2, 20)
 	l.awaitMore(t, 1000)
-	sleeper.signal(t, syscall.SIGCONT)
+	sleeper.Resume(t)
 	await(t, "it finds that its lease is lost", func() bool {
-		return strings.Contains(sleeper.logged(), "the lease is lost")
+		return strings.Contains(sleeper.Logged(), "the lease is lost")
 	})
 	l.awaitMore(t, 20_000)
 	l.finish(t)
 	serving := sleeper.came("serving")
-	other.signal(t, syscall.SIGTERM)
+	other.Signal(t, syscall.SIGTERM)
 	await(t, "it has a worker id again", func() bool { return sleeper.came("serving") > serving })
 	asked.awaitMore(t, 20_000)
 	asked.finish(t)
@@ -87,25 +80,25 @@ func TestProcessWipeWhileItsHolderStandsStill(t *testing.T) {
 	initAlone(t, url)
 	c := census{lanes: 1}
 	sleeper := launchLeasing(t, url, alone...)
-	sleeper.waitListening(t)
-	asked := c.load(t, sleeper.addr, 4, 20)
+	sleeper.WaitListening(t)
+	asked := c.load(t, sleeper.Addr(), 4, 20)
 	asked.awaitMore(t, 1000)
-	sleeper.signal(t, syscall.SIGSTOP)
+	sleeper.Pause(t)
 	server.Do("FLUSHALL")
 	other := launchLeasing(t, url, alone...)
 	await(t, "it says what to do", func() bool {
-		return strings.Contains(other.logged(), "`katsubushi lease init` does it")
+		return strings.Contains(other.Logged(), "`katsubushi lease init` does it")
 	})
 	var made initialised
 	if runLease(t, url, &made, append([]string{"init"}, alone...)...); made.Result != redis.Waiting {
 		t.Errorf("lease init: %s", made.Result)
 	}
-	other.waitListening(t)
-	l := c.load(t, other.addr, 2, 20)
-	sleeper.signal(t, syscall.SIGCONT)
+	other.WaitListening(t)
+	l := c.load(t, other.Addr(), 2, 20)
+	sleeper.Resume(t)
 	l.awaitMore(t, 20_000)
 	await(t, "it finds that its lease is lost", func() bool {
-		return strings.Contains(sleeper.logged(), "the lease is lost")
+		return strings.Contains(sleeper.Logged(), "the lease is lost")
 	})
 	l.finish(t)
 	asked.finish(t)
@@ -122,8 +115,8 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	c := census{lanes: 1, pace: time.Millisecond}
 	way := redistest.NewProxy(t, server.Addr())
 	first := launchLeasing(t, strings.Replace(url, server.Addr(), way.Addr(), 1), alone...)
-	first.waitListening(t)
-	conn := dial(t, "tcp", first.addr)
+	first.WaitListening(t)
+	conn := dial(t, "tcp", first.Addr())
 	lines := 0
 	for line := []byte("get" + strings.Repeat(" id", 500) + "\r\n"); ; lines++ { // until nobody takes any more
 		conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
@@ -137,8 +130,8 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	way.Refuse(true)
 	way.Cut()
 	second := launchLeasing(t, url, alone...)
-	second.waitListening(t) // when the first one's window is over
-	l := c.load(t, second.addr, 2, 20)
+	second.WaitListening(t) // when the first one's window is over
+	l := c.load(t, second.Addr(), 2, 20)
 	l.awaitMore(t, 1000)
 
 	conn.SetDeadline(time.Now().Add(5 * time.Minute))
@@ -169,8 +162,8 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 	initPool(t, url)
 	c := census{lanes: 1, pace: time.Millisecond}
 	p := launchLeasing(t, url)
-	p.waitListening(t)
-	l := c.load(t, p.addr, 2, 3)
+	p.WaitListening(t)
+	l := c.load(t, p.Addr(), 2, 3)
 	away := func(d time.Duration, begin, end func()) {
 		t.Helper()
 		degraded, began := p.came("degraded"), time.Now()
@@ -215,9 +208,9 @@ func TestProcessRedisDownForALease(t *testing.T) {
 	url := server.URL()
 	initAlone(t, url)
 	p := launchLeasing(t, url, alone...)
-	p.waitListening(t)
+	p.WaitListening(t)
 	c := census{lanes: 1, pace: time.Millisecond}
-	l := c.load(t, p.addr, 2, 3)
+	l := c.load(t, p.Addr(), 2, 3)
 	l.awaitMore(t, 100)
 	var list []workerid.Lease
 	runLease(t, url, &list, append([]string{"list"}, alone...)...)

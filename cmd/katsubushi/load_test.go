@@ -249,8 +249,7 @@ func (l *load) finish(t *testing.T) {
 // kill kills the daemon with SIGKILL while the clients are at it, and waits until they have read
 // what it had sent.
 func (l *load) kill(p *process) {
-	p.Process.Kill()
-	<-p.exited
+	p.Kill()
 	l.clients.Wait()
 }
 

@@ -69,7 +69,7 @@ func startDeaf(t *testing.T, args ...string) *deaf {
 			args...)...)
 	// An answer, not a connection: at its start a daemon tries for a moment whether the address is free.
 	await(t, "it serves", func() bool {
-		if d.hasExited() {
+		if d.HasEnded() {
 			t.Fatalf("it ended: %v", d.ProcessState)
 		}
 		c, err := net.Dial("unix", d.sock)
@@ -88,21 +88,10 @@ func startDeaf(t *testing.T, args ...string) *deaf {
 // launchInto launches the program with a stderr of the test's, which is closed here.
 func launchInto(t *testing.T, stderr *os.File, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(binary, args...), exited: make(chan struct{})}
-	p.Stderr = stderr
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stderr.Close()
-	go func() {
-		p.Wait()
-		close(p.exited)
-	}()
-	t.Cleanup(func() {
-		p.Process.Kill()
-		<-p.exited
-	})
-	return p
+	cmd := exec.Command(binary, args...)
+	cmd.Stderr = stderr
+	defer stderr.Close()
+	return runs(t, cmd)
 }
 
 // statistic is that of the general group, by the unix socket.
@@ -146,7 +135,7 @@ func (d *deaf) chatter(t *testing.T) {
 
 func (d *deaf) ends(t *testing.T, code int) {
 	t.Helper()
-	await(t, "it ends", d.hasExited)
+	await(t, "it ends", d.HasEnded)
 	if got := d.ProcessState; got.ExitCode() != code {
 		t.Errorf("%v, want exit code %d", got, code)
 	}
@@ -159,22 +148,22 @@ func TestProcessNobodyReadsTheLog(t *testing.T) {
 	d.serves(t)
 
 	// It is read again: the log goes on, and says what is missing.
-	go io.Copy(lockedWriter{d.process}, d.log)
+	go io.Copy(d.Log, d.log)
 	await(t, "the log says how many lines are lost", func() bool {
-		return d.entry("log lines were lost: the log could not be written") != nil
+		return d.Entry("log lines were lost: the log could not be written") != nil
 	})
-	lost := d.entry("log lines were lost: the log could not be written")
+	lost := d.Entry("log lines were lost: the log could not be written")
 	_, _, page := httpGet(httpPort, "/metrics")
 	if n := d.statistic(t, "log_lines_dropped"); lost["lines"] != float64(n) ||
 		!strings.Contains(page, fmt.Sprintf("\nkatsubushi_log_lines_dropped_total %d\n", n)) {
 		t.Errorf("lost: %v in the log, %d in the statistics; metrics:\n%s", lost["lines"], n, page)
 	}
-	if d.entry("listening") == nil {
+	if d.Entry("listening") == nil {
 		t.Error("what was queued is not in the log")
 	}
 	d.Process.Signal(syscall.SIGTERM)
 	d.ends(t, exitOK)
-	await(t, "the log has its end", func() bool { return d.entry("stopped") != nil })
+	await(t, "the log has its end", func() bool { return d.Entry("stopped") != nil })
 }
 
 func TestProcessStopsThoughNobodyReadsTheLog(t *testing.T) {
@@ -210,12 +199,10 @@ func TestProcessTheReaderOfTheLogGoesAway(t *testing.T) {
 func TestProcessTheLastLinesAreWritten(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-shutdown-delay", "1h")
 	p.Process.Signal(syscall.SIGTERM)
-	await(t, "the first signal is logged", func() bool { return p.entry("stopping") != nil })
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
-	if code := p.ProcessState.ExitCode(); code != exitFailure ||
-		!strings.HasSuffix(p.logged(), `"second signal: exiting at once","signal":"terminated"}`+"\n") {
-		t.Errorf("exit code %d:\n%s", code, p.logged())
+	await(t, "the first signal is logged", func() bool { return p.Entry("stopping") != nil })
+	if code := p.end(t, syscall.SIGTERM); code != exitFailure ||
+		!strings.HasSuffix(p.Logged(), `"second signal: exiting at once","signal":"terminated"}`+"\n") {
+		t.Errorf("exit code %d:\n%s", code, p.Logged())
 	}
 }
 
@@ -235,7 +222,7 @@ func TestProcessRunsAnotherProgramThoughNobodyReadsTheLog(t *testing.T) {
 		running[name] = launchInto(t, w, append(args, "--", "sh", "-c", "kill -PIPE $$; exit 9")...)
 	}
 	for name, p := range running {
-		await(t, name+": it ends", p.hasExited)
+		await(t, name+": it ends", p.HasEnded)
 		if code := p.ProcessState.ExitCode(); code != 128+int(syscall.SIGPIPE) {
 			t.Errorf("%s: %v", name, p.ProcessState)
 		}

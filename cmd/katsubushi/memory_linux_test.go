@@ -91,7 +91,7 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 			port := freePort(t)
 			p := start(t, "-worker-id", "1", "-engine", engine, "-loops", "2", "-max-buffer-memory", "16MiB", "-http-port", port)
 			before := memoryOf(t, p.Process.Pid, "VmRSS")
-			conns := longLines(t, p.addr, clients, size)
+			conns := longLines(t, p.Addr(), clients, size)
 			await(t, "the rest fits", func() bool {
 				s := readMemoryStats(t, port)
 				return s.Held <= limit && s.Closed >= clients-limit/size && s.Closed < clients
@@ -99,7 +99,7 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 			if s := readMemoryStats(t, port); s.Limit != limit {
 				t.Errorf("a limit of %d bytes, want %d", s.Limit, limit)
 			}
-			other := dial(t, "tcp", p.addr)
+			other := dial(t, "tcp", p.Addr())
 			io.WriteString(other, "get id\r\n")
 			if line, err := bufio.NewReader(other).ReadString('\n'); !strings.HasPrefix(line, "VALUE id 0 ") {
 				t.Errorf("meanwhile another client got %q, %v", line, err)
@@ -122,7 +122,7 @@ func TestProcessBufferMemoryIsBounded(t *testing.T) {
 				t.Errorf("%d MiB at the worst, want at most %d", most>>20, bound>>20)
 			}
 			await(t, "the memory is given back", func() bool { return memoryOf(t, p.Process.Pid, "VmRSS") < before+24<<20 })
-			p.says(t, "out of buffer memory: the connections that held most were closed")
+			p.Says(t, "out of buffer memory: the connections that held most were closed")
 		})
 	}
 }
@@ -135,7 +135,7 @@ func TestProcessBufferMemoryIsGivenBack(t *testing.T) {
 			port := freePort(t)
 			p := start(t, "-worker-id", "1", "-engine", engine, "-loops", "2", "-max-buffer-memory", "1g", "-http-port", port)
 			before := memoryOf(t, p.Process.Pid, "VmRSS")
-			conns := longLines(t, p.addr, clients, size)
+			conns := longLines(t, p.Addr(), clients, size)
 			await(t, "all lines are there", func() bool { return readMemoryStats(t, port).Held >= clients*size })
 			if grown := memoryOf(t, p.Process.Pid, "VmRSS") - before; grown < clients*size {
 				t.Fatalf("the daemon has grown by %d bytes only", grown)

@@ -24,7 +24,7 @@ func predecessor(t *testing.T, variable string) string {
 }
 
 // launchOld runs another program's daemon on a free port.
-func launchOld(t *testing.T, command ...string) *process {
+func launchOld(t *testing.T, command ...string) (p *process, addr string) {
 	t.Helper()
 	port := freePort(t)
 	for i, arg := range command {
@@ -32,46 +32,32 @@ func launchOld(t *testing.T, command ...string) *process {
 			command[i] = port
 		}
 	}
-	p := &process{Cmd: exec.Command(command[0], command[1:]...), addr: "127.0.0.1:" + port, exited: make(chan struct{})}
-	p.Stdout, p.Stderr = lockedWriter{p}, lockedWriter{p}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		p.Wait()
-		close(p.exited)
-	}()
-	t.Cleanup(func() {
-		p.Process.Kill()
-		<-p.exited
-		if t.Failed() {
-			t.Logf("%v logged:\n%s", command, p.logged())
-		}
-	})
-	return p
+	return runs(t, exec.Command(command[0], command[1:]...)), "127.0.0.1:" + port
 }
 
 // roll replaces a fleet daemon by daemon under load, and goes back once.
-func roll(t *testing.T, old, ours func() *process) {
+func roll(t *testing.T, old func() (*process, string), leasing func() *process) {
 	type member struct {
 		*process
 		*load
 	}
 	c := census{lanes: 1}
 	var fleet []member
-	come := func(launch func() *process) {
-		p := launch()
+	ours := func() (*process, string) {
+		p := leasing()
+		p.WaitListening(t)
+		return p, p.Addr()
+	}
+	come := func(launch func() (*process, string)) {
+		p, addr := launch()
 		await(t, "the daemon listens", func() bool {
-			if p.addr == "" {
-				p.waitListening(t)
-			}
-			conn, err := net.Dial("tcp", p.addr)
+			conn, err := net.Dial("tcp", addr)
 			if err == nil {
 				conn.Close()
 			}
-			return err == nil || p.hasExited()
+			return err == nil || p.HasEnded()
 		})
-		m := member{p, c.load(t, p.addr, 2, 50)}
+		m := member{p, c.load(t, addr, 2, 50)}
 		m.awaitMore(t, 50_000)
 		fleet = append(fleet, m)
 	}
@@ -80,14 +66,14 @@ func roll(t *testing.T, old, ours func() *process) {
 		if err := m.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		<-m.exited
+		<-m.Ended()
 		m.clients.Wait()
 		fleet = slices.Delete(fleet, i, i+1)
 	}
 	for range 3 {
 		come(old)
 	}
-	for _, next := range []func() *process{ours, ours, old, ours, ours} { // the third is taken back
+	for _, next := range []func() (*process, string){ours, ours, old, ours, ours} { // the third is taken back
 		leave(0)
 		come(next)
 	}
@@ -103,7 +89,7 @@ func TestProcessMigrationFromKayac(t *testing.T) {
 	url := redistest.Start(t).URL()
 	var made initialised
 	runLease(t, url, &made, "init", "-how", "new", "-max-worker-id", "3") // as many as there are daemons
-	roll(t, func() *process {
+	roll(t, func() (*process, string) {
 		return launchOld(t, kayac, "-redis", url, "-min-worker-id", "1", "-max-worker-id", "3", "-port", "PORT")
 	}, func() *process {
 		return launchLeasing(t, url, "-max-worker-id", "3", "-hold-raus", redistest.Namespace(t))
@@ -118,19 +104,18 @@ func TestProcessMigrationFromYaraus(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var adopted initialised
-	old := func() *process {
+	old := func() (*process, string) {
 		return launchOld(t, yaraus, "run", "-server", url, "-min", "1", "-max", "5", "--", predecessor(t, "KATSUBUSHI_KAYAC"),
 			"-worker-id", "{}", "-port", "PORT")
 	}
-	first := old()
-	await(t, "yaraus has a worker id", func() bool { return first.hasExited() || len(first.logged()) > 0 })
+	first, _ := old()
+	await(t, "yaraus has a worker id", func() bool { return first.HasEnded() || len(first.Logged()) > 0 })
 	if runLease(t, url, &adopted, "init", "-how", "new"); adopted.Result != "adopted" {
 		t.Fatalf("lease init: %s", adopted.Result)
 	}
 	roll(t, old, func() *process { return launchLeasing(t, url) })
 	var finished initialised
-	first.Process.Signal(syscall.SIGTERM)
-	<-first.exited
+	first.end(t, syscall.SIGTERM)
 	if runLease(t, url, &finished, "init", "-how", "migrated"); finished.Result != "migrated" {
 		t.Fatalf("lease init -how migrated: %s", finished.Result)
 	}

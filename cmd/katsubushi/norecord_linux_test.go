@@ -14,12 +14,6 @@ import (
 
 // What daemons do that are not told of a state directory.
 
-// terminate ends the daemon in good order.
-func (p *process) terminate() {
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
-}
-
 // TestProcessClockStepsBackBeforeARestart: within a run the clock goes back by three seconds, which
 // a busy daemon does not follow; then it is restarted, as for a new version. Whoever gives it no
 // state directory has one by default.
@@ -28,17 +22,17 @@ func TestProcessClockStepsBackBeforeARestart(t *testing.T) {
 	began, c := time.Now(), census{lanes: 1}
 	args := []string{"-worker-id", "28", "-state-dir", "", "-state-any-disk"}
 	d := startShifted(t, 0, args...)
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
 	d.step(t, -3*time.Second)
 	d.awaitDifference(t, -3*time.Second, time.Second)
 	l.awaitMore(t, 20_000)
 	l.finish(t)
-	d.terminate()
+	d.end(t, syscall.SIGTERM)
 
 	largest := c.newRun()
 	d = startShifted(t, -3*time.Second, args...)
-	l = c.load(t, d.addr, 4, 20)
+	l = c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
 	l.finish(t)
 	c.above(t, largest)
@@ -59,15 +53,15 @@ func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 	)
 	c := census{lanes: 1}
 	d := startShifted(t, 0, "-worker-id", "29", "-state-dir", "none")
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	d.awaitHeartbeats(t)
-	if d.entry(started) == nil || d.entry(stepped) != nil {
-		t.Fatal("at the start it says:", d.logged())
+	if d.Entry(started) == nil || d.Entry(stepped) != nil {
+		t.Fatal("at the start it says:", d.Logged())
 	}
 	d.step(t, -time.Minute)
-	await(t, "it has noticed the step", func() bool { return d.entry(stepped) != nil })
+	await(t, "it has noticed the step", func() bool { return d.Entry(stepped) != nil })
 	of := func(msg, figure string) time.Duration {
-		text, _ := d.entry(msg)[figure].(string)
+		text, _ := d.Entry(msg)[figure].(string)
 		v, err := time.ParseDuration(text)
 		if err != nil {
 			t.Errorf("%s of %q is no duration: %v", figure, msg, err)
@@ -75,17 +69,17 @@ func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 		return v
 	}
 	const back, runAhead = "the wall clock went back: the id clock follows no further than the last id", time.Second
-	await(t, "the step is logged", func() bool { return d.entry(back) != nil })
+	await(t, "the step is logged", func() bool { return d.Entry(back) != nil })
 	if wait, want := of(stepped, "wait"), of(back, "adjusted_by")-of(back, "wall_minus_id_clock")+runAhead; wait != want ||
 		wait < 30*time.Second {
 		t.Errorf("at the step it says %v, not %v", wait, want)
 	}
 	l.finish(t)
-	last := generator.Katsubushi().Decompose(oneID(t, d.addr)).Time
-	d.terminate()
-	e := d.entry(stopped)
+	last := generator.Katsubushi().Decompose(oneID(t, d.Addr())).Time
+	d.end(t, syscall.SIGTERM)
+	e := d.Entry(stopped)
 	if e == nil {
-		t.Fatal("at the end it says:", d.logged())
+		t.Fatal("at the end it says:", d.Logged())
 	}
 	if until, err := time.Parse(time.RFC3339Nano, e["until"].(string)); err != nil || !until.Equal(last) {
 		t.Errorf("the last id is of %v, and at the end it says %v: %v", last, until, err)
@@ -95,10 +89,10 @@ func TestProcessWithoutARecordSaysWhenToRestart(t *testing.T) {
 	}
 
 	ordinary := start(t, "-worker-id", "29", "-state-dir", "none")
-	oneID(t, ordinary.addr)
-	ordinary.terminate()
-	if ordinary.entry(started) == nil || ordinary.entry(stopped) != nil {
-		t.Error("without a step it says:", ordinary.logged())
+	oneID(t, ordinary.Addr())
+	ordinary.end(t, syscall.SIGTERM)
+	if ordinary.Entry(started) == nil || ordinary.Entry(stopped) != nil {
+		t.Error("without a step it says:", ordinary.Logged())
 	}
 }
 

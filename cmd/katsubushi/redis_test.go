@@ -66,7 +66,7 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	httpPort := freePort(t)
 	first := launchLeasing(t, url, "-http-port", httpPort)
 	// It says what is missing, is un-ready, and goes on by itself.
-	await(t, "it says how to make the pool", func() bool { return strings.Contains(first.logged(), "lease init") })
+	await(t, "it says how to make the pool", func() bool { return strings.Contains(first.Logged(), "lease init") })
 	await(t, "HTTP answers", func() bool {
 		resp, err := http.Get("http://127.0.0.1:" + httpPort + "/readyz")
 		if err != nil {
@@ -83,14 +83,14 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 		checkHealth(t, c.want, append([]string{"-bind", "127.0.0.1", "-port", "1"}, c.args...)...) // the port is closed
 	}
 	initPool(t, url)
-	first.waitListening(t)
+	first.WaitListening(t)
 	if w := workerOf(t, first); w != 1 {
 		t.Errorf("the first daemon has worker id %d", w)
 	}
 	second := launchLeasing(t, url, "-lanes", "2")
-	second.waitListening(t)
+	second.WaitListening(t)
 	await(t, "both lanes of the second serve", func() bool {
-		return strings.Count(second.logged(), `"state":"serving"`) == 2
+		return strings.Count(second.Logged(), `"state":"serving"`) == 2
 	})
 
 	var list []workerid.Lease
@@ -113,12 +113,11 @@ func TestProcessLeasesFromRedis(t *testing.T) {
 	}
 
 	// What is given back can be had at once.
-	first.Process.Signal(syscall.SIGTERM)
-	<-first.exited
+	first.end(t, syscall.SIGTERM)
 	third := launchLeasing(t, url, "-lanes", "3")
-	third.waitListening(t)
+	third.WaitListening(t)
 	await(t, "all lanes of the third serve", func() bool {
-		return strings.Count(third.logged(), `"state":"serving"`) == 3
+		return strings.Count(third.Logged(), `"state":"serving"`) == 3
 	})
 	var stats redis.Stats
 	if runLease(t, url, &stats, "stats"); stats.Held != 5 || stats.GetIDSuccess != 6 {
@@ -138,11 +137,11 @@ func TestProcessKilledHolderAndSuccessor(t *testing.T) {
 		var others []*process
 		for range 4 {
 			o := launchLeasing(t, url)
-			o.waitListening(t)
+			o.WaitListening(t)
 			others = append(others, o)
 		}
 		p := launchLeasing(t, url)
-		p.waitListening(t)
+		p.WaitListening(t)
 		for _, d := range append(others, p) {
 			c.add(hurry(t, d, 200_000))
 		}

@@ -20,11 +20,11 @@ func TestProcessAReloadThatHangsDoesNotKeepItFromStopping(t *testing.T) {
 	if err := os.WriteFile(file, []byte("ann:secret\n"), 0o600); err != nil { // when it is opened to be read
 		t.Fatal(err)
 	}
-	p.waitListening(t)
+	p.WaitListening(t)
 	p.Process.Signal(syscall.SIGHUP)
 	p.Process.Signal(syscall.SIGHUP)
 	p.Process.Signal(syscall.SIGTERM)
-	await(t, "the daemon stops", p.hasExited)
+	await(t, "the daemon stops", p.HasEnded)
 	if code := p.ProcessState.ExitCode(); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
@@ -40,9 +40,9 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 	}
 	args := []string{"-worker-id", "1", "-max-wait", "1m", "-state-dir", dir, "-state-any-disk"}
 	p := launch(t, append(args, "-generator", "orders sequence start=6")...)
-	<-p.exited
+	<-p.Ended()
 	says := `generator orders: the definition "orders sequence start=6" is not what is recorded, "orders sequence start=5"`
-	if e := p.entry("cannot start"); p.ProcessState.ExitCode() != exitUsage || e == nil ||
+	if e := p.Entry("cannot start"); p.ProcessState.ExitCode() != exitUsage || e == nil ||
 		!strings.HasPrefix(e["error"].(string), says) {
 		t.Fatalf("exit code %d: %v", p.ProcessState.ExitCode(), e)
 	}
@@ -53,13 +53,13 @@ func TestProcessDefinitionsThatAreWrong(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if p.addr == "" {
+		if p.Addr() == "" {
 			p = start(t, append(args, "-generators", file)...)
 		} else {
 			p.Process.Signal(syscall.SIGHUP)
 		}
-		await(t, message, func() bool { return p.entry(message) != nil })
-		return p.entry(message)
+		await(t, message, func() bool { return p.Entry(message) != nil })
+		return p.Entry(message)
 	}
 	reload("orders sequence start=5 # as recorded\n", "listening")
 	c := countFrom(t, p)

@@ -47,14 +47,14 @@ func TestProcessRestartThreeSecondsBack(t *testing.T) {
 	began, c := time.Now(), census{lanes: 1}
 	args := append(onDisk(t), "-worker-id", "21", "-max-run-ahead", "200ms")
 	d := startShifted(t, 0, args...)
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	d.awaitHeartbeats(t)
-	l.kill(d.process)
+	l.kill(d)
 
 	largest := c.newRun()
 	d = launchShifted(t, -3*time.Second, args...)
-	d.waitListening(t) // by itself: it neither exits nor needs a hand
-	l = c.load(t, d.addr, 4, 20)
+	d.WaitListening(t) // by itself: it neither exits nor needs a hand
+	l = c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 50_000)
 	l.finish(t)
 	c.above(t, largest)
@@ -63,15 +63,15 @@ func TestProcessRestartThreeSecondsBack(t *testing.T) {
 }
 
 // pause stops the whole daemon for a while. Its clock has moved when it wakes up.
-func (s *shifted) pause(t *testing.T, d time.Duration) {
+func (s *process) pause(t *testing.T, d time.Duration) {
 	t.Helper()
-	if err := s.clock.Pause(); err != nil {
+	if err := s.Clock.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	stopped := time.Now()
 	await(t, "the pause ends", func() bool { return time.Since(stopped) > d })
 	s.step(t, -time.Second)
-	if err := s.clock.Resume(); err != nil {
+	if err := s.Clock.Resume(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,7 +82,7 @@ func TestProcessStoppedForThreeWindows(t *testing.T) {
 	t.Parallel()
 	began, c := time.Now(), census{lanes: 1}
 	d := startShifted(t, 0, append(inMemory(t), "-worker-id", "22", "-max-run-ahead", "200ms")...)
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
 	const windows = 3 * (200*time.Millisecond + time.Second) // each is a second longer than the run-ahead
 	d.pause(t, windows)
@@ -99,17 +99,17 @@ func TestProcessClockAYearAheadAndBack(t *testing.T) {
 	began, c := time.Now(), census{lanes: 1}
 	args := append(inMemory(t), "-worker-id", "23")
 	d := startShifted(t, 0, args...)
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	d.step(t, year)
 	d.awaitDifference(t, year, time.Minute)
 	d.awaitHeartbeats(t)
 	d.step(t, -year)
 	d.awaitDifference(t, 0, time.Minute)
-	l.kill(d.process)
+	l.kill(d)
 
 	largest := c.newRun()
 	d = startShifted(t, 0, args...)
-	l = c.load(t, d.addr, 4, 20)
+	l = c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
 	l.finish(t)
 	c.above(t, largest)
@@ -137,16 +137,16 @@ func startedOff(t *testing.T, off time.Duration, worker, says string) {
 	began, c := time.Now(), census{lanes: 1}
 	args := append(inMemory(t), "-worker-id", worker)
 	d := startShifted(t, 0, args...)
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
-	l.kill(d.process)
+	l.kill(d)
 
 	largest := c.newRun()
 	d = launchShifted(t, off, args...)
-	await(t, "it says that it waits for its clock", func() bool { return strings.Contains(d.logged(), says) })
+	await(t, "it says that it waits for its clock", func() bool { return strings.Contains(d.Logged(), says) })
 	d.step(t, -off)
-	d.waitListening(t)
-	l = c.load(t, d.addr, 4, 20)
+	d.WaitListening(t)
+	l = c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 20_000)
 	l.finish(t)
 	c.above(t, largest)
@@ -253,12 +253,11 @@ func (r round) run(t *testing.T, c *census, offset time.Duration, args []string)
 	d := launchShifted(t, offset, args...)
 	if r.Early > 0 {
 		time.Sleep(r.Early) // no condition: the kill shall come at any point of its start
-		d.Process.Kill()
-		<-d.exited
+		d.Kill()
 		return
 	}
-	d.waitListening(t)
-	l := c.load(t, d.addr, 4, r.Keys)
+	d.WaitListening(t)
+	l := c.load(t, d.Addr(), 4, r.Keys)
 	l.awaitMore(t, r.IDs/2)
 	if r.Underway != 0 {
 		d.step(t, r.Underway)
@@ -268,7 +267,7 @@ func (r round) run(t *testing.T, c *census, offset time.Duration, args []string)
 		d.pause(t, r.Pause)
 		l.awaitMore(t, 1)
 	}
-	l.kill(d.process)
+	l.kill(d)
 	c.above(t, largest)
 	if id, found := c.ids.Duplicate(); found {
 		t.Errorf("id %d twice", id)

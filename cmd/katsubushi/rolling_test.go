@@ -37,7 +37,7 @@ func (s *service) follow(p *process) {
 	s.all.Go(func() {
 		was := false
 		for {
-			resp, err := asks.Get("http://" + p.http + "/readyz")
+			resp, err := asks.Get("http://" + p.HTTP() + "/readyz")
 			is := err == nil && resp.StatusCode == http.StatusOK
 			if err == nil {
 				resp.Body.Close()
@@ -53,15 +53,15 @@ func (s *service) follow(p *process) {
 			}
 			if is != was {
 				s.mu.Lock()
-				if s.ready = slices.DeleteFunc(s.ready, func(a string) bool { return a == p.addr }); is {
-					s.ready = append(s.ready, p.addr)
+				if s.ready = slices.DeleteFunc(s.ready, func(a string) bool { return a == p.Addr() }); is {
+					s.ready = append(s.ready, p.Addr())
 				} else {
-					s.left[p.addr] = time.Now()
+					s.left[p.Addr()] = time.Now()
 				}
 				s.mu.Unlock()
 				was = is
 			}
-			if !is && p.hasExited() {
+			if !is && p.HasEnded() {
 				return
 			}
 		}
@@ -190,7 +190,7 @@ func rollOnce(t *testing.T, delay time.Duration) ([]*crowd, time.Duration) {
 		p := start(t, "-worker-id", strconv.Itoa(n), "-state-dir", volumes[n], "-http-port", freePort(t), "-shutdown-delay",
 			delay.String(), "-drain-timeout", "60s")
 		s.follow(p)
-		await(t, "the service knows the pod", func() bool { return s.has(p.addr) })
+		await(t, "the service knows the pod", func() bool { return s.has(p.Addr()) })
 		return p
 	}
 	var pods []*process
@@ -245,14 +245,14 @@ func rollOnce(t *testing.T, delay time.Duration) ([]*crowd, time.Duration) {
 		if err := old.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		<-old.exited
+		<-old.Ended()
 		if code := old.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("worker id %d: exit code %d", n, code)
 		}
-		await(t, "the service knows that the pod has gone", func() bool { return !s.has(old.addr) })
-		margin = min(margin, delay-s.leftAt(old.addr).Sub(before))
+		await(t, "the service knows that the pod has gone", func() bool { return !s.has(old.Addr()) })
+		margin = min(margin, delay-s.leftAt(old.Addr()).Sub(before))
 		p := run(n)
-		await(t, "the Go client has found it", func() bool { return dialled(p.addr) })
+		await(t, "the Go client has found it", func() bool { return dialled(p.Addr()) })
 	}
 	close(stop)
 	clients.Wait()

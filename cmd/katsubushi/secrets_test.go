@@ -37,13 +37,13 @@ func TestProcessTLS(t *testing.T) {
 	}
 	p := start(t, "-worker-id", "1", "-http-port", freePort(t), "-engine", engine, "-tls-cert", cert, "-tls-key", key,
 		"-tls-client-ca", cert)
-	_, port, _ := net.SplitHostPort(p.addr)
+	_, port, _ := net.SplitHostPort(p.Addr())
 	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	serial := func(roots *x509.CertPool) int64 {
-		c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}})
+		c, err := tls.Dial("tcp", p.Addr(), &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,28 +57,28 @@ func TestProcessTLS(t *testing.T) {
 	if n := serial(roots); n != 1 {
 		t.Errorf("certificate %d", n)
 	}
-	if s, _ := http.Get("http://" + p.http + "/stats"); s == nil {
+	if s, _ := http.Get("http://" + p.HTTP() + "/stats"); s == nil {
 		t.Error("no statistics")
 	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), `"tls_certificate_days_left": 0,`) ||
 		!strings.Contains(string(b), `"engine": "net"`) {
 		// it lasts a day, less what has passed
 		t.Errorf("%s", b)
 	}
-	if s, _ := http.Get("http://" + p.http + "/metrics"); s == nil {
+	if s, _ := http.Get("http://" + p.HTTP() + "/metrics"); s == nil {
 		t.Error("no metrics")
 	} else if b, _ := io.ReadAll(s.Body); !strings.Contains(string(b), "\nkatsubushi_tls_certificate_left_seconds 8") {
 		// 86,400 s, less what has passed
 		t.Errorf("%s", b)
 	}
-	p.says(t, "the certificate expires soon")
-	p.says(t, "it is the one that encrypts")
-	if c, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots}); err == nil {
+	p.Says(t, "the certificate expires soon")
+	p.Says(t, "it is the one that encrypts")
+	if c, err := tls.Dial("tcp", p.Addr(), &tls.Config{RootCAs: roots}); err == nil {
 		io.WriteString(c, "get id\r\n")
 		if b, _ := io.ReadAll(c); len(b) != 0 {
 			t.Errorf("a client without a certificate got %q", b)
 		}
 	}
-	plain := dial(t, "tcp", p.addr)
+	plain := dial(t, "tcp", p.Addr())
 	io.WriteString(plain, "get id\r\n")
 	if b, _ := io.ReadAll(plain); strings.Contains(string(b), "VALUE") {
 		t.Errorf("an unencrypted client got %q", b)
@@ -91,7 +91,7 @@ func TestProcessTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the certificate is reloaded", func() bool { return p.entry("reloaded") != nil })
+	await(t, "the certificate is reloaded", func() bool { return p.Entry("reloaded") != nil })
 	if n := serial(roots); n != 2 {
 		t.Errorf("certificate %d after the reload", n)
 	}
@@ -100,7 +100,7 @@ func TestProcessTLS(t *testing.T) {
 	}
 	p.Process.Signal(syscall.SIGHUP)
 	await(t, "the bad certificate is reported", func() bool {
-		return p.entry("not reloaded, the old one stays in force") != nil
+		return p.Entry("not reloaded, the old one stays in force") != nil
 	})
 	if n := serial(roots); n != 2 {
 		t.Errorf("certificate %d after a bad reload", n)
@@ -113,9 +113,9 @@ func TestProcessAuthentication(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, "-worker-id", "1", "-auth-file", file)
-	_, port, _ := net.SplitHostPort(p.addr)
+	_, port, _ := net.SplitHostPort(p.Addr())
 	login := func(password string) string {
-		c := dial(t, "tcp", p.addr)
+		c := dial(t, "tcp", p.Addr())
 		fmt.Fprintf(c, "get id\r\nset x 0 0 %d\r\nann %s\r\nget id\r\n", 4+len(password), password)
 		r, got := bufio.NewReader(c), ""
 		for range 3 {
@@ -140,7 +140,7 @@ func TestProcessAuthentication(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Process.Signal(syscall.SIGHUP)
-	await(t, "the users are reloaded", func() bool { return p.entry("reloaded") != nil })
+	await(t, "the users are reloaded", func() bool { return p.Entry("reloaded") != nil })
 	if got := login("changed"); got != "CLIENT_ERROR STORED VALUE " {
 		t.Error(got)
 	}
@@ -172,7 +172,7 @@ func TestProcessRedisPasswordFile(t *testing.T) {
 	command("lease list", append([]string{"lease", "list"}, flags...)...)
 	command("run", append(append([]string{"run"}, flags...), "-log-level", "debug", "--", "true")...)
 	for _, path := range []string{"/stats", "/metrics", "/readyz"} {
-		r, err := http.Get("http://" + p.http + path)
+		r, err := http.Get("http://" + p.HTTP() + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,12 +185,12 @@ func TestProcessRedisPasswordFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Do("CLIENT", "KILL", "USER", "katsubushi")
-	await(t, "the daemon is not let in", func() bool { return strings.Contains(p.logged(), "WRONGPASS") })
+	await(t, "the daemon is not let in", func() bool { return strings.Contains(p.Logged(), "WRONGPASS") })
 	out, err := exec.Command(binary, append([]string{"lease", "list"}, flags...)...).CombinedOutput()
 	if told["lease list, refused"] = string(out); err == nil {
 		t.Error("lease list with a wrong password")
 	}
-	told["log"] = p.logged()
+	told["log"] = p.Logged()
 	for _, of := range []string{"cmdline", "environ"} {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Process.Pid, of)) // where there is such a thing
 		told[of] = string(b)

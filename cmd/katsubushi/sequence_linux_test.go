@@ -22,7 +22,7 @@ type counting struct {
 
 func countFrom(t *testing.T, p *process) *counting {
 	t.Helper()
-	conn := dial(t, "tcp", p.addr)
+	conn := dial(t, "tcp", p.Addr())
 	return &counting{conn, bufio.NewReader(conn)}
 }
 
@@ -75,14 +75,6 @@ func (c *counting) must(t *testing.T, key string) uint64 {
 		t.Fatal(says)
 	}
 	return v
-}
-
-func (p *process) end(t *testing.T, s syscall.Signal) {
-	t.Helper()
-	if err := p.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-	<-p.exited
 }
 
 // A clean stop leaves no gap, and a kill one of at most two blocks. A sequence is raised beside the daemon.
@@ -235,7 +227,7 @@ func TestProcessSequenceFullDisk(t *testing.T) {
 			c = countFrom(t, p)
 		}
 	}
-	if !strings.Contains(p.logged(), "overwritten in place") {
+	if !strings.Contains(p.Logged(), "overwritten in place") {
 		t.Error("the disk was not full")
 	}
 }

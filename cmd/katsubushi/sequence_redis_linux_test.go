@@ -41,8 +41,8 @@ func TestProcessSequenceInRedis(t *testing.T) {
 				flags...)...)
 	}
 	p := daemon(launch)
-	<-p.exited
-	if log := p.logged(); !strings.Contains(log, "katsubushi generator create") || strings.Contains(log, "hush") {
+	<-p.Ended()
+	if log := p.Logged(); !strings.Contains(log, "katsubushi generator create") || strings.Contains(log, "hush") {
 		t.Errorf("in an empty namespace: %s", log)
 	}
 	generator(exitOK, "orders  1", "create", "orders sequence rate=100")
@@ -51,12 +51,12 @@ func TestProcessSequenceInRedis(t *testing.T) {
 
 	p = daemon(start)
 	for _, want := range []string{"1", "2", "3"} {
-		if item, err := gomemcache(p.addr).Get("orders"); err != nil || string(item.Value) != want {
+		if item, err := gomemcache(p.Addr()).Get("orders"); err != nil || string(item.Value) != want {
 			t.Fatalf("%v, %v; want %s", item, err, want)
 		}
 	}
 	p.end(t, syscall.SIGTERM)
-	if strings.Contains(p.logged(), "hush") {
+	if strings.Contains(p.Logged(), "hush") {
 		t.Error("the log tells the password")
 	}
 	generator(exitOK, "orders  4", "show", "orders") // a clean stop leaves no gap
@@ -69,7 +69,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	var item *memcache.Item
 	redistest.Until(t, "the line is above what may have been forgotten", func() (ok bool) {
 		var err error
-		item, err = gomemcache(p.addr).Get("orders")
+		item, err = gomemcache(p.Addr()).Get("orders")
 		return err == nil
 	})
 	if len(item.Value) < 4 {
@@ -78,8 +78,8 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	s.Do("FLUSHALL")
 	p.end(t, syscall.SIGTERM)
 	p = daemon(launch)
-	<-p.exited
-	if log := p.logged(); !strings.Contains(log, "katsubushi generator create") {
+	<-p.Ended()
+	if log := p.Logged(); !strings.Contains(log, "katsubushi generator create") {
 		t.Errorf("of a wiped server: %s", log)
 	}
 }
@@ -117,7 +117,7 @@ func TestProcessRedisAway(t *testing.T) {
 		}
 		return says == ""
 	})
-	p.stop(t)
+	p.Pause(t)
 	host, _ := os.Hostname()
 	generator(exitOK, fmt.Sprintf("daemon %s/%d has not confirmed it", host, p.Process.Pid), "raise", "orders",
 		"1000000000")
@@ -141,7 +141,7 @@ func TestProcessRedisAway(t *testing.T) {
 	}
 	s.Launch()
 	for _, said := range []string{"a sequence cannot be served", "the counter store answers: its sequences are served"} {
-		await(t, "the log says: "+said, func() bool { return p.entry(said) != nil })
+		await(t, "the log says: "+said, func() bool { return p.Entry(said) != nil })
 	}
 	if v, says := c.get(t, "items"); says == "" {
 		t.Errorf("%d for a name of a store that was wiped", v)

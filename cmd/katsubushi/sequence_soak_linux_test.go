@@ -232,7 +232,7 @@ func (c *takers) took(dialect int, from, last uint64, n int) {
 
 // client asks until stop, or until the daemon has gone.
 func (c *takers) client(p *process, stop *atomic.Bool, i int, r *rand.Rand) {
-	conn, err := net.Dial("tcp", p.addr)
+	conn, err := net.Dial("tcp", p.Addr())
 	if err != nil {
 		return // killed already
 	}

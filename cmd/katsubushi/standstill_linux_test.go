@@ -20,7 +20,7 @@ type asker struct {
 }
 
 func newAsker(t *testing.T, p *process) *asker {
-	c := dial(t, "tcp", p.addr)
+	c := dial(t, "tcp", p.Addr())
 	return &asker{c, bufio.NewReader(c)}
 }
 
@@ -75,7 +75,7 @@ const stoppedFor = 2500 * time.Millisecond
 // stands stops the process for that long, with what happens meanwhile, and returns when it went on.
 func (p *process) stands(t *testing.T, meanwhile func()) time.Time {
 	t.Helper()
-	p.stop(t)
+	p.Pause(t)
 	<-time.After(stoppedFor)
 	meanwhile()
 	at := time.Now()
@@ -112,7 +112,7 @@ func TestProcessStandsStillWithoutRefusals(t *testing.T) {
 		if refusal := c.answered(t); refusal != "" {
 			return refusal, time.Hour
 		}
-		p.stop(t)
+		p.Pause(t)
 		c.ask(t, "id")
 		ran := time.Since(before)
 		went := p.stands(t, func() {})
@@ -142,11 +142,11 @@ func TestProcessStandsStillBesideStrictSequences(t *testing.T) {
 	})
 	look := newAsker(t, follower)
 	servedWithin(t, time.Second, func() (string, time.Duration) {
-		leader.stop(t)
+		leader.Pause(t)
 		asked := follows.asked(t, "orders", "forward_requests_total", look)
 		ran := time.Since(asked)
 		went := follower.stands(t, func() {})
-		leader.Process.Signal(syscall.SIGCONT)
+		leader.Resume(t)
 		return follows.answered(t), ran + time.Since(went)
 	})
 	look = newAsker(t, leader)

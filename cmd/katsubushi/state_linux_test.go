@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/katsubushi/katsubushi/v3/test/mount"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
 // frozenDisk is a file system of its own, on a file, that can be frozen: whoever writes to it then
@@ -72,7 +71,7 @@ func TestProcessStateDiskStandsStill(t *testing.T) {
 	c := census{lanes: 1, pace: time.Millisecond}
 	args := []string{"-worker-id", "27", "-state-dir", dir}
 	d := start(t, args...)
-	l := c.load(t, d.addr, 4, 20)
+	l := c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 1000)
 	freeze()
 	frozen := time.Now()
@@ -80,20 +79,20 @@ func TestProcessStateDiskStandsStill(t *testing.T) {
 	l.awaitMore(t, 1000)
 	c.noneRefused(t)
 	await(t, "it says that the disk does not answer", func() bool {
-		return d.entry("the disk of the state file does not answer: ids go on from what was reserved") != nil
+		return d.Entry("the disk of the state file does not answer: ids go on from what was reserved") != nil
 	})
 	l.finish(t)
 
 	d.Process.Signal(syscall.SIGTERM)
-	await(t, "it stops though the disk stands still", func() bool { return d.entry("stopped") != nil })
+	await(t, "it stops though the disk stands still", func() bool { return d.Entry("stopped") != nil })
 	thaw()
-	<-d.exited // what it had begun to write ends with the process
+	<-d.Ended() // what it had begun to write ends with the process
 
 	// It could not record where it stopped. Its word says that.
 	largest := c.newRun()
 	d = start(t, args...)
 	d.waitedForNothing(t)
-	l = c.load(t, d.addr, 4, 20)
+	l = c.load(t, d.Addr(), 4, 20)
 	l.awaitMore(t, 1000)
 	l.finish(t)
 	c.noneRefused(t)
@@ -104,7 +103,7 @@ func TestProcessStateDiskStandsStill(t *testing.T) {
 // waitedForNothing fails the test if the daemon was not ready at once.
 func (p *process) waitedForNothing(t *testing.T) {
 	t.Helper()
-	if log := p.logged(); strings.Contains(log, "the clock has yet to reach the window") {
+	if log := p.Logged(); strings.Contains(log, "the clock has yet to reach the window") {
 		t.Errorf("it had to wait: %s", log)
 	}
 }
@@ -121,11 +120,8 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 	c := census{lanes: 2}
 	args := append(onDisk(t), "-worker-id", "28,29")
 	again := func() *process {
-		d := launchBy(t, func(cmd *exec.Cmd) error {
-			cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+pages+":/elsewhere")
-			return cmd.Start()
-		}, args...)
-		d.waitListening(t)
+		d := launchIn(t, []string{"RUNTIME_DIRECTORY=" + pages + ":/elsewhere"}, args...)
+		d.WaitListening(t)
 		await(t, "each worker id has one page", func() bool { // the first of them to serve opens the port
 			left, err := os.ReadDir(pages)
 			return err == nil && len(left) == 2
@@ -134,7 +130,7 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 	}
 	d := again()
 	for range 5 {
-		l := c.load(t, d.addr, 4, 200)
+		l := c.load(t, d.Addr(), 4, 200)
 		l.awaitMore(t, 200_000)
 		l.kill(d)
 		d = again()
@@ -144,7 +140,7 @@ func TestProcessKilledAndStartedAtOnce(t *testing.T) {
 		all := marksAhead(t, args) // a slow disk may hold them back for a moment
 		return len(all) == 2 && slices.Min(all) > 20*time.Second
 	})
-	l := c.load(t, d.addr, 4, 200)
+	l := c.load(t, d.Addr(), 4, 200)
 	l.awaitMore(t, 100_000)
 	l.finish(t)
 	c.verdict(t)
@@ -166,12 +162,6 @@ func marksAhead(t *testing.T, args []string) (all []time.Duration) {
 	return all
 }
 
-// stop stops every thread, until SIGCONT.
-func (p *process) stop(t *testing.T) {
-	t.Helper()
-	redistest.Stop(t, p.Process)
-}
-
 // TestProcessStateFilesDeleted: somebody deletes the files of a daemon and starts another one,
 // which cannot see the first: it is in another network namespace, or makes no claim. The first one
 // is stopped meanwhile, and then both serve.
@@ -180,18 +170,18 @@ func TestProcessStateFilesDeleted(t *testing.T) {
 	c := census{lanes: 2}
 	args := append(onDisk(t), "-worker-id", "30")
 	first := start(t, args...)
-	a := c.load(t, first.addr, 4, 200)
+	a := c.load(t, first.Addr(), 4, 200)
 	a.awaitMore(t, 50_000)
 	for range 3 {
-		first.stop(t)
+		first.Pause(t)
 		for _, name := range []string{"worker-30.lock", "worker-30.state"} {
 			if err := os.Remove(filepath.Join(args[1], name)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		second := start(t, args...)
-		b := c.load(t, second.addr, 4, 200)
-		first.Process.Signal(syscall.SIGCONT)
+		b := c.load(t, second.Addr(), 4, 200)
+		first.Resume(t)
 		b.awaitMore(t, 200_000)
 		b.kill(second)
 		a.awaitMore(t, 50_000) // the first one has it again

@@ -22,8 +22,7 @@ func TestProcessStateOfADaemon(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "-worker-id", "7,9", "-state-dir", dir, "-state-any-disk")
 	hurry(t, p, 1000)
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
+	p.end(t, syscall.SIGTERM)
 
 	code, out, _ := runState(dir, "show", "-json")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -57,16 +56,15 @@ func waitsForItsMark(t *testing.T, dir string, by time.Duration) bool {
 		t.Fatalf("exit code %d: %s %s", code, out, stderr)
 	}
 	p := launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
-	p.waitListening(t)
+	p.WaitListening(t)
 	if now := time.Now(); now.Before(ahead.Add(-1100 * time.Millisecond)) { // the run-ahead, and a little for rounding
 		t.Errorf("it serves %v before the mark", ahead.Sub(now))
 	}
-	before, _, _ := strings.Cut(p.logged(), `"msg":"listening"`)
+	before, _, _ := strings.Cut(p.Logged(), `"msg":"listening"`)
 	if strings.Contains(before, waits) {
 		return true
 	}
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
+	p.end(t, syscall.SIGTERM)
 	return false
 }
 
@@ -80,10 +78,10 @@ func TestProcessADamagedStateFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := launch(t, "-worker-id", "7", "-state-dir", dir, "-state-any-disk")
-	<-p.exited
+	<-p.Ended()
 	if code := p.ProcessState.ExitCode(); code != exitFailure ||
-		!strings.Contains(p.logged(), "no copy of the record is whole") {
-		t.Errorf("exit code %d: %s", code, p.logged())
+		!strings.Contains(p.Logged(), "no copy of the record is whole") {
+		t.Errorf("exit code %d: %s", code, p.Logged())
 	}
 	if code, out, _ := runState(dir, "show"); code != exitFailure ||
 		!strings.Contains(out, "no copy of the record is whole") {

@@ -31,8 +31,8 @@ var strictFaults = []strictFault{
 		return func() { d.launch(f.t) }
 	}},
 	{"SIGSTOP", false, 15 * time.Second, func(f *fleet, d *fleetDaemon) func() {
-		d.p.Process.Signal(syscall.SIGSTOP)
-		return func() { d.p.Process.Signal(syscall.SIGCONT) }
+		d.p.Pause(f.t)
+		return func() { d.p.Resume(f.t) }
 	}},
 	{"etcd says nothing, and all of it later", false, 15 * time.Second, func(f *fleet, d *fleetDaemon) func() {
 		d.cut(redistest.Hold)

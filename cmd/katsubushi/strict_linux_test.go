@@ -36,9 +36,9 @@ func TestStrictFleet(t *testing.T) {
 	i := slices.Index(f.daemons, killed)
 	stopped, left := f.daemons[(i+1)%3], f.daemons[(i+2)%3]
 	killed.end(t, syscall.SIGKILL)
-	stopped.p.stop(t)
+	stopped.p.Pause(t)
 	t.Logf("after a kill and a stop it is served after %v", f.served("after a kill and a stop"))
-	stopped.p.Process.Signal(syscall.SIGCONT)
+	stopped.p.Resume(t)
 	killed.launch(t)
 	f.servedByAll("after both are back")
 

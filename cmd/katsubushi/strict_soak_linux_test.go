@@ -118,13 +118,13 @@ func TestASlowStoreUnderLoad(t *testing.T) {
 	door := redistest.NewProxy(t, etcdtest.Start(t).Addr())
 	p := start(t, "-worker-id", "1", "-generator", "orders sequence", "-counters", "etcd://"+door.Addr()+"?ns=slow")
 	get := "get" + strings.Repeat(" orders", 50) + "\r\n"
-	load := func(lasts time.Duration) measure { return ask(t, p.addr, get, 12, 10*time.Millisecond, lasts) }
+	load := func(lasts time.Duration) measure { return ask(t, p.Addr(), get, 12, 10*time.Millisecond, lasts) }
 	ids := func(what string, lasts time.Duration) {
 		t.Helper()
 		var m measure
 		var both sync.WaitGroup
 		both.Go(func() { m = load(lasts) })
-		other := ask(t, p.addr, "get id\r\n", 4, time.Millisecond, lasts)
+		other := ask(t, p.Addr(), "get id\r\n", 4, time.Millisecond, lasts)
 		both.Wait()
 		t.Logf("%s: gets of 50 values %v", what, m)
 		t.Logf("%s: get id            %v", what, other)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,10 +47,7 @@ func newManager(t *testing.T) *manager {
 // start starts the daemon as a unit with Type=notify and more variables.
 func (m *manager) start(t *testing.T, variables []string, args ...string) *process {
 	t.Helper()
-	return launchBy(t, func(c *exec.Cmd) error {
-		c.Env = append(os.Environ(), append(variables, "NOTIFY_SOCKET="+m.LocalAddr().String())...)
-		return c.Start()
-	}, args...)
+	return launchIn(t, append(variables, "NOTIFY_SOCKET="+m.LocalAddr().String()), args...)
 }
 
 // index returns the place of the first message from a place on that has a line with this beginning, or -1.
@@ -118,14 +114,14 @@ func TestProcessTellsSystemd(t *testing.T) {
 	if err := os.Rename(sock, sock+" away"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the daemon does not answer itself", func() bool { return p.entry("no sign of life for systemd") != nil })
+	await(t, "the daemon does not answer itself", func() bool { return p.Entry("no sign of life for systemd") != nil })
 	await(t, "signs of life cease", func() bool {
 		n := m.count()
 		return n > 3 && m.index(n-3, "WATCHDOG=1") < 0
 	})
 	p.Process.Signal(syscall.SIGTERM)
 	m.await(t, 0, "STOPPING=1")
-	<-p.exited
+	<-p.Ended()
 }
 
 // TestProcessTellsSystemdWhatItWaitsFor: it is not ready without a worker id, and needs no sign of life for
@@ -136,14 +132,14 @@ func TestProcessTellsSystemdWhatItWaitsFor(t *testing.T) {
 	p := m.start(t, []string{"WATCHDOG_USEC=300000"}, "-redis", "redis://127.0.0.1:1")
 	first := m.await(t, 0, "STATUS=no worker id yet; lane 0: acquiring for ")
 	later := m.await(t, first+1, "STATUS=")
-	if m.index(0, "READY=1") >= 0 || m.index(0, "WATCHDOG=1") >= 0 || p.entry("no sign of life for systemd") != nil {
+	if m.index(0, "READY=1") >= 0 || m.index(0, "WATCHDOG=1") >= 0 || p.Entry("no sign of life for systemd") != nil {
 		t.Error("it says that it is ready, or that it lives, before it serves")
 	}
 	p.Process.Signal(syscall.SIGTERM)
 	if stopping := m.await(t, later, "STOPPING=1"); stopping <= first {
 		t.Error("it stops before it was told to")
 	}
-	<-p.exited
+	<-p.Ended()
 }
 
 // TestProcessTellsNobody: a watchdog that is meant for another process, such as a shell that
@@ -153,8 +149,7 @@ func TestProcessTellsNobody(t *testing.T) {
 	m := newManager(t)
 	p := m.start(t, []string{"WATCHDOG_USEC=10000", "WATCHDOG_PID=1"}, "-worker-id", "1")
 	m.await(t, 0, "READY=1")
-	p.Process.Signal(syscall.SIGTERM)
-	<-p.exited
+	p.end(t, syscall.SIGTERM)
 	if m.index(0, "WATCHDOG=1") >= 0 {
 		t.Error("it sends signs of life for another process")
 	}

@@ -39,8 +39,8 @@ func TestProcessUpgradeEncrypted(t *testing.T) {
 	conn := dial(t, "unix", sock)
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
-	u.says(t, "redis listening")
-	address, _ := u.entry("redis listening")["address"].(string)
+	u.Says(t, "redis listening")
+	address, _ := u.Entry("redis listening")["address"].(string)
 	encrypted, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -160,8 +160,8 @@ func upgradeUnderLoad(t *testing.T, pool []string) {
 		streams[i] = s
 		clients.Go(func() { s.run(t, &all, &stop) })
 	}
-	u.says(t, "redis listening")
-	address, _ := u.entry("redis listening")["address"].(string)
+	u.Says(t, "redis listening")
+	address, _ := u.Entry("redis listening")["address"].(string)
 	callers := make([]caller, 8)
 	encrypted, remote := callers[:4], callers[4:]
 	for i := range encrypted {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -107,7 +106,7 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 	t.Parallel()
 	for _, record := range [][]string{inMemory(t), {"-state-dir", "none"}} {
 		u := startUpgradable(t, append(record, "-worker-id", "37")...)
-		conn := dial(t, "tcp", u.addr)
+		conn := dial(t, "tcp", u.Addr())
 		r := bufio.NewReader(conn)
 		last := get(t, conn, r)
 		u.pretend(t, "between "+binary+" serving new later")
@@ -116,7 +115,7 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 			_, said := u.upgrade(t)
 			answered <- said
 		}()
-		await(t, "it is under way", func() bool { return strings.Contains(u.logged(), `"took over"`) })
+		await(t, "it is under way", func() bool { return strings.Contains(u.Logged(), `"took over"`) })
 		// Of the new process, which has the connection. The old one kills it after some seconds, if it is not
 		// killed here before: then that has come.
 		for begun, n := time.Now(), 0; n < 10_000 && time.Since(begun) < 2*time.Second; n++ {
@@ -135,7 +134,7 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 		if said := <-answered; !strings.Contains(said, "1 connections are lost") {
 			t.Errorf("the upgrade: %s", said)
 		}
-		conn = dial(t, "tcp", u.addr)
+		conn = dial(t, "tcp", u.Addr())
 		if id := get(t, conn, bufio.NewReader(conn)); id <= last {
 			t.Errorf("%v: the old process goes on with id %d, and the new one had issued %d", record, id, last)
 		}
@@ -147,7 +146,7 @@ func TestProcessUpgradeKilledLate(t *testing.T) {
 func TestProcessUpgradeAsleep(t *testing.T) {
 	t.Parallel()
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "38")...)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
 	u.pretend(t, "between "+binary+" serving old asleep")
@@ -164,7 +163,7 @@ func TestProcessUpgradeAsleep(t *testing.T) {
 		}
 		last = id
 	}
-	u.Process.Signal(syscall.SIGCONT)
+	u.Resume(t)
 	if said := <-answered; !strings.Contains(said, "with 1 connections") {
 		t.Errorf("the upgrade: %s", said)
 	}

@@ -25,7 +25,7 @@ func TestProcessUpgradeLeased(t *testing.T) {
 		t.Fatalf("lease init: %s", &stderr)
 	}
 	u := startUpgradable(t, append(pool, "-max-run-ahead", "20s")...)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	r := bufio.NewReader(conn)
 	worker := func(id uint64) uint64 { return generator.Katsubushi().Decompose(id).Worker }
 	for range 40 { // 40 million ids: some ten seconds
@@ -46,13 +46,12 @@ func TestProcessUpgradeLeased(t *testing.T) {
 	}
 
 	rival := launch(t, pool...)
-	rival.waitListening(t)
+	rival.WaitListening(t)
 	code, said := u.upgrade(t, "-timeout", "2s")
 	if id := get(t, conn, r); code != exitFailure || !strings.Contains(said, "goes on") || id <= last || worker(id) != 1 {
 		t.Errorf("without a free worker id: exit code %d, %s; id %d after %d", code, said, id, last)
 	}
-	rival.Process.Signal(syscall.SIGTERM)
-	<-rival.exited
+	rival.end(t, syscall.SIGTERM)
 
 	for _, next := range []uint64{2, 1} {
 		last = get(t, conn, r)
@@ -62,8 +61,8 @@ func TestProcessUpgradeLeased(t *testing.T) {
 		}
 		var list bytes.Buffer
 		run(append([]string{"lease", "list"}, pool...), environment(), &list, &stderr)
-		if strings.Contains(u.logged(), "worker ids are not given back") { // Redis did not answer
-			t.Skip(u.logged())
+		if strings.Contains(u.Logged(), "worker ids are not given back") { // Redis did not answer
+			t.Skip(u.Logged())
 		}
 		if strings.Count(list.String(), " held ") != 1 {
 			t.Errorf("one worker id should be held: %s%s", &list, &stderr)

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
 // An upgradable is a daemon whose program is a link, to be replaced.
@@ -35,32 +37,29 @@ type upgradable struct {
 // startUpgradable starts a daemon. All its successors end with the test.
 func startUpgradable(t *testing.T, args ...string) *upgradable {
 	t.Helper()
-	u := startUpgradableBy(t, (*exec.Cmd).Start, args...)
+	u := startUpgradableBy(t, func(program string) *exec.Cmd { return exec.Command(program) }, args...)
 	u.awaitControl(t)
 	return u
 }
 
-// startUpgradableBy starts the process in its own way. It may be that it cannot be asked for an upgrade yet.
-func startUpgradableBy(t *testing.T, begin func(*exec.Cmd) error, args ...string) *upgradable {
+// startUpgradableBy starts the process by a command of its own. It may be that it cannot be asked for an upgrade yet.
+func startUpgradableBy(t *testing.T, command func(program string) *exec.Cmd, args ...string) *upgradable {
 	t.Helper()
 	u := &upgradable{program: filepath.Join(t.TempDir(), "katsubushi")}
 	u.install(t, binary)
-	u.process = launchProgram(t, func(c *exec.Cmd) error {
-		if c.SysProcAttr == nil {
-			c.SysProcAttr = new(syscall.SysProcAttr)
-		}
-		c.SysProcAttr.Setsid = true // its successors are in the same session
-		return begin(c)
-	}, u.program,
-		append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug", "-claim", "off"},
-			args...)...)
+	c := command(u.program)
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	c.SysProcAttr.Setsid = true // its successors are in the same session
+	u.process = runs(t, c, daemonrun.Loopback(args...)...)
 	u.now = u.Process.Pid
 	t.Cleanup(func() {
 		for _, pid := range u.session() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	u.waitListening(t)
+	u.WaitListening(t)
 	return u
 }
 
@@ -186,7 +185,7 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	was := "http-port " + freePort(t)
 	write(config, was, 0o600)
 	u := startUpgradable(t, append(onDisk(t), "-worker-id", "31", "-config", config)...)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
 	refused := func(what, says string, args ...string) {
@@ -201,7 +200,7 @@ func TestProcessUpgradeRefused(t *testing.T) {
 		} else {
 			last = id
 		}
-		resp, err := http.Get("http://" + u.http + "/id")
+		resp, err := http.Get("http://" + u.HTTP() + "/id")
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: HTTP: %v, %v", what, resp, err)
 		}
@@ -262,19 +261,19 @@ func TestProcessUpgradeRefused(t *testing.T) {
 
 	// An upgrade during an upgrade.
 	u.pretend(t, "waits")
-	first, tries := make(chan string, 1), strings.Count(u.logged(), `"upgrading"`)
+	first, tries := make(chan string, 1), strings.Count(u.Logged(), `"upgrading"`)
 	go func() {
 		_, said := u.upgrade(t, "-timeout", "1h")
 		first <- said
 	}()
-	await(t, "it is under way", func() bool { return strings.Count(u.logged(), `"upgrading"`) > tries })
+	await(t, "it is under way", func() bool { return strings.Count(u.Logged(), `"upgrading"`) > tries })
 	refused("an upgrade during an upgrade", "an upgrade is under way already")
 	// TERM ends both.
 	u.Process.Signal(syscall.SIGTERM)
 	if said := <-first; !strings.Contains(said, "this daemon is being stopped") && !strings.Contains(said, "went away") {
 		t.Errorf("stopped in the middle: %q", said)
 	}
-	await(t, "both end", u.hasExited) // the new one has the log open too
+	await(t, "both end", u.HasEnded) // the new one has the log open too
 }
 
 // TestProcessUpgradeDiskStandsStill: a disk that does not answer could neither take a state file nor give
@@ -283,7 +282,7 @@ func TestProcessUpgradeDiskStandsStill(t *testing.T) {
 	t.Parallel()
 	dir, freeze, thaw := frozenDisk(t)
 	u := startUpgradable(t, "-worker-id", "26", "-state-dir", dir)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	defer conn.Close()
 	r := bufio.NewReader(conn)
 	get(t, conn, r)
@@ -305,7 +304,7 @@ func TestProcessUpgradeDiskStandsStill(t *testing.T) {
 func TestProcessUpgradeDeaf(t *testing.T) {
 	t.Parallel()
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "35")...)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
@@ -421,7 +420,7 @@ func TestProcessUpgradeUnderLoad(t *testing.T) {
 			var clients sync.WaitGroup
 			streams := make([]*stream, 64)
 			for i := range streams {
-				s := &stream{conn: dial(t, "tcp", u.addr), resp: i%2 == 1}
+				s := &stream{conn: dial(t, "tcp", u.Addr()), resp: i%2 == 1}
 				streams[i] = s
 				clients.Go(func() { s.run(t, &c, &stop) })
 			}
@@ -469,8 +468,8 @@ func TestProcessUpgradeUnderLoad(t *testing.T) {
 func needRing(t *testing.T) {
 	t.Helper()
 	p := launch(t, "-worker-id", "33", "-engine", "uring")
-	await(t, "it listens or ends", func() bool { return p.hasExited() || p.entry("engine") != nil })
-	if p.hasExited() && p.entry("engine") == nil {
+	await(t, "it listens or ends", func() bool { return p.HasEnded() || p.Entry("engine") != nil })
+	if p.HasEnded() && p.Entry("engine") == nil {
 		t.Skip("no io_uring here")
 	}
 	p.Process.Kill()

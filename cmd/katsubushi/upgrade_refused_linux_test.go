@@ -19,7 +19,7 @@ func TestProcessUpgradeByOthers(t *testing.T) {
 		t.Skip("only root can be somebody else")
 	}
 	u := startUpgradable(t, append(inMemory(t), "-worker-id", "41")...)
-	conn := dial(t, "tcp", u.addr)
+	conn := dial(t, "tcp", u.Addr())
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
 	dir, err := os.MkdirTemp("", "katsubushi-test") // everybody may enter it, unlike those of the tests
@@ -42,7 +42,7 @@ func TestProcessUpgradeByOthers(t *testing.T) {
 	if c.ProcessState.ExitCode() != exitFailure || !strings.Contains(string(out), want) {
 		t.Errorf("%v: %s", err, out)
 	}
-	if strings.Contains(u.logged(), `"upgrading"`) {
+	if strings.Contains(u.Logged(), `"upgrading"`) {
 		t.Errorf("an upgrade began")
 	}
 	if id := get(t, conn, r); id <= last {
@@ -55,22 +55,24 @@ func TestProcessUpgradeByOthers(t *testing.T) {
 func TestProcessUpgradeOfProcess1(t *testing.T) {
 	t.Parallel()
 	sock := filepath.Join(t.TempDir(), "s")
-	u := startUpgradableBy(t, func(c *exec.Cmd) error {
+	alone := func(program string) *exec.Cmd {
+		c := exec.Command(program)
 		// The network keeps its control socket, whose name is 1, from that of another process 1.
-		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNET
-		err := c.Start()
-		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-			t.Skipf("no process namespace can be made here: %v", err)
-		}
-		return err
-	}, "-state-dir", "none", "-worker-id", "42", "-sock", sock)
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET}
+		return c
+	}
+	err := alone("true").Run()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
+		t.Skipf("no process namespace can be made here: %v", err)
+	}
+	u := startUpgradableBy(t, alone, "-state-dir", "none", "-worker-id", "42", "-sock", sock)
 	conn := dial(t, "unix", sock)
 	r := bufio.NewReader(conn)
 	last := get(t, conn, r)
 	const want = "this process is number 1 of a container, which ends with it: start a container with the new image"
 	await(t, "it says why not", func() bool {
 		u.Process.Signal(syscall.SIGUSR2) // again, if it came before the daemon listens to signals
-		return strings.Contains(u.logged(), want)
+		return strings.Contains(u.Logged(), want)
 	})
 	if id := get(t, conn, r); id <= last {
 		t.Errorf("id %d after %d", id, last)

@@ -198,7 +198,7 @@ func TestProcessFailedLoginsForEver(t *testing.T) {
 	p := start(t, "-worker-id", "1", "-auth-file", file)
 	measure := func(what string) (p99 time.Duration) {
 		var all []time.Duration
-		c := stamped{dial(t, "tcp", p.addr).(*net.TCPConn)}
+		c := stamped{dial(t, "tcp", p.Addr()).(*net.TCPConn)}
 		c.stamp(t)
 		fmt.Fprint(c, "set x 0 0 10\r\ngood plain\r\n")
 		c.read(t, "STORED\r\n")
@@ -216,7 +216,7 @@ func TestProcessFailedLoginsForEver(t *testing.T) {
 	quiet := measure("quiet")
 	before := memory(t, p)
 
-	stop := startFlood(t, p.addr, attackers)
+	stop := startFlood(t, p.Addr(), attackers)
 	await(t, "passwords are compared in another process", func() bool { return len(children(p)) > 0 })
 	var flooded []time.Duration
 	for range 3 {

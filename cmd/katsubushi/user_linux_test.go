@@ -24,7 +24,7 @@ type talk struct {
 }
 
 func talkTo(t *testing.T, p *process) talk {
-	c := dial(t, "tcp", p.addr)
+	c := dial(t, "tcp", p.Addr())
 	return talk{c, bufio.NewReader(c), t}
 }
 
@@ -187,7 +187,7 @@ func TestProcessUsers(t *testing.T) {
 				t.Error("another connection of the same user is open")
 			}
 			full.says("get bills\r\n", "VALUE bills 0 1\r\n3\r\nEND\r\n")
-			if log := p.logged(); strings.Contains(log, "sesame") || strings.Contains(log, "argon2") {
+			if log := p.Logged(); strings.Contains(log, "sesame") || strings.Contains(log, "argon2") {
 				t.Error("the log shows secrets")
 			}
 		})
@@ -202,7 +202,7 @@ func TestProcessRedisCLILogsIn(t *testing.T) {
 	runUser(t, "sesame\n", "add", "ann", "id=get", "-auth-file", file)
 	token := strings.TrimSpace(runUser(t, "", "token", "tok", "id=get", "-auth-file", file))
 	p := start(t, "-worker-id", "1", "-auth-file", file)
-	_, port, _ := net.SplitHostPort(p.addr)
+	_, port, _ := net.SplitHostPort(p.Addr())
 	for user, password := range map[string]string{"ann": "sesame", "tok": token} {
 		c := exec.Command(cli, "-p", port, "--user", user, "--no-auth-warning")
 		c.Env = append(os.Environ(), "REDISCLI_AUTH="+password)
@@ -227,7 +227,7 @@ func TestProcessUsersInEtcd(t *testing.T) {
 	}
 	with := append([]string{"-worker-id", "1", "-users", "counters", "-http-port", freePort(t)}, counters...)
 	p := start(t, with...)
-	p.says(t, "there are no users: nobody can log in")
+	p.Says(t, "there are no users: nobody can log in")
 	run("add", "ann", "a*=get")
 	token := strings.TrimSpace(run("token", "tok", "*=get"))
 	if strings.Contains(m.Get("/katsubushi/"+etcdtest.Namespace(t)+"/user/ann"), "sesame") {
@@ -246,7 +246,7 @@ func TestProcessUsersInEtcd(t *testing.T) {
 	await(t, "the token logs in", logsIn(p, "tok", token, "STORED\r\n"))
 	get := func(path, authorization string) int {
 		t.Helper()
-		r, _ := http.NewRequest("GET", "http://"+p.http+path, nil)
+		r, _ := http.NewRequest("GET", "http://"+p.HTTP()+path, nil)
 		r.Header.Set("Authorization", authorization)
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {

@@ -168,13 +168,12 @@ func (w *world) launch(t *testing.T, fleet []int, workers int) {
 			pool(w.servers.connect(d))...)
 		w.daemons = append(w.daemons, d)
 		t.Cleanup(func() {
-			if d.cmd == nil {
+			if d.Child == nil {
 				return
 			}
-			d.cmd.Process.Kill()
-			<-d.exited
+			d.Kill()
 			if t.Failed() {
-				t.Logf("%s logged last:\n%s", d.name, d.tail(80))
+				t.Logf("%s logged last:\n%s", d.name, d.log.Tail(80))
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/test/faketime"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
@@ -33,14 +33,12 @@ type daemon struct {
 	members   []*redistest.Proxy // to each of an ensemble
 	refused   bool               // all its ways are shut
 
-	off    time.Duration // of its host's clock
-	cmd    *exec.Cmd
-	clock  *faketime.Process // nil where clocks cannot be moved
-	exited chan struct{}
-	at     atomic.Pointer[place]
+	off                 time.Duration // of its host's clock
+	*childprocess.Child               // nil before the first start
+	at                  atomic.Pointer[place]
 
 	mu  sync.Mutex
-	log bytes.Buffer // of all its processes
+	log childprocess.Log // of all its processes
 
 	seen sight
 }
@@ -111,59 +109,24 @@ func (d *daemon) start() {
 	d.starts++
 	path := d.version().path
 	d.mu.Unlock()
-	d.cmd = exec.Command(path, d.args...)
-	d.cmd.Stderr = d
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command := func() *exec.Cmd {
+		cmd := exec.Command(path, d.args...)
+		cmd.Stderr = d
+		return cmd
+	}
 	var err error
-	if d.clock, err = faketime.Start(d.cmd, d.off); errors.Is(err, errors.ErrUnsupported) {
-		d.cmd = exec.Command(path, d.args...)
-		d.cmd.Stderr, d.clock = d, nil
-		err = d.cmd.Start()
+	if d.Child, err = childprocess.StartShifted(command(), d.off); errors.Is(err, errors.ErrUnsupported) {
+		d.Child, err = childprocess.Start(command())
 	}
 	if err != nil {
 		d.t.Fatal(err)
-	}
-	d.exited = make(chan struct{})
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		cmd.Wait()
-		close(exited)
-	}(d.cmd, d.exited)
-}
-
-// pause stops the process. A step of its clock meanwhile does not wake it.
-func (d *daemon) pause() {
-	if d.clock == nil {
-		d.cmd.Process.Signal(syscall.SIGSTOP)
-	} else if err := d.clock.Pause(); err != nil {
-		d.t.Errorf("%s cannot be stopped: %v", d.name, err)
-	}
-}
-
-func (d *daemon) resume() {
-	if d.clock == nil {
-		d.cmd.Process.Signal(syscall.SIGCONT)
-	} else if err := d.clock.Resume(); err != nil {
-		d.t.Errorf("%s does not go on: %v", d.name, err)
 	}
 }
 
 // end sends a signal that ends the process, and waits for that; one that takes too long to stop is
 // killed, which is an error.
 func (d *daemon) end(s syscall.Signal) {
-	d.cmd.Process.Signal(s)
-	select {
-	case <-d.exited:
-	case <-time.After(5 * lease):
-		d.t.Errorf("%s did not stop", d.name)
-		d.cmd.Process.Kill()
-		<-d.exited
+	if _, err := d.End(s, 5*lease); err != nil && !errors.Is(err, childprocess.ErrEnded) {
+		d.t.Errorf("%s: %v", d.name, err)
 	}
-}
-
-// tail is the end of its log.
-func (d *daemon) tail(lines int) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := strings.SplitAfter(d.log.String(), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "")
 }

@@ -48,7 +48,7 @@ var daemonFaults = []fault{
 		}},
 	{part: process, name: "clean stop of a daemon, and restart", lasts: lease,
 		on: func(w *world, d *daemon) func() time.Duration {
-			d.cmd.Process.Signal(syscall.SIGTERM) // it drains while the clients are at it
+			d.Signal(d.t, syscall.SIGTERM) // it drains while the clients are at it
 			if w.rand.IntN(2) == 0 {
 				w.newcomers(d)
 			}
@@ -58,8 +58,8 @@ var daemonFaults = []fault{
 			})
 		}},
 	{part: process, name: "SIGSTOP of a daemon", lasts: 3 * lease, on: func(w *world, d *daemon) func() time.Duration {
-		d.pause()
-		return then(d.resume)
+		d.Pause(d.t)
+		return then(func() { d.Resume(d.t) })
 	}},
 	{part: network, name: "requests to the servers held", lasts: 2 * lease,
 		on: func(w *world, d *daemon) func() time.Duration {
@@ -110,7 +110,7 @@ var daemonFaults = []fault{
 		on: func(w *world, d *daemon) func() time.Duration {
 			by := w.oneOf(50*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond, 3*time.Second, time.Minute, time.Hour)
 			w.note("%s: by %v", d.name, by)
-			return then(w.step(d.clock, by))
+			return then(w.step(d.Clock, by))
 		}},
 }
 

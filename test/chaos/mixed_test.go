@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/former"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
@@ -29,12 +29,7 @@ type version struct{ name, path string }
 // first: then every restart of a daemon swaps the two.
 func versions(t *testing.T) []version {
 	t.Helper()
-	now := version{"this tree", filepath.Join(t.TempDir(), "katsubushi")}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", now.path, "./cmd/katsubushi")
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	now := version{"this tree", daemonrun.Program(t)}
 	old := os.Getenv("KATSUBUSHI_CHAOS_OLD")
 	if old == "" {
 		return []version{now}
@@ -77,11 +72,11 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 	}}
 	w.daemons = []*daemon{d}
 	t.Cleanup(func() {
-		if d.cmd != nil {
+		if d.Child != nil {
 			d.end(syscall.SIGKILL)
 		}
 		if t.Failed() {
-			t.Logf("it logged last:\n%s", d.tail(60))
+			t.Logf("it logged last:\n%s", d.log.Tail(60))
 		}
 	})
 	d.start()
@@ -147,9 +142,9 @@ func (w *world) replace(d *daemon) {
 	case "kill -9":
 		d.end(syscall.SIGKILL)
 	default:
-		d.pause()
+		d.Pause(d.t)
 		w.startInVain(d)
-		d.resume()
+		d.Resume(d.t)
 		time.Sleep(w.between(0, 200*time.Millisecond)) // what it says when it wakes up matters most
 		d.end(syscall.SIGKILL)
 	}

@@ -173,7 +173,7 @@ func (w *world) stepAll(*daemon) func() time.Duration {
 		backs = append(backs, w.step(s.Clock(), by))
 	}
 	for _, d := range w.daemons {
-		backs = append(backs, w.step(d.clock, by))
+		backs = append(backs, w.step(d.Clock, by))
 	}
 	return then(func() {
 		for _, back := range backs {

@@ -14,13 +14,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 )
 
 // A fleet is three daemons that lead sequences with order=strict, and the etcd in which they agree.
 type fleet struct {
 	launcher *launcher
 	counters string // -counters of the daemons
-	etcd     *exec.Cmd
+	etcd     *childprocess.Child
 	daemons  []*daemon
 	args     [][]string // of each
 }
@@ -73,11 +75,11 @@ func (f *fleet) startEtcd(dir string, port, peer int) error {
 		return err
 	}
 	url, peers := fmt.Sprintf("http://%s:%d", host, port), fmt.Sprintf("http://%s:%d", host, peer)
-	f.etcd = exec.Command("etcd", "--data-dir", dir, "--listen-client-urls", url, "--advertise-client-urls", url,
+	etcd := exec.Command("etcd", "--data-dir", dir, "--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers,
 		"--logger", "zap", "--log-level", "error")
-	if err := f.etcd.Start(); err != nil {
-		f.etcd = nil
+	var err error
+	if f.etcd, err = childprocess.Start(etcd); err != nil {
 		return fmt.Errorf("%w: %w", errNoEtcd, err)
 	}
 	return eventually("etcd is healthy", func() bool {
@@ -98,8 +100,7 @@ func (f *fleet) stop() (failed []error) {
 		}
 	}
 	if f.etcd != nil {
-		f.etcd.Process.Kill()
-		f.etcd.Wait()
+		f.etcd.Kill()
 	}
 	return failed
 }
@@ -110,12 +111,10 @@ func (f *fleet) restart(i int) error { return f.launcher.launch(f.daemons[i], f.
 // mend starts the daemons that the last set-up left dead.
 func (f *fleet) mend() error {
 	for i, d := range f.daemons {
-		select {
-		case <-d.exited:
+		if d.HasEnded() {
 			if err := f.restart(i); err != nil {
 				return err
 			}
-		default:
 		}
 	}
 	return nil

@@ -217,8 +217,7 @@ func (f *fleet) disturb(ctx context.Context, c *follower) (windows []window, err
 	}
 	killed, other := f.daemons[victim], f.daemons[(victim+1)%len(f.daemons)]
 	err = change("a kill", other, func() error {
-		killed.cmd.Process.Kill()
-		<-killed.exited
+		killed.Kill()
 		return nil
 	})
 	if err != nil {

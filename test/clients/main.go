@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/order"
 )
 
@@ -186,11 +187,9 @@ func (r *runner) findServer() error {
 		r.launcher.program = r.program
 		return nil
 	}
-	r.launcher.program = filepath.Join(r.work, "katsubushi")
-	build := exec.Command("go", "build", "-o", r.launcher.program, "./cmd/katsubushi")
-	build.Dir = r.root
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	return build.Run()
+	var err error
+	r.launcher.program, err = daemonrun.Build()
+	return err
 }
 
 // try installs, builds, runs and checks one set-up.

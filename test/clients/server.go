@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -37,9 +37,7 @@ type daemon struct {
 	socket string // of kind unix
 	cert   string // of kind tls: the certificate, which is its own authority
 	log    string // where its output goes
-	cmd    *exec.Cmd
-	exited chan struct{}
-	err    error // after exited
+	*childprocess.Child
 }
 
 // A launcher starts the servers that set-ups ask for, one of each kind, and stops them all.
@@ -99,16 +97,11 @@ func (l *launcher) launch(d *daemon, args []string) error {
 		return err
 	}
 	defer log.Close()
-	d.exited = make(chan struct{})
-	d.cmd = exec.Command(l.program, args...)
-	d.cmd.Stdout, d.cmd.Stderr = log, log
-	if err := d.cmd.Start(); err != nil {
+	cmd := exec.Command(l.program, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if d.Child, err = childprocess.Start(cmd); err != nil {
 		return err
 	}
-	go func() {
-		d.err = d.cmd.Wait()
-		close(d.exited)
-	}()
 	if err := d.ready(); err != nil {
 		d.stop()
 		return fmt.Errorf("%s %s: %w\n%s", l.program, strings.Join(args, " "), err, tail(d.log, 10))
@@ -191,10 +184,8 @@ func plainArguments(d *daemon) ([]string, error) {
 // ready waits until the server answers.
 func (d *daemon) ready() error {
 	for deadline := time.Now().Add(startLimit); ; time.Sleep(20 * time.Millisecond) {
-		select {
-		case <-d.exited:
-			return fmt.Errorf("exited at once: %v", d.err)
-		default:
+		if d.HasEnded() {
+			return fmt.Errorf("exited at once: %v", d.ProcessState)
 		}
 		answer, err := d.ask("version\r\n")
 		if err == nil && (strings.HasPrefix(answer, "VERSION ") || d.kind == "auth") {
@@ -246,24 +237,14 @@ func (d *daemon) fill() error {
 
 // stop ends the server as an operator would, and reports a server that does not end well.
 func (d *daemon) stop() error {
-	select {
-	case <-d.exited:
-		return fmt.Errorf("the daemon had exited: %v\n%s", d.err, tail(d.log, 10))
-	default:
+	code, err := d.End(syscall.SIGTERM, stopLimit)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d", code)
 	}
-	d.cmd.Process.Signal(syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-	defer cancel()
-	select {
-	case <-d.exited:
-		if d.err != nil {
-			return fmt.Errorf("the daemon ended with %v\n%s", d.err, tail(d.log, 10))
-		}
-		return nil
-	case <-ctx.Done():
-		d.cmd.Process.Kill()
-		return fmt.Errorf("the daemon did not end within %s of SIGTERM\n%s", stopLimit, tail(d.log, 10))
+	if err != nil {
+		return fmt.Errorf("the daemon did not end well: %w\n%s", err, tail(d.log, 10))
 	}
+	return nil
 }
 
 // freePorts returns n loopback ports that nobody listened on a moment ago.

@@ -10,41 +10,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"unicode"
+
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
-
-// program builds the daemon, once for all tests.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "docs")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "katsubushi")
-	out, err := exec.Command("go", "build", "-o", file, "../../cmd/katsubushi").CombinedOutput()
-	if err != nil {
-		os.Stderr.Write(out)
-	}
-	return file, err
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if file, err := program(); err == nil {
-		os.RemoveAll(filepath.Dir(file))
-	}
-	os.Exit(code)
-}
-
-func built(t *testing.T) string {
-	t.Helper()
-	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 // A table knows the subcommands, their verbs and their flags as the program itself does.
 type table struct {
@@ -55,7 +25,7 @@ type table struct {
 }
 
 func newTable(t *testing.T) *table {
-	tab := &table{t: t, program: built(t), verbs: map[string][]string{}, known: map[string]bool{}}
+	tab := &table{t: t, program: daemonrun.Program(t), verbs: map[string][]string{}, known: map[string]bool{}}
 	list, err := exec.Command(tab.program, "help", "-list").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 )
 
 const (
@@ -375,7 +377,7 @@ func (r *room) run(t *testing.T) (problems []string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", script, "bash", dir, built(t))
+	cmd := exec.CommandContext(ctx, "bash", "-c", script, "bash", dir, daemonrun.Program(t))
 	cmd.Env = environment()
 	isolated(cmd)
 	var said bytes.Buffer

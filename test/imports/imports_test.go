@@ -189,6 +189,7 @@ var rules = []rule{
 	{"test/sqltest", []string{"test/childprocess"}, "a tool for tests"},
 	{"test/redistest", []string{"test/childprocess", "test/faketime"}, "a tool for tests"},
 	{"test/childprocess", []string{"test/faketime"}, "it runs programs, whatever they are"},
+	{"test/daemonrun", []string{"test/childprocess"}, "it runs the daemon, and looks at it from outside"},
 	{"test/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
 	{"test/imports", nil, "this test"},
 	{"test/portable", nil, "a tool of the Makefile: it reads the sources"},
@@ -209,7 +210,8 @@ var rules = []rule{
 	{"examples/*", []string{"client"}, "programs as users write them"},
 	{"test/docs", nil, "a test: it reads the documentation and types what it says"},
 	{"test/orm", nil, "a test: it looks at daemons from outside, as the recipes do"},
-	{"test/clients", []string{"test/order", "test/selfsigned"}, "it looks at the daemon from outside, as clients do"},
+	{"test/clients", []string{"test/childprocess", "test/daemonrun", "test/order", "test/selfsigned"},
+		"it looks at the daemon from outside, as clients do"},
 }
 
 // exclusive names the packages that only some of ours may import.

@@ -18,7 +18,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
+	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
@@ -160,13 +161,8 @@ func TestRecipes(t *testing.T) {
 	if os.Getenv("KATSUBUSHI_REQUIRE_EXAMPLES") != "1" {
 		t.Skip("make test-examples runs it: it needs frameworks")
 	}
-	program := filepath.Join(t.TempDir(), "katsubushi")
-	build := exec.Command("go", "build", "-o", program, "./cmd/katsubushi")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	port := strconv.Itoa(redistest.FreePort(t))
+	program := daemonrun.Program(t)
+	port := strconv.Itoa(childprocess.FreePort(t))
 	databases := []*database{
 		{Server: sqltest.Postgres(t), name: "PostgreSQL", port: "5432", use: `\connect `,
 			of: func(r *recipe) string { return r.postgres }},
@@ -254,11 +250,10 @@ type world struct {
 }
 
 type daemon struct {
-	port  int
-	http  int
-	args  []string
-	cmd   *exec.Cmd
-	child *redistest.Child
+	port int
+	http int
+	args []string
+	*daemonrun.Daemon
 }
 
 func (w *world) prepare() {
@@ -267,19 +262,12 @@ func (w *world) prepare() {
 	w.database.Do(t, "CREATE DATABASE "+w.name)
 	w.sql("CREATE TABLE orders (id bigint PRIMARY KEY, item text NOT NULL)")
 	for i := range w.daemons {
-		d := &daemon{port: redistest.FreePort(t), http: redistest.FreePort(t)}
+		d := &daemon{port: childprocess.FreePort(t), http: childprocess.FreePort(t)}
 		d.args = []string{"-worker-id", strconv.Itoa(i + 1), "-claim", "off", "-state-any-disk",
 			"-state-dir", filepath.Join(w.dir, "state"+strconv.Itoa(i)),
 			"-bind", "127.0.0.1", "-port", strconv.Itoa(d.port), "-http-port", strconv.Itoa(d.http)}
 		w.daemons[i] = d
 	}
-	t.Cleanup(func() {
-		for _, d := range w.daemons {
-			if d.child != nil {
-				d.child.Kill()
-			}
-		}
-	})
 }
 
 // exercise is the whole life of a program.
@@ -371,21 +359,13 @@ func (w *world) largest() int64 {
 
 func (w *world) startDaemon(d *daemon, more ...string) {
 	w.Helper()
-	d.cmd = exec.Command(w.program, append(d.args[:len(d.args):len(d.args)], more...)...)
-	var log bytes.Buffer
-	d.cmd.Stderr = &log
-	var err error
-	if d.child, err = redistest.StartChild(d.cmd); err != nil {
-		w.Fatal(err)
-	}
+	d.Daemon = daemonrun.Run(w, exec.Command(w.program, append(d.args[:len(d.args):len(d.args)], more...)...))
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if answer, err := d.ask("get id"); err == nil && strings.HasPrefix(answer, "VALUE ") {
 			return
 		}
-		select {
-		case <-d.child.Ended():
-			w.Fatalf("the daemon has ended: %s", &log)
-		default:
+		if d.HasEnded() {
+			w.Fatal("the daemon has ended")
 		}
 		if time.Now().After(deadline) {
 			w.Fatal("the daemon does not answer")
@@ -395,11 +375,8 @@ func (w *world) startDaemon(d *daemon, more ...string) {
 
 func (w *world) stopDaemon(d *daemon) {
 	w.Helper()
-	d.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-d.child.Ended():
-	case <-time.After(patience):
-		w.Fatal("the daemon does not end")
+	if _, err := d.End(syscall.SIGTERM, patience); err != nil {
+		w.Fatal(err)
 	}
 }
 
@@ -474,7 +451,7 @@ func (w *world) startProgram() {
 	}
 	reader, writer := io.Pipe()
 	cmd.Stdout, w.input = writer, input
-	child, err := redistest.StartChild(cmd)
+	child, err := childprocess.Start(cmd)
 	if err != nil {
 		w.Fatal(err)
 	}
