@@ -92,6 +92,7 @@ type Found struct {
 	Unread  bool   // by All: the Ledger loads it
 	Fault   error  // why it cannot be read: counter.ErrDamaged, ErrUnusable
 	Foreign string // in Words, why it does not say which values are free, whoever reads it; empty = it does
+	Waits   error  // why nothing is granted although the record is right: Reserve says so too
 	History string // of the server that answered: grants under another one may be lost. Empty = there is one only
 	Version any    // the Driver's
 	Closed  error  // why nothing may be written now
@@ -131,7 +132,8 @@ type Admitter interface {
 
 // A Settler is a Driver of a store that may lose what it has confirmed.
 type Settler interface {
-	// Settle brings a record where a loss cannot take it. operator: what Define, Raise, Revive or Retire wrote.
+	// Settle brings a record, if there is one, where a loss cannot take it. operator: it is what Define, Raise, Revive
+	// or Retire wrote.
 	Settle(ctx context.Context, name string, operator bool) (Found, error)
 }
 

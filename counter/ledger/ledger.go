@@ -90,7 +90,7 @@ func (l *Ledger) Define(ctx context.Context, d counter.Definition) (counter.Reco
 		}
 		j := job{name: d.Name, announce: true, change: define}
 		if err = l.carryOut(ctx, nil, &j); err == nil && j.found.Entry.Birth() == "" {
-			err = l.settle(ctx, &j)
+			err = l.settle(ctx, &j, true)
 		}
 		if err != nil {
 			return r, err
@@ -104,7 +104,7 @@ func (l *Ledger) operator(ctx context.Context, j job) (counter.Record, error) {
 	return ask(ctx, l, func() (counter.Record, error) {
 		err := l.carryOut(ctx, nil, &j)
 		if err == nil {
-			err = l.settle(ctx, &j)
+			err = l.settle(ctx, &j, true)
 		}
 		if err != nil {
 			return counter.Record{}, err
@@ -114,9 +114,13 @@ func (l *Ledger) operator(ctx context.Context, j job) (counter.Record, error) {
 }
 
 // settle lets a Settler bring what an operator has written where a loss cannot take it.
-func (l *Ledger) settle(ctx context.Context, j *job) (err error) {
-	if s, ok := l.d.(Settler); ok {
-		j.found, err = s.Settle(ctx, j.name, true)
+func (l *Ledger) settle(ctx context.Context, j *job, operator bool) (err error) {
+	s, ok := l.d.(Settler)
+	if !ok {
+		return nil
+	}
+	if j.found, err = s.Settle(ctx, j.name, operator); err == nil && j.found.Entry == nil {
+		err = l.missing(j.name)
 	}
 	return err
 }
@@ -150,8 +154,8 @@ func (l *Ledger) reserve(ctx context.Context, fence Fence, name string, n uint64
 			l.sign(ctx, "")
 		}
 		err = l.carryOut(ctx, fence, &j)
-		if s, ok := l.d.(Settler); ok && errors.Is(err, ErrUnsettled) {
-			if _, err = s.Settle(ctx, name, false); err == nil {
+		if errors.Is(err, ErrUnsettled) {
+			if err = l.settle(ctx, &j, false); err == nil {
 				err = l.carryOut(ctx, fence, &j)
 			}
 		}

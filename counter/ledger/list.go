@@ -41,7 +41,7 @@ func (l *Ledger) show(ctx context.Context, name string) (r counter.Record, err e
 	case j.found.Entry == nil:
 		return r, l.missing(name)
 	}
-	return *j.found.Entry.Plain(), l.judge(m, j.found, j.found.Entry)
+	return *j.found.Entry.Plain(), cmp.Or(l.judge(m, j.found, j.found.Entry), j.found.Waits)
 }
 
 // List implements counter.Admin.
@@ -93,7 +93,7 @@ func (l *Ledger) judgeListed(found Found, before uint64, remember bool) (r count
 	if m.history != "" && m.history != found.History {
 		r.Floor = max(r.Floor, m.granted+1)
 	}
-	return r, l.weigh(m, found, found.Entry, min(before, m.granted), remember)
+	return r, cmp.Or(l.weigh(m, found, found.Entry, min(before, m.granted), remember), found.Waits)
 }
 
 // told is what the last Changes has said.

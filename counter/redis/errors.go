@@ -35,8 +35,3 @@ func later(err error) bool {
 	return errors.Is(err, line.ErrNotSafe) && !errors.Is(err, errNoDisk) && !errors.Is(err, redislink.ErrNoWaitAOF) ||
 		redislink.Temporary(err)
 }
-
-// unavailable is a counter.ErrUnavailable in the words of its cause.
-type unavailable struct{ error }
-
-func (u unavailable) Unwrap() []error { return []error{counter.ErrUnavailable, u.error} }

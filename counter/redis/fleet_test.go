@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,7 +145,7 @@ func TestBehind(t *testing.T) {
 	if server.Do("HEXISTS", operator.key, daemons[1].me) != int64(0) {
 		t.Error("a daemon that was silent for years is kept")
 	}
-	daemons[1].noted = counter.Note{} // as after ten seconds
+	server.Do("HSET", operator.key, daemons[1].me, fmt.Sprint(time.Now().UnixMilli(), " ", rest)) // as after ten seconds
 	poll(1)
 	behind(1)
 	if err := daemons[1].Close(); err != nil {

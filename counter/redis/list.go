@@ -1,111 +1,196 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/ledger"
 	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
-	"github.com/katsubushi/katsubushi/v3/internal/redislink"
 )
 
-// Show implements counter.Admin.
-func (s *Store) Show(ctx context.Context, name string) (counter.Record, error) {
-	return withTurn(ctx, s, func(*redislink.Link) (counter.Record, error) {
-		on, values, err := s.read(field(name))
-		if err != nil {
-			return counter.Record{}, err
-		}
-		if !values[0].there {
-			return counter.Record{}, s.missing(name)
-		}
-		r, err := s.decode(name, values[0].text)
-		if err != nil {
-			return counter.Record{}, err
-		}
-		return r.Record, foreign(&r, on)
-	})
+// A version is what was read with a record.
+type version struct {
+	on    server
+	began string // the history in which the namespace began, empty if it has not
+	text  string // of the record, empty if there is none
 }
 
-// foreign says why only an operator can make a record usable, or nil.
-func foreign(r *line.Record, on server) error {
-	if err := r.Usable(on.Moment); errors.Is(err, counter.ErrForeign) {
-		return err
+// field is the name of a record in the hash.
+func field(name string) string { return "=" + name }
+
+// New implements ledger.Driver. Only an operator begins a namespace. If Redis has restarted or failed over since, a
+// record that is missing may have been forgotten: then only an operator makes it, and nothing is granted before
+// Raise.
+func (d driver) New(found ledger.Found, def counter.Definition, token string) (ledger.Entry, error) {
+	v := found.Version.(version)
+	forgotten := found.Fault == nil && v.began != "" && v.began != v.on.History
+	if found.Fault == nil && !d.c.Operator && (v.began == "" || forgotten) {
+		why := "no sequence was ever recorded there, or all were lost"
+		if forgotten {
+			why = "it may have been lost, as Redis has restarted or failed over since the first one was recorded there"
+		}
+		return nil, ledger.As(ledger.ErrDoubt, fmt.Errorf("%w: Redis at %s has no sequence %s as %s; %s: `katsubushi "+
+			"generator create` makes it; if there was one, raise it above every value that was issued before a daemon "+
+			"serves it", counter.ErrForeign, d.At(""), def.Name, d.key, why))
 	}
-	return nil
+	return &entry{line.New(def, v.on.Moment, forgotten, token), v.on}, nil
 }
 
-// everything is what the hash holds.
-type everything struct {
-	records []line.Record    // that can be read
-	unread  []counter.Record // the others
-	changes string
-	daemons map[string]string // field -> what it has learnt
-}
-
-func (e everything) plain() (list []counter.Record) {
-	for _, r := range e.records {
-		list = append(list, r.Record)
-	}
-	list = append(list, e.unread...)
-	slices.SortFunc(list, func(a, b counter.Record) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
-
-// all needs the turn.
-func (s *Store) all() (all everything, err error) {
-	on, values, err := s.read()
+// Load implements ledger.Driver.
+func (d driver) Load(_ context.Context, names []string) ([]ledger.Found, error) {
+	before := d.c.now()
+	on, values, err := d.read(field(names[0]), "history")
 	if err != nil {
-		return all, err
+		return nil, err
 	}
-	all.daemons = map[string]string{}
+	v := version{on, values[1].text, values[0].text}
+	found := ledger.Found{Name: names[0], Version: v}
+	if values[0].there {
+		found = d.found(names[0], v)
+	}
+	if found.Closed = skewed(before, on.Now, d.c.now()); found.Closed == nil {
+		found.Closed = d.oneMaster(on, v.began)
+	}
+	found.Fixed = on.enoughToChange()
+	return []ledger.Found{found}, nil
+}
+
+// found reads a record's text.
+func (d driver) found(name string, v version) ledger.Found {
+	found := ledger.Found{Name: name, Version: v}
+	r, err := line.Decode(v.text)
+	if err == nil && r.Name != name {
+		err = fmt.Errorf("it is that of %s", r.Name)
+	}
+	where := fmt.Sprintf("sequence %s as %s in Redis", name, d.key)
+	switch {
+	case errors.Is(err, line.ErrVersion):
+		found.Fault = fmt.Errorf("%w: %s: %w", counter.ErrUnusable, where, err)
+	case err != nil:
+		found.Fault = counter.Damaged(name, where, err)
+	default:
+		found.Entry = &entry{r, v.on}
+		switch err := r.Usable(v.on.Moment); {
+		case !errors.Is(err, counter.ErrForeign):
+		case r.Foreign:
+			found.Foreign = strings.TrimPrefix(err.Error(), counter.ErrForeign.Error()+": ")
+		default: // on-loss=refuse
+			found.Waits = err
+		}
+	}
+	return found
+}
+
+// Swap implements ledger.Driver. What an operator writes counts after Settle.
+func (d driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) ([]ledger.Found, error) {
+	w := writes[0]
+	next, v := w.Next.(*entry), w.Found.Version.(version)
+	wait := v.on.needed
+	if w.Gap {
+		wait = 0
+	}
+	ok, have, err := d.write(v.on, next.Name, v.text, next.Encode(), w.Announce, wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, ledger.ErrAgain
+	case have < wait && !w.Announce && w.Failed == nil:
+		return nil, ledger.As(ledger.ErrUncounted,
+			fmt.Errorf("redis: %w: %d of %d have what was written", ErrUnconfirmed, have, wait))
+	}
+	return nil, nil
+}
+
+// attempts is how often Settle tries again because others have written meanwhile.
+const attempts = 1000
+
+// Settle implements ledger.Settler. After an error what an operator wrote stays: others may have read it.
+func (d driver) Settle(ctx context.Context, name string, operator bool) (ledger.Found, error) {
+	found, err := d.makeSafe(ctx, name)
+	if err != nil && operator {
+		err = fmt.Errorf("%w. It is recorded on the master all the same, and holds once that is over; "+
+			"a fail-over before may undo it: see `katsubushi generator show %s`", err, name)
+	}
+	return found, err
+}
+
+// makeSafe brings a record where a loss cannot take it, and records that it is there (R4). To write it
+// again makes sure that this connection's WAIT is about it, whoever wrote it.
+func (d driver) makeSafe(ctx context.Context, name string) (found ledger.Found, err error) {
+	for range attempts {
+		all, err := d.Load(ctx, []string{name})
+		if err = cmp.Or(ctx.Err(), err); err != nil {
+			return found, err
+		}
+		found = all[0]
+		if err := cmp.Or(found.Closed, found.Fault); err != nil {
+			return found, err
+		}
+		e, _ := found.Entry.(*entry)
+		if e == nil || e.Safe {
+			return found, nil
+		}
+		on := e.on
+		if err := on.enough(); err != nil {
+			return found, fmt.Errorf("%w: %w", line.ErrNotSafe, err)
+		}
+		old := found.Version.(version).text
+		e.Token = rand.Text()
+		touched := e.Encode()
+		ok, have, err := d.write(on, name, old, touched, false, max(on.replicas, on.needed))
+		if err != nil {
+			return found, err
+		}
+		if !ok {
+			continue
+		}
+		if err := d.safe(d.wire.Link, on, have); err != nil {
+			return found, err
+		}
+		e.Safe, e.Token = true, rand.Text()
+		if ok, _, err = d.write(on, name, touched, e.Encode(), false, 0); err != nil || ok {
+			return found, err
+		}
+	}
+	return found, fmt.Errorf("redis: sequence %s: others wrote %d times meanwhile", name, attempts)
+}
+
+// everything reads the whole hash: the records by name, and the notes.
+func (d driver) everything() (all []ledger.Found, changes string, notes map[string]string, err error) {
+	on, values, err := d.read()
+	notes = map[string]string{}
 	for i := 0; i+1 < len(values); i += 2 {
 		key, text := values[i].text, values[i+1].text
-		name, isRecord := strings.CutPrefix(key, field(""))
-		switch {
-		case key == "changes":
-			all.changes = text
-		case strings.HasPrefix(key, daemonField):
-			all.daemons[key] = text
+		if name, isRecord := strings.CutPrefix(key, field("")); isRecord {
+			all = append(all, d.found(name, version{on: on, text: text}))
+		} else if key == "changes" {
+			changes = text
+		} else if strings.HasPrefix(key, daemonField) {
+			notes[key] = text
 		}
-		if !isRecord {
-			continue
-		}
-		r, err := s.decode(name, text)
-		if err != nil {
-			all.unread = append(all.unread, counter.Unread(name, err))
-			continue
-		}
-		r.Fault = foreign(&r, on)
-		all.records = append(all.records, r)
 	}
-	return all, nil
+	slices.SortFunc(all, func(a, b ledger.Found) int { return strings.Compare(a.Name, b.Name) })
+	return all, changes, notes, err
 }
 
-// List implements counter.Admin.
-func (s *Store) List(ctx context.Context) ([]counter.Record, error) {
-	all, err := withTurn(ctx, s, func(*redislink.Link) (everything, error) { return s.all() })
-	return all.plain(), err
+// All implements ledger.Driver.
+func (d driver) All(context.Context) ([]ledger.Found, error) {
+	all, _, _, err := d.everything()
+	return all, err
 }
 
-// Changes implements counter.Store. It tells Redis that this process has learnt of since.
-func (s *Store) Changes(ctx context.Context, since string) (now string, records []counter.Record, err error) {
-	all, err := withTurn(ctx, s, func(*redislink.Link) (all everything, err error) {
-		_, values, err := s.read("changes")
-		if err != nil {
-			return all, err
-		}
-		s.sign(since)
-		if all.changes = values[0].text; all.changes == since && since != "" {
-			return all, nil
-		}
-		return s.all()
-	})
+// Changes implements ledger.Driver.
+func (d driver) Changes(context.Context) (string, error) {
+	_, values, err := d.read("changes")
 	if err != nil {
-		return since, nil, err
+		return "", err
 	}
-	s.know(all.records)
-	return all.changes, all.plain(), nil
+	return "=" + values[0].text, nil
 }

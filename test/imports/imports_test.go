@@ -38,7 +38,8 @@ var rules = []rule{
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/leader", []string{"id"}, "it decides who leads, whatever the store is that records it"},
 	{"counter/redis",
-		[]string{"counter", "counter/redis/line", "internal/endpoint", "internal/problem", "internal/redislink"},
+		[]string{"counter", "counter/ledger", "counter/redis/line", "internal/endpoint", "internal/problem",
+			"internal/redislink"},
 		"a store of sequences knows its records and nothing of who issues the values; this one logs in"},
 	{"counter/redis/line", []string{"counter"}, "rules and arithmetic, without I/O"},
 	{"counter/sql", []string{
