@@ -95,13 +95,12 @@ func (p *parsed) adjust(name string, addr net.Addr) error {
 		p.UDPPort = a.Port
 		return nil
 	case *net.TCPAddr:
-		for _, s := range daemon.PortSettings() {
-			if s.Flag == name {
-				*s.Number(&p.Ports) = a.Port
+		for _, s := range portSettings(&p.options) {
+			if s.name == name {
 				if name == "port" {
 					p.passed = addr
 				}
-				return nil
+				return s.set.set(strconv.Itoa(a.Port))
 			}
 		}
 		return fmt.Errorf("it is a TCP socket, and there is no such port: FileDescriptorName= must be one of %s",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
+	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 )
@@ -48,12 +48,7 @@ type setting struct {
 }
 
 func settings(o *options) []setting {
-	list := slices.Concat(workerSettings(o), placeSettings(o), clientSettings(o), nameSettings(o))
-	elsewhere := map[string]string{"port": topicDaemon, "http-port": topicDaemon, "debug-port": topicLogs}
-	for _, p := range daemon.PortSettings() {
-		list = append(list, setting{name: p.Flag, topic: cmp.Or(elsewhere[p.Flag], topicPorts), bare: p.Kayac,
-			def: strconv.Itoa(p.Default), field: p.Flag, help: p.Help, set: number(p.Number(&o.Ports))})
-	}
+	list := slices.Concat(workerSettings(o), placeSettings(o), clientSettings(o), nameSettings(o), portSettings(o))
 	list = append(list, configSetting())
 	return slices.Concat(list, redisSettings(o)[:1], storeSettings(o), redisSettings(o)[1:], layoutSettings(o))
 }
@@ -114,6 +109,24 @@ func placeSettings(o *options) []setting {
 	}
 }
 
+// portSettings returns the numbers of the TCP ports. A port's flag also names its sockets if a supervisor opens them.
+func portSettings(o *options) []setting {
+	return []setting{
+		{name: "port", topic: topicDaemon, bare: true, def: "11212", field: "port", set: number(&o.Port),
+			help: "TCP `port` of the memcached protocols, and of Redis's; 0 = any free one"},
+		{name: "redis-port", topic: topicPorts, def: "0", field: "redis-port", set: number(&o.RedisPort),
+			help: "TCP `port` of the Redis protocol alone, with inline commands; 0 = off"},
+		{name: "http-port", topic: topicDaemon, bare: true, def: "0", field: "http-port", set: number(&o.HTTPPort),
+			help: "`port` of the status page, /id /ids /stats /healthz /readyz /metrics; 0 = off"},
+		{name: "grpc-port", topic: topicPorts, bare: true, def: "0", field: "grpc-port", set: number(&o.GRPCPort),
+			help: "`port` of gRPC: the services of kayac/go-katsubushi, health, reflection; 0 = off"},
+		{name: "admin-port", topic: topicPorts, def: "0", field: "admin-port", set: number(&o.AdminPort),
+			help: "`port` of /generators /leaders /users, over HTTP, for users with the right admin; 0 = off"},
+		{name: "debug-port", topic: topicLogs, bare: true, def: "8080", field: "debug-port", set: number(&o.DebugPort),
+			help: "`port`, on localhost, of what the next two enable"},
+	}
+}
+
 // clientSettings returns those settings that say who may connect, and how connections are served.
 func clientSettings(o *options) []setting {
 	cpus := strconv.Itoa(runtime.GOMAXPROCS(0))
@@ -141,7 +154,7 @@ func clientSettings(o *options) []setting {
 			help: "connections over this limit get an error and are closed; default the limit of open files − 64, " +
 				"and less with -http-port and for sequences in -state-dir: " +
 				"one for each up to a quarter of that limit, and one for each with order=strict"},
-		{name: "max-buffer-memory", topic: topicLimits, def: sizeText(daemon.DefaultBufferMemory()), field: "MaxBufferMemory",
+		{name: "max-buffer-memory", topic: topicLimits, def: sizeText(front.DefaultBufferMemory()), field: "MaxBufferMemory",
 			set: size(&o.MaxBufferMemory),
 			help: "`bytes`, such as 64MiB or 256m, of unfinished input and unsent output of all connections together: above " +
 				"it the one that holds most is closed; default an eighth of the control group's memory limit, or " +

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -92,7 +92,7 @@ func TestSettings(t *testing.T) {
 		{"no limit", []string{"-max-buffer-memory", "0"}, nil, func(p *parsed) any { return p.MaxBufferMemory }, int64(0)},
 		{"as much as the control group allows", nil, nil, func(p *parsed) any {
 			return p.MaxBufferMemory
-		}, daemon.DefaultBufferMemory()},
+		}, front.DefaultBufferMemory()},
 		{"never", []string{"-idle-timeout", "0"}, nil, func(p *parsed) any { return p.IdleTimeout }, time.Duration(0)},
 		{"datagrams", nil, []string{"KATSUBUSHI_UDP_PORT", "11212"}, func(p *parsed) any { return p.UDPPort }, 11212},
 		{"no datagrams", nil, nil, func(p *parsed) any { return p.UDPPort }, 0},

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/front"
 )
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
@@ -134,11 +134,11 @@ func TestFlagsInTheDocs(t *testing.T) {
 
 var markdown = strings.NewReplacer("|", "\\|", "[", "\\[", "*", "\\*", "<", "\\<")
 
-var hostsOwn = regexp.MustCompile(`\(default (\d+|` + regexp.QuoteMeta(sizeText(daemon.DefaultBufferMemory())) + `)\)`)
+var hostsOwn = regexp.MustCompile(`\(default (\d+|` + regexp.QuoteMeta(sizeText(front.DefaultBufferMemory())) + `)\)`)
 
 // ofHost replaces the defaults that are another machine's on another machine.
 func ofHost(text string) string {
-	own := map[string]bool{sizeText(daemon.DefaultBufferMemory()): true}
+	own := map[string]bool{sizeText(front.DefaultBufferMemory()): true}
 	for _, s := range clientSettings(new(options)) {
 		if s.name == "loops" || s.name == "max-connections" {
 			own[s.def] = true

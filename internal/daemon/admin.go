@@ -28,11 +28,11 @@ func (d *Daemon) newAdmin() service {
 func (d *Daemon) adminConfig() adminapi.Config {
 	return adminapi.Config{
 		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {
-			return httpapi.Login(d.logins.http).Admit(w, r, &d.administered)
+			return httpapi.Login(d.front.Login()).Admit(w, r, &d.administered)
 		},
 		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
 		Served: func(name string) kinds.Definition { return d.served()[name] }, Elector: d.elector,
-		Users: func() users.Store { return d.logins.store }, Log: d.c.Log,
+		Users: d.front.Users, Log: d.c.Log,
 	}
 }
 

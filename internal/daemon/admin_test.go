@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
@@ -253,8 +254,8 @@ func TestPasswordsInClearAreWarnedOf(t *testing.T) {
 		}
 		defer ln.Close()
 		var log strings.Builder
-		d := &Daemon{c: testConfig(), logins: &logins{}, services: []listedService{{name: c.name, ln: ln}}}
-		d.c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		d := &Daemon{c: testConfig(), front: new(front.Front), services: []listedService{{name: c.name, ln: ln}}}
+		d.c.AuthFile, d.c.Log = "users", slog.New(slog.NewTextHandler(&log, nil))
 		d.checkPasswords()
 		if got := strings.Contains(log.String(),
 			"the admin port takes passwords and does not encrypt: -admin-bind it"); got != c.warn || !c.warn && log.Len() > 0 {

@@ -47,9 +47,8 @@ func TestAddressThatComesFreeDuringAStart(t *testing.T) {
 			defer owner.Close()
 			said := 0
 			c := Config{
-				Version: "3.0.0", Bind: "127.0.0.1", Engine: "net",
+				Version: "3.0.0", Front: Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 10},
 				Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi()},
-				Loops:   1, MaxConnections: 10,
 				Log: slog.New(watcher{slog.DiscardHandler, func(message string) {
 					if strings.HasPrefix(message, busyLine) {
 						said++

@@ -117,7 +117,7 @@ func (c *Config) definitions(file []byte, also func(kinds.Definition) error) (al
 
 // readGenerators reads the file of definitions, unless it was read already.
 func (c *Config) readGenerators() error {
-	if c.GeneratorsFile == "" || c.secrets.generators != nil {
+	if c.GeneratorsFile == "" || c.generators != nil {
 		return nil
 	}
 	text, err := kinds.ReadFile(c.GeneratorsFile)
@@ -127,13 +127,13 @@ func (c *Config) readGenerators() error {
 	if _, _, err := c.definitions(text, nil); err != nil {
 		return err
 	}
-	c.secrets.generators = append([]byte{}, text...) // not nil, even if the file is empty
+	c.generators = append([]byte{}, text...) // not nil, even if the file is empty
 	return nil
 }
 
 // declareGenerators declares what the flags and the file define, at the start.
 func (d *Daemon) declareGenerators() error {
-	all, flags, inFile := d.c.definitions(d.c.secrets.generators, nil)
+	all, flags, inFile := d.c.definitions(d.c.generators, nil)
 	if err := errors.Join(flags, inFile); err != nil {
 		return err
 	}
@@ -249,5 +249,5 @@ func closeKind(k issuer.Kind) {
 // it, from when definitions are opened.
 func (d *Daemon) wakeAll() {
 	d.catalog.Wake()
-	d.engine.Wake()
+	d.front.Wake()
 }

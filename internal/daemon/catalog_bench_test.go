@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
@@ -22,7 +23,9 @@ func feeder(tb testing.TB, change func(*Config)) (*Daemon, *memcache.Session) {
 	if err := d.issuer.Publish(0, 1, now, math.MaxInt64); err != nil {
 		tb.Fatal(err)
 	}
-	return d, memcache.NewSession(&d.sessions[0])
+	return d, memcache.NewSession(&protocol.Config{
+		Handler: d.catalog.Handler(0, d.stats), Counters: new(protocol.Counters), Version: c.Version,
+	})
 }
 
 // declared returns n definitions of names as people give them.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -451,8 +452,8 @@ func TestEverybodyIsWoken(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.windows.Stop(true)
-		w, e := new(waiting), &wakened{Engine: d.engine}
-		d.engine = e
+		w, e := new(waiting), &wakened{Engine: d.met("engine").Interface().(server.Engine)}
+		d.met("engine").Set(reflect.ValueOf(e))
 		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "w", Kind: kinds.Sequence}, From: w}})
 		began, answered := time.Now(), make(chan error)
 		go func() {

@@ -117,9 +117,11 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 			Terms: workerid.Terms{Min: 5, Max: 700, Lease: time.Hour, MaxSkew: 2 * time.Second},
 		},
 		Windows: Windows{Lanes: 3, Layout: generator.Katsubushi(), MaxRunAhead: 1100 * time.Millisecond},
-		Bind:    "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
+		Front: Front{
+			Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
+			Engine: "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
+		},
 		Generators: "{u}:7 uuid7; random uuid4",
-		Engine:     "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +156,8 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	mu.Unlock()
 	d.held("peers", "announcer").Set(reflect.ValueOf(announce.NewAnnouncer(announce.AnnouncerConfig{})))
 	d.held("peers", "checker").Set(reflect.ValueOf(new(announce.Checker)))
-	waiting := at(reflect.ValueOf(d.logins.verifier).Elem(), "pending")
+	waiting := d.met("logins").Elem()
+	waiting = at(at(waiting, "verifier").Elem(), "pending")
 	waiting.SetMapIndex(reflect.Zero(waiting.Type().Key()), reflect.Zero(waiting.Type().Elem()))
 	return d, func() {
 		cancel()
@@ -206,6 +209,11 @@ func open(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
 }
 
+// met returns a field of what clients meet.
+func (d *Daemon) met(path ...string) reflect.Value {
+	return at(reflect.ValueOf(d.front).Elem(), path...)
+}
+
 // A source is one counter of the daemon.
 type source struct {
 	name string
@@ -218,11 +226,12 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	find := func(name string, v reflect.Value, index func(i int) string) {
 		list = append(list, countersOf(name, v, index)...)
 	}
-	find("connections", reflect.ValueOf(&d.connections).Elem(), nil)
+	find("connections", reflect.ValueOf(&d.front.Connections).Elem(), nil)
 	for _, field := range []string{"limit", "held", "closed"} {
-		find("budget."+field, at(reflect.ValueOf(d.budget).Elem(), field), nil)
+		find("budget."+field, at(reflect.ValueOf(d.front.Budget).Elem(), field), nil)
 	}
-	histogram := reflect.ValueOf(&d.latency[len(d.latency)-1]).Elem()
+	last := func(list reflect.Value) reflect.Value { return open(list.Index(list.Len() - 1)) }
+	histogram := last(d.met("latency"))
 	find("latency.sum", at(histogram, "sum"), nil)
 	find("latency.count", open(at(histogram, "counts").Index(200)), nil)
 	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
@@ -230,9 +239,9 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	for _, field := range []string{"Logins", "LoginErrors"} { // it issues nothing
 		find("administered."+field, at(reflect.ValueOf(&d.administered).Elem(), field), nil)
 	}
-	find("logins.compared", at(reflect.ValueOf(d.logins.verifier).Elem(), "compared"), nil)
-	find("logins.busy", at(reflect.ValueOf(d.logins).Elem(), "busy"), nil)
-	find("commands", at(reflect.ValueOf(&d.commands[len(d.commands)-1]).Elem(), "n"), func(i int) string {
+	find("logins.compared", at(at(d.met("logins").Elem(), "verifier").Elem(), "compared"), nil)
+	find("logins.busy", at(d.met("logins").Elem(), "busy"), nil)
+	find("commands", at(last(d.met("commands")), "n"), func(i int) string {
 		return counterName(t, protocol.Counter(i))
 	})
 	find("refused", at(reflect.ValueOf(d.issuer).Elem(), "refused"), func(i int) string {

@@ -9,7 +9,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/forward"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
-	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
 // How the daemons of a fleet reach each other where the store of sequences elects leaders: at which
@@ -97,19 +96,19 @@ func (d *Daemon) newForwarder() *forward.Client {
 	c := forward.Config{User: d.c.ForwardUser, Timeout: forwardTimeout, Password: func() (string, error) {
 		return secretfile.Password(d.c.ForwardPasswordFile)
 	}}
-	if d.encrypted() {
+	if d.front.Encrypted() {
 		c.TLS = d.peerTLS
 	}
 	return forward.New(c)
 }
 
 // ownNode returns the address at which the others reach this daemon's ports, or "" if they cannot.
-func (d *Daemon) ownNode(ports []server.Port) string {
+func (d *Daemon) ownNode() string {
 	if d.c.Advertise != "" {
 		return d.c.Advertise
 	}
-	for _, p := range ports {
-		if tcp, ok := p.Listeners[0].Addr().(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+	for _, p := range d.front.Addresses() {
+		if tcp, ok := p.At.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 			return tcp.String()
 		}
 	}

@@ -90,7 +90,7 @@ func (d *Daemon) generatorMetrics(now int64, emit func(figure.Figure)) {
 			}
 		}
 		nameFigures(g, now, func(f figure.Figure) {
-			if f.Metric != "" && (d.logins == nil || !issuer.TellsIDs(f.Stat)) {
+			if f.Metric != "" && (!d.c.HasLogins() || !issuer.TellsIDs(f.Stat)) {
 				show(f)
 			}
 		})

@@ -13,17 +13,14 @@ import (
 func (d *Daemon) newGRPC() service {
 	c := grpcapi.Config{
 		Batch: d.catalog.Batch, Stats: d.nineStats, Ready: d.ready, Counters: &d.called,
-		Limits: d.limits(), TLS: d.tls, Busy: d.busy,
-	}
-	if d.logins != nil {
-		c.Login = d.logins.http
+		Limits: d.front.Limits(), TLS: d.front.TLS, Busy: d.front.Busy, Login: d.front.Login(),
 	}
 	return grpcapi.New(c)
 }
 
 // nineStats returns the statistics that kayac/go-katsubushi has.
 func (d *Daemon) nineStats() *katsubushipb.StatsResponse {
-	n := d.counts()
+	n := d.front.Counts()
 	issued := n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load()
 	refused := n[protocol.Refused] + d.requests.Refused.Load() + d.called.Refused.Load()
 	return &katsubushipb.StatsResponse{
@@ -31,8 +28,8 @@ func (d *Daemon) nineStats() *katsubushipb.StatsResponse {
 		Uptime:           int64(time.Since(d.started).Seconds()),
 		Time:             d.clock.Now() / 1000,
 		Version:          d.c.Version,
-		CurrConnections:  d.connections.Current.Load(),
-		TotalConnections: int64(d.connections.Total.Load()),
+		CurrConnections:  d.front.Connections.Current.Load(),
+		TotalConnections: int64(d.front.Connections.Total.Load()),
 		CmdGet:           int64(issued + refused), // like memcached: dashboards divide the hits by it
 		GetHits:          int64(issued),
 		GetMisses:        int64(refused),

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestFiguresTellNoIDs(t *testing.T) {
 		auth, login string
 		stats       bool // shows the values
 	}{{"", "", true}, {auth, "ann secret", true}, {auth, "bob hidden", false}} {
-		d, _ := run(t, func(config *Config) {
+		d, address := run(t, func(config *Config) {
 			config.AuthFile, config.HTTPPort, config.MaxWait = c.auth, redistest.FreePort(t), patience
 			config.Counters.Dir, config.AnyDisk = t.TempDir(), true
 			config.Generators = "orders sequence start=5000123 max=7999999"
@@ -42,11 +43,16 @@ func TestFiguresTellNoIDs(t *testing.T) {
 		if got := strings.Contains(body, "value of the sequence"); got != (c.auth == "") {
 			t.Errorf("with users %q the inspector knows a value: %t", c.auth, got)
 		}
-		s := d.opener(&d.ports[0])(0)
+		conn := dial(t, address)
 		if c.login != "" {
-			ask(t, &s, fmt.Sprintf("set x 0 0 %d\r\n%s\r\n", len(c.login), c.login))
+			fmt.Fprintf(conn, "set x 0 0 %d\r\n%s\r\n", len(c.login), c.login)
 		}
-		stats, _ := ask(t, &s, "stats generators\r\n")
+		fmt.Fprint(conn, "stats generators\r\nquit\r\n")
+		all, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats := string(all)
 		if tells(stats) != c.stats || !strings.Contains(stats, "orders:at_hand ") {
 			t.Errorf("%q is shown\n%s", c.login, stats)
 		}

@@ -42,7 +42,7 @@ func (d *Daemon) checkPasswords() {
 	for _, s := range d.services {
 		flag := map[string]string{"HTTP": "-http-bind", "admin": "-admin-bind"}[s.name]
 		at := s.ln.Addr().(*net.TCPAddr)
-		if flag != "" && d.logins != nil && (d.encrypted() || s.name == "admin") && !at.IP.IsLoopback() {
+		if flag != "" && d.c.HasLogins() && (d.front.Encrypted() || s.name == "admin") && !at.IP.IsLoopback() {
 			d.c.Log.Warn("the "+s.name+" port takes passwords and does not encrypt: "+flag+
 				" it to where only those who may read them are", "address", at.String())
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 )
@@ -17,14 +17,11 @@ type Inherited struct {
 	Died bool // From ended before it had passed all
 }
 
-// udpFlag is the name of the UDP port's socket.
-const udpFlag = "udp-port"
-
 // SocketNames returns the names that a Socket may have.
 func SocketNames() []string {
-	names := []string{sockets.Unix, udpFlag}
-	for _, p := range PortSettings() {
-		names = append(names, p.Flag)
+	names := []string{sockets.Unix, front.PortFlag, front.RedisFlag, front.UDPFlag}
+	for _, l := range listeners() {
+		names = append(names, l.flag)
 	}
 	slices.Sort(names)
 	return names
@@ -54,16 +51,6 @@ func (d *Daemon) checkInherited() error {
 		return nil
 	}
 	return c.passed().Check(c.places(), SocketNames(), c.origin() != nil && !c.Inherited.Died)
-}
-
-// keep keeps copies of the engine's listeners for a successor.
-func (d *Daemon) keep(ports []server.Port) {
-	for i, p := range ports {
-		at := d.ports[i].place(&d.c)
-		for _, ln := range p.Listeners {
-			d.kept.Add(at.Name(), ln, p.Lent) // without it there is no upgrade
-		}
-	}
 }
 
 // openServices opens the services' listeners.

@@ -18,9 +18,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
-	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -32,16 +30,13 @@ import (
 
 // sample returns the counts at this moment.
 func (d *Daemon) sample() page.Sample {
-	n := d.counts()
+	n := d.front.Counts()
 	s := page.Sample{
 		At:          time.Now(),
 		IDs:         n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(),
 		Requests:    d.requests.Requests.Load() + d.called.Requests.Load(),
-		Connections: d.connections.Current.Load(),
-	}
-	s.Latency = new(latency.Snapshot)
-	for i := range d.latency {
-		s.Latency.Add(&d.latency[i])
+		Connections: d.front.Connections.Current.Load(),
+		Latency:     d.front.Latency(),
 	}
 	for command := protocol.CmdOther; command <= protocol.CmdAuth; command++ {
 		s.Requests += n[command]
@@ -55,10 +50,10 @@ func (d *Daemon) sample() page.Sample {
 	leases := d.windows.Counts()
 	_, failed := d.loginCounts(&n)
 	for t, n := range map[page.Trouble]uint64{
-		page.ConnectionsRefused: d.connections.Refused.Load(),
+		page.ConnectionsRefused: d.front.Connections.Refused.Load(),
 		page.HTTPRefused:        d.requests.ConnectionsRefused.Load(),
-		page.MemoryClosed:       d.budget.Closed(),
-		page.AcceptErrors:       d.connections.AcceptErrors.Load(),
+		page.MemoryClosed:       d.front.Budget.Closed(),
+		page.AcceptErrors:       d.front.Connections.AcceptErrors.Load(),
 		page.LogDropped:         d.logDropped(),
 		page.NamesRefused:       d.sequences.refused.Load(),
 		page.LoginErrors:        failed,
@@ -79,16 +74,16 @@ func (d *Daemon) sample() page.Sample {
 func (d *Daemon) view() page.View {
 	now := d.clock.Now()
 	v := page.View{
-		Now: time.Now(), Started: d.started, Version: d.c.Version, Engine: d.engine.Name(), Loops: d.c.Loops,
+		Now: time.Now(), Started: d.started, Version: d.c.Version, Engine: d.front.Engine(), Loops: d.c.Loops,
 		Ports: d.pagePorts(), RunAhead: d.c.MaxRunAhead,
 		Stopping: d.stopping.Load(), Lanes: d.pageLanes(now),
 		Sample: d.sample(), ConnectionsLimit: int64(d.c.MaxConnections),
-		Buffers: d.budget.Held(), BuffersLimit: d.budget.Limit(),
+		Buffers: d.front.Budget.Held(), BuffersLimit: d.front.Budget.Limit(),
 		ClockDifference: d.clock.Difference(), Layout: d.c.Layout,
 	}
 	v.Names, v.Others = d.named.read(d, now)
 	v.Host, _ = os.Hostname()
-	v.Closed = d.addresses.Load() == nil
+	v.Closed = d.front.Addresses() == nil
 	v.NotReloaded = d.notReloaded.list()
 	switch err := d.ready(); {
 	case err == nil, v.Stopping:
@@ -97,8 +92,8 @@ func (d *Daemon) view() page.View {
 	default:
 		v.NotReady = err.Error()
 	}
-	if d.certified() {
-		_, v.Certificate = d.tls.Valid()
+	if d.front.Certified() {
+		_, v.Certificate = d.front.TLS.Valid()
 	}
 	v.Store = d.pageStore(v.Lanes)
 	d.showLeaders(&v)
@@ -197,20 +192,12 @@ func pageEvent(e events.Event) page.Event {
 	return page.Event{At: e.At, Level: e.Level.String(), Text: text.String()}
 }
 
-// listening notes where the engine's ports are, for the page.
-func (d *Daemon) listening(ports []server.Port) {
-	var list []page.Port
-	for i, p := range d.ports {
-		list = append(list, page.Port{Name: p.name, Address: ports[i].Listeners[0].Addr().String()})
-	}
-	d.addresses.Store(&list)
-}
-
 // pagePorts returns where the daemon listens now.
 func (d *Daemon) pagePorts() (list []page.Port) {
-	if open := d.addresses.Load(); open != nil {
-		list = slices.Clone(*open)
-	} else {
+	for _, a := range d.front.Addresses() {
+		list = append(list, page.Port{Name: a.Name, Address: a.At.String()})
+	}
+	if list == nil {
 		list = []page.Port{{Name: "memcached", Address: "opens once ids can be issued"}}
 	}
 	for _, s := range d.services {
@@ -297,7 +284,7 @@ func (d *Daemon) pageNames(now int64) (list []page.Name) {
 		if r, ok := g.From.(issuer.Reporter); ok {
 			c := r.Figures(func(figure.Figure) {})
 			n.Sequence = &page.Sequence{Order: c.Order, Leader: c.Leader, Last: c.Last, Left: c.Left,
-				DaysLeft: c.DaysLeft, Hidden: d.logins != nil}
+				DaysLeft: c.DaysLeft, Hidden: d.c.HasLogins()}
 		}
 		list = append(list, n)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -232,8 +233,9 @@ func TestPageShowsLatencyAndEvents(t *testing.T) {
 	d, address := run(t, func(c *Config) { c.HTTPPort, c.Loops = redistest.FreePort(t), 2 })
 	before := d.sample()
 	get(t, dial(t, address))
-	d.latency[0].Observe(3*time.Second, 40)
-	d.latency[1].Observe(3*time.Second, 60)
+	histograms := d.met("latency").Interface().([]latency.Histogram)
+	histograms[0].Observe(3*time.Second, 40)
+	histograms[1].Observe(3*time.Second, 60)
 	if got := d.sample().Latency.Since(*before.Latency); got.Count() < 100 ||
 		got.Quantile(0.9).Round(time.Second) != 3*time.Second {
 		t.Errorf("%d answers, p90 %v", got.Count(), got.Quantile(0.9))

@@ -10,7 +10,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
-	"github.com/katsubushi/katsubushi/v3/internal/server"
 )
 
 // unreachable reports whether there is no address to announce.
@@ -53,7 +52,7 @@ func addressTowards(ctx context.Context, hosts []string) netip.Addr {
 
 // peerAsker returns how the daemon asks its peers.
 func (d *Daemon) peerAsker() announce.Asker {
-	asker := announce.Asker{Secret: d.tls != nil, TLS: d.peerTLS}
+	asker := announce.Asker{Secret: d.c.TLSCert != "", TLS: d.peerTLS}
 	if d.c.ForwardUser != "" {
 		asker.Login = func() (string, string, error) {
 			password, err := secretfile.Password(d.c.ForwardPasswordFile)
@@ -69,16 +68,16 @@ func (d *Daemon) peerTLS() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.tls == nil {
+	if d.front.TLS == nil {
 		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 	}
-	return d.tls.Client(roots), nil
+	return d.front.TLS.Client(roots), nil
 }
 
 // found notes that the ports are open, and where.
-func (d *Daemon) found(ports []server.Port) {
+func (d *Daemon) found() {
 	port := 0
-	if tcp, ok := ports[0].Listeners[0].Addr().(*net.TCPAddr); ok && d.c.Advertise == "" {
+	if tcp, ok := d.front.Addresses()[0].At.(*net.TCPAddr); ok && d.c.Advertise == "" {
 		port = tcp.Port
 	}
 	d.windows.Opened(port)

@@ -107,7 +107,10 @@ func TestClientsLearnOfAStopBeforeThePortCloses(t *testing.T) {
 				Directory: store, State: func() (a announcement.Announcement) { return a }, Now: d.clock.Now, Log: d.c.Log,
 			})))
 			began := time.Now()
-			d.stop(func() { order = append(order, "the port closes") }, func() {}, func() { order = append(order, "sealed") })
+			d.front.Start(nil)
+			closes := context.CancelFunc(func() { order = append(order, "the port closes") })
+			at(reflect.ValueOf(d.front).Elem(), "stop").Set(reflect.ValueOf(closes))
+			d.stop(func() { order = append(order, "sealed") })
 			want := "not ready, the port closes, sealed, deleted, session ends"
 			if got := strings.Join(order, ", "); got != want {
 				t.Errorf("%s, want %s", got, want)

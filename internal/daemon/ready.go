@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/server"
-	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
 
 var errStopping = errors.New("shutting down")
@@ -52,7 +50,7 @@ func (d *Daemon) storeFacts() (lines []string) {
 }
 
 // Serving is closed once the ports are open that ids are served on.
-func (d *Daemon) Serving() <-chan struct{} { return d.opened }
+func (d *Daemon) Serving() <-chan struct{} { return d.front.Opened() }
 
 // Status says in a few words what the daemon does now: which worker ids it serves, or why it does not.
 func (d *Daemon) Status() string {
@@ -64,17 +62,18 @@ func (d *Daemon) Status() string {
 
 // listenWhenServing opens the ports once the first lane serves. If ctx ends before that, it returns
 // ctx's error.
-func (d *Daemon) listenWhenServing(ctx context.Context) (ports []server.Port, err error) {
+func (d *Daemon) listenWhenServing(ctx context.Context) error {
 	select {
 	case <-d.windows.Serving():
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	again := sockets.Binder{Log: d.c.Log}
-	err = again.Bind(ctx, func() (err error) {
-		ports, err = d.listen(d.c.Loops)
+	if err := d.front.Open(ctx); err != nil {
 		return err
-	})
-	d.keep(ports)
-	return ports, err
+	}
+	d.found()
+	if e := d.sequences.election; e != nil {
+		e.opened()
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ func (h *handover) resume(moved []server.Moved) {
 		}
 	}
 	if h.frozen {
-		if err := d.engine.Thaw(moved); err != nil {
+		if err := d.front.Mover().Thaw(moved); err != nil {
 			d.running.fail(fmt.Errorf("after an upgrade that failed: %w", err))
 		}
 	}
@@ -65,14 +65,5 @@ func (d *Daemon) restartServices(passed sockets.Passed) error {
 	}
 	d.services = again
 	d.startServices(d.running.background, d.running.fail)
-	if d.udp == nil {
-		return nil
-	}
-	udp, err := passed.UDP(d.c.udpPlace())
-	if err != nil {
-		return err
-	}
-	d.udp = udp
-	d.startUDP(d.running.fail)
-	return nil
+	return d.front.ResumeUDP(passed, d.running.fail)
 }

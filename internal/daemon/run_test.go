@@ -45,7 +45,7 @@ func testConfig() Config {
 	return Config{
 		Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
 		Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second},
-		Bind:    "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience,
+		Front:   Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience},
 	}
 }
 
@@ -146,21 +146,6 @@ func TestEveryLoopHasItsHomeLane(t *testing.T) {
 			}
 			if len(seen) != 2 {
 				t.Errorf("64 connections on two loops have ids of the worker ids %v alone", seen)
-			}
-		})
-	}
-}
-
-// TestIdleConnectionsAreClosed: the time-out reaches the engine, and the engine's count is shown.
-func TestIdleConnectionsAreClosed(t *testing.T) {
-	for _, engine := range enginesHere() {
-		t.Run(engine, func(t *testing.T) {
-			d, address := run(t, func(c *Config) { c.Engine, c.IdleTimeout = engine, 20*time.Millisecond })
-			if n, err := dial(t, address).Read(make([]byte, 1)); n != 0 || err != io.EOF {
-				t.Errorf("a silent connection: %d bytes, %v", n, err)
-			}
-			if n := d.connections.IdleClosed.Load(); n != 1 {
-				t.Errorf("%d connections counted as closed for being idle", n)
 			}
 		})
 	}

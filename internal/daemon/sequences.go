@@ -14,6 +14,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
 // sequences is what the sequences of a daemon share: their store, and the keeper that reserves blocks
@@ -66,7 +67,7 @@ func (d *Daemon) openCounters() error {
 		return err
 	}
 	given := map[string]kinds.Definition{}
-	all, _, _ := d.c.definitions(d.c.secrets.generators, nil)
+	all, _, _ := d.c.definitions(d.c.generators, nil)
 	for _, def := range all {
 		given[def.Name] = def
 	}
@@ -310,4 +311,20 @@ func (d *Daemon) giveBackSequences() {
 	if err := q.store.Close(); err != nil {
 		d.c.Log.Warn("the counter store was not closed", "error", err)
 	}
+}
+
+// openUsers finds the users in the counter store, if that is where they are.
+func (d *Daemon) openUsers() error {
+	if d.c.Users == "" {
+		return nil
+	}
+	if d.sequences.later == nil {
+		return fmt.Errorf("users: %w", d.sequences.whyNot)
+	}
+	keys, ok := d.sequences.later.CounterStore.(users.Keys)
+	if !ok {
+		return errors.New("the counter store keeps no users")
+	}
+	d.front.UseUsers(users.NewShared(keys))
+	return nil
 }

@@ -173,7 +173,7 @@ func TestSequencesThatCannotBeServed(t *testing.T) {
 	if _, err := New(c); !errors.Is(err, stores.ErrNoPlace) {
 		t.Errorf("without a directory: %v", err)
 	}
-	c.Counters.Dir, c.AnyDisk, c.secrets = t.TempDir(), true, secrets{}
+	c.Counters.Dir, c.AnyDisk = t.TempDir(), true
 	store, err := stores.Counters{Dir: c.Counters.Dir, AnyDisk: true}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -273,14 +273,14 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	}
 	d.windows.Stop(true)
 	d.dropServices()
-	c.Generators, c.secrets = "orders sequence", secrets{}
+	c.Generators = "orders sequence"
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") ||
 		!strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
 	}
 	// Where worker ids are recorded in it too, so would be sequences that other daemons create.
 	c.Generators, c.StateDir, c.StateDirByDefault, c.AnyDisk = "", t.TempDir(), true, true
-	c.RuntimeDir, c.secrets = t.TempDir(), secrets{}
+	c.RuntimeDir = t.TempDir()
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "/proc/version") {
 		t.Error(err)
 	}

@@ -6,26 +6,16 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/latency"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
-
-// counts returns the counts of all loops together.
-func (d *Daemon) counts() (sum protocol.Counts) {
-	for i := range d.commands {
-		d.commands[i].AddTo(&sum)
-	}
-	return sum
-}
 
 // collected appends what the statistics show to a list.
 func collected(list *[]figure.Figure) func(figure.Figure) {
@@ -96,7 +86,7 @@ func seconds(d time.Duration) json.Number { return json.Number(fmt.Sprintf("%.6f
 func (d *Daemon) generalStats() []figure.Figure {
 	var list []figure.Figure
 	add := func(name string, value any) { list = append(list, figure.Figure{Stat: name, Value: value}) }
-	n, nine := d.counts(), d.nineStats()
+	n, nine := d.front.Counts(), d.nineStats()
 	add("pid", nine.Pid)
 	add("uptime", nine.Uptime)
 	add("time", nine.Time)
@@ -118,8 +108,8 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 	add("rusage_user", seconds(user))
 	add("rusage_system", seconds(system))
 	add("max_connections", d.c.MaxConnections)
-	add("rejected_connections", d.connections.Refused.Load())
-	add("connection_structures", d.connections.Current.Load())
+	add("rejected_connections", d.front.Connections.Refused.Load())
+	add("connection_structures", d.front.Connections.Current.Load())
 	add("cmd_set", n[protocol.CmdSet])
 	add("cmd_flush", n[protocol.CmdFlush])
 	add("cmd_touch", n[protocol.CmdTouch]+n[protocol.CmdGat])
@@ -139,26 +129,22 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 	logins, failed := d.loginCounts(n)
 	add("auth_cmds", logins)
 	add("auth_errors", failed)
-	add("bytes_read", d.connections.BytesRead.Load())
-	add("bytes_written", d.connections.BytesWritten.Load())
+	add("bytes_read", d.front.Connections.BytesRead.Load())
+	add("bytes_written", d.front.Connections.BytesWritten.Load())
 	for _, name := range []string{"limit_maxbytes", "bytes", "curr_items", "total_items", "evictions", "reclaimed",
 		"conn_yields"} {
 		add(name, 0) // nothing is stored
 	}
-	add("idle_kicks", d.connections.IdleClosed.Load())
+	add("idle_kicks", d.front.Connections.IdleClosed.Load())
 	add("accepting_conns", count(!d.stopping.Load()))
-	add("listen_disabled_num", d.connections.AcceptErrors.Load())
+	add("listen_disabled_num", d.front.Connections.AcceptErrors.Load())
 	add("threads", d.c.Loops)
 }
-
-// certificateWorry has the threshold of the status page and the log.
-var certificateWorry = fmt.Sprintf("less than %d days: renew the certificate, then SIGHUP. The log warns of it at a "+
-	"start and a reload only", page.CertificateShort/(24*time.Hour))
 
 // ownFigures emits what the general group has that no memcached has, and what belongs to that on /metrics.
 func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 	now := d.clock.Now()
-	emit(figure.Figure{Stat: "engine", Value: d.engine.Name()})
+	emit(figure.Figure{Stat: "engine", Value: d.front.Engine()})
 	d.readyFigures(emit)
 	emit(figure.Figure{
 		Stat: "get_requests",
@@ -176,22 +162,15 @@ func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 		Help:  "Time until the layout's time field is used up.",
 		Worry: "less than a year: plan another layout",
 	})
-	if d.certified() {
-		_, until := d.tls.Valid()
-		emit(figure.Figure{Stat: "tls_certificate_days_left", Value: int64(time.Until(until) / (24 * time.Hour))})
-		emit(figure.Figure{
-			Metric: "tls_certificate_left_seconds", Value: time.Until(until), Worry: certificateWorry,
-			Help: "Time until the certificate in force expires.",
-		})
-	}
+	d.front.CertificateFigures(emit)
 	d.windows.Figures(emit)
-	d.logins.figures(emit)
+	d.front.LoginFigures(emit)
 	for _, f := range []figure.Figure{
 		{Stat: "cmd_ids", Value: n[protocol.CmdIDs]},
 		// memcached's since 1.6.18; no slab is ever reassigned
 		{Stat: "slab_reassign_busy_nomem", Value: 0},
 		{Stat: "slab_reassign_last_busy_status", Value: "none"},
-		{Stat: "ssl_proto_errors", Value: d.connections.HandshakeErrors.Load()},
+		{Stat: "ssl_proto_errors", Value: d.front.Connections.HandshakeErrors.Load()},
 	} {
 		emit(f)
 	}
@@ -254,24 +233,24 @@ func (d *Daemon) settingStats() []figure.Figure {
 		{Stat: "detail_enabled", Value: "no"},
 		{Stat: "cas_enabled", Value: "yes"},
 		{Stat: "binding_protocol", Value: "auto-negotiate"},
-		{Stat: "auth_enabled_sasl", Value: yes(d.logins != nil)},
-		{Stat: "auth_enabled_ascii", Value: yes(d.logins != nil)},
+		{Stat: "auth_enabled_sasl", Value: yes(d.c.HasLogins())},
+		{Stat: "auth_enabled_ascii", Value: yes(d.c.HasLogins())},
 		{Stat: "item_size_max", Value: memcache.MaxBody},
 		{Stat: "maxconns_fast", Value: "yes"},
 		{Stat: "flush_enabled", Value: "yes"},
 		{Stat: "idle_timeout", Value: int64(d.c.IdleTimeout.Seconds())},
-		{Stat: "ssl_enabled", Value: yes(d.encrypted())},
-		{Stat: "engine", Value: d.engine.Name()},
+		{Stat: "ssl_enabled", Value: yes(d.front.Encrypted())},
+		{Stat: "engine", Value: d.front.Engine()},
 		{Stat: "lanes", Value: d.issuer.Lanes()},
 		{Stat: "layout", Value: d.c.Layout.Name},
 		{Stat: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 	}
-	for _, l := range listeners() {
-		if l.on == nil {
-			list = append(list, figure.Figure{Stat: strings.ReplaceAll(l.Flag, "-", "_"), Value: *l.Number(&d.c.Ports)})
-		}
-	}
-	list = append(list, figure.Figure{Stat: "advertise", Value: text(d.c.Advertise)})
+	list = append(list,
+		figure.Figure{Stat: "redis_port", Value: d.c.RedisPort},
+		figure.Figure{Stat: "http_port", Value: d.c.HTTPPort},
+		figure.Figure{Stat: "grpc_port", Value: d.c.GRPCPort},
+		figure.Figure{Stat: "admin_port", Value: d.c.AdminPort},
+		figure.Figure{Stat: "advertise", Value: text(d.c.Advertise)})
 	if d.c.leased() {
 		list = append(list, figure.Figure{Stat: "lease_fingerprint", Value: d.c.storeSettings().Fingerprint()})
 	}
@@ -294,12 +273,12 @@ func (d *Daemon) loginCounts(n *protocol.Counts) (all, failed uint64) {
 
 // figures emits what /metrics shows.
 func (d *Daemon) figures(emit func(figure.Figure)) {
-	n := d.counts()
+	n := d.front.Counts()
 	info := func(metric, help, worry string, labels ...string) {
 		emit(figure.Figure{Metric: metric, Value: 1, Help: help, Worry: worry, Labels: labels})
 	}
 	info("build_info", "What is running; always 1.", "",
-		"version", d.c.Version, "goversion", runtime.Version(), "engine", d.engine.Name())
+		"version", d.c.Version, "goversion", runtime.Version(), "engine", d.front.Engine())
 	info("record_info", "What records the windows of the worker ids; always 1.",
 		"`record` is `none`: ids repeat if this host's clock goes back before a restart", "record", d.windows.Record())
 	info("layout_info", "The layout of the ids; always 1.",
@@ -310,12 +289,8 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 		Help: "Ids handed out.",
 	})
 	d.commandFigures(&n, emit)
-	latencies := new(latency.Snapshot)
-	for i := range d.latency {
-		latencies.Add(&d.latency[i])
-	}
 	emit(figure.Figure{
-		Metric: "request_duration_seconds", Value: latencies,
+		Metric: "request_duration_seconds", Value: d.front.Latency(),
 		Help: "Time from a request's last byte read to its answer handed to the kernel; what one read brings is " +
 			"one request.",
 		Worry: "the 99th percentile is above 5 ms for ten minutes: the CPU is short, or a store that requests wait " +
@@ -350,15 +325,11 @@ func (d *Daemon) commandFigures(n *protocol.Counts, emit func(figure.Figure)) {
 }
 
 func (d *Daemon) httpConfig() httpapi.Config {
-	c := httpapi.Config{
+	return httpapi.Config{
 		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
 		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
-		Notes: d.windows.Notes, Counters: &d.requests,
+		Notes: d.windows.Notes, Counters: &d.requests, Login: d.front.Login(),
 		Page:    page.Handler(page.Config{Read: d.view, History: &d.history}),
 		Metrics: metrics.Handler(d.started, d.figures),
 	}
-	if d.logins != nil {
-		c.Login = d.logins.http
-	}
-	return c
 }

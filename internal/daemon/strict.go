@@ -14,7 +14,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 )
 
@@ -71,10 +70,10 @@ func (d *Daemon) newElection(store stores.Elector) *election {
 }
 
 // opened says that the ports are open.
-func (e *election) opened(ports []server.Port) {
+func (e *election) opened() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open, e.address = true, e.d.ownNode(ports)
+	e.open, e.address = true, e.d.ownNode()
 	e.takePart()
 }
 

@@ -243,7 +243,7 @@ func (t *taking) serving() {
 // adopt makes the engine serve a connection, once it serves.
 func (d *Daemon) adopt(m server.Moved) (err error) {
 	for until := time.Now().Add(takeTimeout); time.Now().Before(until); time.Sleep(100 * time.Microsecond) {
-		if err = d.engine.Adopt(m); !errors.Is(err, server.ErrIdle) {
+		if err = d.front.Mover().Adopt(m); !errors.Is(err, server.ErrIdle) {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func (d *Daemon) Abandon() {
 // mayUpgrade returns why this is not the time for an upgrade.
 func (d *Daemon) mayUpgrade() error {
 	select {
-	case <-d.opened:
+	case <-d.front.Opened():
 	default:
 		return errNotServing
 	}
@@ -274,15 +274,10 @@ func (h *handover) unsent(ctx context.Context, err error) error {
 
 // allSockets returns copies of all sockets that this process listens on.
 func (d *Daemon) allSockets() (sockets.Passed, error) {
-	all, err := d.kept.Copies()
-	add := func(at sockets.Place, socket any) {
-		err = errors.Join(err, all.Add(at.Name(), socket, d.c.passed().Lent(at.Name())))
-	}
+	all, err := d.front.Sockets()
 	for _, s := range d.services {
-		add(s.line.place(&d.c), s.ln)
-	}
-	if d.udp != nil {
-		add(d.c.udpPlace(), d.udp)
+		name := s.line.place(&d.c).Name()
+		err = errors.Join(err, all.Add(name, s.ln, d.c.passed().Lent(name)))
 	}
 	return all, err
 }
@@ -299,7 +294,7 @@ func (h *handover) give(ctx context.Context) (err error) {
 	freezing, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	h.since = time.Now()
-	if h.moved, err = d.engine.Freeze(freezing); err != nil {
+	if h.moved, err = d.front.Mover().Freeze(freezing); err != nil {
 		return fmt.Errorf("connections cannot be moved: %w", err)
 	}
 	h.frozen = true
@@ -344,10 +339,7 @@ func (d *Daemon) pauseServices() {
 	for _, s := range d.services {
 		all.Go(func() { d.shut(s) })
 	}
-	if d.udp != nil {
-		d.endUDP(server.ErrPassedOn) // clients that go on asking would make it drain for DrainTimeout
-		<-d.udpServed
-	}
+	d.front.PauseUDP()
 	done := make(chan struct{})
 	go func() {
 		all.Wait()

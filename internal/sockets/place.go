@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,6 +102,14 @@ func (p Place) fits(a net.Addr) error {
 func (p Place) numbered(port int) error {
 	if p.Port != 0 && port != p.Port {
 		return fmt.Errorf("its port is %d, that of these settings is %d", port, p.Port)
+	}
+	return nil
+}
+
+// CheckHost refuses an address to listen on that is neither an address nor a name.
+func CheckHost(v string) error {
+	if _, err := netip.ParseAddr(v); err != nil && strings.ContainsAny(v, ":/ ") {
+		return fmt.Errorf("%q: an address or a name without a port is allowed", v)
 	}
 	return nil
 }

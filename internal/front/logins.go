@@ -1,9 +1,7 @@
-package daemon
+package front
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -11,11 +9,9 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/id"
-	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
-	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // logins is who may log in, on all ports together.
@@ -38,35 +34,18 @@ const usersPause = 500 * time.Millisecond
 
 // newLogins makes the logins of a daemon, with the users that ReadSecrets has read, or still without any.
 // nil = nobody needs to log in.
-func (d *Daemon) newLogins() *logins {
-	if !d.c.hasLogins() {
+func newLogins(c *Config, log, noise *slog.Logger, wake func()) *logins {
+	if !c.HasLogins() {
 		return nil
 	}
-	l := &logins{limit: loginlimit.New(d.noise), log: d.c.Log}
-	l.verifier = users.NewVerifier(&l.directory, func() { d.engine.Wake() })
-	l.verifier.Beside = d.c.ComparePasswords
-	if read := d.c.secrets.users; read != nil {
+	l := &logins{limit: loginlimit.New(noise), log: log}
+	l.verifier = users.NewVerifier(&l.directory, wake)
+	l.verifier.Beside = c.ComparePasswords
+	if read := c.secrets.users; read != nil {
 		l.store, l.since = read.from, read.since
 		l.directory.Replace(read.list)
 	}
 	return l
-}
-
-// openUsers finds the users in the counter store, if that is where they are.
-func (d *Daemon) openUsers() error {
-	if d.c.Users == "" {
-		return nil
-	}
-	if d.sequences.later == nil {
-		return fmt.Errorf("users: %w", d.sequences.whyNot)
-	}
-	keys, ok := d.sequences.later.CounterStore.(users.Keys)
-	if !ok {
-		return errors.New("the counter store keeps no users")
-	}
-	d.logins.store = users.NewShared(keys)
-	d.logins.refresh(context.Background(), false)
-	return nil
 }
 
 // watch follows the store until ctx ends.
@@ -188,28 +167,6 @@ func (l *logins) ask(w *wait, from netip.Addr, user, password []byte) (a *users.
 	return a, nil
 }
 
-// figures emits what is known of the comparisons of passwords with hashes.
-func (l *logins) figures(emit func(figure.Figure)) {
-	if l == nil {
-		return
-	}
-	emit(figure.Figure{
-		Stat: "login_comparisons", Metric: "login_comparisons_total", Value: l.verifier.Compared(), Count: true,
-		Help: "Passwords compared with hashes.",
-	})
-	emit(figure.Figure{
-		Stat: "logins_waiting", Metric: "logins_waiting", Value: l.verifier.Waiting(),
-		Help: "Comparisons that wait or run.",
-		Worry: "above 50 for two minutes: more logins than there is time to compare with hashes. " +
-			"Give programs tokens, or keep their connections open",
-	})
-	emit(figure.Figure{
-		Stat: "logins_busy", Metric: "logins_busy_total", Value: l.busy.Load(), Count: true,
-		Help:  "Logins refused because too many others waited.",
-		Worry: "grows: as above, and logins were refused",
-	})
-}
-
 // login decides a login of somebody who can wait. It returns nil if anything is wrong.
 func (l *logins) login(ctx context.Context, from netip.Addr, user, password []byte) (*users.Account, error) {
 	for w := (wait{}); ; {
@@ -255,85 +212,4 @@ func (l *logins) bearer(from netip.Addr, token []byte) (*users.Account, error) {
 		l.limit.Charge(from, nil, token)
 	}
 	return a, nil
-}
-
-// opener returns a function that makes the session for a new connection to a port.
-func (d *Daemon) opener(p *enginePort) func(loop int) server.Session {
-	if d.logins == nil {
-		return func(loop int) server.Session { return p.session(&p.sessions[loop]) }
-	}
-	return func(loop int) server.Session {
-		s := d.newLoginSession(p, loop)
-		s.Session = p.session(&s.config)
-		return s
-	}
-}
-
-// newLoginSession makes a session around one that is still missing.
-func (d *Daemon) newLoginSession(p *enginePort, loop int) *loginSession {
-	s := &loginSession{logins: d.logins, config: p.sessions[loop]}
-	s.guard.Handler = s.config.Handler
-	s.config.Auth = s.auth
-	return s
-}
-
-// A loginSession is a session whose client must log in. Failed logins are limited by the client's
-// address.
-type loginSession struct {
-	server.Session
-	logins  *logins
-	config  protocol.Config
-	guard   guard
-	account *users.Account // who logged in last; nil = nobody
-	waiting wait
-	peer    netip.Addr
-}
-
-// Peer implements server.PeerSession.
-func (s *loginSession) Peer(a netip.Addr) { s.peer = a }
-
-func (s *loginSession) auth(user, password []byte) (*protocol.Config, error) {
-	a, err := s.logins.ask(&s.waiting, s.peer, user, password)
-	if a == nil {
-		return nil, err
-	}
-	s.account = a
-	if !s.follow() {
-		return nil, nil
-	}
-	return &s.config, nil
-}
-
-// Feed implements server.Session. What the user may do is what it was when the Feed began. The connection
-// of a user that was removed is closed.
-func (s *loginSession) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
-	if s.account != nil && !s.follow() {
-		return len(in), out, protocol.ErrClose
-	}
-	for reply = out; ; {
-		var k int
-		k, reply, err = s.Session.Feed(now, in[n:], reply)
-		n += k
-		next, ok := err.(*server.Successor)
-		if !ok {
-			return n, reply, err
-		}
-		s.Session = next.Session // inside of this one
-	}
-}
-
-// follow gives the session the rights that its user has now. ok = false: the user was removed.
-func (s *loginSession) follow() (ok bool) {
-	rights := s.account.Rights()
-	switch {
-	case rights == nil:
-		return false
-	case rights == s.guard.rights:
-	case rights.All()&users.Issue == users.Issue:
-		s.config.Handler = s.guard.Handler // which costs nothing
-	default:
-		s.config.Handler = &s.guard
-	}
-	s.guard.rights = rights
-	return true
 }

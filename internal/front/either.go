@@ -1,4 +1,4 @@
-package daemon
+package front
 
 import (
 	"github.com/katsubushi/katsubushi/v3/internal/server"

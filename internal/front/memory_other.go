@@ -1,6 +1,6 @@
 //go:build !linux
 
-package daemon
+package front
 
 // memoryLimit returns 0: this system has no control groups.
 func memoryLimit(string) int64 { return 0 }

@@ -1,4 +1,4 @@
-package daemon
+package front
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
@@ -28,18 +27,11 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// a synctest bubble starts before the layout's epoch
 		time.Sleep(time.Until(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)))
-		d, err := New(Config{
-			Version: "3.4.5", Log: slog.New(slog.DiscardHandler),
-			Windows: Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second},
-			Bind:    "127.0.0.1", Engine: "net", Loops: 2, MaxConnections: 100, AuthFile: auth,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.windows.Stop(true)
+		d := newFront(t, func(c *Config, _ *Given) { c.AuthFile, c.Loops = auth, 2 })
+		defer d.End()
 		guesser, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 		login := func(from netip.Addr, loop int, password string) string {
-			s := d.opener(&d.ports[0])(loop)
+			s := d.session(0, loop)
 			s.(server.PeerSession).Peer(from)
 			in := fmt.Appendf(nil, "set x 0 0 %d\r\nann %s\r\n", 4+len(password), password)
 			n, reply, _, err := server.Converse(&s, 0, in, nil)
@@ -54,7 +46,7 @@ func TestLoginsOfAllPortsShareALimit(t *testing.T) {
 		for i := range loginlimit.Burst {
 			login(guesser, i%2, fmt.Sprint("guess", i))
 		}
-		http := d.httpConfig().Login
+		http := d.Login()
 		for _, c := range []struct {
 			from netip.Addr
 			want string

@@ -1,4 +1,4 @@
-package daemon
+package front
 
 const (
 	// MinBufferMemory is the minimum of Config.MaxBufferMemory: the longest command of one

@@ -1,4 +1,4 @@
-package daemon
+package front
 
 import (
 	"net/netip"
@@ -8,12 +8,11 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/server"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// withLogins returns a daemon that serves nothing, with the memcached and the Redis port, and a function
+// withLogins returns a Front that listens nowhere, with the memcached and the Redis port, and a function
 // that replaces its users.
-func withLogins(t testing.TB, users string) (d *Daemon, replace func(users string)) {
+func withLogins(t testing.TB, users string) (w *world, replace func(users string)) {
 	t.Helper()
 	auth := filepath.Join(t.TempDir(), "auth")
 	write := func(users string) {
@@ -23,24 +22,21 @@ func withLogins(t testing.TB, users string) (d *Daemon, replace func(users strin
 		}
 	}
 	write(users)
-	c := testConfig()
-	c.AuthFile, c.RedisPort = auth, redistest.FreePort(t)
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		d.dropServices()
-		d.windows.Stop(true)
-	})
-	return d, func(users string) {
+	w = newFront(t, func(c *Config, _ *Given) { c.AuthFile, c.RedisPort = auth, 1 })
+	t.Cleanup(w.End)
+	return w, func(users string) {
 		t.Helper()
 		write(users)
-		if err := d.logins.refresh(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		w.Reload(func(what string, err error) {
+			if what != "users" || err != nil {
+				t.Fatal(what, err)
+			}
+		})
 	}
 }
+
+// session returns the session of a new connection.
+func (w *world) session(port, loop int) server.Session { return w.open(&w.ports[port], loop) }
 
 // ask feeds a session and returns its answer and what it leaves.
 func ask(t *testing.T, s *server.Session, in string) (answer, rest string) {
@@ -81,8 +77,7 @@ func TestSessionsMove(t *testing.T) {
 		{"Redis through the memcached port", 0, "*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n*1\r\n$4\r\nPI", "NG\r\n",
 			"+PONG\r\n"},
 	} {
-		p := &d.ports[c.port]
-		s := d.opener(p)(0)
+		s := d.session(c.port, 0)
 		s.(server.PeerSession).Peer(netip.MustParseAddr("10.0.0.1"))
 		_, rest := ask(t, &s, c.before)
 		state, ok := s.(server.Movable).Freeze()
@@ -90,7 +85,10 @@ func TestSessionsMove(t *testing.T) {
 			t.Errorf("%s: it does not freeze", c.what)
 			continue
 		}
-		port := server.Port{Open: d.opener(p), Resume: d.resumer(p)}
+		port := server.Port{
+			Open:   func(loop int) server.Session { return d.session(c.port, loop) },
+			Resume: func(loop int, state []byte) (server.Session, error) { return d.resume(&d.ports[c.port], loop, state) },
+		}
 		next, err := port.Reopen(0, state)
 		if err != nil {
 			t.Errorf("%s: %q: %v", c.what, state, err)
@@ -121,7 +119,10 @@ func FuzzState(f *testing.F) {
 	d, _ := withLogins(f, "ann:secret\n")
 	f.Fuzz(func(t *testing.T, state, in []byte) {
 		for i := range d.ports {
-			port := server.Port{Open: d.opener(&d.ports[i]), Resume: d.resumer(&d.ports[i])}
+			port := server.Port{
+				Open:   func(loop int) server.Session { return d.session(i, loop) },
+				Resume: func(loop int, state []byte) (server.Session, error) { return d.resume(&d.ports[i], loop, state) },
+			}
 			s, err := port.Reopen(0, state)
 			if err != nil {
 				continue
