@@ -31,13 +31,13 @@ const (
 	AuthErrors      // CmdAuth attempts that failed
 	IncrHits        // CmdIncr commands that issued numbers
 
-	NumCounters // how many counters there are
+	numCounters // how many counters there are
 )
 
 // Counters counts what the sessions of one event loop did. Sessions add to it once per Feed; any
 // goroutine may read it at any time.
 type Counters struct {
-	n [NumCounters]atomic.Uint64
+	n [numCounters]atomic.Uint64
 	_ [64]byte // the counters of two loops never share a cache line
 }
 
@@ -45,7 +45,7 @@ type Counters struct {
 func (c *Counters) Add(what Counter, n int) { c.n[what].Add(uint64(n)) }
 
 // Counts is one reading of Counters, or a sum of several.
-type Counts [NumCounters]uint64
+type Counts [numCounters]uint64
 
 // AddTo adds the current counts to a sum.
 func (c *Counters) AddTo(sum *Counts) {

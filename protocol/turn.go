@@ -10,7 +10,7 @@ import (
 type Turn struct {
 	Now     int64  // current time, Unix ms
 	Out     []byte // the reply so far
-	n       [NumCounters]uint32
+	n       [numCounters]uint32
 	touched uint32 // bit i: n[i] is not 0
 	singles int32  // number of ids requested one at a time
 	// Remote says what happens to requests for ids that another server issues.

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// MaxBody is the most bytes of a request's body.
-	MaxBody = 16 << 10
+	// maxBody is the most bytes of a request's body.
+	maxBody = 16 << 10
 	// maxError is the most bytes of an error that are answered.
 	maxError = 4 << 10
 	// timeout bounds how long the stores are waited for.
@@ -122,7 +122,7 @@ func (a api) route(mux *http.ServeMux, pattern string, do deed) {
 // routeFor is route for those users alone whom may says.
 func (a api) routeFor(mux *http.ServeMux, pattern string, do deed, may func(r request) bool) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, hr *http.Request) {
-		hr.Body = http.MaxBytesReader(w, hr.Body, MaxBody)
+		hr.Body = http.MaxBytesReader(w, hr.Body, maxBody)
 		r := request{hr, hr.Context().Value(callerKey{}).(*users.Account), everything}
 		if name := hr.PathValue("name"); name != "" {
 			r.name = name

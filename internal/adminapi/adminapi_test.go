@@ -173,7 +173,7 @@ func TestGenerators(t *testing.T) {
 // The definition may come as JSON, as curl's -d sends it, or without a type.
 func TestBodies(t *testing.T) {
 	f := newFixture(t)
-	long := strings.Repeat(" ", MaxBody+1)
+	long := strings.Repeat(" ", maxBody+1)
 	for _, c := range []struct {
 		kind, body string
 		status     int

@@ -16,8 +16,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
-// MaxClockDifference is how far the median of the peers' clocks may be from this daemon's.
-const MaxClockDifference = 10 * time.Second
+// maxClockDifference is how far the median of the peers' clocks may be from this daemon's.
+const maxClockDifference = 10 * time.Second
 
 const (
 	askedAtOnce   = 16               // peers that are asked, the same for any size of a fleet
@@ -128,23 +128,23 @@ func (c *Checker) Run(ctx context.Context) {
 	}
 }
 
-// A Refusal is why a daemon may not start yet. Nothing was granted; retry.
-type Refusal struct {
+// A refusal is why a daemon may not start yet. Nothing was granted; retry.
+type refusal struct {
 	text string
 	kind error
 	wait time.Duration
 }
 
-func (r *Refusal) Error() string { return r.text }
+func (r *refusal) Error() string { return r.text }
 
 // Unwrap makes it one of the errors with which a Store grants nothing.
-func (r *Refusal) Unwrap() error { return r.kind }
+func (r *refusal) Unwrap() error { return r.kind }
 
 // RetryAfter says when to ask again.
-func (r *Refusal) RetryAfter() time.Duration { return r.wait }
+func (r *refusal) RetryAfter() time.Duration { return r.wait }
 
 // Admit returns nil if this daemon may acquire worker ids: once its clock and its settings were those
-// of its peers. Otherwise the error is a *Refusal. Peers that do not answer refuse nothing, nor does
+// of its peers. Otherwise the error is a *refusal. Peers that do not answer refuse nothing, nor does
 // a single clock, nor a store that cannot list them.
 func (c *Checker) Admit(ctx context.Context) error {
 	if !c.Refuse || c.admitted.Load() {
@@ -156,13 +156,13 @@ func (c *Checker) Admit(ctx context.Context) error {
 		c.Log.Warn("the peers are not known: their clocks are not compared", "error", err)
 		return nil // and the next acquisition tries again
 	case found.clock != "":
-		return &Refusal{found.clock, workerid.ErrSkew, refusedPause}
+		return &refusal{found.clock, workerid.ErrSkew, refusedPause}
 	case found.settings != "":
-		return &Refusal{found.settings, workerid.ErrForeignPool, refusedPause}
+		return &refusal{found.settings, workerid.ErrForeignPool, refusedPause}
 	}
 	c.admitted.Store(true)
 	if ctx.Err() != nil { // slow peers have used up the call's time
-		return &Refusal{"the peers were asked for their clocks", workerid.ErrNoneYet, time.Millisecond}
+		return &refusal{"the peers were asked for their clocks", workerid.ErrNoneYet, time.Millisecond}
 	}
 	return nil
 }
@@ -308,20 +308,20 @@ func median(asked []peer) time.Duration {
 // median one. A clock that nobody confirms, such as that of the first daemon of a fleet, may itself be the wrong
 // one, and must not keep all others out.
 func judgeClocks(asked []peer, difference time.Duration) (text string, sure bool) {
-	if difference.Abs() <= MaxClockDifference {
+	if difference.Abs() <= maxClockDifference {
 		return "", false
 	}
 	var each []string
 	agree := 0
 	for _, p := range asked {
 		each = append(each, fmt.Sprintf("%s by %v", p.Addr, p.reply.Ahead.Round(time.Second)))
-		if (p.reply.Ahead - difference).Abs() <= MaxClockDifference {
+		if (p.reply.Ahead - difference).Abs() <= maxClockDifference {
 			agree++
 		}
 	}
 	slices.Sort(each)
 	text = fmt.Sprintf("clocks: those of the peers are ahead of this host's by %v in the median, "+
-		"and %v either way is allowed: %s", difference.Round(time.Second), MaxClockDifference, some(each))
+		"and %v either way is allowed: %s", difference.Round(time.Second), maxClockDifference, some(each))
 	if agree < 2 {
 		text += "; no two of them agree, so this host's may be right, and no start is refused"
 	}

@@ -29,8 +29,8 @@ type Copies struct {
 var (
 	// ErrNotLocked: the caller has lost the lock, since somebody deleted its file. It is final.
 	ErrNotLocked = errors.New("the lock file was deleted")
-	// ErrMoved: the file that is open is no longer the one at its path. It is final.
-	ErrMoved = errors.New("it was deleted or replaced")
+	// errMoved: the file that is open is no longer the one at its path. It is final.
+	errMoved = errors.New("it was deleted or replaced")
 	// ErrNotWhole is for MayOverwrite to return.
 	ErrNotWhole = errors.New("not both of its copies are whole")
 )
@@ -47,7 +47,7 @@ func (c *Copies) Create(data []byte) error {
 	c.failed = true
 	temporary := c.Path + ".tmp"
 	err := c.writeNew(temporary, data)
-	if IsFull(err) {
+	if isFull(err) {
 		return c.overwrite(temporary, data, err)
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Copies) Create(data []byte) error {
 		return ErrNotLocked
 	}
 	if c.file != nil && !c.file.Is(c.Path) {
-		return ErrMoved
+		return errMoved
 	}
 	if err := c.Close(); err != nil { // some systems do not replace a file that is open
 		return err
@@ -114,8 +114,8 @@ func (c *Copies) overwrite(temporary string, data []byte, full error) error {
 	return c.writeCopies(data)
 }
 
-// IsFull reports whether an error means that there is no room.
-func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
+// isFull reports whether an error means that there is no room.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
 func (c *Copies) writeNew(path string, data []byte) error {
 	f, err := c.Disk.Open(path, true)
@@ -135,10 +135,10 @@ func (c *Copies) writeNew(path string, data []byte) error {
 
 // Update writes one copy after the other. After an error, when the disk may be bad there, the next one
 // creates the file anew. A file that is not where it was may be another process's by now, and is left
-// alone: ErrMoved.
+// alone: errMoved.
 func (c *Copies) Update(data []byte) error {
 	if c.file == nil || !c.file.Is(c.Path) {
-		return ErrMoved
+		return errMoved
 	}
 	if c.failed {
 		return c.Create(data)

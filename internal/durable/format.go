@@ -20,8 +20,8 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var (
-	// ErrChecksum: the copy is not as it was written.
-	ErrChecksum = errors.New("checksum does not match")
+	// errChecksum: the copy is not as it was written.
+	errChecksum = errors.New("checksum does not match")
 	// ErrVersion: the copy is whole, but of another version. It must not be overwritten.
 	ErrVersion = errors.New("written by another version of katsubushi")
 )
@@ -62,7 +62,7 @@ func (f Format) Body(b []byte) (string, error) {
 	}
 	sum, err := strconv.ParseUint(string(b[end+len("crc32c "):][:8]), 16, 32)
 	if err != nil || uint32(sum) != crc32.Checksum(b[:end], castagnoli) {
-		return "", ErrChecksum
+		return "", errChecksum
 	}
 	first := f.header() + f.Version + "\n"
 	if !bytes.HasPrefix(b, []byte(first)) {
@@ -71,11 +71,11 @@ func (f Format) Body(b []byte) (string, error) {
 	return string(b[len(first):end]), nil
 }
 
-// Same returns ErrChecksum unless b is exactly what Append makes of body: a copy that can be read but
+// Same returns errChecksum unless b is exactly what Append makes of body: a copy that can be read but
 // that nobody would have written so.
 func (f Format) Same(b []byte, body string) error {
 	if !bytes.Equal(f.Append(nil, body), b) {
-		return ErrChecksum
+		return errChecksum
 	}
 	return nil
 }

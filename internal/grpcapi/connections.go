@@ -62,7 +62,7 @@ const (
 	frameSize  = 48                          // bytes: what grpc-go keeps for a frame of a request, beside its payload
 	leftShare  = 2                           // one part in so many of the budget's limit is for remains
 	sendBuffer = 64 << 10                    // bytes: what the kernel takes of answers for a client that does not
-	resetBurst = MaxStreams                  // calls that a client may take back at once on a connection,
+	resetBurst = maxStreams                  // calls that a client may take back at once on a connection,
 	resetPause = 10 * time.Millisecond       // and each time once more
 	mostBytes  = (1 + frameSize) * 128 << 10 // of a request: grpc-go receives 64 KiB ahead of the handler
 )

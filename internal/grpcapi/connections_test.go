@@ -56,7 +56,7 @@ func TestStalledClients(t *testing.T) {
 		{"takes no answers", nil, deaf, stallTime, 1},
 		{"gives no room for answers, but answers pings", []http2.Setting{noWindow}, func(w *wire) {
 			go talks(w)
-			for stream := uint32(1); stream < 2*MaxStreams; stream += 2 {
+			for stream := uint32(1); stream < 2*maxStreams; stream += 2 {
 				w.call(stream, fetchMulti, thousand)
 			}
 		}, stallTime, 1},
@@ -188,7 +188,7 @@ func TestTenThousandStreams(t *testing.T) {
 			}
 		}
 	}()
-	for refused := 0; refused < 10_000-MaxStreams; {
+	for refused := 0; refused < 10_000-maxStreams; {
 		frame, err := w.ReadFrame()
 		if err != nil {
 			t.Fatal(refused, "refused, then", err)
@@ -199,7 +199,7 @@ func TestTenThousandStreams(t *testing.T) {
 			}
 		}
 	}
-	if n := f.counters.Requests.Load(); n != MaxStreams {
+	if n := f.counters.Requests.Load(); n != maxStreams {
 		t.Errorf("%d calls were begun", n)
 	}
 	close(f.hold)
@@ -296,18 +296,18 @@ func TestTwoEnds(t *testing.T) {
 func TestLargeMessages(t *testing.T) {
 	f := newFixture(t, nil)
 	conn := dial(t, f.serve(), nil)
-	for size, want := range map[int]codes.Code{MaxMessage: codes.OK, MaxMessage + 1: codes.ResourceExhausted,
+	for size, want := range map[int]codes.Code{maxMessage: codes.OK, maxMessage + 1: codes.ResourceExhausted,
 		5 << 20: codes.ResourceExhausted} {
 		message, got := protowire.AppendTag(nil, 2, protowire.BytesType), []byte(nil) // a field that nobody knows
 		message = protowire.AppendBytes(message, make([]byte, size-4))
-		if size <= MaxMessage+1 && len(message) != size {
+		if size <= maxMessage+1 && len(message) != size {
 			t.Fatalf("%d bytes, want %d", len(message), size)
 		}
 		if err := conn.Invoke(soon(t), fetch, &message, &got, grpc.ForceCodecV2(raw{})); status.Code(err) != want {
 			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}
 	}
-	long := header("x " + strings.Repeat("y", 2*MaxHeaders))
+	long := header("x " + strings.Repeat("y", 2*maxHeaders))
 	if _, err := katsubushipb.NewGeneratorClient(conn).Fetch(long, nil); err == nil {
 		t.Error("16 KiB of metadata are taken")
 	}

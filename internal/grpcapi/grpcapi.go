@@ -34,10 +34,10 @@ import (
 
 // Limits of a client.
 const (
-	MaxIDs     = 1000     // ids of one FetchMulti, as in kayac/go-katsubushi
-	MaxMessage = 64 << 10 // bytes of a request
-	MaxHeaders = 8 << 10  // bytes of a call's metadata
-	MaxStreams = 250      // calls at once on one connection; more are reset with REFUSED_STREAM
+	maxIDs     = 1000     // ids of one FetchMulti, as in kayac/go-katsubushi
+	maxMessage = 64 << 10 // bytes of a request
+	maxHeaders = 8 << 10  // bytes of a call's metadata
+	maxStreams = 250      // calls at once on one connection; more are reset with REFUSED_STREAM
 
 	// maxReflecting limits the calls of reflection, over all connections: their answers are long, and
 	// there may be any number in one call.
@@ -91,7 +91,7 @@ func New(c Config) Server {
 	stopping, reflecting := make(chan struct{}), make(chan struct{}, maxReflecting)
 	s := grpc.NewServer(
 		grpc.Creds(conns.credentials(c.TLS)),
-		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxHeaderListSize(MaxHeaders), grpc.MaxConcurrentStreams(MaxStreams),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTime), grpc.ReadBufferSize(readBuffer), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: c.Limits.IdleTimeout, Time: pingAfter,
 			Timeout: pingTimeout}),
@@ -176,8 +176,8 @@ func (g *generator) FetchMulti(ctx context.Context,
 		return nil, err
 	}
 	n := int(max(req.GetN(), 1))
-	if n > MaxIDs {
-		return nil, status.Errorf(codes.InvalidArgument, "n=%d: at most %d allowed", n, MaxIDs)
+	if n > maxIDs {
+		return nil, status.Errorf(codes.InvalidArgument, "n=%d: at most %d allowed", n, maxIDs)
 	}
 	runs, err := g.issue(ctx, n)
 	if err != nil {

@@ -427,7 +427,7 @@ func FuzzRequests(f *testing.F) {
 		switch code := status.Code(err); {
 		case code == codes.OK || code == codes.Internal || code == codes.InvalidArgument || code == codes.NotFound ||
 			code == codes.Unimplemented:
-		case code == codes.ResourceExhausted && len(message) > MaxMessage:
+		case code == codes.ResourceExhausted && len(message) > maxMessage:
 		default:
 			t.Fatalf("%s of %q: %v", method, message, err)
 		}
@@ -436,7 +436,7 @@ func FuzzRequests(f *testing.F) {
 		wellFormed := proto.Unmarshal(message, &want) == nil
 		asked := uint64(max(want.N, 1))
 		switch {
-		case method != fetch && method != fetchMulti || !wellFormed || method == fetchMulti && asked > MaxIDs:
+		case method != fetch && method != fetchMulti || !wellFormed || method == fetchMulti && asked > maxIDs:
 			if issued != 0 {
 				t.Fatalf("%s of %q: %d ids issued", method, message, issued)
 			}

@@ -27,8 +27,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/visible"
 )
 
-// MaxIDs is the most ids that one /ids request gets, as in kayac/go-katsubushi.
-const MaxIDs = 1000
+// maxIDs is the most ids that one /ids request gets, as in kayac/go-katsubushi.
+const maxIDs = 1000
 
 // Config says where the answers come from. The functions are called from many goroutines.
 type Config struct {
@@ -177,8 +177,8 @@ func (a api) ids(w http.ResponseWriter, r *http.Request) {
 	n := 1
 	if s := r.URL.Query().Get("n"); s != "" { // FormValue would take in a body, whatever its size
 		var err error
-		if n, err = strconv.Atoi(s); err != nil || n < 1 || n > MaxIDs {
-			http.Error(w, fmt.Sprintf("n=%.20q: 1 to %d allowed", s, MaxIDs), http.StatusBadRequest)
+		if n, err = strconv.Atoi(s); err != nil || n < 1 || n > maxIDs {
+			http.Error(w, fmt.Sprintf("n=%.20q: 1 to %d allowed", s, maxIDs), http.StatusBadRequest)
 			return
 		}
 	}

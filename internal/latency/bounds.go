@@ -9,11 +9,11 @@ import (
 // Schema is that of the native histogram: 2^Schema buckets from each power of 2 to the next.
 const Schema = 3
 
-// Longest is the longest duration that is told apart from longer ones.
-const Longest = 64 * time.Second
+// longest is the longest duration that is told apart from longer ones.
+const longest = 64 * time.Second
 
 // The native buckets that are kept apart: what took at most 2^(lowest/8) s, 238 ns, is in the first one,
-// and what took 2^(highest/8) s = Longest or more in the last.
+// and what took 2^(highest/8) s = longest or more in the last.
 const (
 	lowest  = -22 << Schema
 	highest = 6 << Schema
@@ -53,7 +53,7 @@ func tables() (bounds [buckets]time.Duration, native [buckets]int, first [65]uin
 		if n == 0 || n > 63 {
 			least = 0
 		}
-		i, _ := slices.BinarySearch(bounds[:], min(least, Longest))
+		i, _ := slices.BinarySearch(bounds[:], min(least, longest))
 		first[n] = uint16(i)
 	}
 	return bounds, native, first

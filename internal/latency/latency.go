@@ -22,9 +22,9 @@ type Histogram struct {
 	_      [64]byte
 }
 
-// Observe counts n answers that each took d. What is longer than Longest counts as that long.
+// Observe counts n answers that each took d. What is longer than longest counts as that long.
 func (h *Histogram) Observe(d time.Duration, n int) {
-	d = min(max(d, 0), Longest)
+	d = min(max(d, 0), longest)
 	h.counts[bucketOf(d)].Add(uint64(n))
 	h.sum.Add(uint64(d) * uint64(n))
 }

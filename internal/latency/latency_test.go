@@ -17,15 +17,15 @@ func TestBuckets(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		durations = append(durations, time.Duration(math.Exp(r.Float64()*math.Log(float64(Longest)))))
+		durations = append(durations, time.Duration(math.Exp(r.Float64()*math.Log(float64(longest)))))
 	}
-	durations = append(durations, 0, 1, Longest, Longest+1, time.Hour, math.MaxInt64, -1)
+	durations = append(durations, 0, 1, longest, longest+1, time.Hour, math.MaxInt64, -1)
 	for _, d := range durations {
 		var h Histogram
 		h.Observe(d, 3)
 		var s Snapshot
 		s.Add(&h)
-		d = min(max(d, 0), Longest)
+		d = min(max(d, 0), longest)
 		for i, n := range s.Classic() {
 			if want := map[bool]uint64{true: 3}[d <= Bounds[i]]; n != want {
 				t.Errorf("%v: %d of 3 are counted as at most %v", d, n, Bounds[i])
@@ -84,7 +84,7 @@ func TestQuantiles(t *testing.T) {
 		t.Errorf("since then %d, %v s", since.Count(), since.Sum())
 	}
 	near(since, 0.25, 3*time.Second)
-	near(since, 1, Longest)
+	near(since, 1, longest)
 }
 
 // TestAnswersTakeTheTimeOfTheirTurn: those of turns that are not measured count as those of the last one that was.
@@ -166,12 +166,12 @@ func TestSamplerCountsAllAnswers(t *testing.T) {
 	}
 }
 
-// TestSamplerMeasuresQuietLoops: a turn that begins QuietGap after the last one is measured at once.
+// TestSamplerMeasuresQuietLoops: a turn that begins quietGap after the last one is measured at once.
 func TestSamplerMeasuresQuietLoops(t *testing.T) {
 	var h Histogram
 	s := Sampler{Histogram: &h}
 	for turn := range int64(100) {
-		s.Begins(turn * QuietGap)
+		s.Begins(turn * quietGap)
 		s.Answered()
 		s.Ends()
 		var sum Snapshot
@@ -182,7 +182,7 @@ func TestSamplerMeasuresQuietLoops(t *testing.T) {
 	const quiet = 1 << 20
 	for turn := range int64(100) { // a turn that accepts a connection, and at once another one that answers it
 		for i := range int64(2) {
-			s.Begins(quiet + 2*turn*QuietGap + i)
+			s.Begins(quiet + 2*turn*quietGap + i)
 			if i == 1 {
 				s.Answered()
 			}

@@ -4,7 +4,7 @@ import "time"
 
 // A Sampler decides which turns are measured: the first one, then one in sixteen and a half on average, at
 // random distances, so that no pattern among the clients can hide from it; and each one that begins at
-// least QuietGap after the one before, which costs nothing on a loop with so little to do. It belongs to
+// least quietGap after the one before, which costs nothing on a loop with so little to do. It belongs to
 // one goroutine. Without a Histogram it measures nothing.
 type Sampler struct {
 	Histogram *Histogram
@@ -18,12 +18,12 @@ type Sampler struct {
 	measuring bool
 }
 
-// QuietGap is in ms.
-const QuietGap = 2
+// quietGap is in ms.
+const quietGap = 2
 
 // Begins tells that a turn begins: its input has just been read. now is the time in ms, of any clock.
 func (s *Sampler) Begins(now int64) {
-	quiet := now-s.last >= QuietGap
+	quiet := now-s.last >= quietGap
 	s.last = now
 	if s.wait > 0 && !quiet {
 		s.wait--

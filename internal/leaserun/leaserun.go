@@ -34,7 +34,7 @@ type Config struct {
 	Request   workerid.Request
 	Lease     time.Duration // the store's: how far a window reaches into the future
 	Heartbeat time.Duration // mean time between two extensions
-	// how far the program's clock may be off, or its ids ahead of the clock: MinMargin to a quarter of
+	// how far the program's clock may be off, or its ids ahead of the clock: minMargin to a quarter of
 	// the lease
 	Margin      time.Duration
 	StopTimeout time.Duration // how long the program has to end after SIGTERM, before it is killed
@@ -51,8 +51,8 @@ type Config struct {
 	cgroups string // the parent directory of the program's cgroup; empty: this process's cgroup
 }
 
-// MinMargin is the least Margin, because looking at the clock and killing take time.
-const MinMargin = 2 * lookEvery
+// minMargin is the least Margin, because looking at the clock and killing take time.
+const minMargin = 2 * lookEvery
 
 // Validate returns everything that is wrong with the settings, as an error of package problem.
 func (c *Config) Validate() error {
@@ -60,8 +60,8 @@ func (c *Config) Validate() error {
 	if len(c.Command) == 0 {
 		problems.Add("", "no command is given")
 	}
-	if c.Margin < MinMargin || c.Margin > c.Lease/4 {
-		problems.Add("Margin", "a margin of %v: %v to a quarter of the lease, %v, allowed", c.Margin, MinMargin, c.Lease/4)
+	if c.Margin < minMargin || c.Margin > c.Lease/4 {
+		problems.Add("Margin", "a margin of %v: %v to a quarter of the lease, %v, allowed", c.Margin, minMargin, c.Lease/4)
 	}
 	if c.StopTimeout < 0 {
 		problems.Add("StopTimeout", "a stop timeout of %v is not possible", c.StopTimeout)

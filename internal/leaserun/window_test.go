@@ -52,7 +52,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*Config){
 		"no command":       func(c *Config) { c.Command = nil },
-		"margin too small": func(c *Config) { c.Margin = MinMargin - 1 },
+		"margin too small": func(c *Config) { c.Margin = minMargin - 1 },
 		"margin too large": func(c *Config) { c.Margin = c.Lease/4 + 1 },
 		"stop timeout":     func(c *Config) { c.StopTimeout = -1 },
 	} {

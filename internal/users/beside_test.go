@@ -28,7 +28,7 @@ func init() {
 // verifyBeside makes a Verifier of one user, ann, that compares in processes, and notes those that
 // were started.
 func verifyBeside(t *testing.T, command func() *exec.Cmd) (v verifying, started *[]*exec.Cmd) {
-	v, started = verify(t, User{Name: "ann", Rights: Everything(Get), secret: newHash([]byte("secret"))}), new([]*exec.Cmd)
+	v, started = verify(t, User{Name: "ann", Rights: everything(Get), secret: newHash([]byte("secret"))}), new([]*exec.Cmd)
 	v.Beside = func() *exec.Cmd {
 		c := command()
 		*started = append(*started, c)

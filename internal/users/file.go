@@ -26,7 +26,7 @@ func NewFile(path string) *File { return &File{path: path} }
 
 // Load reads the users of the file at path.
 func Load(path string) ([]User, error) {
-	text, err := secretfile.Read(path, MaxFile)
+	text, err := secretfile.Read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (f *File) Update(_ context.Context, name string, change func(old *User) (*U
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
 		return notRegular(f.path)
 	}
-	text, err := secretfile.Read(f.path, MaxFile)
+	text, err := secretfile.Read(f.path, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

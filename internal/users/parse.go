@@ -18,8 +18,8 @@ import (
 
 // Limits, in bytes.
 const (
-	MaxFile     = 1 << 20
-	MaxUser     = 256
+	maxFile     = 1 << 20
+	maxUser     = 256
 	MaxPassword = 256
 
 	maxUsers    = 1 << 14
@@ -80,8 +80,8 @@ func parseLine(line string) (User, error) {
 	switch {
 	case !ok:
 		return User{}, errors.New("user:password expected")
-	case len(name) == 0 || len(name) > MaxUser:
-		return User{}, fmt.Errorf("a user name of %d bytes: 1 to %d allowed", len(name), MaxUser)
+	case len(name) == 0 || len(name) > maxUser:
+		return User{}, fmt.Errorf("a user name of %d bytes: 1 to %d allowed", len(name), maxUser)
 	case strings.HasPrefix(rest, hashMark) || strings.HasPrefix(rest, tokenMark):
 		return parseSecret(name, rest)
 	case foreignHash.MatchString(rest):
@@ -89,7 +89,7 @@ func parseLine(line string) (User, error) {
 	case len(rest) == 0 || len(rest) > MaxPassword:
 		return User{}, fmt.Errorf("a password of %d bytes: 1 to %d allowed", len(rest), MaxPassword)
 	}
-	return User{Name: name, Rights: Everything(Issue), secret: plain(rest)}, nil
+	return User{Name: name, Rights: everything(Issue), secret: plain(rest)}, nil
 }
 
 // parseSecret parses a line with a hash or a token.

@@ -369,7 +369,7 @@ func TestKeysThatAreNotUsers(t *testing.T) {
 		}
 	}
 	delete(k.texts, "user/ann")
-	if err := put(s, User{"ann", Everything(Issue), plain("x")}); err == nil ||
+	if err := put(s, User{"ann", everything(Issue), plain("x")}); err == nil ||
 		!strings.Contains(err.Error(), "plain password") {
 		t.Errorf("a plain password: %v", err)
 	}

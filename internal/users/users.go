@@ -109,8 +109,8 @@ func checkPattern(p string) error {
 	return nil
 }
 
-// Everything returns rights that permit may for all keys.
-func Everything(may Right) Rights { return Rights{}.with("*", may) }
+// everything returns rights that permit may for all keys.
+func everything(may Right) Rights { return Rights{}.with("*", may) }
 
 // with returns rights that permit more.
 func (r Rights) with(pattern string, may Right) Rights {

@@ -62,11 +62,11 @@ func (v verifying) wants(user, password, want string, hashes uint64) {
 
 // Everything that is wrong costs one comparison, whatever it is, and what was compared is remembered.
 func TestUnknownUsersCostWhatWrongPasswordsDo(t *testing.T) {
-	tok, text, err := User{Name: "tok", Rights: Everything(Get)}.WithToken()
+	tok, text, err := User{Name: "tok", Rights: everything(Get)}.WithToken()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := verify(t, cheap(t, "ann", "right", "a*=get"), User{"old", Everything(Issue), plain("plain")}, tok)
+	v := verify(t, cheap(t, "ann", "right", "a*=get"), User{"old", everything(Issue), plain("plain")}, tok)
 	v.wants("ann", "right", "ann a*=get", 1)
 	v.wants("ann", "right", "ann a*=get", 0)
 	v.wants("ann", "wrong", "wrong", 1)
@@ -86,8 +86,8 @@ func TestUnknownUsersCostWhatWrongPasswordsDo(t *testing.T) {
 }
 
 func TestPlainPasswordsAreNotHashed(t *testing.T) {
-	v := verify(t, User{"ann", Everything(Issue), plain("one")}, User{"ann", Everything(Issue), plain("two")},
-		User{"bob", Everything(Issue), plain("three")})
+	v := verify(t, User{"ann", everything(Issue), plain("one")}, User{"ann", everything(Issue), plain("two")},
+		User{"bob", everything(Issue), plain("three")})
 	for _, c := range []struct{ user, password, want string }{
 		{"ann", "one", "ann *=get,incr"}, {"ann", "two", "ann *=get,incr"}, {"bob", "three", "bob *=get,incr"},
 		{"ann", "three", "wrong"}, {"ann", "", "wrong"}, {"", "", "wrong"}, {"annone", "", "wrong"}, {"Ann", "one", "wrong"},

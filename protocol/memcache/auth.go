@@ -65,10 +65,10 @@ func (s *Session) guessed() error {
 // handshake answers a line from a client that has not authenticated. It accepts only the start of
 // the handshake.
 func (s *Session) handshake(t *turn, in []byte) (int, error) {
-	window := in[:min(len(in), MaxLine)]
+	window := in[:min(len(in), maxLine)]
 	i := bytes.IndexByte(window[s.scanned:], '\n')
 	if i < 0 {
-		if s.scanned = uint32(len(window)); len(window) < MaxLine {
+		if s.scanned = uint32(len(window)); len(window) < maxLine {
 			return 0, nil
 		}
 		return s.tooLong(t, in)

@@ -15,23 +15,23 @@ import (
 //	│request id│sequence  │datagrams │reserved  │
 //
 // A sender's address can be forged, so a reply must not be worth forging it for. No reply is longer
-// than MaxAmplification times its request. For the same reason only requests for ids, and requests
+// than maxAmplification times its request. For the same reason only requests for ids, and requests
 // that ask whether the server is there, are understood, and none that a memcached's reply may begin
 // with: a request with the address of another server, or of this one, would have the two answer each
 // other's replies without end.
 const (
-	// MaxDatagram limits a request and a reply, in bytes, frame included: a datagram that fits into
+	// maxDatagram limits a request and a reply, in bytes, frame included: a datagram that fits into
 	// one packet almost everywhere.
-	MaxDatagram = 1400
-	// MaxAmplification limits a reply to this many times the bytes of its request.
-	MaxAmplification = 4
+	maxDatagram = 1400
+	// maxAmplification limits a reply to this many times the bytes of its request.
+	maxAmplification = 4
 
 	datagramFrame = 8
 	leastValue    = len("VALUE k 0 1\r\n1\r\n") // bytes of the answer to a key, with the shortest key and id
 )
 
 // Datagram answers a request that came over UDP: it appends the datagram to send back to out, or
-// nothing. No reply is longer than MaxDatagram, or than MaxAmplification times the request: instead
+// nothing. No reply is longer than maxDatagram, or than maxAmplification times the request: instead
 // of a longer reply it sends an error, and it cuts a reason that is too long. It sends no reply if
 // the request is not exactly one line, is one of several datagrams, asks for anything but ids, the
 // version or mn, is a reply, or would have to wait: the client asks again, or the caller. It never
@@ -42,7 +42,7 @@ func Datagram(c *protocol.Config, now int64, in, out []byte) []byte {
 	if !ok || c.Auth != nil {
 		return out
 	}
-	begin, room := len(out), min(MaxDatagram, MaxAmplification*len(in))
+	begin, room := len(out), min(maxDatagram, maxAmplification*len(in))
 	asked, fits := mayBeAsked(text, room-datagramFrame)
 	if !asked {
 		return out
@@ -72,7 +72,7 @@ const errDatagram = "SERVER_ERROR reply too long for a datagram\r\n"
 
 // datagramText removes the frame from a request, and reports whether the rest is exactly one line.
 func datagramText(in []byte) (text []byte, ok bool) {
-	if len(in) <= datagramFrame || len(in) > MaxDatagram {
+	if len(in) <= datagramFrame || len(in) > maxDatagram {
 		return nil, false
 	}
 	sequence, datagrams := binary.BigEndian.Uint16(in[2:]), binary.BigEndian.Uint16(in[4:])

@@ -67,7 +67,7 @@ func checkedDatagram(t *testing.T, c *protocol.Config, request []byte) []byte {
 	reply = reply[len(before):]
 	switch {
 	case len(reply) == 0:
-	case len(reply) > MaxDatagram, len(reply) > MaxAmplification*len(request):
+	case len(reply) > maxDatagram, len(reply) > maxAmplification*len(request):
 		t.Fatalf("%q, %d bytes, is answered with %d", request, len(request), len(reply))
 	case len(reply) <= 8, !bytes.Equal(reply[:2], request[:2]), !bytes.Equal(reply[2:8], []byte{0, 0, 0, 1, 0, 0}),
 		!bytes.HasSuffix(reply, []byte("\r\n")):
@@ -96,7 +96,7 @@ func TestNoReplyDrawsAReply(t *testing.T) {
 	s.config.Cluster = "a|b|1"
 	for _, input := range corpus() {
 		reply := answerTo(t, newSession(newFake()), []byte(input.in))
-		for line := range bytes.SplitAfterSeq(reply[:min(len(reply), 10*MaxDatagram)], []byte("\n")) {
+		for line := range bytes.SplitAfterSeq(reply[:min(len(reply), 10*maxDatagram)], []byte("\n")) {
 			unanswered(t, s.config, datagram(string(line)))
 		}
 	}
@@ -124,14 +124,14 @@ func TestADatagramUsesUpFewIDs(t *testing.T) {
 		before := f.used[0]
 		request := datagram("get" + strings.Repeat(" k", keys) + "\r\n")
 		checkedDatagram(t, c, request)
-		if n := f.used[0] - before; n > MaxDatagram/leastValue || n > MaxAmplification*len(request)/leastValue {
+		if n := f.used[0] - before; n > maxDatagram/leastValue || n > maxAmplification*len(request)/leastValue {
 			t.Errorf("%d keys: %d ids issued", keys, n)
 		}
 	}
 }
 
 func TestADatagramIsAnsweredWithoutAllocating(t *testing.T) {
-	c, request, out := newSession(newFake()).config, datagram("get id\r\n"), make([]byte, 0, MaxDatagram)
+	c, request, out := newSession(newFake()).config, datagram("get id\r\n"), make([]byte, 0, maxDatagram)
 	if n := testing.AllocsPerRun(100, func() { out = Datagram(c, 1, request, out[:0]) }); n != 0 || len(out) == 0 {
 		t.Errorf("%v allocations for %q", n, out)
 	}
@@ -176,7 +176,7 @@ func TestDatagramsAgainstMemcached(t *testing.T) {
 func askUDP(t *testing.T, c net.Conn, request []byte) (answer []byte) {
 	c.Write(request)
 	c.Write([]byte("\xee\xee\x00\x00\x00\x01\x00\x00mn\r\n"))
-	for b := make([]byte, 2*MaxDatagram); ; {
+	for b := make([]byte, 2*maxDatagram); ; {
 		n, err := c.Read(b)
 		if err != nil {
 			t.Fatalf("after %q: %v", request, err)

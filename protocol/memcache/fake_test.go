@@ -206,7 +206,7 @@ func counted(s *Session) (n protocol.Counts) {
 }
 
 // most is what a session may leave unconsumed.
-const most = MaxGetLine - 1
+const most = maxGetLine - 1
 
 // answerTo returns what a fresh session answers to input in the given pieces, with a mark where it
 // closes.

@@ -89,9 +89,9 @@ func (s *Session) makesSense() bool {
 	case line:
 		return asks
 	case keys:
-		return asks && 0 < s.left && s.left <= MaxGetLine
+		return asks && 0 < s.left && s.left <= maxGetLine
 	case runs:
-		return asks && 0 < s.left && s.left <= MaxIDs
+		return asks && 0 < s.left && s.left <= maxIDs
 	case body:
 		return s.answer == sayNothing && s.left > 0 || s.answer != sayNothing && asks && s.left <= MaxBody
 	case handshake:

@@ -60,7 +60,7 @@ func fuzzGrammar(f *testing.F, seeds string, input func([]byte) []byte) {
 		}
 		straight := session()
 		whole := answerTo(t, straight, in)
-		limit := 64*len(in) + 1024 + bytes.Count(bytes.ToLower(in), []byte("ids"))*MaxIDs*runRoom
+		limit := 64*len(in) + 1024 + bytes.Count(bytes.ToLower(in), []byte("ids"))*maxIDs*runRoom
 		if len(whole) > limit {
 			t.Fatalf("%d bytes answered with %d", len(in), len(whole))
 		}

@@ -12,13 +12,13 @@ import (
 // ids is this server's own command. It answers many ids as a few runs, so that a client which asks for
 // thousands reads some dozens of bytes in all, not 37 for each id.
 
-// MaxIDs is the most ids that one ids command gets.
-const MaxIDs = 10_000
+// maxIDs is the most ids that one ids command gets.
+const maxIDs = 10_000
 
 // enoughIDs is how many ids one Feed issues before an ids line ends it with protocol.ErrEnough. Their
 // replies are so short that ReplyChunk would be millions of ids, and seconds in which a source that is
 // out of ids sleeps until the next tick, again and again, while other connections wait.
-const enoughIDs = MaxIDs
+const enoughIDs = maxIDs
 
 var defaultKey = []byte("id") // stands for the default kind of id, always
 
@@ -31,7 +31,7 @@ func (s *Session) ids(t *turn, rest []byte) (left int, err error) {
 	t.Add(protocol.CmdIDs, 1)
 	f := split(rest)
 	n, ok := parseUint(f.at(0), 32)
-	if !ok || n == 0 || n > MaxIDs || f.n > 2 || len(f.at(1)) > protocol.MaxKey {
+	if !ok || n == 0 || n > maxIDs || f.n > 2 || len(f.at(1)) > protocol.MaxKey {
 		t.blame(errFormat)
 		return 0, nil
 	}

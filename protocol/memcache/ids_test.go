@@ -17,7 +17,7 @@ import (
 // the same however the input is cut, and wherever the source makes it wait.
 func TestIDsInPieces(t *testing.T) {
 	var want strings.Builder
-	for i := range uint64(MaxIDs) {
+	for i := range uint64(maxIDs) {
 		fmt.Fprintf(&want, "IDS %d 26 1\r\n", 18000000000000000000+26*i)
 	}
 	want.WriteString("END\r\nVALUE id 0 3\r\n100\r\nEND\r\n")

@@ -17,8 +17,8 @@ import (
 
 // Limits, the same as memcached's.
 const (
-	MaxLine    = 2048    // bytes of a command line including LF, except for the gets below
-	MaxGetLine = 1 << 20 // bytes of a get, gets, gat, gats or ids line, including LF
+	maxLine    = 2048    // bytes of a command line including LF, except for the gets below
+	maxGetLine = 1 << 20 // bytes of a get, gets, gat, gats or ids line, including LF
 	MaxBody    = 1 << 20 // bytes of a value that a storage command may send; it is discarded, never stored
 )
 
@@ -49,7 +49,7 @@ const (
 	start       state = iota // the first byte: it chooses the grammar
 	line                     // text: the first byte of a command line
 	lineOverUDP              // the same, of one that came over UDP
-	longLine                 // text: the same, but it is a get or ids line, so it may exceed MaxLine
+	longLine                 // text: the same, but it is a get or ids line, so it may exceed maxLine
 	keys                     // text: a byte of a get line whose first keys are answered
 	runs                     // text: the second word of an ids line that is answered in part
 	body                     // a byte of a data block, or of a frame's body, to be discarded
@@ -74,7 +74,7 @@ type turn struct{ protocol.Turn }
 // id.ErrWait means: send the reply, and call Feed again later with the rest, which it has not answered;
 // n may be 0.
 //
-// While it waits for more input, it leaves at most MaxGetLine bytes unconsumed.
+// While it waits for more input, it leaves at most maxGetLine bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	var t turn
 	t.Now, t.Out = now, out

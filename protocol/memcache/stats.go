@@ -56,7 +56,7 @@ func textStats(h protocol.Handler, group, out []byte) ([]byte, bool) {
 		out = append(out, "STAT "...)
 		out = visible.AppendLine(out, name, protocol.MaxKey)
 		out = append(out, ' ')
-		out = visible.AppendLine(out, value, MaxLine)
+		out = visible.AppendLine(out, value, maxLine)
 		out = append(out, "\r\n"...)
 	})
 	if !ok {
@@ -70,7 +70,7 @@ func frameStats(h protocol.Handler, to *header, group, out []byte) ([]byte, bool
 	ok := h.Stats(group, func(name, value string) {
 		text := visible.AppendLine(nil, name, protocol.MaxKey)
 		key := len(text)
-		text = visible.AppendLine(text, value, MaxLine)
+		text = visible.AppendLine(text, value, maxLine)
 		out = request.appendResponse(out, statusOK, 0, key, len(text)-key, 0)
 		out = append(out, text...)
 	})

@@ -9,17 +9,17 @@ import (
 
 // line answers the command line at the start of in, once its LF has arrived.
 func (s *Session) line(t *turn, in []byte) (int, error) {
-	window := in[:min(len(in), MaxGetLine)]
+	window := in[:min(len(in), maxGetLine)]
 	i := bytes.IndexByte(window[s.scanned:], '\n')
 	if i < 0 {
 		s.scanned = uint32(len(window))
-		if len(window) < MaxLine || len(window) < MaxGetLine && s.mayBeLong(in) {
+		if len(window) < maxLine || len(window) < maxGetLine && s.mayBeLong(in) {
 			return 0, nil
 		}
 		return s.tooLong(t, in)
 	}
 	n := int(s.scanned) + i + 1
-	if n > MaxLine && !s.mayBeLong(in) {
+	if n > maxLine && !s.mayBeLong(in) {
 		return s.tooLong(t, in)
 	}
 	s.scanned, s.state = 0, line
@@ -45,11 +45,11 @@ func (s *Session) tooLong(t *turn, in []byte) (int, error) {
 	return len(in), s.hangUp()
 }
 
-// mayBeLong reports whether the line, whose first MaxLine bytes have arrived, is a get or ids line. It
+// mayBeLong reports whether the line, whose first maxLine bytes have arrived, is a get or ids line. It
 // looks only at those bytes, so the answer does not depend on how much has arrived since.
 func (s *Session) mayBeLong(in []byte) bool {
 	if s.state != longLine {
-		verb, _, complete := cut(in[:MaxLine])
+		verb, _, complete := cut(in[:maxLine])
 		switch string(lower(make([]byte, 0, longestVerb), verb)) {
 		case "get", "gets", "gat", "gats", "ids":
 			if complete {

@@ -30,20 +30,20 @@ func TestLongLines(t *testing.T) {
 		return string(want) + "END\r\n"
 	}
 	for _, c := range []struct{ name, in, want string }{
-		{"line at the limit", version(MaxLine), "VERSION 1.2.3\r\n"},
-		{"line over the limit", version(MaxLine + 1), tooLong},
-		{"line without an end", strings.Repeat("x", MaxLine), tooLong},
-		{"one byte less without an end", strings.Repeat("x", MaxLine-1), ""},
+		{"line at the limit", version(maxLine), "VERSION 1.2.3\r\n"},
+		{"line over the limit", version(maxLine + 1), tooLong},
+		{"line without an end", strings.Repeat("x", maxLine), tooLong},
+		{"one byte less without an end", strings.Repeat("x", maxLine-1), ""},
 		{"300 KB line", strings.Repeat("x", 300<<10) + "\r\n", tooLong},
-		{"get of 2049", get(MaxLine + 1), ids(get(MaxLine + 1))},
+		{"get of 2049", get(maxLine + 1), ids(get(maxLine + 1))},
 		{"get of 200 KB", get(200 << 10), ids(get(200 << 10))},
-		{"get at the limit", get(MaxGetLine), ids(get(MaxGetLine))},
-		{"get over the limit", get(MaxGetLine + 1), tooLong},
+		{"get at the limit", get(maxGetLine), ids(get(maxGetLine))},
+		{"get over the limit", get(maxGetLine + 1), tooLong},
 		{"get with a bad key at its end", strings.TrimSpace(get(100<<10)) + strings.Repeat("k", 251) + "\r\n", errFormat},
 		{"verb late in the line", spaces(2000) + get(3000), ids(get(3000))},
-		{"verb too late in the line", spaces(MaxLine-3) + get(3000), tooLong},
-		{"get without an end", strings.TrimSpace(get(MaxLine)), ""},
-		{"verb alone", "get" + spaces(MaxLine), "ERROR\r\n"},
+		{"verb too late in the line", spaces(maxLine-3) + get(3000), tooLong},
+		{"get without an end", strings.TrimSpace(get(maxLine)), ""},
+		{"verb alone", "get" + spaces(maxLine), "ERROR\r\n"},
 	} {
 		if c.want == "ERROR\r\n" {
 			c.in += "\r\n"
@@ -122,7 +122,7 @@ func TestRunsOfIDs(t *testing.T) {
 }
 
 func TestClosedIsClosed(t *testing.T) {
-	for _, in := range []string{"quit\r\n", string(frameOf(0x17, "", "", "")), strings.Repeat("x", MaxLine)} {
+	for _, in := range []string{"quit\r\n", string(frameOf(0x17, "", "", "")), strings.Repeat("x", maxLine)} {
 		s := newSession(newFake())
 		if _, _, err := s.Feed(0, []byte(in), nil); err != protocol.ErrClose {
 			t.Errorf("%.40q: error %v", in, err)

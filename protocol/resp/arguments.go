@@ -101,7 +101,7 @@ func (s *Session) next(t *turn, in []byte) (a arguments, n int, err error) {
 			}
 		}
 		switch end := k + int(size) + 2; {
-		case int(s.scanned)+end > MaxCommand:
+		case int(s.scanned)+end > maxCommand:
 			return s.tooLong(t, in, "too big command")
 		case len(rest) < end:
 			return a, 0, nil
@@ -126,11 +126,11 @@ func (s *Session) begin(t *turn, in []byte, count int64, k int, ok bool) (a argu
 		return a, 0, nil
 	case ok && count > strangersArgs && count <= math.MaxInt32 && s.locked():
 		return s.malformed(t, in, "unauthenticated multibulk length")
-	case !ok || count > MaxKeys+1:
+	case !ok || count > maxKeys+1:
 		return s.malformed(t, in, "invalid multibulk length")
 	case count <= 0:
 		return a, k, nil
-	case count > MaxArgs:
+	case count > maxArgs:
 		s.is |= long
 	}
 	s.state = command
@@ -144,7 +144,7 @@ func (s *Session) wrongBulk(rest []byte, size int64, ok bool) string {
 		return "expected '$', got '" + string(rest[:1]) + "'"
 	case ok && strangersBulk < size && size <= redisBulk && s.locked():
 		return "unauthenticated bulk length"
-	case !ok || size < 0 || size > MaxCommand:
+	case !ok || size < 0 || size > maxCommand:
 		return "invalid bulk length"
 	}
 	return ""
@@ -155,11 +155,11 @@ func (s *Session) nextLine(t *turn, in []byte) (a arguments, n int, err error) {
 	if s.is&inline == 0 {
 		return s.malformed(t, in, "expected '*', got '"+string(in[:1])+"'")
 	}
-	window := in[:min(len(in), MaxInline)]
+	window := in[:min(len(in), maxInline)]
 	i := bytes.IndexByte(window[s.scanned:], '\n')
 	if i < 0 {
 		s.scanned = uint32(len(window))
-		if len(window) < MaxInline {
+		if len(window) < maxInline {
 			return a, 0, nil
 		}
 		return s.tooLong(t, in, "too big inline request")
@@ -178,7 +178,7 @@ func (s *Session) nextLine(t *turn, in []byte) (a arguments, n int, err error) {
 			break
 		}
 	}
-	if a.n > MaxArgs {
+	if a.n > maxArgs {
 		return s.tooLong(t, in, "too big inline request")
 	}
 	return a, n, nil

@@ -10,7 +10,7 @@ import (
 // A client is what a connection has said about itself, and what it has been told.
 type client struct {
 	id   int64  // 0 = it has not asked
-	name string // at most MaxName bytes
+	name string // at most maxName bytes
 	user string // empty = defaultUser
 	kept uint32 // after READONLY: the moment of the request that waits, see protocol.Turn.Keep
 }
@@ -108,7 +108,7 @@ func (s *Session) setName(t *turn, name []byte) bool {
 	switch {
 	case !isClean(name):
 		t.blame("ERR Client names cannot contain spaces, newlines or special characters.")
-	case len(name) > MaxName:
+	case len(name) > maxName:
 		t.blame("ERR client name is longer than 256 bytes")
 	default:
 		if string(name) != s.name() {

@@ -288,7 +288,7 @@ func (t *turn) ping(e *entry, a arguments) {
 	case a.n == 0:
 		t.Say("+PONG\r\n")
 	default:
-		if message := a.next(); len(message) <= MaxMessage {
+		if message := a.next(); len(message) <= maxMessage {
 			t.bulk(message)
 		} else {
 			t.blame(errMessage)

@@ -201,7 +201,7 @@ func counted(s *Session) (n protocol.Counts) {
 }
 
 // most is what a session may leave unconsumed.
-const most = 2 * MaxCommand
+const most = 2 * maxCommand
 
 func answerTo(t testing.TB, s *Session, pieces ...[]byte) []byte {
 	t.Helper()

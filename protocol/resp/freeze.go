@@ -115,14 +115,14 @@ func (s *Session) thaw(words []string) (ok bool) {
 func (s *Session) makesSense() bool {
 	inMGet := s.state == keys
 	switch {
-	case s.guesses >= protocol.MaxGuesses || len(s.name()) > MaxName || !isClean([]byte(s.name())) ||
+	case s.guesses >= protocol.MaxGuesses || len(s.name()) > maxName || !isClean([]byte(s.name())) ||
 		len(s.user()) > longestUser:
 		return false
 	case s.locked() && (s.is&(multi|executing) != 0 || inMGet):
 		return false
 	case s.is&multi != 0 && inMGet || s.is&inlineKeys != 0 && s.is&inline == 0:
 		return false
-	case inMGet && (s.scanned == 0 || s.scanned > MaxCommand || s.args == 0 || s.args > MaxKeys):
+	case inMGet && (s.scanned == 0 || s.scanned > maxCommand || s.args == 0 || s.args > maxKeys):
 		return false
 	}
 	return s.transactionMakesSense()
@@ -136,7 +136,7 @@ func (s *Session) transactionMakesSense() bool {
 	case !queues && !runs:
 		return s.queued == 0 && s.commands == 0
 	}
-	return s.queued <= 2*MaxCommand+MaxCommand && s.commands <= MaxTransaction && (queues || s.queued > 0)
+	return s.queued <= 2*maxCommand+maxCommand && s.commands <= maxTransaction && (queues || s.queued > 0)
 }
 
 // proven reports whether the keys of an MGET that was frozen half-way are what the state said.

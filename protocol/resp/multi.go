@@ -55,7 +55,7 @@ func (s *Session) enqueue(t *turn, in []byte) (int, error) {
 			return s.spoil(n), nil
 		}
 		if s.is&broken == 0 {
-			if q+n > MaxCommand || s.commands == MaxTransaction {
+			if q+n > maxCommand || s.commands == maxTransaction {
 				t.Add(protocol.TooLong, 1)
 				t.fail(errTooMuch, "")
 				return s.spoil(n), nil
@@ -72,7 +72,7 @@ func (s *Session) enqueue(t *turn, in []byte) (int, error) {
 // hold leaves a command of n bytes with the caller, unless EXEC will not run it. It returns how many
 // bytes are consumed.
 func (s *Session) hold(n int) int {
-	if s.is&broken == 0 && int(s.queued)+n > 2*MaxCommand {
+	if s.is&broken == 0 && int(s.queued)+n > 2*maxCommand {
 		return s.spoil(n) // commands that are answered at once, and ignored ones
 	}
 	if s.is&broken != 0 {

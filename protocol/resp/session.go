@@ -16,13 +16,13 @@ import (
 
 // Limits. Redis has most of them, but larger.
 const (
-	MaxCommand     = 1 << 20   // bytes of a command; of the commands of a transaction together
-	MaxInline      = 64 << 10  // bytes of an inline command, including LF, as in Redis
-	MaxArgs        = 1024      // arguments of a command, its name included, except for MGET
-	MaxKeys        = 16384     // keys of an MGET
-	MaxTransaction = 16384     // commands between MULTI and EXEC
-	MaxMessage     = 32 << 10  // bytes that PING and ECHO send back
-	MaxName        = 256       // bytes of a client's name
+	maxCommand     = 1 << 20   // bytes of a command; of the commands of a transaction together
+	maxInline      = 64 << 10  // bytes of an inline command, including LF, as in Redis
+	maxArgs        = 1024      // arguments of a command, its name included, except for MGET
+	maxKeys        = 16384     // keys of an MGET
+	maxTransaction = 16384     // commands between MULTI and EXEC
+	maxMessage     = 32 << 10  // bytes that PING and ECHO send back
+	maxName        = 256       // bytes of a client's name
 	firstByte      = byte('*') // of every command that is not inline
 )
 
@@ -99,7 +99,7 @@ type turn struct{ protocol.Turn }
 // There are two errors. ErrClose means: send the reply, then close. id.ErrWait means: send the
 // reply, and call Feed again with the rest once the source may have an id.
 //
-// While it waits for more input, it leaves at most 2*MaxCommand bytes unconsumed.
+// While it waits for more input, it leaves at most 2*maxCommand bytes unconsumed.
 func (s *Session) Feed(now int64, in, out []byte) (n int, reply []byte, err error) {
 	var t turn
 	t.Now, t.Out, t.Remote = now, out, s.remote()

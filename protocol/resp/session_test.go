@@ -63,9 +63,9 @@ func manyKeys(r *rand.Rand, n int) []byte {
 		args = append(args,
 			[...]string{"id", "orders", "flake", "d:typo", "uuid", strings.Repeat("k", r.IntN(250))}[r.IntN(6)*r.IntN(2)])
 	}
-	if r.IntN(2) == 0 && n < MaxArgs {
+	if r.IntN(2) == 0 && n < maxArgs {
 		line := strings.Join(args, " ")
-		if strings.Contains(line, "  ") || strings.HasSuffix(line, " ") || len(line) > MaxInline-2 {
+		if strings.Contains(line, "  ") || strings.HasSuffix(line, " ") || len(line) > maxInline-2 {
 			return frame(args...)
 		}
 		return []byte(line + "\r\n")
@@ -112,18 +112,18 @@ func first[A, B any](a A, _ B) A { return a }
 
 // The longest MGET there may be is answered, in pieces.
 func TestTheLongestMGET(t *testing.T) {
-	args := make([]string, MaxKeys+1)
+	args := make([]string, maxKeys+1)
 	for i := range args {
 		args[i] = fmt.Sprint("k", i)
 	}
 	args[0] = "mget"
 	s := newSession(newFake())
 	got := answerTo(t, s, frame(args...))
-	if want := fmt.Sprintf("$5\r\n%d\r\n", 100+MaxKeys-1); !bytes.HasSuffix(got, []byte(want)) ||
+	if want := fmt.Sprintf("$5\r\n%d\r\n", 100+maxKeys-1); !bytes.HasSuffix(got, []byte(want)) ||
 		!bytes.HasPrefix(got, []byte("*16384\r\n$3\r\n100\r\n")) {
 		t.Errorf("answered %.30q ... %.30q", got, got[max(0, len(got)-30):])
 	}
-	if n := counted(s); n[protocol.IDs] != MaxKeys || n[protocol.CmdGet] != 1 {
+	if n := counted(s); n[protocol.IDs] != maxKeys || n[protocol.CmdGet] != 1 {
 		t.Errorf("counted %v", n)
 	}
 }
@@ -231,19 +231,19 @@ func TestRefusedAfterWaiting(t *testing.T) {
 
 // The limits of a transaction. Nothing of one that is refused is run.
 func TestLimitsOfATransaction(t *testing.T) {
-	ping, long := frame("INCR", "orders"), frame("ECHO", strings.Repeat("x", MaxMessage))
+	ping, long := frame("INCR", "orders"), frame("ECHO", strings.Repeat("x", maxMessage))
 	for _, c := range []struct {
 		name    string
 		command []byte
 		n       int
 		fits    bool
 	}{
-		{"as many commands as there may be", ping, MaxTransaction, true},
-		{"one more", ping, MaxTransaction + 1, false},
-		{"as many bytes as there may be", long, MaxCommand / len(long), true},
-		{"too many bytes", long, MaxCommand/len(long) + 1, false},
-		{"ignored frames", []byte("*0\r\n"), 2*MaxCommand/4 + 9, false},
-		{"commands that are refused at once", frame("MULTI"), 2*MaxCommand/15 + 9, false},
+		{"as many commands as there may be", ping, maxTransaction, true},
+		{"one more", ping, maxTransaction + 1, false},
+		{"as many bytes as there may be", long, maxCommand / len(long), true},
+		{"too many bytes", long, maxCommand/len(long) + 1, false},
+		{"ignored frames", []byte("*0\r\n"), 2*maxCommand/4 + 9, false},
+		{"commands that are refused at once", frame("MULTI"), 2*maxCommand/15 + 9, false},
 	} {
 		f := newFake()
 		s := newSession(f)
@@ -277,16 +277,16 @@ func TestLimitsOfACommand(t *testing.T) {
 		all[0] = name
 		return frame(all...)
 	}
-	fill := MaxCommand - len("*2\r\n$3\r\nGET\r\n$1048000\r\n\r\n")
+	fill := maxCommand - len("*2\r\n$3\r\nGET\r\n$1048000\r\n\r\n")
 	for _, c := range []struct {
 		name, want string
 		in         []byte
 	}{
-		{"1,024 arguments", ":1023\r\n", args("exists", MaxArgs)},
-		{"1,025 arguments", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("exists", MaxArgs+1)},
+		{"1,024 arguments", ":1023\r\n", args("exists", maxArgs)},
+		{"1,025 arguments", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("exists", maxArgs+1)},
 		{"16,385 arguments of another command", "-ERR Protocol error: invalid multibulk length\r\n<closed>",
-			args("mgetx", MaxKeys+1)},
-		{"16,386 arguments of MGET", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("mget", MaxKeys+2)},
+			args("mgetx", maxKeys+1)},
+		{"16,386 arguments of MGET", "-ERR Protocol error: invalid multibulk length\r\n<closed>", args("mget", maxKeys+2)},
 		{"1 MB", "-ERR key is longer than 250 bytes\r\n", frame("GET", strings.Repeat("x", fill))},
 		{"1 MB and a byte", "-ERR Protocol error: too big command\r\n<closed>", frame("GET", strings.Repeat("x", fill+1))},
 	} {
@@ -450,7 +450,7 @@ func TestCounts(t *testing.T) {
 		"multi\r\nget a\r\nget\r\nexec\r\nmulti\r\nget a\r\nexec\r\n": {protocol.CmdOther: 4, protocol.CmdGet: 2,
 			protocol.IDs: 1, protocol.Malformed: 2},
 		"*1\r\n$9999999\r\n":               {protocol.Malformed: 1},
-		strings.Repeat("x", MaxInline):     {protocol.TooLong: 1},
+		strings.Repeat("x", maxInline):     {protocol.TooLong: 1},
 		"*2\r\n$4\r\nECHO\r\n$1048560\r\n": {protocol.TooLong: 1},
 		"AUTH get a\r\nhello\r\nauth x\r\nauth sesame\r\nhello 2 auth default sesame\r\nget a\r\n": {
 			protocol.Unauthenticated: 2, protocol.CmdAuth: 3, protocol.AuthErrors: 1, protocol.CmdOther: 1, protocol.CmdGet: 1,

@@ -27,8 +27,8 @@ type Settings struct {
 // A Protocol is what URLs of one kind of store have in common.
 type Protocol = endpoint.Protocol
 
-// DefaultNamespace is the name of a pool whose URL names none.
-const DefaultNamespace = "katsubushi"
+// defaultNamespace is the name of a pool whose URL names none.
+const defaultNamespace = "katsubushi"
 
 // A Target is what a URL says.
 type Target = endpoint.Target
@@ -36,7 +36,7 @@ type Target = endpoint.Target
 // Target reads the URL, and adds the files that flags name. The problems do not repeat what may be a password.
 func (s Settings) Target(p Protocol) (Target, problem.List) {
 	if p.Namespace == "" {
-		p.Namespace = DefaultNamespace
+		p.Namespace = defaultNamespace
 	}
 	t, problems := p.Target(s.URL)
 	readable := problems == nil

@@ -34,12 +34,12 @@ func (c Config) Validate() error {
 	if c.Driver == nil || c.Boot == nil {
 		problems.Add("Driver", "a driver and a clock are required")
 	}
-	problems.Include("", ValidateTerms(c.Terms))
+	problems.Include("", validateTerms(c.Terms))
 	return problems.Err()
 }
 
-// ValidateTerms is for the Config of a driver, which has no Driver yet.
-func ValidateTerms(t workerid.Terms) error {
+// validateTerms is for the Config of a driver, which has no Driver yet.
+func validateTerms(t workerid.Terms) error {
 	var problems problem.List
 	problems.Include("", t.Validate())
 	if t.Min <= t.Max && t.Max-t.Min >= MaxWorkers {

@@ -50,7 +50,7 @@ func (c *Control) Wake() {
 // Hold implements Engine. One loop is enough: the runtime has only one P more than there are loops.
 func (c *Control) Hold() {
 	if s := c.serving.Load(); s != nil {
-		s.loops[0].Signal(SignalHold)
+		s.loops[0].Signal(signalHold)
 	}
 }
 

@@ -73,7 +73,7 @@ const (
 	SignalWake                // ask the parked sessions again: Engine.Wake was called
 	SignalPoll                // ... because Config.ParkPause is over
 	SignalAsk                 // ... those that this round has not asked yet
-	SignalHold                // keep the P for a while: Engine.Hold was called
+	signalHold                // keep the P for a while: Engine.Hold was called
 )
 
 // A Runner runs an event loop for an engine.
@@ -149,7 +149,7 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 	}
 	for range n {
 		l := &Loop{Config: c, Wake: -1, ended: make(chan struct{}), Acceptors: make([]acceptor, len(ports)), Loops: n,
-			Raw: MayBlockRaw(n)}
+			Raw: mayBlockRaw(n)}
 		l.latency = c.Sampler(len(loops))
 		loops = append(loops, l)
 		if l.Wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -200,11 +200,11 @@ func sweepUntil(ctx context.Context, c *server.Config, loops []*Loop) {
 	}
 }
 
-// MayBlockRaw reports whether loops may block in the kernel without first handing their processor
+// mayBlockRaw reports whether loops may block in the kernel without first handing their processor
 // (the runtime's P) to other goroutines. Three conditions: each loop has a P, there is at least one
 // more P for everything else, and the runtime can interrupt the loops. The answer may change while
 // the program runs, because the runtime follows the limits of its control group.
-func MayBlockRaw(loops int) bool {
+func mayBlockRaw(loops int) bool {
 	return runtime.GOMAXPROCS(0) > loops && !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
 }
 

@@ -55,8 +55,8 @@ const holdWaits = 50
 
 // Called is told the signals of a turn before the loop obeys them.
 func (l *Loop) Called(signals uint32) {
-	l.Raw = MayBlockRaw(l.Loops)
-	if signals&SignalHold != 0 {
+	l.Raw = mayBlockRaw(l.Loops)
+	if signals&signalHold != 0 {
 		l.holds = holdWaits
 	}
 }
@@ -64,7 +64,7 @@ func (l *Loop) Called(signals uint32) {
 // Interrupted is called when a raw wait was interrupted. It returns true if the loop must go round a turn
 // and wait raw again, and false if it must wait in the ordinary way now.
 func (l *Loop) Interrupted() (again bool) {
-	l.Raw = MayBlockRaw(l.Loops)
+	l.Raw = mayBlockRaw(l.Loops)
 	if l.holds == 0 || !l.Raw {
 		return false
 	}
