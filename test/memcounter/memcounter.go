@@ -39,10 +39,20 @@ func (d *Database) Writes() uint64 {
 }
 
 // SetBack puts an old record in place of the present one, as who restores a backup does.
-func (d *Database) SetBack(r counter.Record) {
+func (d *Database) SetBack(r counter.Record) { d.Put(&ledger.Basic{Record: r}) }
+
+// Put is SetBack for any kind of Entry.
+func (d *Database) Put(e ledger.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.records[r.Name] = ledger.Found{Name: r.Name, Entry: &ledger.Basic{Record: r}, Version: r.Token}
+	d.records[e.Plain().Name] = ledger.Found{Name: e.Plain().Name, Entry: e, Version: e.Plain().Token}
+}
+
+// Forget deletes a record, as who wipes the store does.
+func (d *Database) Forget(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.records, name)
 }
 
 // Damage makes a record one that cannot be read.
@@ -62,7 +72,10 @@ type Store struct {
 }
 
 // Open makes a Store.
-func (d *Database) Open() Store { return Store{ledger.New(driver{d}, ledger.Traits{}, nil), d} }
+func (d *Database) Open() Store { return Store{ledger.New(d.Driver(), ledger.Traits{}, nil), d} }
+
+// Driver is what a Store's Ledger has.
+func (d *Database) Driver() ledger.Driver { return driver{d} }
 
 // Behind implements counter.Admin.
 func (s Store) Behind(context.Context) ([]counter.Daemon, error) { return s.DB.Late, s.DB.LateErr }
@@ -97,19 +110,24 @@ func (d driver) Load(_ context.Context, names []string) (found []ledger.Found, e
 	return found, nil
 }
 
-func (d driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) ([]ledger.Found, error) {
+func (d driver) Swap(_ context.Context, _ ledger.Fence, writes []ledger.Write) (now []ledger.Found, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w, name := writes[0], writes[0].Next.Plain().Name
-	if d.records[name].Version != w.Found.Version {
-		return nil, ledger.ErrAgain
+	for _, w := range writes {
+		if d.records[w.Next.Plain().Name].Version != w.Found.Version {
+			return nil, ledger.ErrAgain
+		}
 	}
-	d.writes++
-	if w.Announce {
-		d.changes++
+	for _, w := range writes {
+		name := w.Next.Plain().Name
+		d.writes++
+		if w.Announce {
+			d.changes++
+		}
+		d.records[name] = ledger.Found{Name: name, Entry: w.Next, Version: w.Next.Plain().Token}
+		now = append(now, d.records[name])
 	}
-	d.records[name] = ledger.Found{Name: name, Entry: w.Next, Version: w.Next.Plain().Token}
-	return nil, nil
+	return now, nil
 }
 
 func (d driver) All(context.Context) (all []ledger.Found, err error) {
