@@ -412,7 +412,9 @@ func TestARaiseOfARecordThatWasSetBack(t *testing.T) {
 		}
 		r.want(s, 1) // of 1 to 100
 		db.SetBack(old)
+		r.store.mu.Lock()
 		r.store.Store = db.Open() // one that remembers nothing
+		r.store.mu.Unlock()
 		if _, err := admin.Raise(t.Context(), "orders", 50); err != nil {
 			t.Fatal(err)
 		}
