@@ -1,0 +1,54 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWhatTheRaceDetectorDoesNotSeeRunsWithoutIt: the tests that `make unit` leaves out with -race are those of
+// packages in which it runs them without.
+func TestWhatTheRaceDetectorDoesNotSeeRunsWithoutIt(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + ` = (.*)$`).FindSubmatch(text)
+		if m == nil {
+			t.Fatal("no " + name)
+		}
+		return strings.ReplaceAll(string(m[1]), "$$", "$")
+	}
+	left, packages := regexp.MustCompile(setting("ONE_GOROUTINE")), strings.Fields(setting("OF_ONE_GOROUTINE"))
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	found := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == "bin" {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		dir, _ := filepath.Rel("../..", filepath.Dir(path))
+		for _, m := range declared.FindAllSubmatch(source, -1) {
+			name := string(m[1])
+			if !left.MatchString(name) {
+				continue
+			}
+			found[name] = true
+			if !slices.Contains(packages, "./"+dir) {
+				t.Errorf("%s of %s is left out with -race, and nothing runs it without", name, dir)
+			}
+		}
+		return err
+	})
+	if n := strings.Count(setting("ONE_GOROUTINE"), "|") + 1; err != nil || len(found) != n {
+		t.Errorf("%d of %d tests are there: %v, %v", len(found), n, found, err)
+	}
+}
