@@ -97,7 +97,7 @@ type callerKey struct{}
 
 type api struct{ Config }
 
-// A request is what a deed sees.
+// A request is what an operation sees.
 type request struct {
 	*http.Request
 	who  *users.Account
@@ -110,17 +110,17 @@ func (r request) administers(name string) bool {
 	return rights != nil && rights.Permit([]byte(name), users.Admin)
 }
 
-// A deed returns what a request is answered with, as JSON, and the status; or an error.
-type deed func(r request) (v any, status int, err error)
+// An operation returns what a request is answered with, as JSON, and the status; or an error.
+type operation func(r request) (v any, status int, err error)
 
-// route lets a deed answer the requests of a pattern. The user needs the right admin for what the
+// route lets an operation answer the requests of a pattern. The user needs the right admin for what the
 // pattern calls {name}, or else for everything.
-func (a api) route(mux *http.ServeMux, pattern string, do deed) {
+func (a api) route(mux *http.ServeMux, pattern string, do operation) {
 	a.routeFor(mux, pattern, do, func(r request) bool { return r.administers(r.name) })
 }
 
 // routeFor is route for those users alone whom may says.
-func (a api) routeFor(mux *http.ServeMux, pattern string, do deed, may func(r request) bool) {
+func (a api) routeFor(mux *http.ServeMux, pattern string, do operation, may func(r request) bool) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, hr *http.Request) {
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxBody)
 		r := request{hr, hr.Context().Value(callerKey{}).(*users.Account), everything}

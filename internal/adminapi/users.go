@@ -17,7 +17,7 @@ type shownUser struct {
 }
 
 func (a api) routeUsers(mux *http.ServeMux) {
-	route := func(pattern string, do deed) {
+	route := func(pattern string, do operation) {
 		a.route(mux, pattern, func(r request) (any, int, error) {
 			v, status, err := do(r)
 			return v, status, ofUsers(err)

@@ -13,7 +13,7 @@ type row struct {
 	change func(v *View)
 	level  Level
 	what   string // the finding; empty = none
-	also   string // a part of its meaning, deed or command; empty = whatever
+	also   string // a part of its meaning, advice or command; empty = whatever
 }
 
 // grown lets a trouble have happened in the last minute.

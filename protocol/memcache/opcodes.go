@@ -7,7 +7,7 @@ const opSASLAuth = 0x21
 // An opcode says what a binary request does, which lengths its frame must have, and how it is
 // counted.
 type opcode struct {
-	does   deed
+	does   action
 	kind   protocol.Counter
 	extras uint8 // bytes
 	key    need
@@ -17,11 +17,11 @@ type opcode struct {
 	open   bool // allowed before the client has authenticated
 }
 
-// A deed is how a request is handled.
-type deed uint8
+// An action is how a request is handled.
+type action uint8
 
 const (
-	unknown deed = iota
+	unknown action = iota
 	giveID
 	giveRange
 	giveVersion
