@@ -52,8 +52,15 @@ func (t Terms) WithDefaults() Terms {
 	return t
 }
 
-// Validate returns everything that is wrong with the terms for any store, as an error of package
-// problem.
+// A SettingError says what is wrong with a setting of a store: its Field, empty if no single one is to
+// blame, and why.
+type SettingError = problem.Setting
+
+// SettingErrors takes apart what Validate, Check and ReadSecrets of all settings here return: everything that is
+// wrong. nil has no parts.
+func SettingErrors(err error) []*SettingError { return problem.Of(err) }
+
+// Validate returns everything that is wrong with the terms for any store; see SettingErrors.
 func (t Terms) Validate() error {
 	var problems problem.List
 	t = t.WithDefaults()

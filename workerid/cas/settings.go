@@ -63,7 +63,7 @@ func (s Settings) Target(p Protocol) (Target, problem.List) {
 	return t, problems
 }
 
-// Check returns everything that is wrong with the settings, as an error of package problem. It reads
+// Check returns everything that is wrong with the settings; see workerid.SettingErrors. It reads
 // no file.
 func (s Settings) Check(p Protocol) error {
 	_, problems := s.Target(p)

@@ -28,7 +28,7 @@ type Config struct {
 	Timeout time.Duration // of one call of the Driver; 0 = DefaultTimeout
 }
 
-// Validate returns everything that is wrong with the settings, as an error of package problem.
+// Validate returns everything that is wrong with the settings; see workerid.SettingErrors.
 func (c Config) Validate() error {
 	var problems problem.List
 	if c.Driver == nil || c.Boot == nil {

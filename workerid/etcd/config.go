@@ -21,8 +21,7 @@ type Config struct {
 	Timeout time.Duration // of one call; 0 = cas.DefaultTimeout
 }
 
-// Validate returns everything that is wrong with the settings, as an error of package problem. It
-// reads no file.
+// Validate returns everything that is wrong with the settings; see workerid.SettingErrors. It reads no file.
 func (c Config) Validate() error { return c.Check(stores.Protocol) }
 
 // BestHeartbeat is a suitable mean time between two extensions.

@@ -80,7 +80,7 @@ func (c Config) target() (redislink.Target, error) {
 	return redislink.Parse(c.URL, c.PasswordFile, DefaultNamespace)
 }
 
-// Validate returns everything that is wrong with the settings, as an error of package problem. Open
+// Validate returns everything that is wrong with the settings; see workerid.SettingErrors. Open
 // refuses such settings. Validate reads no file.
 func (c Config) Validate() error {
 	c.Terms = c.WithDefaults()

@@ -26,8 +26,7 @@ type Config struct {
 // Schemes returns the schemes of Config's URLs.
 func Schemes() []string { return stores.Schemes() }
 
-// Validate returns everything that is wrong with the settings, as an error of package problem. It
-// reads no file.
+// Validate returns everything that is wrong with the settings; see workerid.SettingErrors. It reads no file.
 func (c Config) Validate() error { return c.Check(stores.Protocol) }
 
 // BestHeartbeat is a suitable mean time between two extensions. It is short because newcomers watch
