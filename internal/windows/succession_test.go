@@ -171,7 +171,7 @@ func TestThePredecessorDied(t *testing.T) {
 		<-old.Serving()
 		time.Sleep(2 * time.Second)
 		next := succeeding(t, c)
-		time.AfterFunc(time.Second, func() { old.store.Close() }) // the kernel lets go of its locks a while later
+		time.AfterFunc(time.Second, func() { old.Stop(true) }) // the kernel lets go of what it had a while later
 		if err := next.TakeOver(t.Context(), nil, true); err != nil {
 			t.Fatal(err)
 		}

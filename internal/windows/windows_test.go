@@ -92,6 +92,13 @@ func (f *fake) calls() string {
 	return strings.Join(done, ", ")
 }
 
+// beat returns how often it was asked for more.
+func (f *fake) beat() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.beats)
+}
+
 func (f *fake) Acquire(_ context.Context, want workerid.Request) (workerid.Grant, error) {
 	if err := f.note("acquire"); err != nil {
 		return workerid.Grant{}, err
@@ -196,6 +203,14 @@ func begun(t *testing.T, c Config) *Holder {
 		t.Fatal(err)
 	}
 	h.Start()
+	return h
+}
+
+// begunAfter returns a Holder that has started some time ago.
+func begunAfter(t *testing.T, c Config, d time.Duration) *Holder {
+	t.Helper()
+	h := begun(t, c)
+	time.Sleep(d)
 	return h
 }
 
