@@ -2,6 +2,7 @@ package windows
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,6 +60,11 @@ func TestWhatIsAnnounced(t *testing.T) {
 		if a := h.announcement(); a.Addr != "192.0.2.7:11212" {
 			t.Errorf("with a known port: %+v", a)
 		}
+		h.c.Ready = func() error { return errors.New("the leader is away") }
+		if a := h.announcement(); a.Ready {
+			t.Errorf("not ready: %+v", a)
+		}
+		h.c.Ready = func() error { return nil }
 		time.Sleep(2 * time.Second) // the clock's second wakes the announcer
 		<-h.Leave()
 		if last := f.notes[len(f.notes)-1]; last.Ready || !f.notes[len(f.notes)-2].Ready {
@@ -124,8 +130,10 @@ func TestTheStoreIsToldTheAddress(t *testing.T) {
 		host string
 		port int
 		want string
-	}{{"::1", 0, ""}, {"::1", 7, "[::1]:7"}, {"ids.example", 11212, "ids.example:11212"}, {"", 7, ""}} {
+	}{{"::1", 0, ""}, {"::1", 7, "[::1]:7"}, {"ids.example", 11212, "ids.example:11212"}, {"", 7, ""},
+		{"no.place", 9, ""}} {
 		config, told := announcing(new(said), &fake{}), "none"
+		config.Store.Announces = c.port != 9
 		open := config.Store.Open
 		config.Store.Open = func(now func() int64, address string) (workerid.Backend, error) {
 			told = address

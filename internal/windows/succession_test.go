@@ -152,7 +152,6 @@ func TestATakeOverThatFailed(t *testing.T) {
 				if err := old.TakeBack(t.Context(), served); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Second)
 				rising(t, "taken back", old, &last)
 				time.Sleep(time.Minute)
 				rising(t, "later", old, &last)

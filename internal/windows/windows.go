@@ -147,7 +147,7 @@ func (h *Holder) Stop(succeeded bool) {
 	}
 }
 
-// open opens the store that remembers the windows of the worker ids.
+// open opens the store that remembers the windows of the worker ids. With an error it is not to be used.
 func (h *Holder) open() (store workerid.Backend, err error) {
 	c := &h.c
 	switch {
@@ -176,10 +176,7 @@ func (h *Holder) open() (store workerid.Backend, err error) {
 	if err != nil && c.StateDirByDefault {
 		err = fmt.Errorf("%w (in the state directory by default; -state-dir names another one, or none)", err)
 	}
-	if err != nil {
-		return nil, err // not an interface that holds a nil pointer
-	}
-	return store, nil
+	return store, err
 }
 
 // sharedMemory returns memory for the generators' positions that outlives the process, or nil if

@@ -474,7 +474,7 @@ func TestValidate(t *testing.T) {
 	minutes.Name, minutes.Unit = "minutes", 60_000
 	over, later := generator.Katsubushi(), generator.Katsubushi()
 	over.Epoch -= over.End()
-	later.Epoch = 1767225600000 + 101*365*24*3600*1000
+	later.Epoch = 1767225600000 + 100*365*24*3600*1000 + 1
 	for _, c := range []struct {
 		name   string
 		change func(c *Config)
@@ -491,7 +491,11 @@ func TestValidate(t *testing.T) {
 		{"a layout that is over", func(c *Config) { c.Layout = over },
 			"Layout: no id can be issued: the time field ended at 19"},
 		{"a layout that begins later", func(c *Config) { c.Layout = later },
-			"Layout: no id can be issued: the time field begins at 2126-"},
+			"Layout: no id can be issued: the time field begins at 2125-"},
+		{"the latest layout", func(c *Config) {
+			c.Layout = later
+			c.Layout.Epoch--
+		}, ""},
 		{"no run-ahead", func(c *Config) { c.MaxRunAhead = 0 }, ""},
 		{"a minute", func(c *Config) { c.MaxRunAhead = time.Minute }, ""},
 		{"negative", func(c *Config) { c.MaxRunAhead = -1 }, "MaxRunAhead: -1ns: 0s to 1m0s allowed"},
@@ -525,6 +529,14 @@ func TestValidate(t *testing.T) {
 			*c = leasing(&log, nil)
 			c.Lanes = 6
 		}, "Lanes: 6: more than there are worker ids from 5 to 9"},
+		{"more than one worker id", func(c *Config) {
+			*c = leasing(&log, nil)
+			c.Lanes, c.Store.Max = 2, 5
+		}, "Lanes: 2: more than there are worker ids from 5 to 5"},
+		{"a short lease", func(c *Config) {
+			*c = leasing(&log, nil)
+			c.Store.Lease = time.Second
+		}, ""},
 		{"a lease as long as the ticks want", func(c *Config) {
 			*c = leasing(&log, nil)
 			c.Layout, c.Store.Lease = minutes, 81*time.Second
