@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
@@ -43,7 +44,7 @@ func (p *parsed) activate() error {
 			"in its .socket unit, "+
 			"one of %s", n, len(list), names, strings.Join(daemon.SocketNames(), ", "))
 	}
-	in := &daemon.Inherited{}
+	in := &handover.Inherited{}
 	var wrong []error
 	for i, name := range list {
 		fd := firstPassed + i

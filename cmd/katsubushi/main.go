@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/internal/visible"
@@ -76,14 +77,14 @@ func serve(c *call) int {
 	}
 	if code, ok := c.settled(said); !ok {
 		if origin != nil {
-			daemon.Refuse(origin, errors.New(strings.TrimSpace(problems.String())))
+			handover.Refuse(origin, errors.New(strings.TrimSpace(problems.String())))
 		}
 		return code
 	}
 	if err := inherit(c.parsed, origin); err != nil {
 		fmt.Fprintln(errorsTo(c.stderr), err)
 		if origin != nil {
-			daemon.Refuse(origin, err)
+			handover.Refuse(origin, err)
 		}
 		return exitUsage
 	}
@@ -95,7 +96,7 @@ func serve(c *call) int {
 	if err != nil {
 		log.Log(context.Background(), levelFatal, "cannot start", "error", err)
 		if origin != nil {
-			daemon.Refuse(origin, err)
+			handover.Refuse(origin, err)
 		}
 		if different := (*stores.DifferentError)(nil); errors.As(err, &different) {
 			return exitUsage

@@ -12,6 +12,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/control"
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 )
 
@@ -90,10 +91,10 @@ type upgrader struct {
 // run tries it once. It calls reply when it is known how it went, before the daemon ends.
 func (u *upgrader) run(timeout time.Duration, reply func(string, error)) {
 	u.log.Info("upgrading", "program", os.Args[0])
-	err := u.d.Upgrade(daemon.Upgrade{
-		Start:   func() (*upgrade.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
+	err := u.d.Upgrade(handover.Upgrade{
+		Start:   func() (handover.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
 		Timeout: timeout,
-		Succeeded: func(s daemon.Succession) {
+		Succeeded: func(s handover.Succession) {
 			u.manager.succeeded(s.PID)
 			pause := s.Pause.Round(100 * time.Microsecond)
 			u.log.Info("upgraded", "pid", s.PID, "version", s.Program, "connections", s.Moved, "pause", pause)
@@ -153,7 +154,7 @@ func (u *upgrader) serve() (stop func()) {
 // succeed, or a supervisor.
 func inherit(p *parsed, origin *upgrade.Origin) (err error) {
 	if origin != nil {
-		if p.Inherited, err = daemon.Introduce(origin); err != nil {
+		if p.Inherited, err = handover.Introduce(origin); err != nil {
 			return err
 		}
 		return p.follow(p.Inherited.Sockets)

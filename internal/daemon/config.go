@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/front"
+	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
@@ -68,7 +69,7 @@ type Config struct {
 	RefuseUnknown bool
 
 	// Inherited is what another process has opened for this one; nil = nothing.
-	Inherited *Inherited
+	Inherited *handover.Inherited
 
 	generators []byte // content of GeneratorsFile, which ReadSecrets has read, because it may be a pipe; nil = not read
 }

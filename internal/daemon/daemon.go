@@ -18,12 +18,12 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
+	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
-	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
@@ -58,10 +58,9 @@ type Daemon struct {
 	stopping atomic.Bool
 
 	notReloaded notReloaded
-	running     running    // set before opened is closed
-	upgrading   sync.Mutex // held during an upgrade, and from when Run stops
-	child       atomic.Pointer[upgrade.Child]
-	retired     atomic.Bool // another process serves now, or may: this one must not
+	giver       *handover.Giver
+	background  sync.WaitGroup // what Run waits for
+	fail        func(error)    // ends Run; set by it
 }
 
 // New checks the configuration, binds the services' ports and opens the store of the windows; it
@@ -72,9 +71,7 @@ func New(c Config) (*Daemon, error) {
 	if err := errors.Join(c.Validate(), c.ReadSecrets()); err != nil {
 		return nil, err
 	}
-	if n := len(c.passed().Named(c.places()[0].Name())); n > 0 && c.origin() != nil {
-		c.Loops = n // as many as listeners
-	}
+	c.Loops = c.Inherited.Loops(c.places()[0].Name(), c.Loops)
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
 	d := &Daemon{
@@ -82,13 +79,12 @@ func New(c Config) (*Daemon, error) {
 		shared: map[string]issuer.Kind{},
 	}
 	w := c.windows()
-	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wakeAll, c.origin() != nil, d.peerAsker()
+	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wakeAll, c.Inherited.Succeeds(), d.peerAsker()
 	d.windows = windows.New(w)
 	d.clock, d.issuer = d.windows.Clock, d.windows.Issuer
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
-		d.checkInherited, d.resolveAdvertised, d.newFront, d.addServices,
-		func() error { return d.front.Claim(&d.binder) },
+		d.checkInherited, d.resolveAdvertised, d.newFront, d.addServices, d.bindUnlessSucceeding,
 		d.windows.Open, d.openCounters, d.openUsers, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
@@ -101,11 +97,45 @@ func New(c Config) (*Daemon, error) {
 			return nil, err
 		}
 	}
-	if c.origin() == nil {
-		d.checkPasswords()
-	}
+	d.giver = handover.NewGiver(d.handover())
 	return d, nil
 }
+
+// checkInherited returns everything that is wrong with the passed sockets.
+func (d *Daemon) checkInherited() error { return d.c.Inherited.Check(d.c.places(), SocketNames()) }
+
+// bindUnlessSucceeding binds the ports now, so that an address in use is an error of New. A successor waits for
+// its predecessor first.
+func (d *Daemon) bindUnlessSucceeding() error {
+	if d.c.Inherited.Succeeds() {
+		return nil
+	}
+	return d.bind()
+}
+
+// bind opens the ports of the services and the UDP port, and finds out whether those of the engine are in use.
+func (d *Daemon) bind() error {
+	if err := d.openServices(); err != nil {
+		return err
+	}
+	d.checkPasswords()
+	return d.front.Claim(&d.binder)
+}
+
+// handover returns what both sides of an upgrade need.
+func (d *Daemon) handover() handover.Config {
+	return handover.Config{
+		Log: d.c.Log, Version: d.c.Version, Fingerprint: d.c.Layout.Fingerprint(), Windows: d.windows,
+		Mover: d.front.Mover(), Sockets: d.allSockets, Pause: d.pauseServices, Resume: d.restartServices,
+	}
+}
+
+// Upgrade lets a new process take over. If it does, Run returns soon after. After an error this process
+// serves as before. Any goroutine may call it; a second call at the same time is refused.
+func (d *Daemon) Upgrade(u handover.Upgrade) error { return d.giver.Upgrade(u) }
+
+// Abandon kills a process that may become the successor, if there is one: this one is about to exit.
+func (d *Daemon) Abandon() { d.giver.Abandon() }
 
 // newFront makes what clients connect to.
 func (d *Daemon) newFront() (err error) {
@@ -113,7 +143,7 @@ func (d *Daemon) newFront() (err error) {
 		Version: d.c.Version, Log: d.c.Log, Noise: d.noise, Now: d.clock.Now, Cluster: d.clusterNode,
 		Handler: func(loop int) protocol.Handler { return d.catalog.Handler(loop, d.stats) },
 		Await:   func() bool { return d.catalog.AwaitWhile(d.issuer.Late) },
-		Passed:  d.c.passed(), Succeeds: d.c.origin() != nil, Certified: d.c.GRPCPort != 0,
+		Passed:  d.c.Inherited.Passed(), Certified: d.c.GRPCPort != 0,
 	}
 	if d.c.Counters.Elects() {
 		g.Topology = d.topology
@@ -147,11 +177,10 @@ func (d *Daemon) Reload() {
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var background sync.WaitGroup
-	defer background.Wait()
+	defer d.background.Wait()
 	keeping, stopKeeping := context.WithCancel(context.Background())
 	defer stopKeeping()
-	d.running = running{ctx, fail, &background}
+	d.fail = fail
 	taken, err := d.start(ctx, keeping)
 	if err != nil {
 		stopKeeping()
@@ -164,22 +193,20 @@ func (d *Daemon) Run(ctx context.Context) error {
 		fail(err)
 	} else {
 		d.front.Serve(fail)
+		d.giver.Serves(ctx, fail)
 		if taken != nil {
-			taken.serving()
+			taken.Serve()
 		}
 	}
-	if d.c.Inherited != nil { // what was needed was copied
-		d.c.Inherited.Sockets.Close()
-	}
+	d.c.Inherited.Passed().Close() // what was needed was copied
 
 	<-ctx.Done()
-	d.upgrading.Lock() // one that is under way ends first
-	if d.retired.Load() {
+	if d.giver.End() {
 		d.retire(stopKeeping)
 	} else {
 		d.stop(stopKeeping)
 	}
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, errSucceeded) {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, handover.ErrSucceeded) {
 		return err
 	}
 	return nil
@@ -187,24 +214,22 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // start starts what runs beside the engine. A successor first waits until the process before it has
 // given it everything.
-func (d *Daemon) start(ctx, keeping context.Context) (taken *taking, err error) {
-	background, fail := d.running.background, d.running.fail
-	if d.c.origin() != nil {
+func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err error) {
+	if d.c.Inherited.Succeeds() {
 		d.windows.Start()
-		if taken, err = d.takeOver(ctx); err != nil {
+		if taken, err = handover.Take(ctx, d.handover(), d.c.Inherited.From); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(d.openServices(), d.front.OpenUDP(&d.binder)); err != nil {
+		if err := d.bind(); err != nil {
 			return nil, err
 		}
-		d.checkPasswords()
 	}
-	d.startServices(background, fail)
+	d.startServices()
 	if taken == nil {
 		d.windows.Start()
 	}
 	if d.c.HTTPPort != 0 {
-		background.Go(func() { d.history.Run(keeping, d.sample) })
+		d.background.Go(func() { d.history.Run(keeping, d.sample) })
 	}
 	d.sequences.keep()
 	return taken, nil

@@ -9,14 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 )
 
@@ -53,7 +56,7 @@ func succeed(how, file string) error {
 		return turn(origin)
 	case "serves":
 		c := layouts(file)
-		if c.Inherited, err = Introduce(origin); err != nil {
+		if c.Inherited, err = handover.Introduce(origin); err != nil {
 			return err
 		}
 		d, err := New(c)
@@ -133,10 +136,10 @@ func layouts(dir string) Config {
 
 // upgradeTo upgrades a daemon to this test program. What serves then ends with the test.
 func upgradeTo(t *testing.T, d *Daemon) error {
-	return d.Upgrade(Upgrade{
-		Start:   func() (*upgrade.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
+	return d.Upgrade(handover.Upgrade{
+		Start:   func() (handover.Child, error) { return upgrade.Start(os.Args[0], os.Args, os.Stderr) },
 		Timeout: patience,
-		Succeeded: func(s Succession) {
+		Succeeded: func(s handover.Succession) {
 			t.Cleanup(func() { syscall.Kill(s.PID, syscall.SIGKILL) })
 		},
 	})
@@ -212,13 +215,14 @@ func TestNoThawBesideAnother(t *testing.T) {
 			await(t, "the engine is frozen, and the new process has died", func() bool {
 				text, _ := os.ReadFile(file)
 				holder, _ = strconv.Atoi(string(text))
-				child := d.child.Load()
-				return holder != 0 && child != nil && syscall.Kill(-child.Pid(), 0) != nil
+				at := at(reflect.ValueOf(d.giver).Elem(), "child").Addr().UnsafePointer()
+				child := (*atomic.Pointer[handover.Child])(at).Load()
+				return holder != 0 && child != nil && syscall.Kill(-(*child).Pid(), 0) != nil
 			})
 			waiting := dial(t, address)
 			io.WriteString(waiting, "get id\r\n")
 			if stopped {
-				d.running.fail(context.Canceled)
+				d.fail(context.Canceled)
 				err := <-ended
 				if err == nil || !strings.Contains(err.Error(), "has its connection and has not ended") {
 					t.Errorf("it does not wait for a process that may serve: %v", err)

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
+	"slices"
 )
 
 // Ports holds the numbers of the services' ports, one field for each line of listeners. 0 means
@@ -130,6 +132,16 @@ func (c *Config) validatePorts(wrong func(field, format string, args ...any)) {
 	sockets.Clashes(c.places(), wrong)
 }
 
+// SocketNames returns the names that passed sockets may have.
+func SocketNames() []string {
+	names := []string{sockets.Unix, front.PortFlag, front.RedisFlag, front.UDPFlag}
+	for _, l := range listeners() {
+		names = append(names, l.flag)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // addServices makes the services that are switched on.
 func (d *Daemon) addServices() error {
 	for _, l := range listeners() {
@@ -138,8 +150,5 @@ func (d *Daemon) addServices() error {
 		}
 		d.services = append(d.services, listedService{service: l.service(d), name: l.name, drains: l.drains, line: &l})
 	}
-	if d.c.origin() != nil { // takeOver does it
-		return nil
-	}
-	return d.openServices()
+	return nil
 }

@@ -49,8 +49,8 @@ func (d *Daemon) storeFacts() (lines []string) {
 	return lines
 }
 
-// Serving is closed once the ports are open that ids are served on.
-func (d *Daemon) Serving() <-chan struct{} { return d.front.Opened() }
+// Serving is closed once ids are served.
+func (d *Daemon) Serving() <-chan struct{} { return d.giver.Serving() }
 
 // Status says in a few words what the daemon does now: which worker ids it serves, or why it does not.
 func (d *Daemon) Status() string {

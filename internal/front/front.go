@@ -42,8 +42,7 @@ type Given struct {
 	Cluster func(listening net.Addr, memcached bool) string
 	Await   func() bool // waits a moment for a late extension of a window; false = none is under way
 
-	Passed   sockets.Passed // what another process has opened
-	Succeeds bool           // another process still serves
+	Passed sockets.Passed // what another process has opened
 	// Certified: another port uses the certificate too.
 	Certified bool
 }
@@ -178,10 +177,7 @@ func (f *Front) Wake() { f.engine.Wake() }
 
 // Claim opens the UDP port, and finds out now, not when the ports open, whether an address is in use.
 func (f *Front) Claim(b *sockets.Binder) error {
-	if f.g.Succeeds { // it is, and rightly
-		return nil
-	}
-	if err := f.OpenUDP(b); err != nil {
+	if err := f.openUDP(b); err != nil {
 		return err
 	}
 	return b.Bind(context.Background(), f.probe)

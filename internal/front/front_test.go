@@ -317,18 +317,21 @@ func TestAnAddressInUse(t *testing.T) {
 	}
 	defer ln.Close()
 	udp := redistest.FreePort(t)
-	for _, succeeds := range []bool{false, true} {
+	for _, passed := range []bool{false, true} {
 		for _, redis := range []bool{false, true} {
 			w := newFront(t, func(c *Config, g *Given) {
-				at := &c.Port
+				at, name := &c.Port, PortFlag
 				if redis {
-					at = &c.RedisPort
+					at, name = &c.RedisPort, RedisFlag
 				}
-				*at, c.UDPPort, g.Succeeds = ln.Addr().(*net.TCPAddr).Port, udp, succeeds
+				*at, c.UDPPort = ln.Addr().(*net.TCPAddr).Port, udp
+				if passed { // another process listens, and rightly
+					g.Passed = sockets.Passed{{Name: name, FD: -1}}
+				}
 			})
 			synctest.Test(t, func(*testing.T) { err = w.Claim(&sockets.Binder{Log: slog.New(slog.DiscardHandler)}) })
-			if errors.Is(err, syscall.EADDRINUSE) == succeeds {
-				t.Errorf("succeeds %v: %v", succeeds, err)
+			if errors.Is(err, syscall.EADDRINUSE) == passed {
+				t.Errorf("passed %v: %v", passed, err)
 			}
 			w.End()
 		}
@@ -437,11 +440,10 @@ func TestASuccessorTakesTheSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := newFront(t, func(c *Config, g *Given) {
-			*c, g.Passed, g.Succeeds = w.c, passed, true
+			*c, g.Passed = w.c, passed
 		})
 		next.issue(t)
-		b := &sockets.Binder{Log: next.g.Log}
-		if err := errors.Join(next.Claim(b), next.OpenUDP(b)); err != nil {
+		if err := next.Claim(&sockets.Binder{Log: next.g.Log}); err != nil {
 			t.Fatal(err)
 		}
 		next.Start(func(err error) { t.Error(err) })

@@ -9,8 +9,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
 
-// OpenUDP opens the UDP port, if it is on. New does it, but not for a successor.
-func (f *Front) OpenUDP(b *sockets.Binder) error {
+// openUDP opens the UDP port, if it is on.
+func (f *Front) openUDP(b *sockets.Binder) error {
 	if f.c.UDPPort == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package handover
 
 import (
 	"context"
@@ -16,18 +16,55 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 )
 
+// Inherited is what another process has opened for this one. nil = nothing.
+type Inherited struct {
+	Sockets sockets.Passed
+	// From is the process that gives them away, and its worker ids, see Take; nil = a supervisor.
+	From Origin
+	Died bool // From ended before it had passed all
+}
+
+// Succeeds reports whether this process is to succeed another one.
+func (in *Inherited) Succeeds() bool { return in != nil && in.From != nil }
+
+// Passed returns the sockets.
+func (in *Inherited) Passed() sockets.Passed {
+	if in == nil {
+		return nil
+	}
+	return in.Sockets
+}
+
+// Loops returns how many event loops a process has that was to have n: a successor has as many as there are
+// listeners of this name.
+func (in *Inherited) Loops(name string, n int) int {
+	if fds := in.Passed().Named(name); in.Succeeds() && len(fds) > 0 {
+		return len(fds)
+	}
+	return n
+}
+
+// Check returns everything that is wrong with the sockets for these places. A process that this one succeeds
+// must have passed all, unless it died. names are those of all places that there can be.
+func (in *Inherited) Check(places []sockets.Place, names []string) error {
+	if in == nil {
+		return nil
+	}
+	return in.Sockets.Check(places, names, in.Succeeds() && !in.Died)
+}
+
 // Refuse tells the process that was to be succeeded why that cannot be.
-func Refuse(o *upgrade.Origin, why error) {
+func Refuse(o Origin, why error) {
 	o.Deadline(time.Now().Add(time.Second))
 	o.Send(upgrade.Message{Kind: upgrade.Refused, Why: why.Error()})
 }
 
 // Introduce reads what the process that is to be succeeded says first: its sockets, and its version.
-func Introduce(o *upgrade.Origin) (*Inherited, error) {
+func Introduce(o Origin) (*Inherited, error) {
 	in := &Inherited{From: o}
 	for {
 		m, fds, err := o.Receive()
-		if errors.Is(err, io.EOF) { // it died: this one goes on with what it has, see takeOver
+		if errors.Is(err, io.EOF) { // it died: this one goes on with what it has, see Take
 			in.Died = true
 			return in, nil
 		}
@@ -46,16 +83,15 @@ func Introduce(o *upgrade.Origin) (*Inherited, error) {
 		case m.Kind == upgrade.Begin:
 			return in, nil
 		default:
-			upgrade.CloseAll(fds)
-			return nil, fmt.Errorf("the process that is to be succeeded said %.40q, which is not understood", m.Kind)
+			return nil, heard{m, fds, nil}.refused()
 		}
 	}
 }
 
-// A taking is the new side of an upgrade, see handover.
-type taking struct {
-	d     *Daemon
-	o     *upgrade.Origin
+// A Taker is the new side of an upgrade.
+type Taker struct {
+	c     Config
+	o     Origin
 	said  chan heard
 	moved []server.Moved
 	alone bool // the old process has died: what it gave until then is all
@@ -67,12 +103,12 @@ type heard struct {
 	err error
 }
 
-// takeOver gets ready, and takes over what the old process gives. Until serving is called, this
-// process issues nothing and touches no connection. If the old process dies, this one goes on with
+// Take gets ready, and takes over what the old process gives. The Holder of the windows must have started. Until Serve
+// is called, this process issues nothing and touches no connection. If the old process dies, this one goes on with
 // what it has: nobody else has it then.
-func (d *Daemon) takeOver(ctx context.Context) (*taking, error) {
-	t := &taking{d: d, o: d.c.origin(), said: make(chan heard)}
-	defer context.AfterFunc(ctx, func() { t.o.Close() })()
+func Take(ctx context.Context, c Config, o Origin) (*Taker, error) {
+	t := &Taker{c: c, o: o, said: make(chan heard)}
+	defer context.AfterFunc(ctx, func() { o.Close() })()
 	go t.listen()
 	err := t.prepare(ctx)
 	if err == nil {
@@ -82,16 +118,17 @@ func (d *Daemon) takeOver(ctx context.Context) (*taking, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		for _, m := range t.moved {
-			upgrade.CloseAll([]int{m.FD})
-		}
-		Refuse(t.o, err)
+		closeMoved(t.moved)
+		Refuse(o, err)
+		go t.forget()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *taking) listen() {
+// listen receives what the old process says, until its end.
+func (t *Taker) listen() {
+	defer close(t.said)
 	for {
 		m, fds, err := t.o.Receive()
 		t.said <- heard{m, fds, err}
@@ -101,33 +138,44 @@ func (t *taking) listen() {
 	}
 }
 
+// forget closes what the old process still sends, until its end.
+func (t *Taker) forget() {
+	for m := range t.said {
+		upgrade.CloseAll(m.fds)
+	}
+	t.o.Close()
+}
+
 // prepare waits for leased worker ids, then says Hello.
-func (t *taking) prepare(ctx context.Context) error {
-	d := t.d
-	if d.c.leased() {
+func (t *Taker) prepare(ctx context.Context) error {
+	if t.c.Windows.Leased() {
 		alive := time.NewTicker(time.Second)
 		defer alive.Stop()
 		for waits := true; waits; {
 			select {
-			case <-d.windows.Serving():
+			case <-t.c.Windows.Serving():
 				waits = false
 			case <-alive.C:
-				t.o.Send(upgrade.Message{Kind: upgrade.Waiting, Why: d.Status()})
+				t.o.Send(upgrade.Message{Kind: upgrade.Waiting, Why: t.c.Windows.Status()})
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
 	}
-	err := t.o.Send(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Program: d.c.Version,
-		Fingerprint: d.c.Layout.Fingerprint()})
-	if err != nil && !errors.Is(err, io.EOF) {
+	return t.say(upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version, Program: t.c.Version,
+		Fingerprint: t.c.Fingerprint})
+}
+
+// say sends a message. That the old process has died is no error.
+func (t *Taker) say(m upgrade.Message) error {
+	if err := t.o.Send(m); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil
 }
 
 // take receives what the old process gives, and takes what it has let go.
-func (t *taking) take(ctx context.Context) error {
+func (t *Taker) take(ctx context.Context) error {
 	given, err := t.receive(ctx)
 	if err != nil {
 		return err
@@ -136,13 +184,13 @@ func (t *taking) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.d.windows.TakeOver(ctx, handed, t.alone); err != nil {
+	if err := t.c.Windows.TakeOver(ctx, handed, t.alone); err != nil {
 		return err
 	}
 	if t.alone {
 		return nil
 	}
-	if err := t.o.Send(upgrade.Message{Kind: upgrade.Ready}); err != nil && !errors.Is(err, io.EOF) {
+	if err := t.say(upgrade.Message{Kind: upgrade.Ready}); err != nil {
 		return err
 	}
 	switch m, err := t.next(ctx); {
@@ -157,7 +205,7 @@ func (t *taking) take(ctx context.Context) error {
 }
 
 // receive returns what the old process gives, without a Kind if it has ended before, and takes its connections.
-func (t *taking) receive(ctx context.Context) (given heard, err error) {
+func (t *Taker) receive(ctx context.Context) (given heard, err error) {
 	for missing := 1; missing > 0; {
 		m, err := t.next(ctx)
 		switch {
@@ -200,7 +248,7 @@ func (m heard) refused() error {
 }
 
 // next returns what the old process says next.
-func (t *taking) next(ctx context.Context) (heard, error) {
+func (t *Taker) next(ctx context.Context) (heard, error) {
 	select {
 	case m := <-t.said:
 		return m, m.err
@@ -209,41 +257,34 @@ func (t *taking) next(ctx context.Context) (heard, error) {
 	}
 }
 
-// serving adopts the connections, says that this process serves, and ends the talk. The engine must be
+// Serve gives the connections to the Mover, says that this process serves, and ends the talk. The Mover must be
 // serving, or about to.
-func (t *taking) serving() {
-	d, lost := t.d, 0
+func (t *Taker) Serve() {
+	lost := 0
 	for _, m := range t.moved {
-		if err := d.adopt(m); err != nil {
-			upgrade.CloseAll([]int{m.FD})
-			d.c.Log.Warn("a connection is lost in the upgrade", "port", m.Port, "error", err)
+		if err := t.adopt(m); err != nil {
+			closeMoved([]server.Moved{m})
+			t.c.Log.Warn("a connection is lost in the upgrade", "port", m.Port, "error", err)
 			lost++
 		}
 	}
 	if t.alone {
-		d.c.Log.Warn("the process that was to be succeeded died: this one goes on", "connections", len(t.moved)-lost)
+		t.c.Log.Warn("the process that was to be succeeded died: this one goes on", "connections",
+			len(t.moved)-lost)
 	} else {
-		d.c.Log.Info("took over", "connections", len(t.moved)-lost, "from", os.Getppid())
+		t.c.Log.Info("took over", "connections", len(t.moved)-lost, "from", os.Getppid())
 	}
 	if err := t.o.Detach(); err != nil {
-		d.c.Log.Warn("errors go to the process before this one", "error", err)
+		t.c.Log.Warn("errors go to the process before this one", "error", err)
 	}
 	t.o.Send(upgrade.Message{Kind: upgrade.Serving})
-	go func() { // its end is of no interest any more
-		for m := range t.said {
-			if m.err != nil {
-				t.o.Close()
-				return
-			}
-			upgrade.CloseAll(m.fds)
-		}
-	}()
+	go t.forget() // its end is of no interest any more
 }
 
-// adopt makes the engine serve a connection, once it serves.
-func (d *Daemon) adopt(m server.Moved) (err error) {
-	for until := time.Now().Add(takeTimeout); time.Now().Before(until); time.Sleep(100 * time.Microsecond) {
-		if err = d.front.Mover().Adopt(m); !errors.Is(err, server.ErrIdle) {
+// adopt makes the Mover serve a connection, once it serves.
+func (t *Taker) adopt(m server.Moved) (err error) {
+	for until := time.Now().Add(stepTimeout); time.Now().Before(until); time.Sleep(100 * time.Microsecond) {
+		if err = t.c.Mover.Adopt(m); !errors.Is(err, server.ErrIdle) {
 			return err
 		}
 	}
