@@ -207,7 +207,7 @@ var rules = []rule{
 		"generator", "id", "internal/figure", "internal/issuer", "test/*", "workerid", "workerid/*"},
 		"the real decisions over a model of the world"},
 	{"test/explore", []string{
-		"internal/figure", "test/memcas", "test/sim", "workerid", "workerid/*"},
+		"generator", "internal/durable", "internal/figure", "test/memcas", "test/sim", "workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"},
 		"the real sequences over a model of the world"},
