@@ -120,11 +120,11 @@ func shareSequences(t *testing.T, builds []version, url string, names []string, 
 			"-state-dir", filepath.Join(t.TempDir()), "-state-any-disk", "-counters", url, "-max-wait", "3s",
 		}}
 		t.Cleanup(func() {
-			if d.cmd != nil {
+			if d.Child != nil {
 				d.end(syscall.SIGKILL)
 			}
 			if t.Failed() {
-				t.Logf("%s logged last:\n%s", d.name, d.tail(20))
+				t.Logf("%s logged last:\n%s", d.name, d.log.Tail(20))
 			}
 		})
 		d.start()
