@@ -177,6 +177,8 @@ type Store interface {
 	// there on are the caller's. The caller must have stopped issuing them for good, and must not call
 	// Return twice for one block.
 	Return(ctx context.Context, name string, b Block, next uint64) error
+	// ReturnAll is Return for up to MaxRests sequences, each once. The errors are those of the rests, in their order.
+	ReturnAll(ctx context.Context, rests []Rest) []error
 	// Changes returns all records if one was defined, raised or retired since the call that returned
 	// since, also by another process, or no records otherwise. With since "" it returns them all.
 	// Reserve and Return are no changes. It is called every second, so it must be cheap. A record that
@@ -196,13 +198,6 @@ type Rest struct {
 // MaxRests is how many Rests one call takes. A transaction of etcd's has 128 comparisons: two each, and the
 // fence's.
 const MaxRests = 60
-
-// A Collector is a Store that takes the rests of many sequences in one call. One that wraps another Store, and
-// changes nothing about Return, has a method Unwrap that returns it.
-type Collector interface {
-	// ReturnAll is Return for up to MaxRests sequences, each once. The errors are those of the rests, in their order.
-	ReturnAll(ctx context.Context, rests []Rest) []error
-}
 
 // Admin is what operators do with a Store, also while daemons use it. Errors are those of Store.
 type Admin interface {

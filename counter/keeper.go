@@ -291,48 +291,23 @@ func (r *run) seal(l *line) {
 }
 
 // giveBack starts calls that give back what is left of sealed lines, as far as there is room: many lines of
-// one Store in a call, if it takes them.
+// one Store in a call.
 func (r *run) giveBack(ctx context.Context) {
 	for r.calls < maxCalls && len(r.rests) > 0 {
 		store, n := r.rests[0].store, 1
-		all := collector(store)
-		for all != nil && n < min(MaxRests, len(r.rests)) && r.rests[n].store == store {
+		for n < min(MaxRests, len(r.rests)) && r.rests[n].store == store {
 			n++
 		}
 		some := r.rests[:n:n]
 		r.rests = r.rests[n:]
-		if all == nil {
-			all = oneByOne{store}
-		}
 		r.calls++
-		go func() { r.returned <- giveBackBlocks(ctx, all, some) }()
+		go func() { r.returned <- giveBackBlocks(ctx, store, some) }()
 	}
-}
-
-// collector returns the Store, or what it wraps, that takes many rests in one call, or nil.
-func collector(s Store) Collector {
-	switch s := s.(type) {
-	case Collector:
-		return s
-	case interface{ Unwrap() Store }:
-		return collector(s.Unwrap())
-	}
-	return nil
-}
-
-// oneByOne makes a Collector of any Store.
-type oneByOne struct{ Store }
-
-func (s oneByOne) ReturnAll(ctx context.Context, rests []Rest) (errs []error) {
-	for _, r := range rests {
-		errs = append(errs, s.Return(ctx, r.Name, r.Block, r.Next))
-	}
-	return errs
 }
 
 // giveBackBlocks calls the Store. ErrStale and ErrDeposed are no errors here: another daemon has reserved
 // meanwhile, or may, or an operator has raised the sequence, and the values are a gap.
-func giveBackBlocks(ctx context.Context, store Collector, some []rest) (lost []error) {
+func giveBackBlocks(ctx context.Context, store Store, some []rest) (lost []error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var rests []Rest

@@ -39,6 +39,19 @@ func (s *slowStore) fail(err error, lost bool) {
 	s.broken, s.lost = err, lost
 }
 
+// use makes the calls to come those of another store.
+func (s *slowStore) use(store memcounter.Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Store = store
+}
+
+func (s *slowStore) used() memcounter.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Store
+}
+
 // call waits as long as a call takes and says whether it is carried out, and whether it fails.
 func (s *slowStore) call() (do bool, err error) {
 	s.most.Store(max(s.most.Load(), s.now.Add(1)))
@@ -53,7 +66,7 @@ func (s *slowStore) Reserve(ctx context.Context, name string, n uint64) (b count
 	s.calls.Add(1)
 	do, err := s.call()
 	if do {
-		b, err2 := s.Store.Reserve(context.Background(), name, n)
+		b, err2 := s.used().Reserve(context.Background(), name, n)
 		if err == nil {
 			return b, err2
 		}
@@ -65,7 +78,7 @@ func (s *slowStore) ReturnAll(ctx context.Context, rests []counter.Rest) (errs [
 	do, err := s.call()
 	for _, r := range rests {
 		if errs = append(errs, err); do {
-			errs[len(errs)-1] = errors.Join(err, s.Store.Return(context.Background(), r.Name, r.Block, r.Next))
+			errs[len(errs)-1] = errors.Join(err, s.used().Return(context.Background(), r.Name, r.Block, r.Next))
 		}
 	}
 	return errs
@@ -412,9 +425,7 @@ func TestARaiseOfARecordThatWasSetBack(t *testing.T) {
 		}
 		r.want(s, 1) // of 1 to 100
 		db.SetBack(old)
-		r.store.mu.Lock()
-		r.store.Store = db.Open() // one that remembers nothing
-		r.store.mu.Unlock()
+		r.store.use(db.Open()) // one that remembers nothing
 		if _, err := admin.Raise(t.Context(), "orders", 50); err != nil {
 			t.Fatal(err)
 		}
@@ -471,7 +482,7 @@ func TestARecordThatIsGone(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())
 		s := r.add(orders)
 		r.want(s, 1)
-		r.store.Store = memcounter.NewDatabase().Open()
+		r.store.use(memcounter.NewDatabase().Open())
 		for figureOf[int64](s, "at_hand") > 0 {
 			take(s, 50)
 		}
@@ -501,7 +512,7 @@ func TestADefinitionThatWasChangedInTheStore(t *testing.T) {
 		r := newRig(t, memcounter.NewDatabase())
 		s := r.add(tens)
 		r.want(s, 1)
-		r.store.Store = memcounter.NewDatabase().Open()
+		r.store.use(memcounter.NewDatabase().Open())
 		if _, err := r.store.Define(t.Context(), orders); err != nil {
 			t.Fatal(err)
 		}
@@ -593,12 +604,12 @@ func (s term) Reserve(ctx context.Context, name string, n uint64) (counter.Block
 	return s.Store.Reserve(ctx, name, n)
 }
 
-func (s term) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
+func (s term) ReturnAll(ctx context.Context, rests []counter.Rest) []error {
 	s.calls.Add(1)
 	if s.over.Load() {
-		return counter.ErrDeposed
+		return slices.Repeat([]error{counter.ErrDeposed}, len(rests))
 	}
-	return s.Store.Return(ctx, name, b, next)
+	return s.Store.ReturnAll(ctx, rests)
 }
 
 // A sequence that is issued within a term reserves and gives back there. When the term is over it is
@@ -696,11 +707,6 @@ func (c *collecting) ReturnAll(ctx context.Context, rests []counter.Rest) (errs 
 	return errs
 }
 
-// A wrapped store has what it wraps take the rests.
-type wrapped struct{ counter.Store }
-
-func (w wrapped) Unwrap() counter.Store { return w.Store }
-
 // What is left of many sequences goes back in few calls, when they are dropped and when the Keeper ends. What is
 // lost is named.
 func TestManyAreGivenBackInFewCalls(t *testing.T) {
@@ -712,7 +718,7 @@ func TestManyAreGivenBackInFewCalls(t *testing.T) {
 		var given []<-chan struct{}
 		for i := range 2 * half {
 			name := fmt.Sprintf("s%03d", i)
-			r.want(r.addIn(counter.Sequence(name), wrapped{store}), 1)
+			r.want(r.addIn(counter.Sequence(name), store), 1)
 		}
 		time.Sleep(time.Second)
 		for i := range half {

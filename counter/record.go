@@ -38,16 +38,6 @@ func Whole(name string) error {
 	return fmt.Errorf("the record of sequence %s is not damaged", name)
 }
 
-// Revived returns the record that Revive writes. The errors are those of Definition.Check and Raise.
-func Revived(d Definition, atLeast uint64, token string) (Record, error) {
-	if err := d.Check(); err != nil {
-		return Record{}, err
-	}
-	r := NewRecord(d, token)
-	err := r.Raise(atLeast, token)
-	return r, err
-}
-
 // NewRecord returns the record of a sequence that has granted nothing. d must be correct.
 func NewRecord(d Definition, token string) Record {
 	return Record{Definition: d, Next: d.First(), Token: token}

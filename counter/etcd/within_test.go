@@ -171,7 +171,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 		if _, err := operator.Raise(bg, rests[0].Name, 1000); err != nil {
 			t.Fatal(err)
 		}
-		for i, err := range from.(counter.Collector).ReturnAll(bg, rests) {
+		for i, err := range from.ReturnAll(bg, rests) {
 			if i == 0 && !errors.Is(err, counter.ErrStale) || i > 0 && err != nil {
 				t.Errorf("%s %d: %v", what, i, err)
 			}
@@ -189,7 +189,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 			return piece
 		})
 		all := make(chan []error)
-		go func() { all <- from.(counter.Collector).ReturnAll(bg, rests) }()
+		go func() { all <- from.ReturnAll(bg, rests) }()
 		server.Until("the answer is lost", lost.Load)
 		proxy.Rewrite(nil)
 		proxy.Cut()
@@ -201,7 +201,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 	}
 	b := counter.Block{Lo: 1, Hi: 5, Token: "x"}
 	strangers := []counter.Rest{{Name: "{b}", Block: b, Next: 1}, {Name: "{a}none", Block: b, Next: 1}}
-	errs := within.(counter.Collector).ReturnAll(bg, strangers)
+	errs := within.ReturnAll(bg, strangers)
 	refused(t, errs[0], counter.ErrDeposed, "group")
 	refused(t, errs[1], counter.ErrUnknown)
 
@@ -218,7 +218,7 @@ func TestManyAreGivenBackAtOnce(t *testing.T) {
 		b := counter.Block{Lo: r.Next - 10, Hi: r.Next - 1, Token: r.Token}
 		rests = append(rests, counter.Rest{Name: r.Name, Block: b, Next: b.Lo})
 	}
-	for i, err := range within.(counter.Collector).ReturnAll(context.Background(), rests) {
+	for i, err := range within.ReturnAll(context.Background(), rests) {
 		refused(t, err, counter.ErrDeposed)
 		if r, _ := operator.Show(bg, rests[i].Name); r.Next != rests[i].Block.Hi+1 {
 			t.Errorf("written after the term: %+v", r)

@@ -15,7 +15,7 @@ import (
 
 // A daemon has a file of its own, DIR/TOKEN.daemon, from before it is granted its first block. It keeps
 // the lock of that file for life, so that others know that it runs, and it writes down which changes it
-// has learnt of: a counter.Note, and a newline.
+// has learnt of: a note of its ledger, and a newline.
 type roll struct {
 	mu   sync.Mutex
 	path string

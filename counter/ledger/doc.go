@@ -1,6 +1,6 @@
 // Package ledger has the rules by which sequences are kept, once for all stores: define, reserve, return,
 // raise, revive, retire, notes, doubt and births. A Driver reads records and compares and sets them; it decides
-// nothing. A Ledger over a Driver is a counter.Store, a counter.Collector and a counter.Admin.
+// nothing. A Ledger over a Driver is a counter.Store and a counter.Admin.
 //
 // The guarantee: no block is granted twice, if Swap is one compare-and-set inside the store. Not promised:
 // anything about a record that was set back, lost or made again while no process ran that had used it. Raise is

@@ -137,7 +137,7 @@ type Settler interface {
 	Settle(ctx context.Context, name string, operator bool) (Found, error)
 }
 
-// A Noter is a Driver that keeps a counter.Note for each daemon.
+// A Noter is a Driver that keeps a note of each daemon.
 type Noter interface {
 	// Learnt is what the note says of what Changes returned; since is empty before it has returned anything.
 	Learnt(since string) string

@@ -55,11 +55,11 @@ func left(jobs []*job) (rest []*job) {
 
 // carryOut carries out jobs, in one Swap unless others write at the same time. All are patient, or none. The error
 // is that of the first one.
-func (l *Ledger) carryOut(ctx context.Context, fence Fence, jobs ...*job) error {
+func (l *Ledger) carryOut(ctx context.Context, jobs ...*job) error {
 	inOrder := slices.SortedFunc(slices.Values(jobs), func(a, b *job) int { return strings.Compare(a.name, b.name) })
 	for _, j := range inOrder { // so that no two calls wait for each other
 		j.over, j.tokens = false, nil
-		m, err := l.enter(ctx, fence, j.name)
+		m, err := l.enter(ctx, j.name)
 		if err != nil {
 			j.end(err)
 			continue
@@ -68,7 +68,7 @@ func (l *Ledger) carryOut(ctx context.Context, fence Fence, jobs ...*job) error 
 		j.m = m
 	}
 	for rest := left(jobs); len(rest) > 0; {
-		err := l.locked(ctx, jobs[0].name, func() error { return l.attempt(ctx, fence, rest) })
+		err := l.locked(ctx, jobs[0].name, func() error { return l.attempt(ctx, rest) })
 		if err == nil {
 			break
 		}
@@ -113,11 +113,11 @@ func wait(ctx context.Context, pause time.Duration) bool {
 
 // attempt reads and writes until nobody else has written in between, and all jobs are over. What the last write
 // of the same term has left is not read again.
-func (l *Ledger) attempt(ctx context.Context, fence Fence, jobs []*job) error {
+func (l *Ledger) attempt(ctx context.Context, jobs []*job) error {
 	var unread []*job
 	for _, j := range jobs {
 		j.found, j.read, j.lost = j.m.wrote, false, len(j.tokens) > 0
-		if j.m.within == nil || j.m.within != fence {
+		if j.m.within == nil || j.m.within != l.fence {
 			unread = append(unread, j)
 		}
 	}
@@ -137,7 +137,7 @@ func (l *Ledger) attempt(ctx context.Context, fence Fence, jobs []*job) error {
 			}
 			continue
 		}
-		now, err := l.write(ctx, fence, jobs)
+		now, err := l.write(ctx, jobs)
 		switch {
 		case err == nil:
 			return nil
@@ -208,7 +208,7 @@ func (l *Ledger) finish(j *job) {
 }
 
 // write puts entries in place of those that were found, all of them or none.
-func (l *Ledger) write(ctx context.Context, fence Fence, jobs []*job) (now []Found, err error) {
+func (l *Ledger) write(ctx context.Context, jobs []*job) (now []Found, err error) {
 	if err := ctx.Err(); err != nil { // the store took so long that a grant would be a gap
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (l *Ledger) write(ctx context.Context, fence Fence, jobs []*job) (now []Fou
 		j.tokens = append(j.tokens, j.next.Plain().Token)
 		writes = append(writes, Write{j.found, j.next, j.announce, j.gap, j.failed})
 	}
-	now, err = l.d.Swap(ctx, fence, writes)
+	now, err = l.d.Swap(ctx, l.fence, writes)
 	if err != nil {
 		return now, err
 	}
@@ -226,7 +226,7 @@ func (l *Ledger) write(ctx context.Context, fence Fence, jobs []*job) (now []Fou
 		if now != nil {
 			j.found = now[i]
 		}
-		j.m.wrote, j.m.within = j.found, fence
+		j.m.wrote, j.m.within = j.found, l.fence
 		l.finish(j)
 	}
 	return nil, nil

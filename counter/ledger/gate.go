@@ -20,8 +20,11 @@ func NewGate(atOnce int, noAnswer func(cause error) error) *Gate {
 
 // Do runs f in a goroutine, see Driver.
 func (g *Gate) Do(ctx context.Context, f func() error) error {
-	if g.closed.Load() {
+	switch err := ctx.Err(); {
+	case g.closed.Load():
 		return errors.New("the counter store is closed")
+	case err != nil:
+		return g.noAnswer(err)
 	}
 	select {
 	case g.slots <- struct{}{}:

@@ -73,7 +73,7 @@ func TestWithin(t *testing.T) {
 	first, err1 := two.Reserve(bg, "order3", 10)
 	last, err2 := two.Reserve(bg, "order4", 10)
 	_, err3 := operator.Raise(bg, "order3", 50)
-	errs := two.(counter.Collector).ReturnAll(bg, []counter.Rest{{Name: "order3", Block: first, Next: 5},
+	errs := two.ReturnAll(bg, []counter.Rest{{Name: "order3", Block: first, Next: 5},
 		{Name: "order4", Block: last, Next: 5}})
 	if err := errors.Join(err1, err2, err3); err != nil || !errors.Is(errs[0], counter.ErrStale) || errs[1] != nil {
 		t.Error(err, errs)
@@ -81,7 +81,7 @@ func TestWithin(t *testing.T) {
 	if r, err := l.Show(bg, "order4"); err != nil || r.Next != 5 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	errs = one.(counter.Collector).ReturnAll(bg, []counter.Rest{{Name: "items"}, {Name: "orders"}, {Name: "order2"}})
+	errs = one.ReturnAll(bg, []counter.Rest{{Name: "items"}, {Name: "orders"}, {Name: "order2"}})
 	if !errors.Is(errs[0], counter.ErrDeposed) || !errors.Is(errs[1], counter.ErrStale) ||
 		!errors.Is(errs[2], counter.ErrStale) {
 		t.Error(errs)

@@ -12,20 +12,25 @@ import (
 
 // A Ledger keeps sequences over a Driver. Any goroutine may call its methods.
 type Ledger struct {
+	*book
+	fence Fence // see Within; nil = none
+}
+
+// A book is what a Ledger has in common with those that Within returns.
+type book struct {
 	d Driver
 	Traits
 	token func() string
 
 	mu    sync.Mutex
 	known map[string]*memory
-	note  counter.Note
+	note  note
 	told  told
 }
 
 var (
-	_ counter.Store     = (*Ledger)(nil)
-	_ counter.Collector = (*Ledger)(nil)
-	_ counter.Admin     = (*Ledger)(nil)
+	_ counter.Store = (*Ledger)(nil)
+	_ counter.Admin = (*Ledger)(nil)
 )
 
 // New makes a Ledger. token returns a text that no process has had before; nil = a random one.
@@ -34,11 +39,20 @@ func New(d Driver, t Traits, token func() string) *Ledger {
 		token = rand.Text
 	}
 	t.Together = max(t.Together, 1)
-	return &Ledger{d: d, Traits: t, token: token, known: map[string]*memory{}}
+	return &Ledger{book: &book{d: d, Traits: t, token: token, known: map[string]*memory{}}}
 }
 
+// Within returns a Store that reserves and gives back only while a term of leadership lasts. Its Close does
+// nothing.
+func (l *Ledger) Within(fence Fence) counter.Store { return &Ledger{l.book, fence} }
+
 // Close releases what the Driver holds.
-func (l *Ledger) Close() error { return l.d.Close() }
+func (l *Ledger) Close() error {
+	if l.fence != nil {
+		return nil
+	}
+	return l.d.Close()
+}
 
 // ask lets f use the Driver. What f makes is the caller's only once f has returned.
 func ask[T any](ctx context.Context, l *Ledger, f func() (T, error)) (v T, err error) {
@@ -89,7 +103,7 @@ func (l *Ledger) Define(ctx context.Context, d counter.Definition) (counter.Reco
 			}
 		}
 		j := job{name: d.Name, announce: true, change: define}
-		if err = l.carryOut(ctx, nil, &j); err == nil && j.found.Entry.Birth() == "" {
+		if err = l.carryOut(ctx, &j); err == nil && j.found.Entry.Birth() == "" {
 			err = l.settle(ctx, &j, true)
 		}
 		if err != nil {
@@ -102,7 +116,7 @@ func (l *Ledger) Define(ctx context.Context, d counter.Definition) (counter.Reco
 // operator carries out what an operator wants.
 func (l *Ledger) operator(ctx context.Context, j job) (counter.Record, error) {
 	return ask(ctx, l, func() (counter.Record, error) {
-		err := l.carryOut(ctx, nil, &j)
+		err := l.carryOut(ctx, &j)
 		if err == nil {
 			err = l.settle(ctx, &j, true)
 		}
@@ -127,10 +141,6 @@ func (l *Ledger) settle(ctx context.Context, j *job, operator bool) (err error) 
 
 // Reserve implements counter.Store.
 func (l *Ledger) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
-	return l.reserve(ctx, nil, name, n)
-}
-
-func (l *Ledger) reserve(ctx context.Context, fence Fence, name string, n uint64) (counter.Block, error) {
 	return ask(ctx, l, func() (b counter.Block, err error) {
 		j := job{name: name}
 		j.change = func(j *job, token string) (Entry, error) {
@@ -140,7 +150,7 @@ func (l *Ledger) reserve(ctx context.Context, fence Fence, name string, n uint64
 			}
 			next := j.found.Entry.Copy()
 			adopted := next.Adopt(token)
-			err := l.admit(fence, j, next)
+			err := l.admit(j, next)
 			if err == nil {
 				b, err = next.Reserve(n, token)
 			}
@@ -153,14 +163,14 @@ func (l *Ledger) reserve(ctx context.Context, fence Fence, name string, n uint64
 		if l.Signs && !l.Signed() {
 			l.sign(ctx, "")
 		}
-		err = l.carryOut(ctx, fence, &j)
+		err = l.carryOut(ctx, &j)
 		if errors.Is(err, ErrUnsettled) {
 			if err = l.settle(ctx, &j, false); err == nil {
-				err = l.carryOut(ctx, fence, &j)
+				err = l.carryOut(ctx, &j)
 			}
 		}
 		if errors.Is(err, ErrUncounted) && b.Token != "" { // nobody is told of b, so it need not be a gap
-			_ = l.carryOut(ctx, fence, l.returning(fence, counter.Rest{Name: name, Block: b, Next: b.Lo}, false))
+			_ = l.carryOut(ctx, l.returning(counter.Rest{Name: name, Block: b, Next: b.Lo}, false))
 		}
 		if err != nil {
 			b = counter.Block{}
@@ -170,10 +180,10 @@ func (l *Ledger) reserve(ctx context.Context, fence Fence, name string, n uint64
 }
 
 // admit returns why nothing may be reserved from an entry, or given back to it.
-func (l *Ledger) admit(fence Fence, j *job, e Entry) error {
+func (l *Ledger) admit(j *job, e Entry) error {
 	err := l.judge(j.m, j.found, e)
 	if a, ok := l.d.(Admitter); ok && err == nil {
-		err = a.Admit(fence, j.found)
+		err = a.Admit(l.fence, j.found)
 	}
 	return err
 }
@@ -197,9 +207,9 @@ func (l *Ledger) giveBack(ctx context.Context, fence Fence, rests []counter.Rest
 		all.Go(func() {
 			jobs, err := ask(ctx, l, func() (jobs []*job, err error) {
 				for _, r := range some {
-					jobs = append(jobs, l.returning(fence, r, true))
+					jobs = append(jobs, l.returning(r, true))
 				}
-				err = l.carryOut(ctx, fence, jobs...)
+				err = l.carryOut(ctx, jobs...)
 				return jobs, err
 			})
 			for i := range some {
@@ -214,7 +224,7 @@ func (l *Ledger) giveBack(ctx context.Context, fence Fence, rests []counter.Rest
 }
 
 // returning is the job of a Return. told: the caller of Reserve got the block, so this process remembers it.
-func (l *Ledger) returning(fence Fence, rest counter.Rest, told bool) *job {
+func (l *Ledger) returning(rest counter.Rest, told bool) *job {
 	return &job{name: rest.Name, patient: true, gap: true, change: func(j *job, token string) (Entry, error) {
 		if j.found.Entry == nil {
 			return nil, l.missing(j.name)
@@ -222,7 +232,7 @@ func (l *Ledger) returning(fence Fence, rest counter.Rest, told bool) *job {
 		next := j.found.Entry.Copy()
 		var err error
 		if _, lossy := l.d.(Settler); !lossy { // or else the entry knows what a loss is
-			err = l.admit(fence, j, next)
+			err = l.admit(j, next)
 		}
 		if err == nil {
 			err = next.Return(rest.Block, rest.Next, token)
@@ -281,30 +291,3 @@ func (l *Ledger) Revive(ctx context.Context, d counter.Definition, atLeast uint6
 	}
 	return l.operator(ctx, job{name: d.Name, announce: true, revive: true, change: revive})
 }
-
-// Within returns a Store that reserves and gives back only while a term of leadership lasts. Its Close does
-// nothing.
-func (l *Ledger) Within(fence Fence) counter.Store { return &within{l, fence} }
-
-type within struct {
-	*Ledger
-	fence Fence
-}
-
-// Reserve implements counter.Store.
-func (w *within) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
-	return w.reserve(ctx, w.fence, name, n)
-}
-
-// Return implements counter.Store.
-func (w *within) Return(ctx context.Context, name string, b counter.Block, next uint64) error {
-	return w.ReturnAll(ctx, []counter.Rest{{Name: name, Block: b, Next: next}})[0]
-}
-
-// ReturnAll implements counter.Collector.
-func (w *within) ReturnAll(ctx context.Context, rests []counter.Rest) []error {
-	return w.giveBack(ctx, w.fence, rests)
-}
-
-// Close implements counter.Store.
-func (w *within) Close() error { return nil }

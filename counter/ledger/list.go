@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 )
@@ -18,7 +17,7 @@ func (l *Ledger) Show(ctx context.Context, name string) (counter.Record, error) 
 
 // show reads one record. With a Locker, one that seems damaged may be one that is being written.
 func (l *Ledger) show(ctx context.Context, name string) (r counter.Record, err error) {
-	m, err := l.enter(ctx, nil, name)
+	m, err := l.enter(ctx, name)
 	if err != nil {
 		return r, err
 	}
@@ -140,59 +139,4 @@ func (l *Ledger) same(since, now string, records []counter.Record) bool {
 	same := since == l.told.now && next.digest == l.told.digest
 	l.told = next
 	return same
-}
-
-// sign notes that this process has learnt of all changes up to since, if it is time.
-func (l *Ledger) sign(ctx context.Context, since string) {
-	n, ok := l.d.(Noter)
-	if !ok {
-		return
-	}
-	l.mu.Lock()
-	text := l.note.Next(n.Learnt(since), time.Now())
-	l.mu.Unlock()
-	if text != "" && n.Sign(ctx, text) != nil {
-		l.mu.Lock()
-		l.note = counter.Note{} // to be tried again
-		l.mu.Unlock()
-	}
-}
-
-// Signed reports whether there is a note to take away when the daemon ends.
-func (l *Ledger) Signed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.note.Written()
-}
-
-// forgetAfter is how long a daemon has not said anything that is no longer waited for.
-const forgetAfter = 24 * time.Hour
-
-// Behind implements counter.Admin. A daemon that was killed within the last day may be among them: it cannot say
-// that it has ended.
-func (l *Ledger) Behind(ctx context.Context) ([]counter.Daemon, error) {
-	n, ok := l.d.(Noter)
-	if !ok {
-		return nil, counter.ErrNoRoll
-	}
-	return ask(ctx, l, func() (behind []counter.Daemon, err error) {
-		notes, changes, err := n.Notes(ctx)
-		for key, text := range notes {
-			d, since := counter.ReadNote(text, time.Now())
-			gone := false
-			if d.Silent > forgetAfter {
-				if gone, err = n.Forget(ctx, key); err != nil {
-					return behind, err
-				}
-			}
-			if since == changes && d.Name != "" || gone {
-				continue
-			}
-			if d.Name == "" {
-				d = counter.Daemon{Name: "with the file " + key}
-			}
-			behind = append(behind, d)
-		}
-		return behind, err
-	})
 }

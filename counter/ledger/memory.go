@@ -43,9 +43,9 @@ func (l *Ledger) update(m *memory, f func(m *memory)) {
 }
 
 // enter waits for the turn of a sequence until ctx ends.
-func (l *Ledger) enter(ctx context.Context, fence Fence, name string) (*memory, error) {
-	if fence != nil {
-		if err := fence.Check(name); err != nil {
+func (l *Ledger) enter(ctx context.Context, name string) (*memory, error) {
+	if l.fence != nil {
+		if err := l.fence.Check(name); err != nil {
 			return nil, err
 		}
 	}

@@ -65,9 +65,6 @@ func (l *laterStore) settle(ctx context.Context, name string) error {
 	return err
 }
 
-// Unwrap returns the store that takes back what is left.
-func (l *laterStore) Unwrap() counter.Store { return l.CounterStore }
-
 // Reserve implements counter.Store.
 func (l *laterStore) Reserve(ctx context.Context, name string, n uint64) (counter.Block, error) {
 	if err := l.settle(ctx, name); err != nil {
@@ -92,9 +89,6 @@ func (s termStore) Reserve(ctx context.Context, name string, n uint64) (counter.
 	}
 	return s.Store.Reserve(ctx, name, n)
 }
-
-// Unwrap returns the store that takes back what is left.
-func (s termStore) Unwrap() counter.Store { return s.Store }
 
 // settleTimeout is how long a poll may wait for each pending definition.
 const settleTimeout = time.Second
