@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/ledger"
@@ -20,8 +21,9 @@ type table struct {
 	t  *target
 	db *databasesql.DB
 
+	said atomic.Pointer[statements] // nil = the server was not asked yet for what they depend on
+
 	mu     sync.Mutex
-	said   *statements       // nil = the server was not asked yet for what they depend on
 	floors map[string]uint64 // of Leaf's table, by name: what this process has raised a row to,
 	raised uint64            // and how often it has raised one
 }
@@ -46,30 +48,18 @@ func (d *table) Do(ctx context.Context, f func() error) error {
 
 // prepare makes the statements. It asks the server what they depend on, the first time.
 func (d *table) prepare(ctx context.Context) error {
-	d.mu.Lock()
-	known := d.said != nil
-	d.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
 		return d.noAnswer(ctx.Err())
-	case known:
+	case d.said.Load() != nil:
 		return nil
 	}
 	history, err := d.t.kind.history(ctx, d.db, d.t)
 	if err != nil {
 		return d.explain(err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.said = d.t.kind.statements(d.t, history)
+	d.said.Store(d.t.kind.statements(d.t, history))
 	return nil
-}
-
-// say returns the statements. They are there.
-func (d *table) say() *statements {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.said
 }
 
 // Close implements ledger.Driver. It does not wait for a server that does not answer.
@@ -114,7 +104,7 @@ func (d *table) New(found ledger.Found, def counter.Definition, token string) (l
 // Load implements ledger.Driver.
 func (d *table) Load(ctx context.Context, names []string) ([]ledger.Found, error) {
 	name := names[0]
-	r, err := d.scanRow(d.db.QueryRowContext(ctx, d.say().row, name).Scan)
+	r, err := d.scanRow(d.db.QueryRowContext(ctx, d.said.Load().row, name).Scan)
 	switch {
 	case errors.Is(err, databasesql.ErrNoRows):
 		return []ledger.Found{{Name: name, Version: (*row)(nil)}}, nil
@@ -145,10 +135,10 @@ func (d *table) Swap(ctx context.Context, _ ledger.Fence, writes []ledger.Write)
 		}
 		return nil, d.insert(ctx, slices.Concat([]any{r.Name}, definition, state, []any{now})...)
 	case found.Fault != nil:
-		return nil, d.update(ctx, d.say().replace, slices.Concat(definition, state,
+		return nil, d.update(ctx, d.said.Load().replace, slices.Concat(definition, state,
 			[]any{found.now, r.Name, found.Token, found.now})...)
 	}
-	return nil, d.update(ctx, d.say().update,
+	return nil, d.update(ctx, d.said.Load().update,
 		append(state, found.now, flag(w.Announce), r.Name, found.Token, found.now)...)
 }
 
@@ -156,7 +146,7 @@ func (d *table) Swap(ctx context.Context, _ ledger.Fence, writes []ledger.Write)
 func (d *table) state(ctx context.Context) (history, figures string, err error) {
 	var condition string
 	var count, sum uint64
-	if err := d.db.QueryRowContext(ctx, d.say().state).Scan(&history, &condition, &count, &sum); err != nil {
+	if err := d.db.QueryRowContext(ctx, d.said.Load().state).Scan(&history, &condition, &count, &sum); err != nil {
 		return "", "", d.explain(err)
 	}
 	return history, fmt.Sprint(count, " ", sum), d.check(condition)
@@ -164,7 +154,7 @@ func (d *table) state(ctx context.Context) (history, figures string, err error) 
 
 // insert writes the first row of a sequence.
 func (d *table) insert(ctx context.Context, args ...any) error {
-	_, err := d.db.ExecContext(ctx, d.say().insert, args...)
+	_, err := d.db.ExecContext(ctx, d.said.Load().insert, args...)
 	return d.written(err)
 }
 
@@ -183,7 +173,7 @@ func (d *table) update(ctx context.Context, statement string, args ...any) error
 
 // All implements ledger.Driver.
 func (d *table) All(ctx context.Context) (all []ledger.Found, err error) {
-	rows, err := d.db.QueryContext(ctx, d.say().all)
+	rows, err := d.db.QueryContext(ctx, d.said.Load().all)
 	if err != nil {
 		return nil, d.explain(err)
 	}

@@ -73,7 +73,7 @@ func (d *table) swapLeaf(ctx context.Context, found *row, r *counter.Record, rai
 		}
 		return d.insert(ctx, r.Name, int64(r.Next), int64(cmp.Or(r.Batch, leafStep)))
 	case r.Token != found.Token:
-		err = d.update(ctx, d.say().update, int64(r.Next), r.Name, found.was, found.now)
+		err = d.update(ctx, d.said.Load().update, int64(r.Next), r.Name, found.was, found.now)
 	}
 	if err == nil && raised { // the table has no floor: this process's own daemon drops what it holds, and no other
 		d.mu.Lock()
