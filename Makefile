@@ -2,6 +2,7 @@
 GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 KUBECONFORM = github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
+ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GRPC = google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
@@ -56,6 +57,7 @@ lint:
 	$(GO) vet -tags chaos ./test/chaos
 	cd bench/client && $(GO) vet ./... && $(GO) test -vet=off ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(ACTIONLINT) .github/workflows/*.yml
 	@$(GO) run ./test/house
 
 # What protoc 3.21 of Debian's protobuf-compiler makes of the .proto files: its version is in the files.
