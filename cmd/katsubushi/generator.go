@@ -165,7 +165,7 @@ func (c *generatorCommand) leaders(list []counter.Record) (*leader.State, error)
 
 func (c *generatorCommand) create(ctx context.Context) int {
 	r, err := stores.Create(ctx, c.store, c.definition)
-	var different *stores.DifferentError
+	var different *kinds.DifferentError
 	switch {
 	case errors.As(err, &different):
 		fmt.Fprintln(c.stderr, err)

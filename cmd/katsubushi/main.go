@@ -15,7 +15,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/daemon"
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
-	"github.com/katsubushi/katsubushi/v3/internal/stores"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/internal/visible"
 )
@@ -98,7 +98,7 @@ func serve(c *call) int {
 		if origin != nil {
 			handover.Refuse(origin, err)
 		}
-		if different := (*stores.DifferentError)(nil); errors.As(err, &different) {
+		if different := (*kinds.DifferentError)(nil); errors.As(err, &different) {
 			return exitUsage
 		}
 		return exitFailure

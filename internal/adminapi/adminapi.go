@@ -172,7 +172,7 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case is(counter.ErrUnknown), errors.As(err, new(users.MissingError)):
 		return http.StatusNotFound
-	case errors.As(err, new(stores.Conflict)), errors.As(err, new(*stores.DifferentError)), counter.Certain(err):
+	case errors.As(err, new(stores.Conflict)), errors.As(err, new(*kinds.DifferentError)), counter.Certain(err):
 		return http.StatusConflict
 	}
 	return http.StatusServiceUnavailable // what was asked for may have been done, or not

@@ -48,9 +48,9 @@ func (l *laterStore) settle(ctx context.Context, name string) error {
 	if !ok {
 		return nil
 	}
-	r, err := l.CounterStore.Define(ctx, stores.Recorded(def))
+	r, err := l.CounterStore.Define(ctx, def.Recorded())
 	if err == nil {
-		err = stores.Compare(def, r)
+		err = kinds.Compare(def, r)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (d *Daemon) openLater(def kinds.Definition, why error) (issuer.Kind, error)
 	l.mu.Lock()
 	l.pending[def.Name] = def
 	l.mu.Unlock()
-	r := counter.NewRecord(stores.Recorded(def), "")
+	r := counter.NewRecord(def.Recorded(), "")
 	r.Fault = why
 	return d.keepSequence(r, def.Batch)
 }

@@ -80,7 +80,7 @@ func (d *Daemon) openCounters() error {
 		case def.Kind != kinds.Sequence && !r.Readable():
 			errs = append(errs, fmt.Errorf("%q: a sequence of that name is recorded: %w", def, r.Fault))
 		case def.Kind != kinds.Sequence:
-			errs = append(errs, &stores.DifferentError{Recorded: r.Definition, Given: def})
+			errs = append(errs, &kinds.DifferentError{Recorded: r.Definition, Given: def})
 		default: // it is declared next, and compared with the record
 		}
 	}
@@ -131,7 +131,7 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 			d.c.Log.Warn("a sequence in the counter store is not served", "error", err)
 			continue
 		}
-		def := stores.Declared(r.Definition)
+		def := kinds.Declared(r.Definition)
 		other, ok := served[r.Name]
 		revived := ok && other.Kind == kinds.Sequence && other.Step == 0 && r.Readable()
 		if ok && other.Kind == kinds.Sequence && !revived {
@@ -179,7 +179,7 @@ func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
-	r, err := q.store.Define(ctx, stores.Recorded(def))
+	r, err := q.store.Define(ctx, def.Recorded())
 	switch {
 	case errors.Is(err, counter.ErrUnavailable):
 		d.c.Log.Warn("a sequence is recorded once the counter store takes writes", "sequence", def.Name, "error", err)
@@ -193,7 +193,7 @@ func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := stores.Compare(def, r); err != nil {
+	if err := kinds.Compare(def, r); err != nil {
 		return nil, err
 	}
 	return d.keepSequence(r, def.Batch)

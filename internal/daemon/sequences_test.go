@@ -184,7 +184,7 @@ func TestSequencesThatCannotBeServed(t *testing.T) {
 	if _, err := store.Define(context.Background(), d); err != nil {
 		t.Fatal(err)
 	}
-	var different *stores.DifferentError
+	var different *kinds.DifferentError
 	if _, err := New(c); !errors.As(err, &different) {
 		t.Errorf("another definition is recorded: %v", err)
 	}
@@ -255,7 +255,7 @@ func TestSequencesThatOnlyTheStoreKnows(t *testing.T) {
 	c := testConfig()
 	c.Counters, c.AnyDisk, c.MaxWait, c.Generators = settings, true, time.Second,
 		"u7 uuid7; before sequence step=2; after sequence"
-	var different *stores.DifferentError
+	var different *kinds.DifferentError
 	if _, err := New(c); !errors.As(err, &different) ||
 		!strings.Contains(err.Error(), `"u7 uuid7" is not what is recorded, "u7 sequence start=1"`) {
 		t.Errorf("u7 is recorded as a sequence, and declared as another kind: %v", err)
@@ -468,7 +468,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		t.Errorf("without a definition: %v", err)
 	}
 	for name, def := range map[string]kinds.Definition{
-		"damaged": stores.Declared(counter.Sequence("damaged")), "evens": stores.Declared(evens), foreign: {},
+		"damaged": kinds.Declared(counter.Sequence("damaged")), "evens": kinds.Declared(evens), foreign: {},
 	} {
 		if err := raise(name, def); err != nil {
 			t.Errorf("%s: %v", name, err)

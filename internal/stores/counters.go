@@ -163,13 +163,13 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 			"-counters file or etcd://..., or leave order=free", k.schemes[0]))
 	}
 	if k.lossy != nil {
-		errs = append(errs, k.lossy(Recorded(d)))
+		errs = append(errs, k.lossy(d.Recorded()))
 	} else if d.Rate != 0 || d.RefuseLoss {
 		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as "+
 			"redis://; %s does not", k.schemes[0]))
 	}
 	if c.leaf() {
-		errs = append(errs, sql.CheckLeaf(Recorded(d)))
+		errs = append(errs, sql.CheckLeaf(d.Recorded()))
 	}
 	return errors.Join(errs...)
 }
@@ -261,36 +261,4 @@ func (c Counters) Open() (CounterStore, error) {
 		return nil, err
 	}
 	return k.sequences(c).open()
-}
-
-// Recorded returns what is recorded of the definition of a sequence.
-func Recorded(d kinds.Definition) counter.Definition {
-	return counter.Definition{Name: d.Name, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch,
-		Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
-}
-
-// Declared returns the definition that Recorded made d of.
-func Declared(d counter.Definition) kinds.Definition {
-	return kinds.Definition{Name: d.Name, Kind: kinds.Sequence, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max,
-		Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
-}
-
-// A DifferentError is returned for a definition that is not the one in the store.
-type DifferentError struct {
-	Recorded counter.Definition // in the store
-	Given    kinds.Definition
-}
-
-func (e *DifferentError) Error() string {
-	return fmt.Sprintf("the definition %q is not what is recorded, %q: a sequence never changes; give it another name, "+
-		"or the definition that is recorded",
-		e.Given, Declared(e.Recorded))
-}
-
-// Compare returns a *DifferentError unless a definition is that of a record. Batch may differ.
-func Compare(given kinds.Definition, r counter.Record) error {
-	if r.Same(Recorded(given)) {
-		return nil
-	}
-	return &DifferentError{r.Definition, given}
 }

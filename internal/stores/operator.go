@@ -57,9 +57,9 @@ func ParseFloor(text string) (uint64, error) {
 // Create records a sequence, unless it is recorded already. The error is a *DifferentError if another
 // definition is.
 func Create(ctx context.Context, s counter.Admin, d kinds.Definition) (counter.Record, error) {
-	r, err := s.Define(ctx, Recorded(d))
+	r, err := s.Define(ctx, d.Recorded())
 	if err == nil {
-		err = Compare(d, r)
+		err = kinds.Compare(d, r)
 	}
 	if err == nil && r.Retired {
 		err = conflict("sequence %s is retired: the name cannot be used again", r.Name)
@@ -81,7 +81,7 @@ func Raise(
 				"was, with its step=, offset=, max= and order=: -generator '%s sequence ...', or over HTTP ?definition=. "+
 				"Daemons that declare another one refuse the name, and do not start", name, err, name)
 		}
-		return s.Revive(ctx, Recorded(d), atLeast)
+		return s.Revive(ctx, d.Recorded(), atLeast)
 	}
 	foreign := errors.Is(err, counter.ErrForeign)
 	if err != nil && !foreign {
@@ -175,7 +175,7 @@ func Show(r counter.Record) Shown {
 		return Shown{Name: r.Name, State: "damaged"}
 	}
 	s := Shown{Name: r.Name, Next: r.Next, Floor: r.Floor, Left: r.Count(r.Next), State: "active"}
-	s.Definition = Declared(r.Definition).String()
+	s.Definition = kinds.Declared(r.Definition).String()
 	switch {
 	case kinds.CheckName(r.Name) != nil: // a row of Leaf's
 		s.State = "not served: the name"
