@@ -588,7 +588,7 @@ func FuzzDefine(f *testing.F) {
 			t.Fatalf("%q: %d %q, recorded: %v", body, w.Code, w.Body, err)
 		}
 		if err == nil && !json {
-			if def, err := kinds.Parse(body); err != nil || !r.Same(def.Recorded()) {
+			if def, err := kinds.Parse(body); err != nil || !r.Same(def.Definition) {
 				t.Fatalf("%q is recorded as %+v: %v", body, r, err)
 			}
 		}

@@ -63,7 +63,7 @@ func (d *Daemon) createSequence(ctx context.Context, def kinds.Definition) (r co
 		return r, false, stores.Conflict{Err: err}
 	}
 	if other, ok := served[def.Name]; ok && other.Step != 0 { // it may be one that is not recorded yet
-		if err := kinds.Compare(def, counter.Record{Definition: other.Recorded()}); err != nil {
+		if err := kinds.Compare(def, counter.Record{Definition: other.Definition}); err != nil {
 			return r, false, err
 		}
 	}

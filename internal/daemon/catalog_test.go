@@ -22,6 +22,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -454,7 +455,7 @@ func TestEverybodyIsWoken(t *testing.T) {
 		defer d.windows.Stop(true)
 		w, e := new(waiting), &wakened{Engine: d.met("engine").Interface().(server.Engine)}
 		d.met("engine").Set(reflect.ValueOf(e))
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "w", Kind: kinds.Sequence}, From: w}})
+		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "w"}), From: w}})
 		began, answered := time.Now(), make(chan error)
 		go func() {
 			_, err := d.catalog.Batch(t.Context(), []byte("w"), 1)

@@ -28,7 +28,7 @@ func BenchmarkFigures(b *testing.B) {
 			Definition: def, MaxWait: time.Second, Ring: func() {}, Wake: func() {},
 			Status: func() counter.Status { return counter.Status{Left: 1000, Block: 10, DaysLeft: 50} },
 		})
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: def.Name, Kind: kinds.Sequence},
+		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: def.Name}),
 			From: k}})
 	}
 	for name, read := range map[string]func(){

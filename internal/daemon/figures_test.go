@@ -23,6 +23,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
@@ -260,7 +261,7 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	}
 	find("checker", at(reflect.ValueOf(d.windows.Checker()).Elem(), "figures"), strconv.Itoa)
 	orders := &reporting{rate: 250 * time.Millisecond}
-	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders", Kind: kinds.Sequence},
+	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "orders"}),
 		From: orders}})
 	find("orders", reflect.ValueOf(orders).Elem(), nil)
 	for _, g := range d.catalog.Generators()[:2] {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -36,7 +37,8 @@ func TestNamesBeyondAThousandShareSeries(t *testing.T) {
 	}
 	defer d.windows.Stop(true)
 	declare := func(name string, k countedKind) {
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: name, Kind: "uuid7"}, From: k}})
+		d.catalog.Declare([]issuer.Declared{
+			{Definition: kinds.Definition{Definition: counter.Definition{Name: name}, Kind: "uuid7"}, From: k}})
 	}
 	for i := range maxGenerators {
 		declare(fmt.Sprint("name", i), countedKind{n: uint64(i)})

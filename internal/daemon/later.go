@@ -48,7 +48,7 @@ func (l *laterStore) settle(ctx context.Context, name string) error {
 	if !ok {
 		return nil
 	}
-	r, err := l.CounterStore.Define(ctx, def.Recorded())
+	r, err := l.CounterStore.Define(ctx, def.Definition)
 	if err == nil {
 		err = kinds.Compare(def, r)
 	}
@@ -155,7 +155,7 @@ func (d *Daemon) openLater(def kinds.Definition, why error) (issuer.Kind, error)
 	l.mu.Lock()
 	l.pending[def.Name] = def
 	l.mu.Unlock()
-	r := counter.NewRecord(def.Recorded(), "")
+	r := counter.NewRecord(def.Definition, "")
 	r.Fault = why
 	return d.keepSequence(r, def.Batch)
 }

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
@@ -186,7 +187,7 @@ func TestPageNamesTheStore(t *testing.T) {
 // TestPageOfASequence: what it shows of a sequence, and of a sequence alone.
 func TestPageOfASequence(t *testing.T) {
 	d, _ := run(t, func(c *Config) { c.Generators = "random uuid4" })
-	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "orders"}, From: &judged{}}})
+	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "orders"}), From: &judged{}}})
 	got := map[string]*page.Sequence{}
 	for _, n := range d.pageNames(d.clock.Now()) {
 		got[n.Name] = n.Sequence

@@ -179,7 +179,7 @@ func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
-	r, err := q.store.Define(ctx, def.Recorded())
+	r, err := q.store.Define(ctx, def.Definition)
 	switch {
 	case errors.Is(err, counter.ErrUnavailable):
 		d.c.Log.Warn("a sequence is recorded once the counter store takes writes", "sequence", def.Name, "error", err)

@@ -131,7 +131,7 @@ func declareSequences(t *testing.T, d *Daemon) {
 	strict("elsewhere").Follow("10.0.0.9:6380")
 	strict("nowhere")
 	for _, name := range []string{"free", "own", "elsewhere", "nowhere"} {
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: name, Kind: kinds.Sequence},
+		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: name}),
 			From: kindOf[name]}})
 	}
 	for range 3 {

@@ -31,8 +31,8 @@ func twoOrders(tb testing.TB) *protocol.Config {
 		}
 	}
 	c := issuer.NewCatalog(time.Now().UnixMilli, free, false)
-	c.Declare([]issuer.Declared{{Definition: kinds.Definition{Name: "free"}, From: free},
-		{Definition: kinds.Definition{Name: "strict"}, From: strict}})
+	c.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "free"}), From: free},
+		{Definition: kinds.Declared(counter.Definition{Name: "strict"}), From: strict}})
 	return &protocol.Config{Handler: c.Handler(0, nil), Counters: new(protocol.Counters), Version: "1.0.0"}
 }
 

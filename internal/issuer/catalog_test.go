@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
@@ -48,7 +49,8 @@ var errSpent = errors.New("no more orders")
 // named makes what Declare takes from names and their kinds, in turns.
 func named(list ...any) (all []Declared) {
 	for i := 0; i < len(list); i += 2 {
-		all = append(all, Declared{kinds.Definition{Name: list[i].(string), Kind: kinds.Snowflake}, list[i+1].(Kind)})
+		def := kinds.Definition{Definition: counter.Definition{Name: list[i].(string)}, Kind: kinds.Snowflake}
+		all = append(all, Declared{def, list[i+1].(Kind)})
 	}
 	return all
 }

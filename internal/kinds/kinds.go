@@ -16,6 +16,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
 )
 
 // The kinds of id.
@@ -41,18 +43,11 @@ const (
 
 // A Definition says what one name stands for. Definitions are equal (==) if they mean the same.
 type Definition struct {
-	Name   string // 1 to MaxName bytes
+	// Of a sequence, all of it: the values are those from Start to Max that are congruent to Offset modulo
+	// Step, and there is at least one. Of other kinds the name, of 1 to MaxName bytes, and zeros.
+	counter.Definition
 	Kind   string // one of the constants
 	Layout string // of a snowflake: a layout's name; empty = the daemon's own layout
-
-	// Of a sequence; zero for all other kinds. The values are those from Start to Max that are
-	// congruent to Offset modulo Step; there is at least one.
-	Start, Max   uint64 // 1 to MaxValue
-	Step, Offset uint64 // Step 1 to MaxValue, Offset 1 to Step
-	Batch        uint64 // values reserved at once, 1 to MaxBatch; 0 = as many as the rate asks for
-	Strict       bool   // one leader at a time issues
-	Rate         uint64 // values a second at most, 1 to MaxRate; 0 = the store's default, or none
-	RefuseLoss   bool   // after the store may have forgotten grants, wait for an operator; then Rate is 0
 }
 
 // An option is a word KEY=VALUE of a definition line.
@@ -89,7 +84,7 @@ func Parse(line string) (Definition, error) {
 	if len(words) == 0 {
 		return Definition{}, errors.New("a name and a kind are needed, such as: orders sequence start=1")
 	}
-	d := Definition{Name: words[0]}
+	d := Definition{Definition: counter.Definition{Name: words[0]}}
 	problems := []error{CheckName(d.Name)}
 	var options []option
 	known := false
@@ -165,16 +160,11 @@ func (d *Definition) completeSequence() (problems []error) {
 	if d.Start > d.Max {
 		problems = append(problems, fmt.Errorf("start=%d: more than max, %d", d.Start, d.Max))
 	}
-	if len(problems) == 0 && d.first() > d.Max {
+	if len(problems) == 0 && d.First() > d.Max {
 		problems = append(problems,
 			fmt.Errorf("no value from start=%d to max=%d fits step=%d offset=%d", d.Start, d.Max, d.Step, d.Offset))
 	}
 	return problems
-}
-
-// first returns the first value of a sequence. It may lie above Max, up to twice MaxValue.
-func (d *Definition) first() uint64 {
-	return d.Start + (d.Offset%d.Step+d.Step-d.Start%d.Step)%d.Step
 }
 
 // String returns the definition as a line, without options that have their default.

@@ -9,11 +9,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
 )
+
+func named(name, kind, layout string) Definition {
+	return Definition{counter.Definition{Name: name}, kind, layout}
+}
 
 func TestDefinitions(t *testing.T) {
 	sequence := func(change func(*Definition)) Definition {
-		d := Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: math.MaxInt64}
+		d := Declared(counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: math.MaxInt64})
 		change(&d)
 		return d
 	}
@@ -21,13 +27,13 @@ func TestDefinitions(t *testing.T) {
 		line, canonical string
 		want            Definition
 	}{
-		{"a uuid4", "a uuid4", Definition{Name: "a", Kind: UUID4}},
-		{"  Az09_.:{}-\tuuid7 ", "Az09_.:{}- uuid7", Definition{Name: "Az09_.:{}-", Kind: UUID7}},
-		{"1a ulid", "1a ulid", Definition{Name: "1a", Kind: ULID}},
-		{"ID objectid", "ID objectid", Definition{Name: "ID", Kind: ObjectID}},
-		{"x snowflake", "x snowflake", Definition{Name: "x", Kind: Snowflake}},
+		{"a uuid4", "a uuid4", named("a", UUID4, "")},
+		{"  Az09_.:{}-\tuuid7 ", "Az09_.:{}- uuid7", named("Az09_.:{}-", UUID7, "")},
+		{"1a ulid", "1a ulid", named("1a", ULID, "")},
+		{"ID objectid", "ID objectid", named("ID", ObjectID, "")},
+		{"x snowflake", "x snowflake", named("x", Snowflake, "")},
 		{"old snowflake layout=instagram", "old snowflake layout=instagram",
-			Definition{Name: "old", Kind: Snowflake, Layout: "instagram"}},
+			named("old", Snowflake, "instagram")},
 		{"orders sequence", "orders sequence start=1", sequence(func(*Definition) {})},
 		{"orders sequence order=free step=1 offset=1 max=9223372036854775807", "orders sequence start=1",
 			sequence(func(*Definition) {})},
@@ -36,9 +42,9 @@ func TestDefinitions(t *testing.T) {
 		{"orders sequence start=1000 step=10", "orders sequence start=1000 step=10 offset=10", // the first value is start
 			sequence(func(d *Definition) { d.Start, d.Step, d.Offset = 1000, 10, 10 })},
 		{"orders sequence rate=10000000 on-loss=continue", "orders sequence start=1 rate=10000000",
-			Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: MaxValue, Rate: MaxRate}},
+			Declared(counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: MaxValue, Rate: MaxRate})},
 		{"orders sequence on-loss=refuse", "orders sequence start=1 on-loss=refuse",
-			Definition{Name: "orders", Kind: Sequence, Start: 1, Step: 1, Offset: 1, Max: MaxValue, RefuseLoss: true}},
+			Declared(counter.Definition{Name: "orders", Start: 1, Step: 1, Offset: 1, Max: MaxValue, RefuseLoss: true})},
 		{"orders sequence start=7 max=7 batch=10000000", "orders sequence start=7 max=7 batch=10000000",
 			sequence(func(d *Definition) { d.Start, d.Max, d.Batch = 7, 7, MaxBatch })},
 		{"orders sequence start=9223372036854775807 step=9223372036854775807",
@@ -202,12 +208,12 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: %q becomes %+v, %v", line, d, again, err)
 		}
 		if d.Kind != Sequence {
-			if (d != Definition{Name: d.Name, Kind: d.Kind, Layout: d.Layout}) {
+			if (d.Definition != counter.Definition{Name: d.Name}) {
 				t.Errorf("%q: %+v", line, d)
 			}
 			return
 		}
-		first := d.first()
+		first := d.First()
 		if first < d.Start || first > d.Max || d.Max > MaxValue || first-d.Start >= d.Step ||
 			first%d.Step != d.Offset%d.Step || d.Offset < 1 || d.Offset > d.Step {
 			t.Errorf("%q: first %d of %+v", line, first, d)

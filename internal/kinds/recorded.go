@@ -6,17 +6,8 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 )
 
-// Recorded returns what is recorded of the definition of a sequence.
-func (d Definition) Recorded() counter.Definition {
-	return counter.Definition{Name: d.Name, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max, Batch: d.Batch,
-		Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
-}
-
-// Declared returns the definition that Recorded made d of.
-func Declared(d counter.Definition) Definition {
-	return Definition{Name: d.Name, Kind: Sequence, Start: d.Start, Step: d.Step, Offset: d.Offset, Max: d.Max,
-		Batch: d.Batch, Strict: d.Strict, Rate: d.Rate, RefuseLoss: d.RefuseLoss}
-}
+// Declared returns the definition of a sequence of which d is recorded.
+func Declared(d counter.Definition) Definition { return Definition{Definition: d, Kind: Sequence} }
 
 // A DifferentError is returned for a definition that is not the one in the store.
 type DifferentError struct {
@@ -32,7 +23,7 @@ func (e *DifferentError) Error() string {
 
 // Compare returns a *DifferentError unless a definition is that of a record. Batch may differ.
 func Compare(given Definition, r counter.Record) error {
-	if r.Same(given.Recorded()) {
+	if r.Same(given.Definition) {
 		return nil
 	}
 	return &DifferentError{r.Definition, given}

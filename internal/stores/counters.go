@@ -163,13 +163,13 @@ func (c Counters) CheckDefinition(d kinds.Definition) error {
 			"-counters file or etcd://..., or leave order=free", k.schemes[0]))
 	}
 	if k.lossy != nil {
-		errs = append(errs, k.lossy(d.Recorded()))
+		errs = append(errs, k.lossy(d.Definition))
 	} else if d.Rate != 0 || d.RefuseLoss {
 		errs = append(errs, fmt.Errorf("rate= and on-loss= are for stores that may lose what they have confirmed, such as "+
 			"redis://; %s does not", k.schemes[0]))
 	}
 	if c.leaf() {
-		errs = append(errs, sql.CheckLeaf(d.Recorded()))
+		errs = append(errs, sql.CheckLeaf(d.Definition))
 	}
 	return errors.Join(errs...)
 }

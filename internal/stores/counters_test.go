@@ -93,8 +93,8 @@ func TestCountersAreInTheStateDirectory(t *testing.T) {
 func TestStrictOrder(t *testing.T) {
 	for url, elects := range map[string]bool{"file": true, "etcd://h": true, "etcds://h": true, "redis://h": false,
 		"postgres://u@h/d": false, "mysql://u@h/d": false} {
-		d := kinds.Definition{Name: "orders", Kind: kinds.Sequence, Start: 1, Step: 1, Offset: 1, Max: counter.MaxValue,
-			Strict: true}
+		d := kinds.Declared(counter.Sequence("orders"))
+		d.Strict = true
 		err := Counters{URL: url}.CheckDefinition(d)
 		if refused := err != nil && strings.Contains(err.Error(), "nothing elects the one daemon"); refused == elects {
 			t.Errorf("%s: %v", url, err)
@@ -121,9 +121,10 @@ func TestDescriptorsAreShared(t *testing.T) {
 	if _, err := s.Retire(t.Context(), "ended"); err != nil {
 		t.Fatal(err)
 	}
-	many := []kinds.Definition{{Name: "strict", Kind: kinds.Sequence}, {Name: "another", Kind: "uuid7"}}
+	many := []kinds.Definition{kinds.Declared(counter.Definition{Name: "strict"}),
+		{Definition: counter.Definition{Name: "another"}, Kind: "uuid7"}}
 	for i := range 990 {
-		many = append(many, kinds.Definition{Name: fmt.Sprint("a", i), Kind: kinds.Sequence, Strict: i >= 970})
+		many = append(many, kinds.Declared(counter.Definition{Name: fmt.Sprint("a", i), Strict: i >= 970}))
 	}
 	for _, one := range []struct {
 		declared              []kinds.Definition

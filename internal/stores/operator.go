@@ -57,7 +57,7 @@ func ParseFloor(text string) (uint64, error) {
 // Create records a sequence, unless it is recorded already. The error is a *DifferentError if another
 // definition is.
 func Create(ctx context.Context, s counter.Admin, d kinds.Definition) (counter.Record, error) {
-	r, err := s.Define(ctx, d.Recorded())
+	r, err := s.Define(ctx, d.Definition)
 	if err == nil {
 		err = kinds.Compare(d, r)
 	}
@@ -81,7 +81,7 @@ func Raise(
 				"was, with its step=, offset=, max= and order=: -generator '%s sequence ...', or over HTTP ?definition=. "+
 				"Daemons that declare another one refuse the name, and do not start", name, err, name)
 		}
-		return s.Revive(ctx, d.Recorded(), atLeast)
+		return s.Revive(ctx, d.Definition, atLeast)
 	}
 	foreign := errors.Is(err, counter.ErrForeign)
 	if err != nil && !foreign {
