@@ -16,7 +16,10 @@ import (
 func (c *Config) unreachable() bool { return c.Sock != "" && c.Advertise == "" }
 
 // checksPeers reports whether peers are asked for their clocks.
-func (c *Config) checksPeers() bool { return c.Store.Announces() && c.PeerCheck != "off" }
+func (c *Config) checksPeers() bool {
+	w := c.windows()
+	return w.ChecksPeers()
+}
 
 // ownAddress finds where clients reach the memcached port, for announcements; port 0 = not known before it is open.
 // If no address is given, it is the only one that the daemon listens on, or the one from which it reaches the store.

@@ -117,7 +117,9 @@ func TestWhoAnnounces(t *testing.T) {
 		})
 	}
 	bubble(t, func(t *testing.T) {
-		h := begun(t, leasing(new(said), &fake{}))
+		c := leasing(new(said), &fake{})
+		c.Peers.Address = func() (string, int) { return "192.0.2.7", 7 }
+		h := begun(t, c)
 		if h.Announcer() != nil || h.Checker() != nil {
 			t.Error("peers without a place for them")
 		}

@@ -253,6 +253,27 @@ func TestTheSuccessorsPlaceIsElsewhere(t *testing.T) {
 	}
 }
 
+// TestWhatCannotBeGivenBack: the successor gets nothing, and the old process may take it back.
+func TestWhatCannotBeGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		h := begun(t, fixed(new(said)))
+		<-h.Serving()
+		h.store = f
+		f.set(errors.New("the disk is full"), nil)
+		given, err := h.GiveAway()
+		if err == nil || err.Error() != "worker ids cannot be given back: the disk is full" || given.Floor != 0 {
+			t.Errorf("%+v, %v", given, err)
+		}
+		if err := h.TakeBack(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if worker(t, h) != 1 {
+			t.Error(h.Status())
+		}
+	})
+}
+
 // TestTheDiskIsAskedBesideOtherFiles: a link of the name that an upgrade writes to leads nowhere.
 func TestTheDiskIsAskedBesideOtherFiles(t *testing.T) {
 	dir := t.TempDir()
