@@ -210,10 +210,28 @@ type process struct {
 	t *testing.T
 	Config
 	mover  *mover
-	log    strings.Builder
+	log    text
 	done   []string
 	resume error // what Resume says
 	last   uint64
+}
+
+// A text is what was logged. Any goroutine may use it.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (t *text) Write(line []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(line)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
 }
 
 func (p *process) note(what string) { p.done = append(p.done, what) }
