@@ -363,7 +363,7 @@ const (
 func (p *parsed) limitConnections(sequences int) {
 	if p.given["max-connections"] == "" {
 		n := max(openFiles()-otherFiles-sequences, fewConnections)
-		p.MaxConnections = max(n-p.ServiceDescriptors(n), fewConnections)
+		p.MaxConnections = max(n-p.Services.Descriptors(n), fewConnections)
 	}
 }
 

@@ -170,12 +170,12 @@ func TestSettings(t *testing.T) {
 			func(p *parsed) any { return fmt.Sprint(p.AdminPort, " on ", p.AdminBind) }, "8082 on 10.0.0.1"},
 		{"descriptors are left for the admin port", []string{"-admin-port", "8082"}, nil,
 			func(p *parsed) any {
-				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80) &&
-					p.ServiceDescriptors(100) == 48
+				return p.MaxConnections+p.Services.Descriptors(p.MaxConnections) <= max(openFiles()-64, 80) &&
+					p.Services.Descriptors(100) == 48
 			}, true},
 		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
 			func(p *parsed) any {
-				return p.MaxConnections+p.ServiceDescriptors(p.MaxConnections) <= max(openFiles()-64, 80)
+				return p.MaxConnections+p.Services.Descriptors(p.MaxConnections) <= max(openFiles()-64, 80)
 			}, true},
 		{"a limit that was given stays", []string{"-http-port", "8081", "-max-connections", "100"}, nil, func(p *parsed) any {
 			return p.MaxConnections

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/daemon"
+	"github.com/katsubushi/katsubushi/v3/internal/services"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
 
@@ -48,7 +48,7 @@ func checkHealthIn(t *testing.T, env variables, want int, args ...string) {
 // and a memcached port that is full keeps neither /healthz nor healthcheck from an answer.
 func TestProcessLimitsApart(t *testing.T) {
 	const limit = 100
-	if daemon.HTTPConnections(limit) >= 116 {
+	if services.HTTPConnections(limit) >= 116 {
 		t.Fatal("the silent connections do not fill the HTTP port")
 	}
 	httpPort := freePort(t)

@@ -3,38 +3,11 @@ package daemon
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
-	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
-
-// adminConnections is the connection limit of the admin port.
-const adminConnections = 16
-
-// adminDescriptors returns how many files the admin port's connections may hold open, including some
-// above its limit.
-func adminDescriptors(int) int { return adminConnections + httpapi.Reserve + httpapi.Refusing }
-
-// newAdmin makes the service of the admin port.
-func (d *Daemon) newAdmin() service {
-	return httpService{httpapi.Limited(adminapi.New(d.adminConfig()), adminConnections, &d.administered, d.complaints())}
-}
-
-func (d *Daemon) adminConfig() adminapi.Config {
-	return adminapi.Config{
-		Login: func(w http.ResponseWriter, r *http.Request) *users.Account {
-			return httpapi.Login(d.front.Login()).Admit(w, r, &d.administered)
-		},
-		Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
-		Served: func(name string) kinds.Definition { return d.served()[name] }, Elector: d.elector,
-		Users: d.front.Users, Log: d.c.Log,
-	}
-}
 
 // recordedSequences returns the store of sequences, or the error of having none.
 func (d *Daemon) recordedSequences() (counter.Admin, error) {

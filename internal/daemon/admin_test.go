@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/front"
-	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/loginlimit"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
@@ -40,11 +36,11 @@ func authFile(t *testing.T, lines ...string) (path string) {
 func (d *Daemon) ask(t *testing.T, name, user, token, request, body string) (status int, says string) {
 	t.Helper()
 	method, target, _ := strings.Cut(request, " ")
-	for _, s := range d.services {
-		if s.name != name {
+	for _, s := range d.services.Addresses() {
+		if s.Title != name {
 			continue
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.ln.Addr().String()+target,
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.At.String()+target,
 			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -203,19 +199,6 @@ func TestLoginsOfTheAdminPort(t *testing.T) {
 	}
 }
 
-// However many connect and say nothing, few are open.
-func TestConnectionsOfTheAdminPort(t *testing.T) {
-	d, _ := run(t, func(c *Config) { c.AuthFile, c.AdminPort = authFile(t, "ann:top:*=admin"), redistest.FreePort(t) })
-	n := &d.administered
-	await(t, "no more are admitted", func() bool {
-		dial(t, d.services[0].ln.Addr().String())
-		if open := n.Connections.Load(); open > int64(adminDescriptors(0)-httpapi.Refusing) {
-			t.Fatalf("%d are open", open)
-		}
-		return n.ConnectionsRefused.Load()+n.ConnectionsEvicted.Load() > 0
-	})
-}
-
 // A definition that waits for its store must not get another one beside it.
 func TestAdminPortWithoutAStore(t *testing.T) {
 	d, _ := run(t, func(c *Config) {
@@ -238,29 +221,6 @@ func TestAdminPortWithoutAStore(t *testing.T) {
 	if status, text := none.ask(t, "admin", "", "top", "PUT /generators/a", "a sequence"); status != 409 ||
 		text != stores.ErrNoPlace.Error()+"\n" {
 		t.Errorf("without a directory: %d %s", status, text)
-	}
-}
-
-// A port that takes passwords in clear beyond this host is warned of.
-func TestPasswordsInClearAreWarnedOf(t *testing.T) {
-	for _, c := range []struct {
-		name, address string
-		warn          bool
-	}{{"admin", "127.0.0.1:0", false}, {"admin", "0.0.0.0:0", true}, {"HTTP", "0.0.0.0:0", false}} {
-		// the memcached port does not encrypt either
-		ln, err := net.Listen("tcp", c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		var log strings.Builder
-		d := &Daemon{c: testConfig(), front: new(front.Front), services: []listedService{{name: c.name, ln: ln}}}
-		d.c.AuthFile, d.c.Log = "users", slog.New(slog.NewTextHandler(&log, nil))
-		d.checkPasswords()
-		if got := strings.Contains(log.String(),
-			"the admin port takes passwords and does not encrypt: -admin-bind it"); got != c.warn || !c.warn && log.Len() > 0 {
-			t.Errorf("%s on %s: %s", c.name, c.address, &log)
-		}
 	}
 }
 

@@ -216,8 +216,8 @@ func datagramValues(t *testing.T, port int, keys []string) []string {
 func overHTTP(t *testing.T, d *Daemon, keys []string) (texts []string) {
 	t.Helper()
 	var base string
-	for _, s := range d.services {
-		base = "http://" + s.ln.Addr().String()
+	for _, s := range d.services.Addresses() {
+		base = "http://" + s.At.String()
 	}
 	for i, key := range keys {
 		path, accept, before, after := "/id/"+key, "", "", ""
@@ -272,7 +272,7 @@ func TestUnknownNamesOfADaemon(t *testing.T) {
 	}
 	values(t, r, []string{"id"}, false)
 	values(t, r, []string{"17"}, false)
-	base := "http://" + d.services[0].ln.Addr().String()
+	base := "http://" + d.services.Addresses()[0].At.String()
 	for path, want := range map[string]int{"/id": 200, "/ids?n=3": 200, "/id/id": 200, "/id/1": 200, "/id/u7": 200,
 		"/id/u8": 404, "/ids/u8?n=3": 404} {
 		if status, body := fetch(t, base+path, ""); status != want || want == 404 && body != "no such generator: u8\n" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"syscall"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/services"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
@@ -36,7 +38,7 @@ type Config struct {
 	Store stores.Settings
 
 	Front
-	Ports
+	Services
 
 	// Advertise is the host:port where clients reach the memcached port, see advertise.go, and the Redis
 	// protocol where the Counters elect leaders, see fleet.go. Empty = Bind (or this host's address) and
@@ -50,11 +52,6 @@ type Config struct {
 	ForwardCA           string // PEM file of the authorities of the others' certificates; empty = the system's
 
 	ShutdownDelay time.Duration // between not ready and the end of accepting, so that load balancers notice
-
-	HTTPBind    string // address of the HTTP port; empty = Bind
-	AdminBind   string // address of the admin port; empty = loopback
-	EnablePprof bool   // on the debug port, beside /debug/events
-	EnableStats bool   // the same
 
 	// Generators are definition lines, see package kinds, separated by line feeds or semicolons.
 	Generators string
@@ -76,6 +73,9 @@ type Config struct {
 
 // Front says where clients ask, and which may.
 type Front = front.Config
+
+// Services says which ports there are beside the engine's.
+type Services = services.Config
 
 // ReadSecrets reads the files that the fields name: secrets, and definitions, and looks whether
 // directories are some. Its error describes what is wrong with them, like Validate's. New does not
@@ -173,8 +173,7 @@ func (c *Config) Validate() error {
 		check("Advertise", checkAdvertise(c.Advertise))
 	}
 	c.validateFleet(wrong)
-	check("HTTPBind", sockets.CheckHost(c.HTTPBind))
-	check("AdminBind", sockets.CheckHost(c.AdminBind))
+	problems.Include("", c.Services.Validate())
 	if c.AdminPort != 0 && !c.HasLogins() {
 		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -users says where "+
 			"they are")
@@ -183,7 +182,7 @@ func (c *Config) Validate() error {
 	for _, p := range problem.Of(flags) {
 		wrong("Generators", "%w", p)
 	}
-	c.validatePorts(wrong)
+	sockets.Clashes(c.places(), wrong)
 	return problems.Err()
 }
 
@@ -196,4 +195,23 @@ func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
 	}
 	duration("MaxWait", c.MaxWait, time.Minute)
 	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
+}
+
+// SequenceDescriptors returns how many of so many files the sequences may hold open: records, which
+// Counters.OpenRecords bounds, and locks. ReadSecrets must have read what declares some.
+func (c *Config) SequenceDescriptors(files int) (records, locks int) {
+	all, _, _ := c.definitions(c.generators, nil)
+	return c.Counters.Descriptors(all, files)
+}
+
+// places returns where the ports listen that are on, the memcached port first.
+func (c *Config) places() []sockets.Place {
+	return append(c.Front.Places(), c.Services.Places(c.Bind)...)
+}
+
+// SocketNames returns the names that a passed socket may have.
+func SocketNames() []string {
+	names := append(services.Flags(), sockets.Unix, front.PortFlag, front.RedisFlag, front.UDPFlag)
+	slices.Sort(names)
+	return names
 }

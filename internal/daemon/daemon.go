@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/front"
@@ -21,8 +22,11 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/services"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -41,11 +45,9 @@ type Daemon struct {
 	shared  map[string]issuer.Kind // by the name of the kind; see servedKinds
 	front   *front.Front
 
-	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
+	services *services.Services
 
-	requests     httpapi.Counters // the HTTP port's
-	administered httpapi.Counters // the admin port's
-	called       grpcapi.Counters // the gRPC port's
+	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
 
 	history page.History // what the status page's charts show
 	named   shownNames   // what it shows of names
@@ -54,7 +56,6 @@ type Daemon struct {
 	sequences sequences
 	declaring sync.Mutex // taken by those who declare names while the daemon runs
 
-	services []listedService // beside the engine
 	stopping atomic.Bool
 
 	notReloaded notReloaded
@@ -84,11 +85,13 @@ func New(c Config) (*Daemon, error) {
 	d.clock, d.issuer = d.windows.Clock, d.windows.Issuer
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
-		d.checkInherited, d.resolveAdvertised, d.newFront, d.addServices, d.bindUnlessSucceeding,
+		d.checkInherited, d.resolveAdvertised, d.newFront, d.newServices, d.bindUnlessSucceeding,
 		d.windows.Open, d.openCounters, d.openUsers, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
-			d.dropServices()
+			if d.services != nil {
+				d.services.Stop()
+			}
 			d.giveBackSequences()
 			d.windows.Stop(true)
 			if d.front != nil {
@@ -115,10 +118,9 @@ func (d *Daemon) bindUnlessSucceeding() error {
 
 // bind opens the ports of the services and the UDP port, and finds out whether those of the engine are in use.
 func (d *Daemon) bind() error {
-	if err := d.openServices(); err != nil {
+	if err := d.services.Open(&d.binder); err != nil {
 		return err
 	}
-	d.checkPasswords()
 	return d.front.Claim(&d.binder)
 }
 
@@ -126,8 +128,30 @@ func (d *Daemon) bind() error {
 func (d *Daemon) handover() handover.Config {
 	return handover.Config{
 		Log: d.c.Log, Version: d.c.Version, Fingerprint: d.c.Layout.Fingerprint(), Windows: d.windows,
-		Mover: d.front.Mover(), Sockets: d.allSockets, Pause: d.pauseServices, Resume: d.restartServices,
+		Mover: d.front.Mover(), Sockets: d.sockets, Pause: d.pause, Resume: d.resume,
 	}
+}
+
+// sockets returns copies of all sockets that this process listens on.
+func (d *Daemon) sockets() (sockets.Passed, error) {
+	all, err := d.front.Sockets()
+	return all, errors.Join(err, d.services.Sockets(&all))
+}
+
+// pause ends what answers beside the engine, whose sockets a successor has too.
+func (d *Daemon) pause() {
+	var all sync.WaitGroup
+	all.Go(d.services.Pause)
+	d.front.PauseUDP()
+	all.Wait()
+}
+
+// resume undoes pause, with copies of the sockets.
+func (d *Daemon) resume(passed sockets.Passed) error {
+	if err := d.services.Resume(passed, d.fail); err != nil {
+		return err
+	}
+	return d.front.ResumeUDP(passed, d.fail)
 }
 
 // Upgrade lets a new process take over. If it does, Run returns soon after. After an error this process
@@ -150,6 +174,30 @@ func (d *Daemon) newFront() (err error) {
 	}
 	d.front, err = front.New(d.c.Front, g)
 	return err
+}
+
+// newServices makes what answers beside the engine.
+func (d *Daemon) newServices() error {
+	d.services = services.New(d.c.Services, services.Given{
+		Log: d.c.Log, Noise: d.noise, Bind: d.c.Bind, MaxConnections: d.c.MaxConnections,
+		DrainTimeout: d.c.DrainTimeout, Passed: d.c.Inherited.Passed(), Encrypted: d.front.Encrypted(),
+		Login: d.front.Login(), Events: d.events,
+		HTTP: httpapi.Config{
+			Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
+			Notes: d.windows.Notes, Page: page.Handler(page.Config{Read: d.view, History: &d.history}),
+			Metrics: metrics.Handler(d.started, d.figures),
+		},
+		GRPC: grpcapi.Config{
+			Batch: d.catalog.Batch, Stats: d.nineStats, Ready: d.ready,
+			Limits: d.front.Limits(), TLS: d.front.TLS, Busy: d.front.Busy,
+		},
+		Admin: adminapi.Config{
+			Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
+			Served: func(name string) kinds.Definition { return d.served()[name] }, Elector: d.elector,
+			Users: d.front.Users, Log: d.c.Log,
+		},
+	})
+	return nil
 }
 
 // Reload reads the certificate, the users and the generators again. Open connections keep their
@@ -224,7 +272,7 @@ func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err
 			return nil, err
 		}
 	}
-	d.startServices()
+	d.services.Start(d.fail)
 	if taken == nil {
 		d.windows.Start()
 	}
@@ -237,7 +285,7 @@ func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err
 
 // withdraw gives everything back when start has failed.
 func (d *Daemon) withdraw() {
-	d.dropServices()
+	d.services.Stop()
 	d.front.End()
 	d.windows.Stop(true)
 	d.giveBackSequences()
@@ -251,14 +299,14 @@ func (d *Daemon) stop(stopKeeping func()) {
 	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	<-left
-	d.front.Close()      // accept what has already arrived, then nothing more; answer what was sent
-	d.stopServices(true) // meanwhile
-	d.front.Wait()       // every connection has taken its replies or run out of time
+	d.front.Close()    // accept what has already arrived, then nothing more; answer what was sent
+	d.services.Drain() // meanwhile
+	d.front.Wait()     // every connection has taken its replies or run out of time
 	stopKeeping()
 	d.windows.Stop(false) // from here on no id is issued and the worker ids are free
 	d.giveBackSequences()
 	d.closeGenerators()
-	d.stopServices(false) // last: until now they reported that the daemon is not ready
+	d.services.Stop() // last: until now they reported that the daemon is not ready
 	d.front.End()
 }
 

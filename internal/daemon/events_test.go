@@ -102,7 +102,7 @@ func TestEventsSurviveBadClients(t *testing.T) {
 			io.WriteString(conn, "set x 0 0 9\r\nkatsu bad\r\n") // a wrong password
 			bufio.NewReader(conn).ReadString('\n')
 		}
-		d.complaints().Print("a complaint of net/http")
+		d.overHTTP().Log.Print("a complaint of net/http")
 		return log.has("too many connections") && log.has("logins failed") && log.has("a complaint of net/http")
 	})
 	for _, text := range []string{"too many connections", "logins failed", "a complaint"} {

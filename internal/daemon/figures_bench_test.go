@@ -33,7 +33,7 @@ func BenchmarkFigures(b *testing.B) {
 	}
 	for name, read := range map[string]func(){
 		"metrics": func() {
-			d.httpConfig().Metrics.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+			d.overHTTP().Metrics.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
 		},
 		"stats":            func() { d.stats(nil, func(string, string) {}) },
 		"stats generators": func() { d.stats([]byte("generators"), func(string, string) {}) },

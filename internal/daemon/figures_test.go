@@ -32,6 +32,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/metrics"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -215,6 +216,13 @@ func (d *Daemon) met(path ...string) reflect.Value {
 	return at(reflect.ValueOf(d.front).Elem(), path...)
 }
 
+// overHTTP returns what the HTTP port answers with. Its metrics are fresh: they are kept for readers of one moment.
+func (d *Daemon) overHTTP() httpapi.Config {
+	c := at(reflect.ValueOf(d.services).Elem(), "g", "HTTP").Interface().(httpapi.Config)
+	c.Metrics = metrics.Handler(d.started, d.figures)
+	return c
+}
+
 // A source is one counter of the daemon.
 type source struct {
 	name string
@@ -235,10 +243,10 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	histogram := last(d.met("latency"))
 	find("latency.sum", at(histogram, "sum"), nil)
 	find("latency.count", open(at(histogram, "counts").Index(200)), nil)
-	find("requests", reflect.ValueOf(&d.requests).Elem(), nil)
-	find("called", reflect.ValueOf(&d.called).Elem(), nil)
+	find("requests", reflect.ValueOf(&d.services.Requests).Elem(), nil)
+	find("called", reflect.ValueOf(&d.services.Called).Elem(), nil)
 	for _, field := range []string{"Logins", "LoginErrors"} { // it issues nothing
-		find("administered."+field, at(reflect.ValueOf(&d.administered).Elem(), field), nil)
+		find("administered."+field, at(reflect.ValueOf(&d.services.Administered).Elem(), field), nil)
 	}
 	find("logins.compared", at(at(d.met("logins").Elem(), "verifier").Elem(), "compared"), nil)
 	find("logins.busy", at(d.met("logins").Elem(), "busy"), nil)
@@ -387,7 +395,7 @@ func (d *Daemon) statLines(group string) (lines []string) {
 // jsonLines returns the content of /stats.
 func (d *Daemon) jsonLines() (lines []string) {
 	w := httptest.NewRecorder()
-	httpapi.NewServer(d.httpConfig()).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/stats", nil))
+	httpapi.NewServer(d.overHTTP()).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/stats", nil))
 	for line := range strings.Lines(w.Body.String()) {
 		line = strings.TrimRight(line, ",\n")
 		if name, _, _ := strings.Cut(strings.Trim(line, ` "`), `"`); slices.Contains(varying, name) {
@@ -401,7 +409,7 @@ func (d *Daemon) jsonLines() (lines []string) {
 // metricLines returns /metrics without what the Prometheus library itself adds.
 func (d *Daemon) metricLines() (lines []string) {
 	w := httptest.NewRecorder()
-	d.httpConfig().Metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	d.overHTTP().Metrics.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for line := range strings.Lines(w.Body.String()) {
 		if regexp.MustCompile(`^(# (HELP|TYPE) )?katsubushi_`).MatchString(line) {
 			lines = append(lines, strings.ReplaceAll(strings.TrimSuffix(line, "\n"), runtime.Version(), "VARIES"))

@@ -6,10 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
-	"runtime"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +18,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/katsubushi/katsubushi/v3/internal/server"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
@@ -82,7 +78,7 @@ func TestGRPC(t *testing.T) {
 		s.TotalConnections < 1 || time.Since(time.Unix(s.Time, 0)).Abs() > patience {
 		t.Error(s, err)
 	}
-	if n := &d.called; n.Requests.Load() != 2 || n.IDs.Load() != 1001 || n.Logins.Load() != 4 ||
+	if n := &d.services.Called; n.Requests.Load() != 2 || n.IDs.Load() != 1001 || n.Logins.Load() != 4 ||
 		n.LoginErrors.Load() != 2 {
 		t.Errorf("%d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(),
 			n.LoginErrors.Load())
@@ -99,43 +95,5 @@ func TestGRPC(t *testing.T) {
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
 	if _, err := ids.Fetch(as("ann:secret"), nil); err != nil {
 		t.Error("not ready, but not stopped either:", err)
-	}
-}
-
-// holding is an engine that counts how often it is told to hold.
-type holding struct {
-	server.Engine
-	n atomic.Int64
-}
-
-func (h *holding) Hold() { h.n.Add(1) }
-
-// A busy gRPC port tells the engine to hold, if the Go runtime was given one more P for the engine's sake.
-func TestBusyGRPCHoldsTheEngine(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	runtime.GOMAXPROCS(1)
-	c := testConfig()
-	c.Engine = "auto"
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.windows.Stop(true)
-	if d.front.Engine() == "net" {
-		t.Skip("no engine here has event loops")
-	}
-	h := &holding{Engine: d.met("engine").Interface().(server.Engine)}
-	d.met("engine").Set(reflect.ValueOf(h))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, served := d.newGRPC(), make(chan error)
-	go func() { served <- s.Serve(ln) }()
-	d.called.Requests.Add(1000) // the next sweep sees them
-	await(t, "the engine is told that the gRPC port is busy", func() bool { return h.n.Load() > 0 })
-	s.Shutdown(t.Context())
-	if err := <-served; err != nil {
-		t.Error(err)
 	}
 }

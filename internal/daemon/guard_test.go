@@ -33,13 +33,13 @@ func TestFiguresTellNoIDs(t *testing.T) {
 		}
 		for _, path := range []string{"/", "/metrics", "/stats", "/readyz"} {
 			for _, accept := range []string{"text/html", "text/plain"} {
-				_, body := fetch(t, "http://"+d.services[0].ln.Addr().String()+path, accept)
+				_, body := fetch(t, "http://"+d.services.Addresses()[0].At.String()+path, accept)
 				if want := c.auth == "" && (path == "/" || path == "/metrics"); tells(body) != want {
 					t.Errorf("%s with users %q tells the last value: %t\n%s", path, c.auth, !want, body)
 				}
 			}
 		}
-		_, body := fetch(t, "http://"+d.services[0].ln.Addr().String()+"/?id=5000124", "text/plain")
+		_, body := fetch(t, "http://"+d.services.Addresses()[0].At.String()+"/?id=5000124", "text/plain")
 		if got := strings.Contains(body, "value of the sequence"); got != (c.auth == "") {
 			t.Errorf("with users %q the inspector knows a value: %t", c.auth, got)
 		}

@@ -47,7 +47,7 @@ func TestReadyzNamesLanesThatDoNotServe(t *testing.T) {
 		d, stop := figuresDaemon(t, dir)
 		defer stop()
 		w := httptest.NewRecorder()
-		httpapi.NewServer(d.httpConfig()).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+		httpapi.NewServer(d.overHTTP()).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
 		if want := "ready\nlane 2: acquiring for 5s: no worker id is free\n"; w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%d\n%s\nwant 200\n%s", w.Code, w.Body, want)
 		}

@@ -33,8 +33,8 @@ func (d *Daemon) sample() page.Sample {
 	n := d.front.Counts()
 	s := page.Sample{
 		At:          time.Now(),
-		IDs:         n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(),
-		Requests:    d.requests.Requests.Load() + d.called.Requests.Load(),
+		IDs:         d.issued(&n),
+		Requests:    d.services.Requests.Requests.Load() + d.services.Called.Requests.Load(),
 		Connections: d.front.Connections.Current.Load(),
 		Latency:     d.front.Latency(),
 	}
@@ -51,7 +51,7 @@ func (d *Daemon) sample() page.Sample {
 	_, failed := d.loginCounts(&n)
 	for t, n := range map[page.Trouble]uint64{
 		page.ConnectionsRefused: d.front.Connections.Refused.Load(),
-		page.HTTPRefused:        d.requests.ConnectionsRefused.Load(),
+		page.HTTPRefused:        d.services.Requests.ConnectionsRefused.Load(),
 		page.MemoryClosed:       d.front.Budget.Closed(),
 		page.AcceptErrors:       d.front.Connections.AcceptErrors.Load(),
 		page.LogDropped:         d.logDropped(),
@@ -195,13 +195,13 @@ func pageEvent(e events.Event) page.Event {
 // pagePorts returns where the daemon listens now.
 func (d *Daemon) pagePorts() (list []page.Port) {
 	for _, a := range d.front.Addresses() {
-		list = append(list, page.Port{Name: a.Name, Address: a.At.String()})
+		list = append(list, page.Port{Name: a.Title, Address: a.At.String()})
 	}
 	if list == nil {
 		list = []page.Port{{Name: "memcached", Address: "opens once ids can be issued"}}
 	}
-	for _, s := range d.services {
-		list = append(list, page.Port{Name: s.name, Address: s.ln.Addr().String()})
+	for _, a := range d.services.Addresses() {
+		list = append(list, page.Port{Name: a.Title, Address: a.At.String()})
 	}
 	return list
 }

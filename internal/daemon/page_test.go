@@ -154,7 +154,7 @@ func TestPageOfADaemonThatStops(t *testing.T) {
 			t.Errorf("stopping: %v %q", v.Stopping, v.NotReady)
 		}
 		w := httptest.NewRecorder()
-		d.httpConfig().Page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		d.overHTTP().Page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if !strings.Contains(w.Body.String(), "shutting down") || strings.Contains(w.Body.String(), "katsu:bushi") {
 			t.Error(w.Body.String())
 		}

@@ -272,7 +272,7 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.windows.Stop(true)
-	d.dropServices()
+	d.services.Stop()
 	c.Generators = "orders sequence"
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "generator orders: ") ||
 		!strings.Contains(err.Error(), "/proc/version") {

@@ -3,19 +3,36 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/metrics"
-	"github.com/katsubushi/katsubushi/v3/internal/page"
+	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
 )
+
+// nineStats returns the statistics that kayac/go-katsubushi has.
+func (d *Daemon) nineStats() *katsubushipb.StatsResponse {
+	n := d.front.Counts()
+	issued := d.issued(&n)
+	refused := n[protocol.Refused] + d.services.Requests.Refused.Load() + d.services.Called.Refused.Load()
+	return &katsubushipb.StatsResponse{
+		Pid:              int32(os.Getpid()),
+		Uptime:           int64(time.Since(d.started).Seconds()),
+		Time:             d.clock.Now() / 1000,
+		Version:          d.c.Version,
+		CurrConnections:  d.front.Connections.Current.Load(),
+		TotalConnections: int64(d.front.Connections.Total.Load()),
+		CmdGet:           int64(issued + refused), // like memcached: dashboards divide the hits by it
+		GetHits:          int64(issued),
+		GetMisses:        int64(refused),
+	}
+}
 
 // collected appends what the statistics show to a list.
 func collected(list *[]figure.Figure) func(figure.Figure) {
@@ -149,7 +166,7 @@ func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 	emit(figure.Figure{
 		Stat: "get_requests",
 		Value: n[protocol.CmdGet] + n[protocol.CmdGets] + n[protocol.CmdGat] + n[protocol.CmdMetaGet] +
-			n[protocol.CmdIDs] + d.requests.Requests.Load() + d.called.Requests.Load(),
+			n[protocol.CmdIDs] + d.services.Requests.Requests.Load() + d.services.Called.Requests.Load(),
 	})
 	for r := range issuer.NumReasons {
 		emit(errorsFor(r.String(), "refused_"+r.String(), d.issuer.Refused(r)))
@@ -264,11 +281,16 @@ func (d *Daemon) logDropped() uint64 {
 	return d.c.LogDropped()
 }
 
+// issued returns how many ids clients got, on all ports.
+func (d *Daemon) issued(n *protocol.Counts) uint64 {
+	return n[protocol.IDs] + d.services.Requests.IDs.Load() + d.services.Called.IDs.Load()
+}
+
 // loginCounts returns how often somebody logged in, and how often that failed.
 func (d *Daemon) loginCounts(n *protocol.Counts) (all, failed uint64) {
-	return n[protocol.CmdAuth] + d.requests.Logins.Load() + d.administered.Logins.Load() + d.called.Logins.Load(),
-		n[protocol.AuthErrors] + d.requests.LoginErrors.Load() + d.administered.LoginErrors.Load() +
-			d.called.LoginErrors.Load()
+	h, a, g := &d.services.Requests, &d.services.Administered, &d.services.Called
+	return n[protocol.CmdAuth] + h.Logins.Load() + a.Logins.Load() + g.Logins.Load(),
+		n[protocol.AuthErrors] + h.LoginErrors.Load() + a.LoginErrors.Load() + g.LoginErrors.Load()
 }
 
 // figures emits what /metrics shows.
@@ -285,7 +307,7 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 		"daemons of one job differ in `fingerprint`: their ids may be equal",
 		"layout", d.c.Layout.Name, "fingerprint", d.c.Layout.Fingerprint())
 	emit(figure.Figure{
-		Metric: "ids_issued_total", Value: n[protocol.IDs] + d.requests.IDs.Load() + d.called.IDs.Load(), Count: true,
+		Metric: "ids_issued_total", Value: d.issued(&n), Count: true,
 		Help: "Ids handed out.",
 	})
 	d.commandFigures(&n, emit)
@@ -309,7 +331,7 @@ func (d *Daemon) commandFigures(n *protocol.Counts, emit func(figure.Figure)) {
 		"meta": n[protocol.CmdMeta], "ids": n[protocol.CmdIDs], "set": n[protocol.CmdSet], "touch": n[protocol.CmdTouch],
 		"delete": n[protocol.CmdDelete], "incr": n[protocol.CmdIncr], "flush": n[protocol.CmdFlush],
 		"stats": n[protocol.CmdStats], "version": n[protocol.CmdVersion], "auth": logins, "other": n[protocol.CmdOther],
-		"http": d.requests.Requests.Load(), "grpc": d.called.Requests.Load(),
+		"http": d.services.Requests.Requests.Load(), "grpc": d.services.Called.Requests.Load(),
 	} {
 		emit(figure.Figure{
 			Metric: "commands_total", Labels: []string{"command", command}, Value: v, Count: true,
@@ -324,12 +346,18 @@ func (d *Daemon) commandFigures(n *protocol.Counts, emit func(figure.Figure)) {
 	}
 }
 
-func (d *Daemon) httpConfig() httpapi.Config {
-	return httpapi.Config{
-		MaxConnections: HTTPConnections(d.c.MaxConnections), Log: d.complaints(),
-		Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
-		Notes: d.windows.Notes, Counters: &d.requests, Login: d.front.Login(),
-		Page:    page.Handler(page.Config{Read: d.view, History: &d.history}),
-		Metrics: metrics.Handler(d.started, d.figures),
-	}
+// trafficFigures emits what is known of memory, UDP, the log, the clock and the connections.
+func (d *Daemon) trafficFigures(emit func(figure.Figure)) {
+	emit(figure.Figure{
+		Stat: "log_lines_dropped", Metric: "log_lines_dropped_total", Value: d.logDropped(), Count: true,
+		Help:  "Log lines that could not be written.",
+		Worry: "grows: nobody reads the log, or its disk is full or stalls. Nothing else is affected",
+	})
+	d.front.Figures(emit)
+	emit(figure.Figure{
+		Stat: "clock_difference_ms", Metric: "clock_difference_seconds", Value: d.clock.Difference(),
+		Help:  "Wall clock minus id clock.",
+		Worry: "more than a second: the wall clock was stepped, or is wrong",
+	})
+	d.services.Figures(emit)
 }

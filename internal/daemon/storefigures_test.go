@@ -161,7 +161,7 @@ func (d *Daemon) everything(t *testing.T, dir string) (lines []string) {
 		if target == "/html" {
 			r.Header.Set("Accept", "text/html")
 		}
-		httpapi.NewServer(d.httpConfig()).Handler.ServeHTTP(w, r)
+		httpapi.NewServer(d.overHTTP()).Handler.ServeHTTP(w, r)
 		text := w.Body.String()
 		for _, section := range shownSections.FindAllString(text, -1) {
 			text = strings.Replace(section, "<d", "\n<d", -1)

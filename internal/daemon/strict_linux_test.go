@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -59,7 +60,7 @@ func (d *Daemon) administer(t *testing.T, request string) (status int, answer st
 	}
 	var all users.Directory
 	all.Replace(list)
-	c := d.adminConfig()
+	c := at(reflect.ValueOf(d.services).Elem(), "g", "Admin").Interface().(adminapi.Config)
 	c.Login = func(http.ResponseWriter, *http.Request) *users.Account { return all.Bearer([]byte("top")) }
 	method, path, _ := strings.Cut(request, " ")
 	w := httptest.NewRecorder()

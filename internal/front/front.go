@@ -67,9 +67,9 @@ type Front struct {
 	datagrams protocol.Config     // what the UDP port's requests share
 
 	listening []server.Port
-	addresses []Address      // set before opened is closed
-	kept      sockets.Passed // copies of the engine's listeners, for a successor
-	opened    chan struct{}  // closed once the engine's ports are open
+	addresses []sockets.Address // set before opened is closed
+	kept      sockets.Passed    // copies of the engine's listeners, for a successor
+	opened    chan struct{}     // closed once the engine's ports are open
 	stop      context.CancelFunc
 	served    chan struct{} // closed when the engine has ended; nil = it has not begun
 

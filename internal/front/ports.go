@@ -1,7 +1,6 @@
 package front
 
 import (
-	"net"
 	"slices"
 	"strings"
 
@@ -112,15 +111,9 @@ func (f *Front) probe() error {
 	return nil
 }
 
-// An Address is where a port listens.
-type Address struct {
-	Name string // of the port
-	At   net.Addr
-}
-
 // Addresses returns where the engine's ports listen, the memcached port first; nil = they are not open yet.
 // Any goroutine may call it.
-func (f *Front) Addresses() []Address {
+func (f *Front) Addresses() []sockets.Address {
 	select {
 	case <-f.opened:
 	default:
@@ -135,7 +128,7 @@ func (f *Front) announce() {
 	for i, p := range f.ports {
 		lns := f.listening[i].Listeners
 		at := lns[0].Addr()
-		f.addresses = append(f.addresses, Address{p.at.Title, at})
+		f.addresses = append(f.addresses, sockets.Address{Title: p.at.Title, At: at})
 		for loop := range p.sessions {
 			p.sessions[loop].Cluster = f.g.Cluster(at, i == 0)
 		}

@@ -34,6 +34,12 @@ type Place struct {
 	Mode fs.FileMode
 }
 
+// An Address is where a port listens.
+type Address struct {
+	Title string // of its Place
+	At    net.Addr
+}
+
 // Name returns the name that passed sockets for this place have.
 func (p Place) Name() string {
 	if p.Path != "" {

@@ -146,14 +146,18 @@ var rules = []rule{
 	{"internal/handover", []string{
 		"internal/server", "internal/sockets", "internal/upgrade", "internal/windows", "workerid"},
 		"both sides of an upgrade: it is given what moves connections, and what pauses the services"},
+	{"internal/services", []string{
+		"internal/adminapi", "internal/events", "internal/figure", "internal/grpcapi", "internal/httpapi",
+		"internal/problem", "internal/sockets", "internal/users",
+	}, "the ports beside the engine's; it is handed what answers"},
 	{"internal/daemon", []string{
 		"internal/handover", "internal/windows", "internal/announce", "counter", "counter/leader", "generator",
 		"internal/adminapi", "internal/clock", "internal/endpoint", "internal/forward", "internal/front",
 		"internal/grpcapi",
 		"internal/httpapi", "internal/issuer", "internal/events", "internal/figure", "internal/kinds",
 		"internal/metrics", "internal/page", "internal/secretfile", "internal/problem",
-		"internal/sockets", "internal/stores", "internal/users", "proto/*", "protocol", "protocol/memcache", "workerid",
-		"workerid/static",
+		"internal/services", "internal/sockets", "internal/stores", "internal/users", "proto/*", "protocol",
+		"protocol/memcache", "workerid", "workerid/static",
 	},
 		"it alone puts the parts together"},
 	{"cmd/katsubushi", []string{
@@ -245,7 +249,8 @@ var exclusive = []rule{
 		"announcement", "internal/announce", "internal/control", "bench", "client",
 		"cmd/katsubushi", "counter/sql", "examples/*", "internal/daemon", "internal/etcdlink",
 		"internal/forward", "internal/front", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server",
-		"internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade", "internal/windows",
+		"internal/services", "internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade",
+		"internal/windows",
 		"test/childprocess", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned",
 		"test/zktest", "workerid/*",
 	}, "grammars, generators and leases do no I/O"},

@@ -1,0 +1,562 @@
+package services
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
+	"github.com/katsubushi/katsubushi/v3/internal/events"
+	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/grpcapi"
+	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/server"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
+	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
+)
+
+// patience is how long a test waits for something that must happen.
+const patience = time.Minute
+
+// lines is a log. Any goroutine may use it.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A world is Services that issue rising numbers.
+type world struct {
+	*Services
+	log    *lines
+	next   atomic.Uint64
+	busy   atomic.Int64
+	failed chan error
+}
+
+// newServices makes Services with the settings that change has changed. They listen nowhere.
+func newServices(t testing.TB, change func(*Config, *Given)) *world {
+	t.Helper()
+	w := &world{log: new(lines), failed: make(chan error, 10)}
+	batch := func(_ context.Context, _ []byte, n int) ([]id.Run, error) {
+		return []id.Run{{First: w.next.Add(uint64(n)) - uint64(n) + 1, N: n, Stride: 1}}, nil
+	}
+	log := slog.New(slog.NewTextHandler(w.log, nil))
+	var connections server.Counters
+	c, g := Config{}, Given{
+		Log: log, Noise: log, Bind: "127.0.0.1", MaxConnections: 1600, DrainTimeout: patience, Events: new(events.Log),
+		HTTP: httpapi.Config{
+			Batch: batch, Declared: func([]byte) bool { return false }, Ready: func() error { return nil },
+			Page: http.NotFoundHandler(), Metrics: http.NotFoundHandler(),
+		},
+		GRPC: grpcapi.Config{
+			Batch: batch, Ready: func() error { return nil }, Busy: func() { w.busy.Add(1) },
+			Limits: server.Config{
+				Now: func() int64 { return 1 }, MaxConnections: 1600, Budget: server.NewBudget(0), DrainTimeout: patience,
+				Counters: &connections, Log: log,
+			},
+			Stats: func() *katsubushipb.StatsResponse { return &katsubushipb.StatsResponse{Version: "3.4.5"} },
+		},
+		Admin: adminapi.Config{Log: log},
+	}
+	change(&c, &g)
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w.Services = New(c, g)
+	return w
+}
+
+// start serves until the end of the test.
+func (w *world) start(t testing.TB) {
+	t.Helper()
+	if err := w.Open(&sockets.Binder{Log: w.g.Log}); err != nil {
+		t.Fatal(err)
+	}
+	w.Start(func(err error) { w.failed <- err })
+	t.Cleanup(func() {
+		w.Drain()
+		w.Stop()
+		if len(w.failed) > 0 {
+			t.Error(<-w.failed)
+		}
+	})
+}
+
+// at returns the address of a port.
+func (w *world) at(name string) string {
+	for _, a := range w.Addresses() {
+		if a.Title == name {
+			return a.At.String()
+		}
+	}
+	return ""
+}
+
+// fetch asks over HTTP, as a user if there is one.
+func fetch(t testing.TB, url, user, password string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		r.SetBasicAuth(user, password)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	http.DefaultClient.CloseIdleConnections()
+	return answer.StatusCode, string(body)
+}
+
+// allPorts switches all ports on.
+func allPorts(t testing.TB) func(c *Config, g *Given) {
+	return func(c *Config, g *Given) {
+		c.HTTPPort, c.GRPCPort, c.AdminPort = redistest.FreePort(t), redistest.FreePort(t), redistest.FreePort(t)
+		c.EnableStats = true
+		g.Login = login
+	}
+}
+
+// login admits ann, who has all rights, and nobody else.
+func login(_ context.Context, _ netip.Addr, c users.Credentials) (*users.Account, error) {
+	if string(c.User) == "ann" && string(c.Password) == "secret" {
+		return accounts().Account("ann"), nil
+	}
+	return nil, nil
+}
+
+var accounts = sync.OnceValue(func() *users.Directory {
+	dir, err := os.MkdirTemp("", "users")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "users")
+	if err := os.WriteFile(path, []byte("ann:secret\n"), 0o600); err != nil {
+		panic(err)
+	}
+	list, err := users.Load(path)
+	if err != nil {
+		panic(err)
+	}
+	d := new(users.Directory)
+	d.Replace(list)
+	return d
+})
+
+// TestValidate: the field that is to blame.
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{}, ""},
+		{Config{HTTPPort: 65535, GRPCPort: 65535, AdminPort: 65535, DebugPort: 65535}, ""},
+		{Config{HTTPPort: 65536, GRPCPort: 65536, AdminPort: -1, DebugPort: -1},
+			"http-port grpc-port admin-port debug-port"},
+		{Config{HTTPBind: "a:1", AdminBind: "b c"}, "HTTPBind AdminBind"},
+		{Config{HTTPBind: "::1", AdminBind: "localhost"}, ""},
+	} {
+		var got []string
+		for _, p := range problem.Of(c.config.Validate()) {
+			got = append(got, p.Field)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %q, want %q", c.config, got, c.want)
+		}
+	}
+	if got := strings.Join(Flags(), " "); got != "http-port grpc-port admin-port debug-port" {
+		t.Errorf("flags: %s", got)
+	}
+}
+
+// TestPlaces: the debug port shows memory contents, so it is on loopback, whatever the engine's ports are on; so is
+// the admin port, unless it has an address of its own.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct{ bind, httpBind, adminBind, want string }{
+		{"127.0.0.2", "", "", "[HTTP 127.0.0.2:1 gRPC 127.0.0.2:2 admin 127.0.0.1:3~ debug 127.0.0.1:4~]"},
+		{"127.0.0.2", "127.0.0.3", "", "[HTTP 127.0.0.3:1 gRPC 127.0.0.2:2 admin 127.0.0.1:3~ debug 127.0.0.1:4~]"},
+		{"", "127.0.0.3", "127.0.0.4", "[HTTP 127.0.0.3:1 gRPC :2 admin 127.0.0.4:3 debug 127.0.0.1:4~]"},
+		{"", "0.0.0.0", "127.0.0.1", "[HTTP 0.0.0.0:1 gRPC :2 admin 127.0.0.1:3~ debug 127.0.0.1:4~]"},
+	} {
+		config := Config{HTTPPort: 1, GRPCPort: 2, AdminPort: 3, DebugPort: 4, HTTPBind: c.httpBind, AdminBind: c.adminBind,
+			EnablePprof: true}
+		var got []string
+		for _, p := range config.Places(c.bind) {
+			text := fmt.Sprintf("%s %s:%d", p.Title, p.Host, p.Port)
+			if p.Local {
+				text += "~"
+			}
+			got = append(got, text)
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("-bind %q: %v, want %s", c.bind, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		config Config
+		want   []string
+	}{
+		{Config{DebugPort: 4}, nil}, {Config{EnableStats: true}, []string{"debug-port"}},
+		{Config{HTTPPort: 1}, []string{"http-port"}}, {Config{GRPCPort: 1}, []string{"grpc-port"}},
+		{Config{AdminPort: 1}, []string{"admin-port"}},
+	} {
+		var got []string
+		for _, p := range c.config.Places("") {
+			got = append(got, p.Flag)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.config, got, c.want)
+		}
+	}
+}
+
+// TestDescriptors: all connections together fit into the descriptors that the default limit leaves.
+func TestDescriptors(t *testing.T) {
+	for max, want := range map[int]int{1: 32, 256: 32, 800: 100, 8192: 1024, 1 << 20: 1024} {
+		if got := HTTPConnections(max); got != want {
+			t.Errorf("beside %d: %d, want %d", max, got, want)
+		}
+		for _, c := range []struct {
+			config Config
+			want   int
+		}{
+			{Config{HTTPPort: 1}, want + 32}, {Config{GRPCPort: 1}, 0}, {Config{AdminPort: 1}, 48},
+			{Config{EnablePprof: true}, httpapi.DebugConnections + 32}, {Config{HTTPPort: 1, AdminPort: 1}, want + 32 + 48},
+		} {
+			if got := c.config.Descriptors(max); got != c.want {
+				t.Errorf("%+v beside %d: %d descriptors, want %d", c.config, max, got, c.want)
+			}
+		}
+	}
+}
+
+// TestAllAreServed: each on its port, with its counters, its limit and its logins.
+func TestAllAreServed(t *testing.T) {
+	w := newServices(t, allPorts(t))
+	w.start(t)
+	url := "http://" + w.at("HTTP")
+	for _, c := range []struct {
+		url, user, password string
+		status              int
+		text                string
+	}{
+		{url + "/ids?n=3", "ann", "secret", 200, "1\n2\n3"},
+		{url + "/id", "ann", "wrong", 401, ""}, {url + "/id", "", "", 401, ""},
+		{"http://" + w.at("admin") + "/nothing", "ann", "secret", 404, ""},
+		{"http://" + w.at("admin") + "/nothing", "ann", "wrong", 401, ""},
+		{"http://" + w.at("debug") + "/debug/stats", "", "", 200, "gc"},
+		{"http://" + w.at("debug") + "/debug/pprof/cmdline", "", "", 404, ""},
+	} {
+		if got, text := fetch(t, c.url, c.user, c.password); got != c.status || !strings.Contains(text, c.text) {
+			t.Errorf("%s as %s: %d %s", c.url, c.user, got, text)
+		}
+	}
+	for what, n := range map[string][2]uint64{
+		"ids over HTTP": {w.Requests.IDs.Load(), 3}, "logins": {w.Requests.Logins.Load(), 2},
+		"wrong logins":            {w.Requests.LoginErrors.Load(), 1},
+		"logins for admins":       {w.Administered.Logins.Load(), 2},
+		"wrong logins for admins": {w.Administered.LoginErrors.Load(), 1},
+		"the limit over HTTP":     {uint64(w.g.HTTP.MaxConnections), 200},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("%s: %d, want %d", what, n[0], n[1])
+		}
+	}
+	for _, want := range []string{"http", "grpc", "admin", "debug"} {
+		if !strings.Contains(w.log.String(), want+" listening") {
+			t.Errorf("the log does not say where %s is: %s", want, w.log)
+		}
+	}
+	off := newServices(t, func(c *Config, g *Given) { c.HTTPPort = redistest.FreePort(t) })
+	off.start(t)
+	if got, text := fetch(t, "http://"+off.at("HTTP")+"/id", "", ""); got != 200 || text != "1" {
+		t.Errorf("without users: %d %s", got, text)
+	}
+}
+
+// TestGRPC: with the certificate and the users of the daemon; the engine is told of busy calls.
+func TestGRPC(t *testing.T) {
+	cert := filepath.Join(t.TempDir(), "cert")
+	pool, err := selfsigned.Write(cert, cert+".key", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newServices(t, func(c *Config, g *Given) {
+		c.GRPCPort, g.Login = redistest.FreePort(t), login
+		if g.GRPC.TLS, err = server.NewTLS(cert, cert+".key", ""); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.start(t)
+	client := func(creds credentials.TransportCredentials) katsubushipb.GeneratorClient {
+		conn, err := grpc.NewClient(w.at("gRPC"), grpc.WithTransportCredentials(creds))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return katsubushipb.NewGeneratorClient(conn)
+	}
+	as := func(user string) context.Context {
+		return metadata.AppendToOutgoingContext(t.Context(), "authorization",
+			"Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
+	}
+	ids := client(credentials.NewClientTLSFromCert(pool, ""))
+	if one, err := ids.Fetch(as("ann:secret"), nil); err != nil || one.Id != 1 {
+		t.Errorf("%v, %v", one, err)
+	}
+	if _, err := ids.Fetch(as("ann:wrong"), nil); status.Code(err) != codes.Unauthenticated {
+		t.Error(err)
+	}
+	if _, err := client(insecure.NewCredentials()).Fetch(as("ann:secret"), nil); status.Code(err) != codes.Unavailable {
+		t.Error("plain text:", err)
+	}
+	if n := &w.Called; n.Requests.Load() != 1 || n.IDs.Load() != 1 || n.Logins.Load() != 2 || n.LoginErrors.Load() != 1 {
+		t.Errorf("%d requests, %d ids, %d logins, %d wrong ones", n.Requests.Load(), n.IDs.Load(), n.Logins.Load(),
+			n.LoginErrors.Load())
+	}
+	w.Called.Requests.Add(1000) // the next sweep sees them
+	for began := time.Now(); w.busy.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatal("the engine is not told that the gRPC port is busy")
+		}
+	}
+}
+
+// TestConnectionsOfTheAdminPort: however many connect and say nothing, few are open.
+func TestConnectionsOfTheAdminPort(t *testing.T) {
+	w := newServices(t, func(c *Config, g *Given) { c.AdminPort, g.Login = redistest.FreePort(t), login })
+	w.start(t)
+	n, began := &w.Administered, time.Now()
+	for n.ConnectionsRefused.Load()+n.ConnectionsEvicted.Load() == 0 {
+		c, err := net.Dial("tcp", w.at("admin"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if open := n.Connections.Load(); open > adminConnections+httpapi.Reserve {
+			t.Fatalf("%d are open", open)
+		}
+		if time.Since(began) > patience {
+			t.Fatal("all are admitted")
+		}
+	}
+}
+
+// TestPasswordsInClearAreWarnedOf: a port that takes passwords in clear beyond this host.
+func TestPasswordsInClearAreWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		encrypted, users    bool
+		httpBind, adminBind string
+		want                string
+	}{
+		{true, true, "127.0.0.1", "", ""}, {true, true, "0.0.0.0", "", "-http-bind"}, {false, true, "0.0.0.0", "", ""},
+		{false, true, "127.0.0.1", "0.0.0.0", "-admin-bind"}, {true, true, "127.0.0.1", "0.0.0.0", "-admin-bind"},
+		{true, false, "0.0.0.0", "0.0.0.0", ""},
+	} {
+		w := newServices(t, func(config *Config, g *Given) {
+			config.HTTPPort, config.AdminPort = redistest.FreePort(t), redistest.FreePort(t)
+			config.HTTPBind, config.AdminBind, g.Encrypted = c.httpBind, c.adminBind, c.encrypted
+			if c.users {
+				g.Login = login
+			}
+		})
+		if err := w.Open(&sockets.Binder{Log: w.g.Log}); err != nil {
+			t.Fatal(err)
+		}
+		w.Stop()
+		got := w.log.String()
+		if warned := strings.Count(got, "takes passwords and does not encrypt"); warned != min(len(c.want), 1) ||
+			!strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// TestAPortInUse: nothing stays open after a start that failed.
+func TestAPortInUse(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	w := newServices(t, func(c *Config, g *Given) {
+		c.HTTPPort, c.AdminPort, c.AdminBind = redistest.FreePort(t), ln.Addr().(*net.TCPAddr).Port, "127.0.0.1"
+	})
+	synctest.Test(t, func(*testing.T) { err = w.Open(&sockets.Binder{Log: slog.New(slog.DiscardHandler)}) })
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		t.Error(err)
+	}
+	w.Drain()
+	w.Stop()
+	if again, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", w.c.HTTPPort)); err != nil {
+		t.Errorf("the HTTP port is still open: %v", err)
+	} else {
+		again.Close()
+	}
+}
+
+// TestTheOrderOfTheEnd: gRPC's clients get what they have asked for, while health checks still find the HTTP port,
+// which ends last.
+func TestTheOrderOfTheEnd(t *testing.T) {
+	w := newServices(t, allPorts(t))
+	w.start(t)
+	grpcAt, httpAt := w.at("gRPC"), w.at("HTTP")
+	open := func(address string) bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	if !open(grpcAt) || !open(httpAt) {
+		t.Error("not open")
+	}
+	w.Drain()
+	if open(grpcAt) || !open(httpAt) {
+		t.Errorf("after Drain: gRPC %v, HTTP %v", open(grpcAt), open(httpAt))
+	}
+	if got, _ := fetch(t, "http://"+httpAt+"/readyz", "", ""); got != 200 {
+		t.Errorf("after Drain: %d", got)
+	}
+	w.Stop()
+	w.Stop()
+	if open(httpAt) {
+		t.Error("after Stop: the HTTP port is open")
+	}
+}
+
+// TestAServiceThatFails: the daemon is told which one.
+func TestAServiceThatFails(t *testing.T) {
+	w := newServices(t, func(c *Config, _ *Given) { c.HTTPPort = redistest.FreePort(t) })
+	w.start(t)
+	w.list[0].ln.Close()
+	if err := <-w.failed; !strings.HasPrefix(err.Error(), "http server: ") {
+		t.Error(err)
+	}
+}
+
+// TestASuccessorTakesTheSockets: while the services are paused, connections wait, and if the successor fails the
+// services go on. A request that does not end holds nobody up.
+func TestASuccessorTakesTheSockets(t *testing.T) {
+	slow, over := make(chan bool, 1), make(chan bool)
+	w := newServices(t, allPorts(t))
+	w.g.HTTP.Ready = func() error {
+		select {
+		case slow <- true:
+			<-over
+		default:
+		}
+		return nil
+	}
+	w.start(t)
+	url := "http://" + w.at("HTTP")
+	var passed sockets.Passed
+	if err := w.Sockets(&passed); err != nil || len(passed) != 4 {
+		t.Fatal(passed, err)
+	}
+	defer passed.Close()
+	first := make(chan int)
+	go func() {
+		got, _ := fetch(t, url+"/readyz", "", "")
+		first <- got
+	}()
+	for len(slow) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	w.Pause()
+	waiting := make(chan string)
+	go func() {
+		_, text := fetch(t, url+"/id", "ann", "secret")
+		waiting <- text
+	}()
+
+	next := newServices(t, func(c *Config, g *Given) { *c, g.Passed, g.Login = w.c, passed, login })
+	next.next.Store(100)
+	next.start(t)
+	if text := <-waiting; text != "101" {
+		t.Errorf("who came meanwhile: %s", text)
+	}
+	next.Drain()
+	next.Stop()
+
+	if err := w.Resume(passed, func(err error) { w.failed <- err }); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := fetch(t, url+"/id", "ann", "secret"); text != "1" {
+		t.Errorf("after the successor has failed: %s", text)
+	}
+	close(over)
+	if got := <-first; got != 200 {
+		t.Errorf("who asked before: %d", got)
+	}
+	if err := w.Resume(sockets.Passed{{Name: "http-port", FD: -1}}, nil); err == nil {
+		t.Error("a socket of nothing is served")
+	}
+}
+
+// TestFigures: each counter has its own.
+func TestFigures(t *testing.T) {
+	w := newServices(t, func(*Config, *Given) {})
+	w.Requests.Connections.Store(1)
+	w.Requests.ConnectionsRefused.Store(2)
+	w.Requests.ConnectionsEvicted.Store(3)
+	w.Called.Connections.Store(4)
+	w.Called.Stalled.Store(5)
+	var got []string
+	w.Figures(func(f figure.Figure) {
+		if f.Stat != "" || f.Help == "" || f.Count != strings.HasSuffix(f.Metric, "_total") {
+			t.Errorf("%+v", f)
+		}
+		got = append(got, fmt.Sprint(f.Metric, " ", f.Value))
+	})
+	want := []string{"http_connections 1", "http_connections_limit 200", "http_connections_refused_total 2",
+		"http_connections_evicted_total 3", "grpc_connections 4", "grpc_connections_stalled_total 5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
