@@ -1,5 +1,7 @@
 // Package protocol is the part that all grammars share: the interface to the program behind them,
 // what they count, and their limits. Each grammar is a package below this one: memcache and resp.
+//
+// Not promised: that programs which import these packages compile with the next release. They follow the daemon.
 package protocol
 
 import (
@@ -9,6 +11,10 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/id"
 )
+
+// DaemonName is the name that a daemon gives its connections to other daemons, with CLIENT SETNAME. Refusals on them
+// have a code of their own if they stay.
+const DaemonName = "katsubushi-daemon"
 
 // A Handler is the interface between a grammar and the program behind it. One Handler serves all
 // sessions of an event loop. With the portable engine, several goroutines call its methods at once.

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/katsubushi/katsubushi/v3/protocol"
 )
 
 // A conn is a connection, from before it is made until it has ended. It is never used again.
@@ -37,10 +40,13 @@ type request struct {
 }
 
 func newConn(c *Config, address string, lost func(bool, error)) *conn {
-	conn := &conn{c: c, address: address, lost: lost}
+	conn := &conn{c: c, address: address, lost: lost, out: slices.Clone(greeting)}
 	conn.dialing, conn.stop = context.WithTimeout(context.Background(), c.Timeout)
 	return conn
 }
+
+// greeting says that a daemon asks, which then gets FINAL instead of ERR. It has no answer.
+var greeting = appendCommand(appendCommand(nil, "CLIENT", "REPLY", "SKIP"), "CLIENT", "SETNAME", protocol.DaemonName)
 
 // add sends a request, as soon as there is a connection. The error says why that has ended.
 func (c *conn) add(want kind, words ...string) (*request, error) {
@@ -161,6 +167,9 @@ func (c *conn) write() {
 func (c *conn) hand(a answer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.waiting) == 0 && a.kind == failure && strings.HasPrefix(a.text, "NOAUTH ") {
+		return nil // to the greeting; each request is told so too
+	}
 	if len(c.waiting) == 0 || a.kind != c.waiting[0].want && a.kind != failure {
 		return errAnswer
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,10 @@ func New(c Config) *Client { return &Client{c: c, links: map[string]*link{}} }
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
+
+// Final reports whether the reason will stay, so that nobody need ask again. Daemons of earlier releases
+// answer ERR, and whoever knows the name must look at the sentence.
+func (r Refusal) Final() bool { return strings.HasPrefix(string(r), "FINAL ") }
 
 var errClosed = errors.New("the daemon stops")
 

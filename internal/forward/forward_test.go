@@ -154,12 +154,13 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 	}{
-		{"short", ""}, {"short", "ERR sequence short ends at 3: fewer than 2 values are left"},
+		{"short", ""}, {"short", "FINAL sequence short ends at 3: fewer than 2 values are left"},
 		{"nothing", "ERR no such generator"}, {"orders", ""},
 	} {
 		_, err := f.Last(bg, proxy.Addr().String(), c.name, 2)
 		var refusal forward.Refusal
-		if c.says == "" && err != nil || c.says != "" && (!errors.As(err, &refusal) || refusal.Error() != c.says) {
+		if c.says == "" && err != nil || c.says != "" &&
+			(!errors.As(err, &refusal) || refusal.Error() != c.says || refusal.Final() != (c.name == "short")) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
@@ -511,6 +512,12 @@ func TestLoginAndTLS(t *testing.T) {
 			t.Errorf("%s: the password is in %v", c.what, err)
 		case err == nil && last != 3:
 			t.Errorf("%s: %d", c.what, last)
+		}
+	}
+	nobody := client(t, forward.Config{TLS: encrypted(pool, pair)})
+	for range 3 { // the refused greeting ends nothing
+		if _, err := nobody.Last(bg, address, "orders", 1); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH") {
+			t.Error(err)
 		}
 	}
 }

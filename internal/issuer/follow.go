@@ -96,14 +96,20 @@ func (s *Strict) giveUp(sent int64, cancel func()) (limit *time.Timer) {
 	})
 }
 
+// saysFinal reports whether a leader of an earlier release says that its refusal will stay: it has no code for that.
+func saysFinal(err error, name string) bool {
+	return strings.HasPrefix(err.Error(), "ERR sequence "+name+" ")
+}
+
 // answered takes the result of a call to the leader at address, for n values.
 func (s *Strict) answered(address string, n int, last uint64, err error) {
 	d := s.c.Definition
 	if first := last - uint64(n-1)*d.Step; err == nil && (last > d.Max || first > last || d.Ceil(first) != first) {
 		err = fmt.Errorf("%d to %d are no values of this sequence", first, last)
 	}
-	if err != nil && strings.HasPrefix(err.Error(), "ERR sequence "+d.Name+" ") { // it has ended, or is retired
-		err = finalRefusal{refusal("%s", strings.TrimPrefix(err.Error(), "ERR "))}
+	if err != nil && (isFinal(err) || saysFinal(err, d.Name)) {
+		_, reason, _ := strings.Cut(err.Error(), " ")
+		err = finalRefusal{refusal("%s", reason)}
 	}
 	s.mu.Lock()
 	s.cancel = nil

@@ -59,7 +59,7 @@ func (s *Session) logIn(t *turn, user, password []byte) (ok bool, err error) {
 	t.Add(protocol.CmdAuth, 1)
 	switch {
 	case err != nil:
-		t.refuse(err)
+		s.refuse(t, err)
 		return false, nil
 	case config == nil:
 		t.Add(protocol.AuthErrors, 1)

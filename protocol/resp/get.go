@@ -18,7 +18,7 @@ func (s *Session) get(t *turn, key []byte, n int) (int, error) {
 	}
 	run, err := t.Issue(s.config.Handler, key)
 	if err != nil {
-		return t.noID(err, n)
+		return s.noID(t, err, n)
 	}
 	var text id.Text
 	text.Start(run)
@@ -37,11 +37,11 @@ func appendValue(out []byte, text *id.Text) []byte {
 }
 
 // noID answers a command that got none, unless it must wait. It returns what execute does.
-func (t *turn) noID(err error, n int) (int, error) {
+func (s *Session) noID(t *turn, err error, n int) (int, error) {
 	if err == id.ErrWait {
 		return 0, err
 	}
-	t.refuse(err)
+	s.refuse(t, err)
 	return n, nil
 }
 
@@ -79,7 +79,7 @@ func (s *Session) increment(t *turn, key []byte, by, n int) (int, error) {
 		run, err = t.Issue(s.config.Handler, key)
 	}
 	if err != nil {
-		return t.noID(err, n)
+		return s.noID(t, err, n)
 	}
 	t.Add(protocol.IncrHits, 1)
 	var text id.Text
@@ -106,7 +106,7 @@ func (s *Session) getMany(t *turn, e *entry, a arguments, n int) (int, error) {
 	}
 	if denied != nil {
 		t.Add(protocol.Refused, a.n)
-		return t.noID(denied, n)
+		return s.noID(t, denied, n)
 	}
 	if a.n == 1 { // it is not bulk
 		begin := len(t.Out)
@@ -128,7 +128,7 @@ func (s *Session) getMany(t *turn, e *entry, a arguments, n int) (int, error) {
 		if t.Out = t.Out[:begin]; err != id.ErrWait {
 			t.Add(protocol.Refused, all)
 		}
-		return t.noID(err, n)
+		return s.noID(t, err, n)
 	}
 	return n - s.pause(&a), waits(err)
 }
@@ -185,7 +185,7 @@ func (s *Session) piece(t *turn, a *arguments) error {
 		for ; missing > 0 && len(t.Out)-begin < protocol.ReplyChunk; missing-- {
 			a.next()
 			t.Add(protocol.Refused, 1)
-			t.refuse(err)
+			s.refuse(t, err)
 		}
 	}
 	return nil

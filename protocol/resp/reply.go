@@ -46,9 +46,9 @@ func (t *turn) blame(s string) {
 }
 
 // refuse replies with a reason given by the program behind. ERR means that the key was wrong, or
-// that the reason will stay. Clients repeat a request after TRYAGAIN, and after LOADING, which says
-// that there is no worker id.
-func (t *turn) refuse(reason error) {
+// that the reason will stay: a daemon gets FINAL instead, as it must know which. Clients repeat a request after
+// TRYAGAIN, and after LOADING, which says that there is no worker id.
+func (s *Session) refuse(t *turn, reason error) {
 	if at, ok := reason.(id.Elsewhere); ok {
 		t.redirect(at)
 		return
@@ -60,7 +60,9 @@ func (t *turn) refuse(reason error) {
 	} else if _, unknown := reason.(id.UnknownName); unknown {
 		word = "-ERR "
 	} else if final, ok := reason.(interface{ Final() bool }); ok && final.Final() {
-		word = "-ERR "
+		if word = "-ERR "; s.name() == protocol.DaemonName {
+			word = "-FINAL "
+		}
 	} else if early, ok := reason.(interface{ NotYet() bool }); ok && early.NotYet() {
 		word = "-LOADING "
 	}

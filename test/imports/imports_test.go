@@ -80,7 +80,7 @@ var rules = []rule{
 	{"internal/etcdlink", []string{"internal/endpoint"}, "connections to etcd, whatever is said over them"},
 	{"internal/announce", []string{"announcement", "workerid"},
 		"it asks other daemons, and is told what is true of this one"},
-	{"internal/forward", nil, "it asks another daemon: it is told the address, the name and the number"},
+	{"internal/forward", []string{"protocol"}, "it asks another daemon: it is told the address, the name and the number"},
 	{"internal/clock", nil, "the present is an argument everywhere else"},
 	{"internal/issuer", []string{"counter", "generator", "id", "internal/figure", "internal/kinds"},
 		"it chooses among generators and knows no grammars, sockets or leases"},
