@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -68,6 +70,7 @@ type child struct {
 	left     error       // what End says
 	stop     func()      // kills the new process
 	said     []os.Signal // to it
+	killed   atomic.Int64
 	onSend   func(m upgrade.Message) error
 }
 
@@ -119,7 +122,7 @@ func (c *child) Deadline(t time.Time) {
 }
 func (c *child) Flushed()           {}
 func (c *child) Signal(s os.Signal) { c.said = append(c.said, s) }
-func (c *child) Kill()              { c.stop() }
+func (c *child) Kill()              { c.killed.Add(1) }
 func (c *child) Pid() int           { return 4711 }
 func (c *child) End(ctx context.Context, served bool) error {
 	c.stop()
@@ -246,13 +249,17 @@ func descriptor(t *testing.T) int {
 }
 
 // newProcess makes a process with a worker id that is recorded nowhere.
-func newProcess(t *testing.T, succeeds bool) *process {
+func newProcess(t *testing.T, succeeds bool) *process { return newProcessIn(t, "", succeeds) }
+
+// newProcessIn makes one with a state directory.
+func newProcessIn(t *testing.T, dir string, succeeds bool) *process {
 	p := &process{t: t}
 	p.mover = &mover{p: p}
 	log := slog.New(slog.NewTextHandler(&p.log, nil))
 	layout := generator.Katsubushi()
 	h := windows.New(windows.Config{
 		Log: log, WorkerIDs: []uint64{1}, Layout: layout, MaxRunAhead: time.Second, Succeeds: succeeds,
+		StateDir: dir, AnyDisk: true,
 	})
 	if err := h.Open(); err != nil {
 		t.Fatal(err)
@@ -277,8 +284,10 @@ func newProcess(t *testing.T, succeeds bool) *process {
 }
 
 // serving makes the process before an upgrade, with connections, and what it gives them away with.
-func serving(t *testing.T) (*process, *Giver) {
-	p := newProcess(t, false)
+func serving(t *testing.T) (*process, *Giver) { return servingFrom(newProcess(t, false)) }
+
+func servingFrom(p *process) (*process, *Giver) {
+	t := p.t
 	<-p.Windows.Serving()
 	time.Sleep(3 * time.Second)
 	for i := range 600 {
@@ -504,6 +513,13 @@ func TestAnUpgradeThatFails(t *testing.T) {
 				if !over(w.cutNew) {
 					t.Error("the new process was not killed")
 				}
+				if over(link.deadline) != (c.name == "it is silent") { // what it is sent may block too
+					t.Errorf("the deadline for messages is over: %v", over(link.deadline))
+				}
+				time.Sleep(time.Minute)
+				if strings.Contains(old.log.String(), "nobody is answered") {
+					t.Error(old.log.String())
+				}
 				old.rises()
 				if g.Upgrade(Upgrade{Start: func() (Child, error) { return nil, errors.New("no program") }}) == nil {
 					t.Error("no second upgrade is tried")
@@ -543,7 +559,9 @@ func TestAStopDuringAnUpgrade(t *testing.T) {
 			if err := g.Upgrade(Upgrade{}); !errors.Is(err, errUnderWay) {
 				t.Errorf("a second upgrade: %v", err)
 			}
-			g.Abandon()
+			if g.Abandon(); link.killed.Load() != 1 {
+				t.Error("the new process goes on")
+			}
 			g.fail(context.Canceled)
 			err := <-ended
 			if err == nil || !strings.HasPrefix(err.Error(), "this daemon is being stopped: ") {
@@ -626,6 +644,40 @@ func TestNoTimeForAnUpgrade(t *testing.T) {
 		if err := g.Upgrade(start); !errors.Is(err, errUnderWay) {
 			t.Errorf("after End: %v", err)
 		}
+	})
+}
+
+// TestTheWindowsCannotBeTakenBack: without its state directory a process stops, and says why.
+func TestTheWindowsCannotBeTakenBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	bubble(t, func(t *testing.T) {
+		old, g := servingFrom(newProcessIn(t, dir, false))
+		conns := slices.Clone(old.mover.has)
+		w := newWire()
+		link := &child{wire: w, deadline: make(chan struct{}), stop: w.dieNew}
+		link.onSend = func(m upgrade.Message) error {
+			if m.Kind == upgrade.Take {
+				w.dieNew()
+				return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
+			}
+			return nil
+		}
+		w.toOld <- heard{Message: upgrade.Message{Kind: upgrade.Hello, Version: upgrade.Version,
+			Fingerprint: old.Fingerprint}}
+		if err := g.Upgrade(Upgrade{Start: func() (Child, error) { return link, nil }, Timeout: time.Minute}); err == nil {
+			t.Error("it succeeded")
+		}
+		if err := context.Cause(g.ctx); err == nil || !strings.HasPrefix(err.Error(), "after an upgrade that failed: ") {
+			t.Error(err)
+		}
+		if got := strings.Join(old.done, ", "); got != "pause, freeze" {
+			t.Errorf("it serves without worker ids: %s", got)
+		}
+		close(w.toNew)
+		for m := range w.toNew {
+			upgrade.CloseAll(m.fds)
+		}
+		closeMoved(conns) // they are the process's until it ends
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,14 @@ func TestAnAlarmHasItsOwnFigure(t *testing.T) {
 func TestWhatIsAnnounced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
-		h := begun(t, announcing(new(said), f))
+		c, away := announcing(new(said), f), new(atomic.Bool)
+		c.Ready = func() error {
+			if away.Load() {
+				return errors.New("the leader is away")
+			}
+			return nil
+		}
+		h := begun(t, c)
 		synctest.Wait()
 		if a := h.announcement(); a.Addr != "" || a.Ready || !a.TLS || a.Version != "3.4.5" || a.Fingerprint != "f1" ||
 			!slices.Equal(a.Workers, []uint64{5}) {
@@ -60,11 +68,11 @@ func TestWhatIsAnnounced(t *testing.T) {
 		if a := h.announcement(); a.Addr != "192.0.2.7:11212" {
 			t.Errorf("with a known port: %+v", a)
 		}
-		h.c.Ready = func() error { return errors.New("the leader is away") }
+		away.Store(true)
 		if a := h.announcement(); a.Ready {
 			t.Errorf("not ready: %+v", a)
 		}
-		h.c.Ready = func() error { return nil }
+		away.Store(false)
 		time.Sleep(2 * time.Second) // the clock's second wakes the announcer
 		<-h.Leave()
 		if last := f.notes[len(f.notes)-1]; last.Ready || !f.notes[len(f.notes)-2].Ready {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -409,12 +410,12 @@ func TestReadyIsTheProgramsOwn(t *testing.T) {
 func TestWaitersAreWoken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log said
-		f, woken := &fake{}, 0
+		f, woken := &fake{}, new(atomic.Int64)
 		c := leasing(&log, f)
-		c.Wake = func() { woken++ }
+		c.Wake = func() { woken.Add(1) }
 		h := begun(t, c)
 		synctest.Wait()
-		before := woken
+		before := woken.Load()
 		f.set(errors.New("away"), nil)
 		time.Sleep(2 * time.Minute)
 		if _, err := h.id(); !errors.Is(err, id.ErrWait) {
@@ -422,8 +423,8 @@ func TestWaitersAreWoken(t *testing.T) {
 		}
 		f.set(nil, nil)
 		time.Sleep(time.Minute)
-		if before == 0 || woken == before {
-			t.Errorf("woken %d times, then %d", before, woken-before)
+		if before == 0 || woken.Load() == before {
+			t.Errorf("woken %d times, then %d", before, woken.Load()-before)
 		}
 	})
 }
