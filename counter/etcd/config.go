@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
@@ -21,6 +22,7 @@ type Config struct {
 	// It is read at the start, and again after etcd has refused the password.
 	PasswordFile string
 	Timeout      time.Duration // after which etcd is given up for one attempt; default 2 s
+	Log          *slog.Logger  // default none
 }
 
 // DefaultNamespace is the namespace of a URL that names none.

@@ -13,6 +13,7 @@ type Bound struct {
 	Time                int64  // ms from the start of the world
 	Kinds               []Kind // of faults; nil = all
 	Last                []Kind // the last fault is one of these if there are more than one; nil = any
+	Begin               int64  // faults begin before that, ms from the start; 0 = at any time
 }
 
 // A Kind is one of choice; a world says what it means.
@@ -122,7 +123,7 @@ func (e *Explorer) Run(start World) Report {
 		}
 		c := f.choices[f.next]
 		f.next++
-		if !e.allowed(c, f.left) {
+		if !e.allowed(c, f.left, f.world) {
 			continue
 		}
 		w := f.world.Do(c)
@@ -157,12 +158,15 @@ func (e *Explorer) enter(w World, l left) {
 	e.stack = append(e.stack, frame{w, w.Choices(room, l.faults+l.preemptions > 0), 0, l})
 }
 
-func (e *Explorer) allowed(c Choice, l left) bool {
+func (e *Explorer) allowed(c Choice, l left, w World) bool {
 	if uint32(c.Faults) > l.faults || uint32(c.Preemption) > l.preemptions {
 		return false
 	}
 	if c.Faults == 0 {
 		return true
+	}
+	if e.Bound.Begin > 0 && w.Now() >= e.Bound.Begin {
+		return false
 	}
 	if e.Bound.Kinds != nil && !slices.Contains(e.Bound.Kinds, c.Kind) {
 		return false

@@ -24,4 +24,10 @@ const (
 	Lose      // the memory that outlives processes
 	Copied    // that memory is replaced by a copy
 	Overwrite // that memory, while it is in use
+	Delayed   // a request: it is carried out when nobody waits for it any more
+	Held      // a request of a client, after its moment was read
+	Between   // a request of a client is held after until was read
+	Demote    // the leader
+	Stop      // a daemon, cleanly, and start it again
+	Cut       // a daemon off from the store
 )

@@ -7,6 +7,11 @@ var (
 	single   = Bound{Faults: 1}
 )
 
+// early is faults of some kinds within the first seconds of the world of strict order.
+func early(faults int, kinds ...Kind) Bound {
+	return Bound{Faults: faults, Begin: strictFaults, Kinds: kinds}
+}
+
 var mutants = []mutant{
 	{"files", "the generator issues outside its window", single, "14:19.1.0.0.0.1"},
 	{"files", "the lease is released while the generator still issues", single, "10:9.1.0.1.0.0"},
@@ -22,4 +27,19 @@ var mutants = []mutant{
 		"12:19.1.0.0.0.3 14:12.0.0.0.0.2 16:8.1.0.0.0.0"},
 	{"files", "the word is trusted though its page was written to while it was in use", single, "19:22.1.0.0.0.0"},
 	{"files", "the generator keeps its word elsewhere, and says that it does not", single, ""},
+
+	{"strict", "NoLeaseCheck", early(1), "16:8.1.0.0.0.0"},
+	{"strict", "TurnsClock", Bound{Faults: 1, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause}},
+		"16:7.1.0.0.0.0 51:3.0.1.1.0.0"},
+	{"strict", "Surplus", early(1), ""},
+	{"strict", "IgnoreStep", early(1), "25:8.1.0.0.0.0"},
+	{"strict", "ReserveAfterUse", early(2, Demote, Held, Pause), "11:26.1.0.0.0.0 17:24.1.0.2.0.1"},
+	{"strict", "ReturnAfterTerm", early(2, Demote, Pause), "11:26.1.0.0.0.0 20:7.1.0.2.0.0"},
+	{"strict", "NoFence", early(2, Demote, Held, Pause), "11:26.1.0.0.0.0 17:24.1.0.2.0.1"},
+	{"strict", "UnsealAfterDemote", early(2, Demote, Delayed), "22:26.1.0.0.0.0 23:23.1.0.0.1.1"},
+	{"strict", "AnswerBeforeReserve", early(2, Demote), "16:26.1.0.0.0.0 25:26.1.0.2.0.0"},
+	{"strict", "ResumeBlock", Bound{Faults: 3, Kinds: []Kind{Demote, Delayed}},
+		"101:26.1.0.0.0.0 110:26.1.0.2.0.0 115:23.1.0.1.0.0"},
+	{"strict", "LateForward", Bound{Faults: 2, Kinds: []Kind{LateAnswer}}, "99:3.1.0.2.0.1 109:3.1.0.2.0.0"},
+	{"strict, long blocks", "TimedFromAnswer", early(2, Cut, LateAnswer), "7:3.1.0.0.0.0 16:28.1.0.0.0.0"},
 }

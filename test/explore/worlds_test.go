@@ -33,6 +33,16 @@ var explored = []setting{
 		once: Bound{Faults: 1, Preemptions: 1},
 		long: Bound{Faults: 2},
 	},
+	{
+		name: "strict", start: func(m string) World { return Strict(few, m) }, time: strictTime,
+		once:  Bound{Faults: 1, Preemptions: 1, Begin: strictFaults},
+		twice: Bound{Faults: 2, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote}},
+		long:  Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, Kill, NoAnswer, Demote, Cut}},
+	},
+	{
+		name: "strict, long blocks", start: func(m string) World { return Strict(many, m) }, time: strictTime,
+		long: Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, LateAnswer, Cut}},
+	},
 }
 
 // explore explores a world, and tells of a failing schedule in plain sentences.

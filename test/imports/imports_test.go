@@ -212,7 +212,8 @@ var rules = []rule{
 		"generator", "id", "internal/figure", "internal/issuer", "test/*", "workerid", "workerid/*"},
 		"the real decisions over a model of the world"},
 	{"test/explore", []string{
-		"generator", "internal/durable", "internal/figure", "test/memcas", "test/sim", "workerid", "workerid/*"},
+		"counter", "counter/leader", "counter/redis/line", "generator", "id", "internal/durable", "internal/figure",
+		"internal/issuer", "test/memcas", "test/seqsim", "test/sim", "test/strictsim", "workerid", "workerid/*"},
 		"the real decisions in every order, over a model of the world"},
 	{"test/seqsim", []string{"counter", "counter/redis/line", "id", "internal/issuer"},
 		"the real sequences over a model of the world"},

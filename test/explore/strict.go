@@ -1,0 +1,555 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/counter/leader"
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/test/strictsim"
+)
+
+// The figures of the world of strict order, ns.
+const (
+	ms        = int64(time.Millisecond)
+	askEvery  = 500 * ms // a client asks one daemon after the other, and at once
+	askAgain  = 100 * ms // another one the next
+	storeWait = 5000 * ms
+	callWait  = 1000 * ms // for another daemon
+	callPause = 25 * ms
+	reborn    = 50 * ms
+)
+
+// stops are how long a daemon stands still there, or is cut off, and delays how long something is on its way, ns: about
+// as long as a leader may answer, or somebody waits, and longer.
+var (
+	stops  = [...]int64{4700 * ms, 5100 * ms, 6500 * ms}
+	delays = [...]int64{900 * ms, 1500 * ms, 6500 * ms}
+)
+
+const held = 6500 * ms // is how long a request is
+
+// rates are those of clocks, in thousandths: as far apart as may be.
+var rates = [...]int64{955, 1050, 1050}
+
+// A sequence has blocks of few values, or of so many that they last while a leader does not reach the store.
+const sequenceName, few, many = "orders", 4, 36
+
+var (
+	theGroup   = leader.GroupOf(sequenceName)
+	definition = counter.Definition{Name: sequenceName, Start: 1, Step: 3, Offset: 1, Max: counter.MaxValue, Strict: true}
+	quiet      = slog.New(slog.DiscardHandler)
+)
+
+// strict is the world of three daemons and a sequence of strict order over a store like etcd, with clients that ask all
+// of them in turn. The real Machines decide, and the real Strict and Batches serve. It does not change.
+type strict struct {
+	mutant   strictsim.Mutant
+	hub      *hub
+	now      int64
+	calm     int64 // preemptions come before that, and while it is not clear who leads
+	judge    int64 // when porcupine sees the history
+	revision int64
+	board    leader.State
+	record   counter.Record
+	tokens   int
+	serial   int // of calls
+	members  [3]*member
+	msgs     []msg
+	asks     []request // that wait
+	turn     int       // of clients
+	asked    int64     // when the next one comes
+	moves    int64     // of the order of events
+	largest  uint64    // that was answered
+	issued   []uint64  // the newest ones that clients have got
+	history  *answeredOp
+	calls    int // requests to others within the last event
+	wrong    string
+	owned    [3]bool // members that are only this state's
+	next     *strict
+}
+
+// A hub is how Stricts reach the present state; all states share one.
+type hub struct {
+	w        *strict
+	choice   Choice
+	asked    int8
+	override int64 // what until was when a request read it; 0 = it reads it now
+	configs  [3]issuer.StrictConfig
+}
+
+// A member is a daemon between its events. It does not change.
+type member struct {
+	i       int
+	name    string
+	life    int
+	born    int64 // it starts; before that nothing is there
+	frozen  int64
+	cut     int64 // until then it does not reach the store
+	m       *leader.Machine
+	s       *issuer.Strict
+	batches *issuer.Batches
+	line    *line
+	wake    int64 // of the elector
+	call    pending
+	forward pending
+	stops   bool  // it is stopping cleanly
+	began   int64 // for TurnsClock: when the event loop's turn began; 0 = now
+	late    int64 // for TimedFromAnswer
+	stall   int64 // for UnsealAfterDemote
+	before  int64 // for UnsealAfterDemote: until, of the last term
+	tail    counter.Block
+	newest  counter.Block // that the store has granted
+	surplus uint64        // for Surplus: a value that nobody has asked for yet
+}
+
+// A line is a sequence in one term. It does not change.
+type line struct {
+	term     leader.Term
+	to       counter.Issuer
+	m        *counter.Machine
+	call     pending
+	retry    int64
+	granted  counter.Block // as far as it knows
+	ending   bool          // the term is over: what is left is given back once the call under way has ended
+	sealed   bool
+	returned pending
+}
+
+// pending is a call under way: none if its serial is 0.
+type pending struct {
+	serial int
+	until  int64
+	renews bool // it hands nothing over
+	n      int
+	sent   int64
+}
+
+// A request is one of a client that waits, or is held.
+type request struct {
+	number  int
+	at      int   // which daemon
+	begin   int64 // in the order of events
+	above   uint64
+	moment  int64
+	resumes int64 // it is held until then; 0 = it waits for the daemon
+	until   int64 // what it has read
+	term    uint64
+}
+
+// Strict returns the world once a daemon leads and all is steady. A block has so many values.
+func Strict(batch uint64, name string) World {
+	m := strictsim.None
+	for x := strictsim.None; x.String() != "IgnoreStep"; x++ {
+		if x.String() == name {
+			m = x
+		}
+	}
+	if name == strictsim.IgnoreStep.String() {
+		m = strictsim.IgnoreStep
+	}
+	w := &strict{mutant: m, hub: &hub{}, now: 1_000_000 * ms, calm: 1 << 62, judge: 1 << 62}
+	d := definition
+	d.Batch = batch
+	w.record = counter.NewRecord(d, "0")
+	for g := range w.board.Leaders {
+		if g != theGroup { // the others are led by a daemon that only renews
+			w.board.Leaders[g] = leader.Leader{Node: leader.Node{ID: "x"}, Number: 1, Revision: 1}
+		}
+	}
+	w.board.Nodes = []leader.NodeKey{{Node: leader.Node{ID: "x"}, Revision: 1}}
+	w.revision = 1
+	for i := range w.members {
+		w.hub.configs[i] = issuer.StrictConfig{
+			Definition: d, MaxWait: 1 << 60, Moment: func() int64 { return w.hub.w.clock(i, w.hub.w.now) },
+			Status: func() counter.Status { return counter.Status{} }, Ring: func() {}, Wake: func() {},
+		}
+		w.members[i] = w.newborn(i, 0, w.now+int64(i)*2200*ms)
+	}
+	w.asked = w.now + askEvery
+	start := w.now + 20_000*ms
+	for w.now < start {
+		w = w.step(Choice{})
+	}
+	w.wrong, w.history, w.calm, w.judge = "", nil, w.now+strictFaults*ms, w.now+strictTime*ms
+	return &since{w, w.Now()}
+}
+
+// How long a schedule is, and within which time of it faults begin mostly, ms.
+const strictTime, strictFaults = 12_000, 2_600
+
+func (w *strict) newborn(i, life int, at int64) *member {
+	return &member{i: i, life: life, name: fmt.Sprintf("%c%d", 'a'+i, life), born: at, wake: at}
+}
+
+// clock is what a daemon's clock says.
+func (w *strict) clock(i int, now int64) int64 { return now / 1000 * rates[i] }
+
+// when is when its clock says that.
+func (w *strict) when(i int, clock int64) int64 { return (clock+rates[i]-1)/rates[i]*1000 + 1000 }
+
+func (w *strict) clone() *strict {
+	c := *w
+	c.next, c.owned = nil, [3]bool{}
+	c.msgs, c.asks, c.issued = slices.Clip(w.msgs), slices.Clip(w.asks), slices.Clip(w.issued)
+	return &c
+}
+
+// own makes a daemon this state's.
+func (w *strict) own(i int) *member {
+	if w.owned[i] {
+		return w.members[i]
+	}
+	w.owned[i] = true
+	m := *w.members[i]
+	if m.m != nil {
+		m.m, m.batches = m.m.Clone(), m.batches.Clone()
+		var was, is counter.Issuer
+		if m.line != nil {
+			l := *m.line
+			was, is = l.to, l.to.(*issuer.Sequence).Clone()
+			l.to, l.m = is, l.m.Clone(is)
+			m.line = &l
+		}
+		m.s = m.s.Clone(was, is)
+	}
+	w.members[i] = &m
+	return &m
+}
+
+// An event is the next thing that happens.
+type event struct {
+	what, n int
+	at      int64
+}
+
+const (
+	aTurn    = iota // of a daemon
+	aMessage        // comes
+	aClient         // asks
+	aRequest        // goes on
+)
+
+// first is the event that comes next, of daemons other than one.
+func (w *strict) first(but int) (e event) {
+	e.at = 1 << 62
+	offer := func(what, n, who int, at int64) {
+		if who >= 0 {
+			at = max(at, w.members[who].frozen)
+		}
+		if at < e.at && (who != but || but < 0) {
+			e = event{what, n, at}
+		}
+	}
+	for n, r := range w.asks { // of what happens when a daemon goes on, requests come first: that is the worst
+		if r.resumes > 0 {
+			offer(aRequest, n, r.at, r.resumes)
+		}
+	}
+	for n, x := range w.msgs {
+		offer(aMessage, n, x.where(), x.at)
+	}
+	for i, m := range w.members {
+		offer(aTurn, i, i, m.due())
+	}
+	offer(aClient, 0, -1, w.asked)
+	e.at = max(e.at, w.now)
+	return e
+}
+
+func (w *strict) after(but int) int64 { return w.first(but).at + ms }
+
+// Choices implements World.
+func (w *strict) Choices(to []Choice, extra bool) []Choice {
+	to = append(to, Choice{})
+	if !extra {
+		return to
+	}
+	if w.next == nil {
+		w.next = w.step(Choice{})
+	}
+	e := w.first(-1)
+	who := int8(w.who(e))
+	add := func(k Kind, at, arg int8) { to = append(to, Choice{Kind: k, Faults: 1, Who: who, At: at, Arg: arg}) }
+	preempt := w.now < w.calm || w.disputed()
+	for at := range int8(w.next.calls) {
+		if preempt {
+			to = append(to, Choice{Kind: LateSend, Preemption: 1, Who: who, At: at},
+				Choice{Kind: LateAnswer, Preemption: 1, Who: who, At: at})
+		}
+		add(NoRequest, at, 0)
+		add(NoAnswer, at, 0)
+		for long := range int8(len(stops)) {
+			add(Delayed, at, long)
+			add(StopSend, at, long)
+			add(LateAnswer, at, long)
+		}
+	}
+	if e.what == aClient {
+		if preempt {
+			to = append(to, Choice{Kind: Put, Preemption: 1, Who: who}, Choice{Kind: Between, Preemption: 1, Who: who})
+		}
+		for arg := range int8(2) { // of the thread, and of the process
+			add(Held, 0, arg)
+			add(Between, 0, arg)
+		}
+		add(Pause, 0, int8(len(stops)-1))
+		return to
+	}
+	for long := range int8(len(stops)) {
+		add(Pause, 0, long)
+		add(Cut, 0, long)
+	}
+	add(Kill, 0, 0)
+	add(Stop, 0, 0)
+	if m := w.members[who]; m.m != nil && m.m.Leads(theGroup) {
+		add(Demote, 0, 0)
+	}
+	return to
+}
+
+// disputed says that somebody may be about to lead, or believes to do so still: preemptions matter.
+func (w *strict) disputed() bool {
+	may, leads := 0, 0
+	for _, m := range w.members {
+		switch {
+		case m.m == nil:
+			return true
+		case m.m.Until(theGroup) > w.clock(m.i, w.now):
+			may++
+			leads++
+		case m.m.Leads(theGroup):
+			leads++
+		}
+	}
+	return may != 1 || leads != 1
+}
+
+// who is the daemon that an event is of.
+func (w *strict) who(e event) int {
+	switch e.what {
+	case aTurn:
+		return e.n
+	case aMessage:
+		return w.msgs[e.n].from
+	case aRequest:
+		return w.asks[e.n].at
+	}
+	return w.turn % len(w.members)
+}
+
+// Do implements World.
+func (w *strict) Do(c Choice) World {
+	if c.Kind == Default && w.next != nil {
+		return w.next
+	}
+	return w.step(c)
+}
+
+func (w *strict) step(c Choice) *strict {
+	n := w.clone()
+	e := n.first(-1)
+	n.now = e.at
+	n.hub.w, n.hub.choice, n.hub.asked, n.hub.override = n, c, 0, 0
+	i := n.who(e)
+	switch c.Kind {
+	case Pause:
+		m := n.own(i)
+		if m.frozen = n.now + stops[c.Arg]; n.mutant == strictsim.TurnsClock {
+			m.began = n.clock(i, n.now)
+		}
+		return n
+	case Kill:
+		n.kill(i, reborn)
+		return n
+	case Cut:
+		n.own(i).cut = n.now + stops[c.Arg]
+		return n
+	case Stop, Demote:
+		n.leave(i, c.Kind)
+		return n
+	}
+	if c.Kind == Default {
+		n.hub.choice.At = -1
+	}
+	switch e.what {
+	case aTurn:
+		n.run(i)
+	case aMessage:
+		n.deliver(e.n)
+	case aClient:
+		n.arrives(i, c)
+	case aRequest:
+		n.resume(e.n)
+	}
+	n.calls = int(n.hub.asked)
+	return n
+}
+
+// kill ends a process; it starts again.
+func (w *strict) kill(i int, pause int64) {
+	m := w.members[i]
+	w.members[i] = w.newborn(i, m.life+1, w.now+pause)
+	w.asks = slices.DeleteFunc(slices.Clone(w.asks), func(r request) bool { return r.at == i })
+}
+
+// leave makes a daemon hand over what it leads.
+func (w *strict) leave(i int, how Kind) {
+	m := w.own(i)
+	if m.m == nil {
+		return
+	}
+	m.before = m.m.Until(theGroup)
+	if how == Demote {
+		_ = m.m.Demote(w.clock(i, w.now), theGroup)
+	} else {
+		m.m.Stop(w.clock(i, w.now))
+		m.stops = true
+	}
+	m.wake = w.now
+}
+
+// arrives is a client's request at a daemon.
+func (w *strict) arrives(i int, c Choice) {
+	if c.Kind == Put {
+		w.asked = w.after(i)
+		return
+	}
+	if w.asked = w.now + askEvery; w.turn%2 == 0 {
+		w.asked = w.now + askAgain
+	}
+	w.turn++
+	m := w.members[i]
+	w.moves++
+	r := request{number: w.turn, at: i, begin: w.moves, above: w.largest, moment: w.clock(i, w.now)}
+	switch {
+	case m.m == nil: // connection refused
+		return
+	case m.frozen > w.now: // it is read then
+		r.moment, r.resumes = m.began, m.frozen
+	case c.Kind == Held || c.Kind == Between:
+		if r.resumes = w.now + held; c.Preemption > 0 {
+			r.resumes = w.after(i)
+		}
+		if c.Kind == Between {
+			r.until = max(w.limit(i), 1)
+			if m.line != nil {
+				r.term = m.line.term.Number
+			}
+		}
+		if c.Arg == 1 { // the whole process
+			w.own(i).frozen = r.resumes
+		}
+	default:
+		w.own(i)
+		w.serve(r)
+		w.settle(i)
+		return
+	}
+	w.asks = append(w.asks, r)
+}
+
+// resume lets a request go on that was held.
+func (w *strict) resume(n int) {
+	r := w.asks[n]
+	w.asks = slices.Delete(slices.Clone(w.asks), n, n+1)
+	r.resumes = 0
+	if r.moment == 0 {
+		r.moment = w.clock(r.at, w.now)
+	}
+	m := w.own(r.at)
+	if m.line != nil && m.line.term.Number == r.term {
+		w.hub.override = r.until
+	}
+	r.until = 0
+	w.serve(r)
+	w.hub.override = 0
+	w.settle(r.at)
+}
+
+// limit is up to when requests get values.
+func (w *strict) limit(i int) int64 {
+	m := w.members[i]
+	until := m.m.Until(theGroup)
+	switch {
+	case w.mutant == strictsim.NoLeaseCheck:
+		return 1 << 62
+	case until == 0 && m.stall == 0:
+	case m.stall > 0:
+		until = max(until, m.before)
+	case w.mutant == strictsim.FullTTL:
+		until += int64(leader.TTL) / 10
+	case w.mutant == strictsim.TimedFromAnswer:
+		until += m.late
+	}
+	return until
+}
+
+// serve answers a request, or lets it wait.
+func (w *strict) serve(r request) {
+	m := w.members[r.at]
+	if run, err, ok := m.batches.Collect(r.moment, 1); ok && err == nil {
+		w.answered(r, run.First)
+		return
+	}
+	if !m.batches.Asked(r.moment, 1) {
+		run, err := m.s.MintAt(r.moment, 1, true)
+		there := id.Elsewhere{}
+		switch {
+		case err == nil:
+			w.answered(r, run.First)
+			return
+		case errors.As(err, &there) && there.Address != "":
+			m.batches.Ask(r.moment, 1)
+			w.callLeader(m, there.Address)
+			if run, err, ok := m.batches.Collect(r.moment, 1); ok && err == nil {
+				w.answered(r, run.First)
+				return
+			}
+		}
+	}
+	w.asks = append(w.asks, r)
+}
+
+// settle lets a daemon's keeper look, and its requests ask again, until nothing comes of it.
+func (w *strict) settle(i int) {
+	for range 4 {
+		w.keep(w.members[i])
+		waiting := w.asks
+		w.asks = nil
+		before := w.moves
+		for _, r := range waiting {
+			if r.at == i && r.resumes == 0 && w.members[i].m != nil {
+				w.serve(r)
+			} else {
+				w.asks = append(w.asks, r)
+			}
+		}
+		if w.moves == before {
+			return
+		}
+	}
+}
+
+// answered checks a value that a client gets.
+func (w *strict) answered(r request, v uint64) {
+	w.moves++
+	w.history = &answeredOp{w.history, r.number, r.begin, w.moves, v}
+	switch {
+	case v <= r.above:
+		w.wrong = fmt.Sprintf("%d came to a request that was made after %d was answered", v, r.above)
+	case slices.Contains(w.issued, v):
+		w.wrong = fmt.Sprintf("%d was issued twice", v)
+	case v != w.record.Ceil(v):
+		w.wrong = fmt.Sprintf("%d is no value of the sequence", v)
+	}
+	if w.largest = max(w.largest, v); len(w.issued) >= max(12, int(w.record.Batch)) {
+		w.issued = w.issued[1:]
+	}
+	w.issued = append(w.issued[:len(w.issued):len(w.issued)], v)
+}

@@ -1,0 +1,318 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/katsubushi/katsubushi/v3/counter"
+)
+
+// An answeredOp is a request that was answered, and those before it.
+type answeredOp struct {
+	before     *answeredOp
+	client     int
+	begin, end int64 // in the order of events
+	value      uint64
+}
+
+// rising is what strict order means to porcupine: values are issued in their order, each once. An operation's output is
+// the place of its value, so only one can be the next, and the check takes no exponential time.
+var rising = porcupine.Model{
+	Init: func() any { return 0 },
+	Step: func(state, _, output any) (bool, any) { return state == output, state.(int) + 1 },
+}
+
+// linearizable asks porcupine.
+func (op *answeredOp) linearizable() bool {
+	var values []uint64
+	for o := op; o != nil; o = o.before {
+		values = append(values, o.value)
+	}
+	slices.Sort(values)
+	all := make([]porcupine.Operation, 0, len(values))
+	for ; op != nil; op = op.before {
+		place, _ := slices.BinarySearch(values, op.value)
+		all = append(all, porcupine.Operation{ClientId: op.client, Call: op.begin, Output: place, Return: op.end})
+	}
+	return porcupine.CheckOperations(rising, all)
+}
+
+// Now implements World.
+func (w *strict) Now() int64 { return w.now / ms }
+
+// Err implements World. Porcupine judges the whole history at the end of each schedule, and whatever else was found.
+func (w *strict) Err() error {
+	if w.wrong == "" && w.now < w.judge {
+		return nil
+	}
+	switch well := w.history.linearizable(); {
+	case w.wrong != "" && well:
+		return errors.New(w.wrong + " (porcupine sees nothing wrong)")
+	case w.wrong != "":
+		return errors.New(w.wrong)
+	case !well:
+		return errors.New("porcupine: the values are in no order that clients could have seen")
+	}
+	return nil
+}
+
+// A strictDigest is a digest of one daemon's times and of revisions.
+type strictDigest struct {
+	digest
+	w         *strict
+	member    int
+	revisions []int64
+}
+
+// Moment implements leader.Visitor.
+func (d *strictDigest) Moment(t int64) {
+	if t == 0 {
+		d.add(1 << 57)
+		return
+	}
+	d.Number(max(t-d.w.clock(d.member, d.w.now), -oldMoment))
+}
+
+// oldMoment is how far back moments are told apart, ns: no rule of an election looks further, but for keys that are
+// deleted after a minute.
+const oldMoment = 8e9
+
+// Revision implements leader.Visitor. Revisions are only compared with each other.
+func (d *strictDigest) Revision(n int64) {
+	for i, x := range d.revisions {
+		if x == n {
+			d.add(uint64(i) | 1<<56)
+			return
+		}
+	}
+	d.add(uint64(len(d.revisions)) | 1<<56)
+	d.revisions = append(d.revisions, n)
+}
+
+// value counts from the next one that is free. Much smaller ones count as one.
+func (d *strictDigest) value(v uint64) {
+	if v == 0 {
+		d.add(1 << 55)
+		return
+	}
+	d.Number(max(int64(v)-int64(d.w.record.Next), -2*int64(max(d.w.record.Batch, 6)*definition.Step)))
+}
+
+func (d *strictDigest) block(b counter.Block) {
+	d.value(b.Lo)
+	d.value(b.Hi)
+	d.Name(b.Token)
+}
+
+func (d *strictDigest) until(t int64) {
+	if t == 0 {
+		d.add(1 << 54)
+		return
+	}
+	d.Number(max(t-d.w.now, 0))
+}
+
+// Digest implements World.
+func (w *strict) Digest() uint64 {
+	d := strictDigest{digest: digest{names: make([]string, 0, 32)}, w: w, revisions: make([]int64, 1, 32)}
+	d.about = func(*digest, string) {}
+	d.Number(int64(w.turn % 6))
+	d.Number(w.asked - w.now)
+	l := w.board.Leaders[theGroup]
+	d.Name(l.ID)
+	d.Name(l.Heir)
+	d.Revision(l.Revision)
+	for _, n := range w.board.Nodes {
+		d.Name(n.ID)
+		d.Revision(n.Revision)
+	}
+	d.Name(w.record.Token)
+	d.value(w.largest)
+	for _, v := range w.issued {
+		d.value(v)
+	}
+	for i, m := range w.members {
+		d.member = i
+		m.visit(&d)
+	}
+	for i := range w.msgs {
+		d.msg(&w.msgs[i])
+	}
+	for _, r := range w.asks {
+		d.member = r.at
+		d.Number(int64(r.at))
+		d.Moment(r.moment)
+		d.until(r.resumes)
+		d.Moment(r.until)
+		d.value(r.above)
+		if m := w.members[r.at]; m.line != nil && m.line.term.Number == r.term {
+			d.Number(-1)
+		}
+	}
+	return d.h
+}
+
+func (m *member) visit(d *strictDigest) {
+	d.Name(m.name)
+	d.until(m.due())
+	d.until(m.frozen)
+	d.until(m.cut)
+	d.Moment(m.began)
+	if m.m == nil {
+		return
+	}
+	m.m.Visit(theGroup, d)
+	m.s.Visit(func(address string, leads bool, last uint64) {
+		d.Name(address)
+		d.value(last)
+		if leads {
+			d.Number(-2)
+		}
+	})
+	m.batches.Visit(func(moment int64, v uint64) {
+		d.Moment(moment)
+		if v < 2 {
+			d.Number(int64(v))
+		} else {
+			d.value(v)
+		}
+	}, d.value)
+	for _, p := range []pending{m.call, m.forward} {
+		d.pending(p)
+	}
+	d.Number(m.late)
+	d.Moment(m.stall)
+	d.Moment(m.before)
+	d.block(m.tail)
+	d.block(m.newest)
+	d.value(m.surplus)
+	if l := m.line; l != nil {
+		d.Revision(l.term.Fence)
+		d.pending(l.call)
+		d.pending(l.returned)
+		d.until(l.retry)
+		d.block(l.granted)
+		bits := int64(0)
+		if l.ending {
+			bits = 1
+		}
+		if l.sealed {
+			bits += 2
+		}
+		d.Number(bits)
+		l.m.Visit(func(b counter.Block, next, floor uint64, _ time.Time, numbers ...uint64) {
+			d.block(b)
+			d.value(next)
+			d.value(floor)
+			for _, n := range numbers {
+				d.add(n)
+			}
+		})
+		if s, ok := l.to.(interface{ Visit(func(...uint64)) }); ok {
+			s.Visit(d.values)
+		}
+	}
+}
+
+// values are of one block of a sequence: its first value, and how many; or others.
+func (d *strictDigest) values(all ...uint64) {
+	d.value(all[0])
+	for _, n := range all[1:] {
+		d.add(n)
+	}
+}
+
+func (d *strictDigest) pending(p pending) {
+	if p.serial == 0 {
+		d.until(max(p.until-d.w.now, 0))
+		return
+	}
+	d.until(p.until)
+	d.Number(int64(p.n))
+	d.Moment(p.sent)
+}
+
+func (d *strictDigest) msg(x *msg) {
+	m := d.w.members[x.from]
+	d.member = x.from
+	bits := int64(x.kind) | int64(x.from)<<4 | int64(x.to+1)<<8
+	for i, f := range []bool{x.answer, x.lost, m.life == x.life, x.done, x.err != nil, m.call.serial == x.serial,
+		m.forward.serial == x.serial, m.line != nil && m.line.call.serial == x.serial} {
+		if f {
+			bits |= 1 << (12 + i)
+		}
+	}
+	d.Number(bits)
+	d.until(x.at)
+	x.change.Visit(theGroup, d)
+	d.Revision(x.term.Fence)
+	d.Number(int64(x.n))
+	d.block(x.block)
+	d.value(x.next)
+	d.value(x.last)
+	if x.answer && x.kind == toCommit {
+		d.Revision(x.state.Leaders[theGroup].Revision)
+		for _, n := range x.state.Nodes {
+			d.Name(n.ID)
+			d.Revision(n.Revision)
+		}
+	}
+}
+
+// Say implements World.
+func (w *strict) Say(c Choice) string {
+	e := w.first(-1)
+	who := w.members[w.who(e)].name
+	what := "daemon " + who + " looks what is due"
+	switch e.what {
+	case aMessage:
+		what = "a late message of daemon " + who + " arrives"
+	case aClient:
+		what = "a client asks daemon " + who
+	case aRequest:
+		what = "a request that was held goes on at daemon " + who
+	}
+	at := fmt.Sprintf(", and call %d of that ", c.At+1)
+	long, slow := time.Duration(stops[c.Arg]), time.Duration(delays[c.Arg])
+	switch c.Kind {
+	case Put:
+		return what + ", but only after the next event"
+	case LateSend:
+		return what + at + "is sent after the next event"
+	case LateAnswer:
+		if c.Faults > 0 {
+			return what + at + fmt.Sprintf("is answered %v later", slow)
+		}
+		return what + at + "is answered after the next event"
+	case NoRequest:
+		return what + at + "is lost"
+	case NoAnswer:
+		return what + at + "is answered, but the answer is lost"
+	case Delayed:
+		return what + at + fmt.Sprintf("is carried out %v later, when nobody waits for it", slow)
+	case StopSend:
+		return what + at + fmt.Sprintf("is sent only after the daemon was stopped for %v", long)
+	case Pause:
+		return fmt.Sprintf("daemon %s is stopped for %v", who, long)
+	case Cut:
+		return fmt.Sprintf("daemon %s does not reach the store for %v", who, long)
+	case Held, Between:
+		if c.Preemption > 0 {
+			return what + ", and the thread goes on after the next event, once it has read until when it may answer"
+		}
+		return what + fmt.Sprintf(", and %s is stopped for %v after it has read %s",
+			[]string{"the thread", "the daemon"}[c.Arg], time.Duration(held),
+			map[Kind]string{Held: "the request's moment", Between: "until when it may answer"}[c.Kind])
+	case Kill:
+		return "daemon " + who + " is killed, and starts again"
+	case Stop:
+		return "daemon " + who + " is stopped cleanly, and starts again"
+	case Demote:
+		return "daemon " + who + " is told to hand the group over"
+	}
+	return what
+}
