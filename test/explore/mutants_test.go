@@ -42,4 +42,15 @@ var mutants = []mutant{
 		"101:26.1.0.0.0.0 110:26.1.0.2.0.0 115:23.1.0.1.0.0"},
 	{"strict", "LateForward", Bound{Faults: 2, Kinds: []Kind{LateAnswer}}, "99:3.1.0.2.0.1 109:3.1.0.2.0.0"},
 	{"strict, long blocks", "TimedFromAnswer", early(2, Cut, LateAnswer), "7:3.1.0.0.0.0 16:28.1.0.0.0.0"},
+
+	{"lines, a fail-over", "NoJump", Bound{Faults: 2}, "19:6.1.0.0.0.0 30:9.1.0.0.0.0"},
+	{"lines, a fail-over", "JumpWithoutEps", Bound{Faults: 2}, "19:6.1.0.0.0.0 29:9.1.0.0.0.0"},
+	{"lines, a fail-over", "NoCeiling", Bound{Faults: 2}, "28:9.1.0.0.0.0 30:9.1.0.1.0.0"},
+	{"lines, two masters", "IgnoreWait", Bound{Faults: 3, Preemptions: 1, Kinds: []Kind{Kill, Breaks}},
+		"7:6.1.0.0.0.0 17:9.1.0.0.0.1 30:1.0.1.0.0.0"},
+	{"lines, two masters", "TakeBackAnyway", Bound{Faults: 2, Preemptions: 1, Kinds: []Kind{Kill, Breaks, Raise}},
+		"12:9.1.0.0.0.0 13:9.1.0.1.0.0 28:12.0.0.1.0.0 29:2.0.1.0.0.0"},
+	{"lines, a fail-over", "BeforeSafe", Bound{Faults: 2}, "0:6.1.0.0.0.0 29:9.1.0.0.0.0"},
+	{"lines, a fail-over", "RaiseWithoutLine", Bound{Faults: 3, Kinds: []Kind{Kill, Breaks, Raise}},
+		"27:13.1.0.0.0.0 29:6.1.0.0.0.0 31:9.1.0.0.0.0"},
 }

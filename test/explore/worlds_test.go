@@ -43,6 +43,18 @@ var explored = []setting{
 		name: "strict, long blocks", start: func(m string) World { return Strict(many, m) }, time: strictTime,
 		long: Bound{Faults: 2, Preemptions: 1, Begin: strictFaults, Kinds: []Kind{Pause, LateAnswer, Cut}},
 	},
+	{
+		name: "lines, a fail-over", start: func(m string) World { return Lines(FailOver, m) }, time: lineTime,
+		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
+	},
+	{
+		name: "lines, two masters", start: func(m string) World { return Lines(TwoMasters, m) }, time: lineTime,
+		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
+	},
+	{
+		name: "lines, a restart", start: func(m string) World { return Lines(Restart, m) }, time: lineTime,
+		once: Bound{Faults: 2}, long: Bound{Faults: 3, Preemptions: 1},
+	},
 }
 
 // explore explores a world, and tells of a failing schedule in plain sentences.
