@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,49 +53,13 @@ func refused(t *testing.T, err error, is error, says ...string) {
 	}
 }
 
-// A record that is not this store's, or not one at all, is named with its key and not gone on from.
-func TestForeignRecords(t *testing.T) {
+// What two clusters answer is not mixed, whether they answer in turn or one after the other.
+func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	m, other := etcdtest.Start(t), etcdtest.Start(t)
-	url := etcdtest.URL(t, m)
 	key := "/katsubushi/" + etcdtest.Namespace(t) + "/seq/orders"
-	s := open(t, url, patient)
-	define(t, s)
-	block := wants(t, s, 10, 1)
-	text := m.Get(key)
+	define(t, open(t, etcdtest.URL(t, m), patient))
 
-	t.Run("another namespace", func(t *testing.T) {
-		m.Put("/katsubushi/copy/seq/orders", text)
-		s := open(t, "etcd://"+m.Addr()+"?ns=copy", patient)
-		_, err := s.Define(bg, counter.Sequence("orders"))
-		refused(t, err, counter.ErrForeign, "/katsubushi/copy/seq/orders", key, "raise orders 11")
-		_, err = s.Reserve(bg, "orders", 1)
-		refused(t, err, counter.ErrForeign)
-		refused(t, s.Return(bg, "orders", block, 5), counter.ErrForeign)
-		if now := m.Get("/katsubushi/copy/seq/orders"); now != text {
-			t.Errorf("the copy was written: %s", now)
-		}
-		if list, err := s.List(bg); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, counter.ErrForeign) {
-			t.Error(list, err)
-		}
-		if _, err := s.Raise(bg, "orders", 50); err != nil {
-			t.Fatal(err)
-		}
-		wants(t, s, 1, 50)
-	})
-	t.Run("another cluster", func(t *testing.T) {
-		other.Put(key, text)
-		s := open(t, "etcd://"+other.Addr()+"?ns="+strings.Split(key, "/")[2], patient)
-		_, err := s.Reserve(bg, "orders", 1)
-		refused(t, err, counter.ErrForeign, key, "cluster")
-		if r, err := s.Show(bg, "orders"); !errors.Is(err, counter.ErrForeign) || r.Next != 11 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if _, err := s.Raise(bg, "orders", 11); err != nil { // nobody uses the old one any more
-			t.Fatal(err)
-		}
-		wants(t, s, 1, 11)
-	})
 	t.Run("hosts of two clusters", func(t *testing.T) {
 		s := open(t, "etcd://"+m.Addr()+","+other.Addr()+"?ns=two", patient)
 		seen := map[uint64]bool{}
@@ -129,12 +92,6 @@ func TestForeignRecords(t *testing.T) {
 			t.Errorf("the election of two clusters: %v, and %d answers refused", nodes, refusals)
 		}
 	})
-	t.Run("of a strict sequence", func(t *testing.T) {
-		copied := strings.NewReplacer(key, "/katsubushi/strict/seq/orders", `"strict":false`, `"strict":true`).Replace(text)
-		m.Put("/katsubushi/strict/seq/orders", copied)
-		_, err := open(t, "etcd://"+m.Addr()+"?ns=strict", patient).Reserve(bg, "orders", 1)
-		refused(t, err, counter.ErrOrder)
-	})
 	t.Run("another cluster under a daemon", func(t *testing.T) {
 		proxy := redistest.NewProxy(t, m.Addr())
 		s := open(t, "etcd://"+proxy.Addr()+"?ns="+strings.Split(key, "/")[2], patient)
@@ -144,6 +101,7 @@ func TestForeignRecords(t *testing.T) {
 		}
 		changes := strings.Replace(key, "seq/orders", "changes", 1)
 		other.Put(changes, m.Get(changes)) // as a snapshot has it
+		other.Put(key, m.Get(key))
 		proxy.Retarget(other.Addr())
 		proxy.Cut()
 		err = counter.ErrUnavailable
@@ -158,100 +116,6 @@ func TestForeignRecords(t *testing.T) {
 			t.Errorf("another cluster is a change: %q, %v, %v", now, records, err)
 		}
 	})
-	t.Run("unreadable", func(t *testing.T) {
-		for _, text := range []string{"", "17", strings.Replace(text, `"version":1`, `"version":2`, 1),
-			strings.Replace(text, `"next":11`, `"next":5,"x":1`, 1),
-			strings.Replace(text, `"name":"orders"`, `"name":"items"`, 1)} {
-			m.Put(key, text)
-			_, err := s.Reserve(bg, "orders", 1)
-			refused(t, err, nil, key)
-			if strings.Contains(text, `"version":2`) {
-				refused(t, err, nil, "of another version: 2, and this program knows 1")
-			}
-			_, list, err := s.Changes(bg, "")
-			if err != nil || len(list) != 1 {
-				t.Fatal(list, err)
-			}
-			refused(t, list[0].Fault, nil, key)
-			_, err = s.Define(bg, counter.Sequence("orders"))
-			refused(t, err, nil, key)
-			list, err = s.List(bg)
-			if err != nil || len(list) != 1 {
-				t.Fatal(list, err)
-			}
-			refused(t, list[0].Fault, nil, key)
-			if strings.Contains(text, `"version":2`) { // nor does an operator who has an older program
-				_, err = s.Revive(bg, counter.Sequence("orders"), 50)
-				refused(t, err, nil, "of another version: 2, and this program knows 1")
-			}
-			if m.Get(key) != text {
-				t.Errorf("%q was overwritten", text)
-			}
-		}
-		if _, err := s.Define(bg, counter.Sequence("items")); err != nil {
-			t.Fatal(err)
-		}
-		_, records, err := s.Changes(bg, "")
-		if err != nil || len(records) != 2 || records[0].Name != "items" || records[0].Fault != nil {
-			t.Errorf("one of two can be read: %v, %v", records, err)
-		}
-	})
-	t.Run("set back", func(t *testing.T) {
-		m.Put(key, text)
-		wants(t, s, 10, 11)
-		m.Put(key, text)
-		_, err := s.Reserve(bg, "orders", 1)
-		refused(t, err, counter.ErrForeign, key, "raise orders 21")
-		if _, err := open(t, url, patient).Raise(bg, "orders", 21); err != nil {
-			t.Fatal(err)
-		}
-		wants(t, s, 1, 21)
-	})
-}
-
-// An etcd that was wiped under a daemon has nothing for it until an operator has raised the sequence.
-func TestWipedStore(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	url := etcdtest.URL(t, m)
-	s, idle := open(t, url, patient), open(t, url, patient)
-	define(t, s)
-	define(t, idle)
-	wants(t, s, 10, 1)
-	items := counter.Sequence("items")
-	if _, err := s.Define(bg, items); err != nil {
-		t.Fatal(err)
-	}
-	m.Kill()
-	if err := os.RemoveAll(m.Dir); err != nil {
-		t.Fatal(err)
-	}
-	m.Launch()
-	_, err := s.Reserve(bg, "orders", 1)
-	refused(t, err, counter.ErrForeign, "wiped", "up to 10")
-	_, err = s.Define(bg, counter.Sequence("orders"))
-	refused(t, err, counter.ErrForeign)
-	operator := open(t, url, patient)
-	define(t, operator)
-	for range 3 { // more than this daemon was granted
-		if _, err := operator.Reserve(bg, "orders", 10); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, s := range []*etcd.Store{s, idle} {
-		_, err = s.Reserve(bg, "orders", 1)
-		refused(t, err, counter.ErrForeign, "made again")
-	}
-	if _, err := operator.Define(bg, items); err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Reserve(bg, "items", 1) // others may have been granted some
-	refused(t, err, counter.ErrForeign, "made again")
-	if _, err := operator.Raise(bg, "orders", 100); err != nil {
-		t.Fatal(err)
-	}
-	wants(t, s, 1, 100)
-	wants(t, idle, 1, 101)
 }
 
 // A window that adapts itself would cost a ping with every answer, and a leader renews every second.
@@ -270,80 +134,6 @@ func TestAnswersCauseNoPings(t *testing.T) {
 	// gRPC also asks whether the connection lives, after ten seconds in which nothing came.
 	if frames.Pongs() > int(time.Since(began)/(10*time.Second)) || frames.Headers() < 20 {
 		t.Errorf("%d pings of ours, and %d headers of answers", frames.Pongs(), frames.Headers())
-	}
-}
-
-// The answer to a write is lost after etcd has carried it out. A block is then a gap, and what is given
-// back is given back once.
-func TestLostAnswers(t *testing.T) {
-	t.Parallel()
-	m := etcdtest.Start(t)
-	proxy := redistest.NewProxy(t, m.Addr())
-	s, direct := open(t, "etcd://"+proxy.Addr()+"?ns=lost", 10*time.Second),
-		open(t, "etcd://"+m.Addr()+"?ns=lost", patient)
-	define(t, s)
-	next := func() uint64 { // 0 = not known; the proxy may still ask when the test is over
-		r, _ := direct.Show(bg, "orders")
-		return r.Next
-	}
-	// lose loses all answers from the first one on that comes after a write.
-	lose := func() (lost *atomic.Bool) {
-		lost = new(atomic.Bool)
-		before := next()
-		proxy.Rewrite(func(piece []byte) []byte {
-			if n := next(); lost.Load() || n != before && n != 0 {
-				lost.Store(true)
-				return nil
-			}
-			return piece
-		})
-		return lost
-	}
-	heal := func() {
-		proxy.Rewrite(nil)
-		proxy.Cut()
-	}
-	b := wants(t, s, 10, 1)
-
-	lost := lose()
-	for !lost.Load() {
-		_, err := s.Reserve(bg, "orders", 10)
-		refused(t, err, counter.ErrUnavailable, "/katsubushi/lost/seq/orders")
-	}
-	heal()
-	if n := next(); n != 21 {
-		t.Fatalf("the next value is %d", n)
-	}
-	refused(t, s.Return(bg, "orders", b, 5), counter.ErrStale) // as another daemon's write
-	m.Until("it answers through the proxy", func() bool {
-		_, err := s.Show(bg, "orders")
-		return err == nil
-	})
-	b = wants(t, s, 10, 21) // 11 to 20 are a gap
-
-	lost = lose()
-	returned := make(chan error)
-	go func() { returned <- s.Return(bg, "orders", b, 25) }()
-	m.Until("the answer is lost", lost.Load)
-	heal()
-	if err := <-returned; err != nil {
-		t.Fatal(err)
-	}
-	refused(t, s.Return(bg, "orders", b, 25), counter.ErrStale)
-	wants(t, direct, 1, 25)
-
-	m.Until("it answers through the proxy", func() bool {
-		_, err := s.Show(bg, "orders")
-		return err == nil
-	})
-	b = wants(t, s, 10, 26)
-	lost = lose()
-	go func() { returned <- s.Return(bg, "orders", b, 26) }()
-	m.Until("the answer is lost", lost.Load)
-	wants(t, direct, 1, 26) // it was given back, and somebody has it
-	heal()
-	if err := <-returned; err == nil || counter.Certain(err) {
-		t.Errorf("values that another daemon has by now: %v", err)
 	}
 }
 
@@ -603,52 +393,15 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// An operator learns which daemons have not heard of a change.
-func TestBehind(t *testing.T) {
+// A daemon that was silent for a day is not waited for, and its note is deleted.
+func TestForget(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t)
-	url := etcdtest.URL(t, m)
-	operator, daemon := open(t, url, patient), open(t, url, patient)
-	define(t, operator)
-	since := ""
-	poll := func() {
-		t.Helper()
-		now, _, err := daemon.Changes(bg, since)
-		if err != nil {
-			t.Fatal(err)
-		}
-		since = now
-	}
-	behind := func(when string, want int) {
-		t.Helper()
-		if list, err := operator.Behind(bg); err != nil || len(list) != want || want > 0 && list[0].Silent > time.Minute {
-			t.Errorf("%s: %+v, %v; want %d", when, list, err, want)
-		}
-	}
-	behind("without a daemon", 0)
-	poll()
-	behind("a daemon that has just begun", 1)
-	poll()
-	behind("once it was told", 0)
-	if _, err := operator.Raise(bg, "orders", 1000); err != nil {
-		t.Fatal(err)
-	}
-	behind("after a raise", 1)
-	poll()
-	behind("while it learns of it", 1)
-	poll()
-	behind("once it has", 0)
+	s := open(t, etcdtest.URL(t, m), patient)
+	define(t, s)
 	key := "/katsubushi/" + etcdtest.Namespace(t) + "/daemons/old"
 	m.Put(key, "1000 host/1 ")
-	behind("one that was silent for years", 0)
-	if text := m.Get(key); text != "" {
-		t.Errorf("it is kept: %s", text)
+	if list, err := s.Behind(bg); err != nil || len(list) > 0 || m.Get(key) != "" {
+		t.Errorf("%v, %v, %q is kept", list, err, m.Get(key))
 	}
-	if _, err := operator.Raise(bg, "orders", 2000); err != nil {
-		t.Fatal(err)
-	}
-	if err := daemon.Close(); err != nil {
-		t.Fatal(err)
-	}
-	behind("one that has ended", 0)
 }

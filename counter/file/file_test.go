@@ -54,27 +54,6 @@ func foreign(t *testing.T, s *file.Store, words string) {
 	}
 }
 
-// The directory was copied to another machine: nothing is issued there until an operator has said from where on.
-func TestAnotherMachine(t *testing.T) {
-	w := newWorld()
-	s := w.open(t)
-	define(t, s)
-	reserve(t, s, 10, 101, 119)
-	w.machine = "machine-2"
-	there := w.open(t)
-	foreign(t, there, "written on another machine (machine-1, this one is machine-2)")
-	foreign(t, there, "`katsubushi generator raise orders 121`")
-	list, err := there.List(ctx)
-	if err != nil || len(list) != 1 || list[0].Next != 121 || !errors.Is(list[0].Fault, counter.ErrForeign) {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if r, err := there.Raise(ctx, odd.Name, 121); err != nil || r.Next != 121 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	reserve(t, there, 1, 121, 121)
-	foreign(t, s, "machine-2") // and if it is copied back
-}
-
 // granted returns a world on a disk, and a store there that was granted 101 to 119.
 func granted(t *testing.T) (*world, *crashdisk.Disk, *file.Store) {
 	t.Helper()
@@ -84,53 +63,6 @@ func granted(t *testing.T) (*world, *crashdisk.Disk, *file.Store) {
 	define(t, s)
 	reserve(t, s, 10, 101, 119)
 	return w, disk, s
-}
-
-// A backup is put back under a running daemon.
-func TestSetBack(t *testing.T) {
-	w, disk, s := granted(t)
-	backup := disk.Read("orders.sequence")
-	reserve(t, s, 10, 121, 139)
-	disk.Write("orders.sequence", backup)
-	foreign(t, s, "says that 121 is free, and this daemon was granted up to 139. `katsubushi generator raise orders 140`")
-	operator := w.open(t)
-	if _, err := operator.Raise(ctx, odd.Name, 130); err != nil {
-		t.Fatal(err)
-	}
-	foreign(t, s, "140")
-	if _, err := operator.Raise(ctx, odd.Name, 140); err != nil {
-		t.Fatal(err)
-	}
-	b := reserve(t, s, 2, 141, 143)
-	if err := s.Return(ctx, odd.Name, b, 143); err != nil {
-		t.Fatal(err)
-	}
-	reserve(t, s, 1, 143, 143) // what it gave back itself is no set-back
-}
-
-// A file that is set back by a single value says that the last one that was granted is free.
-func TestSetBackByOneValue(t *testing.T) {
-	_, disk, s := granted(t)
-	backup := disk.Read("orders.sequence")
-	reserve(t, s, 1, 121, 121)
-	disk.Write("orders.sequence", backup)
-	foreign(t, s, "says that 121 is free, and this daemon was granted up to 121. `katsubushi generator raise orders 122`")
-}
-
-// The files are deleted under a running daemon, which must not begin again.
-func TestDeleted(t *testing.T) {
-	w, disk, s := granted(t)
-	if err := disk.Remove("orders.sequence"); err != nil {
-		t.Fatal(err)
-	}
-	foreign(t, s, "orders.sequence was deleted: put it back, or define the sequence again and raise it above 119")
-	operator := w.open(t)
-	define(t, operator)
-	foreign(t, s, "raise orders 120")
-	if _, err := operator.Raise(ctx, odd.Name, 120); err != nil {
-		t.Fatal(err)
-	}
-	reserve(t, s, 1, 121, 121)
 }
 
 // A meddled disk lets something happen before one of its operations, once.

@@ -210,7 +210,7 @@ func (l *Ledger) finish(j *job) {
 // write puts entries in place of those that were found, all of them or none.
 func (l *Ledger) write(ctx context.Context, jobs []*job) (now []Found, err error) {
 	if err := ctx.Err(); err != nil { // the store took so long that a grant would be a gap
-		return nil, err
+		return nil, l.d.NoAnswer(jobs[0].name, err)
 	}
 	var writes []Write
 	for _, j := range jobs {

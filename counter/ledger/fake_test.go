@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -24,6 +25,7 @@ type fake struct {
 	after        func([]ledger.Write, []ledger.Found, error) ([]ledger.Found, error) // each Swap, with its results
 	edit         func(*ledger.Found)                                                 // what is read
 	made         func(ledger.Entry) (ledger.Entry, error)                            // by New
+	wrong        error                                                               // of whatever is read
 	admit        func(ledger.Fence, ledger.Found) error
 }
 
@@ -71,7 +73,7 @@ func (f *fake) see(found []ledger.Found, err error) ([]ledger.Found, error) {
 			f.edit(&found[i])
 		}
 	}
-	return found, err
+	return found, cmp.Or(err, f.wrong)
 }
 
 func (f *fake) Load(ctx context.Context, names []string) ([]ledger.Found, error) {

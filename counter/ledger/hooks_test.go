@@ -41,9 +41,10 @@ func TestWithin(t *testing.T) {
 	}
 	one, two := l.Within(term("ord")), l.Within(term("order"))
 	f.loads = 0
-	reserve(t, one, 1)
+	first := reserve(t, one, 1)
 	b := reserve(t, one, 11)
-	if err := one.Return(bg, "orders", b, 15); err != nil || f.loads != 1 {
+	refused(t, one.Return(bg, "orders", first, 5), counter.ErrStale)
+	if err := one.Return(bg, "orders", b, 15); err != nil || f.loads != 2 {
 		t.Errorf("%v, %d loads", err, f.loads)
 	}
 	b = reserve(t, one, 15)
@@ -55,13 +56,13 @@ func TestWithin(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserve(t, one, 100)
-	if f.loads != 3 {
+	if f.loads != 4 {
 		t.Errorf("%d loads", f.loads)
 	}
 	reserve(t, two, 110)
 	reserve(t, l, 120)
 	b = reserve(t, l, 130)
-	if err := l.Return(bg, "orders", b, 131); err != nil || f.loads != 7 {
+	if err := l.Return(bg, "orders", b, 131); err != nil || f.loads != 8 {
 		t.Errorf("%v, %d loads", err, f.loads)
 	}
 	if fences = slices.Compact(fences); !slices.Equal(fences, []ledger.Fence{term("ord"), term("order"), nil}) {
@@ -70,10 +71,10 @@ func TestWithin(t *testing.T) {
 	_, err := one.Reserve(bg, "items", 1)
 	refused(t, err, counter.ErrDeposed, "items")
 	two = l.Within(term("ord"))
-	first, err1 := two.Reserve(bg, "order3", 10)
+	raised, err1 := two.Reserve(bg, "order3", 10)
 	last, err2 := two.Reserve(bg, "order4", 10)
 	_, err3 := operator.Raise(bg, "order3", 50)
-	errs := two.ReturnAll(bg, []counter.Rest{{Name: "order3", Block: first, Next: 5},
+	errs := two.ReturnAll(bg, []counter.Rest{{Name: "order3", Block: raised, Next: 5},
 		{Name: "order4", Block: last, Next: 5}})
 	if err := errors.Join(err1, err2, err3); err != nil || !errors.Is(errs[0], counter.ErrStale) || errs[1] != nil {
 		t.Error(err, errs)
@@ -493,6 +494,13 @@ func TestNotes(t *testing.T) {
 				}
 			}
 			f.before = nil
+			if _, _, err := l.Changes(bg, "since"); err != nil {
+				t.Fatal(err)
+			}
+			f.signed = 0
+			if _, err := l.Reserve(bg, "orders", 10); err != nil || f.signed > 0 {
+				t.Errorf("%v, signed %d times more", err, f.signed)
+			}
 		}
 	})
 }
@@ -610,9 +618,13 @@ func TestGate(t *testing.T) {
 func TestClose(t *testing.T) {
 	no := errors.New("no")
 	f := &closing{newFake(), no}
-	refused(t, ledger.New(f, ledger.Traits{}, nil).Close(), no)
+	l := ledger.New(f, ledger.Traits{}, nil)
+	refused(t, l.Close(), no)
+	refused(t, failed(l.Define(bg, counter.Sequence("orders"))), no)
+	f.err = nil
+	define(t, l)
 	n := 0
-	l := ledger.New(newFake(), ledger.Traits{}, func() string {
+	l = ledger.New(newFake(), ledger.Traits{}, func() string {
 		n++
 		return fmt.Sprint("token", n)
 	})
@@ -626,5 +638,8 @@ type closing struct {
 	*fake
 	err error
 }
+
+// Prepare implements ledger.Preparer.
+func (c *closing) Prepare() error { return c.err }
 
 func (c *closing) Close() error { return c.err }

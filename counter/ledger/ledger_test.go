@@ -17,7 +17,11 @@ func opener(db *memcounter.Database) countertest.Open {
 }
 
 func TestConformance(t *testing.T) {
-	countertest.Run(t, func(*testing.T) countertest.Open { return opener(memcounter.NewDatabase()) })
+	countertest.Run(t, func(*testing.T) countertest.Open {
+		db := memcounter.NewDatabase()
+		db.LateErr = counter.ErrNoRoll
+		return opener(db)
+	})
 }
 
 func TestADamagedRecord(t *testing.T) {

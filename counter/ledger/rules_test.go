@@ -40,6 +40,12 @@ func TestWords(t *testing.T) {
 	} {
 		refused(t, call(), counter.ErrForeign, ": set back orders at @orders, next 11, granted 20, least 21")
 	}
+	edge := old
+	edge.Next = 20
+	f.db.SetBack(edge) // by one value
+	_, err = s.Reserve(bg, "orders", 1)
+	refused(t, err, counter.ErrForeign, "set back orders at @orders, next 20, granted 20")
+	f.db.SetBack(old)
 	if _, err := f.open(ledger.Traits{}).Show(bg, "orders"); err != nil {
 		t.Error("another process cannot know:", err)
 	}
@@ -258,7 +264,7 @@ func TestTheStoreTookTooLong(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	f.edit = func(*ledger.Found) { cancel() }
 	_, err := s.Reserve(ctx, "orders", 1)
-	refused(t, err, context.Canceled)
+	refused(t, err, counter.ErrUnavailable, "no answer about orders", "canceled")
 	f.edit = nil
 	reserve(t, s, 1)
 	// nor does anybody get what is made after the call has returned
@@ -268,6 +274,25 @@ func TestTheStoreTookTooLong(t *testing.T) {
 	}
 	_, err = s.Show(soon(t), "orders")
 	refused(t, err, context.DeadlineExceeded)
+}
+
+// What cannot be read is no success.
+func TestCannotRead(t *testing.T) {
+	f := newFake()
+	s := f.open(ledger.Traits{})
+	define(t, s)
+	f.wrong = errors.New("wrong")
+	for _, call := range []func() error{
+		func() error { return failed(s.Reserve(bg, "orders", 1)) },
+		func() error { return failed(s.Show(bg, "orders")) },
+		func() error { return failed(s.List(bg)) },
+		func() error {
+			_, _, err := s.Changes(bg, "")
+			return err
+		},
+	} {
+		refused(t, call(), f.wrong)
+	}
 }
 
 // While one call has the turn of a sequence, others wait for theirs until their contexts end.

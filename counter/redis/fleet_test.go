@@ -3,11 +3,9 @@ package redis
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
@@ -91,69 +89,20 @@ func TestReplicasAreRecorded(t *testing.T) {
 	want(t, "mended", reserve(one, 1), nil)
 }
 
-// An operator learns which daemons have not heard of a change.
-func TestBehind(t *testing.T) {
+// A daemon that was silent for a day is not waited for, and its note is deleted. None begins the namespace.
+func TestForget(t *testing.T) {
 	server := redistest.Start(t, durable...)
-	operator := open(t, Config{URL: server.URL(), Operator: true})
-	daemons := []*Store{open(t, Config{URL: server.URL()}), open(t, Config{URL: server.URL()})}
-	since := make([]string, len(daemons))
-	poll := func(i int) (told int) {
-		t.Helper()
-		now, records, err := daemons[i].Changes(bg, since[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		since[i] = now
-		return len(records)
+	s := open(t, Config{URL: server.URL(), Operator: true})
+	key := redistest.Namespace(t) + ":sequences"
+	if _, _, err := s.Changes(bg, ""); err != nil || server.Do("HLEN", key) != int64(0) {
+		t.Errorf("a daemon began the namespace: %v", err)
 	}
-	behind := func(want int) (list []counter.Daemon) {
-		t.Helper()
-		list, err := operator.Behind(bg)
-		if err != nil || len(list) != want {
-			t.Fatalf("%+v, %v; want %d", list, err, want)
-		}
-		return list
-	}
-	poll(0)
-	if n := server.Do("HLEN", operator.key); n != int64(0) {
-		t.Errorf("a daemon began the namespace: %v fields", n)
-	}
-	if _, err := operator.Define(bg, counter.Sequence("orders")); err != nil {
+	if _, err := s.Define(bg, counter.Sequence("orders")); err != nil {
 		t.Fatal(err)
 	}
-	behind(0)
-	if n := poll(0) + poll(1); n != 2 {
-		t.Fatalf("%d records", n)
-	}
-	behind(1) // daemon 0 told of itself less than ten seconds ago, and nobody wrote it down
-	poll(0)   // what it was told is known to have arrived when it asks again
-	poll(1)
-	behind(0)
-	if _, err := operator.Raise(bg, "orders", 1000); err != nil {
-		t.Fatal(err)
-	}
-	behind(2)
-	poll(0)
-	behind(2)
-	poll(0)
-	if d := behind(1)[0]; !strings.Contains(d.Name, "/") || d.Silent > time.Minute {
-		t.Errorf("%+v", d)
-	}
-	_, rest, _ := strings.Cut(server.Do("HGET", operator.key, daemons[1].me).(string), " ")
-	server.Do("HSET", operator.key, daemons[1].me, "1000 "+rest)
-	behind(0)
-	if server.Do("HEXISTS", operator.key, daemons[1].me) != int64(0) {
-		t.Error("a daemon that was silent for years is kept")
-	}
-	server.Do("HSET", operator.key, daemons[1].me, fmt.Sprint(time.Now().UnixMilli(), " ", rest)) // as after ten seconds
-	poll(1)
-	behind(1)
-	if err := daemons[1].Close(); err != nil {
-		t.Fatal(err)
-	}
-	behind(0) // it has ended, and not been killed
-	if list, err := operator.List(bg); err != nil || len(list) != 1 {
-		t.Errorf("%+v, %v", list, err)
+	server.Do("HSET", key, "daemon:old", "1000 host/1 ")
+	if list, err := s.Behind(bg); err != nil || len(list) > 0 || server.Do("HEXISTS", key, "daemon:old") != int64(0) {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 

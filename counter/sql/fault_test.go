@@ -60,16 +60,6 @@ func foreign(t testing.TB, s *Store, words ...string) {
 	}
 }
 
-// forget deletes the row under a running daemon, which must not begin again.
-func forget(t testing.TB, db database, url string, s *Store, says string) {
-	t.Helper()
-	db.Do(t, "DELETE FROM "+nameOf(url))
-	foreign(t, s, "was deleted", says)
-	if _, err := s.Define(bg, counter.Sequence("orders")); !errors.Is(err, counter.ErrForeign) {
-		t.Errorf("a deleted row was made again: %v", err)
-	}
-}
-
 // What is wrong with a server is named.
 func TestFaultsAreNamed(t *testing.T) {
 	both(t, func(t *testing.T, db database) {
@@ -211,26 +201,6 @@ func TestCommitsAreCommits(t *testing.T) {
 		reserve(t, s, 1)
 		s.d.db.Close() // as if killed
 		reserve(t, open(t, url), 11)
-	})
-}
-
-// A row that was set back or deleted under a running daemon is refused until it is raised.
-func TestSetBack(t *testing.T) {
-	both(t, func(t *testing.T, db database) {
-		url := db.table(t)
-		s, operator := open(t, url), open(t, url)
-		define(t, s)
-		reserve(t, s, 1)
-		db.Do(t, "UPDATE "+nameOf(url)+" SET next_value = 5")
-		foreign(t, s, "was set back", "`katsubushi generator raise orders 11`")
-		if list, err := s.List(bg); err != nil || len(list) != 1 || !errors.Is(list[0].Fault, counter.ErrForeign) {
-			t.Error(list, err)
-		}
-		if _, err := operator.Raise(bg, "orders", 50); err != nil {
-			t.Fatal(err)
-		}
-		reserve(t, s, 50)
-		forget(t, db, url, s, "above 59: `katsubushi generator raise orders 60`")
 	})
 }
 

@@ -251,29 +251,6 @@ func TestLeafValues(t *testing.T) {
 	})
 }
 
-// A running daemon notices a row that says less than it was granted, and one that is gone.
-func TestLeafSetBack(t *testing.T) {
-	both(t, func(t *testing.T, db database) {
-		url := db.leafTable(t, "")
-		db.leafRow(t, url, "orders", "1")
-		s, operator := open(t, url), operate(t, url)
-		b := reserve(t, s, 1)
-		if err := s.Return(bg, "orders", b, 5); !errors.Is(err, counter.ErrStale) {
-			t.Error(err)
-		}
-		reserve(t, s, 11)
-		db.Do(t, "UPDATE "+nameOf(url)+" SET max_id = 20")
-		foreign(t, s, "was set back", "`katsubushi generator raise orders 21`")
-		for _, to := range []uint64{21, 21, 7} { // to the same twice is no error, and nothing goes down
-			if r, err := operator.Raise(bg, "orders", to); err != nil || r.Next != 21 {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}
-		reserve(t, s, 21)
-		forget(t, db, url, s, "above 30")
-	})
-}
-
 // Names are those of the rows. Rows that come and go are changes, and so is this process's own raise;
 // what others reserve is none.
 func TestLeafChanges(t *testing.T) {

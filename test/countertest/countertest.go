@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 )
@@ -22,7 +23,7 @@ type Open func(t *testing.T) (counter.Store, counter.Admin)
 func Run(t *testing.T, newOpen func(t *testing.T) Open) {
 	for name, test := range map[string]func(t *testing.T, open Open){
 		"Define": testDefine, "Reserve": testReserve, "Return": testReturn, "Raise": testRaise, "Retire": testRetire,
-		"Changes": testChanges,
+		"Changes": testChanges, "Behind": testBehind,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newOpen(t)) })
 	}
@@ -286,6 +287,54 @@ func testChanges(t *testing.T, open Open) {
 		since = now
 		quiet("after " + c.name)
 	}
+}
+
+// An operator learns which daemons have not heard of a change. A daemon has heard of what it was told when it asks
+// again, and one that has ended is not waited for.
+func testBehind(t *testing.T, open Open) {
+	s, admin := open(t)
+	define(t, s, odd("orders"))
+	if _, err := admin.Behind(bg); errors.Is(err, counter.ErrNoRoll) {
+		return
+	}
+	daemon, _ := open(t)
+	since := ""
+	behind := func(when string, polls, want int) {
+		t.Helper()
+		for range polls {
+			now, _, err := daemon.Changes(bg, since)
+			if err != nil {
+				t.Fatal(err)
+			}
+			since = now
+		}
+		list, err := admin.Behind(bg)
+		if err != nil || len(list) != want || want > 0 && (!strings.Contains(list[0].Name, "/") ||
+			list[0].Silent > time.Minute) {
+			t.Errorf("%s: %+v, %v; want %d", when, list, err, want)
+		}
+	}
+	behind("without a daemon", 0, 0)
+	behind("one that has just begun", 1, 1)
+	behind("once it was told", 1, 0)
+	for _, v := range []uint64{1001, 2001} {
+		if _, err := admin.Raise(bg, "orders", v); err != nil {
+			t.Fatal(err)
+		}
+		behind("after a raise", 0, 1)
+		reserve(t, daemon, 1, v, v)
+		behind("a block does not confirm a raise", 0, 1)
+		behind("while it learns of it", 1, 1)
+		behind("once it has", 1, 0)
+	}
+	if _, err := admin.Raise(bg, "orders", 3001); err != nil {
+		t.Fatal(err)
+	}
+	behind("after another raise", 0, 1)
+	if err := daemon.Close(); err != nil {
+		t.Error(err)
+	}
+	behind("one that has ended", 0, 0)
 }
 
 // Every name that a definition may have, and some that would be trouble as the name of a file.
