@@ -32,9 +32,6 @@ func (s *Store) leaderPrefix() string       { return s.link.Root + "leader/" }
 func (s *Store) leaderKey(group int) string { return fmt.Sprintf("%s%02d", s.leaderPrefix(), group) }
 func (s *Store) nodePrefix() string         { return s.link.Root + "node/" }
 func (s *Store) groupsKey() string          { return s.leaderPrefix() + "groups" }
-func revisionIs(key string, r int64) etcdlink.Cmp {
-	return etcdlink.RevisionIs(key, r)
-}
 
 // Commit implements leader.Board: one transaction, which reads all of the election too. The first claim
 // of all fixes the number of groups.
@@ -42,10 +39,10 @@ func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now lea
 	var compare []etcdlink.Cmp
 	var then []etcdlink.Op
 	for g, r := range c.Leaders {
-		compare = append(compare, revisionIs(s.leaderKey(g), r))
+		compare = append(compare, etcdlink.RevisionIs(s.leaderKey(g), r))
 	}
 	for id, r := range c.Nodes {
-		compare = append(compare, revisionIs(s.nodePrefix()+id, r))
+		compare = append(compare, etcdlink.RevisionIs(s.nodePrefix()+id, r))
 	}
 	for g, l := range c.Lead {
 		then = append(then, put(s.leaderKey(g), leaderForm{formVersion, l.ID, l.Redis, l.Number, l.Heir}))
@@ -59,7 +56,7 @@ func (s *Store) Commit(ctx context.Context, c leader.Change) (done bool, now lea
 	if len(c.Lead) > 0 && s.groupsFixed.Load() {
 		compare = append(compare, etcdlink.TextIs(s.groupsKey(), fmt.Sprint(leader.Groups)))
 	} else if len(c.Lead) > 0 {
-		compare = append(compare, revisionIs(s.groupsKey(), 0))
+		compare = append(compare, etcdlink.RevisionIs(s.groupsKey(), 0))
 		then = append(then, etcdlink.Put(s.groupsKey(), fmt.Sprint(leader.Groups)))
 	}
 	read := []etcdlink.Op{etcdlink.All(s.leaderPrefix()), etcdlink.All(s.nodePrefix())}

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
@@ -22,7 +21,6 @@ type Config struct {
 	// It is read at the start, and again after etcd has refused the password.
 	PasswordFile string
 	Timeout      time.Duration // after which etcd is given up for one attempt; default 2 s
-	Log          *slog.Logger  // default none
 }
 
 // DefaultNamespace is the namespace of a URL that names none.

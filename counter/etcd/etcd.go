@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -19,7 +18,6 @@ import (
 type Store struct {
 	*ledger.Ledger
 	link link
-	log  *slog.Logger
 	me   string // the key of this process's note
 
 	mu      sync.Mutex
@@ -54,10 +52,7 @@ func Open(c Config) (*Store, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	s := &Store{link: link{etcdlink.NewLink(etcdlink.TargetOf(t), c.Timeout)}, log: c.Log, me: rand.Text()}
+	s := &Store{link: link{etcdlink.NewLink(etcdlink.TargetOf(t), c.Timeout)}, me: rand.Text()}
 	s.Ledger = ledger.New(driver{s}, ledger.Traits{Words: words, Together: counter.MaxRests, Patient: true}, nil)
 	return s, nil
 }

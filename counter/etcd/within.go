@@ -40,8 +40,10 @@ func (w *within) deposed() error {
 }
 
 // compare is the fence, and read what a refused transaction is asked for.
-func (w *within) compare() etcdlink.Cmp { return revisionIs(w.leaderKey(w.term.Group), w.term.Fence) }
-func (w *within) read() etcdlink.Op     { return etcdlink.Get(w.leaderKey(w.term.Group)) }
+func (w *within) compare() etcdlink.Cmp {
+	return etcdlink.RevisionIs(w.leaderKey(w.term.Group), w.term.Fence)
+}
+func (w *within) read() etcdlink.Op { return etcdlink.Get(w.leaderKey(w.term.Group)) }
 
 // judge says whether a transaction was refused by the fence, of what it read.
 func (w *within) judge(found []etcdlink.Pair) error {

@@ -58,7 +58,7 @@ func ledgerOf[C ledgerConfig, S CounterStore](c C, open func(C) (S, error)) ledg
 }
 
 func inEtcd(c Counters) ledger {
-	return ledgerOf(etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile, Log: c.Log}, etcd.Open)
+	return ledgerOf(etcd.Config{URL: c.URL, PasswordFile: c.PasswordFile}, etcd.Open)
 }
 
 func ofSQL(c Counters) sql.Config {
