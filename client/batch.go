@@ -8,7 +8,7 @@ import (
 )
 
 // A batch is one request for many callers. Each caller has a part of its indexes, from the moment it
-// joins; nobody else ever gets the ids of that part, whether the caller still waits or not.
+// joins; no other caller ever gets the ids of that part, whether the caller still waits or not.
 //
 // Guarded by Client.mu until done is closed; from then on it never changes.
 type batch struct {
@@ -124,7 +124,7 @@ func (c *Client) newBatch(g *Generator, text bool) *batch {
 }
 
 // release makes a batch that had one caller, who has read all of it, ready for another: so a program with
-// one goroutine, or with few, allocates nothing for a call. Nobody else knows the batch any more: finish
+// one goroutine, or with few, allocates nothing for a call. No other goroutine knows the batch any more: finish
 // was the last to touch it, and the caller has waited for that.
 func (b *batch) release() {
 	if b.joined != 1 || b.err != nil || b.failed != nil {
@@ -138,7 +138,7 @@ func (b *batch) release() {
 }
 
 // A waiter is a batch as a sync.Locker for those who have joined it: Unlock ends the joining, and Lock
-// does nothing, because whoever was woken only reads what is final. So a call locks Client.mu once. A
+// does nothing, because a caller that was woken only reads what is final. So a call locks Client.mu once. A
 // Cond wakes a thousand goroutines for 10 % less than a channel does.
 type waiter batch
 

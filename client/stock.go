@@ -80,7 +80,7 @@ func (s *stock) take(ctx context.Context, ids []uint64) error {
 	}
 }
 
-// begin sends a batch that nobody joins.
+// begin sends a batch that no caller joins.
 func (c *Client) begin(b *batch) {
 	c.mu.Lock()
 	if c.closed {
@@ -150,7 +150,7 @@ func (s *stock) order(now int64, need int) *batch {
 	return s.refill
 }
 
-// add puts the ids of an answer that nobody waits for into the stock.
+// add puts the ids of an answer that no caller waits for into the stock.
 func (s *stock) add(b *batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,7 @@ type Config struct {
 	// returns nil and no error if the user or the password is wrong. id.ErrWait means that it is not
 	// decided yet: the session waits as for an id, and calls Auth with the same bytes again. Any other
 	// error means that it cannot be decided now; its text is for the client, and the attempt does not
-	// count. If the field is nil, everybody may have ids. The goroutine that called Feed calls Auth;
+	// count. If the field is nil, all clients may have ids. The goroutine that called Feed calls Auth;
 	// Auth keeps neither slice. It should take the same time whatever is wrong. A session limits only
 	// the attempts of its own connection (MaxGuesses): Auth must limit a client that connects again.
 	Auth func(user, password []byte) (*Config, error)

@@ -11,7 +11,7 @@ type Outcome int
 
 const (
 	OK          Outcome = iota // the store did what it was asked
-	Lost                       // of an extension: somebody else has the lease now, or uses the same window
+	Lost                       // of an extension: another holder has the lease now, or uses the same window
 	NoneFree                   // of an acquisition: every worker id is taken
 	Failed                     // any other error: store unreachable, a refusal, a grant on too few replicas
 	Unanswered                 // no answer in time: the store may have carried it out

@@ -13,7 +13,7 @@
 //   - No window reaches further into the future than the lease length (for a file, the reserve).
 //   - A worker id's next window starts above its high-water mark, the largest end that was ever
 //     granted. Only what a sealed generator last issued may lower that mark. Records are never deleted.
-//   - A holder's window grows without gaps, and only while the Store can tell that nobody else was
+//   - A holder's window grows without gaps, and only while the Store can tell that no other owner was
 //     granted the worker id since.
 //   - Whatever a call returns was recorded before the call returns.
 //

@@ -50,7 +50,7 @@ type MachineConfig struct {
 //
 //   - Rule 8: a window reaches a generator (Publish, Lengthen) only after the store has answered. A
 //     window that continues the old one lengthens it. A window after a gap gets a new generator,
-//     because the gap may belong to somebody else.
+//     because the gap may belong to another holder.
 //   - Rule 9: Seal comes before Release. The Release waits for the answer to Seal, which says what was
 //     issued last, and for an unanswered Extend, which may still move the window's end.
 //   - Rule 10: neither Publish nor Lengthen gets a window that starts at or below the end of what this
@@ -75,8 +75,8 @@ type MachineConfig struct {
 //     from. Requests now forgets the first, and rule 10 is the net below: it needs only memory.
 //   - An operator released a worker id whose holder was alive, and the store gave it away at once. The
 //     holder did not hear of it. When Redis then lost the pool, the holder's window counted as proof
-//     that nobody else had the worker id, and it was granted what the new holder had. The store now
-//     gives such a worker id to nobody until the old window is over.
+//     that no other daemon had the worker id, and it was granted what the new holder had. The store now
+//     keeps such a worker id back until the old window is over.
 //   - A copy of the process (a virtual machine restored from a snapshot) has the same window, so
 //     using it up, as after ErrLost, repeats ids. The store finds a request id that this process
 //     never sent and returns ErrShared, and the Machine seals the generator at once.

@@ -12,7 +12,7 @@ import (
 // Forever as a Grant's Hi means that the window has no end. Such a grant is never extended.
 const Forever = math.MaxInt64
 
-// A Grant allows Owner, and nobody else, to use Worker for ids whose tick lies wholly within the
+// A Grant allows Owner, and no other process, to use Worker for ids whose tick lies wholly within the
 // window Lo..Hi. Both are Unix milliseconds, inclusive. Hi = Lo − 1 is an empty window.
 type Grant struct {
 	Worker uint64
@@ -37,10 +37,10 @@ type Result struct {
 // other error the Store may have carried out the request, and what was held before is still held. All
 // of these may be wrapped.
 var (
-	// ErrLost: somebody else has the worker id now, or may get it. Never extend again. The holder may
+	// ErrLost: another holder has the worker id now, or may get it. Never extend again. The holder may
 	// use its window until the window's end.
 	ErrLost = errors.New("the lease is lost")
-	// ErrShared: somebody else issues from the same window. Stop issuing at once and never extend
+	// ErrShared: another process issues from the same window. Stop issuing at once and never extend
 	// again.
 	ErrShared = errors.New("somebody else uses the same window")
 	// ErrCloned is an ErrShared: a copy of this process's memory extended the lease.
@@ -52,10 +52,10 @@ var (
 	// time.Duration, the next Acquire is sent soon after that time at the latest.
 	ErrNoneYet = fmt.Errorf("%w yet", ErrNoID)
 	// ErrSkew: this host's clock and the store's differ too much to tell when a window ends. Retry:
-	// somebody may correct the clocks.
+	// an operator may correct the clocks.
 	ErrSkew = errors.New("this host's clock and the store's differ too much")
 	// ErrForeignPool: the worker ids belong to daemons with other settings, whose ids could equal
-	// ours. Retrying does not help until somebody changes the settings.
+	// ours. Retrying does not help until an operator changes the settings.
 	ErrForeignPool = errors.New("the worker ids belong to daemons with other settings")
 	// ErrUnconfirmed: the store recorded the grant, but in too few places to survive a failure. Do not
 	// use the grant yet; extend it until that succeeds. This is the only error with which the Grant of
@@ -71,7 +71,7 @@ var (
 // between calls, such as its unanswered requests. When ctx ends, a call may still return late or
 // never, for example because a disk hangs; this does not block the Keeper.
 type Store interface {
-	// Acquire grants a worker id in the range that nobody else holds, or returns ErrNoID.
+	// Acquire grants a worker id in the range that no other owner holds, or returns ErrNoID.
 	Acquire(ctx context.Context, want Request) (Grant, error)
 	// Extend lengthens all held grants in one round trip. It returns one Result for each, in order, or
 	// one error for all. The windows that it returns are already recorded.

@@ -22,13 +22,13 @@ import (
 //
 // A newcomer that finds those taken as well gets the place of a connection that has yet to send a whole
 // header, if the peer of that has more of them than its own: half requests from one address do not keep the
-// health checks of another away. Otherwise it waits in the listener's queue, since they are given
-// back at once by whoever talks. If that fails, it is refused; so are all after it, unread, until a
+// health checks of another away. Otherwise it waits in the listener's queue, since a client that
+// talks gives its own back at once. If that fails, it is refused; so are all after it, unread, until a
 // connection ends: thousands that say nothing must not keep those behind them waiting.
 type connections struct {
 	max      int // 0 = no limit
 	counters *Counters
-	ended    chan struct{} // a connection has ended since somebody looked
+	ended    chan struct{} // a connection has ended since a newcomer looked
 	refusing chan struct{} // holds a token for each connection that is being refused
 
 	mu        sync.Mutex

@@ -2,8 +2,8 @@
 // only HTTP is asked: health, readiness, metrics and the status page. Nothing that it serves changes any state.
 //
 // Where users must log in, they must for ids alone. Probes and scrapers would send a password in
-// clear every few seconds, and what they are shown is no secret: whoever should not see it should
-// not reach the port.
+// clear every few seconds, and what they are shown is no secret: keep the port
+// from those who should not see it.
 package httpapi
 
 import (
@@ -43,7 +43,7 @@ type Config struct {
 	Page     http.Handler           // /
 	Counters *Counters
 
-	// Login finds the users who may have ids; nil = everybody may.
+	// Login finds the users who may have ids; nil = no login is needed.
 	Login Login
 
 	MaxConnections int         // see connections for what becomes of more; 0 = no limit

@@ -60,7 +60,7 @@ func parsed(path string, text []byte) ([]User, error) {
 
 // Changes implements Store. It looks at the time and the size of the file before it reads it. A file that
 // is not regular, such as a pipe, is read by the first call only: a later one might wait for ever for
-// somebody who writes.
+// a writer.
 func (f *File) Changes(_ context.Context, since string) (now string, list []User, err error) {
 	info, err := os.Stat(f.path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type Store interface {
 	// Changes returns all users, unless nothing has changed since: then now equals since, and the list is
 	// nil. since is what an earlier call returned, or empty. An error that is ErrUnavailable goes away
-	// by itself; other errors need somebody who corrects what is stored. After an error the users that
+	// by itself; other errors last until an operator corrects what is stored. After an error the users that
 	// were read before hold.
 	Changes(ctx context.Context, since string) (now string, list []User, err error)
 	// Update changes one user. change gets the user as it is, or nil, and returns the user as it shall be,

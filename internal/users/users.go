@@ -2,9 +2,9 @@
 // are written, the two places where they are kept (a file, or keys that all daemons share), and the
 // verification of passwords.
 //
-// The guarantee: nobody may do what no pattern of theirs permits, and a change reaches whoever has logged
-// in as soon as Directory.Replace has it. Not promised: that a short password cannot be guessed by
-// whoever reads the file.
+// The guarantee: a user may do only what one of the user's patterns permits, and a change reaches users who have
+// logged in as soon as Directory.Replace has it. Not promised: that a short password cannot be guessed by
+// those who can read the file.
 package users
 
 import (
@@ -24,7 +24,7 @@ const (
 	Admin                   // change the generator, over the admin port; on * everything there
 )
 
-// Issue is what everybody may do who has a line without rights.
+// Issue is what users may do whose lines have no rights.
 const Issue = Get | Incr
 
 var rightNames = []string{"get", "incr", "admin"}

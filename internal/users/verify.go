@@ -30,7 +30,7 @@ import (
 //   - one comparison serves all who ask the same at the same time, as the connections of a pool do;
 //   - the answer is remembered for a minute, under a MAC whose key is this process's: as long as the
 //     same hash is the user's, so a new password or a removal holds at once;
-//   - one that nobody has asked after for a while is not carried out: its client has gone;
+//   - one that no session has asked after for a while is not carried out: its client has gone;
 //   - a wrong answer costs one comparison, whether the user exists or not. If no user has a hash, there
 //     are no such comparisons.
 
@@ -123,10 +123,10 @@ type Comparison struct {
 	question
 	peer     peers.Peer   // who asked first
 	password []byte       // cleared at the end
-	asked    atomic.Int64 // when somebody last asked, ns since the Verifier began; or always
+	asked    atomic.Int64 // when a session last asked, ns since the Verifier began; or always
 	ended    chan struct{}
 	is       bool // once it has ended
-	given    bool // up, because nobody asked any more, or another peer needed the place
+	given    bool // up, because no session asked any more, or another peer needed the place
 }
 
 // always is the time at which those have asked last who wait for the channel.
@@ -266,7 +266,7 @@ func holds(known map[mac]answer, q question, now time.Time) bool {
 	return ok && a.hash == q.hash && now.Before(a.until)
 }
 
-// touch says that somebody still waits for it.
+// touch says that a session still waits for it.
 func (v *Verifier) touch(c *Comparison) {
 	if c.asked.Load() != always {
 		c.asked.Store(int64(time.Since(v.began)))

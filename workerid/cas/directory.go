@@ -45,7 +45,7 @@ func (s *Store) Peers(ctx context.Context) (map[string]string, error) {
 	})
 }
 
-// missAnnouncements forgets those that are not there as this daemon made them: somebody has deleted them or
+// missAnnouncements forgets those that are not there as this daemon made them: an operator has deleted them or
 // written over them, and Upkeep makes them again.
 func (s *Session) missAnnouncements(all map[string]string) {
 	maps.DeleteFunc(s.published, func(name string, p publication) bool { return all[name] != p.text })

@@ -66,8 +66,8 @@ type Answer struct {
 // ErrConnection: the connection of a call is gone, and the call was not sent.
 var ErrConnection = errors.New("the connection broke")
 
-// ErrTooLarge: of Load and Peers. There is more below the pool's path than a pool can have. Somebody
-// must look what it is.
+// ErrTooLarge: of Load and Peers. There is more below the pool's path than a pool can have. An
+// operator must look what it is.
 var ErrTooLarge = fmt.Errorf("more than %d entries, or %d bytes, below the path of the pool", MaxChildren, MaxBytes)
 
 // Options are the settings of a daemon's side that all drivers share.

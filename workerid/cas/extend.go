@@ -83,7 +83,7 @@ func (s *Session) comeBack(ctx context.Context, keys []laneKey) map[laneKey]erro
 	for _, k := range keys {
 		if l := s.lanes[k]; l.ended == nil {
 			if _, found := s.judge(k, v.Records[k.worker]); !s.Rules.Returns(found, s.meta) {
-				s.end(k, pool.Taken, v.Records[k.worker]) // a successor may have been forgotten: somebody has raised the floor
+				s.end(k, pool.Taken, v.Records[k.worker]) // a successor may be forgotten: another daemon has raised the floor
 			}
 		}
 	}

@@ -3,7 +3,7 @@
 // and reads no clock. Package cas carries the rules out.
 //
 // The guarantee: windows of one worker id never overlap, whatever clocks, pauses, lost answers and
-// expired sessions do. It also holds after somebody restores an earlier state of the store, if a
+// expired sessions do. It also holds after an operator restores an earlier state of the store, if a
 // holder reaches the store afterwards, or an operator says so before daemons are let in. Not
 // promised: a restore that loses no more than the last W (see C1); a restore without that word while
 // no holder reaches the store; a clock that is wrong by more than the maximum skew around a restore;
@@ -67,7 +67,7 @@
 //   - lo = mark + 1 made an empty reservation that a restore can undo without any mark going back. Its
 //     holder then took the earlier holder for a later one, and no longer bore witness for others.
 //
-//   - A presence outlives its lease: of a lost one, or when an operator ended it. It barred everybody
+//   - A presence outlives its lease: of a lost one, or when an operator ended it. It barred all others
 //     for as long as the daemon's session lived. A presence counts only if its owner is the record's,
 //     and a daemon deletes those of leases that it has lost.
 //

@@ -39,7 +39,7 @@ const (
 // pool do not use the same worker ids while a fleet is migrated.
 //
 // Such a lock is weaker than a lease. It says nothing about ids, and its holders issue by their
-// clocks. Nobody knows what a holder issued last, so we assume that it lies up to Epsilon ahead.
+// clocks. What a holder issued last is not known, so we assume that it lies up to Epsilon ahead.
 // The calls may be repeated at will, so unanswered ones are not remembered.
 type raus struct {
 	c      Config

@@ -16,10 +16,10 @@ type Memory interface {
 	// there, or is not that very page, or was written to by anybody but through its word.
 	Find(id, nonce string) (issued int64, word uint64, err error)
 	// Changed reports whether that page, while in use, was written to other than through its word;
-	// the word may then have gone back. It is false if the page is gone, because nobody will find it.
+	// the word may then have gone back. It is false if the page is gone, because no later run will find it.
 	// It does not wait for a disk.
 	Changed(id, nonce string) bool
-	// Remove removes the page if it exists. Whoever has it mapped may go on writing to it.
+	// Remove removes the page if it exists. A process that has it mapped may go on writing to it.
 	Remove(id, nonce string)
 }
 

@@ -13,7 +13,7 @@ import (
 // This file finds out whether the worker id is still this process's, and gives it up.
 
 // hasLock reports whether the lock that this process holds is still the file that others would lock.
-// Only then nobody else can have been granted the worker id so far.
+// Only then no other process can have been granted the worker id so far.
 func (w *worker) hasLock() bool {
 	w.mu.Lock()
 	lock := w.lock
@@ -61,7 +61,7 @@ func (w *worker) regain(ctx context.Context, g workerid.Grant) error {
 	return w.recognise()
 }
 
-// recognise is called when the lock or the state file is not where it was. It makes sure that nobody
+// recognise is called when the lock or the state file is not where it was. It makes sure that no other process
 // has had the worker id since this run was recorded, and makes a deleted lock anew. The lease is lost
 // for good if another process has a lock of its own, or if the record is another run's or missing,
 // even if this run's files come back later. Its window then ends where it was granted to end.

@@ -38,7 +38,7 @@ const patience = time.Second
 var (
 	// ErrInUse: another process on this host has the worker id. Retry if it is about to end.
 	ErrInUse = durable.ErrInUse
-	// ErrDamaged: no copy of the record is whole. Somebody who knows up to when ids were issued can
+	// ErrDamaged: no copy of the record is whole. An operator who knows up to when ids were issued can
 	// make a new one with Reset.
 	ErrDamaged = durable.ErrDamaged
 	// ErrOtherMachine: the file was written on another machine. Adopt takes it over after the daemon

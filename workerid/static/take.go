@@ -82,7 +82,7 @@ func (w *worker) takeLock() (File, error) {
 //   - The machine has not rebooted since. Otherwise a page may be older or newer than what the disk
 //     has kept.
 //   - The lock is the very file that the run held. Then the run is dead, because this process could
-//     lock it. If somebody deleted the lock, this one is new; the run may only be paused, and
+//     lock it. If an operator deleted the lock, this one is new; the run may only be paused, and
 //     continue at any moment.
 //   - The page is the very one that the run made, and only the run's generator has written to it.
 //   - The page has the run's nonce. So no later run exists: it would have recorded its own nonce

@@ -17,7 +17,7 @@ import (
 //
 // Do not confuse two numbers. The high-water mark is recorded and may be half a minute ahead: a
 // goroutine moves it on while ids are issued. The window ends earlier: it is lengthened only after
-// a check of the lock, and never by more than near beyond that moment. So if somebody tampers with
+// a check of the lock, and never by more than near beyond that moment. So if an operator tampers with
 // the files and a process loses its lock without knowing, it issues nothing further than near beyond
 // the last moment at which it had the lock.
 type worker struct {
@@ -153,7 +153,7 @@ func (w *worker) acquire(ctx context.Context, owner string) (workerid.Grant, err
 		}
 		again = !same
 	}
-	if again || !w.hasLock() { // it was given up, or deleted since Open: whoever came in between may have used the file
+	if again || !w.hasLock() { // it was given up, or deleted since Open: another process may have used the file in between
 		if err := errors.Join(w.lose(), w.take()); err != nil {
 			return workerid.Grant{}, err
 		}
