@@ -67,7 +67,7 @@ func (l *Ledger) carryOut(ctx context.Context, jobs ...*job) error {
 		defer m.leave()
 		j.m = m
 	}
-	for rest := left(jobs); len(rest) > 0; {
+	for rest := left(jobs); len(rest) > 0; rest = left(rest) {
 		err := l.locked(ctx, jobs[0].name, func() error { return l.attempt(ctx, rest) })
 		if err == nil {
 			break
