@@ -40,7 +40,7 @@ type Config struct {
 	Front
 	Services
 
-	// Advertise is the host:port where clients reach the memcached port, see advertise.go, and the Redis
+	// Advertise is the host:port where clients reach the memcached port, and the Redis
 	// protocol where the Counters elect leaders, see fleet.go. Empty = Bind (or this host's address) and
 	// Port.
 	Advertise string
@@ -170,7 +170,7 @@ func (c *Config) Validate() error {
 		wrong("Users", "only etcd keeps users: -counters etcd://HOST:PORT, or -auth-file instead")
 	}
 	if c.Advertise != "" {
-		check("Advertise", checkAdvertise(c.Advertise))
+		check("Advertise", sockets.CheckAdvertised(c.Advertise))
 	}
 	c.validateFleet(wrong)
 	problems.Include("", c.Services.Validate())

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +46,6 @@ type Daemon struct {
 
 	services *services.Services
 
-	advertisedIP netip.Addr // IP address of the name in Config.Advertise; invalid = unknown
-
 	history page.History // what the status page's charts show
 	named   shownNames   // what it shows of names
 
@@ -85,7 +82,7 @@ func New(c Config) (*Daemon, error) {
 	d.clock, d.issuer = d.windows.Clock, d.windows.Issuer
 	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
 	for _, prepare := range []func() error{
-		d.checkInherited, d.resolveAdvertised, d.newFront, d.newServices, d.bindUnlessSucceeding,
+		d.checkInherited, d.newFront, d.newServices, d.bindUnlessSucceeding,
 		d.windows.Open, d.openCounters, d.openUsers, d.declareGenerators,
 	} {
 		if err := prepare(); err != nil {
@@ -164,7 +161,8 @@ func (d *Daemon) Abandon() { d.giver.Abandon() }
 // newFront makes what clients connect to.
 func (d *Daemon) newFront() (err error) {
 	g := front.Given{
-		Version: d.c.Version, Log: d.c.Log, Noise: d.noise, Now: d.clock.Now, Cluster: d.clusterNode,
+		Version: d.c.Version, Log: d.c.Log, Noise: d.noise, Now: d.clock.Now,
+		Cluster: sockets.Advertise(d.c.Advertise, d.c.Log).Node,
 		Handler: func(loop int) protocol.Handler { return d.catalog.Handler(loop, d.stats) },
 		Await:   func() bool { return d.catalog.AwaitWhile(d.issuer.Late) },
 		Passed:  d.c.Inherited.Passed(), Certified: d.c.GRPCPort != 0,

@@ -1,15 +1,14 @@
 package daemon
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"strconv"
 
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
 
 // unreachable reports whether there is no address to announce.
@@ -33,24 +32,7 @@ func (c *Config) ownAddress() (host string, port int) {
 	case !c.onAllAddresses():
 		return c.Bind, c.Port
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
-	defer cancel()
-	return addressTowards(ctx, c.Store.Hosts()).String(), c.Port
-}
-
-// addressTowards returns the address from which this host reaches one of several host:port.
-func addressTowards(ctx context.Context, hosts []string) netip.Addr {
-	for _, host := range hosts {
-		c, err := new(net.Dialer).DialContext(ctx, "udp", host) // sends nothing
-		if err != nil {
-			continue
-		}
-		defer c.Close()
-		if ip := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(); !ip.IsLoopback() {
-			return ip
-		}
-	}
-	return ownAddress()
+	return sockets.AddressTowards(c.Store.Hosts()).String(), c.Port
 }
 
 // peerAsker returns how the daemon asks its peers.
