@@ -151,10 +151,11 @@ test-deb: bin/goreleaser ## deb and rpm are built; the deb is installed, upgrade
 # goreleaser takes no notice of the commit where the repository has no remote.
 HAS_REMOTE = $$(git remote get-url origin >/dev/null 2>&1 || echo GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/katsubushi/katsubushi)
 
-release-check: bin/goreleaser bin/syft ## everything of a release but its publication, into bin/release: programs for six systems, archives, deb, rpm, SBOMs, checksums
+# Where there is systemd-nspawn and this is root, the deb is also installed under systemd.
+release-check: bin/goreleaser bin/syft ## everything of a release but its publication, into bin/release: programs for six systems, archives, deb, rpm, SBOMs, checksums; each is verified, unpacked and started
 	bin/goreleaser check
 	env $(HAS_REMOTE) PATH=$(CURDIR)/bin:$$PATH bin/goreleaser release --snapshot --clean --skip=publish
-	cd bin/release && sha256sum -c checksums.txt
+	KATSUBUSHI_RELEASE=$(CURDIR)/bin/release $(GO) test -count=1 -timeout 20m -v -run TestReleaseRuns ./test/systemd
 
 # The programs that this one replaces; a path in the environment saves the download.
 KATSUBUSHI_KAYAC  ?= $(CURDIR)/bin/kayac/katsubushi
