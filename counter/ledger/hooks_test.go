@@ -160,10 +160,14 @@ type settling struct {
 	*fake
 	calls []string
 	err   error
+	gone  bool
 }
 
 func (s *settling) Settle(ctx context.Context, name string, operator bool) (ledger.Found, error) {
 	s.calls = append(s.calls, fmt.Sprint(name, " ", operator))
+	if s.gone {
+		return ledger.Found{Name: name}, nil
+	}
 	found, err := s.Driver.Load(ctx, []string{name})
 	if err = errors.Join(err, s.err); err == nil {
 		e := found[0].Entry.Copy().(*entry)
@@ -212,6 +216,9 @@ func TestSettle(t *testing.T) {
 	f.err = nil
 	define(t, l, "items")
 	settled("items true")
+	f.gone = true // it was lost before it was settled
+	refused(t, failed(l.Raise(bg, "items", 5)), counter.ErrForeign)
+	f.gone = false
 	// The Entry says what a loss is, not the Ledger.
 	f.edit = func(found *ledger.Found) { found.Foreign = "copied" }
 	b, _ = f.db.Open().Reserve(bg, "items", 10)
@@ -256,6 +263,15 @@ func TestAdopt(t *testing.T) {
 	}
 	_, err = l.Reserve(bg, "orders", 10)
 	refused(t, err, counter.ErrRetired)
+	plain := newFake() // whose records are never lost, and so never written without a grant
+	p := plain.open(ledger.Traits{})
+	define(t, p)
+	if _, err := p.Retire(bg, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if refused(t, failed(p.Reserve(bg, "orders", 1)), counter.ErrRetired); plain.swaps != 2 {
+		t.Errorf("%d swaps", plain.swaps)
+	}
 }
 
 // A write that does not count is taken back.

@@ -106,6 +106,15 @@ func TestBirthsAndDoubts(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserve(t, s, 11)
+	for _, birth := range []string{"", "third"} { // one that does not count yet is not the one to remember
+		r := counter.NewRecord(counter.Sequence("orders"), birth)
+		r.Next = 50
+		f.db.Put(&entry{Basic: ledger.Basic{Record: r}, birth: birth})
+		if _, err = s.Show(bg, "orders"); birth == "" && err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, err, counter.ErrForeign, ": again orders")
 
 	f.born(entry{}) // does not count yet, so there is nothing to be known again
 	f.db.Forget("orders")
