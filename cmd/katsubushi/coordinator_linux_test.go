@@ -101,6 +101,9 @@ func (s *coordinator) restore(t *testing.T, backup string) {
 	s.launch()
 }
 
+// pace is that of clients that only have to notice what happens while a test waits for leases.
+const pace = 5 * time.Millisecond
+
 // A shortPool is one whose leases end soon.
 var shortPool = []string{"-lease", "6s", "-heartbeat", "500ms", "-max-skew", "200ms", "-min-worker-id", "1",
 	"-max-worker-id", "5"}
@@ -295,7 +298,7 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		long.init(t)
 		hurt, unhurt := short.start(t), long.start(t, "-lanes", "2")
 		redistest.Until(t, "all lanes serve", func() bool { return unhurt.came("serving") == 2 })
-		refusing, steady := census{lanes: 1, pace: time.Millisecond}, census{lanes: 2, pace: time.Millisecond}
+		refusing, steady := census{lanes: 1, pace: pace}, census{lanes: 2, pace: pace}
 		loads := []*load{refusing.load(t, hurt.Addr(), 2, 3), steady.load(t, unhurt.Addr(), 2, 3)}
 		worker := workerOf(t, hurt)
 
@@ -363,7 +366,7 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 	overCoordinators(t, func(t *testing.T, s *coordinator) {
 		pool := s.pool("p", shortPool...)
 		pool.init(t)
-		c := census{lanes: 1, pace: time.Millisecond}
+		c := census{lanes: 1, pace: pace}
 		first := pool.start(t)
 		l := c.load(t, first.Addr(), 2, 20)
 		backup := s.backup(t)

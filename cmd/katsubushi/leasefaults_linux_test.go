@@ -112,7 +112,7 @@ func TestProcessReplyInFlightAfterLoss(t *testing.T) {
 	server := redistest.Start(t)
 	url := server.URL()
 	initAlone(t, url)
-	c := census{lanes: 1, pace: time.Millisecond}
+	c := census{lanes: 1, pace: pace}
 	way := redistest.NewProxy(t, server.Addr())
 	first := launchLeasing(t, strings.Replace(url, server.Addr(), way.Addr(), 1), alone...)
 	first.WaitListening(t)
@@ -160,7 +160,7 @@ func TestProcessHoldersAreNotRefused(t *testing.T) {
 	front := redistest.NewProxy(t, server.Addr())
 	url := strings.Replace(server.URL(), server.Addr(), front.Addr(), 1)
 	initPool(t, url)
-	c := census{lanes: 1, pace: time.Millisecond}
+	c := census{lanes: 1, pace: pace}
 	p := launchLeasing(t, url)
 	p.WaitListening(t)
 	l := c.load(t, p.Addr(), 2, 3)
@@ -209,7 +209,7 @@ func TestProcessRedisDownForALease(t *testing.T) {
 	initAlone(t, url)
 	p := launchLeasing(t, url, alone...)
 	p.WaitListening(t)
-	c := census{lanes: 1, pace: time.Millisecond}
+	c := census{lanes: 1, pace: pace}
 	l := c.load(t, p.Addr(), 2, 3)
 	l.awaitMore(t, 100)
 	var list []workerid.Lease

@@ -68,7 +68,7 @@ func TestProcessStateDiskStandsStill(t *testing.T) {
 		long = 20 * time.Second
 	}
 	dir, freeze, thaw := frozenDisk(t)
-	c := census{lanes: 1, pace: time.Millisecond}
+	c := census{lanes: 1, pace: pace}
 	args := []string{"-worker-id", "27", "-state-dir", dir}
 	d := start(t, args...)
 	l := c.load(t, d.Addr(), 4, 20)

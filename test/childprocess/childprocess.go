@@ -138,13 +138,17 @@ func (c *Child) End(s os.Signal, limit time.Duration) (code int, err error) {
 	return c.ProcessState.ExitCode(), err
 }
 
-// Until waits for a condition, and fails the test when it does not come true.
+// Until waits for a condition, and fails the test when it does not come true. It looks often at first, because most
+// conditions come true soon, and then less often: conditions read whole logs.
 func Until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+	const seldom = 25 * time.Millisecond
+	pause := time.Millisecond
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v not yet: %s", patience, what)
 		}
+		pause = min(pause*5/4, seldom)
 	}
 }
 
