@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/test/etcdtest"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/zktest"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -171,7 +170,7 @@ func (p poolOf) launch(t *testing.T, more ...string) *process {
 func (p poolOf) start(t *testing.T, more ...string) *process {
 	t.Helper()
 	d := p.launch(t, more...)
-	redistest.Until(t, "the daemon listens", func() bool { return d.Entry("listening") != nil || d.HasEnded() })
+	await(t, "the daemon listens", func() bool { return d.Entry("listening") != nil || d.HasEnded() })
 	d.WaitListening(t)
 	return d
 }
@@ -184,7 +183,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		pool, port := s.pool("p", shortPool...), freePort(t)
 		c := census{lanes: 1}
 		first := pool.launch(t, "-http-port", port, "-advertise", "127.0.0.9:4711")
-		redistest.Until(t, "it says how to make the pool", func() bool {
+		await(t, "it says how to make the pool", func() bool {
 			return strings.Contains(first.Logged(), "lease init")
 		})
 		awaitReadyz(t, port, http.StatusServiceUnavailable, "no worker id yet", "lease init")
@@ -197,7 +196,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 
 		second := pool.start(t, "-lanes", "2")
 		var held []uint64
-		redistest.Until(t, "both lanes of the second have worker ids", func() bool {
+		await(t, "both lanes of the second have worker ids", func() bool {
 			// a lane may serve twice: after a slow answer
 			held = nil
 			for _, l := range pool.list(t) {
@@ -229,7 +228,7 @@ func TestProcessLeasesFromCoordinators(t *testing.T) {
 		if code, _, stderr := pool.lease("release", fmt.Sprint(was)); code != exitOK {
 			t.Fatal(stderr)
 		}
-		redistest.Until(t, "it has another worker id", func() bool { return workerOf(t, first) != was })
+		await(t, "it has another worker id", func() bool { return workerOf(t, first) != was })
 		c.add(hurry(t, first, 50_000))
 
 		second.end(t, syscall.SIGKILL)
@@ -297,29 +296,29 @@ func TestProcessCoordinatorsAway(t *testing.T) {
 		short.init(t)
 		long.init(t)
 		hurt, unhurt := short.start(t), long.start(t, "-lanes", "2")
-		redistest.Until(t, "all lanes serve", func() bool { return unhurt.came("serving") == 2 })
+		await(t, "all lanes serve", func() bool { return unhurt.came("serving") == 2 })
 		refusing, steady := census{lanes: 1, pace: pace}, census{lanes: 2, pace: pace}
 		loads := []*load{refusing.load(t, hurt.Addr(), 2, 3), steady.load(t, unhurt.Addr(), 2, 3)}
 		worker := workerOf(t, hurt)
 
 		s.pause()
-		redistest.Until(t, "it refuses", func() bool {
+		await(t, "it refuses", func() bool {
 			refusing.mu.Lock()
 			defer refusing.mu.Unlock()
 			return len(refusing.refusals) > 0
 		})
 		largest, serving, back := refusing.newRun(), hurt.came("serving"), time.Now()
 		s.resume()
-		redistest.Until(t, "it serves again", func() bool { return hurt.came("serving") > serving })
+		await(t, "it serves again", func() bool { return hurt.came("serving") > serving })
 		t.Logf("away for longer than a lease of %v; serving again %v after it came back", shortPoolLease,
 			time.Since(back).Round(time.Millisecond))
-		redistest.Until(t, "all lanes of the other one are extended again", func() bool { return settled(unhurt) })
+		await(t, "all lanes of the other one are extended again", func() bool { return settled(unhurt) })
 
 		degraded := unhurt.came("degraded")
 		s.kill()
-		redistest.Until(t, "it is noticed", func() bool { return unhurt.came("degraded") > degraded })
+		await(t, "it is noticed", func() bool { return unhurt.came("degraded") > degraded })
 		s.launch()
-		redistest.Until(t, "all lanes are extended again", func() bool { return settled(unhurt) && settled(hurt) })
+		await(t, "all lanes are extended again", func() bool { return settled(unhurt) && settled(hurt) })
 		for _, l := range loads {
 			l.awaitMore(t, 100)
 			l.finish(t)
@@ -373,7 +372,7 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		taken := time.Now()
 		second := pool.start(t) // of which the backup knows nothing
 		l2 := c.load(t, second.Addr(), 2, 20)
-		redistest.Until(t, "both go on for longer than W", func() bool {
+		await(t, "both go on for longer than W", func() bool {
 			return settled(first) && settled(second) && time.Since(taken) > 5*time.Second
 		})
 
@@ -383,15 +382,15 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 		s.restore(t, backup)
 		var third *process
 		for i, d := range []*process{first, second} {
-			redistest.Until(t, "the loss is noticed", func() bool { return losses(d) > before[i] })
+			await(t, "the loss is noticed", func() bool { return losses(d) > before[i] })
 			if i == 0 {
 				third = pool.launch(t) // which shall not get what the second has
 			}
 		}
 		for _, d := range []*process{first, second} {
-			redistest.Until(t, "it serves again", func() bool { return settled(d) })
+			await(t, "it serves again", func() bool { return settled(d) })
 		}
-		redistest.Until(t, "the newcomer serves", func() bool { return third.Entry("listening") != nil })
+		await(t, "the newcomer serves", func() bool { return third.Entry("listening") != nil })
 		third.WaitListening(t)
 		c.add(hurry(t, third, 50_000))
 		for _, l := range []*load{l, l2} {
@@ -413,14 +412,14 @@ func TestProcessCoordinatorsForget(t *testing.T) {
 
 		s.wipe(t)
 		s.launch()
-		redistest.Until(t, "it says what to do", func() bool {
+		await(t, "it says what to do", func() bool {
 			return strings.Contains(last.Logged(), "`katsubushi lease init` does it")
 		})
 		pool.says(t, "one lease from now", "init")
-		redistest.Until(t, "the loss is noticed", func() bool {
+		await(t, "the loss is noticed", func() bool {
 			return strings.Contains(last.Logged(), "the store has forgotten it")
 		})
-		redistest.Until(t, "it serves again", func() bool { return settled(last) })
+		await(t, "it serves again", func() bool { return settled(last) })
 		c.add(hurry(t, last, 50_000))
 		c.verdict(t)
 	})

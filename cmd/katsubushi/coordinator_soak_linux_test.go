@@ -78,7 +78,7 @@ func TestProcessCoordinatorIdle(t *testing.T) {
 		before[what] = cpuTime(t, pid)
 	}
 	began := time.Now()
-	redistest.Until(t, "it was measured for long enough", func() bool { return time.Since(began) > measured })
+	await(t, "it was measured for long enough", func() bool { return time.Since(began) > measured })
 	used := map[string]float64{} // ms a second
 	for what, pid := range pids {
 		used[what] = (cpuTime(t, pid) - before[what]).Seconds() * 1000 / measured.Seconds()

@@ -67,7 +67,7 @@ func TestProcessSequenceInRedis(t *testing.T) {
 	flags = flags[:2]
 	p = daemon(start)
 	var item *memcache.Item
-	redistest.Until(t, "the line is above what may have been forgotten", func() (ok bool) {
+	await(t, "the line is above what may have been forgotten", func() (ok bool) {
 		var err error
 		item, err = gomemcache(p.Addr()).Get("orders")
 		return err == nil
