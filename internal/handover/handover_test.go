@@ -447,6 +447,14 @@ func TestAnUpgradeThatFails(t *testing.T) {
 		{"it refuses", nil, func(o *origin) { Refuse(o, errors.New("no such layout")) }, "refuses: no such layout", none,
 			false},
 		{"it is silent", nil, func(*origin) {}, "late", none, false},
+		{"it cannot be told", func(_ *process, c *child) {
+			c.onSend = func(m upgrade.Message) error {
+				if m.Kind == upgrade.Begin {
+					return errors.New("broken pipe")
+				}
+				return nil
+			}
+		}, func(o *origin) { say(o, hello) }, "broken pipe", none, false},
 		{"another version", nil, func(o *origin) {
 			say(o, with(func(m *upgrade.Message) { m.Version = 9 }))
 		}, "the new process speaks version 9 of the upgrade, this one 1: restart instead", none, false},
@@ -564,7 +572,8 @@ func TestAStopDuringAnUpgrade(t *testing.T) {
 			}
 			g.fail(context.Canceled)
 			err := <-ended
-			if err == nil || !strings.HasPrefix(err.Error(), "this daemon is being stopped: ") {
+			if err == nil || !strings.HasPrefix(err.Error(), "this daemon is being stopped: ") ||
+				!strings.HasSuffix(err.Error(), "it has not ended") {
 				t.Error(err)
 			}
 			if got := slices.Contains(old.done, "thaw") || slices.Contains(old.done, "resume 301"); got {

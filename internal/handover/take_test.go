@@ -214,6 +214,9 @@ func TestTake(t *testing.T) {
 				if got := strings.Join(told, ", "); !strings.HasPrefix(got, c.told) || len(told) > 3 {
 					t.Errorf("it heard: %s", got)
 				}
+				if strings.Contains(p.log.String(), "errors go to the process before this one") {
+					t.Error("errors do not go to the log")
+				}
 				if died := strings.Contains(p.log.String(), "died: this one goes on"); err == nil && died != (c.told == "") {
 					t.Error(p.log.String())
 				}
@@ -248,13 +251,18 @@ func TestTheOldProcessDiesBeforeServe(t *testing.T) {
 
 // TestConnectionsThatCannotBeAdopted are closed, and the log says so; those of an engine that does not serve yet wait.
 func TestConnectionsThatCannotBeAdopted(t *testing.T) {
-	for _, idle := range []int{50, 1 << 30} {
+	for i, idle := range []int{50, 1 << 30, 50} {
+		alone := i == 2 // the old process has died
 		bubble(t, func(t *testing.T) {
 			p, w := newProcess(t, true), newWire()
 			p.mover.idle, p.mover.adopts = idle, errors.New("no session")
 			w.say(t, takes(2), 0)
 			w.say(t, two, 2)
-			w.say(t, serve, 0)
+			if alone {
+				w.dieOld()
+			} else {
+				w.say(t, serve, 0)
+			}
 			taker, err := Take(context.Background(), p.Config, &origin{wire: w})
 			if err != nil {
 				t.Fatal(err)
@@ -263,14 +271,17 @@ func TestConnectionsThatCannotBeAdopted(t *testing.T) {
 			taker.Serve()
 			why := map[bool]string{true: "no session", false: server.ErrIdle.Error()}[idle == 50]
 			if got := p.log.String(); strings.Count(got, "a connection is lost in the upgrade") != 2 ||
-				!strings.Contains(got, why) || !strings.Contains(got, "msg=\"took over\" connections=0") {
+				!strings.Contains(got, why) || !strings.Contains(got, "connections=0") ||
+				strings.Contains(got, "this one goes on") != alone {
 				t.Error(got)
 			}
 			if took := time.Since(began); idle > 50 && took < 2*stepTimeout || idle == 50 && took > stepTimeout {
 				t.Errorf("it tried for %v", took)
 			}
 			// What the old process says from now on is closed, until its end.
-			w.say(t, two, 2)
+			if !alone {
+				w.say(t, two, 2)
+			}
 			synctest.Wait()
 			w.dieOld()
 			synctest.Wait()
@@ -384,3 +395,27 @@ type deaf struct {
 }
 
 func (d deaf) Send(upgrade.Message, ...int) error { return d.err }
+
+// TestReadyDoesNotArrive: the old process serves on, so the new one must not.
+func TestReadyDoesNotArrive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, w := newProcess(t, true), newWire()
+		w.say(t, takes(0), 0)
+		w.say(t, serve, 0)
+		if _, err := Take(context.Background(), p.Config, notReady{&origin{wire: w}}); !errors.Is(err, io.ErrShortWrite) {
+			t.Error(err)
+		}
+		w.dieOld()
+		synctest.Wait()
+	})
+}
+
+// notReady is an origin that does not get Ready.
+type notReady struct{ *origin }
+
+func (n notReady) Send(m upgrade.Message, fds ...int) error {
+	if m.Kind == upgrade.Ready {
+		return io.ErrShortWrite
+	}
+	return n.origin.Send(m, fds...)
+}
