@@ -30,8 +30,9 @@ var explored = []setting{
 	},
 	{
 		name: "leases", start: func(m string) World { return Leases(sim.Mutant(m)) }, time: horizon,
-		once: Bound{Faults: 1, Preemptions: 1},
-		long: Bound{Faults: 2},
+		once:  Bound{Faults: 1, Preemptions: 1},
+		twice: Bound{Faults: 2, Kinds: []Kind{Kill, NoAnswer, Backup}},
+		long:  Bound{Faults: 2},
 	},
 	{
 		name: "strict", start: func(m string) World { return Strict(few, m) }, time: strictTime,
