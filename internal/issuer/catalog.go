@@ -54,7 +54,7 @@ type Catalog struct {
 	now    func() int64
 	others Kind // for all keys that are not declared
 	refuse bool // keys that are neither declared nor reserved; guarded by declare
-	bell   bell
+	bell   Bell
 
 	names    atomic.Pointer[names]
 	declare  sync.Mutex // held while names are added, and while a Handler is made
@@ -166,7 +166,7 @@ func (c *Catalog) Batch(ctx context.Context, key []byte, n int) (runs []id.Run, 
 	s, issued := c.batchSource(key)
 	var moment int64 // of this request, see id.Punctual; 0 = the source needs none
 	for left := n; left > 0; {
-		rung := c.bell.next() // before the source is asked: no Wake may be missed
+		rung := c.bell.Next() // before the source is asked: no Wake may be missed
 		run, err := s.Mint(c.now(), left, n > 1)
 		if err == id.ErrMoment {
 			p := s.(id.Punctual)
@@ -223,21 +223,21 @@ func wait(ctx context.Context, rung <-chan struct{}) error {
 // AwaitWhile waits until Wake is called, or for Patience, unless waiting() is false already. It returns
 // whether it waited.
 func (c *Catalog) AwaitWhile(waiting func() bool) bool {
-	rung := c.bell.next() // before it looks: no Wake may be missed
+	rung := c.bell.Next() // before it looks: no Wake may be missed
 	return waiting() && wait(context.Background(), rung) == nil
 }
 
 // Wake makes all waiting Batches ask their sources again. Any goroutine may call it.
-func (c *Catalog) Wake() { c.bell.ring() }
+func (c *Catalog) Wake() { c.bell.Ring() }
 
-// A bell wakes everybody who waits for it.
-type bell struct {
+// A Bell wakes everybody who waits for it. Any goroutine may use it.
+type Bell struct {
 	mu   sync.Mutex
 	rung chan struct{} // nil while nobody waits
 }
 
-// next returns a channel that the next ring closes.
-func (b *bell) next() <-chan struct{} {
+// Next returns a channel that the next Ring closes.
+func (b *Bell) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rung == nil {
@@ -246,7 +246,8 @@ func (b *bell) next() <-chan struct{} {
 	return b.rung
 }
 
-func (b *bell) ring() {
+// Ring wakes those who wait.
+func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rung != nil {
