@@ -50,9 +50,9 @@ type kind struct {
 	schemes []string           // of its URLs
 	logTo   func(*slog.Logger) // sets where its client library logs, for the whole process; nil = it has none
 
-	leases    func(Settings) config // of worker ids; nil = it keeps none
-	options   *options              // of leases, perhaps shared with other kinds; nil = none
-	announces bool                  // its leases are a workerid.Directory
+	leases    func(Settings) workerid.Leases // of worker ids; nil = it keeps none
+	options   *options                       // of leases, perhaps shared with other kinds; nil = none
+	announces bool                           // its leases are a workerid.Directory
 
 	sequences func(Counters) ledger // nil = it keeps none
 	strict    bool                  // those with order=strict too
@@ -92,18 +92,7 @@ var (
 	}}
 )
 
-// A config holds the settings of one kind of store. Its errors are of package problem and name the
-// fields of Settings.
-type config interface {
-	Validate() error    // returns everything that is wrong; reads no file
-	ReadSecrets() error // reads the files that hold secrets
-	BestHeartbeat() time.Duration
-	Pool() string // where the pool is inside its store, such as /katsubushi
-	Open() (workerid.Backend, error)
-	OpenAdmin() (workerid.Admin, error)
-}
-
-func ofRedis(s Settings) config {
+func ofRedis(s Settings) workerid.Leases {
 	s.giveRedisPassword()
 	u, err := endpoint.Split(s.URL)
 	// what -redis has always meant; with other flags, another store may run here
@@ -113,11 +102,11 @@ func ofRedis(s Settings) config {
 	return redis.Config{URL: s.URL, Terms: s.Terms, Options: s.Redis}
 }
 
-func ofZooKeeper(s Settings) config {
+func ofZooKeeper(s Settings) workerid.Leases {
 	return zookeeper.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
 }
 
-func ofEtcd(s Settings) config {
+func ofEtcd(s Settings) workerid.Leases {
 	return etcd.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
 }
 

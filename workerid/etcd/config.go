@@ -3,6 +3,7 @@ package etcd
 import (
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -39,3 +40,21 @@ func (c Config) Open() (workerid.Backend, error) { return stores.Backend(c.Setti
 // OpenAdmin makes the operator's interface to the pool. It needs the URL, and all other settings only
 // for Init.
 func (c Config) OpenAdmin() (workerid.Admin, error) { return stores.Admin(c.Settings, c.Timeout) }
+
+// Leased says that worker ids are leased from the pool at a URL, see Config, with the settings that daemons have by
+// default. Config.Provider has others.
+func Leased(url string) workerid.Provider {
+	return Config{Settings: cas.Settings{URL: url}}.Provider()
+}
+
+// Provider says that worker ids are leased from a pool.
+func (c Config) Provider() workerid.Provider {
+	return workerid.Provider{Lease: func(terms workerid.Terms) workerid.Leases {
+		c := c
+		c.Terms = c.Or(terms)
+		if c.Boot == nil {
+			c.Boot = clock.Boot
+		}
+		return c
+	}}
+}

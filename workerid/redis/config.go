@@ -125,3 +125,16 @@ func (c *Config) terms() script.Terms {
 		Epsilon: workerid.Epsilon(c.MaxSkew).Milliseconds(), Replicas: c.Replicas, Min: c.Min, Max: c.Max,
 	}
 }
+
+// Leased says that worker ids are leased from the pool at a URL, see Config.URL, with the settings that daemons have
+// by default. Config.Provider has others.
+func Leased(url string) workerid.Provider { return Config{URL: url}.Provider() }
+
+// Provider says that worker ids are leased from a pool.
+func (c Config) Provider() workerid.Provider {
+	return workerid.Provider{Lease: func(terms workerid.Terms) workerid.Leases {
+		c := c
+		c.Terms = c.Or(terms)
+		return c
+	}}
+}

@@ -93,6 +93,12 @@ type Store struct {
 
 var _ workerid.Backend = (*Store)(nil)
 
+// Dir says that somebody has given worker ids to this program, and to no other one, and that their windows are
+// recorded in a directory of its own. A daemon's is as good.
+func Dir(dir string, workers ...uint64) workerid.Provider {
+	return workerid.Provider{Workers: workers, Dir: dir}
+}
+
 // Open checks the directory and the file of every worker id, and locks out other processes until
 // Release or Close. It does not write to the files yet. Its errors say what to do.
 func Open(c Config) (*Store, error) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -64,4 +65,22 @@ func (library) Printf(format string, v ...any) {
 	if l := logs.Load(); l != nil {
 		l.Debug("zookeeper: " + fmt.Sprintf(format, v...))
 	}
+}
+
+// Leased says that worker ids are leased from the pool at a URL, see Config, with the settings that daemons have by
+// default. Config.Provider has others.
+func Leased(url string) workerid.Provider {
+	return Config{Settings: cas.Settings{URL: url}}.Provider()
+}
+
+// Provider says that worker ids are leased from a pool.
+func (c Config) Provider() workerid.Provider {
+	return workerid.Provider{Lease: func(terms workerid.Terms) workerid.Leases {
+		c := c
+		c.Terms = c.Or(terms)
+		if c.Boot == nil {
+			c.Boot = clock.Boot
+		}
+		return c
+	}}
 }
