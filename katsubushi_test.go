@@ -1,0 +1,257 @@
+package katsubushi_test
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/katsubushi/katsubushi/v3"
+	"github.com/katsubushi/katsubushi/v3/client"
+	"github.com/katsubushi/katsubushi/v3/counter/file"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
+	"github.com/katsubushi/katsubushi/v3/workerid"
+	"github.com/katsubushi/katsubushi/v3/workerid/redis"
+	"github.com/katsubushi/katsubushi/v3/workerid/static"
+)
+
+// open opens IDs until the test ends.
+func open(t *testing.T, c katsubushi.Config) *katsubushi.IDs {
+	t.Helper()
+	ids, err := katsubushi.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ids.Close() })
+	return ids
+}
+
+// take takes ids in many goroutines, and fails if one comes twice, or if those of one goroutine do not rise: that is
+// promised of one lane.
+func take(t *testing.T, sources ...katsubushi.Source) {
+	t.Helper()
+	var mu sync.Mutex
+	seen := map[uint64]bool{}
+	var all sync.WaitGroup
+	for range 4 {
+		for _, s := range sources {
+			all.Go(func() {
+				var mine []uint64
+				for i := range 300 {
+					list, err := s.IDs(t.Context(), 1+i%40)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					one, err := s.ID(t.Context())
+					if err != nil || one == 0 || !slices.IsSorted(list) {
+						t.Errorf("%d, %v, %v", one, list, err)
+						return
+					}
+					mine = append(append(mine, list...), one)
+				}
+				if !slices.IsSorted(mine) {
+					t.Error("the ids of a goroutine do not rise")
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, v := range mine {
+					if seen[v] {
+						t.Errorf("%d came twice", v)
+					}
+					seen[v] = true
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	ids := open(t, katsubushi.Config{Store: static.Dir(dir, 971)})
+	take(t, ids)
+	last, _ := ids.ID(t.Context())
+	if s := ids.Status(); s.Err != nil || !slices.Equal(s.Workers(), []uint64{971}) {
+		t.Errorf("%+v", s)
+	}
+	if d := generator.Katsubushi().Decompose(last); d.Worker != 971 || time.Since(d.Time).Abs() > time.Minute {
+		t.Errorf("%d: %+v", last, d)
+	}
+	ids.Close()
+	next, err := open(t, katsubushi.Config{Store: static.Dir(dir, 971)}).ID(t.Context())
+	if err != nil || next <= last {
+		t.Errorf("after a restart %d came after %d: %v", next, last, err)
+	}
+}
+
+// A program and another one share a pool; they and a daemon are told apart by their worker ids.
+func TestLeased(t *testing.T) {
+	url := redistest.Start(t).URL()
+	layout := generator.Katsubushi()
+	store := redis.Config{URL: url, Terms: workerid.Terms{Lease: 8 * time.Second, MaxSkew: time.Second / 2}}.Provider()
+	terms := workerid.Terms{Layout: layout.Fingerprint(), Min: 1, Max: layout.MaxWorker(), Lease: time.Hour}
+	admin, err := store.Lease(terms).OpenAdmin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if _, err := admin.Init(t.Context(), workerid.InitNew); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, katsubushi.Config{Store: store})
+	b := open(t, katsubushi.Config{Store: store})
+	take(t, a, b)
+	if n, m := a.Status().Workers(), b.Status().Workers(); len(n) != 1 || len(m) != 1 || n[0] == m[0] {
+		t.Errorf("worker ids %d and %d", n, m)
+	}
+	_, err = katsubushi.Open(t.Context(), katsubushi.Config{Store: store, Layout: generator.Twitter()})
+	if !errors.Is(err, katsubushi.ErrRefused) || !errors.Is(err, workerid.ErrForeignPool) {
+		t.Errorf("a layout of another pool: %v", err)
+	}
+}
+
+// What a caller sees while there is no store, and at the end.
+func TestWaits(t *testing.T) {
+	cause := errors.New("the request was cancelled")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
+	defer cancel()
+	_, err := katsubushi.Open(ctx, katsubushi.Config{Store: redis.Leased("redis://127.0.0.1:1")})
+	for _, want := range []error{katsubushi.ErrUnready, context.DeadlineExceeded, cause} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is not %v", err, want)
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "no worker id yet") {
+		t.Errorf("it does not say for what: %v", err)
+	}
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 972)})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ids.IDs(over, 2); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, n := range []int{-1, 0, katsubushi.MaxIDs + 1} {
+		if list, err := ids.IDs(t.Context(), n); !errors.Is(err, katsubushi.ErrCount) || list != nil {
+			t.Errorf("%d: %v, %v", n, list, err)
+		}
+	}
+	if err := errors.Join(ids.Close(), ids.Close()); err != nil {
+		t.Error(err)
+	}
+	if v, err := ids.ID(t.Context()); !errors.Is(err, client.ErrClosed) || v != 0 {
+		t.Errorf("after Close: %d, %v", v, err)
+	}
+}
+
+// A program that is faster than its layout waits for the next tick, and nobody is refused.
+func TestFasterThanTheLayout(t *testing.T) {
+	slow := generator.Katsubushi()
+	slow.TimeBits, slow.SequenceBits = 41, 3
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 973), Layout: slow, RunAhead: time.Millisecond})
+	began := time.Now()
+	const n = 2000 // 8 a millisecond
+	if list, err := ids.IDs(t.Context(), n); err != nil || len(slices.Compact(list)) != n {
+		t.Fatalf("%d: %v", len(list), err)
+	}
+	if passed := time.Since(began); passed < n/8*time.Millisecond-5*time.Millisecond {
+		t.Errorf("%d ids of 8 a millisecond came within %v", n, passed)
+	}
+}
+
+func TestNames(t *testing.T) {
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 974), Counters: counters})
+	name := func(definition string) *katsubushi.Name {
+		t.Helper()
+		n, err := ids.Name(t.Context(), definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for definition, length := range map[string]int{"a uuid7": 36, "b uuid4": 36, "c ulid": 26, "d objectid": 24} {
+		n := name(definition)
+		one, err := n.Text(t.Context())
+		another, _ := n.Text(t.Context())
+		if err != nil || len(one) != length || one == another {
+			t.Errorf("%s: %q, %q, %v", definition, one, another, err)
+		}
+		if v, err := n.ID(t.Context()); !errors.Is(err, katsubushi.ErrRefused) || v != 0 {
+			t.Errorf("%s: %d, %v", definition, v, err)
+		}
+		if n != name(definition) {
+			t.Errorf("%s: another one", definition)
+		}
+	}
+	take(t, name("old snowflake layout=instagram"))
+	orders := name("orders sequence start=1000")
+	take(t, orders)
+	if v, err := orders.ID(t.Context()); err != nil || v < 1000 {
+		t.Errorf("%d, %v", v, err)
+	}
+	few := name("few sequence max=3")
+	var last uint64
+	for range 3 {
+		last, _ = few.ID(t.Context())
+	}
+	if v, err := few.ID(t.Context()); !errors.Is(err, katsubushi.ErrRefused) || last != 3 {
+		t.Errorf("after %d: %d, %v", last, v, err)
+	}
+	for definition, want := range map[string]string{
+		"orders sequence start=1":           "already",
+		"tickets sequence order=strict":     "daemons",
+		"x nothing":                         "is no kind",
+		"sessions snowflake layout=unheard": "unheard",
+	} {
+		if _, err := ids.Name(t.Context(), definition); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", definition, err)
+		}
+	}
+	if _, err := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 975)}).Name(t.Context(), "o sequence"); !errors.Is(err,
+		katsubushi.ErrRefused) {
+		t.Error(err)
+	}
+}
+
+// Whatever is wrong with a Config is said at once.
+func TestMisuse(t *testing.T) {
+	dir := t.TempDir()
+	open(t, katsubushi.Config{Store: static.Dir(dir, 976)})
+	for want, c := range map[string]katsubushi.Config{
+		"none given":                {},
+		"worker id 976":             {Store: static.Dir(dir, 976)},
+		"the directory is empty":    {Store: static.Dir("", 1)},
+		"0 to 1023 allowed":         {Store: static.Dir(dir, 1024)},
+		"each worker id":            {Store: static.Dir(dir, 1), Lanes: 2},
+		"a URL begins with":         {Store: redis.Leased("http://h")},
+		"1 to 64 allowed":           {Store: redis.Leased("redis://h"), Lanes: 65},
+		"RunAhead: 1h0m0s: 0s to 1": {Store: static.Dir(dir, 1), RunAhead: time.Hour},
+	} {
+		if ids, err := katsubushi.Open(t.Context(), c); err == nil || ids != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// Who does not lease links no client of any store.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".",
+		"./workerid/static").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(p, "github.com/katsubushi/katsubushi/v3") && !strings.HasPrefix(p, "golang.org/x/sys/") {
+			t.Errorf("it needs %s", p)
+		}
+	}
+}

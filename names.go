@@ -1,0 +1,214 @@
+package katsubushi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/katsubushi/katsubushi/v3/client"
+	"github.com/katsubushi/katsubushi/v3/counter"
+	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
+)
+
+// A Name issues ids of a kind of its own, see IDs.Name. Any goroutine may call its methods.
+type Name struct {
+	of         *IDs
+	definition kinds.Definition
+	source     id.Source
+	now        func() int64 // the id clock, Unix ms
+	texts      bool         // its ids are texts
+}
+
+// ID is IDs.ID for this name.
+func (n *Name) ID(ctx context.Context) (v uint64, err error) {
+	if run, err := n.source.Mint(n.now(), 1, false); err == nil && !n.texts {
+		return run.First, nil
+	}
+	err = n.take(ctx, 1, false, func(r id.Run) { v = r.First })
+	return v, err
+}
+
+// IDs is IDs.IDs for this name. The numbers of a sequence need not be neighbours.
+func (n *Name) IDs(ctx context.Context, count int) ([]uint64, error) {
+	if count < 1 || count > MaxIDs {
+		return nil, fmt.Errorf("katsubushi: %w: %d", ErrCount, count)
+	}
+	ids := make([]uint64, 0, count)
+	if err := n.take(ctx, count, false, func(r id.Run) {
+		for v := r.First; r.N > 0; r.N-- {
+			ids = append(ids, v)
+			v += r.Stride
+		}
+	}); err != nil {
+		return nil, err
+	}
+	return sorted(ids), nil
+}
+
+// Text returns an id of a kind that is a text, such as a UUID. Of other kinds it returns the number as text. The errors
+// are those of ID.
+func (n *Name) Text(ctx context.Context) (text string, err error) {
+	err = n.take(ctx, 1, true, func(r id.Run) { text = string(r.Append(nil, 0)) })
+	return text, err
+}
+
+// String returns the definition of the name.
+func (n *Name) String() string { return n.definition.String() }
+
+// take takes ids until there are count, and waits while there are none.
+func (n *Name) take(ctx context.Context, count int, text bool, got func(id.Run)) error {
+	if err := ctx.Err(); err != nil {
+		return n.of.ended(ctx, nil)
+	}
+	if n.texts && !text {
+		return fmt.Errorf("katsubushi: %w: ids of %q are texts: call Text", ErrRefused, n)
+	}
+	for left := count; left > 0; {
+		rung := n.of.bell.Next() // before the source is asked: no window may be missed
+		run, err := n.source.Mint(n.now(), left, count > 1)
+		if err == nil {
+			got(run)
+			left -= run.N
+		} else if err = n.of.wait(ctx, rung, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names are what IDs.Name has declared, and what sequences need.
+type names struct {
+	mu    sync.Mutex
+	known map[string]*Name
+
+	store  counter.Store // nil = there is none
+	keeper *counter.Keeper
+	end    context.CancelFunc
+	ended  chan error
+}
+
+// start keeps sequences in values until stop.
+func (n *names) start(w *windows.Config) {
+	if n.store == nil {
+		return
+	}
+	n.keeper = counter.NewKeeper(counter.Config{Store: n.store, Log: w.Log})
+	var ctx context.Context
+	ctx, n.end = context.WithCancel(context.Background())
+	n.ended = make(chan error, 1)
+	go func() {
+		err := n.keeper.Run(ctx)
+		if err = errors.Join(err, n.store.Close()); err != nil {
+			w.Log.Warn("values of sequences are lost: they were not given back", "error", err)
+		}
+		n.ended <- err
+	}()
+}
+
+func (n *names) stop() {
+	if n.store != nil {
+		n.end()
+		<-n.ended
+	}
+}
+
+// Name returns what issues the ids of a definition, in the form of the daemon's flag: `sessions uuid7`, `old snowflake
+// layout=instagram`, `orders sequence start=1000`. A name has one definition, and always the same *Name. A sequence is
+// recorded in Config.Counters, unless it is already. The error says what is wrong with the definition, that the name is
+// recorded as another one, or that the store of sequences did not answer.
+func (s *IDs) Name(ctx context.Context, definition string) (*Name, error) {
+	def, err := kinds.Parse(definition)
+	if err != nil {
+		return nil, fmt.Errorf("katsubushi: %w: %w", ErrRefused, err)
+	}
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	n := s.names.known[def.Name]
+	switch {
+	case n != nil && n.definition != def:
+		return nil, fmt.Errorf("katsubushi: %w: %q is %q already", ErrRefused, def, n)
+	case n != nil:
+		return n, nil
+	}
+	n = &Name{of: s, definition: def, now: s.main.now}
+	if n.source, err = s.source(ctx, def); err != nil {
+		return nil, fmt.Errorf("katsubushi: %q: %w", def, err)
+	}
+	_, n.texts = n.source.(id.Texter)
+	s.names.known[def.Name] = n
+	return n, nil
+}
+
+// source makes what issues the ids of a definition.
+func (s *IDs) source(ctx context.Context, def kinds.Definition) (id.Source, error) {
+	lanes := s.holder.Issuer
+	var kind issuer.Kind
+	var err error
+	switch def.Kind {
+	case kinds.Sequence:
+		return s.sequence(ctx, def)
+	case kinds.UUID4:
+		kind = issuer.UUID4()
+	case kinds.UUID7:
+		kind, err = issuer.UUID7(lanes)
+	case kinds.ULID:
+		kind, err = issuer.ULID(lanes)
+	case kinds.ObjectID:
+		kind, err = issuer.ObjectID(lanes)
+	case kinds.Snowflake:
+		layout := s.layout.Layout
+		if def.Layout != "" {
+			layout, _ = generator.LayoutByName(def.Layout) // known, or it would not be a Definition
+		}
+		if err = issuer.CheckSnowflake(s.layout.Layout, layout, s.layout.MaxRunAhead); err == nil {
+			kind, err = issuer.Snowflake(lanes, layout)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return kind.Source(0), nil
+}
+
+// sequence records a sequence, and makes what issues its values.
+func (s *IDs) sequence(ctx context.Context, def kinds.Definition) (id.Source, error) {
+	switch {
+	case def.Strict:
+		return nil, fmt.Errorf("%w: in strict order one process at a time issues for all others: "+
+			"declare the name to daemons, and ask them with package client", ErrRefused)
+	case s.names.store == nil:
+		return nil, fmt.Errorf("%w: Config.Counters is needed, which records sequences", ErrRefused)
+	}
+	r, err := s.names.store.Define(ctx, def.Definition)
+	if err == nil {
+		err = kinds.Compare(def, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ring := func() { s.names.keeper.Ring(def.Name) }
+	q := issuer.NewSequence(issuer.SequenceConfig{
+		Definition: r.Definition, MaxWait: math.MaxInt64, Wake: s.bell.Ring, Ring: ring,
+		Status: func() counter.Status {
+			status, _ := s.names.keeper.Status(def.Name)
+			return status
+		},
+	})
+	if err := s.names.keeper.Add(r, q, def.Batch, nil); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+var (
+	_ Source = (*IDs)(nil)
+	_ Source = (*Name)(nil)
+	_ Source = (*client.Client)(nil)
+	_ Source = (*client.Generator)(nil)
+)
