@@ -216,8 +216,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %v", definition, err)
 		}
 	}
-	if _, err := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 975)}).Name(t.Context(), "o sequence"); !errors.Is(err,
-		katsubushi.ErrRefused) {
+	without := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 975)})
+	if _, err := without.Name(t.Context(), "o sequence"); !errors.Is(err, katsubushi.ErrRefused) {
 		t.Error(err)
 	}
 }

@@ -21,10 +21,11 @@ import (
 // inMemory is a kind of store that has none of Redis's settings.
 type inMemory struct{ s Settings }
 
-func (m inMemory) Validate() error            { return m.s.Terms.Validate() }
-func (inMemory) ReadSecrets() error           { return nil }
-func (inMemory) BestHeartbeat() time.Duration { return 7 * time.Second }
-func (inMemory) Pool() string                 { return "/here" }
+func (m inMemory) Validate() error              { return m.s.Terms.Validate() }
+func (inMemory) ReadSecrets() error             { return nil }
+func (m inMemory) WithDefaults() workerid.Terms { return m.s.Terms.WithDefaults() }
+func (inMemory) BestHeartbeat() time.Duration   { return 7 * time.Second }
+func (inMemory) Pool() string                   { return "/here" }
 func (m inMemory) Open() (workerid.Backend, error) {
 	t := m.s.Terms
 	return backend{&memstore.Client{Pool: memstore.NewPool(memstore.Config{Min: t.Min, Max: t.Max,
@@ -41,9 +42,9 @@ func (backend) Close() error                                       { return nil 
 // compare-and-set.
 func another(t *testing.T) {
 	before := kindsOfStores
-	config := func(s Settings) config { return inMemory{s} }
-	kindsOfStores = append(slices.Clip(kindsOfStores), kind{name: "memory", schemes: []string{"mem"}, leases: config},
-		kind{name: "memcas", schemes: []string{"memcas"}, leases: config, options: casOptions})
+	leases := func(s Settings) workerid.Leases { return inMemory{s} }
+	kindsOfStores = append(slices.Clip(kindsOfStores), kind{name: "memory", schemes: []string{"mem"}, leases: leases},
+		kind{name: "memcas", schemes: []string{"memcas"}, leases: leases, options: casOptions})
 	t.Cleanup(func() { kindsOfStores = before })
 }
 
