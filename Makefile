@@ -74,8 +74,8 @@ cross: ## the portable parts, for systems that stand for the others
 	$(GO) run ./test/portable linux/arm64 darwin/arm64 windows/amd64
 
 # Like go test, and says which package runs. What vet says, lint has said. Nobody debugs the programs, so a third of the
-# linker's work is left out; there are eighty.
-TEST = $(GO) run ./test/testrun -vet=off -ldflags=-w
+# linker's work is left out; there are eighty. On a machine that is 20 times too busy the longest package takes nine minutes.
+TEST = $(GO) run ./test/testrun -vet=off -ldflags=-w -timeout 20m
 
 # Process tests that would say the same with another engine. One claims a worker id of this host, which the two runs below would both want.
 WITH_ANY_ENGINE = Environment|Lease|Redis|Holder|Outage|Clock|Started|Kill|Windows|State|Restart|AnotherProgram|Migration|WorkerIDTwice|Database|Etcd|Leaf|Curl|AdminPort|Users|FailedLogins|Coordinator|Discovery|Tells|AfterLoss|GRPCMemory|Planted|TwoTicket|AcrossRuns|AreWrong|FullDisk|Journal|Healthcheck|Processor|Reload|Figures
