@@ -94,6 +94,9 @@ func answers(t *testing.T, kind string) {
 			if !d.Strict {
 				_, err := s.Within(fence).Reserve(bg, "orders", 1)
 				say("within a term", "", err)
+				m.Put("/katsubushi/copy/seq/orders", record())
+				_, err = open(t, "etcd://"+m.Addr()+"?ns=copy", patient).Reserve(bg, "orders", 1)
+				say("copied from another namespace", "", err)
 				return
 			}
 			put("")
