@@ -636,6 +636,9 @@ func TestClose(t *testing.T) {
 	f := &closing{newFake(), no}
 	l := ledger.New(f, ledger.Traits{}, nil)
 	refused(t, l.Close(), no)
+	if err := l.Within(term("orders")).Close(); err != nil { // a term that is over closes nothing
+		t.Error(err)
+	}
 	refused(t, failed(l.Define(bg, counter.Sequence("orders"))), no)
 	f.err = nil
 	define(t, l)
