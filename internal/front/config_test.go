@@ -68,6 +68,19 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestLimitsAreNamed in the words of those who set them.
+func TestLimitsAreNamed(t *testing.T) {
+	c := testConfig()
+	c.MaxBufferMemory, c.IdleTimeout, c.SockMode, c.Loops = 1, -time.Second, 0o4755, 1025
+	want := `IdleTimeout: -1s: 0s to 8760h0m0s allowed
+Loops: 1025: 1 to 1024 allowed
+MaxBufferMemory: 1 bytes: 4 MiB to 1024 GiB allowed, or 0 for no limit
+SockMode: 04755: 0 to 0777 allowed`
+	if err := c.Validate(); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // TestSecretsAreReadOnce: they may be pipes. What could not be read is read again.
 func TestSecretsAreReadOnce(t *testing.T) {
 	dir := t.TempDir()

@@ -543,6 +543,51 @@ func TestBusyServicesHoldTheEngine(t *testing.T) {
 	}
 }
 
+// ending is an engine that has ended when it is told how.
+type ending struct {
+	server.Engine
+	how     chan error
+	stopped chan struct{}
+}
+
+func (e *ending) Serve(ctx context.Context, _ []server.Port) error {
+	<-ctx.Done()
+	close(e.stopped)
+	return <-e.how
+}
+
+// TestTheEngineEndsBeforeWait: Close tells it to end, Wait waits until it has, and its error is told.
+func TestTheEngineEndsBeforeWait(t *testing.T) {
+	for _, how := range []error{nil, errors.New("a broken ring")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFront(t, func(*Config, *Given) {})
+			e := &ending{w.engine, make(chan error), make(chan struct{})}
+			w.engine = e
+			var failed error
+			fail := func(err error) { failed = err }
+			w.Start(fail)
+			w.Serve(fail)
+			w.Close()
+			<-e.stopped
+			waited := false
+			go func() {
+				w.Wait()
+				waited = true
+			}()
+			synctest.Wait()
+			if waited {
+				t.Error("the engine has not ended")
+			}
+			e.how <- how
+			synctest.Wait()
+			if !waited || failed != how {
+				t.Errorf("waited %v, failed with %v; want %v", waited, failed, how)
+			}
+			w.End()
+		})
+	}
+}
+
 // TestPorts: each is complete, and what must differ does.
 func TestPorts(t *testing.T) {
 	c := testConfig()
