@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,13 +97,24 @@ func (h statsHandler) Stats(_ []byte, emit func(name, value string)) bool {
 // kept is a store of users.
 type kept struct {
 	users.Store
+	mu    sync.Mutex // held to touch what follows
 	since string
 	list  []users.User
 	err   error
 	asked int
 }
 
+// answers sets what the store answers from now on, and returns how often it was asked.
+func (k *kept) answers(since string, list []users.User, err error) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.since, k.list, k.err = since, list, err
+	return k.asked
+}
+
 func (k *kept) Changes(_ context.Context, since string) (string, []users.User, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.asked++
 	switch {
 	case k.err != nil:
@@ -123,13 +135,14 @@ func TestUsersAreFollowed(t *testing.T) {
 			t.Error("the users are elsewhere")
 		}
 		w.Start(nil)
-		step := func(want string) {
+		ann := []users.User{{Name: "ann"}}
+		step := func(since string, list []users.User, err error, want string) {
 			t.Helper()
-			before, asked := len(w.log.String()), k.asked
+			asked, before := k.answers(since, list, err), len(w.log.String())
 			time.Sleep(2 * usersPause)
 			synctest.Wait()
-			if k.asked != asked+2 {
-				t.Errorf("the store was asked %d times in a second, want 2", k.asked-asked)
+			if n := k.answers(since, list, err) - asked; n != 2 {
+				t.Errorf("the store was asked %d times in a second, want 2", n)
 			}
 			got := w.log.String()[before:]
 			if strings.Count(got, "\n") != min(1, len(want)) || !strings.Contains(got, want) {
@@ -139,26 +152,22 @@ func TestUsersAreFollowed(t *testing.T) {
 		if got := w.log.String(); !strings.Contains(got, "nobody can log in yet") {
 			t.Errorf("at first: %s", got)
 		}
-		step("")
-		k.err = errors.New("another answer")
-		step("nobody can log in yet")
-		k.err, k.since = nil, "1"
-		step("there are no users: nobody can log in")
-		k.since, k.list = "2", []users.User{{Name: "ann"}}
-		step("msg=users count=1")
-		step("")
-		k.err = errors.New("no answer")
-		step("those that were read before hold")
-		step("")
-		k.err = nil
-		step("the users can be read again")
-		step("")
+		none, other := errors.New("no answer"), errors.New("another answer")
+		step("", nil, none, "")
+		step("", nil, other, "nobody can log in yet")
+		step("1", nil, nil, "there are no users: nobody can log in")
+		step("2", ann, nil, "msg=users count=1")
+		step("2", ann, nil, "")
+		step("2", ann, none, "those that were read before hold")
+		step("2", ann, none, "")
+		step("2", ann, nil, "the users can be read again")
+		step("2", ann, nil, "")
 		w.Close()
 		w.Wait()
 		w.End()
-		asked := k.asked
+		asked := k.answers("2", ann, nil)
 		time.Sleep(time.Minute)
-		if k.asked != asked {
+		if k.answers("2", ann, nil) != asked {
 			t.Error("the users are followed after the end")
 		}
 	})
