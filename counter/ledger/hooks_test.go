@@ -30,8 +30,11 @@ func (p term) Check(name string) error {
 // knows nothing of it.
 func TestWithin(t *testing.T) {
 	f := newFake()
+	var mu sync.Mutex // several rests are given back at once
 	var fences []ledger.Fence
 	f.admit = func(fence ledger.Fence, _ ledger.Found) error {
+		mu.Lock()
+		defer mu.Unlock()
 		fences = append(fences, fence)
 		return nil
 	}
