@@ -161,19 +161,19 @@ func (s *Services) Stop() {
 func (s *Services) stop(drain bool) {
 	for _, one := range s.list {
 		if one.drains == drain {
-			s.shut(one)
+			s.shut(one.server)
 		}
 	}
 }
 
-// shut stops a service within DrainTimeout.
-func (s *Services) shut(one *service) {
-	if one.server == nil {
+// shut stops a server within DrainTimeout; nil = there is none.
+func (s *Services) shut(server answerer) {
+	if server == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.g.DrainTimeout)
 	defer cancel()
-	one.server.Shutdown(ctx)
+	server.Shutdown(ctx)
 }
 
 // pause is how long the services may take for the requests that are under way.
@@ -183,7 +183,8 @@ const pause = 300 * time.Millisecond
 func (s *Services) Pause() {
 	var all sync.WaitGroup
 	for _, one := range s.list {
-		all.Go(func() { s.shut(one) })
+		server := one.server // Resume may have made another one when this goroutine runs
+		all.Go(func() { s.shut(server) })
 	}
 	done := make(chan struct{})
 	go func() {
