@@ -9,6 +9,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
+	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
@@ -49,18 +50,20 @@ func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
 		Log: c.Log, Layout: c.Layout, MaxRunAhead: c.RunAhead, Lanes: max(1, c.Lanes),
 		WorkerIDs: c.Store.Workers, StateDir: c.Store.Dir, Claim: true, Announce: "off", PeerCheck: "off",
 	}
-	var errs []error
+	var problems problem.List
 	switch {
 	case c.Store.Lease != nil:
-		errs = append(errs, c.lease(&w, foreign))
+		problems.Include("Store.", c.lease(&w, foreign))
 	case len(c.Store.Workers) == 0:
-		return w, errors.New("katsubushi: Config.Store: none given, such as redis.Leased(URL) or static.Dir(DIR, WORKER ID)")
+		problems.Add("Store", "none given, such as redis.Leased(URL) or static.Dir(DIR, WORKER ID)")
+		return w, fmt.Errorf("katsubushi: Config.%w", problems.Err())
 	case c.Store.Dir == "":
-		errs = append(errs, errors.New("Store: the directory is empty: without a record ids repeat when the clock goes back"))
+		problems.Add("Store", "the directory is empty: without a record ids repeat when the clock goes back")
 	case c.Lanes != 0:
-		errs = append(errs, fmt.Errorf("Lanes: %d: each worker id that is given has its own", c.Lanes))
+		problems.Add("Lanes", "%d: each worker id that is given has its own", c.Lanes)
 	}
-	if err := errors.Join(append(errs, w.Validate())...); err != nil {
+	problems.Include("", w.Validate())
+	if err := problems.Err(); err != nil {
 		return w, fmt.Errorf("katsubushi: Config: %w", err)
 	}
 	return w, nil

@@ -36,35 +36,6 @@ func reserve(t *testing.T, s *file.Store, n, lo, hi uint64) counter.Block {
 	return b
 }
 
-// foreign wants every call to refuse, and the error to name the command that helps.
-func foreign(t *testing.T, s *file.Store, words string) {
-	t.Helper()
-	_, err := s.Reserve(ctx, odd.Name, 1)
-	if !errors.Is(err, counter.ErrForeign) || !strings.Contains(err.Error(), words) {
-		t.Errorf("Reserve: %v; want %q", err, words)
-	}
-	if _, err := s.Define(ctx, odd); !errors.Is(err, counter.ErrForeign) {
-		t.Errorf("Define: %v", err)
-	}
-	if _, err := s.Show(ctx, odd.Name); !errors.Is(err, counter.ErrForeign) {
-		t.Errorf("Show: %v", err)
-	}
-	if err := s.Return(ctx, odd.Name, counter.Block{}, 1); !errors.Is(err, counter.ErrForeign) {
-		t.Errorf("Return: %v", err)
-	}
-}
-
-// granted returns a world on a disk, and a store there that was granted 101 to 119.
-func granted(t *testing.T) (*world, *crashdisk.Disk, *file.Store) {
-	t.Helper()
-	w, disk := newWorld(), &crashdisk.Disk{}
-	w.disk = disk
-	s := w.open(t)
-	define(t, s)
-	reserve(t, s, 10, 101, 119)
-	return w, disk, s
-}
-
 // A meddled disk lets something happen before one of its operations, once.
 type meddled struct {
 	*crashdisk.Disk

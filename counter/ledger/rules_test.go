@@ -187,7 +187,7 @@ func TestLostAnswers(t *testing.T) {
 		if passed := time.Since(began); passed != 100*time.Millisecond || f.swaps != 5 {
 			t.Errorf("%v, %d swaps", passed, f.swaps)
 		}
-		b = reserve(t, s, 25)
+		reserve(t, s, 25)
 		f.lose(1)
 		if r, err := s.Raise(bg, "orders", 100); err != nil || r.Next != 100 || r.Floor != 100 {
 			t.Errorf("%+v, %v", r, err)

@@ -32,8 +32,8 @@ var rules = []rule{
 	{"client/zkresolver", []string{"client", "client/internal/announced"}, "what needs a library is a package of its own"},
 	{"client/internal/announced", []string{"announcement", "client"}, "what daemons announce, for the client"},
 	{".", []string{
-		"client", "counter", "generator", "id", "internal/figure", "internal/issuer", "internal/kinds", "internal/windows",
-		"workerid"},
+		"client", "counter", "generator", "id", "internal/figure", "internal/issuer", "internal/kinds", "internal/problem",
+		"internal/windows", "workerid"},
 		"the library: whoever imports it gets no client of any store"},
 	{"client", nil, "whoever imports it gets the standard library and nothing else"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
