@@ -593,6 +593,21 @@ func TestAListIsReadMeanwhile(t *testing.T) {
 	if list, err := l.List(bg); err != nil || list[0].Fault != nil {
 		t.Error(list, err, old)
 	}
+	b = reserve(t, l, 21)
+	f.edit = func(found *ledger.Found) { // it was read between the two
+		f.edit = nil
+		if err := l.Return(bg, "orders", b, 21); err != nil {
+			t.Error(err)
+		}
+		reserve(t, l, 21)
+		reserve(t, l, 31)
+		r := *found.Entry.Plain()
+		r.Next = 21
+		found.Entry = &ledger.Basic{Record: r}
+	}
+	if list, err := l.List(bg); err != nil || list[0].Fault != nil {
+		t.Error(list, err)
+	}
 }
 
 func TestGate(t *testing.T) {

@@ -238,7 +238,7 @@ func (l *Ledger) returning(rest counter.Rest, told bool) *job {
 			err = next.Return(rest.Block, rest.Next, token)
 		}
 		if err == nil && told { // whether the write succeeds or not: the caller does not use them again
-			l.update(j.m, func(m *memory) { m.granted = min(m.granted, rest.Next-1) })
+			l.update(j.m, func(m *memory) { m.granted, m.returns = min(m.granted, rest.Next-1), m.returns+1 })
 		}
 		return unless(err, next)
 	}}

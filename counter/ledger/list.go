@@ -48,13 +48,19 @@ func (l *Ledger) List(ctx context.Context) ([]counter.Record, error) {
 	return ask(ctx, l, func() ([]counter.Record, error) { return l.list(ctx, false) })
 }
 
+// A had is what a process was granted when a list began.
+type had struct {
+	granted uint64
+	returns int
+}
+
 // list reads all records, and remembers them or only looks. Others may reserve and give back meanwhile: what was
-// granted both before and after must be granted in a record.
+// granted both before and after must be granted in a record, unless it was given back and granted again.
 func (l *Ledger) list(ctx context.Context, remember bool) (list []counter.Record, err error) {
-	before := map[string]uint64{}
+	before := map[string]had{}
 	l.mu.Lock()
 	for name, m := range l.known {
-		before[name] = m.granted
+		before[name] = had{m.granted, m.returns}
 	}
 	l.mu.Unlock()
 	all, err := l.d.All(ctx)
@@ -84,7 +90,7 @@ func (l *Ledger) list(ctx context.Context, remember bool) (list []counter.Record
 
 // judgeListed judges a record of a list. If its server may have lost what this process was granted, that is not
 // used any more.
-func (l *Ledger) judgeListed(found Found, before uint64, remember bool) (r counter.Record, err error) {
+func (l *Ledger) judgeListed(found Found, before had, remember bool) (r counter.Record, err error) {
 	m := l.of(found.Name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +98,11 @@ func (l *Ledger) judgeListed(found Found, before uint64, remember bool) (r count
 	if m.history != "" && m.history != found.History {
 		r.Floor = max(r.Floor, m.granted+1)
 	}
-	return r, cmp.Or(l.weigh(m, found, found.Entry, min(before, m.granted), remember), found.Waits)
+	granted := min(before.granted, m.granted)
+	if before.returns != m.returns { // nobody knows how little it was meanwhile: Reserve judges
+		granted, remember = 0, false
+	}
+	return r, cmp.Or(l.weigh(m, found, found.Entry, granted, remember), found.Waits)
 }
 
 // told is what the last Changes has said.

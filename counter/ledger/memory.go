@@ -15,6 +15,7 @@ type memory struct {
 
 	birth   string // of the record that was used; empty = none yet
 	granted uint64 // the largest value that this process was granted and has not given back
+	returns int    // how often it has given back
 	history string // of the server that granted it
 	doubt   bool   // there was no record when this process asked, and there may have been one before
 
