@@ -78,7 +78,7 @@ type IDs struct {
 
 // Open makes IDs and waits until ids can be issued, which is when there is a worker id, or until ctx ends. The error
 // has everything that is wrong with the Config; or it says what Open waited for, and is an ErrUnready. A pool with
-// another layout or other settings is an ErrRefused.
+// another layout or other settings is an ErrRefused. After an error Config.Counters is open, for another Open.
 func Open(ctx context.Context, c Config) (*IDs, error) {
 	s := &IDs{closed: make(chan struct{}), names: names{store: c.Counters, known: map[string]*Name{}}}
 	foreign := make(chan error, 1)
@@ -97,9 +97,9 @@ func Open(ctx context.Context, c Config) (*IDs, error) {
 		return nil, fmt.Errorf("katsubushi: %w", err)
 	}
 	s.holder.Start()
-	s.names.start(&w)
 	select {
 	case <-s.holder.Serving():
+		s.names.start(&w)
 		return s, nil
 	case err = <-foreign:
 		err = fmt.Errorf("katsubushi: %w: %w", ErrRefused, err)

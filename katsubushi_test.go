@@ -222,6 +222,28 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// An Open that fails leaves the store of sequences to the next one.
+func TestOpenAgain(t *testing.T) {
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	c := katsubushi.Config{Store: redis.Leased("redis://127.0.0.1:1"), Counters: counters}
+	if _, err := katsubushi.Open(ctx, c); !errors.Is(err, katsubushi.ErrUnready) {
+		t.Fatal(err)
+	}
+	c.Store = static.Dir(t.TempDir(), 979)
+	orders, err := open(t, c).Name(t.Context(), "orders sequence start=1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := orders.ID(t.Context()); err != nil || v != 1000 {
+		t.Errorf("%d, %v", v, err)
+	}
+}
+
 // Whatever is wrong with a Config is said at once.
 func TestMisuse(t *testing.T) {
 	dir := t.TempDir()

@@ -112,7 +112,7 @@ func (n *names) start(w *windows.Config) {
 }
 
 func (n *names) stop() {
-	if n.store != nil {
+	if n.end != nil {
 		n.end()
 		<-n.ended
 	}
