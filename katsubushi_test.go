@@ -244,6 +244,37 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
+// After Close nothing is issued of any kind, not even random texts, and no name is declared.
+func TestNamesAfterClose(t *testing.T) {
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 978), Counters: counters})
+	var names []*katsubushi.Name
+	for _, definition := range []string{"a uuid4", "b uuid7", "c snowflake layout=instagram", "d sequence"} {
+		n, err := ids.Name(t.Context(), definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Text(t.Context()); err != nil {
+			t.Errorf("%v: %v", n, err)
+		}
+		names = append(names, n)
+	}
+	ids.Close()
+	for _, n := range names {
+		if text, err := n.Text(t.Context()); !errors.Is(err, katsubushi.ErrClosed) {
+			t.Errorf("%v after Close: %q, %v", n, text, err)
+		}
+	}
+	for _, definition := range []string{"a uuid4", "e uuid4", "f sequence"} {
+		if _, err := ids.Name(t.Context(), definition); !errors.Is(err, katsubushi.ErrClosed) {
+			t.Errorf("%s after Close: %v", definition, err)
+		}
+	}
+}
+
 // Whatever is wrong with a Config is said at once.
 func TestMisuse(t *testing.T) {
 	dir := t.TempDir()

@@ -69,6 +69,11 @@ func (n *Name) take(ctx context.Context, count int, text bool, got func(id.Run))
 	if n.texts && !text {
 		return fmt.Errorf("katsubushi: %w: ids of %q are texts: call Text", ErrRefused, n)
 	}
+	select {
+	case <-n.of.closed: // random texts need no worker id
+		return fmt.Errorf("katsubushi: %w", ErrClosed)
+	default:
+	}
 	for left := count; left > 0; {
 		rung := n.of.bell.Next() // before the source is asked: no window may be missed
 		run, err := n.source.Mint(n.now(), left, count > 1)
@@ -129,6 +134,11 @@ func (s *IDs) Name(ctx context.Context, definition string) (*Name, error) {
 	}
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
+	select {
+	case <-s.closed:
+		return nil, fmt.Errorf("katsubushi: %w", ErrClosed)
+	default:
+	}
 	n := s.names.known[def.Name]
 	switch {
 	case n != nil && n.definition != def:
