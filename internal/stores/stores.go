@@ -13,7 +13,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/redis/line"
 	"github.com/katsubushi/katsubushi/v3/counter/sql"
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/workerid"
@@ -103,11 +102,11 @@ func ofRedis(s Settings) workerid.Leases {
 }
 
 func ofZooKeeper(s Settings) workerid.Leases {
-	return zookeeper.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
+	return zookeeper.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.CAS}}
 }
 
 func ofEtcd(s Settings) workerid.Leases {
-	return etcd.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.forCAS()}}
+	return etcd.Config{Settings: cas.Settings{URL: s.URL, Terms: s.Terms, Options: s.CAS}}
 }
 
 // giveRedisPassword moves what -store-password-file says to where Redis looks for it.
@@ -115,15 +114,6 @@ func (s *Settings) giveRedisPassword() {
 	if s.Redis.PasswordFile == "" {
 		s.Redis.PasswordFile, s.CAS.PasswordFile = s.CAS.PasswordFile, ""
 	}
-}
-
-// forCAS returns the options of a store with a compare-and-set.
-func (s Settings) forCAS() cas.Options {
-	o := s.CAS
-	if o.Boot == nil {
-		o.Boot = clock.Boot
-	}
-	return o
 }
 
 // find returns the kind of a URL, of those that keep what is asked for. The error lists the schemes; it does not

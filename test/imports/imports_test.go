@@ -63,14 +63,14 @@ var rules = []rule{
 	{"workerid/redis/script", []string{"workerid"}, "what is said to Redis, without I/O"},
 	{"workerid/pool", []string{"workerid"}, "rules, without I/O and without a clock"},
 	{"workerid/cas", []string{
-		"internal/endpoint", "internal/figure", "internal/problem",
+		"internal/clock", "internal/endpoint", "internal/figure", "internal/problem",
 		"internal/turns", "workerid", "workerid/pool"},
 		"it carries the rules out over any driver"},
 	{"workerid/zookeeper", []string{
-		"internal/clock", "internal/figure", "workerid", "workerid/cas", "workerid/pool"},
+		"internal/figure", "workerid", "workerid/cas", "workerid/pool"},
 		"a driver carries calls to a store, and decides nothing"},
 	{"workerid/etcd", []string{
-		"internal/clock", "internal/etcdlink", "internal/figure", "workerid", "workerid/cas", "workerid/pool"},
+		"internal/etcdlink", "internal/figure", "workerid", "workerid/cas", "workerid/pool"},
 		"a driver carries calls to a store, and decides nothing"},
 	{"workerid/*", []string{"internal/durable", "internal/figure", "workerid"},
 		"a store knows the lease's terms and nothing of who uses the ids"},
@@ -126,7 +126,7 @@ var rules = []rule{
 	{"internal/peers", nil, "what a peer is and weighs, whatever the limit is"},
 	{"internal/secretfile", nil, "one rule about permissions, for whoever reads a secret"},
 	{"internal/stores", []string{
-		"counter", "counter/*", "internal/clock", "internal/endpoint", "internal/kinds",
+		"counter", "counter/*", "internal/endpoint", "internal/kinds",
 		"internal/problem", "workerid", "workerid/*"},
 		"the table of stores: nobody above asks which one it is"},
 	{"internal/inspect", []string{"generator", "id"}, "what an id says, for whoever shows it"},

@@ -72,12 +72,13 @@ var ErrTooLarge = fmt.Errorf("more than %d entries, or %d bytes, below the path 
 
 // Options are the settings of a daemon's side that all drivers share.
 type Options struct {
-	PasswordFile string       // instead of a password in the URL; see package secretfile
-	CAFile       string       // PEM, for URLs with TLS; empty = the system's certificates
-	CertFile     string       // PEM, this daemon's certificate; empty = none
-	KeyFile      string       // PEM, its key
-	Addr         string       // this daemon's host:port, for its presences; may be empty
-	Boot         func() int64 // CLOCK_BOOTTIME in ns: it runs on while the host sleeps, and cannot be set
+	PasswordFile string // instead of a password in the URL; see package secretfile
+	CAFile       string // PEM, for URLs with TLS; empty = the system's certificates
+	CertFile     string // PEM, this daemon's certificate; empty = none
+	KeyFile      string // PEM, its key
+	Addr         string // this daemon's host:port, for its presences; may be empty
+	// Boot is a clock in ns that runs on while the host sleeps, and cannot be set. Default CLOCK_BOOTTIME.
+	Boot func() int64
 }
 
 // Name is how a worker id is written in the names of records and presences.

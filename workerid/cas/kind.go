@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -60,6 +61,9 @@ func (k Kind) Config(s Settings, timeout time.Duration, lasting bool) (Config, e
 	s.Terms = s.WithDefaults()
 	if timeout == 0 {
 		timeout = DefaultTimeout
+	}
+	if s.Boot == nil {
+		s.Boot = clock.Boot
 	}
 	t, problems := s.Target(k.Protocol)
 	if err := errors.Join(problems.Err(), s.ReadSecrets()); err != nil {

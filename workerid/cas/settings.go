@@ -11,7 +11,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/workerid/pool"
 )
 
-// Settings are those that the stores of all drivers have. URL, Layout, Min, Max and Boot are required.
+// Settings are those that the stores of all drivers have. URL, Layout, Min and Max are required.
 type Settings struct {
 	// URL says where the pool is. SCHEMEs is SCHEME with TLS:
 	//

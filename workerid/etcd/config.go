@@ -3,7 +3,6 @@ package etcd
 import (
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -52,9 +51,6 @@ func (c Config) Provider() workerid.Provider {
 	return workerid.Provider{Lease: func(terms workerid.Terms) workerid.Leases {
 		c := c
 		c.Terms = c.Or(terms)
-		if c.Boot == nil {
-			c.Boot = clock.Boot
-		}
 		return c
 	}}
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/cas"
 )
@@ -78,9 +77,6 @@ func (c Config) Provider() workerid.Provider {
 	return workerid.Provider{Lease: func(terms workerid.Terms) workerid.Leases {
 		c := c
 		c.Terms = c.Or(terms)
-		if c.Boot == nil {
-			c.Boot = clock.Boot
-		}
 		return c
 	}}
 }
