@@ -15,7 +15,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,6 +29,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/server/engines"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/protocol"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
@@ -43,38 +43,20 @@ func testConfig() Config {
 	return Config{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience}
 }
 
-// lines is a log. Any goroutine may use it.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // A world is a Front with a lane that issues ids of worker id 7, without end.
 type world struct {
 	*Front
 	clock   *clock.Clock
 	issuer  *issuer.Issuer
 	catalog *issuer.Catalog
-	log     *lines
+	log     *childprocess.Log
 	failed  chan error
 }
 
 // newFront makes a Front with the settings that change has changed. It listens nowhere.
 func newFront(t testing.TB, change func(*Config, *Given)) *world {
 	t.Helper()
-	w := &world{clock: clock.New(), log: new(lines), failed: make(chan error, 10)}
+	w := &world{clock: clock.New(), log: new(childprocess.Log), failed: make(chan error, 10)}
 	w.issuer = issuer.New(issuer.Config{
 		Lanes: 1, RunAhead: time.Second, Layout: generator.Katsubushi(), Now: w.clock.Now, Sleep: time.Sleep,
 		Wake: func() { w.catalog.Wake() },

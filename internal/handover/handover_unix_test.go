@@ -24,6 +24,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/upgrade"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -215,28 +216,10 @@ type process struct {
 	t *testing.T
 	Config
 	mover  *mover
-	log    text
+	log    childprocess.Log
 	done   []string
 	resume error // what Resume says
 	last   uint64
-}
-
-// A text is what was logged. Any goroutine may use it.
-type text struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (t *text) Write(line []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(line)
-}
-
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
 }
 
 func (p *process) note(what string) { p.done = append(p.done, what) }

@@ -39,6 +39,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
+	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/selfsigned"
 )
@@ -46,28 +47,10 @@ import (
 // patience is how long a test waits for something that must happen.
 const patience = time.Minute
 
-// lines is a log. Any goroutine may use it.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // A world is Services that issue rising numbers.
 type world struct {
 	*Services
-	log    *lines
+	log    *childprocess.Log
 	next   atomic.Uint64
 	busy   atomic.Int64
 	failed chan error
@@ -76,7 +59,7 @@ type world struct {
 // newServices makes Services with the settings that change has changed. They listen nowhere.
 func newServices(t testing.TB, change func(*Config, *Given)) *world {
 	t.Helper()
-	w := &world{log: new(lines), failed: make(chan error, 10)}
+	w := &world{log: new(childprocess.Log), failed: make(chan error, 10)}
 	batch := func(_ context.Context, _ []byte, n int) ([]id.Run, error) {
 		return []id.Run{{First: w.next.Add(uint64(n)) - uint64(n) + 1, N: n, Stride: 1}}, nil
 	}
