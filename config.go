@@ -1,6 +1,7 @@
 package katsubushi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
 		c.RunAhead = DefaultRunAhead
 	}
 	w = windows.Config{
-		Log: c.Log, Layout: c.Layout, MaxRunAhead: c.RunAhead, Lanes: max(1, c.Lanes),
+		Log: c.Log, Layout: c.Layout, MaxRunAhead: c.RunAhead, Lanes: cmp.Or(c.Lanes, 1),
 		WorkerIDs: c.Store.Workers, StateDir: c.Store.Dir, Claim: true, Announce: "off", PeerCheck: "off",
 	}
 	var problems problem.List

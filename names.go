@@ -27,8 +27,10 @@ type Name struct {
 
 // ID is IDs.ID for this name.
 func (n *Name) ID(ctx context.Context) (v uint64, err error) {
-	if run, err := n.source.Mint(n.now(), 1, false); err == nil && !n.texts {
-		return run.First, nil
+	if !n.texts {
+		if run, err := n.source.Mint(n.now(), 1, false); err == nil {
+			return run.First, nil
+		}
 	}
 	err = n.take(ctx, 1, false, func(r id.Run) { v = r.First })
 	return v, err
