@@ -196,7 +196,10 @@ func (e *epollLoop) acceptOne(i int) bool {
 	switch {
 	case errno == 0:
 		a.Failures.Succeeded(e.Config)
-		e.welcome(loop.Arrival{FD: fd, Port: uint8(i)})
+		new := loop.Arrival{FD: fd, Port: uint8(i)}
+		if to := e.Place(i); to == e.Loop || !e.Pass(to, new) {
+			e.welcome(new)
+		}
 	case loop.Gone(errno):
 	case errno == unix.EAGAIN:
 		return false

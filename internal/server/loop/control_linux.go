@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,10 @@ type Control struct {
 
 // A serving is one call of Serve.
 type serving struct {
-	loops   []*Loop
+	*balance
 	dealers []*dealer
 	ports   []server.Port
 	phase   phase // guarded by Control.mu
-	next    int   // the loop that adopts next; guarded by Control.mu
 }
 
 type phase uint8
@@ -87,6 +87,7 @@ func (c *Control) Freeze(ctx context.Context) (moved []server.Moved, err error) 
 	for _, d := range s.dealers { // first: what they have dealt must reach the loops
 		d.pause()
 	}
+	s.pause()
 	freezes := make([]*Freeze, len(s.loops))
 	for i, l := range s.loops {
 		freezes[i] = &Freeze{given: make(chan []server.Moved, 1)}
@@ -130,6 +131,7 @@ func (c *Control) Thaw(moved []server.Moved) error {
 
 // thaw takes back what loops have given away. The loops have been told to thaw.
 func (s *serving) thaw(moved []server.Moved) {
+	s.resume()
 	for _, m := range moved {
 		if err := s.adopt(m); err != nil {
 			unix.Close(m.FD)
@@ -158,19 +160,15 @@ func (s *serving) adopt(m server.Moved) error {
 		if p.Name != m.Port {
 			continue
 		}
-		i := s.next % len(p.Listeners) // that loop may accept from the port, too
-		s.next++
-		session, err := p.Reopen(i, m.State)
-		if err != nil {
+		l := s.place(len(p.Listeners), s.loops[0]) // one that may accept from the port, too
+		session, err := p.Reopen(l.Acceptors[number].loop, m.State)
+		if err = cmp.Or(err, unix.SetNonblock(m.FD, true)); err != nil {
+			l.load.Add(-1)
 			return err
 		}
 		if p.Peers {
 			session.(server.PeerSession).Peer(PeerOf(int32(m.FD)))
 		}
-		if err := unix.SetNonblock(m.FD, true); err != nil {
-			return err
-		}
-		l := s.loops[i]
 		l.Counters.Current.Add(1)
 		l.give(Arrival{FD: int32(m.FD), Port: uint8(number), Adopted: &Adopted{session, m}})
 		return nil

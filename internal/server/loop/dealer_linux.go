@@ -16,15 +16,14 @@ import (
 // LongestBacklog is the kernel's limit.
 const LongestBacklog = 1 << 16
 
-// A dealer accepts from the listener of a unix socket, of which there can be only one, and deals
-// the connections out to the loops in turn. If the loops accepted themselves, the one that happens
-// to wait longest would get nearly all of them.
+// A dealer accepts from the listener of a unix socket, of which there can be only one, for all loops. If the
+// loops accepted themselves, nearly all connections would go from the one that happens to wait longest to
+// others.
 type dealer struct {
 	*server.Config
 	port     uint8    // number of its port
 	file     *os.File // the listener's; package net cannot wait for a connection without accepting it
 	loops    []*Loop
-	next     int
 	failures server.Backoff
 
 	mu     sync.Mutex // held while it accepts
@@ -107,36 +106,9 @@ func (d *dealer) deal(listener int) unix.Errno {
 	}
 	fd, errno := RawAccept(listener)
 	if errno == 0 {
-		d.loops[d.next].give(Arrival{FD: fd, Port: d.port})
-		d.next = (d.next + 1) % len(d.loops)
+		d.loops[0].balance.place(len(d.loops), d.loops[0]).give(Arrival{FD: fd, Port: d.port})
 	}
 	return errno
-}
-
-// An Arrival is a connection that was accepted elsewhere.
-type Arrival struct {
-	FD      int32
-	Port    uint8
-	Adopted *Adopted // nil: the connection is new
-}
-
-// give hands a connection to the loop.
-func (l *Loop) give(a Arrival) {
-	l.mu.Lock()
-	l.given = append(l.given, a)
-	l.mu.Unlock()
-	l.Signal(SignalGiven)
-}
-
-// Taken returns the connections handed to the loop, and what Control has told it, in order; nil means
-// to thaw. The connections came first, or before the thaw: all that was handed over before a freeze is
-// here with it, or was before.
-func (l *Loop) Taken() ([]Arrival, []*Freeze) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	given, orders := l.given, l.orders
-	l.given, l.orders = nil, nil
-	return given, orders
 }
 
 // Gone reports whether an error of accept concerns only one connection, which no longer exists.

@@ -24,10 +24,12 @@ import (
 // goroutine that runs it, which is locked to a thread. Other goroutines reach it through Signal.
 type Loop struct {
 	*server.Config
-	Acceptors []acceptor // one per port
-	Raw       bool       // wait without telling the runtime; see raw_linux.go
-	holds     int        // how many more interrupted waits keep the P
-	Loops     int        // number of event loops of this engine
+	Acceptors []acceptor   // one per port
+	Raw       bool         // wait without telling the runtime; see raw_linux.go
+	holds     int          // how many more interrupted waits keep the P
+	Loops     int          // number of event loops of this engine
+	balance   *balance     // shared by them
+	load      atomic.Int64 // connections that it has, or is to get
 	Conns     table
 	Share     *server.Share // share of the daemon's budget
 	Strained  bool          // the budget may be used up
@@ -92,7 +94,8 @@ const (
 func Serve(ctx context.Context, c *server.Config, control *Control, ports []server.Port,
 	start func(*Loop) (Runner, error)) error {
 	removeFiles := server.TakeSocketFiles(ports)
-	loops, dealers, err := makeLoops(c, ports)
+	all := new(balance)
+	loops, dealers, err := makeLoops(c, all, ports)
 	defer func() {
 		for _, l := range loops {
 			l.close()
@@ -105,7 +108,7 @@ func Serve(ctx context.Context, c *server.Config, control *Control, ports []serv
 		}
 		return err
 	}
-	s := &serving{loops: loops, dealers: dealers, ports: ports}
+	s := &serving{balance: all, dealers: dealers, ports: ports}
 	control.serving.Store(s)
 	defer control.serving.Store(nil)
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,6 +132,7 @@ func Serve(ctx context.Context, c *server.Config, control *Control, ports []serv
 		removeFiles()
 	}
 	dealing.Wait()
+	all.pause()
 	signalAll(loops, SignalDrain)
 	force := time.AfterFunc(c.DrainTimeout, func() { signalAll(loops, SignalForce) })
 	running.Wait()
@@ -139,7 +143,7 @@ func Serve(ctx context.Context, c *server.Config, control *Control, ports []serv
 
 // makeLoops makes the loops for ports, and dealers for the ports that need one. It takes over the
 // listeners. After an error, the caller must close what makeLoops returned, and the listeners.
-func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []*dealer, err error) {
+func makeLoops(c *server.Config, all *balance, ports []server.Port) (loops []*Loop, dealers []*dealer, err error) {
 	if len(ports) > maxPorts {
 		return nil, nil, fmt.Errorf("%d ports; at most %d can be served together", len(ports), maxPorts)
 	}
@@ -149,7 +153,7 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 	}
 	for range n {
 		l := &Loop{Config: c, Wake: -1, ended: make(chan struct{}), Acceptors: make([]acceptor, len(ports)), Loops: n,
-			Raw: mayBlockRaw(n)}
+			balance: all, Raw: mayBlockRaw(n)}
 		l.latency = c.Sampler(len(loops))
 		loops = append(loops, l)
 		if l.Wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -157,6 +161,7 @@ func makeLoops(c *server.Config, ports []server.Port) (loops []*Loop, dealers []
 		}
 		l.Share = c.Share(func() { l.Signal(SignalRelieve) }, func() { l.Signal(SignalTrim) })
 	}
+	all.loops = loops
 	for number := range ports {
 		p := &ports[number]
 		if p.TLS != nil {
@@ -495,5 +500,5 @@ func (l *Loop) Forget(c *Conn) {
 		l.Settle(c)
 	}
 	l.Conns.vacate(c)
-	l.Counters.Current.Add(-1)
+	l.Left()
 }

@@ -31,7 +31,7 @@ func TestWakeSignalsOnce(t *testing.T) {
 	defer l.close()
 	var w Control
 	w.Wake() // before it has loops
-	w.serving.Store(&serving{loops: []*Loop{l}})
+	w.serving.Store(&serving{balance: &balance{loops: []*Loop{l}}})
 	check := func(what string, calls, signals uint32) {
 		t.Helper()
 		for range 3 {

@@ -17,7 +17,7 @@ func TestHoldEnds(t *testing.T) {
 	}
 	var c Control
 	c.Hold() // before it has loops
-	c.serving.Store(&serving{loops: loops})
+	c.serving.Store(&serving{balance: &balance{loops: loops}})
 	held := func(l *Loop) (n int) {
 		l.Called(l.Signals.Swap(0))
 		for n < 2*holdWaits && l.Interrupted() {

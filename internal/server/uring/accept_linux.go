@@ -27,6 +27,12 @@ type move struct {
 	slot int32 // the kernel reads the descriptor here, then writes the slot here
 }
 
+// A passing is a connection that gets a descriptor, because only with that can it be passed on to another loop.
+type passing struct {
+	loop.Arrival
+	to *loop.Loop
+}
+
 // acceptReserve is how many connections an accept that goes on by itself may bring before it can be
 // stopped: a whole backlog. Connections that find no room in the ring's table are lost.
 const acceptReserve = 4096 + 256
@@ -44,7 +50,7 @@ func (u *ringLoop) armAccept(i int) {
 	if now.underWay || a.Resting || now.last || a.Listener < 0 || u.Frozen {
 		return
 	}
-	room := u.ring.files - u.Conns.Used
+	room := u.ring.files - u.Conns.Used - len(u.passing)
 	if room <= 0 && u.Draining {
 		a.Close()
 		return
@@ -103,7 +109,7 @@ func (u *ringLoop) accepted(r cqe) {
 		u.welcome(r.res, i)
 	}
 	if r.flags&cqeMore != 0 {
-		if now.multi && u.ring.files-u.Conns.Used <= u.reserve {
+		if now.multi && u.ring.files-u.Conns.Used-len(u.passing) <= u.reserve {
 			now.multi = false
 			u.cancel(r.tag)
 		}
@@ -122,17 +128,49 @@ func (u *ringLoop) accepted(r cqe) {
 	u.armAccept(i)
 }
 
-// welcome starts the connection that the kernel has put into slot of the ring's table.
+// welcome starts the connection that the kernel has put into slot of the ring's table, or passes it on.
 func (u *ringLoop) welcome(slot int32, acceptor int) {
+	new := loop.Arrival{Port: uint8(acceptor)}
+	if u.Acceptors[acceptor].Peers {
+		now := &u.accepts[acceptor]
+		new.Peer = loop.AddressIn(&now.peer)
+		now.peer.Addr.Family = unix.AF_UNSPEC // do not give this address to another connection
+	}
+	if to := u.Place(acceptor); to != u.Loop {
+		u.passing[slot] = passing{new, to}
+		*u.submit() = sqe{op: opInstall, flags: sqeFixedFile, fd: slot, tag: tagPass | uint64(slot)}
+		return
+	}
+	u.keep(slot, new)
+}
+
+// pass handles the result of welcome: the descriptor of a connection in slot. Without one it stays.
+func (u *ringLoop) pass(r cqe) {
+	slot := int32(uint32(r.tag))
+	p := u.passing[slot]
+	delete(u.passing, slot)
+	switch p.FD = r.res; {
+	case r.res < 0:
+		u.Keep(p.to)
+	case u.Pass(p.to, p.Arrival):
+		u.closeSlot(slot)
+		return
+	default:
+		unix.Close(int(r.res))
+	}
+	u.keep(slot, p.Arrival)
+}
+
+// keep starts a new connection, or refuses it.
+func (u *ringLoop) keep(slot int32, new loop.Arrival) {
 	if !u.Admit() {
-		refusal := u.Acceptors[acceptor].Refusal
+		refusal := u.Acceptors[new.Port].Refusal
 		*u.submit() = sqe{op: opSend, flags: sqeFixedFile | sqeSkipSuccess, fd: slot, address: addressOf(refusal),
-			length:  uint32(len(refusal)),
-			opFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL, tag: tagIgnored}
+			length: uint32(len(refusal)), opFlags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL, tag: tagIgnored}
 		u.closeSlot(slot)
 		return
 	}
-	u.start(slot, acceptor, nil)
+	u.start(slot, new)
 }
 
 // adopt puts connections that arrive as descriptors into the ring's table.
@@ -158,26 +196,25 @@ func (u *ringLoop) arrived(r cqe) {
 	delete(u.moves, uint32(r.tag))
 	unix.Close(int(m.FD))
 	if r.res < 1 {
-		u.Counters.Current.Add(-1)
+		u.Left()
 		u.Counters.AcceptErrors.Add(1)
 		u.Log.Warn("cannot take a connection", "error", os.NewSyscallError("io_uring files update", unix.Errno(-r.res)))
 		return
 	}
-	u.start(m.slot, int(m.Port), m.Adopted)
+	u.start(m.slot, m.Arrival)
 }
 
 // start starts an admitted connection, or goes on with one that was adopted.
-func (u *ringLoop) start(slot int32, acceptor int, adopted *loop.Adopted) {
-	a, now := &u.Acceptors[acceptor], &u.accepts[acceptor]
+func (u *ringLoop) start(slot int32, from loop.Arrival) {
+	a := &u.Acceptors[from.Port]
 	c := u.Conns.Occupy(slot)
-	c.Port, c.Last, c.Held = uint8(acceptor), u.Sweep, u.Frozen
-	if adopted != nil {
-		u.Resume(c, adopted)
+	c.Port, c.Last, c.Held = from.Port, u.Sweep, u.Frozen
+	if from.Adopted != nil {
+		u.Resume(c, from.Adopted)
 	} else {
 		c.Session = a.NewSession()
 		if a.Peers {
-			c.Session.(server.PeerSession).Peer(loop.AddressIn(&now.peer))
-			now.peer.Addr.Family = unix.AF_UNSPEC // do not give this address to another connection
+			c.Session.(server.PeerSession).Peer(from.Peer)
 		}
 	}
 	c.Readable = u.Draining

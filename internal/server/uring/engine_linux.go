@@ -83,7 +83,7 @@ func Probe() error {
 //   - The sends of a turn, and the send of a refusal, must not wait (MSG_DONTWAIT). They are
 //     carried out, or fail, while enter submits them. A failure leaves a result; the loop may see
 //     it only after the slot was reused, and send.life shows that.
-//   - A connection gets a descriptor (learn) while that is submitted, too. The result says whose it is.
+//   - A connection gets a descriptor (learn, or pass it on) while that is submitted, too. The result says whose it is.
 //   - A cancel is carried out while it is submitted, too. It finds its operation by tag. It
 //     cannot find one of a later connection in the slot, even if the 24 bits of life in a tag have
 //     wrapped around: that operation is submitted after the close, and the close after the cancel.
@@ -102,11 +102,12 @@ type ringLoop struct {
 	accepts []accept // one per acceptor
 	reserve int      // slots that accepts may fill before they can be stopped
 	moves   map[uint32]*move
-	moved   uint32     // number of the last move
-	asked   int        // descriptors that learn has asked for and that have not come yet
-	forced  bool       // wait for nobody any more
-	wary    bool       // all ports are as if Shared: the loop was frozen, and another process had them
-	departs *departure // connections are being given away; nil = none
+	moved   uint32            // number of the last move
+	passing map[int32]passing // by the slot
+	asked   int               // descriptors that learn has asked for and that have not come yet
+	forced  bool              // wait for nobody any more
+	wary    bool              // all ports are as if Shared: the loop was frozen, and another process had them
+	departs *departure        // connections are being given away; nil = none
 
 	// The replies of a turn, and their sends. If the socket does not take all of a send, the send
 	// leaves a result. The loop must look at that result before it reuses replies: see settleSends.
@@ -132,7 +133,7 @@ func newLoop(l *loop.Loop, sizes Sizes) (loop.Runner, error) {
 		return nil, os.NewSyscallError("getrlimit", err)
 	}
 	u := &ringLoop{Loop: l, replies: make([]byte, 0, sizes.Replies), accepts: make([]accept, len(l.Acceptors)),
-		moves: map[uint32]*move{}}
+		moves: map[uint32]*move{}, passing: map[int32]passing{}}
 	for i := range l.Acceptors {
 		if l.Acceptors[i].Listener >= 0 {
 			u.reserve += acceptReserve
@@ -149,7 +150,7 @@ func newLoop(l *loop.Loop, sizes Sizes) (loop.Runner, error) {
 }
 
 func (u *ringLoop) Close() {
-	quiet := u.Conns.Used == 0 && len(u.moves) == 0
+	quiet := u.Conns.Used == 0 && len(u.moves)+len(u.passing) == 0
 	u.Conns.All(u.Forget)
 	u.ring.close(quiet)
 	for _, m := range u.moves {
@@ -161,7 +162,7 @@ func (u *ringLoop) Close() {
 func (u *ringLoop) Run() error {
 	u.acceptAll()
 	u.armWake()
-	for !u.Draining || u.Conns.Used > 0 || len(u.moves) > 0 || u.asked > 0 || u.Listening() {
+	for !u.Draining || u.Conns.Used > 0 || len(u.moves)+len(u.passing)+u.asked > 0 || u.Listening() {
 		if err := u.wait(len(u.Again) == 0 && u.departs == nil); err != nil {
 			return err
 		}
@@ -217,6 +218,7 @@ const (
 	tagBacklog // a connection waits; 32 bits: the acceptor
 	tagInstall // 32 bits: index in departure.leaving
 	tagPeer    // a descriptor to ask for the peer
+	tagPass    // a descriptor to pass on; 32 bits: the slot
 
 	tagKind  = 0xff << 56
 	lifeMask = 1<<24 - 1
@@ -255,6 +257,8 @@ func (u *ringLoop) dispatch(r cqe) {
 		u.installed(r)
 	case tagPeer:
 		u.learned(r)
+	case tagPass:
+		u.pass(r)
 	case tagSignal:
 		u.Silence()
 		u.armWake()

@@ -61,7 +61,7 @@ func (u *ringLoop) hold(c *loop.Conn) {
 
 // quiet reports whether nothing is under way that could bring or change a connection.
 func (u *ringLoop) quiet() bool {
-	if len(u.sends) > 0 || len(u.moves) > 0 {
+	if len(u.sends) > 0 || len(u.moves)+len(u.passing) > 0 {
 		return false
 	}
 	for i := range u.accepts {
