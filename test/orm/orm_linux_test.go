@@ -18,8 +18,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/katsubushi/katsubushi/v3/client"
 	"github.com/katsubushi/katsubushi/v3/test/childprocess"
 	"github.com/katsubushi/katsubushi/v3/test/daemonrun"
+	"github.com/katsubushi/katsubushi/v3/test/redistest"
 	"github.com/katsubushi/katsubushi/v3/test/sqltest"
 )
 
@@ -33,6 +35,8 @@ type recipe struct {
 	build string // shell command, in examples/orm; $WORK is a directory of the recipe's own
 	run   string // the same; the program reads lines of "insert N" and "bulk N"
 	stock bool   // the program keeps up to 1,000 ids
+	// pool: the program issues ids itself, with a worker id of a pool that it shares with the daemons.
+	pool bool
 
 	// What the framework calls a driver, or the URL, for each database that the recipe is run with.
 	postgres, mariadb string
@@ -55,7 +59,9 @@ const (
 		"go mod edit -replace=github.com/katsubushi/katsubushi/v3=$root && "
 	goProgram = goBuild + "go build -trimpath -o $WORK/program ./program"
 	entgo     = goBuild + "go generate ./ent && go build -trimpath -tags generated -o $WORK/program ./program"
-	jars      = "CLASSPATH=$WORK; for jar in hibernate3 hibernate-c3p0 hibernate-commons-annotations " +
+	library   = goBuild + "go generate ./ent && " +
+		"go build -trimpath -tags generated,library -o $WORK/program ./program"
+	jars = "CLASSPATH=$WORK; for jar in hibernate3 hibernate-c3p0 hibernate-commons-annotations " +
 		"geronimo-jpa_2.0_spec geronimo-jta-1.2-spec dom4j commons-collections3 antlr slf4j-api slf4j-nop " +
 		"javassist c3p0 mariadb-java-client; do CLASSPATH=$CLASSPATH:/usr/share/java/$jar.jar; done\n" +
 		"export CLASSPATH\n"
@@ -63,7 +69,10 @@ const (
 	java  = "java -XX:TieredStopAtLevel=1 Driver"
 )
 
-var recipes = []recipe{
+var recipes = []recipe{ // the slowest come first
+	{file: "go/gormshop/orders.go", build: library, run: "exec $WORK/program gorm", postgres: "postgres", pool: true},
+	{file: "go/entshop/orders.go", build: library, run: "exec $WORK/program ent", postgres: "pgx", pool: true},
+	{file: "go/pgxshop/orders.go", build: library, run: "exec $WORK/program pgx", postgres: "pgx", pool: true},
 	{
 		file:    "java/HibernateOrders.java",
 		needs:   "libhibernate3-java libjavassist-java libc3p0-java libmariadb-java default-jdk-headless",
@@ -141,7 +150,8 @@ var recipes = []recipe{
 }
 
 // shared are the files that recipes need beside their own.
-var shared = []string{"python/ids.py", "ruby/ids.rb", "php/ids.php", "go/ids.go", "node/ids.mjs", "java/Ids.java",
+var shared = []string{"python/ids.py", "ruby/ids.rb", "php/ids.php", "go/ids.go", "go/daemons.go", "go/library.go",
+	"node/ids.mjs", "java/Ids.java",
 	"go/ent/schema/order.go", "node/schema.prisma"}
 
 // drivers are the parts of the tests that only a module of the recipes' own can have.
@@ -179,7 +189,7 @@ func TestRecipes(t *testing.T) {
 				}
 				w := &world{recipe: r, program: program, database: d}
 				worlds = append(worlds, w)
-				t.Run(r.file+"/"+d.name, func(t *testing.T) {
+				t.Run(w.title()+"/"+d.name, func(t *testing.T) {
 					t.Parallel()
 					defer func(start time.Time) { w.took = time.Since(start) }(time.Now())
 					w.T = t
@@ -190,7 +200,11 @@ func TestRecipes(t *testing.T) {
 						}
 					}
 					w.prepare()
-					w.exercise()
+					if r.pool {
+						w.exercisePool()
+					} else {
+						w.exercise()
+					}
 				})
 			}
 		}
@@ -213,7 +227,7 @@ func table(worlds []*world) string {
 		case w.Failed():
 			verdict = "FAIL"
 		}
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%.1f\t%d\t%d\t%d\t%d\n", verdict, w.recipe.file, w.database.name,
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%.1f\t%d\t%d\t%d\t%d\n", verdict, w.title(), w.database.name,
 			w.took.Seconds(), w.single, w.rows-w.single, w.asked, w.duplicates)
 	}
 	tab.Flush()
@@ -239,7 +253,8 @@ type world struct {
 	name     string // of the recipe's database
 	daemons  [2]*daemon
 	rows     int // that the table must have
-	input    io.Writer
+	child    *childprocess.Child
+	input    io.WriteCloser
 	output   chan string
 	errors   *bytes.Buffer
 
@@ -247,6 +262,14 @@ type world struct {
 	notRun                    bool // something is not installed
 	took                      time.Duration
 	single, asked, duplicates int
+}
+
+// title tells recipes apart whose files are run twice.
+func (w *world) title() string {
+	if w.recipe.pool {
+		return w.recipe.file + " with library.go"
+	}
+	return w.recipe.file
 }
 
 type daemon struct {
@@ -258,7 +281,7 @@ type daemon struct {
 
 func (w *world) prepare() {
 	t := w.T
-	w.dir, w.name = t.TempDir(), strings.NewReplacer("/", "_", ".", "_").Replace(w.recipe.file)
+	w.dir, w.name = t.TempDir(), strings.NewReplacer("/", "_", ".", "_", " ", "_").Replace(w.title())
 	w.database.Do(t, "CREATE DATABASE "+w.name)
 	w.sql("CREATE TABLE orders (id bigint PRIMARY KEY, item text NOT NULL)")
 	for i := range w.daemons {
@@ -323,11 +346,87 @@ func (w *world) exercise() {
 	}
 	w.startDaemon(second)
 	w.insert(10)
+	w.judge()
+}
+
+// judge compares what was inserted with what is there.
+func (w *world) judge() {
+	w.Helper()
 	rows, ids := w.count("*"), w.count("DISTINCT id")
 	w.duplicates = rows - ids
 	if rows != w.rows || ids != w.rows {
 		w.Errorf("%d rows and %d ids, and not %d", rows, ids, w.rows)
 	}
+}
+
+// exercisePool is the life of a program that issues ids itself, beside a daemon of the same pool and after one.
+func (w *world) exercisePool() {
+	store := redistest.Start(w.T)
+	d := w.daemons[0]
+	d.args = append(d.args[2:], "-store", store.URL()) // no -worker-id
+	makePool := exec.Command(w.program, "lease", "init", "-how", "new", "-store", store.URL())
+	if out, err := makePool.CombinedOutput(); err != nil {
+		w.Fatalf("%v: %s", err, out)
+	}
+	w.startDaemon(d)
+	w.startProgram("POOL=" + store.URL())
+	w.insert(300)
+	w.bulk(6000)
+	w.insert(300)
+	w.stopDaemon(d)
+	w.insert(200)
+	w.startDaemon(d)
+	w.insert(200)
+	w.bulk(10_000)
+	before := w.largest()
+	w.stopProgram() // gives its worker id back
+	w.startProgram("POOL=" + store.URL())
+	w.insert(10)
+	if after := w.largest(); after <= before {
+		w.Errorf("after a restart the largest id is %d, and not above %d", after, before)
+	}
+	w.bulk(10)
+	w.sql(w.foreign(d, 10_000))
+	w.rows += 10_000
+	store.Pause()
+	line := ""
+	childprocess.Until(w, "an error while the pool cannot be asked", func() bool {
+		line = w.withoutDaemon()
+		if strings.HasPrefix(line, "done ") {
+			w.rows++
+			w.single++
+		}
+		return strings.HasPrefix(line, "error ")
+	})
+	w.Logf("without a window: %s", line)
+	if !regexp.MustCompile(`no id: katsubushi: .*not ready: lease expired`).MatchString(line) {
+		w.Error("this text has no reason")
+	}
+	store.Resume()
+	childprocess.Until(w, "an id when the pool is back", func() bool {
+		return strings.HasPrefix(w.withoutDaemon(), "done ")
+	})
+	w.rows++
+	w.judge()
+}
+
+// foreign is SQL that inserts ids of a daemon: the database refuses one that is there.
+func (w *world) foreign(d *daemon, n int) string {
+	w.Helper()
+	c, err := client.New(client.Static(net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port))), client.Config{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	ids, err := c.IDs(w.Context(), n)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var rows []string
+	for _, id := range ids {
+		rows = append(rows, fmt.Sprintf("(%d, 'from a daemon')", id))
+	}
+	return "INSERT INTO orders VALUES " + strings.Join(rows, ", ") + ";"
 }
 
 // withoutDaemon inserts a row and returns what the program says of it.
@@ -409,7 +508,7 @@ func (w *world) requests() (n int) {
 }
 
 // startProgram builds and starts the recipe's program.
-func (w *world) startProgram() {
+func (w *world) startProgram(more ...string) {
 	drivers, err := filepath.Abs("drivers")
 	if err != nil {
 		w.Fatal(err)
@@ -428,6 +527,7 @@ func (w *world) startProgram() {
 	env := append(os.Environ(), "DRIVERS="+drivers, "WORK="+w.dir, "IDS="+strings.Join(addresses, ","),
 		"IDS_HTTP="+strings.Join(overHTTP, ","), "DB_DRIVER="+driver, "DATABASE_URL="+driver,
 		"PGHOST="+w.database.Socket, "PGUSER=postgres", "PGDATABASE="+w.name)
+	env = append(env, more...)
 	for key, value := range settings {
 		env = append(env, key+"="+value)
 	}
@@ -468,7 +568,19 @@ func (w *world) startProgram() {
 		<-child.Ended()
 		writer.Close()
 	}()
+	w.child = child
 	w.Cleanup(child.Kill)
+}
+
+// stopProgram ends the input of the program, and waits until it has ended.
+func (w *world) stopProgram() {
+	w.Helper()
+	w.input.Close()
+	select {
+	case <-w.child.Ended():
+	case <-time.After(patience):
+		w.Fatal("the program does not end")
+	}
 }
 
 func (w *world) send(command string) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/orders"
 	"example.com/orders/gormshop"
 	"example.com/orders/pgxshop"
 )
@@ -40,6 +41,11 @@ func of[DB, Order any](open func() (DB, error), create func(context.Context, DB,
 }
 
 func main() {
+	ids, err := orders.Open(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ids.Close()
 	shop, err := shops[os.Args[1]]()
 	if err != nil {
 		log.Fatal(err)
