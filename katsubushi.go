@@ -33,7 +33,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -199,11 +198,4 @@ func (s *IDs) ended(ctx context.Context, why error) error {
 		why = errors.New(s.holder.Explain(why))
 	}
 	return fmt.Errorf("katsubushi: %w: %w: %w", err, ErrUnready, why)
-}
-
-func sorted(ids []uint64) []uint64 {
-	if !slices.IsSorted(ids) {
-		slices.Sort(ids)
-	}
-	return ids
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/katsubushi/katsubushi/v3/client"
@@ -41,16 +42,23 @@ func (n *Name) IDs(ctx context.Context, count int) ([]uint64, error) {
 	if count < 1 || count > MaxIDs {
 		return nil, fmt.Errorf("katsubushi: %w: %d", ErrCount, count)
 	}
-	ids := make([]uint64, 0, count)
+	ids := make([]uint64, count)
+	rest, runs := ids, 0
 	if err := n.take(ctx, count, false, func(r id.Run) {
-		for v := r.First; r.N > 0; r.N-- {
-			ids = append(ids, v)
+		v := r.First
+		for i := range rest[:r.N] {
+			rest[i] = v
 			v += r.Stride
 		}
+		rest = rest[r.N:]
+		runs++
 	}); err != nil {
 		return nil, err
 	}
-	return sorted(ids), nil
+	if runs > 1 { // of several lanes
+		slices.Sort(ids)
+	}
+	return ids, nil
 }
 
 // Text returns an id of a kind that is a text, such as a UUID. Of other kinds it returns the number as text. The errors
