@@ -87,7 +87,7 @@ func Open(ctx context.Context, c Config) (*IDs, error) {
 	}
 	w.Wake = s.bell.Ring
 	s.layout, s.holder = &w, windows.New(w)
-	s.main = &Name{of: s, now: s.holder.Clock.Now, source: s.holder.Issuer.Source(0)}
+	s.main = &Name{of: s, clock: s.holder.Clock, source: s.holder.Issuer.Source(0)}
 	if err := s.holder.Open(); err != nil {
 		s.holder.Stop(false)
 		if errors.Is(err, workerid.ErrForeignPool) {
@@ -157,8 +157,12 @@ func (s Status) Workers() (list []uint64) {
 // Status returns what is known at this moment.
 func (s *IDs) Status() Status { return Status{s.Err(), s.holder.Lanes()} }
 
-// Figures is for package katsubushi/collector.
-func (s *IDs) Figures(emit func(figure.Figure)) { s.holder.Figures(emit) }
+// Figures is for package collector.
+func (s *IDs) Figures(emit func(figure.Figure)) {
+	windows.ReadyFigures(s.Err(), emit)
+	s.holder.RefusalFigures(emit)
+	s.holder.Figures(emit)
+}
 
 // wait waits because there was no id for the reason why: until rung is closed, or until it is worth asking again. The
 // error says that there will be none.

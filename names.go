@@ -12,6 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
@@ -22,14 +23,14 @@ type Name struct {
 	of         *IDs
 	definition kinds.Definition
 	source     id.Source
-	now        func() int64 // the id clock, Unix ms
-	texts      bool         // its ids are texts
+	clock      *clock.Clock
+	texts      bool // its ids are texts
 }
 
 // ID is IDs.ID for this name.
 func (n *Name) ID(ctx context.Context) (v uint64, err error) {
 	if !n.texts {
-		if run, err := n.source.Mint(n.now(), 1, false); err == nil {
+		if run, err := n.source.Mint(n.clock.Now(), 1, false); err == nil {
 			return run.First, nil
 		}
 	}
@@ -86,7 +87,7 @@ func (n *Name) take(ctx context.Context, count int, text bool, got func(id.Run))
 	}
 	for left := count; left > 0; {
 		rung := n.of.bell.Next() // before the source is asked: no window may be missed
-		run, err := n.source.Mint(n.now(), left, count > 1)
+		run, err := n.source.Mint(n.clock.Now(), left, count > 1)
 		if err == nil {
 			got(run)
 			left -= run.N
@@ -156,7 +157,7 @@ func (s *IDs) Name(ctx context.Context, definition string) (*Name, error) {
 	case n != nil:
 		return n, nil
 	}
-	n = &Name{of: s, definition: def, now: s.main.now}
+	n = &Name{of: s, definition: def, clock: s.main.clock}
 	if n.source, err = s.source(ctx, def); err != nil {
 		return nil, fmt.Errorf("katsubushi: %q: %w", def, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
-	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/proto/katsubushipb"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 	"github.com/katsubushi/katsubushi/v3/protocol/memcache"
@@ -55,7 +55,7 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	case "slabs":
 		list = []figure.Figure{{Stat: "active_slabs", Value: 0}, {Stat: "total_malloced", Value: 0}}
 	case "lanes":
-		d.readyFigures(add)
+		windows.ReadyFigures(d.ready(), add)
 		d.windows.LaneFigures(add)
 	case "leases":
 		d.windows.LeaseFigures(add)
@@ -162,23 +162,16 @@ func (d *Daemon) memcachedStats(n *protocol.Counts, add func(name string, value 
 func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 	now := d.clock.Now()
 	emit(figure.Figure{Stat: "engine", Value: d.front.Engine()})
-	d.readyFigures(emit)
+	windows.ReadyFigures(d.ready(), emit)
 	emit(figure.Figure{
 		Stat: "get_requests",
 		Value: n[protocol.CmdGet] + n[protocol.CmdGets] + n[protocol.CmdGat] + n[protocol.CmdMetaGet] +
 			n[protocol.CmdIDs] + d.services.Requests.Requests.Load() + d.services.Called.Requests.Load(),
 	})
-	for r := range issuer.NumReasons {
-		emit(errorsFor(r.String(), "refused_"+r.String(), d.issuer.Refused(r)))
-	}
+	d.windows.RefusalFigures(emit)
 	d.trafficFigures(emit)
 	left := d.c.Layout.End() - now
 	emit(figure.Figure{Stat: "time_field_days_left", Value: left / (24 * time.Hour).Milliseconds()})
-	emit(figure.Figure{
-		Metric: "time_field_left_seconds", Value: float64(left) / 1000,
-		Help:  "Time until the layout's time field is used up.",
-		Worry: "less than a year: plan another layout",
-	})
 	d.front.CertificateFigures(emit)
 	d.windows.Figures(emit)
 	d.front.LoginFigures(emit)
@@ -190,30 +183,6 @@ func (d *Daemon) ownFigures(n *protocol.Counts, emit func(figure.Figure)) {
 		{Stat: "ssl_proto_errors", Value: d.front.Connections.HandshakeErrors.Load()},
 	} {
 		emit(f)
-	}
-}
-
-// errorsFor is a count of errors; stat is empty if the statistics have it under another name.
-func errorsFor(reason, stat string, n uint64) figure.Figure {
-	return figure.Figure{
-		Stat: stat, Metric: "errors_total", Labels: []string{"reason", reason}, Value: n, Count: true,
-		Help: "Requests answered by an error, by reason.",
-		Worry: "`clock_behind` grows: this host's clock went back; the log says by how much. `rate_exceeded`: more " +
-			"ids are asked for than its worker ids have; add lanes. `authentication` grows by more than ten in five " +
-			"minutes: wrong passwords; the log names the peer that sent most. `lease_expired`, `no_worker_id`: see " +
-			"the leases",
-	}
-}
-
-// readyFigures emits whether ids are issued.
-func (d *Daemon) readyFigures(emit func(figure.Figure)) {
-	refusal := d.ready()
-	emit(figure.Figure{
-		Stat: "ready", Metric: "ready", Value: refusal == nil, Help: "1 while ids are issued.",
-		Worry: "0 for more than a minute: its clients get errors; `/readyz` says why",
-	})
-	if refusal != nil {
-		emit(figure.Figure{Stat: "not_ready_reason", Value: refusal.Error()})
 	}
 }
 
@@ -301,11 +270,6 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 	}
 	info("build_info", "What is running; always 1.", "",
 		"version", d.c.Version, "goversion", runtime.Version(), "engine", d.front.Engine())
-	info("record_info", "What records the windows of the worker ids; always 1.",
-		"`record` is `none`: ids repeat if this host's clock goes back before a restart", "record", d.windows.Record())
-	info("layout_info", "The layout of the ids; always 1.",
-		"daemons of one job differ in `fingerprint`: their ids may be equal",
-		"layout", d.c.Layout.Name, "fingerprint", d.c.Layout.Fingerprint())
 	emit(figure.Figure{
 		Metric: "ids_issued_total", Value: d.issued(&n), Count: true,
 		Help: "Ids handed out.",
@@ -342,7 +306,7 @@ func (d *Daemon) commandFigures(n *protocol.Counts, emit func(figure.Figure)) {
 		"malformed": n[protocol.Malformed], "too_long": n[protocol.TooLong],
 		"unauthenticated": n[protocol.Unauthenticated], "authentication": failed,
 	} {
-		emit(errorsFor(reason, "", v))
+		emit(windows.ErrorsFor(reason, "", v))
 	}
 }
 

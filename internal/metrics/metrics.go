@@ -1,5 +1,5 @@
-// Package metrics shows the daemon's figures to Prometheus. No other package imports Prometheus. It
-// keeps no figures itself: they are plain counters elsewhere, read when Prometheus asks.
+// Package metrics shows figures to Prometheus: a daemon's, or those of a program's ids. Only package collector imports
+// Prometheus besides. It keeps no figures itself: they are plain counters elsewhere, read when Prometheus asks.
 package metrics
 
 import (
@@ -17,9 +17,14 @@ import (
 // of read is under way. Histograms count since started.
 func Handler(started time.Time, read func(emit func(figure.Figure))) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(&collector{started, read}, collectors.NewGoCollector(),
+	r.MustRegister(Collector(started, read), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return newShared(r, func(g prometheus.Gatherer) http.Handler { return promhttp.HandlerFor(g, promhttp.HandlerOpts{}) })
+}
+
+// Collector collects what read emits, each time Prometheus asks. Histograms count since started.
+func Collector(started time.Time, read func(emit func(figure.Figure))) prometheus.Collector {
+	return &collector{started, read}
 }
 
 type collector struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/workerid"
 )
 
@@ -22,6 +23,19 @@ func (h *Holder) pool() string {
 
 // Figures emits what operators see of the clock, the lanes, their windows and the peers.
 func (h *Holder) Figures(emit func(figure.Figure)) {
+	info := func(metric, help, worry string, labels ...string) {
+		emit(figure.Figure{Metric: metric, Value: 1, Help: help, Worry: worry, Labels: labels})
+	}
+	info("record_info", "What records the windows of the worker ids; always 1.",
+		"`record` is `none`: ids repeat if this host's clock goes back before a restart", "record", h.Record())
+	info("layout_info", "The layout of the ids; always 1.",
+		"daemons of one job differ in `fingerprint`: their ids may be equal",
+		"layout", h.c.Layout.Name, "fingerprint", h.c.Layout.Fingerprint())
+	emit(figure.Figure{
+		Metric: "time_field_left_seconds", Value: float64(h.c.Layout.End()-h.Clock.Now()) / 1000,
+		Help:  "Time until the layout's time field is used up.",
+		Worry: "less than a year: plan another layout",
+	})
 	emit(figure.Figure{Stat: "lanes", Metric: "lanes", Value: h.Issuer.Lanes(), Help: "Slots for worker ids."})
 	for k := range clock.NumKinds {
 		emit(figure.Figure{
@@ -32,6 +46,36 @@ func (h *Holder) Figures(emit func(figure.Figure)) {
 	}
 	h.LaneFigures(emit)
 	h.LeaseFigures(emit)
+}
+
+// ErrorsFor is a count of errors; stat is empty if the statistics have it under another name.
+func ErrorsFor(reason, stat string, n uint64) figure.Figure {
+	return figure.Figure{
+		Stat: stat, Metric: "errors_total", Labels: []string{"reason", reason}, Value: n, Count: true,
+		Help: "Requests answered by an error, by reason.",
+		Worry: "`clock_behind` grows: this host's clock went back; the log says by how much. `rate_exceeded`: more " +
+			"ids are asked for than its worker ids have; add lanes. `authentication` grows by more than ten in five " +
+			"minutes: wrong passwords; the log names the peer that sent most. `lease_expired`, `no_worker_id`: see " +
+			"the leases",
+	}
+}
+
+// RefusalFigures emits how often the lanes had no id.
+func (h *Holder) RefusalFigures(emit func(figure.Figure)) {
+	for r := range issuer.NumReasons {
+		emit(ErrorsFor(r.String(), "refused_"+r.String(), h.Issuer.Refused(r)))
+	}
+}
+
+// ReadyFigures emits whether ids are issued: not for the reason refusal, or nil.
+func ReadyFigures(refusal error, emit func(figure.Figure)) {
+	emit(figure.Figure{
+		Stat: "ready", Metric: "ready", Value: refusal == nil, Help: "1 while ids are issued.",
+		Worry: "0 for more than a minute: its clients get errors; `/readyz` says why",
+	})
+	if refusal != nil {
+		emit(figure.Figure{Stat: "not_ready_reason", Value: refusal.Error()})
+	}
 }
 
 // LaneFigures emits the figures of each lane.
