@@ -15,7 +15,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test static test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-sequences mixed test-downgrade bench deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test static test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-sequences mixed test-downgrade bench bench-library deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -56,6 +56,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) vet -tags chaos ./test/chaos
 	cd bench/client && $(GO) vet ./... && $(GO) test -vet=off ./...
+	cd bench/library && $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(ACTIONLINT) .github/workflows/*.yml
 	@$(GO) run ./test/house
@@ -209,6 +210,9 @@ test-downgrade: deps ## this version and OLD (a revision, by default the last on
 bench: ## beside memcached and redis, into bench/RESULTS.md; wants the machine for itself
 	$(GO) run ./bench -out bench/RESULTS.md
 	cd bench/client && $(GO) run . -into ../RESULTS.md
+
+bench-library: ## what an id costs inside a Go program, beside others that need no server
+	cd bench/library && $(GO) run .
 
 FUZZED = $(patsubst %/,%,$(sort $(dir $(shell git grep -l '^func Fuzz' -- '*_test.go'))))
 

@@ -308,3 +308,24 @@ func TestDependencies(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsAllocated: an id costs no garbage, and a batch its slice.
+func TestNothingIsAllocated(t *testing.T) {
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 979)})
+	for what, most := range map[string]float64{"ID": 0, "IDs": 1} {
+		n := testing.AllocsPerRun(100, func() {
+			var err error
+			if what == "ID" {
+				_, err = ids.ID(t.Context())
+			} else {
+				_, err = ids.IDs(t.Context(), 20)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > most {
+			t.Errorf("%s allocates %v times, at most %v", what, n, most)
+		}
+	}
+}
