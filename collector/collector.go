@@ -1,6 +1,6 @@
 // Package collector shows the ids of a program to Prometheus: the figures that a daemon shows of the same things, by
-// the same names, which docs/METRICS.md explains, so that a daemon's alerts and dashboards fit. They are if ids are
-// issued, requests without an id by reason, worker ids and their leases or windows, the clock, and the layout.
+// the same names, which docs/METRICS.md explains, so that a daemon's alerts and dashboards fit. They say whether ids
+// are issued, and count requests without an id by reason; worker ids, their leases or windows, the clock, the layout.
 //
 //	prometheus.MustRegister(collector.New(ids))
 package collector

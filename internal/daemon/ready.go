@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
@@ -77,3 +78,6 @@ func (d *Daemon) listenWhenServing(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Addr returns where the memcached port listens. It may be called once Serving is closed.
+func (d *Daemon) Addr() net.Addr { return d.front.Addresses()[0].At }

@@ -36,6 +36,8 @@ var rules = []rule{
 		"internal/problem", "internal/windows", "workerid"},
 		"the library: whoever imports it gets no client of any store"},
 	{"collector", []string{".", "internal/metrics"}, "what needs a library is a package of its own"},
+	{"katsubushitest", []string{"generator", "internal/daemon", "internal/stores"},
+		"it is a daemon for tests of other programs"},
 	{"client", nil, "whoever imports it gets the standard library and nothing else"},
 	{"generator", []string{"id"}, "a library of its own: arithmetic on one word, no clock, no lease"},
 	{"counter/etcd", []string{
@@ -226,7 +228,7 @@ var rules = []rule{
 	{"test/eventqueue", nil, "a tool for simulations"},
 	{"test/strictsim", []string{"counter", "counter/leader", "id", "internal/issuer", "test/eventqueue", "test/order"},
 		"the real election and sequences over a model of the world"},
-	{"examples/*", []string{"client"}, "programs as users write them"},
+	{"examples/*", []string{".", "client", "workerid/redis"}, "programs as users write them"},
 	{"test/docs", nil, "a test: it reads the documentation and types what it says"},
 	{"test/orm", nil, "a test: it looks at daemons from outside, as the recipes do"},
 	{"test/clients", []string{"test/childprocess", "test/daemonrun", "test/order", "test/selfsigned"},
