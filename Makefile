@@ -121,7 +121,7 @@ test-examples: ## the programs of examples/ in seven languages, and its recipes 
 	rm -rf bin/_orm && mkdir -p bin/_orm && cp examples/orm/node/package.json bin/_orm && cd bin/_orm && \
 	npm install --no-audit --no-fund --ignore-scripts --loglevel=error && cp package.json installed.json; }
 	@failed=; KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) run ./test/clients -examples || failed=1; \
-	KATSUBUSHI_REQUIRE=1 KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) test -count=1 -parallel 5 -v ./test/orm || failed=1; test -z "$$failed"
+	KATSUBUSHI_REQUIRE=1 KATSUBUSHI_REQUIRE_EXAMPLES=1 $(GO) test -count=1 -parallel 5 -v ./examples/go-library ./test/orm || failed=1; test -z "$$failed"
 
 test-docs: deps ## every command of README.md and docs/ that can be run, those that need ZooKeeper or a database included
 	KATSUBUSHI_DOCS=1 KATSUBUSHI_REQUIRE=1 $(GO) test -count=1 -v ./test/docs

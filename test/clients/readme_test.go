@@ -68,10 +68,13 @@ func TestReadmeLanguages(t *testing.T) {
 	}
 	first, _ := pageText(t, "README.md")
 	repeated := regexp.MustCompile("(?ms)^```(python|go)$.*?^```$").FindAllString(first, -1)
-	if len(repeated) != 2 {
+	if len(repeated) != 3 {
 		t.Errorf("README.md has %d blocks of Python and Go", len(repeated))
 	}
 	for _, block := range repeated {
+		if strings.Contains(block, "katsubushi.Open") { // the library's tests have it
+			continue
+		}
 		if !strings.Contains(asking, block) {
 			t.Errorf("docs/CLIENTS.md does not have these lines of README.md: %s", block)
 		}
