@@ -12,10 +12,9 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3"
 	"github.com/katsubushi/katsubushi/v3/client"
+	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/counter/file"
 	"github.com/katsubushi/katsubushi/v3/generator"
-	"github.com/katsubushi/katsubushi/v3/test/redistest"
-	"github.com/katsubushi/katsubushi/v3/workerid"
 	"github.com/katsubushi/katsubushi/v3/workerid/redis"
 	"github.com/katsubushi/katsubushi/v3/workerid/static"
 )
@@ -90,32 +89,6 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A program and another one share a pool; they and a daemon are told apart by their worker ids.
-func TestLeased(t *testing.T) {
-	url := redistest.Start(t).URL()
-	layout := generator.Katsubushi()
-	store := redis.Config{URL: url, Terms: workerid.Terms{Lease: 8 * time.Second, MaxSkew: time.Second / 2}}.Provider()
-	terms := workerid.Terms{Layout: layout.Fingerprint(), Min: 1, Max: layout.MaxWorker(), Lease: time.Hour}
-	admin, err := store.Lease(terms).OpenAdmin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	if _, err := admin.Init(t.Context(), workerid.InitNew); err != nil {
-		t.Fatal(err)
-	}
-	a := open(t, katsubushi.Config{Store: store})
-	b := open(t, katsubushi.Config{Store: store})
-	take(t, a, b)
-	if n, m := a.Status().Workers(), b.Status().Workers(); len(n) != 1 || len(m) != 1 || n[0] == m[0] {
-		t.Errorf("worker ids %d and %d", n, m)
-	}
-	_, err = katsubushi.Open(t.Context(), katsubushi.Config{Store: store, Layout: generator.Twitter()})
-	if !errors.Is(err, katsubushi.ErrRefused) || !errors.Is(err, workerid.ErrForeignPool) {
-		t.Errorf("a layout of another pool: %v", err)
-	}
-}
-
 // What a caller sees while there is no store, and at the end.
 func TestWaits(t *testing.T) {
 	cause := errors.New("the request was cancelled")
@@ -135,6 +108,9 @@ func TestWaits(t *testing.T) {
 	cancel()
 	if _, err := ids.IDs(over, 2); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+	if v, err := ids.ID(over); !errors.Is(err, context.Canceled) || v != 0 {
+		t.Errorf("a ctx that is over: %d, %v", v, err)
 	}
 	for _, n := range []int{-1, 0, katsubushi.MaxIDs + 1} {
 		if list, err := ids.IDs(t.Context(), n); !errors.Is(err, katsubushi.ErrCount) || list != nil {
@@ -275,6 +251,54 @@ func TestNamesAfterClose(t *testing.T) {
 	}
 }
 
+// A slowStore does not answer a Define until it is told to.
+type slowStore struct {
+	counter.Store
+	asked, answer chan struct{}
+}
+
+func (s slowStore) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
+	s.asked <- struct{}{}
+	<-s.answer
+	return s.Store.Define(ctx, d)
+}
+
+// TestOthersDoNotWaitForAName: while a store is slow to define a name, those that are known are there, and who waits
+// does so no longer than its ctx.
+func TestOthersDoNotWaitForAName(t *testing.T) {
+	counters, err := file.Open(file.Config{Dir: t.TempDir(), AnyDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := slowStore{counters, make(chan struct{}, 1), make(chan struct{})}
+	ids := open(t, katsubushi.Config{Store: static.Dir(t.TempDir(), 980), Counters: slow})
+	known, err := ids.Name(t.Context(), "u uuid7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defined := make(chan error, 1)
+	go func() {
+		n, err := ids.Name(t.Context(), "orders sequence start=5")
+		if err == nil {
+			_, err = n.ID(t.Context())
+		}
+		defined <- err
+	}()
+	<-slow.asked
+	if n, err := ids.Name(t.Context(), "u uuid7"); n != known || err != nil {
+		t.Errorf("a known name: %v, %v", n, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := ids.Name(ctx, "other uuid7"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a new name meanwhile: %v", err)
+	}
+	close(slow.answer)
+	if err := <-defined; err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever is wrong with a Config is said at once.
 func TestMisuse(t *testing.T) {
 	dir := t.TempDir()
@@ -283,11 +307,11 @@ func TestMisuse(t *testing.T) {
 		"none given":                {},
 		"worker id 976":             {Store: static.Dir(dir, 976)},
 		"the directory is empty":    {Store: static.Dir("", 1)},
-		"0 to 1023 allowed":         {Store: static.Dir(dir, 1024)},
+		"Store: 1024: 0 to 1023":    {Store: static.Dir(dir, 1024)},
 		"each worker id":            {Store: static.Dir(dir, 1), Lanes: 2},
 		"a URL begins with":         {Store: redis.Leased("http://h")},
-		"1 to 64 allowed":           {Store: redis.Leased("redis://h"), Lanes: 65},
-		"RunAhead: 1h0m0s: 0s to 1": {Store: static.Dir(dir, 1), RunAhead: time.Hour},
+		"Lanes: 65: 1 to 64":        {Store: redis.Leased("redis://h"), Lanes: 65},
+		" RunAhead: 1h0m0s: 0s to ": {Store: static.Dir(dir, 1), RunAhead: time.Hour},
 	} {
 		if ids, err := katsubushi.Open(t.Context(), c); err == nil || ids != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
