@@ -35,6 +35,11 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// fields are what the room that holds the right to issue calls otherwise.
+var fields = map[string]string{
+	"WorkerIDs": "Store", "MaxRunAhead": "RunAhead", "Store.Max": "Layout", "Store.Lease": "Store",
+}
+
 // settle returns the settings of the room that holds the right to issue. A pool that belongs to others is told to
 // foreign.
 func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
@@ -63,7 +68,10 @@ func (c Config) settle(foreign chan<- error) (w windows.Config, err error) {
 	case c.Lanes != 0:
 		problems.Add("Lanes", "%d: each worker id that is given has its own", c.Lanes)
 	}
-	problems.Include("", w.Validate())
+	for _, p := range problem.Of(w.Validate()) {
+		p.Field = cmp.Or(fields[p.Field], p.Field)
+		problems = append(problems, p)
+	}
 	if err := problems.Err(); err != nil {
 		return w, fmt.Errorf("katsubushi: Config: %w", err)
 	}

@@ -79,7 +79,9 @@ type IDs struct {
 // has everything that is wrong with the Config; or it says what Open waited for, and is an ErrUnready. A pool with
 // another layout or other settings is an ErrRefused. After an error Config.Counters is open, for another Open.
 func Open(ctx context.Context, c Config) (*IDs, error) {
-	s := &IDs{closed: make(chan struct{}), names: names{store: c.Counters, known: map[string]*Name{}}}
+	s := &IDs{closed: make(chan struct{}), names: names{
+		store: c.Counters, known: map[string]*Name{}, defining: make(chan struct{}, 1),
+	}}
 	foreign := make(chan error, 1)
 	w, err := c.settle(foreign)
 	if err != nil {
@@ -109,9 +111,9 @@ func Open(ctx context.Context, c Config) (*IDs, error) {
 	return nil, err
 }
 
-// ID returns an id: (0, err) or (not 0, nil). It waits only while there is none: for a worker id, for the store, or
-// for the next tick if the program is faster than the layout; until ctx ends. The error is then an ErrUnready and that
-// of ctx, and says what was waited for.
+// ID returns an id: (0, err) or (not 0, nil). If ctx has ended, it returns none. It waits only while there is none: for
+// a worker id, for the store, or for the next tick if the program is faster than the layout; until ctx ends. The error
+// is then an ErrUnready and that of ctx, and says what was waited for.
 func (s *IDs) ID(ctx context.Context) (uint64, error) { return s.main.ID(ctx) }
 
 // IDs returns n different ids, 1 to MaxIDs, in increasing order, or an error and none. The errors are those of ID, and
@@ -187,6 +189,16 @@ func (s *IDs) wait(ctx context.Context, rung <-chan struct{}, why error) error {
 	case <-again.C:
 	}
 	return nil
+}
+
+// over returns ErrClosed after Close.
+func (s *IDs) over() error {
+	select {
+	case <-s.closed:
+		return fmt.Errorf("katsubushi: %w", ErrClosed)
+	default:
+		return nil
+	}
 }
 
 // ended is the error of a call whose ctx has ended before there was an id.

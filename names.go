@@ -29,7 +29,7 @@ type Name struct {
 
 // ID is IDs.ID for this name.
 func (n *Name) ID(ctx context.Context) (v uint64, err error) {
-	if !n.texts {
+	if !n.texts && ctx.Err() == nil {
 		if run, err := n.source.Mint(n.clock.Now(), 1, false); err == nil {
 			return run.First, nil
 		}
@@ -80,10 +80,8 @@ func (n *Name) take(ctx context.Context, count int, text bool, got func(id.Run))
 	if n.texts && !text {
 		return fmt.Errorf("katsubushi: %w: ids of %q are texts: call Text", ErrRefused, n)
 	}
-	select {
-	case <-n.of.closed: // random texts need no worker id
-		return fmt.Errorf("katsubushi: %w", ErrClosed)
-	default:
+	if err := n.of.over(); err != nil { // random texts need no worker id
+		return err
 	}
 	for left := count; left > 0; {
 		rung := n.of.bell.Next() // before the source is asked: no window may be missed
@@ -100,6 +98,8 @@ func (n *Name) take(ctx context.Context, count int, text bool, got func(id.Run))
 
 // names are what IDs.Name has declared, and what sequences need.
 type names struct {
+	defining chan struct{} // held by whoever defines a name
+
 	mu    sync.Mutex
 	known map[string]*Name
 
@@ -143,26 +143,43 @@ func (s *IDs) Name(ctx context.Context, definition string) (*Name, error) {
 	if err != nil {
 		return nil, fmt.Errorf("katsubushi: %w: %w", ErrRefused, err)
 	}
-	s.names.mu.Lock()
-	defer s.names.mu.Unlock()
-	select {
-	case <-s.closed:
-		return nil, fmt.Errorf("katsubushi: %w", ErrClosed)
-	default:
+	if n, err := s.known(def); n != nil || err != nil {
+		return n, err
 	}
-	n := s.names.known[def.Name]
-	switch {
-	case n != nil && n.definition != def:
-		return nil, fmt.Errorf("katsubushi: %w: %q is %q already", ErrRefused, def, n)
-	case n != nil:
-		return n, nil
+	select { // one asks the store at a time
+	case s.names.defining <- struct{}{}:
+		defer func() { <-s.names.defining }()
+	case <-s.closed:
+		return nil, s.over()
+	case <-ctx.Done():
+		return nil, s.ended(ctx, errors.New("another name is being defined"))
+	}
+	n, err := s.known(def)
+	if n != nil || err != nil {
+		return n, err
 	}
 	n = &Name{of: s, definition: def, clock: s.main.clock}
 	if n.source, err = s.source(ctx, def); err != nil {
 		return nil, fmt.Errorf("katsubushi: %q: %w", def, err)
 	}
 	_, n.texts = n.source.(id.Texter)
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
 	s.names.known[def.Name] = n
+	return n, nil
+}
+
+// known returns the Name of a definition, or nil.
+func (s *IDs) known(def kinds.Definition) (*Name, error) {
+	if err := s.over(); err != nil {
+		return nil, err
+	}
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	n := s.names.known[def.Name]
+	if n != nil && n.definition != def {
+		return nil, fmt.Errorf("katsubushi: %w: %q is %q already", ErrRefused, def, n)
+	}
 	return n, nil
 }
 
