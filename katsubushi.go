@@ -13,10 +13,13 @@
 // them. Dir of workerid/static needs no store: somebody gives each program a worker id.
 //
 // The guarantee: no two ids are equal, of all programs and daemons of a pool, whatever clocks, pauses, crashes and
-// fail-overs do. It is the daemon's, by the same code, with the conditions of docs/PROMISE.md. It holds for copies of
-// the process too, as for copies of a daemon: a store notices a snapshot of a machine that runs twice when the second
-// one extends its lease, and files notice a copied directory when it is opened. A child of fork has to Open for itself.
-// The ids of one lane are in the order in which they were issued.
+// fail-overs do. It is the daemon's, by the same code, with the conditions of docs/PROMISE.md. The ids of one lane are
+// in the order in which they were issued.
+//
+// A copy of a running program is outside of it, as of a running daemon: a machine or container that was snapshotted
+// and goes on twice. The copy may repeat ids until it has asked its store, a heartbeat later, where it learns that the
+// lease is another's; with files, for the rest of its window, at most half a minute. Close before a snapshot, and Open
+// after it. A restored state directory is noticed; one that is used on two hosts is not.
 //
 // # When a daemon is better
 //
