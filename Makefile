@@ -15,7 +15,7 @@ COMMIT     ?=
 # Debian's packages that the tests start or talk through; gcc and libc6-dev are for the race detector.
 PACKAGES    = gcc libc6-dev redis-server etcd-server etcd-client postgresql mariadb-server default-jre-headless libzookeeper-java memcached libmemcached-tools iproute2 nftables sasl2-bin libsasl2-modules protobuf-compiler netcat-openbsd curl
 
-.PHONY: build run test static test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-sequences mixed test-downgrade bench bench-library deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
+.PHONY: build run test static test-clients test-dashboard test-examples test-docs links test-systemd test-deb release-check test-image test-kubernetes test-page test-migration soak soak-pool explore faults chaos chaos-library chaos-sequences mixed test-downgrade bench bench-library deps lint cross unit unit-sim unit-bars unit-net unit-epoll fuzz vuln image proto proto-check
 
 # gRPC's request tracing imports html/template, which keeps the linker from leaving out methods that nothing calls: 9 of 30 MB.
 build: ## bin/katsubushi, static
@@ -197,6 +197,9 @@ faults: ## worker ids from ZooKeeper and etcd: everything that may happen to one
 
 chaos: ## real daemons and Redis, etcd or ZooKeeper under random real faults: KATSUBUSHI_CHAOS_MINUTES (3), KATSUBUSHI_CHAOS_LANES (1,2,1,2), KATSUBUSHI_SEED
 	KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 30m -count=1 -v ./test/chaos
+
+chaos-library: ## make chaos with a fleet of daemons and of programs that issue ids themselves, which also swap each other's state files
+	KATSUBUSHI_CHAOS_LIBRARY=1 KATSUBUSHI_REQUIRE=1 $(GO) test -tags chaos -timeout 60m -parallel 6 -count=1 -v -run 'Chaos|StateFilesOfTwo' ./test/chaos
 
 chaos-sequences: ## real daemons that lead strict sequences in turns, on a real etcd of three members, under random real faults: KATSUBUSHI_CHAOS_MINUTES (10), KATSUBUSHI_SEED
 	KATSUBUSHI_CHAOS_MINUTES=$${KATSUBUSHI_CHAOS_MINUTES:-10} KATSUBUSHI_REQUIRE=1 $(GO) test -timeout 120m -count=1 -v -run TestStrictChaos ./cmd/katsubushi

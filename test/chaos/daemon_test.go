@@ -93,7 +93,8 @@ func (d *daemon) Write(b []byte) (int, error) {
 		var e struct{ Msg, Address string }
 		if json.Unmarshal(line, &e) == nil && e.Msg == "listening" {
 			v := d.version()
-			d.at.Store(&place{e.Address, d.name + ", " + v.name + ", at " + e.Address, v == d.versions[len(d.versions)-1]})
+			d.at.Store(&place{e.Address, d.name + ", " + v.name + ", at " + e.Address,
+				v == d.versions[len(d.versions)-1] && !v.library})
 		}
 	}
 	return d.log.Write(b)

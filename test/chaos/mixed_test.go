@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,14 +23,25 @@ import (
 	"github.com/katsubushi/katsubushi/v3/test/redistest"
 )
 
-// A version is a build of the daemon.
-type version struct{ name, path string }
+// A version is a build of the daemon, or a program that takes its place.
+type version struct {
+	name, path string
+	library    bool // it is that program: it answers get, and nothing else
+}
 
 // versions builds this tree's daemon. If KATSUBUSHI_CHAOS_OLD names a revision, that one's comes
-// first: then every restart of a daemon swaps the two.
+// first: then every restart of a daemon swaps the two. With KATSUBUSHI_CHAOS_LIBRARY=1 it swaps the daemon and a
+// program that issues ids itself.
 func versions(t *testing.T) []version {
 	t.Helper()
-	now := version{"this tree", daemonrun.Program(t)}
+	now := version{name: "this tree", path: daemonrun.Program(t)}
+	if os.Getenv("KATSUBUSHI_CHAOS_LIBRARY") == "1" {
+		program := filepath.Join(t.TempDir(), "library")
+		if out, err := exec.Command("go", "build", "-o", program, "./library").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return []version{now, {name: "the library", path: program, library: true}}
+	}
 	old := os.Getenv("KATSUBUSHI_CHAOS_OLD")
 	if old == "" {
 		return []version{now}
@@ -38,7 +50,7 @@ func versions(t *testing.T) []version {
 	if err != nil {
 		t.Fatalf("KATSUBUSHI_CHAOS_OLD=%s: %v", old, err)
 	}
-	return []version{{old, program}, now}
+	return []version{{name: old, path: program}, now}
 }
 
 // TestStateFilesOfTwoVersions: two builds take over each other's state files, at a random moment
@@ -97,14 +109,16 @@ func swapOnOneHost(t *testing.T, builds []version, host int, length time.Duratio
 		if figures[name] == nil {
 			figures[name] = map[string]bool{}
 		}
-		maps.Copy(figures[name], numbers(t, d.at.Load().address)) // some come later than the first id
+		if !d.version().library {
+			maps.Copy(figures[name], numbers(t, d.at.Load().address)) // some come later than the first id
+		}
 		w.replace(d)
 	}
 	close(w.done)
 	clients.Wait()
 	w.verdict()
 	for figure := range figures[builds[0].name] {
-		if !figures[builds[1].name][figure] {
+		if !builds[1].library && !figures[builds[1].name][figure] {
 			t.Errorf("stats of %s have no %s, which those of %s have", builds[1].name, figure, builds[0].name)
 		}
 	}
