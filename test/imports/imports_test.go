@@ -211,6 +211,7 @@ var rules = []rule{
 	{"test/childprocess", []string{"test/faketime"}, "it runs programs, whatever they are"},
 	{"test/daemonrun", []string{"test/childprocess"}, "it runs the daemon, and looks at it from outside"},
 	{"test/chaos", nil, "a test: what it finds out is the daemon's doing, seen from outside"},
+	{"test/chaos/library", []string{".", "workerid", "workerid/*"}, "a program that uses the library, for the tests"},
 	{"test/imports", nil, "this test"},
 	{"test/portable", nil, "a tool of the Makefile: it reads the sources"},
 	{"test/house", nil, "a tool of the Makefile: it reads the sources"},
@@ -259,8 +260,8 @@ var exclusive = []rule{
 		"internal/forward", "internal/front", "internal/grpcapi", "internal/httpapi", "internal/redislink", "internal/server",
 		"internal/services", "internal/server/loop", "internal/server/std", "internal/sockets", "internal/upgrade",
 		"internal/windows",
-		"test/childprocess", "test/clients", "test/etcdtest", "test/followtest", "test/redistest", "test/selfsigned",
-		"test/zktest", "workerid/*",
+		"test/chaos/library", "test/childprocess", "test/clients", "test/etcdtest", "test/followtest", "test/redistest",
+		"test/selfsigned", "test/zktest", "workerid/*",
 	}, "grammars, generators and leases do no I/O"},
 }
 
