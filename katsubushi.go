@@ -69,7 +69,6 @@ var (
 // not be copied.
 type IDs struct {
 	main   *Name
-	layout *windows.Config
 	holder *windows.Holder
 	bell   issuer.Bell
 	closed chan struct{}
@@ -91,7 +90,7 @@ func Open(ctx context.Context, c Config) (*IDs, error) {
 		return nil, err
 	}
 	w.Wake = s.bell.Ring
-	s.layout, s.holder = &w, windows.New(w)
+	s.holder = windows.New(w)
 	s.main = &Name{of: s, clock: s.holder.Clock, source: s.holder.Issuer.Source(0)}
 	if err := s.holder.Open(); err != nil {
 		s.holder.Stop(false)

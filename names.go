@@ -10,7 +10,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/client"
 	"github.com/katsubushi/katsubushi/v3/counter"
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
 	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
@@ -185,29 +184,10 @@ func (s *IDs) known(def kinds.Definition) (*Name, error) {
 
 // source makes what issues the ids of a definition.
 func (s *IDs) source(ctx context.Context, def kinds.Definition) (id.Source, error) {
-	lanes := s.holder.Issuer
-	var kind issuer.Kind
-	var err error
-	switch def.Kind {
-	case kinds.Sequence:
+	if def.Kind == kinds.Sequence {
 		return s.sequence(ctx, def)
-	case kinds.UUID4:
-		kind = issuer.UUID4()
-	case kinds.UUID7:
-		kind, err = issuer.UUID7(lanes)
-	case kinds.ULID:
-		kind, err = issuer.ULID(lanes)
-	case kinds.ObjectID:
-		kind, err = issuer.ObjectID(lanes)
-	case kinds.Snowflake:
-		layout := s.layout.Layout
-		if def.Layout != "" {
-			layout, _ = generator.LayoutByName(def.Layout) // known, or it would not be a Definition
-		}
-		if err = issuer.CheckSnowflake(s.layout.Layout, layout, s.layout.MaxRunAhead); err == nil {
-			kind, err = issuer.Snowflake(lanes, layout)
-		}
 	}
+	kind, err := s.holder.Issuer.Kind(def)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -230,13 +210,9 @@ func (s *IDs) sequence(ctx context.Context, def kinds.Definition) (id.Source, er
 	if err != nil {
 		return nil, err
 	}
-	ring := func() { s.names.keeper.Ring(def.Name) }
+	status, ring := s.names.keeper.Of(def.Name)
 	q := issuer.NewSequence(issuer.SequenceConfig{
-		Definition: r.Definition, MaxWait: math.MaxInt64, Wake: s.bell.Ring, Ring: ring,
-		Status: func() counter.Status {
-			status, _ := s.names.keeper.Status(def.Name)
-			return status
-		},
+		Definition: r.Definition, MaxWait: math.MaxInt64, Wake: s.bell.Ring, Ring: ring, Status: status,
 	})
 	if err := s.names.keeper.Add(r, q, def.Batch, nil); err != nil {
 		return nil, err

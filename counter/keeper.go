@@ -138,6 +138,16 @@ func (k *Keeper) Status(name string) (Status, bool) {
 	return Status{Block: m.Block(), Rate: m.rate, Left: m.Remaining(), DaysLeft: m.DaysLeft()}, true
 }
 
+// Of returns what an issuer needs to know of its sequence and to ask for: Status, which is zero while there is no such
+// sequence, and Ring.
+func (k *Keeper) Of(name string) (status func() Status, ring func()) {
+	status = func() Status {
+		s, _ := k.Status(name)
+		return s
+	}
+	return status, func() { k.Ring(name) }
+}
+
 // Run keeps the sequences in values until ctx ends. Then it seals them all and gives back what is left
 // of their blocks. The error says which values were not given back: they are lost.
 func (k *Keeper) Run(ctx context.Context) error {

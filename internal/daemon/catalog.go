@@ -8,95 +8,43 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
-// A kind is how the daemon serves one kind of id.
-type kind struct {
-	// check says why this daemon cannot serve a definition; nil = it can serve all. It does no I/O.
-	check func(c *Config, def kinds.Definition) error
-	// open makes what issues the ids. If that implements io.Closer, it is closed once no session can
-	// ask it any more. Definitions without anything of their own may share one.
-	open func(d *Daemon, def kinds.Definition) (issuer.Kind, error)
-}
-
-// servedKinds is the table of kinds.
-var servedKinds = map[string]kind{
-	kinds.Snowflake: {(*Config).checkSnowflake, (*Daemon).openSnowflake},
-	kinds.Sequence:  {(*Config).checkSequence, (*Daemon).openSequence},
-	kinds.UUID4:     {nil, shared(func(*Daemon) (issuer.Kind, error) { return issuer.UUID4(), nil })},
-	kinds.UUID7: {text(generator.UUID7), shared(func(d *Daemon) (issuer.Kind, error) {
-		return issuer.UUID7(d.issuer)
-	})},
-	kinds.ULID: {text(generator.ULID), shared(func(d *Daemon) (issuer.Kind, error) { return issuer.ULID(d.issuer) })},
-	kinds.ObjectID: {text(generator.ObjectID), shared(func(d *Daemon) (issuer.Kind, error) {
-		return issuer.ObjectID(d.issuer)
-	})},
-}
-
-// shared makes an opener for definitions that say no more than their kind: all of them share one.
-func shared(open func(*Daemon) (issuer.Kind, error)) func(*Daemon, kinds.Definition) (issuer.Kind, error) {
-	return func(d *Daemon, def kinds.Definition) (issuer.Kind, error) {
-		if k := d.shared[def.Kind]; k != nil {
-			return k, nil
-		}
-		k, err := open(d)
-		if err == nil {
-			d.shared[def.Kind] = k
-		}
-		return k, err
+// checkDefinition says why this daemon cannot serve a definition.
+func (c *Config) checkDefinition(def kinds.Definition) error {
+	if c.Layout.Check() != nil { // told already; what fits into it is not known
+		return nil
 	}
-}
-
-// text checks that a text has room for what an id of the daemon's layout has.
-func text(k generator.TextKind) func(*Config, kinds.Definition) error {
-	return func(c *Config, _ kinds.Definition) error {
-		_, err := generator.NewTextLayout(k, c.Layout)
-		return err
+	switch def.Kind {
+	case kinds.Sequence:
+		return c.checkSequence(def)
+	case kinds.Snowflake:
+		return errors.Join(c.checkWorkers(def), issuer.CheckKind(def, c.Layout, c.MaxRunAhead))
 	}
+	return issuer.CheckKind(def, c.Layout, c.MaxRunAhead)
 }
 
-// checkSnowflake checks that the layout holds the daemon's worker ids and the present, and leaves ids of
-// the daemon's own layout.
-func (c *Config) checkSnowflake(def kinds.Definition) error {
-	l, most := c.layoutOf(def), slices.Max(append([]uint64{0}, c.WorkerIDs...))
+// checkWorkers returns why a snowflake cannot hold the daemon's worker ids, or nil.
+func (c *Config) checkWorkers(def kinds.Definition) error {
+	l, most := issuer.LayoutOf(def, c.Layout), slices.Max(append([]uint64{0}, c.WorkerIDs...))
 	if c.leased() {
 		most = c.Store.Max
 	}
-	var tooLarge error
 	if most > l.MaxWorker() {
-		tooLarge = fmt.Errorf("worker ids go up to %d: layout %s has 0 to %d", most, l, l.MaxWorker())
+		return fmt.Errorf("worker ids go up to %d: layout %s has 0 to %d", most, l, l.MaxWorker())
 	}
-	return errors.Join(tooLarge, issuer.CheckSnowflake(c.Layout, l, c.MaxRunAhead))
+	return nil
 }
 
-// layoutOf returns the layout of a snowflake.
-func (c *Config) layoutOf(def kinds.Definition) generator.Layout {
-	if def.Layout == "" {
-		return c.Layout
+// open makes what issues the ids of a definition. If that implements io.Closer, it is closed once no session can ask
+// it any more.
+func (d *Daemon) open(def kinds.Definition) (issuer.Kind, error) {
+	if def.Kind == kinds.Sequence {
+		return d.openSequence(def)
 	}
-	l, _ := generator.LayoutByName(def.Layout) // known, or it would not be a Definition
-	return l
-}
-
-func (d *Daemon) openSnowflake(def kinds.Definition) (issuer.Kind, error) {
-	return issuer.Snowflake(d.issuer, d.c.layoutOf(def))
-}
-
-// checkDefinition says why this daemon cannot serve a definition.
-func (c *Config) checkDefinition(def kinds.Definition) error {
-	k, ok := servedKinds[def.Kind]
-	switch {
-	case !ok:
-		return fmt.Errorf("%q: not in this release; %v are", def.Kind, slices.Sorted(maps.Keys(servedKinds)))
-	case k.check == nil:
-		return nil
-	case c.Layout.Check() != nil: // told already; what fits into it is not known
-		return nil
-	}
-	return k.check(c, def)
+	return d.issuer.Kind(def)
 }
 
 // definitions returns the definitions of the flags, then those of the file's content, with all that is
@@ -151,7 +99,7 @@ func (d *Daemon) declare(list []kinds.Definition) error {
 	var recorded sync.WaitGroup
 	room := make(chan struct{}, openAtOnce)
 	for i, def := range list {
-		open := func() { made[i], errs[i] = servedKinds[def.Kind].open(d, def) }
+		open := func() { made[i], errs[i] = d.open(def) }
 		if def.Kind != kinds.Sequence {
 			open()
 			continue

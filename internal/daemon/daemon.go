@@ -41,7 +41,6 @@ type Daemon struct {
 	clock   *clock.Clock   // its
 	issuer  *issuer.Issuer // its
 	catalog *issuer.Catalog
-	shared  map[string]issuer.Kind // by the name of the kind; see servedKinds
 	front   *front.Front
 
 	services *services.Services
@@ -72,10 +71,7 @@ func New(c Config) (*Daemon, error) {
 	c.Loops = c.Inherited.Loops(c.places()[0].Name(), c.Loops)
 	noise, kept := c.Log, new(events.Log)
 	c.Log = slog.New(kept.Handler(noise.Handler()))
-	d := &Daemon{
-		c: c, events: kept, noise: noise, started: time.Now(), binder: sockets.Binder{Log: c.Log},
-		shared: map[string]issuer.Kind{},
-	}
+	d := &Daemon{c: c, events: kept, noise: noise, started: time.Now(), binder: sockets.Binder{Log: c.Log}}
 	w := c.windows()
 	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wakeAll, c.Inherited.Succeeds(), d.peerAsker()
 	d.windows = windows.New(w)

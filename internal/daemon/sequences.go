@@ -223,13 +223,10 @@ func (d *Daemon) keepSequence(r counter.Record, batch uint64) (issuer.Kind, erro
 	if e := d.sequences.election; e != nil && r.Strict {
 		return e.add(r, batch), nil
 	}
+	status, ring := keeper.Of(name)
 	s := issuer.NewSequence(issuer.SequenceConfig{
-		Definition: r.Definition, MaxWait: d.c.MaxWait, Wake: d.wakeAll,
-		Status: func() counter.Status {
-			s, _ := keeper.Status(name)
-			return s
-		},
-		Ring: func() { keeper.Ring(name) }, Refused: &d.sequences.refused,
+		Definition: r.Definition, MaxWait: d.c.MaxWait, Wake: d.wakeAll, Status: status, Ring: ring,
+		Refused: &d.sequences.refused,
 	})
 	if err := keeper.Add(r, s, batch, nil); err != nil {
 		return nil, err

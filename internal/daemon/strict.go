@@ -117,14 +117,10 @@ func (e *election) replaced() error {
 func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
 	keeper, name := e.d.sequences.keeper, r.Name
 	group := leader.GroupOf(name)
+	status, ring := keeper.Of(name)
 	s := &strictSequence{e: e, record: r, batch: batch, group: group, Strict: issuer.NewStrict(issuer.StrictConfig{
 		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Moment, Wake: e.d.wakeAll, Forward: e.forward[group],
-		Status: func() counter.Status {
-			s, _ := keeper.Status(name)
-			return s
-		},
-		Ring: func() { keeper.Ring(name) }, Refused: &e.d.sequences.refused,
-		Why: e.replaced,
+		Status: status, Ring: ring, Refused: &e.d.sequences.refused, Why: e.replaced,
 	})}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -92,6 +92,7 @@ type Issuer struct {
 	floor   atomic.Int64 // no id is issued at or before this Unix ms
 	dry     drought      // of windows that reach the present
 	others  others
+	texts   texts
 }
 
 // A lane is a slot for one worker id's generator: nil while there is none.

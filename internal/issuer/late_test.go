@@ -9,6 +9,7 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
 // lateTestbed has a window of 2 s that is over for 300 ms already, as after a pause of the process, and counts who
@@ -29,7 +30,7 @@ func TestARequestWaitsForALateExtension(t *testing.T) {
 		"ids":            func(b *testbed) id.Source { return b.Source(0) },
 		"another layout": func(b *testbed) id.Source { return mustSnowflake(t, b, generator.Twitter()).Source(0) },
 		"texts": func(b *testbed) id.Source {
-			k, err := UUID7(b.Issuer)
+			k, err := b.Issuer.Kind(kinds.Definition{Kind: kinds.UUID7})
 			return mustKind(t, k, err).Source(0)
 		},
 	} {

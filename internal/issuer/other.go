@@ -12,7 +12,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-// Snowflake makes the kind of ids of a layout. If that is the Issuer's own, it is the Issuer. Of another
+// snowflake makes the kind of ids of a layout. If that is the Issuer's own, it is the Issuer. Of another
 // layout, the ids are issued for the same worker ids inside the same windows, beside the lanes'
 // generators; see generator.Companion. All kinds of one layout share their ids.
 //
@@ -20,19 +20,19 @@ import (
 // says that the run-ahead is too short for that.
 //
 // A lane whose worker id the layout cannot hold issues none.
-func Snowflake(is *Issuer, l generator.Layout) (Kind, error) {
+func (is *Issuer) snowflake(l generator.Layout) (Kind, error) {
 	if l.Fingerprint() == is.c.Layout.Fingerprint() {
 		return is, nil
 	}
-	if err := CheckSnowflake(is.c.Layout, l, is.c.RunAhead); err != nil {
+	if err := checkSnowflake(is.c.Layout, l, is.c.RunAhead); err != nil {
 		return nil, err
 	}
 	return is.others.get(is, l), nil
 }
 
-// CheckSnowflake returns why a Snowflake of layout l cannot be beside one of the default layout with
+// checkSnowflake returns why a snowflake of layout l cannot be beside one of the default layout with
 // this run-ahead, or nil.
-func CheckSnowflake(own, l generator.Layout, runAhead time.Duration) error {
+func checkSnowflake(own, l generator.Layout, runAhead time.Duration) error {
 	if l.Fingerprint() == own.Fingerprint() {
 		return nil
 	}

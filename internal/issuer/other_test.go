@@ -12,7 +12,7 @@ import (
 
 func mustSnowflake(t testing.TB, b *testbed, l generator.Layout) Kind {
 	t.Helper()
-	k, err := Snowflake(b.Issuer, l)
+	k, err := b.Issuer.snowflake(l)
 	return mustKind(t, k, err)
 }
 
@@ -42,8 +42,8 @@ func TestAnotherLayoutNeedsRunAhead(t *testing.T) {
 		{generator.Sonyflake(), generator.Sonyflake(), 0, ""},
 	} {
 		b := newTestbed(1, c.runAhead, c.own)
-		k, err := Snowflake(b.Issuer, c.l)
-		if got := CheckSnowflake(c.own, c.l, c.runAhead); (got == nil) != (c.want == "") || got != nil &&
+		k, err := b.Issuer.snowflake(c.l)
+		if got := checkSnowflake(c.own, c.l, c.runAhead); (got == nil) != (c.want == "") || got != nil &&
 			got.Error() != c.want || (err == nil) != (got == nil) || (k == nil) != (err != nil) {
 			t.Errorf("%v, %v, %v; want %q", k, err, got, c.want)
 		}

@@ -24,7 +24,7 @@ func TestNoNumberOfALayoutIsRepeatedAfterARestart(t *testing.T) {
 			seen[l] = map[uint64]bool{}
 		}
 		source := func(b *testbed, l generator.Layout) id.Source {
-			k, err := Snowflake(b.Issuer, l)
+			k, err := b.Issuer.snowflake(l)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,22 +8,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/id"
 )
 
-// UUID7 makes the kind of UUIDs of version 7. Each is made of an id of the lanes, which is then
-// issued to nobody else, so it is refused when ids are, with the same words. The texts of one lane
-// are in the order in which they were issued. Several names may share the Kind.
-func UUID7(is *Issuer) (Kind, error) { return newText(is, generator.UUID7, kernelSeed) }
-
-// ULID makes the kind of ULIDs; see UUID7.
-func ULID(is *Issuer) (Kind, error) { return newText(is, generator.ULID, kernelSeed) }
-
-// ObjectID makes the kind of BSON's object ids; see UUID7. From 2106-02-07 on they are refused. The
-// error says that the layout has too many bits for worker id and sequence: more than 54.
-func ObjectID(is *Issuer) (Kind, error) { return newText(is, generator.ObjectID, kernelSeed) }
-
-// UUID4 makes the kind of UUIDs of version 4: 122 random bits and no time. It needs no lane, so it is
-// issued even while ids are refused. Several names may share the Kind.
-func UUID4() Kind { return &uuid4{perLoop: perLoop{seed: kernelSeed}} }
-
 // perLoop keeps what is made once for each event loop.
 type perLoop struct {
 	seed    seeder
@@ -45,7 +29,10 @@ func (p *perLoop) get(loop int, create func() id.Source) id.Source {
 	return s
 }
 
+// uuid4 is the kind of UUIDs of version 4.
 type uuid4 struct{ perLoop }
+
+func newUUID4() Kind { return &uuid4{perLoop: perLoop{seed: kernelSeed}} }
 
 // Ready implements Kind.
 func (k *uuid4) Ready(int64) error { return nil }

@@ -12,13 +12,13 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/id"
+	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 )
 
 var textKinds = []struct {
 	name string
-	make func(*Issuer) (Kind, error)
 	kind generator.TextKind
-}{{"uuid7", UUID7, generator.UUID7}, {"ulid", ULID, generator.ULID}, {"objectid", ObjectID, generator.ObjectID}}
+}{{kinds.UUID7, generator.UUID7}, {kinds.ULID, generator.ULID}, {kinds.ObjectID, generator.ObjectID}}
 
 // equalSeed makes all random sources equal, and forgets what they have issued.
 func equalSeed(seed *[32]byte) { *seed = [32]byte{1} }
@@ -50,7 +50,7 @@ func TestATextTakesItsPointFromTheLanes(t *testing.T) {
 		for _, l := range generator.Layouts() {
 			b := newTestbed(1, time.Second, l)
 			b.publish(t, 0, 4, start-1000, math.MaxInt64)
-			kind, err := c.make(b.Issuer)
+			kind, err := b.Kind(kinds.Definition{Kind: c.name})
 			s := mustKind(t, kind, err).Source(1)
 			layout, _ := generator.NewTextLayout(c.kind, l)
 			for range 500 {
@@ -157,7 +157,7 @@ func burst(t *testing.T, b *testbed, k Kind, each int) (all []pair) {
 func TestTextsAreRefusedAsIDsAre(t *testing.T) {
 	for _, c := range textKinds {
 		b := newTestbed(1, time.Second, generator.Katsubushi())
-		kind, err := c.make(b.Issuer)
+		kind, err := b.Kind(kinds.Definition{Kind: c.name})
 		s := mustKind(t, kind, err).Source(0)
 		for _, set := range []func(){
 			func() {},
@@ -193,7 +193,7 @@ func TestObjectIDsEndIn2106(t *testing.T) {
 	b := newTestbed(1, time.Second, generator.Sonyflake())
 	b.now = 1000<<32 - 10
 	b.publish(t, 0, 1, b.now-1000, math.MaxInt64)
-	kind, err := ObjectID(b.Issuer)
+	kind, err := b.Issuer.Kind(kinds.Definition{Kind: kinds.ObjectID})
 	s := mustKind(t, kind, err).Source(0)
 	textOf(t, s, b.now)
 	b.now = 1000 << 32
@@ -210,13 +210,14 @@ func TestObjectIDsEndIn2106(t *testing.T) {
 
 func TestALayoutThatLeavesNoRoomForAText(t *testing.T) {
 	l := generator.Layout{Epoch: start - 100, Unit: 1, TimeBits: 9, WorkerBits: 30, SequenceBits: 25}
-	if k, err := ObjectID(newTestbed(1, time.Second, l).Issuer); err == nil || k != nil {
+	is := newTestbed(1, time.Second, l).Issuer
+	if k, err := is.Kind(kinds.Definition{Kind: kinds.ObjectID}); err == nil || k != nil {
 		t.Errorf("%v, %v", k, err)
 	}
 }
 
 func TestUUID4NeedsNoLaneAndIsNeverTheSame(t *testing.T) {
-	k := UUID4()
+	k := newUUID4()
 	if err := k.Ready(start); err != nil {
 		t.Error(err)
 	}
@@ -252,7 +253,7 @@ func TestUUID4NeedsNoLaneAndIsNeverTheSame(t *testing.T) {
 
 // All 122 bits take both values: in 1,000 UUIDs each but once in 10^190.
 func TestEveryBitOfAUUID4IsRandom(t *testing.T) {
-	s := UUID4().Source(0)
+	s := newUUID4().Source(0)
 	var or, and pair
 	and = pair{math.MaxUint64, math.MaxUint64}
 	for range 1000 {
@@ -293,12 +294,12 @@ func TestTheKernelGivesANewSeedEverySecond(t *testing.T) {
 func TestTextsAllocateNothing(t *testing.T) {
 	b := newTestbed(2, time.Hour, generator.Katsubushi())
 	b.publish(t, 0, 1, start-1000, math.MaxInt64)
-	kinds := []Kind{UUID4()}
+	all := []Kind{newUUID4()}
 	for _, c := range textKinds {
-		k, err := c.make(b.Issuer)
-		kinds = append(kinds, mustKind(t, k, err))
+		k, err := b.Kind(kinds.Definition{Kind: c.name})
+		all = append(all, mustKind(t, k, err))
 	}
-	for _, k := range kinds {
+	for _, k := range all {
 		s, now := k.Source(1), b.now
 		if n := testing.AllocsPerRun(5000, func() {
 			now++ // over several seeds
@@ -317,12 +318,12 @@ func BenchmarkMintText(b *testing.B) {
 	if err := bed.Publish(0, 1, start-1000, math.MaxInt64); err != nil {
 		b.Fatal(err)
 	}
-	kinds := map[string]Kind{"id": bed.Issuer, "uuid4": UUID4()}
+	all := map[string]Kind{"id": bed.Issuer, "uuid4": newUUID4()}
 	for _, c := range textKinds {
-		k, err := c.make(bed.Issuer)
-		kinds[c.name] = mustKind(b, k, err)
+		k, err := bed.Kind(kinds.Definition{Kind: c.name})
+		all[c.name] = mustKind(b, k, err)
 	}
-	for name, k := range kinds {
+	for name, k := range all {
 		b.Run(name, func(b *testing.B) {
 			s, out := k.Source(0), make([]byte, 0, id.Room)
 			b.ReportAllocs()
