@@ -98,8 +98,11 @@ func (p *parsed) adjust(name string, addr net.Addr) error {
 	case *net.TCPAddr:
 		for _, s := range portSettings(&p.options) {
 			if s.name == name {
-				if name == "port" {
+				switch name {
+				case "port":
 					p.passed = addr
+				case "http-port":
+					p.HTTPByDefault = false
 				}
 				return s.set.set(strconv.Itoa(a.Port))
 			}

@@ -36,7 +36,7 @@ func TestProcessDescriptorsForSequences(t *testing.T) {
 		}
 	}
 	args := append([]string{"-bind", "127.0.0.1", "-port", "0", "-claim", "off", "-log-format", "json", "-worker-id", "40",
-		"-generators", file},
+		"-http-port", "0", "-generators", file},
 		inMemory(t)...)
 	for _, declared := range []int{sequences, 1} { // the rest is found
 		declare(declared, "s%d sequence")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/leaserun"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
+	"github.com/katsubushi/katsubushi/v3/internal/sockets"
 )
 
 // options is what flags, environment and file come to.
@@ -116,8 +118,9 @@ func portSettings(o *options) []setting {
 			help: "TCP `port` of the memcached protocols, and of Redis's; 0 = any free one"},
 		{name: "redis-port", topic: topicPorts, def: "0", field: "redis-port", set: number(&o.RedisPort),
 			help: "TCP `port` of the Redis protocol alone, with inline commands; 0 = off"},
-		{name: "http-port", topic: topicDaemon, bare: true, def: "0", field: "http-port", set: number(&o.HTTPPort),
-			help: "`port` of the status page, /id /ids /stats /healthz /readyz /metrics; 0 = off"},
+		{name: "http-port", topic: topicDaemon, bare: true, def: "8081", field: "http-port", set: number(&o.HTTPPort),
+			help: "`port` of the status page, /id /ids /stats /healthz /readyz /metrics; 0 = off; by default on " +
+				sockets.Loopback + " only, and off if the port is taken or -http-bind is given"},
 		{name: "grpc-port", topic: topicPorts, bare: true, def: "0", field: "grpc-port", set: number(&o.GRPCPort),
 			help: "`port` of gRPC: the services of kayac/go-katsubushi, health, reflection; 0 = off"},
 		{name: "admin-port", topic: topicPorts, def: "0", field: "admin-port", set: number(&o.AdminPort),
@@ -152,7 +155,7 @@ func clientSettings(o *options) []setting {
 			def: strconv.Itoa(max(openFiles()-otherFiles, fewConnections)),
 			set: number(&o.MaxConnections),
 			help: "connections over this limit get an error and are closed; default the limit of open files − 64, " +
-				"and less with -http-port and for sequences in -state-dir: " +
+				"and less for the HTTP port and for sequences in -state-dir: " +
 				"one for each up to a quarter of that limit, and one for each with order=strict"},
 		{name: "max-buffer-memory", topic: topicLimits, def: sizeText(front.DefaultBufferMemory()), field: "MaxBufferMemory",
 			set: size(&o.MaxBufferMemory),
@@ -169,6 +172,9 @@ func clientSettings(o *options) []setting {
 
 		{name: "http-bind", topic: topicPorts, field: "HTTPBind", set: text(&o.HTTPBind),
 			help: "`address` of the HTTP port; default that of -bind"},
+		{name: "http-host", topic: topicPorts, field: "HTTPHost", set: text(&o.HTTPHost),
+			help: "`names`, with commas between, by which the HTTP, admin and debug ports may be asked on loopback, beside " +
+				"IP addresses, localhost and this host's name"},
 		{name: "admin-bind", topic: topicPorts, field: "AdminBind", set: text(&o.AdminBind),
 			help: "`address` of the admin port; default loopback"},
 		{name: "enable-pprof", topic: topicLogs, bare: true, bool: true, def: "false", field: "EnablePprof",
@@ -344,11 +350,29 @@ func (p *parsed) combine() {
 		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
 		p.failed["Layout"] = true
 	}
+	p.combinePage()
 	p.limitConnections(0)
 	p.combineStore()
 	if err := p.applyDatacenter(); err != nil {
 		p.problems = append(p.problems, fmt.Errorf("%s: %w", p.given["datacenter-id"], err))
 	}
+}
+
+// combinePage settles where the status page is if nobody has said it: on loopback, where no other port of the
+// daemon's own is.
+func (p *parsed) combinePage() {
+	if p.given["http-port"] != "" {
+		return
+	}
+	p.HTTPByDefault = true
+	debug := p.DebugPort == p.HTTPPort && (p.EnablePprof || p.EnableStats)
+	if p.given["http-bind"] != "" {
+		p.notes = append(p.notes, p.given["http-bind"]+" without -http-port: there is no HTTP port")
+		p.HTTPPort = 0
+	} else if debug || slices.Contains([]int{p.Port, p.RedisPort, p.GRPCPort, p.AdminPort}, p.HTTPPort) {
+		p.HTTPPort = 0
+	}
+	p.HTTPBind = cmp.Or(p.HTTPBind, sockets.Loopback)
 }
 
 // What descriptors are for, beside connections: otherFiles for listeners, state files and the runtime.

@@ -63,7 +63,7 @@ func TestSettings(t *testing.T) {
 		{"BIND stands beside PORT", nil, []string{"BIND", "127.0.0.1"}, func(p *parsed) any { return p.Bind }, "127.0.0.1"},
 		{"Kubernetes has a service of our name", nil,
 			[]string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "HTTP_PORT", "tcp://10.3.2.9:80"},
-			func(p *parsed) any { return []int{p.Port, p.HTTPPort} }, []int{11212, 0}},
+			func(p *parsed) any { return []int{p.Port, p.HTTPPort} }, []int{11212, 8081}},
 		{"and the port is set", nil, []string{"KATSUBUSHI_PORT", "tcp://10.3.2.1:11212", "PORT", "2"}, func(p *parsed) any {
 			return p.Port
 		}, 2},
@@ -166,12 +166,20 @@ func TestSettings(t *testing.T) {
 		{"HTTP's own address", nil, []string{"KATSUBUSHI_HTTP_BIND", "::1"}, func(p *parsed) any {
 			return p.HTTPBind
 		}, "::1"},
+		{"the page by default", nil, nil, whereHTTP, "127.0.0.1:8081 true"},
+		{"no page", []string{"-http-port=0"}, nil, whereHTTP, ":0 false"},
+		{"no page, as kayac says it", nil, []string{"HTTP_PORT", "0"}, whereHTTP, ":0 false"},
+		{"HTTP everywhere", nil, []string{"http_port", "8081"}, whereHTTP, ":8081 false"},
+		{"an address without a port", []string{"-http-bind=10.0.0.1"}, nil, whereHTTP, "10.0.0.1:0 true"},
+		{"the page's port is another's", []string{"-grpc-port=8081"}, nil, whereHTTP, "127.0.0.1:0 true"},
+		{"the debug port has it", []string{"-debug-port=8081", "-enable-stats"}, nil, whereHTTP, "127.0.0.1:0 true"},
+		{"the debug port is off", []string{"-debug-port=8081"}, nil, whereHTTP, "127.0.0.1:8081 true"},
 		{"the admin port's address", []string{"-admin-port=8082"}, []string{"KATSUBUSHI_ADMIN_BIND", "10.0.0.1"},
 			func(p *parsed) any { return fmt.Sprint(p.AdminPort, " on ", p.AdminBind) }, "8082 on 10.0.0.1"},
 		{"descriptors are left for the admin port", []string{"-admin-port", "8082"}, nil,
 			func(p *parsed) any {
 				return p.MaxConnections+p.Services.Descriptors(p.MaxConnections) <= max(openFiles()-64, 80) &&
-					p.Services.Descriptors(100) == 48
+					p.Services.Descriptors(100) == 48+64
 			}, true},
 		{"descriptors are left for HTTP", []string{"-http-port", "8081"}, nil,
 			func(p *parsed) any {
@@ -202,6 +210,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+func whereHTTP(p *parsed) any { return fmt.Sprint(p.HTTPBind, ":", p.HTTPPort, " ", p.HTTPByDefault) }
 
 // TestAnEmptyFlagIsNotSet: whichever it is, the environment counts, then the default; nothing
 // complains of a value that nobody gave.
@@ -770,7 +780,7 @@ func TestDescriptorsForSequences(t *testing.T) {
 		}
 		return p.MaxConnections
 	}
-	all := openFiles() - otherFiles
+	all := openFiles() - otherFiles - 64 // the page's 32, and those it refuses
 	declared := []string{"-generator", "found sequence", "-generator", "a sequence", "-generator", "b sequence",
 		"-generator", "c uuid7"}
 	for _, c := range []struct {

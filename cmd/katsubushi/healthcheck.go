@@ -118,9 +118,9 @@ func dialAny(deadline time.Time, network string, addresses ...string) (net.Conn,
 	return nil, errors.Join(errs...)
 }
 
-// livesByHTTP asks /healthz if HTTP is on. /healthz answers from the start.
+// livesByHTTP asks /healthz if somebody has switched HTTP on. /healthz answers from the start.
 func (p *parsed) livesByHTTP(deadline time.Time) bool {
-	if p.HTTPPort == 0 {
+	if p.HTTPPort == 0 || p.HTTPByDefault { // another daemon may have that port
 		return false
 	}
 	bind := p.HTTPBind

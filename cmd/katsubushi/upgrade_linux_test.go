@@ -250,7 +250,7 @@ func TestProcessUpgradeRefused(t *testing.T) {
 	for text, says := range map[string]string{
 		"http-port 1":                    "its port is",
 		was + "\nredis-port 1":           "port redis-port: the process that runs did not pass it",
-		"log-level debug":                "passed socket http-port: no port of these settings",
+		"http-port 0":                    "passed socket http-port: no port of these settings",
 		was + "\nlayout twitter":         "the ids of the new process have",
 		was + "\nmax-run-ahead nonsense": "max-run-ahead",
 	} {

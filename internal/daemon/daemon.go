@@ -270,7 +270,7 @@ func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err
 	if taken == nil {
 		d.windows.Start()
 	}
-	if d.c.HTTPPort != 0 {
+	if d.services.Serves("http-port") {
 		d.background.Go(func() { d.history.Run(keeping, d.sample) })
 	}
 	d.sequences.keep()

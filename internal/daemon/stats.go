@@ -231,9 +231,13 @@ func (d *Daemon) settingStats() []figure.Figure {
 		{Stat: "layout", Value: d.c.Layout.Name},
 		{Stat: "max_run_ahead_ms", Value: d.c.MaxRunAhead.Milliseconds()},
 	}
+	httpPort := d.c.HTTPPort
+	if d.c.HTTPByDefault && !d.services.Serves("http-port") { // it was taken
+		httpPort = 0
+	}
 	list = append(list,
 		figure.Figure{Stat: "redis_port", Value: d.c.RedisPort},
-		figure.Figure{Stat: "http_port", Value: d.c.HTTPPort},
+		figure.Figure{Stat: "http_port", Value: httpPort},
 		figure.Figure{Stat: "grpc_port", Value: d.c.GRPCPort},
 		figure.Figure{Stat: "admin_port", Value: d.c.AdminPort},
 		figure.Figure{Stat: "advertise", Value: text(d.c.Advertise)})

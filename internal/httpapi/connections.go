@@ -6,6 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +45,8 @@ type connections struct {
 	close     []func() error // the listeners
 	closed    bool           // they are
 	accepting int            // listeners that may return another connection
+	local     bool           // a listener is on loopback
+	names     []string       // see knows; nil = all
 }
 
 // A connection is one that was admitted. Its fields are guarded by connections.mu.
@@ -306,6 +311,23 @@ func (c *connections) know(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
+// knows reports whether a request may be for a host. Where the port is on loopback, a page of another site could
+// otherwise read it: its name leads to an address of loopback once it is loaded, and to the browser both are one
+// site. Programs of old send no host.
+func (c *connections) knows(host string) bool {
+	c.mu.Lock()
+	names, all := c.names, !c.local || c.names == nil
+	c.mu.Unlock()
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if _, err := netip.ParseAddr(host); err == nil || all || host == "" || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
 // limit answers a request by h if its connection has a place, or if it asks for health.
 func (c *connections) limit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -318,6 +340,11 @@ func (c *connections) limit(h http.Handler) http.Handler {
 				http.Error(w, "too many open connections", http.StatusServiceUnavailable)
 				return
 			}
+		}
+		if !c.knows(r.Host) {
+			http.Error(w, "this port is on loopback, and answers those who ask for an IP address, localhost or this "+
+				"host's name; -http-host allows another name", http.StatusForbidden)
+			return
 		}
 		h.ServeHTTP(w, r)
 	})

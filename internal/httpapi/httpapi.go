@@ -82,10 +82,20 @@ func Limited(h http.Handler, maxConnections int, n *Counters, log *log.Logger) S
 func (s Server) Listener(ln net.Listener) net.Listener {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
+	at, ok := ln.Addr().(*net.TCPAddr)
+	s.conns.local = s.conns.local || ok && at.IP.IsLoopback()
 	end := sync.OnceValue(ln.Close)
 	s.conns.close = append(s.conns.close, end)
 	s.conns.accepting++
 	return listener{ln, s.conns, end}
+}
+
+// Known says which names, beside localhost and addresses, may be asked for if a listener is on loopback. Without it
+// any name may be.
+func (s Server) Known(names ...string) {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	s.conns.names = names
 }
 
 // Shutdown accepts nothing more, gives the connections that are open a moment for their first request,

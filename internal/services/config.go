@@ -3,6 +3,7 @@ package services
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
@@ -16,10 +17,12 @@ type Config struct {
 	AdminPort int
 	DebugPort int // used if EnablePprof or EnableStats is set
 
-	HTTPBind    string // address of the HTTP port; empty = that of the engine's ports
-	AdminBind   string // address of the admin port; empty = loopback
-	EnablePprof bool   // on the debug port, beside /debug/events
-	EnableStats bool   // the same
+	HTTPBind      string // address of the HTTP port; empty = that of the engine's ports
+	HTTPHost      string // names, with commas between, by which browsers may ask HTTP ports on loopback too
+	HTTPByDefault bool   // nobody has asked for the HTTP port: the daemon does without if that is how it can start
+	AdminBind     string // address of the admin port; empty = loopback
+	EnablePprof   bool   // on the debug port, beside /debug/events
+	EnableStats   bool   // the same
 }
 
 // Flags returns the flags of all ports: they name them in problems, and among passed sockets.
@@ -39,6 +42,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	check("HTTPBind", sockets.CheckHost(c.HTTPBind))
+	for _, name := range c.hosts() {
+		check("HTTPHost", sockets.CheckHost(name))
+	}
 	check("AdminBind", sockets.CheckHost(c.AdminBind))
 	for _, l := range c.all("") {
 		check(l.at.Flag, sockets.CheckNumber(l.at.Port))
@@ -69,9 +75,10 @@ func (c *Config) all(bind string) []line {
 	}
 	return []line{
 		{
-			at: sockets.Place{Flag: "http-port", Title: "HTTP", Host: cmp.Or(c.HTTPBind, bind), Port: c.HTTPPort},
+			at: sockets.Place{Flag: "http-port", Title: "HTTP", Host: cmp.Or(c.HTTPBind, bind), Port: c.HTTPPort,
+				Optional: c.HTTPByDefault},
 			on: c.HTTPPort != 0, serve: (*Services).http, bindFlag: "-http-bind", beside: true,
-			descriptors: func(max int) int { return HTTPConnections(max) + httpapi.Reserve + httpapi.Refusing },
+			descriptors: func(max int) int { return c.HTTPConnections(max) + httpapi.Reserve + httpapi.Refusing },
 		},
 		{
 			at: sockets.Place{Flag: "grpc-port", Title: "gRPC", Host: bind, Port: c.GRPCPort},
@@ -106,9 +113,22 @@ func (c *Config) Places(bind string) (list []sockets.Place) {
 // adminConnections is the connection limit of the admin port.
 const adminConnections = 16
 
+// pageConnections is the connection limit of an HTTP port that nobody asked for, and the least of any.
+const pageConnections = 32
+
 // HTTPConnections returns the connection limit of the HTTP port. It is separate from
 // that of the engine's ports, so that neither can fill the other.
-func HTTPConnections(maxConnections int) int { return min(max(maxConnections/8, 32), 1024) }
+func (c *Config) HTTPConnections(maxConnections int) int {
+	if c.HTTPByDefault {
+		return pageConnections
+	}
+	return min(max(maxConnections/8, pageConnections), 1024)
+}
+
+// hosts returns the names of HTTPHost.
+func (c *Config) hosts() []string {
+	return strings.FieldsFunc(c.HTTPHost, func(r rune) bool { return r == ',' || r == ' ' })
+}
 
 // Descriptors returns how many files the connections of the services that are on may hold open, beside
 // maxConnections of the engine's.

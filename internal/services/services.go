@@ -16,8 +16,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/adminapi"
@@ -80,7 +83,7 @@ func New(c Config, g Given) *Services {
 		s.list = append(s.list, &service{line: l})
 	}
 	h, complaints := &s.g.HTTP, s.complaints()
-	h.MaxConnections, h.Log, h.Counters, h.Login = HTTPConnections(g.MaxConnections), complaints, &s.Requests, g.Login
+	h.MaxConnections, h.Log, h.Counters, h.Login = c.HTTPConnections(g.MaxConnections), complaints, &s.Requests, g.Login
 	s.g.GRPC.Counters, s.g.GRPC.Login = &s.Called, g.Login
 	s.g.Admin.Login = func(w http.ResponseWriter, r *http.Request) *users.Account {
 		return g.Login.Admit(w, r, &s.Administered)
@@ -88,13 +91,20 @@ func New(c Config, g Given) *Services {
 	return s
 }
 
-func (s *Services) http() answerer { return httpServer{httpapi.NewServer(s.g.HTTP)} }
+func (s *Services) http() answerer { return s.named(httpapi.NewServer(s.g.HTTP)) }
 func (s *Services) grpc() answerer { return grpcapi.New(s.g.GRPC) }
 func (s *Services) admin() answerer {
-	return httpServer{httpapi.Limited(adminapi.New(s.g.Admin), adminConnections, &s.Administered, s.complaints())}
+	return s.named(httpapi.Limited(adminapi.New(s.g.Admin), adminConnections, &s.Administered, s.complaints()))
 }
 func (s *Services) debug() answerer {
-	return httpServer{httpapi.NewDebugServer(s.c.EnablePprof, s.c.EnableStats, s.g.Events, s.complaints())}
+	return s.named(httpapi.NewDebugServer(s.c.EnablePprof, s.c.EnableStats, s.g.Events, s.complaints()))
+}
+
+// named makes a server answer on loopback by this host's names.
+func (s *Services) named(server httpapi.Server) answerer {
+	own, _ := os.Hostname()
+	server.Known(append(s.c.hosts(), own)...)
+	return httpServer{server}
 }
 
 // complaints returns the log for the HTTP servers' own messages.
@@ -104,7 +114,11 @@ func (s *Services) complaints() *log.Logger {
 
 // Open opens the listeners, or takes those that were passed.
 func (s *Services) Open(b *sockets.Binder) error {
-	for _, one := range s.list {
+	for _, one := range slices.Clone(s.list) {
+		if one.at.Optional {
+			s.openOptional(one)
+			continue
+		}
 		err := b.Bind(context.Background(), func() (err error) {
 			one.ln, err = s.g.Passed.Listener(one.at)
 			return err
@@ -115,6 +129,28 @@ func (s *Services) Open(b *sockets.Binder) error {
 	}
 	s.checkPasswords()
 	return nil
+}
+
+// openOptional opens a port that the daemon can do without, and does without if that fails: a second daemon of
+// this host is no mistake.
+func (s *Services) openOptional(one *service) {
+	var err error
+	if one.ln, err = s.g.Passed.Listener(one.at); err == nil {
+		return
+	}
+	s.running.Go(func() { // to find out who has it takes some time where many processes run
+		why := slog.Any("error", err)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			why = slog.String("taken_by", sockets.Holder(one.at.Port))
+		}
+		s.g.Log.Info("no status page: -"+one.at.Flag+" gives it another port", "address", one.at.Address(), why)
+	})
+	s.list = slices.DeleteFunc(s.list, func(other *service) bool { return other == one })
+}
+
+// Serves reports whether a port is on, by its flag.
+func (s *Services) Serves(flag string) bool {
+	return slices.ContainsFunc(s.list, func(one *service) bool { return one.at.Flag == flag })
 }
 
 // checkPasswords warns of ports that take passwords and do not encrypt, beyond this host: the HTTP
@@ -251,7 +287,7 @@ func (s *Services) Figures(emit func(figure.Figure)) {
 		Worry: "above nine tenths of its limit",
 	})
 	emit(figure.Figure{
-		Metric: "http_connections_limit", Value: HTTPConnections(s.g.MaxConnections),
+		Metric: "http_connections_limit", Value: s.c.HTTPConnections(s.g.MaxConnections),
 		Help: "The limit of open connections of the HTTP port.",
 	})
 	emit(figure.Figure{

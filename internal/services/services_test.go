@@ -183,6 +183,7 @@ func TestValidate(t *testing.T) {
 			"http-port grpc-port admin-port debug-port"},
 		{Config{HTTPBind: "a:1", AdminBind: "b c"}, "HTTPBind AdminBind"},
 		{Config{HTTPBind: "::1", AdminBind: "localhost"}, ""},
+		{Config{HTTPHost: "ids.example, ids"}, ""}, {Config{HTTPHost: "ids,ids:80"}, "HTTPHost"},
 	} {
 		var got []string
 		for _, p := range problem.Of(c.config.Validate()) {
@@ -241,7 +242,7 @@ func TestPlaces(t *testing.T) {
 // TestDescriptors: all connections together fit into the descriptors that the default limit leaves.
 func TestDescriptors(t *testing.T) {
 	for max, want := range map[int]int{1: 32, 256: 32, 800: 100, 8192: 1024, 1 << 20: 1024} {
-		if got := HTTPConnections(max); got != want {
+		if got := (&Config{}).HTTPConnections(max); got != want {
 			t.Errorf("beside %d: %d, want %d", max, got, want)
 		}
 		for _, c := range []struct {
@@ -396,6 +397,73 @@ func TestPasswordsInClearAreWarnedOf(t *testing.T) {
 		if warned := strings.Count(got, "takes passwords and does not encrypt"); warned != min(len(c.want), 1) ||
 			!strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// TestAPortThatNobodyAskedFor: the page does without its address if another process has it, and the log says which.
+func TestAPortThatNobodyAskedFor(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for _, taken := range []bool{false, true} {
+		w := newServices(t, func(c *Config, _ *Given) {
+			c.HTTPPort, c.HTTPBind, c.HTTPByDefault, c.EnableStats = redistest.FreePort(t), "127.0.0.1", true, true
+			if taken {
+				c.HTTPPort = ln.Addr().(*net.TCPAddr).Port
+			}
+		})
+		w.start(t)
+		if status, text := fetch(t, "http://"+w.at("debug")+"/debug/events", "", ""); status != http.StatusOK {
+			t.Errorf("the debug port: %d %s", status, text)
+		}
+		w.Stop() // it waits for the log
+		says := fmt.Sprintf(`address=%v taken_by="process %d (services.test)"`, ln.Addr(), os.Getpid())
+		if got := w.log.String(); w.Serves("http-port") == taken || strings.Contains(got, says) != taken {
+			t.Errorf("taken=%v: served: %v; %s", taken, w.Serves("http-port"), got)
+		}
+		if n := w.c.HTTPConnections(1600); n != 32 {
+			t.Errorf("%d connections", n)
+		}
+	}
+}
+
+// TestHostsOnLoopback: a page of another site, whose name leads to loopback once it is loaded, reads nothing. A port
+// that others reach answers by any name.
+func TestHostsOnLoopback(t *testing.T) {
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bind := range []string{"127.0.0.1", "127.0.0.9", "0.0.0.0"} {
+		w := newServices(t, func(c *Config, g *Given) {
+			allPorts(t)(c, g)
+			c.HTTPBind, c.AdminBind, c.HTTPHost = bind, bind, "ids.example, other.example"
+		})
+		w.start(t)
+		for _, port := range []string{"HTTP", "admin", "debug"} {
+			for host, known := range map[string]bool{
+				"127.0.0.1": true, "10.0.0.9:80": true, "[::1]:8081": true, "[::1]": true, "localhost": true,
+				"LocalHost.:8081": true, own: true, strings.ToUpper(own) + ":1": true, "ids.example:80": true,
+				"other.example": true, "": true,
+				"evil.example": false, "evil.example:8081": false, "localhost.evil.example": false,
+				"127.0.0.1.evil.example": false, "ids.example.evil.example": false,
+			} {
+				known = known || bind == "0.0.0.0" && port != "debug"
+				conn, err := net.Dial("tcp", strings.Replace(w.at(port), "0.0.0.0", "127.0.0.1", 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
+				answer, err := io.ReadAll(conn)
+				conn.Close()
+				refused := strings.HasPrefix(string(answer), "HTTP/1.1 403 ") && strings.Contains(string(answer), "-http-host")
+				if err != nil || refused == known {
+					t.Errorf("-bind %s: %s asked for %q: %s %v", bind, port, host, answer, err)
+				}
+			}
 		}
 	}
 }

@@ -37,7 +37,8 @@ func (p Passed) Lent(name string) bool {
 }
 
 // Check returns everything that is wrong with the sockets for these places: each must be what its place
-// needs. names are those of all places that there can be. all = every place must have one.
+// needs. names are those of all places that there can be. all = every place must have one, but for those that are
+// optional.
 func (p Passed) Check(places []Place, names []string, all bool) error {
 	var problems problem.List
 	wanted := map[string]Place{}
@@ -60,8 +61,8 @@ func (p Passed) Check(places []Place, names []string, all bool) error {
 		}
 	}
 	var missing []string
-	for name := range wanted {
-		if all && p.Named(name) == nil {
+	for name, at := range wanted {
+		if all && !at.Optional && p.Named(name) == nil {
 			missing = append(missing, name)
 		}
 	}

@@ -1,7 +1,9 @@
 package sockets
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -94,6 +96,29 @@ func TestPassedSockets(t *testing.T) {
 	}
 }
 
+// TestHolder: who listens is known by its process, and who only connects is nobody.
+func TestHolder(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::]:0"} {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		want := fmt.Sprintf("process %d (sockets.test)", os.Getpid())
+		if got := Holder(ln.Addr().(*net.TCPAddr).Port); got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got := Holder(conn.LocalAddr().(*net.TCPAddr).Port); got != "unknown" {
+			t.Errorf("a connection's port: %q", got)
+		}
+	}
+}
+
 func lnOf(t *testing.T, p Passed, at Place) net.Listener {
 	t.Helper()
 	ln, err := p.Listener(at)
@@ -140,6 +165,10 @@ func TestCheck(t *testing.T) {
 	if got := said(Passed(nil).Check(places, names, true)); len(got) != 3 || got[0] != "port port: the process that runs "+
 		"did not pass it: a port is added by a restart" || got[1][:9] != "port sock" {
 		t.Errorf("%q", got)
+	}
+	places[0].Optional = true
+	if got := said(p[1:].Check(places, names, true)); got != nil {
+		t.Errorf("without a port that nobody asked for: %q", got)
 	}
 	if got := said(Passed{{"port", -1, false}}.Check(places, names, false)); len(got) != 1 {
 		t.Errorf("%q", got)

@@ -29,6 +29,8 @@ type Place struct {
 	Port  int    // 0 = any free one
 	UDP   bool
 	Local bool // Host is Loopback, of whichever family there is
+	// Optional: nobody has asked for it, so the daemon does without if that is how it can start.
+	Optional bool
 
 	Path string // of a unix socket instead; empty = none
 	Mode fs.FileMode
@@ -68,14 +70,17 @@ func (p Place) Probe() error {
 	return p.onAddress(server.ProbeTCP)
 }
 
+// Address returns the host and the port.
+func (p Place) Address() string { return net.JoinHostPort(p.Host, strconv.Itoa(p.Port)) }
+
 // onAddress tries a thing with the address of the TCP port, and with that of the other family if it need not
 // be this one.
 func (p Place) onAddress(try func(addr string) error) error {
-	number := strconv.Itoa(p.Port)
-	err := try(net.JoinHostPort(p.Host, number))
+	err := try(p.Address())
 	missing := errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
 	if missing && p.Local {
-		return try(net.JoinHostPort("::1", number))
+		p.Host = "::1"
+		return try(p.Address())
 	}
 	return err
 }
@@ -133,7 +138,8 @@ func CheckNumber(n int) error {
 func Clashes(places []Place, wrong func(field, format string, args ...any)) {
 	for i, p := range places {
 		for _, other := range places[:i] {
-			if p.Port != 0 && p.Port == other.Port && p.tcp() && other.tcp() && overlap(p.Host, other.Host) {
+			both := p.tcp() && other.tcp() && !p.Optional && !other.Optional
+			if both && p.Port != 0 && p.Port == other.Port && overlap(p.Host, other.Host) {
 				wrong(p.Flag, "%d is the %s port too", p.Port, other.Title)
 			}
 		}

@@ -59,6 +59,8 @@ func TestClashes(t *testing.T) {
 		{Place{Port: 7, Host: "127.0.0.1"}, Place{Port: 7, Host: "LocalHost"}, "b: 7 is the A port too"},
 		{Place{Port: 7, Host: "::"}, Place{Port: 7, Host: "127.0.0.2"}, "b: 7 is the A port too"},
 		{Place{Port: 7, Host: "127.0.0.1"}, Place{Port: 7, Host: "0.0.0.0"}, "b: 7 is the A port too"},
+		{Place{Port: 7, Optional: true}, Place{Port: 7}, ""},
+		{Place{Port: 7}, Place{Port: 7, Optional: true}, ""},
 		{Place{Port: 7, Path: "/s"}, Place{Port: 7}, ""},
 		{Place{Port: 7}, Place{Port: 7, Path: "/s"}, ""},
 		{Place{Port: 7}, Place{Port: 7, UDP: true}, ""},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +15,11 @@ import (
 )
 
 // Loopback returns arguments for a daemon that other tests do not notice, and more: it listens on a free port of
-// 127.0.0.1, claims no worker id, and logs what a Daemon reads.
+// 127.0.0.1, has no HTTP port unless a -config or more say one, claims no worker id, and logs what a Daemon reads.
 func Loopback(more ...string) []string {
+	if !slices.Contains(more, "-config") {
+		more = append([]string{"-http-port", "0"}, more...)
+	}
 	return append([]string{"-bind", "127.0.0.1", "-port", "0", "-log-format", "json", "-log-level", "debug",
 		"-claim", "off"}, more...)
 }

@@ -26,6 +26,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o grpc-por
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o heartbeat -l heartbeat
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o hold-raus -l hold-raus
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o http-bind -l http-bind
+complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o http-host -l http-host
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o http-port -l http-port
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o idle-timeout -l idle-timeout
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o lanes -l lanes
@@ -105,6 +106,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o grpc-port
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o heartbeat -l heartbeat
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o hold-raus -l hold-raus
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o http-bind -l http-bind
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o http-host -l http-host
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o http-port -l http-port
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o idle-timeout -l idle-timeout
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o lanes -l lanes
@@ -291,6 +293,7 @@ complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect 
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o heartbeat -l heartbeat
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o hold-raus -l hold-raus
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-bind -l http-bind
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-host -l http-host
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o http-port -l http-port
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o idle-timeout -l idle-timeout
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o lanes -l lanes
