@@ -66,5 +66,5 @@ func TestStore(t *testing.T) {
 }
 
 func TestFaultsAreInTheDocumentation(t *testing.T) {
-	storefaults.Documented(t, "ETCD.md", "faults_test.go", "load_test.go", "refused_test.go", "wire_test.go")
+	storefaults.Documented(t, "faults_test.go", "load_test.go", "refused_test.go", "wire_test.go")
 }

@@ -132,7 +132,7 @@ func TestWrongClockWhileRunning(t *testing.T) {
 }
 
 func TestFaultsAreInTheDocumentation(t *testing.T) {
-	storefaults.Documented(t, "ZOOKEEPER.md", "faults_test.go", "wire_test.go")
+	storefaults.Documented(t, "faults_test.go", "wire_test.go")
 }
 
 // Somebody changes the ACL of the pool's keys, so that the daemon's user may do nothing any more, and
