@@ -26,12 +26,11 @@ func rewriteTable(file string, results []result) error {
 		return fmt.Errorf("%s has no table marks", file)
 	}
 	var b strings.Builder
-	b.WriteString("| client | version | language | protocol | does | result | set-up |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| client | version | language | protocol | set-up |\n|---|---|---|---|---|\n")
 	for _, r := range results {
-		verdict := map[string]string{"PASS": "ok", "FAIL": "fails", "SKIP": "not run"}[r.verdict]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			r.setup.name, r.version, r.setup.language, r.setup.protocol, strings.ReplaceAll(r.setup.does, " ", ", "), verdict,
-			r.setup.hint)
+		verdict := map[string]string{"FAIL": "**fails**; ", "SKIP": "**not run**; "}[r.verdict]
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s%s |\n",
+			r.setup.name, r.version, r.setup.language, r.setup.protocol, verdict, r.setup.hint)
 	}
 	return os.WriteFile(file, []byte(before+tableBegin+b.String()+tableEnd+after), 0o644)
 }
