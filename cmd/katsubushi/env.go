@@ -34,7 +34,7 @@ func (s *setting) variables() []string {
 }
 
 // usage returns the help of a setting, with its names in the environment. It leaves out the lower-case
-// names: -help mentions them once.
+// names: -h all mentions them once.
 func (s *setting) usage() string {
 	names := s.variables()
 	return s.help + " [" + strings.Join(names[:min(len(names), 2)], ", ") + "]"
@@ -90,7 +90,7 @@ func unknownVariables(env variables) (notes []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if strings.HasPrefix(name, prefix) && !known[name] && env[name] != "" && !isServiceLink(name, env[name]) {
-			notes = append(notes, name+" is not a setting: katsubushi -help lists their names")
+			notes = append(notes, name+" is not a setting: katsubushi -h all lists their names")
 		}
 	}
 	return notes

@@ -44,7 +44,7 @@ func TestEverySettingCanBeGivenByTheEnvironment(t *testing.T) {
 
 func TestHelpNamesTheVariables(t *testing.T) {
 	for args, want := range map[string][]string{
-		"-help": {"[KATSUBUSHI_PORT, PORT] (default 11212)", "[KATSUBUSHI_LOOPS] (default",
+		"-help all": {"[KATSUBUSHI_PORT, PORT] (default 11212)", "[KATSUBUSHI_LOOPS] (default",
 			"[KATSUBUSHI_BIND, BIND]\n"},
 		"run -help":     {"[KATSUBUSHI_MARGIN] (default 1s)", "[KATSUBUSHI_REDIS, REDIS]\n"},
 		"inspect -help": {"[KATSUBUSHI_LAYOUT] (default katsubushi)"},
@@ -75,7 +75,7 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	p, _, _ := parse(settings, nil, env, nil)
 	var want []string
 	for _, name := range unknown {
-		want = append(want, name+" is not a setting: katsubushi -help lists their names")
+		want = append(want, name+" is not a setting: katsubushi -h all lists their names")
 	}
 	if !slices.Equal(p.unknown, want) || len(p.problems) > 0 {
 		t.Errorf("%q, want %q; %v", p.unknown, want, p.problems)
@@ -119,7 +119,7 @@ func TestProcessEnvironment(t *testing.T) {
 	p := runs(t, exec.Command(binary))
 	p.WaitListening(t)
 	if !strings.HasPrefix(p.Addr(), "127.0.0.1:") || statistic(t, p.Addr(), "lane_0_worker_id") != 9 ||
-		p.Entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -help lists their names") == nil {
+		p.Entry("KATSUBUSHI_LOGFORMAT is not a setting: katsubushi -h all lists their names") == nil {
 		t.Errorf("it listens on %s:\n%s", p.Addr(), p.Logged())
 	}
 }

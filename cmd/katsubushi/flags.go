@@ -126,7 +126,8 @@ func portSettings(o *options) []setting {
 		{name: "admin-port", topic: topicPorts, def: "0", field: "admin-port", set: number(&o.AdminPort),
 			help: "`port` of /generators /leaders /users, over HTTP, for users with the right admin; 0 = off"},
 		{name: "debug-port", topic: topicLogs, bare: true, def: "8080", field: "debug-port", set: number(&o.DebugPort),
-			help: "`port`, on localhost, of what the next two enable"},
+			help: "`port`, on localhost, of /debug/pprof/, /debug/stats and /debug/events: opened if it is given, or by the " +
+				"next two; beside one of these it has only what they enable"},
 	}
 }
 
@@ -143,8 +144,10 @@ func clientSettings(o *options) []setting {
 		{name: "auth-file", topic: topicUsers, field: "AuthFile", set: text(&o.AuthFile),
 			help: "`file` of users, readable by its owner only: clients must log in (SASL PLAIN, memcached's text login, " +
 				"Redis's AUTH, or over HTTP); lines user:password, or those that katsubushi user writes"},
-		{name: "users", topic: topicUsers, field: "Users", set: text(&o.Users, "counters"),
+		{name: "auth-store", topic: topicUsers, field: "Users", set: text(&o.Users, "counters"),
 			help: "counters: the users that may log in are kept in the etcd of -counters, for all daemons there"},
+		{name: "users", topic: topicUsers, field: "Users", set: text(&o.Users, "counters"),
+			help: "the older name of -auth-store"},
 
 		{name: "engine", topic: topicPorts, def: "auto", field: "Engine",
 			set:  text(&o.Engine, "auto", "uring", "epoll", "net"),
@@ -201,8 +204,10 @@ func nameSettings(o *options) []setting {
 		{name: "counters-password-file", topic: topicNames, field: "Counters.PasswordFile",
 			set:  text(&o.Counters.PasswordFile),
 			help: "`file` with the password of the user in -counters: readable by its owner only"},
-		{name: "max-wait", topic: topicNames, def: "1s", field: "MaxWait", set: duration(&o.MaxWait),
+		{name: "sequence-wait", topic: topicNames, def: "1s", field: "MaxWait", set: duration(&o.MaxWait),
 			help: "how long a client waits for a value of a sequence whose record cannot be written"},
+		{name: "max-wait", topic: topicNames, field: "MaxWait", set: duration(&o.MaxWait),
+			help: "the older name of -sequence-wait"},
 		{name: "unknown-keys", topic: topicNames, def: "issue", field: "RefuseUnknown",
 			set: either(&o.RefuseUnknown, "refuse", "issue"),
 			help: "issue: a key that no -generator has gets an id of -layout; refuse: it gets an error, unless it is " +
@@ -350,8 +355,12 @@ func (p *parsed) combine() {
 		p.problems = append(p.problems, fmt.Errorf("-layout, -worker-bits, -sequence-bits: %w", err))
 		p.failed["Layout"] = true
 	}
+	if alone := p.given["enable-pprof"] == "" && p.given["enable-stats"] == ""; alone && p.given["debug-port"] != "" {
+		p.EnablePprof, p.EnableStats = p.DebugPort != 0, p.DebugPort != 0
+	}
 	p.combinePage()
 	p.limitConnections(0)
+	p.refuseTwins()
 	p.combineStore()
 	if err := p.applyDatacenter(); err != nil {
 		p.problems = append(p.problems, fmt.Errorf("%s: %w", p.given["datacenter-id"], err))
@@ -373,6 +382,24 @@ func (p *parsed) combinePage() {
 		p.HTTPPort = 0
 	}
 	p.HTTPBind = cmp.Or(p.HTTPBind, sockets.Loopback)
+}
+
+// twins are pairs of settings that say the same. The second is the older name, or the one of Redis alone.
+var twins = []struct{ one, other, say string }{
+	{"store", "redis", "where worker ids are leased"},
+	{"store", "server", "where worker ids are leased"}, // yaraus's name of it
+	{"store-password-file", "redis-password-file", "where the password is"},
+	{"sequence-wait", "max-wait", "how long clients wait"},
+	{"auth-store", "users", "where users are kept"},
+}
+
+// refuseTwins refuses both of a pair.
+func (p *parsed) refuseTwins() {
+	for _, t := range twins {
+		if a, b := p.given[t.one], p.given[t.other]; a != "" && b != "" {
+			p.problems = append(p.problems, fmt.Errorf("%s and %s: both say %s: one of the two is allowed", a, b, t.say))
+		}
+	}
 }
 
 // What descriptors are for, beside connections: otherFiles for listeners, state files and the runtime.

@@ -101,6 +101,17 @@ func TestSettings(t *testing.T) {
 		}, "ids.example:11212"},
 		{"octal", []string{"-sock-mode", "0777"}, nil, func(p *parsed) any { return int(p.SockMode) }, 0o777},
 		{"bare bool", []string{"-enable-pprof"}, nil, func(p *parsed) any { return p.EnablePprof }, true},
+		{"a debug port alone", nil, []string{"DEBUG_PORT", "8080"}, func(p *parsed) any {
+			return p.EnablePprof && p.EnableStats
+		}, true},
+		{"half a debug port", []string{"-debug-port", "8080", "-enable-stats"}, nil, func(p *parsed) any {
+			return p.EnableStats && !p.EnablePprof
+		}, true},
+		{"no debug port", []string{"-debug-port", "0"}, nil, func(p *parsed) any { return p.EnablePprof }, false},
+		{"the older name", []string{"-max-wait", "3s"}, nil, func(p *parsed) any { return p.MaxWait }, 3 * time.Second},
+		{"the newer name", nil, []string{"KATSUBUSHI_SEQUENCE_WAIT", "3s"}, func(p *parsed) any {
+			return p.MaxWait
+		}, 3 * time.Second},
 		{"bool variable", nil, []string{"ENABLE_STATS", "1"}, func(p *parsed) any { return p.EnableStats }, true},
 		{"kayac's unset values", []string{"-min-worker-id", "0", "-grpc-port", "0"}, nil, func(p *parsed) any {
 			return len(p.problems)
@@ -173,7 +184,7 @@ func TestSettings(t *testing.T) {
 		{"an address without a port", []string{"-http-bind=10.0.0.1"}, nil, whereHTTP, "10.0.0.1:0 true"},
 		{"the page's port is another's", []string{"-grpc-port=8081"}, nil, whereHTTP, "127.0.0.1:0 true"},
 		{"the debug port has it", []string{"-debug-port=8081", "-enable-stats"}, nil, whereHTTP, "127.0.0.1:0 true"},
-		{"the debug port is off", []string{"-debug-port=8081"}, nil, whereHTTP, "127.0.0.1:8081 true"},
+		{"the debug port is off", []string{"-debug-port=8081", "-enable-stats=false"}, nil, whereHTTP, "127.0.0.1:8081 true"},
 		{"the admin port's address", []string{"-admin-port=8082"}, []string{"KATSUBUSHI_ADMIN_BIND", "10.0.0.1"},
 			func(p *parsed) any { return fmt.Sprint(p.AdminPort, " on ", p.AdminBind) }, "8082 on 10.0.0.1"},
 		{"descriptors are left for the admin port", []string{"-admin-port", "8082"}, nil,
@@ -257,7 +268,8 @@ func TestAllProblemsAreToldAtOnceInTheUsersWords(t *testing.T) {
 		"-bind: \"10.0.0.1:1\": an address or a name without a port is allowed",
 		"-http-bind: \"[::1]\": an address or a name without a port is allowed",
 		"-admin-bind: \":1\": an address or a name without a port is allowed",
-		"-admin-port: there are no users, and one with the right admin is needed: -auth-file or -users says where they are",
+		"-admin-port: there are no users, and one with the right admin is needed: -auth-file or -auth-store says where " +
+			"they are",
 		"-worker-id: 2000: 0 to 1023 allowed",
 		"-worker-id: 1 is there twice",
 		"-port: 99999: 0 to 65535 allowed",
@@ -639,7 +651,7 @@ func TestUnknownFlagsAndWords(t *testing.T) {
 
 func TestHelpListsEverySetting(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"-help"}, environment(), &stdout, &stderr); code != exitOK {
+	if code := run([]string{"-help", "all"}, environment(), &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	columns := map[int]int{} // in which the texts of the subcommands begin
@@ -673,7 +685,8 @@ func TestPortsThatClash(t *testing.T) {
 		{"-port=5 -debug-port=5 -enable-pprof -bind=127.0.0.1", debug},
 		{"-port=5 -debug-port=5 -enable-pprof -bind=localhost", debug},
 		{"-port=5 -debug-port=5 -enable-pprof -bind=127.0.0.2", ""},
-		{"-port=5 -debug-port=5", ""},
+		{"-port=5 -debug-port=5", debug},
+		{"-port=5 -debug-port=5 -enable-stats=false", ""},
 		{"-port=5 -debug-port=5 -enable-stats -sock=s", ""},
 		{"-http-port=5 -debug-port=5 -enable-stats", debugHTTP},
 		{"-http-port=5 -debug-port=5 -enable-stats -http-bind=10.0.0.1", ""},
@@ -748,9 +761,11 @@ func TestProblemsOfUsersAreToldTogether(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"-users=file":     `-users: "file": counters allowed`,
-		"-users=counters": "-users: only etcd keeps users",
-		"-users=counters -counters=etcd://h -udp-port=1": "-udp-port: datagrams carry no login: not together with -users",
+		"-users=file":                                    `-users: "file": counters allowed`,
+		"-users=counters -auth-store=counters":           "-auth-store and -users: both say where users are kept",
+		"-max-wait=1s -sequence-wait=1s":                 "-sequence-wait and -max-wait: both say how long clients wait",
+		"-users=counters":                                "-users: only etcd keeps users",
+		"-users=counters -counters=etcd://h -udp-port=1": "-udp-port: datagrams carry no login: not together",
 	} {
 		if got := complaints(t, append(strings.Fields(args), "-worker-id=1")); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", args, got)

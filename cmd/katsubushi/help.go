@@ -26,6 +26,9 @@ const (
 var topics = []string{topicDaemon, topicNames, topicStore, topicPorts, topicUsers, topicLimits, topicLayout,
 	topicRecords, topicLogs}
 
+// allFlags is the word behind -help that asks for more than the short help.
+const allFlags = "all"
+
 // byTopic returns the flags of a set, as flag.PrintDefaults shows them, for each topic. -version is with the daemon.
 func byTopic(fs *flag.FlagSet) map[string]*flag.FlagSet {
 	sets := map[string]*flag.FlagSet{}
@@ -60,6 +63,60 @@ func empty(fs *flag.FlagSet) bool {
 	n := 0
 	fs.VisitAll(func(*flag.Flag) { n++ })
 	return n == 0
+}
+
+// A task is something that people want, and the flags for it.
+type task struct {
+	title string
+	flags [][2]string // each with its text
+}
+
+// tasks are the short help: what most people need. Names that other flags have taken over are not among them.
+var tasks = []task{
+	{"Worker ids, given by hand or leased from a store", [][2]string{
+		{"worker-id", "different for every daemon: 7, 1-4 or ordinal"},
+		{"state-dir", "a local disk, for the record of what was issued"},
+		{"store", "redis://, etcd:// or zookeeper://: lease them"},
+		{"store-password-file", "the password for it"},
+	}},
+	{"Where it listens", [][2]string{
+		{"port", "of memcached's and Redis's protocols; 11212"},
+		{"bind", "default all"},
+		{"sock", "a unix socket instead"},
+		{"http-port", "status page, /id, /readyz, /metrics; 8081"},
+		{"grpc-port", "gRPC"},
+	}},
+	{"Names that stand for other kinds of id", [][2]string{
+		{"generator", `such as "orders sequence"; any number of them`},
+		{"generators", "such lines in a file"},
+		{"counters", "sequences in etcd, Redis or SQL; default files"},
+		{"counters-password-file", "the password for it"},
+	}},
+	{"Who may connect", [][2]string{
+		{"tls-cert", "speak TLS with this certificate"},
+		{"tls-key", "and its key"},
+		{"auth-file", "users, who must log in"},
+	}},
+	{"All else", [][2]string{
+		{"layout", "what the bits of an id are, such as twitter"},
+		{"log-level", "debug, info, warn or error"},
+		{"config", "flags, one on each line, without the dash"},
+		{"version", "print the version"},
+	}},
+}
+
+// shortUsage prints what most people need, on one screen.
+func shortUsage(fs *flag.FlagSet, w io.Writer) {
+	fmt.Fprint(w, "katsubushi hands out unique ids to any memcached or Redis client.\n\n"+
+		"  katsubushi -worker-id 7       serve\n"+
+		"  katsubushi help all           list all flags and verbs; help VERB is about one\n")
+	for _, t := range tasks {
+		fmt.Fprintf(w, "\n%s:\n", t.title)
+		for _, f := range t.flags {
+			value, _ := flag.UnquoteUsage(fs.Lookup(f[0]))
+			fmt.Fprintf(w, "  -%-28s %s\n", f[0]+" "+value, f[1])
+		}
+	}
 }
 
 func usage(fs *flag.FlagSet, w io.Writer) {
@@ -110,6 +167,8 @@ func (c *call) help() {
 			c.flags.SetOutput(w)
 			c.flags.PrintDefaults()
 		}
+	case s.settings != nil && !slices.Equal(c.args, []string{allFlags}):
+		shortUsage(c.flags, w)
 	case s.settings != nil:
 		usage(c.flags, w)
 	default:
@@ -167,8 +226,10 @@ func help(c *call) int {
 		}
 		return exitOK
 	}
-	of := theDaemon()
-	if len(c.words) > 0 {
+	of, args := theDaemon(), append(c.words[min(len(c.words), 1):], "-help")
+	if len(c.words) == 1 && c.words[0] == allFlags {
+		args = []string{"-help", allFlags}
+	} else if len(c.words) > 0 {
 		if of = subcommandNamed(c.words[0]); of == nil {
 			c.problem("help %s: %s are there", c.words[0], spoken(names(commands())))
 		}
@@ -176,7 +237,7 @@ func help(c *call) int {
 	if c.refused() {
 		return exitUsage
 	}
-	return of.start(append(c.words[min(len(c.words), 1):], "-help"), c.env, c.stdin, c.stdout, c.stderr)
+	return of.start(args, c.env, c.stdin, c.stdout, c.stderr)
 }
 
 // printVersion is the subcommand, and what -version does.

@@ -29,8 +29,29 @@ func TestEveryFlagHasATopic(t *testing.T) {
 			t.Errorf("-%s has the topic %q", s.name, s.topic)
 		}
 	}
-	if help := output(t, "-help"); strings.Index(help, "  -worker-id") > strings.Index(help, "  -engine") {
+	if help := output(t, "-help", "all"); strings.Index(help, "  -worker-id") > strings.Index(help, "  -engine") {
 		t.Error("-help has flags without a topic, or begins with what few need")
+	}
+}
+
+// TestTheShortHelp fits on a screen, and has no name that another one has taken over.
+func TestTheShortHelp(t *testing.T) {
+	help := output(t, "-h")
+	if lines := strings.Count(help, "\n"); lines < 24 || lines > 40 {
+		t.Errorf("%d lines", lines)
+	}
+	for line := range strings.Lines(help) {
+		if len(line) > 80+len("\n") {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	if flags := strings.Count(help, "\n  -"); flags != 20 {
+		t.Errorf("%d flags", flags)
+	}
+	for _, pair := range twins {
+		if strings.Contains(help, "  -"+pair.other+" ") {
+			t.Errorf("-%s stands for -%s", pair.other, pair.one)
+		}
 	}
 }
 
@@ -175,8 +196,9 @@ func TestCompletion(t *testing.T) {
 
 // TestHelpAndVersionAreVerbs: they say what the flags say.
 func TestHelpAndVersionAreVerbs(t *testing.T) {
-	for verb, flag := range map[string]string{"help": "-help", "version": "-version", "help lease init": "lease init -h",
-		"help version": "version -h"} {
+	for verb, flag := range map[string]string{"help": "-help", "help all": "-h all", "version": "-version",
+		"help lease init": "lease init -h",
+		"help version":    "version -h"} {
 		if got, want := output(t, strings.Fields(verb)...), output(t, strings.Fields(flag)...); got != want || got == "" {
 			t.Errorf("%s prints\n%s\nand %s\n%s", verb, got, flag, want)
 		}

@@ -237,7 +237,7 @@ func TestProcessJournal(t *testing.T) {
 		args []string
 		want []string // beginnings of lines
 	}{
-		{[]string{"-worker-id", "x"}, []string{"<3>katsubushi cannot start", "<3>-worker-id", "<3>katsubushi -help"}},
+		{[]string{"-worker-id", "x"}, []string{"<3>katsubushi cannot start", "<3>-worker-id", "<3>katsubushi -h all"}},
 		{
 			[]string{"-worker-id", "1", "-state-dir", "/proc/none", "-log-format", "json"},
 			[]string{`<6>{"time"`, `<6>{"time"`, `<2>{"time"`},

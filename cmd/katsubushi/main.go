@@ -57,7 +57,7 @@ func (c *call) settled(said io.Writer) (code int, ok bool) {
 	if err := c.validate(); err != nil {
 		fmt.Fprintln(said, "katsubushi cannot start with these settings:")
 		fmt.Fprintln(said, err)
-		fmt.Fprintln(said, "katsubushi -help lists every setting.")
+		fmt.Fprintln(said, "katsubushi -h all lists every setting.")
 		c.warn(said)
 		return exitUsage, false
 	}

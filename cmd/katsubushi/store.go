@@ -90,15 +90,6 @@ func (p *parsed) combineStore() {
 		p.refuseWithoutStore()
 		return
 	}
-	for _, c := range []struct{ one, other, say string }{
-		{"store", "redis", "where worker ids are leased"},
-		{"store", "server", "where worker ids are leased"}, // yaraus's name of it
-		{"store-password-file", "redis-password-file", "where the password is"},
-	} {
-		if a, b := p.given[c.one], p.given[c.other]; a != "" && b != "" {
-			p.problems = append(p.problems, fmt.Errorf("%s and %s: both say %s: one of the two is allowed", a, b, c.say))
-		}
-	}
 	if len(p.WorkerIDs) == 1 && p.WorkerIDs[0] == 0 && !p.Ordinal {
 		p.WorkerIDs = nil
 		p.notes = append(p.notes, "worker id 0 together with "+p.Store.Flag()+" means that it is not set: one is leased")

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the files of testdata anew")
 func TestTexts(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // commands look for records there
 	files := map[string][]string{
-		"help": {"-h"}, "man": {"man"}, "completion.bash": {"completion bash"},
+		"help": {"-h all"}, "man": {"man"}, "completion.bash": {"completion bash"},
 		"completion.zsh": {"completion zsh"}, "completion.fish": {"completion fish"},
 	}
 	for _, c := range commands() {
@@ -39,7 +39,7 @@ func TestTexts(t *testing.T) {
 				c.name+" nosuchword -state-dir none", c.name+" nosuchword -json -force -state-dir none")
 		}
 	}
-	files["commands"] = append(files["commands"], "help -list", "help lease", "help lease list")
+	files["commands"] = append(files["commands"], "help", "help -list", "help lease", "help lease list")
 	files["wrong"] = append(files["wrong"],
 		"nosuchword", "-nosuchflag", "-worker-id 1 nosuchword", "upgrade x", "upgrade -timeout 1", "upgrade -pid -1",
 		"demote", "demote a b", "inspect", "inspect -nosuchflag", "healthcheck x", "healthcheck -ready=x",

@@ -175,8 +175,8 @@ func (c *Config) Validate() error {
 	c.validateFleet(wrong)
 	problems.Include("", c.Services.Validate())
 	if c.AdminPort != 0 && !c.HasLogins() {
-		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -users says where "+
-			"they are")
+		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -auth-store says "+
+			"where they are")
 	}
 	_, flags, _ := c.definitions(nil, nil)
 	for _, p := range problem.Of(flags) {

@@ -159,7 +159,7 @@ func (c *Config) validateUDP(wrong func(field, format string, args ...any)) {
 	if c.AuthFile != "" {
 		wrong("UDPPort", "datagrams carry no login: not together with -auth-file")
 	} else if c.HasLogins() {
-		wrong("UDPPort", "datagrams carry no login: not together with -users")
+		wrong("UDPPort", "datagrams carry no login: not together with -auth-store")
 	}
 	if c.TLSCert != "" {
 		wrong("UDPPort", "datagrams are not encrypted and show no certificate: not together with -tls-cert")

@@ -5,6 +5,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o admin-po
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o advertise -l advertise
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o announce -l announce -xa 'on off'
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o auth-file -l auth-file
+complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o auth-store -l auth-store -xa 'counters'
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o bind -l bind
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o claim -l claim -xa 'on off'
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o config -l config
@@ -52,6 +53,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o redis-po
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o redis-replicas -l redis-replicas
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sequence-bits -l sequence-bits
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sequence-start -l sequence-start -xa 'random zero'
+complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sequence-wait -l sequence-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o shutdown-delay -l shutdown-delay
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sock -l sock
 complete -c katsubushi -n '__fish_seen_subcommand_from check-config' -o sock-mode -l sock-mode
@@ -85,6 +87,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o admin-por
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o advertise -l advertise
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o announce -l announce -xa 'on off'
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o auth-file -l auth-file
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o auth-store -l auth-store -xa 'counters'
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o bind -l bind
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o claim -l claim -xa 'on off'
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o config -l config
@@ -133,6 +136,7 @@ complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o redis-por
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o redis-replicas -l redis-replicas
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sequence-bits -l sequence-bits
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sequence-start -l sequence-start -xa 'random zero'
+complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sequence-wait -l sequence-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o shutdown-delay -l shutdown-delay
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sock -l sock
 complete -c katsubushi -n '__fish_seen_subcommand_from healthcheck' -o sock-mode -l sock-mode
@@ -206,11 +210,13 @@ complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o generator -
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o generators -l generators
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o json -l json
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o max-wait -l max-wait
+complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o sequence-wait -l sequence-wait
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o state-dir -l state-dir
 complete -c katsubushi -n '__fish_seen_subcommand_from generator' -o unknown-keys -l unknown-keys -xa 'refuse issue'
 complete -c katsubushi -n __fish_use_subcommand -a user -d 'who may log in'
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -a 'add password token grant revoke remove list'
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o auth-file -l auth-file
+complete -c katsubushi -n '__fish_seen_subcommand_from user' -o auth-store -l auth-store -xa 'counters'
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o counters -l counters
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o counters-password-file -l counters-password-file
 complete -c katsubushi -n '__fish_seen_subcommand_from user' -o force -l force
@@ -272,6 +278,7 @@ complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect 
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o advertise -l advertise
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o announce -l announce -xa 'on off'
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o auth-file -l auth-file
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o auth-store -l auth-store -xa 'counters'
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o bind -l bind
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o claim -l claim -xa 'on off'
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o config -l config
@@ -319,6 +326,7 @@ complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect 
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o redis-replicas -l redis-replicas
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-bits -l sequence-bits
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-start -l sequence-start -xa 'random zero'
+complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sequence-wait -l sequence-wait
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o shutdown-delay -l shutdown-delay
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sock -l sock
 complete -c katsubushi -n 'not __fish_seen_subcommand_from check-config inspect healthcheck state lease generator user demote upgrade run completion man version help' -o sock-mode -l sock-mode
