@@ -13,15 +13,13 @@ import (
 // KATSUBUSHI_SEED=n that one alone, KATSUBUSHI_SEED=n-m these: so a long soak can be run in slices.
 const (
 	seeds, minutes         = 60, 10 // of the store in memory
-	mutantSeeds            = 250    // of the mutants: lanes of one owner meet rarely
 	redisSeeds             = 15     // of each other kind of run
-	scriptSeeds            = 250    // of the scripts' mutants: one of them takes 128
 	soakSeeds, soakMinutes = 2000, 30
 )
 
 func TestNoDuplicates(t *testing.T) {
 	first, n, length := uint64(1), seeds, minutes
-	if os.Getenv("KATSUBUSHI_SOAK") == "1" {
+	if soak {
 		n, length = soakSeeds, soakMinutes
 	}
 	if underRace {
@@ -81,61 +79,19 @@ func runAll(t *testing.T, c Config, first uint64, n int) {
 		n, float64(n*c.Minutes)/60, faults, events, requests, refused, ids)
 }
 
-func skipUnderRace(t *testing.T) {
-	if underRace {
-		t.Skip("run without the race detector")
-	}
-}
-
-// All but one issue duplicates. That one makes everybody wait.
-func TestEveryMutantIsFoundOut(t *testing.T) {
-	skipUnderRace(t)
-	for _, m := range Mutants() {
-		t.Run(string(m), func(t *testing.T) {
-			for seed := uint64(1); seed <= mutantSeeds; seed++ {
-				r := Run(Config{Seed: seed, Minutes: minutes, Mutant: m})
-				if r.IDs.Duplicates() > 0 || r.Regrants > 0 || m == Uncapped && len(r.Stuck) > 0 {
-					t.Log(r.Err())
-					return
-				}
-			}
-			t.Errorf("nothing is noticed in %d seeds", mutantSeeds)
-		})
-	}
-}
-
-// The same of the scripts. Two lose nothing but leases.
-func TestEveryMutantOfTheScriptsIsFoundOut(t *testing.T) {
-	skipUnderRace(t)
-	for _, m := range RedisMutants() {
-		t.Run(string(m), func(t *testing.T) {
-			for seed := uint64(1); seed <= scriptSeeds; seed++ {
-				for _, c := range []Config{{Store: Losing}, {Store: Keeping}, {Store: Losing, Weather: Bridged}} {
-					if onlyLeases := m == "incarnation without request id" ||
-						m == "roll-back not noticed"; onlyLeases != (c.Weather == Bridged) {
-						continue
-					}
-					c.Seed, c.Minutes, c.Mutant = seed, minutes, m
-					r := Run(c)
-					if r.IDs.Duplicates() > 0 || r.Regrants > 0 || r.Misled > 0 || c.Weather == Bridged && r.Refused > 0 {
-						t.Log(c.Store, c.Weather, r.Err())
-						return
-					}
-				}
-			}
-			t.Errorf("nothing is noticed in %d seeds", scriptSeeds)
-		})
-	}
-}
-
 // How long daemons stand still once the faults of a Redis that keeps everything are over. What they
 // have to wait for is the floor of the last history, a lease and epsilon (12.5 s), and a lease more
 // where the clock has to last first; not their own pauses between two questions.
 func TestRecovery(t *testing.T) {
-	skipUnderRace(t)
-	const runs = 100
+	if underRace {
+		t.Skip("run without the race detector")
+	}
+	runs := 30
+	if soak {
+		runs = 100
+	}
 	var took []int64
-	for seed := uint64(1); seed <= runs; seed++ {
+	for seed := uint64(1); seed <= uint64(runs); seed++ {
 		took = append(took, Run(Config{Seed: seed, Minutes: minutes, Store: Keeping}).Recovered)
 	}
 	slices.Sort(took)
