@@ -112,8 +112,10 @@ func Start(t testing.TB, options ...Option) (address string) {
 func (s *settings) config(t testing.TB) daemon.Config {
 	t.Helper()
 	c := daemon.Config{
-		Version: "3.0.0", Log: s.log, MaxWait: time.Second, RefuseUnknown: s.refuse,
-		Generators: strings.Join(s.names, "\n"),
+		Version: "3.0.0", Log: s.log,
+		Names: daemon.Names{
+			Generators: strings.Join(s.names, "\n"), RefuseUnknown: s.refuse, MaxWait: time.Second,
+		},
 		Windows: daemon.Windows{
 			WorkerIDs:   []uint64{(workers.Add(1)-1)%s.layout.MaxWorker() + 1},
 			Layout:      s.layout,

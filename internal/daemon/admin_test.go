@@ -239,7 +239,7 @@ func TestARaiseHoldsOnceItIsAnswered(t *testing.T) {
 		daemons = append(daemons, d)
 	}
 	next := func(d *Daemon) uint64 {
-		runs, err := d.catalog.Batch(t.Context(), []byte("orders"), 1)
+		runs, err := d.names.Catalog.Batch(t.Context(), []byte("orders"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func feeder(tb testing.TB, change func(*Config)) (*Daemon, *memcache.Session) {
 		tb.Fatal(err)
 	}
 	return d, memcache.NewSession(&protocol.Config{
-		Handler: d.catalog.Handler(0, d.stats), Counters: new(protocol.Counters), Version: c.Version,
+		Handler: d.names.Catalog.Handler(0, d.stats), Counters: new(protocol.Counters), Version: c.Version,
 	})
 }
 

@@ -69,7 +69,7 @@ func TestKindsByName(t *testing.T) {
 				c.Engine, c.Generators, c.HTTPPort, c.UDPPort = engine, manyKinds, redistest.FreePort(t), udp
 			})
 			await(t, "every name is ready", func() bool { // another layout needs half a second at a start without a record
-				return !slices.ContainsFunc(d.catalog.Generators(), func(g *issuer.Generator) bool {
+				return !slices.ContainsFunc(d.names.Catalog.Generators(), func(g *issuer.Generator) bool {
 					return g.From.Ready(d.clock.Now()) != nil
 				})
 			})
@@ -90,7 +90,7 @@ func TestKindsByName(t *testing.T) {
 			checkTexts(t, "UDP", seen, mixed[:3], datagramValues(t, udp, mixed[:3]))
 			checkTexts(t, "HTTP", seen, mixed, overHTTP(t, d, mixed))
 			counts := map[string]uint64{}
-			for _, g := range d.catalog.Generators() {
+			for _, g := range d.names.Catalog.Generators() {
 				counts[g.Name] = g.Issued()
 			}
 			for name, got := range counts { // five requests with several keys, and three for each key alone: get, mg, HTTP
@@ -384,42 +384,11 @@ func TestReloadOfGenerators(t *testing.T) {
 		t.Error(got)
 	}
 	var all []string
-	for _, g := range d.catalog.Generators() {
+	for _, g := range d.names.Catalog.Generators() {
 		all = append(all, g.String())
 	}
 	if !slices.Equal(all, []string{"f ulid", "a uuid7", "b objectid", "c ulid"}) {
 		t.Errorf("%q", all)
-	}
-}
-
-// TestReloadsAddUpToTheLimit: names stay, so files that replace each other cannot grow without end.
-func TestReloadsAddUpToTheLimit(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "names")
-	write := func(stem string, n int) {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, "%s%d uuid4\n", stem, i)
-		}
-		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("a", 2)
-	c := testConfig()
-	c.GeneratorsFile = file
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.windows.Stop(true)
-	write("b", kinds.MaxNames-1)
-	if err := d.reloadGenerators(); err == nil ||
-		err.Error() != "10001 names with those that are served already: 10000 allowed" || len(d.catalog.Generators()) != 2 {
-		t.Errorf("%v, %d names", err, len(d.catalog.Generators()))
-	}
-	write("b", kinds.MaxNames-2)
-	if err := d.reloadGenerators(); err != nil || len(d.catalog.Generators()) != kinds.MaxNames {
-		t.Errorf("%v, %d names", err, len(d.catalog.Generators()))
 	}
 }
 
@@ -455,44 +424,19 @@ func TestEverybodyIsWoken(t *testing.T) {
 		defer d.windows.Stop(true)
 		w, e := new(waiting), &wakened{Engine: d.met("engine").Interface().(server.Engine)}
 		d.met("engine").Set(reflect.ValueOf(e))
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "w"}), From: w}})
+		d.names.Catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "w"}), From: w}})
 		began, answered := time.Now(), make(chan error)
 		go func() {
-			_, err := d.catalog.Batch(t.Context(), []byte("w"), 1)
+			_, err := d.names.Catalog.Batch(t.Context(), []byte("w"), 1)
 			answered <- err
 		}()
 		synctest.Wait()
 		w.ready.Store(true)
-		d.wakeAll()
+		d.wake()
 		if err := <-answered; err != nil || !time.Now().Equal(began) || e.n != 1 {
 			t.Errorf("%v after %v, the engine was woken %d times", err, time.Since(began), e.n)
 		}
 	})
-}
-
-// TestADaemonHasOneSourceForEachTextKindAndLoop: ten thousand names of one kind cost no more than one.
-func TestADaemonHasOneSourceForEachTextKindAndLoop(t *testing.T) {
-	c := testConfig()
-	c.Generators = "a uuid7; b uuid7; c ulid; d snowflake"
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.windows.Stop(true)
-	by := map[string]issuer.Kind{}
-	for _, g := range d.catalog.Generators() {
-		by[g.Name] = g.From
-	}
-	if by["a"] != by["b"] || by["a"] == by["c"] || by["d"] != issuer.Kind(d.issuer) {
-		t.Errorf("%v", by)
-	}
-}
-
-// TestNoNameIsThatOfAllOthers: two series of one name would cost the whole answer of /metrics.
-func TestNoNameIsThatOfAllOthers(t *testing.T) {
-	if err := kinds.CheckName(others); err == nil {
-		t.Errorf("a generator may be called %s", others)
-	}
 }
 
 func TestDefinitionsThatADaemonCannotServe(t *testing.T) {

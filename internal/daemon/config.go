@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-
 	"syscall"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/internal/front"
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
+	"github.com/katsubushi/katsubushi/v3/internal/names"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/services"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
@@ -53,26 +53,17 @@ type Config struct {
 
 	ShutdownDelay time.Duration // between not ready and the end of accepting, so that load balancers notice
 
-	// Generators are definition lines, see package kinds, separated by line feeds or semicolons.
-	Generators string
-	// GeneratorsFile has more of them; Reload reads it again. Empty = none.
-	GeneratorsFile string
-	// Counters is where sequences are recorded. New sets its AnyDisk and Log.
-	Counters stores.Counters
-	// MaxWait is how long a client waits for a value of a sequence whose store does not answer: 0 to 1
-	// minute.
-	MaxWait time.Duration
-	// RefuseUnknown: keys that are neither declared nor reserved (see kinds.Reserved) get no ids.
-	RefuseUnknown bool
+	Names
 
 	// Inherited is what another process has opened for this one; nil = nothing.
 	Inherited *handover.Inherited
-
-	generators []byte // content of GeneratorsFile, which ReadSecrets has read, because it may be a pipe; nil = not read
 }
 
 // Front says where clients ask, and which may.
 type Front = front.Config
+
+// Names says which names are declared. New fills in its Own.
+type Names = names.Config
 
 // Services says which ports there are beside the engine's.
 type Services = services.Config
@@ -92,12 +83,10 @@ func (c *Config) ReadSecrets() error {
 	if c.leased() {
 		problems.Include("Store.", c.storeSettings().ReadSecrets())
 	}
-	problems.Include("Counters.", c.Counters.ReadSecrets())
 	c.readForwarding(problems.Add)
-	for _, p := range problem.Of(c.readGenerators()) {
-		problems.Add("GeneratorsFile", "%w", p)
-	}
-	if c.Counters.Elects() && !c.declaresStrict(nil) && c.declaresStrict(c.generators) {
+	c.Names = c.names()
+	problems.Include("", c.Names.ReadSecrets())
+	if flag, file := c.DeclaresStrict(); c.Counters.Elects() && !flag && file {
 		c.validateLeader(problems.Add)
 	}
 	return problems.Err()
@@ -148,6 +137,19 @@ func (c *Config) windows() windows.Config {
 	return w
 }
 
+// names returns the settings of what is declared.
+func (c *Config) names() names.Config {
+	n := c.Names
+	n.Own = names.Lanes{
+		Layout: c.Layout, RunAhead: c.MaxRunAhead, MaxWorker: slices.Max(append([]uint64{0}, c.WorkerIDs...)),
+		NoDirectory: !c.StateDirByDefault,
+	}
+	if c.leased() {
+		n.Own.MaxWorker = c.Store.Max
+	}
+	return n
+}
+
 // Validate finds everything that is wrong with the fields, alone and together. The error is of
 // package problem. It reads no files; see ReadSecrets.
 func (c *Config) Validate() error {
@@ -163,8 +165,9 @@ func (c *Config) Validate() error {
 	if c.leased() {
 		problems.Include("Store.", c.storeSettings().Validate())
 	}
-	problems.Include("Counters.", c.Counters.Validate())
-	c.validateLimits(wrong)
+	if c.ShutdownDelay < 0 || c.ShutdownDelay > time.Hour {
+		wrong("ShutdownDelay", "%v: 0s to %v allowed", c.ShutdownDelay, time.Hour)
+	}
 	problems.Include("", c.Front.Validate())
 	if c.Users == "counters" && c.Counters.Validate() == nil && !c.Counters.KeepsUsers() {
 		wrong("Users", "only etcd keeps users: -counters etcd://HOST:PORT, or -auth-file instead")
@@ -178,30 +181,10 @@ func (c *Config) Validate() error {
 		wrong("admin-port", "there are no users, and one with the right admin is needed: -auth-file or -auth-store says "+
 			"where they are")
 	}
-	_, flags, _ := c.definitions(nil, nil)
-	for _, p := range problem.Of(flags) {
-		wrong("Generators", "%w", p)
-	}
+	n := c.names()
+	problems.Include("", n.Validate())
 	sockets.Clashes(c.places(), wrong)
 	return problems.Err()
-}
-
-// validateLimits checks the numbers and times that are wrong by themselves.
-func (c *Config) validateLimits(wrong func(field, format string, args ...any)) {
-	duration := func(field string, v, hi time.Duration) {
-		if v < 0 || v > hi {
-			wrong(field, "%v: 0s to %v allowed", v, hi)
-		}
-	}
-	duration("MaxWait", c.MaxWait, time.Minute)
-	duration("ShutdownDelay", c.ShutdownDelay, time.Hour)
-}
-
-// SequenceDescriptors returns how many of so many files the sequences may hold open: records, which
-// Counters.OpenRecords bounds, and locks. ReadSecrets must have read what declares some.
-func (c *Config) SequenceDescriptors(files int) (records, locks int) {
-	all, _, _ := c.definitions(c.generators, nil)
-	return c.Counters.Descriptors(all, files)
 }
 
 // places returns where the ports listen that are on, the memcached port first.

@@ -21,12 +21,13 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/handover"
 	"github.com/katsubushi/katsubushi/v3/internal/httpapi"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
-	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/metrics"
+	"github.com/katsubushi/katsubushi/v3/internal/names"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/problem"
 	"github.com/katsubushi/katsubushi/v3/internal/services"
 	"github.com/katsubushi/katsubushi/v3/internal/sockets"
+	"github.com/katsubushi/katsubushi/v3/internal/users"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
 )
@@ -40,7 +41,7 @@ type Daemon struct {
 	windows *windows.Holder
 	clock   *clock.Clock   // its
 	issuer  *issuer.Issuer // its
-	catalog *issuer.Catalog
+	names   *names.Names
 	front   *front.Front
 
 	services *services.Services
@@ -48,9 +49,7 @@ type Daemon struct {
 	history page.History // what the status page's charts show
 	named   shownNames   // what it shows of names
 
-	binder    sockets.Binder // used by New
-	sequences sequences
-	declaring sync.Mutex // taken by those who declare names while the daemon runs
+	binder sockets.Binder // used by New
 
 	stopping atomic.Bool
 
@@ -73,19 +72,22 @@ func New(c Config) (*Daemon, error) {
 	c.Log = slog.New(kept.Handler(noise.Handler()))
 	d := &Daemon{c: c, events: kept, noise: noise, started: time.Now(), binder: sockets.Binder{Log: c.Log}}
 	w := c.windows()
-	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wakeAll, c.Inherited.Succeeds(), d.peerAsker()
+	w.Ready, w.Wake, w.Succeeds, w.Peers.Ask = d.ready, d.wake, c.Inherited.Succeeds(), d.peerAsker()
 	d.windows = windows.New(w)
 	d.clock, d.issuer = d.windows.Clock, d.windows.Issuer
-	d.catalog = issuer.NewCatalog(d.clock.Now, d.issuer, c.RefuseUnknown)
+	d.names = names.New(c.names(), names.Given{
+		Log: c.Log, Issuer: d.issuer, Now: d.clock.Now, AnyDisk: c.AnyDisk, Forwarder: d.newForwarder,
+		Wake: func() { d.front.Wake() }, Hidden: c.HasLogins(), Unreachable: c.nowhere(),
+	})
 	for _, prepare := range []func() error{
 		d.checkInherited, d.newFront, d.newServices, d.bindUnlessSucceeding,
-		d.windows.Open, d.openCounters, d.openUsers, d.declareGenerators,
+		d.windows.Open, d.names.Open, d.openUsers,
 	} {
 		if err := prepare(); err != nil {
 			if d.services != nil {
 				d.services.Stop()
 			}
-			d.giveBackSequences()
+			d.names.Stop()
 			d.windows.Stop(true)
 			if d.front != nil {
 				d.front.End()
@@ -154,17 +156,33 @@ func (d *Daemon) Upgrade(u handover.Upgrade) error { return d.giver.Upgrade(u) }
 // Abandon kills a process that may become the successor, if there is one: this one is about to exit.
 func (d *Daemon) Abandon() { d.giver.Abandon() }
 
+// wake makes everybody ask again who waits for an id.
+func (d *Daemon) wake() { d.names.Wake() }
+
+// openUsers finds the users in the store of sequences, if that is where they are.
+func (d *Daemon) openUsers() error {
+	if d.c.Users == "" {
+		return nil
+	}
+	keys, err := d.names.Users()
+	if err != nil {
+		return err
+	}
+	d.front.UseUsers(users.NewShared(keys))
+	return nil
+}
+
 // newFront makes what clients connect to.
 func (d *Daemon) newFront() (err error) {
 	g := front.Given{
 		Version: d.c.Version, Log: d.c.Log, Noise: d.noise, Now: d.clock.Now,
 		Cluster: sockets.Advertise(d.c.Advertise, d.c.Log).Node,
-		Handler: func(loop int) protocol.Handler { return d.catalog.Handler(loop, d.stats) },
-		Await:   func() bool { return d.catalog.AwaitWhile(d.issuer.Late) },
+		Handler: func(loop int) protocol.Handler { return d.names.Catalog.Handler(loop, d.stats) },
+		Await:   func() bool { return d.names.Catalog.AwaitWhile(d.issuer.Late) },
 		Passed:  d.c.Inherited.Passed(), Certified: d.c.GRPCPort != 0,
 	}
 	if d.c.Counters.Elects() {
-		g.Topology = d.topology
+		g.Topology = d.names.Topology
 	}
 	d.front, err = front.New(d.c.Front, g)
 	return err
@@ -177,18 +195,18 @@ func (d *Daemon) newServices() error {
 		DrainTimeout: d.c.DrainTimeout, Passed: d.c.Inherited.Passed(), Encrypted: d.front.Encrypted(),
 		Login: d.front.Login(), Events: d.events,
 		HTTP: httpapi.Config{
-			Batch: d.catalog.Batch, Declared: d.catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
+			Batch: d.names.Catalog.Batch, Declared: d.names.Catalog.Declares, Stats: d.generalStats, Ready: d.readiness,
 			Notes: d.windows.Notes, Page: page.Handler(page.Config{Read: d.view, History: &d.history}),
 			Metrics: metrics.Handler(d.started, d.figures),
 		},
 		GRPC: grpcapi.Config{
-			Batch: d.catalog.Batch, Stats: d.nineStats, Ready: d.ready,
+			Batch: d.names.Catalog.Batch, Stats: d.nineStats, Ready: d.ready,
 			Limits: d.front.Limits(), TLS: d.front.TLS, Busy: d.front.Busy,
 		},
 		Admin: adminapi.Config{
-			Sequences: d.recordedSequences, Counters: d.c.Counters, Create: d.createSequence,
-			Served: func(name string) kinds.Definition { return d.served()[name] }, Elector: d.elector,
-			Users: d.front.Users, Log: d.c.Log,
+			Sequences: d.names.Sequences, Counters: d.c.Counters, Create: d.names.Create, Served: d.names.Served,
+			Elector: d.names.Elector,
+			Users:   d.front.Users, Log: d.c.Log,
 		},
 	})
 	return nil
@@ -210,7 +228,7 @@ func (d *Daemon) Reload() {
 	}
 	d.front.Reload(report)
 	if d.c.GeneratorsFile != "" {
-		report("generators", d.reloadGenerators())
+		report("generators", d.names.Reload())
 	}
 }
 
@@ -273,7 +291,7 @@ func (d *Daemon) start(ctx, keeping context.Context) (taken *handover.Taker, err
 	if d.services.Serves("http-port") {
 		d.background.Go(func() { d.history.Run(keeping, d.sample) })
 	}
-	d.sequences.keep()
+	d.names.Start()
 	return taken, nil
 }
 
@@ -282,15 +300,14 @@ func (d *Daemon) withdraw() {
 	d.services.Stop()
 	d.front.End()
 	d.windows.Stop(true)
-	d.giveBackSequences()
-	d.closeGenerators()
+	d.names.Stop()
 }
 
 // stop shows the order in which a daemon stops.
 func (d *Daemon) stop(stopKeeping func()) {
 	d.stopping.Store(true)        // not ready: load balancers send clients elsewhere
 	left := d.windows.Leave()     // the same for clients that watch the store
-	d.sequences.handOver()        // others lead: until the end requests are forwarded to them
+	d.names.HandOver()            // others lead: until the end requests are forwarded to them
 	time.Sleep(d.c.ShutdownDelay) // gives the load balancers time
 	<-left
 	d.front.Close()    // accept what has already arrived, then nothing more; answer what was sent
@@ -298,8 +315,7 @@ func (d *Daemon) stop(stopKeeping func()) {
 	d.front.Wait()     // every connection has taken its replies or run out of time
 	stopKeeping()
 	d.windows.Stop(false) // from here on no id is issued and the worker ids are free
-	d.giveBackSequences()
-	d.closeGenerators()
+	d.names.Stop()
 	d.services.Stop() // last: until now they reported that the daemon is not ready
 	d.front.End()
 }
@@ -307,12 +323,11 @@ func (d *Daemon) stop(stopKeeping func()) {
 // retire is stop when another process serves, or may serve. The engine is frozen and the services have ended.
 func (d *Daemon) retire(stopKeeping func()) {
 	d.stopping.Store(true)
-	d.sequences.handOver() // at once: the new process waits for it
-	d.front.Close()        // close what could not move
+	d.names.HandOver() // at once: the new process waits for it
+	d.front.Close()    // close what could not move
 	d.front.Wait()
 	stopKeeping()
 	d.windows.Stop(true) // leased worker ids come free; others are the new process's already
-	d.giveBackSequences()
-	d.closeGenerators()
+	d.names.Stop()
 	d.front.End()
 }

@@ -21,14 +21,14 @@ func BenchmarkFigures(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer d.windows.Stop(true)
-	defer d.giveBackSequences()
+	defer d.names.Stop()
 	for i := range 1000 {
 		def := counter.Sequence(fmt.Sprint("name", i))
 		k := issuer.NewSequence(issuer.SequenceConfig{
 			Definition: def, MaxWait: time.Second, Ring: func() {}, Wake: func() {},
 			Status: func() counter.Status { return counter.Status{Left: 1000, Block: 10, DaysLeft: 50} },
 		})
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: def.Name}),
+		d.names.Catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: def.Name}),
 			From: k}})
 	}
 	for name, read := range map[string]func(){

@@ -123,7 +123,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 			Bind: "127.0.0.1", SockMode: 0o751, TLSCert: cert, TLSKey: cert + ".key", AuthFile: auth,
 			Engine: "auto", Loops: 2, MaxConnections: 1234, MaxBufferMemory: 123 << 20, IdleTimeout: 77 * time.Second,
 		},
-		Generators: "{u}:7 uuid7; random uuid4",
+		Names: Names{Generators: "{u}:7 uuid7; random uuid4"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func figuresDaemon(t *testing.T, dir string) (*Daemon, func()) {
 	synctest.Wait()
 	time.Sleep(3500 * time.Millisecond)
 	synctest.Wait()
-	if _, err := d.catalog.Batch(t.Context(), nil, 1); err != nil {
+	if _, err := d.names.Catalog.Batch(t.Context(), nil, 1); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(1700 * time.Millisecond)
@@ -258,7 +258,7 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	})
 	find("clock.steps", at(reflect.ValueOf(d.clock).Elem(), "steps"), func(i int) string { return clock.Kind(i).String() })
 	find("clock.stepped", at(reflect.ValueOf(d.clock).Elem(), "stepped"), nil)
-	find("sequences.refused", reflect.ValueOf(&d.sequences.refused).Elem(), nil)
+	find("sequences.refused", at(reflect.ValueOf(d.names).Elem(), "sequences", "refused"), nil)
 	find("clock.apart", at(reflect.ValueOf(d.clock).Elem(), "apart"), nil)
 	find("keeper", at(d.held("keeper").Elem(), "counts"), func(i int) string {
 		return workerid.Outcome(i).String()
@@ -269,10 +269,10 @@ func (d *Daemon) figureSources(t *testing.T) []source {
 	}
 	find("checker", at(reflect.ValueOf(d.windows.Checker()).Elem(), "figures"), strconv.Itoa)
 	orders := &reporting{rate: 250 * time.Millisecond}
-	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "orders"}),
+	d.names.Catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "orders"}),
 		From: orders}})
 	find("orders", reflect.ValueOf(orders).Elem(), nil)
-	for _, g := range d.catalog.Generators()[:2] {
+	for _, g := range d.names.Catalog.Generators()[:2] {
 		v := reflect.ValueOf(g).Elem()
 		find(g.Name+".apart", at(v, "apart"), nil)
 		loops := at(v, "loops")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/katsubushi/katsubushi/v3/internal/endpoint"
 	"github.com/katsubushi/katsubushi/v3/internal/forward"
-	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/secretfile"
 )
 
@@ -28,7 +27,8 @@ func (c *Config) validateFleet(wrong func(field, format string, args ...any)) {
 		}
 		return
 	}
-	if c.Counters.Elects() && c.declaresStrict(nil) {
+	n := c.names()
+	if flag, _ := n.DeclaresStrict(); flag && c.Counters.Elects() {
 		c.validateLeader(wrong)
 	}
 	switch {
@@ -63,20 +63,6 @@ func (c *Config) nowhere() bool {
 func (c *Config) onAllAddresses() bool {
 	ip, err := netip.ParseAddr(c.Bind)
 	return c.Bind == "" || err == nil && ip.IsUnspecified()
-}
-
-// declaresStrict reports whether a flag, or the text of -generators, defines a sequence with order=strict.
-func (c *Config) declaresStrict(file []byte) bool {
-	if c.Layout.Check() != nil { // snowflakes need it
-		return false
-	}
-	all, _, _ := c.definitions(file, nil)
-	for _, def := range all {
-		if def.Kind == kinds.Sequence && def.Strict {
-			return true
-		}
-	}
-	return false
 }
 
 // readForwarding reads the files of forwarding, only to find out what is wrong with them.

@@ -22,7 +22,7 @@ func TestFiguresTellNoIDs(t *testing.T) {
 			config.Counters.Dir, config.AnyDisk = t.TempDir(), true
 			config.Generators = "orders sequence start=5000123 max=7999999"
 		})
-		if _, err := d.catalog.Batch(t.Context(), []byte("orders"), 2); err != nil {
+		if _, err := d.names.Catalog.Batch(t.Context(), []byte("orders"), 2); err != nil {
 			t.Fatal(err)
 		}
 		// tells reports whether a text has the last value, or what is left of 7,999,999 after a block.

@@ -14,7 +14,7 @@ func TestLeaderFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, stop := figuresDaemon(t, dir)
 		defer stop()
-		d.sequences.election = leadingForDoc(t)
+		leadAll(t, d)
 		var lines []string
 		for _, line := range append(d.statLines("generators"), d.metricLines()...) {
 			if strings.Contains(line, "leader") || strings.Contains(line, "forward_") {

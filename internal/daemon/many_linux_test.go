@@ -95,7 +95,7 @@ func TestManyNamesAreHandedOver(t *testing.T) {
 	var end func(string)
 	t.Run("second", func(t *testing.T) { // the second daemon stops with it
 		second, there := run(t, fleet)
-		runner := first.sequences.election.runner.Load()
+		runner := runnerOf(first).Load()
 		await(t, "the other one is known", func() bool { return len(runner.View().Nodes) == 2 })
 		end = ask(there)
 		if err := first.demote(context.Background(), leader.All); err != nil {

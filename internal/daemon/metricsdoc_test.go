@@ -8,15 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
+	"github.com/katsubushi/katsubushi/v3/internal/forward"
 )
 
 // A family is a metric as /metrics shows it.
@@ -71,7 +74,7 @@ func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 	synctest.Test(t, func(t *testing.T) {
 		d, stop := figuresDaemon(t, dir)
 		defer stop()
-		d.sequences.election = leadingForDoc(t)
+		leadAll(t, d)
 		show(d)
 	})
 	for _, url := range []string{"etcd://127.0.0.1:1/?ns=doc", "zookeeper://127.0.0.1:1/?ns=doc", "", "none"} {
@@ -92,23 +95,58 @@ func expositions(t *testing.T) (all [][]string, worry map[string]string) {
 			t.Fatal(url, err)
 		}
 		show(d)
-		d.giveBackSequences()
+		d.names.Stop()
 		d.windows.Stop(true)
 	}
 	return all, worry
 }
 
-// leadingForDoc makes an election that leads everything.
-func leadingForDoc(t *testing.T) *election {
+// A soleBoard is a leader.Board that gives its daemon whatever it wants.
+type soleBoard struct {
+	leader.State
+	revision int64
+}
+
+func (b *soleBoard) Commit(_ context.Context, c leader.Change) (bool, leader.State, error) {
+	b.revision++
+	for g, l := range c.Lead {
+		l.Revision = b.revision
+		b.Leaders[g] = l
+	}
+	if c.Put != nil {
+		b.Nodes = []leader.NodeKey{{Node: *c.Put, Revision: b.revision}}
+	}
+	if c.Drop != nil {
+		b.Nodes = nil
+	}
+	return true, b.State, nil
+}
+
+func (b *soleBoard) Watch(ctx context.Context, _ func(map[int]leader.Leader)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// leadAll gives the daemon an election in which it leads everything, and the sequence orders.
+func leadAll(t *testing.T, d *Daemon) {
 	began := time.Now()
-	e := &election{forward: newForwarders(), known: map[string]*strictSequence{"orders": {}}}
 	r := leader.NewRunner(leader.Config{
-		Me: leader.Node{ID: "me", Redis: "h:1"}, Board: &onlyBoard{stolen: -1}, Clock: func() int64 {
+		Me: leader.Node{ID: "me", Redis: "h:1"}, Board: new(soleBoard), Clock: func() int64 {
 			return int64(time.Since(began)) + 1
 		},
 		Log: slog.New(slog.DiscardHandler), Begin: func(leader.Term) {}, End: func(leader.Term) {},
 	})
-	e.runner.Store(r)
+	place := at(reflect.ValueOf(d.names).Elem(), "sequences", "election")
+	place.Set(reflect.New(place.Type().Elem()))
+	election := place.Elem()
+	runnerOf(d).Store(r)
+	known := at(election, "known")
+	known.Set(reflect.MakeMap(known.Type()))
+	known.SetMapIndex(reflect.ValueOf("orders"), reflect.New(known.Type().Elem().Elem()))
+	forwarders := at(election, "forward")
+	for g := range leader.Groups {
+		forwarders.Index(g).Set(reflect.ValueOf(forward.New(forward.Config{})))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()
@@ -116,7 +154,12 @@ func leadingForDoc(t *testing.T) *election {
 	synctest.Wait()
 	cancel()
 	<-ended
-	return e
+}
+
+// runnerOf returns the place of what elects the leaders, for a daemon that may lead.
+func runnerOf(d *Daemon) *atomic.Pointer[leader.Runner] {
+	election := at(reflect.ValueOf(d.names).Elem(), "sequences", "election")
+	return at(election.Elem(), "runner").Addr().Interface().(*atomic.Pointer[leader.Runner])
 }
 
 // everyMetric returns all metrics that there are, the text that shows them, and when to worry about each.

@@ -14,10 +14,10 @@ import (
 	"github.com/katsubushi/katsubushi/v3/counter/leader"
 	"github.com/katsubushi/katsubushi/v3/generator"
 	"github.com/katsubushi/katsubushi/v3/internal/announce"
-	"github.com/katsubushi/katsubushi/v3/internal/clock"
 	"github.com/katsubushi/katsubushi/v3/internal/events"
 	"github.com/katsubushi/katsubushi/v3/internal/figure"
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
+	"github.com/katsubushi/katsubushi/v3/internal/names"
 	"github.com/katsubushi/katsubushi/v3/internal/page"
 	"github.com/katsubushi/katsubushi/v3/internal/windows"
 	"github.com/katsubushi/katsubushi/v3/protocol"
@@ -55,7 +55,7 @@ func (d *Daemon) sample() page.Sample {
 		page.MemoryClosed:       d.front.Budget.Closed(),
 		page.AcceptErrors:       d.front.Connections.AcceptErrors.Load(),
 		page.LogDropped:         d.logDropped(),
-		page.NamesRefused:       d.sequences.refused.Load(),
+		page.NamesRefused:       d.names.Refused(),
 		page.LoginErrors:        failed,
 		page.StoreFailed: leases.Extensions[workerid.Failed] + leases.Extensions[workerid.Unanswered] +
 			leases.Acquisitions[workerid.Failed] + leases.Acquisitions[workerid.Unanswered],
@@ -276,9 +276,9 @@ func (s *shownNames) read(d *Daemon, now int64) ([]page.Name, []generator.Layout
 
 // pageNames describes the declared names.
 func (d *Daemon) pageNames(now int64) (list []page.Name) {
-	for _, g := range d.catalog.Generators() {
+	for _, g := range d.names.Catalog.Generators() {
 		n := page.Name{Name: g.Name, Kind: g.Kind, Issued: g.Issued()}
-		if why, forGood := refuses(g.From, now); why != nil {
+		if why, forGood := names.Refuses(g.From, now); why != nil {
 			n.Refusal, n.Over = why.Error(), forGood
 		}
 		if r, ok := g.From.(issuer.Reporter); ok {
@@ -293,7 +293,7 @@ func (d *Daemon) pageNames(now int64) (list []page.Name) {
 
 // otherLayouts returns the layouts that names have instead of the daemon's own, each once.
 func (d *Daemon) otherLayouts() (list []generator.Layout) {
-	for _, g := range d.catalog.Generators() {
+	for _, g := range d.names.Catalog.Generators() {
 		if g.Layout == "" {
 			continue
 		}
@@ -307,24 +307,10 @@ func (d *Daemon) otherLayouts() (list []generator.Layout) {
 
 // showLeaders adds who leads the sequences in strict order.
 func (d *Daemon) showLeaders(v *page.View) {
-	e := d.sequences.election
-	if e == nil {
-		return
-	}
-	r := e.runner.Load()
-	if r == nil {
-		return
-	}
-	seen, now := r.View(), clock.Boot()
-	for g := range leader.Groups {
-		if r.Until(g) > 0 {
-			v.Leading++
-		}
-	}
-	for _, g := range sortedKeys(e.leaders()) {
-		n, _ := seen.Leader(g)
-		v.Groups = append(v.Groups,
-			page.Group{Number: g, Leader: n.Redis, Mine: r.Until(g) > now, Term: uint64(seen.Leaders[g].Number)})
+	leading, groups := d.names.Leaders()
+	v.Leading = leading
+	for _, g := range groups {
+		v.Groups = append(v.Groups, page.Group(g))
 	}
 }
 

@@ -187,7 +187,8 @@ func TestPageNamesTheStore(t *testing.T) {
 // TestPageOfASequence: what it shows of a sequence, and of a sequence alone.
 func TestPageOfASequence(t *testing.T) {
 	d, _ := run(t, func(c *Config) { c.Generators = "random uuid4" })
-	d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: "orders"}), From: &judged{}}})
+	orders := kinds.Declared(counter.Definition{Name: "orders"})
+	d.names.Catalog.Declare([]issuer.Declared{{Definition: orders, From: &judged{}}})
 	got := map[string]*page.Sequence{}
 	for _, n := range d.pageNames(d.clock.Now()) {
 		got[n.Name] = n.Sequence
@@ -266,7 +267,7 @@ func TestManyNamesAreReadOnceASecond(t *testing.T) {
 		lines[7] = "n7 uuid4"
 		d, _ := run(t, func(c *Config) { c.Generators = strings.Join(lines, ";") })
 		issue := func() {
-			if _, err := d.catalog.Batch(t.Context(), []byte("n7"), 1); err != nil {
+			if _, err := d.names.Catalog.Batch(t.Context(), []byte("n7"), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -363,13 +364,13 @@ func TestAnEndedSequenceIsShown(t *testing.T) {
 		c.Counters.Dir, c.Generators = c.StateDir, "few sequence max=3; many sequence"
 	})
 	for range 3 {
-		if _, err := d.catalog.Batch(t.Context(), []byte("few"), 1); err != nil {
+		if _, err := d.names.Catalog.Batch(t.Context(), []byte("few"), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := d.sample().Troubles[page.NamesRefused]
 	for range 16 {
-		if _, err := d.catalog.Batch(t.Context(), []byte("few"), 1); err == nil {
+		if _, err := d.names.Catalog.Batch(t.Context(), []byte("few"), 1); err == nil {
 			t.Fatal("a fourth value of three")
 		}
 	}
@@ -382,13 +383,13 @@ func TestAnEndedSequenceIsShown(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	d.generatorMetrics(d.clock.Now(), func(f figure.Figure) {
+	d.names.Metrics(d.clock.Now(), func(f figure.Figure) {
 		if f.Metric == "generator_ready" && f.Value != (f.Labels[1] == "many") {
 			t.Errorf("/metrics says of %s: ready %v", f.Labels[1], f.Value)
 		}
 	})
 	stats := map[string]any{}
-	d.generatorStats(d.clock.Now(), func(f figure.Figure) { stats[f.Stat] = f.Value })
+	d.names.Stats(d.clock.Now(), func(f figure.Figure) { stats[f.Stat] = f.Value })
 	if stats["few:ready"] != false || stats["few:not_ready_reason"] != "sequence few has ended at 3" ||
 		stats["many:ready"] != true {
 		t.Errorf("stats: %v", stats)

@@ -17,13 +17,7 @@ func (d *Daemon) ready() error {
 	if d.stopping.Load() {
 		return errStopping
 	}
-	if err := d.catalog.Ready(); err != nil {
-		return err
-	}
-	if e := d.sequences.election; e != nil {
-		return e.ready()
-	}
-	return nil
+	return d.names.Ready()
 }
 
 // readiness returns the text of /readyz: the error that clients get, and below it what each lane is
@@ -73,9 +67,7 @@ func (d *Daemon) listenWhenServing(ctx context.Context) error {
 		return err
 	}
 	d.found()
-	if e := d.sequences.election; e != nil {
-		e.opened()
-	}
+	d.names.Reachable(d.ownNode())
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -208,7 +207,7 @@ func TestSequencesInAnUnusableDirectoryByDefault(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		_, err = d.recordedSequences()
+		_, err = d.names.Sequences()
 		if !errors.As(err, new(stores.Conflict)) || !strings.Contains(err.Error(), c.Counters.Dir) {
 			t.Errorf("%q: to create one: %v", generators, err)
 		}
@@ -286,75 +285,6 @@ func TestADefaultDirectoryThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// A meeting store records nothing until two sequences are to be recorded at the same time, and
-// never "broken".
-type meeting struct {
-	stores.CounterStore
-	met chan struct{}
-}
-
-func (m meeting) Define(ctx context.Context, d counter.Definition) (counter.Record, error) {
-	if d.Name == "broken" {
-		return counter.Record{}, errors.New("no room")
-	}
-	select {
-	case m.met <- struct{}{}:
-	case <-m.met:
-	case <-ctx.Done():
-		return counter.Record{}, ctx.Err()
-	}
-	return m.CounterStore.Define(ctx, d)
-}
-
-// Many sequences are recorded side by side, and declared in the order of their lines, or none of them.
-func TestSequencesAreRecordedSideBySide(t *testing.T) {
-	d, address := run(t, func(c *Config) {
-		c.Counters.Dir, c.AnyDisk, c.MaxWait = t.TempDir(), true, patience
-		c.Generators = "first sequence"
-	})
-	d.sequences.store = meeting{d.sequences.store, make(chan struct{})}
-	declare := func(lines string) error {
-		t.Helper()
-		all, _, err := d.c.definitions([]byte(lines), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.declare(all[1:])
-	}
-	d.declaring.Lock() // what the first attempt has recorded is not learnt of before the second
-	var lines, names []string
-	for i := range 100 {
-		names = append(names, fmt.Sprint("s", (i*37)%100))
-		lines = append(lines, names[i]+" sequence")
-	}
-	if err := declare(strings.Join(append(lines, "broken sequence"), "\n")); err == nil ||
-		err.Error() != "generator broken: no room" {
-		t.Error(err)
-	}
-	if n := len(d.served()); n != 1 {
-		t.Errorf("%d names are served", n)
-	}
-	err := declare(strings.Join(append(lines, "u uuid7"), "\n"))
-	d.declaring.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var served []string
-	for _, g := range d.catalog.Generators() {
-		served = append(served, g.Name)
-	}
-	if want := append(append([]string{"first"}, names...), "u"); !slices.Equal(served, want) {
-		t.Errorf("served: %v", served)
-	}
-	conn := dial(t, address)
-	fmt.Fprintf(conn, "get %s\r\n", strings.Join(names, " "))
-	for i, v := range values(t, bufio.NewReader(conn), names, false) {
-		if v != "1" {
-			t.Errorf("%s: %s", names[i], v)
-		}
-	}
-}
-
 // What must not be written over, in the place of a record that this daemon declares: all else is served.
 func TestDeclaredRecordsThatCannotBeUsed(t *testing.T) {
 	settings := stores.Counters{Dir: t.TempDir(), AnyDisk: true}
@@ -374,7 +304,7 @@ func TestDeclaredRecordsThatCannotBeUsed(t *testing.T) {
 	for name, why := range map[string]string{
 		"directory": "no plain file", "later": "another version", "lock": "a symbolic link", "healthy": "", "id": "",
 	} {
-		runs, err := d.catalog.Batch(t.Context(), []byte(name), 1)
+		runs, err := d.names.Catalog.Batch(t.Context(), []byte(name), 1)
 		if got := fmt.Sprint(err); why == "" && (err != nil || len(runs) == 0) || !strings.Contains(got, why) {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -419,7 +349,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		c.Generators = "damaged sequence"
 	})
 	next := func(name string) (uint64, string) {
-		runs, err := d.catalog.Batch(t.Context(), []byte(name), 1)
+		runs, err := d.names.Catalog.Batch(t.Context(), []byte(name), 1)
 		if err != nil {
 			return 0, err.Error()
 		}
@@ -439,7 +369,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		t.Error(text)
 	}
 	ready := func() (names string) {
-		d.generatorMetrics(d.clock.Now(), func(f figure.Figure) {
+		d.names.Metrics(d.clock.Now(), func(f figure.Figure) {
 			if f.Stat == "ready" && f.Value == true {
 				names += f.Labels[1] + " "
 			}
@@ -480,7 +410,7 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %d, %s; want %d", name, v, why, want)
 		}
 	}
-	if len(d.catalog.Generators()) != 4 {
+	if len(d.names.Catalog.Generators()) != 4 {
 		t.Error("a name is there twice")
 	}
 	await(t, "the log says so", func() bool { return strings.Contains(log(), "can be used again") })

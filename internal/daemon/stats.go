@@ -60,8 +60,8 @@ func (d *Daemon) stats(group []byte, emit func(name, value string)) bool {
 	case "leases":
 		d.windows.LeaseFigures(add)
 	case "generators":
-		d.generatorStats(d.clock.Now(), add)
-		d.sequences.election.figures(add)
+		d.names.Stats(d.clock.Now(), add)
+		d.names.LeaderFigures(add)
 	case "items": // memcached's is empty too when it stores nothing
 	default:
 		return false
@@ -287,8 +287,8 @@ func (d *Daemon) figures(emit func(figure.Figure)) {
 			"for is slow",
 	})
 	d.ownFigures(&n, emit)
-	d.sequences.election.figures(emit)
-	d.generatorMetrics(d.clock.Now(), emit)
+	d.names.LeaderFigures(emit)
+	d.names.Metrics(d.clock.Now(), emit)
 }
 
 // commandFigures emits the counts of commands, and of errors that no issuer counts.

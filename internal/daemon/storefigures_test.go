@@ -83,7 +83,7 @@ func TestStoreFigures(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				d.giveBackSequences()
+				d.names.Stop()
 				d.windows.Stop(true)
 			}()
 			compare(t, "store-"+s.name+"-unknown", d.everything(t, dir))
@@ -131,15 +131,15 @@ func declareSequences(t *testing.T, d *Daemon) {
 	strict("elsewhere").Follow("10.0.0.9:6380")
 	strict("nowhere")
 	for _, name := range []string{"free", "own", "elsewhere", "nowhere"} {
-		d.catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: name}),
+		d.names.Catalog.Declare([]issuer.Declared{{Definition: kinds.Declared(counter.Definition{Name: name}),
 			From: kindOf[name]}})
 	}
 	for range 3 {
-		if _, err := d.catalog.Batch(t.Context(), []byte("free"), 1); err != nil {
+		if _, err := d.names.Catalog.Batch(t.Context(), []byte("free"), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.catalog.Batch(t.Context(), []byte("own"), 1); err != nil {
+	if _, err := d.names.Catalog.Batch(t.Context(), []byte("own"), 1); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -45,7 +45,7 @@ func (d *Daemon) texts(group string) map[string]string {
 
 // demote hands groups over, or says why not.
 func (d *Daemon) demote(ctx context.Context, group int) error {
-	if r := d.sequences.election.runner.Load(); r != nil {
+	if r := runnerOf(d).Load(); r != nil {
 		return r.Demote(ctx, group)
 	}
 	return leader.ErrNotLeader
@@ -227,14 +227,13 @@ func leadInTurns(t *testing.T, m *etcdtest.Member) (shown bool) {
 		errorf("it may issue for %d ms", left)
 	}
 	await("renewals go on", func() bool { return second.figure(t, "leader_renewals_total") >= 2 })
-	e := first.sequences.election
-	if topology := first.topology(); topology.Self != e.id || topology.Epoch != 32 || len(topology.Nodes) != 2 ||
+	if topology := first.names.Topology(); topology.Epoch != 32 || len(topology.Nodes) != 2 ||
 		len(topology.Nodes[0].Slots) != 0 ||
 		len(topology.Nodes[1].Slots) != 1 || topology.Nodes[1].Slots[0] != (protocol.Slots{First: 0, Last: 16383}) ||
 		there != topology.Nodes[1].Host+":"+strconv.Itoa(topology.Nodes[1].Port) {
 		errorf("%+v", topology)
 	}
-	want := fmt.Sprintf(`{"group":%d,"leader":"%s","id":"%s","term":"2"}`, g, there, second.sequences.election.id)
+	want := fmt.Sprintf(`{"group":%d,"leader":"%s","id":"%s","term":"2"}`, g, there, second.names.Topology().Self)
 	if status, answer := first.administer(t, "GET /leaders"); status != 200 || !strings.Contains(answer, want) {
 		errorf("%d %s", status, answer)
 	}
@@ -306,7 +305,7 @@ func TestADaemonWithoutAnAddressFollows(t *testing.T) {
 		t.Fatal("the log does not tell")
 	}
 	// until it has read the definition, orders is a key like any other
-	await(t, "it knows the sequence", func() bool { return free.catalog.Declares([]byte("orders")) })
+	await(t, "it knows the sequence", func() bool { return free.names.Catalog.Declares([]byte("orders")) })
 	_, port, _ = net.SplitHostPort(port)
 	c := dial(t, "127.0.0.1:"+port)
 	const want = "VALUE orders 0 1\r\n1\r\nEND\r\n"
@@ -348,7 +347,7 @@ func TestALeaderWithTheSameAddress(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	if topology := second.topology(); len(topology.Nodes) != 1 || topology.Nodes[0].ID != topology.Self {
+	if topology := second.names.Topology(); len(topology.Nodes) != 1 || topology.Nodes[0].ID != topology.Self {
 		t.Errorf("%+v", topology)
 	}
 	for range 2 { // each of the two
@@ -357,69 +356,6 @@ func TestALeaderWithTheSameAddress(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("the log does not tell")
 		}
-	}
-}
-
-// Clients are sent to the leader, and never to this daemon or its address.
-func TestWhereClientsAreSent(t *testing.T) {
-	t.Parallel()
-	e := election{id: "b", address: "b:1"}
-	view := &leader.View{}
-	for _, id := range []string{"a", "b", "c", "d"} {
-		view.Nodes = append(view.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: id + ":1"}})
-	}
-	view.Leaders[1].Node = leader.Node{ID: "a", Redis: "a:1"}
-	view.Leaders[2].Node = leader.Node{ID: "b", Redis: "b:1"}
-	view.Leaders[3].Node = leader.Node{ID: "c", Redis: "c:1"}
-	view.Leaders[4].Node = leader.Node{ID: "e", Redis: "b:1"} // before it was restarted
-	view.Leaders[6].Node = leader.Node{ID: "b", Redis: "g:1"} // as it was before
-	view.Leaders[5].Node = leader.Node{ID: "f", Redis: "f:1"} // whose key is gone
-	for g, want := range []string{"", "a:1", "", "c:1", "", "f:1", ""} {
-		if got := e.other(view, g); got != want {
-			t.Errorf("group %d: %q, want %q", g, got, want)
-		}
-	}
-}
-
-// Who follows is ready as long as the leader answers, and for a while longer.
-func TestLeadersOutOfReach(t *testing.T) {
-	w := &watched{failing: map[string]failing{"10.0.0.4:11212": {time.Now(), errors.New("no route")}}}
-	if err := w.ready(); err != nil {
-		t.Errorf("at once: %v", err)
-	}
-	w.failing["10.0.0.5:11212"] = failing{time.Now().Add(-unreadyAfter), errors.New("no route")}
-	if err := w.ready(); err == nil ||
-		!strings.Contains(err.Error(), "led by 10.0.0.5:11212, which has not answered for 1") ||
-		!strings.Contains(err.Error(), "no route") {
-		t.Errorf("after %v: %v", unreadyAfter, err)
-	}
-}
-
-// The time is counted in which nobody issues, and only that.
-func TestTimeWithoutLeader(t *testing.T) {
-	m := etcdtest.Start(t)
-	d, _ := run(t, func(c *Config) {
-		c.Counters.URL, c.Generators = etcdtest.URL(t, m), "orders sequence order=strict"
-	})
-	await(t, "it leads", func() bool { return d.texts("generators")["leader_groups"] == "16" })
-	e, g := d.sequences.election, leader.GroupOf("orders")
-	missing := func(e *election) time.Duration {
-		e.watched.mu.Lock()
-		defer e.watched.mu.Unlock()
-		return e.watched.without[g]
-	}
-	await(t, "it may issue", func() bool { // it may have stood still for longer than it was permitted to
-		before := missing(e)
-		e.account(time.Hour)
-		return missing(e) < before+time.Hour
-	})
-
-	idle := d.newElection(e.store) // like a daemon that never heard of a leader
-	idle.known = e.known
-	idle.runner.Store(leader.NewRunner(leader.Config{}))
-	idle.account(time.Hour)
-	if n := missing(idle); n != time.Hour {
-		t.Errorf("%v were missing in an hour", n)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestADeclaredRecordOfAnotherUser(t *testing.T) {
 		c.Generators = "orders sequence; healthy sequence"
 	})
 	ask := func(name string) error {
-		runs, err := d.catalog.Batch(t.Context(), []byte(name), 1)
+		runs, err := d.names.Catalog.Batch(t.Context(), []byte(name), 1)
 		if err == nil && len(runs) == 0 {
 			return errors.New("no answer")
 		}

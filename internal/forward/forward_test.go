@@ -59,10 +59,11 @@ func start(t *testing.T, change func(*daemon.Config)) string {
 		Version: "3.4.5", Log: slog.New(l),
 		Windows: daemon.Windows{WorkerIDs: []uint64{1}, Layout: generator.Katsubushi(), MaxRunAhead: time.Second,
 			AnyDisk: true},
-		Front:      daemon.Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience},
-		MaxWait:    patience,
-		Generators: "orders sequence; odd sequence step=2; short sequence max=3",
-		Counters:   stores.Counters{URL: "file://" + dir, AnyDisk: true},
+		Front: daemon.Front{Bind: "127.0.0.1", Engine: "net", Loops: 1, MaxConnections: 1000, DrainTimeout: patience},
+		Names: daemon.Names{
+			MaxWait: patience, Generators: "orders sequence; odd sequence step=2; short sequence max=3",
+			Counters: stores.Counters{URL: "file://" + dir, AnyDisk: true},
+		},
 	}
 	if change != nil {
 		change(&c)

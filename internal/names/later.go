@@ -1,4 +1,4 @@
-package daemon
+package names
 
 import (
 	"context"
@@ -126,23 +126,23 @@ func (l *laterStore) Changes(ctx context.Context, since string) (now string, rec
 // waitForCounters lets the daemon start although the store of sequences does not answer. Until it does,
 // nobody knows which names others have created: those must not stand for the default kind meanwhile. Nor
 // may they while the store refuses a sequence of this daemon, because it may have been wiped.
-func (d *Daemon) waitForCounters(why error) {
-	d.c.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it",
+func (n *Names) waitForCounters(why error) {
+	n.given.Log.Warn("the counter store does not answer: sequences, and names that are not declared here, wait for it",
 		"error", why)
-	d.catalog.RefuseUnknown(true)
+	n.Catalog.RefuseUnknown(true)
 	learned := make(chan struct{})
-	l := d.sequences.later
+	l := n.sequences.later
 	l.unlisted = func(records []counter.Record) {
 		go func() {
-			d.learnSequences(records)
-			d.c.Log.Info("the counter store answers: its sequences are served")
+			n.learnSequences(records)
+			n.given.Log.Info("the counter store answers: its sequences are served")
 			close(learned)
 		}()
 	}
 	l.settled = func() {
 		go func() {
 			<-learned
-			d.catalog.RefuseUnknown(d.c.RefuseUnknown)
+			n.Catalog.RefuseUnknown(n.c.RefuseUnknown)
 		}()
 	}
 }
@@ -150,12 +150,12 @@ func (d *Daemon) waitForCounters(why error) {
 // openLater makes what issues the values of a definition once that is recorded. Its size of a block is
 // the definition's, not that of the record.
 // why says what is wrong with its record; nil = nothing that is known.
-func (d *Daemon) openLater(def kinds.Definition, why error) (issuer.Kind, error) {
-	l := d.sequences.later
+func (n *Names) openLater(def kinds.Definition, why error) (issuer.Kind, error) {
+	l := n.sequences.later
 	l.mu.Lock()
 	l.pending[def.Name] = def
 	l.mu.Unlock()
 	r := counter.NewRecord(def.Definition, "")
 	r.Fault = why
-	return d.keepSequence(r, def.Batch)
+	return n.keepSequence(r, def.Batch)
 }

@@ -1,4 +1,4 @@
-package daemon
+package names
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 
 // nameFigures emits the figures of a name at now, Unix ms.
 func nameFigures(g *issuer.Generator, now int64, emit func(figure.Figure)) {
-	refusal, _ := refuses(g.From, now)
+	refusal, _ := Refuses(g.From, now)
 	emit(figure.Figure{Stat: "kind", Value: g.Kind})
 	emit(figure.Figure{
 		Stat: "issued", Metric: "generator_issued_total", Value: g.Issued(), Count: true,
@@ -31,9 +31,9 @@ func nameFigures(g *issuer.Generator, now int64, emit func(figure.Figure)) {
 	}
 }
 
-// refuses returns why a name issues nothing at now, Unix ms, and whether that is for good: then no daemon could do
+// Refuses returns why a name issues nothing at now, Unix ms, and whether that is for good: then no daemon could do
 // better, and this one is ready without it.
-func refuses(k issuer.Kind, now int64) (why error, forGood bool) {
+func Refuses(k issuer.Kind, now int64) (why error, forGood bool) {
 	if err := k.Ready(now); err != nil {
 		return err, false
 	}
@@ -43,10 +43,10 @@ func refuses(k issuer.Kind, now int64) (why error, forGood bool) {
 	return why, why != nil
 }
 
-// generatorStats emits the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
+// Stats emits the statistics of each name at now, Unix ms. They are called NAME:FIGURE; a
 // figure's name has no colon.
-func (d *Daemon) generatorStats(now int64, emit func(figure.Figure)) {
-	for _, g := range d.catalog.Generators() {
+func (n *Names) Stats(now int64, emit func(figure.Figure)) {
+	for _, g := range n.Catalog.Generators() {
 		nameFigures(g, now, func(f figure.Figure) {
 			if f.Stat != "" {
 				f.Stat = g.Name + ":" + f.Stat
@@ -64,8 +64,8 @@ const (
 	others        = "_other" // no generator has this name
 )
 
-// generatorMetrics emits the metrics of each name at now, Unix ms, that whoever reads them may know.
-func (d *Daemon) generatorMetrics(now int64, emit func(figure.Figure)) {
+// Metrics emits the metrics of each name at now, Unix ms, that whoever reads them may know.
+func (n *Names) Metrics(now int64, emit func(figure.Figure)) {
 	var sums []figure.Figure
 	labels := []string{"generator", others, "kind", others}
 	add := func(f figure.Figure) {
@@ -81,7 +81,7 @@ func (d *Daemon) generatorMetrics(now int64, emit func(figure.Figure)) {
 			sums[at].Value = false
 		}
 	}
-	for i, g := range d.catalog.Generators() {
+	for i, g := range n.Catalog.Generators() {
 		show, own := add, []string{"generator", g.Name, "kind", g.Kind}
 		if i < maxGenerators {
 			show = func(f figure.Figure) {
@@ -90,7 +90,7 @@ func (d *Daemon) generatorMetrics(now int64, emit func(figure.Figure)) {
 			}
 		}
 		nameFigures(g, now, func(f figure.Figure) {
-			if f.Metric != "" && (!d.c.HasLogins() || !issuer.TellsIDs(f.Stat)) {
+			if f.Metric != "" && (!n.given.Hidden || !issuer.TellsIDs(f.Stat)) {
 				show(f)
 			}
 		})

@@ -1,4 +1,4 @@
-package daemon
+package names
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 // that reserves within this term only. At its end the keeper seals it and gives back what is left. While
 // another daemon leads, requests are redirected or forwarded there.
 type election struct {
-	d       *Daemon
+	of      *Names
 	id      string // of this daemon; random
 	store   stores.Elector
 	forward forwarders
@@ -56,24 +56,24 @@ type strictSequence struct {
 }
 
 // newElection makes the election of a store; takePart begins it.
-func (d *Daemon) newElection(store stores.Elector) *election {
+func (n *Names) newElection(store stores.Elector) *election {
 	var id [20]byte // a node of a Redis cluster has as many
 	rand.Read(id[:])
 	e := &election{
-		d: d, id: hex.EncodeToString(id[:]), store: store,
+		of: n, id: hex.EncodeToString(id[:]), store: store,
 		known: map[string]*strictSequence{}, sharing: map[string]int64{},
 	}
 	for g := range e.forward {
-		e.forward[g] = d.newForwarder()
+		e.forward[g] = n.given.Forwarder()
 	}
 	return e
 }
 
-// opened says that the ports are open.
-func (e *election) opened() {
+// opened says that the ports are open, and where the others reach them.
+func (e *election) opened(address string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open, e.address = true, e.d.ownNode()
+	e.open, e.address = true, address
 	e.takePart()
 }
 
@@ -83,21 +83,21 @@ func (e *election) takePart() {
 		return
 	}
 	r := leader.NewRunner(leader.Config{
-		Me: leader.Node{ID: e.id, Redis: e.address}, Board: e.store, Clock: clock.Boot, Log: e.d.c.Log,
+		Me: leader.Node{ID: e.id, Redis: e.address}, Board: e.store, Clock: clock.Boot, Log: e.of.given.Log,
 		Begin: e.begin, End: e.end, Changed: func(*leader.View) { e.redirect() },
 	})
 	var ctx context.Context
 	ctx, e.stop = context.WithCancel(context.Background())
 	e.ended = make(chan error, 1)
 	e.runner.Store(r)
-	e.d.c.Log.Info("takes part in the election of who leads sequences", "address", e.address, "id", e.id)
+	e.of.given.Log.Info("takes part in the election of who leads sequences", "address", e.address, "id", e.id)
 	go func() { e.ended <- r.Run(ctx) }()
 	if e.address == "" {
 		level := slog.LevelWarn
-		if e.d.c.nowhere() { // it listens, so it was meant to lead
+		if e.of.given.Unreachable { // it listens, so it was meant to lead
 			level = slog.LevelError
 		}
-		e.d.c.Log.Log(ctx, level,
+		e.of.given.Log.Log(ctx, level,
 			"this daemon leads no sequence, because the others cannot reach it: -redis-port, or -advertise, lets them")
 		e.others.Go(func() { r.Stop(ctx) })
 	}
@@ -115,12 +115,12 @@ func (e *election) replaced() error {
 
 // add makes what issues the values of a sequence.
 func (e *election) add(r counter.Record, batch uint64) issuer.Kind {
-	keeper, name := e.d.sequences.keeper, r.Name
+	keeper, name := e.of.sequences.keeper, r.Name
 	group := leader.GroupOf(name)
 	status, ring := keeper.Of(name)
 	s := &strictSequence{e: e, record: r, batch: batch, group: group, Strict: issuer.NewStrict(issuer.StrictConfig{
-		Definition: r.Definition, MaxWait: e.d.c.MaxWait, Moment: clock.Moment, Wake: e.d.wakeAll, Forward: e.forward[group],
-		Status: status, Ring: ring, Refused: &e.d.sequences.refused, Why: e.replaced,
+		Definition: r.Definition, MaxWait: e.of.c.MaxWait, Moment: clock.Moment, Wake: e.of.Wake, Forward: e.forward[group],
+		Status: status, Ring: ring, Refused: &e.of.sequences.refused, Why: e.replaced,
 	})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *strictSequence) Close() error {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	delete(s.e.known, s.record.Name)
-	s.e.d.sequences.keeper.Drop(s.record.Name)
+	s.e.of.sequences.keeper.Drop(s.record.Name)
 	return nil
 }
 
@@ -156,10 +156,10 @@ func (s *strictSequence) Close() error {
 func (e *election) lead(s *strictSequence, t leader.Term) {
 	r := e.runner.Load()
 	to := s.Lead(func() int64 { return r.Until(t.Group) })
-	if err := e.d.sequences.keeper.Add(s.record, to, s.batch, e.blocks[t.Group]); err != nil {
-		e.d.c.Log.Error("a sequence is not led", "error", err)
+	if err := e.of.sequences.keeper.Add(s.record, to, s.batch, e.blocks[t.Group]); err != nil {
+		e.of.given.Log.Error("a sequence is not led", "error", err)
 	}
-	e.d.sequences.keeper.Ring(s.record.Name) // somebody may have asked for a block before the keeper knew it
+	e.of.sequences.keeper.Ring(s.record.Name) // somebody may have asked for a block before the keeper knew it
 }
 
 // direct makes requests go to the daemon that leads, or wait for one. The caller holds mu.
@@ -194,7 +194,7 @@ func (e *election) redirect() {
 func (e *election) begin(t leader.Term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.terms[t.Group], e.blocks[t.Group] = t, e.d.sequences.later.within(e.store.Within(t))
+	e.terms[t.Group], e.blocks[t.Group] = t, e.of.sequences.later.within(e.store.Within(t))
 	for _, s := range e.known {
 		if s.group == t.Group {
 			e.lead(s, t)
@@ -211,7 +211,7 @@ func (e *election) end(t leader.Term) {
 	var given []<-chan struct{}
 	for name, s := range e.known {
 		if s.group == t.Group {
-			if c := e.d.sequences.keeper.Drop(name); c != nil {
+			if c := e.of.sequences.keeper.Drop(name); c != nil {
 				given = append(given, c)
 			}
 		}
@@ -245,7 +245,7 @@ func (e *election) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
 	if err := r.Stop(ctx); err != nil && !errors.Is(err, leader.ErrAlone) {
-		e.d.c.Log.Warn("sequences are not handed over yet", "error", err)
+		e.of.given.Log.Warn("sequences are not handed over yet", "error", err)
 	}
 }
 
@@ -257,7 +257,7 @@ func (e *election) leave() {
 	if e.runner.Load() != nil {
 		e.stop()
 		if err := <-e.ended; err != nil {
-			e.d.c.Log.Warn("sequences are not handed over: others lead them in some seconds", "error", err)
+			e.of.given.Log.Warn("sequences are not handed over: others lead them in some seconds", "error", err)
 		}
 		e.others.Wait()
 	}
@@ -311,14 +311,14 @@ func (e *election) meet(ctx context.Context, r *leader.Runner, wanted []leader.D
 	}
 	err := r.Demote(ctx, groups...)
 	if err == nil {
-		e.d.c.Log.Info("handed over, as an operator wants", "groups", groups)
+		e.of.given.Log.Info("handed over, as an operator wants", "groups", groups)
 		return
 	}
-	e.d.c.Log.Warn("not handed over, though an operator wants it", "groups", groups, "error", err)
+	e.of.given.Log.Warn("not handed over, though an operator wants it", "groups", groups, "error", err)
 	for i := range wanted {
 		wanted[i].Answer = err.Error()
 	}
 	if err := e.store.Leave(ctx, wanted...); err != nil {
-		e.d.c.Log.Warn("the operator is not told", "error", err)
+		e.of.given.Log.Warn("the operator is not told", "error", err)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package names
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 
 // What clients and operators see of the daemons that lead sequences with order=strict.
 
-// topology returns the cluster that Redis's clients see: each group belongs to its leader. What nobody
+// Topology returns the cluster that Redis's clients see: each group belongs to its leader. What nobody
 // leads belongs to this daemon, which says so, and so does everything while it takes no part.
-func (d *Daemon) topology() protocol.Topology {
-	e := d.sequences.election
+func (n *Names) Topology() protocol.Topology {
+	e := n.sequences.election
 	t := protocol.Topology{Self: e.id}
 	view := &leader.View{}
 	if r := e.runner.Load(); r != nil {
@@ -147,7 +147,7 @@ func (e *election) compare(nodes []leader.NodeKey) {
 			e.sharing[n.ID] = n.Revision
 		default:
 			e.sharing[n.ID] = -1
-			e.d.c.Log.Error("another daemon has the address of this one, so neither can be asked for what the other one "+
+			e.of.given.Log.Error("another daemon has the address of this one, so neither can be asked for what the other one "+
 				"leads: correct -advertise", "address", n.Redis, "id", n.ID)
 		}
 	}
@@ -223,6 +223,37 @@ func (w *watched) ready() error {
 	}
 	return nil
 }
+
+// A Group is one group of sequences in strict order of which this daemon serves some.
+type Group struct {
+	Number int
+	Leader string // where its leader answers; empty = there is none
+	Mine   bool   // this daemon leads it, and may issue
+	Term   uint64
+}
+
+// Leaders returns how many groups this daemon leads, and who leads those whose sequences it serves.
+func (n *Names) Leaders() (leading int, groups []Group) {
+	e := n.sequences.election
+	if e == nil || e.runner.Load() == nil {
+		return 0, nil
+	}
+	r := e.runner.Load()
+	seen, now := r.View(), clock.Boot()
+	for g := range leader.Groups {
+		if r.Until(g) > 0 {
+			leading++
+		}
+	}
+	for _, g := range sortedKeys(e.leaders()) {
+		by, _ := seen.Leader(g)
+		groups = append(groups, Group{g, by.Redis, r.Until(g) > now, uint64(seen.Leaders[g].Number)})
+	}
+	return leading, groups
+}
+
+// LeaderFigures emits what operators see of the election, or nothing while there is none.
+func (n *Names) LeaderFigures(emit func(figure.Figure)) { n.sequences.election.figures(emit) }
 
 // figures emits what operators see, or nothing while there is no election.
 func (e *election) figures(emit func(figure.Figure)) {

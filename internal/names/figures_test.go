@@ -1,11 +1,11 @@
-package daemon
+package names
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/katsubushi/katsubushi/v3/counter"
 	"github.com/katsubushi/katsubushi/v3/id"
@@ -31,43 +31,36 @@ func (k countedKind) Figures(emit func(figure.Figure)) (c issuer.Condition) {
 
 // TestNamesBeyondAThousandShareSeries: their counts are added up, they are ready while all are, and have no gauges.
 func TestNamesBeyondAThousandShareSeries(t *testing.T) {
-	d, err := New(testConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.windows.Stop(true)
+	n := room(t, Config{})
 	declare := func(name string, k countedKind) {
-		d.catalog.Declare([]issuer.Declared{
+		n.Catalog.Declare([]issuer.Declared{
 			{Definition: kinds.Definition{Definition: counter.Definition{Name: name}, Kind: "uuid7"}, From: k}})
 	}
 	for i := range maxGenerators {
 		declare(fmt.Sprint("name", i), countedKind{n: uint64(i)})
 	}
-	const l = `{generator="_other",kind="_other"} `
 	for _, step := range []struct {
 		more string
 		kind countedKind
 		want []string
 	}{
 		{"", countedKind{}, nil},
-		{"a", countedKind{n: 10}, []string{"issued_total" + l + "10", "ready" + l + "1", "waits_total" + l + "20"}},
+		{"a", countedKind{n: 10}, []string{"generator_issued_total 10", "generator_ready true", "generator_waits_total 20"}},
 		{"b", countedKind{7, errors.New("no")},
-			[]string{"issued_total" + l + "17", "ready" + l + "0", "waits_total" + l + "34"}},
-		{"c", countedKind{n: 5}, []string{"issued_total" + l + "22", "ready" + l + "0", "waits_total" + l + "44"}},
+			[]string{"generator_issued_total 17", "generator_ready false", "generator_waits_total 34"}},
+		{"c", countedKind{n: 5}, []string{"generator_issued_total 22", "generator_ready false", "generator_waits_total 44"}},
 	} {
 		if step.more != "" {
 			declare(step.more, step.kind)
 		}
 		var got []string
 		own := 0
-		for _, line := range d.metricLines() {
-			if line, ok := strings.CutPrefix(line, "katsubushi_generator_"); ok {
-				if own++; strings.Contains(line, "_other") {
-					own--
-					got = append(got, line)
-				}
+		n.Metrics(time.Now().UnixMilli(), func(f figure.Figure) {
+			if own++; f.Labels[1] == others {
+				own--
+				got = append(got, fmt.Sprint(f.Metric, " ", f.Value))
 			}
-		}
+		})
 		if !slices.Equal(got, step.want) || own != 4*maxGenerators {
 			t.Errorf("after %q: %d series of names, and of others %q, want %q", step.more, own, got, step.want)
 		}

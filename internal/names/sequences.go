@@ -1,4 +1,4 @@
-package daemon
+package names
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 	"github.com/katsubushi/katsubushi/v3/internal/issuer"
 	"github.com/katsubushi/katsubushi/v3/internal/kinds"
 	"github.com/katsubushi/katsubushi/v3/internal/stores"
-	"github.com/katsubushi/katsubushi/v3/internal/users"
 )
 
 // sequences is what the sequences of a daemon share: their store, and the keeper that reserves blocks
@@ -37,28 +36,21 @@ type sequences struct {
 // defineTimeout is how long the daemon waits at the start until a sequence is recorded.
 const defineTimeout = 30 * time.Second
 
-func (c *Config) checkSequence(def kinds.Definition) error {
-	if c.Counters.Nowhere() {
-		return stores.ErrNoPlace
-	}
-	return c.Counters.CheckDefinition(def)
-}
-
 // openCounters opens the store of sequences and declares what is recorded there: a name that somebody
 // has created must not stand for the default kind. If nobody has named the directory and worker ids are
 // recorded elsewhere, an unusable one is an error only for those who declare a sequence.
-func (d *Daemon) openCounters() error {
-	q := &d.sequences
-	if q.whyNot = d.c.checkSequence(kinds.Definition{}); q.whyNot != nil {
+func (n *Names) openCounters() error {
+	q := &n.sequences
+	if q.whyNot = n.c.checkSequence(kinds.Definition{}); q.whyNot != nil {
 		return nil
 	}
-	records, err := q.open(d)
+	records, err := q.open(n)
 	if errors.Is(err, counter.ErrUnavailable) {
-		d.waitForCounters(err)
+		n.waitForCounters(err)
 		return nil
 	}
-	if err != nil && d.c.Counters.DirByDefault && !d.c.StateDirByDefault { // worker ids are leased
-		d.c.Log.Warn("sequences cannot be recorded in the state directory by default: name another one with -state-dir",
+	if err != nil && n.c.Counters.DirByDefault && n.c.Own.NoDirectory {
+		n.given.Log.Warn("sequences cannot be recorded in the state directory by default: name another one with -state-dir",
 			"error", err)
 		q.whyNot = err
 		return nil
@@ -67,7 +59,7 @@ func (d *Daemon) openCounters() error {
 		return err
 	}
 	given := map[string]kinds.Definition{}
-	all, _, _ := d.c.definitions(d.c.generators, nil)
+	all, _, _ := n.c.definitions(n.c.text, nil)
 	for _, def := range all {
 		given[def.Name] = def
 	}
@@ -84,8 +76,8 @@ func (d *Daemon) openCounters() error {
 		default: // it is declared next, and compared with the record
 		}
 	}
-	d.sequences.judge(records, d.c.Log)
-	return errors.Join(append(errs, d.declareRecorded(others))...)
+	n.sequences.judge(records, n.given.Log)
+	return errors.Join(append(errs, n.declareRecorded(others))...)
 }
 
 // judge says which records cannot be used, when that changes.
@@ -112,30 +104,30 @@ func (q *sequences) judge(records []counter.Record, log *slog.Logger) {
 }
 
 // learnSequences declares sequences that somebody has created while the daemon runs.
-func (d *Daemon) learnSequences(records []counter.Record) {
-	d.declaring.Lock() // a reload may wait for the disk
-	defer d.declaring.Unlock()
-	d.sequences.judge(records, d.c.Log)
-	if err := d.declareRecorded(records); err != nil {
-		d.c.Log.Error("a sequence that was created is not served", "error", err)
+func (n *Names) learnSequences(records []counter.Record) {
+	n.declaring.Lock() // a reload may wait for the disk
+	defer n.declaring.Unlock()
+	n.sequences.judge(records, n.given.Log)
+	if err := n.declareRecorded(records); err != nil {
+		n.given.Log.Error("a sequence that was created is not served", "error", err)
 	}
 }
 
 // declareRecorded declares those records whose names are not served yet.
-func (d *Daemon) declareRecorded(records []counter.Record) error {
-	served := d.served()
+func (n *Names) declareRecorded(records []counter.Record) error {
+	served := n.served()
 	var opened []issuer.Declared
 	var errs []error
 	for _, r := range records {
 		if err := kinds.CheckName(r.Name); err != nil { // in Leaf's table; nobody can ask for it
-			d.c.Log.Warn("a sequence in the counter store is not served", "error", err)
+			n.given.Log.Warn("a sequence in the counter store is not served", "error", err)
 			continue
 		}
 		def := kinds.Declared(r.Definition)
 		other, ok := served[r.Name]
 		revived := ok && other.Kind == kinds.Sequence && other.Step == 0 && r.Readable()
 		if ok && other.Kind == kinds.Sequence && !revived {
-			if q := d.sequences.election; q != nil {
+			if q := n.sequences.election; q != nil {
 				q.judge(r)
 			}
 			continue
@@ -143,15 +135,15 @@ func (d *Daemon) declareRecorded(records []counter.Record) error {
 		err := hasRoom(served, def)
 		if err == nil {
 			var k issuer.Kind
-			if k, err = d.keepRecorded(r); err == nil {
+			if k, err = n.keepRecorded(r); err == nil {
 				opened = append(opened, issuer.Declared{Definition: def, From: k})
 				served[r.Name] = def
-				d.c.Log.Info("generator", "definition", def.String(), "from", "the counter store")
+				n.given.Log.Info("generator", "definition", def.String(), "from", "the counter store")
 			}
 		}
 		errs = append(errs, err)
 	}
-	d.catalog.Declare(opened)
+	n.Catalog.Declare(opened)
 	return errors.Join(errs...)
 }
 
@@ -169,41 +161,41 @@ func hasRoom(served map[string]kinds.Definition, def kinds.Definition) error {
 }
 
 // openSequence records a sequence, unless it is recorded already, and makes what issues its values.
-func (d *Daemon) openSequence(def kinds.Definition) (issuer.Kind, error) {
-	q := &d.sequences
+func (n *Names) openSequence(def kinds.Definition) (issuer.Kind, error) {
+	q := &n.sequences
 	if q.store == nil {
 		return nil, q.whyNot
 	}
 	if q.later.waits() {
-		return d.openLater(def, nil)
+		return n.openLater(def, nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), defineTimeout)
 	defer cancel()
 	r, err := q.store.Define(ctx, def.Definition)
 	switch {
 	case errors.Is(err, counter.ErrUnavailable):
-		d.c.Log.Warn("a sequence is recorded once the counter store takes writes", "sequence", def.Name, "error", err)
-		return d.openLater(def, nil)
+		n.given.Log.Warn("a sequence is recorded once the counter store takes writes", "sequence", def.Name, "error", err)
+		return n.openLater(def, nil)
 	case errors.Is(err, counter.ErrDamaged), errors.Is(err, counter.ErrUnusable):
-		return d.openLater(def, err)
+		return n.openLater(def, err)
 	case errors.Is(err, counter.ErrForeign) && r.Readable():
 		r.Fault = err
 	case err != nil && q.faulty[def.Name]: // a record is there that cannot be read, as that of another user
-		return d.openLater(def, fmt.Errorf("%w: %w", counter.ErrUnusable, err))
+		return n.openLater(def, fmt.Errorf("%w: %w", counter.ErrUnusable, err))
 	case err != nil:
 		return nil, err
 	}
 	if err := kinds.Compare(def, r); err != nil {
 		return nil, err
 	}
-	return d.keepSequence(r, def.Batch)
+	return n.keepSequence(r, def.Batch)
 }
 
 // keepRecorded makes what issues the values of a record that only the store knows. Of one that cannot be read
 // it issues nothing: not even the definition is known, and the name must not stand for the default kind.
-func (d *Daemon) keepRecorded(r counter.Record) (issuer.Kind, error) {
+func (n *Names) keepRecorded(r counter.Record) (issuer.Kind, error) {
 	if r.Readable() {
-		return d.keepSequence(r, 0)
+		return n.keepSequence(r, 0)
 	}
 	why := r.Fault
 	if !counter.Certain(why) { // a file that another user owns, for example: to wait for a block is useless
@@ -211,22 +203,22 @@ func (d *Daemon) keepRecorded(r counter.Record) (issuer.Kind, error) {
 	}
 	s := issuer.NewSequence(issuer.SequenceConfig{
 		Definition: counter.Sequence(r.Name), Wake: func() {}, Ring: func() {},
-		Status: func() counter.Status { return counter.Status{} }, Refused: &d.sequences.refused,
+		Status: func() counter.Status { return counter.Status{} }, Refused: &n.sequences.refused,
 	})
 	s.Refuse(why)
 	return s, nil
 }
 
 // keepSequence makes what issues the values of a record. batch, if it is not 0, replaces the record's.
-func (d *Daemon) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error) {
-	keeper, name := d.sequences.keeper, r.Name
-	if e := d.sequences.election; e != nil && r.Strict {
+func (n *Names) keepSequence(r counter.Record, batch uint64) (issuer.Kind, error) {
+	keeper, name := n.sequences.keeper, r.Name
+	if e := n.sequences.election; e != nil && r.Strict {
 		return e.add(r, batch), nil
 	}
 	status, ring := keeper.Of(name)
 	s := issuer.NewSequence(issuer.SequenceConfig{
-		Definition: r.Definition, MaxWait: d.c.MaxWait, Wake: d.wakeAll, Status: status, Ring: ring,
-		Refused: &d.sequences.refused,
+		Definition: r.Definition, MaxWait: n.c.MaxWait, Wake: n.Wake, Status: status, Ring: ring,
+		Refused: &n.sequences.refused,
 	})
 	if err := keeper.Add(r, s, batch, nil); err != nil {
 		return nil, err
@@ -248,9 +240,9 @@ func (s sequence) Close() error {
 }
 
 // open opens the store and reads what is recorded there.
-func (q *sequences) open(d *Daemon) ([]counter.Record, error) {
-	settings := d.c.Counters
-	settings.AnyDisk, settings.Log = d.c.AnyDisk, d.c.Log
+func (q *sequences) open(n *Names) ([]counter.Record, error) {
+	settings := n.c.Counters
+	settings.AnyDisk, settings.Log = n.given.AnyDisk, n.given.Log
 	store, err := settings.Open()
 	if err != nil {
 		return nil, err
@@ -261,38 +253,21 @@ func (q *sequences) open(d *Daemon) ([]counter.Record, error) {
 	if err != nil && !errors.Is(err, counter.ErrUnavailable) {
 		return nil, errors.Join(err, store.Close())
 	}
-	q.later = newLaterStore(store, d.c.Log)
+	q.later = newLaterStore(store, n.given.Log)
 	q.store = q.later
 	if elector, ok := store.(stores.Elector); ok {
-		q.election = d.newElection(elector)
+		q.election = n.newElection(elector)
 	}
-	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: d.c.Log, Changed: func(list []counter.Record) {
-		go d.learnSequences(list)
+	q.keeper = counter.NewKeeper(counter.Config{Store: q.store, Log: n.given.Log, Changed: func(list []counter.Record) {
+		go n.learnSequences(list)
 	}})
 	return records, err
 }
 
-// keep runs the keeper until giveBackSequences.
-func (q *sequences) keep() {
-	if q.store == nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	q.stop, q.ended = cancel, make(chan error, 1)
-	go func() { q.ended <- q.keeper.Run(ctx) }()
-}
-
-// handOver lets other daemons lead those sequences that one daemon at a time issues.
-func (q *sequences) handOver() {
-	if q.election != nil {
-		q.election.handOver()
-	}
-}
-
 // giveBackSequences stops all sequences for good. What they have not issued goes back to the store, so
 // that no gap is left.
-func (d *Daemon) giveBackSequences() {
-	q := &d.sequences
+func (n *Names) giveBackSequences() {
+	q := &n.sequences
 	if q.store == nil {
 		return
 	}
@@ -302,26 +277,10 @@ func (d *Daemon) giveBackSequences() {
 	if q.stop != nil {
 		q.stop()
 		if err := <-q.ended; err != nil {
-			d.c.Log.Warn("values of sequences are lost: they were not given back", "error", err)
+			n.given.Log.Warn("values of sequences are lost: they were not given back", "error", err)
 		}
 	}
 	if err := q.store.Close(); err != nil {
-		d.c.Log.Warn("the counter store was not closed", "error", err)
+		n.given.Log.Warn("the counter store was not closed", "error", err)
 	}
-}
-
-// openUsers finds the users in the counter store, if that is where they are.
-func (d *Daemon) openUsers() error {
-	if d.c.Users == "" {
-		return nil
-	}
-	if d.sequences.later == nil {
-		return fmt.Errorf("users: %w", d.sequences.whyNot)
-	}
-	keys, ok := d.sequences.later.CounterStore.(users.Keys)
-	if !ok {
-		return errors.New("the counter store keeps no users")
-	}
-	d.front.UseUsers(users.NewShared(keys))
-	return nil
 }

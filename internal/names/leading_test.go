@@ -1,4 +1,4 @@
-package daemon
+package names
 
 import (
 	"context"
@@ -107,8 +107,8 @@ func TestFiguresOfAnElection(t *testing.T) {
 // Another daemon with this one's address is told of once, after it has renewed: one that was killed does not.
 func TestAnotherDaemonWithThisAddress(t *testing.T) {
 	var log strings.Builder
-	d := &Daemon{c: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
-	e := &election{d: d, id: "me", address: "h:1", sharing: map[string]int64{}}
+	n := &Names{given: Given{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	e := &election{of: n, id: "me", address: "h:1", sharing: map[string]int64{}}
 	said := func(revision int64, want int) {
 		t.Helper()
 		e.compare([]leader.NodeKey{
@@ -136,5 +136,40 @@ func TestAnotherDaemonWithThisAddress(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "id=too") {
 		t.Error(log.String())
+	}
+}
+
+// Clients are sent to the leader, and never to this daemon or its address.
+func TestWhereClientsAreSent(t *testing.T) {
+	t.Parallel()
+	e := election{id: "b", address: "b:1"}
+	view := &leader.View{}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		view.Nodes = append(view.Nodes, leader.NodeKey{Node: leader.Node{ID: id, Redis: id + ":1"}})
+	}
+	view.Leaders[1].Node = leader.Node{ID: "a", Redis: "a:1"}
+	view.Leaders[2].Node = leader.Node{ID: "b", Redis: "b:1"}
+	view.Leaders[3].Node = leader.Node{ID: "c", Redis: "c:1"}
+	view.Leaders[4].Node = leader.Node{ID: "e", Redis: "b:1"} // before it was restarted
+	view.Leaders[6].Node = leader.Node{ID: "b", Redis: "g:1"} // as it was before
+	view.Leaders[5].Node = leader.Node{ID: "f", Redis: "f:1"} // whose key is gone
+	for g, want := range []string{"", "a:1", "", "c:1", "", "f:1", ""} {
+		if got := e.other(view, g); got != want {
+			t.Errorf("group %d: %q, want %q", g, got, want)
+		}
+	}
+}
+
+// Who follows is ready as long as the leader answers, and for a while longer.
+func TestLeadersOutOfReach(t *testing.T) {
+	w := &watched{failing: map[string]failing{"10.0.0.4:11212": {time.Now(), errors.New("no route")}}}
+	if err := w.ready(); err != nil {
+		t.Errorf("at once: %v", err)
+	}
+	w.failing["10.0.0.5:11212"] = failing{time.Now().Add(-unreadyAfter), errors.New("no route")}
+	if err := w.ready(); err == nil ||
+		!strings.Contains(err.Error(), "led by 10.0.0.5:11212, which has not answered for 1") ||
+		!strings.Contains(err.Error(), "no route") {
+		t.Errorf("after %v: %v", unreadyAfter, err)
 	}
 }
